@@ -1,0 +1,24 @@
+# Compiler options that every target of the project shares, and the sanitizer switch of the presets.
+option(TERN_TESTS "Build the tests" ON)
+set(TERN_SANITIZE "" CACHE STRING "Sanitizer: empty, address, undefined or thread")
+
+find_program(TERN_CCACHE ccache)
+if(TERN_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${TERN_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TERN_CCACHE})
+endif()
+
+add_library(tern_options INTERFACE)
+target_compile_options(tern_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -fno-semantic-interposition>
+  $<$<CONFIG:Release>:-O2>)
+target_include_directories(tern_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(TERN_SANITIZE)
+  target_compile_options(tern_options INTERFACE -fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(tern_options INTERFACE -fsanitize=${TERN_SANITIZE})
+  if(TERN_SANITIZE MATCHES "undefined")
+    target_compile_options(tern_options INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+  set(TERN_SANITIZED ON)
+endif()

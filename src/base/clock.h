@@ -1,0 +1,27 @@
+// Time, as a rank sees it. Everything below capi/ takes time from here, so that a simulated rank lives in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace tern {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Nanoseconds since an arbitrary start; never goes back.
+  virtual uint64_t now_ns() = 0;
+  /// The rank's own work (a copy, a post, a poll) has cost `ns`: moves virtual time on, does nothing on a real clock.
+  virtual void charge_ns(uint64_t ns) {}
+};
+
+class RealClock final : public Clock {
+ public:
+  uint64_t now_ns() override {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return uint64_t(t.tv_sec) * 1'000'000'000u + uint64_t(t.tv_nsec);
+  }
+};
+
+}  // namespace tern

@@ -1,0 +1,77 @@
+// What went wrong below the C API: an MPI error class and a sentence. Success is a null pointer, so that the
+// usual path tests one register. Layers add what they know with `context`; only capi/ turns it into a return
+// value, naming function, argument, value, rank and remedy (STYLE.md, "Errors").
+// Thread rule: a value; no sharing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tern {
+
+/// Error classes by the numbers of the standard ABI (MPI 5.0, Annex A.1.1), those that code below capi/ raises.
+enum class ErrorClass : int {
+  success = 0,
+  buffer = 1,
+  count = 2,
+  type = 3,
+  tag = 4,
+  comm = 5,
+  rank = 6,
+  request = 7,
+  root = 8,
+  group = 9,
+  op = 10,
+  topology = 11,
+  dims = 12,
+  arg = 13,
+  unknown = 14,
+  truncate = 15,
+  other = 16,
+  intern = 17,
+  pending = 18,
+  in_status = 19,
+  info_key = 31,
+  info_nokey = 32,
+  info_value = 33,
+  info = 34,
+  keyval = 36,
+  name = 38,
+  no_mem = 39,
+  unsupported_operation = 55,
+  proc_aborted = 58,
+  value_too_large = 59,
+  session = 60,
+  errhandler = 61,
+  abi = 62,
+};
+
+class [[nodiscard]] Error {
+ public:
+  Error() = default;
+  /// `error_class` is an MPI error class number (also one not listed in ErrorClass).
+  Error(int error_class, std::string text) : info_(std::make_unique<Info>(Info{error_class, std::move(text)})) {}
+  Error(ErrorClass error_class, std::string text) : Error(static_cast<int>(error_class), std::move(text)) {}
+
+  /// True when something went wrong.
+  explicit operator bool() const { return info_ != nullptr; }
+  int error_class() const { return info_ ? info_->error_class : 0; }
+  std::string_view text() const { return info_ ? std::string_view(info_->text) : std::string_view(); }
+  /// Puts "`what`: " before the text.
+  Error&& context(std::string_view what) && {
+    if (info_) info_->text.insert(0, std::string(what) + ": ");
+    return std::move(*this);
+  }
+
+ private:
+  struct Info {
+    int error_class;
+    std::string text;
+  };
+  std::unique_ptr<Info> info_;
+};
+
+}  // namespace tern

@@ -1,0 +1,55 @@
+// A free list of objects of one type: constant-time get and put without the allocator once warm. Storage grows by
+// chunks and is returned only with the pool. Thread rule: the owner's lock.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace tern {
+
+template <typename T, size_t kChunk = 64>
+class Pool {
+ public:
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  template <typename... Args>
+  T* create(Args&&... args) {
+    if (!free_) grow();
+    Slot* slot = free_;
+    free_ = slot->next;
+    ++live_;
+    return new (slot->storage) T(std::forward<Args>(args)...);
+  }
+  void destroy(T* item) {
+    item->~T();
+    Slot* slot = reinterpret_cast<Slot*>(item);
+    slot->next = free_;
+    free_ = slot;
+    --live_;
+  }
+  /// Objects handed out and not yet given back.
+  size_t live() const { return live_; }
+
+ private:
+  union Slot {
+    Slot* next;
+    alignas(T) std::byte storage[sizeof(T)];
+  };
+  void grow() {
+    chunks_.push_back(std::make_unique<Slot[]>(kChunk));
+    for (size_t i = kChunk; i-- > 0;) {
+      chunks_.back()[i].next = free_;
+      free_ = &chunks_.back()[i];
+    }
+  }
+  Slot* free_ = nullptr;
+  size_t live_ = 0;
+  std::vector<std::unique_ptr<Slot[]>> chunks_;
+};
+
+}  // namespace tern

@@ -1,0 +1,115 @@
+#include "base/tunables.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+namespace tern {
+namespace {
+
+constexpr TunableRow kRows[] = {
+#define TERN_ROW(name, initial, minimum, maximum, unit, agree, meaning) \
+  {#name, true, initial, minimum, maximum, nullptr, unit, agree, meaning},
+    TERN_INTEGER_TUNABLES(TERN_ROW)
+#undef TERN_ROW
+#define TERN_ROW(name, initial, meaning) {#name, false, 0, 0, 0, initial, "", false, meaning},
+        TERN_TEXT_TUNABLES(TERN_ROW)
+#undef TERN_ROW
+};
+
+// Variables of ours that are not tunables: what mpiexec tells its ranks, and what the wrappers read.
+constexpr std::string_view kNotTunables[] = {"JOB_KEY",     "JOB_ID", "LOCAL_SIZE", "LOCAL_RANK", "CORES", "CONFIG",
+                                             "HANG_REPORT", "CC",     "CXX",        "FC",         "PREFIX"};
+
+// Levenshtein distance, for "did you mean".
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string upper(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) c = c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c;
+  return out;
+}
+
+std::string lower(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  return out;
+}
+
+// Bytes may carry a suffix: 64K, 1M, 2G.
+bool parse_integer(std::string_view text, int64_t& value) {
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc()) return false;
+  std::string_view suffix(end, size_t(text.data() + text.size() - end));
+  if (suffix.empty()) return true;
+  if (suffix.size() != 1) return false;
+  switch (suffix[0]) {
+    case 'k': case 'K': value <<= 10; return true;
+    case 'm': case 'M': value <<= 20; return true;
+    case 'g': case 'G': value <<= 30; return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::span<const TunableRow> tunable_rows() { return kRows; }
+
+Error Tunables::set(std::string_view name, std::string_view value) {
+  const TunableRow* row = std::find_if(std::begin(kRows), std::end(kRows), [&](auto& r) { return r.name == name; });
+  if (row == std::end(kRows)) {
+    auto nearest = std::min_element(std::begin(kRows), std::end(kRows), [&](auto& a, auto& b) {
+      return distance(name, a.name) < distance(name, b.name);
+    });
+    return Error(ErrorClass::arg, "there is no tunable TERN_" + upper(name) + "; the nearest name is TERN_" +
+                                      upper(nearest->name) + ". `tern-info --tunables` lists them all");
+  }
+  if (!row->is_integer) {
+#define TERN_SET(member, ...) \
+  if (name == #member) member = value;
+    TERN_TEXT_TUNABLES(TERN_SET)
+#undef TERN_SET
+    return {};
+  }
+  int64_t number = 0;
+  if (!parse_integer(value, number) || number < row->minimum || number > row->maximum) {
+    return Error(ErrorClass::arg, "TERN_" + upper(name) + " is '" + std::string(value) +
+                                      "', but takes a whole number from " + std::to_string(row->minimum) + " to " +
+                                      std::to_string(row->maximum) + (*row->unit ? std::string(" ") + row->unit : ""));
+  }
+#define TERN_SET(member, ...) \
+  if (name == #member) member = number;
+  TERN_INTEGER_TUNABLES(TERN_SET)
+#undef TERN_SET
+  return {};
+}
+
+Error Tunables::read_environment(const char* const* environment) {
+  Error first;
+  for (; environment && *environment; ++environment) {
+    std::string_view entry(*environment);
+    size_t equals = entry.find('=');
+    if (!entry.starts_with("TERN_") || equals == std::string_view::npos) continue;
+    std::string_view name = entry.substr(5, equals - 5);
+    if (std::find(std::begin(kNotTunables), std::end(kNotTunables), name) != std::end(kNotTunables)) continue;
+    Error error = set(lower(name), entry.substr(equals + 1));
+    if (error && !first) first = std::move(error);
+  }
+  return first;
+}
+
+}  // namespace tern

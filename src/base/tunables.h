@@ -1,0 +1,81 @@
+// The one table of tunables (DESIGN.md 13): from it come the struct, the TERN_* environment variables, the
+// configuration file, MPI_T control variables, tern-info and the reference page.
+//
+// A row: name, default, minimum, maximum, unit, must all ranks agree, meaning (with the measurement behind the
+// default). Integers; text rows are in the second table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace tern {
+
+// clang-format off
+#define TERN_INTEGER_TUNABLES(X) \
+  X(spin_rounds, 2000, 0, 1'000'000'000, "polls", false, \
+    "fruitless polls with a pause before yielding, when no more ranks than cores (hand-over by spinning 0.13 us, by sleeping 19-38)") \
+  X(yield_rounds, 200, 0, 1'000'000'000, "yields", false, \
+    "sched_yield calls before sleeping (4 ranks on 2 cores: 1.2 us a hand-over, pure spinning 18-5000)") \
+  X(oversubscribed, -1, -1, 1, "", false, \
+    "1: more ranks than cores on this node, never spin; 0: not; -1: found out at start") \
+  X(tcp_poll_interval, 32, 1, 1'000'000, "polls", false, \
+    "with shared memory in use, look at sockets on every n-th poll only (a system call costs 125 ns, a shared-memory poll 5)") \
+  X(shm_eager_bytes, 8192, 0, 1 << 20, "bytes", false, \
+    "largest message sent eagerly over shared memory") \
+  X(shm_ring_bytes, 65536, 8192, 1 << 24, "bytes", true, \
+    "payload ring of one direction of one pair of ranks in shared memory") \
+  X(shm_cma, 1, 0, 1, "", false, \
+    "single-copy transfer by cross-memory attach where the kernel allows it; 0: always copy through shared memory") \
+  X(tcp_eager_bytes, 65536, 0, 1 << 24, "bytes", false, \
+    "largest message sent eagerly over TCP") \
+  X(tcp_port_first, 0, 0, 65535, "", false, \
+    "first port to listen on; 0: the system chooses") \
+  X(tcp_connect_timeout_s, 30, 1, 3600, "seconds", false, \
+    "how long a connection may take to be set up before the peer is reported unreachable") \
+  X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
+    "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
+  X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
+    "a rank blocked for this long prints what it waits for; 0: only on a signal") \
+  X(check_arguments, 1, 0, 1, "", false, \
+    "0: skip the argument checks of the C API")
+
+#define TERN_TEXT_TUNABLES(X) \
+  X(path, "", "comma-separated list of paths that may be used (self, shm, tcp); empty: all, best first") \
+  X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP; empty: every usable one, no bridges of containers") \
+  X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
+  X(log, "warn", "what is logged to stderr: error, warn, info or debug")
+// clang-format on
+
+/// Values read once when a Process is built. A plain value: copied, never shared.
+struct Tunables {
+#define TERN_MEMBER(name, initial, ...) int64_t name = initial;
+  TERN_INTEGER_TUNABLES(TERN_MEMBER)
+#undef TERN_MEMBER
+#define TERN_MEMBER(name, initial, ...) std::string name = initial;
+  TERN_TEXT_TUNABLES(TERN_MEMBER)
+#undef TERN_MEMBER
+
+  /// Sets one tunable by name ("shm_eager_bytes"). Error: unknown name (with the nearest one), not a number, out of range.
+  Error set(std::string_view name, std::string_view value);
+  /// Reads every TERN_<NAME> of `environment` (null-terminated array of NAME=VALUE). Names of tools' own variables
+  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over. The first mistake is returned, the rest still read.
+  Error read_environment(const char* const* environment);
+};
+
+/// A row of the table, for tern-info, MPI_T and the reference page.
+struct TunableRow {
+  const char* name;
+  bool is_integer;
+  int64_t initial, minimum, maximum;  ///< integers only
+  const char* initial_text;           ///< text only
+  const char* unit;
+  bool ranks_must_agree;
+  const char* meaning;
+};
+std::span<const TunableRow> tunable_rows();
+
+}  // namespace tern
