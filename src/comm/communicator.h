@@ -1,0 +1,77 @@
+// Communicator: a group (or two), a context, and what users hang on it. Sending through it translates ranks to peers.
+// Source: MPI 5.0 chapter 7. Thread rule: under the rank's lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/object.h"
+#include "base/types.h"
+#include "comm/attributes.h"
+#include "comm/group.h"
+#include "comm/info.h"
+#include "comm/topology.h"
+#include "p2p/point_to_point.h"
+
+namespace tern {
+
+class ErrorHandler;  // capi/
+
+class Communicator : public Object {
+ public:
+  /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say what kind of
+  /// traffic: point-to-point, collective, internal (creation of communicators).
+  enum class Plane : uint64_t { point_to_point = 0, collective = 1, internal = 2 };
+
+  /// Takes a reference to the groups; `remote` null for an intracommunicator. The caller is a member of `local`.
+  Communicator(PointToPoint& p2p, uint64_t context, Ref<Group> local, Ref<Group> remote);
+  ~Communicator();
+
+  bool is_inter() const { return bool(remote_); }
+  int rank() const { return rank_; }
+  int size() const { return local_->size(); }
+  int remote_size() const { return remote_ ? remote_->size() : 0; }
+  Group& group() const { return *local_; }
+  Group& remote_group() const { return *remote_; }
+  /// The group that destination and source ranks name: the remote one of an intercommunicator, else the local one.
+  Group& peer_group() const { return remote_ ? *remote_ : *local_; }
+  PeerId peer(int rank) const { return peer_group().peer(rank); }
+  uint64_t context(Plane plane = Plane::point_to_point) const { return context_ | uint64_t(plane); }
+  PointToPoint& p2p() const { return p2p_; }
+
+  /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource), never kProcNull.
+  SendArguments send_arguments(const void* buffer, Count count, const Datatype& type, int dest, int tag,
+                               SendMode mode = SendMode::standard, Plane plane = Plane::point_to_point) const {
+    return {buffer, count, &type, peer(dest), rank_, tag, context(plane), mode};
+  }
+  ReceiveArguments receive_arguments(void* buffer, Count count, const Datatype& type, int source, int tag,
+                                     Plane plane = Plane::point_to_point) const {
+    return {buffer, count, &type, source == kAnySource ? kNoPeer : peer(source), source, tag, context(plane)};
+  }
+
+  /// The next tag of the collective plane: equal on all members since collectives are started in the same order everywhere.
+  int next_collective_tag() { return int(collective_sequence_++ & 0x3fffffff); }
+
+  std::string name;
+  AttributeCache attributes;
+  Info info;                         ///< hints in force
+  std::unique_ptr<Topology> topology;
+  Object* error_handler = nullptr;   ///< owned reference, capi/ knows the type
+  /// An intracommunicator over the local group of an intercommunicator, for its collectives (owned; may be null).
+  Communicator* local_intra = nullptr;
+  /// What the collectives floor keeps per communicator (shared-memory segment of the node, chosen algorithms); made on demand.
+  struct CollectiveState {
+    virtual ~CollectiveState() = default;
+  };
+  std::unique_ptr<CollectiveState> collective_state;
+
+ private:
+  PointToPoint& p2p_;
+  uint64_t context_;
+  Ref<Group> local_, remote_;
+  int rank_;
+  uint32_t collective_sequence_ = 0;
+};
+
+}  // namespace tern

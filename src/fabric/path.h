@@ -1,0 +1,128 @@
+// Path: the only way bytes leave a rank (DESIGN.md 3; LA-MPI's word). A path offers, for each peer it reaches, a
+// reliable ordered stream of messages (header + payload), and optionally get/put on the peer's memory. It says what it
+// can do and what is true of it; protocols ask for properties, never for a path's name.
+//
+// Thread rule: everything here is called under the rank's lock, from inside the library, never concurrently.
+// Re-entrance: a path may call its Sink from `poll` only (self also from `try_send`/`enqueue`); the sink may call
+// `try_send`, `enqueue`, `get` from there. A path never calls the sink or a done-function from `try_send`, with the
+// named exception of the self path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/intrusive_list.h"
+#include "base/types.h"
+#include "datatype/cursor.h"
+#include "wire/header.h"
+
+namespace tern {
+
+/// What a path is. Constant after the path is started.
+struct PathProperties {
+  const char* name = "";
+  size_t eager_bytes = 0;       ///< largest message worth sending without asking; also the largest try_send takes
+  bool get = false;             ///< `get` works (contiguous local or not), for peers that `can_get` confirms
+  bool put = false;
+  bool autonomous = false;      ///< get/put move data without the CPU of either side
+  bool ordered_writes = false;  ///< the bytes of a put become visible in address order
+  uint64_t latency_ns = 0;      ///< estimate for a small message, one way
+  uint64_t bytes_per_us = 0;    ///< estimate for a large one
+};
+
+/// Names memory of this rank to its peers; opaque to protocols, travels in their headers.
+struct RemoteKey {
+  uint64_t words[2] = {0, 0};
+};
+
+/// A message on its way that could not (or should not) leave at once. Lives in the sender's request; the path keeps
+/// a link to it from `enqueue` until `done` is called, and reads the user's memory through `payload` meanwhile.
+struct SendOperation : ListHook<SendOperation> {
+  PeerId peer = kNoPeer;
+  wire::Header header{};
+  Cursor payload;         ///< advances as bytes leave
+  size_t total_bytes = 0;  ///< of payload, set by the path at enqueue
+  bool header_sent = false;  ///< the path's own state
+  /// Called once, from poll: the memory may be reused (no error) or the peer is lost (error).
+  void (*done)(SendOperation&, Error) = nullptr;
+};
+
+/// A transfer by get (or put): remote memory to `local`.
+struct TransferOperation : ListHook<TransferOperation> {
+  PeerId peer = kNoPeer;
+  Cursor local;
+  uint64_t remote_address = 0;
+  RemoteKey key;
+  size_t bytes = 0;
+  /// Called once, possibly before `get` returns. An error means nothing is known of the local bytes; the caller
+  /// falls back to messages.
+  void (*done)(TransferOperation&, Error) = nullptr;
+};
+
+/// Where the payload of an arriving message goes.
+struct Landing {
+  Cursor target;           ///< the first `target.remaining()` bytes go here; the rest is thrown away
+  void* token = nullptr;   ///< the sink's
+};
+
+/// Arrivals climb through this one interface (p2p implements it). Per peer the calls come in the order of sending.
+class Sink {
+ public:
+  /// A whole message is here; `payload` is valid during the call only.
+  virtual void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) = 0;
+  /// A header is here, its payload of `bytes` still arriving: where should it go? Paths call this instead of on_message when
+  /// the payload is not yet whole; later arrivals from that peer wait until it is landed.
+  virtual Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) = 0;
+  /// The payload announced by on_header has all arrived (or its sender is lost: error).
+  virtual void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) = 0;
+  /// The peer cannot be reached any more; queued operations to it have been completed with the error.
+  virtual void on_peer_lost(PeerId peer, Error error) = 0;
+
+ protected:
+  ~Sink() = default;
+};
+
+class Path {
+ public:
+  virtual ~Path() = default;
+  const PathProperties& properties() const { return properties_; }
+
+  /// Whether this path can carry messages to `peer`. Constant once start-up is over.
+  virtual bool reaches(PeerId peer) const = 0;
+  /// Sends a whole contiguous message now, copying what it must: true; or takes nothing: false (the way is full, or
+  /// earlier messages are queued), and the caller uses `enqueue`. bytes <= properties().eager_bytes.
+  virtual bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) = 0;
+  /// Queues a message of any size behind everything sent to that peer before, and sends what it can. `done` is called
+  /// later, from poll (never from here).
+  virtual void enqueue(SendOperation& operation) = 0;
+  /// Takes an operation back if none of it has left yet.
+  virtual bool withdraw(SendOperation& operation) { return false; }
+
+  /// Makes memory of this rank gettable (puttable) by peers until `conceal`; a zero key where that is impossible.
+  virtual RemoteKey expose(const void* address, size_t bytes) { return {}; }
+  virtual void conceal(const RemoteKey& key) {}
+  /// Whether get works with this peer (shared memory: whether the kernel allows cross-memory attach, really tried).
+  virtual bool can_get(PeerId peer) const { return false; }
+  virtual void get(TransferOperation& operation) { operation.done(operation, Error(ErrorClass::intern, "path has no get")); }
+
+  /// Moves everything that can move; calls the sink and done-functions. Returns how many messages or completions it handled.
+  virtual int poll() = 0;
+
+  // --- Sleeping (progress/idle.h). A rank that has polled in vain arms every path, looks once more, then sleeps on the file descriptors.
+  /// A descriptor that becomes readable when poll would find something after `arm`; -1 when there is nothing to wait for. Constant after start.
+  virtual int wait_fd() const { return -1; }
+  /// Asks to be woken through wait_fd. False: something is here already (poll again instead of sleeping).
+  virtual bool arm() { return true; }
+  virtual void disarm() {}
+  /// When poll wants to be called although nothing arrives (retransmission, connect timeout): clock time, or ~0.
+  virtual uint64_t next_deadline_ns() const { return ~uint64_t{0}; }
+
+  /// True while bytes handed over have not left this rank yet (finalize waits for that).
+  virtual bool has_unsent() const = 0;
+
+ protected:
+  PathProperties properties_;
+};
+
+}  // namespace tern

@@ -1,0 +1,95 @@
+// Point-to-point messages of one rank: requests, matching, protocols. Knows contexts and peers, not communicators
+// (comm/communicator.h translates ranks).
+// Source: MPI 5.0 chapter 3. Thread rule: under the rank's lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/tunables.h"
+#include "datatype/datatype.h"
+#include "fabric/path.h"
+#include "p2p/request.h"
+#include "progress/engine.h"
+
+namespace tern {
+
+enum class SendMode : uint8_t { standard, synchronous, ready };
+
+/// One message to send. `buffer` and `type` stay valid until completion (the type is referenced by the request).
+struct SendArguments {
+  const void* buffer;
+  Count count;
+  const Datatype* type;
+  PeerId peer;
+  int source;  ///< my rank in the communicator, as the receiver matches it
+  int tag;
+  uint64_t context;
+  SendMode mode = SendMode::standard;
+};
+
+/// One receive. `source` is a rank in the communicator or kAnySource; `peer` is that rank's, kNoPeer with kAnySource.
+struct ReceiveArguments {
+  void* buffer;
+  Count count;
+  const Datatype* type;
+  PeerId peer;
+  int source;
+  int tag;
+  uint64_t context;
+};
+
+/// A message that was matched by MPI_Mprobe and is not yet received.
+class MatchedMessage;
+
+class PointToPoint {
+ public:
+  PointToPoint(Clock& clock, ProgressEngine& progress, const Tunables& tunables);
+  ~PointToPoint();
+
+  /// Which path messages to `peer` take; called by Process before the first message and whenever a peer joins.
+  void connect(PeerId peer, Path& path);
+
+  // --- Nonblocking. The request is the caller's: wait for complete(), then release().
+  Request* isend(const SendArguments& arguments);
+  Request* ireceive(const ReceiveArguments& arguments);
+  // --- Persistent: made inactive; Request::start begins.
+  Request* send_init(const SendArguments& arguments);
+  Request* receive_init(const ReceiveArguments& arguments);
+  // --- Blocking: the fast path makes no request.
+  Error send(const SendArguments& arguments);
+  Error receive(const ReceiveArguments& arguments, Status& status);
+
+  /// Looks (and polls once) for an unmatched message; true: `status` describes it.
+  bool iprobe(PeerId peer, int source, int tag, uint64_t context, Status& status);
+  /// The same, and takes it out of matching; null: none there.
+  MatchedMessage* improbe(PeerId peer, int source, int tag, uint64_t context, Status& status);
+  /// Receives a matched message; consumes it.
+  Request* imreceive(MatchedMessage* message, void* buffer, Count count, const Datatype& type);
+  Error mreceive(MatchedMessage* message, void* buffer, Count count, const Datatype& type, Status& status);
+
+  /// Waits (driving progress) until the request is complete. Does not release it.
+  void wait(Request& request) {
+    progress_.wait_until([&] { return request.complete(); });
+  }
+  /// A request that is complete from the start (MPI_PROC_NULL, empty collectives).
+  Request* completed(const Status& status = kEmptyStatus);
+
+  /// Whether nothing is in flight from this rank (finalize).
+  bool quiet() const;
+  /// The reachable largest tag (MPI_TAG_UB).
+  static constexpr int kTagUpperBound = 0x7fffffff;
+
+  ProgressEngine& progress() { return progress_; }
+  /// Where paths deliver.
+  Sink& sink();
+
+ private:
+  struct Impl;
+  friend struct Impl;
+  ProgressEngine& progress_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tern

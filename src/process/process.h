@@ -1,0 +1,77 @@
+// Process: one rank, owner of everything below it (DESIGN.md 1). Nothing here is global: a simulated world has many.
+// Thread rule: `lock` guards all of it when the thread level is MPI_THREAD_MULTIPLE; entry points take it, waiting gives it up.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/tunables.h"
+#include "comm/communicator.h"
+#include "fabric/path.h"
+#include "p2p/point_to_point.h"
+#include "process/launcher.h"
+#include "process/rank_lock.h"
+#include "progress/engine.h"
+
+namespace tern {
+
+/// What a Process is built from; the builder (real: process/connect.h, simulated: sim/world.h) owns the choice of concrete types.
+struct ProcessParts {
+  Tunables tunables;
+  std::unique_ptr<Clock> clock;
+  std::unique_ptr<Idle> idle;
+  std::unique_ptr<Launcher> launcher;
+  std::shared_ptr<RankLock> lock;
+  uint64_t seed = 1;
+};
+
+class Process {
+ public:
+  explicit Process(ProcessParts parts);
+  ~Process();
+
+  /// Adds a path; best first. After the last one `start` binds every peer to the first path that reaches it.
+  void add_path(std::unique_ptr<Path> path, uint32_t poll_interval = 1);
+  /// Binds peers to paths and makes MPI_COMM_WORLD and MPI_COMM_SELF. Error: a peer that no path reaches.
+  Error start();
+  /// Waits until nothing is in flight, then the launcher's barrier; afterwards only destruction.
+  Error finish();
+
+  int world_rank() const { return launcher_->rank(); }
+  int world_size() const { return launcher_->size(); }
+  Communicator& world() { return *world_; }
+  Communicator& self() { return *self_; }
+  PointToPoint& p2p() { return p2p_; }
+  ProgressEngine& progress() { return progress_; }
+  Clock& clock() { return *clock_; }
+  Launcher& launcher() { return *launcher_; }
+  const Tunables& tunables() const { return tunables_; }
+  Rng& rng() { return rng_; }
+  RankLock& lock() { return *lock_; }
+  Sink& sink() { return p2p_.sink(); }
+
+  /// Ids for new communicators: unique in the job for ever, without agreement (see comm/context.h).
+  uint64_t new_context();
+  /// Peers on the same node as this rank, ascending, this rank included (world ranks).
+  const std::vector<PeerId>& node_peers() const { return node_peers_; }
+
+ private:
+  Tunables tunables_;
+  std::unique_ptr<Clock> clock_;
+  std::unique_ptr<Idle> idle_;
+  std::unique_ptr<Launcher> launcher_;
+  std::shared_ptr<RankLock> lock_;
+  Rng rng_;
+  ProgressEngine progress_;
+  PointToPoint p2p_;
+  std::vector<std::unique_ptr<Path>> paths_;
+  std::vector<PeerId> node_peers_;
+  std::unique_ptr<Communicator> world_, self_;
+  uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
+};
+
+}  // namespace tern

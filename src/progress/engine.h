@@ -1,0 +1,73 @@
+// The progress engine: polls paths and advances what registered with it, and waits. One per rank.
+// Thread rule: called under the rank's lock; `wait_until` gives the lock up between fruitless polls.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/intrusive_list.h"
+#include "fabric/path.h"
+#include "progress/idle.h"
+
+namespace tern {
+
+/// Something that wants a turn in every poll while it is active (a collective schedule, a generalized poll).
+class Advanceable : public ListHook<Advanceable> {
+ public:
+  /// Does what can be done without waiting; returns how much was done. May remove itself from the engine.
+  virtual int advance() = 0;
+
+ protected:
+  ~Advanceable() = default;
+};
+
+class ProgressEngine {
+ public:
+  ProgressEngine(Clock& clock, Idle& idle) : clock_(clock), idle_(idle) {}
+
+  /// Paths are polled in the order of adding; the engine does not own them. `interval`: poll it only every so many rounds
+  /// (for paths whose poll costs a system call while a cheaper path is in use).
+  void add_path(Path& path, uint32_t interval = 1);
+  void activate(Advanceable& work) { active_.push_back(&work); }
+  void deactivate(Advanceable& work) { IntrusiveList<Advanceable>::remove(&work); }
+
+  /// One round; returns how much was done.
+  int poll();
+
+  /// Polls until `done()`; waits as `Idle` says when nothing happens.
+  template <typename Predicate>
+  void wait_until(Predicate&& done) {
+    uint32_t fruitless = 0;
+    while (!done()) {
+      if (poll() != 0) {
+        fruitless = 0;
+      } else {
+        // Another thread may complete our request while the lock is given up: `done` is asked again first.
+        idle_.relax(*this, ++fruitless);
+      }
+    }
+  }
+
+  // For Idle: everything it needs to sleep safely.
+  bool arm_all();
+  void disarm_all();
+  uint64_t next_deadline_ns() const;
+  const std::vector<Path*>& paths() const { return paths_; }
+  Clock& clock() { return clock_; }
+  Idle& idle() { return idle_; }
+
+ private:
+  struct Slot {
+    Path* path;
+    uint32_t interval;
+  };
+  Clock& clock_;
+  Idle& idle_;
+  std::vector<Path*> paths_;
+  std::vector<Slot> slots_;
+  IntrusiveList<Advanceable> active_;
+  uint32_t round_ = 0;
+};
+
+}  // namespace tern
