@@ -21,12 +21,15 @@ class ErrorHandler;  // capi/
 class Communicator : public Object {
  public:
   /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say what kind of
-  /// traffic: point-to-point, collective, internal (creation of communicators).
-  enum class Plane : uint64_t { point_to_point = 0, collective = 1, internal = 2 };
+  /// traffic: point-to-point, collective, internal (creation of communicators by all members, tags from
+  /// next_collective_tag), tagged (creation by some members, tags from the user: create_group, intercomm_create).
+  enum class Plane : uint64_t { point_to_point = 0, collective = 1, internal = 2, tagged = 3 };
 
   /// Takes a reference to the groups; `remote` null for an intracommunicator. The caller is a member of `local`.
   Communicator(PointToPoint& p2p, uint64_t context, Ref<Group> local, Ref<Group> remote);
   ~Communicator();
+  /// For a communicator whose context is agreed on after its object exists (MPI_Comm_idup). Before any use of it.
+  void set_context(uint64_t context) { context_ = context; }
 
   bool is_inter() const { return bool(remote_); }
   int rank() const { return rank_; }
@@ -58,8 +61,11 @@ class Communicator : public Object {
   Info info;                         ///< hints in force
   std::unique_ptr<Topology> topology;
   Object* error_handler = nullptr;   ///< owned reference, capi/ knows the type
-  /// An intracommunicator over the local group of an intercommunicator, for its collectives (owned; may be null).
+  /// An intracommunicator over the local group, for the collectives of an intercommunicator: every intercommunicator
+  /// has one (an owned reference), an intracommunicator never.
   Communicator* local_intra = nullptr;
+  /// Of the two sides of an intercommunicator exactly one is the low one; both know which.
+  bool low_side = false;
   /// What the collectives floor keeps per communicator (shared-memory segment of the node, chosen algorithms); made on demand.
   struct CollectiveState {
     virtual ~CollectiveState() = default;
