@@ -1,0 +1,173 @@
+"""Writes the entry points (PMPI_X with MPI_X as a weak alias), impl.gen.h and the fallback bodies."""
+
+import re
+
+from emit_header import prototype, variants
+from kinds import kind_of, significance
+
+BANNER = "// Generated from api/; see api/README.md. Do not edit.\n"
+ERROR_OBJECTS = {"comm": "comm", "session": "session"}
+
+
+def bodies(functions):
+    """One function per body, in order."""
+    return [f for f in functions if not f.raw and not f.same_as]
+
+
+def body_parameters(function):
+    declared = ["Call& call"]
+    for parameter in function.parameters:
+        text = kind_of(parameter).body.replace("$", parameter.name)
+        if significance(parameter, function):
+            # Null when the parameter is not significant at this rank.
+            text = re.sub(r"^(Datatype|Op)& ", r"\1* ", text)
+        declared.append(text)
+    return ", ".join(declared)
+
+
+def emit_impl(functions):
+    out = [BANNER + '#pragma once\n\n#include "capi/call.h"\n\nnamespace tern::capi::body {\n']
+    for f in bodies(functions):
+        if not f.not_yet:
+            out.append(f"Error {f.stem}({body_parameters(f)});")
+    out.append("\n}  // namespace tern::capi::body\n\n// What does not return an error class.\n"
+               "namespace tern::capi::raw {\n")
+    for f in functions:
+        if f.raw and not re.search(r"_(toint|fromint)$", f.name):
+            out.append(f"{prototype(f, False, '')};")
+    out.append("\n}  // namespace tern::capi::raw\n")
+    return "\n".join(out)
+
+
+def emit_fallbacks(functions):
+    """Weak bodies: what is described as done but not written yet still links and says so."""
+    out = [BANNER + '#include "impl.gen.h"\n\nnamespace tern::capi::body {\n']
+    for f in bodies(functions):
+        if not f.not_yet:
+            out.append(f"__attribute__((weak)) Error {f.stem}({body_parameters(f)}) {{ return call.not_yet(); }}")
+    out.append("\n}  // namespace tern::capi::body\n")
+    return "\n".join(out)
+
+
+def _checks(function, parameter, kind, comm):
+    """(checks that always run, checks that TERN_CHECK_ARGUMENTS=0 skips) of one parameter."""
+    name, when = parameter.name, significance(parameter, function)
+
+    def fill(text):
+        return text.replace("*COMM", f"*{comm}_").replace("$", name)
+
+    always, optional = fill(kind.resolve), fill(kind.check)
+    if parameter.kind in ("buffer", "out_buffer"):
+        if len(parameter.args) == 2:
+            count, datatype = parameter.args
+            optional = f'call.buffer({name}, {count}, *{datatype}_, "{name}")'
+        side = "sendbuf" if parameter.when == "sender" else "recvbuf"
+        if parameter.when in ("sender", "receiver") and name == side:
+            rooted = any(p.kind == "root" for p in function.parameters)
+            allowed = "role.root && !role.inter" if rooted else f"!{comm}_->is_inter()"
+            place = f'(!in_place({name}) || call.in_place_allowed({allowed}, "{name}"))'
+            optional = f"(!{when} || {optional}) && {place}" if optional else place
+            return always, optional
+        if function.chapter in (6, 8):
+            place = f'call.no_place({name}, "{name}")'
+            optional = f"{place} && {optional}" if optional else place
+    if parameter.args and parameter.kind in ("counts", "displs", "types", "committed_types", "ints_large", "requests",
+                                             "const_requests", "aints", "aints_large", "ints"):
+        length = parameter.args[0]
+        extent = {"peers": f"peer_count(*{comm}_)", "ranks": f"{comm}_->size()",
+                  "incoming": f"incoming(*{comm}_)", "outgoing": f"outgoing(*{comm}_)"}.get(length, length)
+        test = {"counts": "counts", "types": "types", "committed_types": "committed_types"}.get(parameter.kind,
+                                                                                                "array")
+        optional = f'call.{test}({name}, {extent}, "{name}")'
+    if when:
+        always = always and f"(!{when} || {always})"
+        optional = optional and f"(!{when} || {optional})"
+    return always, optional
+
+
+def _order(functions_parameters):
+    """Handles first (they decide who hears of an error), communicators before everything."""
+    rank = {"comm": 0, "session": 0}
+    return sorted(functions_parameters, key=lambda p: (rank.get(p.kind, 1 if p.kind != "root" else 0.5)))
+
+
+def emit_entry(function, large):
+    name = function.stem + ("_c" if large else "")
+    head = prototype(function, large, "PMPI_")
+    alias = f'{prototype(function, large)} __attribute__((weak, alias("PMPI_{name}")));'
+    if re.search(r"_(toint|fromint)$", name):
+        p = function.parameters[0].name
+        return f"{head} {{ return handle_cast<{function.returns}>({p}); }}\n{alias}\n"
+    if function.raw:
+        names = ", ".join(p.name for p in function.parameters if p.kind != "varargs")
+        return f"{head} {{ return tern::capi::raw::{name}({names}); }}\n{alias}\n"
+    out = [head + " {"]
+    if function.not_yet:
+        out.append(f'  Call call("MPI_{name}");')
+        out.append(f"  if (!call.enter{'_any_time' if function.any_time else ''}()) return call.fail();")
+        comm = next((p.name for p in function.parameters if p.kind == "comm"), None)
+        if comm:
+            out.append(f'  Communicator* {comm}_ = nullptr;\n  if (!call.get({comm}, {comm}_, "{comm}")) return call.fail();')
+        out.append(f"  return call.fail(call.not_yet({function.chapter}));\n}}\n{alias}\n")
+        return "\n".join(out)
+    comm = next((p.name for p in function.parameters if p.kind == "comm"), "")
+    out.append(f'  Call call("MPI_{name}");')
+    locals_, always, optional, after, arguments = [], [], [], [], []
+    rooted = any(p.kind == "root" for p in function.parameters)
+    for p in _order(function.parameters):
+        kind = kind_of(p)
+        if kind.local:
+            locals_.append("  " + kind.local.replace("$", p.name))
+        a, o = _checks(function, p, kind, comm)
+        if a:
+            always.append(a)
+        if o:
+            # The buffer is looked at last: what it needs (count, datatype) must be right first.
+            optional.append((p.kind in ("buffer", "out_buffer"), o))
+        if p.kind == "root":
+            locals_.append("  Role role;")
+            always.append(f"call.role({p.name}, *{comm}_, role)")
+        if p.kind == "op":
+            types = [q.name for q in function.parameters if q.kind in ("type", "committed_type")]
+            if types and function.chapter == 6:
+                when = significance(p, function)
+                test = f'call.op_applies(*{p.name}_, *{types[0]}_, "{p.name}")'
+                optional.append((False, f"(!{when} || {test})" if when else test))
+        if kind.after:
+            after.append("  " + kind.after.replace("$", p.name))
+    for p in function.parameters:
+        arg = kind_of(p).arg.replace("$", p.name)
+        if significance(p, function) and kind_of(p).body.startswith(("Datatype&", "Op&")):
+            arg = arg.lstrip("*")
+        arguments.append(arg)
+    out += locals_
+    optional = [text for _, text in sorted(optional, key=lambda pair: pair[0])]
+    conditions = [f"call.enter{'_any_time' if function.any_time else ''}()"] + always
+    text = "".join(f" &&\n        {c}" for c in conditions)[12:]
+    out.append(f"  if (!({text}))\n    return call.fail();")
+    if optional:
+        text = "".join(f" &&\n        {c}" for c in optional)[12:]
+        out.append(f"  if (call.checking() && !({text}))\n    return call.fail();")
+    call = f"body::{function.body}({', '.join(['call'] + arguments)})"
+    out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
+    out += after
+    out.append(f"  return MPI_SUCCESS;\n}}\n{alias}\n")
+    return "\n".join(out)
+
+
+def emit_entries(functions, pieces):
+    """`pieces` files of about equal size."""
+    units = [emit_entry(f, large) for f in functions for large in variants(f)]
+    total, files, current, size = sum(map(len, units)), [], [], 0
+    for unit in units:
+        current.append(unit)
+        size += len(unit)
+        if size >= total * (len(files) + 1) / pieces:
+            files.append(current)
+            current = []
+    if current:
+        files.append(current)
+    head = BANNER + ('#pragma GCC visibility push(default)\n#include "mpi.h"\n#pragma GCC visibility pop\n\n'
+                     '#include <type_traits>\n#include <utility>\n\n#include "impl.gen.h"\n\n'
+                     'using namespace tern;\nusing namespace tern::capi;\n\nextern "C" {\n\n')
+    return [head + "\n".join(units) + "\n}  // extern \"C\"\n" for units in files]

@@ -1,0 +1,133 @@
+"""Writes mpi.h: the header of the MPI 5.0 standard ABI (chapter 20, Annex A.1)."""
+
+from kinds import kind_of
+
+HEAD = """\
+/* mpi.h of Tern: the MPI 5.0 standard ABI (MPI 5.0, chapter 20). Generated from api/; C and C++.
+   A program built with this header runs with every library that implements the standard ABI, and the reverse. */
+#ifndef MPI_H_ABI
+#define MPI_H_ABI
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef intptr_t MPI_Aint;
+typedef int64_t MPI_Offset;
+typedef int64_t MPI_Count;
+
+typedef struct {
+  int MPI_SOURCE;
+  int MPI_TAG;
+  int MPI_ERROR;
+  int MPI_internal[5];
+} MPI_Status;
+
+"""
+
+HANDLE_TYPES = ("Comm", "Datatype", "Errhandler", "File", "Group", "Info", "Message", "Op", "Request", "Session",
+                "Win")
+TOOL_TYPES = ("T_enum", "T_cvar_handle", "T_pvar_handle", "T_pvar_session", "T_event_registration",
+              "T_event_instance")
+
+# name, result, parameters (Annex A.1.3 and A.1.4)
+CALLBACKS = (
+    ("MPI_User_function", "void", "void *invec, void *inoutvec, int *len, MPI_Datatype *datatype"),
+    ("MPI_User_function_c", "void", "void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype"),
+    ("MPI_Grequest_query_function", "int", "void *extra_state, MPI_Status *status"),
+    ("MPI_Grequest_free_function", "int", "void *extra_state"),
+    ("MPI_Grequest_cancel_function", "int", "void *extra_state, int complete"),
+    ("MPI_Comm_copy_attr_function", "int", "MPI_Comm oldcomm, int comm_keyval, void *extra_state, "
+     "void *attribute_val_in, void *attribute_val_out, int *flag"),
+    ("MPI_Comm_delete_attr_function", "int",
+     "MPI_Comm comm, int comm_keyval, void *attribute_val, void *extra_state"),
+    ("MPI_Type_copy_attr_function", "int", "MPI_Datatype oldtype, int type_keyval, void *extra_state, "
+     "void *attribute_val_in, void *attribute_val_out, int *flag"),
+    ("MPI_Type_delete_attr_function", "int",
+     "MPI_Datatype datatype, int type_keyval, void *attribute_val, void *extra_state"),
+    ("MPI_Win_copy_attr_function", "int", "MPI_Win oldwin, int win_keyval, void *extra_state, "
+     "void *attribute_val_in, void *attribute_val_out, int *flag"),
+    ("MPI_Win_delete_attr_function", "int",
+     "MPI_Win win, int win_keyval, void *attribute_val, void *extra_state"),
+    ("MPI_Copy_function", "int", "MPI_Comm oldcomm, int keyval, void *extra_state, void *attribute_val_in, "
+     "void *attribute_val_out, int *flag"),
+    ("MPI_Delete_function", "int", "MPI_Comm comm, int keyval, void *attribute_val, void *extra_state"),
+    ("MPI_Comm_errhandler_function", "void", "MPI_Comm *comm, int *error_code, ..."),
+    ("MPI_Win_errhandler_function", "void", "MPI_Win *win, int *error_code, ..."),
+    ("MPI_File_errhandler_function", "void", "MPI_File *file, int *error_code, ..."),
+    ("MPI_Session_errhandler_function", "void", "MPI_Session *session, int *error_code, ..."),
+    ("MPI_Datarep_extent_function", "int", "MPI_Datatype datatype, MPI_Aint *extent, void *extra_state"),
+    ("MPI_Datarep_conversion_function", "int", "void *userbuf, MPI_Datatype datatype, int count, void *filebuf, "
+     "MPI_Offset position, void *extra_state"),
+    ("MPI_Datarep_conversion_function_c", "int", "void *userbuf, MPI_Datatype datatype, MPI_Count count, "
+     "void *filebuf, MPI_Offset position, void *extra_state"),
+    ("MPI_T_event_cb_function", "void", "MPI_T_event_instance event_instance, "
+     "MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, void *user_data"),
+    ("MPI_T_event_free_cb_function", "void", "MPI_T_event_registration event_registration, "
+     "MPI_T_cb_safety cb_safety, void *user_data"),
+    ("MPI_T_event_dropped_cb_function", "void", "MPI_Count count, MPI_T_event_registration event_registration, "
+     "int source_index, MPI_T_cb_safety cb_safety, void *user_data"),
+)
+
+
+def c_parameters(function, large):
+    declared = []
+    for parameter in function.parameters:
+        kind = kind_of(parameter)
+        declared.append((large and kind.large or kind.c).replace("$", parameter.name))
+    return ", ".join(declared) or "void"
+
+
+def prototype(function, large, prefix="MPI_"):
+    name = prefix + function.stem + ("_c" if large else "")
+    return f"{function.returns} {name}({c_parameters(function, large)})".replace("* ", "*")
+
+
+def variants(function):
+    return (False, True) if function.large else (False,)
+
+
+def _constant(constant):
+    if constant.alias:
+        return f"#define {constant.name} {constant.alias}"
+    if constant.ctype == "int":
+        text = str(constant.value) if constant.value >= 0 else f"({constant.value})"
+    elif "_function" in constant.ctype or constant.ctype.endswith("*"):
+        text = f"(({constant.ctype.replace('_function*', '_function *')}){constant.value})"
+    elif constant.ctype in ("MPI_Offset",):
+        text = f"(({constant.ctype}){constant.value})"
+    else:
+        text = f"(({constant.ctype})0x{constant.value:x})"
+    return f"#define {constant.name} {text}"
+
+
+def emit(functions, titles, sections):
+    out = [HEAD]
+    out += [f"typedef struct MPI_ABI_{n} *MPI_{n};" for n in HANDLE_TYPES]
+    out += [f"typedef struct MPI_ABI_{n} *MPI_{n};" for n in TOOL_TYPES]
+    enums = {"MPI_T_cb_safety": [], "MPI_T_source_order": []}
+    for _, constants in sections:
+        for c in constants:
+            if c.ctype in enums:
+                enums[c.ctype].append(f"  {c.name} = {c.value}")
+    for name, members in enums.items():
+        out.append(f"\ntypedef enum {name} {{\n" + ",\n".join(members) + f"\n}} {name};")
+    out.append("")
+    out += [f"typedef {result} ({name})({parameters});" for name, result, parameters in CALLBACKS]
+    for title, constants in sections:
+        lines = [_constant(c) for c in constants if c.ctype not in enums]
+        if lines:
+            out += [f"\n/* {title} */"] + lines
+    for prefix in ("MPI_", "PMPI_"):
+        chapter = None
+        for function in functions:
+            if prefix == "MPI_" and function.chapter != chapter:
+                chapter = function.chapter
+                out.append(f"\n/* {chapter} {titles[chapter]} */")
+            out += [prototype(function, large, prefix) + ";" for large in variants(function)]
+        out.append("")
+    out += ["#if defined(__cplusplus)", "}", "#endif", "", "#endif /* MPI_H_ABI */", ""]
+    return "\n".join(out)

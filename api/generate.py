@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Makes mpi.h, the entry points, impl.gen.h, the list of symbols and the coverage table from the description here.
+
+generate.py --include DIR --sources DIR --docs DIR --bodies SRC/CAPI [--pieces N]
+Files are written only when they change, so that nothing is compiled twice for nothing.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from description import read_constants, read_functions  # noqa: E402
+from emit_docs import emit_coverage, written_bodies  # noqa: E402
+from emit_entries import emit_entries, emit_fallbacks, emit_impl  # noqa: E402
+from emit_header import emit as emit_header  # noqa: E402
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--include", type=Path, required=True)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--docs", type=Path, required=True)
+    parser.add_argument("--bodies", type=Path, required=True)
+    parser.add_argument("--pieces", type=int, default=8)
+    arguments = parser.parse_args()
+
+    functions, titles = read_functions(HERE)
+    sections = read_constants(HERE)
+    write(arguments.include / "mpi.h", emit_header(functions, titles, sections))
+    write(arguments.sources / "impl.gen.h", emit_impl(functions))
+    write(arguments.sources / "fallbacks.gen.cc", emit_fallbacks(functions))
+    for number, text in enumerate(emit_entries(functions, arguments.pieces)):
+        write(arguments.sources / f"entries{number}.gen.cc", text)
+    symbols = sorted(prefix + s[4:] for f in functions for s in f.symbols for prefix in ("MPI_", "PMPI_"))
+    write(arguments.sources / "symbols.txt", "\n".join(symbols) + "\n")
+    write(arguments.docs / "api-coverage.md", emit_coverage(functions, titles, written_bodies(arguments.bodies)))
+
+
+main()
