@@ -48,6 +48,9 @@ class Launcher {
   /// Says `message` on stderr (nothing when empty), has the launcher end every rank of the job with exit code `code`,
   /// and ends this process.
   [[noreturn]] virtual void abort(int code, std::string_view message) = 0;
+  /// A descriptor that turns readable (end of file) when the launcher is gone; -1 when there is none to watch.
+  /// Stays the launcher's: never read, never closed by others.
+  virtual int alive_descriptor() const { return -1; }
   /// Leaves the job in order. Nothing may be called afterwards, except abort().
   virtual Error finalize() = 0;
 

@@ -1,0 +1,46 @@
+// What Tern says besides results: one line per event to stderr, "[tern rank 3] warning: text", at a level that
+// TERN_LOG chooses. Messages are for people; whoever first identifies an error logs it, once (STYLE.md).
+//
+// Thread rule: log() may be called from any thread; a line is one write and never interleaves within itself.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace tern {
+
+enum class LogLevel : int { error = 0, warn = 1, info = 2, debug = 3 };
+
+/// "error", "warn", "info", "debug" to a level. Error: any other word.
+Error parse_log_level(std::string_view word, LogLevel& level);
+
+class Log {
+ public:
+  /// `descriptor` is borrowed. `rank` -1: not known (yet), the prefix is then just "[tern]".
+  explicit Log(LogLevel level = LogLevel::warn, int rank = -1, int descriptor = 2)
+      : level_(level), rank_(rank), descriptor_(descriptor) {}
+
+  void set_level(LogLevel level) { level_ = level; }
+  void set_rank(int rank) { rank_ = rank; }
+  /// Ask before building an expensive text.
+  bool wants(LogLevel level) const { return level <= level_; }
+
+  void error(std::string_view text) const { write(LogLevel::error, text); }
+  void warn(std::string_view text) const { write(LogLevel::warn, text); }
+  void info(std::string_view text) const { write(LogLevel::info, text); }
+  void debug(std::string_view text) const { write(LogLevel::debug, text); }
+
+ private:
+  void write(LogLevel level, std::string_view text) const {
+    if (wants(level)) write_slow(level, text);
+  }
+  void write_slow(LogLevel level, std::string_view text) const;
+
+  LogLevel level_;
+  int rank_;
+  int descriptor_;
+};
+
+}  // namespace tern

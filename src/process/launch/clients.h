@@ -1,0 +1,30 @@
+// The launchers' clients, each made by one function; connect_launcher() in launcher.cc chooses among them.
+// All: null exactly when `error` is set. `job_id` texts are cleaned to [A-Za-z0-9._-].
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "process/launcher.h"
+
+namespace tern {
+
+/// PMI-1 over the inherited descriptor PMI_FD, or a connection to PMI_PORT ("host:port") with PMI_ID.
+std::unique_ptr<Launcher> connect_pmi1(Error& error);
+/// PMIx, through libpmix loaded now.
+std::unique_ptr<Launcher> connect_pmix(Error& error);
+/// A world of one.
+std::unique_ptr<Launcher> make_singleton();
+
+/// Before a rank ends the hard way: its buffered output, unless another thread is in the middle of writing.
+void flush_standard_streams();
+/// "message\n" to stderr in one write.
+void say_last_words(std::string_view message);
+/// Every character that could trouble a file name or a PMI line becomes '-'.
+std::string clean_name(std::string_view text);
+/// True when `descriptor` is open and a socket.
+bool is_socket(int descriptor);
+
+}  // namespace tern

@@ -1,0 +1,374 @@
+// PMI-1, the client: Hydra, Slurm's pmi2 (which serves PMI-1 to those who ask for it) and our own mpiexec.
+//
+//   rank                                        server
+//   cmd=init pmi_version=1 pmi_subversion=1  -> cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
+//   cmd=get_maxes, get_appnum, get_universe_size, get_my_kvsname; PMI_process_mapping is a key of the server's
+//   cmd=put kvsname= key= value=             -> cmd=put_result rc=0
+//   cmd=barrier_in                           -> cmd=barrier_out         (when all are in)
+//   cmd=get kvsname= key=                    -> cmd=get_result rc=0 value=
+//   cmd=finalize                             -> cmd=finalize_ack
+//   cmd=abort exitcode=                         (no answer)
+//
+// Our mpiexec answers the opening questions in response_to_init already, in fields that others do not send.
+// Values go as URL-safe base64 in chunks: the key "tern<rank>-<key>" holds "<length>.<first chunk>", the key
+// "tern<rank>-<key>-<n>" the n-th further chunk, so that any bytes of any length pass.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sodium.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "base/assert.h"
+#include "process/launch/clients.h"
+#include "process/launch/pmi_text.h"
+
+namespace tern {
+namespace {
+
+// How long the server may take over its first answer: a descriptor that is not PMI at all is noticed by silence.
+constexpr int kFirstAnswerMs = 20'000;
+constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
+
+std::string encode(std::string_view value) {
+  std::string text(sodium_base64_ENCODED_LEN(value.size(), kBase64), '\0');
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(value.data()), value.size(), kBase64);
+  text.pop_back();  // the terminating null
+  return text;
+}
+
+bool decode(std::string_view text, std::string& value) {
+  value.resize(text.size());
+  size_t length = 0;
+  const char* end = nullptr;
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(value.data()), value.size(), text.data(), text.size(), nullptr,
+                        &length, &end, kBase64) != 0 || end != text.data() + text.size()) {
+    return false;
+  }
+  value.resize(length);
+  return true;
+}
+
+long environment_number(const char* name, long otherwise) {
+  const char* text = getenv(name);
+  if (!text || !*text) return otherwise;
+  char* end = nullptr;
+  long value = strtol(text, &end, 10);
+  return *end ? otherwise : value;
+}
+
+class Pmi1 final : public Launcher {
+ public:
+  explicit Pmi1(int descriptor, std::string origin) : descriptor_(descriptor), origin_(std::move(origin)) {}
+  ~Pmi1() override {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+  /// Who am I, from the environment (PMI_FD) or from the server's words (PMI_PORT); then the opening questions.
+  Error open(bool by_port);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int universe_size() const override { return universe_size_; }
+  int app_number() const override { return app_number_; }
+  std::string_view job_id() const override { return job_id_; }
+  std::vector<int> local_ranks() const override { return local_ranks_; }
+  int alive_descriptor() const override { return descriptor_; }
+
+  Error put(std::string_view key, std::string_view value) override;
+  Error fence() override {
+    std::string answer;
+    return ask("cmd=barrier_in", "barrier_out", answer);
+  }
+  Error get(int rank, std::string_view key, std::string& value) override;
+  Error barrier() override { return fence(); }
+  void abort(int code, std::string_view message) override;
+  Error finalize() override;
+
+ private:
+  Error broken(std::string_view what) const {
+    return Error(ErrorClass::other, fmt::format("the launcher ({}) {}", origin_, what));
+  }
+  Error send(std::string line);
+  Error read_line(std::string& line, int timeout_ms);
+  Error ask(std::string line, std::string_view expected, std::string& answer, int timeout_ms = -1);
+  Error learn_identity_by_port();
+  Error learn_rest(const PmiLine& opening);
+  Error learn_neighbours(std::string_view mapping);
+  Error put_one(std::string_view key, std::string_view value);
+  Error get_one(std::string_view key, std::string& value);
+  std::string full_key(int rank, std::string_view key, size_t chunk) const {
+    return chunk == 0 ? fmt::format("tern{}-{}", rank, key) : fmt::format("tern{}-{}-{}", rank, key, chunk);
+  }
+
+  int descriptor_;
+  std::string origin_;  ///< for messages: "PMI-1 on descriptor 7"
+  PmiLines incoming_;
+  int rank_ = -1;
+  int size_ = 0;
+  int universe_size_ = -1;
+  int app_number_ = -1;
+  long value_max_ = 1024;
+  std::string space_;  ///< the server's name for the key-value space
+  std::string job_id_;
+  std::vector<int> local_ranks_;
+};
+
+Error Pmi1::send(std::string line) {
+  line += '\n';
+  size_t sent = 0;
+  while (sent < line.size()) {
+    ssize_t n = ::send(descriptor_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return broken(fmt::format("is gone: {}", strerror(errno)));
+    sent += size_t(n);
+  }
+  return {};
+}
+
+Error Pmi1::read_line(std::string& line, int timeout_ms) {
+  std::string_view found;
+  while (!incoming_.next(found)) {
+    pollfd wait{descriptor_, POLLIN, 0};
+    int ready = timeout_ms < 0 ? 1 : poll(&wait, 1, timeout_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return broken(fmt::format("does not answer within {} s", timeout_ms / 1000));
+    char buffer[4096];
+    ssize_t n = recv(descriptor_, buffer, sizeof buffer, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return broken(fmt::format("is gone: {}", strerror(errno)));
+    if (n == 0) return broken("is gone: it closed the connection");
+    incoming_.append(buffer, size_t(n));
+  }
+  line = found;
+  return {};
+}
+
+Error Pmi1::ask(std::string line, std::string_view expected, std::string& answer, int timeout_ms) {
+  if (Error error = send(std::move(line))) return error;
+  if (Error error = read_line(answer, timeout_ms)) return error;
+  PmiLine parsed(answer);
+  if (parsed.command() != expected) return broken(fmt::format("answers '{}' where {} was due", answer, expected));
+  return {};
+}
+
+Error Pmi1::learn_identity_by_port() {
+  if (Error error = send(fmt::format("cmd=initack pmiid={}", environment_number("PMI_ID", 0)))) return error;
+  std::string line;
+  if (Error error = read_line(line, kFirstAnswerMs)) return error;
+  if (PmiLine(line).command() != "initack") return broken(fmt::format("answers '{}' where initack was due", line));
+  // Three lines follow: size, rank, debug, in any order.
+  for (int i = 0; i < 3; ++i) {
+    if (Error error = read_line(line, kFirstAnswerMs)) return error;
+    PmiLine parsed(line);
+    if (parsed.has("size")) size_ = int(parsed.number("size", 0));
+    if (parsed.has("rank")) rank_ = int(parsed.number("rank", -1));
+  }
+  return {};
+}
+
+Error Pmi1::open(bool by_port) {
+  if (by_port) {
+    if (Error error = learn_identity_by_port()) return error;
+  } else {
+    rank_ = int(environment_number("PMI_RANK", -1));
+    size_ = int(environment_number("PMI_SIZE", 0));
+  }
+  if (size_ < 1 || rank_ < 0 || rank_ >= size_) {
+    return broken(fmt::format("says rank {} of {} (PMI_RANK, PMI_SIZE), which cannot be", rank_, size_));
+  }
+  std::string answer;
+  if (Error error = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", answer, kFirstAnswerMs)) return error;
+  PmiLine opening(answer);
+  if (opening.number("rc", -1) != 0) return broken(fmt::format("refuses PMI version 1.1: '{}'", answer));
+  return learn_rest(opening);
+}
+
+Error Pmi1::learn_rest(const PmiLine& opening) {
+  std::string mapping;
+  if (opening.has("kvsname")) {
+    space_ = opening["kvsname"];
+    app_number_ = int(opening.number("appnum", -1));
+    universe_size_ = int(opening.number("universe_size", -1));
+    value_max_ = opening.number("vallen_max", value_max_);
+    mapping = opening["mapping"];
+  } else {
+    std::string answer;
+    if (Error error = ask("cmd=get_maxes", "maxes", answer)) return error;
+    value_max_ = PmiLine(answer).number("vallen_max", value_max_);
+    if (Error error = ask("cmd=get_appnum", "appnum", answer)) return error;
+    app_number_ = int(PmiLine(answer).number("appnum", -1));
+    if (Error error = ask("cmd=get_universe_size", "universe_size", answer)) return error;
+    universe_size_ = int(PmiLine(answer).number("size", -1));
+    if (Error error = ask("cmd=get_my_kvsname", "my_kvsname", answer)) return error;
+    space_ = PmiLine(answer)["kvsname"];
+    // A server without the key says so; then learn_neighbours finds another way.
+    if (Error error = get_one("PMI_process_mapping", mapping)) mapping.clear();
+  }
+  if (value_max_ < 64) return broken(fmt::format("takes values of at most {} bytes, which is too few", value_max_));
+  if (space_.empty()) return broken("names no key-value space");
+  job_id_ = clean_name(space_);
+  return learn_neighbours(mapping);
+}
+
+// Without a mapping (all ranks see it missing alike): by the kernel's boot id and the host's name.
+Error Pmi1::learn_neighbours(std::string_view mapping) {
+  local_ranks_ = parse_process_mapping(mapping, rank_, size_);
+  if (!local_ranks_.empty()) return {};
+  if (size_ == 1) {
+    local_ranks_ = {0};
+    return {};
+  }
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  std::string mine, other;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> mine;
+  mine += std::string("@") + host;
+  if (Error error = put("node", mine)) return error;
+  if (Error error = fence()) return error;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (Error error = get(rank, "node", other)) return error;
+    if (other == mine) local_ranks_.push_back(rank);
+  }
+  return {};
+}
+
+Error Pmi1::put_one(std::string_view key, std::string_view value) {
+  std::string answer;
+  if (Error error = ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, value), "put_result", answer)) {
+    return error;
+  }
+  PmiLine parsed(answer);
+  if (parsed.number("rc", 0) != 0) return broken(fmt::format("does not store key '{}': {}", key, parsed["msg"]));
+  return {};
+}
+
+Error Pmi1::get_one(std::string_view key, std::string& value) {
+  std::string answer;
+  if (Error error = ask(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result", answer)) return error;
+  PmiLine parsed(answer);
+  if (parsed.number("rc", 0) != 0) return broken(fmt::format("has no key '{}': {}", key, parsed["msg"]));
+  value = parsed["value"];
+  return {};
+}
+
+Error Pmi1::put(std::string_view key, std::string_view value) {
+  TERN_ASSERT(key.size() <= kMaxKeyLength);
+  const std::string text = encode(value);
+  const size_t chunk_size = size_t(std::min(value_max_, 1024L)) - 24;  // room for "<length>." and the terminating null
+  size_t at = 0;
+  for (size_t chunk = 0; chunk == 0 || at < text.size(); ++chunk) {
+    std::string piece = text.substr(at, chunk_size);
+    at += piece.size();
+    if (chunk == 0) piece = fmt::format("{}.{}", text.size(), piece);
+    if (Error error = put_one(full_key(rank_, key, chunk), piece)) return error;
+  }
+  return {};
+}
+
+Error Pmi1::get(int rank, std::string_view key, std::string& value) {
+  std::string text, piece;
+  if (Error error = get_one(full_key(rank, key, 0), text)) return error;
+  size_t length = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), length);
+  if (failure != std::errc() || end == text.data() + text.size() || *end != '.') {
+    return broken(fmt::format("holds a spoilt value of key '{}' of rank {}", key, rank));
+  }
+  text.erase(0, size_t(end - text.data()) + 1);
+  for (size_t chunk = 1; text.size() < length; ++chunk) {
+    if (Error error = get_one(full_key(rank, key, chunk), piece)) return error;
+    if (piece.empty()) break;
+    text += piece;
+  }
+  if (text.size() != length || !decode(text, value)) {
+    return broken(fmt::format("holds a spoilt value of key '{}' of rank {}", key, rank));
+  }
+  return {};
+}
+
+void Pmi1::abort(int code, std::string_view message) {
+  say_last_words(message);
+  flush_standard_streams();
+  // A launcher that is gone cannot be told; this process ends all the same.
+  if (Error error = send(fmt::format("cmd=abort exitcode={}", code))) _exit(code);
+  _exit(code);
+}
+
+Error Pmi1::finalize() {
+  std::string answer;
+  if (Error error = ask("cmd=finalize", "finalize_ack", answer)) return error;
+  // The connection stays open: its closing tells the server that the process has ended, and abort() may still come.
+  return {};
+}
+
+// "host:port" to a connected socket; -1 with errno set.
+int connect_to(const std::string& address) {
+  size_t colon = address.rfind(':');
+  if (colon == std::string::npos) {
+    errno = EINVAL;
+    return -1;
+  }
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0) {
+    errno = EHOSTUNREACH;
+    return -1;
+  }
+  int descriptor = -1;
+  for (addrinfo* a = found; a && descriptor < 0; a = a->ai_next) {
+    int s = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+    if (s < 0) continue;
+    if (connect(s, a->ai_addr, a->ai_addrlen) == 0) {
+      descriptor = s;
+    } else {
+      close(s);
+    }
+  }
+  freeaddrinfo(found);
+  return descriptor;
+}
+
+}  // namespace
+
+std::unique_ptr<Launcher> connect_pmi1(Error& error) {
+  const bool by_port = !getenv("PMI_FD");
+  int descriptor = -1;
+  std::string origin;
+  if (by_port) {
+    const char* address = getenv("PMI_PORT");
+    origin = fmt::format("PMI-1 at {}", address ? address : "?");
+    descriptor = connect_to(address ? address : "");
+    if (descriptor < 0) {
+      error = Error(ErrorClass::other, fmt::format("the launcher ({}, from PMI_PORT) cannot be reached: {}", origin, strerror(errno)));
+      return nullptr;
+    }
+  } else {
+    descriptor = int(environment_number("PMI_FD", -1));
+    origin = fmt::format("PMI-1 on descriptor {}", descriptor);
+    if (!is_socket(descriptor)) {
+      error = Error(ErrorClass::other,
+                    fmt::format("PMI_FD={} says that a launcher (Hydra, Slurm or mpiexec) started this program, but that "
+                                "descriptor is not a socket here. Something between the launcher and the program closed "
+                                "it, or this program was started by a rank: clear PMI_FD, PMI_RANK and PMI_SIZE for it",
+                                getenv("PMI_FD")));
+      return nullptr;
+    }
+    // Programs that this rank starts must not speak on its behalf.
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  }
+  auto launcher = std::make_unique<Pmi1>(descriptor, std::move(origin));
+  error = launcher->open(by_port);
+  if (error) return nullptr;
+  return launcher;
+}
+
+}  // namespace tern

@@ -1,0 +1,269 @@
+// PMIx (standard version 4), the client: Open MPI's mpirun, PRRTE, Slurm's pmix. The library is loaded only when the
+// environment shows a PMIx server, so that Tern runs where PMIx is not installed. Ten functions of it are used, by
+// their stable C interface; values are filled in by hand rather than through the header's macros, which would call
+// further functions of the library.
+//
+// The library keeps a thread of its own; all calls here are blocking.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "process/launch/clients.h"
+
+#ifdef TERN_HAVE_PMIX
+#include <pmix.h>
+#endif
+
+namespace tern {
+
+#ifdef TERN_HAVE_PMIX
+namespace {
+
+/// The functions of libpmix that are used. The library stays loaded for the life of the process: it has a thread.
+struct PmixLibrary {
+  decltype(&PMIx_Init) init = nullptr;
+  decltype(&PMIx_Finalize) finalize = nullptr;
+  decltype(&PMIx_Put) put = nullptr;
+  decltype(&PMIx_Commit) commit = nullptr;
+  decltype(&PMIx_Fence) fence = nullptr;
+  decltype(&PMIx_Get) get = nullptr;
+  decltype(&PMIx_Abort) abort = nullptr;
+  decltype(&PMIx_Error_string) error_string = nullptr;
+
+  Error load();
+
+ private:
+  template <typename Function>
+  static bool find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    return function != nullptr;
+  }
+};
+
+Error PmixLibrary::load() {
+  void* library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    return Error(ErrorClass::other,
+                 fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
+                             "started this program, but its library cannot be loaded: {}. Install libpmix2 (Debian), or "
+                             "start the program with Tern's mpiexec",
+                             getenv("PMIX_NAMESPACE"), dlerror()));
+  }
+  if (!find(library, "PMIx_Init", init) || !find(library, "PMIx_Finalize", finalize) || !find(library, "PMIx_Put", put) ||
+      !find(library, "PMIx_Commit", commit) || !find(library, "PMIx_Fence", fence) || !find(library, "PMIx_Get", get) ||
+      !find(library, "PMIx_Abort", abort) || !find(library, "PMIx_Error_string", error_string)) {
+    return Error(ErrorClass::other, fmt::format("libpmix.so.2 is not a PMIx library: {}", dlerror()));
+  }
+  return {};
+}
+
+pmix_proc_t proc_of(const pmix_proc_t& me, pmix_rank_t rank) {
+  pmix_proc_t proc = me;
+  proc.rank = rank;
+  return proc;
+}
+
+class Pmix final : public Launcher {
+ public:
+  Error open();
+
+  int rank() const override { return int(me_.rank); }
+  int size() const override { return size_; }
+  int universe_size() const override { return universe_size_; }
+  int app_number() const override { return app_number_; }
+  std::string_view job_id() const override { return job_id_; }
+  std::vector<int> local_ranks() const override { return local_ranks_; }
+
+  Error put(std::string_view key, std::string_view value) override;
+  Error fence() override;
+  Error get(int rank, std::string_view key, std::string& value) override;
+  Error barrier() override;
+  void abort(int code, std::string_view message) override;
+  Error finalize() override;
+
+ private:
+  Error failed(std::string_view what, pmix_status_t status) const {
+    return Error(ErrorClass::other, fmt::format("the launcher (PMIx, job {}): {}: {} ({})", me_.nspace, what,
+                                                library_.error_string(status), status));
+  }
+  /// A value of the job or of one rank that is already here. The caller frees it with drop().
+  pmix_value_t* look_up(pmix_rank_t rank, const char* key);
+  static void drop(pmix_value_t* value);
+  int look_up_number(pmix_rank_t rank, const char* key, int otherwise);
+
+  PmixLibrary library_;
+  pmix_proc_t me_{};
+  int size_ = 0;
+  int universe_size_ = -1;
+  int app_number_ = -1;
+  std::string job_id_;
+  std::vector<int> local_ranks_;
+};
+
+Error Pmix::open() {
+  if (Error error = library_.load()) return error;
+  pmix_status_t status = library_.init(&me_, nullptr, 0);
+  if (status != PMIX_SUCCESS) {
+    return Error(ErrorClass::other,
+                 fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher started this program, but its server does not "
+                             "answer: {} ({}). Is the program in another network namespace or container than the server, "
+                             "or was it started by a rank?",
+                             getenv("PMIX_NAMESPACE"), library_.error_string(status), status));
+  }
+  size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
+  if (size_ < 1 || me_.rank >= pmix_rank_t(size_)) {
+    return Error(ErrorClass::other, fmt::format("the launcher (PMIx, job {}) says rank {} of {}, which cannot be",
+                                                me_.nspace, me_.rank, size_));
+  }
+  universe_size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, -1);
+  app_number_ = look_up_number(me_.rank, PMIX_APPNUM, -1);
+  // A namespace alone may be a small number that comes back; the server's address is new each time.
+  const char* server = getenv("PMIX_SERVER_URI41");
+  job_id_ = clean_name(me_.nspace);
+  if (server) job_id_ += fmt::format("-{:08x}", uint32_t(std::hash<std::string_view>()(server)));
+
+  pmix_value_t* peers = look_up(me_.rank, PMIX_LOCAL_PEERS);
+  if (!peers) peers = look_up(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
+  if (peers && peers->type == PMIX_STRING && peers->data.string) {
+    std::string_view text(peers->data.string);
+    while (!text.empty()) {
+      int rank = -1;
+      auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), rank);
+      if (failure != std::errc()) break;
+      if (rank >= 0 && rank < size_) local_ranks_.push_back(rank);
+      text.remove_prefix(std::min(text.size(), size_t(end - text.data()) + 1));
+    }
+  }
+  drop(peers);
+  if (std::find(local_ranks_.begin(), local_ranks_.end(), rank()) == local_ranks_.end()) local_ranks_.push_back(rank());
+  std::sort(local_ranks_.begin(), local_ranks_.end());
+  return {};
+}
+
+pmix_value_t* Pmix::look_up(pmix_rank_t rank, const char* key) {
+  pmix_proc_t proc = proc_of(me_, rank);
+  pmix_value_t* value = nullptr;
+  // Only what is here: a key that the server lacks would otherwise be waited for.
+  bool yes = true;
+  pmix_info_t optional{};
+  std::strncpy(optional.key, PMIX_OPTIONAL, sizeof optional.key - 1);
+  optional.value.type = PMIX_BOOL;
+  optional.value.data.flag = yes;
+  return library_.get(&proc, key, &optional, 1, &value) == PMIX_SUCCESS ? value : nullptr;
+}
+
+void Pmix::drop(pmix_value_t* value) {
+  if (!value) return;
+  // The types that are asked for: numbers, strings, bytes.
+  if (value->type == PMIX_STRING) free(value->data.string);
+  if (value->type == PMIX_BYTE_OBJECT) free(value->data.bo.bytes);
+  free(value);
+}
+
+int Pmix::look_up_number(pmix_rank_t rank, const char* key, int otherwise) {
+  pmix_value_t* value = look_up(rank, key);
+  int number = otherwise;
+  if (value) {
+    switch (value->type) {
+      case PMIX_UINT32: number = int(value->data.uint32); break;
+      case PMIX_INT: number = value->data.integer; break;
+      case PMIX_INT32: number = value->data.int32; break;
+      case PMIX_UINT: number = int(value->data.uint); break;
+      case PMIX_SIZE: number = int(value->data.size); break;
+      case PMIX_UINT64: number = int(value->data.uint64); break;
+      case PMIX_UINT16: number = value->data.uint16; break;
+      default: break;
+    }
+  }
+  drop(value);
+  return number;
+}
+
+Error Pmix::put(std::string_view key, std::string_view value) {
+  std::string name = fmt::format("tern-{}", key);
+  pmix_value_t wrapped{};
+  wrapped.type = PMIX_BYTE_OBJECT;
+  // PMIx copies the bytes; an empty value would be "no value" to it, hence the mark in front.
+  std::string bytes = "=" + std::string(value);
+  wrapped.data.bo.bytes = bytes.data();
+  wrapped.data.bo.size = bytes.size();
+  pmix_status_t status = library_.put(PMIX_GLOBAL, name.c_str(), &wrapped);
+  if (status != PMIX_SUCCESS) return failed(fmt::format("put of '{}'", key), status);
+  return {};
+}
+
+Error Pmix::fence() {
+  pmix_status_t status = library_.commit();
+  if (status != PMIX_SUCCESS) return failed("commit", status);
+  pmix_info_t collect{};
+  std::strncpy(collect.key, PMIX_COLLECT_DATA, sizeof collect.key - 1);
+  collect.value.type = PMIX_BOOL;
+  collect.value.data.flag = true;
+  status = library_.fence(nullptr, 0, &collect, 1);
+  if (status != PMIX_SUCCESS) return failed("fence", status);
+  return {};
+}
+
+Error Pmix::get(int rank, std::string_view key, std::string& value) {
+  std::string name = fmt::format("tern-{}", key);
+  pmix_proc_t proc = proc_of(me_, pmix_rank_t(rank));
+  pmix_value_t* found = nullptr;
+  pmix_info_t immediate{};
+  std::strncpy(immediate.key, PMIX_IMMEDIATE, sizeof immediate.key - 1);
+  immediate.value.type = PMIX_BOOL;
+  immediate.value.data.flag = true;
+  pmix_status_t status = library_.get(&proc, name.c_str(), &immediate, 1, &found);
+  if (status != PMIX_SUCCESS) return failed(fmt::format("key '{}' of rank {}", key, rank), status);
+  bool good = found && found->type == PMIX_BYTE_OBJECT && found->data.bo.size >= 1;
+  if (good) value.assign(found->data.bo.bytes + 1, found->data.bo.size - 1);
+  drop(found);
+  if (!good) return failed(fmt::format("spoilt value of key '{}' of rank {}", key, rank), PMIX_ERR_TYPE_MISMATCH);
+  return {};
+}
+
+Error Pmix::barrier() {
+  pmix_status_t status = library_.fence(nullptr, 0, nullptr, 0);
+  if (status != PMIX_SUCCESS) return failed("barrier", status);
+  return {};
+}
+
+void Pmix::abort(int code, std::string_view message) {
+  say_last_words(message);
+  flush_standard_streams();
+  library_.abort(code, nullptr, nullptr, 0);
+  _exit(code);
+}
+
+Error Pmix::finalize() {
+  pmix_status_t status = library_.finalize(nullptr, 0);
+  if (status != PMIX_SUCCESS) return failed("finalize", status);
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Launcher> connect_pmix(Error& error) {
+  auto launcher = std::make_unique<Pmix>();
+  error = launcher->open();
+  if (error) return nullptr;
+  return launcher;
+}
+
+#else  // the header was not there when Tern was built
+
+std::unique_ptr<Launcher> connect_pmix(Error& error) {
+  error = Error(ErrorClass::other,
+                fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
+                            "started this program, but this Tern was built without PMIx (libpmix-dev). Use mpiexec of "
+                            "Tern or of MPICH, or srun --mpi=pmi2",
+                            getenv("PMIX_NAMESPACE")));
+  return nullptr;
+}
+
+#endif
+}  // namespace tern

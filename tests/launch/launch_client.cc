@@ -1,0 +1,100 @@
+// A rank without MPI: talks to whatever launcher started it, through the same code as the library, and does what the
+// command says. The tests in this folder judge its output and exit code.
+//
+//   launch_client exchange      every rank puts values of many sizes, gets everybody's, checks them; prints one line
+//   launch_client info          prints rank, size, local ranks, application number, universe, share of the node
+//   launch_client abort RANK CODE      rank RANK aborts, the others wait in a barrier
+//   launch_client die RANK SIGNAL      rank RANK kills itself after the first fence, the others wait in a barrier
+//   launch_client leave RANK CODE      rank RANK exits without finalize, the others wait in a barrier
+//   launch_client absent RANK          rank RANK exits before it connects, the others go into a fence
+//   launch_client sleep SECONDS        connects, sleeps, finalizes
+//   launch_client nothing              connects, one fence, finalizes
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "process/launcher.h"
+
+namespace {
+
+using tern::Error;
+
+void check(Error error) {
+  if (!error) return;
+  fprintf(stderr, "launch_client: %.*s\n", int(error.text().size()), error.text().data());
+  exit(3);
+}
+
+std::string pattern(int rank, size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = char(uint8_t(i * 7 + size_t(rank) * 31 + size));
+  return bytes;
+}
+
+int exchange(tern::Launcher& launcher) {
+  const size_t sizes[] = {0, 1, 2, 3, 63, 700, 740, 760, 1024, 5000};
+  for (size_t size : sizes) check(launcher.put("value" + std::to_string(size), pattern(launcher.rank(), size)));
+  tern::JobKey key;
+  check(tern::get_job_key(launcher, key));
+  check(launcher.put("echo", {reinterpret_cast<const char*>(key.data()), key.size()}));
+  check(launcher.fence());
+  for (int rank = 0; rank < launcher.size(); ++rank) {
+    std::string value;
+    for (size_t size : sizes) {
+      check(launcher.get(rank, "value" + std::to_string(size), value));
+      if (value != pattern(rank, size)) {
+        fprintf(stderr, "value of %zu bytes of rank %d is spoilt\n", size, rank);
+        return 4;
+      }
+    }
+    check(launcher.get(rank, "echo", value));
+    if (value.size() != key.size() || memcmp(value.data(), key.data(), key.size()) != 0) {
+      fprintf(stderr, "rank %d has another job key\n", rank);
+      return 5;
+    }
+  }
+  check(launcher.barrier());
+  printf("rank %d of %d exchanged\n", launcher.rank(), launcher.size());
+  return 0;
+}
+
+void info(tern::Launcher& launcher) {
+  std::string local;
+  for (int rank : launcher.local_ranks()) local += (local.empty() ? "" : ",") + std::to_string(rank);
+  tern::NodeShare share = tern::node_share(launcher);
+  printf("rank=%d size=%d local=%s app=%d universe=%d share=%d/%d job=%.*s\n", launcher.rank(), launcher.size(),
+         local.c_str(), launcher.app_number(), launcher.universe_size(), share.ranks, share.cores,
+         int(launcher.job_id().size()), launcher.job_id().data());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "info";
+  const int first = argc > 2 ? atoi(argv[2]) : 0, second = argc > 3 ? atoi(argv[3]) : 0;
+  if (what == "absent" && getenv("PMI_RANK") && atoi(getenv("PMI_RANK")) == first) return 0;
+  Error error;
+  auto launcher = tern::connect_launcher(error);
+  check(std::move(error));
+  const bool mine = launcher->rank() == first;
+  int result = 0;
+  if (what == "exchange") {
+    result = exchange(*launcher);
+  } else if (what == "info") {
+    info(*launcher);
+  } else if (what == "sleep") {
+    sleep(unsigned(first));
+  } else {
+    check(launcher->fence());
+    if (what == "abort" && mine) launcher->abort(second, "rank " + std::to_string(first) + " gives up");
+    if (what == "die" && mine) raise(second);
+    if (what == "leave" && mine) _exit(second);
+    if (what != "nothing") check(launcher->barrier());
+  }
+  check(launcher->finalize());
+  return result;
+}
