@@ -63,7 +63,8 @@ struct TransferOperation : ListHook<TransferOperation> {
 /// Where the payload of an arriving message goes.
 struct Landing {
   Cursor target;           ///< the first `target.remaining()` bytes go here; the rest is thrown away
-  void* token = nullptr;   ///< the sink's
+  void* token = nullptr;   ///< the sink's; paths only keep it
+  int token_kind = 0;      ///< the sink's
 };
 
 /// Arrivals climb through this one interface (p2p implements it). Per peer the calls come in the order of sending.

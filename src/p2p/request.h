@@ -70,7 +70,21 @@ class Request : public Object {
   /// Owned by capi: the communicator (Object) whose error handler an error goes to; null: none known.
   Object* error_object = nullptr;
 
+  /// Makes this a persistent request that waits for its first start.
+  void make_persistent() {
+    persistent_ = true;
+    complete_ = true;
+    active_ = false;
+  }
+
  protected:
+  /// A persistent request begins again.
+  void restart() {
+    complete_ = false;
+    active_ = true;
+    status = kEmptyStatus;
+    error = {};
+  }
   /// Gives the storage back to its pool (or deletes).
   virtual void destroy() = 0;
 

@@ -30,10 +30,16 @@ class ProgressEngine {
   /// (for paths whose poll costs a system call while a cheaper path is in use).
   void add_path(Path& path, uint32_t interval = 1);
   void activate(Advanceable& work) { active_.push_back(&work); }
-  void deactivate(Advanceable& work) { IntrusiveList<Advanceable>::remove(&work); }
+  void deactivate(Advanceable& work);
 
   /// One round; returns how much was done.
   int poll();
+  /// A round that leaves no path out whatever its interval (before sleeping, at the end).
+  int poll_every_path();
+  /// A request was completed outside of poll: wakes this rank's threads that sleep.
+  void notify() {
+    if (idle_.sleepers != 0) idle_.wake();
+  }
 
   /// Polls until `done()`; waits as `Idle` says when nothing happens.
   template <typename Predicate>
@@ -67,6 +73,7 @@ class ProgressEngine {
   std::vector<Path*> paths_;
   std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;
+  Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it
   uint32_t round_ = 0;
 };
 

@@ -15,6 +15,9 @@ class Idle {
   virtual void relax(ProgressEngine& engine, uint32_t fruitless) = 0;
   /// Wakes a thread of this rank that sleeps in relax (another thread has completed its request).
   virtual void wake() {}
+
+  /// How many threads of this rank sleep in relax. Changed and read under the rank's lock only.
+  int sleepers = 0;
 };
 
 /// The rank's lock as Idle sees it: given up while spinning or asleep, so that other threads of the rank get in.

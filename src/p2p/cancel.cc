@@ -1,0 +1,85 @@
+// Taking back: MPI_Cancel of receives and sends (MPI 5.0, 3.8.4), and what becomes of requests whose peer is lost.
+//
+// A receive is cancelled while it is posted. A send is taken back from the path's queue if none of it has left, or else by asking
+// the receiver, who gives it up if it is still unmatched (rendezvous announcements and synchronous messages; a buffered
+// eager message is complete and beyond cancelling).
+#include "p2p/impl.h"
+
+namespace tern {
+
+void ReceiveRequest::cancel() {
+  if (!posted) return;
+  impl.matching.unpost(*this);
+  posted = false;
+  status = Status{kAnySource, kAnyTag, 0, true};
+  impl.complete(*this);
+}
+
+void SendRequest::cancel() {
+  if (complete() || (waits & kAnswer)) return;
+  PointToPoint::Impl::Peer& to = impl.peers[arguments.peer];
+  if (!to.path) return;
+  if ((waits & kPath) && to.path->withdraw(*this)) {
+    status.cancelled = true;
+    impl.settle(*this, 0xff);
+    return;
+  }
+  if (token == 0 || !(waits & (kData | kMatch))) return;
+  waits |= kAnswer;
+  impl.control(arguments.peer, wire::Header{wire::Kind::cancel, 0, 0, 0, 0, 0, token});
+}
+
+void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
+  UnexpectedMessage* found = nullptr;
+  matching.for_each_waiting([&](WaitingMessage& waiting) {
+    auto& message = static_cast<UnexpectedMessage&>(waiting);
+    bool answerable = message.header.kind == wire::Kind::rts || message.header.kind == wire::Kind::eager_sync;
+    if (answerable && message.peer == peer && message.header.token == header.token && !message.arriving) found = &message;
+  });
+  if (found) {
+    matching.remove_waiting(*found);
+    if (found->header.kind == wire::Kind::eager_sync) consumed(peer, found->bytes);
+    unexpected.destroy(found);
+  }
+  control(peer, wire::Header{wire::Kind::cancel_answer, uint8_t(found ? 1 : 0), 0, 0, 0, 0, header.token});
+}
+
+void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& header) {
+  SendRequest* send = sender(peer, header.token);
+  if (!send || !(send->waits & SendRequest::kAnswer)) return;
+  if (header.flags & 1) {
+    send->status.cancelled = true;
+    settle(*send, 0xff);
+  } else {
+    settle(*send, SendRequest::kAnswer);
+  }
+}
+
+void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
+  Peer& peer = peers[lost];
+  if (peer.lost) return;
+  peer.lost = true;
+  peer.path = nullptr;
+  std::string text(error.text());
+  int error_class = error.error_class();
+  matching.for_each_posted([&](PostedReceive& posted) {
+    auto& receive = static_cast<ReceiveRequest&>(posted);
+    if (receive.arguments.peer != lost) return;
+    matching.unpost(receive);
+    receive.posted = false;
+    receive.error = Error(error_class, text);
+    complete(receive);
+  });
+  receive_tokens.for_each([&](ReceiveRequest& receive) {
+    if (receive.sender != lost) return;
+    receive_tokens.remove(receive.token);
+    receive.token = 0;
+    receive.error = Error(error_class, text);
+    complete(receive);
+  });
+  send_tokens.for_each([&](SendRequest& send) {
+    if (send.arguments.peer == lost) fail(send, Error(error_class, text));
+  });
+}
+
+}  // namespace tern

@@ -1,0 +1,148 @@
+// Arrivals of eager messages, and the credits that bound what waits unread.
+//
+//   sender                                     receiver
+//   credit -= charge;  eager ---------------->  matched: unpack, owed += charge
+//                                               unmatched: kept until a receive comes, then the same
+//   credit += units;   <----------- credit      when half of the window is owed
+//
+// With no credit left a sender uses rendezvous, whose announcements cost the receiver one record each and the
+// sender a request: memory for a flood that nobody reads is the window per sender, whatever its length.
+#include <algorithm>
+
+#include "p2p/impl.h"
+
+namespace tern {
+
+namespace {
+Cursor cursor_of(const ReceiveArguments& a) { return Cursor(a.buffer, a.count, *a.type); }
+}  // namespace
+
+void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  switch (header.kind) {
+    case wire::Kind::eager:
+    case wire::Kind::eager_sync: on_eager(peer, header, payload, bytes); return;
+    case wire::Kind::rts: on_rts(peer, header, payload, bytes); return;
+    case wire::Kind::cts: on_cts(peer, header, payload, bytes); return;
+    case wire::Kind::data: on_data(peer, header, payload, bytes); return;
+    case wire::Kind::fin: on_fin(peer, header); return;
+    case wire::Kind::credit: peers[peer].credit += header.token; return;
+    case wire::Kind::sync_ack:
+      if (SendRequest* send = sender(peer, header.token)) settle(*send, SendRequest::kMatch);
+      return;
+    case wire::Kind::cancel: on_cancel(peer, header); return;
+    case wire::Kind::cancel_answer: on_cancel_answer(peer, header); return;
+  }
+}
+
+void PointToPoint::Impl::on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag);
+  if (!posted) {
+    UnexpectedMessage* message = keep(peer, header, bytes);
+    if (bytes != 0) std::memcpy(message->data(), payload, bytes);
+    return;
+  }
+  auto& receive = static_cast<ReceiveRequest&>(*posted);
+  match(receive, peer, header, bytes);
+  size_t stored = size_t(receive.status.bytes);
+  if (receive.arguments.type->is_contiguous()) {
+    if (stored != 0) std::memcpy(receive.arguments.buffer, payload, stored);
+  } else {
+    Cursor target = cursor_of(receive.arguments);
+    target.unpack(payload, stored);
+  }
+  acknowledge(peer, header);
+  consumed(peer, bytes);
+  complete(receive);
+}
+
+UnexpectedMessage* PointToPoint::Impl::keep(PeerId peer, const wire::Header& header, size_t bytes) {
+  UnexpectedMessage* message = unexpected.create();
+  message->context = header.context;
+  message->source = header.source;
+  message->tag = header.tag;
+  message->peer = peer;
+  message->header = header;
+  message->bytes = bytes;
+  if (header.kind != wire::Kind::rts && bytes > UnexpectedMessage::kInlineBytes) {
+    message->heap = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  }
+  matching.add_waiting(*message);
+  return message;
+}
+
+void PointToPoint::Impl::consumed(PeerId from, size_t bytes) {
+  Peer& peer = peers[from];
+  peer.owed += charge(bytes);
+  if (peer.owed * 64 * 2 < tunables.unexpected_credit_bytes) return;
+  wire::Header header{wire::Kind::credit, 0, 0, 0, 0, 0, uint32_t(peer.owed)};
+  // Not queued when the way is full: the debt stays and goes with a later message's.
+  if (peer.path && peer.path->try_send(from, header, nullptr, 0)) peer.owed = 0;
+}
+
+void PointToPoint::Impl::acknowledge(PeerId peer, const wire::Header& header) {
+  if (header.kind != wire::Kind::eager_sync) return;
+  control(peer, wire::Header{wire::Kind::sync_ack, 0, 0, 0, 0, 0, header.token});
+}
+
+Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, size_t bytes) {
+  if (header.kind == wire::Kind::data) {
+    ReceiveRequest* receive = receive_tokens.find(header.token);
+    if (receive && receive->sender == peer) {
+      Cursor target = cursor_of(receive->arguments);
+      target.truncate(size_t(receive->status.bytes));
+      return Landing{target, receive, kLandReceive};
+    }
+  } else if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) {
+    if (PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag)) {
+      auto& receive = static_cast<ReceiveRequest&>(*posted);
+      match(receive, peer, header, bytes);
+      Cursor target = cursor_of(receive.arguments);
+      target.truncate(size_t(receive.status.bytes));
+      return Landing{target, &receive, kLandReceive};
+    }
+    UnexpectedMessage* message = keep(peer, header, bytes);
+    message->arriving = true;
+    return Landing{Cursor::bytes(message->data(), bytes), message, kLandUnexpected};
+  }
+  return Landing{Cursor(), nullptr, kLandNowhere};
+}
+
+void PointToPoint::Impl::on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes,
+                                   Error error) {
+  if (landing.token_kind == kLandReceive) {
+    auto& receive = *static_cast<ReceiveRequest*>(landing.token);
+    if (error) {
+      receive.error = std::move(error);
+    } else if (header.kind != wire::Kind::data) {
+      acknowledge(peer, header);
+      consumed(peer, bytes);
+    }
+    if (receive.token != 0) {
+      receive_tokens.remove(receive.token);
+      receive.token = 0;
+    }
+    complete(receive);
+    return;
+  }
+  if (landing.token_kind != kLandUnexpected) return;
+  auto& message = *static_cast<UnexpectedMessage*>(landing.token);
+  message.arriving = false;
+  ReceiveRequest* receive = message.receiver;
+  if (error) {
+    if (receive) {
+      receive->error = std::move(error);
+      complete(*receive);
+    } else {
+      matching.remove_waiting(message);
+    }
+    unexpected.destroy(&message);
+    return;
+  }
+  if (!receive) return;
+  Cursor target = cursor_of(receive->arguments);
+  target.unpack(message.data(), size_t(receive->status.bytes));
+  drop(message);
+  complete(*receive);
+}
+
+}  // namespace tern

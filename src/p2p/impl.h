@@ -1,0 +1,175 @@
+// The inside of PointToPoint: request types, peers, the sink that arrivals climb into. One file per subject:
+//   send.cc        a send from the call to the path, and its completion
+//   receive.cc     posting, delivery, probes
+//   eager.cc       arrivals of eager messages, credits
+//   rendezvous.cc  rts, cts, data, fin
+//   cancel.cc      taking back sends and receives; lost peers
+// Thread rule: under the rank's lock.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/pool.h"
+#include "p2p/matching.h"
+#include "p2p/point_to_point.h"
+#include "p2p/protocol.h"
+#include "p2p/tokens.h"
+
+namespace tern {
+
+/// A send in progress. Completes when nothing in `waits` is left.
+class SendRequest final : public Request, public SendOperation {
+ public:
+  explicit SendRequest(PointToPoint::Impl& owner, const SendArguments& a) : Request(Kind::send), impl(owner), arguments(a) {}
+  Error start() override;
+  void cancel() override;
+
+  enum Wait : uint8_t {
+    kPath = 1,    ///< the path still holds the operation
+    kMatch = 2,   ///< synchronous: the receiver has not answered yet
+    kData = 4,    ///< rendezvous: neither cts nor fin has come yet
+    kAnswer = 8,  ///< a cancel was sent, its answer is out
+  };
+  PointToPoint::Impl& impl;
+  SendArguments arguments;
+  Ref<Datatype> type;            ///< keeps a user's datatype alive; null for predefined ones
+  wire::RendezvousBody body{};
+  RemoteKey exposed;
+  uint32_t token = 0;            ///< 0: none given out
+  uint8_t waits = 0;
+  bool clear_pending = false;    ///< a cts came while the path still held the rts
+  wire::ClearBody clear{};
+
+ protected:
+  void destroy() override;
+};
+
+/// A receive: posted, or being filled.
+class ReceiveRequest final : public Request, public PostedReceive, public TransferOperation {
+ public:
+  explicit ReceiveRequest(PointToPoint::Impl& owner, const ReceiveArguments& a)
+      : Request(Kind::receive), impl(owner), arguments(a) {
+    context = a.context;
+    source = a.source;
+    tag = a.tag;
+  }
+  Error start() override;
+  void cancel() override;
+  size_t capacity() const { return size_t(arguments.count) * arguments.type->size(); }
+
+  PointToPoint::Impl& impl;
+  ReceiveArguments arguments;
+  Ref<Datatype> held_type;
+  PeerId sender = kNoPeer;   ///< set when matched
+  uint32_t sender_token = 0;  ///< rendezvous: the sender's name for it
+  uint32_t token = 0;         ///< rendezvous-data: our name for it
+  bool posted = false;
+
+ protected:
+  void destroy() override;
+};
+
+/// What MPI_Mprobe hands out: an unexpected message that is out of matching.
+class MatchedMessage {};
+
+/// A message without its receive: eager data kept for it, or the announcement of a rendezvous.
+struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
+  static constexpr size_t kInlineBytes = 128;
+  PeerId peer = kNoPeer;
+  wire::Header header{};
+  size_t bytes = 0;                   ///< of the whole message
+  wire::RendezvousBody body{};        ///< rts only
+  ReceiveRequest* receiver = nullptr;  ///< matched while its data was still arriving
+  bool arriving = false;
+  std::unique_ptr<std::byte[]> heap;
+  std::byte inline_data[kInlineBytes];
+  std::byte* data() { return heap ? heap.get() : inline_data; }
+};
+
+struct PointToPoint::Impl final : Sink {
+  Impl(Clock& c, ProgressEngine& p, const Tunables& t) : clock(c), progress(p), tunables(t) {}
+
+  struct Peer {
+    Path* path = nullptr;  ///< null: never connected, or lost
+    size_t eager_limit = 0;
+    int64_t credit = 0;    ///< 64-byte units we may still send eagerly without hearing back
+    int64_t owed = 0;      ///< units of its eager data that were consumed and not given back yet
+    bool lost = false;
+  };
+  enum LandingKind { kLandReceive, kLandUnexpected, kLandNowhere };
+
+  // send.cc
+  Request* make_send(const SendArguments& a, bool persistent);
+  void begin(SendRequest& send);
+  void begin_eager(SendRequest& send, Peer& peer, size_t bytes);
+  void queue(SendRequest& send, const wire::Header& header, const Cursor& payload);
+  void push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes);
+  void path_done(SendRequest& send, Error error);
+  void settle(SendRequest& send, uint8_t waited);
+  void fail(SendRequest& send, Error error);
+  bool take_credit(Peer& peer, size_t bytes) {
+    int64_t units = charge(bytes);
+    if (peer.credit < units) return false;
+    peer.credit -= units;
+    return true;
+  }
+  static int64_t charge(size_t bytes) { return int64_t(1 + (bytes + 63) / 64); }
+
+  // receive.cc
+  ReceiveRequest* make_receive(const ReceiveArguments& a);
+  void begin(ReceiveRequest& receive);
+  void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes);
+  void take(ReceiveRequest& receive, UnexpectedMessage& message);
+  void complete(ReceiveRequest& receive);
+  void drop(UnexpectedMessage& message);
+  Status status_of(const UnexpectedMessage& message) const;
+  UnexpectedMessage* look(int source, int tag, uint64_t context);
+
+  // eager.cc
+  void on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  UnexpectedMessage* keep(PeerId peer, const wire::Header& header, size_t bytes);
+  void consumed(PeerId peer, size_t bytes);
+  void acknowledge(PeerId peer, const wire::Header& header);
+
+  // rendezvous.cc
+  void begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol);
+  void on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void answer(ReceiveRequest& receive, const wire::RendezvousBody& body);
+  void clear_to_send(ReceiveRequest& receive, size_t bytes);
+  void get_done(ReceiveRequest& receive, Error error);
+  void on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void send_data(SendRequest& send);
+  void on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_fin(PeerId peer, const wire::Header& header);
+
+  // cancel.cc
+  void on_cancel(PeerId peer, const wire::Header& header);
+  void on_cancel_answer(PeerId peer, const wire::Header& header);
+
+  /// Sends a message of the protocol's own (no request waits for it), queued if it must be.
+  void control(PeerId peer, const wire::Header& header, const void* payload = nullptr, size_t bytes = 0);
+  SendRequest* sender(PeerId peer, uint32_t token);
+
+  // Sink
+  void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override;
+  Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) override;
+  void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
+  void on_peer_lost(PeerId peer, Error error) override;
+
+  Clock& clock;
+  ProgressEngine& progress;
+  Tunables tunables;
+  std::vector<Peer> peers;
+  Matching matching;
+  Pool<SendRequest> sends;
+  Pool<ReceiveRequest> receives;
+  Pool<UnexpectedMessage, 16> unexpected;
+  Tokens<SendRequest> send_tokens;
+  Tokens<ReceiveRequest> receive_tokens;
+  uint32_t controls_queued = 0;  ///< control messages that a path holds
+  uint32_t sends_open = 0;       ///< sends begun and not complete
+};
+
+}  // namespace tern

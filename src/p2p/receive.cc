@@ -1,0 +1,161 @@
+// Receives: posting, delivery into the user's buffer, probes.
+#include <algorithm>
+
+#include "p2p/impl.h"
+
+namespace tern {
+
+namespace {
+Cursor cursor_of(const ReceiveArguments& a) { return Cursor(a.buffer, a.count, *a.type); }
+}  // namespace
+
+Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
+  ReceiveRequest* request = impl_->make_receive(a);
+  impl_->begin(*request);
+  wait(*request);
+  status = request->status;
+  Error error = std::move(request->error);
+  request->release();
+  return error;
+}
+
+Request* PointToPoint::ireceive(const ReceiveArguments& a) {
+  ReceiveRequest* request = impl_->make_receive(a);
+  impl_->begin(*request);
+  return request;
+}
+
+Request* PointToPoint::receive_init(const ReceiveArguments& a) {
+  ReceiveRequest* request = impl_->make_receive(a);
+  request->make_persistent();
+  return request;
+}
+
+ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& a) {
+  ReceiveRequest* receive = receives.create(*this, a);
+  if (!a.type->is_predefined()) receive->held_type = Ref<Datatype>::share(const_cast<Datatype*>(a.type));
+  return receive;
+}
+
+Error ReceiveRequest::start() {
+  restart();
+  sender = kNoPeer;
+  impl.begin(*this);
+  return {};
+}
+
+void ReceiveRequest::destroy() {
+  impl.receives.destroy(this);
+}
+
+void PointToPoint::Impl::begin(ReceiveRequest& receive) {
+  const ReceiveArguments& a = receive.arguments;
+  if (WaitingMessage* waiting = matching.find_waiting(a.context, a.source, a.tag)) {
+    matching.remove_waiting(*waiting);
+    take(receive, static_cast<UnexpectedMessage&>(*waiting));
+    return;
+  }
+  if (a.peer != kNoPeer && peers[a.peer].lost) {
+    receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
+    complete(receive);
+    return;
+  }
+  receive.posted = true;
+  matching.post(receive);
+}
+
+// Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
+void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes) {
+  receive.posted = false;
+  receive.sender = peer;
+  receive.status.source = header.source;
+  receive.status.tag = header.tag;
+  size_t capacity = receive.capacity();
+  receive.status.bytes = Count(std::min(bytes, capacity));
+  if (bytes > capacity) [[unlikely]] {
+    receive.error = Error(ErrorClass::truncate,
+                          "the message from rank " + std::to_string(header.source) + " with tag " +
+                              std::to_string(header.tag) + " has " + std::to_string(bytes) +
+                              " bytes, but the receive buffer holds " + std::to_string(capacity));
+  }
+}
+
+void PointToPoint::Impl::complete(ReceiveRequest& receive) {
+  receive.set_complete();
+  progress.notify();
+}
+
+// A receive meets a message that was there before it. The message is out of matching already.
+void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& message) {
+  match(receive, message.peer, message.header, message.bytes);
+  if (message.header.kind == wire::Kind::rts) {
+    receive.sender_token = message.header.token;
+    wire::RendezvousBody body = message.body;
+    unexpected.destroy(&message);
+    answer(receive, body);
+    return;
+  }
+  if (message.arriving) {
+    message.receiver = &receive;  // on_landed delivers
+    return;
+  }
+  Cursor target = cursor_of(receive.arguments);
+  target.unpack(message.data(), size_t(receive.status.bytes));
+  drop(message);
+  complete(receive);
+}
+
+// An eager message's data has reached its receive: room at the receiver is free again.
+void PointToPoint::Impl::drop(UnexpectedMessage& message) {
+  acknowledge(message.peer, message.header);
+  consumed(message.peer, message.bytes);
+  unexpected.destroy(&message);
+}
+
+Status PointToPoint::Impl::status_of(const UnexpectedMessage& message) const {
+  return Status{message.header.source, message.header.tag, Count(message.bytes), false};
+}
+
+UnexpectedMessage* PointToPoint::Impl::look(int source, int tag, uint64_t context) {
+  WaitingMessage* waiting = matching.find_waiting(context, source, tag);
+  if (!waiting) {
+    progress.poll();
+    waiting = matching.find_waiting(context, source, tag);
+  }
+  return static_cast<UnexpectedMessage*>(waiting);
+}
+
+bool PointToPoint::iprobe(PeerId, int source, int tag, uint64_t context, Status& status) {
+  UnexpectedMessage* message = impl_->look(source, tag, context);
+  if (message) status = impl_->status_of(*message);
+  return message != nullptr;
+}
+
+MatchedMessage* PointToPoint::improbe(PeerId, int source, int tag, uint64_t context, Status& status) {
+  UnexpectedMessage* message = impl_->look(source, tag, context);
+  if (!message) return nullptr;
+  status = impl_->status_of(*message);
+  impl_->matching.remove_waiting(*message);
+  return message;
+}
+
+Request* PointToPoint::imreceive(MatchedMessage* matched, void* buffer, Count count, const Datatype& type) {
+  auto& message = static_cast<UnexpectedMessage&>(*matched);
+  ReceiveArguments a{buffer, count, &type, message.peer, message.header.source, message.header.tag,
+                     message.header.context};
+  ReceiveRequest* request = impl_->make_receive(a);
+  impl_->take(*request, message);
+  return request;
+}
+
+Error PointToPoint::mreceive(MatchedMessage* matched, void* buffer, Count count, const Datatype& type,
+                             Status& status) {
+  Request* request = imreceive(matched, buffer, count, type);
+  wait(*request);
+  status = request->status;
+  Error error = std::move(request->error);
+  request->release();
+  return error;
+}
+
+}  // namespace tern

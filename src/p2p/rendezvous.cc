@@ -1,0 +1,128 @@
+// Sender-initiated rendezvous, in the two forms that every path allows.
+//
+//   the path can get, the data is contiguous        otherwise
+//   sender                 receiver                 sender                  receiver
+//     rts(address) ------->                           rts ----------------->
+//                            get (one copy)             <------------------- cts (when matched)
+//     <-------------------- fin                       data -----------------> into the user's buffer
+//
+// A get that fails (the kernel refuses, DESIGN.md 3) falls back to cts and data: the sender stands ready for both.
+#include <algorithm>
+
+#include "p2p/impl.h"
+
+namespace tern {
+
+void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol) {
+  const SendArguments& a = send.arguments;
+  send.token = send_tokens.add(send);
+  send.waits |= SendRequest::kData;
+  send.body = wire::RendezvousBody{bytes, 0, {0, 0}};
+  if (protocol == Protocol::rendezvous_get) {
+    send.exposed = peer.path->expose(a.buffer, bytes);
+    send.body.address = reinterpret_cast<uint64_t>(a.buffer);
+    send.body.key[0] = send.exposed.words[0];
+    send.body.key[1] = send.exposed.words[1];
+  }
+  wire::Header header{wire::Kind::rts, 0, 0, a.source, a.context, a.tag, send.token};
+  push(send, header, &send.body, sizeof send.body);
+}
+
+void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  if (bytes != sizeof(wire::RendezvousBody)) return;
+  wire::RendezvousBody body;
+  std::memcpy(&body, payload, sizeof body);
+  PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag);
+  if (!posted) {
+    UnexpectedMessage* message = keep(peer, header, body.bytes);
+    message->body = body;
+    return;
+  }
+  auto& receive = static_cast<ReceiveRequest&>(*posted);
+  match(receive, peer, header, body.bytes);
+  receive.sender_token = header.token;
+  answer(receive, body);
+}
+
+// The receive is matched with an announcement: fetch the data, or ask for it.
+void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body) {
+  Path* path = peers[receive.sender].path;
+  size_t bytes = size_t(receive.status.bytes);
+  if (!path) {
+    receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
+    complete(receive);
+    return;
+  }
+  if (bytes == 0) {
+    get_done(receive, {});
+    return;
+  }
+  if (body.address == 0 || !path->can_get(receive.sender)) {
+    clear_to_send(receive, bytes);
+    return;
+  }
+  const ReceiveArguments& a = receive.arguments;
+  receive.TransferOperation::peer = receive.sender;
+  receive.local = Cursor(a.buffer, a.count, *a.type);
+  receive.local.truncate(bytes);
+  receive.remote_address = body.address;
+  receive.key = RemoteKey{{body.key[0], body.key[1]}};
+  receive.bytes = bytes;
+  receive.done = [](TransferOperation& op, Error e) {
+    auto& request = static_cast<ReceiveRequest&>(op);
+    request.impl.get_done(request, std::move(e));
+  };
+  path->get(receive);
+}
+
+void PointToPoint::Impl::get_done(ReceiveRequest& receive, Error error) {
+  if (error) {
+    if (peers[receive.sender].path) {
+      clear_to_send(receive, size_t(receive.status.bytes));
+    } else {
+      receive.error = std::move(error);
+      complete(receive);
+    }
+    return;
+  }
+  control(receive.sender, wire::Header{wire::Kind::fin, 0, 0, 0, 0, 0, receive.sender_token});
+  complete(receive);
+}
+
+void PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t bytes) {
+  receive.token = receive_tokens.add(receive);
+  wire::ClearBody body{receive.token, 0, bytes};
+  control(receive.sender, wire::Header{wire::Kind::cts, 0, 0, 0, 0, 0, receive.sender_token}, &body, sizeof body);
+}
+
+void PointToPoint::Impl::on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  SendRequest* send = sender(peer, header.token);
+  if (!send || bytes != sizeof(wire::ClearBody) || !(send->waits & SendRequest::kData)) return;
+  std::memcpy(&send->clear, payload, sizeof send->clear);
+  if (send->waits & SendRequest::kPath) {
+    send->clear_pending = true;  // the path still holds the rts: path_done goes on
+  } else {
+    send_data(*send);
+  }
+}
+
+void PointToPoint::Impl::send_data(SendRequest& send) {
+  const SendArguments& a = send.arguments;
+  send.waits &= uint8_t(~SendRequest::kData);
+  Cursor payload(const_cast<void*>(a.buffer), a.count, *a.type);
+  payload.truncate(size_t(std::min<uint64_t>(send.clear.bytes, send.body.bytes)));
+  queue(send, wire::Header{wire::Kind::data, 0, 0, 0, 0, 0, send.clear.receiver_token}, payload);
+}
+
+void PointToPoint::Impl::on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Landing landing = on_header(peer, header, bytes);
+  landing.target.unpack(payload, bytes);
+  on_landed(peer, header, landing, bytes, {});
+}
+
+void PointToPoint::Impl::on_fin(PeerId peer, const wire::Header& header) {
+  SendRequest* send = sender(peer, header.token);
+  if (send && (send->waits & SendRequest::kData)) settle(*send, SendRequest::kData);
+}
+
+}  // namespace tern

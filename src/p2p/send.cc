@@ -1,0 +1,199 @@
+// A send from the call to the path, and its completion.
+#include "p2p/impl.h"
+
+namespace tern {
+
+namespace {
+// Noncontiguous messages up to this size are packed on the stack and leave at once; larger ones are packed by the path
+// piece by piece from the user's memory.
+constexpr size_t kPackBytes = 4096;
+
+Cursor cursor_of(const SendArguments& a) { return Cursor(const_cast<void*>(a.buffer), a.count, *a.type); }
+
+Ref<Datatype> hold(const Datatype* type) {
+  return type->is_predefined() ? Ref<Datatype>() : Ref<Datatype>::share(const_cast<Datatype*>(type));
+}
+}  // namespace
+
+Error PointToPoint::send(const SendArguments& a) {
+  Impl::Peer& peer = impl_->peers[a.peer];
+  size_t bytes = size_t(a.count) * a.type->size();
+  if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
+    wire::Header header{wire::Kind::eager, 0, 0, a.source, a.context, a.tag, 0};
+    if (a.type->is_contiguous()) {
+      if (peer.path->try_send(a.peer, header, a.buffer, bytes)) return {};
+    } else if (bytes <= kPackBytes) {
+      std::byte packed[kPackBytes];
+      cursor_of(a).pack(packed, bytes);
+      if (peer.path->try_send(a.peer, header, packed, bytes)) return {};
+    }
+    peer.credit += Impl::charge(bytes);  // isend takes it again
+  }
+  Request* request = isend(a);
+  wait(*request);
+  Error error = std::move(request->error);
+  request->release();
+  return error;
+}
+
+Request* PointToPoint::isend(const SendArguments& a) { return impl_->make_send(a, false); }
+Request* PointToPoint::send_init(const SendArguments& a) { return impl_->make_send(a, true); }
+
+Request* PointToPoint::Impl::make_send(const SendArguments& a, bool persistent) {
+  SendRequest* send = sends.create(*this, a);
+  send->type = hold(a.type);
+  if (persistent) {
+    send->make_persistent();
+  } else {
+    begin(*send);
+  }
+  return send;
+}
+
+Error SendRequest::start() {
+  restart();
+  impl.begin(*this);
+  return {};
+}
+
+void SendRequest::destroy() {
+  impl.sends.destroy(this);
+}
+
+void PointToPoint::Impl::begin(SendRequest& send) {
+  const SendArguments& a = send.arguments;
+  Peer& peer = peers[a.peer];
+  ++sends_open;
+  send.waits = 0;
+  if (!peer.path) {
+    fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
+    return;
+  }
+  size_t bytes = size_t(a.count) * a.type->size();
+  Situation situation{bytes, peer.eager_limit, peer.credit >= charge(bytes),
+                      a.type->is_contiguous() && peer.path->can_get(a.peer)};
+  Protocol protocol = choose_protocol(situation);
+  if (protocol == Protocol::eager) {
+    begin_eager(send, peer, bytes);
+  } else {
+    begin_rendezvous(send, peer, bytes, protocol);
+  }
+}
+
+void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes) {
+  const SendArguments& a = send.arguments;
+  peer.credit -= charge(bytes);
+  wire::Header header{wire::Kind::eager, 0, 0, a.source, a.context, a.tag, 0};
+  if (a.mode == SendMode::synchronous) {
+    send.token = send_tokens.add(send);
+    send.waits |= SendRequest::kMatch;
+    header.kind = wire::Kind::eager_sync;
+    header.token = send.token;
+  }
+  send.waits |= SendRequest::kPath;
+  bool gone = false;
+  if (a.type->is_contiguous()) {
+    gone = peer.path->try_send(a.peer, header, a.buffer, bytes);
+  } else if (bytes <= kPackBytes) {
+    std::byte packed[kPackBytes];
+    cursor_of(a).pack(packed, bytes);
+    gone = peer.path->try_send(a.peer, header, packed, bytes);
+  }
+  if (gone) {
+    settle(send, SendRequest::kPath);
+    return;
+  }
+  queue(send, header, cursor_of(a));
+}
+
+// Hands the operation to the path; kPath is waited for until the path has taken all of it.
+void PointToPoint::Impl::queue(SendRequest& send, const wire::Header& header, const Cursor& payload) {
+  send.waits |= SendRequest::kPath;
+  send.SendOperation::peer = send.arguments.peer;
+  send.header = header;
+  send.header_sent = false;
+  send.payload = payload;
+  send.done = [](SendOperation& op, Error e) {
+    auto& request = static_cast<SendRequest&>(op);
+    request.impl.path_done(request, std::move(e));
+  };
+  peers[send.arguments.peer].path->enqueue(send);
+}
+
+// Sends `header` and contiguous bytes for this request.
+void PointToPoint::Impl::push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes) {
+  PeerId to = send.arguments.peer;
+  if (peers[to].path->try_send(to, header, payload, bytes)) return;
+  queue(send, header, Cursor::bytes(const_cast<void*>(payload), bytes));
+}
+
+void PointToPoint::Impl::path_done(SendRequest& send, Error error) {
+  if (error) {
+    fail(send, std::move(error));
+    return;
+  }
+  if (send.clear_pending) {
+    send.clear_pending = false;
+    send.waits &= uint8_t(~SendRequest::kPath);
+    send_data(send);
+    return;
+  }
+  settle(send, SendRequest::kPath);
+}
+
+// One of the things this send waited for has happened; the last completes it.
+void PointToPoint::Impl::settle(SendRequest& send, uint8_t waited) {
+  send.waits &= uint8_t(~waited);
+  if (send.waits != 0) return;
+  if (send.token != 0) {
+    send_tokens.remove(send.token);
+    send.token = 0;
+  }
+  if (send.exposed.words[0] | send.exposed.words[1]) {
+    peers[send.arguments.peer].path->conceal(send.exposed);
+    send.exposed = {};
+  }
+  --sends_open;
+  send.set_complete();
+  progress.notify();
+}
+
+void PointToPoint::Impl::fail(SendRequest& send, Error error) {
+  send.error = std::move(error);
+  send.exposed = {};  // the path is gone
+  settle(send, 0xff);
+}
+
+namespace {
+struct ControlMessage final : SendOperation {
+  PointToPoint::Impl* impl;
+  std::byte body[sizeof(wire::RendezvousBody)];
+};
+}  // namespace
+
+void PointToPoint::Impl::control(PeerId to, const wire::Header& header, const void* payload, size_t bytes) {
+  Path* path = peers[to].path;
+  if (!path) return;  // its requests are completed with an error by on_peer_lost
+  if (path->try_send(to, header, payload, bytes)) return;
+  auto* message = new ControlMessage;
+  TERN_ASSERT(bytes <= sizeof message->body);
+  if (bytes != 0) std::memcpy(message->body, payload, bytes);
+  message->impl = this;
+  message->peer = to;
+  message->header = header;
+  message->payload = Cursor::bytes(message->body, bytes);
+  message->done = [](SendOperation& op, Error) {
+    auto* self = static_cast<ControlMessage*>(&op);
+    --self->impl->controls_queued;
+    delete self;
+  };
+  ++controls_queued;
+  path->enqueue(*message);
+}
+
+SendRequest* PointToPoint::Impl::sender(PeerId from, uint32_t token) {
+  SendRequest* send = send_tokens.find(token);
+  return send && send->arguments.peer == from ? send : nullptr;
+}
+
+}  // namespace tern

@@ -1,0 +1,60 @@
+#include "progress/engine.h"
+
+#include <algorithm>
+
+namespace tern {
+
+void ProgressEngine::add_path(Path& path, uint32_t interval) {
+  paths_.push_back(&path);
+  slots_.push_back({&path, interval});
+}
+
+int ProgressEngine::poll() {
+  ++round_;
+  int done = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.interval == 1 || round_ % slot.interval == 0) done += slot.path->poll();
+  }
+  // An advance may end itself, or others, or begin new work: `cursor_` is moved on by deactivate.
+  for (Advanceable* work = active_.front(); work; work = cursor_) {
+    cursor_ = active_.next(work);
+    done += work->advance();
+  }
+  cursor_ = nullptr;
+  if (done != 0) notify();
+  return done;
+}
+
+void ProgressEngine::deactivate(Advanceable& work) {
+  if (cursor_ == &work) cursor_ = active_.next(&work);
+  IntrusiveList<Advanceable>::remove(&work);
+}
+
+int ProgressEngine::poll_every_path() {
+  int done = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.interval != 1) done += slot.path->poll();
+  }
+  return done + poll();
+}
+
+bool ProgressEngine::arm_all() {
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    if (paths_[i]->arm()) continue;
+    for (size_t j = 0; j < i; ++j) paths_[j]->disarm();
+    return false;
+  }
+  return true;
+}
+
+void ProgressEngine::disarm_all() {
+  for (Path* path : paths_) path->disarm();
+}
+
+uint64_t ProgressEngine::next_deadline_ns() const {
+  uint64_t earliest = ~uint64_t{0};
+  for (const Path* path : paths_) earliest = std::min(earliest, path->next_deadline_ns());
+  return earliest;
+}
+
+}  // namespace tern
