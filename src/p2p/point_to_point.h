@@ -85,9 +85,10 @@ class PointToPoint {
   /// Where paths deliver.
   Sink& sink();
 
- private:
+  /// The inside (p2p/impl.h); named here for its own request types.
   struct Impl;
-  friend struct Impl;
+
+ private:
   ProgressEngine& progress_;
   std::unique_ptr<Impl> impl_;
 };
