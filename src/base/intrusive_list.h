@@ -6,9 +6,7 @@
 
 namespace tern {
 
-struct DefaultListTag;
-
-template <typename Tag = DefaultListTag>
+template <typename Tag>
 struct ListHook {
   ListHook* previous = nullptr;
   ListHook* next = nullptr;  ///< null exactly when in no list
@@ -21,8 +19,8 @@ struct ListHook {
   }
 };
 
-/// T derives from ListHook<Tag>.
-template <typename T, typename Tag = DefaultListTag>
+/// T derives from ListHook<Tag>; with one list only, from ListHook<T>.
+template <typename T, typename Tag = T>
 class IntrusiveList {
   using Hook = ListHook<Tag>;
 
