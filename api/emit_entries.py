@@ -80,8 +80,8 @@ def _checks(function, parameter, kind, comm):
                                                                                                 "array")
         optional = f'call.{test}({name}, {extent}, "{name}")'
     if when:
-        always = always and f"(!{when} || {always})"
-        optional = optional and f"(!{when} || {optional})"
+        always = always and f"(!{when} || ({always}))"
+        optional = optional and f"(!{when} || ({optional}))"
     return always, optional
 
 

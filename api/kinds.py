@@ -28,7 +28,7 @@ HANDLES = {
     "group": ("MPI_Group", "Group"),
     "type": ("MPI_Datatype", "Datatype"),
     "op": ("MPI_Op", "Op"),
-    "info": ("MPI_Info", "InfoObject"),
+    "info": ("MPI_Info", "Info"),
     "errhandler": ("MPI_Errhandler", "ErrorHandler"),
     "request": ("MPI_Request", "Request"),
     "message": ("MPI_Message", "Message"),
@@ -98,7 +98,7 @@ KINDS = {
     "any_tag": Kind("int $", "int $", check='call.any_tag($, "$")'),
     "varargs": Kind("...", ""),
     # Handles that may be null on the way in.
-    "info?": Kind("MPI_Info $", "InfoObject* $", arg="$_", local="InfoObject* $_ = nullptr;",
+    "info?": Kind("MPI_Info $", "Info* $", arg="$_", local="Info* $_ = nullptr;",
                   resolve='call.get_or_null($, $_, "$")'),
     "request?": Kind("MPI_Request $", "Request* $", arg="$_", local="Request* $_ = nullptr;",
                      resolve='call.get_or_null($, $_, "$")'),

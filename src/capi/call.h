@@ -1,0 +1,286 @@
+// Call: one call of the C API on the stack. The entry points (generated from api/) use it to get in, to check and turn
+// arguments into objects, and to report errors; the bodies use it to reach their rank.
+// Checks return true when all is well; else they keep the error, and the entry point leaves with `fail()`.
+// Thread rule: takes the rank's lock in enter(), gives it up at the end.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+#include "capi/arrays.h"
+#include "capi/world.h"
+
+namespace tern::capi {
+
+#define TERN_LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+/// A rank's part in a collective with a root (MPI 5.0, chapter 6).
+struct Role {
+  bool root = false;        ///< the root itself
+  bool leaf = false;        ///< sends to or receives from the root
+  bool takes_part = false;  ///< not a bystander of the root's group in an intercommunicator
+  bool inter = false;
+};
+
+class Call {
+ public:
+  explicit Call(const char* name) : world_(current()), name_(name) {}
+  ~Call() {
+    if (locked_) world_.lock->release();
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // --- For bodies.
+  World& world() { return world_; }
+  /// Only while MPI runs.
+  Process& process() { return *world_.process; }
+  const char* name() const { return name_; }
+  /// Whose error handler shall hear of an error that the body returns (the arguments decide by themselves).
+  void blame(Communicator* comm) { comm_ = comm; }
+  void blame(Session* session) { session_ = session; }
+  /// The entry point returns this class instead of the error's own (MPI_ERR_IN_STATUS).
+  void return_instead(int error_class) { returned_ = error_class; }
+  /// The answer of what does not exist yet. `chapter`: of the standard; 0: unknown.
+  Error not_yet(int chapter = 0);
+
+  // --- Getting in.
+  bool enter() {
+    if (!TERN_LIKELY(world_.is_running())) return not_running();
+    if (world_.locking) lock();
+    return true;
+  }
+  /// Functions that may be called at any time, from any thread.
+  bool enter_any_time() {
+    lock();
+    return true;
+  }
+  bool checking() const { return world_.checking; }
+
+  // --- Handles to objects.
+  bool get(MPI_Comm handle, Communicator*& object, const char* argument) {
+    object = world_.comms.find(value_of(handle));
+    if (!comm_) comm_ = object;
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Datatype handle, Datatype*& object, const char* argument) {
+    object = world_.find_type(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Op handle, Op*& object, const char* argument) {
+    object = world_.find_op(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Request handle, Request*& object, const char* argument) {
+    object = world_.requests.find(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Session handle, Session*& object, const char* argument) {
+    object = world_.sessions.find(value_of(handle));
+    if (!session_) session_ = object;
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Group handle, Group*& object, const char* argument) {
+    object = world_.groups.find(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Info handle, Info*& object, const char* argument) {
+    object = world_.infos.find(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Errhandler handle, ErrorHandler*& object, const char* argument) {
+    object = world_.error_handlers.find(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get(MPI_Message handle, Message*& object, const char* argument) {
+    object = world_.messages.find(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get_or_null(MPI_Info handle, Info*& object, const char* argument) {
+    return handle == MPI_INFO_NULL || get(handle, object, argument);
+  }
+  bool get_or_null(MPI_Request handle, Request*& object, const char* argument) {
+    return handle == MPI_REQUEST_NULL || get(handle, object, argument);
+  }
+  /// Null without an error when the handle is none.
+  Communicator* find(MPI_Comm handle) { return world_.comms.find(value_of(handle)); }
+  Group* find(MPI_Group handle) { return world_.groups.find(value_of(handle)); }
+  Request* find(MPI_Request handle) { return world_.requests.find(value_of(handle)); }
+  Datatype* find(MPI_Datatype handle) { return world_.find_type(value_of(handle)); }
+  Keyval* find_keyval(int keyval) { return world_.keyvals.find(static_cast<unsigned>(keyval)); }
+
+  // --- Objects to handles. `give` takes over one reference; null gives the null handle.
+  void give(MPI_Comm* handle, Communicator* object) { *handle = given(world_.comms, object, MPI_COMM_NULL); }
+  void give(MPI_Group* handle, Group* object) { *handle = given(world_.groups, object, MPI_GROUP_NULL); }
+  void give(MPI_Datatype* handle, Datatype* object) { *handle = given(world_.types, object, MPI_DATATYPE_NULL); }
+  void give(MPI_Op* handle, Op* object) { *handle = given(world_.ops, object, MPI_OP_NULL); }
+  void give(MPI_Info* handle, Info* object) { *handle = given(world_.infos, object, MPI_INFO_NULL); }
+  void give(MPI_Session* handle, Session* object) { *handle = given(world_.sessions, object, MPI_SESSION_NULL); }
+  void give(MPI_Message* handle, Message* object) { *handle = given(world_.messages, object, MPI_MESSAGE_NULL); }
+  void give(MPI_Errhandler* handle, ErrorHandler* object) {
+    *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
+  }
+  /// A request also remembers its communicator, for errors found later.
+  void give(MPI_Request* handle, Request* object) {
+    if (object && !object->error_object && comm_) {
+      comm_->add_ref();
+      object->error_object = comm_;
+    }
+    *handle = given(world_.requests, object, MPI_REQUEST_NULL);
+  }
+  /// After a body: a null object means that the handle dies. The object is not touched.
+  void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
+  void retire(MPI_Group* handle, Group* object) { retired(world_.groups, handle, object, MPI_GROUP_NULL); }
+  void retire(MPI_Datatype* handle, Datatype* object) { retired(world_.types, handle, object, MPI_DATATYPE_NULL); }
+  void retire(MPI_Op* handle, Op* object) { retired(world_.ops, handle, object, MPI_OP_NULL); }
+  void retire(MPI_Info* handle, Info* object) { retired(world_.infos, handle, object, MPI_INFO_NULL); }
+  void retire(MPI_Session* handle, Session* object) { retired(world_.sessions, handle, object, MPI_SESSION_NULL); }
+  void retire(MPI_Message* handle, Message* object) { retired(world_.messages, handle, object, MPI_MESSAGE_NULL); }
+  void retire(MPI_Errhandler* handle, ErrorHandler* object) {
+    retired(world_.error_handlers, handle, object, MPI_ERRHANDLER_NULL);
+  }
+  void retire(MPI_Request* handle, Request* object) { retired(world_.requests, handle, object, MPI_REQUEST_NULL); }
+
+  // --- Values.
+  bool not_null(const void* pointer, const char* argument) { return TERN_LIKELY(pointer) || null_pointer(argument); }
+  bool count(Count count, const char* argument) { return TERN_LIKELY(count >= 0) || negative(count, argument); }
+  bool committed(const Datatype& type, const char* argument) {
+    return TERN_LIKELY(type.committed()) || uncommitted(type, argument);
+  }
+  bool dest(int rank, const Communicator& comm, const char* argument) {
+    return TERN_LIKELY(static_cast<unsigned>(rank) < static_cast<unsigned>(comm.peer_group().size())) ||
+           rank == kProcNull || bad_rank(rank, comm, argument, false);
+  }
+  bool source(int rank, const Communicator& comm, const char* argument) {
+    return TERN_LIKELY(static_cast<unsigned>(rank) < static_cast<unsigned>(comm.peer_group().size())) ||
+           rank == kProcNull || rank == kAnySource || bad_rank(rank, comm, argument, true);
+  }
+  bool tag(int tag, const char* argument) { return TERN_LIKELY(tag >= 0) || bad_tag(tag, argument, false); }
+  bool any_tag(int tag, const char* argument) {
+    return TERN_LIKELY(tag >= 0) || tag == kAnyTag || bad_tag(tag, argument, true);
+  }
+  bool root(int root, const Communicator& comm, const char* argument);
+  bool role(int root, const Communicator& comm, Role& role);
+  /// Addresses 0 to 2 are MPI_BOTTOM (and null), MPI_IN_PLACE and MPI_BUFFER_AUTOMATIC.
+  bool buffer(const void* buffer, Count count, const Datatype& type, const char* argument) {
+    return TERN_LIKELY(value_of(buffer) > 2) || odd_buffer(buffer, count, type, argument);
+  }
+  bool no_place(const void* buffer, const char* argument) {
+    return TERN_LIKELY(buffer != MPI_IN_PLACE) || in_place_allowed(false, argument);
+  }
+  bool in_place_allowed(bool allowed, const char* argument);
+  bool array(const void* array, Count n, const char* argument) {
+    return TERN_LIKELY(array || n == 0) || null_pointer(argument);
+  }
+  bool counts(const int* counts, Count n, const char* argument);
+  bool counts(const MPI_Count* counts, Count n, const char* argument);
+  bool types(const MPI_Datatype* types, Count n, const char* argument);
+  bool committed_types(const MPI_Datatype* types, Count n, const char* argument);
+  bool op_applies(const Op& op, const Datatype& type, const char* argument);
+
+  // --- Getting out with an error: tells the error handler, returns the class.
+  [[gnu::cold]] int fail();
+  [[gnu::cold]] int fail(Error error);
+
+ private:
+  template <typename Table, typename Object, typename Handle>
+  static Handle given(Table& table, Object* object, Handle null) {
+    return object ? reinterpret_cast<Handle>(table.give(object)) : null;
+  }
+  template <typename Table, typename Object, typename Handle>
+  static void retired(Table& table, Handle* handle, Object* object, Handle null) {
+    if (object) return;
+    table.retire(value_of(*handle));
+    *handle = null;
+  }
+  void lock() {
+    world_.lock->acquire();
+    locked_ = true;
+  }
+  /// Keeps an error for fail().
+  [[gnu::cold]] bool refuse(ErrorClass error_class, std::string text);
+  [[gnu::cold]] bool not_running();
+  [[gnu::cold]] bool bad_handle(MPI_Comm handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Datatype handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Op handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Request handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Session handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Group handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Info handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Errhandler handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Message handle, const char* argument);
+  [[gnu::cold]] bool null_pointer(const char* argument);
+  [[gnu::cold]] bool negative(Count count, const char* argument);
+  [[gnu::cold]] bool uncommitted(const Datatype& type, const char* argument);
+  [[gnu::cold]] bool bad_rank(int rank, const Communicator& comm, const char* argument, bool source);
+  [[gnu::cold]] bool bad_tag(int tag, const char* argument, bool any);
+  [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
+
+  World& world_;
+  const char* name_;
+  Communicator* comm_ = nullptr;   ///< the object whose error handler is asked
+  Session* session_ = nullptr;
+  bool locked_ = false;
+  int returned_ = 0;
+  Error error_;
+};
+
+/// The array of datatypes of MPI_Alltoallw and MPI_Type_create_struct; checked before.
+class TypeArray {
+ public:
+  TypeArray(Call& call, const MPI_Datatype* handles) : world_(&call.world()), handles_(handles) {}
+  Datatype& operator[](size_t i) const { return *world_->find_type(value_of(handles_[i])); }
+  bool null() const { return handles_ == nullptr; }
+
+ private:
+  World* world_;
+  const MPI_Datatype* handles_;
+};
+
+inline bool in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
+/// How many blocks the arrays of a collective describe.
+inline int peer_count(const Communicator& comm) { return comm.peer_group().size(); }
+/// Neighbours in the communicator's topology; 0 without one.
+int incoming(const Communicator& comm);
+int outgoing(const Communicator& comm);
+
+/// The name of a communicator for messages: 'MPI_COMM_WORLD', or what the user called it.
+std::string describe(const Communicator& comm);
+
+// --- Statuses.
+/// Writes all fields but MPI_ERROR; null (MPI_STATUS_IGNORE) is passed over.
+void put_status(MPI_Status* to, const Status& from);
+Status get_status(const MPI_Status& from);
+/// Bytes and cancelled sit in MPI_internal: words 0 and 1 the bytes, word 2 the flag.
+Count status_bytes(const MPI_Status& status);
+void set_status_bytes(MPI_Status& status, Count bytes);
+
+// --- Handles outside of a call, for callbacks: of objects that have one.
+inline MPI_Comm handle_of(const Communicator& comm) { return reinterpret_cast<MPI_Comm>(intptr_t{comm.handle}); }
+inline MPI_Datatype handle_of(const Datatype& type) { return reinterpret_cast<MPI_Datatype>(intptr_t{type.handle}); }
+
+/// Lends a handle to a datatype that has none while a user's callback sees it.
+class LentType {
+ public:
+  LentType(World& world, Datatype& type);
+  ~LentType();
+  MPI_Datatype handle;
+
+ private:
+  World& world_;
+  bool lent_;
+};
+
+/// A handle and its number (MPI_X_toint, MPI_X_fromint).
+template <typename To, typename From>
+To handle_cast(From from) {
+  if constexpr (std::is_pointer_v<From>) {
+    return static_cast<To>(reinterpret_cast<intptr_t>(from));
+  } else {
+    return reinterpret_cast<To>(static_cast<intptr_t>(from));
+  }
+}
+
+}  // namespace tern::capi

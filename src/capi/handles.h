@@ -1,0 +1,114 @@
+// User handles are numbers, never addresses: generation << 24 | index into a table of slots per kind of object, so that
+// a freed, garbage or null handle is recognised without touching what it points to, and MPI_X_toint is a cast.
+// Predefined handles (1..4095, MPI 5.0 section 20.5) sit in the first slots of the same table: one way of looking up.
+// Source: MPI 5.0 chapter 20. Thread rule: under the rank's lock.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/assert.h"
+
+namespace tern::capi {
+
+/// The slots of one kind. T must have `int32_t handle` (base/object.h).
+/// A handle holds one reference to its object; the same object given out twice has one handle that must be retired twice.
+template <typename T, uintptr_t kBase, size_t kReserved>
+class HandleTable {
+ public:
+  static constexpr uintptr_t kFirstPredefined = kBase;
+  static constexpr uintptr_t kLastPredefined = kBase + kReserved - 1;
+
+  HandleTable() : slots_(kReserved) {}
+
+  /// The object of a handle, null when the handle is none of this table's living ones. Two loads.
+  T* find(uintptr_t handle) const {
+    size_t index = handle < 4096 ? handle - kBase : handle & kIndexMask;
+    if (index >= slots_.size() || slots_[index].handle != handle) return nullptr;
+    return slots_[index].object;
+  }
+  /// Ties a predefined handle to its object (null unties).
+  void set_predefined(uintptr_t handle, T* object) {
+    TERN_ASSERT(handle >= kBase && handle < kBase + kReserved);
+    Slot& slot = slots_[handle - kBase];
+    slot.object = object;
+    slot.handle = object ? handle : 0;
+    if (object) object->handle = static_cast<int32_t>(handle);
+  }
+  /// The handle for an object, a new one when it has none; 0 when the table is full. Takes over the caller's reference.
+  uintptr_t give(T* object) {
+    if (object->handle != 0) {
+      auto handle = static_cast<uintptr_t>(object->handle);
+      if (handle < 4096) return handle;
+      Slot& slot = slots_[handle & kIndexMask];
+      if (slot.handle == handle && slot.object == object) {
+        ++slot.references;
+        return handle;
+      }
+    }
+    if (free_ == 0 && !grow()) return 0;
+    Slot& slot = slots_[free_];
+    uintptr_t index = free_;
+    free_ = slot.next_free;
+    slot.generation = slot.generation % 127 + 1;
+    slot.handle = uintptr_t{slot.generation} << 24 | index;
+    slot.object = object;
+    slot.references = 1;
+    object->handle = static_cast<int32_t>(slot.handle);
+    ++live_;
+    return slot.handle;
+  }
+  /// Ends one giving of a handle. The object is not touched: it may be gone.
+  void retire(uintptr_t handle) {
+    if (handle < 4096) return;
+    Slot& slot = slots_[handle & kIndexMask];
+    TERN_ASSERT(slot.handle == handle);
+    if (--slot.references != 0) return;
+    slot.handle = 0;
+    slot.object = nullptr;
+    slot.next_free = free_;
+    free_ = static_cast<uint32_t>(handle & kIndexMask);
+    --live_;
+  }
+  /// Whether the number once was a handle of this table that is freed now (for the message).
+  bool was_freed(uintptr_t handle) const {
+    size_t index = handle & kIndexMask;
+    return handle >= 4096 && handle <= 0x7fffffff && index >= kReserved && index < slots_.size() &&
+           slots_[index].handle != handle && handle >> 24 <= 127 && slots_[index].generation != 0;
+  }
+  /// User objects alive.
+  size_t live() const { return live_; }
+  /// Calls visit(object) for every user object alive.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (size_t i = kReserved; i < slots_.size(); ++i) {
+      if (slots_[i].object) visit(*slots_[i].object);
+    }
+  }
+
+ private:
+  static constexpr uintptr_t kIndexMask = 0xffffff;
+  struct Slot {
+    T* object = nullptr;
+    uintptr_t handle = 0;     ///< 0: free
+    uint32_t references = 0;  ///< how often the handle was given
+    uint32_t next_free = 0;   ///< of a free slot; 0 ends the list
+    uint8_t generation = 0;   ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
+  };
+  bool grow() {
+    size_t old = slots_.size(), fresh = old < 64 ? 64 : old;
+    if (old > kIndexMask) return false;
+    if (old + fresh > kIndexMask + 1) fresh = kIndexMask + 1 - old;
+    slots_.resize(old + fresh);
+    for (size_t i = old + fresh; i-- > old;) {
+      slots_[i].next_free = free_;
+      free_ = static_cast<uint32_t>(i);
+    }
+    return true;
+  }
+  std::vector<Slot> slots_;
+  uint32_t free_ = 0;  ///< slot 0 is reserved, so 0 means none
+  size_t live_ = 0;
+};
+
+}  // namespace tern::capi

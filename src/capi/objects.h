@@ -1,0 +1,36 @@
+// Objects that exist only for the C API: sessions and matched messages.
+// Source: MPI 5.0 sections 11.3 and 3.8.2. Thread rule: under the rank's lock.
+#pragma once
+
+#include "base/object.h"
+#include "capi/attached_buffer.h"
+#include "capi/error_handler.h"
+#include "comm/communicator.h"
+#include "comm/info.h"
+
+namespace tern::capi {
+
+using tern::ErrorHandler;
+
+/// MPI_Session: a reference to the running rank, with an error handler and a buffer of its own.
+class Session final : public Object {
+ public:
+  explicit Session(Ref<ErrorHandler> handler) : error_handler(std::move(handler)) {}
+  ~Session() = default;
+
+  Ref<ErrorHandler> error_handler;
+  AttachedBuffer buffer;
+  Info info;  ///< hints in force
+};
+
+/// MPI_Message: matched and not yet received. `matched` is null for MPI_MESSAGE_NO_PROC.
+class Message final : public Object {
+ public:
+  Message(MatchedMessage* message, Communicator* through) : matched(message), comm(through) {}
+  ~Message() = default;
+
+  MatchedMessage* matched;
+  Communicator* comm;  ///< whose error handler hears of errors; a counted reference, null for MPI_MESSAGE_NO_PROC
+};
+
+}  // namespace tern::capi

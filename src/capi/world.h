@@ -1,0 +1,118 @@
+// World: the state of one rank's C API: its handles, whether MPI runs, error handlers, attached buffers.
+// One per rank; found through current.h. Source: MPI 5.0 chapters 9, 11, 20.
+// Thread rule: `lock` guards it (taken by entry points); `running` is read without.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "capi/current.h"
+#include "capi/error_table.h"
+#include "capi/handles.h"
+#include "capi/objects.h"
+#include "comm/attributes.h"
+#include "datatype/op.h"
+#include "datatype/predefined.h"
+#include "mpi.h"
+#include "process/process.h"
+
+namespace tern::capi {
+
+struct World {
+  World();
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // --- Handles. Reserved ranges: MPI 5.0 section 20.5.
+  HandleTable<Communicator, 0x100, 8> comms;
+  HandleTable<Group, 0x108, 8> groups;
+  HandleTable<Session, 0x120, 8> sessions;
+  HandleTable<Message, 0x128, 8> messages;
+  HandleTable<Info, 0x130, 16> infos;
+  HandleTable<ErrorHandler, 0x140, 64> error_handlers;
+  HandleTable<Request, 0x180, 128> requests;
+  HandleTable<Datatype, 0x200, 256> types;
+  HandleTable<Op, 0x20, 32> ops;
+  HandleTable<Keyval, 500, 128> keyvals;  ///< ints to users
+  PredefinedTypes predefined_types;       ///< made on first use, then tied into `types`
+  PredefinedOps predefined_ops;
+
+  // --- Running.
+  enum class Stage { before, initialised, finalized };
+  Stage stage = Stage::before;        ///< of the World Model
+  std::atomic<int> running{0};        ///< World Model (1) plus sessions; MPI works while > 0
+  int thread_level = MPI_THREAD_SINGLE;
+  std::thread::id main_thread;
+  std::shared_ptr<RankLock> lock;     ///< also the Process's
+  bool locking = false;               ///< lock->enabled(), cached
+  std::unique_ptr<Process> process;   ///< null before initialisation and after finalisation
+  bool checking = true;               ///< TERN_CHECK_ARGUMENTS
+  /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts its own.
+  std::function<std::unique_ptr<Process>(std::shared_ptr<RankLock>, Error&)> connect;
+
+  // --- Errors.
+  ErrorTable errors;
+  ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
+      give_back{ErrorHandler::Kind::give_back};
+  ErrorHandler* initial_handler = &fatal;          ///< before MPI_Init and without one
+  ErrorHandler* file_handler = &give_back;         ///< of MPI_FILE_NULL: what new files get; counted when the user's
+  int code_in_handler = 0;
+
+  // --- Attached buffers (MPI 5.0, 3.6): the rank's and the communicators'; sessions have their own.
+  AttachedBuffer buffer;
+  std::map<Communicator*, std::unique_ptr<AttachedBuffer>> comm_buffers;
+
+  Info environment;                                ///< MPI_INFO_ENV
+  Message no_proc{nullptr, nullptr};               ///< MPI_MESSAGE_NO_PROC
+  Ref<Group> empty_group;                          ///< MPI_GROUP_EMPTY
+  std::map<void*, size_t> allocations;             ///< MPI_Alloc_mem
+  int argc = 0;
+
+  // --- Fortran (MPI 5.0, 20.4.1).
+  Ref<Info> fortran_info;
+  struct FortranBooleans {
+    bool set = false;
+    int size = 0;
+    unsigned char yes[16] = {}, no[16] = {};
+  } booleans;
+
+  bool is_running() const { return running.load(std::memory_order_relaxed) > 0; }
+  /// Builds the Process if there is none and ties the predefined handles to its objects.
+  Error start(int required_level);
+  /// Ends the Process when nobody uses it any more.
+  Error stop();
+  /// The rank in MPI_COMM_WORLD, -1 without a Process.
+  int rank() const { return process ? process->world_rank() : -1; }
+  /// Ends all ranks.
+  [[noreturn]] void abort_job(int code, const std::string& text);
+  /// The error handler of a communicator; never null.
+  ErrorHandler& handler_of(Communicator& comm) {
+    return comm.error_handler ? *static_cast<ErrorHandler*>(comm.error_handler) : *initial_handler;
+  }
+  /// The datatype of a handle: like types.find, and makes predefined types on their first use.
+  Datatype* find_type(uintptr_t handle) {
+    Datatype* type = types.find(handle);
+    return type || handle > 0x2ff ? type : find_predefined_type(handle);
+  }
+  Op* find_op(uintptr_t handle) {
+    Op* op = ops.find(handle);
+    return op || handle > 0x3f ? op : find_predefined_op(handle);
+  }
+
+ private:
+  Datatype* find_predefined_type(uintptr_t handle);
+  Op* find_predefined_op(uintptr_t handle);
+};
+
+/// The value of a handle as a number.
+template <typename Handle>
+uintptr_t value_of(Handle handle) {
+  return reinterpret_cast<uintptr_t>(handle);
+}
+
+}  // namespace tern::capi
