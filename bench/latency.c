@@ -1,0 +1,38 @@
+/* One-way latency by ping-pong between ranks 0 and 1, blocking send and receive. */
+#include "bench.h"
+
+static double batch(char *out, char *in, int bytes, int rank, int n) {
+  double began = MPI_Wtime();
+  for (int i = 0; i < n; i++) {
+    if (rank == 0) {
+      MPI_Send(out, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+      MPI_Recv(in, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Recv(in, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(out, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+    }
+  }
+  return (MPI_Wtime() - began) * 1e6 / n / 2;
+}
+
+int main(int argc, char **argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  long most = argument(argc, argv, "--max", 4 << 20);
+  char *out = touched((size_t)most), *in = touched((size_t)most);
+  for (long bytes = 1; bytes <= most; bytes = bytes < 8 ? 8 : bytes * 2) {
+    double values[BATCHES];
+    if (rank < 2) {
+      batch(out, in, (int)bytes, rank, 20);
+      values[0] = batch(out, in, (int)bytes, rank, 20);
+    }
+    int n = repetitions(values[0], 2000);
+    for (int i = 0; i < BATCHES; i++) values[i] = rank < 2 ? batch(out, in, (int)bytes, rank, n) : 0;
+    if (rank == 0) point("latency", bytes, median(values, BATCHES), "us");
+  }
+  free(out);
+  free(in);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,58 @@
+"""Curves as SVG, by hand: no plotting library is needed to look at a result in a browser."""
+import math
+from xml.sax.saxutils import escape
+
+COLOURS = {"tern": "#0b6e4f", "mpich": "#c0392b", "openmpi": "#2e6da4"}
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 440, 70, 20, 40, 50
+
+
+def _ticks(low, high):
+    """Powers of ten (and their halves when few) within [low, high]."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    return [10.0 ** e for e in range(first, last + 1)]
+
+
+def _size(x):
+    for unit, factor in (("M", 1 << 20), ("K", 1 << 10)):
+        if x >= factor and x % factor == 0:
+            return f"{x // factor}{unit}"
+    return str(x)
+
+
+def curves(path, title, rows):
+    """One SVG: x logarithmic (bytes or ranks), y logarithmic, a line per MPI with its quartiles as a band."""
+    rows = sorted((r for r in rows if r["x"] > 0), key=lambda r: r["x"])
+    if len(rows) < 2:
+        return
+    values = [s[k] for r in rows for s in r["mpis"].values() for k in ("low", "high") if s[k] > 0]
+    if not values:
+        return
+    ticks = _ticks(min(values), max(values))
+    low, high = math.log10(ticks[0]), math.log10(ticks[-1])
+    left, right = math.log2(rows[0]["x"]), math.log2(rows[-1]["x"])
+
+    def px(x):
+        return LEFT + (math.log2(x) - left) / ((right - left) or 1) * (WIDTH - LEFT - RIGHT)
+
+    def py(y):
+        return HEIGHT - BOTTOM - (math.log10(max(y, ticks[0])) - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+           f'<text x="{WIDTH / 2}" y="22" text-anchor="middle" font-size="15">{escape(title)} ({escape(rows[0]["unit"])})</text>']
+    for tick in ticks:
+        out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py(tick):.1f}" y2="{py(tick):.1f}" stroke="#ddd"/>'
+                   f'<text x="{LEFT - 6}" y="{py(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    for row in rows[:: max(1, len(rows) // 12)]:
+        out.append(f'<text x="{px(row["x"]):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{_size(row["x"])}</text>')
+    names = [n for n in COLOURS if any(n in r["mpis"] for r in rows)]
+    for index, name in enumerate(names):
+        have = [r for r in rows if name in r["mpis"]]
+        line = " ".join(f'{px(r["x"]):.1f},{py(r["mpis"][name]["median"]):.1f}' for r in have)
+        band = " ".join([f'{px(r["x"]):.1f},{py(r["mpis"][name]["high"]):.1f}' for r in have] +
+                        [f'{px(r["x"]):.1f},{py(r["mpis"][name]["low"]):.1f}' for r in reversed(have)])
+        out.append(f'<polygon points="{band}" fill="{COLOURS[name]}" opacity="0.15"/>'
+                   f'<polyline points="{line}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>'
+                   f'<text x="{LEFT + 10}" y="{TOP + 14 + 16 * index}" fill="{COLOURS[name]}">{name}</text>')
+    out.append("</svg>")
+    path.write_text("\n".join(out) + "\n")
