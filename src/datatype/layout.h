@@ -54,6 +54,8 @@ Layout block(int64_t length);
 Layout repeat(int64_t count, int64_t stride, const Layout& child);
 /// Copies of one layout at offsets[i].
 Layout at_offsets(std::vector<int64_t> offsets, const Layout& child);
+/// Blocks of lengths[i] bytes at offsets[i], in packing order.
+Layout pieces(std::vector<int64_t> offsets, std::vector<int64_t> lengths);
 /// One after the other in packing order; each part's own offset places it.
 Layout sequence(std::vector<Layout> parts);
 /// The node that stands for `count` copies of `child`, `stride` apart, without owning anything: what a cursor walks

@@ -8,6 +8,7 @@
 
 #include "base/object.h"
 #include "base/types.h"
+#include "datatype/cursor.h"
 #include "datatype/datatype.h"
 
 namespace tern {
@@ -43,8 +44,11 @@ class Op final : public Object {
   /// inout[i] = in[i] op inout[i], in the order the standard gives a user function. The buffers do not overlap, and
   /// are n elements of `type` in memory. Only when valid_for(type) or, for accumulates, when the type is contiguous.
   void apply(const void* in, void* inout, Count n, const Datatype& type) const;
-  /// The same on `n` elements of a basic type, as packed streams of homogeneous derived types have them.
+  /// The same on `n` elements of a basic type in an array, both aligned for it. Predefined arithmetic operators only.
   void apply_basic(const void* in, void* inout, Count n, const Kind& kind) const;
+  /// For accumulates: `n` basic elements arrive packed (any alignment) and meet the next ones at `target`, which
+  /// advances. Predefined operators only; any REPLACE or NO_OP.
+  void apply_packed(const std::byte* in, Cursor& target, Count n, const Kind& kind) const;
 
  private:
   OpId id_;

@@ -1,0 +1,143 @@
+#include "datatype/op_loops.h"
+
+// -O2 vectorises only loops of known length in this compiler; these are exactly the loops worth it.
+#pragma GCC optimize("O3")
+
+namespace tern::op_loops {
+namespace {
+
+// Integers are added and multiplied without sign, in at least 32 bits: wrapping, never undefined.
+template <typename T>
+struct Wrapping {
+  using Type = std::conditional_t<sizeof(T) == 16, Uint128, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+};
+
+template <typename T>
+T add(T a, T b) {
+  if constexpr (is_floating<T>) {
+    return T(a + b);
+  } else {
+    using W = typename Wrapping<T>::Type;
+    return T(W(a) + W(b));
+  }
+}
+
+template <typename T>
+T multiply(T a, T b) {
+  if constexpr (is_floating<T>) {
+    return T(a * b);
+  } else {
+    using W = typename Wrapping<T>::Type;
+    return T(W(a) * W(b));
+  }
+}
+
+template <typename T>
+struct Complex {
+  T re, im;
+};
+
+struct Sum {
+  template <typename T>
+  static T apply(T a, T b) { return add(a, b); }
+  template <typename T>
+  static Complex<T> apply(Complex<T> a, Complex<T> b) { return {add(a.re, b.re), add(a.im, b.im)}; }
+};
+struct Prod {
+  template <typename T>
+  static T apply(T a, T b) { return multiply(a, b); }
+  template <typename T>
+  static Complex<T> apply(Complex<T> a, Complex<T> b) {
+    return {T(a.re * b.re - a.im * b.im), T(a.re * b.im + a.im * b.re)};
+  }
+};
+struct Min {
+  template <typename T>
+  static T apply(T a, T b) { return a < b ? a : b; }
+};
+struct Max {
+  template <typename T>
+  static T apply(T a, T b) { return a > b ? a : b; }
+};
+struct Band {
+  template <typename T>
+  static T apply(T a, T b) { return T(a & b); }
+};
+struct Bor {
+  template <typename T>
+  static T apply(T a, T b) { return T(a | b); }
+};
+struct Bxor {
+  template <typename T>
+  static T apply(T a, T b) { return T(a ^ b); }
+};
+struct Land {
+  template <typename T>
+  static T apply(T a, T b) { return T((a != 0) & (b != 0)); }
+};
+struct Lor {
+  template <typename T>
+  static T apply(T a, T b) { return T((a != 0) | (b != 0)); }
+};
+struct Lxor {
+  template <typename T>
+  static T apply(T a, T b) { return T((a != 0) ^ (b != 0)); }
+};
+
+template <typename Operator, typename T>
+void loop(const void* in, void* inout, Count n) {
+  const T* __restrict a = static_cast<const T*>(in);
+  T* __restrict b = static_cast<T*>(inout);
+  for (Count i = 0; i < n; ++i) b[i] = Operator::apply(a[i], b[i]);
+}
+
+template <typename T>
+Loop number_loop_for(OpId id) {
+  switch (id) {
+    case OpId::sum: return loop<Sum, T>;
+    case OpId::prod: return loop<Prod, T>;
+    case OpId::min: return loop<Min, T>;
+    case OpId::max: return loop<Max, T>;
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+Loop complex_loop_for(OpId id) {
+  switch (id) {
+    case OpId::sum: return loop<Sum, Complex<T>>;
+    case OpId::prod: return loop<Prod, Complex<T>>;
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+Loop integer_loop_for(OpId id) {
+  switch (id) {
+    case OpId::band: return loop<Band, T>;
+    case OpId::bor: return loop<Bor, T>;
+    case OpId::bxor: return loop<Bxor, T>;
+    case OpId::land: return loop<Land, T>;
+    case OpId::lor: return loop<Lor, T>;
+    case OpId::lxor: return loop<Lxor, T>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+Loop number_loop(OpId id, Rep rep) {
+  auto pick = [id]<typename T>() { return number_loop_for<T>(id); };
+  Loop found = with_integer(rep, pick);
+  return found ? found : with_floating(rep, pick);
+}
+
+Loop complex_loop(OpId id, Rep rep) {
+  return with_floating(rep, [id]<typename T>() { return complex_loop_for<T>(id); });
+}
+
+Loop integer_loop(OpId id, Rep rep) {
+  return with_integer(rep, [id]<typename T>() { return integer_loop_for<T>(id); });
+}
+
+}  // namespace tern::op_loops
