@@ -1,0 +1,34 @@
+// What the creation of intra- and intercommunicators shares; inside coll/create only. See create.h.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "coll/create/channel.h"
+
+namespace tern::create {
+
+/// A communicator of both groups with the intracommunicator of the local one.
+Ref<Communicator> make_inter(const Maker& maker, uint64_t context, uint64_t local_context, Ref<Group> local,
+                             Ref<Group> remote, bool low_side);
+
+Flow duplicate_inter(const Maker& maker, Communicator& inter, Ref<Communicator>& result);
+Error create_from_inter(const Maker& maker, Communicator& inter, Group& group, Ref<Communicator>& result);
+Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int key, Ref<Communicator>& result);
+
+/// Where a group that has no communicator yet agrees on one.
+uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash);
+
+/// What a member of a split tells the others: colour, key, a context for the new communicator, and one for the local
+/// intracommunicator of a new intercommunicator. Everybody proposes; those of a colour's first member count.
+using SplitWords = std::array<uint64_t, 4>;
+SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter);
+/// One colour of a split: its members in order, and what the first of them proposed.
+struct SplitGroup {
+  Ref<Group> group;
+  uint64_t context, local_context;
+};
+/// `words`: SplitWords of every member of `from`, by rank.
+SplitGroup split_group(const Group& from, const Words& words, int64_t color);
+
+}  // namespace tern::create

@@ -1,0 +1,146 @@
+// Creation of intracommunicators: dup, create, create_group, create_from_group, split.
+#include <algorithm>
+#include <string>
+
+#include "coll/create/create.h"
+#include "coll/create/inter.h"
+
+namespace tern::create {
+
+namespace {
+
+/// Context for a new communicator of the channel's members: the first one makes it.
+Flow agree_context(const Maker& maker, Channel channel, uint64_t& context) {
+  if (channel.rank() == 0) context = maker.new_context();
+  co_return co_await channel.broadcast(0, std::span<uint64_t>(&context, 1));
+}
+
+/// The ranks in `numbering` of the members of `group`. Error: one that is not there.
+Error members_of(const Group& group, const Group& numbering, std::vector<int>& ranks) {
+  for (int i = 0; i < group.size(); ++i) {
+    ranks.push_back(numbering.rank_of(group.peer(i)));
+    if (ranks.back() == kUndefined)
+      return Error(ErrorClass::group, "the group's rank " + std::to_string(i) + " is no member of the communicator");
+  }
+  return {};
+}
+
+// The context is set when it is known.
+Flow duplicate_intra(const Maker& maker, Ref<Communicator> fresh, Channel channel) {
+  uint64_t context = 0;
+  Error error = co_await agree_context(maker, channel, context);
+  if (!error) fresh->set_context(context);
+  co_return std::move(error);
+}
+
+Flow duplicate_start(const Maker& maker, Communicator& comm, Ref<Communicator>& result) {
+  if (comm.is_inter()) return duplicate_inter(maker, comm, result);
+  result = make_intra(maker, 0, Ref<Group>::share(&comm.group()));
+  if (comm.topology) result->topology = comm.topology->clone();
+  return duplicate_intra(maker, result, Channel::of(maker, comm));
+}
+
+uint64_t hash_text(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (char c : text) hash = (hash ^ uint8_t(c)) * 0x100000001b3u;
+  return hash;
+}
+
+struct SplitEntry {
+  int64_t color;
+  int key;
+  uint64_t context, local_context;
+  static SplitEntry read(const Words& words, int rank) {
+    const uint64_t* at = words.data() + size_t(rank) * std::tuple_size_v<SplitWords>;
+    return {int64_t(at[0]), int(int64_t(at[1])), at[2], at[3]};
+  }
+};
+
+}  // namespace
+
+Ref<Communicator> make_intra(const Maker& maker, uint64_t context, Ref<Group> group) {
+  return Ref<Communicator>::adopt(new Communicator(maker.p2p, context, std::move(group), {}));
+}
+
+Error duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result) {
+  Error error = run(maker.p2p, duplicate_start(maker, comm, result));
+  if (error) result.reset();
+  return error;
+}
+
+Request* start_duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result) {
+  return FlowRequest::start(maker.p2p.progress(), duplicate_start(maker, comm, result));
+}
+
+Error create(const Maker& maker, Communicator& comm, Group& group, Ref<Communicator>& result) {
+  if (comm.is_inter()) return create_from_inter(maker, comm, group, result);
+  std::vector<int> ranks;
+  if (Error error = members_of(group, comm.group(), ranks)) return error;
+  // Members of other groups, and of none, take part by counting one collective operation more.
+  int tag = comm.next_collective_tag();
+  if (group.rank() == kUndefined) return {};
+  uint64_t context = 0;
+  Channel channel(maker, comm.group(), comm.context(Communicator::Plane::internal), tag, std::move(ranks));
+  if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
+  result = make_intra(maker, context, Ref<Group>::share(&group));
+  return {};
+}
+
+Error create_group(const Maker& maker, Communicator& comm, Group& group, int tag, Ref<Communicator>& result) {
+  if (group.rank() == kUndefined) return {};
+  std::vector<int> ranks;
+  if (Error error = members_of(group, comm.group(), ranks)) return error;
+  uint64_t context = 0;
+  Channel channel(maker, comm.group(), comm.context(Communicator::Plane::tagged), tag, std::move(ranks));
+  if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
+  result = make_intra(maker, context, Ref<Group>::share(&group));
+  return {};
+}
+
+uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash) {
+  // The top bit keeps these apart from made ids, whose maker is below 2^29 (comm/context.h).
+  uint64_t mixed = hash_text(string_tag) ^ (group_hash * 0x9e3779b97f4a7c15u);
+  return ((mixed ^ (mixed >> 31)) | (uint64_t{1} << 63)) & ~uint64_t{3};
+}
+
+Error create_from_group(const Maker& maker, Group& group, std::string_view string_tag, Ref<Communicator>& result) {
+  if (group.size() == 0) return {};
+  if (group.rank() == kUndefined) return Error(ErrorClass::group, "this process is not in the group");
+  uint64_t context = 0;
+  Channel channel(maker, group, bootstrap_context(string_tag, group.hash(0)) | uint64_t(Communicator::Plane::internal), 0);
+  if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
+  result = make_intra(maker, context, Ref<Group>::share(&group));
+  return {};
+}
+
+SplitGroup split_group(const Group& from, const Words& words, int64_t color) {
+  std::vector<std::pair<int, int>> order;  // (key, rank)
+  for (int rank = 0; rank < from.size(); ++rank) {
+    SplitEntry entry = SplitEntry::read(words, rank);
+    if (entry.color == color) order.push_back({entry.key, rank});
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<PeerId> peers;
+  for (auto [key, rank] : order) peers.push_back(from.peer(rank));
+  SplitEntry first = order.empty() ? SplitEntry{} : SplitEntry::read(words, order[0].second);
+  return {Group::of(from.me(), std::move(peers)), first.context, first.local_context};
+}
+
+SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter) {
+  bool member = color != kNoColor;
+  return {uint64_t(color), uint64_t(int64_t(key)), member ? maker.new_context() : 0,
+          member && inter ? maker.new_context() : 0};
+}
+
+Error split(const Maker& maker, Communicator& comm, int64_t color, int key, Ref<Communicator>& result) {
+  if (comm.is_inter()) return split_inter(maker, comm, color, key, result);
+  Words all;
+  // Everybody proposes a context; the one of a new communicator's first member counts.
+  if (Error error = allgather(maker, comm, split_words(maker, color, key, false), all)) return error;
+  if (color == kNoColor) return {};
+  SplitGroup mine = split_group(comm.group(), all, color);
+  result = make_intra(maker, mine.context, std::move(mine.group));
+  return {};
+}
+
+}  // namespace tern::create
