@@ -44,7 +44,7 @@ Plan plan_of(const Kind& kind) {
   return {{part_of(kind, kind.size, kind.external_size), {}}, 1};
 }
 
-void reverse_copy(const std::byte* in, std::byte* out, size_t n) {
+void swap_bytes(const std::byte* in, std::byte* out, size_t n) {
   for (size_t i = 0; i < n; ++i) out[i] = in[n - 1 - i];
 }
 
@@ -55,16 +55,16 @@ void encode(const Part& part, const std::byte* in, std::byte* out) {
     op_loops::Float128 wide = value;
     std::byte bytes[16];
     std::memcpy(bytes, &wide, 16);
-    return reverse_copy(bytes, out, 16);
+    return swap_bytes(bytes, out, 16);
   }
   // Little-endian: the low bytes come first, so a shorter form just leaves the high ones out.
-  reverse_copy(in, out, part.external);
+  swap_bytes(in, out, part.external);
 }
 
 void decode(const Part& part, const std::byte* in, std::byte* out) {
   if (part.rep == Rep::f80) {
     std::byte bytes[16];
-    reverse_copy(in, bytes, 16);
+    swap_bytes(in, bytes, 16);
     op_loops::Float128 wide;
     std::memcpy(&wide, bytes, 16);
     long double value = static_cast<long double>(wide);
@@ -72,7 +72,7 @@ void decode(const Part& part, const std::byte* in, std::byte* out) {
     std::memcpy(out, &value, 10);
     return;
   }
-  reverse_copy(in, out, part.external);
+  swap_bytes(in, out, part.external);
   bool negative = part.is_signed && (in[0] & std::byte{0x80}) != std::byte{0};
   if (part.native > part.external) std::memset(out + part.external, negative ? 0xff : 0, part.native - part.external);
 }
