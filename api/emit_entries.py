@@ -49,6 +49,25 @@ def emit_fallbacks(functions):
     return "\n".join(out)
 
 
+def emit_names(titles, sections):
+    """Names of predefined handles and of chapters, for messages. Returns the header and the source."""
+    header = BANNER + ('#pragma once\n\n#include <cstdint>\n\nnamespace tern::capi {\n\n'
+                       '/// "MPI_COMM_WORLD" of 0x101; null when the value is no predefined handle.\n'
+                       'const char* handle_name(uintptr_t handle);\n'
+                       '/// The title of a chapter of MPI 5.0.\nconst char* chapter_title(int chapter);\n\n}\n')
+    handles = sorted((c.value, c.name) for _, constants in sections for c in constants
+                     if not c.alias and 32 <= c.value < 4096 and c.ctype.startswith("MPI_")
+                     and "function" not in c.ctype and not c.ctype.startswith("MPI_T"))
+    rows = "".join(f'    case 0x{value:x}: return "{name}";\n' for value, name in handles)
+    chapters = "".join(f'    case {number}: return "{title}";\n' for number, title in sorted(titles.items()))
+    source = BANNER + ('#include "names.gen.h"\n\nnamespace tern::capi {\n\n'
+                       'const char* handle_name(uintptr_t handle) {\n  switch (handle) {\n' + rows +
+                       '    default: return nullptr;\n  }\n}\n\n'
+                       'const char* chapter_title(int chapter) {\n  switch (chapter) {\n' + chapters +
+                       '    default: return "";\n  }\n}\n\n}  // namespace tern::capi\n')
+    return header, source
+
+
 def _checks(function, parameter, kind, comm):
     """(checks that always run, checks that TERN_CHECK_ARGUMENTS=0 skips) of one parameter."""
     name, when = parameter.name, significance(parameter, function)

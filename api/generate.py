@@ -15,7 +15,7 @@ sys.path.insert(0, str(HERE))
 
 from description import read_constants, read_functions  # noqa: E402
 from emit_docs import emit_coverage, written_bodies  # noqa: E402
-from emit_entries import emit_entries, emit_fallbacks, emit_impl  # noqa: E402
+from emit_entries import emit_entries, emit_fallbacks, emit_impl, emit_names  # noqa: E402
 from emit_header import emit as emit_header  # noqa: E402
 
 
@@ -39,6 +39,9 @@ def main():
     write(arguments.include / "mpi.h", emit_header(functions, titles, sections))
     write(arguments.sources / "impl.gen.h", emit_impl(functions))
     write(arguments.sources / "fallbacks.gen.cc", emit_fallbacks(functions))
+    header, source = emit_names(titles, sections)
+    write(arguments.sources / "names.gen.h", header)
+    write(arguments.sources / "names.gen.cc", source)
     for number, text in enumerate(emit_entries(functions, arguments.pieces)):
         write(arguments.sources / f"entries{number}.gen.cc", text)
     symbols = sorted(prefix + s[4:] for f in functions for s in f.symbols for prefix in ("MPI_", "PMPI_"))

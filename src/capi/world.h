@@ -61,7 +61,6 @@ struct World {
       give_back{ErrorHandler::Kind::give_back};
   ErrorHandler* initial_handler = &fatal;          ///< before MPI_Init and without one
   ErrorHandler* file_handler = &give_back;         ///< of MPI_FILE_NULL: what new files get; counted when the user's
-  int code_in_handler = 0;
 
   // --- Attached buffers (MPI 5.0, 3.6): the rank's and the communicators'; sessions have their own.
   AttachedBuffer buffer;
@@ -71,7 +70,7 @@ struct World {
   Message no_proc{nullptr, nullptr};               ///< MPI_MESSAGE_NO_PROC
   Ref<Group> empty_group;                          ///< MPI_GROUP_EMPTY
   std::map<void*, size_t> allocations;             ///< MPI_Alloc_mem
-  int argc = 0;
+  bool sessions_used = false;                      ///< the Process stays until exit, for sessions to come
 
   // --- Fortran (MPI 5.0, 20.4.1).
   Ref<Info> fortran_info;
@@ -84,10 +83,14 @@ struct World {
   bool is_running() const { return running.load(std::memory_order_relaxed) > 0; }
   /// Builds the Process if there is none and ties the predefined handles to its objects.
   Error start(int required_level);
-  /// Ends the Process when nobody uses it any more.
+  /// Ends the Process when nobody uses it any more, or may again.
   Error stop();
+  /// Ends the Process (also at exit, for sessions).
+  Error leave();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.
   int rank() const { return process ? process->world_rank() : -1; }
+  /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the initial one.
+  void raise(int error_class, const std::string& text, Communicator* comm, Session* session);
   /// Ends all ranks.
   [[noreturn]] void abort_job(int code, const std::string& text);
   /// The error handler of a communicator; never null.

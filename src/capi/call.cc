@@ -1,0 +1,254 @@
+// The messages of failed checks, and how an error leaves the library. Everything here is off the fast path.
+// Source: MPI 5.0 section 9.3 (which error handler), 20.5 (handles). Thread rule: under the rank's lock.
+#include "capi/call.h"
+
+#include <cstring>
+
+#include "fmt/format.h"
+#include "names.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+/// "NAME: what happened (rank 2 in MPI_COMM_WORLD). What to do."
+std::string sentence(const World& world, const char* name, std::string_view text) {
+  size_t stop = text.find(". ");
+  bool remedy = stop != std::string_view::npos;
+  std::string_view what = text.substr(0, stop), rest = remedy ? text.substr(stop) : std::string_view();
+  if (!remedy && !what.empty() && what.back() == '.') what.remove_suffix(1);
+  std::string where = world.rank() >= 0 ? fmt::format(" (rank {} in MPI_COMM_WORLD)", world.rank()) : "";
+  return fmt::format("{}: {}{}{}", name, what, where, remedy ? rest : ".");
+}
+
+template <typename Table, typename Handle>
+std::string handle_text(const Table& table, Handle handle, Handle null, const char* noun, const char* argument) {
+  uintptr_t value = value_of(handle);
+  if (value == 0) {
+    return fmt::format("argument '{}' is 0, which is never a handle. Was the variable initialised?", argument);
+  }
+  if (const char* name = handle_name(value); name && value < 4096) {
+    if (handle == null) return fmt::format("argument '{}' is {}. Pass a valid {}.", argument, name, noun);
+    if (value >= Table::kFirstPredefined && value <= Table::kLastPredefined) {
+      return fmt::format("argument '{}' is {}, which does not exist here (MPI_COMM_WORLD and MPI_COMM_SELF need MPI_Init)",
+                         argument, name);
+    }
+    return fmt::format("argument '{}' is {}, which is no {}", argument, name, noun);
+  }
+  if (table.was_freed(value)) {
+    return fmt::format("argument '{}' is a {} that was freed (handle {:#x})", argument, noun, value);
+  }
+  return fmt::format("argument '{}' is {:#x}, which is no {}. Was the variable initialised?", argument, value, noun);
+}
+
+}  // namespace
+
+bool Call::refuse(ErrorClass error_class, std::string text) {
+  error_ = Error(error_class, std::move(text));
+  return false;
+}
+
+bool Call::not_running() {
+  const char* why = world_.stage == World::Stage::finalized
+                        ? "called after MPI_Finalize. MPI_Finalize must be the last call, besides the few that are always allowed."
+                        : "called before MPI_Init. Call MPI_Init, MPI_Init_thread or MPI_Session_init first.";
+  return refuse(ErrorClass::other, why);
+}
+
+bool Call::bad_handle(MPI_Comm handle, const char* argument) {
+  return refuse(ErrorClass::comm, handle_text(world_.comms, handle, MPI_COMM_NULL, "communicator", argument));
+}
+bool Call::bad_handle(MPI_Datatype handle, const char* argument) {
+  return refuse(ErrorClass::type, handle_text(world_.types, handle, MPI_DATATYPE_NULL, "datatype", argument));
+}
+bool Call::bad_handle(MPI_Op handle, const char* argument) {
+  return refuse(ErrorClass::op, handle_text(world_.ops, handle, MPI_OP_NULL, "reduction operator", argument));
+}
+bool Call::bad_handle(MPI_Request handle, const char* argument) {
+  return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument));
+}
+bool Call::bad_handle(MPI_Session handle, const char* argument) {
+  return refuse(ErrorClass::session, handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));
+}
+bool Call::bad_handle(MPI_Group handle, const char* argument) {
+  return refuse(ErrorClass::group, handle_text(world_.groups, handle, MPI_GROUP_NULL, "group", argument));
+}
+bool Call::bad_handle(MPI_Info handle, const char* argument) {
+  return refuse(ErrorClass::info, handle_text(world_.infos, handle, MPI_INFO_NULL, "info object", argument));
+}
+bool Call::bad_handle(MPI_Errhandler handle, const char* argument) {
+  return refuse(ErrorClass::errhandler,
+                handle_text(world_.error_handlers, handle, MPI_ERRHANDLER_NULL, "error handler", argument));
+}
+bool Call::bad_handle(MPI_Message handle, const char* argument) {
+  return refuse(ErrorClass::request, handle_text(world_.messages, handle, MPI_MESSAGE_NULL, "matched message", argument));
+}
+
+bool Call::null_pointer(const char* argument) {
+  return refuse(ErrorClass::arg, fmt::format("argument '{}' is a null pointer. Pass the address of a variable.", argument));
+}
+
+bool Call::negative(Count count, const char* argument) {
+  return refuse(ErrorClass::count, fmt::format("argument '{}' is {}. A count cannot be negative.", argument, count));
+}
+
+bool Call::uncommitted(const Datatype& type, const char* argument) {
+  std::string name = type.name().empty() ? "" : fmt::format(" ('{}')", type.name());
+  return refuse(ErrorClass::type,
+                fmt::format("argument '{}'{} is a datatype that is not committed. Call MPI_Type_commit before communicating.",
+                            argument, name));
+}
+
+bool Call::bad_rank(int rank, const Communicator& comm, const char* argument, bool source) {
+  return refuse(ErrorClass::rank,
+                fmt::format("argument '{}' is {}, but the {} {} has ranks 0..{}. Pass a rank in range{} or MPI_PROC_NULL.", argument,
+                            rank, comm.is_inter() ? "remote group of the communicator" : "communicator", describe(comm),
+                            comm.peer_group().size() - 1, source ? ", MPI_ANY_SOURCE" : ""));
+}
+
+bool Call::bad_tag(int tag, const char* argument, bool any) {
+  return refuse(ErrorClass::tag, fmt::format("argument '{}' is {}. Tags are 0..{} (MPI_TAG_UB){}.", argument, tag,
+                                             PointToPoint::kTagUpperBound, any ? " or MPI_ANY_TAG" : ""));
+}
+
+bool Call::root(int root, const Communicator& comm, const char* argument) {
+  if (!comm.is_inter()) {
+    if (static_cast<unsigned>(root) < static_cast<unsigned>(comm.size())) return true;
+    return refuse(ErrorClass::root, fmt::format("argument '{}' is {}, but the communicator {} has ranks 0..{}. Pass a rank in range.",
+                                                argument, root, describe(comm), comm.size() - 1));
+  }
+  if (root == MPI_ROOT || root == MPI_PROC_NULL) return true;
+  if (static_cast<unsigned>(root) < static_cast<unsigned>(comm.remote_size())) return true;
+  return refuse(ErrorClass::root,
+                fmt::format("argument '{}' is {}, but the remote group of {} has ranks 0..{}. In the root's group pass MPI_ROOT or "
+                            "MPI_PROC_NULL.",
+                            argument, root, describe(comm), comm.remote_size() - 1));
+}
+
+bool Call::role(int root, const Communicator& comm, Role& role) {
+  role.inter = comm.is_inter();
+  if (role.inter) {
+    role.root = root == MPI_ROOT;
+    role.leaf = root >= 0;
+    role.takes_part = root != MPI_PROC_NULL;
+  } else {
+    role.root = root == comm.rank();
+    role.leaf = role.takes_part = true;
+  }
+  return true;
+}
+
+bool Call::odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument) {
+  if (buffer == MPI_BOTTOM) {
+    // Absolute addresses are what MPI_BOTTOM is for; a type that starts at 0 would touch address 0.
+    if (count == 0 || type.size() == 0 || type.true_lower_bound() != 0) return true;
+    return refuse(ErrorClass::buffer, fmt::format("argument '{}' is a null pointer, but the count is {}. Pass an address, or a datatype "
+                                                  "with absolute addresses for MPI_BOTTOM.",
+                                                  argument, count));
+  }
+  if (buffer == MPI_IN_PLACE) return in_place_allowed(false, argument);
+  return refuse(ErrorClass::buffer, fmt::format("argument '{}' is MPI_BUFFER_AUTOMATIC, which only the functions that attach buffers take", argument));
+}
+
+bool Call::in_place_allowed(bool allowed, const char* argument) {
+  if (allowed) return true;
+  return refuse(ErrorClass::buffer, fmt::format("argument '{}' is MPI_IN_PLACE, which is not allowed for this argument here", argument));
+}
+
+template <typename T>
+static std::string bad_element(const char* argument, Count i, T value) {
+  return fmt::format("argument '{}'[{}] is {}. A count cannot be negative.", argument, i, value);
+}
+
+bool Call::counts(const int* counts, Count n, const char* argument) {
+  if (!counts && n > 0) return null_pointer(argument);
+  for (Count i = 0; i < n; ++i) {
+    if (counts[i] < 0) return refuse(ErrorClass::count, bad_element(argument, i, counts[i]));
+  }
+  return true;
+}
+
+bool Call::counts(const MPI_Count* counts, Count n, const char* argument) {
+  if (!counts && n > 0) return null_pointer(argument);
+  for (Count i = 0; i < n; ++i) {
+    if (counts[i] < 0) return refuse(ErrorClass::count, bad_element(argument, i, counts[i]));
+  }
+  return true;
+}
+
+bool Call::types(const MPI_Datatype* types, Count n, const char* argument) {
+  if (!types && n > 0) return null_pointer(argument);
+  for (Count i = 0; i < n; ++i) {
+    Datatype* type = nullptr;
+    if (!get(types[i], type, fmt::format("{}[{}]", argument, i).c_str())) return false;
+  }
+  return true;
+}
+
+bool Call::committed_types(const MPI_Datatype* types, Count n, const char* argument) {
+  if (!types && n > 0) return null_pointer(argument);
+  for (Count i = 0; i < n; ++i) {
+    Datatype* type = nullptr;
+    std::string element = fmt::format("{}[{}]", argument, i);
+    if (!get(types[i], type, element.c_str()) || !committed(*type, element.c_str())) return false;
+  }
+  return true;
+}
+
+bool Call::op_applies(const Op& op, const Datatype& type, const char* argument) {
+  if (op.id() == OpId::replace || op.id() == OpId::no_op) {
+    return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is for one-sided accumulates only", argument, op.name()));
+  }
+  if (TERN_LIKELY(op.valid_for(type))) return true;
+  std::string what = type.name().empty() ? std::string("a derived datatype") : "the datatype " + type.name();
+  return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is not defined for {}. See MPI 5.0, 6.9.2, for the datatypes "
+                                            "of each operator; derived datatypes need an operator of MPI_Op_create.",
+                                            argument, op.name(), what));
+}
+
+Error Call::not_yet(int chapter) {
+  if (chapter != 0) {
+    return Error(ErrorClass::unsupported_operation,
+                 fmt::format("chapter {} of MPI 5.0 ({}) is not in this version of Tern yet", chapter, chapter_title(chapter)));
+  }
+  return Error(ErrorClass::unsupported_operation, "this function is not in this version of Tern yet");
+}
+
+int Call::fail() {
+  TERN_ASSERT(error_);
+  return fail(std::move(error_));
+}
+
+int Call::fail(Error error) {
+  int error_class = error.error_class();
+  std::string text = sentence(world_, name_, error.text());
+  int known = 0;
+  if (world_.errors.class_of(error_class, known)) world_.errors.remember(known, text);
+  if (!locked_ && world_.locking) lock();
+  // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3).
+  if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised) comm_ = &world_.process->self();
+  world_.raise(error_class, text, comm_, session_);
+  return returned_ ? returned_ : error_class;
+}
+
+int incoming(const Communicator& comm) {
+  if (!comm.topology) return 0;
+  std::vector<int> in, out;
+  comm.topology->neighbors(comm.rank(), in, out);
+  return static_cast<int>(in.size());
+}
+
+int outgoing(const Communicator& comm) {
+  if (!comm.topology) return 0;
+  std::vector<int> in, out;
+  comm.topology->neighbors(comm.rank(), in, out);
+  return static_cast<int>(out.size());
+}
+
+std::string describe(const Communicator& comm) {
+  if (!comm.name.empty()) return "'" + comm.name + "'";
+  if (const char* name = handle_name(static_cast<uintptr_t>(comm.handle))) return fmt::format("'{}'", name);
+  return fmt::format("{:#x}", comm.handle);
+}
+
+}  // namespace tern::capi

@@ -1,0 +1,132 @@
+// How a rank's C API starts, ends, and gives up. Source: MPI 5.0 chapters 9.3, 11.2-11.4.
+#include "capi/world.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "capi/call.h"
+#include "process/connect.h"
+
+namespace tern::capi {
+
+namespace {
+
+/// Never destroyed: user code may call MPI_Finalized from its own destructors.
+World& process_world() {
+  static World* world = new World;
+  return *world;
+}
+
+}  // namespace
+
+World* current_world = &process_world();
+
+World::World()
+    : lock(std::make_shared<RankLock>()),
+      connect([](std::shared_ptr<RankLock> rank_lock, Error& error) { return connect_process(rank_lock, error); }) {
+  error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
+  error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
+  error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &give_back);
+  messages.set_predefined(value_of(MPI_MESSAGE_NO_PROC), &no_proc);
+}
+
+World::~World() = default;
+
+Datatype* World::find_predefined_type(uintptr_t handle) {
+  Datatype* type = predefined_types.find(static_cast<int>(handle));
+  if (type) types.set_predefined(handle, type);
+  return type;
+}
+
+Op* World::find_predefined_op(uintptr_t handle) {
+  Op* op = predefined_ops.find(static_cast<int>(handle));
+  if (op) ops.set_predefined(handle, op);
+  return op;
+}
+
+Error World::start(int required_level) {
+  if (!process) {
+    Error error;
+    process = connect(lock, error);
+    if (!process) return error;
+    checking = process->tunables().check_arguments != 0;
+    empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
+    groups.set_predefined(value_of(MPI_GROUP_EMPTY), empty_group.get());
+  }
+  if (required_level > thread_level) thread_level = required_level;
+  if (thread_level == MPI_THREAD_MULTIPLE && !locking) {
+    lock->enable();
+    locking = true;
+  }
+  running.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Error World::stop() {
+  running.fetch_sub(1, std::memory_order_relaxed);
+  if (is_running()) return {};
+  if (sessions_used && stage != Stage::finalized) return {};  // a later MPI_Init or MPI_Session_init goes on with it
+  return leave();
+}
+
+Error World::leave() {
+  if (!process) return {};
+  groups.set_predefined(value_of(MPI_GROUP_EMPTY), nullptr);
+  empty_group.reset();
+  Error error = process->finish();
+  process.reset();
+  return error;
+}
+
+void World::raise(int error_class, const std::string& text, Communicator* comm, Session* session) {
+  ErrorHandler& handler = comm ? handler_of(*comm) : session ? *session->error_handler : *initial_handler;
+  // The user's function may replace the handler or free the object.
+  Ref<ErrorHandler> kept = handler.predefined() ? Ref<ErrorHandler>() : Ref<ErrorHandler>::share(&handler);
+  switch (handler.kind()) {
+    case ErrorHandler::Kind::give_back:
+      return;
+    case ErrorHandler::Kind::fatal:
+      abort_job(error_class, text + "\nThe error handler is MPI_ERRORS_ARE_FATAL: the job ends.");
+    case ErrorHandler::Kind::abort:
+      abort_job(error_class, text + "\nThe error handler is MPI_ERRORS_ABORT: the job ends.");
+    case ErrorHandler::Kind::communicator: {
+      MPI_Comm handle = comm ? handle_of(*comm) : MPI_COMM_NULL;
+      handler.comm(&handle, &error_class, text.c_str());
+      return;
+    }
+    case ErrorHandler::Kind::session: {
+      auto handle = reinterpret_cast<MPI_Session>(intptr_t{session ? session->handle : 0});
+      handler.session(&handle, &error_class, text.c_str());
+      return;
+    }
+    case ErrorHandler::Kind::window:
+    case ErrorHandler::Kind::file:
+      return;  // cannot be set on what exists
+  }
+}
+
+void World::abort_job(int code, const std::string& text) {
+  std::string message = rank() >= 0 ? "[tern rank " + std::to_string(rank()) + "] " + text : "[tern] " + text;
+  if (process) process->launcher().abort(code, message);
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::fflush(nullptr);
+  _exit(code == 0 ? 1 : code & 0xff ? code & 0xff : 1);
+}
+
+LentType::LentType(World& world, Datatype& type) : world_(world), lent_(false) {
+  if (type.is_named()) {
+    world.find_type(static_cast<uintptr_t>(type.predefined_id()));
+    handle = handle_of(type);
+    return;
+  }
+  lent_ = true;
+  handle = reinterpret_cast<MPI_Datatype>(world.types.give(&type));
+}
+
+LentType::~LentType() {
+  if (lent_) world_.types.retire(value_of(handle));
+}
+
+}  // namespace tern::capi
