@@ -1,0 +1,67 @@
+#include "fabric/shm/cross_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace tern::shm {
+namespace {
+
+/// The kernel translates a pidfd into this process's pid namespace in /proc/self/fdinfo.
+pid_t pid_of_life_line(int life_line) {
+  if (life_line < 0) return 0;
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", life_line);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (got <= 0) return 0;
+  text[got] = 0;
+  const char* field = strstr(text, "\nPid:");
+  return field ? std::max(0, atoi(field + 5)) : 0;
+}
+
+}  // namespace
+
+pid_t probe_cross_memory(const RankBlock& block, int life_line) {
+  struct stat info;
+  const bool same_namespace = stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == block.pid_namespace;
+  const pid_t pid = same_namespace ? block.pid : pid_of_life_line(life_line);
+  if (pid <= 0) return 0;
+  uint64_t found = 0;
+  const iovec local{&found, sizeof found};
+  const iovec remote{reinterpret_cast<void*>(block.probe_address), sizeof found};
+  if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != sizeof found) return 0;
+  return found == block.probe_value ? pid : 0;
+}
+
+Error read_cross_memory(pid_t pid, Cursor& local, uint64_t address, size_t bytes) {
+  iovec pieces[64];
+  while (bytes != 0) {
+    size_t covered = 0;
+    const size_t count = local.segments(std::span<iovec>(pieces), bytes, covered);
+    if (covered == 0) return Error(ErrorClass::intern, "cross-memory read: the buffer is shorter than the transfer");
+    const iovec remote{reinterpret_cast<void*>(address), covered};
+    ssize_t got;
+    do got = process_vm_readv(pid, pieces, count, &remote, 1, 0);
+    while (got < 0 && errno == EINTR);
+    // A single remote piece is copied whole or up to a fault: short means an address that is not there.
+    if (got != ssize_t(covered)) {
+      return Error(ErrorClass::other, std::string("cross-memory read: ") + (got < 0 ? strerror(errno) : "short"));
+    }
+    address += covered;
+    bytes -= covered;
+  }
+  return {};
+}
+
+}  // namespace tern::shm

@@ -1,0 +1,177 @@
+#include "fabric/shm/node.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+
+#include "base/assert.h"
+#include "fabric/shm/node_internal.h"
+
+namespace tern {
+
+namespace shm {
+int open_doorbell() { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+int open_life_line() {
+#ifdef SYS_pidfd_open
+  return int(syscall(SYS_pidfd_open, getpid(), 0));
+#else
+  return -1;
+#endif
+}
+
+Error system_error(const char* what) {
+  return Error(ErrorClass::other, std::string("shared memory: ") + what + ": " + strerror(errno));
+}
+
+namespace {
+int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
+
+uint64_t pid_namespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+}  // namespace
+}  // namespace shm
+
+ShmNode::~ShmNode() {
+  if (base_ && my_slot_ < layout_.ranks) block(my_slot_).left.store(1, std::memory_order_release);
+  for (int fd : doorbells_) {
+    if (fd >= 0) close(fd);
+  }
+  for (int fd : life_lines_) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+uint32_t ShmNode::slot_of(PeerId peer) const {
+  for (uint32_t slot = 0; slot < layout_.ranks; ++slot) {
+    if (rank_of(slot) == peer && present(slot)) return slot;
+  }
+  return layout_.ranks;
+}
+
+Error ShmNode::map(int memfd, const shm::Layout& layout) {
+  auto mapping = std::make_shared<Mapping>();
+  // NORESERVE: the address space grows with the square of the ranks, the pages used do not.
+  void* base = mmap(nullptr, layout.total(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memfd, 0);
+  if (base == MAP_FAILED) return shm::system_error("mmap");
+  mapping->base = static_cast<std::byte*>(base);
+  mapping->bytes = layout.total();
+  base_ = mapping->base;
+  mapping_ = std::move(mapping);
+  layout_ = layout;
+  return {};
+}
+
+/// Fills in my own block. The others read it after `ready`.
+void ShmNode::attach(uint32_t slot) {
+  my_slot_ = slot;
+  shm::RankBlock& mine = block(slot);
+  probe_ = std::make_unique<uint64_t>();
+  if (getrandom(probe_.get(), sizeof *probe_, GRND_NONBLOCK) != sizeof *probe_) *probe_ = uintptr_t(probe_.get());
+  mine.pid = getpid();
+  mine.pid_namespace = shm::pid_namespace();
+  mine.probe_address = reinterpret_cast<uint64_t>(probe_.get());
+  mine.probe_value = *probe_;
+  mine.full_fence = shm::membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0;
+  mine.ready.store(1, std::memory_order_release);
+}
+
+/// The list is final: learns it.
+void ShmNode::settle() {
+  members_.clear();
+  full_fence_ = false;
+  for (uint32_t slot = 0; slot < layout_.ranks; ++slot) {
+    if (!present(slot)) continue;
+    members_.push_back(rank_of(slot));
+    TERN_ASSERT(block(slot).ready.load(std::memory_order_acquire) != 0);
+    if (block(slot).full_fence) full_fence_ = true;
+  }
+}
+
+void ShmNode::fence() {
+#ifdef __SANITIZE_THREAD__
+  std::atomic<int> barrier{0};  // the sanitizer knows no fences; a sequentially consistent read-modify-write is one here
+  barrier.fetch_add(1, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+void ShmNode::ring_doorbell(uint32_t slot) {
+  // Several may have seen the flag; only who clears it rings.
+  if (block(slot).asleep.exchange(0, std::memory_order_seq_cst) == 0) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(doorbells_[slot], &one, sizeof one);
+}
+
+void ShmNode::declare_asleep(uint32_t reasons) {
+  block(my_slot_).asleep.store(reasons, std::memory_order_seq_cst);
+  fence();
+  if (!full_fence_ && shm::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) TERN_ASSERT(!"membarrier went away");
+}
+
+bool ShmNode::declare_awake() {
+  bool rung = block(my_slot_).asleep.exchange(0, std::memory_order_seq_cst) == 0;
+  // Whoever cleared the flag writes to the doorbell, perhaps only in a moment: what is owed is drained here or next time.
+  if (rung) ++rings_owed_;
+  if (rings_owed_ != 0) {
+    uint64_t rings = 0;
+    if (read(doorbells_[my_slot_], &rings, sizeof rings) == sizeof rings) rings_owed_ -= rings < rings_owed_ ? rings : rings_owed_;
+  }
+  return rung;
+}
+
+std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error) {
+  Error problem;
+  std::unique_ptr<ShmNode> node = prepare(setup, problem);
+  error = fence();
+  if (error) return nullptr;
+  if (node) problem = node->join();
+  if (problem) {
+    error = std::move(problem);
+    return nullptr;
+  }
+  return node;
+}
+
+std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks, size_t ring_bytes) {
+  shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes)};
+  shm::Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
+  TERN_ASSERT(memfd && ftruncate(memfd.get(), off_t(layout.total())) == 0);
+  std::vector<std::unique_ptr<ShmNode>> nodes;
+  std::vector<shm::Descriptor> bells;
+  for (size_t slot = 0; slot < ranks.size(); ++slot) bells.emplace_back(shm::open_doorbell());
+  for (uint32_t slot = 0; slot < layout.ranks; ++slot) {
+    nodes.push_back(std::unique_ptr<ShmNode>(new ShmNode));
+    ShmNode& node = *nodes.back();
+    if (slot == 0) {
+      Error error = node.map(memfd.get(), layout);
+      TERN_ASSERT(!error);
+      shm::SegmentHead& head = node.head();
+      head.magic = shm::kMagic;
+      head.ranks = layout.ranks;
+      head.ring_bytes = layout.ring_bytes;
+      for (uint32_t i = 0; i < layout.ranks; ++i) head.rank_of[i] = ranks[i];
+    } else {
+      node.mapping_ = nodes[0]->mapping_;
+      node.base_ = nodes[0]->base_;
+      node.layout_ = layout;
+    }
+    for (const shm::Descriptor& bell : bells) node.doorbells_.push_back(dup(bell.get()));
+    node.life_lines_.assign(layout.ranks, -1);
+    node.attach(slot);
+    node.block(slot).present.store(1, std::memory_order_relaxed);
+  }
+  for (auto& node : nodes) node->settle();
+  return nodes;
+}
+
+}  // namespace tern

@@ -1,0 +1,139 @@
+// ShmNode: the ranks of one node that share memory, and how they wake each other.
+//
+// One memfd for all of them, made by the lowest rank and handed out over abstract Unix sockets after both sides have
+// proven the job key; each rank's doorbell (an eventfd) and life line (a pidfd) go the same way. Nothing has a name in
+// a file system, so nothing is left behind however a rank dies.
+//
+// Doorbells (DESIGN.md 7). Who wants to sleep stores `asleep`, then looks at everything once more; who sends publishes,
+// then reads `asleep`. Each side needs its store before its load. The sender must not pay for that on every message, so
+// the sleeper pays for both: membarrier(GLOBAL_EXPEDITED) makes every processor that runs a registered process execute
+// a full barrier. If the sender's publication is before its barrier, the sleeper's second look finds it; otherwise its
+// read of `asleep` comes after the barrier, hence after the sleeper's store. Where a rank has no membarrier, senders
+// fence (full_fence()).
+//
+// Thread rule: under the rank's lock, except ring().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "base/intrusive_list.h"
+#include "base/types.h"
+#include "fabric/shm/segment.h"
+
+namespace tern {
+
+/// A condition on shared memory that someone waits for (collectives' flags). A rank that is about to sleep asks again.
+class ShmWatch : public ListHook<ShmWatch> {
+ public:
+  /// Whether there is something to do. Called under the rank's lock from ShmPath::arm.
+  virtual bool ready() = 0;
+
+ protected:
+  ~ShmWatch() = default;
+};
+
+struct ShmSetup {
+  int rank = 0;                      ///< mine, in the world
+  std::vector<int> candidates;       ///< ranks said to be on my node, ascending, mine included; the same at all of them
+  std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey
+  size_t ring_bytes = 65536;          ///< tunable shm_ring_bytes
+  bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
+};
+
+class ShmNode {
+ public:
+  /// First half of the start-up: binds a socket named after the job key. Every candidate calls this before a fence of
+  /// the job and join() after it. Null with an error where it is impossible (this rank then uses other paths).
+  static std::unique_ptr<ShmNode> prepare(const ShmSetup& setup, Error& error);
+  /// Second half: meets the others. An error: this rank shares memory with nobody (the object is of no further use).
+  Error join();
+  /// Both halves around the caller's fence. The fence is called in every case, so that failing here hangs nobody.
+  static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error);
+
+  /// For tests: nodes for `ranks` members in this OS process, over one mapping.
+  static std::vector<std::unique_ptr<ShmNode>> create_local(const std::vector<int>& ranks, size_t ring_bytes);
+
+  ~ShmNode();
+  ShmNode(const ShmNode&) = delete;
+  ShmNode& operator=(const ShmNode&) = delete;
+
+  /// World ranks that share this segment, ascending, mine included.
+  const std::vector<PeerId>& members() const { return members_; }
+  uint32_t slots() const { return layout_.ranks; }
+  uint32_t my_slot() const { return my_slot_; }
+  /// Slot of a world rank; slots() when it is no member.
+  uint32_t slot_of(PeerId peer) const;
+  PeerId rank_of(uint32_t slot) const { return PeerId(head().rank_of[slot]); }
+  bool present(uint32_t slot) const { return block(slot).present.load(std::memory_order_relaxed) != 0; }
+
+  shm::SegmentHead& head() const { return *reinterpret_cast<shm::SegmentHead*>(base_); }
+  shm::RankBlock& block(uint32_t slot) const {
+    return reinterpret_cast<shm::RankBlock*>(base_ + layout_.blocks())[slot];
+  }
+  shm::Progress& progress(uint32_t receiver, uint32_t sender) const {
+    return reinterpret_cast<shm::Progress*>(base_ + layout_.progress())[size_t{receiver} * layout_.ranks + sender];
+  }
+  shm::Cell* cells(uint32_t receiver, uint32_t sender) const {
+    return reinterpret_cast<shm::Cell*>(pair(receiver, sender));
+  }
+  std::byte* ring(uint32_t receiver, uint32_t sender) const {
+    return pair(receiver, sender) + shm::kCells * sizeof(shm::Cell);
+  }
+  size_t ring_bytes() const { return layout_.ring_bytes; }
+  std::byte* arena(uint32_t slot) const { return base_ + layout_.arenas() + slot * shm::kArenaBytes; }
+  size_t segment_bytes() const { return layout_.total(); }
+  std::byte* base() const { return base_; }
+
+  // --- Doorbells
+  /// After publishing something for `slot` (`reason`: kAsleep; after consuming: kWantsSpace): wakes it if it sleeps.
+  void notify(uint32_t slot, uint32_t reason = shm::kAsleep) {
+    if (full_fence_) [[unlikely]] fence();
+    else std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (block(slot).asleep.load(std::memory_order_relaxed) & reason) [[unlikely]] ring_doorbell(slot);
+  }
+  /// Declares this rank asleep; what is looked at afterwards is looked at safely.
+  void declare_asleep(uint32_t reasons);
+  /// Awake again; drains the doorbell. True: somebody has rung it.
+  bool declare_awake();
+  int doorbell() const { return doorbells_[my_slot_]; }
+  /// Becomes readable when that rank's process ends; -1 where the kernel has no such thing.
+  int life_line(uint32_t slot) const { return life_lines_[slot]; }
+  bool full_fence() const { return full_fence_; }
+
+  IntrusiveList<ShmWatch>& watches() { return watches_; }
+
+ private:
+  struct Mapping;
+  struct Joining;
+  ShmNode() = default;
+
+  std::byte* pair(uint32_t receiver, uint32_t sender) const {
+    return base_ + layout_.pairs() + (size_t{receiver} * layout_.ranks + sender) * layout_.pair_bytes();
+  }
+  static void fence();
+  void ring_doorbell(uint32_t slot);
+  Error map(int memfd, const shm::Layout& layout);
+  void attach(uint32_t slot);
+  void settle();
+  Error join_as_leader();
+  Error join_as_member();
+
+  std::byte* base_ = nullptr;
+  shm::Layout layout_;
+  uint32_t my_slot_ = 0;
+  bool full_fence_ = false;
+  uint64_t rings_owed_ = 0;  ///< doorbell writes announced to us (asleep was cleared) and not yet drained
+  std::vector<PeerId> members_;
+  std::vector<int> doorbells_, life_lines_;  ///< by slot; -1: none
+  IntrusiveList<ShmWatch> watches_;
+  std::shared_ptr<Mapping> mapping_;
+  std::unique_ptr<Joining> joining_;  ///< during start-up only
+  std::unique_ptr<uint64_t> probe_;   ///< the word that RankBlock::probe_address names
+};
+
+}  // namespace tern

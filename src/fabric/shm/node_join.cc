@@ -1,0 +1,428 @@
+// How the ranks of a node meet (node.h): abstract Unix sockets, a mutual proof of the job key, descriptors by
+// SCM_RIGHTS. SEQPACKET, so that one send is one message.
+//
+//   member                          leader (lowest rank)
+//   Hello {rank, nonce}       ->
+//                             <-    Challenge {nonce, proof}
+//   Answer {proof} + bell, life ->                               joined; when everybody has joined or given up:
+//                             <-    Welcome {slots} + memfd
+//                             <-    Descriptors {first slot, n} + bells, lives   (as often as needed)
+//   Attached {ok}             ->                                 when everybody has answered or gone:
+//                             <-    Go                           `present` in the segment is final
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+#include "fabric/shm/node_internal.h"
+
+namespace tern {
+namespace {
+
+using shm::Descriptor;
+using shm::system_error;
+
+constexpr size_t kNonceBytes = 16, kProofBytes = 32;
+constexpr uint32_t kProtocol = 1;
+constexpr uint32_t kDescriptorBatch = 100;  ///< slots per message: two descriptors each, SCM_MAX_FD is 253
+constexpr size_t kMaxStrangers = 64;        ///< connections that have proven nothing yet
+
+struct Hello {
+  uint32_t magic, protocol;
+  int32_t rank;
+  uint8_t nonce[kNonceBytes];
+};
+struct Challenge {
+  uint8_t nonce[kNonceBytes];
+  uint8_t proof[kProofBytes];
+};
+struct Answer {
+  uint8_t proof[kProofBytes];
+  uint32_t has_life_line;
+};
+struct Welcome {
+  uint32_t slots, my_slot;
+  uint64_t ring_bytes;
+};
+struct Descriptors {
+  uint32_t first, count;
+  uint8_t has_bell[kDescriptorBatch], has_life[kDescriptorBatch];
+};
+struct Attached {
+  uint32_t ok;
+};
+
+using Key = std::array<uint8_t, 32>;
+
+/// The abstract socket of a rank: nobody without the key can guess it, two jobs never share it.
+socklen_t socket_name(const Key& key, int rank, sockaddr_un& address) {
+  uint8_t digest[16];
+  const std::string text = "tern shm " + std::to_string(rank);
+  crypto_generichash(digest, sizeof digest, reinterpret_cast<const uint8_t*>(text.data()), text.size(), key.data(),
+                     key.size());
+  char hex[2 * sizeof digest + 1];
+  sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+  const std::string name = std::string("tern-") + hex;
+  address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
+void make_proof(const Key& key, char role, const Hello& hello, const uint8_t* leader_nonce, uint8_t* proof) {
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, key.data(), key.size(), kProofBytes);
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&role), 1);
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&hello), sizeof hello);
+  crypto_generichash_update(&state, leader_nonce, kNonceBytes);
+  crypto_generichash_final(&state, proof, kProofBytes);
+}
+
+bool same_user(int fd) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 && credentials.uid == geteuid();
+}
+
+bool send_message(int fd, const void* data, size_t bytes, const std::vector<int>& descriptors = {}) {
+  iovec piece{const_cast<void*>(data), bytes};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  std::vector<char> control(CMSG_SPACE(descriptors.size() * sizeof(int)));
+  if (!descriptors.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size() * sizeof(int));
+  }
+  ssize_t sent;
+  do sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent == ssize_t(bytes);
+}
+
+/// Exactly `bytes`, or false (end, error, another length). Descriptors that came along are the caller's.
+bool receive_message(int fd, void* data, size_t bytes, std::vector<Descriptor>* descriptors = nullptr) {
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * kDescriptorBatch * sizeof(int))];
+  iovec piece{data, bytes};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got;
+  do got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  if (got < 0) return false;
+  std::vector<Descriptor> came;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int descriptor;
+      std::memcpy(&descriptor, CMSG_DATA(part) + i * sizeof(int), sizeof descriptor);
+      came.emplace_back(descriptor);
+    }
+  }
+  if (got != ssize_t(bytes) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) return false;
+  if (descriptors) *descriptors = std::move(came);
+  return true;
+}
+
+Descriptor connect_to(const Key& key, int rank) {
+  sockaddr_un address;
+  const socklen_t length = socket_name(key, rank, address);
+  Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd) return {};
+  int result;
+  do result = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length);
+  while (result != 0 && errno == EINTR);
+  return result == 0 ? std::move(fd) : Descriptor();
+}
+
+/// A candidate as the leader sees it.
+struct Candidate {
+  int rank;
+  Descriptor beacon;      ///< connection to its socket, while it has not joined: its end means it has given up
+  Descriptor connection;  ///< proven
+  Descriptor bell, life;
+  bool gone = false;
+};
+
+struct Stranger {
+  Descriptor connection;
+  Hello hello{};
+  Challenge challenge{};
+  bool challenged = false;
+};
+
+/// The leader's side up to the point where every candidate has joined or given up.
+class Reception {
+ public:
+  Reception(const ShmSetup& setup, int listener) : setup_(setup), listener_(listener) {
+    for (int rank : setup.candidates) {
+      if (rank == setup.rank) continue;
+      Candidate candidate{rank, connect_to(setup.job_key, rank), {}, {}, {}, false};
+      candidate.gone = !candidate.beacon;
+      candidates.push_back(std::move(candidate));
+    }
+  }
+
+  void run() {
+    while (pending()) step();
+  }
+
+  std::vector<Candidate> candidates;
+
+ private:
+  bool pending() const {
+    return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return !c.gone && !c.connection; });
+  }
+
+  void step() {
+    std::vector<pollfd> set{{listener_, POLLIN, 0}};
+    for (const Stranger& stranger : strangers_) set.push_back({stranger.connection.get(), POLLIN, 0});
+    const size_t beacons = set.size();
+    for (const Candidate& c : candidates) set.push_back({c.gone || c.connection ? -1 : c.beacon.get(), POLLIN, 0});
+    if (::poll(set.data(), set.size(), -1) < 0) return;  // EINTR: again
+    // Joined members first: one that answers and dies at once is dealt with by the connection's end.
+    for (size_t i = strangers_.size(); i-- > 0;) {
+      if (set[1 + i].revents != 0 && !advance(strangers_[i])) strangers_.erase(strangers_.begin() + ptrdiff_t(i));
+    }
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (set[beacons + i].revents != 0 && !candidates[i].connection) candidates[i].gone = true;
+    }
+    if (set[0].revents & POLLIN) {
+      Descriptor connection(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+      if (!connection || !same_user(connection.get())) return;
+      if (strangers_.size() == kMaxStrangers) strangers_.erase(strangers_.begin());
+      strangers_.emplace_back();
+      strangers_.back().connection = std::move(connection);
+    }
+  }
+
+  /// False: done with this connection as a stranger.
+  bool advance(Stranger& stranger) {
+    const int fd = stranger.connection.get();
+    if (!stranger.challenged) {
+      if (!receive_message(fd, &stranger.hello, sizeof(Hello))) return false;
+      if (stranger.hello.magic != shm::kMagic || stranger.hello.protocol != kProtocol) return false;
+      randombytes_buf(stranger.challenge.nonce, kNonceBytes);
+      make_proof(setup_.job_key, 'L', stranger.hello, stranger.challenge.nonce, stranger.challenge.proof);
+      stranger.challenged = true;
+      return send_message(fd, &stranger.challenge, sizeof(Challenge));
+    }
+    Answer answer;
+    std::vector<Descriptor> descriptors;
+    if (!receive_message(fd, &answer, sizeof answer, &descriptors)) return false;
+    uint8_t proof[kProofBytes];
+    make_proof(setup_.job_key, 'M', stranger.hello, stranger.challenge.nonce, proof);
+    if (sodium_memcmp(proof, answer.proof, kProofBytes) != 0) return false;
+    if (descriptors.size() != (answer.has_life_line ? 2u : 1u)) return false;
+    for (Candidate& candidate : candidates) {
+      if (candidate.rank != stranger.hello.rank || candidate.connection) continue;
+      candidate.gone = false;
+      candidate.connection = std::move(stranger.connection);
+      candidate.bell = std::move(descriptors[0]);
+      if (answer.has_life_line) candidate.life = std::move(descriptors[1]);
+      candidate.beacon = Descriptor();
+    }
+    return false;
+  }
+
+  const ShmSetup& setup_;
+  int listener_;
+  std::vector<Stranger> strangers_;
+};
+
+bool send_descriptors(int fd, const std::vector<int>& bells, const std::vector<int>& lives) {
+  for (uint32_t first = 0; first < bells.size(); first += kDescriptorBatch) {
+    Descriptors batch{};
+    batch.first = first;
+    batch.count = std::min<uint32_t>(kDescriptorBatch, uint32_t(bells.size()) - first);
+    std::vector<int> descriptors;
+    for (uint32_t i = 0; i < batch.count; ++i) {
+      if ((batch.has_bell[i] = bells[first + i] >= 0)) descriptors.push_back(bells[first + i]);
+      if ((batch.has_life[i] = lives[first + i] >= 0)) descriptors.push_back(lives[first + i]);
+    }
+    if (!send_message(fd, &batch, sizeof batch, descriptors)) return false;
+  }
+  return true;
+}
+
+bool receive_descriptors(int fd, std::vector<int>& bells, std::vector<int>& lives) {
+  for (uint32_t first = 0; first < bells.size();) {
+    Descriptors batch;
+    std::vector<Descriptor> came;
+    if (!receive_message(fd, &batch, sizeof batch, &came)) return false;
+    if (batch.first != first || batch.count == 0 || batch.count > kDescriptorBatch || batch.count > bells.size() - first) {
+      return false;
+    }
+    size_t next = 0;
+    for (uint32_t i = 0; i < batch.count; ++i) {
+      if (batch.has_bell[i] && next < came.size()) bells[first + i] = came[next++].release();
+      if (batch.has_life[i] && next < came.size()) lives[first + i] = came[next++].release();
+    }
+    first += batch.count;
+  }
+  return true;
+}
+
+Error alone(const char* why) {
+  return Error(ErrorClass::other, std::string("shared memory: ") + why);
+}
+
+}  // namespace
+
+std::unique_ptr<ShmNode> ShmNode::prepare(const ShmSetup& setup, Error& error) {
+  if (setup.candidates.size() < 2 || setup.candidates.size() > shm::kMaxRanks) {
+    error = alone(setup.candidates.size() < 2 ? "no other rank on this node" : "more ranks on this node than a segment holds");
+    return nullptr;
+  }
+  if (sodium_init() < 0) {
+    error = alone("libsodium cannot be initialised");
+    return nullptr;
+  }
+  sockaddr_un address;
+  const socklen_t length = socket_name(setup.job_key, setup.rank, address);
+  Descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(listener.get(), int(shm::kMaxRanks)) != 0) {
+    error = system_error("a Unix socket to meet the other ranks at");
+    return nullptr;
+  }
+  auto node = std::unique_ptr<ShmNode>(new ShmNode);
+  node->joining_ = std::make_unique<Joining>();
+  node->joining_->setup = setup;
+  node->joining_->listener = std::move(listener);
+  return node;
+}
+
+Error ShmNode::join() {
+  TERN_ASSERT(joining_);
+  // Where Yama restricts attaching to ancestors, this lets the launcher's descendants (the other ranks) in.
+  if (joining_->setup.allow_attach) prctl(PR_SET_PTRACER, getppid());
+  const bool leader = joining_->setup.rank == joining_->setup.candidates.front();
+  Error error = leader ? join_as_leader() : join_as_member();
+  joining_.reset();
+  if (!error) settle();
+  if (!error && members_.size() < 2) error = alone("no other rank could attach");
+  return error;
+}
+
+Error ShmNode::join_as_leader() {
+  const ShmSetup& setup = joining_->setup;
+  Reception reception(setup, joining_->listener.get());
+  reception.run();
+  std::vector<Candidate*> joined;
+  for (Candidate& candidate : reception.candidates) {
+    if (candidate.connection) joined.push_back(&candidate);
+  }
+  if (joined.empty()) return alone("no other rank could be reached on this node");
+
+  // From here on an error closes the connections, which tells the members.
+  shm::Layout layout{uint32_t(joined.size()) + 1, shm::Layout::up(setup.ring_bytes)};
+  Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
+  if (!memfd || ftruncate(memfd.get(), off_t(layout.total())) != 0) return system_error("memfd");
+  // What everybody needs is reserved now, so that lack of memory is an error here and not a signal later.
+  if (int failed = posix_fallocate(memfd.get(), 0, off_t(layout.progress())); failed != 0) {
+    errno = failed;
+    return system_error("reserving the segment");
+  }
+  if (Error error = map(memfd.get(), layout)) return error;
+  doorbells_.assign(layout.ranks, -1);
+  life_lines_.assign(layout.ranks, -1);
+  head().magic = shm::kMagic;
+  head().ranks = layout.ranks;
+  head().ring_bytes = layout.ring_bytes;
+  head().rank_of[0] = setup.rank;
+  doorbells_[0] = shm::open_doorbell();
+  life_lines_[0] = shm::open_life_line();
+  if (doorbells_[0] < 0) return system_error("eventfd");
+  for (uint32_t slot = 1; slot < layout.ranks; ++slot) {
+    head().rank_of[slot] = joined[slot - 1]->rank;
+    doorbells_[slot] = joined[slot - 1]->bell.release();
+    life_lines_[slot] = joined[slot - 1]->life.release();
+  }
+  attach(0);
+  for (uint32_t slot = 1; slot < layout.ranks; ++slot) {
+    Candidate& member = *joined[slot - 1];
+    const Welcome welcome{layout.ranks, slot, layout.ring_bytes};
+    member.gone = !send_message(member.connection.get(), &welcome, sizeof welcome, {memfd.get()}) ||
+                  !send_descriptors(member.connection.get(), doorbells_, life_lines_);
+  }
+  block(0).present.store(1, std::memory_order_relaxed);
+  for (uint32_t slot = 1; slot < layout.ranks; ++slot) {
+    Candidate& member = *joined[slot - 1];
+    Attached attached{};
+    if (member.gone || !receive_message(member.connection.get(), &attached, sizeof attached) || attached.ok != 1) {
+      member.gone = true;
+      continue;
+    }
+    block(slot).present.store(1, std::memory_order_relaxed);
+  }
+  head().settled.store(1, std::memory_order_release);
+  for (Candidate* member : joined) {
+    const uint32_t go = shm::kMagic;
+    if (!member->gone) (void)send_message(member->connection.get(), &go, sizeof go);
+  }
+  return {};
+}
+
+Error ShmNode::join_as_member() {
+  const ShmSetup& setup = joining_->setup;
+  Descriptor leader = connect_to(setup.job_key, setup.candidates.front());
+  if (!leader) return alone("the lowest rank of this node cannot be reached (another network namespace?)");
+  if (!same_user(leader.get())) return alone("the lowest rank of this node runs as another user");
+  Hello hello{};
+  hello.magic = shm::kMagic;
+  hello.protocol = kProtocol;
+  hello.rank = setup.rank;
+  randombytes_buf(hello.nonce, kNonceBytes);
+  Challenge challenge;
+  if (!send_message(leader.get(), &hello, sizeof hello) || !receive_message(leader.get(), &challenge, sizeof challenge)) {
+    return alone("the lowest rank of this node does not answer");
+  }
+  uint8_t proof[kProofBytes];
+  make_proof(setup.job_key, 'L', hello, challenge.nonce, proof);
+  if (sodium_memcmp(proof, challenge.proof, kProofBytes) != 0) return alone("what answers does not know the job's key");
+
+  Descriptor bell(shm::open_doorbell()), life(shm::open_life_line());
+  if (!bell) return system_error("eventfd");
+  Answer answer{};
+  make_proof(setup.job_key, 'M', hello, challenge.nonce, answer.proof);
+  answer.has_life_line = bool(life);
+  std::vector<int> mine{bell.get()};
+  if (life) mine.push_back(life.get());
+  Welcome welcome;
+  std::vector<Descriptor> came;
+  if (!send_message(leader.get(), &answer, sizeof answer, mine) ||
+      !receive_message(leader.get(), &welcome, sizeof welcome, &came) || came.size() != 1 ||
+      welcome.slots > shm::kMaxRanks || welcome.my_slot >= welcome.slots) {
+    return alone("the lowest rank of this node made no segment");
+  }
+  doorbells_.assign(welcome.slots, -1);
+  life_lines_.assign(welcome.slots, -1);
+  if (!receive_descriptors(leader.get(), doorbells_, life_lines_)) return alone("doorbells did not arrive");
+  Error error = map(came[0].get(), shm::Layout{welcome.slots, welcome.ring_bytes});
+  Attached attached{error ? 0u : 1u};
+  if (!error) attach(welcome.my_slot);
+  uint32_t go = 0;
+  if (!send_message(leader.get(), &attached, sizeof attached) || error) return error ? std::move(error) : alone("the leader is gone");
+  if (!receive_message(leader.get(), &go, sizeof go)) return alone("the leader is gone");
+  return {};
+}
+
+}  // namespace tern

@@ -1,0 +1,121 @@
+// The receiving half of ShmPath.
+#include <bit>
+#include <cstring>
+
+#include "base/assert.h"
+#include "fabric/shm/shm_path.h"
+
+namespace tern {
+namespace {
+
+constexpr size_t kHot = 8;        ///< rings looked at in every poll
+constexpr size_t kColdLooks = 8;  ///< and so many of the others in turn: a poll stays below 0.1 us with 128 peers
+constexpr int kBudget = 32;       ///< cells taken from one ring before the others get their turn
+constexpr uint32_t kCellQuantum = shm::kCells / 4;  ///< cells consumed before the sender is told
+
+}  // namespace
+
+int ShmPath::poll_rings() {
+  find_senders();
+  int done = 0;
+  const size_t count = active_.size();
+  const size_t hot = count < kHot ? count : kHot;
+  for (size_t i = 0; i < hot; ++i) done += drain(*active_[i]);
+  if (count <= kHot) [[likely]] return done;
+  for (size_t looks = 0; looks < kColdLooks && looks < count - kHot; ++looks) {
+    if (++cold_ >= count) cold_ = kHot;
+    if (cold_ < kHot) cold_ = kHot;
+    const int got = drain(*active_[cold_]);
+    if (got == 0) continue;
+    done += got;
+    std::swap(active_[cold_], active_[replace_]);
+    replace_ = (replace_ + 1) % kHot;
+  }
+  return done;
+}
+
+/// Takes rings that have been used for the first time into the polling; true: there were some.
+bool ShmPath::find_senders() {
+  bool found = false;
+  shm::RankBlock& mine = node_->block(node_->my_slot());
+  for (size_t word = 0; word < senders_known_.size(); ++word) {
+    const uint64_t senders = mine.senders[word].load(std::memory_order_acquire);
+    if (senders == senders_known_[word]) [[likely]] continue;
+    for (uint64_t fresh = senders & ~senders_known_[word]; fresh != 0; fresh &= fresh - 1) {
+      const size_t slot = word * 64 + size_t(std::countr_zero(fresh));
+      if (slot >= peers_.size() || !peers_[slot] || peers_[slot]->polled) continue;
+      peers_[slot]->polled = true;
+      active_.push_back(peers_[slot].get());
+      found = true;
+    }
+    senders_known_[word] = senders;
+  }
+  return found;
+}
+
+int ShmPath::drain(Peer& peer) {
+  int taken = 0;
+  while (taken < kBudget) {
+    shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
+    const uint64_t word = cell.word.load(std::memory_order_acquire);
+    if (uint32_t(word >> 32) != peer.expected) break;
+    receive(peer, cell, uint32_t(word));
+    ++peer.expected;
+    ++taken;
+    give_back(peer);
+  }
+  return taken;
+}
+
+void ShmPath::receive(Peer& peer, shm::Cell& cell, uint32_t info) {
+  const uint32_t bytes = info & ((uint32_t{1} << shm::kKindShift) - 1);
+  const auto kind = shm::CellKind(info >> shm::kKindShift);
+  if (kind == shm::CellKind::message) [[likely]] {
+    sink_.on_message(peer.rank, cell.header, cell.body, bytes);
+    return;
+  }
+  shm::Chunk chunk;
+  std::memcpy(&chunk, cell.body, sizeof chunk);
+  TERN_ASSERT(size_t{chunk.offset} + bytes <= node_->ring_bytes());
+  const std::byte* data = peer.in_ring + chunk.offset;
+  if (kind == shm::CellKind::first) {
+    if (bytes == chunk.total_bytes) {
+      sink_.on_message(peer.rank, cell.header, data, bytes);
+    } else {
+      peer.landing_header = cell.header;
+      peer.landing_total = peer.landing_left = chunk.total_bytes;
+      peer.landing = sink_.on_header(peer.rank, cell.header, chunk.total_bytes);
+      peer.landing_open = true;
+      land(peer, data, bytes);
+    }
+  } else {
+    land(peer, data, bytes);
+  }
+  peer.in_consumed = chunk.end;
+}
+
+void ShmPath::land(Peer& peer, const std::byte* data, size_t bytes) {
+  TERN_ASSERT(peer.landing_open && bytes <= peer.landing_left);
+  peer.landing.target.unpack(data, bytes);
+  peer.landing_left -= bytes;
+  if (peer.landing_left != 0) return;
+  peer.landing_open = false;
+  sink_.on_landed(peer.rank, peer.landing_header, peer.landing, peer.landing_total, Error());
+}
+
+/// Tells the sender how far we are, now and then: each time costs it a cache miss when it looks.
+inline void ShmPath::give_back(Peer& peer) {
+  if (peer.expected - 1 - peer.published < kCellQuantum && peer.in_consumed - peer.in_published < quantum_) [[likely]] return;
+  give_back_now(peer);
+}
+
+void ShmPath::give_back_now(Peer& peer) {
+  if (peer.published == peer.expected - 1 && peer.in_published == peer.in_consumed) return;
+  peer.published = peer.expected - 1;
+  peer.in_published = peer.in_consumed;
+  peer.in_progress->cells.store(peer.published, std::memory_order_release);
+  peer.in_progress->data.store(peer.in_published, std::memory_order_release);
+  node_->notify(peer.slot, shm::kWantsSpace);
+}
+
+}  // namespace tern

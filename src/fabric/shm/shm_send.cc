@@ -1,0 +1,241 @@
+// The sending half of ShmPath.
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+#include "fabric/shm/shm_path.h"
+
+namespace tern {
+namespace {
+
+/// At most 32 bytes, without a call: two overlapping moves of the largest power of two that fits.
+inline void copy_inline(std::byte* to, const void* from, size_t bytes) {
+  const auto* source = static_cast<const std::byte*>(from);
+  auto move = [&](auto word) {
+    std::memcpy(&word, source, sizeof word);
+    auto last = word;
+    std::memcpy(&last, source + bytes - sizeof word, sizeof word);
+    std::memcpy(to, &word, sizeof word);
+    std::memcpy(to + bytes - sizeof word, &last, sizeof word);
+  };
+  struct Half {
+    uint64_t words[2];
+  };
+  if (bytes >= 16) move(Half{});
+  else if (bytes >= 8) move(uint64_t{});
+  else if (bytes >= 4) move(uint32_t{});
+  else if (bytes >= 2) move(uint16_t{});
+  else if (bytes == 1) to[0] = source[0];
+}
+
+constexpr uint32_t kAlign = uint32_t{shm::kLine};
+inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~size_t{kAlign - 1}); }
+
+/// A message up to this size is one chunk; see bench/micro/shm_pingpong.
+constexpr size_t kWholeBytes = 1024;
+/// Chunks of a longer one, while it is short: the receiver starts early. Later ones are larger (largest_chunk_).
+constexpr uint32_t kSmallChunk = 1024;
+
+}  // namespace
+
+uint32_t ShmPath::chunk_bytes(size_t sent, size_t left) const {
+  if (sent == 0 && left <= kWholeBytes) return uint32_t(left);
+  const uint32_t size = sent < 16384 ? kSmallChunk : largest_chunk_;
+  return uint32_t(std::min<size_t>(std::min(size, largest_chunk_), left));
+}
+
+uint32_t ShmPath::free_cells(Peer& peer) {
+  int32_t free = int32_t(peer.limit - peer.next) + 1;
+  if (free < int32_t(shm::kCells / 2)) {
+    peer.limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kCells;
+    free = int32_t(peer.limit - peer.next) + 1;
+  }
+  return uint32_t(free);
+}
+
+void ShmPath::publish(Peer& peer, shm::CellKind kind, uint32_t bytes) {
+  peer.out_cells[peer.next % shm::kCells].word.store(shm::cell_word(peer.next, kind, bytes), std::memory_order_release);
+  ++peer.next;
+}
+
+bool ShmPath::try_send(PeerId rank, const wire::Header& header, const void* payload, size_t bytes) {
+  Peer& peer = *by_rank_[rank];
+  if (bytes > shm::kInlineBytes || !peer.open || int32_t(peer.limit - peer.next) < 0) [[unlikely]] {
+    return try_send_slow(peer, header, payload, bytes);
+  }
+  shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
+  cell.header = header;
+  copy_inline(cell.body, payload, bytes);
+  publish(peer, shm::CellKind::message, uint32_t(bytes));
+  node_->notify(peer.slot);
+  return true;
+}
+
+/// The first message ever to that rank: it must know that it has a ring to look at.
+void ShmPath::activate(Peer& peer) {
+  const uint32_t me = node_->my_slot();
+  node_->block(peer.slot).senders[me / 64].fetch_or(uint64_t{1} << (me % 64), std::memory_order_seq_cst);
+  peer.activated = true;
+  peer.open = !peer.lost && peer.queue.empty();
+}
+
+bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* payload, size_t bytes) {
+  TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= shm::kInlineBytes);
+  if (!peer.activated) activate(peer);
+  if (!peer.open) return false;
+  if (bytes <= shm::kInlineBytes) {
+    if (free_cells(peer) == 0) return false;
+    return try_send(peer.rank, header, payload, bytes);
+  }
+  const uint32_t chunks = bytes <= kWholeBytes ? 1 : uint32_t((bytes + kSmallChunk - 1) / std::min(kSmallChunk, largest_chunk_));
+  if (!fits(peer, bytes, chunks)) return false;
+  const auto* source = static_cast<const std::byte*>(payload);
+  for (size_t sent = 0; sent < bytes;) {
+    const uint32_t size = chunk_bytes(sent, bytes - sent);
+    shm::Chunk chunk;
+    std::byte* place = reserve(peer, size, chunk);
+    TERN_DEBUG_ASSERT(place);
+    std::memcpy(place, source + sent, size);
+    chunk.total_bytes = bytes;
+    shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
+    if (sent == 0) cell.header = header;
+    std::memcpy(cell.body, &chunk, sizeof chunk);
+    publish(peer, sent == 0 ? shm::CellKind::first : shm::CellKind::continued, size);
+    sent += size;
+  }
+  node_->notify(peer.slot);
+  return true;
+}
+
+/// Whether `bytes` in `chunks` pieces find room now, whatever the gap before the end of the ring.
+bool ShmPath::fits(Peer& peer, size_t bytes, uint32_t chunks) {
+  if (free_cells(peer) < chunks) return false;
+  const size_t need = aligned(bytes) + size_t{chunks} * kAlign + std::min<size_t>(bytes, largest_chunk_);
+  if (peer.capacity - (peer.head - peer.consumed_seen) >= need) return true;
+  peer.consumed_seen = peer.out_progress->data.load(std::memory_order_acquire);
+  if (peer.capacity - (peer.head - peer.consumed_seen) >= need) return true;
+  peer.grow = true;
+  return false;
+}
+
+/// Room for one chunk in one piece; null when there is none. Fills in `offset` and `end`.
+std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
+  const uint32_t need = aligned(bytes);
+  uint32_t gap = 0;
+  if (peer.offset + need > peer.capacity) {
+    // At the end. The part beyond it is surely unused if nothing of the previous lap is: then it may be taken in.
+    const uint64_t lap_start = peer.head - peer.offset;
+    const uint32_t most = uint32_t(node_->ring_bytes());
+    if (peer.grow && peer.capacity < most && lap_start <= peer.consumed_seen) {
+      peer.capacity = std::min(2 * peer.capacity, most);
+      peer.grow = false;
+    }
+    if (peer.offset + need > peer.capacity) gap = peer.capacity - peer.offset;
+  }
+  if (peer.capacity - (peer.head - peer.consumed_seen) < gap + need) {
+    peer.consumed_seen = peer.out_progress->data.load(std::memory_order_acquire);
+    if (peer.capacity - (peer.head - peer.consumed_seen) < gap + need) {
+      peer.grow = true;
+      return nullptr;
+    }
+  }
+  if (gap != 0) {
+    peer.head += gap;
+    peer.offset = 0;
+  }
+  chunk.offset = peer.offset;
+  peer.head += need;
+  peer.offset += need;
+  chunk.end = peer.head;
+  chunk.reserved = 0;
+  return peer.out_ring + chunk.offset;
+}
+
+// --- The queue
+
+void ShmPath::enqueue(SendOperation& operation) {
+  Peer& peer = *by_rank_[operation.peer];
+  operation.total_bytes = operation.payload.remaining();
+  operation.header_sent = false;
+  if (!peer.activated) activate(peer);
+  peer.queue.push_back(&operation);
+  peer.open = false;
+  if (!peer.queued) {
+    peer.queued = true;
+    busy_.push_back(&peer);
+  }
+  advance_queue(peer);
+}
+
+bool ShmPath::withdraw(SendOperation& operation) {
+  Peer& peer = *by_rank_[operation.peer];
+  if (operation.header_sent || peer.lost || !operation.linked()) return false;
+  IntrusiveList<SendOperation>::remove(&operation);
+  if (peer.queue.empty()) advance_queue(peer);
+  return true;
+}
+
+int ShmPath::advance_queue(Peer& peer) {
+  int left = 0;
+  bool moved = false;
+  while (SendOperation* operation = peer.queue.front()) {
+    if (!peer.lost) {
+      const size_t before = operation->payload.remaining();
+      const bool whole = advance_operation(peer, *operation);
+      moved |= whole || operation->payload.remaining() != before;
+      if (!whole) break;
+    }
+    peer.queue.pop_front();
+    finished_.push_back(operation);
+    ++finished_count_;
+    ++left;
+  }
+  if (moved) node_->notify(peer.slot);
+  if (peer.queue.empty() && peer.queued) {
+    peer.queued = false;
+    busy_.erase(std::find(busy_.begin(), busy_.end(), &peer));
+    peer.open = peer.activated && !peer.lost;
+  }
+  return left;
+}
+
+/// True when all of it is in the ring.
+bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
+  Cursor& payload = operation.payload;
+  if (operation.total_bytes <= shm::kInlineBytes) {
+    if (free_cells(peer) == 0) return false;
+    shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
+    cell.header = operation.header;
+    payload.pack(cell.body, operation.total_bytes);
+    operation.header_sent = true;
+    publish(peer, shm::CellKind::message, uint32_t(operation.total_bytes));
+    return true;
+  }
+  while (payload.remaining() != 0) {
+    if (free_cells(peer) == 0) return false;
+    const uint32_t size = chunk_bytes(operation.total_bytes - payload.remaining(), payload.remaining());
+    shm::Chunk chunk;
+    std::byte* place = reserve(peer, size, chunk);
+    if (!place) return false;
+    payload.pack(place, size);
+    chunk.total_bytes = operation.total_bytes;
+    shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
+    if (!operation.header_sent) cell.header = operation.header;
+    std::memcpy(cell.body, &chunk, sizeof chunk);
+    publish(peer, operation.header_sent ? shm::CellKind::continued : shm::CellKind::first, size);
+    operation.header_sent = true;
+  }
+  return true;
+}
+
+/// Whether the receiver has given anything back since this rank last looked (it waits for room).
+bool ShmPath::space_came(Peer& peer) {
+  const uint32_t limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kCells;
+  const uint64_t consumed = peer.out_progress->data.load(std::memory_order_acquire);
+  const bool came = limit != peer.limit || consumed != peer.consumed_seen;
+  peer.limit = limit;
+  peer.consumed_seen = consumed;
+  return came;
+}
+
+}  // namespace tern

@@ -1,0 +1,105 @@
+#include "progress/real_idle.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "progress/engine.h"
+
+namespace tern {
+namespace {
+
+inline void cpu_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock)
+    : rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)), yield_(oversubscribed), lock_(lock) {
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  TERN_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event);
+}
+
+RealIdle::~RealIdle() {
+  close(wake_fd_);
+  close(epoll_);
+}
+
+void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless) {
+  if (fruitless > rounds_) {
+    sleep(engine);
+    return;
+  }
+  const uint32_t depth = lock_ ? lock_->release_all() : 0;
+  if (yield_) {
+    sched_yield();
+  } else {
+    cpu_pause();
+  }
+  if (depth) lock_->reacquire(depth);
+}
+
+void RealIdle::watch_paths(ProgressEngine& engine) {
+  for (; watched_ < engine.paths().size(); ++watched_) {
+    const int fd = engine.paths()[watched_]->wait_fd();
+    if (fd < 0) continue;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    const int added = epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+    TERN_ASSERT(added == 0);
+  }
+}
+
+void RealIdle::sleep(ProgressEngine& engine) {
+  if (watched_ < engine.paths().size()) watch_paths(engine);
+  if (!engine.arm_all()) {
+    if (sleepers != 0) wake();  // what was armed for them has just been disarmed
+    return;
+  }
+  if (engine.poll_every_path() == 0) {
+    const uint64_t deadline = engine.next_deadline_ns();
+    int timeout_ms = -1;
+    if (deadline != ~uint64_t{0}) {
+      const uint64_t now = engine.clock().now_ns();
+      // Rounded up: one poll a little late instead of many in vain.
+      timeout_ms = deadline <= now ? 0 : int(std::min<uint64_t>((deadline - now) / 1'000'000 + 1, 1'000'000));
+    }
+    ++sleeps_;
+    ++sleepers;
+    const uint32_t depth = lock_ ? lock_->release_all() : 0;
+    epoll_event events[8];
+    epoll_wait(epoll_, events, 8, timeout_ms);
+    if (depth) lock_->reacquire(depth);
+    --sleepers;
+  }
+  engine.disarm_all();
+  if (sleepers != 0) {
+    wake();
+  } else if (woken_) {
+    uint64_t count;
+    [[maybe_unused]] ssize_t got = read(wake_fd_, &count, sizeof count);
+    woken_ = false;
+  }
+}
+
+void RealIdle::wake() {
+  if (woken_ || sleepers == 0) return;
+  woken_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);
+}
+
+}  // namespace tern

@@ -1,0 +1,48 @@
+// Waiting on a real machine (DESIGN.md 7): spin, or yield when there are more ranks than cores, then sleep in epoll on
+// the descriptors of all paths. The figures behind the defaults stand with the tunables spin_rounds and yield_rounds.
+//
+// Why no wake-up is lost:
+//  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes wait_fd
+//    readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled once more,
+//    and any success means no sleep. The descriptors are level-triggered.
+//  - Other threads of this rank: they complete requests, or disarm paths, under the rank's lock only. The sleeper holds
+//    the lock from its last look at its request until `sleepers` counts it; whoever comes later sees the count and makes
+//    the wake descriptor readable. It is drained by the last sleeper to leave, so that every one of them sees it: who
+//    leaves disarms all paths, hence must not leave another asleep on them.
+//
+// Thread rule: relax and wake under the rank's lock; relax gives it up inside.
+#pragma once
+
+#include "base/tunables.h"
+#include "progress/idle.h"
+
+namespace tern {
+
+class RealIdle final : public Idle {
+ public:
+  /// `lock` may be null (single-threaded). `oversubscribed`: more ranks than cores on this node.
+  RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock);
+  ~RealIdle() override;
+  RealIdle(const RealIdle&) = delete;
+  RealIdle& operator=(const RealIdle&) = delete;
+
+  void relax(ProgressEngine& engine, uint32_t fruitless) override;
+  void wake() override;
+
+  /// How often a thread has really slept.
+  uint64_t sleeps() const { return sleeps_; }
+
+ private:
+  void sleep(ProgressEngine& engine);
+  void watch_paths(ProgressEngine& engine);
+
+  uint32_t rounds_;      ///< of spinning or yielding before sleep
+  bool yield_;
+  Releasable* lock_;
+  int epoll_ = -1, wake_fd_ = -1;
+  size_t watched_ = 0;   ///< paths whose descriptor is in epoll_
+  bool woken_ = false;   ///< wake_fd_ is readable
+  uint64_t sleeps_ = 0;
+};
+
+}  // namespace tern
