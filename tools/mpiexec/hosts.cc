@@ -1,0 +1,183 @@
+#include "hosts.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "spawn.h"
+
+namespace tern::mpiexec {
+namespace {
+
+bool is_own_address(const std::string& host) {
+  in_addr v4;
+  in6_addr v6;
+  const bool is_v4 = inet_pton(AF_INET, host.c_str(), &v4) == 1, is_v6 = inet_pton(AF_INET6, host.c_str(), &v6) == 1;
+  if (!is_v4 && !is_v6) return false;
+  if ((is_v4 && host.starts_with("127.")) || (is_v6 && host == "::1")) return true;
+  ifaddrs* interfaces = nullptr;
+  if (getifaddrs(&interfaces) != 0) return false;
+  bool own = false;
+  for (ifaddrs* i = interfaces; i && !own; i = i->ifa_next) {
+    if (!i->ifa_addr) continue;
+    if (is_v4 && i->ifa_addr->sa_family == AF_INET) {
+      own = memcmp(&reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr, &v4, sizeof v4) == 0;
+    } else if (is_v6 && i->ifa_addr->sa_family == AF_INET6) {
+      own = memcmp(&reinterpret_cast<sockaddr_in6*>(i->ifa_addr)->sin6_addr, &v6, sizeof v6) == 0;
+    }
+  }
+  freeifaddrs(interfaces);
+  return own;
+}
+
+bool is_this_machine(const std::string& host) {
+  if (host == "localhost" || is_own_address(host)) return true;
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return false;
+  std::string own(name);
+  return host == own || host == own.substr(0, own.find('.')) || own == host.substr(0, host.find('.'));
+}
+
+// "node1:4" (host and ranks) to "node1"; an IPv6 address keeps its colons.
+std::string without_slots(const std::string& host) {
+  return std::count(host.begin(), host.end(), ':') == 1 ? host.substr(0, host.find(':')) : host;
+}
+
+// Lines "host", "host:4", "host slots=4", "# comment".
+bool read_host_file(const std::string& file, std::vector<std::string>& hosts) {
+  std::ifstream lines(file);
+  if (!lines) return false;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    if (std::string host; words >> host) hosts.push_back(without_slots(host));
+  }
+  return true;
+}
+
+enum class Dialect { slurm, open_mpi, hydra };
+
+struct Engine {
+  const char* program;
+  Dialect dialect;
+};
+
+// First the one that owns the allocation, then by how well PMIx or PMI is served.
+std::vector<Engine> engines() {
+  std::vector<Engine> list;
+  if (getenv("SLURM_JOB_ID")) list.push_back({"srun", Dialect::slurm});
+  list.push_back({"prterun", Dialect::open_mpi});
+  list.push_back({"mpirun.openmpi", Dialect::open_mpi});
+  list.push_back({"mpiexec.hydra", Dialect::hydra});
+  list.push_back({"mpiexec.mpich", Dialect::hydra});
+  return list;
+}
+
+void push(std::vector<std::string>& words, std::initializer_list<std::string> more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+void split(const std::string& entry, std::string& name, std::string& value) {
+  size_t equals = entry.find('=');
+  name = entry.substr(0, equals);
+  value = entry.substr(equals + 1);
+}
+
+void add_app(std::vector<std::string>& words, const App& app, const Plan& plan, Dialect dialect) {
+  const std::string hosts = fmt::format("{}", fmt::join(app.hosts, ","));
+  push(words, {"-n", std::to_string(app.ranks)});
+  if (!hosts.empty()) {
+    switch (dialect) {
+      case Dialect::slurm: push(words, {"-w", hosts}); break;
+      case Dialect::open_mpi: push(words, {"--host", hosts}); break;
+      case Dialect::hydra: push(words, {"-hosts", hosts}); break;
+    }
+  }
+  if (!app.directory.empty()) push(words, {dialect == Dialect::slurm ? "--chdir" : "-wdir", app.directory});
+  std::vector<std::string> environment = plan.environment;
+  environment.insert(environment.end(), app.environment.begin(), app.environment.end());
+  for (auto& entry : environment) {
+    std::string name, value;
+    split(entry, name, value);
+    switch (dialect) {
+      case Dialect::slurm: setenv(name.c_str(), value.c_str(), 1); break;  // srun passes its environment on
+      case Dialect::open_mpi: push(words, {"-x", entry}); break;
+      case Dialect::hydra: push(words, {"-env", name, value}); break;
+    }
+  }
+  words.insert(words.end(), app.command.begin(), app.command.end());
+}
+
+std::vector<std::string> translate(const Plan& plan, const Engine& engine) {
+  std::vector<std::string> words{engine.program};
+  switch (engine.dialect) {
+    case Dialect::slurm:
+      push(words, {"--mpi=pmi2"});
+      if (plan.label) push(words, {"--label"});
+      if (plan.ranks_per_host > 0) push(words, {"--ntasks-per-node", std::to_string(plan.ranks_per_host)});
+      if (!plan.host_file.empty()) push(words, {"--nodefile", plan.host_file});
+      break;
+    case Dialect::open_mpi:
+      if (geteuid() == 0) push(words, {"--allow-run-as-root"});
+      push(words, {"--oversubscribe"});
+      if (plan.label) push(words, {"--tag-output"});
+      if (plan.ranks_per_host > 0) push(words, {"--npernode", std::to_string(plan.ranks_per_host)});
+      if (!plan.host_file.empty()) push(words, {"--hostfile", plan.host_file});
+      break;
+    case Dialect::hydra:
+      if (plan.label) push(words, {"-l"});
+      if (plan.ranks_per_host > 0) push(words, {"-ppn", std::to_string(plan.ranks_per_host)});
+      if (!plan.host_file.empty()) push(words, {"-f", plan.host_file});
+      break;
+  }
+  for (size_t i = 0; i < plan.apps.size(); ++i) {
+    if (i > 0) words.push_back(":");
+    add_app(words, plan.apps[i], plan, engine.dialect);
+  }
+  return words;
+}
+
+}  // namespace
+
+bool needs_other_hosts(const Plan& plan, int& exit_code) {
+  std::vector<std::string> hosts;
+  if (!plan.host_file.empty() && !read_host_file(plan.host_file, hosts)) {
+    fmt::print(stderr, "mpiexec: host file '{}': {}\n", plan.host_file, strerror(errno));
+    exit_code = 2;
+    return true;
+  }
+  for (auto& app : plan.apps) {
+    for (auto& host : app.hosts) hosts.push_back(without_slots(host));
+  }
+  return std::any_of(hosts.begin(), hosts.end(), [](auto& host) { return !is_this_machine(host); });
+}
+
+int run_elsewhere(const Plan& plan) {
+  for (const Engine& engine : engines()) {
+    if (engine.dialect == Dialect::slurm && plan.apps.size() > 1) continue;  // srun has no colon
+    std::string file;
+    if (find_program(engine.program, "", "", file) != 0) continue;
+    std::vector<std::string> words = translate(plan, engine);
+    if (plan.verbose) fmt::print(stderr, "mpiexec: handing over to: {}\n", fmt::join(words, " "));
+    if (plan.timeout_s > 0) setenv("MPIEXEC_TIMEOUT", std::to_string(plan.timeout_s).c_str(), 1);
+    std::vector<char*> arguments;
+    for (auto& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    execv(file.c_str(), arguments.data());
+    fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
+  }
+  fmt::print(stderr,
+             "mpiexec: other hosts than this one are named, and Tern's mpiexec starts ranks on this machine only. It hands\n"
+             "over to srun (inside an allocation), prterun, mpirun.openmpi or mpiexec.hydra, none of which is in PATH.\n"
+             "Install one of them (Debian: openmpi-bin or mpich); Tern's programs run under each.\n");
+  return 1;
+}
+
+}  // namespace tern::mpiexec

@@ -1,0 +1,240 @@
+// The beginning of a job: everything until all ranks run.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "bind.h"
+#include "job.h"
+#include "process/launch/cores.h"
+
+extern char** environ;
+
+namespace tern::mpiexec {
+namespace {
+
+// What a launcher around us told us is not for our ranks; what we tell them ourselves is set anew.
+constexpr std::string_view kNotPassedOn[] = {
+    "PMI_FD",       "PMI_RANK",   "PMI_SIZE", "PMI_PORT",      "PMI_ID",          "PMI_JOBID",      "PMI_SPAWNED",
+    "PMI_KVS",      "PMI_APPNUM", "PMI_UNIVERSE_SIZE",         "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "TERN_JOB_ID",
+    "TERN_JOB_KEY", "TERN_CORES", "TERN_LOCAL_SIZE",           "TERN_LOCAL_RANK"};
+constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_", "PMIX_VERSION",
+                                                     "OMPI_COMM_WORLD_"};
+
+std::string_view name_of_variable(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+bool passed_on(std::string_view name) {
+  for (auto& other : kNotPassedOn) {
+    if (name == other) return false;
+  }
+  for (auto& prefix : kNotPassedOnPrefixes) {
+    if (name.starts_with(prefix)) return false;
+  }
+  return true;
+}
+
+void set(std::vector<std::string>& environment, std::string entry) {
+  std::string_view name = name_of_variable(entry);
+  for (auto& old : environment) {
+    if (name_of_variable(old) == name) {
+      old = std::move(entry);
+      return;
+    }
+  }
+  environment.push_back(std::move(entry));
+}
+
+std::string random_hex(size_t bytes) {
+  std::vector<unsigned char> random(bytes);
+  size_t got = 0;
+  while (got < bytes) {
+    ssize_t n = getrandom(random.data() + got, bytes - got, 0);
+    if (n > 0) got += size_t(n);
+  }
+  return fmt::format("{:02x}", fmt::join(random, ""));
+}
+
+std::string core_list(const cpu_set_t& set) {
+  std::string list;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) list += fmt::format("{}{}", list.empty() ? "" : ",", cpu);
+  }
+  return list;
+}
+
+}  // namespace
+
+Job::Job(const Plan& plan) : plan_(plan), ranks_(size_t(plan.ranks())), pmi_write_watched_(ranks_.size()) {
+  // Unique while we live by the process id, afterwards by the random part.
+  job_id_ = fmt::format("tern-{}-{}", getpid(), random_hex(4));
+  job_key_ = random_hex(32);
+  size_t rank = 0;
+  for (size_t app = 0; app < plan.apps.size(); ++app) {
+    for (int i = 0; i < plan.apps[app].ranks; ++i) ranks_[rank++].app = int(app);
+  }
+}
+
+Job::~Job() {
+  guard_.end_group();
+  for (int descriptor : {epoll_, signals_, null_}) {
+    if (descriptor >= 0) close(descriptor);
+  }
+}
+
+int Job::find_programs() {
+  for (auto& app : plan_.apps) {
+    std::string file;
+    if (!app.directory.empty() && access(app.directory.c_str(), X_OK) != 0) {
+      fmt::print(stderr, "mpiexec: working directory '{}': {}\n", app.directory, strerror(errno));
+      return 1;
+    }
+    int verdict = find_program(app.command[0], app.directory, app.search_path, file);
+    if (verdict != 0) {
+      const bool path = app.command[0].find('/') != std::string::npos;
+      fmt::print(stderr, "mpiexec: {} '{}'{}\n",
+                 verdict == 127 ? "there is no program" : "not an executable program:", app.command[0],
+                 verdict == 127 && !path ? " in PATH (for one in this directory, write ./" + app.command[0] + ")" : "");
+      return verdict;
+    }
+    files_.push_back(std::move(file));
+  }
+  return 0;
+}
+
+bool Job::open_descriptors() {
+  // A rank costs up to three of our descriptors.
+  getrlimit(RLIMIT_NOFILE, &descriptor_limit_);
+  rlimit raised = descriptor_limit_;
+  raised.rlim_cur = raised.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &raised);
+
+  sigset_t handled;
+  sigemptyset(&handled);
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGCHLD, SIGUSR1, SIGTSTP, SIGCONT}) sigaddset(&handled, signal);
+  struct sigaction hangup;
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&handled, SIGHUP);  // nohup
+  sigprocmask(SIG_BLOCK, &handled, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGTTOU, SIG_IGN);
+  null_ = open("/dev/null", O_RDWR | O_CLOEXEC);
+  signals_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  if (null_ < 0 || signals_ < 0 || epoll_ < 0) return false;
+  watch(signals_, Source::signals, 0, EPOLLIN);
+  return true;
+}
+
+std::vector<std::string> Job::base_environment() const {
+  std::vector<std::string> base;
+  for (char** entry = environ; *entry; ++entry) {
+    std::string_view name = name_of_variable(*entry);
+    bool listed = plan_.inherit_all || std::find(plan_.inherited.begin(), plan_.inherited.end(), name) != plan_.inherited.end();
+    if (listed && passed_on(name)) base.emplace_back(*entry);
+  }
+  for (auto& entry : plan_.environment) set(base, entry);
+  return base;
+}
+
+std::vector<std::string> Job::rank_environment(int rank, int descriptor, const std::vector<std::string>& base) const {
+  std::vector<std::string> environment = base;
+  for (auto& entry : plan_.apps[size_t(ranks_[size_t(rank)].app)].environment) set(environment, entry);
+  const size_t size = ranks_.size();
+  environment.push_back(fmt::format("PMI_FD={}", descriptor));
+  environment.push_back(fmt::format("PMI_RANK={}", rank));
+  environment.push_back(fmt::format("PMI_SIZE={}", size));
+  // Names of other launchers that scripts use to share out devices and files among the ranks of a node.
+  environment.push_back(fmt::format("MPI_LOCALRANKID={}", rank));
+  environment.push_back(fmt::format("MPI_LOCALNRANKS={}", size));
+  environment.push_back("TERN_JOB_ID=" + job_id_);
+  environment.push_back("TERN_JOB_KEY=" + job_key_);
+  environment.push_back(fmt::format("TERN_LOCAL_RANK={}", rank));
+  environment.push_back(fmt::format("TERN_LOCAL_SIZE={}", size));
+  environment.push_back(fmt::format("TERN_CORES={}", cores_));
+  return environment;
+}
+
+// Rank 0 gets our own input; a terminal's passes through us, since the ranks are not in its foreground process group.
+int Job::standard_input(int rank) {
+  if (rank != 0) return null_;
+  return isatty(STDIN_FILENO) ? input_.open() : STDIN_FILENO;
+}
+
+bool Job::start_ranks() {
+  std::string reason;
+  std::vector<cpu_set_t> masks = choose_binding(plan_.binding, int(ranks_.size()), reason);
+  cores_ = usable_cores();
+  if (plan_.verbose) fmt::print(stderr, "mpiexec: job {}, {} ranks, {}\n", job_id_, ranks_.size(), reason);
+  std::vector<int> app_of;
+  for (auto& rank : ranks_) app_of.push_back(rank.app);
+  server_.emplace(job_id_, std::move(app_of), std::max(cores_, int(ranks_.size())));
+  if (plan_.label) pipes_.reserve(2 * ranks_.size());
+
+  const std::vector<std::string> base = base_environment();
+  for (int rank = 0; rank < int(ranks_.size()); ++rank) {
+    const App& app = plan_.apps[size_t(ranks_[size_t(rank)].app)];
+    ChildSpec spec;
+    spec.file = files_[size_t(ranks_[size_t(rank)].app)];
+    spec.arguments = app.command;
+    spec.directory = app.directory;
+    spec.group = guard_.group();
+    spec.descriptors = descriptor_limit_;
+    if (!masks.empty()) spec.cores = &masks[size_t(rank)];
+    spec.keep = server_->open(rank);
+    spec.standard[0] = standard_input(rank);
+    bool good = spec.keep >= 0 && spec.standard[0] >= 0;
+    for (int stream = 1; plan_.label && good && stream <= 2; ++stream) {
+      pipes_.emplace_back(rank, stream == 1 ? out_ : err_);
+      spec.standard[stream] = pipes_.back().open();
+      good = spec.standard[stream] >= 0;
+    }
+    if (good) {
+      spec.environment = rank_environment(rank, spec.keep, base);
+      ranks_[size_t(rank)].pid = start_child(spec);
+      good = ranks_[size_t(rank)].pid > 0;
+    }
+    int why = errno;
+    if (spec.keep >= 0) close(spec.keep);
+    if (spec.standard[0] > 2 && spec.standard[0] != null_) close(spec.standard[0]);
+    for (int stream = 1; plan_.label && stream <= 2; ++stream) {
+      if (spec.standard[stream] > 2) close(spec.standard[stream]);
+    }
+    if (!good) {
+      fail(why == ENOENT || why == ENOTDIR ? 127 : 126,
+           fmt::format("rank {} ({}) cannot be started: {}", rank, app.command[0], strerror(why)));
+      return false;
+    }
+    ++live_;
+    watch(server_->descriptor(rank), Source::pmi, rank, EPOLLIN);
+    if (plan_.verbose) {
+      fmt::print(stderr, "mpiexec: rank {}: process {}{}{}, {}\n", rank, ranks_[size_t(rank)].pid,
+                 masks.empty() ? "" : ", processors ", masks.empty() ? "" : core_list(masks[size_t(rank)]),
+                 fmt::join(app.command, " "));
+    }
+  }
+  for (size_t i = 0; i < pipes_.size(); ++i) watch(pipes_[i].descriptor(), Source::pipe, int(i), EPOLLIN);
+  return true;
+}
+
+int Job::run() {
+  if (int code = find_programs()) return code;
+  if (!open_descriptors() || !guard_.start()) {
+    fmt::print(stderr, "mpiexec: cannot set up the job: {}\n", strerror(errno));
+    return 1;
+  }
+  if (plan_.timeout_s > 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
+  start_ranks();
+  loop();
+  guard_.end_group();
+  drain_output();
+  return exit_code_.value_or(0);
+}
+
+}  // namespace tern::mpiexec

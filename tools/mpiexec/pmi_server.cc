@@ -1,0 +1,176 @@
+#include "pmi_server.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace tern::mpiexec {
+namespace {
+constexpr int kKeyMax = 64;
+constexpr int kValueMax = 1024;
+// No command is this long; a rank that sends so much without a newline does not speak PMI.
+constexpr size_t kLineMax = 1 << 16;
+}  // namespace
+
+PmiServer::PmiServer(std::string job_id, std::vector<int> app_of, int universe_size)
+    : job_id_(std::move(job_id)),
+      app_of_(std::move(app_of)),
+      universe_size_(universe_size),
+      mapping_(fmt::format("(vector,(0,1,{}))", app_of_.size())),
+      peers_(app_of_.size()) {
+  values_["PMI_process_mapping"] = mapping_;
+}
+
+PmiServer::~PmiServer() {
+  for (auto& peer : peers_) close_peer(peer);
+}
+
+void PmiServer::close_peer(Peer& peer) {
+  if (peer.descriptor >= 0) close(peer.descriptor);
+  peer.descriptor = -1;
+  peer.unsent.clear();
+}
+
+int PmiServer::open(int rank) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return -1;
+  peers_[size_t(rank)].descriptor = ends[0];
+  return ends[1];
+}
+
+std::optional<int> PmiServer::serve(int rank) {
+  Peer& peer = peers_[size_t(rank)];
+  std::optional<int> abort_code;
+  char buffer[16384];
+  while (peer.descriptor >= 0) {
+    ssize_t n = recv(peer.descriptor, buffer, sizeof buffer, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n <= 0) {
+      // Nobody holds the rank's end any more. Its process may go on without MPI; its end is seen by its parent, us.
+      close_peer(peer);
+      return abort_code;
+    }
+    peer.incoming.append(buffer, size_t(n));
+    std::string_view line;
+    while (peer.incoming.next(line)) {
+      if (auto code = handle(rank, line); code && !abort_code) abort_code = code;
+    }
+    if (peer.incoming.pending() > kLineMax) return 1;
+    if (size_t(n) < sizeof buffer) break;
+  }
+  flush(rank);
+  return abort_code;
+}
+
+void PmiServer::flush(int rank) {
+  Peer& peer = peers_[size_t(rank)];
+  while (peer.descriptor >= 0 && !peer.unsent.empty()) {
+    ssize_t n = send(peer.descriptor, peer.unsent.data(), peer.unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (n < 0) return close_peer(peer);
+    peer.unsent.erase(0, size_t(n));
+  }
+}
+
+std::optional<int> PmiServer::rank_ended(int rank) {
+  Peer& peer = peers_[size_t(rank)];
+  std::optional<int> abort_code = serve(rank);
+  peer.ended = true;
+  if (peer.in_barrier) --in_barrier_;
+  peer.in_barrier = false;
+  close_peer(peer);
+  return abort_code;
+}
+
+int PmiServer::first_ended() const {
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].ended) return int(rank);
+  }
+  return -1;
+}
+
+int PmiServer::stuck_rank() const {
+  if (in_barrier_ == 0 || first_ended() < 0) return -1;
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].in_barrier) return int(rank);
+  }
+  return -1;
+}
+
+void PmiServer::enter_barrier(int rank) {
+  if (!peers_[size_t(rank)].in_barrier) ++in_barrier_;
+  peers_[size_t(rank)].in_barrier = true;
+  if (size_t(in_barrier_) < peers_.size()) return;
+  in_barrier_ = 0;
+  for (size_t other = 0; other < peers_.size(); ++other) {
+    peers_[other].in_barrier = false;
+    answer(peers_[other], "cmd=barrier_out");
+    // The caller's own answers leave when its batch is done.
+    if (int(other) != rank) flush(int(other));
+  }
+}
+
+// More than PMI-1 asks for: our client finds its opening questions answered here, others pass these fields over.
+std::string PmiServer::opening_answer(int rank, const PmiLine& line) const {
+  if (line.number("pmi_version", 1) != 1) {
+    return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 msg=only_PMI_version_1_is_spoken_here";
+  }
+  return fmt::format("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 kvsname={} appnum={} universe_size={} "
+                     "keylen_max={} vallen_max={} mapping={}",
+                     job_id_, app_of_[size_t(rank)], universe_size_, kKeyMax, kValueMax, mapping_);
+}
+
+std::string PmiServer::stored(const PmiLine& line) {
+  std::string_view key = line["key"], value = line["value"];
+  if (key.empty() || key.size() > size_t(kKeyMax) || value.size() > size_t(kValueMax)) {
+    return "cmd=put_result rc=-1 msg=key_or_value_too_long";
+  }
+  values_.insert_or_assign(std::string(key), std::string(value));
+  return "cmd=put_result rc=0 msg=success";
+}
+
+std::string PmiServer::found(const PmiLine& line) const {
+  auto at = values_.find(line["key"]);
+  if (at == values_.end()) return fmt::format("cmd=get_result rc=-1 msg=key_{}_not_found value=unknown", line["key"]);
+  return fmt::format("cmd=get_result rc=0 msg=success value={}", at->second);
+}
+
+std::optional<int> PmiServer::handle(int rank, std::string_view text) {
+  Peer& peer = peers_[size_t(rank)];
+  PmiLine line(text);
+  std::string_view command = line.command();
+  if (command == "get") {
+    answer(peer, found(line));
+  } else if (command == "put") {
+    answer(peer, stored(line));
+  } else if (command == "barrier_in") {
+    enter_barrier(rank);
+  } else if (command == "init") {
+    peer.initialised = true;
+    peer.finalised = false;  // a script may run one MPI program after another
+    answer(peer, opening_answer(rank, line));
+  } else if (command == "finalize") {
+    peer.finalised = true;
+    answer(peer, "cmd=finalize_ack");
+  } else if (command == "abort") {
+    return int(line.number("exitcode", 1));
+  } else if (command == "get_maxes") {
+    answer(peer, fmt::format("cmd=maxes kvsname_max=256 keylen_max={} vallen_max={}", kKeyMax, kValueMax));
+  } else if (command == "get_appnum") {
+    answer(peer, fmt::format("cmd=appnum appnum={}", app_of_[size_t(rank)]));
+  } else if (command == "get_universe_size") {
+    answer(peer, fmt::format("cmd=universe_size size={}", universe_size_));
+  } else if (command == "get_my_kvsname") {
+    answer(peer, fmt::format("cmd=my_kvsname kvsname={}", job_id_));
+  } else {
+    // Dynamic processes and name publishing (mcmd=spawn, publish_name, ...) are not offered.
+    answer(peer, fmt::format("cmd={}_result rc=-1 msg=not_supported", command));
+  }
+  return std::nullopt;
+}
+
+}  // namespace tern::mpiexec

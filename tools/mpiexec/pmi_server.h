@@ -1,0 +1,72 @@
+// PMI-1, the server: one inherited socket per rank, a key-value space, a barrier. The protocol is drawn in
+// process/launch/pmi1.cc. Programs of other MPIs that speak PMI-1 (MPICH) are served as well.
+//
+// Thread rule: the event loop. Never blocks: what a rank does not read yet waits here.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "process/launch/pmi_text.h"
+
+namespace tern::mpiexec {
+
+class PmiServer {
+ public:
+  /// `app_of` gives each rank's program by number.
+  PmiServer(std::string job_id, std::vector<int> app_of, int universe_size);
+  ~PmiServer();
+  PmiServer(const PmiServer&) = delete;
+  PmiServer& operator=(const PmiServer&) = delete;
+
+  /// A socket pair for `rank`; the server keeps one end and returns the other (close-on-exec), which the caller closes
+  /// once the rank has it. -1: errno says why.
+  int open(int rank);
+  /// The server's end, to watch for reading; -1 when closed.
+  int descriptor(int rank) const { return peers_[size_t(rank)].descriptor; }
+
+  /// Reads and answers all that is there. Returns the exit code when the rank asks to abort the job.
+  std::optional<int> serve(int rank);
+  /// Some answer still waits for the rank to read: watch its descriptor for writing, then call flush().
+  bool has_unsent(int rank) const { return !peers_[size_t(rank)].unsent.empty(); }
+  void flush(int rank);
+
+  /// The rank's process has ended: its last words are served, its socket closed.
+  std::optional<int> rank_ended(int rank);
+
+  /// Between init and finalize: the end of such a rank leaves the others hanging.
+  bool is_inside(int rank) const { return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised; }
+  bool was_inside(int rank) const { return peers_[size_t(rank)].initialised; }
+  /// A rank that waits in a barrier which an ended rank will never enter; -1 when there is none.
+  int stuck_rank() const;
+  /// A rank that has ended, for the message about stuck_rank(); -1 when there is none.
+  int first_ended() const;
+
+ private:
+  struct Peer {
+    int descriptor = -1;
+    PmiLines incoming;
+    std::string unsent;
+    bool initialised = false, finalised = false, in_barrier = false, ended = false;
+  };
+  std::optional<int> handle(int rank, std::string_view text);
+  std::string opening_answer(int rank, const PmiLine& line) const;
+  std::string stored(const PmiLine& line);
+  std::string found(const PmiLine& line) const;
+  void enter_barrier(int rank);
+  void answer(Peer& peer, std::string_view line) { (peer.unsent += line) += '\n'; }
+  void close_peer(Peer& peer);
+
+  std::string job_id_;
+  std::vector<int> app_of_;
+  int universe_size_;
+  std::string mapping_;
+  std::vector<Peer> peers_;
+  std::map<std::string, std::string, std::less<>> values_;
+  int in_barrier_ = 0;
+};
+
+}  // namespace tern::mpiexec

@@ -1,0 +1,161 @@
+#include "spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+
+namespace tern::mpiexec {
+
+bool Guard::start() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  pid_ = fork();
+  if (pid_ < 0) return false;
+  if (pid_ == 0) {
+    setpgid(0, 0);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    prctl(PR_SET_NAME, "mpiexec-guard");
+    // Hold nothing open that somebody waits to see closed.
+    dup2(ends[0], 0);
+    close_range(1, ~0u, 0);
+    char byte;
+    while (read(0, &byte, 1) < 0 && errno == EINTR) {
+    }
+    kill(0, SIGKILL);
+    _exit(0);
+  }
+  setpgid(pid_, pid_);  // whoever of the two comes first
+  close(ends[0]);
+  alive_ = ends[1];
+  return true;
+}
+
+void Guard::end_group() {
+  if (pid_ < 0) return;
+  kill(-pid_, SIGKILL);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  close(alive_);
+  pid_ = alive_ = -1;
+}
+
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  list.reserve(texts.size() + 1);
+  for (auto& text : texts) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+/// What the child of vfork works with; all memory is the parent's and stays untouched but for `failure`.
+struct Prepared {
+  const ChildSpec* spec;
+  char* const* arguments;
+  char* const* environment;
+  char* const* shell_arguments;  ///< for a script without "#!"
+  pid_t parent;
+  volatile int failure;
+};
+
+[[noreturn]] void become_rank(Prepared& prepared) {
+  const ChildSpec& spec = *prepared.spec;
+  setpgid(0, spec.group);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != prepared.parent) _exit(1);  // mpiexec died before the line above
+  struct sigaction by_default = {};
+  by_default.sa_handler = SIG_DFL;
+  for (int signal : {SIGPIPE, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGTSTP, SIGCHLD, SIGTTOU}) {
+    sigaction(signal, &by_default, nullptr);
+  }
+  bool good = true;
+  for (int i = 0; i < 3 && good; ++i) {
+    good = spec.standard[i] == i || dup2(spec.standard[i], i) >= 0;
+  }
+  if (good && spec.keep >= 0) good = fcntl(spec.keep, F_SETFD, 0) == 0;
+  if (good && !spec.directory.empty()) good = chdir(spec.directory.c_str()) == 0;
+  if (spec.cores) sched_setaffinity(0, sizeof *spec.cores, spec.cores);  // a wish: to fail is no reason not to run
+  setrlimit(RLIMIT_NOFILE, &spec.descriptors);
+  if (good) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execve(spec.file.c_str(), prepared.arguments, prepared.environment);
+    if (errno == ENOEXEC) execve("/bin/sh", prepared.shell_arguments, prepared.environment);
+  }
+  prepared.failure = errno;
+  _exit(127);
+}
+
+}  // namespace
+
+// vfork: the child borrows our memory until exec, which spares copying page tables for each of many ranks.
+__attribute__((noinline)) pid_t start_child(const ChildSpec& spec) {
+  std::vector<char*> arguments = pointers(spec.arguments), environment = pointers(spec.environment);
+  std::vector<char*> shell_arguments = arguments;
+  shell_arguments[0] = const_cast<char*>(spec.file.c_str());
+  shell_arguments.insert(shell_arguments.begin(), const_cast<char*>("sh"));
+  Prepared prepared{&spec, arguments.data(), environment.data(), shell_arguments.data(), getpid(), 0};
+  pid_t child = vfork();
+  if (child == 0) become_rank(prepared);
+  if (child > 0 && prepared.failure != 0) {
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    errno = prepared.failure;
+    return -1;
+  }
+  return child;
+}
+
+namespace {
+
+// 0 runnable, 126 there but not runnable, 127 not there.
+int judge(const std::string& file) {
+  struct stat status;
+  if (stat(file.c_str(), &status) != 0) return 127;
+  return S_ISREG(status.st_mode) && access(file.c_str(), X_OK) == 0 ? 0 : 126;
+}
+
+}  // namespace
+
+int find_program(const std::string& program, const std::string& directory, const std::string& search_path,
+                 std::string& file) {
+  char* here = getcwd(nullptr, 0);
+  const std::string base = here ? here : "";
+  free(here);
+  // Absolute, since the child changes its directory before it runs the file.
+  auto absolute = [&](const std::string& path) { return path.starts_with('/') ? path : base + "/" + path; };
+  int verdict = 128;
+  auto consider = [&](const std::string& candidate) {
+    int found = judge(candidate);
+    if (found < verdict) {
+      verdict = found;
+      file = candidate;
+    }
+    return verdict == 0;
+  };
+  if (program.find('/') != std::string::npos) {
+    if (program[0] != '/' && !directory.empty() && consider(absolute(directory + "/" + program))) return 0;
+    consider(absolute(program));
+    return verdict;
+  }
+  const char* path = getenv("PATH");
+  std::istringstream folders(!search_path.empty() ? search_path : path ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (consider(absolute((folder.empty() ? "." : folder) + "/" + program))) return 0;
+  }
+  return std::min(verdict, 127);
+}
+
+}  // namespace tern::mpiexec

@@ -1,0 +1,67 @@
+// What flows between the user's terminal and the ranks when mpiexec stands in between: labelled output, and a
+// terminal's input to rank 0. (Otherwise the ranks hold mpiexec's own descriptors, and nothing flows through here.)
+//
+// Thread rule: the event loop. Nothing here blocks: a slow reader of ours slows the ranks down through their pipes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tern::mpiexec {
+
+/// Our stdout or stderr.
+class Sink {
+ public:
+  explicit Sink(int descriptor) : descriptor_(descriptor) {}
+  int descriptor() const { return descriptor_; }
+  void add(std::string_view text) { waiting_ += text; }
+  /// Writes what the descriptor takes now. False: nobody reads it any more.
+  bool flush();
+  size_t waiting() const { return waiting_.size(); }
+
+ private:
+  int descriptor_;
+  std::string waiting_;
+};
+
+/// The output pipe of one rank: turned into whole lines, each with its label.
+class LabelledPipe {
+ public:
+  LabelledPipe(int rank, Sink& sink) : label_("[" + std::to_string(rank) + "] "), sink_(&sink) {}
+  /// Makes the pipe; returns the rank's end (close-on-exec), -1: errno.
+  int open();
+  int descriptor() const { return descriptor_; }
+  Sink& sink() const { return *sink_; }
+  /// Reads what is there. False at the end of the stream, when the descriptor has been closed.
+  bool pump();
+
+ private:
+  std::string label_;
+  Sink* sink_;
+  int descriptor_ = -1;
+  std::string line_;  ///< begun, newline not seen yet
+};
+
+/// A terminal's input, read only while we are in the foreground, to rank 0.
+class TerminalInput {
+ public:
+  ~TerminalInput();
+  /// Returns rank 0's end of the pipe (close-on-exec), -1: errno.
+  int open();
+  bool is_open() const { return pipe_ >= 0; }
+  bool in_foreground() const;
+  /// Descriptors to watch: the terminal for reading when wants_input(), the pipe for writing when has_unsent().
+  int pipe_descriptor() const { return pipe_; }
+  bool wants_input() const { return is_open() && !ended_ && unsent_.empty() && in_foreground(); }
+  bool has_unsent() const { return is_open() && !unsent_.empty(); }
+  void read_terminal();
+  void flush();
+  void close_pipe();
+
+ private:
+  int pipe_ = -1;
+  bool ended_ = false;
+  std::string unsent_;
+};
+
+}  // namespace tern::mpiexec

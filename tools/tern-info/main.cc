@@ -1,0 +1,143 @@
+// tern-info: what this Tern is, what it finds on this machine, and the table of tunables.
+//
+//   tern-info                version, configuration, launchers, paths
+//   tern-info --tunables     the tunables: name, value here, default, range, meaning
+//   tern-info --json         everything, for programs
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "base/tunables.h"
+#include "probe.h"
+
+extern char** environ;
+
+namespace {
+
+using tern::TunableRow;
+
+// The value that a program started here would use.
+std::string value_of(const tern::Tunables& tunables, std::string_view name) {
+#define TERN_VALUE(member, ...) \
+  if (name == #member) return std::to_string(tunables.member);
+  TERN_INTEGER_TUNABLES(TERN_VALUE)
+#undef TERN_VALUE
+#define TERN_VALUE(member, ...) \
+  if (name == #member) return tunables.member;
+  TERN_TEXT_TUNABLES(TERN_VALUE)
+#undef TERN_VALUE
+  return {};
+}
+
+std::string variable(std::string_view name) {
+  std::string text = "TERN_";
+  for (char c : name) text += c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c;
+  return text;
+}
+
+std::string quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (uint8_t(c) < 0x20) {
+      quoted += fmt::format("\\u{:04x}", uint8_t(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+void print_tunables(const tern::Tunables& tunables) {
+  for (const TunableRow& row : tern::tunable_rows()) {
+    const std::string value = value_of(tunables, row.name);
+    const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
+    fmt::print("{}={}\n", variable(row.name), value);
+    std::string facts = fmt::format("default {}", initial.empty() ? "(empty)" : initial);
+    if (row.is_integer) facts += fmt::format(", {} to {}", row.minimum, row.maximum);
+    if (*row.unit) facts += fmt::format(", in {}", row.unit);
+    if (row.ranks_must_agree) facts += ", the same for all ranks";
+    fmt::print("    {}{}\n    {}\n", facts, value == initial ? "" : " (changed here)", row.meaning);
+  }
+}
+
+void print_text(const tern::Tunables& tunables, const tern::info::Findings& found) {
+  fmt::print("Tern {}: MPI 5.0, standard ABI\n", TERN_VERSION);
+  fmt::print("  build         {}, {}{}\n", TERN_BUILD_TYPE, TERN_COMPILER,
+             *TERN_SANITIZE ? std::string(", sanitizer ") + TERN_SANITIZE : "");
+  fmt::print("  library       {}\n", found.library.empty() ? "libmpi_abi.so is not beside this program" : found.library);
+  fmt::print("  processors    {}{}\n", found.cores,
+             found.cores_quota > 0 ? fmt::format(" (a control group's quota of {})", found.cores_quota) : "");
+  fmt::print("launchers\n");
+  fmt::print("  mpiexec       {}\n", found.mpiexec.empty() ? "not beside this program" : found.mpiexec);
+  fmt::print("  PMI-1         built in (mpiexec of Tern and of MPICH, srun --mpi=pmi2)\n");
+  fmt::print("  PMIx          {}\n", found.pmix);
+  fmt::print("paths\n");
+  fmt::print("  self          yes\n");
+  fmt::print("  shm           {}; one copy by cross-memory attach: {}\n", found.shared_memory, found.cross_memory_attach);
+  fmt::print("  tcp           {}\n", found.interfaces.empty() ? "no interface is up" : fmt::format("{}", fmt::join(found.interfaces, ", ")));
+  size_t changed = 0;
+  for (const TunableRow& row : tern::tunable_rows()) {
+    const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
+    const std::string value = value_of(tunables, row.name);
+    if (value == initial) continue;
+    if (changed++ == 0) fmt::print("tunables changed here\n");
+    fmt::print("  {}={} (default {})\n", variable(row.name), value, initial);
+  }
+  fmt::print("{} tunables; tern-info --tunables explains them\n", tern::tunable_rows().size());
+}
+
+void print_json(const tern::Tunables& tunables, const tern::info::Findings& found) {
+  fmt::print("{{\n  \"version\": {},\n  \"mpi\": \"5.0\",\n  \"build_type\": {},\n  \"compiler\": {},\n  \"sanitizer\": {},\n",
+             quote(TERN_VERSION), quote(TERN_BUILD_TYPE), quote(TERN_COMPILER), quote(TERN_SANITIZE));
+  fmt::print("  \"library\": {},\n  \"mpiexec\": {},\n  \"pmix\": {},\n  \"processors\": {},\n", quote(found.library),
+             quote(found.mpiexec), quote(found.pmix), found.cores);
+  fmt::print("  \"shared_memory\": {},\n  \"cross_memory_attach\": {},\n  \"interfaces\": [", quote(found.shared_memory),
+             quote(found.cross_memory_attach));
+  for (size_t i = 0; i < found.interfaces.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.interfaces[i]));
+  fmt::print("],\n  \"tunables\": [\n");
+  auto rows = tern::tunable_rows();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TunableRow& row = rows[i];
+    const std::string value = value_of(tunables, row.name);
+    fmt::print("    {{\"name\": {}, \"value\": {}, ", quote(variable(row.name)), row.is_integer ? value : quote(value));
+    if (row.is_integer) {
+      fmt::print("\"default\": {}, \"minimum\": {}, \"maximum\": {}, ", row.initial, row.minimum, row.maximum);
+    } else {
+      fmt::print("\"default\": {}, ", quote(row.initial_text));
+    }
+    fmt::print("\"unit\": {}, \"ranks_must_agree\": {}, \"meaning\": {}}}{}\n", quote(row.unit), row.ranks_must_agree,
+               quote(row.meaning), i + 1 < rows.size() ? "," : "");
+  }
+  fmt::print("  ]\n}}\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view wish = argc > 1 ? argv[1] : "";
+  if (argc > 2 || (!wish.empty() && wish != "--tunables" && wish != "--json" && wish != "--version")) {
+    const bool help = wish == "--help" || wish == "-h";
+    fmt::print(help ? stdout : stderr, "usage: tern-info [--tunables | --json | --version]\n");
+    return help ? 0 : 2;
+  }
+  tern::Tunables tunables;
+  // A mistake in the environment is worth knowing, and no reason to show nothing.
+  tern::Error mistake = tunables.read_environment(environ);
+  if (wish == "--version") {
+    fmt::print("Tern {}\n", TERN_VERSION);
+  } else if (wish == "--tunables") {
+    print_tunables(tunables);
+  } else if (wish == "--json") {
+    print_json(tunables, tern::info::probe());
+  } else {
+    print_text(tunables, tern::info::probe());
+  }
+  if (!mistake) return 0;
+  fflush(stdout);
+  fmt::print(stderr, "tern-info: {}\n", mistake.text());
+  return 1;
+}

@@ -1,0 +1,120 @@
+#include "probe.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "process/launch/cores.h"
+
+namespace tern::info {
+namespace {
+
+// The folder above the one this program is in.
+std::string own_prefix() {
+  char path[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  if (n <= 0) return {};
+  std::string text(path, size_t(n));
+  for (int i = 0; i < 2; ++i) text.erase(text.rfind('/'));
+  return text;
+}
+
+std::string existing(const std::string& path) { return access(path.c_str(), R_OK) == 0 ? path : std::string(); }
+
+std::string probe_shared_memory() {
+  int descriptor = memfd_create("tern-info", MFD_CLOEXEC);
+  if (descriptor < 0) return fmt::format("no ({})", strerror(errno));
+  int failure = posix_fallocate(descriptor, 0, 4096);
+  close(descriptor);
+  return failure == 0 ? "yes" : fmt::format("no ({})", strerror(failure));
+}
+
+// Between a parent and its child, by really copying. Ranks find out for each pair of themselves.
+std::string probe_cross_memory_attach() {
+  // The same address in both processes, before and after fork; only the child's holds the word.
+  static char word[16] = "here";
+  int ready[2], done[2];
+  if (pipe(ready) != 0 || pipe(done) != 0) return fmt::format("unknown ({})", strerror(errno));
+  pid_t child = fork();
+  if (child < 0) return fmt::format("unknown ({})", strerror(errno));
+  if (child == 0) {
+    close(done[1]);
+    memcpy(word, "child's", 8);
+    char byte = 0;
+    if (write(ready[1], &byte, 1) == 1 && read(done[0], &byte, 1) >= 0) _exit(0);
+    _exit(1);
+  }
+  close(done[0]);
+  char byte, copy[16] = "";
+  std::string answer = "yes";
+  if (read(ready[0], &byte, 1) != 1) answer = "unknown";
+  iovec local{copy, 8}, remote{word, 8};
+  if (process_vm_readv(child, &local, 1, &remote, 1, 0) != 8 || memcmp(copy, "child's", 8) != 0) {
+    answer = fmt::format("no ({}); large messages are copied twice", strerror(errno));
+  }
+  close(done[1]);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  return answer;
+}
+
+std::string probe_pmix() {
+  void* library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);
+  if (!library) return "no libpmix.so.2 (Debian: libpmix2); needed under Open MPI's mpirun, PRRTE, srun --mpi=pmix only";
+  using Version = const char* (*)();
+  auto version = reinterpret_cast<Version>(dlsym(library, "PMIx_Get_version"));
+  return version ? std::string(version()) : "libpmix.so.2 of unknown version";
+}
+
+std::vector<std::string> probe_interfaces() {
+  std::vector<std::string> found;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return found;
+  for (ifaddrs* i = list; i; i = i->ifa_next) {
+    if (!i->ifa_addr || !(i->ifa_flags & IFF_UP)) continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    if (i->ifa_addr->sa_family == AF_INET) {
+      inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr, text, sizeof text);
+    } else if (i->ifa_addr->sa_family == AF_INET6) {
+      inet_ntop(AF_INET6, &reinterpret_cast<sockaddr_in6*>(i->ifa_addr)->sin6_addr, text, sizeof text);
+    } else {
+      continue;
+    }
+    found.push_back(fmt::format("{} {}", i->ifa_name, text));
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+}  // namespace
+
+Findings probe() {
+  Findings found;
+  const std::string prefix = own_prefix();
+  found.library = existing(prefix + "/" TERN_LIBDIR "/libmpi_abi.so.1");
+  if (found.library.empty()) found.library = existing(prefix + "/lib/libmpi_abi.so.1");
+  found.mpiexec = existing(prefix + "/bin/mpiexec");
+  found.pmix = probe_pmix();
+  found.shared_memory = probe_shared_memory();
+  found.cross_memory_attach = probe_cross_memory_attach();
+  found.interfaces = probe_interfaces();
+  found.cores = cores_in_mask();
+  found.cores_quota = cores_in_quota();
+  return found;
+}
+
+}  // namespace tern::info
