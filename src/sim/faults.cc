@@ -1,0 +1,91 @@
+#include "sim/faults.h"
+
+#include <algorithm>
+
+namespace tern::sim {
+
+Faults Faults::random(Rng& rng) {
+  Faults faults;
+  auto sometimes = [&](uint32_t parts) { return rng.chance(1, 2) ? uint32_t(rng.below(parts)) : 0; };
+  faults.delay_in_1024 = sometimes(512);
+  faults.delay_ns = uint64_t{1} << (4 + rng.below(14));
+  faults.stall_in_1024 = sometimes(32);
+  faults.stall_ns = uint64_t{1} << (10 + rng.below(8));
+  faults.refuse_in_1024 = rng.chance(1, 8) ? 1024 : sometimes(512);
+  faults.get_fail_in_1024 = rng.chance(1, 8) ? 1024 : sometimes(512);
+  faults.doze_in_1024 = sometimes(64);
+  faults.doze_ns = uint64_t{1} << (8 + rng.below(8));
+  faults.slow_in_1024 = sometimes(512);
+  faults.slow_factor = 2 + rng.below(30);
+  faults.early_in_8 = sometimes(7);
+  faults.start_skew_ns = rng.chance(1, 2) ? uint64_t{1} << rng.below(18) : 0;
+  return faults;
+}
+
+uint64_t FaultyWeather::extra_delay_ns(uint64_t now_ns, PeerId from, PeerId to) {
+  uint64_t extra = 0;
+  if (faults_.delay_ns != 0 && rng_.chance(faults_.delay_in_1024, 1024)) extra = rng_.below(faults_.delay_ns);
+  if (faults_.stall_ns == 0) return extra;
+  uint64_t& closed_until = closed_until_ns_[(uint64_t(from) << 32) | to];
+  if (rng_.chance(faults_.stall_in_1024, 1024)) closed_until = now_ns + rng_.below(faults_.stall_ns);
+  return std::max(extra, closed_until > now_ns ? closed_until - now_ns : 0);
+}
+
+FaultPath::FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed)
+    : inner_(std::move(inner)), clock_(clock), faults_(faults), rng_(seed) {
+  properties_ = inner_->properties();
+}
+
+bool FaultPath::try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) {
+  if (rng_.chance(faults_.refuse_in_1024, 1024)) return false;
+  return inner_->try_send(peer, header, payload, bytes);
+}
+
+void FaultPath::get(TransferOperation& operation) {
+  if (!rng_.chance(faults_.get_fail_in_1024, 1024)) {
+    inner_->get(operation);
+    return;
+  }
+  // An error means that nothing is known of the local bytes: leave some of them wrong.
+  Cursor scribble = operation.local;
+  std::byte junk[256];
+  std::fill(std::begin(junk), std::end(junk), std::byte{0xdb});
+  scribble.truncate(std::min<size_t>(operation.bytes, rng_.below(sizeof junk + 1)));
+  scribble.unpack(junk, sizeof junk);
+  if (rng_.chance(1, 2)) {
+    fail(operation);
+  } else {
+    failing_.push_back(&operation);
+  }
+}
+
+void FaultPath::fail(TransferOperation& operation) {
+  operation.done(operation, Error(ErrorClass::other, "the transfer failed (simulated)"));
+}
+
+int FaultPath::poll() {
+  if (faults_.doze_ns != 0) {
+    uint64_t now = clock_.now_ns();
+    if (now < awake_at_ns_) return 0;
+    if (rng_.chance(faults_.doze_in_1024, 1024)) {
+      awake_at_ns_ = now + 1 + rng_.below(faults_.doze_ns);
+      return 0;
+    }
+  }
+  int handled = 0;
+  while (TransferOperation* operation = failing_.pop_front()) {
+    ++handled;
+    fail(*operation);
+  }
+  return handled + inner_->poll();
+}
+
+bool FaultPath::arm() {
+  // Dozing: nothing is found before next_deadline_ns, whatever is there.
+  if (awake_at_ns_ != 0 && clock_.now_ns() < awake_at_ns_) return true;
+  return failing_.empty() && inner_->arm();
+}
+
+uint64_t FaultPath::next_deadline_ns() const { return std::min(awake_at_ns_ ? awake_at_ns_ : ~uint64_t{0}, inner_->next_deadline_ns()); }
+
+}  // namespace tern::sim

@@ -1,0 +1,144 @@
+#include "sim/fiber.h"
+
+#include <cxxabi.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "base/assert.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace tern::sim {
+namespace {
+
+// A frame below this much free stack at a suspend is as good as an overflow.
+constexpr size_t kLowWaterBytes = 4096;
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+StackArena::StackArena(size_t count, size_t stack_bytes) : count_(count) {
+  size_t page = size_t(sysconf(_SC_PAGESIZE));
+  guard_bytes_ = count <= kGuardedStacks ? page : 0;
+  stack_bytes_ = round_up(stack_bytes, page) + guard_bytes_;
+  void* memory = mmap(nullptr, count_ * stack_bytes_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  TERN_ASSERT(memory != MAP_FAILED);
+  base_ = static_cast<std::byte*>(memory);
+  // A huge page under each stack would cost 2 MiB a rank.
+  madvise(memory, count_ * stack_bytes_, MADV_NOHUGEPAGE);
+  for (size_t i = 0; guard_bytes_ != 0 && i < count_; ++i) {
+    TERN_ASSERT(mprotect(base_ + i * stack_bytes_, guard_bytes_, PROT_NONE) == 0);
+  }
+}
+
+StackArena::~StackArena() {
+  if (abandoned_) return;
+#if defined(__SANITIZE_ADDRESS__)
+  for (size_t i = 0; i < count_; ++i) __asan_unpoison_memory_region(bottom(i), usable_bytes());
+#endif
+  munmap(base_, count_ * stack_bytes_);
+}
+
+std::byte* StackArena::bottom(size_t index) const { return base_ + index * stack_bytes_ + guard_bytes_; }
+
+void StackArena::abandon() {
+  if (abandoned_) return;
+  abandoned_ = true;
+#if defined(__SANITIZE_ADDRESS__)
+  for (size_t i = 0; i < count_; ++i) __lsan_register_root_region(bottom(i), usable_bytes());
+#endif
+}
+
+Fiber::Fiber(std::byte* stack, size_t bytes, Entry entry, void* argument)
+    : stack_(stack), bytes_(bytes), entry_(entry), argument_(argument) {
+  TERN_ASSERT(getcontext(&self_) == 0);
+  self_.uc_stack.ss_sp = stack;
+  self_.uc_stack.ss_size = bytes;
+  self_.uc_link = nullptr;
+  auto address = reinterpret_cast<uintptr_t>(this);
+  makecontext(&self_, reinterpret_cast<void (*)()>(&Fiber::start), 2, unsigned(address >> 32), unsigned(address));
+#if defined(__SANITIZE_THREAD__)
+  tsan_fiber_ = __tsan_create_fiber(0);
+#endif
+}
+
+Fiber::~Fiber() {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(tsan_fiber_);
+#endif
+}
+
+// makecontext passes ints only: the pointer comes in two halves.
+void Fiber::start(unsigned high, unsigned low) {
+  auto* fiber = reinterpret_cast<Fiber*>((uintptr_t(high) << 32) | low);
+  fiber->run();
+}
+
+void Fiber::run() {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &caller_stack_, &caller_stack_bytes_);
+#endif
+  entry_(argument_);
+  finished_ = true;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(nullptr, caller_stack_, caller_stack_bytes_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(tsan_caller_, 0);
+#endif
+  setcontext(&caller_);
+}
+
+void Fiber::exchange_exception_state() {
+  ExceptionState other;
+  auto* globals = __cxxabiv1::__cxa_get_globals();
+  std::memcpy(&other, static_cast<void*>(globals), sizeof other);
+  std::memcpy(static_cast<void*>(globals), &exceptions_, sizeof other);
+  exceptions_ = other;
+}
+
+void Fiber::resume() {
+  TERN_ASSERT(!finished_);
+  exchange_exception_state();
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&caller_fake_stack_, stack_, bytes_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  tsan_caller_ = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(tsan_fiber_, 0);
+#endif
+  TERN_ASSERT(swapcontext(&caller_, &self_) == 0);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(caller_fake_stack_, nullptr, nullptr);
+#endif
+  exchange_exception_state();
+}
+
+void Fiber::suspend() {
+  std::byte here{};
+  TERN_ASSERT(&here > stack_ + kLowWaterBytes || &here < stack_);  // outside: the sanitizer's fake stack
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&fake_stack_, caller_stack_, caller_stack_bytes_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(tsan_caller_, 0);
+#endif
+  TERN_ASSERT(swapcontext(&self_, &caller_) == 0);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake_stack_, &caller_stack_, &caller_stack_bytes_);
+#endif
+}
+
+}  // namespace tern::sim

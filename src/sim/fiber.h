@@ -1,0 +1,78 @@
+// Fibers: the stacks on which simulated ranks run, switched by hand, all on one thread of the operating system.
+// Stacks come from one lazily touched mapping, so that 65536 of them cost what their ranks really use. The address and
+// thread sanitizers are told of every switch; exception state is kept per fiber.
+// Thread rule: a fiber is resumed only by the thread that made it.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+
+namespace tern::sim {
+
+/// One mapping that holds the stacks of all fibers of a run.
+class StackArena {
+ public:
+  /// Room for `count` stacks of `stack_bytes` each (rounded up to pages). Up to kGuardedStacks there is a guard page
+  /// below each; beyond that the kernel's limit on mappings forbids it and only the check at each suspend remains.
+  StackArena(size_t count, size_t stack_bytes);
+  ~StackArena();
+  StackArena(const StackArena&) = delete;
+  StackArena& operator=(const StackArena&) = delete;
+
+  std::byte* bottom(size_t index) const;
+  size_t usable_bytes() const { return stack_bytes_ - guard_bytes_; }
+  /// The stacks will never be unmapped: fibers that can run no further (deadlock, lost rank) stay on them for ever,
+  /// and what they own counts as reachable for the leak checker.
+  void abandon();
+
+  static constexpr size_t kGuardedStacks = 16384;  // two mappings each; vm.max_map_count is 65530
+
+ private:
+  std::byte* base_ = nullptr;
+  size_t count_, stack_bytes_, guard_bytes_;
+  bool abandoned_ = false;
+};
+
+class Fiber {
+ public:
+  using Entry = void (*)(void* argument);
+
+  Fiber(std::byte* stack, size_t bytes, Entry entry, void* argument);
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  /// Runs the fiber until it suspends or ends. Not from inside a fiber.
+  void resume();
+  /// Gives control back to whoever resumed this fiber. Only from inside it.
+  void suspend();
+  bool finished() const { return finished_; }
+
+ private:
+  /// What the C++ runtime keeps per thread about exceptions in flight; layout fixed by the Itanium C++ ABI.
+  struct ExceptionState {
+    void* caught;
+    unsigned uncaught;
+  };
+  static void start(unsigned high, unsigned low);
+  void run();
+  void exchange_exception_state();
+
+  std::byte* stack_;
+  size_t bytes_;
+  Entry entry_;
+  void* argument_;
+  bool finished_ = false;
+  ExceptionState exceptions_{};
+  ucontext_t self_{}, caller_{};
+  // For the sanitizers only.
+  void* fake_stack_ = nullptr;
+  void* caller_fake_stack_ = nullptr;
+  const void* caller_stack_ = nullptr;
+  size_t caller_stack_bytes_ = 0;
+  void* tsan_fiber_ = nullptr;
+  void* tsan_caller_ = nullptr;
+};
+
+}  // namespace tern::sim

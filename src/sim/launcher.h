@@ -1,0 +1,67 @@
+// The launcher of simulated ranks: a notice board that all ranks of a world share.
+// Thread rule: strands of one scheduler.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "process/launcher.h"
+#include "sim/scheduler.h"
+
+namespace tern::sim {
+
+/// What the ranks have put, and how far they are in the fence.
+class NoticeBoard {
+ public:
+  NoticeBoard(int ranks, int ranks_per_node, uint64_t fence_ns)
+      : ranks_(ranks),
+        expected_(ranks),
+        ranks_per_node_(ranks_per_node),
+        fence_ns_(fence_ns),
+        strands_(size_t(ranks)),
+        inside_(size_t(ranks)) {}
+  void attach(Strand& strand) { strands_[strand.rank()] = &strand; }
+  /// That rank will not come to the fence any more.
+  void lose(Strand& strand, uint64_t now_ns);
+
+ private:
+  friend class SimLauncher;
+  /// Lets everybody go if all who can come have come.
+  void release_if_complete(uint64_t time_ns);
+
+  const int ranks_;
+  int expected_;  ///< ranks less those lost
+  const int ranks_per_node_;
+  const uint64_t fence_ns_;  ///< from the last rank's arrival to everybody's release
+  std::vector<Strand*> strands_;
+  std::map<std::pair<int, std::string>, std::string, std::less<>> visible_, hidden_;
+  int arrived_ = 0;
+  std::vector<bool> inside_;  ///< in the fence now, by rank
+  uint64_t fences_ = 0;
+};
+
+class SimLauncher final : public Launcher {
+ public:
+  SimLauncher(NoticeBoard& board, Strand& strand) : board_(board), strand_(strand) {}
+  int rank() const override { return int(strand_.rank()); }
+  int size() const override { return board_.ranks_; }
+  int universe_size() const override { return board_.ranks_; }
+  int app_number() const override { return 0; }
+  std::string_view job_id() const override { return "sim"; }
+  std::vector<int> local_ranks() const override;
+  Error put(std::string_view key, std::string_view value) override;
+  Error fence() override;
+  Error get(int rank, std::string_view key, std::string& value) override;
+  Error barrier() override { return fence(); }
+  /// Ends the whole run as failed.
+  [[noreturn]] void abort(int code, std::string_view message) override;
+  Error finalize() override { return {}; }
+
+ private:
+  NoticeBoard& board_;
+  Strand& strand_;
+};
+
+}  // namespace tern::sim

@@ -1,0 +1,108 @@
+// A simulated machine: N ranks on fibers, a network between them, a launcher, and a run from begin to end with its
+// report. It knows nothing of Process; world.h puts one into each rank.
+//
+// Seeds: everything that is drawn in a run is drawn from WorldOptions::seed, so the same options give the same run.
+// Thread rule: one thread per machine; several machines may run on several threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tunables.h"
+#include "sim/faults.h"
+#include "sim/launcher.h"
+#include "sim/network.h"
+#include "sim/path.h"
+#include "sim/rank_time.h"
+#include "sim/scheduler.h"
+
+namespace tern::sim {
+
+struct WorldOptions {
+  uint32_t ranks = 2;
+  uint32_t ranks_per_node = 1;
+  uint64_t seed = 1;
+  NetworkModel network;
+  Faults faults;
+  Tunables tunables;
+  size_t stack_bytes = 256 * 1024;
+  /// A run that takes longer than this has failed (a livelock); generous for tests.
+  Scheduler::Limits limits{60'000'000'000, 200'000'000};
+  bool keep_trace = false;  ///< every event, not only the hash
+  /// See Strand::OnSwitch.
+  Strand::OnSwitch on_switch;
+};
+
+struct RankExit {
+  bool finished = false;   ///< its body returned
+  bool lost = false;       ///< it was killed by Faults::losses
+  uint64_t at_ns = 0;      ///< when it returned, or was last seen
+  std::string error;       ///< what it threw
+};
+
+struct Report {
+  uint64_t seed = 0;
+  uint64_t virtual_ns = 0;
+  uint64_t events = 0;
+  uint64_t packets = 0;
+  uint64_t trace_hash = 0;
+  std::vector<TraceEntry> trace;
+  std::vector<RankExit> ranks;
+  bool deadlock = false;
+  std::string failure;  ///< empty: every rank that was not lost has finished; else for people, with the seed
+  bool ok() const { return failure.empty(); }
+};
+
+class Machine {
+ public:
+  /// One rank's parts, for what runs on it. The parts live until the run is over.
+  struct Rank {
+    Machine& machine;
+    Strand& strand;
+    uint64_t seed;  ///< this rank's own
+    SimPath* path = nullptr;  ///< set by add_paths, for the report of a deadlock
+
+    std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand); }
+    std::unique_ptr<Idle> make_idle();
+    std::unique_ptr<Launcher> make_launcher();
+    /// The rank's path with its faults around it.
+    std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, bool reaches_self);
+    uint32_t index() const { return strand.rank(); }
+  };
+  using Body = std::function<void(Rank&)>;
+
+  explicit Machine(WorldOptions options);
+  ~Machine();
+
+  /// Runs `body` on every rank until all have returned, or something fails. Once per machine.
+  Report run(const Body& body);
+  const WorldOptions& options() const { return options_; }
+  Network& network() { return network_; }
+  Scheduler& scheduler() { return scheduler_; }
+
+ private:
+  void rank_main(Rank& rank, const Body& body);
+  void kill(const Faults::Loss& loss);
+  std::string explain_deadlock() const;
+
+  /// A rank's death in the queue of events.
+  struct Death final : EventTarget {
+    void on_event(EventKind, uint64_t) override;
+    Machine* machine = nullptr;
+    Strand* strand = nullptr;
+  };
+
+  WorldOptions options_;
+  Scheduler scheduler_;
+  Network network_;
+  NoticeBoard board_;
+  StackArena stacks_;
+  std::vector<std::unique_ptr<Strand>> strands_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::unique_ptr<Death>> deaths_;
+  Report report_;
+};
+
+}  // namespace tern::sim

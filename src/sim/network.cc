@@ -1,0 +1,118 @@
+#include "sim/network.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace tern::sim {
+
+Network::Network(Scheduler& scheduler, const NetworkModel& model, uint32_t ranks, uint32_t ranks_per_node)
+    : scheduler_(scheduler),
+      model_(model),
+      ranks_per_node_(ranks_per_node),
+      ports_(ranks),
+      nodes_((ranks + ranks_per_node - 1) / ranks_per_node),
+      lost_(ranks) {}
+
+Network::~Network() = default;
+
+void Network::send(uint64_t time_ns, std::unique_ptr<Packet> packet) {
+  Packet* flying = packet.get();
+  flying_.emplace(flying, std::move(packet));
+  ++packets_;
+  forward(time_ns, EventKind::enter, flying);
+}
+
+void Network::give_back(uint64_t time_ns, PeerId taker, PeerId sender, size_t bytes) {
+  uint32_t slot;
+  if (free_give_backs_.empty()) {
+    slot = uint32_t(give_backs_.size());
+    give_backs_.emplace_back();
+  } else {
+    slot = free_give_backs_.back();
+    free_give_backs_.pop_back();
+  }
+  give_backs_[slot] = {taker, sender, bytes};
+  uint64_t latency = same_node(taker, sender) ? model_.local_latency_ns : model_.latency_ns;
+  scheduler_.at(time_ns + latency, *this, EventKind::window, sender, slot);
+}
+
+void Network::lose(uint64_t time_ns, PeerId rank, uint64_t notice_ns) {
+  // Two events: kind lost with datum rank (it happens), and with datum rank + ranks (it is noticed).
+  scheduler_.at(time_ns, *this, EventKind::lost, rank, rank);
+  scheduler_.at(time_ns + notice_ns, *this, EventKind::lost, rank, rank + ports_.size());
+}
+
+void Network::on_event(EventKind kind, uint64_t datum) {
+  auto* packet = reinterpret_cast<Packet*>(datum);
+  uint64_t now = scheduler_.now_ns();
+  switch (kind) {
+    case EventKind::enter:
+      enter(packet);
+      return;
+    case EventKind::switch_port: {
+      uint64_t busy = duration(packet->payload.size() + model_.kHeaderBytes, model_.port_bytes_per_us);
+      uint64_t begin = nodes_[packet->to / ranks_per_node_].port.reserve(now, busy);
+      forward(begin + model_.latency_ns - model_.latency_ns / 2, EventKind::nic, packet);
+      return;
+    }
+    case EventKind::nic: {
+      uint64_t busy =
+          model_.packet_ns + duration(packet->payload.size() + model_.kHeaderBytes, model_.adapter_bytes_per_us);
+      arrive(packet, nodes_[packet->to / ranks_per_node_].in.reserve(now, busy) + busy);
+      return;
+    }
+    case EventKind::deliver:
+      deliver(packet);
+      return;
+    case EventKind::window: {
+      GiveBack back = give_backs_[datum];
+      free_give_backs_.push_back(uint32_t(datum));
+      if (!lost_[back.sender] && !lost_[back.taker] && ports_[back.sender]) {
+        ports_[back.sender]->on_window(back.taker, back.bytes);
+      }
+      return;
+    }
+    case EventKind::lost:
+      if (datum < ports_.size()) {
+        lost_[datum] = true;
+        return;
+      }
+      for (PeerId rank = 0; rank < ports_.size(); ++rank) {
+        if (!lost_[rank] && ports_[rank]) ports_[rank]->on_peer_lost(PeerId(datum - ports_.size()));
+      }
+      return;
+    default:
+      TERN_ASSERT(false);
+  }
+}
+
+void Network::enter(Packet* packet) {
+  uint64_t now = scheduler_.now_ns();
+  size_t bytes = packet->payload.size() + model_.kHeaderBytes;
+  if (same_node(packet->from, packet->to)) {
+    Pair& pair = pairs_[(uint64_t(packet->from) << 32) | packet->to];
+    uint64_t busy = duration(bytes, model_.local_bytes_per_us);
+    arrive(packet, pair.memory.reserve(now, busy) + busy + model_.local_latency_ns);
+    return;
+  }
+  uint64_t busy = model_.packet_ns + duration(bytes, model_.adapter_bytes_per_us);
+  uint64_t begin = nodes_[packet->from / ranks_per_node_].out.reserve(now, busy);
+  forward(begin + model_.latency_ns / 2, EventKind::switch_port, packet);
+}
+
+void Network::arrive(Packet* packet, uint64_t time_ns) {
+  Pair& pair = pairs_[(uint64_t(packet->from) << 32) | packet->to];
+  if (weather_) time_ns += weather_->extra_delay_ns(scheduler_.now_ns(), packet->from, packet->to);
+  // Equal times keep the order of scheduling.
+  pair.last_arrival_ns = std::max(pair.last_arrival_ns, time_ns);
+  forward(pair.last_arrival_ns, EventKind::deliver, packet);
+}
+
+void Network::deliver(Packet* packet) {
+  auto node = flying_.extract(packet);
+  if (lost_[packet->from] || lost_[packet->to] || !ports_[packet->to]) return;
+  ports_[packet->to]->on_packet(std::move(node.mapped()));
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,161 @@
+// The simulated network: nodes with an adapter each, joined by one switch. A packet occupies its sender's adapter, the
+// switch port of the receiver's node and the receiver's adapter, one after the other, each for size / bandwidth; with
+// propagation between them. So links serialise, and senders that meet at one port queue there:
+//
+//   rank -> [adapter out] ---latency/2---> [switch port] ---latency/2---> [adapter in] -> rank
+//
+// Ranks of one node are joined by memory: one latency, one bandwidth per pair, no adapter.
+// Packets of one pair of ranks arrive in the order of sending, whatever the faults do.
+//
+// Units: nanoseconds, bytes, bytes per microsecond. Thread rule: one scheduler.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/types.h"
+#include "sim/scheduler.h"
+#include "wire/header.h"
+
+namespace tern::sim {
+
+/// Costs and sizes. The defaults are of a 100 Gbit/s adapter and of the reference machine's memory (a copy of fresh data
+/// runs at some 17 GB/s, a hand-over between cores takes 0.14 us).
+struct NetworkModel {
+  uint64_t latency_ns = 1000;
+  uint64_t adapter_bytes_per_us = 12500;
+  uint64_t port_bytes_per_us = 12500;
+  uint64_t packet_ns = 40;            ///< an adapter's own time for a packet
+  uint64_t local_latency_ns = 140;
+  uint64_t local_bytes_per_us = 17000;
+
+  uint64_t copy_bytes_per_us = 17000;  ///< a rank's CPU, packing and unpacking
+  uint64_t send_ns = 60;               ///< CPU time for handing over a packet
+  uint64_t receive_ns = 60;            ///< CPU time for taking one
+  uint64_t poll_ns = 20;               ///< CPU time of a poll
+  uint64_t fence_ns = 20'000;
+
+  size_t eager_bytes = 8192;
+  size_t packet_bytes = 8192;          ///< messages are cut into packets of at most this payload
+  size_t window_bytes = 65536;         ///< on the way to one peer and not yet taken by it; headers count kHeaderBytes
+
+  enum class Get : uint8_t { none, adapter, cpu };
+  Get get = Get::none;                 ///< adapter: moves data without either CPU; cpu: the getter copies, same node only
+  uint64_t get_ns = 600;               ///< fixed cost of a get by the CPU (process_vm_readv: 0.58 us)
+
+  /// Of 256 messages that arrive whole, how many are all the same announced with on_header first.
+  uint32_t announced_in_256 = 0;
+  /// Of 256 messages in several packets, how many are gathered and delivered whole (when no longer than eager_bytes).
+  uint32_t gathered_in_256 = 0;
+  /// Arrivals handled by one poll; 0: all that are there.
+  uint32_t arrivals_per_poll = 16;
+
+  static constexpr size_t kHeaderBytes = 64;
+};
+
+struct Packet {
+  enum class Kind : uint8_t { message, get_request, get_reply };
+  Kind kind = Kind::message;
+  bool last = false;
+  PeerId from = 0, to = 0;
+  wire::Header header{};        ///< messages
+  size_t message_bytes = 0;     ///< of the whole message or get
+  size_t offset = 0;            ///< of this payload in it
+  uint64_t get_address = 0, get_key = 0;  ///< get requests
+  std::vector<std::byte> payload;
+};
+
+/// The end of the network at one rank. Called outside all fibers, at the time of the event.
+class NetworkPort {
+ public:
+  virtual void on_packet(std::unique_ptr<Packet> packet) = 0;
+  /// The peer has taken `bytes` of what we sent.
+  virtual void on_window(PeerId peer, size_t bytes) = 0;
+  virtual void on_peer_lost(PeerId peer) = 0;
+  /// What an adapter (or cross-memory attach) does with this rank's exposed memory: copies `bytes` from `address` out.
+  /// False: not exposed under that key. The only place where one simulated rank's memory is touched for another.
+  virtual bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) = 0;
+
+ protected:
+  ~NetworkPort() = default;
+};
+
+/// What can go wrong on the way; see faults.h for those that there are.
+class NetworkWeather {
+ public:
+  virtual ~NetworkWeather() = default;
+  /// How much later than the network alone would have it this packet arrives.
+  virtual uint64_t extra_delay_ns(uint64_t now_ns, PeerId from, PeerId to) = 0;
+};
+
+class Network final : public EventTarget {
+ public:
+  Network(Scheduler& scheduler, const NetworkModel& model, uint32_t ranks, uint32_t ranks_per_node);
+  ~Network();
+
+  const NetworkModel& model() const { return model_; }
+  uint32_t ranks() const { return uint32_t(ports_.size()); }
+  bool same_node(PeerId a, PeerId b) const { return a / ranks_per_node_ == b / ranks_per_node_; }
+  void set_weather(std::unique_ptr<NetworkWeather> weather) { weather_ = std::move(weather); }
+  void attach(PeerId rank, NetworkPort* port) { ports_[rank] = port; }
+  NetworkPort* port(PeerId rank) const { return ports_[rank]; }
+
+  /// Hands a packet to the sender's adapter at `time_ns`.
+  void send(uint64_t time_ns, std::unique_ptr<Packet> packet);
+  /// `taker` has taken `bytes` that came from `sender`, who learns of it a latency later.
+  void give_back(uint64_t time_ns, PeerId taker, PeerId sender, size_t bytes);
+  /// From `time_ns` on nothing goes to that rank or comes from it; `notice_ns` later the others are told.
+  void lose(uint64_t time_ns, PeerId rank, uint64_t notice_ns);
+  bool is_lost(PeerId rank) const { return lost_[rank]; }
+
+  uint64_t packets() const { return packets_; }
+  void on_event(EventKind kind, uint64_t datum) override;
+
+ private:
+  /// Something that handles one packet at a time.
+  struct Link {
+    uint64_t free_ns = 0;
+    /// When the packet's first byte gets in.
+    uint64_t reserve(uint64_t now_ns, uint64_t duration_ns) {
+      uint64_t begin = now_ns > free_ns ? now_ns : free_ns;
+      free_ns = begin + duration_ns;
+      return begin;
+    }
+  };
+  struct Node {
+    Link out, port, in;
+  };
+  struct Pair {
+    Link memory;
+    uint64_t last_arrival_ns = 0;
+  };
+  struct GiveBack {
+    PeerId taker, sender;
+    size_t bytes;
+  };
+  static uint64_t duration(size_t bytes, uint64_t bytes_per_us) { return bytes * 1000 / bytes_per_us; }
+  void enter(Packet* packet);
+  void arrive(Packet* packet, uint64_t time_ns);
+  void deliver(Packet* packet);
+  void forward(uint64_t time_ns, EventKind kind, Packet* packet) {
+    scheduler_.at(time_ns, *this, kind, packet->to, reinterpret_cast<uintptr_t>(packet));
+  }
+
+  Scheduler& scheduler_;
+  const NetworkModel model_;
+  const uint32_t ranks_per_node_;
+  std::vector<NetworkPort*> ports_;
+  std::vector<Node> nodes_;
+  std::vector<bool> lost_;
+  std::unordered_map<uint64_t, Pair> pairs_;  ///< only pairs that have talked
+  std::unique_ptr<NetworkWeather> weather_;
+  std::unordered_map<Packet*, std::unique_ptr<Packet>> flying_;
+  std::vector<GiveBack> give_backs_;        ///< slots; the event's datum is an index
+  std::vector<uint32_t> free_give_backs_;
+  uint64_t packets_ = 0;
+};
+
+}  // namespace tern::sim

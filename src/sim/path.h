@@ -1,0 +1,117 @@
+// SimPath: a Path over the simulated network. What it hands to the network leaves the sender's window until the receiver
+// has taken it, so try_send refuses and operations queue as on a real path; long messages stream packet by packet into
+// the landing that the sink names, or, by chance, arrive whole, so that both ways of delivery are used.
+//
+// Units: nanoseconds, bytes. Thread rule: the rank's strand, and network events (which come when no strand runs).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/rng.h"
+#include "fabric/path.h"
+#include "sim/network.h"
+#include "sim/scheduler.h"
+
+namespace tern::sim {
+
+class SimPath final : public Path, public NetworkPort {
+ public:
+  /// Attaches to the network as the strand's rank until destroyed. `reaches_self`: carries messages to the rank itself too.
+  SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bool reaches_self = true);
+  ~SimPath() override;
+
+  bool reaches(PeerId peer) const override { return peer < network_.ranks() && (reaches_self_ || peer != rank_); }
+  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  void enqueue(SendOperation& operation) override;
+  bool withdraw(SendOperation& operation) override;
+  RemoteKey expose(const void* address, size_t bytes) override;
+  void conceal(const RemoteKey& key) override;
+  bool can_get(PeerId peer) const override;
+  void get(TransferOperation& operation) override;
+  int poll() override;
+  bool arm() override;
+  bool has_unsent() const override { return queued_ != 0; }
+
+  void on_packet(std::unique_ptr<Packet> packet) override;
+  void on_window(PeerId peer, size_t bytes) override;
+  void on_peer_lost(PeerId peer) override;
+  bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) override;
+
+  /// One line on what is queued, half received, and was last seen; for the report of a deadlock.
+  std::string describe() const;
+  /// Memory still exposed; nought when all is over.
+  size_t exposed() const { return exposures_.size(); }
+
+ private:
+  /// A message of several packets, between its first and its last.
+  struct Reception {
+    bool active = false;
+    bool gathered = false;  ///< delivered whole from `gathering`; else lands as it comes
+    wire::Header header{};
+    size_t bytes = 0;
+    Landing landing;
+    std::vector<std::byte> gathering;
+  };
+  struct Peer {
+    IntrusiveList<SendOperation> queue;
+    size_t in_flight = 0;  ///< of the window
+    bool lost = false;
+    bool ready = false;    ///< in ready_
+    Reception reception;
+    IntrusiveList<TransferOperation> gets;  ///< by the adapter, replies come in this order
+  };
+  struct Exposure {
+    uint64_t address;
+    size_t bytes;
+  };
+  struct LastSeen {
+    PeerId peer = kNoPeer;
+    wire::Header header{};
+    size_t bytes = 0;
+  };
+
+  void launch(PeerId to, Peer& peer, const wire::Header& header, size_t message_bytes, size_t offset,
+              std::vector<std::byte> payload);
+  void pump(PeerId to, Peer& peer);
+  void answer_get(const Packet& request);
+  void get_by_cpu(TransferOperation& operation);
+  void get_by_adapter(TransferOperation& operation);
+  int pump_ready();
+  int complete_sends();
+  int take_arrivals();
+  int finish_gets();
+  int tell_losses();
+  void take(const Packet& packet);
+  void take_part(Peer& peer, const Packet& packet);
+  void deliver_whole(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void lose(PeerId id);
+  void charge_copy(size_t bytes) { strand_.charge_ns(bytes * 1000 / model_.copy_bytes_per_us); }
+  static size_t cost(size_t payload) { return payload + NetworkModel::kHeaderBytes; }
+
+  Network& network_;
+  const NetworkModel& model_;
+  Strand& strand_;
+  Sink& sink_;
+  const PeerId rank_;
+  const bool reaches_self_;
+  Rng rng_;
+  std::unordered_map<PeerId, Peer> peers_;  ///< only those talked to; references stay valid
+  size_t queued_ = 0;                       ///< operations in the peers' queues
+  std::deque<std::unique_ptr<Packet>> inbox_;
+  std::vector<PeerId> ready_;               ///< peers with a queue whose window has opened
+  std::deque<PeerId> lost_;                 ///< not yet told
+  IntrusiveList<SendOperation> sent_, unsendable_;
+  IntrusiveList<TransferOperation> got_, ungettable_;
+  std::unordered_map<uint64_t, Exposure> exposures_;
+  uint64_t next_key_ = 1;
+  uint64_t fruitless_ = 0;
+  LastSeen last_sent_, last_received_;
+};
+
+const char* kind_name(wire::Kind kind);
+
+}  // namespace tern::sim

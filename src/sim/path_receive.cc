@@ -1,0 +1,240 @@
+// SimPath, the way in: arrivals, completions, lost peers. See path.h.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "sim/path.h"
+
+namespace tern::sim {
+namespace {
+
+// Polls in vain get dearer up to this many times the price, so that a program that tests in a loop does not need a
+// million events to pass a millisecond of virtual time. 64 polls at full resolution come first.
+constexpr uint64_t kPatientPolls = 64;
+constexpr uint64_t kImpatience = 50;
+
+Error lost_error(PeerId peer) {
+  return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer) + " cannot be reached any more");
+}
+
+}  // namespace
+
+void SimPath::on_packet(std::unique_ptr<Packet> packet) {
+  if (packet->kind == Packet::Kind::get_request) {
+    answer_get(*packet);
+    return;
+  }
+  inbox_.push_back(std::move(packet));
+  strand_.wake(0);
+}
+
+void SimPath::on_window(PeerId id, size_t bytes) {
+  Peer& peer = peers_[id];
+  if (peer.lost) return;
+  TERN_ASSERT(peer.in_flight >= bytes);
+  peer.in_flight -= bytes;
+  if (peer.queue.empty() || peer.ready) return;
+  peer.ready = true;
+  ready_.push_back(id);
+  strand_.wake(0);
+}
+
+void SimPath::on_peer_lost(PeerId peer) {
+  lost_.push_back(peer);
+  strand_.wake(0);
+}
+
+bool SimPath::arm() {
+  return inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() && got_.empty() &&
+         ungettable_.empty();
+}
+
+int SimPath::poll() {
+  uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
+  strand_.charge_ns(model_.poll_ns * (1 + impatience));
+  strand_.catch_up();
+  int handled = pump_ready() + complete_sends() + take_arrivals() + finish_gets() + tell_losses();
+  fruitless_ = handled ? 0 : fruitless_ + 1;
+  return handled;
+}
+
+int SimPath::pump_ready() {
+  std::vector<PeerId> ready;
+  ready.swap(ready_);
+  for (PeerId id : ready) {
+    Peer& peer = peers_[id];
+    peer.ready = false;
+    pump(id, peer);
+  }
+  return int(ready.size());
+}
+
+int SimPath::complete_sends() {
+  int handled = 0;
+  while (SendOperation* operation = sent_.pop_front()) {
+    ++handled;
+    operation->done(*operation, Error());
+  }
+  while (SendOperation* operation = unsendable_.pop_front()) {
+    ++handled;
+    operation->done(*operation, lost_error(operation->peer));
+  }
+  return handled;
+}
+
+int SimPath::finish_gets() {
+  int handled = 0;
+  while (TransferOperation* operation = got_.pop_front()) {
+    ++handled;
+    operation->done(*operation, Error());
+  }
+  while (TransferOperation* operation = ungettable_.pop_front()) {
+    ++handled;
+    operation->done(*operation, lost_error(operation->peer));
+  }
+  return handled;
+}
+
+int SimPath::take_arrivals() {
+  uint32_t limit = model_.arrivals_per_poll ? model_.arrivals_per_poll : ~0u;
+  uint32_t taken = 0;
+  while (!inbox_.empty() && taken < limit) {
+    std::unique_ptr<Packet> packet = std::move(inbox_.front());
+    inbox_.pop_front();
+    ++taken;
+    take(*packet);
+  }
+  return int(taken);
+}
+
+void SimPath::take(const Packet& packet) {
+  Peer& peer = peers_[packet.from];
+  if (packet.kind == Packet::Kind::get_reply) {
+    TransferOperation* operation = peer.gets.front();
+    if (!operation) return;  // the peer was lost meanwhile
+    operation->local.unpack(packet.payload.data(), packet.payload.size());
+    if (!packet.last) return;
+    IntrusiveList<TransferOperation>::remove(operation);
+    operation->done(*operation, Error());
+    return;
+  }
+  strand_.charge_ns(model_.receive_ns);
+  charge_copy(packet.payload.size());
+  // Given back first: what the sink sends from below must find the window as the peer will.
+  network_.give_back(strand_.now_ns(), rank_, packet.from, cost(packet.payload.size()));
+  if (packet.offset == 0) {
+    last_received_ = {packet.from, packet.header, packet.message_bytes};
+    strand_.scheduler().trace(strand_.now_ns(), EventKind::receive, rank_,
+                              (uint64_t(packet.header.kind) << 32) | packet.from,
+                              (uint64_t(uint32_t(packet.header.tag)) << 32) ^ packet.message_bytes);
+  }
+  if (packet.offset == 0 && packet.last) {
+    TERN_ASSERT(!peer.reception.active);
+    deliver_whole(packet.from, packet.header, packet.payload.data(), packet.message_bytes);
+  } else {
+    take_part(peer, packet);
+  }
+}
+
+void SimPath::deliver_whole(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  if (bytes == 0 || !rng_.chance(model_.announced_in_256, 256)) {
+    sink_.on_message(from, header, payload, bytes);
+    return;
+  }
+  Landing landing = sink_.on_header(from, header, bytes);
+  landing.target.unpack(payload, bytes);
+  sink_.on_landed(from, header, landing, bytes, Error());
+}
+
+void SimPath::take_part(Peer& peer, const Packet& packet) {
+  Reception& reception = peer.reception;
+  TERN_ASSERT(reception.active == (packet.offset != 0));
+  if (packet.offset == 0) {
+    reception.active = true;
+    reception.header = packet.header;
+    reception.bytes = packet.message_bytes;
+    reception.gathered = packet.message_bytes <= model_.eager_bytes && rng_.chance(model_.gathered_in_256, 256);
+    if (!reception.gathered) reception.landing = sink_.on_header(packet.from, packet.header, packet.message_bytes);
+  }
+  if (reception.gathered) {
+    reception.gathering.insert(reception.gathering.end(), packet.payload.begin(), packet.payload.end());
+  } else {
+    reception.landing.target.unpack(packet.payload.data(), packet.payload.size());
+  }
+  if (!packet.last) return;
+  reception.active = false;
+  if (reception.gathered) {
+    std::vector<std::byte> whole;
+    whole.swap(reception.gathering);
+    sink_.on_message(packet.from, reception.header, whole.data(), whole.size());
+  } else {
+    sink_.on_landed(packet.from, reception.header, reception.landing, reception.bytes, Error());
+  }
+}
+
+// A loss is told only after everything that had arrived before it.
+int SimPath::tell_losses() {
+  int handled = 0;
+  while (!lost_.empty() && inbox_.empty()) {
+    PeerId id = lost_.front();
+    lost_.pop_front();
+    ++handled;
+    lose(id);
+  }
+  return handled;
+}
+
+void SimPath::lose(PeerId id) {
+  Peer& peer = peers_[id];
+  peer.lost = true;
+  while (SendOperation* operation = peer.queue.pop_front()) {
+    --queued_;
+    operation->done(*operation, lost_error(id));
+  }
+  while (TransferOperation* operation = peer.gets.pop_front()) operation->done(*operation, lost_error(id));
+  if (peer.reception.active) {
+    peer.reception.active = false;
+    if (!peer.reception.gathered) {
+      sink_.on_landed(id, peer.reception.header, peer.reception.landing, peer.reception.bytes, lost_error(id));
+    }
+  }
+  sink_.on_peer_lost(id, lost_error(id));
+}
+
+const char* kind_name(wire::Kind kind) {
+  switch (kind) {
+    case wire::Kind::eager: return "eager";
+    case wire::Kind::eager_sync: return "eager_sync";
+    case wire::Kind::sync_ack: return "sync_ack";
+    case wire::Kind::rts: return "rts";
+    case wire::Kind::cts: return "cts";
+    case wire::Kind::data: return "data";
+    case wire::Kind::fin: return "fin";
+    case wire::Kind::credit: return "credit";
+    case wire::Kind::cancel: return "cancel";
+    case wire::Kind::cancel_answer: return "cancel_answer";
+  }
+  return "unknown";
+}
+
+std::string SimPath::describe() const {
+  auto seen = [](const LastSeen& last, const char* where) {
+    if (last.peer == kNoPeer) return std::string("nothing");
+    return std::string(kind_name(last.header.kind)) + where + "rank " + std::to_string(last.peer) + " (tag " +
+           std::to_string(last.header.tag) + ", " + std::to_string(last.bytes) + " bytes)";
+  };
+  std::string text = "last sent " + seen(last_sent_, " to ") + ", last received " + seen(last_received_, " from ");
+  for (PeerId id = 0; queued_ != 0 && id < network_.ranks(); ++id) {
+    auto found = peers_.find(id);
+    if (found == peers_.end() || found->second.queue.empty()) continue;
+    text += ", queued to rank " + std::to_string(id) + " (" + std::to_string(found->second.in_flight) +
+            " bytes on the way)";
+  }
+  for (PeerId id = 0; id < network_.ranks(); ++id) {
+    auto found = peers_.find(id);
+    if (found != peers_.end() && found->second.reception.active) text += ", half a message from rank " + std::to_string(id);
+  }
+  if (!exposures_.empty()) text += ", " + std::to_string(exposures_.size()) + " buffers exposed";
+  return text;
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,208 @@
+// SimPath, the way out: the window, the queue per peer, gets. See path.h.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "sim/path.h"
+
+namespace tern::sim {
+
+SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bool reaches_self)
+    : network_(network),
+      model_(network.model()),
+      strand_(strand),
+      sink_(sink),
+      rank_(strand.rank()),
+      reaches_self_(reaches_self),
+      rng_(seed) {
+  TERN_ASSERT(model_.window_bytes >= cost(1) && model_.packet_bytes > 0);
+  properties_.name = "sim";
+  properties_.eager_bytes = model_.eager_bytes;
+  properties_.get = model_.get != NetworkModel::Get::none;
+  properties_.autonomous = model_.get == NetworkModel::Get::adapter;
+  properties_.latency_ns = model_.latency_ns;
+  properties_.bytes_per_us = model_.adapter_bytes_per_us;
+  network_.attach(rank_, this);
+}
+
+SimPath::~SimPath() { network_.attach(rank_, nullptr); }
+
+void SimPath::launch(PeerId to, Peer& peer, const wire::Header& header, size_t message_bytes, size_t offset,
+                     std::vector<std::byte> payload) {
+  strand_.charge_ns(model_.send_ns);
+  charge_copy(payload.size());
+  peer.in_flight += cost(payload.size());
+  if (offset == 0) {
+    last_sent_ = {to, header, message_bytes};
+    strand_.scheduler().trace(strand_.now_ns(), EventKind::send, rank_, (uint64_t(header.kind) << 32) | to,
+                              (uint64_t(uint32_t(header.tag)) << 32) ^ message_bytes);
+  }
+  auto packet = std::make_unique<Packet>();
+  packet->from = rank_;
+  packet->to = to;
+  packet->header = header;
+  packet->message_bytes = message_bytes;
+  packet->offset = offset;
+  packet->last = offset + payload.size() == message_bytes;
+  packet->payload = std::move(payload);
+  network_.send(strand_.now_ns(), std::move(packet));
+}
+
+bool SimPath::try_send(PeerId to, const wire::Header& header, const void* payload, size_t bytes) {
+  TERN_ASSERT(bytes <= model_.eager_bytes && reaches(to));
+  Peer& peer = peers_[to];
+  size_t packets = std::max<size_t>(1, (bytes + model_.packet_bytes - 1) / model_.packet_bytes);
+  size_t wanted = bytes + packets * NetworkModel::kHeaderBytes;
+  if (peer.lost || !peer.queue.empty() || peer.in_flight + wanted > model_.window_bytes) return false;
+  auto* data = static_cast<const std::byte*>(payload);
+  size_t offset = 0;
+  do {
+    size_t part = std::min(bytes - offset, model_.packet_bytes);
+    launch(to, peer, header, bytes, offset,
+           part ? std::vector<std::byte>(data + offset, data + offset + part) : std::vector<std::byte>());
+    offset += part;
+  } while (offset < bytes);
+  return true;
+}
+
+void SimPath::enqueue(SendOperation& operation) {
+  TERN_ASSERT(reaches(operation.peer) && !operation.linked());
+  Peer& peer = peers_[operation.peer];
+  operation.total_bytes = operation.payload.remaining();
+  operation.header_sent = false;
+  if (peer.lost) {
+    unsendable_.push_back(&operation);
+    return;
+  }
+  peer.queue.push_back(&operation);
+  ++queued_;
+  pump(operation.peer, peer);
+}
+
+// Sends of the queue what the window lets through. A sliver of a long message is not worth a packet unless the way is empty.
+void SimPath::pump(PeerId to, Peer& peer) {
+  while (SendOperation* operation = peer.queue.front()) {
+    size_t left = operation->payload.remaining();
+    size_t room = model_.window_bytes - std::min(peer.in_flight, model_.window_bytes);
+    if (room < cost(left ? 1 : 0)) return;
+    size_t part = std::min({left, model_.packet_bytes, room - NetworkModel::kHeaderBytes});
+    if (peer.in_flight != 0 && part < std::min(left, model_.packet_bytes) / 2) return;
+    std::vector<std::byte> payload(part);
+    size_t packed = operation->payload.pack(payload.data(), part);
+    TERN_ASSERT(packed == part);
+    launch(to, peer, operation->header, operation->total_bytes, operation->total_bytes - left, std::move(payload));
+    operation->header_sent = true;
+    if (part < left) continue;
+    IntrusiveList<SendOperation>::remove(operation);
+    --queued_;
+    sent_.push_back(operation);
+  }
+}
+
+bool SimPath::withdraw(SendOperation& operation) {
+  if (operation.header_sent || !operation.linked()) return false;
+  Peer& peer = peers_[operation.peer];
+  if (peer.lost) return false;  // on its way to done, with an error
+  IntrusiveList<SendOperation>::remove(&operation);
+  --queued_;
+  pump(operation.peer, peer);
+  return true;
+}
+
+RemoteKey SimPath::expose(const void* address, size_t bytes) {
+  if (model_.get == NetworkModel::Get::none) return {};
+  uint64_t key = next_key_++;
+  exposures_[key] = {reinterpret_cast<uintptr_t>(address), bytes};
+  return {{key, rank_}};
+}
+
+void SimPath::conceal(const RemoteKey& key) {
+  if (key.words[0] == 0 && key.words[1] == 0) return;
+  TERN_ASSERT(exposures_.erase(key.words[0]) == 1);
+}
+
+bool SimPath::can_get(PeerId peer) const {
+  if (model_.get == NetworkModel::Get::cpu) return network_.same_node(rank_, peer);
+  return model_.get == NetworkModel::Get::adapter;
+}
+
+bool SimPath::read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) {
+  auto found = exposures_.find(key);
+  if (found == exposures_.end()) return false;
+  const Exposure& exposed = found->second;
+  if (address < exposed.address || address - exposed.address > exposed.bytes ||
+      bytes > exposed.bytes - (address - exposed.address)) {
+    return false;
+  }
+  std::memcpy(out, reinterpret_cast<const void*>(uintptr_t(address)), bytes);
+  return true;
+}
+
+void SimPath::get(TransferOperation& operation) {
+  TERN_ASSERT(can_get(operation.peer) && !operation.linked() && operation.bytes <= operation.local.remaining());
+  strand_.scheduler().trace(strand_.now_ns(), EventKind::get, rank_, operation.peer, operation.bytes);
+  if (peers_[operation.peer].lost) {
+    ungettable_.push_back(&operation);
+  } else if (model_.get == NetworkModel::Get::cpu) {
+    get_by_cpu(operation);
+  } else {
+    get_by_adapter(operation);
+  }
+}
+
+// Synchronous, as cross-memory attach is; `done` is called at once or from the next poll, both being allowed.
+void SimPath::get_by_cpu(TransferOperation& operation) {
+  strand_.charge_ns(model_.get_ns);
+  charge_copy(operation.bytes);
+  NetworkPort* owner = network_.port(operation.peer);
+  std::vector<std::byte> staging(operation.bytes);
+  if (!owner || !owner->read_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
+    strand_.scheduler().fail("rank " + std::to_string(rank_) + " gets memory of rank " + std::to_string(operation.peer) +
+                             " that is not exposed (any more)");
+    ungettable_.push_back(&operation);
+    return;
+  }
+  operation.local.unpack(staging.data(), staging.size());
+  if (rng_.chance(1, 2)) {
+    operation.done(operation, Error());
+  } else {
+    got_.push_back(&operation);
+  }
+}
+
+void SimPath::get_by_adapter(TransferOperation& operation) {
+  strand_.charge_ns(model_.send_ns);
+  peers_[operation.peer].gets.push_back(&operation);
+  auto request = std::make_unique<Packet>();
+  request->kind = Packet::Kind::get_request;
+  request->from = rank_;
+  request->to = operation.peer;
+  request->message_bytes = operation.bytes;
+  request->get_address = operation.remote_address;
+  request->get_key = operation.key.words[0];
+  network_.send(strand_.now_ns(), std::move(request));
+}
+
+// The adapter of the memory's owner at work, at the moment the request arrives; its CPU takes no part.
+void SimPath::answer_get(const Packet& request) {
+  size_t offset = 0;
+  do {
+    size_t part = std::min(request.message_bytes - offset, model_.packet_bytes);
+    auto reply = std::make_unique<Packet>();
+    reply->kind = Packet::Kind::get_reply;
+    reply->from = rank_;
+    reply->to = request.from;
+    reply->message_bytes = request.message_bytes;
+    reply->offset = offset;
+    reply->payload.resize(part);
+    if (!read_memory(request.get_key, request.get_address + offset, reply->payload.data(), part)) {
+      strand_.scheduler().fail("rank " + std::to_string(request.from) + " gets memory of rank " + std::to_string(rank_) +
+                               " that is not exposed (any more)");
+      return;
+    }
+    offset += part;
+    reply->last = offset == request.message_bytes;
+    network_.send(strand_.scheduler().now_ns(), std::move(reply));
+  } while (offset < request.message_bytes);
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,41 @@
+// The simulated rank's clock and its way of waiting: the strand's time and its sleep.
+// Thread rule: the strand's own.
+#pragma once
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "progress/idle.h"
+#include "sim/scheduler.h"
+
+namespace tern::sim {
+
+class SimClock final : public Clock {
+ public:
+  explicit SimClock(Strand& strand) : strand_(strand) {}
+  /// Looking at the clock costs time too: a loop that waits for a moment gets there.
+  uint64_t now_ns() override {
+    strand_.charge_ns(kReadNs);
+    return strand_.now_ns();
+  }
+  void charge_ns(uint64_t ns) override { strand_.charge_ns(ns); }
+
+ private:
+  static constexpr uint64_t kReadNs = 28;  // clock_gettime on the reference machine
+  Strand& strand_;
+};
+
+/// Gives the turn to the next event. With probability `early_in_8`/8 wakes up for nothing after a short while: whoever
+/// waits must be able to stand that.
+class SimIdle final : public Idle {
+ public:
+  SimIdle(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}
+  void relax(ProgressEngine& engine, uint32_t fruitless) override;
+  void wake() override { strand_.wake(0); }
+
+ private:
+  Strand& strand_;
+  Rng rng_;
+  uint32_t early_in_8_;
+};
+
+}  // namespace tern::sim

@@ -1,0 +1,45 @@
+#include "sim/world.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace tern::sim {
+namespace {
+
+void throw_if(const Error& error, const char* where) {
+  if (error) throw std::runtime_error(std::string(where) + ": " + std::string(error.text()));
+}
+
+}  // namespace
+
+std::unique_ptr<Process> World::make_process(Machine::Rank& rank) {
+  ProcessParts parts;
+  parts.tunables = rank.machine.options().tunables;
+  parts.clock = rank.make_clock();
+  parts.idle = rank.make_idle();
+  parts.launcher = rank.make_launcher();
+  parts.lock = std::make_shared<RankLock>();
+  parts.seed = rank.seed;
+  auto process = std::make_unique<Process>(std::move(parts));
+  process->add_path(rank.make_path(process->sink(), process->clock(), true));
+  return process;
+}
+
+Report World::run(const std::function<void(Process&)>& body) {
+  return machine_.run([&](Machine::Rank& rank) {
+    std::unique_ptr<Process> process = make_process(rank);
+    bool orderly = false;
+    try {
+      throw_if(process->start(), "start");
+      body(*process);
+      throw_if(process->finish(), "finish");
+      orderly = true;
+    } catch (...) {
+      // What is still in flight refers to the body's unwound memory: the Process is not torn down but left where it is.
+      if (!orderly) process.release();
+      throw;
+    }
+  });
+}
+
+}  // namespace tern::sim

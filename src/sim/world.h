@@ -1,0 +1,34 @@
+// The simulated world: a Process on every rank of a simulated machine. The simulated counterpart of process/connect.h:
+// here is where simulated clock, idle, launcher and paths become a rank.
+//
+//   sim::Report report = sim::World(options).run([](Process& process) { ... });
+//   ASSERT_TRUE(report.ok()) << report.failure;
+//
+// Thread rule: one thread per world.
+#pragma once
+
+#include <functional>
+
+#include "process/process.h"
+#include "sim/machine.h"
+
+namespace tern::sim {
+
+class World {
+ public:
+  explicit World(WorldOptions options) : machine_(std::move(options)) {}
+
+  /// Runs `body` on every rank, between the start and the finish of its Process. Exceptions of the body end the run.
+  Report run(const std::function<void(Process&)>& body);
+  /// Hands out the parts from which each rank makes its Process itself (the C API's MPI_Init does).
+  Report run_unstarted(const Machine::Body& body) { return machine_.run(body); }
+  /// A Process of that rank: paths added, not yet started.
+  static std::unique_ptr<Process> make_process(Machine::Rank& rank);
+
+  Machine& machine() { return machine_; }
+
+ private:
+  Machine machine_;
+};
+
+}  // namespace tern::sim

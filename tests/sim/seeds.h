@@ -1,0 +1,30 @@
+// How simulated tests run over seeds. By default the fixed seeds 1..n, so that the run cannot flake:
+//   TERN_SIM_SEEDS=5000   more of them
+//   TERN_SIM_SEED=17      only this one (what a failure prints)
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace tern::sim {
+
+/// Calls test(seed) for each; stops at the first seed that fails.
+template <typename Test>
+void for_seeds(uint64_t how_many, Test&& test) {
+  uint64_t first = 1;
+  if (const char* count = std::getenv("TERN_SIM_SEEDS")) how_many = std::strtoull(count, nullptr, 10);
+  if (const char* one = std::getenv("TERN_SIM_SEED")) {
+    first = std::strtoull(one, nullptr, 10);
+    how_many = 1;
+  }
+  ASSERT_GT(how_many, 0u);
+  for (uint64_t seed = first; seed < first + how_many; ++seed) {
+    SCOPED_TRACE("TERN_SIM_SEED=" + std::to_string(seed));
+    test(seed);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace tern::sim
