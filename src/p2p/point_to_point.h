@@ -15,6 +15,8 @@
 
 namespace tern {
 
+class NodeMemory;  // fabric/shm/node_memory.h
+
 enum class SendMode : uint8_t { standard, synchronous, ready };
 
 /// One message to send. `buffer` and `type` stay valid until completion (the type is referenced by the request).
@@ -82,6 +84,8 @@ class PointToPoint {
   static constexpr int kTagUpperBound = 0x7fffffff;
 
   ProgressEngine& progress() { return progress_; }
+  /// Memory that this rank shares with others of its node, for the collectives of communicators; null: none. Not owned.
+  NodeMemory* node_memory = nullptr;
   /// Where paths deliver.
   Sink& sink();
 

@@ -25,6 +25,12 @@ void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
   paths_.push_back(std::move(path));
 }
 
+void Process::share_node_memory(ShmNode& node) {
+  node_memory_ = std::make_unique<NodeMemory>(node);
+  node_peers_ = node.members();
+  p2p_.node_memory = node_memory_.get();
+}
+
 Error Process::start() {
   PeerId me = PeerId(world_rank());
   for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {

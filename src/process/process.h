@@ -12,6 +12,7 @@
 #include "base/tunables.h"
 #include "comm/communicator.h"
 #include "fabric/path.h"
+#include "fabric/shm/node_memory.h"
 #include "p2p/point_to_point.h"
 #include "process/launcher.h"
 #include "process/rank_lock.h"
@@ -38,6 +39,8 @@ class Process {
   void add_path(std::unique_ptr<Path> path, uint32_t poll_interval = 1);
   /// Binds peers to paths and makes MPI_COMM_WORLD and MPI_COMM_SELF. Error: a peer that no path reaches.
   Error start();
+  /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
+  void share_node_memory(ShmNode& node);
   /// Waits until nothing is in flight, then the launcher's barrier; afterwards only destruction.
   Error finish();
 
@@ -56,7 +59,8 @@ class Process {
 
   /// Ids for new communicators: unique in the job for ever, without agreement (see comm/context.h).
   uint64_t new_context();
-  /// Peers on the same node as this rank, ascending, this rank included (world ranks).
+  /// Peers on the same node as this rank, ascending, this rank included (world ranks): those that share memory with it, or
+  /// where no memory is shared, those that the launcher names.
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
 
  private:
@@ -69,6 +73,7 @@ class Process {
   ProgressEngine progress_;
   PointToPoint p2p_;
   std::vector<std::unique_ptr<Path>> paths_;
+  std::unique_ptr<NodeMemory> node_memory_;
   std::vector<PeerId> node_peers_;
   std::unique_ptr<Communicator> world_, self_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
