@@ -1,0 +1,71 @@
+// The algorithms, one function each: it writes the steps of this rank into a schedule. Drawings stand with the
+// definitions, one file per family. All are for teams of any size that the table (select.cc) allows.
+#pragma once
+
+#include "coll/builder.h"
+#include "coll/operands.h"
+
+namespace tern {
+
+// barrier.cc
+void barrier_dissemination(Builder& b, const Operands& o);
+void barrier_tree(Builder& b, const Operands& o);
+
+// bcast.cc: the buffer is o.receive
+void bcast_binomial(Builder& b, const Operands& o);
+void bcast_scatter_allgather(Builder& b, const Operands& o);
+void bcast_chain(Builder& b, const Operands& o);
+
+// gather.cc
+void gather_binomial(Builder& b, const Operands& o);
+void gather_linear(Builder& b, const Operands& o);  ///< also gatherv
+void scatter_binomial(Builder& b, const Operands& o);
+void scatter_linear(Builder& b, const Operands& o);  ///< also scatterv
+
+// allgather.cc: all but recursive doubling also allgatherv
+void allgather_recursive_doubling(Builder& b, const Operands& o);
+void allgather_bruck(Builder& b, const Operands& o);
+void allgather_ring(Builder& b, const Operands& o);
+void allgather_spread(Builder& b, const Operands& o);
+
+// alltoall.cc: all but Bruck also alltoallv, alltoallw
+void alltoall_bruck(Builder& b, const Operands& o);
+void alltoall_pairwise(Builder& b, const Operands& o);
+void alltoall_spread(Builder& b, const Operands& o);
+
+// reduce.cc
+void reduce_binomial(Builder& b, const Operands& o);  ///< in order of ranks when the operator wants it
+void reduce_rabenseifner(Builder& b, const Operands& o);
+void reduce_chain(Builder& b, const Operands& o);
+
+// allreduce.cc
+void allreduce_recursive_doubling(Builder& b, const Operands& o);
+void allreduce_rabenseifner(Builder& b, const Operands& o);
+void allreduce_ring(Builder& b, const Operands& o);
+void allreduce_reduce_bcast(Builder& b, const Operands& o);
+
+// reduce_scatter.cc: also reduce_scatter_block
+void reduce_scatter_halving(Builder& b, const Operands& o);
+void reduce_scatter_pairwise(Builder& b, const Operands& o);
+void reduce_scatter_by_root(Builder& b, const Operands& o);
+
+// scan.cc: also exscan
+void scan_recursive_doubling(Builder& b, const Operands& o);
+void scan_tree(Builder& b, const Operands& o);
+void exscan_recursive_doubling(Builder& b, const Operands& o);
+void exscan_tree(Builder& b, const Operands& o);
+
+// inter.cc: any operation on an intercommunicator
+void build_inter(Builder& b, Operation operation, const Operands& o);
+
+// neighbor.cc: any neighbourhood operation
+void build_neighbor(Builder& b, Operation operation, const Operands& o);
+
+// --- Shared by the families.
+inline int floor_power_of_two(int n) { return 1 << (31 - __builtin_clz(unsigned(n))); }
+/// First element of part `i` of `parts` nearly equal parts.
+inline Count part_begin(Count elements, int i, int parts) {
+  return Count(static_cast<__int128>(elements) * i / parts);
+}
+
+}  // namespace tern

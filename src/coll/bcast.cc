@@ -1,0 +1,110 @@
+// Broadcasts by messages (MPI 5.0, 6.4). Processes may describe the same bytes with different counts and types, so what
+// is cut is the packed stream, never elements.
+#include <algorithm>
+
+#include "coll/algorithms.h"
+
+namespace tern {
+
+namespace {
+int relative(const Builder& b, int root) { return (b.rank() - root + b.size()) % b.size(); }
+int absolute(const Builder& b, int root, int rel) { return (rel + root) % b.size(); }
+
+// The buffer as a packed stream: itself when it is contiguous, else a copy (made here at the root, unpacked by
+// `deliver` elsewhere).
+struct Stream {
+  Stream(Builder& b, const Operands& o) : buffer{o.receive.buffer, o.receive.count, o.receive.type} {
+    bytes = buffer.bytes();
+    direct = buffer.type->is_contiguous();
+    data = direct ? buffer.data : b.temporary(bytes);
+    if (!direct && b.rank() == o.root) b.pack(buffer, data);
+  }
+  void deliver(Builder& b, const Operands& o) const {
+    if (direct || b.rank() == o.root) return;
+    b.fence_receives();
+    b.unpack(data, buffer);
+  }
+  Block buffer;
+  std::byte* data;
+  size_t bytes;
+  bool direct;
+};
+}  // namespace
+
+// Binomial tree: after round k, 2^(k+1) processes have it. Ranks relative to the root.
+//
+//   0 ──> 4      0 ──> 2, 4 ──> 6      0 ──> 1, 2 ──> 3, 4 ──> 5, 6 ──> 7
+void bcast_binomial(Builder& b, const Operands& o) {
+  int size = b.size(), rel = relative(b, o.root);
+  Block buffer{o.receive.buffer, o.receive.count, o.receive.type};
+  int mask = 1;
+  while (mask < size && !(rel & mask)) mask *= 2;
+  if (rel != 0) {
+    b.receive(buffer, absolute(b, o.root, rel - mask));
+    b.fence_receives();
+  }
+  for (mask /= 2; mask > 0; mask /= 2) {
+    if (rel + mask < size) b.send(buffer, absolute(b, o.root, rel + mask));
+  }
+}
+
+// Scatter down a binomial tree, then allgather round a ring (van de Geijn): every process sends and receives about
+// twice the bytes, whatever their number.
+//
+//   scatter (4 parts)       0: ABCD     1: .B..     2: ..CD     3: ...D
+//   ring, step s: rank r sends part r - s to r + 1 and receives part r - s - 1 from r - 1
+void bcast_scatter_allgather(Builder& b, const Operands& o) {
+  int size = b.size(), rel = relative(b, o.root);
+  Stream stream(b, o);
+  size_t part = (stream.bytes + size_t(size) - 1) / size_t(size);
+  auto begin = [&](int i) { return std::min(stream.bytes, part * size_t(i)); };
+  int mask = 1;
+  while (mask < size && !(rel & mask)) mask *= 2;
+  if (rel != 0) {
+    int end = std::min(size, rel + mask);
+    b.receive_bytes(stream.data + begin(rel), begin(end) - begin(rel), absolute(b, o.root, rel - mask));
+    b.fence_receives();
+  }
+  for (mask /= 2; mask > 0; mask /= 2) {
+    int child = rel + mask;
+    if (child >= size) continue;
+    int end = std::min(size, child + mask);
+    b.send_bytes(stream.data + begin(child), begin(end) - begin(child), absolute(b, o.root, child));
+  }
+  int right = absolute(b, o.root, rel + 1), left = absolute(b, o.root, rel + size - 1);
+  for (int s = 0; s < size - 1; ++s) {
+    int out = (rel - s + size) % size, in = (rel - s - 1 + size) % size;
+    // The root has everything already: its left neighbour needs not tell it.
+    if (rel != 0) b.receive_bytes(stream.data + begin(in), begin(in + 1) - begin(in), left);
+    if (rel + 1 != size) b.send_bytes(stream.data + begin(out), begin(out + 1) - begin(out), right);
+    b.fence_receives();
+  }
+  stream.deliver(b, o);
+}
+
+// A pipeline along the chain root, root + 1, ...: while one part goes on, the next comes in.
+//
+//   0 ──A──> 1
+//   0 ──B──> 1 ──A──> 2
+//   0 ──C──> 1 ──B──> 2 ──A──> 3
+void bcast_chain(Builder& b, const Operands& o) {
+  // Parts of 64 KiB amortise a rendezvous and still fit the second-level cache; at most 1024 of them keep the schedule of a
+  // huge message small.
+  constexpr size_t kPartBytes = 65536, kMostParts = 1024;
+  int size = b.size(), rel = relative(b, o.root);
+  Stream stream(b, o);
+  size_t part = std::max(kPartBytes, (stream.bytes + kMostParts - 1) / kMostParts);
+  int left = absolute(b, o.root, rel + size - 1), right = absolute(b, o.root, rel + 1);
+  auto receive = [&](size_t at) {
+    if (rel != 0 && at < stream.bytes) b.receive_bytes(stream.data + at, std::min(part, stream.bytes - at), left);
+  };
+  receive(0);
+  for (size_t at = 0; at < stream.bytes; at += part) {
+    b.fence_receives();
+    receive(at + part);
+    if (rel + 1 != size) b.send_bytes(stream.data + at, std::min(part, stream.bytes - at), right);
+  }
+  stream.deliver(b, o);
+}
+
+}  // namespace tern

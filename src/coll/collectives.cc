@@ -1,0 +1,115 @@
+#include "coll/collectives.h"
+
+#include "coll/algorithms.h"
+#include "coll/environment.h"
+#include "datatype/predefined.h"
+
+namespace tern {
+
+namespace {
+// Immutable; equal on all processes (select.h).
+Situation situation_of(Operation operation, const Operands& o, int ranks) {
+  Situation s{operation, 0, ranks, !o.op || o.op->commutative()};
+  auto bytes = [](const Side& side) { return size_t(side.count) * size_t(side.type->size()); };
+  switch (operation) {
+    case Operation::bcast:
+    case Operation::reduce:
+    case Operation::allreduce:
+    case Operation::scan:
+    case Operation::exscan:
+    case Operation::allgather:
+    case Operation::alltoall:
+      s.bytes = bytes(o.receive);
+      break;
+    case Operation::gather:  // not in place, or not the root: both sides would say the same
+      s.bytes = o.receive.type ? bytes(o.receive) : bytes(o.send);
+      break;
+    case Operation::scatter:
+      s.bytes = o.send.type ? bytes(o.send) : bytes(o.receive);
+      break;
+    case Operation::allgatherv: {
+      size_t total = 0;
+      for (int i = 0; i < ranks; ++i) total += o.receive.block(i).bytes();
+      s.bytes = total / size_t(ranks);
+      break;
+    }
+    case Operation::reduce_scatter_block: s.bytes = bytes(o.receive) * size_t(ranks); break;
+    case Operation::reduce_scatter: {
+      Count total = 0;
+      for (int i = 0; i < ranks; ++i) total += o.receive.counts[i];
+      s.bytes = size_t(total * o.receive.type->size());
+      break;
+    }
+    default: break;
+  }
+  return s;
+}
+
+bool is_neighbor(Operation operation) { return operation >= Operation::neighbor_allgather; }
+
+void hold(Schedule& schedule, const Side& side, int blocks) {
+  if (side.shape == Side::Shape::general) {
+    for (int i = 0; i < blocks; ++i) schedule.hold(side.types[i]);
+  } else {
+    schedule.hold(side.type);
+  }
+}
+
+void hold_operands(Schedule& schedule, const Operands& o, Operation operation, Communicator& communicator) {
+  int sends = communicator.peer_group().size(), receives = sends;
+  if (operation == Operation::neighbor_alltoallw) {
+    std::vector<int> in, out;
+    communicator.topology->neighbors(communicator.rank(), in, out);
+    sends = int(out.size());
+    receives = int(in.size());
+  }
+  if (o.send.types || o.send.type) hold(schedule, o.send, sends);
+  if (o.receive.types || o.receive.type) hold(schedule, o.receive, receives);
+  if (o.op) schedule.hold(o.op);
+}
+}  // namespace
+
+CollectiveEnvironment::CollectiveEnvironment(Communicator& communicator) {
+  PredefinedTypes types;
+  byte = Ref<Datatype>::share(&types.get(type_id::kByte));
+  selection_error = selection.parse(communicator.p2p().tunables().coll);
+}
+
+CollectiveEnvironment& CollectiveEnvironment::make(Communicator& communicator) {
+  communicator.collective_state = std::make_unique<CollectiveEnvironment>(communicator);
+  return static_cast<CollectiveEnvironment&>(*communicator.collective_state);
+}
+
+Error check_collective_tunable(std::string_view text) { return Selection().parse(text); }
+
+Error collective(Communicator& communicator, Operation operation, const Operands& operands, Mode mode,
+                 Request*& request) {
+  CollectiveEnvironment& environment = CollectiveEnvironment::of(communicator);
+  if (environment.selection_error) [[unlikely]] {
+    return Error(environment.selection_error.error_class(), std::string(environment.selection_error.text()));
+  }
+  int tag = mode == Mode::persistent ? environment.next_persistent_tag() : communicator.next_collective_tag();
+  Schedule* schedule = environment.schedules.create(environment, communicator, mode, tag);
+  if (mode == Mode::blocking) {
+    schedule->use(operands.op);
+  } else {
+    hold_operands(*schedule, operands, operation, communicator);
+  }
+  if (communicator.is_inter()) {
+    Builder builder(*schedule, environment, Builder::Team::remote);
+    build_inter(builder, operation, operands);
+  } else {
+    Builder builder(*schedule, environment);
+    if (is_neighbor(operation)) {
+      build_neighbor(builder, operation, operands);
+    } else {
+      environment.selection.choose(situation_of(operation, operands, builder.size())).build(builder, operands);
+    }
+  }
+  if (mode == Mode::blocking) return schedule->finish_immediate();
+  schedule->begin();
+  request = schedule;
+  return {};
+}
+
+}  // namespace tern

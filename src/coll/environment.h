@@ -1,0 +1,36 @@
+// What the collectives keep per communicator: the pool of schedules, the choice of algorithms, the sequence of
+// persistent operations. Made by the communicator's first collective.
+// Thread rule: under the rank's lock.
+#pragma once
+
+#include "base/pool.h"
+#include "coll/schedule.h"
+#include "coll/select.h"
+#include "comm/communicator.h"
+
+namespace tern {
+
+struct CollectiveEnvironment final : Communicator::CollectiveState {
+  explicit CollectiveEnvironment(Communicator& communicator);
+  ~CollectiveEnvironment() override = default;
+
+  /// The environment of a communicator; made when there is none.
+  static CollectiveEnvironment& of(Communicator& communicator) {
+    if (communicator.collective_state) return static_cast<CollectiveEnvironment&>(*communicator.collective_state);
+    return make(communicator);
+  }
+  /// Persistent operations may be started in any order, so each has a tag of its own for ever, from another half of the
+  /// tags than those of Communicator::next_collective_tag.
+  int next_persistent_tag() { return int(0x40000000u | (persistent_sequence_++ & 0x3fffffffu)); }
+
+  Pool<Schedule, 4> schedules;
+  Ref<Datatype> byte;  ///< MPI_BYTE
+  Selection selection;
+  Error selection_error;  ///< of the tunable `coll`: every collective returns it
+
+ private:
+  static CollectiveEnvironment& make(Communicator& communicator);
+  uint32_t persistent_sequence_ = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,127 @@
+// Reduce-scatters (MPI 5.0, 6.10): block i of the reduced vector goes to rank i. The blocks are neighbours in the
+// vector; receive.counts gives their lengths (a uniform receive side: all the same).
+#include <algorithm>
+#include <utility>
+
+#include "coll/algorithms.h"
+
+namespace tern {
+
+namespace {
+// Where the blocks begin in the vector.
+class Parts {
+ public:
+  Parts(Builder& b, const Operands& o) : type_(*o.receive.type) {
+    begins_ = static_cast<Count*>(static_cast<void*>(b.temporary(sizeof(Count) * size_t(b.size() + 1))));
+    if (!begins_) return;
+    begins_[0] = 0;
+    for (int i = 0; i < b.size(); ++i) begins_[i + 1] = begins_[i] + (o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i]);
+  }
+  explicit operator bool() const { return begins_ != nullptr; }
+  Count begin(int i) const { return begins_[i]; }
+  Count length(int i) const { return begins_[i + 1] - begins_[i]; }
+  std::byte* at(std::byte* vector, int i) const { return element(vector, begins_[i], type_); }
+  const std::byte* at(const std::byte* vector, int i) const { return element(vector, begins_[i], type_); }
+
+ private:
+  const Datatype& type_;
+  Count* begins_;
+};
+}  // namespace
+
+// Recursive halving, for commutative operators: log2 p rounds. The surplus over a power of two folds in first: of the first 2 * surplus
+// ranks the odd ones take over their left neighbours' vectors and blocks.
+//
+//   p = 4      0     1     2     3
+//   ^2         AB    AB    CD    CD       send the other half, reduce the own
+//   ^1         A     B     C     D
+void reduce_scatter_halving(Builder& b, const Operands& o) {
+  const Datatype& type = *o.receive.type;
+  int rank = b.rank(), power = floor_power_of_two(b.size()), surplus = b.size() - power;
+  Parts parts(b, o);
+  if (!parts) return;
+  Count total = parts.begin(b.size());
+  bool aside = rank < 2 * surplus && !(rank & 1);
+  if (aside) {
+    b.send(o.contribution(), total, type, rank + 1);
+    b.fence();
+    b.receive(o.receive.buffer, parts.length(rank), type, rank + 1);
+    return;
+  }
+  std::byte* value = b.temporary(total, type);
+  std::byte* arrived = b.temporary(total, type);
+  b.copy(o.contribution(), value, total, type);
+  if (rank < 2 * surplus) {
+    b.receive(arrived, total, type, rank - 1);
+    b.fence_receives();
+    b.reduce(arrived, value, total, type);
+  }
+  int number = rank < 2 * surplus ? rank / 2 : rank - surplus;
+  auto real = [&](int n) { return n < surplus ? 2 * n + 1 : n + surplus; };
+  // First rank whose block belongs to number n or a later one.
+  auto first = [&](int n) { return n < surplus ? 2 * n : n + surplus; };
+  int low = 0;
+  for (int mask = power / 2; mask > 0; mask /= 2) {
+    int middle = low + mask, partner = real(number ^ mask);
+    bool upper = number & mask;
+    int give = upper ? low : middle, keep = upper ? middle : low;
+    Count keep_length = parts.begin(first(keep + mask)) - parts.begin(first(keep));
+    Count give_length = parts.begin(first(give + mask)) - parts.begin(first(give));
+    b.receive(parts.at(arrived, first(keep)), keep_length, type, partner);
+    b.send(parts.at(value, first(give)), give_length, type, partner);
+    b.fence_receives();
+    b.reduce(parts.at(arrived, first(keep)), parts.at(value, first(keep)), keep_length, type);
+    low = keep;
+  }
+  if (rank < 2 * surplus) b.send(parts.at(value, rank - 1), parts.length(rank - 1), type, rank - 1);
+  b.fence();  // in place, what is still being sent would be overwritten
+  b.copy(parts.at(value, rank), o.receive.buffer, parts.length(rank), type);
+}
+
+// p - 1 steps, for commutative operators and long vectors: each block goes straight to its owner, who adds it up.
+//
+//   step s: rank sends block rank + s to rank + s, and receives its own block from rank - s
+void reduce_scatter_pairwise(Builder& b, const Operands& o) {
+  const Datatype& type = *o.receive.type;
+  int rank = b.rank(), size = b.size();
+  Parts parts(b, o);
+  if (!parts) return;
+  Count mine = parts.length(rank);
+  std::byte* value = o.in_place ? b.temporary(mine, type) : o.receive.buffer;
+  std::byte* arrived[2] = {b.temporary(mine, type), b.temporary(mine, type)};
+  b.copy(parts.at(o.contribution(), rank), value, mine, type);
+  for (int s = 1; s < size; ++s) {
+    int to = (rank + s) % size;
+    b.receive(arrived[s & 1], mine, type, (rank - s + size) % size);
+    b.send(parts.at(o.contribution(), to), parts.length(to), type, to);
+    // The previous step's block is worked on while this one's travels.
+    if (s > 1) b.reduce(arrived[(s - 1) & 1], value, mine, type);
+    b.fence();
+  }
+  if (size > 1) b.reduce(arrived[(size - 1) & 1], value, mine, type);
+  if (o.in_place) b.copy(value, o.receive.buffer, mine, type);
+}
+
+// Reduce to rank 0 in the order of ranks, then scatter: for any operator.
+void reduce_scatter_by_root(Builder& b, const Operands& o) {
+  const Datatype& type = *o.receive.type;
+  int rank = b.rank(), size = b.size();
+  Parts parts(b, o);
+  if (!parts) return;
+  Operands whole = o;
+  whole.root = 0;
+  whole.in_place = false;
+  whole.send.buffer = const_cast<std::byte*>(o.contribution());
+  whole.receive.count = parts.begin(size);
+  whole.receive.buffer = rank == 0 ? b.temporary(parts.begin(size), type) : nullptr;
+  reduce_binomial(b, whole);
+  b.fence();
+  if (rank != 0) {
+    b.receive(o.receive.buffer, parts.length(rank), type, 0);
+    return;
+  }
+  for (int i = 1; i < size; ++i) b.send(parts.at(whole.receive.buffer, i), parts.length(i), type, i);
+  b.copy(whole.receive.buffer, o.receive.buffer, parts.length(0), type);
+}
+
+}  // namespace tern

@@ -1,0 +1,239 @@
+#include "coll/schedule.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "coll/environment.h"
+
+namespace tern {
+
+namespace {
+// The rank's own work in virtual time: about 10 bytes a nanosecond for a copy, half of that for a reduction
+// (one core of the machine in docs/benchmarks; a real clock ignores it).
+constexpr uint64_t kCopyBytesPerNs = 10;
+constexpr uint64_t kReduceBytesPerNs = 5;
+// Between two noncontiguous layouts data pass through a buffer of this size, small enough for the first-level cache.
+constexpr size_t kBounceBytes = 8192;
+}  // namespace
+
+Schedule::Schedule(CollectiveEnvironment& environment, Communicator& communicator, Mode mode, int tag)
+    : Request(Kind::collective),
+      environment_(environment),
+      communicator_(communicator),
+      p2p_(communicator.p2p()),
+      mode_(mode),
+      running_(mode == Mode::blocking),
+      tag_(tag) {
+  if (mode == Mode::blocking) return;
+  held_communicator_ = Ref<Communicator>::share(&communicator);
+}
+
+Schedule::~Schedule() {
+  for (Held* held = held_; held; held = held->next) {
+    if (held->type->drop_ref()) delete held->type;
+  }
+  while (extra_) {
+    Extra* extra = extra_;
+    extra_ = extra->next;
+    std::free(extra);
+  }
+}
+
+void Schedule::destroy() {
+  // The pool belongs to the communicator, whose last reference this may be.
+  Ref<Communicator> communicator = std::move(held_communicator_);
+  environment_.schedules.destroy(this);
+}
+
+std::byte* Schedule::allocate(size_t bytes) {
+  bytes = (bytes + 63) & ~size_t{63};
+  if (size_t(free_end_ - free_) < bytes) {
+    constexpr size_t kLeast = 8192;
+    size_t block = bytes > kLeast ? bytes : kLeast;
+    auto* extra = static_cast<Extra*>(block > bytes + (size_t{1} << 62) ? nullptr : std::aligned_alloc(64, block + 64));
+    if (!extra) {
+      fail(Error(ErrorClass::no_mem, "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));
+      return nullptr;
+    }
+    extra->next = extra_;
+    extra_ = extra;
+    auto* data = reinterpret_cast<std::byte*>(extra) + 64;
+    if (block == bytes) return data;  // what is left of the current block serves on
+    free_ = data;
+    free_end_ = data + block;
+  }
+  std::byte* data = free_;
+  free_ += bytes;
+  return data;
+}
+
+void Schedule::hold(const Datatype* type) {
+  if (!type || type->is_predefined()) return;
+  for (Held* held = held_; held; held = held->next) {
+    if (held->type == type) return;
+  }
+  std::byte* memory = allocate(sizeof(Held));
+  if (!memory) return;
+  auto* mine = const_cast<Datatype*>(type);
+  mine->add_ref();
+  held_ = new (memory) Held{mine, held_};
+}
+
+void Schedule::append(const Step& step) {
+  if (failed_) return;
+  if (write_ == write_end_) {
+    auto* chunk = reinterpret_cast<Step*>(allocate(kStepsPerChunk * sizeof(Step)));
+    if (!chunk) return;
+    write_->kind = Step::Kind::jump;
+    write_->to = chunk;
+    write_ = chunk;
+    write_end_ = chunk + kStepsPerChunk - 1;
+  }
+  *write_++ = step;
+}
+
+void Schedule::begin() {
+  write_->kind = Step::Kind::end;  // one place is always left, the jump's
+  if (mode_ == Mode::persistent) {
+    make_persistent();
+    return;
+  }
+  next_step_ = steps_;
+  run();
+}
+
+Error Schedule::start() {
+  restart();
+  next_step_ = steps_;
+  run();
+  return {};
+}
+
+int Schedule::advance() {
+  p2p_.progress().deactivate(*this);
+  run();
+  return 1;
+}
+
+void Schedule::run() {
+  if (failed_) {
+    if (mode_ == Mode::persistent && !error) error = Error(ErrorClass::no_mem, "the persistent collective has no memory");
+    set_complete();
+    return;
+  }
+  running_ = true;
+  for (;;) {
+    const Step& step = *next_step_;
+    switch (step.kind) {
+      case Step::Kind::jump: next_step_ = static_cast<const Step*>(step.to); continue;
+      case Step::Kind::fence:
+      case Step::Kind::fence_receives:
+      case Step::Kind::end:
+        waits_for_receives_only_ = step.kind == Step::Kind::fence_receives;
+        if (!may_go_on()) {
+          running_ = false;
+          return;
+        }
+        if (step.kind == Step::Kind::end) {
+          running_ = false;
+          p2p_.progress().notify();
+          set_complete();  // may destroy this
+          return;
+        }
+        break;
+      default: carry_out(step);
+    }
+    ++next_step_;
+  }
+}
+
+void Schedule::carry_out(const Step& step) {
+  switch (step.kind) {
+    case Step::Kind::send:
+      post(p2p_.isend({step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context}),
+           sends_out_);
+      return;
+    case Step::Kind::receive:
+      post(p2p_.ireceive({step.to, step.to_count, step.to_type, step.peer, step.source, tag_, step.context}),
+           receives_out_);
+      return;
+    case Step::Kind::reduce: reduce(step); return;
+    case Step::Kind::copy: copy(step); return;
+    case Step::Kind::fence: wait_for(true); return;
+    case Step::Kind::fence_receives: wait_for(false); return;
+    default: return;
+  }
+}
+
+// The request is given up at once: it destroys itself when it completes, after telling us.
+void Schedule::post(Request* request, uint32_t& outstanding) {
+  if (request->complete()) {
+    if (request->error && !error) error = std::move(request->error);
+  } else {
+    ++outstanding;
+    request->watcher = this;
+    request->on_complete = on_message_complete;
+  }
+  request->release();
+}
+
+void Schedule::on_message_complete(Request& request) {
+  auto* schedule = static_cast<Schedule*>(request.watcher);
+  if (request.error && !schedule->error) schedule->error = std::move(request.error);
+  --(request.kind() == Request::Kind::send ? schedule->sends_out_ : schedule->receives_out_);
+  if (!schedule->running_ && !schedule->linked() && schedule->may_go_on()) {
+    schedule->p2p_.progress().activate(*schedule);
+  }
+}
+
+void Schedule::wait_for(bool sends) {
+  if (receives_out_ == 0 && (!sends || sends_out_ == 0)) return;
+  p2p_.progress().wait_until([&] { return receives_out_ == 0 && (!sends || sends_out_ == 0); });
+}
+
+Error Schedule::finish_immediate() {
+  wait_for(true);
+  Error result = std::move(error);
+  environment_.schedules.destroy(this);
+  return result;
+}
+
+void Schedule::reduce(const Step& step) {
+  p2p_.progress().clock().charge_ns(uint64_t(step.to_count * step.to_type->size()) / kReduceBytesPerNs);
+  op_->apply(step.from, step.to, step.to_count, *step.to_type);
+}
+
+void Schedule::copy(const Step& step) {
+  size_t bytes = size_t(step.from_count * step.from_type->size());
+  size_t room = size_t(step.to_count * step.to_type->size());
+  if (bytes > room) {
+    if (!error) {
+      error = Error(ErrorClass::truncate, "this process's own block has " + std::to_string(bytes) +
+                                              " bytes, but the receive buffer holds " + std::to_string(room));
+    }
+    bytes = room;
+  }
+  if (bytes == 0) return;
+  p2p_.progress().clock().charge_ns(bytes / kCopyBytesPerNs);
+  auto* to = static_cast<std::byte*>(step.to);
+  auto* from = const_cast<std::byte*>(static_cast<const std::byte*>(step.from));
+  bool from_flat = step.from_type->is_contiguous(), to_flat = step.to_type->is_contiguous();
+  if (from_flat && to_flat) {
+    if (to != from) std::memmove(to, from, bytes);
+  } else if (from_flat) {
+    Cursor(to, step.to_count, *step.to_type).unpack(from, bytes);
+  } else if (to_flat) {
+    Cursor(from, step.from_count, *step.from_type).pack(to, bytes);
+  } else {
+    std::byte bounce[kBounceBytes];
+    Cursor source(from, step.from_count, *step.from_type), target(to, step.to_count, *step.to_type);
+    while (bytes != 0) {
+      size_t n = source.pack(bounce, bytes < kBounceBytes ? bytes : kBounceBytes);
+      target.unpack(bounce, n);
+      bytes -= n;
+    }
+  }
+}
+
+}  // namespace tern
