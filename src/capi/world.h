@@ -72,6 +72,8 @@ struct World {
   std::map<void*, size_t> allocations;             ///< MPI_Alloc_mem
   bool sessions_used = false;                      ///< the Process stays until exit, for sessions to come
 
+  int predefined_attributes[8] = {};               ///< what MPI_Comm_get_attr points into, by keyval - 500
+
   // --- Fortran (MPI 5.0, 20.4.1).
   Ref<Info> fortran_info;
   struct FortranBooleans {
