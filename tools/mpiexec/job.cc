@@ -232,6 +232,9 @@ void Job::judge(int rank) {
   const std::optional<int> abort_code = server_->rank_ended(rank);
   const bool inside = server_->is_inside(rank);
   const int status = ranks_[size_t(rank)].status;
+  if (const int why = failures_[rank]) {
+    return fail(why == ENOENT ? 127 : 126, fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
+  }
   if (abort_code) return abort_asked(rank, *abort_code);
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);

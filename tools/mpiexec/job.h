@@ -72,6 +72,7 @@ class Job {
   std::string job_id_, job_key_;
   int cores_ = 1;
   rlimit descriptor_limit_{};
+  int* failures_ = nullptr;  ///< shared with the children until they exec: one errno per rank (spawn.h)
   Guard guard_;
   std::optional<PmiServer> server_;
   Sink out_{1}, err_{2};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -84,6 +85,7 @@ Job::Job(const Plan& plan) : plan_(plan), ranks_(size_t(plan.ranks())), pmi_writ
 
 Job::~Job() {
   guard_.end_group();
+  if (failures_) munmap(failures_, ranks_.size() * sizeof(int));
   for (int descriptor : {epoll_, signals_, null_}) {
     if (descriptor >= 0) close(descriptor);
   }
@@ -129,6 +131,9 @@ bool Job::open_descriptors() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (null_ < 0 || signals_ < 0 || epoll_ < 0) return false;
   watch(signals_, Source::signals, 0, EPOLLIN);
+  void* shared = mmap(nullptr, ranks_.size() * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return false;
+  failures_ = static_cast<int*>(shared);
   return true;
 }
 
@@ -186,6 +191,7 @@ bool Job::start_ranks() {
     spec.directory = app.directory;
     spec.group = guard_.group();
     spec.descriptors = descriptor_limit_;
+    spec.failure = &failures_[rank];
     if (!masks.empty()) spec.cores = &masks[size_t(rank)];
     spec.keep = server_->open(rank);
     spec.standard[0] = standard_input(rank);
@@ -207,8 +213,7 @@ bool Job::start_ranks() {
       if (spec.standard[stream] > 2) close(spec.standard[stream]);
     }
     if (!good) {
-      fail(why == ENOENT || why == ENOTDIR ? 127 : 126,
-           fmt::format("rank {} ({}) cannot be started: {}", rank, app.command[0], strerror(why)));
+      fail(1, fmt::format("rank {} ({}) cannot be started: {}", rank, app.command[0], strerror(why)));
       return false;
     }
     ++live_;

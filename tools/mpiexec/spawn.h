@@ -27,7 +27,7 @@ class Guard {
   int alive_ = -1;  ///< writing end of a pipe that only mpiexec holds: its closing is the guard's signal
 };
 
-/// Everything a child needs, prepared so that between vfork and exec only system calls remain.
+/// Everything a child needs, prepared so that between fork and exec only system calls remain.
 struct ChildSpec {
   std::string file;  ///< resolved path
   std::vector<std::string> arguments, environment;
@@ -37,10 +37,11 @@ struct ChildSpec {
   const cpu_set_t* cores = nullptr;  ///< null: not bound
   pid_t group = 0;
   rlimit descriptors{};  ///< limit on descriptors to restore
+  int* failure = nullptr;  ///< in shared memory, 0 at first: the child's errno when it cannot become the program
 };
 
-/// Starts the process; -1: errno says why (also when exec itself failed). Signals are unblocked and at their defaults
-/// in the child.
+/// Starts the process; -1: errno says why. Whether exec went well shows only when the child has ended: with exit code
+/// 127 and `failure` set it did not. Signals are unblocked and at their defaults in the child.
 pid_t start_child(const ChildSpec& spec);
 
 /// Finds `program` as a shell would: a name with a slash relative to `directory`, then to where mpiexec is; another
