@@ -71,10 +71,9 @@ bool takes_value(CLI::App& app, const std::string& name) {
   return option && option->get_items_expected_max() > 0;
 }
 
-// "-n4" and "-lv": one dash, not a known long name, first letter a known option.
-bool is_short_cluster(CLI::App& app, const std::string& word) {
-  return word.size() > 2 && word[0] == '-' && word[1] != '-' && app.get_option_no_throw(word.substr(0, 2)) != nullptr &&
-         !find_option(app, bare(word));
+// "-n4".
+bool is_joined_count(const std::string& word) {
+  return word.size() > 2 && word.starts_with("-n") && word.find_first_not_of("0123456789", 2) == std::string::npos;
 }
 
 // Takes the options of one segment from `words` at `at` on; leaves `at` at the program. False: a mistake, in `mistake`.
@@ -85,7 +84,7 @@ bool collect_options(CLI::App& app, const std::vector<std::string>& words, size_
     if (word == "--") break;
     size_t equals = word.find('=');
     std::string name = bare(word.substr(0, equals));
-    if (is_short_cluster(app, word)) {
+    if (is_joined_count(word)) {
       options.push_back(word);
       continue;
     }

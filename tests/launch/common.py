@@ -1,0 +1,77 @@
+"""What the tests of this folder share: how to run a job, and how to look for processes it left behind."""
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import uuid
+
+BUILD = os.environ.get("TERN_BUILD", "build/release")
+CLIENT = os.environ.get("TERN_CLIENT", os.path.join(BUILD, "tests/launch/launch_client"))
+MPIEXEC = os.path.join(BUILD, "bin", "mpiexec")
+# Sanitizers slow every start down.
+SLOW = 5 if os.environ.get("TERN_SANITIZED") else 1
+
+
+def environment(**changes):
+    """This process's environment without what a launcher or a careless shell may have set, plus `changes`."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("PMI_", "PMIX_", "OMPI_COMM_WORLD", "SLURM_", "MPIEXEC_TIMEOUT"))}
+    env = {k: v for k, v in env.items() if not k.startswith("TERN_") or k in ("TERN_BUILD", "TERN_CLIENT")}
+    env.update({k: v for k, v in changes.items() if v is not None})
+    return env
+
+
+def run(command, stdin=subprocess.DEVNULL, timeout=60, **changes):
+    """Runs to the end; the result has returncode, stdout, stderr (text). `input=` gives text to stdin."""
+    options = {"input": changes.pop("input")} if "input" in changes else {"stdin": stdin}
+    cwd = changes.pop("cwd", None)
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, cwd=cwd,
+                          env=environment(**changes), **options)
+
+
+def mpiexec(*words, **options):
+    return run([MPIEXEC, *[str(w) for w in words]], **options)
+
+
+def marked_processes(mark):
+    """Processes whose environment carries the mark, zombies not counted."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark.encode() not in file.read():
+                    continue
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] not in "ZX":
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def wait_until_gone(mark, seconds):
+    """True when within `seconds` no marked process is left."""
+    end = time.monotonic() + seconds
+    while True:
+        if not marked_processes(mark):
+            return True
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+
+
+def new_mark():
+    return "mark-" + uuid.uuid4().hex
+
+
+def start(words, mark, **options):
+    """mpiexec in the background, in a session of its own, marked."""
+    return subprocess.Popen([MPIEXEC, *[str(w) for w in words]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True,
+                            env=environment(LAUNCH_TEST_MARK=mark), **options)
+
+
+def main():
+    unittest.main()
