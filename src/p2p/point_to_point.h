@@ -85,7 +85,6 @@ class PointToPoint {
 
   ProgressEngine& progress() { return progress_; }
   const Tunables& tunables() const;
-  const Tunables& tunables() const;
   /// Memory that this rank shares with others of its node, for the collectives of communicators; null: none. Not owned.
   NodeMemory* node_memory = nullptr;
   /// Where paths deliver.
