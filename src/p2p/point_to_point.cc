@@ -27,8 +27,6 @@ Sink& PointToPoint::sink() { return *impl_; }
 
 const Tunables& PointToPoint::tunables() const { return impl_->tunables; }
 
-const Tunables& PointToPoint::tunables() const { return impl_->tunables; }
-
 void PointToPoint::connect(PeerId peer, Path& path) {
   if (impl_->peers.size() <= peer) impl_->peers.resize(peer + 1);
   Impl::Peer& entry = impl_->peers[peer];
