@@ -61,6 +61,8 @@ class AttributeCache {
   /// Deletes all, last set first. Stops at the first error; that attribute and the earlier ones stay.
   Error clear(Object& owner);
   bool empty() const { return entries_.empty(); }
+  /// Takes over what `other` holds; nothing may be set here yet.
+  void take(AttributeCache& other) { entries_.swap(other.entries_); }
 
  private:
   struct Entry {

@@ -9,6 +9,7 @@ Communicator::Communicator(PointToPoint& p2p, uint64_t context, Ref<Group> local
 }
 
 Communicator::~Communicator() {
+  if (error_handler && drop_error_handler) drop_error_handler(*error_handler);
   if (local_intra && local_intra->drop_ref()) delete local_intra;
 }
 

@@ -61,11 +61,15 @@ class Communicator : public Object {
   Info info;                         ///< hints in force
   std::unique_ptr<Topology> topology;
   Object* error_handler = nullptr;   ///< owned reference, capi/ knows the type
+  /// Gives the reference back when the communicator dies; set together with error_handler. Null: nobody does.
+  void (*drop_error_handler)(Object&) = nullptr;
   /// An intracommunicator over the local group, for the collectives of an intercommunicator: every intercommunicator
   /// has one (an owned reference), an intracommunicator never.
   Communicator* local_intra = nullptr;
   /// Of the two sides of an intercommunicator exactly one is the low one; both know which.
   bool low_side = false;
+  /// Made from a session's group, or from such a communicator (MPI 5.0, 11.3).
+  bool from_session = false;
   /// What the collectives floor keeps per communicator (shared-memory segment of the node, chosen algorithms); made on demand.
   struct CollectiveState {
     virtual ~CollectiveState() = default;

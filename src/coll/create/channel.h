@@ -16,7 +16,7 @@ namespace tern::create {
 
 using Words = std::vector<uint64_t>;
 
-/// What making communicators needs from the process above. Outlives every operation.
+/// What making communicators needs from the process above. A value; what it refers to outlives every operation.
 struct Maker {
   PointToPoint& p2p;
   const Datatype& byte;                   ///< MPI_BYTE of this rank

@@ -26,7 +26,7 @@ namespace tern::create {
 
 /// MPI_Comm_dup.
 Error duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result);
-/// MPI_Comm_idup: `result` exists at once and may be used when the request is complete. `maker` outlives the request.
+/// MPI_Comm_idup: `result` exists at once and may be used when the request is complete.
 Request* start_duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result);
 
 /// MPI_Comm_create, also of intercommunicators.

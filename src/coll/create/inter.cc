@@ -49,7 +49,7 @@ Flow relay(Channel local, int leader, Channel bridge, int far_leader, const Word
   co_return Error();
 }
 
-Flow duplicate_flow(const Maker& maker, Ref<Communicator> fresh, bool low_side, Channel local, Channel bridge) {
+Flow duplicate_flow(Maker maker, Ref<Communicator> fresh, bool low_side, Channel local, Channel bridge) {
   // The low side's leader makes the context; each leader one for its own side.
   Words mine{low_side && local.rank() == 0 ? maker.new_context() : 0}, theirs;
   Error error = co_await relay(local, 0, bridge, 0, mine, theirs);

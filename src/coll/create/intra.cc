@@ -26,7 +26,7 @@ Error members_of(const Group& group, const Group& numbering, std::vector<int>& r
 }
 
 // The context is set when it is known.
-Flow duplicate_intra(const Maker& maker, Ref<Communicator> fresh, Channel channel) {
+Flow duplicate_intra(Maker maker, Ref<Communicator> fresh, Channel channel) {
   uint64_t context = 0;
   Error error = co_await agree_context(maker, channel, context);
   if (!error) fresh->set_context(context);

@@ -1,0 +1,148 @@
+// Communicators: looking, naming, hints, freeing (MPI 5.0 sections 7.4.1, 7.4.3, 7.4.4, 7.6.1, 7.8, 11.10.4).
+// Making them is in comm_create.cc and comm_split_type.cc.
+#include <cstring>
+
+#include "capi/comm_common.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+void drop_handler(Object& object) {
+  auto& handler = static_cast<ErrorHandler&>(object);
+  if (handler.drop_ref()) delete &handler;
+}
+
+/// The info keys of 7.4.4 that every communicator takes, and whether their value is a boolean.
+struct Hint {
+  const char* key;
+  const char* otherwise;  ///< null: any value, none by default
+};
+constexpr Hint kHints[] = {
+    {"mpi_assert_no_any_tag", "false"},
+    {"mpi_assert_no_any_source", "false"},
+    {"mpi_assert_exact_length", "false"},
+    {"mpi_assert_allow_overtaking", "false"},
+    {"mpi_assert_strict_persistent_collective_ordering", "false"},
+    {"mpi_assert_memory_alloc_kinds", nullptr},
+};
+
+}  // namespace
+
+void set_error_handler(Communicator& comm, ErrorHandler* handler) {
+  if (handler) handler->add_ref();
+  if (comm.error_handler) drop_handler(*comm.error_handler);
+  comm.error_handler = handler;
+  comm.drop_error_handler = drop_handler;
+}
+
+Communicator* hand_out(const Communicator& parent, Ref<Communicator>& fresh) {
+  if (!fresh) return nullptr;
+  set_error_handler(*fresh, static_cast<ErrorHandler*>(parent.error_handler));
+  fresh->from_session = parent.from_session;
+  return fresh.release();
+}
+
+void take_hints(Communicator& comm, const Info* info) {
+  if (!info) return;
+  for (const Hint& hint : kHints) {
+    const std::string* value = info->find(hint.key);
+    if (!value) continue;
+    bool fits = !hint.otherwise || *value == "true" || *value == "false";
+    if (fits) comm.info.set(hint.key, *value);
+  }
+}
+
+Error intra_only(const Communicator& comm) {
+  if (!comm.is_inter()) return {};
+  return Error(ErrorClass::comm, "the communicator is an intercommunicator; this function needs an intracommunicator");
+}
+
+namespace body {
+
+Error Comm_size(Call& call, Communicator& comm, int& size) {
+  size = comm.size();
+  return {};
+}
+
+Error Comm_rank(Call& call, Communicator& comm, int& rank) {
+  rank = comm.rank();
+  return {};
+}
+
+Error Comm_test_inter(Call& call, Communicator& comm, bool& flag) {
+  flag = comm.is_inter();
+  return {};
+}
+
+Error Comm_remote_size(Call& call, Communicator& comm, int& size) {
+  if (!comm.is_inter()) return Error(ErrorClass::comm, "the communicator is an intracommunicator, which has no remote group");
+  size = comm.remote_size();
+  return {};
+}
+
+Error Comm_group(Call& call, Communicator& comm, Group*& group) {
+  group = Ref<Group>::share(&comm.group()).release();
+  return {};
+}
+
+Error Comm_remote_group(Call& call, Communicator& comm, Group*& group) {
+  if (!comm.is_inter()) return Error(ErrorClass::comm, "the communicator is an intracommunicator, which has no remote group");
+  group = Ref<Group>::share(&comm.remote_group()).release();
+  return {};
+}
+
+Error Comm_compare(Call& call, Communicator& comm1, Communicator& comm2, int& result) {
+  if (&comm1 == &comm2) {
+    result = MPI_IDENT;
+    return {};
+  }
+  result = MPI_UNEQUAL;
+  if (comm1.is_inter() != comm2.is_inter()) return {};
+  Comparison local = comm1.group().compare(comm2.group());
+  Comparison remote = comm1.is_inter() ? comm1.remote_group().compare(comm2.remote_group()) : local;
+  if (local == Comparison::unequal || remote == Comparison::unequal) return {};
+  bool same_order = local == Comparison::identical && remote == Comparison::identical;
+  result = same_order ? MPI_CONGRUENT : MPI_SIMILAR;
+  return {};
+}
+
+Error Comm_set_name(Call& call, Communicator& comm, const char* comm_name) {
+  comm.name.assign(comm_name, strnlen(comm_name, MPI_MAX_OBJECT_NAME - 1));
+  return {};
+}
+
+Error Comm_get_name(Call& call, Communicator& comm, char* comm_name, int& resultlen) {
+  memcpy(comm_name, comm.name.c_str(), comm.name.size() + 1);
+  resultlen = int(comm.name.size());
+  return {};
+}
+
+Error Comm_set_info(Call& call, Communicator& comm, Info& info) {
+  take_hints(comm, &info);
+  return {};
+}
+
+Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
+  Ref<Info> info = comm.info.dup();
+  for (const Hint& hint : kHints)
+    if (hint.otherwise && !info->find(hint.key)) info->set(hint.key, hint.otherwise);
+  info_used = info.release();
+  return {};
+}
+
+// Local, as the standard expects: what is still under way holds the object. Its messages need only its context.
+Error Comm_free(Call& call, Communicator*& comm) {
+  if (comm->handle < 4096)
+    return Error(ErrorClass::comm, "argument 'comm' is " + comm->name + ", which cannot be freed");
+  if (Error error = comm->attributes.clear(*comm)) return error;
+  call.blame(static_cast<Communicator*>(nullptr));
+  call.world().comm_buffers.erase(comm);
+  Ref<Communicator>::adopt(comm).reset();
+  comm = nullptr;
+  return {};
+}
+
+}  // namespace body
+}  // namespace tern::capi

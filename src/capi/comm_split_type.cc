@@ -1,0 +1,101 @@
+// MPI_Comm_split_type (MPI 5.0, 7.4.2): every kind is a split whose colour says where a process is.
+// A place is (node, level of the hardware, instance), folded into one colour; nodes are named by their lowest peer.
+#include <algorithm>
+
+#include "capi/comm_common.h"
+#include "capi/comm_hardware.h"
+#include "impl.gen.h"
+
+namespace tern::capi::body {
+
+namespace {
+
+constexpr const char* kTypeKey = "mpi_hw_resource_type";
+constexpr const char* kSetKey = "mpi_pset_name";
+constexpr const char* kShared = "mpi_shared_memory";
+
+int64_t node_of(Call& call) { return call.process().node_peers().empty() ? call.process().world_rank()
+                                                                         : call.process().node_peers().front(); }
+
+/// instance < 2^24 (a processor, a node, a package), level < 2^6: the colour is never negative.
+int64_t place(int64_t node, size_t level, int64_t instance) { return node << 30 | int64_t(level) << 24 | instance; }
+
+int64_t shared_color(Call& call) { return place(node_of(call), 0, 0); }
+
+/// The colour for the hardware type `name`; kNoColor: unknown here, or not bound to one instance.
+int64_t guided_color(Call& call, const std::string& name) {
+  if (name == kShared) return shared_color(call);
+  std::vector<HardwareLevel> levels = hardware_levels();
+  for (size_t i = 0; i < levels.size(); ++i)
+    if (name == levels[i].name && levels[i].instance >= 0) return place(node_of(call), i, levels[i].instance);
+  return create::kNoColor;
+}
+
+/// The process sets of MPI_Session_init: the colour for those who are in it.
+int64_t set_color(Call& call, const Communicator& comm, const std::string& name) {
+  if (!comm.from_session) return create::kNoColor;
+  if (name == "mpi://WORLD") return 0;
+  if (name == "mpi://SELF") return call.process().world_rank();
+  return create::kNoColor;
+}
+
+/// The largest level whose instance holds me and some of the communicator, but not all: everybody tells where it is,
+/// and each chooses for itself; who shares an instance chooses alike. `name` of the level, for the info.
+Error unguided_color(Call& call, Communicator& comm, int64_t& color, const char*& name) {
+  std::vector<HardwareLevel> levels = hardware_levels();
+  create::Words mine, all;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    int64_t instance = levels[i].instance;
+    mine.push_back(uint64_t(instance < 0 ? -1 : place(node_of(call), i, instance)));
+  }
+  Communicator& intra = comm.is_inter() ? *comm.local_intra : comm;
+  if (Error error = create::allgather(maker_of(call), intra, mine, all)) return error;
+  color = create::kNoColor;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (levels[i].instance < 0) continue;
+    int here = 0;
+    for (size_t at = i; at < all.size(); at += levels.size()) here += all[at] == mine[i];
+    if (here == intra.size()) continue;
+    color = int64_t(mine[i]);
+    name = levels[i].name;
+    return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, Info* info, Communicator*& newcomm) {
+  const std::string* type = info ? info->find(kTypeKey) : nullptr;
+  const std::string* set = info ? info->find(kSetKey) : nullptr;
+  int64_t color = create::kNoColor;
+  const char* chosen = nullptr;
+  switch (split_type) {
+    case MPI_UNDEFINED:
+      break;
+    case MPI_COMM_TYPE_SHARED:
+      color = shared_color(call);
+      break;
+    case MPI_COMM_TYPE_HW_GUIDED:
+      if (type) color = guided_color(call, *type);
+      break;
+    case MPI_COMM_TYPE_RESOURCE_GUIDED:
+      if (type && set) return Error(ErrorClass::info, "the info has both mpi_hw_resource_type and mpi_pset_name. Set one.");
+      if (type) color = guided_color(call, *type);
+      if (set) color = set_color(call, comm, *set);
+      break;
+    case MPI_COMM_TYPE_HW_UNGUIDED:
+      if (Error error = unguided_color(call, comm, color, chosen)) return error;
+      break;
+    default:
+      return Error(ErrorClass::arg, "argument 'split_type' is " + std::to_string(split_type) +
+                                        ". Pass one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, _RESOURCE_GUIDED, or MPI_UNDEFINED.");
+  }
+  Ref<Communicator> fresh;
+  if (Error error = create::split(maker_of(call), comm, color, key, fresh)) return error;
+  newcomm = hand_out(comm, fresh);
+  if (newcomm && chosen && info) info->set(kTypeKey, chosen);
+  return {};
+}
+
+}  // namespace tern::capi::body
