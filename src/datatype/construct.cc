@@ -205,6 +205,17 @@ Error dup(Datatype& old, Ref<Datatype>& made) {
   return {};
 }
 
+Ref<Datatype> clone(const Datatype& type) {
+  Datatype::Parts parts;
+  parts.bounds = type.bounds();
+  parts.layout = type.layout();
+  parts.signature = type.signature();
+  parts.envelope = type.envelope();
+  parts.kind = type.kind();
+  parts.committed = type.committed();
+  return Ref<Datatype>::adopt(new Datatype(std::move(parts)));
+}
+
 Error subarray(Counts sizes, Counts subsizes, Counts starts, int order, Datatype& old, Ref<Datatype>& made,
                Width width) {
   size_t dims = sizes.size();

@@ -40,5 +40,7 @@ Error darray(int size, int rank, Counts gsizes, std::span<const int> distribs, s
 Error resized(Count lower, Count extent, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 /// In the same committed state; without the attributes, which are the caller's to copy.
 Error dup(Datatype& old, Ref<Datatype>& made);
+/// A new object equal to a derived one, with the same envelope: what MPI_Type_get_contents hands out.
+Ref<Datatype> clone(const Datatype& type);
 
 }  // namespace tern::construct

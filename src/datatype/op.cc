@@ -84,7 +84,8 @@ bool op_takes(OpId id, const Kind& kind) {
 }
 
 bool Op::valid_for(const Datatype& type) const {
-  if (id_ == OpId::none || id_ == OpId::replace || id_ == OpId::no_op) return true;
+  if (id_ == OpId::none) return true;
+  if (id_ == OpId::replace || id_ == OpId::no_op) return false;
   return type.kind() && op_takes(id_, *type.kind());
 }
 
