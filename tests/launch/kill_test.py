@@ -1,0 +1,82 @@
+"""Whatever happens to mpiexec, at whatever moment, nothing of the job is left a second later.
+
+The moments are drawn from a fixed seed; LAUNCH_KILL_ROUNDS sets their number, LAUNCH_KILL_SEED another seed."""
+import glob
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from common import CLIENT, SLOW, environment, main, new_mark, start, wait_until_gone
+
+ROUNDS = int(os.environ.get("LAUNCH_KILL_ROUNDS", "40"))
+SEED = int(os.environ.get("LAUNCH_KILL_SEED", "1"))
+
+JOBS = (
+    ["-n", 4, CLIENT, "sleep", 1000],
+    ["-n", 4, CLIENT, "exchange"],
+    # Ranks that start helpers of their own and ignore polite requests.
+    ["-n", 2, "sh", "-c", "trap '' TERM; sleep 1000 & sleep 1000 & wait"],
+    ["-l", "-n", 3, "sh", "-c", "yes"],
+    ["-n", 16, CLIENT, "nothing"],
+)
+
+
+class Killing(unittest.TestCase):
+    def play(self, how):
+        chance = random.Random(SEED)
+        shared = set(glob.glob("/dev/shm/*"))
+        slowest = 0
+        for turn in range(ROUNDS):
+            job = chance.choice(JOBS)
+            # Most moments fall into the start, where there is most to get wrong (16 ranks take 20 ms).
+            moment = chance.choice((chance.uniform(0, 0.01), chance.uniform(0, 0.04), chance.uniform(0, 0.3)))
+            mark = new_mark()
+            child = subprocess.Popen([os.path.join(os.environ["TERN_BUILD"], "bin", "mpiexec"), *map(str, job)],
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     env=environment(LAUNCH_TEST_MARK=mark))
+            time.sleep(moment)
+            child.send_signal(how)
+            begin = time.monotonic()
+            where = f"turn {turn} of seed {SEED}: {job} after {moment * 1000:.1f} ms"
+            code = child.wait(10)
+            self.assertTrue(wait_until_gone(mark, 1.0 * SLOW - (time.monotonic() - begin)), where)
+            slowest = max(slowest, time.monotonic() - begin)
+            if how != signal.SIGKILL:
+                # Killed before the handlers stood, finished by itself, or ended by us.
+                self.assertIn(code, (-how, 0, 128 + how), where)
+        self.assertEqual(set(glob.glob("/dev/shm/tern*")) - shared, set())
+        print(f"{signal.Signals(how).name}: {ROUNDS} rounds, slowest {slowest * 1000:.0f} ms")
+
+    def test_kill_9(self):
+        self.play(signal.SIGKILL)
+
+    def test_interrupt(self):
+        self.play(signal.SIGINT)
+
+    def test_terminate(self):
+        self.play(signal.SIGTERM)
+
+    def test_guard_killed(self):
+        """The guard's death changes nothing while mpiexec lives."""
+        mark = new_mark()
+        child = start(["-n", 2, CLIENT, "sleep", 1], mark)
+        time.sleep(0.3)
+        with open(f"/proc/{child.pid}/task/{child.pid}/children") as file:
+            children = file.read().split()
+        guards = []
+        for pid in children:
+            with open(f"/proc/{pid}/comm") as file:
+                if file.read().strip() == "mpiexec-guard":
+                    guards.append(int(pid))
+        self.assertEqual(len(guards), 1)
+        os.kill(guards[0], signal.SIGKILL)
+        out, err = child.communicate(timeout=30)
+        self.assertEqual((child.returncode, err), (0, ""))
+        self.assertTrue(wait_until_gone(mark, 0.5))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""The clients under other launchers, and the errors under those that cannot be talked to."""
+import os
+import shutil
+import socket
+import unittest
+
+from common import CLIENT, main, mpiexec, run
+
+HYDRA = shutil.which("mpiexec.hydra") or shutil.which("mpiexec.mpich")
+OPEN_MPI = shutil.which("mpirun.openmpi")
+
+
+def fields(line):
+    return dict(word.split("=", 1) for word in line.split())
+
+
+class Common:
+    """The same expectations of every launcher."""
+
+    def launch(self, *words):
+        return run([*self.command, *[str(w) for w in words]], timeout=120)
+
+    def test_exchange(self):
+        for ranks in (1, 2, 5):
+            done = self.launch("-n", ranks, CLIENT, "exchange")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {r} of {ranks} exchanged" for r in range(ranks)])
+
+    def test_info(self):
+        done = self.launch("-n", 3, CLIENT, "info")
+        lines = sorted(done.stdout.splitlines())
+        self.assertEqual(len(lines), 3, done.stderr)
+        for rank, line in enumerate(lines):
+            words = fields(line)
+            self.assertEqual((words["rank"], words["size"], words["local"]), (str(rank), "3", "0,1,2"))
+        self.assertEqual(len({fields(line)["job"] for line in lines}), 1)
+
+    def test_two_jobs_have_two_names(self):
+        jobs = [fields(self.launch("-n", 1, CLIENT, "info").stdout)["job"] for _ in range(2)]
+        self.assertNotEqual(jobs[0], jobs[1])
+
+    def test_several_programs(self):
+        done = self.launch("-n", 1, CLIENT, "info", ":", "-n", 2, CLIENT, "info")
+        apps = sorted((fields(line)["rank"], fields(line)["app"]) for line in done.stdout.splitlines())
+        self.assertEqual(apps, [("0", "0"), ("1", "1"), ("2", "1")])
+
+    def test_abort(self):
+        done = self.launch("-n", 3, CLIENT, "abort", 1, 7)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertIn("rank 1 gives up", done.stderr)
+
+    def test_death_ends_the_job(self):
+        self.assertNotEqual(self.launch("-n", 3, CLIENT, "die", 1, 11).returncode, 0)
+
+
+class OwnMpiexec(Common, unittest.TestCase):
+    command = [os.path.join(os.environ.get("TERN_BUILD", "build/release"), "bin", "mpiexec")]
+
+
+@unittest.skipUnless(HYDRA, "no Hydra (package mpich)")
+class Hydra(Common, unittest.TestCase):
+    command = [HYDRA]
+
+
+@unittest.skipUnless(HYDRA, "no Hydra (package mpich)")
+class HydraByPort(Common, unittest.TestCase):
+    command = [HYDRA, "-pmi-port"]
+
+
+@unittest.skipUnless(OPEN_MPI, "no mpirun of Open MPI (package openmpi-bin)")
+class OpenMpi(Common, unittest.TestCase):
+    command = [OPEN_MPI, "--allow-run-as-root", "--oversubscribe"]
+
+
+class Nested(unittest.TestCase):
+    """A launcher inside another one: the inner one counts."""
+
+    @unittest.skipUnless(OPEN_MPI, "no mpirun of Open MPI (package openmpi-bin)")
+    def test_ours_in_open_mpi(self):
+        own = OwnMpiexec.command[0]
+        done = run([*OpenMpi.command, "-n", "1", own, "-n", "3", CLIENT, "info"])
+        self.assertEqual([fields(line)["size"] for line in done.stdout.splitlines()], ["3"] * 3, done.stderr)
+
+    @unittest.skipUnless(OPEN_MPI, "no mpirun of Open MPI (package openmpi-bin)")
+    def test_open_mpi_in_ours(self):
+        done = mpiexec("-n", 1, *OpenMpi.command, "-n", 3, CLIENT, "exchange")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {r} of 3 exchanged" for r in range(3)], done.stderr)
+
+    @unittest.skipUnless(HYDRA, "no Hydra (package mpich)")
+    def test_hydra_in_ours(self):
+        done = mpiexec("-n", 1, HYDRA, "-n", 3, CLIENT, "exchange")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {r} of 3 exchanged" for r in range(3)], done.stderr)
+
+    def test_one_program_after_another(self):
+        done = mpiexec("-n", 2, "sh", "-c", f"{CLIENT} nothing && {CLIENT} exchange")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["rank 0 of 2 exchanged", "rank 1 of 2 exchanged"], done.stderr)
+
+
+class Alone(unittest.TestCase):
+    def test_world_of_one(self):
+        done = run([CLIENT, "info"])
+        words = fields(done.stdout)
+        self.assertEqual((words["rank"], words["size"], words["local"], words["share"].split("/")[0]), ("0", "1", "0", "1"))
+        self.assertEqual(run([CLIENT, "exchange"]).stdout, "rank 0 of 1 exchanged\n")
+        self.assertEqual(run([CLIENT, "abort", "0", "5"]).returncode, 5)
+
+    def refused(self, text, **variables):
+        done = run([CLIENT, "info"], **variables)
+        self.assertEqual((done.returncode, done.stdout), (3, ""), variables)
+        self.assertIn(text, done.stderr)
+
+    def test_launchers_that_cannot_be_talked_to(self):
+        self.refused("srun --mpi=pmi2", SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="1")
+        self.refused("Open MPI's mpirun", OMPI_COMM_WORLD_SIZE="2")
+        self.refused("PMI_SIZE", PMI_SIZE="2", PMI_RANK="0")
+        self.refused("PMI_FD=99", PMI_FD="99", PMI_SIZE="2", PMI_RANK="0")
+        self.refused("PMI_PORT", PMI_PORT="127.0.0.1:1", PMI_ID="0")
+        self.refused("PMIX_NAMESPACE=ghost", PMIX_NAMESPACE="ghost", PMIX_RANK="0")
+        self.refused("TERN_LAUNCHER", TERN_LAUNCHER="carrier-pigeon")
+
+    def test_singles_on_request(self):
+        done = run([CLIENT, "info"], TERN_LAUNCHER="none", SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="1")
+        self.assertEqual(fields(done.stdout)["size"], "1")
+
+    def test_a_batch_script_of_slurm_is_no_step(self):
+        done = run([CLIENT, "info"], SLURM_JOB_ID="7", SLURM_NTASKS="4", SLURM_PROCID="0")
+        self.assertEqual(fields(done.stdout)["size"], "1")
+
+    def test_a_server_that_talks_nonsense(self):
+        for answer, text in ((b"hello\n", "answers 'hello'"), (b"", "closed the connection"),
+                             (b"cmd=response_to_init rc=-1\n", "refuses"),
+                             (b"cmd=response_to_init rc=0 kvsname=k vallen_max=5\n", "too few")):
+            mine, theirs = socket.socketpair()
+            os.set_inheritable(theirs.fileno(), True)
+            mine.sendall(answer)
+            mine.shutdown(socket.SHUT_WR)
+            import subprocess
+            done = subprocess.run([CLIENT, "info"], pass_fds=[theirs.fileno()], text=True, capture_output=True, timeout=30,
+                                  env={**os.environ, "PMI_FD": str(theirs.fileno()), "PMI_RANK": "0", "PMI_SIZE": "1"})
+            self.assertEqual((done.returncode, done.stdout), (3, ""))
+            self.assertIn(text, done.stderr)
+            mine.close()
+            theirs.close()
+
+
+if __name__ == "__main__":
+    main()
