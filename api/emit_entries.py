@@ -168,7 +168,12 @@ def emit_entry(function, large):
         text = "".join(f" &&\n        {c}" for c in optional)[12:]
         out.append(f"  if (call.checking() && !({text}))\n    return call.fail();")
     call = f"body::{function.body}({', '.join(['call'] + arguments)})"
-    out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
+    always_after = ["  " + kind_of(p).always.replace("$", p.name) for p in function.parameters if kind_of(p).always]
+    if always_after:
+        out += [f"  Error error = {call};"] + always_after
+        out.append("  if (__builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
+    else:
+        out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
     out += after
     out.append(f"  return MPI_SUCCESS;\n}}\n{alias}\n")
     return "\n".join(out)

@@ -3,7 +3,8 @@
 A kind is a record: `c` the C declaration ("$" stands for the name), `large` that of the _c variant (if different),
 `body` the declaration in the body, `arg` what the entry point passes, `local` a declaration before the checks,
 `resolve` the checks that always run (they make objects of handles), `check` those of TERN_CHECK_ARGUMENTS,
-`after` a statement run when the body succeeded. In all of them "$" is the parameter's name.
+`after` a statement run when the body succeeded, `always` one run
+in any case. In all of them "$" is the parameter's name.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class Kind:
     resolve: str = ""
     check: str = ""
     after: str = ""
+    always: str = ""
     in_loop: bool = False
 
 
@@ -62,12 +64,13 @@ KINDS = {
     "keyval": Kind("int $", "int $"),
     "string": Kind("const char *$", "const char* $", check='call.not_null($, "$")'),
     "out_string": Kind("char *$", "char* $", check='call.not_null($, "$")'),
+    "out_string?": Kind("char *$", "char* $"),
     "out_int": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),
     "inout_int": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),
     "out_keyval": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),
     "free_keyval": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),
     "out_logical": Kind("int *$", "bool& $", arg="$_", local="bool $_ = false;", resolve='call.not_null($, "$")',
-                        after="*$ = $_;"),
+                        always="*$ = $_;"),
     "out_count": Kind("int *$", "Count& $", large="MPI_Count *$", arg="$_", local="Count $_ = 0;",
                       resolve='call.not_null($, "$")', after="*$ = narrowed<std::remove_pointer_t<decltype($)>>($_);"),
     "inout_count": Kind("int *$", "Count& $", large="MPI_Count *$", arg="$_", local="Count $_ = $ ? *$ : 0;",
@@ -116,11 +119,11 @@ KINDS = {
     # In and out: null when the handle is null; a body that sets it to null consumes the object.
     "inout_request?": Kind("MPI_Request *$", "Request*& $", arg="$_", local="Request* $_ = nullptr;",
                            resolve='call.not_null($, "$") && call.get_or_null(*$, $_, "$")',
-                           after="call.retire($, $_);"),
+                           always="call.retire($, $_);"),
     "inout_request": Kind("MPI_Request *$", "Request*& $", arg="$_", local="Request* $_ = nullptr;",
-                          resolve='call.not_null($, "$") && call.get(*$, $_, "$")', after="call.retire($, $_);"),
+                          resolve='call.not_null($, "$") && call.get(*$, $_, "$")', always="call.retire($, $_);"),
     "inout_message": Kind("MPI_Message *$", "Message*& $", arg="$_", local="Message* $_ = nullptr;",
-                          resolve='call.not_null($, "$") && call.get(*$, $_, "$")', after="call.retire($, $_);"),
+                          resolve='call.not_null($, "$") && call.get(*$, $_, "$")', always="call.retire($, $_);"),
 }
 
 for _name, (_ctype, _class) in HANDLES.items():
@@ -128,9 +131,10 @@ for _name, (_ctype, _class) in HANDLES.items():
                         resolve='call.get($, $_, "$")')
     KINDS["out_" + _name] = Kind(f"{_ctype} *$", f"{_class}*& $", arg="$_", local=f"{_class}* $_ = nullptr;",
                                  resolve='call.not_null($, "$")', after="call.give($, $_);")
+    _drop = " && call.drop_buffer(*$_)" if _name == "comm" else ""
     KINDS["free_" + _name] = Kind(f"{_ctype} *$", f"{_class}*& $", arg="$_", local=f"{_class}* $_ = nullptr;",
-                                  resolve='call.not_null($, "$") && call.get(*$, $_, "$")',
-                                  after="call.retire($, $_);")
+                                  resolve='call.not_null($, "$") && call.get(*$, $_, "$")' + _drop,
+                                  always="call.retire($, $_);")
 for _name, _ctype in OPAQUE.items():
     KINDS[_name] = Kind(f"{_ctype} $", f"{_ctype} $")
     KINDS["out_" + _name] = Kind(f"{_ctype} *$", f"{_ctype}* $")

@@ -14,51 +14,57 @@
 
 namespace tern::capi {
 
-/// One attached buffer. Messages are packed into it in order of sending and leave when their sends are complete; free
-/// space is found first fit, which is what the standard's model implementation promises (3.6.1): whenever that finds
-/// room for a message, so does this.
+class FlushRequest;
+
+/// One attached buffer. A message takes its packed bytes, at the first gap that fits; nothing else is stored there, so
+/// whenever the standard's model implementation (3.6.1) finds room for a message, so does this.
+///
+///   memory_  [ message 3 |    gap    | message 1 | message 2 |   gap   ]
+///
+/// A message leaves when its send is complete; the gap is found again by the next reap().
 class AttachedBuffer {
  public:
   AttachedBuffer() = default;
+  ~AttachedBuffer();
   AttachedBuffer(const AttachedBuffer&) = delete;
   AttachedBuffer& operator=(const AttachedBuffer&) = delete;
 
   bool attached() const { return attached_; }
   /// `memory` null means MPI_BUFFER_AUTOMATIC: the library allocates what it needs.
   void attach(void* memory, Count bytes);
-  /// Waits until the messages have left; gives back what attach got.
+  /// Waits until the messages have left; gives back what attach got (null: automatic).
   void detach(ProgressEngine& progress, void*& memory, Count& bytes);
-  bool automatic() const { return memory_ == nullptr; }
 
-  /// Copies the message into the buffer and starts sending it. Error: not enough room (MPI_ERR_BUFFER).
-  /// The caller has the message's request for nothing: it completes here.
+  /// Copies the message and starts sending it; complete for the caller when this returns. `bytes_type` is MPI_BYTE.
+  /// Error: not enough room (MPI_ERR_BUFFER).
   Error send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest, int tag,
-             const Datatype& byte_type);
-  /// No message is in the buffer any more.
-  bool empty();
+             const Datatype& bytes_type);
   /// Waits until the messages that are in the buffer now have left.
   void flush(ProgressEngine& progress);
-  /// The number that the next message will get, and whether all before a number have left (nonblocking flush).
-  uint64_t next_number() const { return next_number_; }
-  bool left_before(uint64_t number);
+  /// The same as a request; the caller's.
+  Request* iflush();
 
  private:
+  friend class FlushRequest;
   struct Held {
-    uint64_t number;
-    size_t begin, end;                  ///< bytes in memory_
-    std::unique_ptr<std::byte[]> own;   ///< automatic buffers
+    AttachedBuffer* buffer;
+    uint64_t number;                   ///< in the order of sending
+    size_t begin, end;                 ///< bytes in memory_; nothing when automatic
+    std::unique_ptr<std::byte[]> own;  ///< automatic buffers only
     Request* request;
-    Ref<Communicator> comm;             ///< lives until its message has left
+    Ref<Communicator> comm;            ///< lives until its message has left
   };
+  static void on_sent(Request& request);
+  /// Forgets the messages that have left.
   void reap();
-  /// The first gap of `bytes`; held_ iterator to insert before.
-  std::list<Held>::iterator find_room(size_t bytes, size_t& begin);
+  bool find_room(size_t bytes, std::list<Held>::iterator& before, size_t& begin);
 
   bool attached_ = false;
   std::byte* memory_ = nullptr;
   Count bytes_ = 0;
   uint64_t next_number_ = 1;
-  std::list<Held> held_;  ///< by place in the buffer (automatic: by number)
+  std::list<Held> held_;                ///< by place in the buffer
+  std::vector<FlushRequest*> flushes_;  ///< not complete
 };
 
 }  // namespace tern::capi

@@ -41,6 +41,11 @@ class Call {
   /// Whose error handler shall hear of an error that the body returns (the arguments decide by themselves).
   void blame(Communicator* comm) { comm_ = comm; }
   void blame(Session* session) { session_ = session; }
+  /// The same, and keeps the communicator until then: this may be its last reference.
+  void blame_last(Ref<Communicator> comm) {
+    comm_ = comm.get();
+    kept_ = std::move(comm);
+  }
   /// The entry point returns this class instead of the error's own (MPI_ERR_IN_STATUS).
   void return_instead(int error_class) { returned_ = error_class; }
   /// The answer of what does not exist yet. `chapter`: of the standard; 0: unknown.
@@ -180,6 +185,9 @@ class Call {
   bool committed_types(const MPI_Datatype* types, Count n, const char* argument);
   bool op_applies(const Op& op, const Datatype& type, const char* argument);
 
+  /// Before a communicator is freed: what is in its attached buffer leaves.
+  bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm); }
+
   // --- Getting out with an error: tells the error handler, returns the class.
   [[gnu::cold]] int fail();
   [[gnu::cold]] int fail(Error error);
@@ -201,6 +209,7 @@ class Call {
   }
   /// Keeps an error for fail().
   [[gnu::cold]] bool refuse(ErrorClass error_class, std::string text);
+  [[gnu::cold]] bool flush_and_drop(Communicator& comm);
   [[gnu::cold]] bool not_running();
   [[gnu::cold]] bool bad_handle(MPI_Comm handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Datatype handle, const char* argument);
@@ -224,6 +233,7 @@ class Call {
   Session* session_ = nullptr;
   bool locked_ = false;
   int returned_ = 0;
+  Ref<Communicator> kept_;
   Error error_;
 };
 

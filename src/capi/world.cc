@@ -83,7 +83,7 @@ Error World::leave() {
 void World::raise(int error_class, const std::string& text, Communicator* comm, Session* session) {
   ErrorHandler& handler = comm ? handler_of(*comm) : session ? *session->error_handler : *initial_handler;
   // The user's function may replace the handler or free the object.
-  Ref<ErrorHandler> kept = handler.predefined() ? Ref<ErrorHandler>() : Ref<ErrorHandler>::share(&handler);
+  Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
   switch (handler.kind()) {
     case ErrorHandler::Kind::give_back:
       return;

@@ -57,10 +57,11 @@ struct World {
 
   // --- Errors.
   ErrorTable errors;
+  // The World holds one reference to each predefined handler, so that counting treats them like the user's.
   ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
       give_back{ErrorHandler::Kind::give_back};
   ErrorHandler* initial_handler = &fatal;          ///< before MPI_Init and without one
-  ErrorHandler* file_handler = &give_back;         ///< of MPI_FILE_NULL: what new files get; counted when the user's
+  Ref<ErrorHandler> file_handler = Ref<ErrorHandler>::share(&give_back);  ///< of MPI_FILE_NULL: what new files get
 
   // --- Attached buffers (MPI 5.0, 3.6): the rank's and the communicators'; sessions have their own.
   AttachedBuffer buffer;

@@ -1,0 +1,372 @@
+// Waiting for and testing requests, one or many. Source: MPI 5.0 sections 3.7.3 to 3.7.6, 3.8.4, 3.9, 13.2.
+#include "capi/requests.h"
+#include "fmt/format.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+constexpr int kNone = MPI_UNDEFINED;
+
+/// The requests of a call with an array of them: checked once, looked up again when used, since the table may move
+/// while other threads are in.
+class Requests {
+ public:
+  Requests(Call& call, const MPI_Request* handles, Count count) : call_(call), handles_(handles), count_(count) {}
+
+  /// Error: one that is neither null nor a request.
+  Error check(bool& any_active) const {
+    any_active = false;
+    for (Count i = 0; i < count_; ++i) {
+      if (handles_[i] == MPI_REQUEST_NULL) continue;
+      Request* request = call_.find(handles_[i]);
+      if (!request) {
+        return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is no request. Was it "
+                                                      "freed, or never initialised?",
+                                                      i, value_of(handles_[i])));
+      }
+      any_active = any_active || is_active(request);
+    }
+    return {};
+  }
+  /// Null when the handle is MPI_REQUEST_NULL.
+  Request* operator[](Count i) const { return handles_[i] == MPI_REQUEST_NULL ? nullptr : call_.find(handles_[i]); }
+  Count size() const { return count_; }
+  bool active(Count i) const { return is_active((*this)[i]); }
+  bool ready(Count i) const {
+    Request* request = (*this)[i];
+    return is_active(request) && request->complete();
+  }
+  /// Complete or not to be waited for.
+  bool settled(Count i) const {
+    Request* request = (*this)[i];
+    return !is_active(request) || request->complete();
+  }
+  Count first_ready() const {
+    for (Count i = 0; i < count_; ++i) {
+      if (ready(i)) return i;
+    }
+    return -1;
+  }
+
+ private:
+  Call& call_;
+  const MPI_Request* handles_;
+  Count count_;
+};
+
+MPI_Status* element(MPI_Status* statuses, Count i) { return statuses ? statuses + i : nullptr; }
+
+void set_error(MPI_Status* status, int error_class) {
+  if (status) status->MPI_ERROR = error_class;
+}
+
+/// Asks a generalized request for its status, others have it.
+Error read_status(Request& request, MPI_Status* status) {
+  if (request.kind() != Request::Kind::generalized) {
+    put_status(status, request.status);
+    return {};
+  }
+  MPI_Status own{};
+  put_status(&own, kEmptyStatus);
+  int code = static_cast<GeneralizedRequest&>(request).query(own);
+  if (status) {
+    int before = status->MPI_ERROR;
+    *status = own;
+    status->MPI_ERROR = before;
+  }
+  if (code != MPI_SUCCESS) return Error(code, "the query function of the generalized request returned an error");
+  return {};
+}
+
+/// Completes many: statuses, handles, and MPI_ERR_IN_STATUS when one failed (3.7.5).
+/// `chosen(i)` says which; `place(i)` where its status goes.
+class ManyCompleter {
+ public:
+  ManyCompleter(Call& call, MPI_Request* handles, MPI_Status* statuses)
+      : call_(call), handles_(handles), statuses_(statuses) {}
+
+  /// Completes request i, with its status at `place`.
+  void complete(Count i, Count place) {
+    MPI_Status* status = element(statuses_, place);
+    Request* request = call_.find(handles_[i]);
+    if (!is_active(request)) {
+      put_status(status, kEmptyStatus);
+      note(place, {});
+      return;
+    }
+    Error error = finish(call_, request, status);
+    call_.retire(&handles_[i], request);
+    note(place, std::move(error));
+  }
+  /// The first failure, to be raised; fills the error fields.
+  Error result() {
+    if (!first_) return {};
+    call_.return_instead(MPI_ERR_IN_STATUS);
+    return std::move(first_);
+  }
+
+ private:
+  void note(Count place, Error error) {
+    if (!first_ && !error) return;
+    // From the first failure on (and backwards) the error fields are meaningful.
+    if (!first_) {
+      for (Count i = 0; i < place; ++i) set_error(element(statuses_, i), MPI_SUCCESS);
+    }
+    set_error(element(statuses_, place), error ? error.error_class() : MPI_SUCCESS);
+    if (!first_) first_ = std::move(error);
+  }
+  Call& call_;
+  MPI_Request* handles_;
+  MPI_Status* statuses_;
+  Error first_;
+};
+
+}  // namespace
+
+void forget_communicator(Request& request) {
+  Ref<Communicator>::adopt(static_cast<Communicator*>(request.error_object));
+  request.error_object = nullptr;
+}
+
+Error finish(Call& call, Request*& request, MPI_Status* status) {
+  Error error = read_status(*request, status);
+  if (request->error) error = std::move(request->error);
+  request->error = Error();
+  auto comm = static_cast<Communicator*>(request->error_object);
+  if (request->persistent()) {
+    request->set_inactive();
+    if (error && comm) call.blame(comm);
+    return error;
+  }
+  request->error_object = nullptr;
+  Ref<Communicator> last = Ref<Communicator>::adopt(comm);
+  if (error && comm) call.blame_last(std::move(last));
+  int free_error = MPI_SUCCESS;
+  if (request->kind() == Request::Kind::generalized) static_cast<GeneralizedRequest*>(request)->free_error = &free_error;
+  request->release();
+  request = nullptr;
+  if (free_error != MPI_SUCCESS && !error) {
+    error = Error(free_error, "the free function of the generalized request returned an error");
+  }
+  return error;
+}
+
+namespace body {
+
+Error Wait(Call& call, Request*& request, MPI_Status* status) {
+  if (!is_active(request)) {
+    put_status(status, kEmptyStatus);
+    return {};
+  }
+  if (!request->complete()) call.process().p2p().wait(*request);
+  return finish(call, request, status);
+}
+
+Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
+  if (!is_active(request)) {
+    flag = true;
+    put_status(status, kEmptyStatus);
+    return {};
+  }
+  if (!request->complete()) call.process().progress().poll();
+  flag = request->complete();
+  return flag ? finish(call, request, status) : Error();
+}
+
+Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Status* array_of_statuses) {
+  Requests requests(call, array_of_requests, count);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  Count done = 0;
+  auto all = [&] {
+    while (done < count && requests.settled(done)) ++done;
+    return done == count;
+  };
+  if (any && !all()) call.process().progress().wait_until(all);
+  ManyCompleter completer(call, array_of_requests, array_of_statuses);
+  for (Count i = 0; i < count; ++i) completer.complete(i, i);
+  return completer.result();
+}
+
+Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& flag, MPI_Status* array_of_statuses) {
+  Requests requests(call, array_of_requests, count);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  auto all = [&] {
+    for (Count i = 0; i < count; ++i) {
+      if (!requests.settled(i)) return false;
+    }
+    return true;
+  };
+  flag = all();
+  if (!flag) {
+    call.process().progress().poll();
+    flag = all();
+  }
+  if (!flag) return {};
+  ManyCompleter completer(call, array_of_requests, array_of_statuses);
+  for (Count i = 0; i < count; ++i) completer.complete(i, i);
+  return completer.result();
+}
+
+static Error complete_one(Call& call, MPI_Request& handle, MPI_Status* status) {
+  Request* request = call.find(handle);
+  Error error = finish(call, request, status);
+  call.retire(&handle, request);
+  return error;
+}
+
+Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& index, MPI_Status* status) {
+  Requests requests(call, array_of_requests, count);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  if (!any) {
+    index = kNone;
+    put_status(status, kEmptyStatus);
+    return {};
+  }
+  Count first = requests.first_ready();
+  if (first < 0) call.process().progress().wait_until([&] { return (first = requests.first_ready()) >= 0; });
+  index = static_cast<int>(first);
+  return complete_one(call, array_of_requests[first], status);
+}
+
+Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& index, bool& flag, MPI_Status* status) {
+  Requests requests(call, array_of_requests, count);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  index = kNone;
+  if (!any) {
+    flag = true;
+    put_status(status, kEmptyStatus);
+    return {};
+  }
+  Count first = requests.first_ready();
+  if (first < 0) {
+    call.process().progress().poll();
+    first = requests.first_ready();
+  }
+  flag = first >= 0;
+  if (!flag) return {};
+  index = static_cast<int>(first);
+  return complete_one(call, array_of_requests[first], status);
+}
+
+static Error complete_some(Call& call, const Requests& requests, MPI_Request* handles, int& outcount, int* indices,
+                           MPI_Status* statuses) {
+  ManyCompleter completer(call, handles, statuses);
+  outcount = 0;
+  for (Count i = 0; i < requests.size(); ++i) {
+    if (!requests.ready(i)) continue;
+    indices[outcount] = static_cast<int>(i);
+    completer.complete(i, outcount++);
+  }
+  return completer.result();
+}
+
+Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount, int* array_of_indices,
+               MPI_Status* array_of_statuses) {
+  Requests requests(call, array_of_requests, incount);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  if (!any) {
+    outcount = kNone;
+    return {};
+  }
+  if (requests.first_ready() < 0) {
+    call.process().progress().wait_until([&] { return requests.first_ready() >= 0; });
+  }
+  return complete_some(call, requests, array_of_requests, outcount, array_of_indices, array_of_statuses);
+}
+
+Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount, int* array_of_indices,
+               MPI_Status* array_of_statuses) {
+  Requests requests(call, array_of_requests, incount);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  if (!any) {
+    outcount = kNone;
+    return {};
+  }
+  if (requests.first_ready() < 0) call.process().progress().poll();
+  return complete_some(call, requests, array_of_requests, outcount, array_of_indices, array_of_statuses);
+}
+
+// --- Looking without completing (3.7.6, 3.7.7 of the request-status functions).
+
+static Error peek(Request* request, MPI_Status* status) {
+  if (is_active(request)) return read_status(*request, status);
+  put_status(status, kEmptyStatus);
+  return {};
+}
+
+Error Request_get_status(Call& call, Request* request, bool& flag, MPI_Status* status) {
+  if (is_active(request) && !request->complete()) call.process().progress().poll();
+  flag = !is_active(request) || request->complete();
+  return flag ? peek(request, status) : Error();
+}
+
+Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_of_requests, int& index, bool& flag,
+                             MPI_Status* status) {
+  Requests requests(call, array_of_requests, count);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  index = kNone;
+  if (!any) {
+    flag = true;
+    put_status(status, kEmptyStatus);
+    return {};
+  }
+  Count first = requests.first_ready();
+  if (first < 0) {
+    call.process().progress().poll();
+    first = requests.first_ready();
+  }
+  flag = first >= 0;
+  if (!flag) return {};
+  index = static_cast<int>(first);
+  return peek(requests[first], status);
+}
+
+Error Request_get_status_all(Call& call, Count count, const MPI_Request* array_of_requests, bool& flag,
+                             MPI_Status* array_of_statuses) {
+  Requests requests(call, array_of_requests, count);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  if (any) call.process().progress().poll();
+  for (Count i = 0; i < count; ++i) {
+    if (!requests.settled(i)) {
+      flag = false;
+      return {};
+    }
+  }
+  flag = true;
+  for (Count i = 0; i < count; ++i) {
+    if (Error error = peek(requests[i], element(array_of_statuses, i))) return error;
+  }
+  return {};
+}
+
+Error Request_get_status_some(Call& call, Count incount, const MPI_Request* array_of_requests, int& outcount,
+                              int* array_of_indices, MPI_Status* array_of_statuses) {
+  Requests requests(call, array_of_requests, incount);
+  bool any = false;
+  if (Error error = requests.check(any)) return error;
+  if (!any) {
+    outcount = kNone;
+    return {};
+  }
+  call.process().progress().poll();
+  outcount = 0;
+  for (Count i = 0; i < incount; ++i) {
+    if (!requests.ready(i)) continue;
+    if (Error error = peek(requests[i], element(array_of_statuses, outcount))) return error;
+    array_of_indices[outcount++] = static_cast<int>(i);
+  }
+  return {};
+}
+
+}  // namespace body
+}  // namespace tern::capi

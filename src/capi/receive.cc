@@ -1,0 +1,119 @@
+// Receives, probes and matched probes. Source: MPI 5.0 sections 3.2.4, 3.7.2, 3.8, 3.9.
+#include "capi/requests.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+PeerId peer_of(const Communicator& comm, int source) { return source == kAnySource ? kNoPeer : comm.peer(source); }
+
+}  // namespace
+
+namespace body {
+
+Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
+           MPI_Status* status) {
+  Status result = kProcNullStatus;
+  Error error;
+  if (source != kProcNull) {
+    error = comm.p2p().receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+  }
+  put_status(status, result);
+  return error;
+}
+
+Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
+            Request*& request) {
+  request = source == kProcNull
+                ? comm.p2p().completed(kProcNullStatus)
+                : comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  return {};
+}
+
+Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
+                Request*& request) {
+  request = source == kProcNull
+                ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
+                : comm.p2p().receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
+  return {};
+}
+
+Error Iprobe(Call& call, int source, int tag, Communicator& comm, bool& flag, MPI_Status* status) {
+  Status found = kProcNullStatus;
+  flag = source == kProcNull || comm.p2p().iprobe(peer_of(comm, source), source, tag, comm.context(), found);
+  if (flag) put_status(status, found);
+  return {};
+}
+
+Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* status) {
+  Status found = kProcNullStatus;
+  if (source != kProcNull) {
+    PeerId peer = peer_of(comm, source);
+    comm.p2p().progress().wait_until([&] { return comm.p2p().iprobe(peer, source, tag, comm.context(), found); });
+  }
+  put_status(status, found);
+  return {};
+}
+
+Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, Message*& message, MPI_Status* status) {
+  Status found = kProcNullStatus;
+  if (source == kProcNull) {
+    message = &call.world().no_proc;
+  } else if (MatchedMessage* matched =
+                 comm.p2p().improbe(peer_of(comm, source), source, tag, comm.context(), found)) {
+    comm.add_ref();
+    message = new Message(matched, &comm);
+  }
+  flag = message != nullptr;
+  if (flag) put_status(status, found);
+  return {};
+}
+
+Error Mprobe(Call& call, int source, int tag, Communicator& comm, Message*& message, MPI_Status* status) {
+  Status found = kProcNullStatus;
+  if (source == kProcNull) {
+    message = &call.world().no_proc;
+  } else {
+    PeerId peer = peer_of(comm, source);
+    MatchedMessage* matched = nullptr;
+    comm.p2p().progress().wait_until([&] {
+      return (matched = comm.p2p().improbe(peer, source, tag, comm.context(), found)) != nullptr;
+    });
+    comm.add_ref();
+    message = new Message(matched, &comm);
+  }
+  put_status(status, found);
+  return {};
+}
+
+Error Mrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& message, MPI_Status* status) {
+  if (message == &call.world().no_proc) {
+    put_status(status, kProcNullStatus);
+    message = nullptr;
+    return {};
+  }
+  std::unique_ptr<Message> consumed(message);
+  message = nullptr;
+  Status result;
+  Error error = consumed->comm->p2p().mreceive(consumed->matched, buf, count, datatype, result);
+  put_status(status, result);
+  call.blame_last(Ref<Communicator>::adopt(consumed->comm));
+  return error;
+}
+
+Error Imrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& message, Request*& request) {
+  if (message == &call.world().no_proc) {
+    request = call.process().p2p().completed(kProcNullStatus);
+    message = nullptr;
+    return {};
+  }
+  std::unique_ptr<Message> consumed(message);
+  message = nullptr;
+  request = consumed->comm->p2p().imreceive(consumed->matched, buf, count, datatype);
+  request->error_object = consumed->comm;  // the message's reference goes on to the request
+  return {};
+}
+
+}  // namespace body
+}  // namespace tern::capi

@@ -1,0 +1,93 @@
+// Starting, cancelling and freeing requests; generalized requests. Source: MPI 5.0 sections 3.7.3, 3.8.4, 3.9, 13.2.
+#include "capi/requests.h"
+#include "fmt/format.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+Error start(Request& request) {
+  if (!request.persistent()) {
+    return Error(ErrorClass::request, "the request is not persistent. Only requests of MPI_Send_init and its kin can be started.");
+  }
+  if (request.active()) {
+    return Error(ErrorClass::request, "the request is already active. Wait for it before starting it again.");
+  }
+  return request.start();
+}
+
+}  // namespace
+
+namespace body {
+
+Error Start(Call& call, Request*& request) {
+  if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
+  return start(*request);
+}
+
+Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
+  for (Count i = 0; i < count; ++i) {
+    Request* request = call.find(array_of_requests[i]);
+    if (!request) {
+      return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' is no request", i));
+    }
+    if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
+    if (Error error = start(*request)) return std::move(error).context(fmt::format("element {}", i));
+  }
+  return {};
+}
+
+Error Cancel(Call& call, Request*& request) {
+  if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
+  if (request->kind() == Request::Kind::collective) {
+    return Error(ErrorClass::request, "the request belongs to a collective operation, which cannot be cancelled");
+  }
+  if (!is_active(request)) {
+    return Error(ErrorClass::request, "the request is inactive: there is nothing to cancel");
+  }
+  request->cancel();
+  if (request->kind() == Request::Kind::generalized) {
+    if (int code = static_cast<GeneralizedRequest*>(request)->cancel_error(); code != MPI_SUCCESS) {
+      return Error(code, "the cancel function of the generalized request returned an error");
+    }
+  }
+  return {};
+}
+
+Error Request_free(Call& call, Request*& request) {
+  if (request->kind() == Request::Kind::collective && !request->persistent()) {
+    if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
+    return Error(ErrorClass::request, "the request belongs to a nonblocking collective operation, which must be completed. Use MPI_Wait or MPI_Test.");
+  }
+  forget_communicator(*request);
+  request->error = Error();
+  int code = MPI_SUCCESS;
+  // The address of a local must not outlive this call.
+  if (request->kind() == Request::Kind::generalized && request->complete()) {
+    static_cast<GeneralizedRequest*>(request)->free_error = &code;
+  }
+  request->release();
+  request = nullptr;
+  if (code != MPI_SUCCESS) return Error(code, "the free function of the generalized request returned an error");
+  return {};
+}
+
+Error Grequest_start(Call& call, MPI_Grequest_query_function* query_fn, MPI_Grequest_free_function* free_fn,
+                     MPI_Grequest_cancel_function* cancel_fn, void* extra_state, Request*& request) {
+  request = new GeneralizedRequest(query_fn, free_fn, cancel_fn, extra_state);
+  return {};
+}
+
+Error Grequest_complete(Call& call, Request& request) {
+  if (request.kind() != Request::Kind::generalized) {
+    return Error(ErrorClass::request, "the request was not made by MPI_Grequest_start");
+  }
+  if (request.complete()) return Error(ErrorClass::request, "the request is complete already");
+  request.set_complete();
+  call.process().progress().notify();
+  return {};
+}
+
+}  // namespace body
+}  // namespace tern::capi

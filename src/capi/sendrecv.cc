@@ -1,0 +1,130 @@
+// MPI_Sendrecv and its kin. Source: MPI 5.0 sections 3.10, 3.7.2.
+#include <vector>
+
+#include "capi/requests.h"
+#include "datatype/cursor.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+/// MPI_Isendrecv: one request over a send and a receive, with the receive's status. Owns the packed copy of
+/// MPI_Isendrecv_replace.
+class SendReceive final : public Request {
+ public:
+  explicit SendReceive(std::vector<std::byte> packed) : Request(Kind::receive), packed_(std::move(packed)) {}
+  const std::byte* packed() const { return packed_.data(); }
+
+  /// Takes the two over; they may be complete already. They are given back at once and go by themselves on completion.
+  void begin(Request* send, Request* receive) {
+    watch(*receive, [](Request& done) {
+      auto* both = static_cast<SendReceive*>(done.watcher);
+      both->status = done.status;
+      both->part_done(done);
+    });
+    watch(*send, [](Request& done) { static_cast<SendReceive*>(done.watcher)->part_done(done); });
+  }
+
+ private:
+  void watch(Request& part, void (*done)(Request&)) {
+    part.watcher = this;
+    if (part.complete()) {
+      done(part);
+    } else {
+      part.on_complete = done;
+    }
+    part.release();
+  }
+  void part_done(Request& part) {
+    if (part.error && !error) error = std::move(part.error);
+    if (++done_ == 2) set_complete();
+  }
+  void destroy() override { delete this; }
+
+  int done_ = 0;
+  std::vector<std::byte> packed_;
+};
+
+/// Both ways at once; a partner MPI_PROC_NULL is left out.
+Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest, int sendtag,
+               void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag, Communicator& comm,
+               MPI_Status* status) {
+  PointToPoint& p2p = comm.p2p();
+  Request* receive = source == kProcNull
+                         ? nullptr
+                         : p2p.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));
+  Error error;
+  if (dest != kProcNull) error = p2p.send(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
+  Status result = kProcNullStatus;
+  if (receive) {
+    if (error) receive->cancel();
+    p2p.wait(*receive);
+    result = receive->status;
+    if (!error) error = std::move(receive->error);
+    receive->release();
+  }
+  put_status(status, result);
+  return error;
+}
+
+std::vector<std::byte> packed_copy(const void* buf, Count count, const Datatype& type) {
+  std::vector<std::byte> copy(static_cast<size_t>(count * type.size()));
+  Cursor(const_cast<void*>(buf), count, type).pack(copy.data(), copy.size());
+  return copy;
+}
+
+Request* begin_exchange(SendReceive* both, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest,
+                        int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag,
+                        Communicator& comm) {
+  PointToPoint& p2p = comm.p2p();
+  Request* receive = source == kProcNull
+                         ? p2p.completed(kProcNullStatus)
+                         : p2p.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));
+  Request* send = dest == kProcNull ? p2p.completed()
+                                    : p2p.isend(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
+  both->begin(send, receive);
+  return both;
+}
+
+}  // namespace
+
+namespace body {
+
+Error Sendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, int dest, int sendtag,
+               void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag, Communicator& comm,
+               MPI_Status* status) {
+  return exchange(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
+                  comm, status);
+}
+
+Error Sendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
+                       int recvtag, Communicator& comm, MPI_Status* status) {
+  std::vector<std::byte> copy;
+  if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
+  const Datatype& bytes = call.world().predefined_types.get(type_id::kByte);
+  return exchange(call, copy.data(), static_cast<Count>(copy.size()), bytes, dest, sendtag, buf, count, datatype,
+                  source, recvtag, comm, status);
+}
+
+Error Isendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, int dest, int sendtag,
+                void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag, Communicator& comm,
+                Request*& request) {
+  request = begin_exchange(new SendReceive({}), sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                           recvtype, source, recvtag, comm);
+  return {};
+}
+
+Error Isendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
+                        int recvtag, Communicator& comm, Request*& request) {
+  std::vector<std::byte> copy;
+  if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
+  Count bytes = static_cast<Count>(copy.size());
+  auto* both = new SendReceive(std::move(copy));
+  request = begin_exchange(both, both->packed(), bytes, call.world().predefined_types.get(type_id::kByte), dest,
+                           sendtag, buf, count, datatype, source, recvtag, comm);
+  return {};
+}
+
+}  // namespace body
+}  // namespace tern::capi
