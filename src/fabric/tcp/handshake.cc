@@ -1,0 +1,154 @@
+#include "fabric/tcp/handshake.h"
+
+#include <sodium.h>
+
+#include "base/assert.h"
+
+namespace tern {
+
+using wire::HandshakeStage;
+using wire::Verdict;
+
+static_assert(wire::kProofBytes == crypto_generichash_BYTES);
+
+TcpHandshake::TcpHandshake(const TcpIdentity& self, PeerId target)
+    : self_(self),
+      peer_(target),
+      initiator_(target != kNoPeer),
+      expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
+  if (!initiator_) return;
+  wire::Greeting hello{self_.version, self_.rank, target, {}, self_.agreement};
+  // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell proves nothing.
+  randombytes_buf(hello.nonce.data(), hello.nonce.size());
+  append(wire::build_greeting(HandshakeStage::hello, hello));
+}
+
+void TcpHandshake::feed(const std::byte* data, size_t bytes) {
+  TERN_ASSERT(state_ == State::talking && bytes <= need());
+  input_.append(reinterpret_cast<const char*>(data), bytes);
+  const std::byte* begin = reinterpret_cast<const std::byte*>(input_.data());
+  if (input_.size() < wire::kHandshakePrefixBytes) {
+    if (!wire::may_be_prefix(begin, input_.size())) state_ = State::rubbish;
+    return;
+  }
+  if (input_.size() < need_) return;
+  if (need_ == wire::kHandshakePrefixBytes) {
+    wire::HandshakePrefix prefix;
+    if (!wire::parse_prefix(begin, expected_, prefix)) {
+      state_ = State::rubbish;
+      return;
+    }
+    need_ += prefix.body_bytes + wire::kProofBytes;
+    return;
+  }
+  on_whole_message();
+}
+
+void TcpHandshake::on_whole_message() {
+  std::string_view message(input_);
+  std::string_view body = message.substr(wire::kHandshakePrefixBytes,
+                                         message.size() - wire::kHandshakePrefixBytes - wire::kProofBytes);
+  if (!authentic(message)) {
+    state_ = State::rubbish;
+    return;
+  }
+  bool sound = false;
+  switch (expected_) {
+    case HandshakeStage::hello: {
+      sound = wire::parse_greeting(body, theirs_);
+      if (!sound) break;
+      greeted_ = true;
+      // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank only.
+      wire::Greeting answer{self_.version, self_.rank, theirs_.from, {}, self_.agreement};
+      randombytes_buf(answer.nonce.data(), answer.nonce.size());
+      append(wire::build_greeting(HandshakeStage::answer, answer));
+      expected_ = HandshakeStage::proof;
+      break;
+    }
+    case HandshakeStage::answer:
+      sound = wire::parse_greeting(body, theirs_);
+      if (!sound) break;
+      verdict_ = judge(theirs_);
+      append(wire::build_verdict(HandshakeStage::proof, verdict_));
+      committed_ = verdict_ == Verdict::accept;
+      expected_ = HandshakeStage::verdict;
+      if (!committed_) state_ = State::decided;
+      break;
+    case HandshakeStage::proof:
+      sound = wire::parse_verdict(body, verdict_);
+      if (!sound) break;
+      peer_ = theirs_.from;
+      state_ = State::decided;
+      if (verdict_ != Verdict::accept) break;  // the caller has hung up, with this as the reason
+      verdict_ = judge(theirs_);
+      if (verdict_ == Verdict::accept) {
+        state_ = State::asks;
+      } else {
+        append(wire::build_verdict(HandshakeStage::verdict, verdict_));
+      }
+      break;
+    case HandshakeStage::verdict:
+      sound = wire::parse_verdict(body, verdict_);
+      state_ = State::decided;
+      break;
+  }
+  if (!sound) state_ = State::rubbish;
+  input_.clear();
+  need_ = wire::kHandshakePrefixBytes;
+}
+
+void TcpHandshake::decide(Verdict verdict) {
+  TERN_ASSERT(state_ == State::asks);
+  verdict_ = verdict;
+  append(wire::build_verdict(HandshakeStage::verdict, verdict));
+  state_ = State::decided;
+}
+
+Verdict TcpHandshake::judge(const wire::Greeting& greeting) const {
+  if (greeting.version != self_.version) return Verdict::version;
+  if (greeting.to != self_.rank || greeting.from == self_.rank) return Verdict::wrong_rank;
+  if (initiator_ && greeting.from != peer_) return Verdict::wrong_rank;
+  if (greeting.agreement != self_.agreement) return Verdict::agreement;
+  return Verdict::accept;
+}
+
+std::string TcpHandshake::describe(Verdict verdict) const {
+  std::string who = "rank " + std::to_string(peer_) + " and rank " + std::to_string(self_.rank);
+  if (verdict == Verdict::version) {
+    return who + " use different versions of Tern (wire version " + std::to_string(theirs_.version) + " and " +
+           std::to_string(self_.version) + "): install the same version on every host";
+  }
+  if (verdict == Verdict::agreement) {
+    return who + " run with different settings that must agree: " +
+           wire::describe_disagreement(theirs_.agreement, self_.agreement) +
+           ". Set the TERN_* variable for all ranks (mpiexec -genv)";
+  }
+  return who + " cannot connect";
+}
+
+std::array<uint8_t, wire::kProofBytes> TcpHandshake::authentication() const {
+  std::array<uint8_t, wire::kProofBytes> out;
+  crypto_generichash(out.data(), out.size(), reinterpret_cast<const uint8_t*>(transcript_.data()), transcript_.size(),
+                     self_.key.data(), self_.key.size());
+  return out;
+}
+
+void TcpHandshake::append(std::string message) {
+  transcript_ += message;
+  auto proof = authentication();
+  std::string_view tail(reinterpret_cast<const char*>(proof.data()), proof.size());
+  transcript_ += tail;
+  output_ += message;
+  output_ += tail;
+}
+
+// On success the message has become part of the transcript.
+bool TcpHandshake::authentic(std::string_view message) {
+  size_t bytes = message.size() - wire::kProofBytes;
+  transcript_ += message.substr(0, bytes);
+  auto wanted = authentication();
+  transcript_ += message.substr(bytes);
+  return sodium_memcmp(wanted.data(), message.data() + bytes, wire::kProofBytes) == 0;
+}
+
+}  // namespace tern

@@ -1,0 +1,88 @@
+// The handshake of one connection: both sides prove that they hold the job's key before a byte of the stream is
+// believed. Bytes in, bytes out, no sockets: the same machine is driven by the path, the unit test and the fuzzer.
+//
+// The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of the
+// handshake so far, both directions, this message's included. Each side's nonce is fresh, so a proof cannot be replayed;
+// the stage and both ranks are in the transcript, so none can be reflected or used between other ranks. The stream
+// after the handshake is not encrypted: who can change packets on the wire is out of scope (DESIGN.md 11).
+//
+// Thread rule: a value of its connection, under the rank's lock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/types.h"
+#include "wire/handshake.h"
+
+namespace tern {
+
+using TcpKey = std::array<uint8_t, 32>;
+
+/// What a rank says of itself in every handshake; outlives them.
+struct TcpIdentity {
+  PeerId rank = 0;
+  TcpKey key{};
+  uint32_t version = 0;   ///< wire::kVersion
+  std::string agreement;  ///< wire::Greeting::agreement
+};
+
+class TcpHandshake {
+ public:
+  enum class State : uint8_t {
+    talking,    ///< wants `need` more bytes from the peer
+    asks,       ///< acceptor: the peer has proven itself; call `decide`
+    decided,    ///< over; `verdict` tells how
+    rubbish,    ///< the peer is none of us: close without a word
+  };
+
+  /// The side that listens.
+  explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoPeer) {}
+  /// The side that calls `target`; kNoPeer: the side that listens.
+  TcpHandshake(const TcpIdentity& self, PeerId target);
+
+  State state() const { return state_; }
+  /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is swallowed.
+  size_t need() const { return need_ - input_.size(); }
+  /// Takes at most `need` bytes from the peer.
+  void feed(const std::byte* data, size_t bytes);
+  /// Acceptor in state `asks`: what becomes of the connection.
+  void decide(wire::Verdict verdict);
+  /// Bytes to send now; the caller sends all of them and clears the string.
+  std::string& output() { return output_; }
+
+  wire::Verdict verdict() const { return verdict_; }
+  /// The other rank: known from the start to the initiator, to the acceptor once it is proven.
+  PeerId peer() const { return peer_; }
+  /// The peer's hello was authentic (perhaps an old one, replayed): better than nothing when slots are short.
+  bool greeted() const { return greeted_; }
+  /// Initiator: the proof has been sent, so the peer may hold the connection for established.
+  bool committed() const { return committed_; }
+  /// Why ranks of the same job cannot talk, for the user: after a verdict of version or agreement.
+  std::string describe(wire::Verdict verdict) const;
+
+ private:
+  void on_whole_message();
+  void append(std::string message);
+  bool authentic(std::string_view message);
+  std::array<uint8_t, wire::kProofBytes> authentication() const;
+  wire::Verdict judge(const wire::Greeting& greeting) const;
+
+  const TcpIdentity& self_;
+  PeerId peer_;
+  bool initiator_;
+  bool greeted_ = false;
+  bool committed_ = false;
+  State state_ = State::talking;
+  wire::HandshakeStage expected_;
+  wire::Verdict verdict_ = wire::Verdict::refused;
+  size_t need_ = wire::kHandshakePrefixBytes;
+  std::string input_;       ///< the message that is arriving
+  std::string output_;
+  std::string transcript_;  ///< every whole message so far
+  wire::Greeting theirs_;
+};
+
+}  // namespace tern

@@ -1,0 +1,121 @@
+#include "fabric/tcp/socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tern {
+namespace {
+
+// Without a probe, a peer whose host loses power while neither side sends is never missed. A minute of silence, then a
+// probe every 10 s, six unanswered ones end the connection. (TCP_USER_TIMEOUT is left alone: it would also end
+// connections to a peer that lives but does not read, because it computes.)
+constexpr int kKeepIdle_s = 60, kKeepInterval_s = 10, kKeepProbes = 6;
+
+void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
+
+void prepare_stream(int fd) {
+  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdle_s);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepInterval_s);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+}
+
+}  // namespace
+
+void Descriptor::reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+SocketAddress::SocketAddress(const wire::CardAddress& address, uint32_t scope) {
+  if (address.family == 4) {
+    auto* in = reinterpret_cast<sockaddr_in*>(&storage);
+    in->sin_family = AF_INET;
+    in->sin_port = htons(address.port);
+    std::memcpy(&in->sin_addr, address.bytes.data(), 4);
+    bytes = sizeof *in;
+  } else {
+    auto* in = reinterpret_cast<sockaddr_in6*>(&storage);
+    in->sin6_family = AF_INET6;
+    in->sin6_port = htons(address.port);
+    in->sin6_scope_id = scope;
+    std::memcpy(&in->sin6_addr, address.bytes.data(), 16);
+    bytes = sizeof *in;
+  }
+}
+
+uint16_t SocketAddress::port() const {
+  return storage.ss_family == AF_INET6 ? ntohs(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port)
+                                       : ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+}
+
+std::string SocketAddress::text() const {
+  wire::CardAddress address;
+  address.port = port();
+  if (storage.ss_family == AF_INET) {
+    std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, 4);
+  } else if (storage.ss_family == AF_INET6) {
+    address.family = 6;
+    std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr, 16);
+  } else {
+    return "an unknown address";
+  }
+  return wire::to_text(address);
+}
+
+std::string errno_text(int error) {
+  char buffer[128] = "";
+  // The GNU strerror_r: thread-safe, may return a static text instead of filling the buffer.
+  return std::string(strerror_r(error, buffer, sizeof buffer)) + " (errno " + std::to_string(error) + ")";
+}
+
+Descriptor listen_on(const SocketAddress& address) {
+  Descriptor fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return fd;
+  if (address.storage.ss_family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  // Kept by the kernel up to net.core.somaxconn (4096 since Linux 5.4): as many peers may call while this rank computes.
+  if (bind(fd.get(), address.get(), address.bytes) != 0 || listen(fd.get(), 65535) != 0) {
+    int error = errno;
+    fd.reset();
+    errno = error;
+  }
+  return fd;
+}
+
+SocketAddress local_address(int fd) {
+  SocketAddress address;
+  address.bytes = sizeof address.storage;
+  if (getsockname(fd, address.get(), &address.bytes) != 0) return {};
+  return address;
+}
+
+int begin_connect(const SocketAddress& address, Descriptor& out) {
+  out = Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!out) return errno;
+  prepare_stream(out.get());
+  int result;
+  do {
+    result = connect(out.get(), address.get(), address.bytes);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
+}
+
+Descriptor accept_from(int listener, SocketAddress& from) {
+  from.bytes = sizeof from.storage;
+  Descriptor fd(accept4(listener, from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd) prepare_stream(fd.get());
+  return fd;
+}
+
+bool has_route(const SocketAddress& address) {
+  // Connecting a datagram socket asks the routing table and nothing else.
+  Descriptor fd(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return fd && connect(fd.get(), address.get(), address.bytes) == 0;
+}
+
+}  // namespace tern

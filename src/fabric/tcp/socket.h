@@ -1,0 +1,68 @@
+// Small things about sockets: addresses between the wire's form and the kernel's, listening, calling. All sockets are
+// non-blocking, closed on exec and free of Nagle's delay (a message is written whole; waiting for more only costs).
+// Thread rule: pure functions; a Descriptor is a value.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "wire/card.h"
+
+namespace tern {
+
+/// An open descriptor and its owner.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+/// A kernel's address. `scope` is the index of our interface, for link-local IPv6.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+
+  SocketAddress() = default;
+  explicit SocketAddress(const wire::CardAddress& address, uint32_t scope = 0);
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  uint16_t port() const;
+  /// "10.0.0.1:4000"
+  std::string text() const;
+};
+
+/// "Connection refused (errno 111)"
+std::string errno_text(int error);
+
+/// Listens on `address`; port 0: the system chooses. An invalid descriptor and errno on failure.
+Descriptor listen_on(const SocketAddress& address);
+/// The address a socket is bound to.
+SocketAddress local_address(int fd);
+/// Begins to connect; 0 (done), EINPROGRESS, or the error.
+int begin_connect(const SocketAddress& address, Descriptor& out);
+/// Next connection that waits at a listener; an invalid descriptor and errno when there is none.
+Descriptor accept_from(int listener, SocketAddress& from);
+/// Whether the kernel knows a way to `address` at all (no packet is sent).
+bool has_route(const SocketAddress& address);
+
+}  // namespace tern

@@ -1,0 +1,68 @@
+// The messages of a connection's handshake, without their cryptography (that is fabric/tcp/handshake.h):
+//
+//   initiator  --- hello {ranks, nonce, version, agreement} --->  acceptor
+//              <-- answer {ranks, nonce, version, agreement} ---
+//              --- proof {what it thinks of the answer} ------->
+//              <-- verdict {use it, or not and why} ------------
+//
+// Each is: u32 magic | u8 stage | u8 zero | u16 body bytes | body | 32 bytes of authentication over everything the two
+// have said so far. Prefix and authentication never change between versions, so that a version mismatch can be told.
+// Thread rule: pure functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tern::wire {
+
+inline constexpr size_t kHandshakePrefixBytes = 8;
+inline constexpr size_t kProofBytes = 32;
+/// Bounds what an unproven connection can make us hold: the lists of agreed tunables are some hundred bytes.
+inline constexpr size_t kMaxHandshakeBody = 4096;
+
+enum class HandshakeStage : uint8_t { hello = 1, answer = 2, proof = 3, verdict = 4 };
+
+/// What one side says of the other's greeting. Values are wire format: append only.
+enum class Verdict : uint8_t {
+  accept = 1,     ///< the connection may be used
+  keep_other = 2,  ///< both have called each other: the other connection is kept
+  wrong_rank = 3,  ///< the caller wanted somebody else (an address that exists on several hosts)
+  version = 4,     ///< wire versions differ
+  agreement = 5,   ///< tunables that must agree do not
+  refused = 6,     ///< this peer was lost or has left, and cannot come back
+};
+
+/// Hello and answer.
+struct Greeting {
+  uint32_t version = 0;  ///< wire::kVersion of the sender
+  uint32_t from = 0;     ///< its rank
+  uint32_t to = 0;       ///< the rank it means
+  std::array<uint8_t, 32> nonce{};
+  std::string agreement;  ///< tunables that must agree, "name=value\n" each, sorted by name
+};
+
+struct HandshakePrefix {
+  HandshakeStage stage;
+  uint16_t body_bytes;
+};
+
+/// Prefix and body; the caller appends the authentication.
+std::string build_greeting(HandshakeStage stage, const Greeting& greeting);
+std::string build_verdict(HandshakeStage stage, Verdict verdict);
+
+/// False: not a handshake of ours, or a stage other than `expected`, or a body that cannot be. Needs all
+/// kHandshakePrefixBytes.
+bool parse_prefix(const std::byte* data, HandshakeStage expected, HandshakePrefix& prefix);
+/// Whether `bytes` (less than a prefix) can be the beginning of one: rubbish is turned away at its first byte.
+bool may_be_prefix(const std::byte* data, size_t bytes);
+/// Of a body alone. A greeting of another version may carry more than we know.
+bool parse_greeting(std::string_view body, Greeting& greeting);
+bool parse_verdict(std::string_view body, Verdict& verdict);
+
+/// The first line in which two agreements differ, as "name: theirs x, ours y"; empty when they are the same.
+std::string describe_disagreement(std::string_view theirs, std::string_view ours);
+
+}  // namespace tern::wire
