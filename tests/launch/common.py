@@ -17,8 +17,7 @@ SLOW = 5 if os.environ.get("TERN_SANITIZED") else 1
 def environment(**changes):
     """This process's environment without what a launcher or a careless shell may have set, plus `changes`."""
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("PMI_", "PMIX_", "OMPI_COMM_WORLD", "SLURM_", "MPIEXEC_TIMEOUT"))}
-    env = {k: v for k, v in env.items() if not k.startswith("TERN_") or k in ("TERN_BUILD", "TERN_CLIENT")}
+           if not k.startswith(("PMI_", "PMIX_", "OMPI_COMM_WORLD", "SLURM_", "MPIEXEC_TIMEOUT", "TERN_"))}
     env.update({k: v for k, v in changes.items() if v is not None})
     return env
 

@@ -1,0 +1,62 @@
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace tern {
+namespace {
+
+/// What `speak` writes to the log's descriptor.
+template <typename Speak>
+std::string heard(LogLevel level, int rank, Speak speak) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  Log log(level, rank, ends[1]);
+  speak(log);
+  close(ends[1]);
+  std::string text;
+  char buffer[256];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, size_t(n));
+  close(ends[0]);
+  return text;
+}
+
+TEST(Log, SaysWhatTheLevelWants) {
+  auto all = [](Log& log) {
+    log.error("a");
+    log.warn("b");
+    log.info("c");
+    log.debug("d");
+  };
+  EXPECT_EQ(heard(LogLevel::error, 3, all), "[tern rank 3] error: a\n");
+  EXPECT_EQ(heard(LogLevel::warn, 3, all), "[tern rank 3] error: a\n[tern rank 3] warning: b\n");
+  EXPECT_EQ(heard(LogLevel::debug, -1, all), "[tern] error: a\n[tern] warning: b\n[tern] info: c\n[tern] debug: d\n");
+}
+
+TEST(Log, RankAndLevelMayComeLater) {
+  EXPECT_EQ(heard(LogLevel::error, -1,
+                  [](Log& log) {
+                    log.set_rank(7);
+                    log.set_level(LogLevel::info);
+                    log.info("now");
+                  }),
+            "[tern rank 7] info: now\n");
+}
+
+TEST(Log, LevelsByName) {
+  LogLevel level = LogLevel::warn;
+  EXPECT_FALSE(parse_log_level("debug", level));
+  EXPECT_EQ(level, LogLevel::debug);
+  Error error = parse_log_level("loud", level);
+  EXPECT_TRUE(error);
+  EXPECT_NE(error.text().find("loud"), std::string_view::npos);
+  EXPECT_EQ(level, LogLevel::debug);
+}
+
+TEST(Log, NobodyListeningIsNoDisaster) {
+  Log log(LogLevel::error, 0, -1);
+  log.error("into the void");
+}
+
+}  // namespace
+}  // namespace tern
