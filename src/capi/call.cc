@@ -219,12 +219,16 @@ int Call::fail() {
   return fail(std::move(error_));
 }
 
+int Call::fail_quietly(Error error) {
+  int error_class = error.error_class(), known = 0;
+  if (world_.errors.class_of(error_class, known)) world_.errors.remember(known, sentence(world_, name_, error.text()));
+  return error_class;
+}
+
 int Call::fail(Error error) {
-  int error_class = error.error_class();
   std::string text = sentence(world_, name_, error.text());
-  int known = 0;
-  if (world_.errors.class_of(error_class, known)) world_.errors.remember(known, text);
   if (!locked_ && world_.locking) lock();
+  int error_class = fail_quietly(std::move(error));
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3).
   if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised) comm_ = &world_.process->self();
   world_.raise(error_class, text, comm_, session_);

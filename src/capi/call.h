@@ -191,6 +191,8 @@ class Call {
   // --- Getting out with an error: tells the error handler, returns the class.
   [[gnu::cold]] int fail();
   [[gnu::cold]] int fail(Error error);
+  /// Only remembers the text and returns the class.
+  [[gnu::cold]] int fail_quietly(Error error);
 
  private:
   template <typename Table, typename Object, typename Handle>

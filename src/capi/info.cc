@@ -1,11 +1,14 @@
 // Info objects. Source: MPI 5.0 chapter 10 and section 16.3 (the deprecated MPI_Info_get).
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 
+#include "capi/environment.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
-#include "sys/utsname.h"
 
 namespace tern::capi {
 
@@ -35,8 +38,11 @@ void fill_environment(Info& info, int argc, char** argv, const Process* process)
     std::string rest;
     for (int i = 1; i < argc && argv[i]; ++i) rest += (rest.empty() ? "" : " ") + std::string(argv[i]);
     if (!rest.empty()) info.set("argv", rest.substr(0, kMaxValue - 1));
+  } else {
+    info.set("command", program_invocation_name);
   }
   if (process) info.set("maxprocs", std::to_string(process->world_size()));
+  info.set("mpi_memory_alloc_kinds", "mpi,system");
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) == 0 && host[0]) info.set("host", host);
   utsname system{};

@@ -19,6 +19,13 @@ World& process_world() {
   return *world;
 }
 
+/// Ends a Process that was kept for sessions to come.
+void leave_at_exit() {
+  World& world = process_world();
+  if (!world.process || world.is_running()) return;
+  if (Error error = world.leave()) std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
+}
+
 }  // namespace
 
 World* current_world = &process_world();
@@ -55,6 +62,10 @@ Error World::start(int required_level) {
     empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
     groups.set_predefined(value_of(MPI_GROUP_EMPTY), empty_group.get());
   }
+  if (sessions_used && this == &process_world()) {
+    static const int registered = std::atexit(leave_at_exit);
+    (void)registered;
+  }
   if (required_level > thread_level) thread_level = required_level;
   if (thread_level == MPI_THREAD_MULTIPLE && !locking) {
     lock->enable();
@@ -67,8 +78,10 @@ Error World::start(int required_level) {
 Error World::stop() {
   running.fetch_sub(1, std::memory_order_relaxed);
   if (is_running()) return {};
-  if (sessions_used && stage != Stage::finalized) return {};  // a later MPI_Init or MPI_Session_init goes on with it
-  return leave();
+  if (!sessions_used) return leave();
+  // A later MPI_Session_init goes on with this Process; it ends at exit. What is on its way leaves now.
+  process->progress().wait_until([&] { return process->p2p().quiet(); });
+  return {};
 }
 
 Error World::leave() {

@@ -71,6 +71,7 @@ struct World {
   Message no_proc{nullptr, nullptr};               ///< MPI_MESSAGE_NO_PROC
   Ref<Group> empty_group;                          ///< MPI_GROUP_EMPTY
   std::map<void*, size_t> allocations;             ///< MPI_Alloc_mem
+  std::unique_ptr<Session> failed_session;         ///< kept until its error handler was asked
   bool sessions_used = false;                      ///< the Process stays until exit, for sessions to come
 
   int predefined_attributes[8] = {};               ///< what MPI_Comm_get_attr points into, by keyval - 500

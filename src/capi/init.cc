@@ -1,0 +1,98 @@
+// The World Model: MPI_Init to MPI_Finalize, threads, MPI_Abort. Source: MPI 5.0 sections 11.2, 11.4, 11.6.
+#include <thread>
+
+#include "capi/environment.h"
+#include "fmt/format.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+Error init(Call& call, int required, int* argc, char*** argv) {
+  World& world = call.world();
+  if (world.stage == World::Stage::initialised) {
+    return Error(ErrorClass::other, "called twice. MPI_Initialized tells whether MPI_Init was called.");
+  }
+  if (world.stage == World::Stage::finalized) {
+    return Error(ErrorClass::other, "called after MPI_Finalize. MPI_COMM_WORLD can be had once only; sessions (MPI_Session_init) can "
+                                    "be had again.");
+  }
+  if (Error error = world.start(required)) return error;
+  world.main_thread = std::this_thread::get_id();
+  world.stage = World::Stage::initialised;
+  Process& process = *world.process;
+  world.comms.set_predefined(value_of(MPI_COMM_WORLD), &process.world());
+  world.comms.set_predefined(value_of(MPI_COMM_SELF), &process.self());
+  fill_environment(world.environment, argc ? *argc : 0, argv ? *argv : nullptr, &process);
+  world.infos.set_predefined(value_of(MPI_INFO_ENV), &world.environment);
+  return {};
+}
+
+}  // namespace
+
+namespace body {
+
+Error Init(Call& call, int* argc, char*** argv) { return init(call, MPI_THREAD_SINGLE, argc, argv); }
+
+Error Init_thread(Call& call, int* argc, char*** argv, int required, int& provided) {
+  if (required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE) {
+    return Error(ErrorClass::arg, fmt::format("argument 'required' is {}, which is no thread level. Pass MPI_THREAD_SINGLE, _FUNNELED, _SERIALIZED or _MULTIPLE.",
+                                              required));
+  }
+  if (Error error = init(call, required, argc, argv)) return error;
+  provided = call.world().thread_level;
+  return {};
+}
+
+Error Initialized(Call& call, bool& flag) {
+  flag = call.world().stage != World::Stage::before;
+  return {};
+}
+
+Error Finalized(Call& call, bool& flag) {
+  flag = call.world().stage == World::Stage::finalized;
+  return {};
+}
+
+Error Finalize(Call& call) {
+  World& world = call.world();
+  if (world.stage != World::Stage::initialised) {
+    return Error(ErrorClass::other, world.stage == World::Stage::before
+                                        ? "called without MPI_Init. Sessions end with MPI_Session_finalize."
+                                        : "called twice. MPI_Finalized tells whether MPI_Finalize was called.");
+  }
+  Process& process = *world.process;
+  // First of all, as if MPI_COMM_SELF were freed: its attributes go, last set first, while MPI still works (11.2.4).
+  if (Error error = process.self().attributes.clear(process.self())) return error;
+  if (world.buffer.attached()) world.buffer.flush(process.progress());
+  for (auto& [comm, buffer] : world.comm_buffers) buffer->flush(process.progress());
+  world.comm_buffers.clear();
+  world.stage = World::Stage::finalized;
+  world.comms.set_predefined(value_of(MPI_COMM_WORLD), nullptr);
+  world.comms.set_predefined(value_of(MPI_COMM_SELF), nullptr);
+  world.infos.set_predefined(value_of(MPI_INFO_ENV), nullptr);
+  return world.stop();
+}
+
+Error Query_thread(Call& call, int& provided) {
+  provided = call.world().thread_level;
+  return {};
+}
+
+Error Is_thread_main(Call& call, bool& flag) {
+  flag = std::this_thread::get_id() == call.world().main_thread;
+  return {};
+}
+
+Error Abort(Call& call, Communicator& comm, int errorcode) {
+  call.world().abort_job(errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.", errorcode, describe(comm)));
+}
+
+Error Comm_get_parent(Call& call, Communicator*& parent) {
+  parent = nullptr;  // nobody spawned this process: MPI_Comm_spawn is not there yet
+  return {};
+}
+
+}  // namespace body
+}  // namespace tern::capi

@@ -1,0 +1,127 @@
+// The Sessions Model. Source: MPI 5.0 section 11.3. Process sets: mpi://WORLD and mpi://SELF.
+#include <cstring>
+#include <iterator>
+
+#include "capi/environment.h"
+#include "capi/requests.h"
+#include "fmt/format.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+constexpr struct {
+  const char* name;
+  int level;
+} kThreadLevels[] = {{"MPI_THREAD_SINGLE", MPI_THREAD_SINGLE},
+                     {"MPI_THREAD_FUNNELED", MPI_THREAD_FUNNELED},
+                     {"MPI_THREAD_SERIALIZED", MPI_THREAD_SERIALIZED},
+                     {"MPI_THREAD_MULTIPLE", MPI_THREAD_MULTIPLE}};
+
+constexpr const char* kSets[] = {"mpi://WORLD", "mpi://SELF"};
+
+}  // namespace
+
+const char* thread_level_name(int level) {
+  for (auto& entry : kThreadLevels) {
+    if (entry.level == level) return entry.name;
+  }
+  return "MPI_THREAD_SINGLE";
+}
+
+Session* session_of(World& world, Communicator& comm) {
+  if (!comm.from_session) return nullptr;
+  // A communicator does not say which session it came from; with several, the first that has a buffer serves.
+  Session* found = nullptr;
+  world.sessions.for_each([&](Session& session) {
+    if (!found || (!found->buffer.attached() && session.buffer.attached())) found = &session;
+  });
+  return found;
+}
+
+namespace body {
+
+Error Session_init(Call& call, Info* info, ErrorHandler& errhandler, Session*& session) {
+  World& world = call.world();
+  auto fresh = std::make_unique<Session>(Ref<ErrorHandler>::share(&errhandler));
+  Error error;
+  if (!errhandler.fits(ErrorHandler::Kind::session)) {
+    return Error(ErrorClass::errhandler, "argument 'errhandler' was not made by MPI_Session_create_errhandler");
+  }
+  int level = MPI_THREAD_MULTIPLE;  // the standard advises against a lower default (11.3.1)
+  if (const std::string* wanted = info ? info->find("thread_level") : nullptr) {
+    level = -1;
+    for (auto& entry : kThreadLevels) {
+      if (*wanted == entry.name) level = entry.level;
+    }
+    if (level < 0) {
+      error = Error(ErrorClass::info_value, fmt::format("the info key 'thread_level' has the value '{}'. Use MPI_THREAD_SINGLE, _FUNNELED, "
+                                                        "_SERIALIZED or _MULTIPLE.",
+                                                        *wanted));
+    }
+  }
+  if (!error) {
+    world.sessions_used = true;
+    error = world.start(level);
+  }
+  if (error) {
+    // The handler of the call hears of it (11.3.1), so the half-made session must live until then.
+    world.failed_session = std::move(fresh);
+    call.blame(world.failed_session.get());
+    return error;
+  }
+  fresh->info.set("thread_level", thread_level_name(std::max(level, world.thread_level)));
+  fresh->info.set("mpi_memory_alloc_kinds", "mpi,system");
+  session = fresh.release();
+  return {};
+}
+
+Error Session_finalize(Call& call, Session*& session) {
+  World& world = call.world();
+  if (session->buffer.attached()) session->buffer.flush(call.process().progress());
+  Error error = world.stop();
+  // The call may still have to ask the session's error handler.
+  world.failed_session.reset(session);
+  if (!error) call.blame(static_cast<Session*>(nullptr));
+  session = nullptr;
+  return error;
+}
+
+Error Session_get_num_psets(Call& call, Session& session, Info* info, int& npset_names) {
+  npset_names = static_cast<int>(std::size(kSets));
+  return {};
+}
+
+Error Session_get_nth_pset(Call& call, Session& session, Info* info, int n, int& pset_len, char* pset_name) {
+  if (n < 0 || static_cast<size_t>(n) >= std::size(kSets)) {
+    return Error(ErrorClass::arg, fmt::format("argument 'n' is {}, but there are {} process sets", n, std::size(kSets)));
+  }
+  if (pset_len < 0) return Error(ErrorClass::arg, fmt::format("argument 'pset_len' is {}", pset_len));
+  if (pset_len > 0) {
+    if (!pset_name) return Error(ErrorClass::arg, "argument 'pset_name' is a null pointer, but 'pset_len' is not 0");
+    size_t length = std::min(std::strlen(kSets[n]), static_cast<size_t>(pset_len) - 1);
+    std::memcpy(pset_name, kSets[n], length);
+    pset_name[length] = '\0';
+  }
+  pset_len = static_cast<int>(std::strlen(kSets[n])) + 1;
+  return {};
+}
+
+Error Session_get_info(Call& call, Session& session, Info*& info_used) {
+  info_used = session.info.dup().release();
+  return {};
+}
+
+Error Session_get_pset_info(Call& call, Session& session, const char* pset_name, Info*& info) {
+  int size = !std::strcmp(pset_name, kSets[0]) ? call.process().world_size() : !std::strcmp(pset_name, kSets[1]) ? 1 : 0;
+  if (size == 0) {
+    return Error(ErrorClass::arg, fmt::format("argument 'pset_name' is '{}', but the process sets here are mpi://WORLD and mpi://SELF", pset_name));
+  }
+  info = new Info;
+  info->set("mpi_size", std::to_string(size));
+  return {};
+}
+
+}  // namespace body
+}  // namespace tern::capi
