@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/clock.h"
 #include "base/tunables.h"
@@ -78,6 +79,8 @@ class PointToPoint {
   /// A request that is complete from the start (MPI_PROC_NULL, empty collectives).
   Request* completed(const Status& status = kEmptyStatus);
 
+  /// What is pending, in words, for the hang report: some lines.
+  std::string report() const;
   /// Whether nothing is in flight from this rank (finalize).
   bool quiet() const;
   /// The reachable largest tag (MPI_TAG_UB).

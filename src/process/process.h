@@ -14,6 +14,7 @@
 #include "fabric/path.h"
 #include "fabric/shm/node_memory.h"
 #include "p2p/point_to_point.h"
+#include "process/hang_watch.h"
 #include "process/launcher.h"
 #include "process/rank_lock.h"
 #include "progress/engine.h"
@@ -55,6 +56,7 @@ class Process {
   const Tunables& tunables() const { return tunables_; }
   Rng& rng() { return rng_; }
   RankLock& lock() { return *lock_; }
+  HangWatch& hang_watch() { return hang_watch_; }
   Sink& sink() { return p2p_.sink(); }
 
   /// Ids for new communicators: unique in the job for ever, without agreement (see comm/context.h).
@@ -72,6 +74,7 @@ class Process {
   Rng rng_;
   ProgressEngine progress_;
   PointToPoint p2p_;
+  HangWatch hang_watch_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::unique_ptr<NodeMemory> node_memory_;
   std::vector<PeerId> node_peers_;

@@ -9,6 +9,7 @@
 #include "base/intrusive_list.h"
 #include "fabric/path.h"
 #include "progress/idle.h"
+#include "progress/watch.h"
 
 namespace tern {
 
@@ -29,6 +30,8 @@ class ProgressEngine {
   /// Paths are polled in the order of adding; the engine does not own them. `interval`: poll it only every so many rounds
   /// (for paths whose poll costs a system call while a cheaper path is in use).
   void add_path(Path& path, uint32_t interval = 1);
+  /// Not owned; null: nobody watches.
+  void set_watch(WaitWatch* watch) { watch_ = watch; }
   void activate(Advanceable& work) { active_.push_back(&work); }
   void deactivate(Advanceable& work);
 
@@ -51,6 +54,7 @@ class ProgressEngine {
       } else {
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
         idle_.relax(*this, ++fruitless);
+        if (watch_) watch_->on_fruitless(fruitless);
       }
     }
   }
@@ -70,6 +74,7 @@ class ProgressEngine {
   };
   Clock& clock_;
   Idle& idle_;
+  WaitWatch* watch_ = nullptr;
   std::vector<Path*> paths_;
   std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;

@@ -1,0 +1,76 @@
+// What a rank says when it is asked what it waits for (DESIGN.md 12).
+#include <algorithm>
+#include <string>
+
+#include "p2p/impl.h"
+
+namespace tern {
+
+namespace {
+
+constexpr int kMostLines = 10;  // of each kind: a page, not a flood
+
+std::string name_of(int value, int any) { return value == any ? "any" : std::to_string(value); }
+
+// The predefined communicators by name, the others by their context id.
+std::string communicator(uint64_t context) {
+  uint64_t id = context >> 2;
+  const char* plane = (context & 3) == 0 ? "" : (context & 3) == 1 ? " (collective)" : " (being created)";
+  std::string name = id == 1 ? "MPI_COMM_WORLD" : id == 2 ? "MPI_COMM_SELF" : "context " + std::to_string(id);
+  return name + plane;
+}
+
+// Adds a line, or counts it when there are too many.
+class Lines {
+ public:
+  explicit Lines(std::string& out) : out_(out) {}
+  ~Lines() {
+    if (count_ > kMostLines) out_ += "    and " + std::to_string(count_ - kMostLines) + " more\n";
+  }
+  void add(const std::string& line) {
+    if (++count_ <= kMostLines) out_ += "    " + line + "\n";
+  }
+
+ private:
+  std::string& out_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+std::string PointToPoint::report() const {
+  Impl& impl = *impl_;
+  std::string out;
+  if (impl.matching.posted_count() != 0) {
+    out += "  receives that nothing has matched:\n";
+    Lines lines(out);
+    impl.matching.for_each_posted([&](PostedReceive& posted) {
+      auto& receive = static_cast<ReceiveRequest&>(posted);
+      lines.add(communicator(receive.context) + ", source " + name_of(receive.source, kAnySource) + ", tag " +
+                name_of(receive.tag, kAnyTag) + ", up to " + std::to_string(receive.capacity()) + " bytes");
+    });
+  }
+  if (impl.matching.waiting_count() != 0) {
+    out += "  messages here that no receive has asked for:\n";
+    Lines lines(out);
+    impl.matching.for_each_waiting([&](WaitingMessage& waiting) {
+      auto& message = static_cast<UnexpectedMessage&>(waiting);
+      lines.add(communicator(message.context) + ", source " + std::to_string(message.source) + ", tag " +
+                std::to_string(message.tag) + ", " + std::to_string(message.bytes) + " bytes");
+    });
+  }
+  if (impl.send_tokens.live() != 0) {
+    out += "  sends that their receivers have not taken:\n";
+    Lines lines(out);
+    impl.send_tokens.for_each([&](SendRequest& send) {
+      const SendArguments& a = send.arguments;
+      lines.add(communicator(a.context) + ", to rank " + std::to_string(a.peer) + " of MPI_COMM_WORLD, tag " +
+                std::to_string(a.tag) + ", " + std::to_string(size_t(a.count) * a.type->size()) + " bytes");
+    });
+  }
+  uint32_t queued = impl.sends_open - std::min(impl.sends_open, impl.send_tokens.live());
+  if (queued != 0) out += "  eager sends waiting for room on the way: " + std::to_string(queued) + "\n";
+  return out.empty() ? "  nothing is pending in point-to-point\n" : out;
+}
+
+}  // namespace tern

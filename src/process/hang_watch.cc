@@ -1,0 +1,44 @@
+#include "process/hang_watch.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace tern {
+
+namespace {
+// The first look at the clock comes after so many fruitless polls: short waits cost nothing.
+constexpr uint32_t kFirstLook = 64;
+}  // namespace
+
+void HangWatch::on_fruitless(uint32_t fruitless) {
+  bool asked = asked_.load(std::memory_order_relaxed);
+  if (fruitless == kFirstLook || (asked && fruitless < kFirstLook)) {
+    since_ns_ = clock_.now_ns();
+    deadline_ns_ = since_ns_ + limit_ns_;
+    reported_ = false;
+  }
+  if (asked) {
+    asked_.store(false, std::memory_order_relaxed);
+    report(clock_.now_ns());
+    return;
+  }
+  // Spinning looks at the clock now and then; asleep, every return from sleep is one look.
+  if (limit_ns_ == 0 || reported_ || fruitless < kFirstLook || fruitless % 16 != 0) return;
+  uint64_t now = clock_.now_ns();
+  if (now < deadline_ns_) return;
+  reported_ = true;
+  report(now);
+}
+
+void HangWatch::report(uint64_t now) {
+  const char* name = call.load(std::memory_order_relaxed);
+  char head[160];
+  std::snprintf(head, sizeof head, "[tern rank %d] waiting in %s for %.1f s\n", rank_, name ? name : "MPI",
+                double(now - since_ns_) * 1e-9);
+  std::string page = head + p2p_.report();
+  // One write, so that the pages of several ranks do not mix.
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, page.data(), page.size());
+}
+
+}  // namespace tern

@@ -1,0 +1,43 @@
+// Says what a rank waits for: when asked (a signal) and when it has waited too long (tunable hang_report_s).
+// Source: DESIGN.md 12. Thread rule: under the rank's lock; `ask` from anywhere, also a signal handler.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "p2p/point_to_point.h"
+#include "progress/watch.h"
+
+namespace tern {
+
+class HangWatch final : public WaitWatch {
+ public:
+  /// `limit_s`: report a wait of so many seconds, once; 0: only when asked.
+  HangWatch(int rank, Clock& clock, PointToPoint& p2p, int64_t limit_s)
+      : rank_(rank), clock_(clock), p2p_(p2p), limit_ns_(uint64_t(limit_s) * 1'000'000'000u) {}
+
+  /// Asks for a report; it is written when the rank next polls in vain. Async-signal-safe.
+  void ask() { asked_.store(true, std::memory_order_relaxed); }
+
+  void on_fruitless(uint32_t fruitless) override;
+  uint64_t next_deadline_ns() const override { return limit_ns_ == 0 || reported_ ? ~uint64_t{0} : deadline_ns_; }
+
+  /// The call the rank is in, for the report ("MPI_Recv"); set by the C API, null: unknown.
+  std::atomic<const char*> call{nullptr};
+
+ private:
+  void report(uint64_t now);
+
+  int rank_;
+  Clock& clock_;
+  PointToPoint& p2p_;
+  uint64_t limit_ns_;
+  uint64_t since_ns_ = 0;      ///< when this wait was first seen
+  uint64_t deadline_ns_ = ~uint64_t{0};
+  bool reported_ = false;      ///< this wait has been reported
+  std::atomic<bool> asked_{false};
+};
+
+}  // namespace tern
