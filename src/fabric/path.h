@@ -67,13 +67,17 @@ struct Landing {
   int token_kind = 0;      ///< the sink's
 };
 
+/// See Sink::on_header.
+inline constexpr size_t kAlwaysWholeBytes = 64;
+
 /// Arrivals climb through this one interface (p2p implements it). Per peer the calls come in the order of sending.
 class Sink {
  public:
   /// A whole message is here; `payload` is valid during the call only.
   virtual void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) = 0;
   /// A header is here, its payload of `bytes` still arriving: where should it go? Paths call this instead of on_message when
-  /// the payload is not yet whole; later arrivals from that peer wait until it is landed.
+  /// the payload is not yet whole; later arrivals from that peer wait until it is landed. Never for a contiguous payload
+  /// of at most kAlwaysWholeBytes: protocols' own bodies come whole.
   virtual Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) = 0;
   /// The payload announced by on_header has all arrived (or its sender is lost: error).
   virtual void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) = 0;

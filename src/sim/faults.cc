@@ -67,6 +67,7 @@ int FaultPath::poll() {
   if (faults_.doze_ns != 0) {
     uint64_t now = clock_.now_ns();
     if (now < awake_at_ns_) return 0;
+    awake_at_ns_ = 0;
     if (rng_.chance(faults_.doze_in_1024, 1024)) {
       awake_at_ns_ = now + 1 + rng_.below(faults_.doze_ns);
       return 0;

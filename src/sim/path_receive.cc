@@ -52,7 +52,13 @@ int SimPath::poll() {
   uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
   strand_.charge_ns(model_.poll_ns * (1 + impatience));
   strand_.catch_up();
-  int handled = pump_ready() + complete_sends() + take_arrivals() + finish_gets() + tell_losses();
+  int handled = pump_ready();
+  // Completions before arrivals or after them: the contract promises neither.
+  bool arrivals_first = rng_.chance(1, 2);
+  if (arrivals_first) handled += take_arrivals();
+  handled += complete_sends() + finish_gets();
+  if (!arrivals_first) handled += take_arrivals();
+  handled += tell_losses();
   fruitless_ = handled ? 0 : fruitless_ + 1;
   return handled;
 }
@@ -136,7 +142,7 @@ void SimPath::take(const Packet& packet) {
 }
 
 void SimPath::deliver_whole(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  if (bytes == 0 || !rng_.chance(model_.announced_in_256, 256)) {
+  if (bytes <= kAlwaysWholeBytes || !rng_.chance(model_.announced_in_256, 256)) {
     sink_.on_message(from, header, payload, bytes);
     return;
   }
@@ -152,7 +158,8 @@ void SimPath::take_part(Peer& peer, const Packet& packet) {
     reception.active = true;
     reception.header = packet.header;
     reception.bytes = packet.message_bytes;
-    reception.gathered = packet.message_bytes <= model_.eager_bytes && rng_.chance(model_.gathered_in_256, 256);
+    reception.gathered = packet.message_bytes <= kAlwaysWholeBytes ||
+                         (packet.message_bytes <= model_.eager_bytes && rng_.chance(model_.gathered_in_256, 256));
     if (!reception.gathered) reception.landing = sink_.on_header(packet.from, packet.header, packet.message_bytes);
   }
   if (reception.gathered) {

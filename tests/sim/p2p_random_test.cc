@@ -1,0 +1,68 @@
+// Random point-to-point programs over hundreds of seeds, with faults (p2p_program.h has the checkers).
+#include <gtest/gtest.h>
+
+#include "tests/sim/p2p_program.h"
+#include "tests/sim/seeds.h"
+
+namespace tern::sim {
+namespace {
+
+WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
+  WorldOptions options;
+  options.seed = seed;
+  options.ranks = uint32_t(1 + rng.below(6));
+  options.ranks_per_node = uint32_t(1 + rng.below(3));
+  if (faults) options.faults = Faults::random(rng);
+  NetworkModel& network = options.network;
+  network.eager_bytes = 40 + rng.below(uint64_t{1} << (5 + rng.below(10)));
+  network.packet_bytes = size_t{1} << (5 + rng.below(10));
+  network.window_bytes = 256 + rng.below(uint64_t{1} << (9 + rng.below(9)));
+  network.announced_in_256 = uint32_t(rng.below(257));
+  network.gathered_in_256 = uint32_t(rng.below(257));
+  network.arrivals_per_poll = uint32_t(rng.below(6));
+  network.get = NetworkModel::Get(rng.below(3));
+  options.tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
+  options.limits.events = 50'000'000;
+  return options;
+}
+
+Report run_program(uint64_t seed, bool faults) {
+  Rng rng(seed * 1'000'003 + faults);
+  WorldOptions options = random_world(rng, seed, faults);
+  Plan plan = Plan::random(rng, options.ranks);
+  std::vector<std::vector<Receipt>> receipts(options.ranks);
+  std::vector<Actor*> actors(options.ranks);
+  Report report = World(options).run([&](Process& process) {
+    Actor actor(process, plan);
+    actors[size_t(process.world_rank())] = &actor;
+    actor.run();
+    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
+    actors[size_t(process.world_rank())] = nullptr;
+  });
+  std::string open;
+  for (Actor* actor : actors) {
+    if (actor && report.deadlock) open += actor->describe();  // its stack is kept
+  }
+  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
+  if (report.ok()) check_receipts(plan, receipts);
+  return report;
+}
+
+TEST(PointToPoint, RandomProgramsOnAQuietNetwork) {
+  for_seeds(150, [](uint64_t seed) { run_program(seed, false); });
+}
+
+TEST(PointToPoint, RandomProgramsWithFaults) {
+  for_seeds(400, [](uint64_t seed) { run_program(seed, true); });
+}
+
+TEST(PointToPoint, TheSameSeedGivesTheSameRun) {
+  for_seeds(10, [](uint64_t seed) {
+    Report first = run_program(seed, true), second = run_program(seed, true);
+    EXPECT_EQ(first.trace_hash, second.trace_hash);
+    EXPECT_EQ(first.virtual_ns, second.virtual_ns);
+  });
+}
+
+}  // namespace
+}  // namespace tern::sim
