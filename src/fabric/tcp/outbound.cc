@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/assert.h"
 
@@ -15,6 +16,8 @@ constexpr size_t kMaxPieces = 64;
 constexpr size_t kMaxHeads = 32;
 // Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile.
 constexpr size_t kBatchBytes = 1 << 20;
+// A message so short is joined with its head and sent by the cheaper call (8 B: 0.1 us less than by sendmsg).
+constexpr size_t kJoinBytes = 512;
 // Pieces shorter than this on average are packed first: the kernel's work for a piece costs as much as copying a few
 // hundred bytes.
 constexpr size_t kWorthAPiece = 512;
@@ -26,6 +29,14 @@ ssize_t send_pieces(int fd, iovec* pieces, size_t count) {
   ssize_t n;
   do {
     n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (n < 0 && errno == EINTR);
+  return n;
+}
+
+ssize_t send_bytes(int fd, const void* data, size_t bytes) {
+  ssize_t n;
+  do {
+    n = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
   } while (n < 0 && errno == EINTR);
   return n;
 }
@@ -49,8 +60,16 @@ struct TcpOutbound::Batch {
 bool TcpOutbound::try_send(int fd, const wire::Header& header, const void* payload, size_t bytes) {
   if (!empty() || error_ != 0) return false;
   wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
-  iovec pieces[2] = {{&head, sizeof head}, {const_cast<void*>(payload), bytes}};
-  ssize_t n = send_pieces(fd, pieces, bytes != 0 ? 2 : 1);
+  ssize_t n;
+  if (bytes <= kJoinBytes) {
+    std::byte joined[sizeof head + kJoinBytes];
+    std::memcpy(joined, &head, sizeof head);
+    if (bytes != 0) std::memcpy(joined + sizeof head, payload, bytes);
+    n = send_bytes(fd, joined, sizeof head + bytes);
+  } else {
+    iovec pieces[2] = {{&head, sizeof head}, {const_cast<void*>(payload), bytes}};
+    n = send_pieces(fd, pieces, 2);
+  }
   if (n == ssize_t(sizeof head + bytes)) return true;
   if (n < 0) {
     if (!is_full(errno)) error_ = errno;
