@@ -37,6 +37,8 @@ namespace {
 
 // How long the server may take over its first answer: a descriptor that is not PMI at all is noticed by silence.
 constexpr int kFirstAnswerMs = 20'000;
+// Slurm reads a request into 1024 bytes and tears longer ones apart, though it grants values of 1024.
+constexpr size_t kLineMax = 1000;
 constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 
 std::string encode(std::string_view value) {
@@ -264,7 +266,9 @@ Error Pmi1::get_one(std::string_view key, std::string& value) {
 Error Pmi1::put(std::string_view key, std::string_view value) {
   TERN_ASSERT(key.size() <= kMaxKeyLength);
   const std::string text = encode(value);
-  const size_t chunk_size = size_t(std::min(value_max_, 1024L)) - 24;  // room for "<length>." and the terminating null
+  // Room for "<length>." and the terminating null in the value; for the rest of the command in the line.
+  const size_t line_rest = std::string_view("cmd=put kvsname= key= value=\n").size() + space_.size() + full_key(rank_, key, 999).size();
+  const size_t chunk_size = std::min(size_t(value_max_), kLineMax - std::min(line_rest, kLineMax / 2)) - 24;
   size_t at = 0;
   for (size_t chunk = 0; chunk == 0 || at < text.size(); ++chunk) {
     std::string piece = text.substr(at, chunk_size);

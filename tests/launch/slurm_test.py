@@ -1,0 +1,167 @@
+"""srun --mpi=pmi2, --mpi=pmix and --mpi=none, in a Slurm of one node that this test starts for itself.
+
+Skipped, with the reason, when Slurm and munge are not installed (Debian: slurmctld slurmd slurm-client munge) or this
+is not root: slurmd changes users."""
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from common import BUILD, CLIENT, environment, main, run
+from launchers_test import fields
+
+NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sinfo", "scontrol")
+os.environ["PATH"] += ":/usr/sbin:/sbin"
+MISSING = [name for name in NEEDED if not shutil.which(name)]
+
+CONFIGURATION = """ClusterName=tern
+SlurmctldHost={host}(127.0.0.1)
+MailProg=/bin/true
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={base}/munge.socket
+CredType=cred/munge
+SlurmctldPort={control_port}
+SlurmdPort={node_port}
+StateSaveLocation={base}/state
+SlurmdSpoolDir={base}/spool
+SlurmctldPidFile={base}/slurmctld.pid
+SlurmdPidFile={base}/slurmd.pid
+SlurmctldLogFile={base}/slurmctld.log
+SlurmdLogFile={base}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SlurmdParameters=config_overrides
+ReturnToService=2
+KillWait=1
+NodeName=node0 NodeAddr=127.0.0.1 NodeHostname={host} CPUs=8 State=UNKNOWN
+PartitionName=all Nodes=node0 Default=YES MaxTime=10 State=UP OverSubscribe=YES
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Slurm:
+    """The three daemons, all in one folder of their own, ended by their process ids."""
+
+    def __init__(self):
+        self.base = tempfile.mkdtemp(prefix="tern-slurm-", dir="/tmp")
+        os.chmod(self.base, 0o755)
+        for folder in ("state", "spool"):
+            os.mkdir(os.path.join(self.base, folder))
+        self.daemons = []
+        key = os.path.join(self.base, "munge.key")
+        with open(key, "wb") as file:
+            file.write(os.urandom(1024))
+        os.chmod(key, 0o600)
+        conf = os.path.join(self.base, "slurm.conf")
+        with open(conf, "w") as file:
+            file.write(CONFIGURATION.format(base=self.base, host=socket.gethostname().split(".")[0],
+                                            control_port=free_port(), node_port=free_port()))
+        self.env = {"SLURM_CONF": conf}
+        try:
+            self.start_all(key)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_all(self, key):
+        b = self.base
+        self.start("munged", "-F", f"--key-file={key}", f"--socket={b}/munge.socket", f"--pid-file={b}/munge.pid",
+                   f"--log-file={b}/munge.log", f"--seed-file={b}/munge.seed", "--num-threads=2", "--force")
+        self.wait(lambda: os.path.exists(f"{b}/munge.socket"), "munged")
+        self.start("slurmctld", "-D", "-i")
+        self.wait(lambda: "UP" in run(["scontrol", "ping"], **self.env).stdout, "controller")
+        self.start("slurmd", "-D", "-N", "node0")
+        self.wait(lambda: "idle" in run(["sinfo", "-h", "-o", "%T"], **self.env).stdout, "an idle node")
+
+    def start(self, *command):
+        log = open(os.path.join(self.base, command[0] + ".out"), "w")
+        self.daemons.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(**self.env)))
+        log.close()
+
+    def wait(self, condition, what):
+        end = time.monotonic() + 60
+        while not condition():
+            if time.monotonic() > end:
+                raise RuntimeError(f"no {what} within a minute\n" + self.logs())
+            time.sleep(0.1)
+
+    def logs(self):
+        text = ""
+        for name in ("munged.out", "slurmctld.out", "slurmctld.log", "slurmd.out", "slurmd.log"):
+            path = os.path.join(self.base, name)
+            if os.path.exists(path):
+                with open(path, errors="replace") as file:
+                    text += f"--- {name}\n" + file.read()[-2000:]
+        return text
+
+    def stop(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        shutil.rmtree(self.base, ignore_errors=True)
+
+
+class UnderSlurm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.slurm = Slurm()
+        cls.addClassCleanup(cls.slurm.stop)
+        cls.kinds = run(["srun", "--mpi=list"], **cls.slurm.env)
+        cls.kinds = cls.kinds.stdout + cls.kinds.stderr
+
+    def srun(self, *words):
+        return run(["srun", *[str(w) for w in words]], timeout=120, **self.slurm.env)
+
+    def all_is_well(self, kind):
+        if kind not in self.kinds:
+            self.skipTest(f"this Slurm has no --mpi={kind}")
+        for ranks in (1, 2, 5):
+            done = self.srun(f"--mpi={kind}", "-n", ranks, CLIENT, "exchange")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {r} of {ranks} exchanged" for r in range(ranks)])
+        lines = sorted(self.srun(f"--mpi={kind}", "-n", 3, CLIENT, "info").stdout.splitlines())
+        for rank, line in enumerate(lines):
+            words = fields(line)
+            self.assertEqual((words["rank"], words["size"], words["local"]), (str(rank), "3", "0,1,2"))
+        self.assertEqual((len(lines), len({fields(line)["job"] for line in lines})), (3, 1))
+        done = self.srun(f"--mpi={kind}", "-n", 3, CLIENT, "abort", 1, 7)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1 gives up", done.stderr)
+
+    def test_pmi2(self):
+        self.all_is_well("pmi2")
+
+    def test_pmix(self):
+        self.all_is_well("pmix")
+
+    def test_none_is_a_named_error(self):
+        done = self.srun("--mpi=none", "-n", 2, CLIENT, "info")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("--mpi=pmi2", done.stderr)
+
+    def test_our_mpiexec_in_an_allocation(self):
+        done = self.srun("--mpi=none", "-n", 1, os.path.join(BUILD, "bin/mpiexec"), "-n", 3, CLIENT, "exchange")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {r} of 3 exchanged" for r in range(3)], done.stderr)
+
+
+if __name__ == "__main__":
+    if MISSING or os.geteuid() != 0:
+        print("skipped:", f"not installed: {' '.join(MISSING)}" if MISSING else "needs root")
+        sys.exit(77)
+    main()
