@@ -1,0 +1,169 @@
+// The handshake alone: both proofs, every verdict, every single changed bit.
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "fabric/tcp/handshake.h"
+#include "wire/header.h"
+
+namespace tern {
+namespace {
+
+using State = TcpHandshake::State;
+using wire::Verdict;
+
+TcpIdentity identity(PeerId rank, uint8_t key = 1) {
+  TcpIdentity out;
+  out.rank = rank;
+  out.key.fill(key);
+  out.version = wire::kVersion;
+  out.agreement = "a=1\nb=2\n";
+  return out;
+}
+
+// Hands over what `from` has to say, in pieces of at most `piece` bytes.
+void pass(TcpHandshake& from, TcpHandshake& to, size_t piece = 1000) {
+  std::string bytes = std::exchange(from.output(), {});
+  size_t at = 0;
+  while (at < bytes.size() && to.state() == State::talking) {
+    size_t n = std::min({piece, to.need(), bytes.size() - at});
+    to.feed(reinterpret_cast<const std::byte*>(bytes.data()) + at, n);
+    at += n;
+  }
+}
+
+TEST(TcpHandshake, both_sides_are_proven) {
+  for (size_t piece : {1, 7, 1000}) {
+    TcpIdentity a = identity(3), b = identity(5);
+    TcpHandshake caller(a, 5), called(b);
+    pass(caller, called, piece);
+    EXPECT_TRUE(called.greeted());
+    EXPECT_EQ(called.state(), State::talking);
+    EXPECT_FALSE(caller.committed());
+    pass(called, caller, piece);
+    EXPECT_TRUE(caller.committed());
+    pass(caller, called, piece);
+    ASSERT_EQ(called.state(), State::asks);
+    EXPECT_EQ(called.peer(), 3u);
+    called.decide(Verdict::accept);
+    pass(called, caller, piece);
+    EXPECT_EQ(caller.state(), State::decided);
+    EXPECT_EQ(caller.verdict(), Verdict::accept);
+  }
+}
+
+TEST(TcpHandshake, the_verdict_reaches_the_caller) {
+  for (Verdict verdict : {Verdict::keep_other, Verdict::refused}) {
+    TcpIdentity a = identity(0), b = identity(1);
+    TcpHandshake caller(a, 1), called(b);
+    pass(caller, called);
+    pass(called, caller);
+    pass(caller, called);
+    ASSERT_EQ(called.state(), State::asks);
+    called.decide(verdict);
+    pass(called, caller);
+    EXPECT_EQ(caller.verdict(), verdict);
+  }
+}
+
+TEST(TcpHandshake, mismatches_are_told_to_both) {
+  struct Case {
+    const char* what;
+    void (*change)(TcpIdentity&);
+    Verdict verdict;
+    const char* text;
+  };
+  const Case cases[] = {
+      {"version", [](TcpIdentity& b) { b.version = 9; }, Verdict::version, "wire version 9 and 1"},
+      {"agreement", [](TcpIdentity& b) { b.agreement = "a=1\nb=3\n"; }, Verdict::agreement, "b: theirs 3, ours 2"},
+      {"a tunable more", [](TcpIdentity& b) { b.agreement += "c=4\n"; }, Verdict::agreement, "c: theirs 4, ours not set"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    TcpIdentity a = identity(0), b = identity(1);
+    c.change(b);
+    TcpHandshake caller(a, 1), called(b);
+    pass(caller, called);
+    pass(called, caller);
+    EXPECT_EQ(caller.state(), State::decided);
+    EXPECT_FALSE(caller.committed());
+    EXPECT_EQ(caller.verdict(), c.verdict);
+    EXPECT_NE(caller.describe(caller.verdict()).find(c.text), std::string::npos) << caller.describe(caller.verdict());
+    pass(caller, called);
+    EXPECT_EQ(called.state(), State::decided);
+    EXPECT_EQ(called.verdict(), c.verdict);
+    EXPECT_EQ(called.peer(), 0u);
+  }
+}
+
+TEST(TcpHandshake, the_wrong_rank) {
+  TcpIdentity a = identity(0), b = identity(2);
+  TcpHandshake caller(a, 1), called(b);
+  pass(caller, called);
+  pass(called, caller);
+  EXPECT_EQ(caller.verdict(), Verdict::wrong_rank);
+}
+
+TEST(TcpHandshake, another_key_gets_no_answer) {
+  TcpIdentity a = identity(0, 1), b = identity(1, 2);
+  TcpHandshake caller(a, 1), called(b);
+  pass(caller, called);
+  EXPECT_EQ(called.state(), State::rubbish);
+  EXPECT_EQ(called.output(), "");
+}
+
+// Without the key, what a rank says cannot be sent back to it: stages and nonces are part of every proof.
+TEST(TcpHandshake, reflections_and_replays_prove_nothing) {
+  TcpIdentity a = identity(0), b = identity(1);
+  TcpHandshake caller(a, 1);
+  std::string hello = caller.output();
+  {
+    TcpHandshake reflected(a);  // our own hello, sent to our own listener: its answer is a true one, but of no use
+    reflected.feed(reinterpret_cast<const std::byte*>(hello.data()), 8);
+    reflected.feed(reinterpret_cast<const std::byte*>(hello.data()) + 8, hello.size() - 8);
+    pass(reflected, caller);
+    EXPECT_FALSE(caller.committed());
+    EXPECT_EQ(caller.verdict(), Verdict::wrong_rank);
+  }
+  // A whole overheard session, played to a new listener: the nonce of the answer is another.
+  TcpHandshake first(a, 1), called(b);
+  std::string overheard_hello = first.output();
+  pass(first, called);
+  pass(called, first);
+  std::string overheard_proof = first.output();
+  TcpHandshake again(b);
+  again.feed(reinterpret_cast<const std::byte*>(overheard_hello.data()), 8);
+  again.feed(reinterpret_cast<const std::byte*>(overheard_hello.data()) + 8, overheard_hello.size() - 8);
+  ASSERT_TRUE(again.greeted());
+  again.feed(reinterpret_cast<const std::byte*>(overheard_proof.data()), 8);
+  again.feed(reinterpret_cast<const std::byte*>(overheard_proof.data()) + 8, overheard_proof.size() - 8);
+  EXPECT_EQ(again.state(), State::rubbish);
+}
+
+TEST(TcpHandshake, every_changed_bit_is_noticed) {
+  TcpIdentity a = identity(0), b = identity(1);
+  for (int message = 0; message < 4; ++message) {
+    for (size_t bit = 0;; ++bit) {
+      TcpHandshake caller(a, 1), called(b);
+      TcpHandshake* sides[2] = {&caller, &called};
+      for (int i = 0; i < message; ++i) {
+        if (sides[i % 2]->state() == State::asks) sides[i % 2]->decide(Verdict::accept);
+        pass(*sides[i % 2], *sides[(i + 1) % 2]);
+      }
+      TcpHandshake &from = *sides[message % 2], &to = *sides[(message + 1) % 2];
+      if (from.state() == State::asks) from.decide(Verdict::accept);
+      std::string& bytes = from.output();
+      if (bit / 8 == bytes.size()) break;
+      bytes[bit / 8] = char(bytes[bit / 8] ^ (1 << bit % 8));
+      State before = to.state();
+      ASSERT_EQ(before, State::talking);
+      pass(from, to);
+      // Either it is rubbish, or a longer body is still awaited: nothing is believed.
+      bool believed = message == 0 ? to.greeted() : message == 1 ? to.committed() : to.state() == State::asks || to.state() == State::decided;
+      ASSERT_FALSE(believed) << "message " << message << " bit " << bit;
+      ASSERT_EQ(to.output(), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern
