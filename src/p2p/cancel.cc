@@ -21,6 +21,7 @@ void SendRequest::cancel() {
   if (!to.path) return;
   if ((waits & kPath) && to.path->withdraw(*this)) {
     status.cancelled = true;
+    if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) to.credit += impl.charge(total_bytes);
     impl.settle(*this, 0xff);
     return;
   }
@@ -49,7 +50,7 @@ void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& heade
   if (!send || !(send->waits & SendRequest::kAnswer)) return;
   if (header.flags & 1) {
     send->status.cancelled = true;
-    settle(*send, 0xff);
+    settle(*send, uint8_t(~SendRequest::kPath));  // the path may still hold what was sent: its `done` comes yet
   } else {
     settle(*send, SendRequest::kAnswer);
   }
@@ -60,6 +61,7 @@ void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   if (peer.lost) return;
   peer.lost = true;
   peer.path = nullptr;
+  peer.credit = kNoCredit;  // PointToPoint::send then takes the way of isend, which reports the loss
   std::string text(error.text());
   int error_class = error.error_class();
   matching.for_each_posted([&](PostedReceive& posted) {
@@ -78,7 +80,10 @@ void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
     complete(receive);
   });
   send_tokens.for_each([&](SendRequest& send) {
-    if (send.arguments.peer == lost) fail(send, Error(error_class, text));
+    if (send.arguments.peer != lost) return;
+    send.error = Error(error_class, text);
+    send.exposed = {};
+    settle(send, uint8_t(~SendRequest::kPath));
   });
 }
 

@@ -115,6 +115,7 @@ struct PointToPoint::Impl final : Sink {
     peer.credit -= units;
     return true;
   }
+  static constexpr int64_t kNoCredit = INT64_MIN / 2;  ///< nothing makes up for it
   static int64_t charge(size_t bytes) { return int64_t(1 + (bytes + 63) / 64); }
 
   // receive.cc

@@ -65,6 +65,7 @@ void PointToPoint::Impl::begin(SendRequest& send) {
   Peer& peer = peers[a.peer];
   ++sends_open;
   send.waits = 0;
+  send.clear_pending = false;
   if (!peer.path) {
     fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
     return;
@@ -132,7 +133,7 @@ void PointToPoint::Impl::path_done(SendRequest& send, Error error) {
     fail(send, std::move(error));
     return;
   }
-  if (send.clear_pending) {
+  if (send.clear_pending && !send.error) {  // an error: the peer was lost meanwhile
     send.clear_pending = false;
     send.waits &= uint8_t(~SendRequest::kPath);
     send_data(send);

@@ -12,7 +12,8 @@ Network::Network(Scheduler& scheduler, const NetworkModel& model, uint32_t ranks
       ranks_per_node_(ranks_per_node),
       ports_(ranks),
       nodes_((ranks + ranks_per_node - 1) / ranks_per_node),
-      lost_(ranks) {}
+      lost_(ranks),
+      attached_(ranks) {}
 
 Network::~Network() = default;
 
@@ -111,6 +112,7 @@ void Network::arrive(Packet* packet, uint64_t time_ns) {
 
 void Network::deliver(Packet* packet) {
   auto node = flying_.extract(packet);
+  if (!attached_[packet->to]) scheduler_.fail("a packet for rank " + std::to_string(packet->to) + ", which is not wired up yet");
   if (lost_[packet->from] || lost_[packet->to] || !ports_[packet->to]) return;
   ports_[packet->to]->on_packet(std::move(node.mapped()));
 }

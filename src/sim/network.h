@@ -100,7 +100,10 @@ class Network final : public EventTarget {
   uint32_t ranks() const { return uint32_t(ports_.size()); }
   bool same_node(PeerId a, PeerId b) const { return a / ranks_per_node_ == b / ranks_per_node_; }
   void set_weather(std::unique_ptr<NetworkWeather> weather) { weather_ = std::move(weather); }
-  void attach(PeerId rank, NetworkPort* port) { ports_[rank] = port; }
+  void attach(PeerId rank, NetworkPort* port) {
+    ports_[rank] = port;
+    attached_[rank] = true;
+  }
   NetworkPort* port(PeerId rank) const { return ports_[rank]; }
 
   /// Hands a packet to the sender's adapter at `time_ns`.
@@ -149,7 +152,7 @@ class Network final : public EventTarget {
   const uint32_t ranks_per_node_;
   std::vector<NetworkPort*> ports_;
   std::vector<Node> nodes_;
-  std::vector<bool> lost_;
+  std::vector<bool> lost_, attached_;  ///< attached: ever
   std::unordered_map<uint64_t, Pair> pairs_;  ///< only pairs that have talked
   std::unique_ptr<NetworkWeather> weather_;
   std::unordered_map<Packet*, std::unique_ptr<Packet>> flying_;

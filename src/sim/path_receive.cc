@@ -191,6 +191,7 @@ int SimPath::tell_losses() {
 }
 
 void SimPath::lose(PeerId id) {
+  complete_sends();  // what had left counts as sent
   Peer& peer = peers_[id];
   peer.lost = true;
   while (SendOperation* operation = peer.queue.pop_front()) {

@@ -22,21 +22,21 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank) {
   parts.seed = rank.seed;
   auto process = std::make_unique<Process>(std::move(parts));
   process->add_path(rank.make_path(process->sink(), process->clock(), true));
+  // As after a real wire-up: nobody sends before everybody can receive.
+  throw_if(process->launcher().fence(), "wire-up");
   return process;
 }
 
 Report World::run(const std::function<void(Process&)>& body) {
   return machine_.run([&](Machine::Rank& rank) {
     std::unique_ptr<Process> process = make_process(rank);
-    bool orderly = false;
     try {
       throw_if(process->start(), "start");
       body(*process);
       throw_if(process->finish(), "finish");
-      orderly = true;
     } catch (...) {
       // What is still in flight refers to the body's unwound memory: the Process is not torn down but left where it is.
-      if (!orderly) process.release();
+      static_cast<void>(process.release());
       throw;
     }
   });

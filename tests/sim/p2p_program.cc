@@ -34,7 +34,7 @@ Plan Plan::random(Rng& rng, uint32_t ranks) {
       case 0: m.bytes = rng.below(3); break;
       case 1: m.bytes = rng.below(300); break;
       case 2: m.bytes = rng.below(6000); break;
-      default: m.bytes = rng.below(60'000); break;
+      default: m.bytes = rng.below(rng.chance(1, 4) ? 60'000 : 12'000); break;
     }
     m.synchronous = rng.chance(1, 5);
     m.truncated = m.use == Use::exact && m.bytes != 0 && rng.chance(1, 10);
@@ -86,6 +86,8 @@ bool LaidOut::intact() const {
 
 Actor::Actor(Process& process, Plan& plan)
     : process_(process), p2p_(process.p2p()), plan_(plan), rng_(process.rng().next()), rank_(uint32_t(process.world_rank())) {
+  size_t largest = 0;
+  for (const PlannedMessage& m : plan.messages) largest = m.to == rank_ ? std::max(largest, m.bytes) : largest;
   for (size_t id = 0; id < plan.messages.size(); ++id) {
     const PlannedMessage& m = plan.messages[id];
     if (m.from == rank_) to_send_.push_back(id);
@@ -93,11 +95,11 @@ Actor::Actor(Process& process, Plan& plan)
     size_t capacity = m.truncated ? rng_.below(m.bytes) : m.bytes;
     switch (m.use) {
       case Use::exact: to_receive_.push_back({m.use, int(m.from), m.tag, capacity}); break;
-      case Use::any_source: to_receive_.push_back({m.use, kAnySource, m.tag, 60'000}); break;
-      case Use::any_tag: to_receive_.push_back({m.use, int(m.from), kAnyTag, 60'000}); break;
-      case Use::any_any: to_receive_.push_back({m.use, kAnySource, kAnyTag, 60'000}); break;
+      case Use::any_source: to_receive_.push_back({m.use, kAnySource, m.tag, largest}); break;
+      case Use::any_tag: to_receive_.push_back({m.use, int(m.from), kAnyTag, largest}); break;
+      case Use::any_any: to_receive_.push_back({m.use, kAnySource, kAnyTag, largest}); break;
       case Use::mixed:
-        to_receive_.push_back({m.use, rng_.chance(1, 2) ? kAnySource : int(m.from), rng_.chance(1, 2) ? kAnyTag : m.tag, 60'000});
+        to_receive_.push_back({m.use, rng_.chance(1, 2) ? kAnySource : int(m.from), rng_.chance(1, 2) ? kAnyTag : m.tag, largest});
         break;
     }
   }
