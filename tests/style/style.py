@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Checks of the source tree (STYLE: "style is checked by a unit test").
+
+layers    a folder of src/ includes only folders below it (layers.txt has the order)
+sizes     no source file of more than 600 lines; no line of more than 165 columns
+words     no left-over notes, no machine-specific paths, headers without heavy includes, with a head comment
+tunables  every row of the table says what it is for; every TERN_* variable that sources mention exists
+sources   every source file of src/ is compiled, and every folder of tests is built
+headers   every header of src/ compiles alone (results are kept in the build tree and reused while nothing changed)
+globals   no writable global data below src/capi/ (the rule that makes a rank an object)
+
+Prints one line per finding; exit code 1 when there are any.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+MOST_LINES = 600
+MOST_COLUMNS = 165  # 110 is the rule for the eye; this is where a line becomes a paragraph
+CODE = {".h", ".cc", ".c", ".py"}
+FOLDERS = ("src", "api", "tools", "tests", "bench", "examples")
+EXTERNAL = ("fmt/",)
+HEAVY = ("<regex>", "<iostream>", "<spdlog/", "<fmt/", "<sstream>")
+# Written in two parts so that this file does not contain them.
+NOTES = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
+HOMES = re.compile(r"(?<![\w.$}])/(" + "|".join(["ho" + "me", "ro" + "ot", "wo" + "rk", "Us" + "ers"]) + r")/")
+# Writable data that is meant, with its reason.
+GLOBALS = {
+    "innermost": "sim/crash_note.cc: a signal handler gets no argument of ours",
+    "previous_abort": "sim/crash_note.cc: what the handler goes back to",
+    "previous_segv": "sim/crash_note.cc: what the handler goes back to",
+    "current_watch": "process/hang_watch.cc: a signal handler gets no argument of ours",
+}
+
+
+def files(root, folders=FOLDERS, suffixes=CODE):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in suffixes and path.is_file() and "__pycache__" not in path.parts:
+                yield path
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def check_layers(root, build):
+    order = [line for line in text_of(root / "tests/style/layers.txt").split("\n") if line and not line.startswith("#")]
+    floor = {name: number for number, name in enumerate(order)}
+    include = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+    for path in files(root, ("src",), {".h", ".cc"}):
+        name = path.relative_to(root / "src").parts[0]
+        if name not in floor:
+            yield f"{path}: the folder {name} has no place in layers.txt"
+            continue
+        for wanted in include.findall(text_of(path)):
+            other = wanted.split("/")[0]
+            if "/" not in wanted:
+                if not (path.parent / wanted).exists() and ".gen." not in wanted and wanted != "mpi.h":
+                    yield f'{path}: includes "{wanted}" without its folder'
+            elif wanted.startswith(EXTERNAL):
+                continue
+            elif other not in floor:
+                yield f'{path}: includes "{wanted}", which is on no floor'
+            elif floor[other] < floor[name]:
+                yield f'{path}: {name}/ includes "{wanted}" from a floor above it'
+
+
+def check_sizes(root, build):
+    for path in files(root):
+        lines = text_of(path).split("\n")
+        if len(lines) > MOST_LINES + 1:
+            yield f"{path}: {len(lines) - 1} lines, more than {MOST_LINES}: more than one subject?"
+        for number, line in enumerate(lines, 1):
+            if len(line) > MOST_COLUMNS and "http" not in line and not line.lstrip().startswith(("X(", "R\"", "\"")):
+                yield f"{path}:{number}: {len(line)} columns, more than {MOST_COLUMNS}"
+
+
+def check_words(root, build):
+    everywhere = list(files(root, FOLDERS + ("docs", "scripts", "cmake"), CODE | {".md", ".txt", ".cmake", ".api", ".sh"}))
+    for path in everywhere:
+        for number, line in enumerate(text_of(path).split("\n"), 1):
+            if NOTES.search(line):
+                yield f"{path}:{number}: a left-over note: {line.strip()}"
+            if HOMES.search(line):
+                yield f"{path}:{number}: a path of one machine: {line.strip()}"
+    for path in files(root, ("src",), {".h"}):
+        content = text_of(path)
+        if not content.startswith("//"):
+            yield f"{path}: has no head comment"
+        if "#pragma once" not in content:
+            yield f"{path}: has no #pragma once"
+        if re.search(r"^\s*using namespace", content, re.M):
+            yield f"{path}: opens a namespace for everybody who includes it"
+        for heavy in HEAVY:
+            if "#include " + heavy in content:
+                yield f"{path}: includes {heavy}, which is too heavy for a header"
+
+
+def check_tunables(root, build):
+    header = text_of(root / "src/base/tunables.h")
+    names = set()
+    for name, rest in re.findall(r"\bX\((\w+),(.*?)\"\)", header, re.S):
+        names.add(name)
+        meaning = re.findall(r'"((?:[^"\\]|\\.)*)(?:"|$)', rest)[-1]
+        if len(meaning.split()) < 4:
+            yield f"the tunable {name} does not say what it is for"
+    if not names:
+        yield "no row of the table of tunables was understood"
+    listed = re.search(r"kNotTunables\[\] = \{(.*?)\};", text_of(root / "src/base/tunables.cc"), re.S)
+    known = {n.upper() for n in names} | set(re.findall(r'"(\w+)"', listed.group(1) if listed else ""))
+    for path in files(root, ("src", "tools"), {".h", ".cc", ".py", ".in"}):
+        for name in re.findall(r'getenv\("TERN_([A-Z0-9_]+)"\)|"TERN_([A-Z0-9_]+)="', text_of(path)):
+            name = name[0] or name[1]
+            if name not in known:
+                yield f"{path}: reads or sets TERN_{name}, which is no tunable and not in kNotTunables"
+
+
+def check_sources(root, build):
+    commands = build / "compile_commands.json"
+    if commands.exists():
+        compiled = {str(pathlib.Path(entry["directory"], entry["file"]).resolve()) for entry in json.loads(text_of(commands))}
+        for path in files(root, ("src",), {".cc", ".c"}):
+            if str(path.resolve()) not in compiled:
+                yield f"{path}: is compiled nowhere"
+    else:
+        yield f"{commands} is missing: not configured by CMake?"
+    for folder in sorted((root / "tests").iterdir()):
+        if folder.is_dir() and any(folder.glob("*")) and not (folder / "CMakeLists.txt").exists():
+            yield f"{folder}: has files but no CMakeLists.txt, so nothing of it is built"
+
+
+def header_is_checked(stamp):
+    """Whether the stamp is newer than everything that its header included when it was last checked."""
+    try:
+        checked = stamp.stat().st_mtime
+        return all(os.stat(name).st_mtime <= checked for name in text_of(stamp).split("\n") if name)
+    except OSError:
+        return False
+
+
+def check_header(root, build, path):
+    stamp = build / "style" / (str(path.relative_to(root)).replace("/", "+") + ".ok")
+    if header_is_checked(stamp):
+        return None
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter",
+               "-Wno-pragma-once-outside-header", f"-I{root}/src", f"-I{build}/include", f"-I{build}/generated/capi", "-x", "c++"]
+    lone = subprocess.run(command + [str(path)], capture_output=True, text=True)
+    if lone.returncode != 0:
+        return f"{path}: does not compile alone:\n" + "\n".join(lone.stderr.split("\n")[:8])
+    listed = subprocess.run(command[:2] + ["-MM"] + command[3:] + [str(path)], capture_output=True, text=True)
+    names = listed.stdout.replace("\\\n", " ").split()[1:]
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text("\n".join(names))
+    return None
+
+
+def check_headers(root, build):
+    headers = list(files(root, ("src",), {".h"}))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for finding in pool.map(lambda path: check_header(root, build, path), headers):
+            if finding and "#pragma once in main file" not in finding:
+                yield finding
+
+
+def check_globals(root, build):
+    objects = [path for path in (build / "src").rglob("*.o") if "tern_core.dir" in str(path) or "tern_sim.dir" in str(path)]
+    if not objects:
+        yield f"there are no objects of the core in {build}"
+    line = re.compile(r"^[0-9a-f]+ (.)(.)(.)(.)(.)(.)([OF ]) (\S+)\s+([0-9a-f]+)\s+(?:\.hidden )?(.*)$")
+    for path in objects:
+        listing = subprocess.run(["objdump", "-t", "-C", "-w", str(path)], capture_output=True, text=True).stdout
+        for entry in listing.split("\n"):
+            match = line.match(entry)
+            if not match or match.group(8).split(".")[1:2] not in (["data"], ["bss"], ["tbss"], ["tdata"]):
+                continue
+            section, size, name = match.group(8), int(match.group(9), 16), match.group(10).strip()
+            if size == 0 or section.startswith(".data.rel.ro"):
+                continue
+            # The compiler's own: weak references to type information, destructor handles of linkage.
+            if name.startswith(("DW.ref.", "guard variable for", "__dso_handle")) or name in ("", section):
+                continue
+            if name.split("::")[-1] not in GLOBALS:
+                yield f"{path.name}: writable global {name} ({section}, {size} bytes)"
+
+
+def main():
+    checks = {name[6:]: function for name, function in globals().items() if name.startswith("check_") and name != "check_header"}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
+    parser.add_argument("--build", type=pathlib.Path, default=None)
+    parser.add_argument("checks", nargs="*", choices=[*checks, []], default=[])
+    arguments = parser.parse_args()
+    build = arguments.build or arguments.root / "build/release"
+    found = 0
+    for name in arguments.checks or checks:
+        for finding in checks[name](arguments.root, build):
+            print(finding.replace(f"{arguments.root}/", ""))
+            found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
