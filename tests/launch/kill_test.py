@@ -24,6 +24,11 @@ JOBS = (
 )
 
 
+def heed_interrupts():
+    """A shell's background job starts with SIGINT ignored; such a mpiexec would miss one that comes before main()."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Killing(unittest.TestCase):
     def play(self, how):
         chance = random.Random(SEED)
@@ -36,7 +41,7 @@ class Killing(unittest.TestCase):
             mark = new_mark()
             child = subprocess.Popen([os.path.join(os.environ["TERN_BUILD"], "bin", "mpiexec"), *map(str, job)],
                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                     env=environment(LAUNCH_TEST_MARK=mark))
+                                     env=environment(LAUNCH_TEST_MARK=mark), preexec_fn=heed_interrupts)
             time.sleep(moment)
             child.send_signal(how)
             begin = time.monotonic()
