@@ -79,6 +79,30 @@ inline void strided(uintptr_t user, int64_t stride, int64_t length, std::byte* s
 }
 
 template <Way way, size_t length>
+inline void columns_fixed(uintptr_t user, int64_t stride, std::byte* stream, int64_t step, int64_t count) {
+  for (int64_t i = 0; i < count; ++i, user += uintptr_t(stride), stream += step) copy<way>(user, stream, length);
+}
+
+/// `count` blocks of `length`, `stride` apart in memory and `step` apart in the stream.
+template <Way way>
+inline void columns(uintptr_t user, int64_t stride, int64_t length, std::byte* stream, int64_t step, int64_t count) {
+  switch (length) {
+    case 1: return columns_fixed<way, 1>(user, stride, stream, step, count);
+    case 2: return columns_fixed<way, 2>(user, stride, stream, step, count);
+    case 3: return columns_fixed<way, 3>(user, stride, stream, step, count);
+    case 4: return columns_fixed<way, 4>(user, stride, stream, step, count);
+    case 8: return columns_fixed<way, 8>(user, stride, stream, step, count);
+    case 12: return columns_fixed<way, 12>(user, stride, stream, step, count);
+    case 16: return columns_fixed<way, 16>(user, stride, stream, step, count);
+    case 24: return columns_fixed<way, 24>(user, stride, stream, step, count);
+    case 32: return columns_fixed<way, 32>(user, stride, stream, step, count);
+    default: break;
+  }
+  for (int64_t i = 0; i < count; ++i, user += uintptr_t(stride), stream += step)
+    copy_short<way>(user, stream, size_t(length));
+}
+
+template <Way way, size_t length>
 inline void listed_fixed(uintptr_t user, const int64_t* offsets, std::byte* stream, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     copy<way>(user + uintptr_t(offsets[i]), stream, length);

@@ -14,6 +14,39 @@ using NodeKind = LayoutNode::Kind;
 
 namespace {
 
+constexpr int64_t kMostColumns = 16;  // members of a struct beyond which the stream's cache lines no longer stay
+constexpr int64_t kBatch = 64;        // structs at a time: some KiB
+
+template <Way way>
+void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream);
+
+// Copies children [first, last) of a loop or select node.
+template <Way way>
+void copy_range(const LayoutNode& node, uintptr_t base, int64_t first, int64_t last, std::byte* stream) {
+  const LayoutNode& child = *node.children[0];
+  if (node.kind == NodeKind::select) {
+    for (int64_t i = first; i < last; ++i, stream += child.size)
+      copy_node<way>(child, base + uintptr_t(node.offsets[i]), stream);
+    return;
+  }
+  base += uintptr_t(first * node.stride);
+  if (child.kind != NodeKind::pieces || child.count > kMostColumns) {
+    for (int64_t i = first; i < last; ++i, stream += child.size, base += uintptr_t(node.stride))
+      copy_node<way>(child, base, stream);
+    return;
+  }
+  // An array of structs: member by member, each with the loop for its length, in batches that stay in the cache.
+  for (int64_t i = first; i < last; i += kBatch) {
+    int64_t batch = std::min(kBatch, last - i);
+    for (int64_t column = 0; column < child.count; ++column)
+      copy_loops::columns<way>(base + uintptr_t(child.offsets[column]), node.stride,
+                               child.starts[column + 1] - child.starts[column], stream + child.starts[column], child.size,
+                               batch);
+    base += uintptr_t(batch * node.stride);
+    stream += batch * child.size;
+  }
+}
+
 // Copies a whole node.
 template <Way way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream) {
@@ -27,14 +60,7 @@ void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream) {
                                     size_t(node.starts[i + 1] - node.starts[i]));
       return;
     case NodeKind::loop:
-    case NodeKind::select: {
-      const LayoutNode& child = *node.children[0];
-      for (int64_t i = 0; i < node.count; ++i) {
-        int64_t offset = node.kind == NodeKind::loop ? i * node.stride : node.offsets[i];
-        copy_node<way>(child, base + uintptr_t(offset), stream + i * child.size);
-      }
-      return;
-    }
+    case NodeKind::select: copy_range<way>(node, base, 0, node.count, stream); return;
     case NodeKind::sequence:
       for (int64_t i = 0; i < node.count; ++i)
         copy_node<way>(*node.children[i], base + uintptr_t(node.offsets[i]), stream + node.starts[i]);
@@ -127,6 +153,13 @@ struct CursorSteps {
   template <Way way>
   static size_t copy_children(const LayoutNode& node, Frame& frame, std::byte* stream, size_t n) {
     size_t done = 0;
+    if (node.kind != NodeKind::sequence) {
+      const LayoutNode& child = *node.children[0];
+      int64_t whole = std::min(node.count - frame.index, int64_t(n / size_t(child.size)));
+      copy_range<way>(node, frame.base, frame.index, frame.index + whole, stream);
+      frame.index += whole;
+      return size_t(whole * child.size);
+    }
     while (frame.index < node.count) {
       const LayoutNode& child = child_of(node, frame.index);
       if (size_t(child.size) > n - done) break;
@@ -167,9 +200,8 @@ struct CursorSteps {
   }
 };
 
-Cursor::Cursor(void* base, Count count, const Datatype& type) : base_(reinterpret_cast<uintptr_t>(base)) {
+void Cursor::start_walk(Count count, const Datatype& type) {
   const Layout& layout = type.layout();
-  contiguous_ = true;
   if (count <= 0 || !layout.node) return;
   end_ = size_t(count) * size_t(layout.node->size);
   base_ += uintptr_t(layout.offset);

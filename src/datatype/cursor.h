@@ -19,7 +19,12 @@ namespace tern {
 class Cursor {
  public:
   Cursor() : contiguous_(true) {}
-  Cursor(void* base, Count count, const Datatype& type);
+  Cursor(void* base, Count count, const Datatype& type) : base_(reinterpret_cast<uintptr_t>(base)), contiguous_(true) {
+    if (type.is_contiguous())
+      end_ = count > 0 ? size_t(count) * size_t(type.size()) : 0;
+    else
+      start_walk(count, type);
+  }
   static Cursor bytes(void* base, size_t n);
   Cursor(const Cursor& other) { copy_from(other); }
   Cursor& operator=(const Cursor& other) {
@@ -80,6 +85,7 @@ class Cursor {
     int64_t within;          ///< bytes of that block already passed; leaves only
   };
 
+  void start_walk(Count count, const Datatype& type);
   size_t pack_slow(std::byte* out, size_t n);
   size_t unpack_slow(const std::byte* in, size_t n);
   void seek_slow(size_t offset);

@@ -127,12 +127,15 @@ TEST_F(RandomDatatype, PacksInFragmentsCutAnywhere) {
 TEST_F(RandomDatatype, UnpacksInFragmentsAndTouchesNothingElse) {
   for_each_sample([](Rng& rng, model::Sample& sample, Count count) {
     std::vector<int64_t> places = sample.map.bytes(count);
+    // Receiving into overlapping places is erroneous (MPI 5.0, 5.1.11): no order is promised.
+    std::vector<int64_t> sorted = places;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return;
     Buffer expected(places), buffer(places);
     std::vector<std::byte> stream(places.size());
     for (std::byte& b : stream) b = std::byte(rng.next());
     std::fill(expected.memory.begin(), expected.memory.end(), std::byte{0xee});
     buffer.memory = expected.memory;
-    // Where data overlap, the later byte of the stream stays: both sides write in the same order.
     for (size_t i = 0; i < places.size(); ++i) expected.at(places[i]) = stream[i];
 
     Cursor cursor(buffer.base(), count, *sample.type);
