@@ -65,7 +65,7 @@ void build_neighbor(Builder& b, Operation operation, const Operands& o);
 inline int floor_power_of_two(int n) { return 1 << (31 - __builtin_clz(unsigned(n))); }
 /// First element of part `i` of `parts` nearly equal parts.
 inline Count part_begin(Count elements, int i, int parts) {
-  return Count(static_cast<__int128>(elements) * i / parts);
+  return elements / parts * i + elements % parts * i / parts;
 }
 
 }  // namespace tern
