@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes mpi.h, the entry points, impl.gen.h, the list of symbols and the coverage table from the description here.
+"""Makes mpi.h, the entry points, impl.gen.h, the list of symbols, the export map and the coverage table from the description here.
 
 generate.py --include DIR --sources DIR --docs DIR --bodies SRC/CAPI [--pieces N]
 Files are written only when they change, so that nothing is compiled twice for nothing.
@@ -46,6 +46,8 @@ def main():
         write(arguments.sources / f"entries{number}.gen.cc", text)
     symbols = sorted(prefix + s[4:] for f in functions for s in f.symbols for prefix in ("MPI_", "PMPI_"))
     write(arguments.sources / "symbols.txt", "\n".join(symbols) + "\n")
+    # An anonymous version node: nothing but the API is exported, and that unversioned.
+    write(arguments.sources / "exports.map", "{\n  global:\n" + "".join(f"    {s};\n" for s in symbols) + "  local: *;\n};\n")
     write(arguments.docs / "api-coverage.md", emit_coverage(functions, titles, written_bodies(arguments.bodies)))
 
 

@@ -52,7 +52,7 @@ class Call {
   Error not_yet(int chapter = 0);
 
   // --- Getting in.
-  bool enter() {
+  [[gnu::always_inline]] bool enter() {
     if (!TERN_LIKELY(world_.is_running())) return not_running();
     if (world_.locking) lock();
     return true;

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""The library exports exactly the functions of the description, MPI_X as a weak alias of PMPI_X; mpi.h declares them."""
+
+import argparse
+import re
+import subprocess
+import sys
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--library", required=True)
+parser.add_argument("--symbols", required=True)
+parser.add_argument("--header", required=True)
+arguments = parser.parse_args()
+
+described = set(open(arguments.symbols).read().split())
+assert len(described) == 1328, f"the standard ABI has 1328 symbols, the description {len(described)}"
+
+exported = {}
+for line in subprocess.run(["nm", "-D", "--defined-only", arguments.library], check=True, capture_output=True,
+                           text=True).stdout.splitlines():
+    address, kind, name = line.split()
+    exported[name] = (address, kind)
+
+problems = [f"not exported: {name}" for name in sorted(described - exported.keys())]
+problems += [f"exported but not described: {name}" for name in sorted(exported.keys() - described)
+             if not name.startswith(("__asan", "__tsan", "__ubsan", "__odr_asan"))]
+for name in sorted(described & exported.keys()):
+    if not name.startswith("MPI_"):
+        continue
+    address, kind = exported[name]
+    profiled, strong = exported["P" + name]
+    if (kind, strong) != ("W", "T"):
+        problems.append(f"{name} is {kind} and P{name} is {strong}, not W and T")
+    if address != profiled:
+        problems.append(f"{name} is not an alias of P{name}")
+
+prototypes = [line for line in open(arguments.header) if not line.startswith(("#", "typedef", "/*", " "))]
+declared = re.findall(r"\b(P?MPI_\w+)\(", "".join(prototypes))
+problems += [f"not in mpi.h: {name}" for name in sorted(described - set(declared))]
+problems += [f"in mpi.h only: {name}" for name in sorted(set(declared) - described)]
+problems += [f"declared twice: {name}" for name in sorted({n for n in declared if declared.count(n) > 1})]
+
+print("\n".join(problems) or f"{len(described)} symbols")
+sys.exit(bool(problems))

@@ -1,0 +1,129 @@
+// Handles: every number that is not a living handle must be recognised, whatever it was before.
+#include "capi/handles.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/object.h"
+
+namespace tern::capi {
+namespace {
+
+struct Thing : Object {};
+using Table = HandleTable<Thing, 0x100, 8>;
+
+TEST(Handles, NewHandlesArePositiveIntsOutsideTheReservedRange) {
+  Table table;
+  std::vector<Thing> things(5000);
+  std::unordered_set<uintptr_t> seen;
+  for (Thing& thing : things) {
+    uintptr_t handle = table.give(&thing);
+    EXPECT_GT(handle, 4095u);
+    EXPECT_LE(handle, 0x7fffffffu);
+    EXPECT_TRUE(seen.insert(handle).second);
+    EXPECT_EQ(table.find(handle), &thing);
+    EXPECT_EQ(static_cast<uintptr_t>(thing.handle), handle);
+  }
+  EXPECT_EQ(table.live(), things.size());
+}
+
+TEST(Handles, PredefinedOnesAreFoundUnderTheirOwnNumbers) {
+  Table table;
+  Thing world, self;
+  EXPECT_EQ(table.find(0x101), nullptr);
+  table.set_predefined(0x101, &world);
+  table.set_predefined(0x102, &self);
+  EXPECT_EQ(table.find(0x101), &world);
+  EXPECT_EQ(table.find(0x102), &self);
+  EXPECT_EQ(world.handle, 0x101);
+  // The null handle, and the numbers around.
+  for (uintptr_t number : {0u, 1u, 0xffu, 0x100u, 0x103u, 0x107u, 0x108u, 0xfffu}) EXPECT_EQ(table.find(number), nullptr);
+  EXPECT_EQ(table.give(&world), 0x101u);
+  table.retire(0x101);
+  EXPECT_EQ(table.find(0x101), &world);
+  table.set_predefined(0x101, nullptr);
+  EXPECT_EQ(table.find(0x101), nullptr);
+}
+
+TEST(Handles, AFreedHandleIsRecognisedWhileItsSlotIsReused) {
+  Table table;
+  Thing first;
+  uintptr_t handle = table.give(&first);
+  table.retire(handle);
+  EXPECT_EQ(table.find(handle), nullptr);
+  EXPECT_TRUE(table.was_freed(handle));
+  // The slot comes back 126 times under other numbers.
+  for (int i = 0; i < 126; ++i) {
+    Thing next;
+    uintptr_t other = table.give(&next);
+    EXPECT_NE(other, handle);
+    EXPECT_EQ(table.find(handle), nullptr);
+    table.retire(other);
+  }
+}
+
+TEST(Handles, TheSameObjectGivenTwiceHasOneHandleThatDiesWithTheSecondRetirement) {
+  Table table;
+  Thing thing;
+  uintptr_t handle = table.give(&thing);
+  EXPECT_EQ(table.give(&thing), handle);
+  table.retire(handle);
+  EXPECT_EQ(table.find(handle), &thing);
+  table.retire(handle);
+  EXPECT_EQ(table.find(handle), nullptr);
+  // An object that outlives its handle gets a new one, whatever its old number says.
+  uintptr_t again = table.give(&thing);
+  EXPECT_NE(again, handle);
+  EXPECT_EQ(table.find(again), &thing);
+}
+
+TEST(Handles, GarbageIsNeverFound) {
+  Table table;
+  std::vector<Thing> things(100);
+  std::unordered_set<uintptr_t> valid;
+  for (Thing& thing : things) valid.insert(table.give(&thing));
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 200000; ++i) {
+    uintptr_t number = random() >> (random() % 64);
+    if (!valid.count(number)) EXPECT_EQ(table.find(number), nullptr) << number;
+  }
+  // Right in the low bits, wrong above: a handle that was cut from a pointer.
+  for (uintptr_t handle : valid) {
+    EXPECT_EQ(table.find(handle | uintptr_t{1} << 32), nullptr);
+    EXPECT_EQ(table.find(handle | uintptr_t{1} << 63), nullptr);
+  }
+}
+
+TEST(Handles, RandomGivingAndRetiringAgreesWithAMap) {
+  Table table;
+  std::mt19937 random(11);
+  std::vector<Thing> things(300);
+  std::unordered_map<uintptr_t, Thing*> model;
+  std::vector<uintptr_t> dead;
+  for (int step = 0; step < 20000; ++step) {
+    Thing& thing = things[random() % things.size()];
+    bool living = thing.handle != 0 && model.count(static_cast<uintptr_t>(thing.handle));
+    if (living && model[static_cast<uintptr_t>(thing.handle)] == &thing) {
+      auto handle = static_cast<uintptr_t>(thing.handle);
+      table.retire(handle);
+      model.erase(handle);
+      dead.push_back(handle);
+    } else {
+      uintptr_t handle = table.give(&thing);
+      ASSERT_FALSE(model.count(handle));
+      model[handle] = &thing;
+    }
+    uintptr_t probe = dead.empty() ? 0 : dead[random() % dead.size()];
+    auto expected = model.find(probe);
+    ASSERT_EQ(table.find(probe), expected == model.end() ? nullptr : expected->second);
+  }
+  for (auto& [handle, thing] : model) EXPECT_EQ(table.find(handle), thing);
+  EXPECT_EQ(table.live(), model.size());
+}
+
+}  // namespace
+}  // namespace tern::capi
