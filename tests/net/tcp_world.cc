@@ -1,0 +1,266 @@
+// A small world over the TCP path alone: one process per rank, cards exchanged through files in a directory that all
+// hosts share. Serves the namespace tests (traffic between hosts without MPI above) and as a microbenchmark of the path.
+//
+//   tcp_world RANK SIZE DIRECTORY traffic [rounds]   ring, then random messages among all; checked; "ok" from rank 0
+//   tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
+//   tcp_world RANK SIZE DIRECTORY stream             rank 0 to rank 1: bandwidth by size
+//
+// The job key is the environment's TERN_JOB_KEY (any text), so that a test can give a rank a wrong one.
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "fabric/tcp/tcp_path.h"
+
+namespace {
+
+using namespace tern;
+
+int fail(const std::string& text) {
+  std::fprintf(stderr, "tcp_world: %s\n", text.c_str());
+  return 1;
+}
+
+uint64_t content(PeerId from, PeerId to, uint64_t number) { return (uint64_t(from) << 48 | uint64_t(to) << 32) ^ number * 0x9e3779b97f4a7c15u; }
+
+/// Checks what arrives: per sender consecutive tags, the size and bytes that `content` gives.
+class CheckingSink final : public Sink {
+ public:
+  CheckingSink(PeerId self, uint32_t size) : self_(self), next_(size, 0), memory_(size) {}
+  void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override {
+    ++count;
+    if (!checking) return;
+    check(peer, header, payload, bytes);
+  }
+  Landing on_header(PeerId peer, const wire::Header&, size_t bytes) override {
+    std::vector<std::byte>& memory = memory_[peer];
+    if (memory.size() < bytes) memory.resize(bytes);
+    Landing landing;
+    landing.target = Cursor::bytes(memory.data(), bytes);
+    return landing;
+  }
+  void on_landed(PeerId peer, const wire::Header& header, Landing&, size_t bytes, Error error) override {
+    if (error) return;
+    on_message(peer, header, memory_[peer].data(), bytes);
+  }
+  void on_peer_lost(PeerId, Error error) override { lost = error.text(); }
+
+  uint64_t count = 0;
+  bool checking = false;
+  std::string wrong, lost;
+
+ private:
+  void check(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+    uint64_t number = next_[peer]++;
+    Rng rng(content(peer, self_, number));
+    bool good = uint64_t(header.tag) == number;
+    for (size_t i = 0; good && i + 8 <= bytes; i += 8) {
+      uint64_t word;
+      std::memcpy(&word, payload + i, 8);
+      good = word == rng.next();
+    }
+    if (!good && wrong.empty()) wrong = "message " + std::to_string(number) + " from rank " + std::to_string(peer) + " is not what was sent";
+  }
+  PeerId self_;
+  std::vector<uint64_t> next_;
+  std::vector<std::vector<std::byte>> memory_;  ///< by peer: messages of several land at the same time
+};
+
+struct QueuedSend : SendOperation {
+  std::string bytes;
+  bool complete = false;
+};
+
+struct World {
+  RealClock clock;
+  PeerId rank;
+  uint32_t size;
+  std::string directory;
+  CheckingSink sink;
+  std::unique_ptr<TcpPath> path;
+  std::vector<std::unique_ptr<QueuedSend>> queued;
+  std::vector<uint64_t> sent;
+
+  World(PeerId r, uint32_t n, std::string d) : rank(r), size(n), directory(std::move(d)), sink(r, n), sent(n, 0) {}
+
+  Error start() {
+    TcpOptions options;
+    options.rank = rank;
+    options.size = size;
+    const char* key = std::getenv("TERN_JOB_KEY");
+    std::strncpy(reinterpret_cast<char*>(options.key.data()), key ? key : "no key", options.key.size());
+    Tunables tunables;
+    if (Error error = tunables.read_environment(environ)) return error;
+    Error error;
+    path = TcpPath::create(options, tunables, clock, sink, [this](PeerId peer, std::string& card) { return read_card(peer, card); }, error);
+    if (error) return error;
+    std::string name = directory + "/card." + std::to_string(rank);
+    std::ofstream(name + ".new", std::ios::binary) << path->card();
+    if (std::rename((name + ".new").c_str(), name.c_str()) != 0) return Error(ErrorClass::other, "cannot write " + name);
+    for (PeerId peer = 0; peer < size; ++peer) {
+      std::string text;
+      if (Error missing = read_card(peer, text)) return missing;
+    }
+    return {};
+  }
+  // Waits for the card: in a job, the launcher's fence does that.
+  Error read_card(PeerId peer, std::string& card) {
+    uint64_t end = clock.now_ns() + 20'000'000'000;
+    while (clock.now_ns() < end) {
+      std::ifstream file(directory + "/card." + std::to_string(peer), std::ios::binary);
+      std::stringstream text;
+      text << file.rdbuf();
+      card = text.str();
+      if (file && !card.empty()) return {};
+      usleep(2000);
+    }
+    return Error(ErrorClass::other, "no card of rank " + std::to_string(peer));
+  }
+  void send(PeerId to, size_t bytes) {
+    uint64_t number = sent[to]++;
+    Rng rng(content(rank, to, number));
+    std::string text(bytes, 0);
+    for (size_t i = 0; i + 8 <= bytes; i += 8) {
+      uint64_t word = rng.next();
+      std::memcpy(text.data() + i, &word, 8);
+    }
+    wire::Header header{.kind = wire::Kind::eager, .tag = int32_t(number)};
+    if (bytes <= path->properties().eager_bytes && path->try_send(to, header, text.data(), bytes)) return;
+    auto operation = std::make_unique<QueuedSend>();
+    operation->bytes = std::move(text);
+    operation->peer = to;
+    operation->header = header;
+    operation->payload = Cursor::bytes(operation->bytes.data(), bytes);
+    operation->done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };
+    queued.push_back(std::move(operation));
+    path->enqueue(*queued.back());
+  }
+  bool wait_for(uint64_t count, double seconds = 60) {
+    uint64_t end = clock.now_ns() + uint64_t(seconds * 1e9);
+    for (uint32_t idle = 0; sink.count < count || path->has_unsent();) {
+      if (path->poll() != 0) {
+        idle = 0;
+      } else if (++idle % 256 == 0) {
+        sched_yield();
+        if (clock.now_ns() > end || !sink.wrong.empty() || !sink.lost.empty()) return false;
+      }
+    }
+    return sink.wrong.empty();
+  }
+};
+
+int traffic(World& world, int rounds) {
+  world.sink.checking = true;
+  uint64_t expected = 0;
+  PeerId right = (world.rank + 1) % world.size;
+  // A ring: each hears from its left neighbour only.
+  for (int i = 0; i < rounds; ++i) world.send(right, size_t(8) << (i % 16));
+  expected += uint64_t(rounds);
+  if (!world.wait_for(expected)) return fail("ring: " + world.sink.wrong + world.sink.lost);
+  // Random sizes, the same number of messages from everyone to everyone, so that each knows how many to expect.
+  Rng rng(world.rank + 1);
+  for (int i = 0; i < rounds; ++i) {
+    for (PeerId k = 1; k < world.size; ++k) {
+      world.send((world.rank + k) % world.size, size_t(8 * rng.below(rng.chance(1, 10) ? 40'000 : 300)));
+    }
+    if (i % 4 == 0) world.path->poll();
+  }
+  expected += uint64_t(rounds) * (world.size - 1);
+  if (!world.wait_for(expected)) {
+    return fail("random: " + std::to_string(world.sink.count) + " of " + std::to_string(expected) + " messages; " +
+                world.sink.wrong + world.sink.lost);
+  }
+  // Who has everything says so to everyone: nobody leaves before the last has.
+  for (PeerId k = 1; k < world.size; ++k) world.send((world.rank + k) % world.size, 0);
+  if (!world.wait_for(expected + world.size - 1)) return fail("end: " + world.sink.wrong + world.sink.lost);
+  if (world.rank == 0) std::puts("ok");
+  return 0;
+}
+
+double one_way_us(World& world, size_t bytes, int rounds) {
+  std::string text(bytes, 'x');
+  wire::Header header{.kind = wire::Kind::eager};
+  std::vector<double> times;
+  for (int batch = 0; batch < 11; ++batch) {
+    uint64_t begin = world.clock.now_ns();
+    for (int i = 0; i < rounds; ++i) {
+      uint64_t count = world.sink.count;
+      if (world.rank == 0) {
+        while (!world.path->try_send(1, header, text.data(), bytes)) world.path->poll();
+      }
+      while (world.sink.count == count) world.path->poll();
+      if (world.rank == 1) {
+        while (!world.path->try_send(0, header, text.data(), bytes)) world.path->poll();
+      }
+    }
+    times.push_back(double(world.clock.now_ns() - begin) / 2e3 / rounds);
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+int latency(World& world) {
+  for (size_t bytes : {8, 1024, 4096, 16384, 65536}) {
+    double us = one_way_us(world, bytes, bytes > 10'000 ? 500 : 2000);
+    if (world.rank == 0) std::printf("%8zu B one way %8.2f us\n", bytes, us);
+  }
+  return 0;
+}
+
+int stream(World& world) {
+  for (size_t bytes : {8, 1024, 8192, 65536, 1 << 20, 8 << 20}) {
+    int messages = int(std::min<size_t>(200'000, (size_t(1) << 30) / bytes));
+    std::string text(bytes, 'x');
+    std::vector<QueuedSend> window(16);
+    uint64_t begin = world.clock.now_ns(), count = world.sink.count;
+    if (world.rank == 0) {
+      wire::Header header{.kind = wire::Kind::eager};
+      for (int i = 0; i < messages; ++i) {
+        if (bytes <= world.path->properties().eager_bytes) {
+          while (!world.path->try_send(1, header, text.data(), bytes)) world.path->poll();
+          continue;
+        }
+        QueuedSend& operation = window[size_t(i) % window.size()];
+        while (i >= int(window.size()) && !operation.complete) world.path->poll();
+        operation.complete = false;
+        operation.peer = 1;
+        operation.header = header;
+        operation.payload = Cursor::bytes(text.data(), bytes);
+        operation.done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };
+        world.path->enqueue(operation);
+      }
+      while (world.sink.count == count) world.path->poll();
+    } else {
+      while (world.sink.count < count + uint64_t(messages)) world.path->poll();
+      world.send(0, 8);
+    }
+    double seconds = double(world.clock.now_ns() - begin) / 1e9;
+    if (world.rank == 0) std::printf("%8zu B  %8.3f GB/s  %9.0f messages/s\n", bytes, double(bytes) * messages / seconds / 1e9, messages / seconds);
+    while (world.path->has_unsent()) world.path->poll();
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5) return fail("usage: tcp_world RANK SIZE DIRECTORY traffic|latency|stream [rounds]");
+  World world(PeerId(std::atoi(argv[1])), uint32_t(std::atoi(argv[2])), argv[3]);
+  if (Error error = world.start()) return fail(std::string(error.text()));
+  std::string what = argv[4];
+  int result = what == "latency"  ? latency(world)
+               : what == "stream" ? stream(world)
+                                  : traffic(world, argc > 5 ? std::atoi(argv[5]) : 100);
+  return result;
+}
