@@ -113,12 +113,15 @@ void ShmNode::ring_doorbell(uint32_t slot) {
 }
 
 void ShmNode::declare_asleep(uint32_t reasons) {
-  block(my_slot_).asleep.store(reasons, std::memory_order_seq_cst);
+  // A second thread of this rank may arm while the first still sleeps: a ring in between must not be forgotten.
+  if (block(my_slot_).asleep.exchange(reasons, std::memory_order_seq_cst) == 0 && declared_) ++rings_owed_;
+  declared_ = true;
   fence();
   if (!full_fence_ && shm::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) TERN_ASSERT(!"membarrier went away");
 }
 
 bool ShmNode::declare_awake() {
+  declared_ = false;
   bool rung = block(my_slot_).asleep.exchange(0, std::memory_order_seq_cst) == 0;
   // Whoever cleared the flag writes to the doorbell, perhaps only in a moment: what is owed is drained here or next time.
   if (rung) ++rings_owed_;

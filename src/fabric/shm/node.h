@@ -127,6 +127,7 @@ class ShmNode {
   shm::Layout layout_;
   uint32_t my_slot_ = 0;
   bool full_fence_ = false;
+  bool declared_ = false;    ///< asleep, as far as this rank has not taken it back
   uint64_t rings_owed_ = 0;  ///< doorbell writes announced to us (asleep was cleared) and not yet drained
   std::vector<PeerId> members_;
   std::vector<int> doorbells_, life_lines_;  ///< by slot; -1: none

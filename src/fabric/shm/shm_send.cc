@@ -32,9 +32,15 @@ constexpr uint32_t kAlign = uint32_t{shm::kLine};
 inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~size_t{kAlign - 1}); }
 
 /// A message up to this size is one chunk; see bench/micro/shm_pingpong.
-constexpr size_t kWholeBytes = 1024;
+#ifndef WHOLE
+#define WHOLE 1024
+#endif
+#ifndef SMALL
+#define SMALL 1024
+#endif
+constexpr size_t kWholeBytes = WHOLE;
 /// Chunks of a longer one, while it is short: the receiver starts early. Later ones are larger (largest_chunk_).
-constexpr uint32_t kSmallChunk = 1024;
+constexpr uint32_t kSmallChunk = SMALL;
 
 }  // namespace
 
@@ -95,6 +101,9 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     shm::Chunk chunk;
     std::byte* place = reserve(peer, size, chunk);
     TERN_DEBUG_ASSERT(place);
+#ifdef PFW
+    for (uint32_t i = 0; i < size; i += 64) __builtin_prefetch(place + i, 1, 3);
+#endif
     std::memcpy(place, source + sent, size);
     chunk.total_bytes = bytes;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
@@ -121,6 +130,7 @@ bool ShmPath::fits(Peer& peer, size_t bytes, uint32_t chunks) {
 /// Room for one chunk in one piece; null when there is none. Fills in `offset` and `end`.
 std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
   const uint32_t need = aligned(bytes);
+  bool wrap = false;
   uint32_t gap = 0;
   if (peer.offset + need > peer.capacity) {
     // At the end. The part beyond it is surely unused if nothing of the previous lap is: then it may be taken in.
@@ -130,7 +140,8 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
       peer.capacity = std::min(2 * peer.capacity, most);
       peer.grow = false;
     }
-    if (peer.offset + need > peer.capacity) gap = peer.capacity - peer.offset;
+    wrap = peer.offset + need > peer.capacity;
+    if (wrap) gap = peer.capacity - peer.offset;  // may be nothing
   }
   if (peer.capacity - (peer.head - peer.consumed_seen) < gap + need) {
     peer.consumed_seen = peer.out_progress->data.load(std::memory_order_acquire);
@@ -139,7 +150,7 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
       return nullptr;
     }
   }
-  if (gap != 0) {
+  if (wrap) {
     peer.head += gap;
     peer.offset = 0;
   }

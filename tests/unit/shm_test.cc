@@ -1,0 +1,421 @@
+// The shared-memory path between processes: start-up, every size and shape of message under full rings, loss of a
+// peer, cross-memory attach, memory for collectives.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <fstream>
+#include <string>
+
+#include "datatype/construct.h"
+#include "datatype/predefined.h"
+#include "fabric/shm/node_memory.h"
+#include "tests/unit/shm_helpers.h"
+
+namespace tern::test {
+
+/// `n` bytes as blocks of 7 with gaps of 3.
+struct CheckingSink::TypeOwner {
+  PredefinedTypes predefined;
+  Ref<Datatype> type;
+  size_t blocks;
+  explicit TypeOwner(size_t n) : blocks((n + 6) / 7) {
+    Error error = construct::hvector(Count(blocks), 7, 10, predefined.get(0x247), type);
+    if (error) abort();
+    type->commit();
+  }
+  Cursor over(std::vector<std::byte>& memory, size_t n) {
+    memory.assign(blocks * 10 + 1, std::byte{0});
+    Cursor cursor(memory.data(), 1, *type);
+    cursor.truncate(n);
+    return cursor;
+  }
+};
+
+Landing CheckingSink::on_header(PeerId peer, const wire::Header& header, size_t n) {
+  FromPeer& place = from[peer];
+  place.strided = header.tag % 2 == 1;
+  if (place.strided) {
+    place.type = std::make_shared<TypeOwner>(n);
+    return {place.type->over(place.buffer, n), nullptr, 0};
+  }
+  place.buffer.resize(n);
+  return {Cursor::bytes(place.buffer.data(), n), nullptr, 0};
+}
+
+void CheckingSink::on_landed(PeerId peer, const wire::Header& header, Landing&, size_t n, Error error) {
+  if (error) {
+    ++landed_with_error;
+    return;
+  }
+  FromPeer& place = from[peer];
+  if (!place.strided) {
+    check(peer, header, place.buffer.data(), n);
+    return;
+  }
+  std::vector<std::byte> packed(n);
+  for (size_t i = 0; i < n; ++i) packed[i] = place.buffer[i / 7 * 10 + i % 7];
+  check(peer, header, packed.data(), n);
+}
+
+namespace {
+
+/// A send of any shape that is still on its way.
+struct Outgoing : SendOperation {
+  std::vector<std::byte> memory;
+  std::unique_ptr<CheckingSink::TypeOwner> type;
+  bool finished = false, failed = false;
+};
+
+std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool strided, bool queue) {
+  wire::Header header{wire::Kind::eager};
+  header.source = int32_t(me.rank);
+  const uint32_t number = me.sent[to]++;
+  header.tag = int32_t(number);
+  std::vector<std::byte> data(n);
+  for (size_t i = 0; i < n; ++i) data[i] = pattern(me.rank, number, i);
+  if (!strided && !queue && n <= me.path->properties().eager_bytes && me.path->try_send(to, header, data.data(), n)) return nullptr;
+  auto out = std::make_unique<Outgoing>();
+  out->peer = to;
+  out->header = header;
+  if (strided && n != 0) {
+    out->type = std::make_unique<CheckingSink::TypeOwner>(n);
+    out->payload = out->type->over(out->memory, n);
+    for (size_t i = 0; i < n; ++i) out->memory[i / 7 * 10 + i % 7] = data[i];
+  } else {
+    out->memory = std::move(data);
+    out->payload = Cursor::bytes(out->memory.data(), n);
+  }
+  out->done = [](SendOperation& operation, Error error) {
+    auto& mine = static_cast<Outgoing&>(operation);
+    mine.finished = true;
+    mine.failed = bool(error);
+  };
+  me.path->enqueue(*out);
+  return out;
+}
+
+size_t random_size(Rng& rng, size_t most) {
+  switch (rng.below(5)) {
+    case 0: return rng.below(34);
+    case 1: return rng.below(1100);
+    case 2: return rng.below(9000);
+    case 3: return rng.below(40000);
+    default: return rng.below(20) == 0 ? rng.below(most) : rng.below(200);
+  }
+}
+
+bool exchange(int rank, int ranks, std::unique_ptr<ShmNode> node, Common& common, uint32_t each, bool sleepy, uint64_t seed) {
+  Tunables tunables;
+  if (sleepy) tunables.spin_rounds = tunables.yield_rounds = 3;
+  TestRank me(uint32_t(rank), size_t(ranks), std::move(node), true, tunables);
+  Rng rng(seed * 977 + uint64_t(rank));
+  std::vector<std::unique_ptr<Outgoing>> outgoing;
+  uint32_t left = each * uint32_t(ranks - 1);
+  auto reap = [&] { std::erase_if(outgoing, [](auto& o) { return o->finished; }); };
+  while (left != 0) {
+    const auto to = PeerId(rng.below(uint64_t(ranks)));
+    if (to == PeerId(rank) || me.sent[to] == each) continue;
+    --left;
+    auto out = start_send(me, to, random_size(rng, 300000), rng.below(4) == 0, rng.below(4) == 0);
+    if (out) outgoing.push_back(std::move(out));
+    if (rng.below(3) == 0) me.engine->poll();
+    if (sleepy && rng.below(50) == 0) usleep(useconds_t(rng.below(300)));
+    reap();
+    if (outgoing.size() > 8) me.engine->wait_until([&] { reap(); return outgoing.size() <= 4; });
+  }
+  const uint64_t want = uint64_t(each) * uint64_t(ranks - 1);
+  me.engine->wait_until([&] { reap(); return outgoing.empty() && me.sink.messages == want; });
+  EXPECT_EQ(me.sink.messages, want);
+  EXPECT_FALSE(me.path->has_unsent());
+  EXPECT_TRUE(me.sink.lost.empty());
+  common_fence(common, ranks);
+  me.path.reset();
+  common_fence(common, ranks);
+  return true;
+}
+
+TEST(ShmPath, EverySizeBothWays) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    run_processes(2, 65536, [&](int rank, auto node, Common& common) {
+      return exchange(rank, 2, std::move(node), common, 1500, false, seed);
+    });
+  }
+}
+TEST(ShmPath, SmallestRing) {
+  run_processes(3, 8192, [&](int rank, auto node, Common& common) {
+    return exchange(rank, 3, std::move(node), common, 600, false, 11);
+  });
+}
+TEST(ShmPath, ManySleepyRanks) {
+  for (int ranks : {4, 12}) {
+    run_processes(ranks, 16384, [&](int rank, auto node, Common& common) {
+      return exchange(rank, ranks, std::move(node), common, ranks == 4 ? 500 : 60, true, 21);
+    });
+  }
+}
+
+TEST(ShmPath, FullWayTakesNothingAndKeepsOrder) {
+  run_processes(2, 65536, [](int rank, auto node, Common& common) {
+    TestRank me(uint32_t(rank), 2, std::move(node), true);
+    if (rank == 1) {
+      common_fence(common, 2);
+      me.engine->wait_until([&] { return me.sink.messages == 200; });
+    } else {
+      std::vector<std::unique_ptr<Outgoing>> outgoing;
+      int queued = 0;
+      for (int i = 0; i < 200; ++i) {
+        auto out = start_send(me, 1, i % 2 ? 8 : 700, false, false);
+        if (out) ++queued, outgoing.push_back(std::move(out));
+      }
+      EXPECT_GE(queued, 200 - 64);  // there are 64 cells and nobody has polled
+      EXPECT_TRUE(me.path->has_unsent());
+      // The last one is still whole: it can be taken back, once; then it is sent again.
+      Outgoing& last = *outgoing.back();
+      EXPECT_TRUE(me.path->withdraw(last));
+      EXPECT_FALSE(me.path->withdraw(last));
+      me.path->enqueue(last);
+      common_fence(common, 2);
+      me.engine->wait_until([&] {
+        std::erase_if(outgoing, [](auto& o) { return o->finished; });
+        return outgoing.empty();
+      });
+    }
+    common_fence(common, 2);
+    return true;
+  });
+}
+
+TEST(ShmPath, KilledPeerIsReportedAfterWhatItSent) {
+  for (int when = 0; when < 4; ++when) {
+    run_processes(3, 16384, [&](int rank, auto node, Common& common) {
+      Tunables tunables;
+      if (when % 2) tunables.spin_rounds = tunables.yield_rounds = 2;  // noticed asleep, or spinning
+      TestRank me(uint32_t(rank), 3, std::move(node), true, tunables);
+      if (rank == 2) {
+        for (int i = 0; i < 5; ++i) start_send(me, 0, 100, false, false);
+        auto large = start_send(me, 0, 1 << 20, false, true);  // its beginning fits, its end never comes
+        if (when >= 2) usleep(20000);
+        kill(getpid(), SIGKILL);
+      }
+      std::unique_ptr<Outgoing> doomed;
+      if (rank == 1) doomed = start_send(me, 2, 1 << 20, false, true);
+      const uint64_t start = me.clock.now_ns();
+      me.engine->wait_until([&] { return !me.sink.lost.empty(); });
+      EXPECT_LT(me.clock.now_ns() - start, 10'000'000'000u);
+      EXPECT_EQ(me.sink.lost, std::vector<PeerId>{2});
+      if (rank == 0) {
+        EXPECT_EQ(me.sink.messages, 5u);
+        EXPECT_EQ(me.sink.landed_with_error, 1u);
+      } else {
+        EXPECT_TRUE(doomed->finished && doomed->failed);
+        auto late = start_send(me, 2, 10, false, true);
+        me.engine->wait_until([&] { return late->finished; });
+        EXPECT_TRUE(late->failed);
+      }
+      // The survivors still talk.
+      start_send(me, PeerId(1 - rank), 50, false, false);
+      const uint64_t want = rank == 0 ? 6 : 1;
+      me.engine->wait_until([&] { return me.sink.messages == want; });
+      (void)common;
+      common.words[rank] = 1;
+      while (common.words[1 - rank] == 0) usleep(100);
+      return true;
+    }, {2});
+  }
+}
+
+TEST(ShmPath, GetReadsTheOtherProcess) {
+  run_processes(2, 65536, [](int rank, auto node, Common& common) {
+    TestRank me(uint32_t(rank), 2, std::move(node), true);
+    constexpr size_t kBytes = 700001;
+    std::vector<std::byte> data(kBytes);
+    if (rank == 1) {
+      for (size_t i = 0; i < kBytes; ++i) data[i] = pattern(1, 0, i);
+      EXPECT_NE(me.path->expose(data.data(), kBytes).words[0], 0u);
+      common.words[0] = reinterpret_cast<uint64_t>(data.data());
+    }
+    common_fence(common, 2);
+    bool good = true;
+    if (rank == 0 && me.path->can_get(1)) {
+      for (bool strided : {false, true}) {
+        CheckingSink::TypeOwner type(kBytes);
+        std::vector<std::byte> memory(kBytes);
+        TransferOperation operation;
+        operation.peer = 1;
+        operation.local = strided ? type.over(memory, kBytes) : Cursor::bytes(memory.data(), kBytes);
+        operation.remote_address = common.words[0];
+        operation.key.words[0] = 1;
+        operation.bytes = kBytes;
+        static int calls, errors;
+        calls = errors = 0;
+        operation.done = [](TransferOperation&, Error error) {
+          ++calls;
+          if (error) ++errors;
+        };
+        me.path->get(operation);
+        EXPECT_EQ(calls, 1);
+        EXPECT_EQ(errors, 0);
+        for (size_t i = 0; i < kBytes && good; ++i) good = memory[strided ? i / 7 * 10 + i % 7 : i] == pattern(1, 0, i);
+        EXPECT_TRUE(good);
+        operation.local = Cursor::bytes(memory.data(), 4096);
+        operation.remote_address = 64;  // nothing is mapped there
+        operation.bytes = 4096;
+        me.path->get(operation);
+        EXPECT_EQ(calls, 2);
+        EXPECT_EQ(errors, 1);
+      }
+    }
+    Tunables off;
+    off.shm_cma = 0;
+    common_fence(common, 2);
+    return good;
+  });
+}
+
+TEST(ShmNode, NothingHasAName) {
+  auto entries = [] {
+    int count = 0;
+    if (DIR* directory = opendir("/dev/shm")) {
+      while (readdir(directory)) ++count;
+      closedir(directory);
+    }
+    return count;
+  };
+  const int before = entries();
+  run_processes(3, 65536, [&](int, auto node, Common& common) {
+    EXPECT_EQ(node->members(), (std::vector<PeerId>{0, 1, 2}));
+    const int during = entries();
+    common_fence(common, 3);
+    return during == before;
+  });
+  EXPECT_EQ(entries(), before);
+}
+
+/// Joins ranks 0..2; `outsider` (rank 1) does something first. Returns what each process answers.
+void join_with(const std::function<void(ShmSetup&)>& outsider, bool outsider_joins) {
+  Common* common = make_common();
+  const auto key = test_key(5);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 3; ++rank) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      ShmSetup setup{rank, {0, 1, 2}, key, 65536, true};
+      if (rank == 1) outsider(setup);
+      Error error;
+      auto node = ShmNode::create(setup, [&] { common_fence(*common, 3); return Error(); }, error);
+      bool good;
+      if (rank == 1 && !outsider_joins) {
+        good = bool(error) && !node;
+      } else {
+        good = node && node->members() == (outsider_joins ? std::vector<PeerId>{0, 1, 2} : std::vector<PeerId>{0, 2});
+      }
+      common_fence(*common, 3);
+      _exit(good ? 0 : 1);
+    }
+    children.push_back(pid);
+  }
+  for (pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  munmap(common, sizeof *common);
+}
+
+TEST(ShmNode, AnotherKeyStaysOutside) {
+  join_with([](ShmSetup& setup) { setup.job_key[3] ^= 1; }, false);
+}
+TEST(ShmNode, AnotherNetworkNamespaceStaysOutside) {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(unshare(CLONE_NEWNET) == 0 ? 0 : 1);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (status != 0) GTEST_SKIP() << "network namespaces cannot be made here";
+  join_with([](ShmSetup&) { EXPECT_EQ(unshare(CLONE_NEWNET), 0); }, false);
+}
+TEST(ShmNode, StrangersAreNotBelieved) {
+  // Somebody of the same user connects to every socket of the job and talks nonsense, all the time.
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    std::vector<int> held;
+    for (;;) {
+      std::ifstream sockets("/proc/net/unix");
+      for (std::string line; std::getline(sockets, line);) {
+        const size_t at = line.find("@tern-");
+        if (at == std::string::npos) continue;
+        const std::string name = line.substr(at + 1);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
+        const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+        if (connect(fd, reinterpret_cast<sockaddr*>(&address), socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size())) == 0) {
+          const char nonsense[40] = "let me in";
+          (void)!send(fd, nonsense, held.size() % 41, MSG_NOSIGNAL);
+        }
+        held.push_back(fd);
+        if (held.size() > 200) {
+          close(held.front());
+          held.erase(held.begin());
+        }
+      }
+    }
+  }
+  for (int i = 0; i < 10; ++i) join_with([](ShmSetup&) {}, true);
+  kill(stranger, SIGKILL);
+  waitpid(stranger, nullptr, 0);
+}
+
+struct FlagWatch final : ShmWatch {
+  std::atomic<uint64_t>* flag = nullptr;
+  uint64_t want = 0;
+  bool ready() override { return flag->load(std::memory_order_acquire) >= want; }
+};
+
+TEST(NodeMemory, FlagsWakeSleepers) {
+  run_processes(4, 16384, [](int rank, auto node, Common& common) {
+    Tunables tunables;
+    tunables.yield_rounds = 1;
+    TestRank me(uint32_t(rank), 4, std::move(node), true, tunables);
+    NodeMemory memory(me.path->node());
+    if (rank == 0) {
+      uint64_t other = 0, offset = 0, again = 0;
+      EXPECT_TRUE(memory.allocate(100, other) && memory.allocate(4 * 64, offset));
+      memory.release(other);
+      EXPECT_TRUE(memory.allocate(4096, again));
+      EXPECT_EQ(again, other);
+      EXPECT_FALSE(memory.allocate(shm::kArenaBytes, again));
+      common.words[0] = offset;
+    }
+    common_fence(common, 4);
+    auto flag = [&](int r) { return reinterpret_cast<std::atomic<uint64_t>*>(memory.at(common.words[0]) + 64 * r); };
+    FlagWatch watch;
+    watch.flag = flag((rank + 3) % 4);
+    memory.add_watch(watch);
+    Rng rng(uint64_t(rank) + 5);
+    // A token goes round through flags; everybody else is asleep.
+    for (uint64_t round = 1; round <= 400; ++round) {
+      if (rank != 0) {
+        watch.want = round;
+        me.engine->wait_until([&] { return watch.ready(); });
+      }
+      if (rng.below(20) == 0) usleep(useconds_t(rng.below(200)));
+      flag(rank)->store(round, std::memory_order_release);
+      memory.wake_if_asleep(PeerId((rank + 1) % 4));
+      if (rank == 0) {
+        watch.want = round;
+        me.engine->wait_until([&] { return watch.ready(); });
+      }
+    }
+    memory.remove_watch(watch);
+    EXPECT_GT(me.idle->sleeps(), 0u);
+    common_fence(common, 4);
+    return true;
+  });
+}
+
+}  // namespace
+}  // namespace tern::test
