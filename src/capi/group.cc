@@ -1,5 +1,6 @@
-// Groups: the bodies of MPI 5.0 section 7.3. A result without members is MPI_GROUP_EMPTY.
+// Groups: the bodies of MPI 5.0 section 7.3 (process sets: 11.3.2). A result without members is MPI_GROUP_EMPTY.
 #include <span>
+#include <string_view>
 
 #include "impl.gen.h"
 
@@ -96,6 +97,15 @@ Error Group_range_excl(Call& call, Group& group, int n, int (*ranges)[3], Group*
   Ref<Group> result;
   if (Error error = group.exclude_ranges(to_ranges(n, ranges), result)) return error;
   newgroup = hand_out(call, std::move(result));
+  return {};
+}
+
+// A name that is no process set gives MPI_GROUP_NULL, which is no error (7.3.2).
+Error Group_from_session_pset(Call& call, Session& session, const char* pset_name, Group*& newgroup) {
+  std::string_view name = pset_name;
+  Process& process = call.process();
+  if (name == "mpi://WORLD") newgroup = Ref<Group>::share(&process.world().group()).release();
+  if (name == "mpi://SELF") newgroup = Ref<Group>::share(&process.self().group()).release();
   return {};
 }
 
