@@ -1,5 +1,5 @@
-// What Tern says besides results: one line per event to stderr, "[tern rank 3] warning: text", at a level that
-// TERN_LOG chooses. Messages are for people; whoever first identifies an error logs it, once (STYLE.md).
+// What Tern says besides results: one line per event to stderr, "[tern rank 3] warning: text", at a level
+// that TERN_LOG chooses. Messages are for people; whoever first identifies an error logs it, once (STYLE.md).
 //
 // Thread rule: log() may be called from any thread; a line is one write and never interleaves within itself.
 #pragma once

@@ -33,15 +33,19 @@ long environment_number(const char* name, long otherwise) {
 bool is_our_mpiexec(const Launcher& launcher) { return environment("TERN_JOB_ID") == launcher.job_id(); }
 
 Error no_service(std::string_view who, std::string_view remedy) {
-  return Error(ErrorClass::other, fmt::format("{} started this program as one of several ranks, but offers neither PMI-1 "
-                                              "nor PMIx to it. {}. If single programs are meant, set TERN_LAUNCHER=none",
-                                              who, remedy));
+  return Error(ErrorClass::other,
+               fmt::format("{} started this program as one of several ranks, but offers neither PMI-1 "
+                           "nor PMIx to it. {}. If single programs are meant, set TERN_LAUNCHER=none",
+                           who, remedy));
 }
 
 // Launchers that leave their mark but nothing to talk to. To run on would make N worlds of one.
 Error mute_launcher() {
-  if (environment_number("SLURM_STEP_NUM_TASKS", 1) > 1 && getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID")) {
-    return no_service("Slurm's srun", "Start it with srun --mpi=pmi2 or srun --mpi=pmix (srun --mpi=list shows which there are)");
+  if (environment_number("SLURM_STEP_NUM_TASKS", 1) > 1 && getenv("SLURM_STEP_ID") &&
+      getenv("SLURM_PROCID")) {
+    return no_service(
+        "Slurm's srun",
+        "Start it with srun --mpi=pmi2 or srun --mpi=pmix (srun --mpi=list shows which there are)");
   }
   if (environment_number("OMPI_COMM_WORLD_SIZE", 1) > 1) {
     return no_service("Open MPI's mpirun", "Use an mpirun with PMIx (Open MPI 4 or later) or Tern's mpiexec");
@@ -76,7 +80,8 @@ std::unique_ptr<Launcher> connect_launcher(Error& error) {
 }
 
 Error get_job_key(Launcher& launcher, JobKey& key) {
-  if (sodium_init() < 0) return Error(ErrorClass::other, "libsodium cannot get random numbers from the system");
+  if (sodium_init() < 0)
+    return Error(ErrorClass::other, "libsodium cannot get random numbers from the system");
   if (is_our_mpiexec(launcher)) {
     std::string_view text = environment("TERN_JOB_KEY");
     size_t length = 0;
@@ -95,7 +100,8 @@ Error get_job_key(Launcher& launcher, JobKey& key) {
   if (launcher.rank() == 0) return {};
   std::string value;
   if (Error error = launcher.get(0, kJobKeyName, value)) return error;
-  if (value.size() != key.size()) return Error(ErrorClass::other, "rank 0 shared a job key of the wrong length");
+  if (value.size() != key.size())
+    return Error(ErrorClass::other, "rank 0 shared a job key of the wrong length");
   memcpy(key.data(), value.data(), key.size());
   return {};
 }
@@ -108,9 +114,10 @@ NodeShare node_share(const Launcher& launcher) {
     share.cores = std::max(1, int(environment_number("TERN_CORES", 1)));
     return share;
   }
-  const int mask = cores_in_mask(), all = std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN))), quota = cores_in_quota();
-  // A mask narrower than the machine is most often this rank's own share, cut by the launcher (binding): then the ranks
-  // of the node have about as many such shares together.
+  const int mask = cores_in_mask(), all = std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN))),
+            quota = cores_in_quota();
+  // A mask narrower than the machine is most often this rank's own share, cut by the launcher (binding): then
+  // the ranks of the node have about as many such shares together.
   share.cores = mask < all ? std::min(all, mask * share.ranks) : all;
   if (quota > 0) share.cores = std::min(share.cores, quota);
   return share;

@@ -1,8 +1,9 @@
-// What a job's launcher offers a rank: who it is, who else is there, and a key-value space to find the others with.
+// What a job's launcher offers a rank: who it is, who else is there, and a key-value space to find the others
+// with.
 //
-// Four clients: PMI-1 (our mpiexec, Hydra, Slurm's pmi2), PMIx (Open MPI's mpirun, PRRTE, Slurm's pmix), none (a world
-// of one), and the simulator's own. Sources: the PMI-1 wire protocol as Hydra and Slurm serve it; PMIx standard 4.
-// MPI 5.0 section 11 (initialisation), 11.11 (process creation).
+// Four clients: PMI-1 (our mpiexec, Hydra, Slurm's pmi2), PMIx (Open MPI's mpirun, PRRTE, Slurm's pmix), none
+// (a world of one), and the simulator's own. Sources: the PMI-1 wire protocol as Hydra and Slurm serve it;
+// PMIx standard 4. MPI 5.0 section 11 (initialisation), 11.11 (process creation).
 //
 // Thread rule: one caller at a time; abort() may come from any thread at any moment.
 #pragma once
@@ -28,15 +29,15 @@ class Launcher {
   virtual int universe_size() const { return -1; }
   /// Which program of an MPMD command this rank runs, from 0 (MPI_APPNUM); -1 unknown.
   virtual int app_number() const { return -1; }
-  /// The same at every rank of the job, and no other job of this user that runs on this machine now has it. Printable,
-  /// without blanks or slashes. Not a secret and not random: a later job may get it again.
+  /// The same at every rank of the job, and no other job of this user that runs on this machine now has it.
+  /// Printable, without blanks or slashes. Not a secret and not random: a later job may get it again.
   virtual std::string_view job_id() const = 0;
-  /// Ranks that the launcher says are on my node, ascending, myself included. "Node" is the launcher's opinion: memory
-  /// need not be sharable (containers), which the paths find out by trying.
+  /// Ranks that the launcher says are on my node, ascending, myself included. "Node" is the launcher's
+  /// opinion: memory need not be sharable (containers), which the paths find out by trying.
   virtual std::vector<int> local_ranks() const = 0;
 
-  /// Makes `value` known under (my rank, `key`) from the next fence on. Values are any bytes of any length; keys are at
-  /// most kMaxKeyLength characters of [A-Za-z0-9._-]. A key is put once.
+  /// Makes `value` known under (my rank, `key`) from the next fence on. Values are any bytes of any length;
+  /// keys are at most kMaxKeyLength characters of [A-Za-z0-9._-]. A key is put once.
   virtual Error put(std::string_view key, std::string_view value) = 0;
   /// Collective: returns when every rank has called it; what was put before is then visible everywhere.
   virtual Error fence() = 0;
@@ -45,11 +46,11 @@ class Launcher {
   /// Collective, without exchange of data; finalize uses it.
   virtual Error barrier() = 0;
 
-  /// Says `message` on stderr (nothing when empty), has the launcher end every rank of the job with exit code `code`,
-  /// and ends this process.
+  /// Says `message` on stderr (nothing when empty), has the launcher end every rank of the job with exit code
+  /// `code`, and ends this process.
   [[noreturn]] virtual void abort(int code, std::string_view message) = 0;
-  /// A descriptor that turns readable (end of file) when the launcher is gone; -1 when there is none to watch.
-  /// Stays the launcher's: never read, never closed by others.
+  /// A descriptor that turns readable (end of file) when the launcher is gone; -1 when there is none to
+  /// watch. Stays the launcher's: never read, never closed by others.
   virtual int alive_descriptor() const { return -1; }
   /// Leaves the job in order. Nothing may be called afterwards, except abort().
   virtual Error finalize() = 0;
@@ -60,8 +61,8 @@ class Launcher {
 /// 32 random bytes that only the ranks of the job (and its user) know; connections prove them (DESIGN.md 11).
 using JobKey = std::array<uint8_t, 32>;
 
-/// Collective, once, before any other fence: the key from our mpiexec when that started us, else rank 0 makes one and
-/// shares it through the key-value space (one fence).
+/// Collective, once, before any other fence: the key from our mpiexec when that started us, else rank 0 makes
+/// one and shares it through the key-value space (one fence).
 Error get_job_key(Launcher& launcher, JobKey& key);
 
 /// How crowded this node is, for the choice of how to wait.
@@ -70,11 +71,12 @@ struct NodeShare {
   int cores = 1;  ///< processors they may use together (affinity masks and cgroup quota considered)
   bool oversubscribed() const { return ranks > cores; }
 };
-/// From our mpiexec's word where there is one, else from the launcher's list of local ranks and this process's mask.
+/// From our mpiexec's word where there is one, else from the launcher's list of local ranks and this
+/// process's mask.
 NodeShare node_share(const Launcher& launcher);
 
-/// Connects to the launcher that the environment shows. Without any: a world of one. A launcher that is visible but
-/// cannot be talked to is an Error that names it and the remedy, never N silent worlds of one.
+/// Connects to the launcher that the environment shows. Without any: a world of one. A launcher that is
+/// visible but cannot be talked to is an Error that names it and the remedy, never N silent worlds of one.
 /// Reads the environment; sets no variable. Null exactly when `error` is set.
 std::unique_ptr<Launcher> connect_launcher(Error& error);
 

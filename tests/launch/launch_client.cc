@@ -1,11 +1,11 @@
-// A rank without MPI: talks to whatever launcher started it, through the same code as the library, and does what the
-// command says. The tests in this folder judge its output and exit code.
+// A rank without MPI: talks to whatever launcher started it, through the same code as the library, and does
+// what the command says. The tests in this folder judge its output and exit code.
 //
-//   launch_client exchange      every rank puts values of many sizes, gets everybody's, checks them; prints one line
-//   launch_client info          prints rank, size, local ranks, application number, universe, share of the node
-//   launch_client abort RANK CODE      rank RANK aborts, the others wait in a barrier
-//   launch_client die RANK SIGNAL      rank RANK kills itself after the first fence, the others wait in a barrier
-//   launch_client leave RANK CODE      rank RANK exits without finalize, the others wait in a barrier
+//   launch_client exchange      every rank puts values of many sizes, gets everybody's, checks them; prints
+//   one line launch_client info          prints rank, size, local ranks, application number, universe, share
+//   of the node launch_client abort RANK CODE      rank RANK aborts, the others wait in a barrier
+//   launch_client die RANK SIGNAL      rank RANK kills itself after the first fence, the others wait in a
+//   barrier launch_client leave RANK CODE      rank RANK exits without finalize, the others wait in a barrier
 //   launch_client absent RANK          rank RANK exits before it connects, the others go into a fence
 //   launch_client sleep SECONDS        connects, sleeps, finalizes
 //   launch_client nothing              connects, one fence, finalizes
@@ -37,7 +37,8 @@ std::string pattern(int rank, size_t size) {
 
 int exchange(tern::Launcher& launcher) {
   const size_t sizes[] = {0, 1, 2, 3, 63, 700, 740, 760, 1024, 5000};
-  for (size_t size : sizes) check(launcher.put("value" + std::to_string(size), pattern(launcher.rank(), size)));
+  for (size_t size : sizes)
+    check(launcher.put("value" + std::to_string(size), pattern(launcher.rank(), size)));
   tern::JobKey key;
   check(tern::get_job_key(launcher, key));
   check(launcher.put("echo", {reinterpret_cast<const char*>(key.data()), key.size()}));
@@ -66,9 +67,9 @@ void info(tern::Launcher& launcher) {
   std::string local;
   for (int rank : launcher.local_ranks()) local += (local.empty() ? "" : ",") + std::to_string(rank);
   tern::NodeShare share = tern::node_share(launcher);
-  printf("rank=%d size=%d local=%s app=%d universe=%d share=%d/%d job=%.*s\n", launcher.rank(), launcher.size(),
-         local.c_str(), launcher.app_number(), launcher.universe_size(), share.ranks, share.cores,
-         int(launcher.job_id().size()), launcher.job_id().data());
+  printf("rank=%d size=%d local=%s app=%d universe=%d share=%d/%d job=%.*s\n", launcher.rank(),
+         launcher.size(), local.c_str(), launcher.app_number(), launcher.universe_size(), share.ranks,
+         share.cores, int(launcher.job_id().size()), launcher.job_id().data());
 }
 
 }  // namespace

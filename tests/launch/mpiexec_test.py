@@ -204,6 +204,7 @@ class Ending(unittest.TestCase):
         self.assertEqual(done.returncode, 124)
         self.assertLess(time.monotonic() - begin, 2.0 * SLOW)
         self.assertIn("MPIEXEC_TIMEOUT", done.stderr)
+        self.assertEqual(mpiexec("-timeout", 1, "-n", 2, "sh", "-c", "[ $PMI_RANK = 0 ] && exit 3; sleep 100").returncode, 124)
         self.assertTrue(wait_until_gone(mark, 0.5))
 
     def test_abort(self):

@@ -59,12 +59,14 @@ TEST(ProcessMapping, BlocksAndCycles) {
 }
 
 TEST(ProcessMapping, MalformedTextIsNoMapping) {
-  for (const char* text : {"", "(vector)", "(vector,)", "(vector,(0,1))", "(vector,(0,1,4)", "(vector,(0,0,0))", "(vector,(0,1,-4))",
-                           "(vector,(0,1,99999999999999999999))", "vector,(0,1,4)", "(vector,(0,1,4)x)", "(vector,(a,1,4))"}) {
+  for (const char* text : {"", "(vector)", "(vector,)", "(vector,(0,1))", "(vector,(0,1,4)",
+                           "(vector,(0,0,0))", "(vector,(0,1,-4))", "(vector,(0,1,99999999999999999999))",
+                           "vector,(0,1,4)", "(vector,(0,1,4)x)", "(vector,(a,1,4))"}) {
     EXPECT_TRUE(parse_process_mapping(text, 0, 4).empty()) << text;
   }
   // Huge counts are cut to what is needed, not multiplied.
-  EXPECT_EQ(parse_process_mapping("(vector,(0,9000000000000000000,9000000000000000000))", 1, 2), (std::vector<int>{0, 1}));
+  EXPECT_EQ(parse_process_mapping("(vector,(0,9000000000000000000,9000000000000000000))", 1, 2),
+            (std::vector<int>{0, 1}));
 }
 
 TEST(ProcessMapping, GarbageNeverHurts) {

@@ -9,7 +9,8 @@
 namespace tern::mpiexec {
 namespace {
 
-// The allowed cores in hwloc's order (neighbours share caches and packages), each as the mask of its allowed threads.
+// The allowed cores in hwloc's order (neighbours share caches and packages), each as the mask of its allowed
+// threads.
 std::vector<cpu_set_t> allowed_cores() {
   std::vector<cpu_set_t> cores;
   cpu_set_t mine;

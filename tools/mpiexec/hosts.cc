@@ -20,7 +20,8 @@ namespace {
 bool is_own_address(const std::string& host) {
   in_addr v4;
   in6_addr v6;
-  const bool is_v4 = inet_pton(AF_INET, host.c_str(), &v4) == 1, is_v6 = inet_pton(AF_INET6, host.c_str(), &v6) == 1;
+  const bool is_v4 = inet_pton(AF_INET, host.c_str(), &v4) == 1,
+             is_v6 = inet_pton(AF_INET6, host.c_str(), &v6) == 1;
   if (!is_v4 && !is_v6) return false;
   if ((is_v4 && host.starts_with("127.")) || (is_v6 && host == "::1")) return true;
   ifaddrs* interfaces = nullptr;
@@ -174,8 +175,10 @@ int run_elsewhere(const Plan& plan) {
     fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
   }
   fmt::print(stderr,
-             "mpiexec: other hosts than this one are named, and Tern's mpiexec starts ranks on this machine only. It hands\n"
-             "over to srun (inside an allocation), prterun, mpirun.openmpi or mpiexec.hydra, none of which is in PATH.\n"
+             "mpiexec: other hosts than this one are named, and Tern's mpiexec starts ranks on this machine "
+             "only. It hands\n"
+             "over to srun (inside an allocation), prterun, mpirun.openmpi or mpiexec.hydra, none of which "
+             "is in PATH.\n"
              "Install one of them (Debian: openmpi-bin or mpich); Tern's programs run under each.\n");
   return 1;
 }

@@ -5,12 +5,13 @@
 
 namespace tern::mpiexec {
 
-/// True when the plan names a host that is not this one, or a host file cannot be read (then `exit_code` is not 0 and
-/// the reason is said). No name is looked up in DNS: this machine's names and addresses are compared as text.
+/// True when the plan names a host that is not this one, or a host file cannot be read (then `exit_code` is
+/// not 0 and the reason is said). No name is looked up in DNS: this machine's names and addresses are
+/// compared as text.
 bool needs_other_hosts(const Plan& plan, int& exit_code);
 
-/// Becomes the engine found: inside a Slurm allocation srun, else prterun, Open MPI's mpirun, Hydra. Returns the exit
-/// code only when there is none, after explaining.
+/// Becomes the engine found: inside a Slurm allocation srun, else prterun, Open MPI's mpirun, Hydra. Returns
+/// the exit code only when there is none, after explaining.
 int run_elsewhere(const Plan& plan);
 
 }  // namespace tern::mpiexec

@@ -56,7 +56,8 @@ void Job::loop() {
     update_watches();
     int n = epoll_wait(epoll_, events, 64, next_timeout_ms());
     if (n < 0 && errno != EINTR) fail(1, fmt::format("epoll_wait: {}", strerror(errno)));
-    // Deaths first: a rank that died is the reason, what its neighbours say about it in the same moment is not.
+    // Deaths first: a rank that died is the reason, what its neighbours say about it in the same moment is
+    // not.
     for (int i = 0; i < n; ++i) {
       if (Source(events[i].data.u64 >> 32) == Source::signals) on_signals();
     }
@@ -152,7 +153,8 @@ void Job::on_signals() {
           kill_at_ms_ = now_ms();
         } else {
           interrupted_ = true;
-          fail(128 + int(info.ssi_signo), fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
+          fail(128 + int(info.ssi_signo),
+               fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
         }
     }
   }
@@ -184,9 +186,10 @@ void Job::on_deadlines() {
   }
   if (timeout_at_ms_ != 0 && now >= timeout_at_ms_) {
     timeout_at_ms_ = 0;
-    if (exit_code_) return;
-    exit_code_ = kTimeoutExitCode;
-    const std::string message = fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", plan_.timeout_s);
+    if (ending_) return;
+    exit_code_ = kTimeoutExitCode;  // also when some rank has failed quietly before
+    const std::string message =
+        fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", plan_.timeout_s);
     if (reports_wanted()) {
       fmt::print(stderr, "mpiexec: {}\n", message);
       request_reports();
@@ -197,8 +200,8 @@ void Job::on_deadlines() {
   }
 }
 
-// Every rank that is inside MPI is asked to print what it waits for. Without TERN_HANG_REPORT the ranks do not listen
-// to the signal, which would then kill them.
+// Every rank that is inside MPI is asked to print what it waits for. Without TERN_HANG_REPORT the ranks do
+// not listen to the signal, which would then kill them.
 void Job::request_reports() {
   if (!reports_wanted()) {
     fmt::print(stderr, "mpiexec: no reports: the job was started without TERN_HANG_REPORT=1\n");
@@ -222,7 +225,8 @@ void Job::reap() {
   }
   if (ended.empty()) return;
   // Of those that ended together, signals count first: they are causes more often than exit codes are.
-  std::stable_partition(ended.begin(), ended.end(), [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
+  std::stable_partition(ended.begin(), ended.end(),
+                        [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
   for (int rank : ended) judge(rank);
   check_stuck();
 }
@@ -233,7 +237,8 @@ void Job::judge(int rank) {
   const bool inside = server_->is_inside(rank);
   const int status = ranks_[size_t(rank)].status;
   if (const int why = failures_[rank]) {
-    return fail(why == ENOENT ? 127 : 126, fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
+    return fail(why == ENOENT ? 127 : 126,
+                fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
   }
   if (abort_code) return abort_asked(rank, *abort_code);
   if (WIFSIGNALED(status)) {
@@ -245,8 +250,10 @@ void Job::judge(int rank) {
   }
   const int code = WEXITSTATUS(status);
   if (inside && live_ > 0) {
-    return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize; "
-                                                  "ending the others", name_of(rank), code));
+    return fail(code != 0 ? code : 1,
+                fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize; "
+                            "ending the others",
+                            name_of(rank), code));
   }
   if (code != 0 && !exit_code_) exit_code_ = code;
 }
@@ -259,8 +266,10 @@ void Job::check_stuck() {
   const int gone = server_->first_ended();
   const int code = WIFEXITED(ranks_[size_t(gone)].status) ? WEXITSTATUS(ranks_[size_t(gone)].status) : 0;
   fail(code != 0 ? code : 1,
-       fmt::format("{} ended with exit code {} {}, but {} waits for every rank in MPI_Init or MPI_Finalize; ending the others",
-                   name_of(gone), code, server_->was_inside(gone) ? "after MPI_Finalize" : "without calling MPI_Init",
+       fmt::format("{} ended with exit code {} {}, but {} waits for every rank in MPI_Init or MPI_Finalize; "
+                   "ending the others",
+                   name_of(gone), code,
+                   server_->was_inside(gone) ? "after MPI_Finalize" : "without calling MPI_Init",
                    name_of(stuck)));
 }
 
@@ -285,8 +294,8 @@ void Job::end_ranks(const std::string& message) {
   kill_at_ms_ = now_ms() + kMercyMs;
 }
 
-// All ranks are gone, the pipes hold what they wrote last. A reader of ours that does not read is waited for, unless
-// the job was ended: then it gets a moment.
+// All ranks are gone, the pipes hold what they wrote last. A reader of ours that does not read is waited for,
+// unless the job was ended: then it gets a moment.
 void Job::drain_output() {
   for (auto& pipe : pipes_) {
     for (int empty = 0; pipe.descriptor() >= 0 && empty < 64; ++empty) pipe.pump();

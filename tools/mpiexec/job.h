@@ -1,5 +1,5 @@
-// One job from its first process to its last: starts the ranks, serves them, notices how they end, ends them all.
-// One thread, one event loop (epoll over the ranks' sockets, a signalfd, the output pipes).
+// One job from its first process to its last: starts the ranks, serves them, notices how they end, ends them
+// all. One thread, one event loop (epoll over the ranks' sockets, a signalfd, the output pipes).
 #pragma once
 
 #include <optional>
@@ -35,7 +35,8 @@ class Job {
   bool open_descriptors();
   bool start_ranks();
   std::vector<std::string> base_environment() const;
-  std::vector<std::string> rank_environment(int rank, int descriptor, const std::vector<std::string>& base) const;
+  std::vector<std::string> rank_environment(int rank, int descriptor,
+                                            const std::vector<std::string>& base) const;
   int standard_input(int rank);
 
   // Middle (job.cc)

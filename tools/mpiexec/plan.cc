@@ -1,5 +1,5 @@
-// The colon grammar and the traditional single-dash long options (-np, -env, -wdir) are read here; each segment is
-// turned into what CLI11 knows ("--np", "4") and left to it: types, ranges, help.
+// The colon grammar and the traditional single-dash long options (-np, -env, -wdir) are read here; each
+// segment is turned into what CLI11 knows ("--np", "4") and left to it: types, ranges, help.
 #include "plan.h"
 
 #include <fmt/format.h>
@@ -19,8 +19,10 @@ namespace {
 constexpr const char* kUsage =
     "Starts the ranks of an MPI program on this machine.\n\n"
     "  mpiexec [options] program arguments [: [options] program arguments]...\n\n"
-    "Options may be written with one dash or two. -n, -env, -wdir, -path and -host hold for one program, the others for\n"
-    "the whole job. The exit code is that of the first rank that fails (128 + n for signal n), 127 when the program is\n"
+    "Options may be written with one dash or two. -n, -env, -wdir, -path and -host hold for one program, the "
+    "others for\n"
+    "the whole job. The exit code is that of the first rank that fails (128 + n for signal n), 127 when the "
+    "program is\n"
     "not found, 124 after a timeout.";
 
 // Segment by segment, the same options; values land here before they are merged into the plan.
@@ -35,26 +37,36 @@ struct Words {
 void add_options(CLI::App& app, Words& words) {
   app.set_version_flag("--version,-V", "mpiexec (Tern) " TERN_VERSION);
   app.add_option("-n,--np", words.ranks, "number of ranks")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--env", words.environment, "NAME VALUE or NAME=VALUE: set in the environment of this program's ranks")->type_size(1);
+  app.add_option("--env", words.environment,
+                 "NAME VALUE or NAME=VALUE: set in the environment of this program's ranks")
+      ->type_size(1);
   app.add_option("--wdir,--wd", words.directory, "working directory of this program's ranks");
   app.add_option("--path", words.search_path, "where to look for the program, instead of PATH");
-  app.add_option("--genv", words.global_environment, "NAME VALUE or NAME=VALUE: set in the environment of all ranks")->type_size(1);
+  app.add_option("--genv", words.global_environment,
+                 "NAME VALUE or NAME=VALUE: set in the environment of all ranks")
+      ->type_size(1);
   app.add_option("-x", words.exported, "NAME or NAME=VALUE: pass on to, or set for, all ranks")->type_size(1);
   app.add_flag("--genvall", words.inherit_all, "pass on the whole environment (the default)");
   app.add_flag("--genvnone", words.inherit_none, "pass on nothing of the environment");
-  app.add_option("--genvlist", words.inherited, "NAME,NAME...: pass on these variables only")->delimiter(',')->type_size(1);
+  app.add_option("--genvlist", words.inherited, "NAME,NAME...: pass on these variables only")
+      ->delimiter(',')
+      ->type_size(1);
   app.add_flag("-l,--prepend-rank,--tag-output", words.label, "begin each line of output with its rank");
   app.add_option("--bind-to", words.binding,
-                 "auto (default: each rank to its share of the cores when there are enough cores, else none), core, none")
+                 "auto (default: each rank to its share of the cores when there are enough cores, else "
+                 "none), core, none")
       ->check(CLI::IsMember({"auto", "core", "none"}));
-  app.add_option("--timeout", words.timeout_s, "seconds after which the job is killed (also: MPIEXEC_TIMEOUT)")
+  app.add_option("--timeout", words.timeout_s,
+                 "seconds after which the job is killed (also: MPIEXEC_TIMEOUT)")
       ->check(CLI::Range(1, 1 << 30));
-  app.add_option("--host,--hosts,-H", words.hosts,
-                 "HOST,HOST...: where to run; hosts other than this one are left to Slurm, PRRTE, Open MPI or Hydra")
+  app.add_option(
+         "--host,--hosts,-H", words.hosts,
+         "HOST,HOST...: where to run; hosts other than this one are left to Slurm, PRRTE, Open MPI or Hydra")
       ->delimiter(',')
       ->type_size(1);
   app.add_option("-f,--hostfile,--machinefile", words.host_file, "file with one host per line, as --host");
-  app.add_option("--ppn,--npernode", words.ranks_per_host, "ranks per host, with several hosts")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--ppn,--npernode", words.ranks_per_host, "ranks per host, with several hosts")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_flag("-v,--verbose", words.verbose, "say what is started where");
   app.add_flag("--oversubscribe,--allow-run-as-root", words.ignored, "accepted; both are always allowed");
 }
@@ -73,12 +85,14 @@ bool takes_value(CLI::App& app, const std::string& name) {
 
 // "-n4".
 bool is_joined_count(const std::string& word) {
-  return word.size() > 2 && word.starts_with("-n") && word.find_first_not_of("0123456789", 2) == std::string::npos;
+  return word.size() > 2 && word.starts_with("-n") &&
+         word.find_first_not_of("0123456789", 2) == std::string::npos;
 }
 
-// Takes the options of one segment from `words` at `at` on; leaves `at` at the program. False: a mistake, in `mistake`.
-bool collect_options(CLI::App& app, const std::vector<std::string>& words, size_t& at, std::vector<std::string>& options,
-                     std::string& mistake) {
+// Takes the options of one segment from `words` at `at` on; leaves `at` at the program. False: a mistake, in
+// `mistake`.
+bool collect_options(CLI::App& app, const std::vector<std::string>& words, size_t& at,
+                     std::vector<std::string>& options, std::string& mistake) {
   while (at < words.size() && words[at].size() > 1 && words[at][0] == '-') {
     std::string word = words[at++];
     if (word == "--") break;
@@ -207,8 +221,9 @@ bool parse_command_line(const std::vector<std::string>& words, Plan& plan, int& 
     merge(values, plan, app);
     while (at < words.size() && words[at] != ":") app.command.push_back(words[at++]);
     if (app.command.empty()) {
-      exit_code = complain(plan.apps.empty() ? "no program to start; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS]"
-                                             : "a ':' is not followed by a program");
+      exit_code =
+          complain(plan.apps.empty() ? "no program to start; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS]"
+                                     : "a ':' is not followed by a program");
       return false;
     }
     plan.apps.push_back(std::move(app));

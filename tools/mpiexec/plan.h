@@ -1,5 +1,6 @@
-// What the command line of mpiexec asks for: mpiexec [global and local options] program arguments : [local] program ...
-// MPI 5.0 section 11.6 (Portable MPI process startup) names -n, -host, -wdir, -path and the colon.
+// What the command line of mpiexec asks for: mpiexec [global and local options] program arguments : [local]
+// program ... MPI 5.0 section 11.6 (Portable MPI process startup) names -n, -host, -wdir, -path and the
+// colon.
 #pragma once
 
 #include <string>
@@ -38,8 +39,8 @@ struct Plan {
   }
 };
 
-/// Reads the command line. True: `plan` is to be run. False: all is said already (help, version, or a mistake on
-/// stderr), and mpiexec ends with `exit_code`.
+/// Reads the command line. True: `plan` is to be run. False: all is said already (help, version, or a mistake
+/// on stderr), and mpiexec ends with `exit_code`.
 bool parse_command_line(const std::vector<std::string>& words, Plan& plan, int& exit_code);
 
 }  // namespace tern::mpiexec

@@ -15,11 +15,8 @@ constexpr size_t kLineMax = 1 << 16;
 }  // namespace
 
 PmiServer::PmiServer(std::string job_id, std::vector<int> app_of, int universe_size)
-    : job_id_(std::move(job_id)),
-      app_of_(std::move(app_of)),
-      universe_size_(universe_size),
-      mapping_(fmt::format("(vector,(0,1,{}))", app_of_.size())),
-      peers_(app_of_.size()) {
+    : job_id_(std::move(job_id)), app_of_(std::move(app_of)), universe_size_(universe_size),
+      mapping_(fmt::format("(vector,(0,1,{}))", app_of_.size())), peers_(app_of_.size()) {
   values_["PMI_process_mapping"] = mapping_;
 }
 
@@ -49,7 +46,8 @@ std::optional<int> PmiServer::serve(int rank) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n <= 0) {
-      // Nobody holds the rank's end any more. Its process may go on without MPI; its end is seen by its parent, us.
+      // Nobody holds the rank's end any more. Its process may go on without MPI; its end is seen by its
+      // parent, us.
       close_peer(peer);
       return abort_code;
     }
@@ -114,14 +112,16 @@ void PmiServer::enter_barrier(int rank) {
   }
 }
 
-// More than PMI-1 asks for: our client finds its opening questions answered here, others pass these fields over.
+// More than PMI-1 asks for: our client finds its opening questions answered here, others pass these fields
+// over.
 std::string PmiServer::opening_answer(int rank, const PmiLine& line) const {
   if (line.number("pmi_version", 1) != 1) {
     return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 msg=only_PMI_version_1_is_spoken_here";
   }
-  return fmt::format("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 kvsname={} appnum={} universe_size={} "
-                     "keylen_max={} vallen_max={} mapping={}",
-                     job_id_, app_of_[size_t(rank)], universe_size_, kKeyMax, kValueMax, mapping_);
+  return fmt::format(
+      "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 kvsname={} appnum={} universe_size={} "
+      "keylen_max={} vallen_max={} mapping={}",
+      job_id_, app_of_[size_t(rank)], universe_size_, kKeyMax, kValueMax, mapping_);
 }
 
 std::string PmiServer::stored(const PmiLine& line) {
@@ -135,7 +135,8 @@ std::string PmiServer::stored(const PmiLine& line) {
 
 std::string PmiServer::found(const PmiLine& line) const {
   auto at = values_.find(line["key"]);
-  if (at == values_.end()) return fmt::format("cmd=get_result rc=-1 msg=key_{}_not_found value=unknown", line["key"]);
+  if (at == values_.end())
+    return fmt::format("cmd=get_result rc=-1 msg=key_{}_not_found value=unknown", line["key"]);
   return fmt::format("cmd=get_result rc=0 msg=success value={}", at->second);
 }
 

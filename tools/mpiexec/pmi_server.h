@@ -22,8 +22,8 @@ class PmiServer {
   PmiServer(const PmiServer&) = delete;
   PmiServer& operator=(const PmiServer&) = delete;
 
-  /// A socket pair for `rank`; the server keeps one end and returns the other (close-on-exec), which the caller closes
-  /// once the rank has it. -1: errno says why.
+  /// A socket pair for `rank`; the server keeps one end and returns the other (close-on-exec), which the
+  /// caller closes once the rank has it. -1: errno says why.
   int open(int rank);
   /// The server's end, to watch for reading; -1 when closed.
   int descriptor(int rank) const { return peers_[size_t(rank)].descriptor; }
@@ -38,7 +38,9 @@ class PmiServer {
   std::optional<int> rank_ended(int rank);
 
   /// Between init and finalize: the end of such a rank leaves the others hanging.
-  bool is_inside(int rank) const { return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised; }
+  bool is_inside(int rank) const {
+    return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised;
+  }
   bool was_inside(int rank) const { return peers_[size_t(rank)].initialised; }
   /// A rank that waits in a barrier which an ended rank will never enter; -1 when there is none.
   int stuck_rank() const;

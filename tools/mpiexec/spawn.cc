@@ -84,7 +84,8 @@ struct Prepared {
   }
   if (good && spec.keep >= 0) good = fcntl(spec.keep, F_SETFD, 0) == 0;
   if (good && !spec.directory.empty()) good = chdir(spec.directory.c_str()) == 0;
-  if (spec.cores) sched_setaffinity(0, sizeof *spec.cores, spec.cores);  // a wish: to fail is no reason not to run
+  if (spec.cores)
+    sched_setaffinity(0, sizeof *spec.cores, spec.cores);  // a wish: to fail is no reason not to run
   setrlimit(RLIMIT_NOFILE, &spec.descriptors);
   if (good) {
     sigset_t none;
@@ -99,8 +100,9 @@ struct Prepared {
 
 }  // namespace
 
-// Not vfork (nor posix_spawn, which is built on it): there the parent waits until each child has passed exec, which with
-// 16 ranks on 2 busy cores took 50 ms instead of 20; mpiexec is small, and copying its page tables costs 0.1 ms.
+// Not vfork (nor posix_spawn, which is built on it): there the parent waits until each child has passed exec,
+// which with 16 ranks on 2 busy cores took 50 ms instead of 20; mpiexec is small, and copying its page tables
+// costs 0.1 ms.
 pid_t start_child(const ChildSpec& spec) {
   std::vector<char*> arguments = pointers(spec.arguments), environment = pointers(spec.environment);
   std::vector<char*> shell_arguments = arguments;
@@ -145,7 +147,9 @@ int find_program(const std::string& program, const std::string& directory, const
     return verdict;
   }
   const char* path = getenv("PATH");
-  std::istringstream folders(!search_path.empty() ? search_path : path ? path : "/usr/local/bin:/usr/bin:/bin");
+  std::istringstream folders(!search_path.empty() ? search_path
+                             : path               ? path
+                                                  : "/usr/local/bin:/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (consider(absolute((folder.empty() ? "." : folder) + "/" + program))) return 0;
   }

@@ -14,15 +14,16 @@ namespace {
 constexpr size_t kLongestLine = 1 << 16;
 }  // namespace
 
-// The descriptor is shared with others (the shell), so it is not made non-blocking; a pipe that poll calls writable
-// takes PIPE_BUF bytes without blocking.
+// The descriptor is shared with others (the shell), so it is not made non-blocking; a pipe that poll calls
+// writable takes PIPE_BUF bytes without blocking.
 bool Sink::flush() {
   size_t done = 0;
   bool good = true;
   while (done < waiting_.size()) {
     pollfd wait{descriptor_, POLLOUT, 0};
     if (poll(&wait, 1, 0) != 1) break;
-    ssize_t n = write(descriptor_, waiting_.data() + done, std::min<size_t>(PIPE_BUF, waiting_.size() - done));
+    ssize_t n =
+        write(descriptor_, waiting_.data() + done, std::min<size_t>(PIPE_BUF, waiting_.size() - done));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) {
       good = false;

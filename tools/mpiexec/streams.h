@@ -1,7 +1,9 @@
 // What flows between the user's terminal and the ranks when mpiexec stands in between: labelled output, and a
-// terminal's input to rank 0. (Otherwise the ranks hold mpiexec's own descriptors, and nothing flows through here.)
+// terminal's input to rank 0. (Otherwise the ranks hold mpiexec's own descriptors, and nothing flows through
+// here.)
 //
-// Thread rule: the event loop. Nothing here blocks: a slow reader of ours slows the ranks down through their pipes.
+// Thread rule: the event loop. Nothing here blocks: a slow reader of ours slows the ranks down through their
+// pipes.
 #pragma once
 
 #include <string>
@@ -50,7 +52,8 @@ class TerminalInput {
   int open();
   bool is_open() const { return pipe_ >= 0; }
   bool in_foreground() const;
-  /// Descriptors to watch: the terminal for reading when wants_input(), the pipe for writing when has_unsent().
+  /// Descriptors to watch: the terminal for reading when wants_input(), the pipe for writing when
+  /// has_unsent().
   int pipe_descriptor() const { return pipe_; }
   bool wants_input() const { return is_open() && !ended_ && unsent_.empty() && in_foreground(); }
   bool has_unsent() const { return is_open() && !unsent_.empty(); }

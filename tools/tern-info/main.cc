@@ -68,7 +68,8 @@ void print_text(const tern::Tunables& tunables, const tern::info::Findings& foun
   fmt::print("Tern {}: MPI 5.0, standard ABI\n", TERN_VERSION);
   fmt::print("  build         {}, {}{}\n", TERN_BUILD_TYPE, TERN_COMPILER,
              *TERN_SANITIZE ? std::string(", sanitizer ") + TERN_SANITIZE : "");
-  fmt::print("  library       {}\n", found.library.empty() ? "libmpi_abi.so is not beside this program" : found.library);
+  fmt::print("  library       {}\n",
+             found.library.empty() ? "libmpi_abi.so is not beside this program" : found.library);
   fmt::print("  processors    {}{}\n", found.cores,
              found.cores_quota > 0 ? fmt::format(" (a control group's quota of {})", found.cores_quota) : "");
   fmt::print("launchers\n");
@@ -77,8 +78,11 @@ void print_text(const tern::Tunables& tunables, const tern::info::Findings& foun
   fmt::print("  PMIx          {}\n", found.pmix);
   fmt::print("paths\n");
   fmt::print("  self          yes\n");
-  fmt::print("  shm           {}; one copy by cross-memory attach: {}\n", found.shared_memory, found.cross_memory_attach);
-  fmt::print("  tcp           {}\n", found.interfaces.empty() ? "no interface is up" : fmt::format("{}", fmt::join(found.interfaces, ", ")));
+  fmt::print("  shm           {}; one copy by cross-memory attach: {}\n", found.shared_memory,
+             found.cross_memory_attach);
+  fmt::print("  tcp           {}\n", found.interfaces.empty()
+                                         ? "no interface is up"
+                                         : fmt::format("{}", fmt::join(found.interfaces, ", ")));
   size_t changed = 0;
   for (const TunableRow& row : tern::tunable_rows()) {
     const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
@@ -91,26 +95,31 @@ void print_text(const tern::Tunables& tunables, const tern::info::Findings& foun
 }
 
 void print_json(const tern::Tunables& tunables, const tern::info::Findings& found) {
-  fmt::print("{{\n  \"version\": {},\n  \"mpi\": \"5.0\",\n  \"build_type\": {},\n  \"compiler\": {},\n  \"sanitizer\": {},\n",
-             quote(TERN_VERSION), quote(TERN_BUILD_TYPE), quote(TERN_COMPILER), quote(TERN_SANITIZE));
-  fmt::print("  \"library\": {},\n  \"mpiexec\": {},\n  \"pmix\": {},\n  \"processors\": {},\n", quote(found.library),
-             quote(found.mpiexec), quote(found.pmix), found.cores);
-  fmt::print("  \"shared_memory\": {},\n  \"cross_memory_attach\": {},\n  \"interfaces\": [", quote(found.shared_memory),
-             quote(found.cross_memory_attach));
-  for (size_t i = 0; i < found.interfaces.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.interfaces[i]));
+  fmt::print(
+      "{{\n  \"version\": {},\n  \"mpi\": \"5.0\",\n  \"build_type\": {},\n  \"compiler\": {},\n  "
+      "\"sanitizer\": {},\n",
+      quote(TERN_VERSION), quote(TERN_BUILD_TYPE), quote(TERN_COMPILER), quote(TERN_SANITIZE));
+  fmt::print("  \"library\": {},\n  \"mpiexec\": {},\n  \"pmix\": {},\n  \"processors\": {},\n",
+             quote(found.library), quote(found.mpiexec), quote(found.pmix), found.cores);
+  fmt::print("  \"shared_memory\": {},\n  \"cross_memory_attach\": {},\n  \"interfaces\": [",
+             quote(found.shared_memory), quote(found.cross_memory_attach));
+  for (size_t i = 0; i < found.interfaces.size(); ++i)
+    fmt::print("{}{}", i ? ", " : "", quote(found.interfaces[i]));
   fmt::print("],\n  \"tunables\": [\n");
   auto rows = tern::tunable_rows();
   for (size_t i = 0; i < rows.size(); ++i) {
     const TunableRow& row = rows[i];
     const std::string value = value_of(tunables, row.name);
-    fmt::print("    {{\"name\": {}, \"value\": {}, ", quote(variable(row.name)), row.is_integer ? value : quote(value));
+    fmt::print("    {{\"name\": {}, \"value\": {}, ", quote(variable(row.name)),
+               row.is_integer ? value : quote(value));
     if (row.is_integer) {
-      fmt::print("\"default\": {}, \"minimum\": {}, \"maximum\": {}, ", row.initial, row.minimum, row.maximum);
+      fmt::print("\"default\": {}, \"minimum\": {}, \"maximum\": {}, ", row.initial, row.minimum,
+                 row.maximum);
     } else {
       fmt::print("\"default\": {}, ", quote(row.initial_text));
     }
-    fmt::print("\"unit\": {}, \"ranks_must_agree\": {}, \"meaning\": {}}}{}\n", quote(row.unit), row.ranks_must_agree,
-               quote(row.meaning), i + 1 < rows.size() ? "," : "");
+    fmt::print("\"unit\": {}, \"ranks_must_agree\": {}, \"meaning\": {}}}{}\n", quote(row.unit),
+               row.ranks_must_agree, quote(row.meaning), i + 1 < rows.size() ? "," : "");
   }
   fmt::print("  ]\n}}\n");
 }

@@ -32,7 +32,9 @@ std::string own_prefix() {
   return text;
 }
 
-std::string existing(const std::string& path) { return access(path.c_str(), R_OK) == 0 ? path : std::string(); }
+std::string existing(const std::string& path) {
+  return access(path.c_str(), R_OK) == 0 ? path : std::string();
+}
 
 std::string probe_shared_memory() {
   int descriptor = memfd_create("tern-info", MFD_CLOEXEC);
@@ -74,7 +76,8 @@ std::string probe_cross_memory_attach() {
 
 std::string probe_pmix() {
   void* library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);
-  if (!library) return "no libpmix.so.2 (Debian: libpmix2); needed under Open MPI's mpirun, PRRTE, srun --mpi=pmix only";
+  if (!library)
+    return "no libpmix.so.2 (Debian: libpmix2); needed under Open MPI's mpirun, PRRTE, srun --mpi=pmix only";
   using Version = const char* (*)();
   auto version = reinterpret_cast<Version>(dlsym(library, "PMIx_Get_version"));
   return version ? std::string(version()) : "libpmix.so.2 of unknown version";

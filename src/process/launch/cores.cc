@@ -49,7 +49,8 @@ int cores_in_mask() {
 }
 
 int cores_in_quota() {
-  // "0::/user.slice/job": the quota of every group above counts too. In a container the path is often just "/".
+  // "0::/user.slice/job": the quota of every group above counts too. In a container the path is often just
+  // "/".
   std::string groups = read_short("/proc/self/cgroup");
   size_t at = groups.find("0::/");
   if (at == std::string::npos) return 0;

@@ -2,12 +2,10 @@
 //
 //   rank                                        server
 //   cmd=init pmi_version=1 pmi_subversion=1  -> cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
-//   cmd=get_maxes, get_appnum, get_universe_size, get_my_kvsname; PMI_process_mapping is a key of the server's
-//   cmd=put kvsname= key= value=             -> cmd=put_result rc=0
-//   cmd=barrier_in                           -> cmd=barrier_out         (when all are in)
-//   cmd=get kvsname= key=                    -> cmd=get_result rc=0 value=
-//   cmd=finalize                             -> cmd=finalize_ack
-//   cmd=abort exitcode=                         (no answer)
+//   cmd=get_maxes, get_appnum, get_universe_size, get_my_kvsname; PMI_process_mapping is a key of the
+//   server's cmd=put kvsname= key= value=             -> cmd=put_result rc=0 cmd=barrier_in ->
+//   cmd=barrier_out         (when all are in) cmd=get kvsname= key=                    -> cmd=get_result rc=0
+//   value= cmd=finalize                             -> cmd=finalize_ack cmd=abort exitcode= (no answer)
 //
 // Our mpiexec answers the opening questions in response_to_init already, in fields that others do not send.
 // Values go as URL-safe base64 in chunks: the key "tern<rank>-<key>" holds "<length>.<first chunk>", the key
@@ -35,7 +33,8 @@
 namespace tern {
 namespace {
 
-// How long the server may take over its first answer: a descriptor that is not PMI at all is noticed by silence.
+// How long the server may take over its first answer: a descriptor that is not PMI at all is noticed by
+// silence.
 constexpr int kFirstAnswerMs = 20'000;
 // Slurm reads a request into 1024 bytes and tears longer ones apart, though it grants values of 1024.
 constexpr size_t kLineMax = 1000;
@@ -43,7 +42,8 @@ constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 
 std::string encode(std::string_view value) {
   std::string text(sodium_base64_ENCODED_LEN(value.size(), kBase64), '\0');
-  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(value.data()), value.size(), kBase64);
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(value.data()),
+                    value.size(), kBase64);
   text.pop_back();  // the terminating null
   return text;
 }
@@ -52,8 +52,9 @@ bool decode(std::string_view text, std::string& value) {
   value.resize(text.size());
   size_t length = 0;
   const char* end = nullptr;
-  if (sodium_base642bin(reinterpret_cast<unsigned char*>(value.data()), value.size(), text.data(), text.size(), nullptr,
-                        &length, &end, kBase64) != 0 || end != text.data() + text.size()) {
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(value.data()), value.size(), text.data(),
+                        text.size(), nullptr, &length, &end, kBase64) != 0 ||
+      end != text.data() + text.size()) {
     return false;
   }
   value.resize(length);
@@ -75,7 +76,8 @@ class Pmi1 final : public Launcher {
     if (descriptor_ >= 0) close(descriptor_);
   }
 
-  /// Who am I, from the environment (PMI_FD) or from the server's words (PMI_PORT); then the opening questions.
+  /// Who am I, from the environment (PMI_FD) or from the server's words (PMI_PORT); then the opening
+  /// questions.
   Error open(bool by_port);
 
   int rank() const override { return rank_; }
@@ -159,7 +161,8 @@ Error Pmi1::ask(std::string line, std::string_view expected, std::string& answer
   if (Error error = send(std::move(line))) return error;
   if (Error error = read_line(answer, timeout_ms)) return error;
   PmiLine parsed(answer);
-  if (parsed.command() != expected) return broken(fmt::format("answers '{}' where {} was due", answer, expected));
+  if (parsed.command() != expected)
+    return broken(fmt::format("answers '{}' where {} was due", answer, expected));
   return {};
 }
 
@@ -167,7 +170,8 @@ Error Pmi1::learn_identity_by_port() {
   if (Error error = send(fmt::format("cmd=initack pmiid={}", environment_number("PMI_ID", 0)))) return error;
   std::string line;
   if (Error error = read_line(line, kFirstAnswerMs)) return error;
-  if (PmiLine(line).command() != "initack") return broken(fmt::format("answers '{}' where initack was due", line));
+  if (PmiLine(line).command() != "initack")
+    return broken(fmt::format("answers '{}' where initack was due", line));
   // Three lines follow: size, rank, debug, in any order.
   for (int i = 0; i < 3; ++i) {
     if (Error error = read_line(line, kFirstAnswerMs)) return error;
@@ -189,7 +193,9 @@ Error Pmi1::open(bool by_port) {
     return broken(fmt::format("says rank {} of {} (PMI_RANK, PMI_SIZE), which cannot be", rank_, size_));
   }
   std::string answer;
-  if (Error error = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", answer, kFirstAnswerMs)) return error;
+  if (Error error =
+          ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", answer, kFirstAnswerMs))
+    return error;
   PmiLine opening(answer);
   if (opening.number("rc", -1) != 0) return broken(fmt::format("refuses PMI version 1.1: '{}'", answer));
   return learn_rest(opening);
@@ -216,7 +222,8 @@ Error Pmi1::learn_rest(const PmiLine& opening) {
     // A server without the key says so; then learn_neighbours finds another way.
     if (Error error = get_one("PMI_process_mapping", mapping)) mapping.clear();
   }
-  if (value_max_ < 64) return broken(fmt::format("takes values of at most {} bytes, which is too few", value_max_));
+  if (value_max_ < 64)
+    return broken(fmt::format("takes values of at most {} bytes, which is too few", value_max_));
   if (space_.empty()) return broken("names no key-value space");
   job_id_ = clean_name(space_);
   return learn_neighbours(mapping);
@@ -246,17 +253,20 @@ Error Pmi1::learn_neighbours(std::string_view mapping) {
 
 Error Pmi1::put_one(std::string_view key, std::string_view value) {
   std::string answer;
-  if (Error error = ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, value), "put_result", answer)) {
+  if (Error error =
+          ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, value), "put_result", answer)) {
     return error;
   }
   PmiLine parsed(answer);
-  if (parsed.number("rc", 0) != 0) return broken(fmt::format("does not store key '{}': {}", key, parsed["msg"]));
+  if (parsed.number("rc", 0) != 0)
+    return broken(fmt::format("does not store key '{}': {}", key, parsed["msg"]));
   return {};
 }
 
 Error Pmi1::get_one(std::string_view key, std::string& value) {
   std::string answer;
-  if (Error error = ask(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result", answer)) return error;
+  if (Error error = ask(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result", answer))
+    return error;
   PmiLine parsed(answer);
   if (parsed.number("rc", 0) != 0) return broken(fmt::format("has no key '{}': {}", key, parsed["msg"]));
   value = parsed["value"];
@@ -267,7 +277,8 @@ Error Pmi1::put(std::string_view key, std::string_view value) {
   TERN_ASSERT(key.size() <= kMaxKeyLength);
   const std::string text = encode(value);
   // Room for "<length>." and the terminating null in the value; for the rest of the command in the line.
-  const size_t line_rest = std::string_view("cmd=put kvsname= key= value=\n").size() + space_.size() + full_key(rank_, key, 999).size();
+  const size_t line_rest = std::string_view("cmd=put kvsname= key= value=\n").size() + space_.size() +
+                           full_key(rank_, key, 999).size();
   const size_t chunk_size = std::min(size_t(value_max_), kLineMax - std::min(line_rest, kLineMax / 2)) - 24;
   size_t at = 0;
   for (size_t chunk = 0; chunk == 0 || at < text.size(); ++chunk) {
@@ -310,7 +321,8 @@ void Pmi1::abort(int code, std::string_view message) {
 Error Pmi1::finalize() {
   std::string answer;
   if (Error error = ask("cmd=finalize", "finalize_ack", answer)) return error;
-  // The connection stays open: its closing tells the server that the process has ended, and abort() may still come.
+  // The connection stays open: its closing tells the server that the process has ended, and abort() may still
+  // come.
   return {};
 }
 
@@ -352,18 +364,21 @@ std::unique_ptr<Launcher> connect_pmi1(Error& error) {
     origin = fmt::format("PMI-1 at {}", address ? address : "?");
     descriptor = connect_to(address ? address : "");
     if (descriptor < 0) {
-      error = Error(ErrorClass::other, fmt::format("the launcher ({}, from PMI_PORT) cannot be reached: {}", origin, strerror(errno)));
+      error = Error(ErrorClass::other, fmt::format("the launcher ({}, from PMI_PORT) cannot be reached: {}",
+                                                   origin, strerror(errno)));
       return nullptr;
     }
   } else {
     descriptor = int(environment_number("PMI_FD", -1));
     origin = fmt::format("PMI-1 on descriptor {}", descriptor);
     if (!is_socket(descriptor)) {
-      error = Error(ErrorClass::other,
-                    fmt::format("PMI_FD={} says that a launcher (Hydra, Slurm or mpiexec) started this program, but that "
-                                "descriptor is not a socket here. Something between the launcher and the program closed "
-                                "it, or this program was started by a rank: clear PMI_FD, PMI_RANK and PMI_SIZE for it",
-                                getenv("PMI_FD")));
+      error =
+          Error(ErrorClass::other,
+                fmt::format(
+                    "PMI_FD={} says that a launcher (Hydra, Slurm or mpiexec) started this program, but that "
+                    "descriptor is not a socket here. Something between the launcher and the program closed "
+                    "it, or this program was started by a rank: clear PMI_FD, PMI_RANK and PMI_SIZE for it",
+                    getenv("PMI_FD")));
       return nullptr;
     }
     // Programs that this rank starts must not speak on its behalf.

@@ -1,5 +1,5 @@
-// The text of PMI-1: one command per line, "cmd=put kvsname=k key=a value=b", fields in any order, separated by blanks,
-// no escapes. Shared by the client (pmi1.cc) and by mpiexec, which serves it.
+// The text of PMI-1: one command per line, "cmd=put kvsname=k key=a value=b", fields in any order, separated
+// by blanks, no escapes. Shared by the client (pmi1.cc) and by mpiexec, which serves it.
 //
 // Thread rule: values and single owners.
 #pragma once
@@ -39,8 +39,8 @@ class PmiLines {
   size_t start_ = 0;
 };
 
-/// Ranks on the node of `rank` by PMI_process_mapping, "(vector,(first node,nodes,ranks per node),...)"; the blocks
-/// repeat until `size` ranks are placed. Empty when the text is not such a mapping.
+/// Ranks on the node of `rank` by PMI_process_mapping, "(vector,(first node,nodes,ranks per node),...)"; the
+/// blocks repeat until `size` ranks are placed. Empty when the text is not such a mapping.
 std::vector<int> parse_process_mapping(std::string_view text, int rank, int size);
 
 }  // namespace tern

@@ -1,7 +1,7 @@
-// PMIx (standard version 4), the client: Open MPI's mpirun, PRRTE, Slurm's pmix. The library is loaded only when the
-// environment shows a PMIx server, so that Tern runs where PMIx is not installed. Ten functions of it are used, by
-// their stable C interface; values are filled in by hand rather than through the header's macros, which would call
-// further functions of the library.
+// PMIx (standard version 4), the client: Open MPI's mpirun, PRRTE, Slurm's pmix. The library is loaded only
+// when the environment shows a PMIx server, so that Tern runs where PMIx is not installed. Ten functions of
+// it are used, by their stable C interface; values are filled in by hand rather than through the header's
+// macros, which would call further functions of the library.
 //
 // The library keeps a thread of its own; all calls here are blocking.
 #include <dlfcn.h>
@@ -24,7 +24,8 @@ namespace tern {
 #ifdef TERN_HAVE_PMIX
 namespace {
 
-/// The functions of libpmix that are used. The library stays loaded for the life of the process: it has a thread.
+/// The functions of libpmix that are used. The library stays loaded for the life of the process: it has a
+/// thread.
 struct PmixLibrary {
   decltype(&PMIx_Init) init = nullptr;
   decltype(&PMIx_Finalize) finalize = nullptr;
@@ -48,14 +49,17 @@ struct PmixLibrary {
 Error PmixLibrary::load() {
   void* library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    return Error(ErrorClass::other,
-                 fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
-                             "started this program, but its library cannot be loaded: {}. Install libpmix2 (Debian), or "
-                             "start the program with Tern's mpiexec",
-                             getenv("PMIX_NAMESPACE"), dlerror()));
+    return Error(
+        ErrorClass::other,
+        fmt::format(
+            "PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
+            "started this program, but its library cannot be loaded: {}. Install libpmix2 (Debian), or "
+            "start the program with Tern's mpiexec",
+            getenv("PMIX_NAMESPACE"), dlerror()));
   }
-  if (!find(library, "PMIx_Init", init) || !find(library, "PMIx_Finalize", finalize) || !find(library, "PMIx_Put", put) ||
-      !find(library, "PMIx_Commit", commit) || !find(library, "PMIx_Fence", fence) || !find(library, "PMIx_Get", get) ||
+  if (!find(library, "PMIx_Init", init) || !find(library, "PMIx_Finalize", finalize) ||
+      !find(library, "PMIx_Put", put) || !find(library, "PMIx_Commit", commit) ||
+      !find(library, "PMIx_Fence", fence) || !find(library, "PMIx_Get", get) ||
       !find(library, "PMIx_Abort", abort) || !find(library, "PMIx_Error_string", error_string)) {
     return Error(ErrorClass::other, fmt::format("libpmix.so.2 is not a PMIx library: {}", dlerror()));
   }
@@ -109,16 +113,19 @@ Error Pmix::open() {
   if (Error error = library_.load()) return error;
   pmix_status_t status = library_.init(&me_, nullptr, 0);
   if (status != PMIX_SUCCESS) {
-    return Error(ErrorClass::other,
-                 fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher started this program, but its server does not "
-                             "answer: {} ({}). Is the program in another network namespace or container than the server, "
-                             "or was it started by a rank?",
-                             getenv("PMIX_NAMESPACE"), library_.error_string(status), status));
+    return Error(
+        ErrorClass::other,
+        fmt::format(
+            "PMIX_NAMESPACE={} says that a PMIx launcher started this program, but its server does not "
+            "answer: {} ({}). Is the program in another network namespace or container than the server, "
+            "or was it started by a rank?",
+            getenv("PMIX_NAMESPACE"), library_.error_string(status), status));
   }
   size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
   if (size_ < 1 || me_.rank >= pmix_rank_t(size_)) {
-    return Error(ErrorClass::other, fmt::format("the launcher (PMIx, job {}) says rank {} of {}, which cannot be",
-                                                me_.nspace, me_.rank, size_));
+    return Error(ErrorClass::other,
+                 fmt::format("the launcher (PMIx, job {}) says rank {} of {}, which cannot be", me_.nspace,
+                             me_.rank, size_));
   }
   universe_size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, -1);
   app_number_ = look_up_number(me_.rank, PMIX_APPNUM, -1);
@@ -140,7 +147,8 @@ Error Pmix::open() {
     }
   }
   drop(peers);
-  if (std::find(local_ranks_.begin(), local_ranks_.end(), rank()) == local_ranks_.end()) local_ranks_.push_back(rank());
+  if (std::find(local_ranks_.begin(), local_ranks_.end(), rank()) == local_ranks_.end())
+    local_ranks_.push_back(rank());
   std::sort(local_ranks_.begin(), local_ranks_.end());
   return {};
 }
@@ -222,7 +230,8 @@ Error Pmix::get(int rank, std::string_view key, std::string& value) {
   bool good = found && found->type == PMIX_BYTE_OBJECT && found->data.bo.size >= 1;
   if (good) value.assign(found->data.bo.bytes + 1, found->data.bo.size - 1);
   drop(found);
-  if (!good) return failed(fmt::format("spoilt value of key '{}' of rank {}", key, rank), PMIX_ERR_TYPE_MISMATCH);
+  if (!good)
+    return failed(fmt::format("spoilt value of key '{}' of rank {}", key, rank), PMIX_ERR_TYPE_MISMATCH);
   return {};
 }
 
@@ -257,11 +266,12 @@ std::unique_ptr<Launcher> connect_pmix(Error& error) {
 #else  // the header was not there when Tern was built
 
 std::unique_ptr<Launcher> connect_pmix(Error& error) {
-  error = Error(ErrorClass::other,
-                fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
-                            "started this program, but this Tern was built without PMIx (libpmix-dev). Use mpiexec of "
-                            "Tern or of MPICH, or srun --mpi=pmi2",
-                            getenv("PMIX_NAMESPACE")));
+  error = Error(
+      ErrorClass::other,
+      fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
+                  "started this program, but this Tern was built without PMIx (libpmix-dev). Use mpiexec of "
+                  "Tern or of MPICH, or srun --mpi=pmi2",
+                  getenv("PMIX_NAMESPACE")));
   return nullptr;
 }
 
