@@ -21,6 +21,7 @@ class IntArray {
   }
   bool null() const { return values_ == nullptr; }
   bool wide() const { return wide_; }
+  const void* data() const { return values_; }
   std::vector<Count> copy(size_t n) const {
     std::vector<Count> out(n);
     for (size_t i = 0; i < n; ++i) out[i] = (*this)[i];

@@ -1,0 +1,199 @@
+// MPI_Barrier, MPI_Bcast, MPI_Gather(v), MPI_Scatter(v): blocking, nonblocking, persistent.
+// Source: MPI 5.0 sections 6.3 to 6.6, 6.12, 6.13. A type that is not significant at this process comes as null.
+#include "capi/coll_operands.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+Error aliased(const char* read, const char* written) {
+  return Error(ErrorClass::buffer, "arguments '" + std::string(read) + "' and '" + written +
+                                       "' are the same memory. Pass different buffers, or MPI_IN_PLACE.");
+}
+
+Error not_on_intercommunicator() {
+  return Error(ErrorClass::comm, "argument 'comm' is an intercommunicator, on which this operation does not exist");
+}
+
+Error no_topology() {
+  return Error(ErrorClass::topology, "argument 'comm' has no topology, so there are no neighbours. Pass a communicator made by MPI_Cart_create, "
+                                     "MPI_Graph_create or MPI_Dist_graph_create");
+}
+
+namespace {
+
+Error bcast_operands(void* buffer, Count count, Datatype* datatype, int root, Communicator&, Operands& o) {
+  o.receive = uniform(buffer, count, datatype);
+  o.root = root;
+  return {};
+}
+
+// The own block must not be where it is to be copied to (MPI 5.0, 6.5: use MPI_IN_PLACE).
+bool own_block_aliased(const Call& call, const Side& whole, const void* own, const Communicator& comm) {
+  if (!call.checking() || comm.is_inter() || !whole.type) return false;
+  Block block = whole.block(comm.rank());
+  return block.bytes() != 0 && same_memory(block.data, own);
+}
+
+// `blocks` is the root's receive side.
+Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, const Side& blocks, int root,
+                      Communicator& comm, Operands& o) {
+  o.root = root;
+  o.in_place = in_place(sendbuf) && blocks.type;
+  if (!o.in_place) o.send = uniform(sendbuf, sendcount, sendtype);
+  if (!blocks.type) return {};
+  o.receive = blocks;
+  if (!o.in_place && own_block_aliased(call, blocks, sendbuf, comm)) return aliased("sendbuf", "recvbuf");
+  return {};
+}
+
+// `blocks` is the root's send side.
+Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recvcount, Datatype* recvtype, int root,
+                       Communicator& comm, Operands& o) {
+  o.root = root;
+  o.in_place = in_place(recvbuf) && blocks.type;
+  if (!o.in_place) o.receive = uniform(recvbuf, recvcount, recvtype);
+  if (!blocks.type) return {};
+  o.send = blocks;
+  if (!o.in_place && own_block_aliased(call, blocks, recvbuf, comm)) return aliased("sendbuf", "recvbuf");
+  return {};
+}
+
+}  // namespace
+
+namespace body {
+
+Error Barrier(Call& call, Communicator& comm) {
+  return run(comm, Operation::barrier, {});
+}
+
+Error Ibarrier(Call& call, Communicator& comm, Request*& request) {
+  return begin(comm, Operation::barrier, {}, request);
+}
+
+Error Barrier_init(Call& call, Communicator& comm, Info*, Request*& request) {
+  return prepare(comm, Operation::barrier, {}, request);
+}
+
+Error Bcast(Call& call, void* buffer, Count count, Datatype* datatype, int root, Communicator& comm) {
+  Operands o;
+  if (Error wrong = bcast_operands(buffer, count, datatype, root, comm, o)) return wrong;
+  return run(comm, Operation::bcast, o);
+}
+
+Error Ibcast(Call& call, void* buffer, Count count, Datatype* datatype, int root, Communicator& comm,
+             Request*& request) {
+  Operands o;
+  if (Error wrong = bcast_operands(buffer, count, datatype, root, comm, o)) return wrong;
+  return begin(comm, Operation::bcast, o, request);
+}
+
+Error Bcast_init(Call& call, void* buffer, Count count, Datatype* datatype, int root, Communicator& comm,
+                 Info*, Request*& request) {
+  Operands o;
+  if (Error wrong = bcast_operands(buffer, count, datatype, root, comm, o)) return wrong;
+  return prepare(comm, Operation::bcast, o, request);
+}
+
+Error Gather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+             Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
+  Operands o;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
+      root, comm, o)) return wrong;
+  return run(comm, Operation::gather, o);
+}
+
+Error Igather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+              Count recvcount, Datatype* recvtype, int root, Communicator& comm, Request*& request) {
+  Operands o;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
+      root, comm, o)) return wrong;
+  return begin(comm, Operation::gather, o, request);
+}
+
+Error Gather_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+                  Count recvcount, Datatype* recvtype, int root, Communicator& comm, Info*,
+                  Request*& request) {
+  Operands o;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
+      root, comm, o)) return wrong;
+  return prepare(comm, Operation::gather, o, request);
+}
+
+Error Gatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+              IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm) {
+  Operands o;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
+      recvtype), root, comm, o)) return wrong;
+  return run(comm, Operation::gatherv, o);
+}
+
+Error Igatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+               IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm,
+               Request*& request) {
+  Operands o;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
+      recvtype), root, comm, o)) return wrong;
+  return begin(comm, Operation::gatherv, o, request);
+}
+
+Error Gatherv_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+                   IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm,
+                   Info*, Request*& request) {
+  Operands o;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
+      recvtype), root, comm, o)) return wrong;
+  return prepare(comm, Operation::gatherv, o, request);
+}
+
+Error Scatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+              Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
+  Operands o;
+  if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
+      recvtype, root, comm, o)) return wrong;
+  return run(comm, Operation::scatter, o);
+}
+
+Error Iscatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+               Count recvcount, Datatype* recvtype, int root, Communicator& comm, Request*& request) {
+  Operands o;
+  if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
+      recvtype, root, comm, o)) return wrong;
+  return begin(comm, Operation::scatter, o, request);
+}
+
+Error Scatter_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+                   Count recvcount, Datatype* recvtype, int root, Communicator& comm, Info*,
+                   Request*& request) {
+  Operands o;
+  if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
+      recvtype, root, comm, o)) return wrong;
+  return prepare(comm, Operation::scatter, o, request);
+}
+
+Error Scatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype,
+               void* recvbuf, Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
+  Operands o;
+  if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
+      recvtype, root, comm, o)) return wrong;
+  return run(comm, Operation::scatterv, o);
+}
+
+Error Iscatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype,
+                void* recvbuf, Count recvcount, Datatype* recvtype, int root, Communicator& comm,
+                Request*& request) {
+  Operands o;
+  if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
+      recvtype, root, comm, o)) return wrong;
+  return begin(comm, Operation::scatterv, o, request);
+}
+
+Error Scatterv_init(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype,
+                    void* recvbuf, Count recvcount, Datatype* recvtype, int root, Communicator& comm, Info*,
+                    Request*& request) {
+  Operands o;
+  if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
+      recvtype, root, comm, o)) return wrong;
+  return prepare(comm, Operation::scatterv, o, request);
+}
+}  // namespace body
+}  // namespace tern::capi
