@@ -222,14 +222,9 @@ Cursor Cursor::bytes(void* base, size_t n) {
   return cursor;
 }
 
-void Cursor::copy_from(const Cursor& other) {
-  base_ = other.base_;
-  position_ = other.position_;
-  end_ = other.end_;
-  contiguous_ = other.contiguous_;
+void Cursor::copy_walk(const Cursor& other) {
   depth_ = other.depth_;
   deep_.reset();
-  if (contiguous_) return;
   top_ = other.top_;
   element_ = other.element_;
   if (top_.children == &other.element_) top_.children = &element_;

@@ -26,9 +26,17 @@ class Cursor {
       start_walk(count, type);
   }
   static Cursor bytes(void* base, size_t n);
-  Cursor(const Cursor& other) { copy_from(other); }
+  Cursor(const Cursor& other)
+      : base_(other.base_), position_(other.position_), end_(other.end_), contiguous_(other.contiguous_) {
+    if (!contiguous_) copy_walk(other);
+  }
   Cursor& operator=(const Cursor& other) {
-    if (this != &other) copy_from(other);
+    if (this == &other) return *this;
+    base_ = other.base_;
+    position_ = other.position_;
+    end_ = other.end_;
+    contiguous_ = other.contiguous_;
+    if (!contiguous_) copy_walk(other);
     return *this;
   }
 
@@ -89,7 +97,7 @@ class Cursor {
   size_t pack_slow(std::byte* out, size_t n);
   size_t unpack_slow(const std::byte* in, size_t n);
   void seek_slow(size_t offset);
-  void copy_from(const Cursor& other);
+  void copy_walk(const Cursor& other);
   Frame* frames() { return deep_ ? deep_.get() : inline_; }
   const LayoutNode& node_of(const Frame& frame) const { return frame.node ? *frame.node : top_; }
 

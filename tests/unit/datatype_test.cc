@@ -271,6 +271,50 @@ TEST(Layout, StaysSmallAndFindsItsShape) {
   EXPECT_EQ(made->basic_kind(), nullptr);
 }
 
+// Long arrays of structs go member by member in batches; cuts must fall anywhere in them.
+TEST(Layout, ArraysOfStructsPackInFragments) {
+  struct Record {
+    int16_t a;
+    double b;
+    char c[3];
+    float d;
+  };
+  PredefinedTypes types;
+  const Count blocks[] = {1, 1, 3, 1}, places[] = {0, 8, 16, 20};
+  Datatype* olds[] = {&types.get(kShort), &types.get(kDouble), &types.get(kChar), &types.get(kFloat)};
+  Ref<Datatype> record, outer;
+  ASSERT_FALSE(construct::structure(blocks, places, olds, record));
+  ASSERT_EQ(record->extent(), Count(sizeof(Record)));
+  ASSERT_FALSE(construct::vector(5, 200, 230, *record, outer));
+  std::vector<Record> records(5 * 230);
+  std::vector<std::byte> expected;
+  auto append = [&](const void* from, size_t n) {
+    expected.insert(expected.end(), static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + n);
+  };
+  for (size_t i = 0; i < records.size(); ++i) {
+    records[i] = {int16_t(i), double(i) / 3, {char(i), char(i / 7), char(i / 11)}, float(i) / 7};
+    if (i % 230 >= 200) continue;
+    append(&records[i].a, 2);
+    append(&records[i].b, 8);
+    append(records[i].c, 3);
+    append(&records[i].d, 4);
+  }
+  for (size_t step : {size_t{1}, size_t{16}, size_t{17}, size_t{1000}, size_t{4097}, size_t{1} << 20}) {
+    Cursor out(records.data(), 1, *outer);
+    std::vector<Record> back(records.size());
+    Cursor in(back.data(), 1, *outer);
+    std::vector<std::byte> stream(expected.size());
+    ASSERT_EQ(out.remaining(), expected.size());
+    for (size_t at = 0; at < stream.size();) at += out.pack(stream.data() + at, step);
+    EXPECT_EQ(stream, expected);
+    for (size_t at = 0; at < stream.size();) at += in.unpack(stream.data() + at, std::min(step, stream.size() - at));
+    std::vector<std::byte> again(expected.size());
+    Cursor(back.data(), 1, *outer).pack(again.data(), again.size());
+    EXPECT_EQ(again, expected);
+    for (size_t i = 200; i < 230; ++i) EXPECT_EQ(back[i].b, 0);
+  }
+}
+
 TEST(LargeCounts, NeedNoMemory) {
   PredefinedTypes types;
   Ref<Datatype> huge, matrix, made;
