@@ -12,13 +12,13 @@ void throw_if(const Error& error, const char* where) {
 
 }  // namespace
 
-std::unique_ptr<Process> World::make_process(Machine::Rank& rank) {
+std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock) {
   ProcessParts parts;
   parts.tunables = rank.machine.options().tunables;
   parts.clock = rank.make_clock();
   parts.idle = rank.make_idle();
   parts.launcher = rank.make_launcher();
-  parts.lock = std::make_shared<RankLock>();
+  parts.lock = std::move(lock);
   parts.seed = rank.seed;
   auto process = std::make_unique<Process>(std::move(parts));
   process->add_path(rank.make_path(process->sink(), process->clock(), true));
@@ -29,7 +29,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank) {
 
 Report World::run(const std::function<void(Process&)>& body) {
   return machine_.run([&](Machine::Rank& rank) {
-    std::unique_ptr<Process> process = make_process(rank);
+    std::unique_ptr<Process> process = make_process(rank, std::make_shared<RankLock>());
     try {
       throw_if(process->start(), "start");
       body(*process);

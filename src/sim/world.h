@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "process/process.h"
 #include "sim/machine.h"
@@ -22,8 +23,8 @@ class World {
   Report run(const std::function<void(Process&)>& body);
   /// Hands out the parts from which each rank makes its Process itself (the C API's MPI_Init does).
   Report run_unstarted(const Machine::Body& body) { return machine_.run(body); }
-  /// A Process of that rank: paths added, not yet started.
-  static std::unique_ptr<Process> make_process(Machine::Rank& rank);
+  /// A Process of that rank: paths added and everybody wired up, not yet started. Collective.
+  static std::unique_ptr<Process> make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock);
 
   Machine& machine() { return machine_; }
 
