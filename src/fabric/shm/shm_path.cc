@@ -81,9 +81,7 @@ int ShmPath::poll() {
     if (peer.queued) ++i;  // otherwise it has left busy_, and another has taken its place
   }
   if (finished_count_ != 0) done += complete_finished();
-  if (done == 0) {
-    if (++fruitless_ % kLifeInterval == 0 || check_lives_) check_lives();
-  }
+  if (done == 0 && (++fruitless_ % kLifeInterval == 0 || check_lives_)) done = check_lives();
   polling_ = false;
   return done;
 }
@@ -137,16 +135,18 @@ void ShmPath::disarm() {
 
 // --- Loss of a peer
 
-void ShmPath::check_lives() {
+int ShmPath::check_lives() {
   check_lives_ = false;
+  int done = 0;
   epoll_event events[16];
   const int count = epoll_wait(epoll_, events, 16, 0);
   for (int i = 0; i < count; ++i) {
     const uint32_t slot = events[i].data.u32;
     if (slot == kDoorbellTag) continue;
     epoll_ctl(epoll_, EPOLL_CTL_DEL, node_->life_line(slot), nullptr);
-    if (node_->block(slot).left.load(std::memory_order_acquire) == 0) lose(*peers_[slot]);
+    if (node_->block(slot).left.load(std::memory_order_acquire) == 0) done += lose(*peers_[slot]);
   }
+  return done;
 }
 
 int ShmPath::lose(Peer& peer) {

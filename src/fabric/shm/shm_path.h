@@ -112,7 +112,7 @@ class ShmPath final : public Path {
   // --- shm_path.cc
   int complete_finished();
   bool anything_here();
-  void check_lives();
+  int check_lives();
   int lose(Peer& peer);
 
   std::unique_ptr<ShmNode> node_;
