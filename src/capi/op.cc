@@ -1,5 +1,6 @@
 // Reduction operators of the C API: the user's functions are called with the handles they expect.
-// Source: MPI 5.0 sections 6.9.5 to 6.9.7. Thread rule: bodies, under the rank's lock, which user functions may retake.
+// Source: MPI 5.0 sections 6.9.5 to 6.9.7. Thread rule: bodies, under the rank's lock, which user functions
+// may retake.
 #include "datatype/op.h"
 
 #include <algorithm>
@@ -46,7 +47,8 @@ Error Op_create_c(Call& call, MPI_User_function_c* user_fn, bool commute, Op*& o
 }
 
 Error Op_free(Call& call, Op*& op) {
-  if (op->is_predefined()) return Error(ErrorClass::op, std::string(op->name()) + " is predefined and cannot be freed");
+  if (op->is_predefined())
+    return Error(ErrorClass::op, std::string(op->name()) + " is predefined and cannot be freed");
   Ref<Op>::adopt(op).reset();
   op = nullptr;
   return {};

@@ -7,8 +7,8 @@
 namespace tern::construct {
 namespace {
 
-// Files the arguments of a call where MPI_Type_get_contents wants them: counts as integers, or as large counts after
-// the large-count variant; displacements in bytes as addresses, or likewise.
+// Files the arguments of a call where MPI_Type_get_contents wants them: counts as integers, or as large
+// counts after the large-count variant; displacements in bytes as addresses, or likewise.
 class Arguments {
  public:
   Arguments(Combiner combiner, Width width) : large_(width == Width::large) { envelope_.combiner = combiner; }
@@ -50,7 +50,8 @@ class Arguments {
 };
 
 Error negative(const char* what, Count value) {
-  return Error(ErrorClass::arg, std::string(what) + " is " + std::to_string(value) + ", must not be negative");
+  return Error(ErrorClass::arg,
+               std::string(what) + " is " + std::to_string(value) + ", must not be negative");
 }
 
 Draft blocks_of(Count block, const Datatype& old) { return repeat(block, old.extent(), draft_of(old)); }
@@ -105,7 +106,8 @@ Draft listed(Counts blocks, Counts displacements, Count unit, const Datatype& ol
 
 Error contiguous(Count count, Datatype& old, Ref<Datatype>& made, Width width) {
   if (count < 0) return negative("the count", count);
-  return make(blocks_of(count, old), Arguments(Combiner::contiguous, width).count(count).type(old).take(), made);
+  return make(blocks_of(count, old), Arguments(Combiner::contiguous, width).count(count).type(old).take(),
+              made);
 }
 
 Error vector(Count count, Count block, Count stride, Datatype& old, Ref<Datatype>& made, Width width) {
@@ -190,7 +192,8 @@ Error resized(Count lower, Count extent, Datatype& old, Ref<Datatype>& made, Wid
   Draft all = draft_of(old);
   Count upper = plus(lower, extent, all.overflow);
   Arguments arguments(Combiner::resized, width);
-  return make(marked(lower, upper, std::move(all)), arguments.address(lower).address(extent).type(old).take(), made);
+  return make(marked(lower, upper, std::move(all)), arguments.address(lower).address(extent).type(old).take(),
+              made);
 }
 
 Error dup(Datatype& old, Ref<Datatype>& made) {
@@ -224,7 +227,8 @@ Error subarray(Counts sizes, Counts subsizes, Counts starts, int order, Datatype
   if (order != kOrderC && order != kOrderFortran)
     return Error(ErrorClass::arg, "the order is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN");
   for (size_t d = 0; d < dims; ++d) {
-    bool inside = subsizes[d] >= 1 && subsizes[d] <= sizes[d] && starts[d] >= 0 && starts[d] <= sizes[d] - subsizes[d];
+    bool inside =
+        subsizes[d] >= 1 && subsizes[d] <= sizes[d] && starts[d] >= 0 && starts[d] <= sizes[d] - subsizes[d];
     if (!inside)
       return Error(ErrorClass::arg, "in dimension " + std::to_string(d) + " the subarray of " +
                                         std::to_string(subsizes[d]) + " from " + std::to_string(starts[d]) +
@@ -246,8 +250,8 @@ Error subarray(Counts sizes, Counts subsizes, Counts starts, int order, Datatype
 
 namespace {
 
-// One dimension of a block-cyclic distribution: cyclic() of MPI 5.0, 5.1.4. `darg` elements a block, the blocks dealt
-// round to `psize` processes, of which this is number `r`.
+// One dimension of a block-cyclic distribution: cyclic() of MPI 5.0, 5.1.4. `darg` elements a block, the
+// blocks dealt round to `psize` processes, of which this is number `r`.
 Draft cyclic(Count darg, Count gsize, Count r, Count psize, Count extent, const Draft& old) {
   bool overflow = false;
   Count blocks = (gsize - 1) / darg + 1;
@@ -279,7 +283,8 @@ Error darray(int size, int rank, Counts gsizes, std::span<const int> distribs, s
   if (order != kOrderC && order != kOrderFortran)
     return Error(ErrorClass::arg, "the order is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN");
   if (size < 1 || rank < 0 || rank >= size)
-    return Error(ErrorClass::arg, "the rank " + std::to_string(rank) + " is not in a group of " + std::to_string(size));
+    return Error(ErrorClass::arg,
+                 "the rank " + std::to_string(rank) + " is not in a group of " + std::to_string(size));
   Count processes = 1;
   std::vector<Count> block(dims), place(dims);
   for (size_t d = 0; d < dims; ++d) {
@@ -293,7 +298,8 @@ Error darray(int size, int rank, Counts gsizes, std::span<const int> distribs, s
       return Error(ErrorClass::arg, where + "the distribution argument is not positive");
     switch (distribs[d]) {
       case kDistributeNone:
-        if (psizes[d] != 1) return Error(ErrorClass::arg, where + "the array is not distributed, but the process grid is");
+        if (psizes[d] != 1)
+          return Error(ErrorClass::arg, where + "the array is not distributed, but the process grid is");
         block[d] = gsizes[d];
         break;
       case kDistributeBlock:

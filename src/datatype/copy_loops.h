@@ -1,6 +1,6 @@
-// The inner loops of packing: blocks of a fixed length at a stride or at listed offsets, in either direction. The length
-// is a template parameter where it matters, so that a block is one or two register moves and not a call.
-// Internal to datatype/. Thread rule: pure functions of their arguments.
+// The inner loops of packing: blocks of a fixed length at a stride or at listed offsets, in either direction.
+// The length is a template parameter where it matters, so that a block is one or two register moves and not a
+// call. Internal to datatype/. Thread rule: pure functions of their arguments.
 #pragma once
 
 #include <cstddef>
@@ -80,12 +80,14 @@ inline void strided(uintptr_t user, int64_t stride, int64_t length, std::byte* s
 
 template <Way way, size_t length>
 inline void columns_fixed(uintptr_t user, int64_t stride, std::byte* stream, int64_t step, int64_t count) {
-  for (int64_t i = 0; i < count; ++i, user += uintptr_t(stride), stream += step) copy<way>(user, stream, length);
+  for (int64_t i = 0; i < count; ++i, user += uintptr_t(stride), stream += step)
+    copy<way>(user, stream, length);
 }
 
 /// `count` blocks of `length`, `stride` apart in memory and `step` apart in the stream.
 template <Way way>
-inline void columns(uintptr_t user, int64_t stride, int64_t length, std::byte* stream, int64_t step, int64_t count) {
+inline void columns(uintptr_t user, int64_t stride, int64_t length, std::byte* stream, int64_t step,
+                    int64_t count) {
   switch (length) {
     case 1: return columns_fixed<way, 1>(user, stride, stream, step, count);
     case 2: return columns_fixed<way, 2>(user, stride, stream, step, count);

@@ -1,6 +1,6 @@
-// The cursor walks the layout with a stack of frames, one per node on the way down. A frame holds the next block or
-// child; a node that is done is taken off at the next step. Children that fit into the request whole are copied by
-// plain recursion (copy_node), without frames; only the cuts at either end cost a frame.
+// The cursor walks the layout with a stack of frames, one per node on the way down. A frame holds the next
+// block or child; a node that is done is taken off at the next step. Children that fit into the request whole
+// are copied by plain recursion (copy_node), without frames; only the cuts at either end cost a frame.
 #include "datatype/cursor.h"
 
 #include <algorithm>
@@ -14,8 +14,9 @@ using NodeKind = LayoutNode::Kind;
 
 namespace {
 
-constexpr int64_t kMostColumns = 16;  // members of a struct beyond which the stream's cache lines no longer stay
-constexpr int64_t kBatch = 64;        // structs at a time: some KiB
+constexpr int64_t kMostColumns =
+    16;                         // members of a struct beyond which the stream's cache lines no longer stay
+constexpr int64_t kBatch = 64;  // structs at a time: some KiB
 
 template <Way way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream);
@@ -35,13 +36,14 @@ void copy_range(const LayoutNode& node, uintptr_t base, int64_t first, int64_t l
       copy_node<way>(child, base, stream);
     return;
   }
-  // An array of structs: member by member, each with the loop for its length, in batches that stay in the cache.
+  // An array of structs: member by member, each with the loop for its length, in batches that stay in the
+  // cache.
   for (int64_t i = first; i < last; i += kBatch) {
     int64_t batch = std::min(kBatch, last - i);
     for (int64_t column = 0; column < child.count; ++column)
       copy_loops::columns<way>(base + uintptr_t(child.offsets[column]), node.stride,
-                               child.starts[column + 1] - child.starts[column], stream + child.starts[column], child.size,
-                               batch);
+                               child.starts[column + 1] - child.starts[column], stream + child.starts[column],
+                               child.size, batch);
     base += uintptr_t(batch * node.stride);
     stream += batch * child.size;
   }
@@ -52,8 +54,12 @@ template <Way way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream) {
   switch (node.kind) {
     case NodeKind::block: copy_loops::copy_short<way>(base, stream, size_t(node.length)); return;
-    case NodeKind::strided: copy_loops::strided<way>(base, node.stride, node.length, stream, node.count); return;
-    case NodeKind::blocks: copy_loops::listed<way>(base, node.offsets, node.length, stream, node.count); return;
+    case NodeKind::strided:
+      copy_loops::strided<way>(base, node.stride, node.length, stream, node.count);
+      return;
+    case NodeKind::blocks:
+      copy_loops::listed<way>(base, node.offsets, node.length, stream, node.count);
+      return;
     case NodeKind::pieces:
       for (int64_t i = 0; i < node.count; ++i)
         copy_loops::copy_short<way>(base + uintptr_t(node.offsets[i]), stream + node.starts[i],
@@ -134,8 +140,8 @@ struct CursorSteps {
         if (leaf.kind == NodeKind::blocks)
           copy_loops::listed<way>(frame.base, leaf.offsets + frame.index, leaf.length, stream + done, whole);
         else
-          copy_loops::strided<way>(frame.base + uintptr_t(frame.index * leaf.stride), leaf.stride, leaf.length,
-                                   stream + done, whole);
+          copy_loops::strided<way>(frame.base + uintptr_t(frame.index * leaf.stride), leaf.stride,
+                                   leaf.length, stream + done, whole);
         done += size_t(whole * leaf.length);
         frame.index += whole;
       }
@@ -236,7 +242,8 @@ void Cursor::copy_walk(const Cursor& other) {
 size_t Cursor::pack_slow(std::byte* out, size_t n) { return CursorSteps::run<Way::pack>(*this, out, n); }
 
 size_t Cursor::unpack_slow(const std::byte* in, size_t n) {
-  return CursorSteps::run<Way::unpack>(*this, const_cast<std::byte*>(in), n);  // Way::unpack only reads the stream
+  return CursorSteps::run<Way::unpack>(*this, const_cast<std::byte*>(in),
+                                       n);  // Way::unpack only reads the stream
 }
 
 void Cursor::seek_slow(size_t offset) {
@@ -281,7 +288,8 @@ size_t Cursor::segments(std::span<iovec> out, size_t max_bytes, size_t& bytes) {
     }
     int64_t length = length_of_block(node, frame.index);
     size_t piece = std::min(size_t(length - frame.within), n - bytes);
-    auto* at = reinterpret_cast<std::byte*>(frame.base + uintptr_t(place_of(node, frame.index) + frame.within));
+    auto* at =
+        reinterpret_cast<std::byte*>(frame.base + uintptr_t(place_of(node, frame.index) + frame.within));
     bool joins = used > 0 && static_cast<std::byte*>(out[used - 1].iov_base) + out[used - 1].iov_len == at;
     if (joins) {
       out[used - 1].iov_len += piece;

@@ -1,8 +1,8 @@
-// Cursor: a resumable position in the packed stream of (buffer, count, datatype). It copies fragments cut anywhere, in
-// either direction, or hands out the pieces for scatter-gather. A value: copyable, no heap allocation for contiguous
-// data and for nests up to kInlineDepth. It refers to the datatype's layout without holding it: whoever keeps a cursor
-// keeps a reference to the datatype (a request does). Contiguous data need only the buffer.
-// Thread rule: a value; no sharing.
+// Cursor: a resumable position in the packed stream of (buffer, count, datatype). It copies fragments cut
+// anywhere, in either direction, or hands out the pieces for scatter-gather. A value: copyable, no heap
+// allocation for contiguous data and for nests up to kInlineDepth. It refers to the datatype's layout without
+// holding it: whoever keeps a cursor keeps a reference to the datatype (a request does). Contiguous data need
+// only the buffer. Thread rule: a value; no sharing.
 #pragma once
 
 #include <sys/uio.h>
@@ -19,7 +19,8 @@ namespace tern {
 class Cursor {
  public:
   Cursor() : contiguous_(true) {}
-  Cursor(void* base, Count count, const Datatype& type) : base_(reinterpret_cast<uintptr_t>(base)), contiguous_(true) {
+  Cursor(void* base, Count count, const Datatype& type)
+      : base_(reinterpret_cast<uintptr_t>(base)), contiguous_(true) {
     if (type.is_contiguous())
       end_ = count > 0 ? size_t(count) * size_t(type.size()) : 0;
     else
@@ -78,8 +79,8 @@ class Cursor {
   void truncate(size_t n) {
     if (n < remaining()) end_ = position_ + n;
   }
-  /// Fills `out` with the next pieces, at most `max_bytes` in all, and advances; pieces that touch are joined. Returns
-  /// how many entries were filled and in `bytes` their sum.
+  /// Fills `out` with the next pieces, at most `max_bytes` in all, and advances; pieces that touch are
+  /// joined. Returns how many entries were filled and in `bytes` their sum.
   size_t segments(std::span<iovec> out, size_t max_bytes, size_t& bytes);
 
   static constexpr int kInlineDepth = 8;
@@ -111,8 +112,8 @@ class Cursor {
     LayoutNode top_;  ///< `count` elements of the datatype; children may point to element_
   };
   const LayoutNode* element_;      ///< one element, owned by the datatype
-  std::unique_ptr<Frame[]> deep_;        ///< instead of inline_ when the nest is deeper
-  Frame inline_[kInlineDepth];           // left uninitialised: depth_ says what is valid
+  std::unique_ptr<Frame[]> deep_;  ///< instead of inline_ when the nest is deeper
+  Frame inline_[kInlineDepth];     // left uninitialised: depth_ says what is valid
 };
 
 }  // namespace tern

@@ -1,7 +1,7 @@
-// Datatype: what MPI_Datatype stands for (MPI 5.0, chapter 5). Immutable after construction but for the committed flag,
-// the name, and the attributes. Made by the functions of datatype/construct.h and by PredefinedTypes.
-// Sizes, extents and displacements in bytes, 64 bits wide.
-// Thread rule: as every Object of a rank, under the rank's lock; the layout and the signature may be read anywhere.
+// Datatype: what MPI_Datatype stands for (MPI 5.0, chapter 5). Immutable after construction but for the
+// committed flag, the name, and the attributes. Made by the functions of datatype/construct.h and by
+// PredefinedTypes. Sizes, extents and displacements in bytes, 64 bits wide. Thread rule: as every Object of a
+// rank, under the rank's lock; the layout and the signature may be read anywhere.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,27 @@ class Datatype;
 
 /// The constructor calls, by the numbers of the standard ABI.
 enum class Combiner : int {
-  named = 101, dup, contiguous, vector, hvector, indexed, hindexed, indexed_block, hindexed_block, structure,
-  subarray, darray, f90_real, f90_complex, f90_integer, resized, value_index
+  named = 101,
+  dup,
+  contiguous,
+  vector,
+  hvector,
+  indexed,
+  hindexed,
+  indexed_block,
+  hindexed_block,
+  structure,
+  subarray,
+  darray,
+  f90_real,
+  f90_complex,
+  f90_integer,
+  resized,
+  value_index
 };
 
-/// The constructor call that made a datatype, for MPI_Type_get_envelope and MPI_Type_get_contents (MPI 5.0, 5.1.13).
+/// The constructor call that made a datatype, for MPI_Type_get_envelope and MPI_Type_get_contents
+/// (MPI 5.0, 5.1.13).
 struct Envelope {
   Combiner combiner = Combiner::named;
   std::vector<int> integers;
@@ -38,8 +54,8 @@ struct Bounds {
   int64_t lower = 0, upper = 0;            ///< with markers and padding
   int64_t true_lower = 0, true_upper = 0;  ///< of the data alone
   int64_t alignment = 1;
-  bool markers = false;                    ///< MPI_Type_create_resized (or an array constructor) fixed lower and upper
-  bool empty = true;                       ///< an empty type map: no data, no markers
+  bool markers = false;  ///< MPI_Type_create_resized (or an array constructor) fixed lower and upper
+  bool empty = true;     ///< an empty type map: no data, no markers
 };
 
 class Datatype final : public Object {
@@ -68,19 +84,23 @@ class Datatype final : public Object {
 
   bool committed() const { return committed_; }
   void commit() { committed_ = true; }
-  /// A value of MPI's tables: named, or an unnamed one (Fortran kinds, value-index pairs). Cannot be freed by the user.
+  /// A value of MPI's tables: named, or an unnamed one (Fortran kinds, value-index pairs). Cannot be freed by
+  /// the user.
   bool is_predefined() const { return predefined_; }
   bool is_named() const { return envelope_.combiner == Combiner::named; }
-  /// `count` elements are one gapless block of size() * count bytes, in order, starting at the buffer's address.
+  /// `count` elements are one gapless block of size() * count bytes, in order, starting at the buffer's
+  /// address.
   bool is_contiguous() const { return contiguous_; }
   /// Contiguous pieces in one element: few large ones suit scatter-gather, many small ones suit packing.
   Count segments() const { return layout_.node ? layout_.node->segments : 0; }
 
-  /// The ABI value of the predefined type it is or duplicates; 0 when it is neither (derived types, unnamed pairs).
+  /// The ABI value of the predefined type it is or duplicates; 0 when it is neither (derived types, unnamed
+  /// pairs).
   int predefined_id() const { return has_kind_ ? kind_.id : 0; }
   /// The predefined type it is or duplicates; null when derived.
   const Kind* kind() const { return has_kind_ ? &kind_ : nullptr; }
-  /// The one predefined type all its elements have, and how many there are; null when they differ or there are none.
+  /// The one predefined type all its elements have, and how many there are; null when they differ or there
+  /// are none.
   const Kind* basic_kind() const;
   Count basic_count() const;
 

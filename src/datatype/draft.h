@@ -1,5 +1,5 @@
-// A datatype under construction: bounds, layout and signature together, composed by repeating, placing and joining.
-// The constructors are sums of these. Internal to datatype/. Thread rule: values; no sharing.
+// A datatype under construction: bounds, layout and signature together, composed by repeating, placing and
+// joining. The constructors are sums of these. Internal to datatype/. Thread rule: values; no sharing.
 #pragma once
 
 #include <vector>

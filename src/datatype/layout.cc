@@ -80,7 +80,8 @@ LayoutNode repeat_node(int64_t count, int64_t stride, const LayoutNode* const* h
     }
     return node;
   }
-  bool continues = (child.kind == Kind::strided || child.kind == Kind::loop) && stride == child.stride * child.count;
+  bool continues =
+      (child.kind == Kind::strided || child.kind == Kind::loop) && stride == child.stride * child.count;
   if (continues) {
     LayoutNode longer = child;
     longer.count *= count;
@@ -181,7 +182,8 @@ Layout sequence(std::vector<Layout> parts) {
     run = 0;
   };
   for (Layout& part : parts) {
-    bool extends = !joined.empty() && part.node->kind == Kind::block && joined.back().node->kind == Kind::block &&
+    bool extends = !joined.empty() && part.node->kind == Kind::block &&
+                   joined.back().node->kind == Kind::block &&
                    joined.back().offset + joined.back().node->length + run == part.offset;
     if (extends) {
       run += part.node->length;

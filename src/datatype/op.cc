@@ -36,7 +36,8 @@ void gather(const Kind& kind, const std::byte* array, std::byte* packed, size_t 
   }
 }
 
-constexpr size_t kChunkBytes = 4096;  // of the aligned copies that apply_packed works on; both fit the first-level cache
+constexpr size_t kChunkBytes =
+    4096;  // of the aligned copies that apply_packed works on; both fit the first-level cache
 
 }  // namespace
 
@@ -109,7 +110,8 @@ void Op::apply(const void* in, void* inout, Count n, const Datatype& type) const
     iovec pieces[16];
     size_t bytes = 0;
     while (size_t filled = from.segments(pieces, from.remaining(), bytes))
-      for (size_t i = 0; i < filled; ++i) to.unpack(static_cast<const std::byte*>(pieces[i].iov_base), pieces[i].iov_len);
+      for (size_t i = 0; i < filled; ++i)
+        to.unpack(static_cast<const std::byte*>(pieces[i].iov_base), pieces[i].iov_len);
     return;
   }
   if (const Kind* kind = type.kind()) return apply_basic(in, inout, n, *kind);

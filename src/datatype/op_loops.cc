@@ -9,7 +9,8 @@ namespace {
 // Integers are added and multiplied without sign, in at least 32 bits: wrapping, never undefined.
 template <typename T>
 struct Wrapping {
-  using Type = std::conditional_t<sizeof(T) == 16, Uint128, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+  using Type =
+      std::conditional_t<sizeof(T) == 16, Uint128, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
 };
 
 template <typename T>
@@ -39,13 +40,19 @@ struct Complex {
 
 struct Sum {
   template <typename T>
-  static T apply(T a, T b) { return add(a, b); }
+  static T apply(T a, T b) {
+    return add(a, b);
+  }
   template <typename T>
-  static Complex<T> apply(Complex<T> a, Complex<T> b) { return {add(a.re, b.re), add(a.im, b.im)}; }
+  static Complex<T> apply(Complex<T> a, Complex<T> b) {
+    return {add(a.re, b.re), add(a.im, b.im)};
+  }
 };
 struct Prod {
   template <typename T>
-  static T apply(T a, T b) { return multiply(a, b); }
+  static T apply(T a, T b) {
+    return multiply(a, b);
+  }
   template <typename T>
   static Complex<T> apply(Complex<T> a, Complex<T> b) {
     return {T(a.re * b.re - a.im * b.im), T(a.re * b.im + a.im * b.re)};
@@ -53,35 +60,51 @@ struct Prod {
 };
 struct Min {
   template <typename T>
-  static T apply(T a, T b) { return a < b ? a : b; }
+  static T apply(T a, T b) {
+    return a < b ? a : b;
+  }
 };
 struct Max {
   template <typename T>
-  static T apply(T a, T b) { return a > b ? a : b; }
+  static T apply(T a, T b) {
+    return a > b ? a : b;
+  }
 };
 struct Band {
   template <typename T>
-  static T apply(T a, T b) { return T(a & b); }
+  static T apply(T a, T b) {
+    return T(a & b);
+  }
 };
 struct Bor {
   template <typename T>
-  static T apply(T a, T b) { return T(a | b); }
+  static T apply(T a, T b) {
+    return T(a | b);
+  }
 };
 struct Bxor {
   template <typename T>
-  static T apply(T a, T b) { return T(a ^ b); }
+  static T apply(T a, T b) {
+    return T(a ^ b);
+  }
 };
 struct Land {
   template <typename T>
-  static T apply(T a, T b) { return T((a != 0) & (b != 0)); }
+  static T apply(T a, T b) {
+    return T((a != 0) & (b != 0));
+  }
 };
 struct Lor {
   template <typename T>
-  static T apply(T a, T b) { return T((a != 0) | (b != 0)); }
+  static T apply(T a, T b) {
+    return T((a != 0) | (b != 0));
+  }
 };
 struct Lxor {
   template <typename T>
-  static T apply(T a, T b) { return T((a != 0) ^ (b != 0)); }
+  static T apply(T a, T b) {
+    return T((a != 0) ^ (b != 0));
+  }
 };
 
 template <typename Operator, typename T>

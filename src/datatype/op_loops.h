@@ -1,5 +1,6 @@
-// The arithmetic types behind Rep, and the tables of loops that op.cc looks up: one function per operator and type, so
-// that nothing is decided per element. Internal to datatype/. Thread rule: pure functions of their arguments.
+// The arithmetic types behind Rep, and the tables of loops that op.cc looks up: one function per operator and
+// type, so that nothing is decided per element. Internal to datatype/. Thread rule: pure functions of their
+// arguments.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,17 @@ __extension__ typedef _Float16 Float16;
 using Loop = void (*)(const void* in, void* inout, Count n);
 
 /// Null when the operator has no loop for the type.
-Loop number_loop(OpId id, Rep rep);   ///< sum, prod, min, max
-Loop complex_loop(OpId id, Rep rep);  ///< sum, prod
-Loop integer_loop(OpId id, Rep rep);  ///< bitwise and logical
+Loop number_loop(OpId id, Rep rep);             ///< sum, prod, min, max
+Loop complex_loop(OpId id, Rep rep);            ///< sum, prod
+Loop integer_loop(OpId id, Rep rep);            ///< bitwise and logical
 Loop pair_loop(OpId id, Rep value, Rep index);  ///< minloc, maxloc
 
 template <typename T>
-inline constexpr bool is_floating = std::is_floating_point_v<T> || std::is_same_v<T, Float128> || std::is_same_v<T, Float16>;
+inline constexpr bool is_floating =
+    std::is_floating_point_v<T> || std::is_same_v<T, Float128> || std::is_same_v<T, Float16>;
 
-/// Calls fn.template operator()<T>() with the type behind an integer Rep; a default-made result when it is none.
+/// Calls fn.template operator()<T>() with the type behind an integer Rep; a default-made result when it is
+/// none.
 template <typename Fn>
 auto with_integer(Rep rep, Fn&& fn) -> decltype(fn.template operator()<int>()) {
   switch (rep) {

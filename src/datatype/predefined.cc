@@ -84,8 +84,9 @@ Error PredefinedTypes::f90_floating(Combiner combiner, int precision, int range,
     type = unnamed(combiner, precision, range, *kind_of(id));
     return {};
   }
-  return Error(ErrorClass::arg, "no Fortran kind has " + std::to_string(digits) + " decimal digits and the exponent range " +
-                                    std::to_string(exponent) + " (at most 33 and 4931)");
+  return Error(ErrorClass::arg, "no Fortran kind has " + std::to_string(digits) +
+                                    " decimal digits and the exponent range " + std::to_string(exponent) +
+                                    " (at most 33 and 4931)");
 }
 
 Error PredefinedTypes::f90_real(int precision, int range, Datatype*& type) {
@@ -110,7 +111,8 @@ Error PredefinedTypes::f90_integer(int range, Datatype*& type) {
     type = unnamed(Combiner::f90_integer, range, 0, *kind_of(row.id));
     return {};
   }
-  return Error(ErrorClass::arg, "no Fortran integer kind has " + std::to_string(range) + " decimal digits (at most 38)");
+  return Error(ErrorClass::arg,
+               "no Fortran integer kind has " + std::to_string(range) + " decimal digits (at most 38)");
 }
 
 Datatype* PredefinedTypes::match_size(TypeClass type_class, Count size_bytes) {

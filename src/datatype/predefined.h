@@ -1,6 +1,7 @@
-// The predefined datatypes of one rank: objects for the rows of datatype/kind.h (they carry names and attributes, so
-// ranks cannot share them), and the unnamed ones that MPI_Type_create_f90_* and MPI_Type_get_value_index return.
-// Made on first use, so that thousands of simulated ranks cost nothing. Thread rule: under the rank's lock.
+// The predefined datatypes of one rank: objects for the rows of datatype/kind.h (they carry names and
+// attributes, so ranks cannot share them), and the unnamed ones that MPI_Type_create_f90_* and
+// MPI_Type_get_value_index return. Made on first use, so that thousands of simulated ranks cost nothing.
+// Thread rule: under the rank's lock.
 #pragma once
 
 #include <array>
@@ -21,7 +22,8 @@ class PredefinedTypes {
 
   static constexpr int kFirst = 0x200, kLast = 0x2ff;
 
-  /// The datatype of an ABI handle value; null when there is none (MPI_DATATYPE_NULL included). Lives as long as this.
+  /// The datatype of an ABI handle value; null when there is none (MPI_DATATYPE_NULL included). Lives as long
+  /// as this.
   Datatype* find(int id) {
     if (id < kFirst || id > kLast) return nullptr;
     Datatype* made = named_[size_t(id - kFirst)].get();
@@ -36,7 +38,8 @@ class PredefinedTypes {
 
   /// MPI_Type_get_value_index: null when the two make no predefined pair.
   Datatype* value_index(const Datatype& value, const Datatype& index);
-  /// MPI_Type_create_f90_*: kUndefined leaves `precision` or `range` open. The same object for the same arguments.
+  /// MPI_Type_create_f90_*: kUndefined leaves `precision` or `range` open. The same object for the same
+  /// arguments.
   Error f90_real(int precision, int range, Datatype*& type);
   Error f90_complex(int precision, int range, Datatype*& type);
   Error f90_integer(int range, Datatype*& type);

@@ -125,7 +125,8 @@ Count elements_in(const Signature& signature, Count bytes) {
 
 Count bytes_of(const Signature& signature, Count elements) {
   if (!signature) return 0;
-  return elements / signature->elements * signature->bytes + bytes_in_part(*signature, elements % signature->elements);
+  return elements / signature->elements * signature->bytes +
+         bytes_in_part(*signature, elements % signature->elements);
 }
 
 }  // namespace tern::signature

@@ -140,6 +140,23 @@ static void packing(void) {
   MPI_Unpack_external("external32", packed, 24, &at, out, 6, MPI_INT);
   for (int i = 0; i < 6; i++) CHECK(out[i] == 10 * i + 1);
   MPI_Type_free(&type);
+
+  // Absolute addresses, relative to MPI_BOTTOM.
+  int blocks[2] = {1, 2};
+  MPI_Aint places[2];
+  MPI_Datatype types[2] = {MPI_DOUBLE, MPI_INT};
+  MPI_Get_address(&d, &places[0]);
+  MPI_Get_address(&matrix[2][2], &places[1]);
+  MPI_Type_create_struct(2, blocks, places, types, &type);
+  MPI_Type_commit(&type);
+  position = 0;
+  MPI_Pack(MPI_BOTTOM, 1, type, packed, 200, &position, MPI_COMM_WORLD);
+  CHECK(position == 16);
+  position = 0;
+  MPI_Unpack(packed, 16, &position, &e, 1, MPI_DOUBLE, MPI_COMM_WORLD);
+  MPI_Unpack(packed, 16, &position, out, 2, MPI_INT, MPI_COMM_WORLD);
+  CHECK(e == 2.5 && out[0] == 22 && out[1] == 23);
+  MPI_Type_free(&type);
 }
 
 static void elements(void) {

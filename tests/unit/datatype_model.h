@@ -1,5 +1,6 @@
-// The standard's own definition of a datatype, spelled out: a list of (basic type, displacement) and markers (MPI 5.0,
-// 5.1). Slow and plain, the measure for the real one. The generator makes a random datatype and its model together.
+// The standard's own definition of a datatype, spelled out: a list of (basic type, displacement) and markers
+// (MPI 5.0, 5.1). Slow and plain, the measure for the real one. The generator makes a random datatype and its
+// model together.
 #pragma once
 
 #include <algorithm>
@@ -55,8 +56,10 @@ struct TypeMap {
   void append(const TypeMap& other, int64_t offset) {
     for (const Entry& e : other.entries) entries.push_back({e.kind, e.displacement + offset});
     if (!other.markers) return;
-    marked_lower = markers ? std::min(marked_lower, other.marked_lower + offset) : other.marked_lower + offset;
-    marked_upper = markers ? std::max(marked_upper, other.marked_upper + offset) : other.marked_upper + offset;
+    marked_lower =
+        markers ? std::min(marked_lower, other.marked_lower + offset) : other.marked_lower + offset;
+    marked_upper =
+        markers ? std::max(marked_upper, other.marked_upper + offset) : other.marked_upper + offset;
     markers = true;
   }
   void append_block(const TypeMap& other, int64_t count, int64_t offset) {
@@ -87,8 +90,8 @@ struct Sample {
   TypeMap map;
 };
 
-/// A random nest of constructors over random predefined types. `overlap` permits displacements that put data twice at
-/// the same place, which packing allows and unpacking does not.
+/// A random nest of constructors over random predefined types. `overlap` permits displacements that put data
+/// twice at the same place, which packing allows and unpacking does not.
 class Generator {
  public:
   Generator(uint64_t seed, PredefinedTypes& types) : rng_(seed), types_(types) {}
@@ -123,7 +126,8 @@ class Generator {
     const Kind& kind = kind_at(int(rng_.below(uint64_t(kind_count()))));
     Sample made{Ref<Datatype>::share(&types_.get(kind.id)), {}};
     made.map.entries.push_back({kind, 0});
-    // The standard makes a pair a struct, so its map is padded to its alignment; a single entry does the same here.
+    // The standard makes a pair a struct, so its map is padded to its alignment; a single entry does the same
+    // here.
     return made;
   }
   Sample contiguous(Sample& old) {
@@ -154,7 +158,8 @@ class Generator {
       blocks.push_back(block);
       displacements.push_back(at);
       // Often just behind the last block, so that joining is tried.
-      at += rng_.chance(1, 2) ? (bytes ? block * old.map.extent() : block) : between(-5, 9) * (bytes ? between(1, 8) : 1);
+      at += rng_.chance(1, 2) ? (bytes ? block * old.map.extent() : block)
+                              : between(-5, 9) * (bytes ? between(1, 8) : 1);
     }
     Error error;
     if (one_length)
@@ -200,7 +205,8 @@ class Generator {
     EXPECT_FALSE(construct::dup(*old.type, made.type));
     return made;
   }
-  // Element (i0, i1, …) of an array in the given order, kept when `mine` says so; the fastest dimension last for C.
+  // Element (i0, i1, …) of an array in the given order, kept when `mine` says so; the fastest dimension last
+  // for C.
   template <typename Mine>
   void array(Sample& made, const Sample& old, const std::vector<Count>& sizes, int order, Mine&& mine) {
     size_t dims = sizes.size();
@@ -231,7 +237,8 @@ class Generator {
     }
     int order = rng_.chance(1, 2) ? construct::kOrderC : construct::kOrderFortran;
     EXPECT_FALSE(construct::subarray(sizes, subsizes, starts, order, *old.type, made.type));
-    array(made, old, sizes, order, [&](size_t d, int64_t i) { return i >= starts[d] && i < starts[d] + subsizes[d]; });
+    array(made, old, sizes, order,
+          [&](size_t d, int64_t i) { return i >= starts[d] && i < starts[d] + subsizes[d]; });
     return made;
   }
   Sample darray(Sample& old) {
@@ -243,7 +250,8 @@ class Generator {
     for (size_t d = 0; d < dims; ++d) {
       gsizes.push_back(between(1, 6));
       distribs.push_back(int(between(construct::kDistributeNone, construct::kDistributeCyclic)));
-      bool none = distribs[d] == construct::kDistributeNone, cyclic = distribs[d] == construct::kDistributeCyclic;
+      bool none = distribs[d] == construct::kDistributeNone,
+           cyclic = distribs[d] == construct::kDistributeCyclic;
       psizes.push_back(none ? 1 : int(between(1, 3)));
       int64_t share = (gsizes[d] + psizes[d] - 1) / psizes[d];
       bool standard = rng_.chance(1, 3);
@@ -260,7 +268,8 @@ class Generator {
     }
     int order = rng_.chance(1, 2) ? construct::kOrderC : construct::kOrderFortran;
     EXPECT_FALSE(construct::darray(size, rank, gsizes, distribs, dargs, psizes, order, *old.type, made.type));
-    array(made, old, gsizes, order, [&](size_t d, int64_t i) { return i / block[d] % psizes[d] == place[d]; });
+    array(made, old, gsizes, order,
+          [&](size_t d, int64_t i) { return i / block[d] % psizes[d] == place[d]; });
     return made;
   }
 

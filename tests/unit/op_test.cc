@@ -1,5 +1,5 @@
-// Reduction operators: the table of 6.9.2 (which operator takes which type) written out again, results against plain
-// arithmetic in a wider type, pairs, accumulates on packed and scattered data, user functions.
+// Reduction operators: the table of 6.9.2 (which operator takes which type) written out again, results
+// against plain arithmetic in a wider type, pairs, accumulates on packed and scattered data, user functions.
 #include <cmath>
 #include <complex>
 #include <set>
@@ -16,21 +16,35 @@ namespace {
 
 using namespace type_id;
 
-const OpId kAllOps[] = {OpId::sum, OpId::min,  OpId::max,  OpId::prod,   OpId::band,   OpId::bor,     OpId::bxor,
-                        OpId::land, OpId::lor, OpId::lxor, OpId::minloc, OpId::maxloc, OpId::replace, OpId::no_op};
+const OpId kAllOps[] = {OpId::sum,    OpId::min,    OpId::max,     OpId::prod, OpId::band,
+                        OpId::bor,    OpId::bxor,   OpId::land,    OpId::lor,  OpId::lxor,
+                        OpId::minloc, OpId::maxloc, OpId::replace, OpId::no_op};
 
-const std::set<int> kCIntegers = {kInt, kLong, kShort, kUnsignedShort, kUnsigned, kUnsignedLong, kLongLong,
-                                  kUnsignedLongLong, kSignedChar, kUnsignedChar, kInt8, kInt16, kInt32, kInt64,
-                                  kUint8, kUint16, kUint32, kUint64};
+const std::set<int> kCIntegers = {kInt,        kLong,         kShort,    kUnsignedShort,
+                                  kUnsigned,   kUnsignedLong, kLongLong, kUnsignedLongLong,
+                                  kSignedChar, kUnsignedChar, kInt8,     kInt16,
+                                  kInt32,      kInt64,        kUint8,    kUint16,
+                                  kUint32,     kUint64};
 const std::set<int> kFortranIntegers = {kInteger, kInteger1, kInteger2, kInteger4, kInteger8, kInteger16};
-const std::set<int> kFloats = {kFloat, kDouble, kReal, kDoublePrecision, kLongDouble, kReal2, kReal4, kReal8, kReal16};
-const std::set<int> kLogicals = {kLogical, kCBool, kCxxBool, kLogical1, kLogical2, kLogical4, kLogical8, kLogical16};
-const std::set<int> kComplexes = {kComplex, kCFloatComplex, kCDoubleComplex, kCLongDoubleComplex, kCxxFloatComplex,
-                                  kCxxDoubleComplex, kCxxLongDoubleComplex, kDoubleComplex, kComplex4, kComplex8,
-                                  kComplex16, kComplex32};
+const std::set<int> kFloats = {kFloat, kDouble, kReal,  kDoublePrecision, kLongDouble,
+                               kReal2, kReal4,  kReal8, kReal16};
+const std::set<int> kLogicals = {kLogical,  kCBool,    kCxxBool,  kLogical1,
+                                 kLogical2, kLogical4, kLogical8, kLogical16};
+const std::set<int> kComplexes = {kComplex,
+                                  kCFloatComplex,
+                                  kCDoubleComplex,
+                                  kCLongDoubleComplex,
+                                  kCxxFloatComplex,
+                                  kCxxDoubleComplex,
+                                  kCxxLongDoubleComplex,
+                                  kDoubleComplex,
+                                  kComplex4,
+                                  kComplex8,
+                                  kComplex16,
+                                  kComplex32};
 const std::set<int> kMultiLanguage = {kAint, kOffset, type_id::kCount};
-const std::set<int> kPairs = {kFloatInt, kDoubleInt, kLongInt, k2Int, kShortInt, kLongDoubleInt, k2Real,
-                              k2DoublePrecision, k2Integer};
+const std::set<int> kPairs = {kFloatInt,      kDoubleInt, kLongInt,          k2Int,    kShortInt,
+                              kLongDoubleInt, k2Real,     k2DoublePrecision, k2Integer};
 
 bool standard_allows(OpId op, int id) {
   bool integer = kCIntegers.count(id) || kFortranIntegers.count(id) || kMultiLanguage.count(id);
@@ -59,7 +73,8 @@ TEST(Op, TakesWhatTheStandardsTableSays) {
     for (int i = 0; i < kind_count(); ++i) {
       Datatype& type = types.get(kind_at(i).id);
       const Op& op = ops.get(id);
-      EXPECT_EQ(op.valid_for(type), standard_allows(id, type.predefined_id())) << op.name() << " " << type.name();
+      EXPECT_EQ(op.valid_for(type), standard_allows(id, type.predefined_id()))
+          << op.name() << " " << type.name();
       valid += op.valid_for(type);
       if (!op.valid_for(type)) continue;
       // Every valid combination has a loop (apply asserts otherwise).
@@ -90,7 +105,8 @@ void check(OpId id, int type, Fn&& expected, bool small = false) {
     ops.get(id).apply(in.data(), result.data(), Count(n), types.get(type));
     EXPECT_EQ(in, before);
     for (size_t i = 0; i < n; ++i)
-      ASSERT_EQ(result[i], T(expected(in[i], inout[i]))) << ops.get(id).name() << " " << types.get(type).name() << " at " << i;
+      ASSERT_EQ(result[i], T(expected(in[i], inout[i])))
+          << ops.get(id).name() << " " << types.get(type).name() << " at " << i;
   }
 }
 
@@ -105,9 +121,12 @@ void check_integers(int type, bool logical) {
   check<T>(OpId::bor, type, [](T a, T b) { return T(a | b); });
   check<T>(OpId::bxor, type, [](T a, T b) { return T(a ^ b); });
   if (!logical) return;
-  check<T>(OpId::land, type, [](T a, T b) { return a && b; }, true);
-  check<T>(OpId::lor, type, [](T a, T b) { return a || b; }, true);
-  check<T>(OpId::lxor, type, [](T a, T b) { return !a != !b; }, true);
+  check<T>(
+      OpId::land, type, [](T a, T b) { return a && b; }, true);
+  check<T>(
+      OpId::lor, type, [](T a, T b) { return a || b; }, true);
+  check<T>(
+      OpId::lxor, type, [](T a, T b) { return !a != !b; }, true);
 }
 
 TEST(Op, Integers) {
@@ -174,7 +193,8 @@ TEST(Op, FloatingPoint) {
 template <typename T>
 void check_complexes(int type) {
   using C = std::complex<T>;
-  check<C>(OpId::sum, type, [](C a, C b) { return a + b; }, true);
+  check<C>(
+      OpId::sum, type, [](C a, C b) { return a + b; }, true);
   PredefinedTypes types;
   PredefinedOps ops;
   C in[] = {{1, 2}, {-3, 0.5}}, inout[] = {{3, -1}, {2, 4}};
@@ -185,15 +205,19 @@ void check_complexes(int type) {
 
 TEST(Op, Complex) {
   for (int type : {kComplex, kCFloatComplex, kCxxFloatComplex, kComplex8}) check_complexes<float>(type);
-  for (int type : {kCDoubleComplex, kCxxDoubleComplex, kDoubleComplex, kComplex16}) check_complexes<double>(type);
+  for (int type : {kCDoubleComplex, kCxxDoubleComplex, kDoubleComplex, kComplex16})
+    check_complexes<double>(type);
   for (int type : {kCLongDoubleComplex, kCxxLongDoubleComplex}) check_complexes<long double>(type);
 }
 
 template <typename T>
 void check_logicals(int type) {
-  check<T>(OpId::land, type, [](T a, T b) { return a && b; }, true);
-  check<T>(OpId::lor, type, [](T a, T b) { return a || b; }, true);
-  check<T>(OpId::lxor, type, [](T a, T b) { return !a != !b; }, true);
+  check<T>(
+      OpId::land, type, [](T a, T b) { return a && b; }, true);
+  check<T>(
+      OpId::lor, type, [](T a, T b) { return a || b; }, true);
+  check<T>(
+      OpId::lxor, type, [](T a, T b) { return !a != !b; }, true);
 }
 
 TEST(Op, Logical) {
