@@ -49,11 +49,11 @@ Report run_program(uint64_t seed, bool faults) {
 }
 
 TEST(PointToPoint, RandomProgramsOnAQuietNetwork) {
-  for_seeds(150, [](uint64_t seed) { run_program(seed, false); });
+  for_seeds(120, [](uint64_t seed) { run_program(seed, false); });
 }
 
 TEST(PointToPoint, RandomProgramsWithFaults) {
-  for_seeds(400, [](uint64_t seed) { run_program(seed, true); });
+  for_seeds(300, [](uint64_t seed) { run_program(seed, true); });
 }
 
 TEST(PointToPoint, TheSameSeedGivesTheSameRun) {
