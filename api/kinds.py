@@ -148,7 +148,10 @@ def kind_of(parameter):
         declared = ctype.replace("[]", "$[]", 1) if "[]" in ctype else ctype + ("$" if ctype.endswith("*") else " $")
         return Kind(declared, declared)
     if parameter.kind == "callback":
-        return Kind(f"{parameter.ctype} *$", f"{parameter.ctype}* $")
+        # Attribute callbacks may be 0 (MPI_COMM_NULL_COPY_FN ...); the others must be there.
+        needed = "errhandler" in parameter.ctype or "User_function" in parameter.ctype
+        return Kind(f"{parameter.ctype} *$", f"{parameter.ctype}* $",
+                    check='call.not_null(reinterpret_cast<const void*>($), "$")' if needed else "")
     if parameter.kind not in KINDS:
         raise SystemExit(f"unknown kind {parameter.kind} of {parameter.name}")
     return KINDS[parameter.kind]

@@ -21,6 +21,19 @@ constexpr struct {
 
 constexpr const char* kSets[] = {"mpi://WORLD", "mpi://SELF"};
 
+/// The members of a process set. Groups are immutable, so the predefined communicators' serve.
+Error find_set(Call& call, const char* name, Group*& group) {
+  Process& process = call.process();
+  if (std::strcmp(name, kSets[0]) == 0) {
+    group = &process.world().group();
+  } else if (std::strcmp(name, kSets[1]) == 0) {
+    group = &process.self().group();
+  } else {
+    return Error(ErrorClass::arg, fmt::format("argument 'pset_name' is '{}', but the process sets here are mpi://WORLD and mpi://SELF", name));
+  }
+  return {};
+}
+
 }  // namespace
 
 const char* thread_level_name(int level) {
@@ -114,12 +127,10 @@ Error Session_get_info(Call& call, Session& session, Info*& info_used) {
 }
 
 Error Session_get_pset_info(Call& call, Session& session, const char* pset_name, Info*& info) {
-  int size = !std::strcmp(pset_name, kSets[0]) ? call.process().world_size() : !std::strcmp(pset_name, kSets[1]) ? 1 : 0;
-  if (size == 0) {
-    return Error(ErrorClass::arg, fmt::format("argument 'pset_name' is '{}', but the process sets here are mpi://WORLD and mpi://SELF", pset_name));
-  }
+  Group* group = nullptr;
+  if (Error error = find_set(call, pset_name, group)) return error;
   info = new Info;
-  info->set("mpi_size", std::to_string(size));
+  info->set("mpi_size", std::to_string(group->size()));
   return {};
 }
 
