@@ -55,6 +55,7 @@ class Call {
   [[gnu::always_inline]] bool enter() {
     if (!TERN_LIKELY(world_.is_running())) return not_running();
     if (world_.locking) lock();
+    world_.call_name = name_;
     return true;
   }
   /// Functions that may be called at any time, from any thread.

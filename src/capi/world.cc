@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -29,6 +30,22 @@ void leave_at_exit() {
 }  // namespace
 
 World* current_world = &process_world();
+
+namespace {
+
+// mpiexec and users ask with SIGUSR1 what a rank waits for. Only when TERN_HANG_REPORT is set: the signal is otherwise
+// the application's.
+void report_on_signal() {
+  const char* wish = std::getenv("TERN_HANG_REPORT");
+  if (!wish || !*wish || *wish == '0') return;
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    if (Process* process = process_world().process.get()) process->hang_watch().ask();
+  };
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
+}  // namespace
 
 World::World()
     : lock(std::make_shared<RankLock>()),
@@ -59,6 +76,8 @@ Error World::start(int required_level) {
     process = connect(lock, error);
     if (!process) return error;
     checking = process->tunables().check_arguments != 0;
+    process->hang_watch().set_call(&call_name);
+    if (this == &process_world()) report_on_signal();
     empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
     groups.set_predefined(value_of(MPI_GROUP_EMPTY), empty_group.get());
   }

@@ -52,6 +52,7 @@ struct World {
   bool locking = false;               ///< lock->enabled(), cached
   std::unique_ptr<Process> process;   ///< null before initialisation and after finalisation
   bool checking = true;               ///< TERN_CHECK_ARGUMENTS
+  const char* call_name = nullptr;    ///< the function called last, for the hang report
   /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts its own.
   std::function<std::unique_ptr<Process>(std::shared_ptr<RankLock>, Error&)> connect;
 

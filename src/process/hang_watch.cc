@@ -32,7 +32,7 @@ void HangWatch::on_fruitless(uint32_t fruitless) {
 }
 
 void HangWatch::report(uint64_t now) {
-  const char* name = call.load(std::memory_order_relaxed);
+  const char* name = call_ ? *call_ : nullptr;
   char head[160];
   std::snprintf(head, sizeof head, "[tern rank %d] waiting in %s for %.1f s\n", rank_, name ? name : "MPI",
                 double(now - since_ns_) * 1e-9);

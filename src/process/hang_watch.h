@@ -24,8 +24,8 @@ class HangWatch final : public WaitWatch {
   void on_fruitless(uint32_t fruitless) override;
   uint64_t next_deadline_ns() const override { return limit_ns_ == 0 || reported_ ? ~uint64_t{0} : deadline_ns_; }
 
-  /// The call the rank is in, for the report ("MPI_Recv"); set by the C API, null: unknown.
-  std::atomic<const char*> call{nullptr};
+  /// Where the name of the call that the rank is in stands ("MPI_Recv"); the C API's, lives as long as this.
+  void set_call(const char* const* call) { call_ = call; }
 
  private:
   void report(uint64_t now);
@@ -38,6 +38,7 @@ class HangWatch final : public WaitWatch {
   uint64_t deadline_ns_ = ~uint64_t{0};
   bool reported_ = false;      ///< this wait has been reported
   std::atomic<bool> asked_{false};
+  const char* const* call_ = nullptr;  ///< null: unknown
 };
 
 }  // namespace tern
