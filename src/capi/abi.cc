@@ -28,7 +28,8 @@ Error Abi_get_fortran_info(Call& call, Info*& info) {
 
 Error Abi_set_fortran_info(Call& call, Info& info) {
   if (call.world().fortran_info) {
-    return Error(ErrorClass::abi, "the properties of Fortran are set already. MPI_Abi_get_fortran_info tells what they are.");
+    return Error(ErrorClass::abi,
+                 "the properties of Fortran are set already. MPI_Abi_get_fortran_info tells what they are.");
   }
   // The datatypes of this library have fixed sizes (those of gfortran); other sizes would be silently wrong.
   constexpr struct {
@@ -42,7 +43,9 @@ Error Abi_set_fortran_info(Call& call, Info& info) {
     const std::string* value = info.find(entry.key);
     std::string expected = std::to_string(kind_of(entry.id)->size);
     if (value && *value != expected) {
-      return Error(ErrorClass::abi, fmt::format("the info key '{}' has the value '{}', but this library supports {} only", entry.key, *value, expected));
+      return Error(ErrorClass::abi, fmt::format("the info key '{}' has the value '{}', but this library "
+                                                "supports {} only",
+                                                entry.key, *value, expected));
     }
   }
   call.world().fortran_info = info.dup();
@@ -51,7 +54,8 @@ Error Abi_set_fortran_info(Call& call, Info& info) {
 
 static Error check_logical_size(int size) {
   if (size == 1 || size == 2 || size == 4 || size == 8 || size == 16) return {};
-  return Error(ErrorClass::arg, fmt::format("argument 'logical_size' is {}, which is no size of a Fortran LOGICAL", size));
+  return Error(ErrorClass::arg,
+               fmt::format("argument 'logical_size' is {}, which is no size of a Fortran LOGICAL", size));
 }
 
 Error Abi_set_fortran_booleans(Call& call, int logical_size, void* logical_true, void* logical_false) {
@@ -66,13 +70,16 @@ Error Abi_set_fortran_booleans(Call& call, int logical_size, void* logical_true,
   return {};
 }
 
-Error Abi_get_fortran_booleans(Call& call, int logical_size, void* logical_true, void* logical_false, bool& is_set) {
+Error Abi_get_fortran_booleans(Call& call, int logical_size, void* logical_true, void* logical_false,
+                               bool& is_set) {
   auto& booleans = call.world().booleans;
   if (Error error = check_logical_size(logical_size)) return error;
   is_set = booleans.set;
   if (!booleans.set) return {};
   if (logical_size != booleans.size) {
-    return Error(ErrorClass::arg, fmt::format("argument 'logical_size' is {}, but the literals were set with size {}", logical_size, booleans.size));
+    return Error(ErrorClass::arg, fmt::format("argument 'logical_size' is {}, but the literals were set with "
+                                              "size {}",
+                                              logical_size, booleans.size));
   }
   if (!logical_true || !logical_false) return Error(ErrorClass::arg, "a literal is a null pointer");
   std::memcpy(logical_true, booleans.yes, static_cast<size_t>(logical_size));

@@ -77,27 +77,31 @@ bool AttachedBuffer::find_room(size_t bytes, std::list<Held>::iterator& before, 
   return static_cast<size_t>(bytes_) - begin >= bytes;
 }
 
-Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest, int tag,
-                           const Datatype& bytes_type) {
+Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest,
+                           int tag, const Datatype& bytes_type) {
   size_t bytes = static_cast<size_t>(count * type.size()), begin = 0;
   std::list<Held>::iterator before;
   if (!find_room(bytes, before, begin)) {
     // Messages may have left without anybody looking.
     comm.p2p().progress().poll_every_path();
     if (!find_room(bytes, before, begin)) {
-      return Error(ErrorClass::buffer, "the attached buffer of " + std::to_string(bytes_) + " bytes has no room for a message of " +
-                                           std::to_string(bytes) + " bytes (" + std::to_string(held_.size()) +
-                                           " messages are in it). Attach a larger buffer, or MPI_BUFFER_AUTOMATIC.");
+      return Error(ErrorClass::buffer, "the attached buffer of " + std::to_string(bytes_) +
+                                           " bytes has no room for a message of " + std::to_string(bytes) +
+                                           " bytes (" + std::to_string(held_.size()) +
+                                           " messages are in it). Attach a larger buffer, or "
+                                           "MPI_BUFFER_AUTOMATIC.");
     }
   }
-  Held& held = *held_.insert(before, Held{this, next_number_++, begin, begin + bytes, nullptr, nullptr, Ref<Communicator>::share(&comm)});
+  Held& held = *held_.insert(before, Held{this, next_number_++, begin, begin + bytes, nullptr, nullptr,
+                                          Ref<Communicator>::share(&comm)});
   std::byte* place = memory_ + begin;
   if (memory_ == nullptr) {
     held.own.reset(new std::byte[bytes ? bytes : 1]);
     place = held.own.get();
   }
   Cursor(const_cast<void*>(data), count, type).pack(place, bytes);
-  held.request = comm.p2p().isend(comm.send_arguments(place, static_cast<Count>(bytes), bytes_type, dest, tag));
+  held.request =
+      comm.p2p().isend(comm.send_arguments(place, static_cast<Count>(bytes), bytes_type, dest, tag));
   if (!held.request->complete()) {
     held.request->watcher = &held;
     held.request->on_complete = on_sent;

@@ -22,23 +22,27 @@ std::string sentence(const World& world, const char* name, std::string_view text
 }
 
 template <typename Table, typename Handle>
-std::string handle_text(const Table& table, Handle handle, Handle null, const char* noun, const char* argument) {
+std::string handle_text(const Table& table, Handle handle, Handle null, const char* noun,
+                        const char* argument) {
   uintptr_t value = value_of(handle);
   if (value == 0) {
-    return fmt::format("argument '{}' is 0, which is never a handle. Was the variable initialised?", argument);
+    return fmt::format("argument '{}' is 0, which is never a handle. Was the variable initialised?",
+                       argument);
   }
   if (const char* name = handle_name(value); name && value < 4096) {
     if (handle == null) return fmt::format("argument '{}' is {}. Pass a valid {}.", argument, name, noun);
     if (value >= Table::kFirstPredefined && value <= Table::kLastPredefined) {
-      return fmt::format("argument '{}' is {}, which does not exist here (MPI_COMM_WORLD and MPI_COMM_SELF need MPI_Init)",
-                         argument, name);
+      return fmt::format(
+          "argument '{}' is {}, which does not exist here (MPI_COMM_WORLD and MPI_COMM_SELF need MPI_Init)",
+          argument, name);
     }
     return fmt::format("argument '{}' is {}, which is no {}", argument, name, noun);
   }
   if (table.was_freed(value)) {
     return fmt::format("argument '{}' is a {} that was freed (handle {:#x})", argument, noun, value);
   }
-  return fmt::format("argument '{}' is {:#x}, which is no {}. Was the variable initialised?", argument, value, noun);
+  return fmt::format("argument '{}' is {:#x}, which is no {}. Was the variable initialised?", argument, value,
+                     noun);
 }
 
 }  // namespace
@@ -49,9 +53,11 @@ bool Call::refuse(ErrorClass error_class, std::string text) {
 }
 
 bool Call::not_running() {
-  const char* why = world_.stage == World::Stage::finalized
-                        ? "called after MPI_Finalize. MPI_Finalize must be the last call, besides the few that are always allowed."
-                        : "called before MPI_Init. Call MPI_Init, MPI_Init_thread or MPI_Session_init first.";
+  const char* why = world_.stage == World::Stage::finalized ? "called after MPI_Finalize. MPI_Finalize must "
+                                                              "be the last call, besides the few that are "
+                                                              "always allowed."
+                                                            : "called before MPI_Init. Call MPI_Init, "
+                                                              "MPI_Init_thread or MPI_Session_init first.";
   return refuse(ErrorClass::other, why);
 }
 
@@ -65,10 +71,12 @@ bool Call::bad_handle(MPI_Op handle, const char* argument) {
   return refuse(ErrorClass::op, handle_text(world_.ops, handle, MPI_OP_NULL, "reduction operator", argument));
 }
 bool Call::bad_handle(MPI_Request handle, const char* argument) {
-  return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument));
+  return refuse(ErrorClass::request,
+                handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument));
 }
 bool Call::bad_handle(MPI_Session handle, const char* argument) {
-  return refuse(ErrorClass::session, handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));
+  return refuse(ErrorClass::session,
+                handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));
 }
 bool Call::bad_handle(MPI_Group handle, const char* argument) {
   return refuse(ErrorClass::group, handle_text(world_.groups, handle, MPI_GROUP_NULL, "group", argument));
@@ -81,48 +89,55 @@ bool Call::bad_handle(MPI_Errhandler handle, const char* argument) {
                 handle_text(world_.error_handlers, handle, MPI_ERRHANDLER_NULL, "error handler", argument));
 }
 bool Call::bad_handle(MPI_Message handle, const char* argument) {
-  return refuse(ErrorClass::request, handle_text(world_.messages, handle, MPI_MESSAGE_NULL, "matched message", argument));
+  return refuse(ErrorClass::request,
+                handle_text(world_.messages, handle, MPI_MESSAGE_NULL, "matched message", argument));
 }
 
 bool Call::null_pointer(const char* argument) {
-  return refuse(ErrorClass::arg, fmt::format("argument '{}' is a null pointer. Pass the address of a variable.", argument));
+  return refuse(ErrorClass::arg,
+                fmt::format("argument '{}' is a null pointer. Pass the address of a variable.", argument));
 }
 
 bool Call::negative(Count count, const char* argument) {
-  return refuse(ErrorClass::count, fmt::format("argument '{}' is {}. A count cannot be negative.", argument, count));
+  return refuse(ErrorClass::count,
+                fmt::format("argument '{}' is {}. A count cannot be negative.", argument, count));
 }
 
 bool Call::uncommitted(const Datatype& type, const char* argument) {
   std::string name = type.name().empty() ? "" : fmt::format(" ('{}')", type.name());
-  return refuse(ErrorClass::type,
-                fmt::format("argument '{}'{} is a datatype that is not committed. Call MPI_Type_commit before communicating.",
-                            argument, name));
+  return refuse(ErrorClass::type, fmt::format("argument '{}'{} is a datatype that is not committed. Call "
+                                              "MPI_Type_commit before communicating.",
+                                              argument, name));
 }
 
 bool Call::bad_rank(int rank, const Communicator& comm, const char* argument, bool source) {
-  return refuse(ErrorClass::rank,
-                fmt::format("argument '{}' is {}, but the {} {} has ranks 0..{}. Pass a rank in range{} or MPI_PROC_NULL.", argument,
-                            rank, comm.is_inter() ? "remote group of the communicator" : "communicator", describe(comm),
-                            comm.peer_group().size() - 1, source ? ", MPI_ANY_SOURCE" : ""));
+  return refuse(
+      ErrorClass::rank,
+      fmt::format("argument '{}' is {}, but the {} {} has ranks 0..{}. Pass a rank in range{} or "
+                  "MPI_PROC_NULL.",
+                  argument, rank, comm.is_inter() ? "remote group of the communicator" : "communicator",
+                  describe(comm), comm.peer_group().size() - 1, source ? ", MPI_ANY_SOURCE" : ""));
 }
 
 bool Call::bad_tag(int tag, const char* argument, bool any) {
-  return refuse(ErrorClass::tag, fmt::format("argument '{}' is {}. Tags are 0..{} (MPI_TAG_UB){}.", argument, tag,
-                                             PointToPoint::kTagUpperBound, any ? " or MPI_ANY_TAG" : ""));
+  return refuse(ErrorClass::tag,
+                fmt::format("argument '{}' is {}. Tags are 0..{} (MPI_TAG_UB){}.", argument, tag,
+                            PointToPoint::kTagUpperBound, any ? " or MPI_ANY_TAG" : ""));
 }
 
 bool Call::root(int root, const Communicator& comm, const char* argument) {
   if (!comm.is_inter()) {
     if (static_cast<unsigned>(root) < static_cast<unsigned>(comm.size())) return true;
-    return refuse(ErrorClass::root, fmt::format("argument '{}' is {}, but the communicator {} has ranks 0..{}. Pass a rank in range.",
+    return refuse(ErrorClass::root, fmt::format("argument '{}' is {}, but the communicator {} has ranks "
+                                                "0..{}. Pass a rank in range.",
                                                 argument, root, describe(comm), comm.size() - 1));
   }
   if (root == MPI_ROOT || root == MPI_PROC_NULL) return true;
   if (static_cast<unsigned>(root) < static_cast<unsigned>(comm.remote_size())) return true;
-  return refuse(ErrorClass::root,
-                fmt::format("argument '{}' is {}, but the remote group of {} has ranks 0..{}. In the root's group pass MPI_ROOT or "
-                            "MPI_PROC_NULL.",
-                            argument, root, describe(comm), comm.remote_size() - 1));
+  return refuse(ErrorClass::root, fmt::format("argument '{}' is {}, but the remote group of {} has ranks "
+                                              "0..{}. In the root's group pass MPI_ROOT or "
+                                              "MPI_PROC_NULL.",
+                                              argument, root, describe(comm), comm.remote_size() - 1));
 }
 
 bool Call::role(int root, const Communicator& comm, Role& role) {
@@ -142,17 +157,22 @@ bool Call::odd_buffer(const void* buffer, Count count, const Datatype& type, con
   if (buffer == MPI_BOTTOM) {
     // Absolute addresses are what MPI_BOTTOM is for; a type that starts at 0 would touch address 0.
     if (count == 0 || type.size() == 0 || type.true_lower_bound() != 0) return true;
-    return refuse(ErrorClass::buffer, fmt::format("argument '{}' is a null pointer, but the count is {}. Pass an address, or a datatype "
+    return refuse(ErrorClass::buffer, fmt::format("argument '{}' is a null pointer, but the count is {}. "
+                                                  "Pass an address, or a datatype "
                                                   "with absolute addresses for MPI_BOTTOM.",
                                                   argument, count));
   }
   if (buffer == MPI_IN_PLACE) return in_place_allowed(false, argument);
-  return refuse(ErrorClass::buffer, fmt::format("argument '{}' is MPI_BUFFER_AUTOMATIC, which only the functions that attach buffers take", argument));
+  return refuse(ErrorClass::buffer, fmt::format("argument '{}' is MPI_BUFFER_AUTOMATIC, which only the "
+                                                "functions that attach buffers take",
+                                                argument));
 }
 
 bool Call::in_place_allowed(bool allowed, const char* argument) {
   if (allowed) return true;
-  return refuse(ErrorClass::buffer, fmt::format("argument '{}' is MPI_IN_PLACE, which is not allowed for this argument here", argument));
+  return refuse(ErrorClass::buffer, fmt::format("argument '{}' is MPI_IN_PLACE, which is not allowed for "
+                                                "this argument here",
+                                                argument));
 }
 
 template <typename T>
@@ -197,19 +217,23 @@ bool Call::committed_types(const MPI_Datatype* types, Count n, const char* argum
 
 bool Call::op_applies(const Op& op, const Datatype& type, const char* argument) {
   if (op.id() == OpId::replace || op.id() == OpId::no_op) {
-    return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is for one-sided accumulates only", argument, op.name()));
+    return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is for one-sided accumulates only",
+                                              argument, op.name()));
   }
   if (TERN_LIKELY(op.valid_for(type))) return true;
   std::string what = type.name().empty() ? std::string("a derived datatype") : "the datatype " + type.name();
-  return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is not defined for {}. See MPI 5.0, 6.9.2, for the datatypes "
-                                            "of each operator; derived datatypes need an operator of MPI_Op_create.",
+  return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is not defined for {}. See MPI 5.0, "
+                                            "6.9.2, for the datatypes "
+                                            "of each operator; derived datatypes need an operator of "
+                                            "MPI_Op_create.",
                                             argument, op.name(), what));
 }
 
 Error Call::not_yet(int chapter) {
   if (chapter != 0) {
-    return Error(ErrorClass::unsupported_operation,
-                 fmt::format("chapter {} of MPI 5.0 ({}) is not in this version of Tern yet", chapter, chapter_title(chapter)));
+    return Error(ErrorClass::unsupported_operation, fmt::format("chapter {} of MPI 5.0 ({}) is not in this "
+                                                                "version of Tern yet",
+                                                                chapter, chapter_title(chapter)));
   }
   return Error(ErrorClass::unsupported_operation, "this function is not in this version of Tern yet");
 }
@@ -221,7 +245,8 @@ int Call::fail() {
 
 int Call::fail_quietly(Error error) {
   int error_class = error.error_class(), known = 0;
-  if (world_.errors.class_of(error_class, known)) world_.errors.remember(known, sentence(world_, name_, error.text()));
+  if (world_.errors.class_of(error_class, known))
+    world_.errors.remember(known, sentence(world_, name_, error.text()));
   return error_class;
 }
 
@@ -230,7 +255,8 @@ int Call::fail(Error error) {
   if (!locked_ && world_.locking) lock();
   int error_class = fail_quietly(std::move(error));
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3).
-  if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised) comm_ = &world_.process->self();
+  if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised)
+    comm_ = &world_.process->self();
   world_.raise(error_class, text, comm_, session_);
   return returned_ ? returned_ : error_class;
 }

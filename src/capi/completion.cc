@@ -9,11 +9,12 @@ namespace {
 
 constexpr int kNone = MPI_UNDEFINED;
 
-/// The requests of a call with an array of them: checked once, looked up again when used, since the table may move
-/// while other threads are in.
+/// The requests of a call with an array of them: checked once, looked up again when used, since the table may
+/// move while other threads are in.
 class Requests {
  public:
-  Requests(Call& call, const MPI_Request* handles, Count count) : call_(call), handles_(handles), count_(count) {}
+  Requests(Call& call, const MPI_Request* handles, Count count)
+      : call_(call), handles_(handles), count_(count) {}
 
   /// Error: one that is neither null nor a request.
   Error check(bool& any_active) const {
@@ -22,7 +23,8 @@ class Requests {
       if (handles_[i] == MPI_REQUEST_NULL) continue;
       Request* request = call_.find(handles_[i]);
       if (!request) {
-        return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is no request. Was it "
+        return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is "
+                                                      "no request. Was it "
                                                       "freed, or never initialised?",
                                                       i, value_of(handles_[i])));
       }
@@ -31,7 +33,9 @@ class Requests {
     return {};
   }
   /// Null when the handle is MPI_REQUEST_NULL.
-  Request* operator[](Count i) const { return handles_[i] == MPI_REQUEST_NULL ? nullptr : call_.find(handles_[i]); }
+  Request* operator[](Count i) const {
+    return handles_[i] == MPI_REQUEST_NULL ? nullptr : call_.find(handles_[i]);
+  }
   Count size() const { return count_; }
   bool active(Count i) const { return is_active((*this)[i]); }
   bool ready(Count i) const {
@@ -76,7 +80,8 @@ Error read_status(Request& request, MPI_Status* status) {
     *status = own;
     status->MPI_ERROR = before;
   }
-  if (code != MPI_SUCCESS) return Error(code, "the query function of the generalized request returned an error");
+  if (code != MPI_SUCCESS)
+    return Error(code, "the query function of the generalized request returned an error");
   return {};
 }
 
@@ -144,7 +149,8 @@ Error finish(Call& call, Request*& request, MPI_Status* status) {
   Ref<Communicator> last = Ref<Communicator>::adopt(comm);
   if (error && comm) call.blame_last(std::move(last));
   int free_error = MPI_SUCCESS;
-  if (request->kind() == Request::Kind::generalized) static_cast<GeneralizedRequest*>(request)->free_error = &free_error;
+  if (request->kind() == Request::Kind::generalized)
+    static_cast<GeneralizedRequest*>(request)->free_error = &free_error;
   request->release();
   request = nullptr;
   if (free_error != MPI_SUCCESS && !error) {
@@ -190,7 +196,8 @@ Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Statu
   return completer.result();
 }
 
-Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& flag, MPI_Status* array_of_statuses) {
+Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& flag,
+              MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
   if (Error error = requests.check(any)) return error;
@@ -233,7 +240,8 @@ Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
   return complete_one(call, array_of_requests[first], status);
 }
 
-Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& index, bool& flag, MPI_Status* status) {
+Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& index, bool& flag,
+              MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
   if (Error error = requests.check(any)) return error;
@@ -254,8 +262,8 @@ Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
   return complete_one(call, array_of_requests[first], status);
 }
 
-static Error complete_some(Call& call, const Requests& requests, MPI_Request* handles, int& outcount, int* indices,
-                           MPI_Status* statuses) {
+static Error complete_some(Call& call, const Requests& requests, MPI_Request* handles, int& outcount,
+                           int* indices, MPI_Status* statuses) {
   ManyCompleter completer(call, handles, statuses);
   outcount = 0;
   for (Count i = 0; i < requests.size(); ++i) {
@@ -266,8 +274,8 @@ static Error complete_some(Call& call, const Requests& requests, MPI_Request* ha
   return completer.result();
 }
 
-Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount, int* array_of_indices,
-               MPI_Status* array_of_statuses) {
+Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount,
+               int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
   bool any = false;
   if (Error error = requests.check(any)) return error;
@@ -281,8 +289,8 @@ Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
   return complete_some(call, requests, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 
-Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount, int* array_of_indices,
-               MPI_Status* array_of_statuses) {
+Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount,
+               int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
   bool any = false;
   if (Error error = requests.check(any)) return error;
@@ -308,8 +316,8 @@ Error Request_get_status(Call& call, Request* request, bool& flag, MPI_Status* s
   return flag ? peek(request, status) : Error();
 }
 
-Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_of_requests, int& index, bool& flag,
-                             MPI_Status* status) {
+Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_of_requests, int& index,
+                             bool& flag, MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
   if (Error error = requests.check(any)) return error;

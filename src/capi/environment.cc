@@ -51,7 +51,8 @@ Error Get_version(Call& call, int& version, int& subversion) {
 }
 
 Error Get_library_version(Call& call, char* version, int& resultlen) {
-  copy_text("Tern " TERN_VERSION ", MPI 5.0, standard ABI 1.0", MPI_MAX_LIBRARY_VERSION_STRING, version, resultlen);
+  copy_text("Tern " TERN_VERSION ", MPI 5.0, standard ABI 1.0", MPI_MAX_LIBRARY_VERSION_STRING, version,
+            resultlen);
   return {};
 }
 
@@ -64,7 +65,8 @@ Error Get_processor_name(Call& call, char* name, int& resultlen) {
 
 Error Get_hw_resource_info(Call& call, Info*& hw_info) {
   hw_info = new Info;
-  for (const HardwareLevel& level : hardware_levels()) hw_info->set(level.name, level.instance >= 0 ? "true" : "false");
+  for (const HardwareLevel& level : hardware_levels())
+    hw_info->set(level.name, level.instance >= 0 ? "true" : "false");
   return {};
 }
 
@@ -76,7 +78,9 @@ Error Alloc_mem(Call& call, Aint size, Info* info, void* baseptr) {
     unsigned long long value = std::strtoull(wanted->c_str(), &end, 10);
     bool power_of_two = value != 0 && (value & (value - 1)) == 0;
     if (!power_of_two || *end != '\0') {
-      return Error(ErrorClass::info_value, fmt::format("the info key 'mpi_minimum_memory_alignment' has the value '{}', which is no power of two", *wanted));
+      return Error(ErrorClass::info_value, fmt::format("the info key 'mpi_minimum_memory_alignment' has the "
+                                                       "value '{}', which is no power of two",
+                                                       *wanted));
     }
     alignment = std::max<size_t>(alignment, value);
   }
@@ -91,7 +95,8 @@ Error Alloc_mem(Call& call, Aint size, Info* info, void* baseptr) {
 
 Error Free_mem(Call& call, void* base) {
   if (call.world().allocations.erase(base) == 0) {
-    return Error(24, fmt::format("argument 'base' is {}, which MPI_Alloc_mem did not give, or which was freed", base));
+    return Error(
+        24, fmt::format("argument 'base' is {}, which MPI_Alloc_mem did not give, or which was freed", base));
   }
   std::free(base);
   return {};

@@ -13,8 +13,12 @@ using Kind = ErrorHandler::Kind;
 
 Error check_fit(const ErrorHandler& handler, Kind kind, const char* what) {
   if (handler.fits(kind)) return {};
-  return Error(ErrorClass::errhandler, fmt::format("argument 'errhandler' was not created for {}. Create it with MPI_{}_create_errhandler.",
-                                                   what, kind == Kind::communicator ? "Comm" : kind == Kind::session ? "Session" : "File"));
+  return Error(ErrorClass::errhandler, fmt::format("argument 'errhandler' was not created for {}. Create it "
+                                                   "with MPI_{}_create_errhandler.",
+                                                   what,
+                                                   kind == Kind::communicator ? "Comm"
+                                                   : kind == Kind::session    ? "Session"
+                                                                              : "File"));
 }
 
 /// For a new handle: predefined handlers' handles are not counted.
@@ -46,7 +50,8 @@ Error called(Call& call, int code, Communicator* comm, Session* session) {
 
 namespace body {
 
-Error Comm_create_errhandler(Call& call, MPI_Comm_errhandler_function* comm_errhandler_fn, ErrorHandler*& errhandler) {
+Error Comm_create_errhandler(Call& call, MPI_Comm_errhandler_function* comm_errhandler_fn,
+                             ErrorHandler*& errhandler) {
   errhandler = new ErrorHandler(comm_errhandler_fn);
   return {};
 }
@@ -55,11 +60,13 @@ Error Session_create_errhandler(Call& call, MPI_Session_errhandler_function* ses
   errhandler = new ErrorHandler(session_errhandler_fn);
   return {};
 }
-Error Win_create_errhandler(Call& call, MPI_Win_errhandler_function* win_errhandler_fn, ErrorHandler*& errhandler) {
+Error Win_create_errhandler(Call& call, MPI_Win_errhandler_function* win_errhandler_fn,
+                            ErrorHandler*& errhandler) {
   errhandler = new ErrorHandler(win_errhandler_fn);
   return {};
 }
-Error File_create_errhandler(Call& call, MPI_File_errhandler_function* file_errhandler_fn, ErrorHandler*& errhandler) {
+Error File_create_errhandler(Call& call, MPI_File_errhandler_function* file_errhandler_fn,
+                             ErrorHandler*& errhandler) {
   errhandler = new ErrorHandler(file_errhandler_fn);
   return {};
 }
@@ -83,13 +90,17 @@ Error Session_get_errhandler(Call& call, Session& session, ErrorHandler*& errhan
   return {};
 }
 Error File_set_errhandler(Call& call, MPI_File file, ErrorHandler& errhandler) {
-  if (file != MPI_FILE_NULL) return Error(ErrorClass::unsupported_operation, "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
+  if (file != MPI_FILE_NULL)
+    return Error(ErrorClass::unsupported_operation,
+                 "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
   if (Error error = check_fit(errhandler, Kind::file, "files")) return error;
   call.world().file_handler = Ref<ErrorHandler>::share(&errhandler);
   return {};
 }
 Error File_get_errhandler(Call& call, MPI_File file, ErrorHandler*& errhandler) {
-  if (file != MPI_FILE_NULL) return Error(ErrorClass::unsupported_operation, "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
+  if (file != MPI_FILE_NULL)
+    return Error(ErrorClass::unsupported_operation,
+                 "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
   errhandler = for_user(*call.world().file_handler);
   return {};
 }
@@ -102,7 +113,9 @@ Error Session_call_errhandler(Call& call, Session& session, int errorcode) {
 }
 Error File_call_errhandler(Call& call, MPI_File file, int errorcode) {
   int error_class = 0;
-  if (file != MPI_FILE_NULL) return Error(ErrorClass::unsupported_operation, "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
+  if (file != MPI_FILE_NULL)
+    return Error(ErrorClass::unsupported_operation,
+                 "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
   if (Error error = check_code(call, errorcode, error_class)) return error;
   ErrorHandler& handler = *call.world().file_handler;
   std::string text = called_text(call, errorcode);
@@ -121,7 +134,9 @@ Error Errhandler_free(Call& call, ErrorHandler*& errhandler) {
   return {};
 }
 
-Error Error_class(Call& call, int errorcode, int& errorclass) { return check_code(call, errorcode, errorclass); }
+Error Error_class(Call& call, int errorcode, int& errorclass) {
+  return check_code(call, errorcode, errorclass);
+}
 
 Error Error_string(Call& call, int errorcode, char* string, int& resultlen) {
   std::string text;
@@ -144,7 +159,8 @@ Error Add_error_code(Call& call, int errorclass, int& errorcode) {
 }
 Error Add_error_string(Call& call, int errorcode, const char* string) {
   if (size_t length = std::strlen(string); length > MPI_MAX_ERROR_STRING) {
-    return Error(ErrorClass::arg, fmt::format("argument 'string' has {} characters. At most {} are allowed (MPI_MAX_ERROR_STRING).",
+    return Error(ErrorClass::arg, fmt::format("argument 'string' has {} characters. At most {} are allowed "
+                                              "(MPI_MAX_ERROR_STRING).",
                                               length, MPI_MAX_ERROR_STRING));
   }
   return call.world().errors.set_text(errorcode, string);

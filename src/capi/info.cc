@@ -19,10 +19,10 @@ constexpr size_t kMaxKey = MPI_MAX_INFO_KEY, kMaxValue = MPI_MAX_INFO_VAL;
 Error check_key(const char* key) {
   size_t length = std::strlen(key);
   if (length != 0 && length < kMaxKey) return {};
-  return Error(ErrorClass::info_key,
-               length == 0 ? std::string("argument 'key' is empty")
-                           : fmt::format("argument 'key' has {} characters. At most {} are allowed (MPI_MAX_INFO_KEY - 1).",
-                                         length, kMaxKey - 1));
+  return Error(ErrorClass::info_key, length == 0 ? std::string("argument 'key' is empty")
+                                                 : fmt::format("argument 'key' has {} characters. At most {} "
+                                                               "are allowed (MPI_MAX_INFO_KEY - 1).",
+                                                               length, kMaxKey - 1));
 }
 
 Error check_writable(Call& call, const Info& info) {
@@ -80,7 +80,8 @@ Error Info_set(Call& call, Info& info, const char* key, const char* value) {
   if (Error error = check_writable(call, info)) return error;
   if (Error error = check_key(key)) return error;
   if (size_t length = std::strlen(value); length >= kMaxValue) {
-    return Error(ErrorClass::info_value, fmt::format("argument 'value' has {} characters. At most {} are allowed (MPI_MAX_INFO_VAL - 1).",
+    return Error(ErrorClass::info_value, fmt::format("argument 'value' has {} characters. At most {} are "
+                                                     "allowed (MPI_MAX_INFO_VAL - 1).",
                                                      length, kMaxValue - 1));
   }
   info.set(key, value);
@@ -101,7 +102,9 @@ Error Info_get_string(Call& call, Info& info, const char* key, int& buflen, char
   if (!found) return {};
   if (buflen < 0) return Error(ErrorClass::arg, fmt::format("argument 'buflen' is {}", buflen));
   if (buflen > 0) {
-    if (!value) return Error(ErrorClass::arg, fmt::format("argument 'value' is a null pointer, but 'buflen' is {}", buflen));
+    if (!value)
+      return Error(ErrorClass::arg,
+                   fmt::format("argument 'value' is a null pointer, but 'buflen' is {}", buflen));
     size_t n = std::min(found->size(), static_cast<size_t>(buflen) - 1);
     std::memcpy(value, found->data(), n);
     value[n] = '\0';
@@ -137,7 +140,8 @@ Error Info_get_nkeys(Call& call, Info& info, int& nkeys) {
 
 Error Info_get_nthkey(Call& call, Info& info, int n, char* key) {
   if (n < 0 || static_cast<size_t>(n) >= info.entries().size()) {
-    return Error(ErrorClass::arg, fmt::format("argument 'n' is {}, but the info object has {} keys", n, info.entries().size()));
+    return Error(ErrorClass::arg, fmt::format("argument 'n' is {}, but the info object has {} keys", n,
+                                              info.entries().size()));
   }
   const std::string& name = info.entries()[static_cast<size_t>(n)].key;
   std::memcpy(key, name.c_str(), name.size() + 1);

@@ -15,8 +15,10 @@ Error init(Call& call, int required, int* argc, char*** argv) {
     return Error(ErrorClass::other, "called twice. MPI_Initialized tells whether MPI_Init was called.");
   }
   if (world.stage == World::Stage::finalized) {
-    return Error(ErrorClass::other, "called after MPI_Finalize. MPI_COMM_WORLD can be had once only; sessions (MPI_Session_init) can "
-                                    "be had again.");
+    return Error(ErrorClass::other,
+                 "called after MPI_Finalize. MPI_COMM_WORLD can be had once only; sessions "
+                 "(MPI_Session_init) can "
+                 "be had again.");
   }
   if (Error error = world.start(required)) return error;
   world.main_thread = std::this_thread::get_id();
@@ -37,7 +39,8 @@ Error Init(Call& call, int* argc, char*** argv) { return init(call, MPI_THREAD_S
 
 Error Init_thread(Call& call, int* argc, char*** argv, int required, int& provided) {
   if (required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE) {
-    return Error(ErrorClass::arg, fmt::format("argument 'required' is {}, which is no thread level. Pass MPI_THREAD_SINGLE, _FUNNELED, _SERIALIZED or _MULTIPLE.",
+    return Error(ErrorClass::arg, fmt::format("argument 'required' is {}, which is no thread level. Pass "
+                                              "MPI_THREAD_SINGLE, _FUNNELED, _SERIALIZED or _MULTIPLE.",
                                               required));
   }
   if (Error error = init(call, required, argc, argv)) return error;
@@ -58,12 +61,14 @@ Error Finalized(Call& call, bool& flag) {
 Error Finalize(Call& call) {
   World& world = call.world();
   if (world.stage != World::Stage::initialised) {
-    return Error(ErrorClass::other, world.stage == World::Stage::before
-                                        ? "called without MPI_Init. Sessions end with MPI_Session_finalize."
-                                        : "called twice. MPI_Finalized tells whether MPI_Finalize was called.");
+    return Error(ErrorClass::other, world.stage == World::Stage::before ? "called without MPI_Init. Sessions "
+                                                                          "end with MPI_Session_finalize."
+                                                                        : "called twice. MPI_Finalized tells "
+                                                                          "whether MPI_Finalize was called.");
   }
   Process& process = *world.process;
-  // First of all, as if MPI_COMM_SELF were freed: its attributes go, last set first, while MPI still works (11.2.4).
+  // First of all, as if MPI_COMM_SELF were freed: its attributes go, last set first, while MPI still works
+  // (11.2.4).
   if (Error error = process.self().attributes.clear(process.self())) return error;
   if (world.buffer.attached()) world.buffer.flush(process.progress());
   for (auto& [comm, buffer] : world.comm_buffers) buffer->flush(process.progress());
@@ -86,7 +91,8 @@ Error Is_thread_main(Call& call, bool& flag) {
 }
 
 Error Abort(Call& call, Communicator& comm, int errorcode) {
-  call.world().abort_job(errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.", errorcode, describe(comm)));
+  call.world().abort_job(errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.",
+                                                errorcode, describe(comm)));
 }
 
 Error Comm_get_parent(Call& call, Communicator*& parent) {

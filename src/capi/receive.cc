@@ -6,7 +6,9 @@ namespace tern::capi {
 
 namespace {
 
-PeerId peer_of(const Communicator& comm, int source) { return source == kAnySource ? kNoPeer : comm.peer(source); }
+PeerId peer_of(const Communicator& comm, int source) {
+  return source == kAnySource ? kNoPeer : comm.peer(source);
+}
 
 }  // namespace
 
@@ -31,8 +33,8 @@ Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, 
   return {};
 }
 
-Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
-                Request*& request) {
+Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag,
+                Communicator& comm, Request*& request) {
   request = source == kProcNull
                 ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
                 : comm.p2p().receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
@@ -50,13 +52,15 @@ Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* sta
   Status found = kProcNullStatus;
   if (source != kProcNull) {
     PeerId peer = peer_of(comm, source);
-    comm.p2p().progress().wait_until([&] { return comm.p2p().iprobe(peer, source, tag, comm.context(), found); });
+    comm.p2p().progress().wait_until(
+        [&] { return comm.p2p().iprobe(peer, source, tag, comm.context(), found); });
   }
   put_status(status, found);
   return {};
 }
 
-Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, Message*& message, MPI_Status* status) {
+Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, Message*& message,
+              MPI_Status* status) {
   Status found = kProcNullStatus;
   if (source == kProcNull) {
     message = &call.world().no_proc;
@@ -77,9 +81,8 @@ Error Mprobe(Call& call, int source, int tag, Communicator& comm, Message*& mess
   } else {
     PeerId peer = peer_of(comm, source);
     MatchedMessage* matched = nullptr;
-    comm.p2p().progress().wait_until([&] {
-      return (matched = comm.p2p().improbe(peer, source, tag, comm.context(), found)) != nullptr;
-    });
+    comm.p2p().progress().wait_until(
+        [&] { return (matched = comm.p2p().improbe(peer, source, tag, comm.context(), found)) != nullptr; });
     comm.add_ref();
     message = new Message(matched, &comm);
   }

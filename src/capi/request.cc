@@ -1,4 +1,5 @@
-// Starting, cancelling and freeing requests; generalized requests. Source: MPI 5.0 sections 3.7.3, 3.8.4, 3.9, 13.2.
+// Starting, cancelling and freeing requests; generalized requests. Source: MPI 5.0
+// sections 3.7.3, 3.8.4, 3.9, 13.2.
 #include "capi/requests.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
@@ -9,7 +10,8 @@ namespace {
 
 Error start(Request& request) {
   if (!request.persistent()) {
-    return Error(ErrorClass::request, "the request is not persistent. Only requests of MPI_Send_init and its kin can be started.");
+    return Error(ErrorClass::request,
+                 "the request is not persistent. Only requests of MPI_Send_init and its kin can be started.");
   }
   if (request.active()) {
     return Error(ErrorClass::request, "the request is already active. Wait for it before starting it again.");
@@ -30,7 +32,8 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
   for (Count i = 0; i < count; ++i) {
     Request* request = call.find(array_of_requests[i]);
     if (!request) {
-      return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' is no request", i));
+      return Error(ErrorClass::request,
+                   fmt::format("element {} of argument 'array_of_requests' is no request", i));
     }
     if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
     if (Error error = start(*request)) return std::move(error).context(fmt::format("element {}", i));
@@ -41,7 +44,8 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
 Error Cancel(Call& call, Request*& request) {
   if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
   if (request->kind() == Request::Kind::collective) {
-    return Error(ErrorClass::request, "the request belongs to a collective operation, which cannot be cancelled");
+    return Error(ErrorClass::request,
+                 "the request belongs to a collective operation, which cannot be cancelled");
   }
   if (!is_active(request)) {
     return Error(ErrorClass::request, "the request is inactive: there is nothing to cancel");
@@ -58,7 +62,9 @@ Error Cancel(Call& call, Request*& request) {
 Error Request_free(Call& call, Request*& request) {
   if (request->kind() == Request::Kind::collective && !request->persistent()) {
     if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
-    return Error(ErrorClass::request, "the request belongs to a nonblocking collective operation, which must be completed. Use MPI_Wait or MPI_Test.");
+    return Error(ErrorClass::request,
+                 "the request belongs to a nonblocking collective operation, which must be completed. Use "
+                 "MPI_Wait or MPI_Test.");
   }
   forget_communicator(*request);
   request->error = Error();
@@ -69,7 +75,8 @@ Error Request_free(Call& call, Request*& request) {
   }
   request->release();
   request = nullptr;
-  if (code != MPI_SUCCESS) return Error(code, "the free function of the generalized request returned an error");
+  if (code != MPI_SUCCESS)
+    return Error(code, "the free function of the generalized request returned an error");
   return {};
 }
 

@@ -8,34 +8,36 @@ namespace {
 
 const Datatype& byte_type(World& world) { return world.predefined_types.get(type_id::kByte); }
 
-Error send(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode) {
+Error send(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+           SendMode mode) {
   if (dest == kProcNull) return {};
   return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag, mode));
 }
 
-Error isend(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
-            Request*& request) {
+Error isend(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+            SendMode mode, Request*& request) {
   request = dest == kProcNull ? comm.p2p().completed()
                               : comm.p2p().isend(comm.send_arguments(buf, count, type, dest, tag, mode));
   return {};
 }
 
-Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
-                Request*& request) {
-  request = dest == kProcNull
-                ? new InstantRequest(Request::Kind::send, kEmptyStatus)
-                : comm.p2p().send_init(comm.send_arguments(buf, count, type, dest, tag, mode));
+Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+                SendMode mode, Request*& request) {
+  request = dest == kProcNull ? new InstantRequest(Request::Kind::send, kEmptyStatus)
+                              : comm.p2p().send_init(comm.send_arguments(buf, count, type, dest, tag, mode));
   return {};
 }
 
-Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm) {
+Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag,
+            Communicator& comm) {
   if (dest == kProcNull) return {};
   AttachedBuffer& buffer = buffer_for(world, comm);
   if (!buffer.attached()) {
     // As if a buffer of no bytes were attached (3.6): an empty message passes.
     if (count * type.size() == 0) return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag));
-    return Error(ErrorClass::buffer, "no buffer is attached for a message of " + std::to_string(count * type.size()) +
-                                         " bytes. Call MPI_Buffer_attach (or MPI_Comm_attach_buffer) before.");
+    return Error(ErrorClass::buffer,
+                 "no buffer is attached for a message of " + std::to_string(count * type.size()) +
+                     " bytes. Call MPI_Buffer_attach (or MPI_Comm_attach_buffer) before.");
   }
   return buffer.send(comm, buf, count, type, dest, tag, byte_type(world));
 }
@@ -43,9 +45,16 @@ Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest
 /// MPI_Bsend_init: starting it copies the message, so it is complete at once.
 class PersistentBsend final : public InstantRequest {
  public:
-  PersistentBsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm)
-      : InstantRequest(Kind::send, kEmptyStatus), world_(world), buf_(buf), count_(count),
-        type_(Ref<Datatype>::share(&type)), dest_(dest), tag_(tag), comm_(Ref<Communicator>::share(&comm)) {}
+  PersistentBsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag,
+                  Communicator& comm)
+      : InstantRequest(Kind::send, kEmptyStatus),
+        world_(world),
+        buf_(buf),
+        count_(count),
+        type_(Ref<Datatype>::share(&type)),
+        dest_(dest),
+        tag_(tag),
+        comm_(Ref<Communicator>::share(&comm)) {}
   Error start() override {
     if (Error failed = bsend(world_, buf_, count_, *type_, dest_, tag_, *comm_)) return failed;
     return InstantRequest::start();
@@ -64,52 +73,56 @@ class PersistentBsend final : public InstantRequest {
 
 namespace body {
 
-Error Send(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
+Error Send(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+           Communicator& comm) {
   return send(buf, count, datatype, dest, tag, comm, SendMode::standard);
 }
-Error Ssend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
+Error Ssend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+            Communicator& comm) {
   return send(buf, count, datatype, dest, tag, comm, SendMode::synchronous);
 }
-Error Rsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
+Error Rsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+            Communicator& comm) {
   return send(buf, count, datatype, dest, tag, comm, SendMode::ready);
 }
-Error Bsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
+Error Bsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+            Communicator& comm) {
   return bsend(call.world(), buf, count, datatype, dest, tag, comm);
 }
 
-Error Isend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-            Request*& request) {
+Error Isend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+            Communicator& comm, Request*& request) {
   return isend(buf, count, datatype, dest, tag, comm, SendMode::standard, request);
 }
-Error Issend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-             Request*& request) {
+Error Issend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+             Communicator& comm, Request*& request) {
   return isend(buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
 }
-Error Irsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-             Request*& request) {
+Error Irsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+             Communicator& comm, Request*& request) {
   return isend(buf, count, datatype, dest, tag, comm, SendMode::ready, request);
 }
-Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-             Request*& request) {
+Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+             Communicator& comm, Request*& request) {
   if (Error error = bsend(call.world(), buf, count, datatype, dest, tag, comm)) return error;
   request = comm.p2p().completed();
   return {};
 }
 
-Error Send_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-                Request*& request) {
+Error Send_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+                Communicator& comm, Request*& request) {
   return send_init(buf, count, datatype, dest, tag, comm, SendMode::standard, request);
 }
-Error Ssend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-                 Request*& request) {
+Error Ssend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+                 Communicator& comm, Request*& request) {
   return send_init(buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
 }
-Error Rsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-                 Request*& request) {
+Error Rsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+                 Communicator& comm, Request*& request) {
   return send_init(buf, count, datatype, dest, tag, comm, SendMode::ready, request);
 }
-Error Bsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
-                 Request*& request) {
+Error Bsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
+                 Communicator& comm, Request*& request) {
   request = new PersistentBsend(call.world(), buf, count, datatype, dest, tag, comm);
   return {};
 }

@@ -29,7 +29,9 @@ Error find_set(Call& call, const char* name, Group*& group) {
   } else if (std::strcmp(name, kSets[1]) == 0) {
     group = &process.self().group();
   } else {
-    return Error(ErrorClass::arg, fmt::format("argument 'pset_name' is '{}', but the process sets here are mpi://WORLD and mpi://SELF", name));
+    return Error(ErrorClass::arg, fmt::format("argument 'pset_name' is '{}', but the process sets here are "
+                                              "mpi://WORLD and mpi://SELF",
+                                              name));
   }
   return {};
 }
@@ -60,7 +62,8 @@ Error Session_init(Call& call, Info* info, ErrorHandler& errhandler, Session*& s
   auto fresh = std::make_unique<Session>(Ref<ErrorHandler>::share(&errhandler));
   Error error;
   if (!errhandler.fits(ErrorHandler::Kind::session)) {
-    return Error(ErrorClass::errhandler, "argument 'errhandler' was not made by MPI_Session_create_errhandler");
+    return Error(ErrorClass::errhandler,
+                 "argument 'errhandler' was not made by MPI_Session_create_errhandler");
   }
   int level = MPI_THREAD_MULTIPLE;  // the standard advises against a lower default (11.3.1)
   if (const std::string* wanted = info ? info->find("thread_level") : nullptr) {
@@ -69,7 +72,8 @@ Error Session_init(Call& call, Info* info, ErrorHandler& errhandler, Session*& s
       if (*wanted == entry.name) level = entry.level;
     }
     if (level < 0) {
-      error = Error(ErrorClass::info_value, fmt::format("the info key 'thread_level' has the value '{}'. Use MPI_THREAD_SINGLE, _FUNNELED, "
+      error = Error(ErrorClass::info_value, fmt::format("the info key 'thread_level' has the value '{}'. Use "
+                                                        "MPI_THREAD_SINGLE, _FUNNELED, "
                                                         "_SERIALIZED or _MULTIPLE.",
                                                         *wanted));
     }
@@ -108,11 +112,13 @@ Error Session_get_num_psets(Call& call, Session& session, Info* info, int& npset
 
 Error Session_get_nth_pset(Call& call, Session& session, Info* info, int n, int& pset_len, char* pset_name) {
   if (n < 0 || static_cast<size_t>(n) >= std::size(kSets)) {
-    return Error(ErrorClass::arg, fmt::format("argument 'n' is {}, but there are {} process sets", n, std::size(kSets)));
+    return Error(ErrorClass::arg,
+                 fmt::format("argument 'n' is {}, but there are {} process sets", n, std::size(kSets)));
   }
   if (pset_len < 0) return Error(ErrorClass::arg, fmt::format("argument 'pset_len' is {}", pset_len));
   if (pset_len > 0) {
-    if (!pset_name) return Error(ErrorClass::arg, "argument 'pset_name' is a null pointer, but 'pset_len' is not 0");
+    if (!pset_name)
+      return Error(ErrorClass::arg, "argument 'pset_name' is a null pointer, but 'pset_len' is not 0");
     size_t length = std::min(std::strlen(kSets[n]), static_cast<size_t>(pset_len) - 1);
     std::memcpy(pset_name, kSets[n], length);
     pset_name[length] = '\0';

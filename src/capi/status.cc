@@ -6,7 +6,7 @@
 namespace tern::capi {
 
 namespace {
-constexpr int kBytes = 0;      // words 0 and 1; int-aligned, so copied
+constexpr int kBytes = 0;  // words 0 and 1; int-aligned, so copied
 constexpr int kCancelled = 2;
 }  // namespace
 

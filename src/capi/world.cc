@@ -24,7 +24,8 @@ World& process_world() {
 void leave_at_exit() {
   World& world = process_world();
   if (!world.process || world.is_running()) return;
-  if (Error error = world.leave()) std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
+  if (Error error = world.leave())
+    std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
 }
 
 }  // namespace
@@ -33,8 +34,8 @@ World* current_world = &process_world();
 
 namespace {
 
-// mpiexec and users ask with SIGUSR1 what a rank waits for. Only when TERN_HANG_REPORT is set: the signal is otherwise
-// the application's.
+// mpiexec and users ask with SIGUSR1 what a rank waits for. Only when TERN_HANG_REPORT is set: the signal is
+// otherwise the application's.
 void report_on_signal() {
   const char* wish = std::getenv("TERN_HANG_REPORT");
   if (!wish || !*wish || *wish == '0') return;
@@ -48,8 +49,9 @@ void report_on_signal() {
 }  // namespace
 
 World::World()
-    : lock(std::make_shared<RankLock>()),
-      connect([](std::shared_ptr<RankLock> rank_lock, Error& error) { return connect_process(rank_lock, error); }) {
+    : lock(std::make_shared<RankLock>()), connect([](std::shared_ptr<RankLock> rank_lock, Error& error) {
+        return connect_process(rank_lock, error);
+      }) {
   error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
   error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
   error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &give_back);
@@ -117,8 +119,7 @@ void World::raise(int error_class, const std::string& text, Communicator* comm, 
   // The user's function may replace the handler or free the object.
   Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
   switch (handler.kind()) {
-    case ErrorHandler::Kind::give_back:
-      return;
+    case ErrorHandler::Kind::give_back: return;
     case ErrorHandler::Kind::fatal:
       abort_job(error_class, text + "\nThe error handler is MPI_ERRORS_ARE_FATAL: the job ends.");
     case ErrorHandler::Kind::abort:
@@ -134,8 +135,7 @@ void World::raise(int error_class, const std::string& text, Communicator* comm, 
       return;
     }
     case ErrorHandler::Kind::window:
-    case ErrorHandler::Kind::file:
-      return;  // cannot be set on what exists
+    case ErrorHandler::Kind::file: return;  // cannot be set on what exists
   }
 }
 

@@ -1,5 +1,6 @@
 // ranks: 1 2 4
-/* Buffered sends: the rank's buffer, a communicator's, a session's, automatic ones; room, detaching, flushing (3.6). */
+/* Buffered sends: the rank's buffer, a communicator's, a session's, automatic ones; room, detaching, flushing
+ * (3.6). */
 #include "check.h"
 
 enum { MESSAGES = 8, BYTES = 300 };

@@ -1,5 +1,6 @@
 // ranks: 1 2 4
-/* The Wait, Test and Request_get_status families over arrays with null, inactive and active requests (3.7.5, 3.7.6). */
+/* The Wait, Test and Request_get_status families over arrays with null, inactive and active requests
+ * (3.7.5, 3.7.6). */
 #include "check.h"
 
 enum { N = 6 };
@@ -100,8 +101,10 @@ int main(int argc, char **argv) {
     memset(seen, 0, sizeof seen);
     start(receives, sends, in, out);
     while (left > 0) {
-      if (way == 0) MPI_Waitsome(N, receives, &outcount, indices, statuses);
-      else MPI_Testsome(N, receives, &outcount, indices, statuses);
+      if (way == 0)
+        MPI_Waitsome(N, receives, &outcount, indices, statuses);
+      else
+        MPI_Testsome(N, receives, &outcount, indices, statuses);
       CHECK(outcount >= (way == 0) && outcount <= left);
       for (int i = 0; i < outcount; i++) {
         CHECK(!seen[indices[i]]++);

@@ -5,19 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEED(condition)                                                          \
-  do {                                                                           \
-    if (!(condition)) {                                                          \
-      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);  \
-      abort();                                                                   \
-    }                                                                            \
+#define NEED(condition)                                                         \
+  do {                                                                          \
+    if (!(condition)) {                                                         \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      abort();                                                                  \
+    }                                                                           \
   } while (0)
 
 static void ring(MPI_Comm comm) {
   int rank, size, in = -1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 0, &in, 1, MPI_INT, (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 0, &in, 1, MPI_INT, (rank + size - 1) % size, 0, comm,
+               MPI_STATUS_IGNORE);
   NEED(in == (rank + size - 1) % size);
 }
 

@@ -1,40 +1,52 @@
-/* Chapter 6: roots, operators, MPI_IN_PLACE, arrays of counts; arguments that mean nothing at this rank are not looked at. */
+/* Chapter 6: roots, operators, MPI_IN_PLACE, arrays of counts; arguments that mean nothing at this rank are
+ * not looked at. */
 #include "expect.h"
 
 int main(int argc, char **argv) {
-  int rank, size, x = 1, y = 0, one[8] = {1, 1, 1, 1, 1, 1, 1, 1}, zero[8] = {0}, bad[8] = {1, -2, 1, 1, 1, 1, 1, 1}, all[8];
+  int rank, size, x = 1, y = 0, one[8] = {1, 1, 1, 1, 1, 1, 1, 1}, zero[8] = {0},
+                  bad[8] = {1, -2, 1, 1, 1, 1, 1, 1}, all[8];
   char here[64];
   MPI_Request request;
   MPI_Datatype pair;
   begin(&argc, &argv, &rank, &size);
   snprintf(here, sizeof here, "(rank %d in MPI_COMM_WORLD)", rank);
 
-  EXPECT(MPI_Bcast(&x, 1, MPI_INT, size, MPI_COMM_WORLD), MPI_ERR_ROOT, "MPI_Bcast: argument 'root' is", "'MPI_COMM_WORLD'", here);
+  EXPECT(MPI_Bcast(&x, 1, MPI_INT, size, MPI_COMM_WORLD), MPI_ERR_ROOT, "MPI_Bcast: argument 'root' is",
+         "'MPI_COMM_WORLD'", here);
   EXPECT(MPI_Bcast(&x, 1, MPI_INT, MPI_ROOT, MPI_COMM_WORLD), MPI_ERR_ROOT, "'root' is -4");
   EXPECT(MPI_Bcast(&x, -1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_COUNT, "'count' is -1");
   EXPECT(MPI_Bcast(NULL, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "'buffer'");
-  EXPECT(MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_IN_PLACE", "not allowed");
+  EXPECT(MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_IN_PLACE",
+         "not allowed");
   EXPECT(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM, "MPI_COMM_NULL");
   EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP, "'op' is MPI_OP_NULL");
-  EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_REPLACE, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_REPLACE", "accumulates");
-  EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_MINLOC, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_MINLOC", "MPI_INT", "not defined");
+  EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_REPLACE, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_REPLACE",
+         "accumulates");
+  EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_MINLOC, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_MINLOC", "MPI_INT",
+         "not defined");
   EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_BAND", "MPI_FLOAT");
-  EXPECT(MPI_Iallreduce(&x, &y, 1, (MPI_Datatype)MPI_COMM_WORLD, MPI_SUM, MPI_COMM_WORLD, &request), MPI_ERR_TYPE,
-         "MPI_Iallreduce", "MPI_COMM_WORLD, which is no datatype");
+  EXPECT(MPI_Iallreduce(&x, &y, 1, (MPI_Datatype)MPI_COMM_WORLD, MPI_SUM, MPI_COMM_WORLD, &request),
+         MPI_ERR_TYPE, "MPI_Iallreduce", "MPI_COMM_WORLD, which is no datatype");
   FINE(MPI_Type_contiguous(2, MPI_INT, &pair));
   EXPECT(MPI_Scan(&x, &y, 1, pair, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_TYPE, "not committed");
   FINE(MPI_Type_commit(&pair));
-  EXPECT(MPI_Scan(&x, &y, 1, pair, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_SUM", "derived datatype", "MPI_Op_create");
+  EXPECT(MPI_Scan(&x, &y, 1, pair, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_SUM", "derived datatype",
+         "MPI_Op_create");
   FINE(MPI_Type_free(&pair));
-  EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, NULL, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_ARG, "'recvcounts' is a null pointer");
+  EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, NULL, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_ARG,
+         "'recvcounts' is a null pointer");
   EXPECT(MPI_Reduce_local(&x, NULL, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER, "'inoutbuf'");
   if (size > 1) {
-    EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, bad, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT, "'recvcounts'[1] is -2");
-    EXPECT(MPI_Reduce_scatter(&x, &y, bad, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_COUNT, "'recvcounts'[1]");
+    EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, bad, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT,
+           "'recvcounts'[1] is -2");
+    EXPECT(MPI_Reduce_scatter(&x, &y, bad, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_COUNT,
+           "'recvcounts'[1]");
   }
-  EXPECT(MPI_Alltoall(&x, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, MPI_COMM_WORLD), MPI_ERR_BUFFER, "'recvbuf' is MPI_IN_PLACE");
+  EXPECT(MPI_Alltoall(&x, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, MPI_COMM_WORLD), MPI_ERR_BUFFER,
+         "'recvbuf' is MPI_IN_PLACE");
   if (rank != 0) {
-    EXPECT(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "'sendbuf' is MPI_IN_PLACE");
+    EXPECT(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD),
+           MPI_ERR_BUFFER, "'sendbuf' is MPI_IN_PLACE");
   }
   MPI_Barrier(MPI_COMM_WORLD);
 

@@ -1,4 +1,5 @@
-/* Errors under MPI_ERRORS_ARE_FATAL, and calls at the wrong time; which one is the argument. fatal_test.py runs it. */
+/* Errors under MPI_ERRORS_ARE_FATAL, and calls at the wrong time; which one is the argument. fatal_test.py
+ * runs it. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -41,7 +41,8 @@ TEST(Handles, PredefinedOnesAreFoundUnderTheirOwnNumbers) {
   EXPECT_EQ(table.find(0x102), &self);
   EXPECT_EQ(world.handle, 0x101);
   // The null handle, and the numbers around.
-  for (uintptr_t number : {0u, 1u, 0xffu, 0x100u, 0x103u, 0x107u, 0x108u, 0xfffu}) EXPECT_EQ(table.find(number), nullptr);
+  for (uintptr_t number : {0u, 1u, 0xffu, 0x100u, 0x103u, 0x107u, 0x108u, 0xfffu})
+    EXPECT_EQ(table.find(number), nullptr);
   EXPECT_EQ(table.give(&world), 0x101u);
   table.retire(0x101);
   EXPECT_EQ(table.find(0x101), &world);
