@@ -1,6 +1,6 @@
-// The buffers of MPI_Bsend: memory that the user attached to the rank, a communicator or a session (or that the library
-// finds itself: MPI_BUFFER_AUTOMATIC), and the messages under way in it.
-// Source: MPI 5.0 section 3.6. Thread rule: under the rank's lock.
+// The buffers of MPI_Bsend: memory that the user attached to the rank, a communicator or a session (or that
+// the library finds itself: MPI_BUFFER_AUTOMATIC), and the messages under way in it. Source: MPI 5.0
+// section 3.6. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace tern::capi {
 
 class FlushRequest;
 
-/// One attached buffer. A message takes its packed bytes, at the first gap that fits; nothing else is stored there, so
-/// whenever the standard's model implementation (3.6.1) finds room for a message, so does this.
+/// One attached buffer. A message takes its packed bytes, at the first gap that fits; nothing else is stored
+/// there, so whenever the standard's model implementation (3.6.1) finds room for a message, so does this.
 ///
 ///   memory_  [ message 3 |    gap    | message 1 | message 2 |   gap   ]
 ///
@@ -35,8 +35,8 @@ class AttachedBuffer {
   /// Waits until the messages have left; gives back what attach got (null: automatic).
   void detach(ProgressEngine& progress, void*& memory, Count& bytes);
 
-  /// Copies the message and starts sending it; complete for the caller when this returns. `bytes_type` is MPI_BYTE.
-  /// Error: not enough room (MPI_ERR_BUFFER).
+  /// Copies the message and starts sending it; complete for the caller when this returns. `bytes_type` is
+  /// MPI_BYTE. Error: not enough room (MPI_ERR_BUFFER).
   Error send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest, int tag,
              const Datatype& bytes_type);
   /// Waits until the messages that are in the buffer now have left.
@@ -52,7 +52,7 @@ class AttachedBuffer {
     size_t begin, end;                 ///< bytes in memory_; nothing when automatic
     std::unique_ptr<std::byte[]> own;  ///< automatic buffers only
     Request* request;
-    Ref<Communicator> comm;            ///< lives until its message has left
+    Ref<Communicator> comm;  ///< lives until its message has left
   };
   static void on_sent(Request& request);
   /// Forgets the messages that have left.

@@ -1,7 +1,7 @@
-// Call: one call of the C API on the stack. The entry points (generated from api/) use it to get in, to check and turn
-// arguments into objects, and to report errors; the bodies use it to reach their rank.
-// Checks return true when all is well; else they keep the error, and the entry point leaves with `fail()`.
-// Thread rule: takes the rank's lock in enter(), gives it up at the end.
+// Call: one call of the C API on the stack. The entry points (generated from api/) use it to get in, to check
+// and turn arguments into objects, and to report errors; the bodies use it to reach their rank. Checks return
+// true when all is well; else they keep the error, and the entry point leaves with `fail()`. Thread rule:
+// takes the rank's lock in enter(), gives it up at the end.
 #pragma once
 
 #include <cstdint>
@@ -104,6 +104,12 @@ class Call {
     object = world_.messages.find(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
+  bool get_or_null(MPI_Comm handle, Communicator*& object, const char* argument) {
+    return handle == MPI_COMM_NULL || get(handle, object, argument);
+  }
+  bool get_or_null(MPI_Datatype handle, Datatype*& object, const char* argument) {
+    return handle == MPI_DATATYPE_NULL || get(handle, object, argument);
+  }
   bool get_or_null(MPI_Info handle, Info*& object, const char* argument) {
     return handle == MPI_INFO_NULL || get(handle, object, argument);
   }
@@ -120,11 +126,17 @@ class Call {
   // --- Objects to handles. `give` takes over one reference; null gives the null handle.
   void give(MPI_Comm* handle, Communicator* object) { *handle = given(world_.comms, object, MPI_COMM_NULL); }
   void give(MPI_Group* handle, Group* object) { *handle = given(world_.groups, object, MPI_GROUP_NULL); }
-  void give(MPI_Datatype* handle, Datatype* object) { *handle = given(world_.types, object, MPI_DATATYPE_NULL); }
+  void give(MPI_Datatype* handle, Datatype* object) {
+    *handle = given(world_.types, object, MPI_DATATYPE_NULL);
+  }
   void give(MPI_Op* handle, Op* object) { *handle = given(world_.ops, object, MPI_OP_NULL); }
   void give(MPI_Info* handle, Info* object) { *handle = given(world_.infos, object, MPI_INFO_NULL); }
-  void give(MPI_Session* handle, Session* object) { *handle = given(world_.sessions, object, MPI_SESSION_NULL); }
-  void give(MPI_Message* handle, Message* object) { *handle = given(world_.messages, object, MPI_MESSAGE_NULL); }
+  void give(MPI_Session* handle, Session* object) {
+    *handle = given(world_.sessions, object, MPI_SESSION_NULL);
+  }
+  void give(MPI_Message* handle, Message* object) {
+    *handle = given(world_.messages, object, MPI_MESSAGE_NULL);
+  }
   void give(MPI_Errhandler* handle, ErrorHandler* object) {
     *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
   }
@@ -137,21 +149,35 @@ class Call {
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
-  void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
+  void retire(MPI_Comm* handle, Communicator* object) {
+    retired(world_.comms, handle, object, MPI_COMM_NULL);
+  }
   void retire(MPI_Group* handle, Group* object) { retired(world_.groups, handle, object, MPI_GROUP_NULL); }
-  void retire(MPI_Datatype* handle, Datatype* object) { retired(world_.types, handle, object, MPI_DATATYPE_NULL); }
+  void retire(MPI_Datatype* handle, Datatype* object) {
+    retired(world_.types, handle, object, MPI_DATATYPE_NULL);
+  }
   void retire(MPI_Op* handle, Op* object) { retired(world_.ops, handle, object, MPI_OP_NULL); }
   void retire(MPI_Info* handle, Info* object) { retired(world_.infos, handle, object, MPI_INFO_NULL); }
-  void retire(MPI_Session* handle, Session* object) { retired(world_.sessions, handle, object, MPI_SESSION_NULL); }
-  void retire(MPI_Message* handle, Message* object) { retired(world_.messages, handle, object, MPI_MESSAGE_NULL); }
+  void retire(MPI_Session* handle, Session* object) {
+    retired(world_.sessions, handle, object, MPI_SESSION_NULL);
+  }
+  void retire(MPI_Message* handle, Message* object) {
+    retired(world_.messages, handle, object, MPI_MESSAGE_NULL);
+  }
   void retire(MPI_Errhandler* handle, ErrorHandler* object) {
     retired(world_.error_handlers, handle, object, MPI_ERRHANDLER_NULL);
   }
-  void retire(MPI_Request* handle, Request* object) { retired(world_.requests, handle, object, MPI_REQUEST_NULL); }
+  void retire(MPI_Request* handle, Request* object) {
+    retired(world_.requests, handle, object, MPI_REQUEST_NULL);
+  }
 
   // --- Values.
-  bool not_null(const void* pointer, const char* argument) { return TERN_LIKELY(pointer) || null_pointer(argument); }
-  bool count(Count count, const char* argument) { return TERN_LIKELY(count >= 0) || negative(count, argument); }
+  bool not_null(const void* pointer, const char* argument) {
+    return TERN_LIKELY(pointer) || null_pointer(argument);
+  }
+  bool count(Count count, const char* argument) {
+    return TERN_LIKELY(count >= 0) || negative(count, argument);
+  }
   bool committed(const Datatype& type, const char* argument) {
     return TERN_LIKELY(type.committed()) || uncommitted(type, argument);
   }
@@ -187,7 +213,9 @@ class Call {
   bool op_applies(const Op& op, const Datatype& type, const char* argument);
 
   /// Before a communicator is freed: what is in its attached buffer leaves.
-  bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm); }
+  bool drop_buffer(Communicator& comm) {
+    return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm);
+  }
 
   // --- Getting out with an error: tells the error handler, returns the class.
   [[gnu::cold]] int fail();
@@ -232,7 +260,7 @@ class Call {
 
   World& world_;
   const char* name_;
-  Communicator* comm_ = nullptr;   ///< the object whose error handler is asked
+  Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
   Session* session_ = nullptr;
   bool locked_ = false;
   int returned_ = 0;
@@ -271,8 +299,12 @@ Count status_bytes(const MPI_Status& status);
 void set_status_bytes(MPI_Status& status, Count bytes);
 
 // --- Handles outside of a call, for callbacks: of objects that have one.
-inline MPI_Comm handle_of(const Communicator& comm) { return reinterpret_cast<MPI_Comm>(intptr_t{comm.handle}); }
-inline MPI_Datatype handle_of(const Datatype& type) { return reinterpret_cast<MPI_Datatype>(intptr_t{type.handle}); }
+inline MPI_Comm handle_of(const Communicator& comm) {
+  return reinterpret_cast<MPI_Comm>(intptr_t{comm.handle});
+}
+inline MPI_Datatype handle_of(const Datatype& type) {
+  return reinterpret_cast<MPI_Datatype>(intptr_t{type.handle});
+}
 
 /// Lends a handle to a datatype that has none while a user's callback sees it.
 class LentType {

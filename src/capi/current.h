@@ -1,5 +1,5 @@
-// Which rank's C API is meant: one pointer. An ordinary process has one World for ever; the simulator swaps the pointer
-// when it switches fibers, so that many ranks run MPI programs in one operating-system process.
+// Which rank's C API is meant: one pointer. An ordinary process has one World for ever; the simulator swaps
+// the pointer when it switches fibers, so that many ranks run MPI programs in one operating-system process.
 // Thread rule: changed only by the simulator, between fibers.
 #pragma once
 

@@ -17,8 +17,8 @@ class ErrorTable {
 
   /// The class of a code. False: no such code.
   bool class_of(int code, int& error_class) const;
-  /// The text of a code: the standard's or the user's, and what the last error of that class in this rank was about.
-  /// False: no such code.
+  /// The text of a code: the standard's or the user's, and what the last error of that class in this rank was
+  /// about. False: no such code.
   bool text_of(int code, std::string& text) const;
   /// Keeps the text of an error for text_of.
   void remember(int error_class, const std::string& text) { last_[error_class] = text; }

@@ -1,9 +1,10 @@
-// User handles are numbers, never addresses: generation << 24 | index into a table of slots per kind of object, so that
-// a freed, garbage or null handle is recognised without touching what it points to, and MPI_X_toint is a cast.
-// Predefined handles (1..4095, MPI 5.0 section 20.5) sit in the first slots of the same table: one way of looking up.
-// Source: MPI 5.0 chapter 20. Thread rule: under the rank's lock.
+// User handles are numbers, never addresses: generation << 24 | index into a table of slots per kind of
+// object, so that a freed, garbage or null handle is recognised without touching what it points to, and
+// MPI_X_toint is a cast. Predefined handles (1..4095, MPI 5.0 section 20.5) sit in the first slots of the
+// same table: one way of looking up. Source: MPI 5.0 chapter 20. Thread rule: under the rank's lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,7 +13,8 @@
 namespace tern::capi {
 
 /// The slots of one kind. T must have `int32_t handle` (base/object.h).
-/// A handle holds one reference to its object; the same object given out twice has one handle that must be retired twice.
+/// A handle holds one reference to its object; the same object given out twice has one handle that must be
+/// retired twice.
 template <typename T, uintptr_t kBase, size_t kReserved>
 class HandleTable {
  public:
@@ -35,7 +37,8 @@ class HandleTable {
     slot.handle = object ? handle : 0;
     if (object) object->handle = static_cast<int32_t>(handle);
   }
-  /// The handle for an object, a new one when it has none; 0 when the table is full. Takes over the caller's reference.
+  /// The handle for an object, a new one when it has none; 0 when the table is full. Takes over the caller's
+  /// reference.
   uintptr_t give(T* object) {
     if (object->handle != 0) {
       auto handle = static_cast<uintptr_t>(object->handle);
@@ -93,7 +96,8 @@ class HandleTable {
     uintptr_t handle = 0;     ///< 0: free
     uint32_t references = 0;  ///< how often the handle was given
     uint32_t next_free = 0;   ///< of a free slot; 0 ends the list
-    uint8_t generation = 0;   ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
+    uint8_t generation =
+        0;  ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
   };
   bool grow() {
     size_t old = slots_.size(), fresh = old < 64 ? 64 : old;

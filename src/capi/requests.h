@@ -1,5 +1,5 @@
-// What the bodies share about requests: completing them for the user, and kinds of requests that only the C API has.
-// Source: MPI 5.0 sections 3.7, 3.9, 13.2. Thread rule: under the rank's lock.
+// What the bodies share about requests: completing them for the user, and kinds of requests that only the C
+// API has. Source: MPI 5.0 sections 3.7, 3.9, 13.2. Thread rule: under the rank's lock.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,8 @@ class GeneralizedRequest final : public Request {
   int cancel_error_ = MPI_SUCCESS;
 };
 
-/// A persistent request whose operation is complete as soon as it is started: MPI_Bsend_init, and partners MPI_PROC_NULL.
+/// A persistent request whose operation is complete as soon as it is started: MPI_Bsend_init, and partners
+/// MPI_PROC_NULL.
 class InstantRequest : public Request {
  public:
   InstantRequest(Kind kind, const Status& result) : Request(kind) {
@@ -53,10 +54,12 @@ class InstantRequest : public Request {
 };
 
 /// A request that is to be looked at: neither null nor an inactive persistent one.
-inline bool is_active(const Request* request) { return request && (!request->persistent() || request->active()); }
+inline bool is_active(const Request* request) {
+  return request && (!request->persistent() || request->active());
+}
 
-/// After completion: gives `status` its values (null: not wanted; MPI_ERROR stays), gives the request back unless it
-/// is persistent, and sets `request` to null when it did. Blames the communicator for an error.
+/// After completion: gives `status` its values (null: not wanted; MPI_ERROR stays), gives the request back
+/// unless it is persistent, and sets `request` to null when it did. Blames the communicator for an error.
 Error finish(Call& call, Request*& request, MPI_Status* status);
 /// Ends the request's tie to its communicator.
 void forget_communicator(Request& request);

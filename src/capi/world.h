@@ -44,16 +44,17 @@ struct World {
 
   // --- Running.
   enum class Stage { before, initialised, finalized };
-  Stage stage = Stage::before;        ///< of the World Model
-  std::atomic<int> running{0};        ///< World Model (1) plus sessions; MPI works while > 0
+  Stage stage = Stage::before;  ///< of the World Model
+  std::atomic<int> running{0};  ///< World Model (1) plus sessions; MPI works while > 0
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
-  std::shared_ptr<RankLock> lock;     ///< also the Process's
-  bool locking = false;               ///< lock->enabled(), cached
-  std::unique_ptr<Process> process;   ///< null before initialisation and after finalisation
-  bool checking = true;               ///< TERN_CHECK_ARGUMENTS
-  const char* call_name = nullptr;    ///< the function called last, for the hang report
-  /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts its own.
+  std::shared_ptr<RankLock> lock;    ///< also the Process's
+  bool locking = false;              ///< lock->enabled(), cached
+  std::unique_ptr<Process> process;  ///< null before initialisation and after finalisation
+  bool checking = true;              ///< TERN_CHECK_ARGUMENTS
+  const char* call_name = nullptr;   ///< the function called last, for the hang report
+  /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts
+  /// its own.
   std::function<std::unique_ptr<Process>(std::shared_ptr<RankLock>, Error&)> connect;
 
   // --- Errors.
@@ -61,21 +62,22 @@ struct World {
   // The World holds one reference to each predefined handler, so that counting treats them like the user's.
   ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
       give_back{ErrorHandler::Kind::give_back};
-  ErrorHandler* initial_handler = &fatal;          ///< before MPI_Init and without one
-  Ref<ErrorHandler> file_handler = Ref<ErrorHandler>::share(&give_back);  ///< of MPI_FILE_NULL: what new files get
+  ErrorHandler* initial_handler = &fatal;  ///< before MPI_Init and without one
+  Ref<ErrorHandler> file_handler =
+      Ref<ErrorHandler>::share(&give_back);  ///< of MPI_FILE_NULL: what new files get
 
   // --- Attached buffers (MPI 5.0, 3.6): the rank's and the communicators'; sessions have their own.
   AttachedBuffer buffer;
   std::map<Communicator*, std::unique_ptr<AttachedBuffer>> comm_buffers;
 
-  Info environment;                                ///< MPI_INFO_ENV
-  Message no_proc{nullptr, nullptr};               ///< MPI_MESSAGE_NO_PROC
-  Ref<Group> empty_group;                          ///< MPI_GROUP_EMPTY
-  std::map<void*, size_t> allocations;             ///< MPI_Alloc_mem
-  std::unique_ptr<Session> failed_session;         ///< kept until its error handler was asked
-  bool sessions_used = false;                      ///< the Process stays until exit, for sessions to come
+  Info environment;                         ///< MPI_INFO_ENV
+  Message no_proc{nullptr, nullptr};        ///< MPI_MESSAGE_NO_PROC
+  Ref<Group> empty_group;                   ///< MPI_GROUP_EMPTY
+  std::map<void*, size_t> allocations;      ///< MPI_Alloc_mem
+  std::unique_ptr<Session> failed_session;  ///< kept until its error handler was asked
+  bool sessions_used = false;               ///< the Process stays until exit, for sessions to come
 
-  int predefined_attributes[8] = {};               ///< what MPI_Comm_get_attr points into, by keyval - 500
+  int predefined_attributes[8] = {};  ///< what MPI_Comm_get_attr points into, by keyval - 500
 
   // --- Fortran (MPI 5.0, 20.4.1).
   Ref<Info> fortran_info;
@@ -94,7 +96,8 @@ struct World {
   Error leave();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.
   int rank() const { return process ? process->world_rank() : -1; }
-  /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the initial one.
+  /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the
+  /// initial one.
   void raise(int error_class, const std::string& text, Communicator* comm, Session* session);
   /// Ends all ranks.
   [[noreturn]] void abort_job(int code, const std::string& text);
