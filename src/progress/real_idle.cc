@@ -64,9 +64,27 @@ void RealIdle::watch_paths(ProgressEngine& engine) {
 }
 
 void RealIdle::sleep(ProgressEngine& engine) {
+  if (driving_) {
+    follow();
+  } else {
+    drive(engine);
+  }
+}
+
+void RealIdle::follow() {
+  ++sleeps_;
+  ++sleepers;
+  const uint32_t seen = generation_.load(std::memory_order_relaxed);
+  const uint32_t depth = lock_->release_all();
+  generation_.wait(seen);
+  lock_->reacquire(depth);
+  --sleepers;
+}
+
+void RealIdle::drive(ProgressEngine& engine) {
   if (watched_ < engine.paths().size()) watch_paths(engine);
   if (!engine.arm_all()) {
-    if (sleepers != 0) wake();  // what was armed for them has just been disarmed
+    call_one_follower();
     return;
   }
   if (engine.poll_every_path() == 0) {
@@ -79,27 +97,41 @@ void RealIdle::sleep(ProgressEngine& engine) {
     }
     ++sleeps_;
     ++sleepers;
+    driving_ = true;
     const uint32_t depth = lock_ ? lock_->release_all() : 0;
     epoll_event events[8];
     epoll_wait(epoll_, events, 8, timeout_ms);
     if (depth) lock_->reacquire(depth);
+    driving_ = false;
     --sleepers;
+    if (woken_) {
+      uint64_t count;
+      [[maybe_unused]] ssize_t got = read(wake_fd_, &count, sizeof count);
+      woken_ = false;
+    }
   }
   engine.disarm_all();
-  if (sleepers != 0) {
-    wake();
-  } else if (woken_) {
-    uint64_t count;
-    [[maybe_unused]] ssize_t got = read(wake_fd_, &count, sizeof count);
-    woken_ = false;
-  }
+  call_one_follower();
+}
+
+void RealIdle::call_one_follower() {
+  if (sleepers == 0) return;
+  generation_.fetch_add(1, std::memory_order_relaxed);
+  generation_.notify_one();
 }
 
 void RealIdle::wake() {
-  if (woken_ || sleepers == 0) return;
-  woken_ = true;
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);
+  if (sleepers == 0) return;
+  const bool followers = sleepers > int(driving_);
+  if (driving_ && !woken_) {
+    woken_ = true;
+    const uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);
+  }
+  if (followers) {
+    generation_.fetch_add(1, std::memory_order_relaxed);
+    generation_.notify_all();
+  }
 }
 
 }  // namespace tern

@@ -5,13 +5,16 @@
 //  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes wait_fd
 //    readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled once more,
 //    and any success means no sleep. The descriptors are level-triggered.
-//  - Other threads of this rank: they complete requests, or disarm paths, under the rank's lock only. The sleeper holds
-//    the lock from its last look at its request until `sleepers` counts it; whoever comes later sees the count and makes
-//    the wake descriptor readable. It is drained by the last sleeper to leave, so that every one of them sees it: who
-//    leaves disarms all paths, hence must not leave another asleep on them.
+//  - Other threads of this rank: one sleeper, the driver, sleeps on the descriptors; the others, the followers, wait for
+//    `generation_` to change. Requests are completed under the rank's lock only. A sleeper holds the lock from the last
+//    look at its request until `sleepers` counts it and (a follower) until it has read the generation; whoever comes
+//    later sees the count and moves the generation on, and makes the wake descriptor readable for the driver.
+//  - A driver that wakes may leave for good, so it wakes one follower, which finds no driver when it sleeps again.
 //
 // Thread rule: relax and wake under the rank's lock; relax gives it up inside.
 #pragma once
+
+#include <atomic>
 
 #include "base/tunables.h"
 #include "progress/idle.h"
@@ -34,6 +37,10 @@ class RealIdle final : public Idle {
 
  private:
   void sleep(ProgressEngine& engine);
+  void drive(ProgressEngine& engine);
+  void follow();
+  /// After this thread has stopped driving, or could not begin to: it may leave for good.
+  void call_one_follower();
   void watch_paths(ProgressEngine& engine);
 
   uint32_t rounds_;      ///< of spinning or yielding before sleep
@@ -41,7 +48,9 @@ class RealIdle final : public Idle {
   Releasable* lock_;
   int epoll_ = -1, wake_fd_ = -1;
   size_t watched_ = 0;   ///< paths whose descriptor is in epoll_
-  bool woken_ = false;   ///< wake_fd_ is readable
+  bool driving_ = false;  ///< a thread is asleep on the descriptors
+  bool woken_ = false;    ///< wake_fd_ is readable
+  std::atomic<uint32_t> generation_{0};  ///< changed under the rank's lock
   uint64_t sleeps_ = 0;
 };
 

@@ -34,7 +34,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.latency_ns = 150;
   properties_.bytes_per_us = 12000;
   quantum_ = uint32_t(std::min<size_t>(ring / 16, 4096));
-  largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
+    largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
 
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   TERN_ASSERT(epoll_ >= 0);

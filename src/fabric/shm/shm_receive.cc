@@ -74,9 +74,6 @@ void ShmPath::receive(Peer& peer, shm::Cell& cell, uint32_t info) {
     sink_.on_message(peer.rank, cell.header, cell.body, bytes);
     return;
   }
-#ifdef PFN
-  __builtin_prefetch(&peer.in_cells[(peer.expected + 1) % shm::kCells], 0, 3);
-#endif
   shm::Chunk chunk;
   std::memcpy(&chunk, cell.body, sizeof chunk);
   TERN_ASSERT(size_t{chunk.offset} + bytes <= node_->ring_bytes());

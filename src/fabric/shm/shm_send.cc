@@ -31,23 +31,10 @@ inline void copy_inline(std::byte* to, const void* from, size_t bytes) {
 constexpr uint32_t kAlign = uint32_t{shm::kLine};
 inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~size_t{kAlign - 1}); }
 
-/// A message up to this size is one chunk; see bench/micro/shm_pingpong.
-#ifndef WHOLE
-#define WHOLE 1024
-#endif
-#ifndef SMALL
-#define SMALL 1024
-#endif
-constexpr size_t kWholeBytes = WHOLE;
-/// Chunks of a longer one, while it is short: the receiver starts early. Later ones are larger (largest_chunk_).
-constexpr uint32_t kSmallChunk = SMALL;
-
 }  // namespace
 
-uint32_t ShmPath::chunk_bytes(size_t sent, size_t left) const {
-  if (sent == 0 && left <= kWholeBytes) return uint32_t(left);
-  const uint32_t size = sent < 16384 ? kSmallChunk : largest_chunk_;
-  return uint32_t(std::min<size_t>(std::min(size, largest_chunk_), left));
+uint32_t ShmPath::chunk_bytes(size_t left) const {
+  return uint32_t(std::min<size_t>(largest_chunk_, left));
 }
 
 uint32_t ShmPath::free_cells(Peer& peer) {
@@ -93,17 +80,14 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     if (free_cells(peer) == 0) return false;
     return try_send(peer.rank, header, payload, bytes);
   }
-  const uint32_t chunks = bytes <= kWholeBytes ? 1 : uint32_t((bytes + kSmallChunk - 1) / std::min(kSmallChunk, largest_chunk_));
+  const auto chunks = uint32_t((bytes + largest_chunk_ - 1) / largest_chunk_);
   if (!fits(peer, bytes, chunks)) return false;
   const auto* source = static_cast<const std::byte*>(payload);
   for (size_t sent = 0; sent < bytes;) {
-    const uint32_t size = chunk_bytes(sent, bytes - sent);
+    const uint32_t size = chunk_bytes(bytes - sent);
     shm::Chunk chunk;
     std::byte* place = reserve(peer, size, chunk);
     TERN_DEBUG_ASSERT(place);
-#ifdef PFW
-    for (uint32_t i = 0; i < size; i += 64) __builtin_prefetch(place + i, 1, 3);
-#endif
     std::memcpy(place, source + sent, size);
     chunk.total_bytes = bytes;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
@@ -224,7 +208,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
   }
   while (payload.remaining() != 0) {
     if (free_cells(peer) == 0) return false;
-    const uint32_t size = chunk_bytes(operation.total_bytes - payload.remaining(), payload.remaining());
+    const uint32_t size = chunk_bytes(payload.remaining());
     shm::Chunk chunk;
     std::byte* place = reserve(peer, size, chunk);
     if (!place) return false;

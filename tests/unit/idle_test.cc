@@ -1,0 +1,113 @@
+// Waiting on a real machine: no wake-up is lost, whoever causes it - another process through the shared-memory path, or
+// another thread of the same rank. A lost one hangs the test (and ctest's timeout reports it).
+#include <mutex>
+#include <thread>
+
+#include "process/rank_lock.h"
+#include "tests/unit/shm_helpers.h"
+
+namespace tern::test {
+
+struct CheckingSink::TypeOwner {};
+Landing CheckingSink::on_header(PeerId, const wire::Header&, size_t) { abort(); }  // nothing here is that long
+void CheckingSink::on_landed(PeerId, const wire::Header&, Landing&, size_t, Error) { abort(); }
+
+namespace {
+
+void send_small(TestRank& me, PeerId to, size_t bytes) {
+  wire::Header header{wire::Kind::eager};
+  const uint32_t number = me.sent[to]++;
+  header.tag = int32_t(number);
+  std::byte data[512];
+  for (size_t i = 0; i < bytes; ++i) data[i] = pattern(me.rank, number, i);
+  while (!me.path->try_send(to, header, data, bytes)) me.engine->poll();
+}
+
+/// Neighbours in a ring play ping-pong, with rests in between; `rounds_before_sleep` few, so that sleeping and ringing
+/// meet at every point.
+void ring_of(int ranks, int rounds, int64_t rounds_before_sleep, bool expect_sleep) {
+  run_processes(ranks, 16384, [&](int rank, auto node, Common& common) {
+    Tunables tunables;
+    tunables.yield_rounds = tunables.spin_rounds = rounds_before_sleep;
+    TestRank me(uint32_t(rank), size_t(ranks), std::move(node), ranks > 2, tunables);
+    Rng rng(uint64_t(rank) * 31 + 7);
+    const auto next = PeerId((rank + 1) % ranks), previous = PeerId((rank + ranks - 1) % ranks);
+    for (int round = 0; round < rounds; ++round) {
+      if (rng.below(16) == 0) usleep(useconds_t(rng.below(150)));
+      for (uint64_t pause = rng.below(300); pause-- > 0;) asm volatile("");
+      send_small(me, next, rng.below(512));
+      me.engine->wait_until([&] { return me.sink.from[previous].next > uint32_t(round); });
+    }
+    if (expect_sleep) EXPECT_GT(me.idle->sleeps(), 0u);
+    common_fence(common, ranks);
+    return true;
+  });
+}
+
+TEST(Idle, RingSleepsAtOnce) { ring_of(4, 4000, 0, true); }
+TEST(Idle, RingSleepsAfterFewYields) { ring_of(8, 1500, 5, true); }
+TEST(Idle, SixteenRanks) { ring_of(16, 500, 20, false); }
+TEST(Idle, PairSpinsThenSleeps) { ring_of(2, 4000, 50, false); }
+
+/// A path that carries nothing and says what it was asked.
+struct QuietPath final : Path {
+  int armed = 0;
+  bool reaches(PeerId) const override { return false; }
+  bool try_send(PeerId, const wire::Header&, const void*, size_t) override { return false; }
+  void enqueue(SendOperation&) override {}
+  int poll() override { return 0; }
+  bool arm() override { ++armed; return true; }
+  void disarm() override { --armed; }
+  uint64_t next_deadline_ns() const override { return deadline; }
+  bool has_unsent() const override { return false; }
+  uint64_t deadline = ~uint64_t{0};
+};
+
+TEST(Idle, DeadlineEndsSleep) {
+  Tunables tunables;
+  tunables.spin_rounds = 1;
+  RealClock clock;
+  RealIdle idle(tunables, false, nullptr);
+  ProgressEngine engine(clock, idle);
+  QuietPath path;
+  engine.add_path(path);
+  const uint64_t start = clock.now_ns();
+  path.deadline = start + 20'000'000;
+  engine.wait_until([&] { return clock.now_ns() >= path.deadline; });
+  EXPECT_GE(idle.sleeps(), 1u);
+  EXPECT_LE(idle.sleeps(), 5u);
+  EXPECT_EQ(path.armed, 0);
+}
+
+TEST(Idle, ThreadsWakeEachOther) {
+  // Each thread waits for its own counter, which only its neighbour moves on, under the lock and with notify().
+  constexpr int kThreads = 4, kRounds = 2000;
+  Tunables tunables;
+  tunables.spin_rounds = 2;
+  RealClock clock;
+  RankLock lock;
+  lock.enable();
+  RealIdle idle(tunables, false, &lock);
+  ProgressEngine engine(clock, idle);
+  QuietPath path;
+  engine.add_path(path);
+  int turns[kThreads] = {};
+  std::vector<std::thread> threads;
+  for (int me = 0; me < kThreads; ++me) {
+    threads.emplace_back([&, me] {
+      for (int round = 1; round <= kRounds; ++round) {
+        RankLock::Guard guard(lock);
+        if (me != 0) engine.wait_until([&] { return turns[me] >= round; });
+        ++turns[(me + 1) % kThreads];
+        engine.notify();
+        if (me == 0) engine.wait_until([&] { return turns[0] >= round; });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(idle.sleepers, 0);
+  for (int turn : turns) EXPECT_EQ(turn, kRounds);
+}
+
+}  // namespace
+}  // namespace tern::test
