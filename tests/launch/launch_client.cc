@@ -9,6 +9,7 @@
 //   launch_client absent RANK          rank RANK exits before it connects, the others go into a fence
 //   launch_client sleep SECONDS        connects, sleeps, finalizes
 //   launch_client nothing              connects, one fence, finalizes
+// A fourth word ("busy") makes the others sleep outside the launcher instead of waiting in the barrier.
 #include <signal.h>
 #include <unistd.h>
 
@@ -94,6 +95,7 @@ int main(int argc, char** argv) {
     if (what == "abort" && mine) launcher->abort(second, "rank " + std::to_string(first) + " gives up");
     if (what == "die" && mine) raise(second);
     if (what == "leave" && mine) _exit(second);
+    if (argc > 4) sleep(100);
     if (what != "nothing") check(launcher->barrier());
   }
   check(launcher->finalize());

@@ -45,12 +45,14 @@ class Common:
         self.assertEqual(apps, [("0", "0"), ("1", "1"), ("2", "1")])
 
     def test_abort(self):
-        done = self.launch("-n", 3, CLIENT, "abort", 1, 7)
+        # "busy": Debian's mpirun of Open MPI 4.1.4 crashes in PMIx_server_finalize, or hangs, when a rank aborts while
+        # others are in a fence. The fence is tested in mpiexec_test.py and slurm_test.py.
+        done = self.launch("-n", 3, CLIENT, "abort", 1, 7, "busy")
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertIn("rank 1 gives up", done.stderr)
 
     def test_death_ends_the_job(self):
-        self.assertNotEqual(self.launch("-n", 3, CLIENT, "die", 1, 11).returncode, 0)
+        self.assertNotEqual(self.launch("-n", 3, CLIENT, "die", 1, 11, "busy").returncode, 0)
 
 
 class OwnMpiexec(Common, unittest.TestCase):
