@@ -1,14 +1,15 @@
 // A rank without MPI: talks to whatever launcher started it, through the same code as the library, and does
 // what the command says. The tests in this folder judge its output and exit code.
 //
-//   launch_client exchange      every rank puts values of many sizes, gets everybody's, checks them; prints
-//   one line launch_client info          prints rank, size, local ranks, application number, universe, share
-//   of the node launch_client abort RANK CODE      rank RANK aborts, the others wait in a barrier
-//   launch_client die RANK SIGNAL      rank RANK kills itself after the first fence, the others wait in a
-//   barrier launch_client leave RANK CODE      rank RANK exits without finalize, the others wait in a barrier
-//   launch_client absent RANK          rank RANK exits before it connects, the others go into a fence
-//   launch_client sleep SECONDS        connects, sleeps, finalizes
-//   launch_client nothing              connects, one fence, finalizes
+//   launch_client exchange          every rank puts values of many sizes, gets everybody's, checks; one line
+//   launch_client info              prints rank, size, local ranks, application number, universe, share
+//   launch_client abort RANK CODE   rank RANK aborts, the others wait in a barrier
+//   launch_client die RANK SIGNAL   rank RANK kills itself after a fence, the others wait in a barrier
+//   launch_client leave RANK CODE   rank RANK exits without finalize, the others wait in a barrier
+//   launch_client absent RANK       rank RANK exits before it connects, the others go into a fence
+//   launch_client sleep SECONDS     connects, sleeps, finalizes
+//   launch_client nothing           connects, one fence, finalizes
+//
 // A fourth word ("busy") makes the others sleep outside the launcher instead of waiting in the barrier.
 #include <signal.h>
 #include <unistd.h>

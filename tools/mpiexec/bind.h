@@ -12,10 +12,8 @@
 namespace tern::mpiexec {
 
 /// One mask per rank, or empty: not bound. `reason` says why, for -v.
-///   automatic: with as many cores as ranks or more, each rank gets an equal share of neighbouring cores (two
-///   ranks on
-///              64 cores get 32 each: room for their threads); with fewer, under a processor quota, or for
-///              one rank: none
+///   automatic: each rank gets an equal share of neighbouring cores (two ranks on 64 cores get 32 each: room for
+///              their threads); none with more ranks than cores, under a processor quota, or for one rank
 ///   core:      one core for each rank, none when there are fewer cores
 std::vector<cpu_set_t> choose_binding(Binding wish, int ranks, std::string& reason);
 

@@ -2,10 +2,14 @@
 //
 //   rank                                        server
 //   cmd=init pmi_version=1 pmi_subversion=1  -> cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
-//   cmd=get_maxes, get_appnum, get_universe_size, get_my_kvsname; PMI_process_mapping is a key of the
-//   server's cmd=put kvsname= key= value=             -> cmd=put_result rc=0 cmd=barrier_in ->
-//   cmd=barrier_out         (when all are in) cmd=get kvsname= key=                    -> cmd=get_result rc=0
-//   value= cmd=finalize                             -> cmd=finalize_ack cmd=abort exitcode= (no answer)
+//   cmd=get_maxes                            -> cmd=maxes vallen_max= ...
+//   cmd=get_appnum, cmd=get_universe_size, cmd=get_my_kvsname      likewise
+//   cmd=put kvsname= key= value=             -> cmd=put_result rc=0
+//   cmd=barrier_in                           -> cmd=barrier_out         (when all are in)
+//   cmd=get kvsname= key=                    -> cmd=get_result rc=0 value=
+//   cmd=finalize                             -> cmd=finalize_ack
+//   cmd=abort exitcode=                         (no answer)
+// The key PMI_process_mapping is the server's own.
 //
 // Our mpiexec answers the opening questions in response_to_init already, in fields that others do not send.
 // Values go as URL-safe base64 in chunks: the key "tern<rank>-<key>" holds "<length>.<first chunk>", the key
