@@ -1,5 +1,5 @@
-// Reading and writing wire formats field by field: little-endian, bounds-checked, no exceptions. A reader that ran off the
-// end yields zeros and stays failed, so that a parser reads everything and asks `ok` once.
+// Reading and writing wire formats field by field: little-endian, bounds-checked, no exceptions. A reader
+// that ran off the end yields zeros and stays failed, so that a parser reads everything and asks `ok` once.
 // Thread rule: values, no sharing.
 #pragma once
 
@@ -12,7 +12,8 @@
 
 namespace tern::wire {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire formats are little-endian; swap here for other machines");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "wire formats are little-endian; swap here for other machines");
 
 class Reader {
  public:

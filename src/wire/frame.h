@@ -2,8 +2,8 @@
 //
 //   u32 payload length, low | u16 payload length, high | u8 type | u8 zero | wire::Header (24 bytes)
 //
-// The stream is believed only after the handshake (wire/handshake.h), but a head that cannot be is still refused: it
-// means the stream is out of step, and the connection ends.
+// The stream is believed only after the handshake (wire/handshake.h), but a head that cannot be is still
+// refused: it means the stream is out of step, and the connection ends.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,10 @@ inline FrameResult parse_frame(const std::byte* data, size_t bytes, FrameHead& h
   std::memcpy(&head, data, sizeof head);
   if (head.zero != 0) return FrameResult::wrong;
   switch (head.type) {
-    case FrameType::message: return uint8_t(head.header.kind) == 0 ? FrameResult::wrong : FrameResult::head;
-    case FrameType::goodbye: return head.length() != 0 ? FrameResult::wrong : FrameResult::head;
+    case FrameType::message:
+      return uint8_t(head.header.kind) == 0 ? FrameResult::wrong : FrameResult::head;
+    case FrameType::goodbye:
+      return head.length() != 0 ? FrameResult::wrong : FrameResult::head;
   }
   return FrameResult::wrong;
 }

@@ -9,7 +9,8 @@
 namespace tern::wire {
 namespace {
 
-constexpr uint8_t kMagic[4] = {'T', 'e', 'r', 0xf1};  // the last byte is no text in any encoding that clients speak
+constexpr uint8_t kMagic[4] = {'T', 'e', 'r',
+                               0xf1};  // the last byte is no text in any encoding that clients speak
 
 std::string prefixed(HandshakeStage stage, std::string_view body) {
   TERN_ASSERT(body.size() <= kMaxHandshakeBody);
@@ -27,7 +28,8 @@ std::string_view value_of(std::string_view agreement, std::string_view name) {
   while (!agreement.empty()) {
     size_t end = std::min(agreement.find('\n'), agreement.size());
     std::string_view line = agreement.substr(0, end);
-    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == '=') return line.substr(name.size() + 1);
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == '=')
+      return line.substr(name.size() + 1);
     agreement.remove_prefix(std::min(end + 1, agreement.size()));
   }
   return "not set";

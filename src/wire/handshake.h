@@ -5,9 +5,9 @@
 //              --- proof {what it thinks of the answer} ------->
 //              <-- verdict {use it, or not and why} ------------
 //
-// Each is: u32 magic | u8 stage | u8 zero | u16 body bytes | body | 32 bytes of authentication over everything the two
-// have said so far. Prefix and authentication never change between versions, so that a version mismatch can be told.
-// Thread rule: pure functions.
+// Each is: u32 magic | u8 stage | u8 zero | u16 body bytes | body | 32 bytes of authentication over
+// everything the two have said so far. Prefix and authentication never change between versions, so that a
+// version mismatch can be told. Thread rule: pure functions.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ enum class HandshakeStage : uint8_t { hello = 1, answer = 2, proof = 3, verdict 
 
 /// What one side says of the other's greeting. Values are wire format: append only.
 enum class Verdict : uint8_t {
-  accept = 1,     ///< the connection may be used
+  accept = 1,      ///< the connection may be used
   keep_other = 2,  ///< both have called each other: the other connection is kept
   wrong_rank = 3,  ///< the caller wanted somebody else (an address that exists on several hosts)
   version = 4,     ///< wire versions differ
@@ -56,7 +56,8 @@ std::string build_verdict(HandshakeStage stage, Verdict verdict);
 /// False: not a handshake of ours, or a stage other than `expected`, or a body that cannot be. Needs all
 /// kHandshakePrefixBytes.
 bool parse_prefix(const std::byte* data, HandshakeStage expected, HandshakePrefix& prefix);
-/// Whether `bytes` (less than a prefix) can be the beginning of one: rubbish is turned away at its first byte.
+/// Whether `bytes` (less than a prefix) can be the beginning of one: rubbish is turned away at its first
+/// byte.
 bool may_be_prefix(const std::byte* data, size_t bytes);
 /// Of a body alone. A greeting of another version may carry more than we know.
 bool parse_greeting(std::string_view body, Greeting& greeting);

@@ -1,4 +1,5 @@
-// Fuzz target: a peer's TCP card, as it comes out of the launcher's key-value space, and the choice made from it.
+// Fuzz target: a peer's TCP card, as it comes out of the launcher's key-value space, and the choice made from
+// it.
 #include "fabric/tcp/interfaces.h"
 #include "fuzz.h"
 #include "wire/card.h"

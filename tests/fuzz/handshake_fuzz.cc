@@ -1,5 +1,5 @@
-// Fuzz target: what strangers say to a listener, and what answers a caller. The first byte chooses the side, the second
-// the size of the pieces. Nobody without the key gets further than silence.
+// Fuzz target: what strangers say to a listener, and what answers a caller. The first byte chooses the side,
+// the second the size of the pieces. Nobody without the key gets further than silence.
 #include "fabric/tcp/handshake.h"
 #include "fuzz.h"
 #include "wire/header.h"
@@ -28,16 +28,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   handshake.output().clear();
   for (size_t at = 2; at < bytes && handshake.state() == TcpHandshake::State::talking;) {
     size_t need = handshake.need();
-    TERN_FUZZ_CHECK(need != 0 && need <= wire::kHandshakePrefixBytes + wire::kMaxHandshakeBody + wire::kProofBytes);
+    TERN_FUZZ_CHECK(need != 0 &&
+                    need <= wire::kHandshakePrefixBytes + wire::kMaxHandshakeBody + wire::kProofBytes);
     size_t n = std::min({piece, need, bytes - at});
     handshake.feed(reinterpret_cast<const std::byte*>(data) + at, n);
     at += n;
   }
   // The nonce of this side is new every time: no recorded input can be believed.
-  TERN_FUZZ_CHECK(handshake.state() == TcpHandshake::State::talking || handshake.state() == TcpHandshake::State::rubbish);
+  TERN_FUZZ_CHECK(handshake.state() == TcpHandshake::State::talking ||
+                  handshake.state() == TcpHandshake::State::rubbish);
   TERN_FUZZ_CHECK(!handshake.committed());
 
-  // The parsers below the authentication see bytes of peers that hold the key, but are checked like all others.
+  // The parsers below the authentication see bytes of peers that hold the key, but are checked like all
+  // others.
   std::string_view body(reinterpret_cast<const char*>(data) + 2, bytes - 2);
   wire::Greeting greeting;
   if (wire::parse_greeting(body, greeting)) {
@@ -58,5 +61,6 @@ std::vector<std::string> fuzz_corpus() {
   called.feed(reinterpret_cast<const std::byte*>(hello.data()) + 8, hello.size() - 8);
   std::string answer = called.output();
   using namespace std::string_literals;
-  return {"\0\377"s + hello, "\1\377"s + answer, "\0\0"s + hello.substr(0, 40), "\0\7"s + hello.substr(8), "\1\1GET / HTTP/1.1"s};
+  return {"\0\377"s + hello, "\1\377"s + answer, "\0\0"s + hello.substr(0, 40), "\0\7"s + hello.substr(8),
+          "\1\1GET / HTTP/1.1"s};
 }

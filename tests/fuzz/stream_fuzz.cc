@@ -1,5 +1,6 @@
-// Fuzz target: the stream of frames of an established connection, through a real socket, cut into pieces that the input
-// chooses. Whatever arrives, a message is delivered whole or not at all, and never more bytes than were sent.
+// Fuzz target: the stream of frames of an established connection, through a real socket, cut into pieces that
+// the input chooses. Whatever arrives, a message is delivered whole or not at all, and never more bytes than
+// were sent.
 #include <sys/socket.h>
 
 #include "fabric/tcp/inbound.h"
@@ -77,7 +78,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
 std::vector<std::string> fuzz_corpus() {
   std::string stream(1, '\20');
   auto frame = [&](wire::FrameType type, size_t payload, uint64_t claimed) {
-    wire::FrameHead head = wire::build_frame(type, {.kind = wire::Kind::eager, .tag = int32_t(payload)}, claimed);
+    wire::FrameHead head =
+        wire::build_frame(type, {.kind = wire::Kind::eager, .tag = int32_t(payload)}, claimed);
     stream.append(reinterpret_cast<const char*>(&head), sizeof head);
     stream.append(payload, 'x');
   };

@@ -1,5 +1,5 @@
-/* Ring, then random traffic among all ranks with checked contents, then collectives: an ordinary MPI program for the
- * tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. */
+/* Ring, then random traffic among all ranks with checked contents, then collectives: an ordinary MPI program
+ * for the tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,11 @@
 #define ROUNDS 60
 
 static unsigned mix(unsigned x) {
-  x ^= x >> 16; x *= 0x7feb352du; x ^= x >> 15; x *= 0x846ca68bu; x ^= x >> 16;
+  x ^= x >> 16;
+  x *= 0x7feb352du;
+  x ^= x >> 15;
+  x *= 0x846ca68bu;
+  x ^= x >> 16;
   return x;
 }
 /* Bytes of message `number` from one rank to another: the same on both sides. */
@@ -16,7 +20,9 @@ static int size_of(int from, int to, int number) {
   unsigned r = mix((unsigned)(from * 977 + to * 131 + number));
   return r % 8 == 0 ? (int)(mix(r) % 300000) : (int)(mix(r) % 2000);
 }
-static unsigned char byte_of(int from, int to, int number, int i) { return (unsigned char)mix((unsigned)(from * 31 + to * 7 + number * 1009 + i)); }
+static unsigned char byte_of(int from, int to, int number, int i) {
+  return (unsigned char)mix((unsigned)(from * 31 + to * 7 + number * 1009 + i));
+}
 
 int main(int argc, char** argv) {
   int rank, size, bad = 0;
@@ -42,7 +48,8 @@ int main(int argc, char** argv) {
       for (int i = 0; i < m; ++i) out[peer][i] = byte_of(rank, peer, number, i);
       if (number % 2) MPI_Isend(out[peer], m, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
       MPI_Irecv(in[peer], n, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
-      if (number % 2 == 0) MPI_Isend(out[peer], m, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
+      if (number % 2 == 0)
+        MPI_Isend(out[peer], m, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
     }
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     for (int k = 1; k < size; ++k) {
@@ -62,10 +69,12 @@ int main(int argc, char** argv) {
   char name[MPI_MAX_PROCESSOR_NAME] = "", *all = calloc((size_t)size, sizeof name);
   int length, hosts = 0, total = 0;
   MPI_Get_processor_name(name, &length);
-  MPI_Allgather(name, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, MPI_COMM_WORLD);
+  MPI_Allgather(name, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all, MPI_MAX_PROCESSOR_NAME, MPI_CHAR,
+                MPI_COMM_WORLD);
   for (int i = 0; i < size; ++i) {
     int seen = 0;
-    for (int j = 0; j < i; ++j) seen |= strcmp(all + i * MPI_MAX_PROCESSOR_NAME, all + j * MPI_MAX_PROCESSOR_NAME) == 0;
+    for (int j = 0; j < i; ++j)
+      seen |= strcmp(all + i * MPI_MAX_PROCESSOR_NAME, all + j * MPI_MAX_PROCESSOR_NAME) == 0;
     hosts += !seen;
   }
   free(all);

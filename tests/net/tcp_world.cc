@@ -1,8 +1,9 @@
-// A small world over the TCP path alone: one process per rank, cards exchanged through files in a directory that all
-// hosts share. Serves the namespace tests (traffic between hosts without MPI above) and as a microbenchmark of the path.
+// A small world over the TCP path alone: one process per rank, cards exchanged through files in a directory
+// that all hosts share. Serves the namespace tests (traffic between hosts without MPI above) and as a
+// microbenchmark of the path.
 //
-//   tcp_world RANK SIZE DIRECTORY traffic [rounds]   ring, then random messages among all; checked; "ok" from rank 0
-//   tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
+//   tcp_world RANK SIZE DIRECTORY traffic [rounds]   ring, then random messages among all; checked; "ok" from
+//   rank 0 tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
 //   tcp_world RANK SIZE DIRECTORY stream             rank 0 to rank 1: bandwidth by size
 //
 // The job key is the environment's TERN_JOB_KEY (any text), so that a test can give a rank a wrong one.
@@ -32,7 +33,9 @@ int fail(const std::string& text) {
   return 1;
 }
 
-uint64_t content(PeerId from, PeerId to, uint64_t number) { return (uint64_t(from) << 48 | uint64_t(to) << 32) ^ number * 0x9e3779b97f4a7c15u; }
+uint64_t content(PeerId from, PeerId to, uint64_t number) {
+  return (uint64_t(from) << 48 | uint64_t(to) << 32) ^ number * 0x9e3779b97f4a7c15u;
+}
 
 /// Checks what arrives: per sender consecutive tags, the size and bytes that `content` gives.
 class CheckingSink final : public Sink {
@@ -70,7 +73,9 @@ class CheckingSink final : public Sink {
       std::memcpy(&word, payload + i, 8);
       good = word == rng.next();
     }
-    if (!good && wrong.empty()) wrong = "message " + std::to_string(number) + " from rank " + std::to_string(peer) + " is not what was sent";
+    if (!good && wrong.empty())
+      wrong = "message " + std::to_string(number) + " from rank " + std::to_string(peer) +
+              " is not what was sent";
   }
   PeerId self_;
   std::vector<uint64_t> next_;
@@ -92,7 +97,8 @@ struct World {
   std::vector<std::unique_ptr<QueuedSend>> queued;
   std::vector<uint64_t> sent;
 
-  World(PeerId r, uint32_t n, std::string d) : rank(r), size(n), directory(std::move(d)), sink(r, n), sent(n, 0) {}
+  World(PeerId r, uint32_t n, std::string d)
+      : rank(r), size(n), directory(std::move(d)), sink(r, n), sent(n, 0) {}
 
   Error start() {
     TcpOptions options;
@@ -103,11 +109,14 @@ struct World {
     Tunables tunables;
     if (Error error = tunables.read_environment(environ)) return error;
     Error error;
-    path = TcpPath::create(options, tunables, clock, sink, [this](PeerId peer, std::string& card) { return read_card(peer, card); }, error);
+    path = TcpPath::create(
+        options, tunables, clock, sink,
+        [this](PeerId peer, std::string& card) { return read_card(peer, card); }, error);
     if (error) return error;
     std::string name = directory + "/card." + std::to_string(rank);
     std::ofstream(name + ".new", std::ios::binary) << path->card();
-    if (std::rename((name + ".new").c_str(), name.c_str()) != 0) return Error(ErrorClass::other, "cannot write " + name);
+    if (std::rename((name + ".new").c_str(), name.c_str()) != 0)
+      return Error(ErrorClass::other, "cannot write " + name);
     for (PeerId peer = 0; peer < size; ++peer) {
       std::string text;
       if (Error missing = read_card(peer, text)) return missing;
@@ -168,7 +177,8 @@ int traffic(World& world, int rounds) {
   for (int i = 0; i < rounds; ++i) world.send(right, size_t(8) << (i % 16));
   expected += uint64_t(rounds);
   if (!world.wait_for(expected)) return fail("ring: " + world.sink.wrong + world.sink.lost);
-  // Random sizes, the same number of messages from everyone to everyone, so that each knows how many to expect.
+  // Random sizes, the same number of messages from everyone to everyone, so that each knows how many to
+  // expect.
   Rng rng(world.rank + 1);
   for (int i = 0; i < rounds; ++i) {
     for (PeerId k = 1; k < world.size; ++k) {
@@ -178,8 +188,8 @@ int traffic(World& world, int rounds) {
   }
   expected += uint64_t(rounds) * (world.size - 1);
   if (!world.wait_for(expected)) {
-    return fail("random: " + std::to_string(world.sink.count) + " of " + std::to_string(expected) + " messages; " +
-                world.sink.wrong + world.sink.lost);
+    return fail("random: " + std::to_string(world.sink.count) + " of " + std::to_string(expected) +
+                " messages; " + world.sink.wrong + world.sink.lost);
   }
   // Who has everything says so to everyone: nobody leaves before the last has.
   for (PeerId k = 1; k < world.size; ++k) world.send((world.rank + k) % world.size, 0);
@@ -246,7 +256,9 @@ int stream(World& world) {
       world.send(0, 8);
     }
     double seconds = double(world.clock.now_ns() - begin) / 1e9;
-    if (world.rank == 0) std::printf("%8zu B  %8.3f GB/s  %9.0f messages/s\n", bytes, double(bytes) * messages / seconds / 1e9, messages / seconds);
+    if (world.rank == 0)
+      std::printf("%8zu B  %8.3f GB/s  %9.0f messages/s\n", bytes, double(bytes) * messages / seconds / 1e9,
+                  messages / seconds);
     while (world.path->has_unsent()) world.path->poll();
   }
   return 0;

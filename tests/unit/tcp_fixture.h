@@ -1,4 +1,5 @@
-// For the tests of the TCP path: several paths in one process, each with a sink that keeps what arrives, polled in turn.
+// For the tests of the TCP path: several paths in one process, each with a sink that keeps what arrives,
+// polled in turn.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ struct Arrival {
   std::string error;
 };
 
-/// Keeps everything; a landing gets a buffer of `landing_limit` bytes at most (less than the message: truncation).
+/// Keeps everything; a landing gets a buffer of `landing_limit` bytes at most (less than the message:
+/// truncation).
 class KeepingSink final : public Sink {
  public:
   std::vector<Arrival> arrivals;
@@ -41,11 +43,13 @@ class KeepingSink final : public Sink {
   Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) override {
     auto* storage = new std::string(std::min(bytes, landing_limit), '?');
     Landing landing;
-    landing.target = make_target ? make_target(*storage, storage->size()) : Cursor::bytes(storage->data(), storage->size());
+    landing.target = make_target ? make_target(*storage, storage->size())
+                                 : Cursor::bytes(storage->data(), storage->size());
     landing.token = storage;
     return landing;
   }
-  void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) override {
+  void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes,
+                 Error error) override {
     std::unique_ptr<std::string> storage(static_cast<std::string*>(landing.token));
     add({peer, header, *storage, true, std::string(error.text())});
   }
@@ -98,12 +102,17 @@ class TcpWorld {
       Error error;
       ranks[id] = std::make_unique<Rank>();
       Rank& rank = *ranks[id];
-      rank.path = TcpPath::create(options, tunables, clock, rank.sink, [this, &rank](PeerId peer, std::string& card) {
-        ++rank.lookups;
-        if (cards.count(peer)) card = cards[peer];
-        else card = ranks[peer]->path->card();
-        return Error();
-      }, error);
+      rank.path = TcpPath::create(
+          options, tunables, clock, rank.sink,
+          [this, &rank](PeerId peer, std::string& card) {
+            ++rank.lookups;
+            if (cards.count(peer))
+              card = cards[peer];
+            else
+              card = ranks[peer]->path->card();
+            return Error();
+          },
+          error);
       EXPECT_FALSE(error) << error.text();
     }
   }
@@ -129,7 +138,8 @@ class TcpWorld {
   /// Sends by whatever way takes it, as the layer above does.
   void send(PeerId from, PeerId to, int32_t tag, const std::string& bytes) {
     wire::Header header{.kind = wire::Kind::eager, .tag = tag};
-    if (bytes.size() <= path(from).properties().eager_bytes && path(from).try_send(to, header, bytes.data(), bytes.size())) {
+    if (bytes.size() <= path(from).properties().eager_bytes &&
+        path(from).try_send(to, header, bytes.data(), bytes.size())) {
       return;
     }
     sends.push_back(std::make_unique<TestSend>(to, tag, bytes));

@@ -74,8 +74,10 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
   };
   const Case cases[] = {
       {"version", [](TcpIdentity& b) { b.version = 9; }, Verdict::version, "wire version 9 and 1"},
-      {"agreement", [](TcpIdentity& b) { b.agreement = "a=1\nb=3\n"; }, Verdict::agreement, "b: theirs 3, ours 2"},
-      {"a tunable more", [](TcpIdentity& b) { b.agreement += "c=4\n"; }, Verdict::agreement, "c: theirs 4, ours not set"},
+      {"agreement", [](TcpIdentity& b) { b.agreement = "a=1\nb=3\n"; }, Verdict::agreement,
+       "b: theirs 3, ours 2"},
+      {"a tunable more", [](TcpIdentity& b) { b.agreement += "c=4\n"; }, Verdict::agreement,
+       "c: theirs 4, ours not set"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
@@ -87,7 +89,8 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
     EXPECT_EQ(caller.state(), State::decided);
     EXPECT_FALSE(caller.committed());
     EXPECT_EQ(caller.verdict(), c.verdict);
-    EXPECT_NE(caller.describe(caller.verdict()).find(c.text), std::string::npos) << caller.describe(caller.verdict());
+    EXPECT_NE(caller.describe(caller.verdict()).find(c.text), std::string::npos)
+        << caller.describe(caller.verdict());
     pass(caller, called);
     EXPECT_EQ(called.state(), State::decided);
     EXPECT_EQ(called.verdict(), c.verdict);
@@ -117,7 +120,8 @@ TEST(TcpHandshake, reflections_and_replays_prove_nothing) {
   TcpHandshake caller(a, 1);
   std::string hello = caller.output();
   {
-    TcpHandshake reflected(a);  // our own hello, sent to our own listener: its answer is a true one, but of no use
+    TcpHandshake reflected(
+        a);  // our own hello, sent to our own listener: its answer is a true one, but of no use
     reflected.feed(reinterpret_cast<const std::byte*>(hello.data()), 8);
     reflected.feed(reinterpret_cast<const std::byte*>(hello.data()) + 8, hello.size() - 8);
     pass(reflected, caller);
@@ -158,7 +162,9 @@ TEST(TcpHandshake, every_changed_bit_is_noticed) {
       ASSERT_EQ(before, State::talking);
       pass(from, to);
       // Either it is rubbish, or a longer body is still awaited: nothing is believed.
-      bool believed = message == 0 ? to.greeted() : message == 1 ? to.committed() : to.state() == State::asks || to.state() == State::decided;
+      bool believed = message == 0   ? to.greeted()
+                      : message == 1 ? to.committed()
+                                     : to.state() == State::asks || to.state() == State::decided;
       ASSERT_FALSE(believed) << "message " << message << " bit " << bit;
       ASSERT_EQ(to.output(), "");
     }

@@ -21,7 +21,8 @@ CardAddress address(const std::string& text, int prefix, uint32_t megabits = 0) 
   return out;
 }
 
-LocalAddress local(const std::string& interface, const std::string& text, int prefix, uint32_t megabits = 0, uint32_t index = 2) {
+LocalAddress local(const std::string& interface, const std::string& text, int prefix, uint32_t megabits = 0,
+                   uint32_t index = 2) {
   return {interface, index, address(text, prefix, megabits)};
 }
 
@@ -37,28 +38,68 @@ TEST(TcpInterfaces, order_of_candidates) {
   const LocalAddress lo = local("lo", "127.0.0.1", 8, 0, 1);
   const CardAddress their_lo = address("127.0.0.1", 8);
   const std::vector<Case> cases = {
-      {"same host: loopback first", true, {lo, local("eth0", "10.0.0.1", 24)}, {address("10.0.0.1", 24), their_lo}, {"127.0.0.1", "10.0.0.1"}},
-      {"other host: never loopback", false, {lo, local("eth0", "10.0.0.1", 24)}, {their_lo, address("10.0.0.2", 24)}, {"10.0.0.2"}},
-      {"two networks: the shared one", false, {lo, local("eth0", "10.0.0.1", 24)}, {address("192.168.7.2", 24), address("10.0.0.2", 24)},
+      {"same host: loopback first",
+       true,
+       {lo, local("eth0", "10.0.0.1", 24)},
+       {address("10.0.0.1", 24), their_lo},
+       {"127.0.0.1", "10.0.0.1"}},
+      {"other host: never loopback",
+       false,
+       {lo, local("eth0", "10.0.0.1", 24)},
+       {their_lo, address("10.0.0.2", 24)},
+       {"10.0.0.2"}},
+      {"two networks: the shared one",
+       false,
+       {lo, local("eth0", "10.0.0.1", 24)},
+       {address("192.168.7.2", 24), address("10.0.0.2", 24)},
        {"10.0.0.2", "192.168.7.2"}},
-      {"both shared: the faster", false, {local("eth0", "10.0.0.1", 24), local("ib0", "10.1.0.1", 24)},
-       {address("10.0.0.2", 24, 1000), address("10.1.0.2", 24, 100'000)}, {"10.1.0.2", "10.0.0.2"}},
-      {"the container bridge is everywhere the same", false, {local("br7", "172.20.0.1", 16), local("eth0", "10.0.0.1", 24)},
-       {address("172.20.0.1", 16), address("10.0.0.2", 24)}, {"10.0.0.2"}},
-      {"IPv6 only", false, {local("eth0", "fd00::1", 64)}, {address("fd00::2", 64), address("10.0.0.2", 24)}, {"fd00::2"}},
-      {"IPv4 before IPv6 on one network", false, {local("eth0", "fd00::1", 64), local("eth0", "10.0.0.1", 24)},
-       {address("fd00::2", 64), address("10.0.0.2", 24)}, {"10.0.0.2", "fd00::2"}},
-      {"link-local only, through every interface", false,
-       {local("eth0", "fe80::1", 64, 0, 2), local("eth1", "fe80::1", 64, 0, 3)}, {address("fe80::2", 64)}, {"fe80::2%2", "fe80::2%3"}},
-      {"link-local last", false, {local("eth0", "fe80::1", 64), local("eth0", "fd01::1", 64)},
-       {address("fe80::2", 64), address("fd00::2", 64)}, {"fd00::2", "fe80::2%2"}},
-      {"public to public before private to public", false, {local("eth0", "10.0.0.1", 24), local("eth1", "8.8.4.1", 24)},
-       {address("10.9.0.2", 24), address("9.9.9.9", 24)}, {"9.9.9.9", "10.9.0.2"}},
-      {"same prefix bits, another length: not the same network", false, {local("eth0", "10.0.0.1", 8), local("eth1", "10.7.0.1", 24)},
-       {address("10.0.0.9", 24), address("10.7.0.2", 24)}, {"10.7.0.2", "10.0.0.9"}},
+      {"both shared: the faster",
+       false,
+       {local("eth0", "10.0.0.1", 24), local("ib0", "10.1.0.1", 24)},
+       {address("10.0.0.2", 24, 1000), address("10.1.0.2", 24, 100'000)},
+       {"10.1.0.2", "10.0.0.2"}},
+      {"the container bridge is everywhere the same",
+       false,
+       {local("br7", "172.20.0.1", 16), local("eth0", "10.0.0.1", 24)},
+       {address("172.20.0.1", 16), address("10.0.0.2", 24)},
+       {"10.0.0.2"}},
+      {"IPv6 only",
+       false,
+       {local("eth0", "fd00::1", 64)},
+       {address("fd00::2", 64), address("10.0.0.2", 24)},
+       {"fd00::2"}},
+      {"IPv4 before IPv6 on one network",
+       false,
+       {local("eth0", "fd00::1", 64), local("eth0", "10.0.0.1", 24)},
+       {address("fd00::2", 64), address("10.0.0.2", 24)},
+       {"10.0.0.2", "fd00::2"}},
+      {"link-local only, through every interface",
+       false,
+       {local("eth0", "fe80::1", 64, 0, 2), local("eth1", "fe80::1", 64, 0, 3)},
+       {address("fe80::2", 64)},
+       {"fe80::2%2", "fe80::2%3"}},
+      {"link-local last",
+       false,
+       {local("eth0", "fe80::1", 64), local("eth0", "fd01::1", 64)},
+       {address("fe80::2", 64), address("fd00::2", 64)},
+       {"fd00::2", "fe80::2%2"}},
+      {"public to public before private to public",
+       false,
+       {local("eth0", "10.0.0.1", 24), local("eth1", "8.8.4.1", 24)},
+       {address("10.9.0.2", 24), address("9.9.9.9", 24)},
+       {"9.9.9.9", "10.9.0.2"}},
+      {"same prefix bits, another length: not the same network",
+       false,
+       {local("eth0", "10.0.0.1", 8), local("eth1", "10.7.0.1", 24)},
+       {address("10.0.0.9", 24), address("10.7.0.2", 24)},
+       {"10.7.0.2", "10.0.0.9"}},
       {"no common family", false, {local("eth0", "10.0.0.1", 24)}, {address("fd00::2", 64)}, {}},
-      {"no one's addresses", false, {local("eth0", "10.0.0.1", 24), local("eth0", "fd00::1", 64)},
-       {address("0.0.0.0", 0), address("224.0.0.1", 24), address("ff02::1", 64), address("::", 64), address("255.255.255.255", 32)}, {}},
+      {"no one's addresses",
+       false,
+       {local("eth0", "10.0.0.1", 24), local("eth0", "fd00::1", 64)},
+       {address("0.0.0.0", 0), address("224.0.0.1", 24), address("ff02::1", 64), address("::", 64),
+        address("255.255.255.255", 32)},
+       {}},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
@@ -78,9 +119,10 @@ TEST(TcpInterfaces, order_of_candidates) {
 }
 
 TEST(TcpInterfaces, selection) {
-  const std::vector<LocalAddress> all = {local("lo", "127.0.0.1", 8), local("eth0", "10.0.0.1", 24), local("eth1", "192.168.0.1", 24),
-                                         local("eth1", "fd00::1", 64), local("docker0", "172.17.0.1", 16),
-                                         local("br-0123456789ab", "172.18.0.1", 16)};
+  const std::vector<LocalAddress> all = {
+      local("lo", "127.0.0.1", 8),        local("eth0", "10.0.0.1", 24),
+      local("eth1", "192.168.0.1", 24),   local("eth1", "fd00::1", 64),
+      local("docker0", "172.17.0.1", 16), local("br-0123456789ab", "172.18.0.1", 16)};
   auto chosen = [&](const char* wanted) {
     std::vector<LocalAddress> out;
     std::string names;
@@ -93,16 +135,21 @@ TEST(TcpInterfaces, selection) {
   EXPECT_EQ(chosen("192.168.0.0/16, docker0"), "lo eth1 docker0");
   EXPECT_EQ(chosen("fd00::/16"), "lo eth1");
   EXPECT_EQ(chosen("10.0.0.1"), "lo eth0");
-  EXPECT_NE(chosen("eth7").find("TERN_TCP_INTERFACES=eth7 matches none of this host's addresses: lo 127.0.0.1, eth0 10.0.0.1"), std::string::npos);
+  EXPECT_NE(
+      chosen("eth7").find(
+          "TERN_TCP_INTERFACES=eth7 matches none of this host's addresses: lo 127.0.0.1, eth0 10.0.0.1"),
+      std::string::npos);
   EXPECT_NE(chosen("10.0.0.0/33").find("neither an interface nor a network"), std::string::npos);
   EXPECT_NE(chosen("10.0.0/8").find("neither"), std::string::npos);
 }
 
 TEST(TcpInterfaces, names_of_containers) {
-  for (const char* name : {"docker0", "virbr0", "cni0", "veth1a2b3c4", "br-0123456789ab", "flannel.1", "cali12345678901"}) {
+  for (const char* name :
+       {"docker0", "virbr0", "cni0", "veth1a2b3c4", "br-0123456789ab", "flannel.1", "cali12345678901"}) {
     EXPECT_TRUE(belongs_to_containers(name)) << name;
   }
-  for (const char* name : {"eth0", "br0", "bond0", "ib0", "enp3s0", "wlan0", "br-mgmt", "veth0", "hsn0", "eno1"}) {
+  for (const char* name :
+       {"eth0", "br0", "bond0", "ib0", "enp3s0", "wlan0", "br-mgmt", "veth0", "hsn0", "eno1"}) {
     EXPECT_FALSE(belongs_to_containers(name)) << name;
   }
 }

@@ -1,4 +1,5 @@
-// The TCP path among ranks of one process: order, content, completions, partial writes, simultaneous calls, many peers.
+// The TCP path among ranks of one process: order, content, completions, partial writes, simultaneous calls,
+// many peers.
 #include <poll.h>
 
 #include <algorithm>
@@ -17,14 +18,17 @@ TEST(TcpPath, small_messages_arrive_in_order_both_ways) {
     world.send(1, 0, i, pattern(i % 89, i + 5000));
     if (i % 7 == 0) world.poll();
   }
-  ASSERT_TRUE(world.until([&] { return world[0].sink.arrivals.size() == 1000 && world[1].sink.arrivals.size() == 1000; }));
+  ASSERT_TRUE(world.until(
+      [&] { return world[0].sink.arrivals.size() == 1000 && world[1].sink.arrivals.size() == 1000; }));
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(world[1].sink.arrivals[i].header.tag, i);
     EXPECT_EQ(world[1].sink.arrivals[i].bytes, pattern(i % 97, i));
     EXPECT_EQ(world[0].sink.arrivals[i].header.tag, i);
     EXPECT_EQ(world[0].sink.arrivals[i].bytes, pattern(i % 89, i + 5000));
   }
-  ASSERT_TRUE(world.until([&] { return std::all_of(world.sends.begin(), world.sends.end(), [](auto& s) { return s->completions == 1; }); }));
+  ASSERT_TRUE(world.until([&] {
+    return std::all_of(world.sends.begin(), world.sends.end(), [](auto& s) { return s->completions == 1; });
+  }));
   for (auto& send : world.sends) EXPECT_EQ(send->error, "");
   EXPECT_EQ(world.path(0).connections(), 1u);
   EXPECT_EQ(world[0].lookups + world[1].lookups, 2);  // both called first, each asked once
@@ -33,7 +37,8 @@ TEST(TcpPath, small_messages_arrive_in_order_both_ways) {
 
 TEST(TcpPath, sizes_around_every_boundary) {
   TcpWorld world(2);
-  std::vector<size_t> sizes = {0, 1, 31, 32, 33, 2047, 2048, 2049, 16351, 16352, 16353, 16384, 65535, 65536, 65537, 1 << 20, (5 << 20) + 3};
+  std::vector<size_t> sizes = {0,     1,     31,    32,    33,    2047,  2048,    2049,         16351,
+                               16352, 16353, 16384, 65535, 65536, 65537, 1 << 20, (5 << 20) + 3};
   int tag = 0;
   for (size_t size : sizes) world.send(0, 1, tag++, pattern(size, size));
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == sizes.size(); }));
@@ -65,7 +70,8 @@ class Ledger {
         const auto& stream = streams_.at({arrival.peer, to});
         ASSERT_LT(i, stream.size());
         ASSERT_EQ(arrival.header.tag, int32_t(i)) << "from " << arrival.peer << " to " << to;
-        ASSERT_TRUE(arrival.bytes == stream[i]) << "content, from " << arrival.peer << " to " << to << ", message " << i;
+        ASSERT_TRUE(arrival.bytes == stream[i])
+            << "content, from " << arrival.peer << " to " << to << ", message " << i;
       }
     }
     for (auto& send : world.sends) {
@@ -80,7 +86,8 @@ class Ledger {
 };
 
 bool all_complete(TcpWorld& world) {
-  return std::all_of(world.sends.begin(), world.sends.end(), [](auto& send) { return send->completions != 0; });
+  return std::all_of(world.sends.begin(), world.sends.end(),
+                     [](auto& send) { return send->completions != 0; });
 }
 
 // Tiny kernel buffers: every message is cut into pieces at random places, on both sides.
@@ -88,7 +95,8 @@ TEST(TcpPath, random_traffic_through_tiny_socket_buffers) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     constexpr uint32_t kRanks = 3;
-    TcpWorld world(kRanks, [&](TcpOptions& options, Tunables&) { options.send_buffer_bytes = seed % 2 ? 2048 : 20000; });
+    TcpWorld world(
+        kRanks, [&](TcpOptions& options, Tunables&) { options.send_buffer_bytes = seed % 2 ? 2048 : 20000; });
     Rng rng(seed);
     Ledger ledger;
     for (int i = 0; i < 300; ++i) {
@@ -102,7 +110,8 @@ TEST(TcpPath, random_traffic_through_tiny_socket_buffers) {
   }
 }
 
-// Everyone calls everyone at the same moment: of two connections one survives, and no message is lost or doubled.
+// Everyone calls everyone at the same moment: of two connections one survives, and no message is lost or
+// doubled.
 TEST(TcpPath, simultaneous_calls_leave_one_connection) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -207,7 +216,8 @@ TEST(TcpPath, the_sink_may_send_while_it_is_called) {
   int rounds = 0;
   for (PeerId id : {0u, 1u}) {
     world[id].sink.on_arrival = [&, id](const Arrival& arrival) {
-      if (++rounds < 500) world.send(id, 1 - id, arrival.header.tag + 1, pattern(size_t(arrival.header.tag) * 211, 9));
+      if (++rounds < 500)
+        world.send(id, 1 - id, arrival.header.tag + 1, pattern(size_t(arrival.header.tag) * 211, 9));
     };
   }
   world.send(0, 1, 0, "");

@@ -26,15 +26,19 @@ Descriptor call(TcpPath& path) {
   return fd;
 }
 
-void say(const Descriptor& fd, std::string_view text) { (void)!send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }
+void say(const Descriptor& fd, std::string_view text) {
+  (void)!send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 // Whether the other side has hung up; what it said before is in `heard`.
 bool hung_up(const Descriptor& fd, std::string& heard) {
   char bytes[512];
   for (;;) {
     ssize_t n = recv(fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n > 0) heard.append(bytes, size_t(n));
-    else return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+    if (n > 0)
+      heard.append(bytes, size_t(n));
+    else
+      return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
 }
 
@@ -59,7 +63,8 @@ TEST(TcpSetup, settings_that_must_agree_are_a_clear_error_on_both_sides) {
   TestSend send(1, 1, "x");
   world.path(0).enqueue(send);
   ASSERT_TRUE(world.until([&] { return world[0].sink.lost.size() == 1 && world[1].sink.lost.size() == 1; }));
-  EXPECT_NE(send.error.find("unexpected_credit_bytes: theirs 12345, ours 1048576"), std::string::npos) << send.error;
+  EXPECT_NE(send.error.find("unexpected_credit_bytes: theirs 12345, ours 1048576"), std::string::npos)
+      << send.error;
   EXPECT_NE(world[1].sink.lost[0].find("unexpected_credit_bytes"), std::string::npos);
   // Later sends fail too, once, and only in poll.
   TestSend late(1, 2, "y");
@@ -80,7 +85,8 @@ TEST(TcpSetup, nobody_there) {
   world.path(0).enqueue(send);
   ASSERT_TRUE(world.until([&] { return send.completions == 1; }));
   EXPECT_NE(send.error.find("Connection refused"), std::string::npos) << send.error;
-  EXPECT_LT(world.clock.now_ns() - begin, 5'000'000'000u) << "refused by everyone: no need to wait for the time limit";
+  EXPECT_LT(world.clock.now_ns() - begin, 5'000'000'000u)
+      << "refused by everyone: no need to wait for the time limit";
   EXPECT_EQ(world[0].sink.lost.count(1), 1u);
 }
 
@@ -98,7 +104,8 @@ TEST(TcpSetup, unreadable_card) {
   EXPECT_NE(second.error.find("no network leads from here"), std::string::npos) << second.error;
 }
 
-// Two ranks' cards are mixed up, as when one address exists on several hosts: the wrong one must not be spoken to.
+// Two ranks' cards are mixed up, as when one address exists on several hosts: the wrong one must not be
+// spoken to.
 TEST(TcpSetup, the_wrong_rank_answers) {
   TcpWorld world(3, [](TcpOptions&, Tunables& tunables) { tunables.tcp_connect_timeout_s = 1; });
   wire::Card first, second;
@@ -131,7 +138,8 @@ TEST(TcpSetup, a_lost_connection_fails_what_is_queued_and_is_announced) {
   EXPECT_EQ(large.completions, 1);
   EXPECT_EQ(behind.completions, 1);
   EXPECT_NE(behind.error.find("rank 1: the connection to 127.0.0.1:"), std::string::npos) << behind.error;
-  EXPECT_EQ(world[1].sink.arrivals.back().header.tag, 1) << "the message in the middle of its arrival is given back";
+  EXPECT_EQ(world[1].sink.arrivals.back().header.tag, 1)
+      << "the message in the middle of its arrival is given back";
   EXPECT_NE(world[1].sink.arrivals.back().error, "");
   EXPECT_FALSE(world.path(0).has_unsent());
 }
@@ -152,10 +160,17 @@ TEST(TcpSetup, a_killed_process_is_a_loss) {
   Tunables tunables;
   Error error;
   std::string other(4096, 0);
-  auto path = TcpPath::create(options, tunables, clock, sink, [&](PeerId, std::string& card) { card = other; return Error(); }, error);
+  auto path = TcpPath::create(
+      options, tunables, clock, sink,
+      [&](PeerId, std::string& card) {
+        card = other;
+        return Error();
+      },
+      error);
   if (error) _exit(1);
   (void)!write(me == 0 ? to_child[1] : to_parent[1], path->card().data(), path->card().size());
-  other.resize(size_t(std::max<ssize_t>(0, read(me == 0 ? to_parent[0] : to_child[0], other.data(), other.size()))));
+  other.resize(
+      size_t(std::max<ssize_t>(0, read(me == 0 ? to_parent[0] : to_child[0], other.data(), other.size()))));
   wire::Header header{.kind = wire::Kind::eager};
   if (child == 0) {
     while (!path->try_send(0, header, "last words", 10)) path->poll();
@@ -207,8 +222,9 @@ TEST(TcpSetup, rubbish_is_closed_in_silence) {
     hello = handshake.output();
   }
   std::string long_body("Ter\xf1\x01\x00\xff\xff", 8);
-  for (std::string_view text : {std::string_view("GET / HTTP/1.1\r\n\r\n"), std::string_view("\0\0\0\0", 4), std::string_view("SSH-2.0-x\r\n"),
-                                std::string_view(long_body), std::string_view(hello), std::string_view("Tx")}) {
+  for (std::string_view text : {std::string_view("GET / HTTP/1.1\r\n\r\n"), std::string_view("\0\0\0\0", 4),
+                                std::string_view("SSH-2.0-x\r\n"), std::string_view(long_body),
+                                std::string_view(hello), std::string_view("Tx")}) {
     callers.push_back(call(world.path(0)));
     say(callers.back(), text);
   }
@@ -226,7 +242,8 @@ TEST(TcpSetup, rubbish_is_closed_in_silence) {
   EXPECT_EQ(world.path(0).unproven(), 0u);
 }
 
-// Callers that say nothing, or a true greeting's first bytes, hold a bounded number of places, and never the last one.
+// Callers that say nothing, or a true greeting's first bytes, hold a bounded number of places, and never the
+// last one.
 TEST(TcpSetup, slow_callers_do_not_keep_peers_out) {
   TcpWorld world(2);
   std::vector<Descriptor> callers;
@@ -258,7 +275,10 @@ TEST(TcpSetup, a_replayed_greeting_leads_nowhere) {
   Descriptor caller = call(world.path(0));
   say(caller, overheard.output());
   std::string heard;
-  ASSERT_TRUE(world.until([&] { (void)hung_up(caller, heard); return !heard.empty(); }));
+  ASSERT_TRUE(world.until([&] {
+    (void)hung_up(caller, heard);
+    return !heard.empty();
+  }));
   say(caller, overheard.output());  // not the proof
   ASSERT_TRUE(world.until([&] { return hung_up(caller, heard); }));
   EXPECT_EQ(world.path(0).connections(), 0u);

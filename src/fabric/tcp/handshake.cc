@@ -18,7 +18,8 @@ TcpHandshake::TcpHandshake(const TcpIdentity& self, PeerId target)
       expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
   if (!initiator_) return;
   wire::Greeting hello{self_.version, self_.rank, target, {}, self_.agreement};
-  // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell proves nothing.
+  // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell
+  // proves nothing.
   randombytes_buf(hello.nonce.data(), hello.nonce.size());
   append(wire::build_greeting(HandshakeStage::hello, hello));
 }
@@ -58,7 +59,8 @@ void TcpHandshake::on_whole_message() {
       sound = wire::parse_greeting(body, theirs_);
       if (!sound) break;
       greeted_ = true;
-      // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank only.
+      // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank
+      // only.
       wire::Greeting answer{self_.version, self_.rank, theirs_.from, {}, self_.agreement};
       randombytes_buf(answer.nonce.data(), answer.nonce.size());
       append(wire::build_greeting(HandshakeStage::answer, answer));
@@ -115,8 +117,8 @@ Verdict TcpHandshake::judge(const wire::Greeting& greeting) const {
 std::string TcpHandshake::describe(Verdict verdict) const {
   std::string who = "rank " + std::to_string(peer_) + " and rank " + std::to_string(self_.rank);
   if (verdict == Verdict::version) {
-    return who + " use different versions of Tern (wire version " + std::to_string(theirs_.version) + " and " +
-           std::to_string(self_.version) + "): install the same version on every host";
+    return who + " use different versions of Tern (wire version " + std::to_string(theirs_.version) +
+           " and " + std::to_string(self_.version) + "): install the same version on every host";
   }
   if (verdict == Verdict::agreement) {
     return who + " run with different settings that must agree: " +
@@ -128,8 +130,8 @@ std::string TcpHandshake::describe(Verdict verdict) const {
 
 std::array<uint8_t, wire::kProofBytes> TcpHandshake::authentication() const {
   std::array<uint8_t, wire::kProofBytes> out;
-  crypto_generichash(out.data(), out.size(), reinterpret_cast<const uint8_t*>(transcript_.data()), transcript_.size(),
-                     self_.key.data(), self_.key.size());
+  crypto_generichash(out.data(), out.size(), reinterpret_cast<const uint8_t*>(transcript_.data()),
+                     transcript_.size(), self_.key.data(), self_.key.size());
   return out;
 }
 

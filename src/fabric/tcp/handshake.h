@@ -1,10 +1,12 @@
-// The handshake of one connection: both sides prove that they hold the job's key before a byte of the stream is
-// believed. Bytes in, bytes out, no sockets: the same machine is driven by the path, the unit test and the fuzzer.
+// The handshake of one connection: both sides prove that they hold the job's key before a byte of the stream
+// is believed. Bytes in, bytes out, no sockets: the same machine is driven by the path, the unit test and the
+// fuzzer.
 //
-// The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of the
-// handshake so far, both directions, this message's included. Each side's nonce is fresh, so a proof cannot be replayed;
-// the stage and both ranks are in the transcript, so none can be reflected or used between other ranks. The stream
-// after the handshake is not encrypted: who can change packets on the wire is out of scope (DESIGN.md 11).
+// The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of
+// the handshake so far, both directions, this message's included. Each side's nonce is fresh, so a proof
+// cannot be replayed; the stage and both ranks are in the transcript, so none can be reflected or used
+// between other ranks. The stream after the handshake is not encrypted: who can change packets on the wire is
+// out of scope (DESIGN.md 11).
 //
 // Thread rule: a value of its connection, under the rank's lock.
 #pragma once
@@ -32,10 +34,10 @@ struct TcpIdentity {
 class TcpHandshake {
  public:
   enum class State : uint8_t {
-    talking,    ///< wants `need` more bytes from the peer
-    asks,       ///< acceptor: the peer has proven itself; call `decide`
-    decided,    ///< over; `verdict` tells how
-    rubbish,    ///< the peer is none of us: close without a word
+    talking,  ///< wants `need` more bytes from the peer
+    asks,     ///< acceptor: the peer has proven itself; call `decide`
+    decided,  ///< over; `verdict` tells how
+    rubbish,  ///< the peer is none of us: close without a word
   };
 
   /// The side that listens.
@@ -44,7 +46,8 @@ class TcpHandshake {
   TcpHandshake(const TcpIdentity& self, PeerId target);
 
   State state() const { return state_; }
-  /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is swallowed.
+  /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is
+  /// swallowed.
   size_t need() const { return need_ - input_.size(); }
   /// Takes at most `need` bytes from the peer.
   void feed(const std::byte* data, size_t bytes);
@@ -79,7 +82,7 @@ class TcpHandshake {
   wire::HandshakeStage expected_;
   wire::Verdict verdict_ = wire::Verdict::refused;
   size_t need_ = wire::kHandshakePrefixBytes;
-  std::string input_;       ///< the message that is arriving
+  std::string input_;  ///< the message that is arriving
   std::string output_;
   std::string transcript_;  ///< every whole message so far
   wire::Greeting theirs_;

@@ -11,9 +11,11 @@
 namespace tern {
 namespace {
 
-// Fetches some hundred small messages at once; of a long message it costs one copy of at most so much (16 KiB: 1 us).
+// Fetches some hundred small messages at once; of a long message it costs one copy of at most so much (16
+// KiB: 1 us).
 constexpr size_t kBufferBytes = 16 * 1024;
-// A payload this short is awaited in the buffer rather than announced: on_header may cost the sink an allocation.
+// A payload this short is awaited in the buffer rather than announced: on_header may cost the sink an
+// allocation.
 constexpr size_t kAwaitBytes = 2048;
 // One peer's turn: other connections wait meanwhile, but a turn costs system calls too.
 constexpr size_t kTurnBytes = 4 << 20;
@@ -40,8 +42,8 @@ TcpInbound::State TcpInbound::after(ssize_t n) {
   return State::broken;
 }
 
-TcpInbound::State TcpInbound::receive(int fd, PeerId peer, Sink& sink, std::byte* scratch, size_t scratch_bytes,
-                                      int& handled) {
+TcpInbound::State TcpInbound::receive(int fd, PeerId peer, Sink& sink, std::byte* scratch,
+                                      size_t scratch_bytes, int& handled) {
   size_t turn = 0;
   while (turn < kTurnBytes) {
     if (landing_now_) {
@@ -102,8 +104,8 @@ TcpInbound::State TcpInbound::deliver_buffered(PeerId peer, Sink& sink, int& han
 }
 
 // One read towards the landing. State::more: the payload is complete, or the read was not short.
-TcpInbound::State TcpInbound::read_landing(int fd, PeerId peer, Sink& sink, std::byte* scratch, size_t scratch_bytes,
-                                           int& handled) {
+TcpInbound::State TcpInbound::read_landing(int fd, PeerId peer, Sink& sink, std::byte* scratch,
+                                           size_t scratch_bytes, int& handled) {
   Cursor& target = landing_.target;
   size_t wanted = size_t(std::min<uint64_t>(left_, target.remaining()));
   ssize_t n;

@@ -1,7 +1,8 @@
 // The receiving half of a connection: bytes into frames, frames to the sink.
 //
-// One recv fetches many small messages into the buffer, from which they are delivered whole. A message longer than what
-// has arrived is announced (Sink::on_header), and the rest of it is read straight to where the sink says.
+// One recv fetches many small messages into the buffer, from which they are delivered whole. A message longer
+// than what has arrived is announced (Sink::on_header), and the rest of it is read straight to where the sink
+// says.
 //
 // Thread rule: under the rank's lock, from Path::poll only (it calls the sink).
 #pragma once
@@ -26,7 +27,8 @@ class TcpInbound {
   };
 
   TcpInbound();
-  /// Reads and delivers; adds the number of messages delivered to `handled`. `scratch` as in TcpOutbound::flush.
+  /// Reads and delivers; adds the number of messages delivered to `handled`. `scratch` as in
+  /// TcpOutbound::flush.
   State receive(int fd, PeerId peer, Sink& sink, std::byte* scratch, size_t scratch_bytes, int& handled);
   /// The connection is gone: a message in the middle of its arrival is given back to the sink with `error`.
   void abandon(PeerId peer, Sink& sink, Error error);
@@ -44,7 +46,7 @@ class TcpInbound {
   bool landing_now_ = false;    ///< a payload is on its way to landing_; the buffer is empty
   bool departed_ = false;       ///< the peer has said goodbye
   int error_ = 0;
-  uint64_t left_ = 0;           ///< bytes of that payload that have not arrived
+  uint64_t left_ = 0;  ///< bytes of that payload that have not arrived
   wire::FrameHead head_{};
   Landing landing_;
 };

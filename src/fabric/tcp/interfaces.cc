@@ -57,7 +57,8 @@ uint32_t speed_of(int fd, const char* interface) {
   return speed == uint32_t(SPEED_UNKNOWN) || speed == 0xffff ? 0 : speed;
 }
 
-// An address that only its own site can reach: RFC 1918, RFC 6598 (carrier NAT), RFC 4193 (unique local IPv6).
+// An address that only its own site can reach: RFC 1918, RFC 6598 (carrier NAT), RFC 4193 (unique local
+// IPv6).
 bool is_private(const CardAddress& address) {
   const uint8_t* b = address.bytes.data();
   if (address.family == 6) return (b[0] & 0xfe) == 0xfc;
@@ -70,7 +71,8 @@ bool is_unicast(const CardAddress& address) {
   static constexpr uint8_t kZero[16] = {};
   const uint8_t* b = address.bytes.data();
   if (address.family == 4) return b[0] != 0 && b[0] < 224;
-  return b[0] != 0xff && std::memcmp(b, kZero, 16) != 0 && (std::memcmp(b, kZero, 10) != 0 || address.loopback());
+  return b[0] != 0xff && std::memcmp(b, kZero, 16) != 0 &&
+         (std::memcmp(b, kZero, 10) != 0 || address.loopback());
 }
 
 struct Selector {
@@ -151,7 +153,9 @@ wire::HostIdentity host_identity() {
     uint8_t* out = identity.data();
     unsigned half = 0;
     for (size_t i = 0; i < n && out < identity.data() + 16; ++i) {
-      int digit = text[i] >= '0' && text[i] <= '9' ? text[i] - '0' : text[i] >= 'a' && text[i] <= 'f' ? text[i] - 'a' + 10 : -1;
+      int digit = text[i] >= '0' && text[i] <= '9'   ? text[i] - '0'
+                  : text[i] >= 'a' && text[i] <= 'f' ? text[i] - 'a' + 10
+                                                     : -1;
       if (digit < 0) continue;
       *out = uint8_t(*out << 4 | digit);
       if (half++ & 1) ++out;
@@ -167,23 +171,23 @@ wire::HostIdentity host_identity() {
 }
 
 bool belongs_to_containers(std::string_view interface) {
-  static constexpr std::string_view kPrefixes[] = {"docker",  "virbr",  "cni",    "podman", "lxcbr",  "lxdbr", "vnet",
-                                                   "flannel", "cali",   "cilium", "lxc",    "kube-",  "weave", "nerdctl",
-                                                   "vmnet",   "vboxnet", "tunl",  "dummy",  "ifb",    "nodelocaldns"};
+  static constexpr std::string_view kPrefixes[] = {
+      "docker", "virbr", "cni",   "podman",  "lxcbr", "lxdbr",   "vnet", "flannel", "cali", "cilium",
+      "lxc",    "kube-", "weave", "nerdctl", "vmnet", "vboxnet", "tunl", "dummy",   "ifb",  "nodelocaldns"};
   for (std::string_view prefix : kPrefixes) {
     if (interface.starts_with(prefix)) return true;
   }
   // Docker's networks: br- and twelve hexadecimal digits. (A plain br0 is often the host's own.)
   if (interface.size() == 15 && interface.starts_with("br-")) {
-    return std::all_of(interface.begin() + 3, interface.end(), [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-    });
+    return std::all_of(interface.begin() + 3, interface.end(),
+                       [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
   }
   // The host's end of a container's cable ("veth1a2b3c4"); inside the container the other end is called eth0.
   return interface.starts_with("veth") && interface.size() >= 11;
 }
 
-Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all, std::vector<LocalAddress>& out) {
+Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all,
+                        std::vector<LocalAddress>& out) {
   out.clear();
   std::vector<Selector> selectors;
   for (std::string_view rest = wanted; !rest.empty();) {
@@ -210,7 +214,8 @@ Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>
     }
   }
   if (!selectors.empty() && matched == 0) {
-    return Error(ErrorClass::arg, "TERN_TCP_INTERFACES=" + std::string(wanted) + " matches none of this host's addresses: " +
+    return Error(ErrorClass::arg, "TERN_TCP_INTERFACES=" + std::string(wanted) +
+                                      " matches none of this host's addresses: " +
                                       (all.empty() ? "it has none" : names_of(all)));
   }
   return {};
@@ -218,7 +223,8 @@ Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>
 
 Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out) {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return Error(ErrorClass::other, "cannot list this host's network addresses: " + errno_text(errno));
+  if (getifaddrs(&list) != 0)
+    return Error(ErrorClass::other, "cannot list this host's network addresses: " + errno_text(errno));
   Descriptor control(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   std::vector<LocalAddress> all;
   for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
@@ -232,13 +238,16 @@ Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out)
       if (address.bytes[0] == 169 && address.bytes[1] == 254) continue;  // self-assigned: nobody routes it
     } else if (entry->ifa_addr->sa_family == AF_INET6) {
       address.family = 6;
-      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr, 16);
-      if (address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80) address.flags |= CardAddress::kLinkLocal;
+      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr,
+                  16);
+      if (address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80)
+        address.flags |= CardAddress::kLinkLocal;
     } else {
       continue;
     }
     if (entry->ifa_flags & IFF_LOOPBACK) {
-      bool standard = address.family == 4 ? address.bytes[0] == 127 : address.bytes[15] == 1 && address.bytes[0] == 0;
+      bool standard =
+          address.family == 4 ? address.bytes[0] == 127 : address.bytes[15] == 1 && address.bytes[0] == 0;
       if (!standard) continue;
       address.flags = CardAddress::kLoopback;
     }
@@ -253,15 +262,16 @@ Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out)
   return {};
 }
 
-std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours, const wire::HostIdentity& our_host,
-                                          const wire::Card& theirs) {
+std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
+                                          const wire::HostIdentity& our_host, const wire::Card& theirs) {
   bool same_host = our_host == theirs.host;
   std::vector<TcpCandidate> out;
   for (const CardAddress& their : theirs.addresses) {
     // An address that is ours too, on another host, leads back to ourselves.
-    bool ours_too = !same_host && !their.link_local() && std::any_of(ours.begin(), ours.end(), [&](const LocalAddress& our) {
-      return our.address.family == their.family && our.address.bytes == their.bytes;
-    });
+    bool ours_too = !same_host && !their.link_local() &&
+                    std::any_of(ours.begin(), ours.end(), [&](const LocalAddress& our) {
+                      return our.address.family == their.family && our.address.bytes == their.bytes;
+                    });
     if (ours_too) continue;
     TcpCandidate best;
     best.rank = -1;

@@ -1,15 +1,16 @@
 // Which of this host's addresses the TCP path listens on, and which of a peer's it calls first.
 //
-// Never a name lookup: addresses come from the kernel (getifaddrs) and from the peer's card. Which networks two hosts
-// share is decided by the addresses alone, so that both a cluster's network beside the office's and IPv6-only hosts work:
+// Never a name lookup: addresses come from the kernel (getifaddrs) and from the peer's card. Which networks
+// two hosts share is decided by the addresses alone, so that both a cluster's network beside the office's and
+// IPv6-only hosts work:
 //
 //   1. same host and network namespace: loopback
 //   2. a network both are on (same family, same prefix)
 //   3. a network that may be routed to the peer's: public to public, private to private, then mixed
 //   4. link-local IPv6, through each of our interfaces: whether it is the right one shows only by trying
 //
-// Within a class the faster interface first, IPv4 before IPv6. An address that is also ours without being on our host
-// (container bridges have the same one everywhere) is no way to the peer.
+// Within a class the faster interface first, IPv4 before IPv6. An address that is also ours without being on
+// our host (container bridges have the same one everywhere) is no way to the peer.
 //
 // Thread rule: pure functions but for `usable_interfaces` and `host_identity`, which ask the kernel.
 #pragma once
@@ -42,18 +43,20 @@ struct TcpCandidate {
 
 wire::HostIdentity host_identity();
 
-/// Addresses of interfaces that are up. `wanted`: tcp_interfaces; empty: all but those of containers and virtual machines.
-/// Loopback addresses are always there (for ranks on this host). Error: `wanted` is not understood, or matches nothing.
+/// Addresses of interfaces that are up. `wanted`: tcp_interfaces; empty: all but those of containers and
+/// virtual machines. Loopback addresses are always there (for ranks on this host). Error: `wanted` is not
+/// understood, or matches nothing.
 Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out);
 
 /// The rule behind it, for the test: keeps what `wanted` asks for.
-Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all, std::vector<LocalAddress>& out);
+Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all,
+                        std::vector<LocalAddress>& out);
 
 /// True for interfaces that container and virtual machine managers make for themselves.
 bool belongs_to_containers(std::string_view interface);
 
 /// Every way to a peer worth trying, best first.
-std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours, const wire::HostIdentity& our_host,
-                                          const wire::Card& theirs);
+std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
+                                          const wire::HostIdentity& our_host, const wire::Card& theirs);
 
 }  // namespace tern

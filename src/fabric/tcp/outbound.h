@@ -1,8 +1,9 @@
-// The sending half of a connection: operations in order, as few system calls as possible, nothing copied but the rest of
-// a small message that the socket took in part.
+// The sending half of a connection: operations in order, as few system calls as possible, nothing copied but
+// the rest of a small message that the socket took in part.
 //
-// Order of leaving: the rest of a try_send (`rest_`), then the queue. try_send goes straight to the socket, and only when
-// both are empty. Lives with the peer, not with the socket: operations queue up here before a connection exists.
+// Order of leaving: the rest of a try_send (`rest_`), then the queue. try_send goes straight to the socket,
+// and only when both are empty. Lives with the peer, not with the socket: operations queue up here before a
+// connection exists.
 //
 // Thread rule: under the rank's lock.
 #pragma once
@@ -28,8 +29,8 @@ class TcpOutbound {
   bool try_send(int fd, const wire::Header& header, const void* payload, size_t bytes);
   /// Takes its place in the queue; nothing is sent yet.
   void enqueue(SendOperation& operation);
-  /// Sends what the socket takes; operations that have left altogether go to the end of `finished`. `scratch` is
-  /// kScratchBytes of working memory.
+  /// Sends what the socket takes; operations that have left altogether go to the end of `finished`. `scratch`
+  /// is kScratchBytes of working memory.
   Flush flush(int fd, SendList& finished, std::byte* scratch);
   /// Takes back an operation of which no byte has left.
   bool withdraw(SendOperation& operation);
@@ -51,7 +52,7 @@ class TcpOutbound {
   void keep_rest(const wire::FrameHead& head, const void* payload, size_t bytes, size_t sent);
 
   SendList queue_;
-  size_t head_sent_ = 0;  ///< bytes of the front operation's frame head that have left
+  size_t head_sent_ = 0;         ///< bytes of the front operation's frame head that have left
   std::vector<std::byte> rest_;  ///< keeps its capacity: no allocation once warm
   size_t rest_begin_ = 0;
   int error_ = 0;

@@ -10,12 +10,14 @@
 namespace tern {
 namespace {
 
-// Without a probe, a peer whose host loses power while neither side sends is never missed. A minute of silence, then a
-// probe every 10 s, six unanswered ones end the connection. (TCP_USER_TIMEOUT is left alone: it would also end
-// connections to a peer that lives but does not read, because it computes.)
+// Without a probe, a peer whose host loses power while neither side sends is never missed. A minute of
+// silence, then a probe every 10 s, six unanswered ones end the connection. (TCP_USER_TIMEOUT is left alone:
+// it would also end connections to a peer that lives but does not read, because it computes.)
 constexpr int kKeepIdle_s = 60, kKeepInterval_s = 10, kKeepProbes = 6;
 
-void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
+void set(int fd, int level, int option, int value) {
+  (void)setsockopt(fd, level, option, &value, sizeof value);
+}
 
 void prepare_stream(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -78,7 +80,8 @@ Descriptor listen_on(const SocketAddress& address) {
   Descriptor fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
   if (address.storage.ss_family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  // Kept by the kernel up to net.core.somaxconn (4096 since Linux 5.4): as many peers may call while this rank computes.
+  // Kept by the kernel up to net.core.somaxconn (4096 since Linux 5.4): as many peers may call while this
+  // rank computes.
   if (bind(fd.get(), address.get(), address.bytes) != 0 || listen(fd.get(), 65535) != 0) {
     int error = errno;
     fd.reset();

@@ -1,6 +1,6 @@
-// Small things about sockets: addresses between the wire's form and the kernel's, listening, calling. All sockets are
-// non-blocking, closed on exec and free of Nagle's delay (a message is written whole; waiting for more only costs).
-// Thread rule: pure functions; a Descriptor is a value.
+// Small things about sockets: addresses between the wire's form and the kernel's, listening, calling. All
+// sockets are non-blocking, closed on exec and free of Nagle's delay (a message is written whole; waiting for
+// more only costs). Thread rule: pure functions; a Descriptor is a value.
 #pragma once
 
 #include <netinet/in.h>

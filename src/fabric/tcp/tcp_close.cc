@@ -21,8 +21,8 @@ Error TcpPath::reason(const Peer& peer) const {
   return Error(peer.error_class, "rank " + std::to_string(peer.id) + ": " + peer.trouble);
 }
 
-// For places that must not call the sink: the peer is lost in the next poll, or if it is so already, what is queued for
-// it fails then.
+// For places that must not call the sink: the peer is lost in the next poll, or if it is so already, what is
+// queued for it fails then.
 void TcpPath::doom(Peer& peer, int error_class, std::string trouble) {
   if (peer.trouble != trouble) peer.trouble = std::move(trouble);
   peer.error_class = error_class;
@@ -80,8 +80,9 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
   } else {
     peer.state = PeerState::lost;
     std::string what = how == TcpInbound::State::wrong ? "it sent what is no message"
-                       : said != 0                     ? errno_text(said)
-                                                       : "it closed the connection without a goodbye, so it was killed or has crashed";
+                       : said != 0
+                           ? errno_text(said)
+                           : "it closed the connection without a goodbye, so it was killed or has crashed";
     peer.trouble = "the connection to " + link.where + " is lost: " + what;
   }
   peer.link = nullptr;
@@ -115,9 +116,10 @@ TcpPath::~TcpPath() {
   }
 }
 
-// Everything sent is delivered before the sockets close. A socket that is closed while the peer's data arrive resets the
-// connection, and with it what we sent and the peer has not got: so we say goodbye, close our direction, and read the
-// other until the peer has closed too or has acknowledged all we sent (what it has, a reset cannot take from it).
+// Everything sent is delivered before the sockets close. A socket that is closed while the peer's data arrive
+// resets the connection, and with it what we sent and the peer has not got: so we say goodbye, close our
+// direction, and read the other until the peer has closed too or has acknowledged all we sent (what it has, a
+// reset cannot take from it).
 void TcpPath::close_in_order() {
   struct Closing {
     Peer* peer;

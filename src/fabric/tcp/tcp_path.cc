@@ -10,8 +10,8 @@
 namespace tern {
 namespace {
 
-// With one busy connection a poll costs one recv (0.2 us when there is nothing); all others are looked at after so many
-// of them, so that a message from a quiet peer waits 2 us at most.
+// With one busy connection a poll costs one recv (0.2 us when there is nothing); all others are looked at
+// after so many of them, so that a message from a quiet peer waits 2 us at most.
 constexpr uint32_t kEventInterval = 8;
 constexpr int kMaxEvents = 64;
 // Completions of one poll: a done-function may send again, and what it sends may leave at once.
@@ -47,17 +47,26 @@ void TcpPath::enqueue(SendOperation& operation) {
   Peer& peer = peer_at(operation.peer);
   peer.outbound.enqueue(operation);
   switch (peer.state) {
-    case PeerState::fresh: contact(peer); break;
-    case PeerState::calling: break;
-    case PeerState::established: flush(peer); break;
+    case PeerState::fresh:
+      contact(peer);
+      break;
+    case PeerState::calling:
+      break;
+    case PeerState::established:
+      flush(peer);
+      break;
     case PeerState::departed:
       doom(peer, int(ErrorClass::proc_aborted), "it has ended its part of the job and receives no more");
       break;
-    case PeerState::lost: doom(peer, peer.error_class, peer.trouble); break;
+    case PeerState::lost:
+      doom(peer, peer.error_class, peer.trouble);
+      break;
   }
 }
 
-bool TcpPath::withdraw(SendOperation& operation) { return peer_at(operation.peer).outbound.withdraw(operation); }
+bool TcpPath::withdraw(SendOperation& operation) {
+  return peer_at(operation.peer).outbound.withdraw(operation);
+}
 
 void TcpPath::flush(Peer& peer) {
   TcpOutbound::Flush result = peer.outbound.flush(peer.link->fd.get(), finished_, scratch_.get());
@@ -113,9 +122,14 @@ int TcpPath::poll_events() {
   for (int i = 0; i < n; ++i) {
     auto& endpoint = *static_cast<Endpoint*>(events[i].data.ptr);
     switch (endpoint.kind) {
-      case Endpoint::Kind::dead: break;  // retired while an earlier event was handled
-      case Endpoint::Kind::listener: accept_some(static_cast<Listener&>(endpoint)); break;
-      case Endpoint::Kind::setup: on_setup(static_cast<Setup&>(endpoint), events[i].events); break;
+      case Endpoint::Kind::dead:
+        break;  // retired while an earlier event was handled
+      case Endpoint::Kind::listener:
+        accept_some(static_cast<Listener&>(endpoint));
+        break;
+      case Endpoint::Kind::setup:
+        on_setup(static_cast<Setup&>(endpoint), events[i].events);
+        break;
       case Endpoint::Kind::link: {
         auto& link = static_cast<Link&>(endpoint);
         if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
@@ -135,11 +149,16 @@ int TcpPath::receive(Link& link) {
   TcpInbound::State state = link.inbound.receive(link.fd.get(), link.peer->id, sink_, scratch_.get(),
                                                  TcpOutbound::kScratchBytes, handled);
   switch (state) {
-    case TcpInbound::State::idle: break;
-    case TcpInbound::State::more: more_ = true; break;
+    case TcpInbound::State::idle:
+      break;
+    case TcpInbound::State::more:
+      more_ = true;
+      break;
     case TcpInbound::State::ended:
     case TcpInbound::State::broken:
-    case TcpInbound::State::wrong: handled += link_ended(link, state); break;
+    case TcpInbound::State::wrong:
+      handled += link_ended(link, state);
+      break;
   }
   return handled;
 }
@@ -164,7 +183,8 @@ void TcpPath::cool(Link& link) {
 
 bool TcpPath::arm() {
   if (!finished_.empty() || !doomed_.empty() || more_) return false;
-  for (Peer* peer = blocked_.front(); peer; peer = blocked_.next(peer)) watch(*peer->link, EPOLLIN | EPOLLOUT);
+  for (Peer* peer = blocked_.front(); peer; peer = blocked_.next(peer))
+    watch(*peer->link, EPOLLIN | EPOLLOUT);
   ++armed_;
   return true;
 }

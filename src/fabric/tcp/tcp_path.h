@@ -1,18 +1,21 @@
-// The TCP path: one connection per pair of ranks that have something to say to each other, made on first contact.
+// The TCP path: one connection per pair of ranks that have something to say to each other, made on first
+// contact.
 //
-// A message: try_send (or enqueue and flush) writes frame head and payload in one system call; the peer's poll reads
-// many small ones at once, and long ones straight into the user's memory. Source: the LA-MPI TCP path of the second
-// paper (docs: sections 3.2 and 4.3): connections on demand, no reliability or flow control of our own above the
-// kernel's, events rather than scans. Different from it: one connection carries both directions.
+// A message: try_send (or enqueue and flush) writes frame head and payload in one system call; the peer's
+// poll reads many small ones at once, and long ones straight into the user's memory. Source: the LA-MPI TCP
+// path of the second paper (docs: sections 3.2 and 4.3): connections on demand, no reliability or flow
+// control of our own above the kernel's, events rather than scans. Different from it: one connection carries
+// both directions.
 //
-// A connection is made so: the peer's card (wire/card.h) is looked up, its addresses are tried in the order of
-// interfaces.h, both sides prove the job key (handshake.h), and of two connections made at the same time the lower
-// rank's is kept. Nothing is sent on a connection before its last handshake message, so none of this loses a message.
+// A connection is made so: the peer's card (wire/card.h) is looked up, its addresses are tried in the order
+// of interfaces.h, both sides prove the job key (handshake.h), and of two connections made at the same time
+// the lower rank's is kept. Nothing is sent on a connection before its last handshake message, so none of
+// this loses a message.
 //
-// tcp_path.cc: the data's way; tcp_setup.cc: how connections come; tcp_close.cc: how they go.
+// tcp_path.cc: the data's way; tcp_setup.cc, tcp_accept.cc: how connections come; tcp_close.cc: how they go.
 //
-// Polling: while ranks spin, a poll reads the connections that were busy last (one system call), and looks at all of
-// them (epoll) every few rounds. Waiting uses the epoll descriptor itself.
+// Polling: while ranks spin, a poll reads the connections that were busy last (one system call), and looks at
+// all of them (epoll) every few rounds. Waiting uses the epoll descriptor itself.
 //
 // Thread rule: as Path. Time: the rank's clock; only the orderly close at destruction waits in the kernel.
 #pragma once
@@ -41,7 +44,8 @@ struct TcpOptions {
   uint32_t size = 1;            ///< ranks of the job: connections from others are refused
   TcpKey key{};                 ///< the job's secret
   bool this_host_only = false;  ///< all ranks share this host's network: listen on loopback alone
-  /// The kernel's send buffer of every connection; 0: the kernel sizes it itself, which is best (tests make it tiny).
+  /// The kernel's send buffer of every connection; 0: the kernel sizes it itself, which is best (tests make
+  /// it tiny).
   int send_buffer_bytes = 0;
   /// This host's addresses, instead of asking the kernel (tests).
   std::vector<LocalAddress> addresses;
@@ -49,12 +53,13 @@ struct TcpOptions {
 
 class TcpPath final : public Path {
  public:
-  /// Gets what `peer` published as its card; called on first contact only. May block (a question to the launcher).
+  /// Gets what `peer` published as its card; called on first contact only. May block (a question to the
+  /// launcher).
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
 
   /// Listens. Clock and sink outlive the path. Null exactly when `error` is set.
-  static std::unique_ptr<TcpPath> create(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink,
-                                         Lookup lookup, Error& error);
+  static std::unique_ptr<TcpPath> create(const TcpOptions& options, const Tunables& tunables, Clock& clock,
+                                         Sink& sink, Lookup lookup, Error& error);
   /// Delivers what was sent, then closes (tcp_close.cc).
   ~TcpPath() override;
 
@@ -97,10 +102,10 @@ class TcpPath final : public Path {
     explicit Setup(const TcpIdentity& self) : handshake(self) {}
     Setup(const TcpIdentity& self, PeerId target) : handshake(self, target) {}
     TcpHandshake handshake;
-    Peer* peer = nullptr;     ///< outgoing: whom we call; incoming: null
-    bool connected = true;    ///< outgoing: false until the kernel has connected
+    Peer* peer = nullptr;      ///< outgoing: whom we call; incoming: null
+    bool connected = true;     ///< outgoing: false until the kernel has connected
     uint64_t deadline_ns = 0;  ///< ~0: none
-    std::string where;        ///< the other end's address, for messages
+    std::string where;         ///< the other end's address, for messages
   };
   /// An established connection.
   struct Link : Endpoint {
@@ -140,7 +145,7 @@ class TcpPath final : public Path {
   void heat(Link& link);
   void cool(Link& link);
 
-  // tcp_setup.cc
+  // tcp_setup.cc, tcp_accept.cc
   Error start();
   Error listen(const LocalAddress& local, uint16_t first_port, uint16_t& port);
   void contact(Peer& peer);
@@ -189,6 +194,9 @@ class TcpPath final : public Path {
   std::vector<std::unique_ptr<Endpoint>> retired_;  ///< may still be named by events that are being handled
   std::unique_ptr<std::byte[]> scratch_;
 
+  /// Connections in their handshake at one time. A peer's hello comes with its connection, and who has
+  /// greeted is the last to be put out, so a flood of others does not displace it.
+  static constexpr size_t kMaxUnproven = 256;
   static constexpr size_t kHot = 4;
   Link* hot_[kHot] = {};  ///< read without asking epoll; the one that brought something last is first
   size_t hot_count_ = 0;
@@ -203,7 +211,7 @@ class TcpPath final : public Path {
   IntrusiveList<Setup> unproven_list_;  ///< incoming, oldest first
   size_t unproven_ = 0;
   size_t links_ = 0;
-  size_t calling_ = 0;           ///< peers in state calling: their timers run
+  size_t calling_ = 0;             ///< peers in state calling: their timers run
   uint64_t deafness_ends_ns_ = 0;  ///< descriptors ran out: listeners are off until then; 0: they are on
 };
 
