@@ -101,6 +101,10 @@ KINDS = {
     "any_tag": Kind("int $", "int $", check='call.any_tag($, "$")'),
     "varargs": Kind("...", ""),
     # Handles that may be null on the way in.
+    "comm?": Kind("MPI_Comm $", "Communicator* $", arg="$_", local="Communicator* $_ = nullptr;",
+                  resolve='call.get_or_null($, $_, "$")'),
+    "type?": Kind("MPI_Datatype $", "Datatype* $", arg="$_", local="Datatype* $_ = nullptr;",
+                  resolve='call.get_or_null($, $_, "$")'),
     "info?": Kind("MPI_Info $", "Info* $", arg="$_", local="Info* $_ = nullptr;",
                   resolve='call.get_or_null($, $_, "$")'),
     "request?": Kind("MPI_Request $", "Request* $", arg="$_", local="Request* $_ = nullptr;",

@@ -1,9 +1,9 @@
-// Attribute caching: keyvals and attributes of communicators and datatypes, keyvals of windows, and the predefined
-// attributes of the environment (MPI 5.0 sections 7.7 and 9.1.2; 16.1 uses the same bodies).
+// Attribute caching: keyvals and attributes of communicators and datatypes, keyvals of windows, and the
+// predefined attributes of the environment (MPI 5.0 sections 7.7 and 9.1.2; 16.1 uses the same bodies).
 // Thread rule: under the rank's lock, which callbacks may take again.
 #include "capi/attribute.h"
 
-#include <functional>
+#include <utility>
 
 #include "impl.gen.h"
 
@@ -12,18 +12,38 @@ namespace tern::capi {
 namespace {
 
 Error callback_failed(int code, const char* which) {
-  return Error(code, std::string("the ") + which + " callback of the attribute returned " + std::to_string(code));
+  return Error(code,
+               std::string("the ") + which + " callback of the attribute returned " + std::to_string(code));
 }
 
-// Functions 0 and 1 are the predefined MPI_*_NULL_COPY_FN (also MPI_*_NULL_DELETE_FN) and MPI_*_DUP_FN, by value.
+// Functions 0 and 1 are the predefined MPI_*_NULL_COPY_FN (also MPI_*_NULL_DELETE_FN) and MPI_*_DUP_FN, by
+// value.
 constexpr uintptr_t kNullFunction = 0, kDupFunction = 1;
+
+/// A key whose number stays good until the last attribute under it is gone: MPI_Comm_free_keyval only says
+/// that the user is done with it (7.7.2), and may be called again while there are attributes.
+class NumberedHooks : public AttributeHooks {
+ public:
+  ~NumberedHooks() override {
+    if (number_ != 0) world_.keyvals.retire(uintptr_t(number_));
+  }
+  explicit NumberedHooks(World& world) : world_(world) {}
+  void set_number(int number) { number_ = number; }
+  /// Whether the user has not freed the key before.
+  bool free_once() { return !std::exchange(freed_, true); }
+
+ private:
+  World& world_;
+  int number_ = 0;
+  bool freed_ = false;
+};
 
 /// The callbacks of C programs. Handle is what they get for the Owner.
 template <typename Owner, typename Handle, typename CopyFunction, typename DeleteFunction>
-class CHooks final : public AttributeHooks {
+class CHooks final : public NumberedHooks {
  public:
-  CHooks(CopyFunction* on_copy, DeleteFunction* on_delete, void* extra_state)
-      : copy_(on_copy), delete_(on_delete), extra_state_(extra_state) {}
+  CHooks(World& world, CopyFunction* on_copy, DeleteFunction* on_delete, void* extra_state)
+      : NumberedHooks(world), copy_(on_copy), delete_(on_delete), extra_state_(extra_state) {}
 
   Error copy(Object& owner, Keyval& keyval, void* value, void*& copied, bool& keep) override {
     auto function = reinterpret_cast<uintptr_t>(copy_);
@@ -52,8 +72,10 @@ using CommHooks = CHooks<Communicator, MPI_Comm, MPI_Comm_copy_attr_function, MP
 using TypeHooks = CHooks<Datatype, MPI_Datatype, MPI_Type_copy_attr_function, MPI_Type_delete_attr_function>;
 using WinHooks = CHooks<Object, MPI_Win, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function>;
 
-Error create_keyval(Call& call, Keyval::Kind kind, std::unique_ptr<AttributeHooks> hooks, int& result) {
+Error create_keyval(Call& call, Keyval::Kind kind, std::unique_ptr<NumberedHooks> hooks, int& result) {
+  NumberedHooks& numbered = *hooks;
   result = int(call.world().keyvals.give(new Keyval(kind, std::move(hooks))));
+  numbered.set_number(result);
   return {};
 }
 
@@ -69,17 +91,16 @@ Error find_keyval(Call& call, int number, Keyval::Kind kind, Keyval*& keyval) {
     return Error(ErrorClass::keyval, text + " was made for attributes of " + owners[int(keyval->kind())]);
   }
   if (number == MPI_KEYVAL_INVALID) return Error(ErrorClass::keyval, "the keyval is MPI_KEYVAL_INVALID");
-  if (is_predefined(number)) return Error(ErrorClass::keyval, text + " is predefined and cannot be changed, deleted or freed");
+  if (is_predefined(number))
+    return Error(ErrorClass::keyval, text + " is predefined and cannot be changed, deleted or freed");
   return Error(ErrorClass::keyval, text + " is none, or was freed");
 }
 
-// The attribute stays where it is used; only the number dies.
 Error free_keyval(Call& call, Keyval::Kind kind, int& number) {
   Keyval* keyval = nullptr;
   if (Error error = find_keyval(call, number, kind, keyval)) return error;
-  call.world().keyvals.retire(uintptr_t(number));
   number = MPI_KEYVAL_INVALID;
-  Ref<Keyval>::adopt(keyval).reset();
+  if (static_cast<NumberedHooks*>(keyval->hooks())->free_once()) Ref<Keyval>::adopt(keyval).reset();
   return {};
 }
 
@@ -114,14 +135,19 @@ Error copy_attributes(Datatype& from, Datatype& to) {
   return from.attributes ? attributes_of(from).copy_to(from, attributes_of(to)) : Error();
 }
 
-Error delete_attributes(Datatype& type) { return type.attributes ? attributes_of(type).clear(type) : Error(); }
+Error delete_attributes(Datatype& type) {
+  return type.attributes ? attributes_of(type).clear(type) : Error();
+}
 
 namespace body {
 
 Error Comm_create_keyval(Call& call, MPI_Comm_copy_attr_function* comm_copy_attr_fn,
-                         MPI_Comm_delete_attr_function* comm_delete_attr_fn, int& comm_keyval, void* extra_state) {
-  return create_keyval(call, Keyval::Kind::communicator,
-                       std::make_unique<CommHooks>(comm_copy_attr_fn, comm_delete_attr_fn, extra_state), comm_keyval);
+                         MPI_Comm_delete_attr_function* comm_delete_attr_fn, int& comm_keyval,
+                         void* extra_state) {
+  return create_keyval(
+      call, Keyval::Kind::communicator,
+      std::make_unique<CommHooks>(call.world(), comm_copy_attr_fn, comm_delete_attr_fn, extra_state),
+      comm_keyval);
 }
 
 Error Comm_free_keyval(Call& call, int& comm_keyval) {
@@ -158,12 +184,17 @@ Error Comm_delete_attr(Call& call, Communicator& comm, int comm_keyval) {
 }
 
 Error Type_create_keyval(Call& call, MPI_Type_copy_attr_function* type_copy_attr_fn,
-                         MPI_Type_delete_attr_function* type_delete_attr_fn, int& type_keyval, void* extra_state) {
-  return create_keyval(call, Keyval::Kind::datatype,
-                       std::make_unique<TypeHooks>(type_copy_attr_fn, type_delete_attr_fn, extra_state), type_keyval);
+                         MPI_Type_delete_attr_function* type_delete_attr_fn, int& type_keyval,
+                         void* extra_state) {
+  return create_keyval(
+      call, Keyval::Kind::datatype,
+      std::make_unique<TypeHooks>(call.world(), type_copy_attr_fn, type_delete_attr_fn, extra_state),
+      type_keyval);
 }
 
-Error Type_free_keyval(Call& call, int& type_keyval) { return free_keyval(call, Keyval::Kind::datatype, type_keyval); }
+Error Type_free_keyval(Call& call, int& type_keyval) {
+  return free_keyval(call, Keyval::Kind::datatype, type_keyval);
+}
 
 Error Type_set_attr(Call& call, Datatype& datatype, int type_keyval, void* attribute_val) {
   Keyval* keyval = nullptr;
@@ -188,12 +219,17 @@ Error Type_delete_attr(Call& call, Datatype& datatype, int type_keyval) {
 
 // Keys of windows can be made before there are windows to use them on.
 Error Win_create_keyval(Call& call, MPI_Win_copy_attr_function* win_copy_attr_fn,
-                        MPI_Win_delete_attr_function* win_delete_attr_fn, int& win_keyval, void* extra_state) {
-  return create_keyval(call, Keyval::Kind::window,
-                       std::make_unique<WinHooks>(win_copy_attr_fn, win_delete_attr_fn, extra_state), win_keyval);
+                        MPI_Win_delete_attr_function* win_delete_attr_fn, int& win_keyval,
+                        void* extra_state) {
+  return create_keyval(
+      call, Keyval::Kind::window,
+      std::make_unique<WinHooks>(call.world(), win_copy_attr_fn, win_delete_attr_fn, extra_state),
+      win_keyval);
 }
 
-Error Win_free_keyval(Call& call, int& win_keyval) { return free_keyval(call, Keyval::Kind::window, win_keyval); }
+Error Win_free_keyval(Call& call, int& win_keyval) {
+  return free_keyval(call, Keyval::Kind::window, win_keyval);
+}
 
 }  // namespace body
 }  // namespace tern::capi

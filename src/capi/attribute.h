@@ -1,5 +1,6 @@
-// Attributes of datatypes for the bodies that copy and free them: the cache hangs on a Datatype as an untyped pointer,
-// since datatypes are below comm/. Source: MPI 5.0 section 7.7.4. Thread rule: under the rank's lock.
+// Attributes of datatypes for the bodies that copy and free them: the cache hangs on a Datatype as an untyped
+// pointer, since datatypes are below comm/. Source: MPI 5.0 section 7.7.4. Thread rule: under the rank's
+// lock.
 #pragma once
 
 #include "comm/attributes.h"

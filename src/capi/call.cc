@@ -254,9 +254,13 @@ int Call::fail(Error error) {
   std::string text = sentence(world_, name_, error.text());
   if (!locked_ && world_.locking) lock();
   int error_class = fail_quietly(std::move(error));
-  // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3).
-  if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised)
-    comm_ = &world_.process->self();
+  // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has set
+  // one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.
+  if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised) {
+    Process& process = *world_.process;
+    comm_ = process.self().error_handler ? &process.self() : &process.world();
+    if (!comm_->error_handler) comm_ = &process.self();
+  }
   world_.raise(error_class, text, comm_, session_);
   return returned_ ? returned_ : error_class;
 }

@@ -56,7 +56,8 @@ void take_hints(Communicator& comm, const Info* info) {
 
 Error intra_only(const Communicator& comm) {
   if (!comm.is_inter()) return {};
-  return Error(ErrorClass::comm, "the communicator is an intercommunicator; this function needs an intracommunicator");
+  return Error(ErrorClass::comm,
+               "the communicator is an intercommunicator; this function needs an intracommunicator");
 }
 
 namespace body {
@@ -77,7 +78,8 @@ Error Comm_test_inter(Call& call, Communicator& comm, bool& flag) {
 }
 
 Error Comm_remote_size(Call& call, Communicator& comm, int& size) {
-  if (!comm.is_inter()) return Error(ErrorClass::comm, "the communicator is an intracommunicator, which has no remote group");
+  if (!comm.is_inter())
+    return Error(ErrorClass::comm, "the communicator is an intracommunicator, which has no remote group");
   size = comm.remote_size();
   return {};
 }
@@ -88,7 +90,8 @@ Error Comm_group(Call& call, Communicator& comm, Group*& group) {
 }
 
 Error Comm_remote_group(Call& call, Communicator& comm, Group*& group) {
-  if (!comm.is_inter()) return Error(ErrorClass::comm, "the communicator is an intracommunicator, which has no remote group");
+  if (!comm.is_inter())
+    return Error(ErrorClass::comm, "the communicator is an intracommunicator, which has no remote group");
   group = Ref<Group>::share(&comm.remote_group()).release();
   return {};
 }
@@ -113,9 +116,10 @@ Error Comm_set_name(Call& call, Communicator& comm, const char* comm_name) {
   return {};
 }
 
-Error Comm_get_name(Call& call, Communicator& comm, char* comm_name, int& resultlen) {
-  memcpy(comm_name, comm.name.c_str(), comm.name.size() + 1);
-  resultlen = int(comm.name.size());
+Error Comm_get_name(Call& call, Communicator* comm, char* comm_name, int& resultlen) {
+  const std::string name = comm ? comm->name : "MPI_COMM_NULL";
+  memcpy(comm_name, name.c_str(), name.size() + 1);
+  resultlen = int(name.size());
   return {};
 }
 
@@ -132,7 +136,8 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
   return {};
 }
 
-// Local, as the standard expects: what is still under way holds the object. Its messages need only its context.
+// Local, as the standard expects: what is still under way holds the object. Its messages need only its
+// context.
 Error Comm_free(Call& call, Communicator*& comm) {
   if (comm->handle < 4096)
     return Error(ErrorClass::comm, "argument 'comm' is " + comm->name + ", which cannot be freed");

@@ -1,4 +1,5 @@
-// What the bodies that make communicators share. Source: MPI 5.0 chapter 7. Thread rule: under the rank's lock.
+// What the bodies that make communicators share. Source: MPI 5.0 chapter 7. Thread rule: under the rank's
+// lock.
 #pragma once
 
 #include "capi/call.h"
@@ -19,7 +20,8 @@ void set_error_handler(Communicator& comm, ErrorHandler* handler);
 /// Hands a new communicator to the user: it inherits the error handler of `parent`. Null stays null.
 Communicator* hand_out(const Communicator& parent, Ref<Communicator>& fresh);
 
-/// What MPI keeps of hints given at creation and by MPI_Comm_set_info (7.4.4); others are ignored. `info` may be null.
+/// What MPI keeps of hints given at creation and by MPI_Comm_set_info (7.4.4); others are ignored. `info` may
+/// be null.
 void take_hints(Communicator& comm, const Info* info);
 
 /// Error for bodies that work on intracommunicators only.

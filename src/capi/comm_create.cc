@@ -1,5 +1,5 @@
-// Making communicators: the bodies of MPI 5.0 sections 7.4.2 and 7.6.2 (split_type is in comm_split_type.cc), and
-// disconnecting (11.10.4). What travels is in coll/create/.
+// Making communicators: the bodies of MPI 5.0 sections 7.4.2 and 7.6.2 (split_type is in comm_split_type.cc),
+// and disconnecting (11.10.4). What travels is in coll/create/.
 #include "capi/comm_common.h"
 #include "impl.gen.h"
 
@@ -7,8 +7,8 @@ namespace tern::capi::body {
 
 namespace {
 
-/// Duplicates with what a duplicate inherits. The copy callbacks run before anything is sent; when one fails, this
-/// process still takes part, so that the others get theirs.
+/// Duplicates with what a duplicate inherits. The copy callbacks run before anything is sent; when one fails,
+/// this process still takes part, so that the others get theirs.
 Error duplicate(Call& call, Communicator& comm, const Info* info, Communicator*& newcomm, Request** request) {
   Ref<Communicator> fresh;
   Request* pending = nullptr;
@@ -41,7 +41,8 @@ void attach(Communicator* comm, ErrorHandler& handler, const Info* info) {
 Error check_leader(const char* argument, int leader, int size) {
   if (leader >= 0 && leader < size) return {};
   return Error(ErrorClass::rank, "argument '" + std::string(argument) + "' is " + std::to_string(leader) +
-                                     ", but the group has ranks 0.." + std::to_string(size - 1) + ". Pass a rank in range.");
+                                     ", but the group has ranks 0.." + std::to_string(size - 1) +
+                                     ". Pass a rank in range.");
 }
 
 Error check_string_tag(const char* tag) {
@@ -68,7 +69,8 @@ Error Comm_idup(Call& call, Communicator& comm, Communicator*& newcomm, Request*
   return duplicate(call, comm, nullptr, newcomm, &request);
 }
 
-Error Comm_idup_with_info(Call& call, Communicator& comm, Info* info, Communicator*& newcomm, Request*& request) {
+Error Comm_idup_with_info(Call& call, Communicator& comm, Info* info, Communicator*& newcomm,
+                          Request*& request) {
   return duplicate(call, comm, info, newcomm, &request);
 }
 
@@ -87,8 +89,8 @@ Error Comm_create_group(Call& call, Communicator& comm, Group& group, int tag, C
   return {};
 }
 
-Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, Info* info, ErrorHandler& errhandler,
-                             Communicator*& newcomm) {
+Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, Info* info,
+                             ErrorHandler& errhandler, Communicator*& newcomm) {
   if (Error error = check_string_tag(stringtag)) return error;
   if (Error error = check_handler(errhandler)) return error;
   Ref<Communicator> fresh;
@@ -100,7 +102,8 @@ Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, In
 
 Error Comm_split(Call& call, Communicator& comm, int color, int key, Communicator*& newcomm) {
   if (color < 0 && color != MPI_UNDEFINED)
-    return Error(ErrorClass::arg, "argument 'color' is " + std::to_string(color) + ". Pass 0 or more, or MPI_UNDEFINED.");
+    return Error(ErrorClass::arg,
+                 "argument 'color' is " + std::to_string(color) + ". Pass 0 or more, or MPI_UNDEFINED.");
   Ref<Communicator> fresh;
   int64_t wide = color == MPI_UNDEFINED ? create::kNoColor : color;
   if (Error error = create::split(maker_of(call), comm, wide, key, fresh)) return error;
@@ -108,41 +111,48 @@ Error Comm_split(Call& call, Communicator& comm, int color, int key, Communicato
   return {};
 }
 
-Error Intercomm_create(Call& call, Communicator& local_comm, int local_leader, Communicator* peer_comm, int remote_leader,
-                       int tag, Communicator*& newintercomm) {
+Error Intercomm_create(Call& call, Communicator& local_comm, int local_leader, Communicator* peer_comm,
+                       int remote_leader, int tag, Communicator*& newintercomm) {
   if (Error error = intra_only(local_comm)) return error;
   if (Error error = check_leader("local_leader", local_leader, local_comm.size())) return error;
   if (local_comm.rank() == local_leader) {
-    if (!peer_comm) return Error(ErrorClass::comm, "argument 'peer_comm' is no communicator, but this process is the leader");
-    if (Error error = check_leader("remote_leader", remote_leader, peer_comm->peer_group().size())) return error;
+    if (!peer_comm)
+      return Error(ErrorClass::comm,
+                   "argument 'peer_comm' is no communicator, but this process is the leader");
+    if (Error error = check_leader("remote_leader", remote_leader, peer_comm->peer_group().size()))
+      return error;
     if (!peer_comm->is_inter() && peer_comm->rank() == remote_leader)
-      return Error(ErrorClass::rank, "argument 'remote_leader' is this process itself. Name the leader of the other group.");
+      return Error(ErrorClass::rank,
+                   "argument 'remote_leader' is this process itself. Name the leader of the other group.");
   }
   Ref<Communicator> fresh;
-  if (Error error = create::create_inter(maker_of(call), local_comm, local_leader, peer_comm, remote_leader, tag, fresh))
+  if (Error error = create::create_inter(maker_of(call), local_comm, local_leader, peer_comm, remote_leader,
+                                         tag, fresh))
     return error;
   newintercomm = hand_out(local_comm, fresh);
   return {};
 }
 
-Error Intercomm_create_from_groups(Call& call, Group& local_group, int local_leader, Group* remote_group, int remote_leader,
-                                   const char* stringtag, Info* info, ErrorHandler& errhandler,
-                                   Communicator*& newintercomm) {
+Error Intercomm_create_from_groups(Call& call, Group& local_group, int local_leader, Group* remote_group,
+                                   int remote_leader, const char* stringtag, Info* info,
+                                   ErrorHandler& errhandler, Communicator*& newintercomm) {
   if (Error error = check_string_tag(stringtag)) return error;
   if (Error error = check_handler(errhandler)) return error;
   if (local_group.size() == 0) return {};
   if (Error error = check_leader("local_leader", local_leader, local_group.size())) return error;
   if (local_group.rank() == local_leader) {
-    if (!remote_group) return Error(ErrorClass::group, "argument 'remote_group' is no group, but this process is the leader");
+    if (!remote_group)
+      return Error(ErrorClass::group, "argument 'remote_group' is no group, but this process is the leader");
     if (remote_group->size() > 0) {
       if (Error error = check_leader("remote_leader", remote_leader, remote_group->size())) return error;
       if (!remote_group->disjoint(local_group))
-        return Error(ErrorClass::group, "the local and the remote group have a process in common; they must be disjoint");
+        return Error(ErrorClass::group,
+                     "the local and the remote group have a process in common; they must be disjoint");
     }
   }
   Ref<Communicator> fresh;
-  if (Error error = create::create_inter_from_groups(maker_of(call), local_group, local_leader, remote_group, remote_leader,
-                                                     stringtag, fresh))
+  if (Error error = create::create_inter_from_groups(maker_of(call), local_group, local_leader, remote_group,
+                                                     remote_leader, stringtag, fresh))
     return error;
   newintercomm = fresh.release();
   attach(newintercomm, errhandler, info);
@@ -151,15 +161,16 @@ Error Intercomm_create_from_groups(Call& call, Group& local_group, int local_lea
 
 Error Intercomm_merge(Call& call, Communicator& intercomm, bool high, Communicator*& newintracomm) {
   if (!intercomm.is_inter())
-    return Error(ErrorClass::comm, "argument 'intercomm' is an intracommunicator. Pass an intercommunicator.");
+    return Error(ErrorClass::comm,
+                 "argument 'intercomm' is an intracommunicator. Pass an intercommunicator.");
   Ref<Communicator> fresh;
   if (Error error = create::merge(maker_of(call), intercomm, high, fresh)) return error;
   newintracomm = hand_out(intercomm, fresh);
   return {};
 }
 
-// As MPI_Comm_free: what may still be under way (requests that the user has freed) is matched, so it completes by itself,
-// and without dynamic processes there is no connection to take down.
+// As MPI_Comm_free: what may still be under way (requests that the user has freed) is matched, so it
+// completes by itself, and without dynamic processes there is no connection to take down.
 Error Comm_disconnect(Call& call, Communicator*& comm) {
   if (comm->handle < 4096)
     return Error(ErrorClass::comm, "argument 'comm' is " + comm->name + ", which cannot be disconnected");

@@ -71,9 +71,9 @@ std::vector<HardwareLevel> hardware_levels() {
     int64_t (*instance_of)(int cpu);
   };
   static constexpr Level kLevels[] = {
-      {"hwloc://Machine", machine_of},    {"hwloc://Package", package_of},    {"hwloc://NUMANode", numa_node_of},
-      {"hwloc://L3Cache", cache_of<3>},   {"hwloc://L2Cache", cache_of<2>},   {"hwloc://L1Cache", cache_of<1>},
-      {"hwloc://Core", core_of},          {"hwloc://PU", self_of},
+      {"hwloc://Machine", machine_of},  {"hwloc://Package", package_of},  {"hwloc://NUMANode", numa_node_of},
+      {"hwloc://L3Cache", cache_of<3>}, {"hwloc://L2Cache", cache_of<2>}, {"hwloc://L1Cache", cache_of<1>},
+      {"hwloc://Core", core_of},        {"hwloc://PU", self_of},
   };
   std::vector<int> cpus;
   cpu_set_t mask;

@@ -10,7 +10,8 @@ namespace tern::capi {
 
 struct HardwareLevel {
   const char* name;  ///< "hwloc://Machine", "hwloc://Package", ... from the largest to the smallest
-  int64_t instance;  ///< which one of them on this node all the process's processors belong to; -1: several, or unknown
+  int64_t instance;  ///< which one of them on this node all the process's processors belong to; -1: several,
+                     ///< or unknown
 };
 
 /// All levels that are known here, at the moment of the call.

@@ -1,5 +1,6 @@
 // MPI_Comm_split_type (MPI 5.0, 7.4.2): every kind is a split whose colour says where a process is.
-// A place is (node, level of the hardware, instance), folded into one colour; nodes are named by their lowest peer.
+// A place is (node, level of the hardware, instance), folded into one colour; nodes are named by their lowest
+// peer.
 #include <algorithm>
 
 #include "capi/comm_common.h"
@@ -14,11 +15,15 @@ constexpr const char* kTypeKey = "mpi_hw_resource_type";
 constexpr const char* kSetKey = "mpi_pset_name";
 constexpr const char* kShared = "mpi_shared_memory";
 
-int64_t node_of(Call& call) { return call.process().node_peers().empty() ? call.process().world_rank()
-                                                                         : call.process().node_peers().front(); }
+int64_t node_of(Call& call) {
+  return call.process().node_peers().empty() ? call.process().world_rank()
+                                             : call.process().node_peers().front();
+}
 
 /// instance < 2^24 (a processor, a node, a package), level < 2^6: the colour is never negative.
-int64_t place(int64_t node, size_t level, int64_t instance) { return node << 30 | int64_t(level) << 24 | instance; }
+int64_t place(int64_t node, size_t level, int64_t instance) {
+  return node << 30 | int64_t(level) << 24 | instance;
+}
 
 int64_t shared_color(Call& call) { return place(node_of(call), 0, 0); }
 
@@ -39,8 +44,9 @@ int64_t set_color(Call& call, const Communicator& comm, const std::string& name)
   return create::kNoColor;
 }
 
-/// The largest level whose instance holds me and some of the communicator, but not all: everybody tells where it is,
-/// and each chooses for itself; who shares an instance chooses alike. `name` of the level, for the info.
+/// The largest level whose instance holds me and some of the communicator, but not all: everybody tells where
+/// it is, and each chooses for itself; who shares an instance chooses alike. `name` of the level, for the
+/// info.
 Error unguided_color(Call& call, Communicator& comm, int64_t& color, const char*& name) {
   std::vector<HardwareLevel> levels = hardware_levels();
   create::Words mine, all;
@@ -65,7 +71,8 @@ Error unguided_color(Call& call, Communicator& comm, int64_t& color, const char*
 
 }  // namespace
 
-Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, Info* info, Communicator*& newcomm) {
+Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, Info* info,
+                      Communicator*& newcomm) {
   const std::string* type = info ? info->find(kTypeKey) : nullptr;
   const std::string* set = info ? info->find(kSetKey) : nullptr;
   int64_t color = create::kNoColor;
@@ -80,7 +87,8 @@ Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, I
       if (type) color = guided_color(call, *type);
       break;
     case MPI_COMM_TYPE_RESOURCE_GUIDED:
-      if (type && set) return Error(ErrorClass::info, "the info has both mpi_hw_resource_type and mpi_pset_name. Set one.");
+      if (type && set)
+        return Error(ErrorClass::info, "the info has both mpi_hw_resource_type and mpi_pset_name. Set one.");
       if (type) color = guided_color(call, *type);
       if (set) color = set_color(call, comm, *set);
       break;
@@ -89,7 +97,8 @@ Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, I
       break;
     default:
       return Error(ErrorClass::arg, "argument 'split_type' is " + std::to_string(split_type) +
-                                        ". Pass one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, _RESOURCE_GUIDED, or MPI_UNDEFINED.");
+                                        ". Pass one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, "
+                                        "_RESOURCE_GUIDED, or MPI_UNDEFINED.");
   }
   Ref<Communicator> fresh;
   if (Error error = create::split(maker_of(call), comm, color, key, fresh)) return error;

@@ -55,8 +55,8 @@ Error Type_set_name(Call& call, Datatype& datatype, const char* type_name) {
   return {};
 }
 
-Error Type_get_name(Call& call, Datatype& datatype, char* type_name, int& resultlen) {
-  const std::string& name = datatype.name();
+Error Type_get_name(Call& call, Datatype* datatype, char* type_name, int& resultlen) {
+  const std::string name = datatype ? datatype->name() : "MPI_DATATYPE_NULL";
   std::memcpy(type_name, name.c_str(), name.size() + 1);
   resultlen = int(name.size());
   return {};

@@ -1,4 +1,5 @@
-// Groups: the bodies of MPI 5.0 section 7.3 (process sets: 11.3.2). A result without members is MPI_GROUP_EMPTY.
+// Groups: the bodies of MPI 5.0 section 7.3 (process sets: 11.3.2). A result without members is
+// MPI_GROUP_EMPTY.
 #include <span>
 #include <string_view>
 
@@ -15,8 +16,10 @@ Group* hand_out(Call& call, Ref<Group> group) {
 }
 
 Error check_length(int n, const void* array, const char* name) {
-  if (n < 0) return Error(ErrorClass::arg, "argument 'n' is " + std::to_string(n) + ". A length cannot be negative.");
-  if (n > 0 && !array) return Error(ErrorClass::arg, "argument '" + std::string(name) + "' is a null pointer. Pass an array.");
+  if (n < 0)
+    return Error(ErrorClass::arg, "argument 'n' is " + std::to_string(n) + ". A length cannot be negative.");
+  if (n > 0 && !array)
+    return Error(ErrorClass::arg, "argument '" + std::string(name) + "' is a null pointer. Pass an array.");
   return {};
 }
 

@@ -21,14 +21,16 @@ Error check_nodes(const Communicator& comm, int n, const int* nodes, const char*
 
 Error check_length(int n, const char* name) {
   if (n >= 0) return {};
-  return Error(ErrorClass::arg, "argument '" + std::string(name) + "' is " + std::to_string(n) + ". Pass 0 or more.");
+  return Error(ErrorClass::arg,
+               "argument '" + std::string(name) + "' is " + std::to_string(n) + ". Pass 0 or more.");
 }
 
 /// Weights of `n` edges; not for MPI_UNWEIGHTED.
 Error check_weights(int n, const int* weights, const char* name) {
   if (n == 0) return {};
   if (weights == MPI_WEIGHTS_EMPTY)
-    return Error(ErrorClass::arg, "argument '" + std::string(name) + "' is MPI_WEIGHTS_EMPTY, but there are edges");
+    return Error(ErrorClass::arg,
+                 "argument '" + std::string(name) + "' is MPI_WEIGHTS_EMPTY, but there are edges");
   if (Error error = check_array(n, weights, name)) return error;
   for (int i = 0; i < n; ++i)
     if (weights[i] < 0)
@@ -67,8 +69,9 @@ constexpr size_t kEdgeWords = 3;
 }  // namespace
 
 Error Dist_graph_create_adjacent(Call& call, Communicator& comm_old, int indegree, const int* sources,
-                                 const int* sourceweights, int outdegree, const int* destinations, const int* destweights,
-                                 Info* info, bool reorder, Communicator*& comm_dist_graph) {
+                                 const int* sourceweights, int outdegree, const int* destinations,
+                                 const int* destweights, Info* info, bool reorder,
+                                 Communicator*& comm_dist_graph) {
   if (Error error = intra_only(comm_old)) return error;
   if (Error error = check_length(indegree, "indegree")) return error;
   if (Error error = check_length(outdegree, "outdegree")) return error;
@@ -77,19 +80,21 @@ Error Dist_graph_create_adjacent(Call& call, Communicator& comm_old, int indegre
   // Where there are no edges any array will do: the side that has some tells.
   bool in_weighted = sourceweights != MPI_UNWEIGHTED, out_weighted = destweights != MPI_UNWEIGHTED;
   if (indegree > 0 && outdegree > 0 && in_weighted != out_weighted)
-    return Error(ErrorClass::arg, "one of 'sourceweights' and 'destweights' is MPI_UNWEIGHTED. Pass it for both or for none.");
+    return Error(ErrorClass::arg,
+                 "one of 'sourceweights' and 'destweights' is MPI_UNWEIGHTED. Pass it for both or for none.");
   bool weighted = indegree > 0 ? in_weighted : outdegree > 0 ? out_weighted : in_weighted && out_weighted;
   if (weighted) {
     if (Error error = check_weights(indegree, sourceweights, "sourceweights")) return error;
     if (Error error = check_weights(outdegree, destweights, "destweights")) return error;
   }
   auto graph = std::make_unique<DistributedGraph>(edges_from(indegree, sources, sourceweights, weighted),
-                                                  edges_from(outdegree, destinations, destweights, weighted), weighted);
+                                                  edges_from(outdegree, destinations, destweights, weighted),
+                                                  weighted);
   return create_with(call, comm_old, std::move(graph), comm_dist_graph);
 }
 
-// Each edge travels to both of its ends. Rows are read in the order of the ranks that gave them, and within a row as
-// given, at both ends: so the i-th edge from a to b is the same edge at a and at b.
+// Each edge travels to both of its ends. Rows are read in the order of the ranks that gave them, and within a
+// row as given, at both ends: so the i-th edge from a to b is the same edge at a and at b.
 Error Dist_graph_create(Call& call, Communicator& comm_old, int n, const int* sources, const int* degrees,
                         const int* destinations, const int* weights, Info* info, bool reorder,
                         Communicator*& comm_dist_graph) {
@@ -109,7 +114,8 @@ Error Dist_graph_create(Call& call, Communicator& comm_old, int n, const int* so
 
   std::vector<create::Words> outgoing(size_t(comm_old.size())), incoming;
   auto tell = [&](int whom, End end, int other, int weight) {
-    for (uint64_t word : {uint64_t(end), uint64_t(other), uint64_t(weight)}) outgoing[size_t(whom)].push_back(word);
+    for (uint64_t word : {uint64_t(end), uint64_t(other), uint64_t(weight)})
+      outgoing[size_t(whom)].push_back(word);
   };
   int edge = 0;
   for (int i = 0; i < n; ++i) {
@@ -128,11 +134,13 @@ Error Dist_graph_create(Call& call, Communicator& comm_old, int n, const int* so
       if (weighted) edges.weights.push_back(int(row[at + 2]));
     }
   }
-  return create_with(call, comm_old, std::make_unique<DistributedGraph>(std::move(in), std::move(out), weighted),
+  return create_with(call, comm_old,
+                     std::make_unique<DistributedGraph>(std::move(in), std::move(out), weighted),
                      comm_dist_graph);
 }
 
-Error Dist_graph_neighbors_count(Call& call, Communicator& comm, int& indegree, int& outdegree, int& weighted) {
+Error Dist_graph_neighbors_count(Call& call, Communicator& comm, int& indegree, int& outdegree,
+                                 int& weighted) {
   const DistributedGraph* graph = nullptr;
   if (Error error = find(comm, graph)) return error;
   indegree = int(graph->in().ranks.size());
@@ -145,7 +153,8 @@ Error Dist_graph_neighbors(Call& call, Communicator& comm, int maxindegree, int*
                            int maxoutdegree, int* destinations, int* destweights) {
   const DistributedGraph* graph = nullptr;
   if (Error error = find(comm, graph)) return error;
-  auto give = [&](const DistributedGraph::Edges& edges, int most, int* ranks, int* weights, const char* name) -> Error {
+  auto give = [&](const DistributedGraph::Edges& edges, int most, int* ranks, int* weights,
+                  const char* name) -> Error {
     int count = std::min(most, int(edges.ranks.size()));
     if (Error error = check_array(count, ranks, name)) return error;
     bool wanted = graph->weighted() && weights && weights != MPI_UNWEIGHTED && weights != MPI_WEIGHTS_EMPTY;

@@ -1,10 +1,11 @@
 // Attributes: what users hang on communicators, datatypes and windows under keys of their own.
-// Source: MPI 5.0 section 7.7. The callbacks of a key are the C API's business (it knows handles and languages); here
-// they are a small interface. Rules kept here:
+// Source: MPI 5.0 section 7.7. The callbacks of a key are the C API's business (it knows handles and
+// languages); here they are a small interface. Rules kept here:
 //   - setting over an old value deletes the old value first, and sets nothing when that fails;
 //   - a key whose handle is freed lives on while attributes use it (Keyval is counted);
 //   - an attribute whose delete callback fails stays;
-//   - attributes are deleted in the reverse of the order they were set in (required for MPI_COMM_SELF at finalize,
+//   - attributes are deleted in the reverse of the order they were set in (required for MPI_COMM_SELF at
+//   finalize,
 //     11.2.4, and the kindest order elsewhere);
 //   - callbacks may call MPI, also on the same object: no iterator is held across one.
 // Thread rule: under the rank's lock.
@@ -56,7 +57,8 @@ class AttributeCache {
   Error set(Object& owner, Keyval& keyval, void* value);
   /// Error: the callback's, or not set (MPI_ERR_KEYVAL).
   Error remove(Object& owner, Keyval& keyval);
-  /// Runs the copy callbacks in the order of setting, for a duplicate. On the first error the rest is not copied.
+  /// Runs the copy callbacks in the order of setting, for a duplicate. On the first error the rest is not
+  /// copied.
   Error copy_to(Object& owner, AttributeCache& copy);
   /// Deletes all, last set first. Stops at the first error; that attribute and the earlier ones stay.
   Error clear(Object& owner);

@@ -1,5 +1,5 @@
-// Communicator: a group (or two), a context, and what users hang on it. Sending through it translates ranks to peers.
-// Source: MPI 5.0 chapter 7. Thread rule: under the rank's lock.
+// Communicator: a group (or two), a context, and what users hang on it. Sending through it translates ranks
+// to peers. Source: MPI 5.0 chapter 7. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,18 @@ class ErrorHandler;  // capi/
 
 class Communicator : public Object {
  public:
-  /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say what kind of
-  /// traffic: point-to-point, collective, internal (creation of communicators by all members, tags from
-  /// next_collective_tag), tagged (creation by some members, tags from the user: create_group, intercomm_create).
+  /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say
+  /// what kind of traffic: point-to-point, collective, internal (creation of communicators by all members,
+  /// tags from next_collective_tag), tagged (creation by some members, tags from the user: create_group,
+  /// intercomm_create).
   enum class Plane : uint64_t { point_to_point = 0, collective = 1, internal = 2, tagged = 3 };
 
-  /// Takes a reference to the groups; `remote` null for an intracommunicator. The caller is a member of `local`.
+  /// Takes a reference to the groups; `remote` null for an intracommunicator. The caller is a member of
+  /// `local`.
   Communicator(PointToPoint& p2p, uint64_t context, Ref<Group> local, Ref<Group> remote);
   ~Communicator();
-  /// For a communicator whose context is agreed on after its object exists (MPI_Comm_idup). Before any use of it.
+  /// For a communicator whose context is agreed on after its object exists (MPI_Comm_idup). Before any use of
+  /// it.
   void set_context(uint64_t context) { context_ = context; }
 
   bool is_inter() const { return bool(remote_); }
@@ -37,15 +40,18 @@ class Communicator : public Object {
   int remote_size() const { return remote_ ? remote_->size() : 0; }
   Group& group() const { return *local_; }
   Group& remote_group() const { return *remote_; }
-  /// The group that destination and source ranks name: the remote one of an intercommunicator, else the local one.
+  /// The group that destination and source ranks name: the remote one of an intercommunicator, else the local
+  /// one.
   Group& peer_group() const { return remote_ ? *remote_ : *local_; }
   PeerId peer(int rank) const { return peer_group().peer(rank); }
   uint64_t context(Plane plane = Plane::point_to_point) const { return context_ | uint64_t(plane); }
   PointToPoint& p2p() const { return p2p_; }
 
-  /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource), never kProcNull.
+  /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource),
+  /// never kProcNull.
   SendArguments send_arguments(const void* buffer, Count count, const Datatype& type, int dest, int tag,
-                               SendMode mode = SendMode::standard, Plane plane = Plane::point_to_point) const {
+                               SendMode mode = SendMode::standard,
+                               Plane plane = Plane::point_to_point) const {
     return {buffer, count, &type, peer(dest), rank_, tag, context(plane), mode};
   }
   ReceiveArguments receive_arguments(void* buffer, Count count, const Datatype& type, int source, int tag,
@@ -53,7 +59,8 @@ class Communicator : public Object {
     return {buffer, count, &type, source == kAnySource ? kNoPeer : peer(source), source, tag, context(plane)};
   }
 
-  /// The next tag of the collective plane: equal on all members since collectives are started in the same order everywhere.
+  /// The next tag of the collective plane: equal on all members since collectives are started in the same
+  /// order everywhere.
   int next_collective_tag() { return int(collective_sequence_++ & 0x3fffffff); }
 
   std::string name;
@@ -63,14 +70,15 @@ class Communicator : public Object {
   Object* error_handler = nullptr;   ///< owned reference, capi/ knows the type
   /// Gives the reference back when the communicator dies; set together with error_handler. Null: nobody does.
   void (*drop_error_handler)(Object&) = nullptr;
-  /// An intracommunicator over the local group, for the collectives of an intercommunicator: every intercommunicator
-  /// has one (an owned reference), an intracommunicator never.
+  /// An intracommunicator over the local group, for the collectives of an intercommunicator: every
+  /// intercommunicator has one (an owned reference), an intracommunicator never.
   Communicator* local_intra = nullptr;
   /// Of the two sides of an intercommunicator exactly one is the low one; both know which.
   bool low_side = false;
   /// Made from a session's group, or from such a communicator (MPI 5.0, 11.3).
   bool from_session = false;
-  /// What the collectives floor keeps per communicator (shared-memory segment of the node, chosen algorithms); made on demand.
+  /// What the collectives floor keeps per communicator (shared-memory segment of the node, chosen
+  /// algorithms); made on demand.
   struct CollectiveState {
     virtual ~CollectiveState() = default;
   };

@@ -1,6 +1,7 @@
-// Context ids. One rank of the new communicator's group (its lowest) makes the id and the creating collective carries
-// it to the others: no search for an id that is free everywhere (MPICH's bit masks), since 64 bits hold the maker
-// and a counter that never comes back: maker's world rank (30 bits) | counter (32 bits) | plane (2 bits).
+// Context ids. One rank of the new communicator's group (its lowest) makes the id and the creating collective
+// carries it to the others: no search for an id that is free everywhere (MPICH's bit masks), since 64 bits
+// hold the maker and a counter that never comes back: maker's world rank (30 bits) | counter (32 bits) |
+// plane (2 bits).
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,11 @@
-// MPI_Dims_create (MPI 5.0, 8.5.2): factors a number of processes into dimensions "as close to each other as possible".
+// MPI_Dims_create (MPI 5.0, 8.5.2): factors a number of processes into dimensions "as close to each other as
+// possible".
 //
-// Here that means: the largest dimension as small as can be, then the second largest, and so on. Dividing prime
-// factors out greedily misses this (2^2*3^2 in 3 dimensions: greedy 6x3x2, best 4x3x3), so divisors are searched in
-// ascending order from the k-th root upwards; the first factorisation found is the best one. Two cuts keep the search
-// short: no dimension can be below the remaining number's largest prime factor's dimension, nor below its k-th root.
+// Here that means: the largest dimension as small as can be, then the second largest, and so on. Dividing
+// prime factors out greedily misses this (2^2*3^2 in 3 dimensions: greedy 6x3x2, best 4x3x3), so divisors are
+// searched in ascending order from the k-th root upwards; the first factorisation found is the best one. Two
+// cuts keep the search short: no dimension can be below the remaining number's largest prime factor's
+// dimension, nor below its k-th root.
 #include <algorithm>
 #include <string>
 

@@ -107,7 +107,8 @@ Error Group::check_members(std::span<const int> ranks) const {
   std::vector<bool> seen(size_t(size_), false);
   for (int rank : ranks) {
     if (rank < 0 || rank >= size_) return Error(ErrorClass::rank, out_of_range(rank, size_));
-    if (seen[size_t(rank)]) return Error(ErrorClass::rank, "rank " + std::to_string(rank) + " is named twice");
+    if (seen[size_t(rank)])
+      return Error(ErrorClass::rank, "rank " + std::to_string(rank) + " is named twice");
     seen[size_t(rank)] = true;
   }
   return {};
@@ -134,8 +135,8 @@ Error Group::exclude(std::span<const int> ranks, Ref<Group>& result) const {
   return {};
 }
 
-// Range (first, last, stride) names first, first + stride, ..., first + floor((last - first) / stride) * stride; a
-// range that runs the wrong way names nothing, which the standard calls an error only for stride 0.
+// Range (first, last, stride) names first, first + stride, ..., first + floor((last - first) / stride) *
+// stride; a range that runs the wrong way names nothing, which the standard calls an error only for stride 0.
 Error Group::expand(std::span<const Range> ranges, std::vector<int>& ranks) const {
   for (const Range& range : ranges) {
     if (range.stride == 0) return Error(ErrorClass::arg, "a range has stride 0");

@@ -1,8 +1,7 @@
 // Group: an immutable ordered set of peers, and set arithmetic on it.
-// Source: MPI 5.0 section 7.3. Most groups are an arithmetic progression of peers (the world, its halves, its rows
-// and columns); those are held as (first, stride, size), whatever their size. The others hold a table of peers and,
-// for the way back, the same table sorted.
-// Thread rule: immutable; shared under the rank's lock.
+// Source: MPI 5.0 section 7.3. Most groups are an arithmetic progression of peers (the world, its halves, its
+// rows and columns); those are held as (first, stride, size), whatever their size. The others hold a table of
+// peers and, for the way back, the same table sorted. Thread rule: immutable; shared under the rank's lock.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +61,8 @@ class Group : public Object {
   Error include_ranges(std::span<const Range> ranges, Ref<Group>& result) const;
   Error exclude_ranges(std::span<const Range> ranges, Ref<Group>& result) const;
 
-  /// A number that equal groups share in every process of the job (FNV-1a over the members, starting at `seed`).
+  /// A number that equal groups share in every process of the job (FNV-1a over the members, starting at
+  /// `seed`).
   uint64_t hash(uint64_t seed) const;
   /// All members in order.
   std::vector<PeerId> peers() const;

@@ -1,7 +1,7 @@
 // Info: an ordered list of (key, value) strings. Source: MPI 5.0 chapter 10.
-// Lists are short, so a vector and a linear look; order of setting is the order MPI_Info_get_nthkey shows. Limits on
-// lengths (MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL) are the C API's to check.
-// Thread rule: under the rank's lock.
+// Lists are short, so a vector and a linear look; order of setting is the order MPI_Info_get_nthkey shows.
+// Limits on lengths (MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL) are the C API's to check. Thread rule: under the
+// rank's lock.
 #pragma once
 
 #include <initializer_list>
@@ -34,7 +34,8 @@ class Info : public Object {
   Ref<Info> dup() const;
   /// Takes over what `other` holds, forgetting what was here.
   void assign(const Info& other);
-  /// Takes over those keys of `other` that are in `known`: the hints an object understands. Others stay as they were.
+  /// Takes over those keys of `other` that are in `known`: the hints an object understands. Others stay as
+  /// they were.
   void assign_hints(const Info& other, std::initializer_list<std::string_view> known);
   /// Whether `key` is set to "true" (or, with no such key, `otherwise`).
   bool flag(std::string_view key, bool otherwise = false) const;

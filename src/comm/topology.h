@@ -22,13 +22,15 @@ class Topology {
   Kind kind() const { return kind_; }
   virtual std::unique_ptr<Topology> clone() const = 0;
 
-  /// The neighbours of `rank` (this process's own rank for a distributed graph, which knows no other) in the order of
-  /// the neighbourhood collectives (8.6): `in` are the sources of incoming blocks, `out` the targets of outgoing ones.
-  /// Cartesian: for each dimension the neighbour at -1, then the one at +1, kProcNull past an open end; `in` == `out`.
-  ///   Where both are the same rank (a periodic dimension of 1 or 2), the block sent to out[2d] arrives as the block
-  ///   from in[2d + 1] there and the other way round: match by direction, not by order.
+  /// The neighbours of `rank` (this process's own rank for a distributed graph, which knows no other) in the
+  /// order of the neighbourhood collectives (8.6): `in` are the sources of incoming blocks, `out` the targets
+  /// of outgoing ones. Cartesian: for each dimension the neighbour at -1, then the one at +1, kProcNull past
+  /// an open end; `in` == `out`.
+  ///   Where both are the same rank (a periodic dimension of 1 or 2), the block sent to out[2d] arrives as
+  ///   the block from in[2d + 1] there and the other way round: match by direction, not by order.
   /// Graph: the neighbours as given, repeated where given repeatedly; `in` == `out`.
-  /// Distributed graph: sources and destinations; of several edges between one pair, the i-th out is the i-th in.
+  /// Distributed graph: sources and destinations; of several edges between one pair, the i-th out is the i-th
+  /// in.
   virtual void neighbors(int rank, std::vector<int>& in, std::vector<int>& out) const = 0;
 
  private:
@@ -47,7 +49,8 @@ class Cartesian final : public Topology {
   const std::vector<int>& dims() const { return dims_; }
   const std::vector<bool>& periods() const { return periods_; }
   const std::vector<int>& coords() const { return coords_; }
-  /// Row-major (8.2): the last dimension varies fastest. `out` has at least `count` places; only these are written.
+  /// Row-major (8.2): the last dimension varies fastest. `out` has at least `count` places; only these are
+  /// written.
   void coords_of(int rank, int count, int* out) const;
   /// Periodic coordinates wrap. Error: out of range in a dimension that is not periodic.
   Error rank_of(const int* coords, int& rank) const;
@@ -97,8 +100,9 @@ class DistributedGraph final : public Topology {
   bool weighted_;
 };
 
-/// MPI_Dims_create: fills the zero entries of `dims` so that their product with the others is `nodes`, as equal as can
-/// be, in nonincreasing order. Error (MPI_ERR_DIMS): a negative entry, or `nodes` not a multiple of the given ones.
+/// MPI_Dims_create: fills the zero entries of `dims` so that their product with the others is `nodes`, as
+/// equal as can be, in nonincreasing order. Error (MPI_ERR_DIMS): a negative entry, or `nodes` not a multiple
+/// of the given ones.
 Error dims_create(int nodes, std::span<int> dims);
 
 }  // namespace tern

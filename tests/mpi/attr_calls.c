@@ -64,10 +64,13 @@ static void test_communicators(void) {
   MPI_Comm_delete_attr(comm, keys[0]);
   CHECK(saw("delete0 "));
   CHECK(MPI_Comm_get_attr(comm, keys[0], &value, &flag) == MPI_SUCCESS && !flag);
-  /* A freed key works on where it is in use. */
-  int stale = keys[2];
+  /* A freed key works on where it is in use, and may be freed again. */
+  int stale = keys[2], again = stale;
   MPI_Comm_free_keyval(&keys[2]);
   CHECK(keys[2] == MPI_KEYVAL_INVALID);
+  MPI_Comm_free_keyval(&again);
+  MPI_Comm_get_attr(dup, stale, &value, &flag);
+  CHECK(flag && value == &values[3]);
   MPI_Comm_free(&comm);
   CHECK(saw("delete2 delete1 "));
   /* split does not copy. */

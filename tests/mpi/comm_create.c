@@ -36,6 +36,10 @@ static void test_dup(void) {
   CHECK(strcmp(name, "MPI_COMM_WORLD") == 0 && length == 14);
   MPI_Comm_get_name(dup, name, &length);
   CHECK(length == 0 && name[0] == 0);
+  MPI_Comm_get_name(MPI_COMM_NULL, name, &length);
+  CHECK(strcmp(name, "MPI_COMM_NULL") == 0 && length == 13);
+  MPI_Type_get_name(MPI_DATATYPE_NULL, name, &length);
+  CHECK(strcmp(name, "MPI_DATATYPE_NULL") == 0);
   MPI_Comm_set_name(dup, "the duplicate");
   MPI_Comm_get_name(dup, name, &length);
   CHECK(strcmp(name, "the duplicate") == 0 && length == 13);

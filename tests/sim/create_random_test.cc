@@ -1,7 +1,7 @@
-// Random programs that make communicators from communicators, on many ranks over a network with faults. Every rank draws
-// the same program and keeps the same model of who is in which communicator; ranks run apart, so creations overlap.
-// Checked: members and their order, one context on all members and on no other communicator, the two sides of
-// intercommunicators, and that messages through each communicator arrive.
+// Random programs that make communicators from communicators, on many ranks over a network with faults. Every
+// rank draws the same program and keeps the same model of who is in which communicator; ranks run apart, so
+// creations overlap. Checked: members and their order, one context on all members and on no other
+// communicator, the two sides of intercommunicators, and that messages through each communicator arrive.
 #include <algorithm>
 #include <map>
 #include <stdexcept>
@@ -42,7 +42,9 @@ void require_no(const Error& error) {
   if (error) throw std::runtime_error(std::string(error.text()));
 }
 
-bool has(const Peers& peers, PeerId peer) { return std::find(peers.begin(), peers.end(), peer) != peers.end(); }
+bool has(const Peers& peers, PeerId peer) {
+  return std::find(peers.begin(), peers.end(), peer) != peers.end();
+}
 
 class Program {
  public:
@@ -142,9 +144,11 @@ class Program {
     require(communicator->is_inter() == model.inter(), "wrong kind");
     note(findings_.context_of, model.id, communicator->context(), "communicator " + std::to_string(model.id));
     if (model.inter()) {
-      require(communicator->remote_group().peers() == (on_left ? model.right : model.left), "wrong remote group");
+      require(communicator->remote_group().peers() == (on_left ? model.right : model.left),
+              "wrong remote group");
       require(communicator->local_intra != nullptr, "no local intracommunicator");
-      require(communicator->local_intra->group().peers() == communicator->group().peers(), "wrong local_intra");
+      require(communicator->local_intra->group().peers() == communicator->group().peers(),
+              "wrong local_intra");
       note(findings_.side_context, std::pair(model.id, on_left), communicator->local_intra->context(),
            "side of " + std::to_string(model.id) + (on_left ? " left" : " right"));
       bool left_low = on_left == communicator->low_side;
@@ -156,7 +160,8 @@ class Program {
 
   template <typename Map, typename Key>
   void note(Map& map, const Key& key, uint64_t context, const std::string& owner) {
-    require(map.try_emplace(key, context).first->second == context, "members have different contexts: " + owner);
+    require(map.try_emplace(key, context).first->second == context,
+            "members have different contexts: " + owner);
     std::string& other = findings_.owner_of.try_emplace(context, owner).first->second;
     require(other == owner, owner + " has the context of " + other);
   }
@@ -248,7 +253,8 @@ class Program {
     };
     bool placed = false;
     for (int color = 0; color < colors; ++color) {
-      Model model{0, of_color(parent.left, int64_t(color) << 33), of_color(parent.right, int64_t(color) << 33)};
+      Model model{0, of_color(parent.left, int64_t(color) << 33),
+                  of_color(parent.right, int64_t(color) << 33)};
       if (model.left.empty() || (parent.inter() && model.right.empty())) continue;
       placed = placed || member(model);
       add(model, member(model) ? result : Ref<Communicator>());
@@ -259,7 +265,8 @@ class Program {
   void create_disjoint(const Model& parent) {
     Peers order = shuffled(some(parent.left));
     size_t cut = order.empty() ? 0 : rng_.below(order.size() + 1);
-    Peers first(order.begin(), order.begin() + ptrdiff_t(cut)), second(order.begin() + ptrdiff_t(cut), order.end());
+    Peers first(order.begin(), order.begin() + ptrdiff_t(cut)),
+        second(order.begin() + ptrdiff_t(cut), order.end());
     Ref<Communicator> result;
     if (member(parent))
       require_no(create::create(maker_, at(parent), *group_of(has(first, me_) ? first : second), result));
@@ -271,7 +278,8 @@ class Program {
     Peers members = shuffled(some(parent.left));
     int tag = int(rng_.below(2));
     Ref<Communicator> result;
-    if (has(members, me_)) require_no(create::create_group(maker_, at(parent), *group_of(members), tag, result));
+    if (has(members, me_))
+      require_no(create::create_group(maker_, at(parent), *group_of(members), tag, result));
     if (!members.empty()) add({0, members, {}}, result);
   }
 
@@ -302,8 +310,8 @@ class Program {
     if (through_groups) {
       if (member(model)) {
         Ref<Group> remote = group_of(far);
-        require_no(create::create_inter_from_groups(maker_, *group_of(near), leader, leading ? remote.get() : nullptr,
-                                                    far_leader, "tag", result));
+        require_no(create::create_inter_from_groups(
+            maker_, *group_of(near), leader, leading ? remote.get() : nullptr, far_leader, "tag", result));
       }
     } else {
       Ref<Communicator> side;
@@ -311,7 +319,8 @@ class Program {
         require_no(create::create(maker_, at(parent), *group_of(member(model) ? near : Peers()), side));
       if (member(model)) {
         int far_rank = at(parent).group().rank_of(far[size_t(far_leader)]);
-        require_no(create::create_inter(maker_, *side, leader, leading ? &at(parent) : nullptr, far_rank, tag, result));
+        require_no(create::create_inter(maker_, *side, leader, leading ? &at(parent) : nullptr, far_rank, tag,
+                                        result));
       }
     }
     add(model, result);
@@ -364,7 +373,8 @@ class Program {
     std::vector<create::Words> outgoing, incoming;
     for (int to = 0; to < n; ++to) outgoing.push_back(row(me, to));
     require_no(create::exchange_all(maker_, communicator, outgoing, incoming));
-    for (int from = 0; from < n; ++from) require(incoming[size_t(from)] == row(from, me), "wrong row in exchange_all");
+    for (int from = 0; from < n; ++from)
+      require(incoming[size_t(from)] == row(from, me), "wrong row in exchange_all");
   }
 
   Process& process_;
@@ -405,7 +415,8 @@ TEST(Creation, the_same_seed_gives_the_same_run) {
     uint64_t hashes[2];
     for (uint64_t& hash : hashes) {
       Findings findings;
-      Report report = World(options_for(seed)).run([&](Process& process) { Program(process, seed, findings).run(15); });
+      Report report =
+          World(options_for(seed)).run([&](Process& process) { Program(process, seed, findings).run(15); });
       ASSERT_TRUE(report.ok()) << report.failure;
       hash = report.trace_hash;
     }
@@ -418,8 +429,10 @@ TEST(Creation, overlapping_groups_are_refused_on_both_sides) {
   options.ranks = 3;
   Report report = World(options).run([](Process& process) {
     PredefinedTypes types;
-    create::Maker maker{process.p2p(), types.get(type_id::kByte), [&process] { return process.new_context(); }};
-    // Sides {0, 1} and {1, 2} meet through their leaders 0 and 2; rank 1 is in both and sees one of them only.
+    create::Maker maker{process.p2p(), types.get(type_id::kByte),
+                        [&process] { return process.new_context(); }};
+    // Sides {0, 1} and {1, 2} meet through their leaders 0 and 2; rank 1 is in both and sees one of them
+    // only.
     Ref<Communicator> left, right, result;
     PeerId me = PeerId(process.world_rank());
     Ref<Group> left_group = Group::of(me, {0, 1}), right_group = Group::of(me, {2, 1});

@@ -1,4 +1,5 @@
-// Attribute caches: order of deletion, failing callbacks, callbacks that change the cache, keys that die first.
+// Attribute caches: order of deletion, failing callbacks, callbacks that change the cache, keys that die
+// first.
 #include "comm/attributes.h"
 
 #include <functional>
@@ -15,7 +16,9 @@ struct Thing : Object {
 
 /// Writes what happens to it into a diary.
 struct Diary : AttributeHooks {
-  Diary(std::string key, std::string& text, int* alive) : name(std::move(key)), written(text), living(alive) { ++*living; }
+  Diary(std::string key, std::string& text, int* alive) : name(std::move(key)), written(text), living(alive) {
+    ++*living;
+  }
   ~Diary() override { --*living; }
   Error copy(Object&, Keyval&, void* value, void*& copied, bool& keep) override {
     written += "copy " + name + "; ";

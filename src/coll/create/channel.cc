@@ -18,7 +18,8 @@ Channel::Channel(const Maker& maker, Group& group, uint64_t context, int tag, st
 
 Channel Channel::of(const Maker& maker, Communicator& intra) {
   TERN_ASSERT(!intra.is_inter());
-  return Channel(maker, intra.group(), intra.context(Communicator::Plane::internal), intra.next_collective_tag());
+  return Channel(maker, intra.group(), intra.context(Communicator::Plane::internal),
+                 intra.next_collective_tag());
 }
 
 Channel Channel::across(const Maker& maker, Group& far, int self, uint64_t context, int tag) {
@@ -28,13 +29,13 @@ Channel Channel::across(const Maker& maker, Group& far, int self, uint64_t conte
 }
 
 Request* Channel::start_send(int to, std::span<const uint64_t> words) const {
-  return p2p_->isend({words.data(), Count(words.size_bytes()), byte_, group_->peer(number(to)), self_, tag_, context_,
-                      SendMode::standard});
+  return p2p_->isend({words.data(), Count(words.size_bytes()), byte_, group_->peer(number(to)), self_, tag_,
+                      context_, SendMode::standard});
 }
 
 Request* Channel::start_receive(int from, std::span<uint64_t> words) const {
-  return p2p_->ireceive({words.data(), Count(words.size_bytes()), byte_, group_->peer(number(from)), number(from), tag_,
-                         context_});
+  return p2p_->ireceive({words.data(), Count(words.size_bytes()), byte_, group_->peer(number(from)),
+                         number(from), tag_, context_});
 }
 
 Flow Channel::send(int to, std::span<const uint64_t> words) const {
@@ -61,7 +62,8 @@ Flow Channel::exchange(int with, std::span<const uint64_t> mine, std::span<uint6
 
 Flow Channel::exchange(int with, const Words& mine, Words& theirs) const {
   uint64_t my_count = mine.size(), their_count = 0;
-  Error error = co_await exchange(with, std::span<const uint64_t>(&my_count, 1), std::span<uint64_t>(&their_count, 1));
+  Error error =
+      co_await exchange(with, std::span<const uint64_t>(&my_count, 1), std::span<uint64_t>(&their_count, 1));
   if (error) co_return std::move(error);
   theirs.resize(their_count);
   error = co_await exchange(with, std::span<const uint64_t>(mine), std::span<uint64_t>(theirs));
@@ -118,8 +120,8 @@ Flow Channel::sum(std::span<uint64_t> words) const {
   co_return co_await broadcast(0, words);
 }
 
-// Bruck: in the round of distance k a rank has the blocks of itself and the k - 1 after it; it gives them to the rank k
-// before and gets as many from the rank k after, so that 4 ranks need two rounds:
+// Bruck: in the round of distance k a rank has the blocks of itself and the k - 1 after it; it gives them to
+// the rank k before and gets as many from the rank k after, so that 4 ranks need two rounds:
 //   0: 0        0 1      0 1 2 3
 //   1: 1   ->   1 2  ->  1 2 3 0   -> turned so that block 0 comes first
 //   2: 2   k=1  2 3  k=2 2 3 0 1
@@ -139,7 +141,8 @@ Flow Channel::allgather(std::span<const uint64_t> mine, Words& all) const {
     if (received) co_return std::move(received);
   }
   all.resize(gathered.size());
-  std::rotate_copy(gathered.begin(), gathered.begin() + ptrdiff_t(block) * ((n - rank_) % n), gathered.end(), all.begin());
+  std::rotate_copy(gathered.begin(), gathered.begin() + ptrdiff_t(block) * ((n - rank_) % n), gathered.end(),
+                   all.begin());
   co_return Error();
 }
 

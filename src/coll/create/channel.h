@@ -1,7 +1,7 @@
-// Channel: the few ranks that make a communicator together, and the small patterns in which they talk: one message,
-// broadcast, allgather. Everything sent is 64-bit words. Source: MPI 5.0 section 7.4 asks nothing of the how; broadcast
-// is a binomial tree, allgather is Bruck's (IEEE TPDS 8(11), 1997), both ceil(log2 n) rounds for any n.
-// Thread rule: under the rank's lock.
+// Channel: the few ranks that make a communicator together, and the small patterns in which they talk: one
+// message, broadcast, allgather. Everything sent is 64-bit words. Source: MPI 5.0 section 7.4 asks nothing of
+// the how; broadcast is a binomial tree, allgather is Bruck's (IEEE TPDS 8(11), 1997), both ceil(log2 n)
+// rounds for any n. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace tern::create {
 
 using Words = std::vector<uint64_t>;
 
-/// What making communicators needs from the process above. A value; what it refers to outlives every operation.
+/// What making communicators needs from the process above. A value; what it refers to outlives every
+/// operation.
 struct Maker {
   PointToPoint& p2p;
   const Datatype& byte;                   ///< MPI_BYTE of this rank
@@ -38,7 +39,8 @@ class Channel {
   int size() const { return members_.empty() ? group_->size() : int(members_.size()); }
   int rank() const { return rank_; }
 
-  /// `words` of the sender; both sides know how many. They stay the caller's, valid until the flow has returned.
+  /// `words` of the sender; both sides know how many. They stay the caller's, valid until the flow has
+  /// returned.
   Flow send(int to, std::span<const uint64_t> words) const;
   Flow receive(int from, std::span<uint64_t> words) const;
   Flow exchange(int with, std::span<const uint64_t> mine, std::span<uint64_t> theirs) const;

@@ -5,10 +5,11 @@ namespace tern::create {
 
 namespace {
 
-// Few of the pairs have something to say to each other (edges of a graph): a sum tells every member how many rows will
-// come; each row is announced by (sender, length), taken from whoever comes first, and followed by its words, which are
-// matched by their sender.
-Flow exchange_flow(Channel announcements, Channel rows, const std::vector<Words>& outgoing, std::vector<Words>& incoming) {
+// Few of the pairs have something to say to each other (edges of a graph): a sum tells every member how many
+// rows will come; each row is announced by (sender, length), taken from whoever comes first, and followed by
+// its words, which are matched by their sender.
+Flow exchange_flow(Channel announcements, Channel rows, const std::vector<Words>& outgoing,
+                   std::vector<Words>& incoming) {
   int n = announcements.size(), me = announcements.rank();
   Words expected(size_t(n), 0);
   for (int to = 0; to < n; ++to) expected[size_t(to)] = to != me && !outgoing[size_t(to)].empty();
@@ -51,8 +52,9 @@ Error allgather(const Maker& maker, Communicator& intra, std::span<const uint64_
 Error exchange_all(const Maker& maker, Communicator& intra, const std::vector<Words>& outgoing,
                    std::vector<Words>& incoming) {
   TERN_ASSERT(int(outgoing.size()) == intra.size());
-  // The sum and the announcements share a channel: an announcement cannot overtake the sum's messages of its sender,
-  // but it may come before those of others, which are matched by their senders; taking any comes after the sum.
+  // The sum and the announcements share a channel: an announcement cannot overtake the sum's messages of its
+  // sender, but it may come before those of others, which are matched by their senders; taking any comes
+  // after the sum.
   Channel announcements = Channel::of(maker, intra);
   Channel rows = Channel::of(maker, intra);
   return run(maker.p2p, exchange_flow(announcements, rows, outgoing, incoming));

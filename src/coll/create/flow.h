@@ -1,15 +1,16 @@
-// Flow: a protocol among a few ranks, written as straight code and run as a state machine. Making a communicator takes
-// a handful of small messages in a fixed order; as a coroutine it reads like a blocking program and yet MPI_Comm_idup
-// returns at once.
+// Flow: a protocol among a few ranks, written as straight code and run as a state machine. Making a
+// communicator takes a handful of small messages in a fixed order; as a coroutine it reads like a blocking
+// program and yet MPI_Comm_idup returns at once.
 //
 //   Flow agree(Channel channel, ...) {
-//     if (Error error = co_await channel.receive(0, words)) co_return error;   // suspends until the message is here
-//     co_return co_await channel.broadcast(0, words);                           // a Flow awaits another
+//     if (Error error = co_await channel.receive(0, words)) co_return error;   // suspends until the message
+//     is here co_return co_await channel.broadcast(0, words);                           // a Flow awaits
+//     another
 //   }
 //
-// A FlowRequest runs a Flow under the progress engine and is a Request to whoever waits. A Flow starts when awaited
-// (or run), never before, and its frame holds what it needs: parameters by value, or references that outlive the
-// operation. Thread rule: under the rank's lock.
+// A FlowRequest runs a Flow under the progress engine and is a Request to whoever waits. A Flow starts when
+// awaited (or run), never before, and its frame holds what it needs: parameters by value, or references that
+// outlive the operation. Thread rule: under the rank's lock.
 #pragma once
 
 #include <coroutine>
@@ -95,7 +96,8 @@ class FlowRequest final : public Request, private Advanceable {
   std::coroutine_handle<> suspended_;  ///< that coroutine
 };
 
-/// Awaits a request: `Error error = co_await Completion(request);` The request is released, its error returned.
+/// Awaits a request: `Error error = co_await Completion(request);` The request is released, its error
+/// returned.
 struct Completion {
   explicit Completion(Request* awaited) : request(awaited) {}
   bool await_ready() const noexcept { return request->complete(); }

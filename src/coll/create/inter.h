@@ -19,8 +19,9 @@ Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int ke
 /// Where a group that has no communicator yet agrees on one.
 uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash);
 
-/// What a member of a split tells the others: colour, key, a context for the new communicator, and one for the local
-/// intracommunicator of a new intercommunicator. Everybody proposes; those of a colour's first member count.
+/// What a member of a split tells the others: colour, key, a context for the new communicator, and one for
+/// the local intracommunicator of a new intercommunicator. Everybody proposes; those of a colour's first
+/// member count.
 using SplitWords = std::array<uint64_t, 4>;
 SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter);
 /// One colour of a split: its members in order, and what the first of them proposed.
