@@ -361,6 +361,7 @@ TEST(ShmNode, StrangersAreNotBelieved) {
           held.erase(held.begin());
         }
       }
+      usleep(100);
     }
   }
   for (int i = 0; i < 10; ++i) join_with([](ShmSetup&) {}, true);

@@ -33,7 +33,8 @@ using shm::system_error;
 constexpr size_t kNonceBytes = 16, kProofBytes = 32;
 constexpr uint32_t kProtocol = 1;
 constexpr uint32_t kDescriptorBatch = 100;  ///< slots per message: two descriptors each, SCM_MAX_FD is 253
-constexpr size_t kMaxStrangers = 64;        ///< connections that have proven nothing yet
+constexpr int kLookAgainMs = 20;            ///< between two tries to reach a socket whose queue strangers have filled
+constexpr size_t kMaxStrangers = 256;       ///< connections that have proven nothing yet
 
 struct Hello {
   uint32_t magic, protocol;
@@ -141,21 +142,27 @@ bool receive_message(int fd, void* data, size_t bytes, std::vector<Descriptor>* 
   return true;
 }
 
-Descriptor connect_to(const Key& key, int rank) {
+/// Null with `reachable` false when nobody has that socket; null with `reachable` true when somebody has it, but its queue
+/// of connections is full (only without `wait`).
+Descriptor connect_to(const Key& key, int rank, bool wait, bool& reachable) {
   sockaddr_un address;
   const socklen_t length = socket_name(key, rank, address);
-  Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd) return {};
-  int result;
-  do result = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length);
-  while (result != 0 && errno == EINTR);
+  Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0));
+  int result = -1;
+  if (fd) {
+    do result = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length);
+    while (result != 0 && errno == EINTR);
+  }
+  reachable = result == 0 || (fd && errno == EAGAIN);
   return result == 0 ? std::move(fd) : Descriptor();
 }
 
 /// A candidate as the leader sees it.
 struct Candidate {
   int rank;
-  Descriptor beacon;      ///< connection to its socket, while it has not joined: its end means it has given up
+  /// Connection to its socket, while it has not joined: its end means it has given up. Null and not gone: strangers
+  /// have filled its queue, and it is tried again.
+  Descriptor beacon;
   Descriptor connection;  ///< proven
   Descriptor bell, life;
   bool gone = false;
@@ -174,13 +181,12 @@ class Reception {
   Reception(const ShmSetup& setup, int listener) : setup_(setup), listener_(listener) {
     for (int rank : setup.candidates) {
       if (rank == setup.rank) continue;
-      Candidate candidate{rank, connect_to(setup.job_key, rank), {}, {}, {}, false};
-      candidate.gone = !candidate.beacon;
-      candidates.push_back(std::move(candidate));
+      candidates.push_back(Candidate{rank, {}, {}, {}, {}, false});
     }
   }
 
   void run() {
+    for (Candidate& candidate : candidates) look_for(candidate);
     while (pending()) step();
   }
 
@@ -191,12 +197,24 @@ class Reception {
     return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return !c.gone && !c.connection; });
   }
 
+  void look_for(Candidate& candidate) {
+    bool reachable = false;
+    candidate.beacon = connect_to(setup_.job_key, candidate.rank, false, reachable);
+    candidate.gone = !reachable;
+  }
+
   void step() {
+    bool look_again = false;
+    for (Candidate& candidate : candidates) {
+      if (candidate.gone || candidate.connection || candidate.beacon) continue;
+      look_for(candidate);
+      look_again |= !candidate.beacon;
+    }
     std::vector<pollfd> set{{listener_, POLLIN, 0}};
     for (const Stranger& stranger : strangers_) set.push_back({stranger.connection.get(), POLLIN, 0});
     const size_t beacons = set.size();
     for (const Candidate& c : candidates) set.push_back({c.gone || c.connection ? -1 : c.beacon.get(), POLLIN, 0});
-    if (::poll(set.data(), set.size(), -1) < 0) return;  // EINTR: again
+    if (::poll(set.data(), set.size(), look_again ? kLookAgainMs : -1) < 0) return;  // EINTR: again
     // Joined members first: one that answers and dies at once is dealt with by the connection's end.
     for (size_t i = strangers_.size(); i-- > 0;) {
       if (set[1 + i].revents != 0 && !advance(strangers_[i])) strangers_.erase(strangers_.begin() + ptrdiff_t(i));
@@ -383,7 +401,8 @@ Error ShmNode::join_as_leader() {
 
 Error ShmNode::join_as_member() {
   const ShmSetup& setup = joining_->setup;
-  Descriptor leader = connect_to(setup.job_key, setup.candidates.front());
+  bool reachable = false;
+  Descriptor leader = connect_to(setup.job_key, setup.candidates.front(), true, reachable);
   if (!leader) return alone("the lowest rank of this node cannot be reached (another network namespace?)");
   if (!same_user(leader.get())) return alone("the lowest rank of this node runs as another user");
   Hello hello{};

@@ -8,6 +8,7 @@ namespace tern {
 
 bool NodeMemory::allocate(size_t bytes, uint64_t& offset) {
   if (bytes > shm::kArenaBytes) return false;
+  release_left();
   const uint64_t size = shm::Layout::up(bytes ? bytes : 1);
   // First fit: collectives hold few pieces, for as long as their communicators live.
   uint64_t begin = 0;
@@ -21,6 +22,14 @@ bool NodeMemory::allocate(size_t bytes, uint64_t& offset) {
   std::memset(place, 0, size);
   offset = uint64_t(place - node_.base());
   return true;
+}
+
+void NodeMemory::release_left() {
+  std::erase_if(leaving_, [&](const Leaving& l) {
+    if (l.left->load(std::memory_order_acquire) != l.users) return false;
+    release(l.offset);
+    return true;
+  });
 }
 
 void NodeMemory::release(uint64_t offset) {

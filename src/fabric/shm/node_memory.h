@@ -9,8 +9,10 @@
 // Units: bytes. Thread rule: under the rank's lock; what lies in the memory is the users' own affair.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "fabric/shm/node.h"
 
@@ -28,6 +30,10 @@ class NodeMemory {
   bool allocate(size_t bytes, uint64_t& offset);
   /// Gives it back; nobody may use it any more. Only by who allocated it.
   void release(uint64_t offset);
+  /// Gives it back once `left` (in that memory) has reached `users`: looked at by later calls of allocate. Nobody waits.
+  void release_when(uint64_t offset, const std::atomic<uint32_t>& left, uint32_t users) {
+    leaving_.push_back({offset, &left, users});
+  }
   /// The address of an offset, mine or another member's.
   std::byte* at(uint64_t offset) const { return node_.base() + offset; }
 
@@ -42,7 +48,15 @@ class NodeMemory {
   void remove_watch(ShmWatch& watch) { IntrusiveList<ShmWatch>::remove(&watch); }
 
  private:
+  struct Leaving {
+    uint64_t offset;
+    const std::atomic<uint32_t>* left;
+    uint32_t users;
+  };
+  void release_left();
+
   ShmNode& node_;
+  std::vector<Leaving> leaving_;
   std::map<uint64_t, uint64_t> used_;  ///< in my arena: begin -> end, both multiples of a page
 };
 
