@@ -2,6 +2,7 @@
 // (generation), so nothing a peer sends can make us touch freed memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -149,11 +149,13 @@ def check_header(root, build, path):
     if header_is_checked(stamp):
         return None
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter",
-               "-Wno-pragma-once-outside-header", f"-I{root}/src", f"-I{build}/include", f"-I{build}/generated/capi", "-x", "c++"]
-    lone = subprocess.run(command + [str(path)], capture_output=True, text=True)
+               f"-I{root}/src", f"-I{build}/include", f"-I{build}/generated/capi",
+               "-x", "c++", "-"]
+    source = f'#include "{path.relative_to(root / "src")}"\n'
+    lone = subprocess.run(command, input=source, capture_output=True, text=True)
     if lone.returncode != 0:
         return f"{path}: does not compile alone:\n" + "\n".join(lone.stderr.split("\n")[:8])
-    listed = subprocess.run(command[:2] + ["-MM"] + command[3:] + [str(path)], capture_output=True, text=True)
+    listed = subprocess.run(command[:2] + ["-MM"] + command[3:], input=source, capture_output=True, text=True)
     names = listed.stdout.replace("\\\n", " ").split()[1:]
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text("\n".join(names))
@@ -164,7 +166,7 @@ def check_headers(root, build):
     headers = list(files(root, ("src",), {".h"}))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for finding in pool.map(lambda path: check_header(root, build, path), headers):
-            if finding and "#pragma once in main file" not in finding:
+            if finding:
                 yield finding
 
 
@@ -182,8 +184,8 @@ def check_globals(root, build):
             section, size, name = match.group(8), int(match.group(9), 16), match.group(10).strip()
             if size == 0 or section.startswith(".data.rel.ro"):
                 continue
-            # The compiler's own: weak references to type information, destructor handles of linkage.
-            if name.startswith(("DW.ref.", "guard variable for", "__dso_handle")) or name in ("", section):
+            # The compiler's own (references to type information, handles of linkage) and the standard library's.
+            if name.startswith(("DW.ref.", "guard variable for", "__dso_handle", "std::")) or name in ("", section):
                 continue
             if name.split("::")[-1] not in GLOBALS:
                 yield f"{path.name}: writable global {name} ({section}, {size} bytes)"
