@@ -55,6 +55,12 @@ void scan_tree(Builder& b, const Operands& o);
 void exscan_recursive_doubling(Builder& b, const Operands& o);
 void exscan_tree(Builder& b, const Operands& o);
 
+// node.cc: through the shared memory of a NodeTeam, at once
+void barrier_node(Builder& b, const Operands& o);
+void bcast_node(Builder& b, const Operands& o);
+void reduce_node(Builder& b, const Operands& o);
+void allreduce_node(Builder& b, const Operands& o);
+
 // inter.cc: any operation on an intercommunicator
 void build_inter(Builder& b, Operation operation, const Operands& o);
 

@@ -9,7 +9,7 @@ namespace tern {
 namespace {
 // Immutable; equal on all processes (select.h).
 Situation situation_of(Operation operation, const Operands& o, int ranks) {
-  Situation s{operation, 0, ranks, !o.op || o.op->commutative()};
+  Situation s{operation, 0, ranks, !o.op || o.op->commutative(), false};
   auto bytes = [](const Side& side) { return size_t(side.count) * size_t(side.type->size()); };
   switch (operation) {
     case Operation::bcast:
@@ -80,6 +80,37 @@ CollectiveEnvironment& CollectiveEnvironment::make(Communicator& communicator) {
   return static_cast<CollectiveEnvironment&>(*communicator.collective_state);
 }
 
+namespace {
+// Asks for the members' shared memory after a few operations that would use it. The calls are the same at all members,
+// so is the moment, and so is the answer.
+void make_node_team(CollectiveEnvironment& environment, Communicator& communicator) {
+  environment.no_team = true;
+  if (!NodeTeam::possible(communicator)) return;
+  constexpr uint64_t kNoRoom = ~uint64_t{0};
+  uint64_t offset = kNoRoom;
+  NodeMemory& memory = *communicator.p2p().node_memory;
+  if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset)) offset = kNoRoom;
+  Operands o;
+  o.receive.buffer = reinterpret_cast<std::byte*>(&offset);
+  o.receive.count = sizeof offset;
+  o.receive.type = environment.byte.get();
+  Schedule* schedule =
+      environment.schedules.create(environment, communicator, Mode::blocking, communicator.next_collective_tag());
+  Builder builder(*schedule, environment);
+  bcast_binomial(builder, o);
+  if (schedule->finish_immediate() || offset == kNoRoom) return;
+  environment.node_team = std::make_unique<NodeTeam>(communicator, offset);
+}
+
+// Whether this call can go through node memory; equal at all members.
+bool suits_node(Operation operation, const Operands& o, size_t bytes) {
+  if (operation == Operation::barrier) return true;
+  if (bytes == 0 || bytes > NodeTeam::kDataBytes) return false;
+  if (operation == Operation::bcast) return true;
+  return (operation == Operation::reduce || operation == Operation::allreduce) && o.receive.type->is_contiguous();
+}
+}  // namespace
+
 Error check_collective_tunable(std::string_view text) { return Selection().parse(text); }
 
 Error collective(Communicator& communicator, Operation operation, const Operands& operands, Mode mode,
@@ -103,7 +134,14 @@ Error collective(Communicator& communicator, Operation operation, const Operands
     if (is_neighbor(operation)) {
       build_neighbor(builder, operation, operands);
     } else {
-      environment.selection.choose(situation_of(operation, operands, builder.size())).build(builder, operands);
+      Situation situation = situation_of(operation, operands, builder.size());
+      if (mode == Mode::blocking && suits_node(operation, operands, situation.bytes)) {
+        if (!environment.no_team && ++environment.wishes >= CollectiveEnvironment::kBeforeTeam) {
+          make_node_team(environment, communicator);
+        }
+        situation.node_memory = environment.node_team != nullptr;
+      }
+      environment.selection.choose(situation).build(builder, operands);
     }
   }
   if (mode == Mode::blocking) return schedule->finish_immediate();

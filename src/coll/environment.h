@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/pool.h"
+#include "coll/node_team.h"
 #include "coll/schedule.h"
 #include "coll/select.h"
 #include "comm/communicator.h"
@@ -26,6 +27,11 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   Pool<Schedule, 4> schedules;
   Ref<Datatype> byte;  ///< MPI_BYTE
   Selection selection;
+  std::unique_ptr<NodeTeam> node_team;  ///< shared memory of the members; null: none (yet)
+  /// Blocking collectives that could use node_team; it is made at the kBeforeTeam-th, or never (`no_team`).
+  uint32_t wishes = 0;
+  bool no_team = false;
+  static constexpr uint32_t kBeforeTeam = 4;
   Error selection_error;  ///< of the tunable `coll`: every collective returns it
 
  private:

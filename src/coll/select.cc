@@ -17,10 +17,14 @@ constexpr size_t k1K = 1024;
 // shared memory and TCP over loopback) where "why" says so, else from the counts of rounds and bytes in the drawings.
 // clang-format off
 constexpr Algorithm kTable[] = {
+  {Operation::barrier, "node", barrier_node, Algorithm::kNodeMemory, 0, kAny, 2, INT_MAX,
+   "flags and data in shared cache lines, one hand-over"},
   {Operation::barrier, "dissemination", barrier_dissemination, Algorithm::kNothing, 0, kAny, 1, 4,
    "fewest rounds; with more ranks the tree's fewer messages weigh more where ranks share cores"},
   {Operation::barrier, "tree", barrier_tree, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "2 (p - 1) messages"},
 
+  {Operation::bcast, "node", bcast_node, Algorithm::kNodeMemory, 0, kAny, 3, INT_MAX,
+   "one hand-over for all; two ranks: a message does the same and lets the sender run further ahead"},
   {Operation::bcast, "scatter_allgather", bcast_scatter_allgather, Algorithm::kNothing, 64 * k1K, 512 * k1K, 8, INT_MAX,
    "twice the bytes per rank instead of log2 p times"},
   {Operation::bcast, "chain", bcast_chain, Algorithm::kNothing, 512 * k1K, kAny, 3, INT_MAX,
@@ -57,12 +61,16 @@ constexpr Algorithm kTable[] = {
   {Operation::alltoallw, "spread", alltoall_spread, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "sizes are not known"},
   {Operation::alltoallw, "pairwise", alltoall_pairwise, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "as alltoall"},
 
+  {Operation::reduce, "node", reduce_node, Algorithm::kNodeMemory, 0, kAny, 3, INT_MAX,
+   "one hand-over for all; two ranks: a message does the same and lets the sender run further ahead"},
   {Operation::reduce, "rabenseifner", reduce_rabenseifner, Algorithm::kCommutative, 16 * k1K, 1024 * k1K, 4, INT_MAX,
    "the work is shared, bytes per rank do not grow with log2 p"},
   {Operation::reduce, "chain", reduce_chain, Algorithm::kCommutative, 1024 * k1K, kAny, 3, INT_MAX,
    "combining and moving overlap"},
   {Operation::reduce, "binomial", reduce_binomial, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "log2 p rounds; any operator"},
 
+  {Operation::allreduce, "node", allreduce_node, Algorithm::kNodeMemory, 0, kAny, 2, INT_MAX,
+   "flags and data in shared cache lines, one hand-over"},
   {Operation::allreduce, "recursive_doubling", allreduce_recursive_doubling, Algorithm::kNothing, 0, 8 * k1K, 1, INT_MAX,
    "log2 p rounds"},
   {Operation::allreduce, "rabenseifner", allreduce_rabenseifner, Algorithm::kCommutative, 8 * k1K, 512 * k1K, 1, INT_MAX,
@@ -135,6 +143,7 @@ std::span<const Algorithm> algorithms() { return kTable; }
 bool applies(const Algorithm& algorithm, const Situation& s) {
   if (algorithm.operation != s.operation) return false;
   if ((algorithm.needs & Algorithm::kCommutative) && !s.commutative) return false;
+  if ((algorithm.needs & Algorithm::kNodeMemory) && !s.node_memory) return false;
   return !(algorithm.needs & Algorithm::kPowerOfTwo) || (s.ranks & (s.ranks - 1)) == 0;
 }
 

@@ -23,6 +23,7 @@ struct Algorithm {
     kNothing = 0,
     kCommutative = 1,
     kPowerOfTwo = 2,  ///< the number of ranks is
+    kNodeMemory = 4,  ///< a NodeTeam, a blocking call, data that it takes
   };
   Operation operation;
   const char* name;
@@ -40,6 +41,7 @@ struct Situation {
   size_t bytes = 0;
   int ranks = 1;
   bool commutative = true;
+  bool node_memory = false;
 };
 
 std::span<const Algorithm> algorithms();
