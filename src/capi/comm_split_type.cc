@@ -1,6 +1,8 @@
 // MPI_Comm_split_type (MPI 5.0, 7.4.2): every kind is a split whose colour says where a process is.
 // A place is (node, level of the hardware, instance), folded into one colour; nodes are named by their lowest
 // peer.
+#include <strings.h>
+
 #include <algorithm>
 
 #include "capi/comm_common.h"
@@ -39,8 +41,8 @@ int64_t guided_color(Call& call, const std::string& name) {
 /// The process sets of MPI_Session_init: the colour for those who are in it.
 int64_t set_color(Call& call, const Communicator& comm, const std::string& name) {
   if (!comm.from_session) return create::kNoColor;
-  if (name == "mpi://WORLD") return 0;
-  if (name == "mpi://SELF") return call.process().world_rank();
+  if (!strcasecmp(name.c_str(), "mpi://WORLD")) return 0;
+  if (!strcasecmp(name.c_str(), "mpi://SELF")) return call.process().world_rank();
   return create::kNoColor;
 }
 

@@ -1,7 +1,8 @@
 // Groups: the bodies of MPI 5.0 section 7.3 (process sets: 11.3.2). A result without members is
 // MPI_GROUP_EMPTY.
+#include <strings.h>
+
 #include <span>
-#include <string_view>
 
 #include "impl.gen.h"
 
@@ -105,10 +106,10 @@ Error Group_range_excl(Call& call, Group& group, int n, int (*ranges)[3], Group*
 
 // A name that is no process set gives MPI_GROUP_NULL, which is no error (7.3.2).
 Error Group_from_session_pset(Call& call, Session& session, const char* pset_name, Group*& newgroup) {
-  std::string_view name = pset_name;
   Process& process = call.process();
-  if (name == "mpi://WORLD") newgroup = Ref<Group>::share(&process.world().group()).release();
-  if (name == "mpi://SELF") newgroup = Ref<Group>::share(&process.self().group()).release();
+  // In any case, as the scheme and the authority of a URI are.
+  if (!strcasecmp(pset_name, "mpi://WORLD")) newgroup = Ref<Group>::share(&process.world().group()).release();
+  if (!strcasecmp(pset_name, "mpi://SELF")) newgroup = Ref<Group>::share(&process.self().group()).release();
   return {};
 }
 

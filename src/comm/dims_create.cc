@@ -1,11 +1,12 @@
 // MPI_Dims_create (MPI 5.0, 8.5.2): factors a number of processes into dimensions "as close to each other as
 // possible".
 //
-// Here that means: the largest dimension as small as can be, then the second largest, and so on. Dividing
-// prime factors out greedily misses this (2^2*3^2 in 3 dimensions: greedy 6x3x2, best 4x3x3), so divisors are
-// searched in ascending order from the k-th root upwards; the first factorisation found is the best one. Two
-// cuts keep the search short: no dimension can be below the remaining number's largest prime factor's
-// dimension, nor below its k-th root.
+// Here that means: the difference between the largest and the smallest dimension is as small as can be (Träff
+// and Lübbe, EuroMPI 2015); of several such, the one with the largest smallest dimension; of those, the
+// smallest largest ones first. Dividing prime factors out greedily misses this (2^2*3^2 in 3 dimensions:
+// greedy 6x3x2, best 4x3x3), so divisors are searched: the largest dimension from the k-th root upwards, the
+// others below it. Each solution found narrows the window that the dimensions of a better one must lie in,
+// which keeps the search short.
 #include <algorithm>
 #include <string>
 
@@ -45,23 +46,55 @@ class Factoriser {
  public:
   explicit Factoriser(int n) : divisors_(divisors(n)) {}
 
-  /// Writes `n` as factors.size() factors of at most `cap`, not increasing.
-  bool factor(int n, int cap, std::span<int> factors) const {
+  /// The best `count` factors of `n`, not increasing.
+  std::vector<int> best(int n, size_t count) const {
+    if (count == 1) return {n};
+    std::vector<int> factors(count), found;
+    int64_t difference = n;  // of the best found
+    for (int largest : divisors_) {
+      if (!power_reaches(largest, count, n)) continue;
+      // The smallest factor is at most the root, the largest at least: when that alone is too much, so is all
+      // that follows.
+      if (!found.empty() && !reachable(n, count, largest - difference)) break;
+      // A larger first factor with the same difference has a larger last one, so it is better.
+      int least = int(std::max<int64_t>(1, largest - difference));
+      factors[0] = largest;
+      while (factor(n / largest, least, largest, std::span<int>(factors).subspan(1))) {
+        found = factors;
+        difference = largest - factors.back();
+        least = factors.back() + 1;
+      }
+    }
+    return found;
+  }
+
+ private:
+  /// Whether `count` factors of at least `least` can have the product `n`, as far as size goes.
+  static bool reachable(int64_t n, size_t count, int64_t least) {
+    if (least <= 1) return true;
+    int64_t power = 1;
+    while (count-- > 0 && power <= n) power *= least;
+    return power <= n;
+  }
+
+  /// Writes `n` as factors.size() factors of `least` to `most`, not increasing, the smallest largest ones
+  /// first.
+  bool factor(int n, int least, int most, std::span<int> factors) const {
     if (factors.size() == 1) {
       factors[0] = n;
-      return n <= cap;
+      return least <= n && n <= most;
     }
-    int prime = largest_prime_factor(n);
-    auto candidate = std::lower_bound(divisors_.begin(), divisors_.end(), prime);
-    for (; candidate != divisors_.end() && *candidate <= std::min(cap, n); ++candidate) {
+    if (!reachable(n, factors.size(), least)) return false;
+    auto candidate =
+        std::lower_bound(divisors_.begin(), divisors_.end(), std::max(least, largest_prime_factor(n)));
+    for (; candidate != divisors_.end() && *candidate <= std::min(most, n); ++candidate) {
       if (n % *candidate != 0 || !power_reaches(*candidate, factors.size(), n)) continue;
       factors[0] = *candidate;
-      if (factor(n / *candidate, *candidate, factors.subspan(1))) return true;
+      if (factor(n / *candidate, least, *candidate, factors.subspan(1))) return true;
     }
     return false;
   }
 
- private:
   std::vector<int> divisors_;
 };
 
@@ -83,9 +116,8 @@ Error dims_create(int nodes, std::span<int> dims) {
                                        (given > nodes ? "larger" : std::to_string(given)));
   if (open == 0) return {};
   int rest = int(nodes / given);
-  std::vector<int> factors(open);
-  bool found = Factoriser(rest).factor(rest, rest, factors);
-  TERN_ASSERT(found);
+  std::vector<int> factors = Factoriser(rest).best(rest, open);
+  TERN_ASSERT(factors.size() == open);
   size_t next = 0;
   for (int& dim : dims)
     if (dim == 0) dim = factors[next++];

@@ -8,10 +8,18 @@
 namespace tern {
 namespace {
 
-/// All ways to write n as k factors in nonincreasing order; keeps the lexicographically smallest.
+/// Smaller difference between first and last, then larger last, then smaller first ones.
+bool better(const std::vector<int>& a, const std::vector<int>& b) {
+  int by_difference = (a.front() - a.back()) - (b.front() - b.back());
+  if (by_difference != 0) return by_difference < 0;
+  if (a.back() != b.back()) return a.back() > b.back();
+  return a < b;
+}
+
+/// All ways to write n as k factors in nonincreasing order; keeps the best.
 void best_factors(int n, int k, int cap, std::vector<int>& now, std::vector<int>& best) {
   if (k == 0) {
-    if (n == 1 && (best.empty() || now < best)) best = now;
+    if (n == 1 && (best.empty() || better(now, best))) best = now;
     return;
   }
   for (int factor = 1; factor <= std::min(n, cap); ++factor) {
@@ -23,6 +31,12 @@ void best_factors(int n, int k, int cap, std::vector<int>& now, std::vector<int>
 }
 
 TEST(DimsCreate, is_the_most_balanced_for_all_small_sizes) {
+  for (int n : {5040, 6240, 7488, 10800, 34425}) {
+    std::vector<int> dims(3, 0), now, best;
+    ASSERT_FALSE(dims_create(n, dims));
+    best_factors(n, 3, n, now, best);
+    ASSERT_EQ(dims, best) << n;
+  }
   for (int n = 1; n <= 400; ++n) {
     for (int k = 1; k <= 4; ++k) {
       std::vector<int> dims(size_t(k), 0), now, best;
@@ -52,8 +66,9 @@ TEST(DimsCreate, keeps_what_is_given) {
 }
 
 TEST(DimsCreate, is_quick_for_large_numbers) {
-  // Many divisors, many dimensions, large primes.
-  for (int n : {2147483647, 1 << 30, 2095133040, 1396755360, 65536, 720720, 46341 * 46337, 2 * 1073741789}) {
+  // Many divisors, many dimensions, large primes, and both.
+  for (int n : {2147483647, 1 << 30, 2095133040, 1396755360, 65536, 720720, 46341 * 46337, 2 * 1073741789,
+                720720 * 2971, (1 << 20) * 2039, 110880 * 19009}) {
     for (size_t k : {1u, 2u, 3u, 5u, 10u, 31u}) {
       std::vector<int> dims(k, 0);
       ASSERT_FALSE(dims_create(n, dims));
