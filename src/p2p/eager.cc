@@ -71,11 +71,15 @@ UnexpectedMessage* PointToPoint::Impl::keep(PeerId peer, const wire::Header& hea
 }
 
 void PointToPoint::Impl::consumed(PeerId from, size_t bytes) {
+  peers[from].owed += charge(bytes);
+  give_credit(from);
+}
+
+void PointToPoint::Impl::give_credit(PeerId from) {
   Peer& peer = peers[from];
-  peer.owed += charge(bytes);
   if (peer.owed * 64 * 2 < tunables.unexpected_credit_bytes) return;
   wire::Header header{wire::Kind::credit, 0, 0, 0, 0, 0, uint32_t(peer.owed)};
-  // Not queued when the way is full: the debt stays and goes with a later message's.
+  // Not queued when the way is full: the debt stays until the peer's next message, eager or an rts.
   if (peer.path && peer.path->try_send(from, header, nullptr, 0)) peer.owed = 0;
 }
 

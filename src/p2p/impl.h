@@ -132,6 +132,7 @@ struct PointToPoint::Impl final : Sink {
   void on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   UnexpectedMessage* keep(PeerId peer, const wire::Header& header, size_t bytes);
   void consumed(PeerId peer, size_t bytes);
+  void give_credit(PeerId peer);
   void acknowledge(PeerId peer, const wire::Header& header);
 
   // rendezvous.cc

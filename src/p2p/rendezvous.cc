@@ -32,6 +32,7 @@ void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const s
   if (bytes != sizeof(wire::RendezvousBody)) return;
   wire::RendezvousBody body;
   std::memcpy(&body, payload, sizeof body);
+  give_credit(peer);  // a sender that announces may be out of credit
   PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag);
   if (!posted) {
     UnexpectedMessage* message = keep(peer, header, body.bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/context.h"
+#include "datatype/predefined.h"
 
 namespace tern {
 
@@ -53,9 +54,29 @@ Error Process::start() {
   return {};
 }
 
+// Returns when every rank has come here (dissemination: in round k to the rank 2^k on). It drives progress all the
+// while: others may still need this rank for receives it has freed, or for messages nobody asked for.
+void Process::meet() {
+  PredefinedTypes types;
+  const Datatype& byte = types.get(type_id::kByte);
+  int size = world_size(), rank = world_rank(), tag = world_->next_collective_tag();
+  for (int distance = 1; distance < size; distance *= 2) {
+    Request* in = p2p_.ireceive(world_->receive_arguments(nullptr, 0, byte, (rank - distance + size) % size, tag,
+                                                          Communicator::Plane::internal));
+    // A lost rank is an error of both; there is nothing to wait for then.
+    Error ignored = p2p_.send(world_->send_arguments(nullptr, 0, byte, (rank + distance) % size, tag,
+                                                     SendMode::standard, Communicator::Plane::internal));
+    p2p_.wait(*in);
+    in->release();
+  }
+}
+
 Error Process::finish() {
-  progress_.wait_until([&] { return p2p_.quiet(); });
-  // Nothing of ours is on its way any more, and nobody's to us that we still want: the barrier needs no progress.
+  auto all_sent = [&] { return p2p_.quiet(); };
+  progress_.wait_until(all_sent);
+  meet();
+  progress_.wait_until(all_sent);
+  // Nothing is on its way any more: the launcher's barrier needs no progress. After it all may vanish.
   if (Error error = launcher_->barrier()) return error;
   return launcher_->finalize();
 }

@@ -42,7 +42,7 @@ class Process {
   Error start();
   /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
   void share_node_memory(ShmNode& node);
-  /// Waits until nothing is in flight, then the launcher's barrier; afterwards only destruction.
+  /// Waits until nothing is in flight anywhere, then the launcher's barrier; afterwards only destruction.
   Error finish();
 
   int world_rank() const { return launcher_->rank(); }
@@ -66,6 +66,8 @@ class Process {
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
 
  private:
+  void meet();
+
   Tunables tunables_;
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<Idle> idle_;
