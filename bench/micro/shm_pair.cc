@@ -1,5 +1,5 @@
-// The shared-memory path alone, without MPI above it: one-way latency, streaming bandwidth, hand-over with more
-// processes than cores. Where the constants of src/fabric/shm/ come from.
+// The shared-memory path alone, without MPI above it: one-way latency, streaming bandwidth, hand-over with
+// more processes than cores. Where the constants of src/fabric/shm/ come from.
 //   shm_pair latency|stream|get [-p PAIRS] [-r RANKS_SENDING_TO_0] [-o] [-s SIZE]
 // Times are the median and the least of many short bursts, so that a busy machine disturbs less.
 #include <sched.h>
@@ -34,7 +34,9 @@ struct CountingSink final : Sink {
     return {Cursor::bytes(buffer.data(), bytes), nullptr, 0};
   }
   void on_landed(PeerId, const wire::Header&, Landing&, size_t, Error) override { ++messages; }
-  void on_peer_lost(PeerId, Error error) override { fprintf(stderr, "%s\n", std::string(error.text()).c_str()); }
+  void on_peer_lost(PeerId, Error error) override {
+    fprintf(stderr, "%s\n", std::string(error.text()).c_str());
+  }
 };
 
 struct Shared {
@@ -106,7 +108,8 @@ struct Rank {
 void report(const char* what, size_t bytes, std::vector<double>& times, double per) {
   std::sort(times.begin(), times.end());
   const double least = times.front() / per, median = times[times.size() / 2] / per;
-  printf("%-8s %8zu B  least %9.1f ns  median %9.1f ns  %8.2f GB/s (least)\n", what, bytes, least, median, double(bytes) / least);
+  printf("%-8s %8zu B  least %9.1f ns  median %9.1f ns  %8.2f GB/s (least)\n", what, bytes, least, median,
+         double(bytes) / least);
   fflush(stdout);
 }
 
@@ -214,7 +217,7 @@ int main(int argc, char** argv) {
       sched_setaffinity(0, sizeof set, &set);
     }
     Rank me(r, oversubscribed);
-    for (size_t bytes : {8, 32, 64, 256, 1024, 2048, 4096, 8192, 16384, 65536, 262144, 1048576}) {
+    for (size_t bytes : {8, 32, 64, 256, 1024, 2048, 4096, 8192, 16384, 65536, 262144, 1048576, 4194304}) {
       if (only && bytes != only) continue;
       if (what == "latency") latency(me, bytes);
       if (what == "stream") stream(me, bytes);
@@ -225,5 +228,6 @@ int main(int argc, char** argv) {
     me.path.reset();
     exit(0);
   }
-  while (wait(nullptr) > 0) {}
+  while (wait(nullptr) > 0) {
+  }
 }

@@ -24,7 +24,9 @@ inline void cpu_pause() {
 }  // namespace
 
 RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock)
-    : rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)), yield_(oversubscribed), lock_(lock) {
+    : rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)),
+      yield_(oversubscribed),
+      lock_(lock) {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   TERN_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);

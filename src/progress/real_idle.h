@@ -1,15 +1,20 @@
-// Waiting on a real machine (DESIGN.md 7): spin, or yield when there are more ranks than cores, then sleep in epoll on
-// the descriptors of all paths. The figures behind the defaults stand with the tunables spin_rounds and yield_rounds.
+// Waiting on a real machine (DESIGN.md 7): spin, or yield when there are more ranks than cores, then sleep in
+// epoll on the descriptors of all paths. The figures behind the defaults stand with the tunables spin_rounds
+// and yield_rounds.
 //
 // Why no wake-up is lost:
-//  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes wait_fd
-//    readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled once more,
-//    and any success means no sleep. The descriptors are level-triggered.
-//  - Other threads of this rank: one sleeper, the driver, sleeps on the descriptors; the others, the followers, wait for
-//    `generation_` to change. Requests are completed under the rank's lock only. A sleeper holds the lock from the last
-//    look at its request until `sleepers` counts it and (a follower) until it has read the generation; whoever comes
-//    later sees the count and moves the generation on, and makes the wake descriptor readable for the driver.
-//  - A driver that wakes may leave for good, so it wakes one follower, which finds no driver when it sleeps again.
+//  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes
+//  wait_fd
+//    readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled
+//    once more, and any success means no sleep. The descriptors are level-triggered.
+//  - Other threads of this rank: one sleeper, the driver, sleeps on the descriptors; the others, the
+//  followers, wait for
+//    `generation_` to change. Requests are completed under the rank's lock only. A sleeper holds the lock
+//    from the last look at its request until `sleepers` counts it and (a follower) until it has read the
+//    generation; whoever comes later sees the count and moves the generation on, and makes the wake
+//    descriptor readable for the driver.
+//  - A driver that wakes may leave for good, so it wakes one follower, which finds no driver when it sleeps
+//  again.
 //
 // Thread rule: relax and wake under the rank's lock; relax gives it up inside.
 #pragma once
@@ -43,13 +48,13 @@ class RealIdle final : public Idle {
   void call_one_follower();
   void watch_paths(ProgressEngine& engine);
 
-  uint32_t rounds_;      ///< of spinning or yielding before sleep
+  uint32_t rounds_;  ///< of spinning or yielding before sleep
   bool yield_;
   Releasable* lock_;
   int epoll_ = -1, wake_fd_ = -1;
-  size_t watched_ = 0;   ///< paths whose descriptor is in epoll_
-  bool driving_ = false;  ///< a thread is asleep on the descriptors
-  bool woken_ = false;    ///< wake_fd_ is readable
+  size_t watched_ = 0;                   ///< paths whose descriptor is in epoll_
+  bool driving_ = false;                 ///< a thread is asleep on the descriptors
+  bool woken_ = false;                   ///< wake_fd_ is readable
   std::atomic<uint32_t> generation_{0};  ///< changed under the rank's lock
   uint64_t sleeps_ = 0;
 };

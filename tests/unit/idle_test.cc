@@ -1,5 +1,6 @@
-// Waiting on a real machine: no wake-up is lost, whoever causes it - another process through the shared-memory path, or
-// another thread of the same rank. A lost one hangs the test (and ctest's timeout reports it).
+// Waiting on a real machine: no wake-up is lost, whoever causes it - another process through the
+// shared-memory path, or another thread of the same rank. A lost one hangs the test (and ctest's timeout
+// reports it).
 #include <mutex>
 #include <thread>
 
@@ -7,10 +8,6 @@
 #include "tests/unit/shm_helpers.h"
 
 namespace tern::test {
-
-struct CheckingSink::TypeOwner {};
-Landing CheckingSink::on_header(PeerId, const wire::Header&, size_t) { abort(); }  // nothing here is that long
-void CheckingSink::on_landed(PeerId, const wire::Header&, Landing&, size_t, Error) { abort(); }
 
 namespace {
 
@@ -23,8 +20,8 @@ void send_small(TestRank& me, PeerId to, size_t bytes) {
   while (!me.path->try_send(to, header, data, bytes)) me.engine->poll();
 }
 
-/// Neighbours in a ring play ping-pong, with rests in between; `rounds_before_sleep` few, so that sleeping and ringing
-/// meet at every point.
+/// Neighbours in a ring play ping-pong, with rests in between; `rounds_before_sleep` few, so that sleeping
+/// and ringing meet at every point.
 void ring_of(int ranks, int rounds, int64_t rounds_before_sleep, bool expect_sleep) {
   run_processes(ranks, 16384, [&](int rank, auto node, Common& common) {
     Tunables tunables;
@@ -56,7 +53,10 @@ struct QuietPath final : Path {
   bool try_send(PeerId, const wire::Header&, const void*, size_t) override { return false; }
   void enqueue(SendOperation&) override {}
   int poll() override { return 0; }
-  bool arm() override { ++armed; return true; }
+  bool arm() override {
+    ++armed;
+    return true;
+  }
   void disarm() override { --armed; }
   uint64_t next_deadline_ns() const override { return deadline; }
   bool has_unsent() const override { return false; }
@@ -80,7 +80,8 @@ TEST(Idle, DeadlineEndsSleep) {
 }
 
 TEST(Idle, ThreadsWakeEachOther) {
-  // Each thread waits for its own counter, which only its neighbour moves on, under the lock and with notify().
+  // Each thread waits for its own counter, which only its neighbour moves on, under the lock and with
+  // notify().
   constexpr int kThreads = 4, kRounds = 2000;
   Tunables tunables;
   tunables.spin_rounds = 2;

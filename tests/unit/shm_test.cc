@@ -1,5 +1,5 @@
-// The shared-memory path between processes: start-up, every size and shape of message under full rings, loss of a
-// peer, cross-memory attach, memory for collectives.
+// The shared-memory path between processes: start-up, every size and shape of message under full rings, loss
+// of a peer, cross-memory attach, memory for collectives.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -10,56 +10,10 @@
 #include <fstream>
 #include <string>
 
-#include "datatype/construct.h"
-#include "datatype/predefined.h"
 #include "fabric/shm/node_memory.h"
 #include "tests/unit/shm_helpers.h"
 
 namespace tern::test {
-
-/// `n` bytes as blocks of 7 with gaps of 3.
-struct CheckingSink::TypeOwner {
-  PredefinedTypes predefined;
-  Ref<Datatype> type;
-  size_t blocks;
-  explicit TypeOwner(size_t n) : blocks((n + 6) / 7) {
-    Error error = construct::hvector(Count(blocks), 7, 10, predefined.get(0x247), type);
-    if (error) abort();
-    type->commit();
-  }
-  Cursor over(std::vector<std::byte>& memory, size_t n) {
-    memory.assign(blocks * 10 + 1, std::byte{0});
-    Cursor cursor(memory.data(), 1, *type);
-    cursor.truncate(n);
-    return cursor;
-  }
-};
-
-Landing CheckingSink::on_header(PeerId peer, const wire::Header& header, size_t n) {
-  FromPeer& place = from[peer];
-  place.strided = header.tag % 2 == 1;
-  if (place.strided) {
-    place.type = std::make_shared<TypeOwner>(n);
-    return {place.type->over(place.buffer, n), nullptr, 0};
-  }
-  place.buffer.resize(n);
-  return {Cursor::bytes(place.buffer.data(), n), nullptr, 0};
-}
-
-void CheckingSink::on_landed(PeerId peer, const wire::Header& header, Landing&, size_t n, Error error) {
-  if (error) {
-    ++landed_with_error;
-    return;
-  }
-  FromPeer& place = from[peer];
-  if (!place.strided) {
-    check(peer, header, place.buffer.data(), n);
-    return;
-  }
-  std::vector<std::byte> packed(n);
-  for (size_t i = 0; i < n; ++i) packed[i] = place.buffer[i / 7 * 10 + i % 7];
-  check(peer, header, packed.data(), n);
-}
 
 namespace {
 
@@ -77,7 +31,9 @@ std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool str
   header.tag = int32_t(number);
   std::vector<std::byte> data(n);
   for (size_t i = 0; i < n; ++i) data[i] = pattern(me.rank, number, i);
-  if (!strided && !queue && n <= me.path->properties().eager_bytes && me.path->try_send(to, header, data.data(), n)) return nullptr;
+  if (!strided && !queue && n <= me.path->properties().eager_bytes &&
+      me.path->try_send(to, header, data.data(), n))
+    return nullptr;
   auto out = std::make_unique<Outgoing>();
   out->peer = to;
   out->header = header;
@@ -100,15 +56,21 @@ std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool str
 
 size_t random_size(Rng& rng, size_t most) {
   switch (rng.below(5)) {
-    case 0: return rng.below(34);
-    case 1: return rng.below(1100);
-    case 2: return rng.below(9000);
-    case 3: return rng.below(40000);
-    default: return rng.below(20) == 0 ? rng.below(most) : rng.below(200);
+    case 0:
+      return rng.below(34);
+    case 1:
+      return rng.below(1100);
+    case 2:
+      return rng.below(9000);
+    case 3:
+      return rng.below(40000);
+    default:
+      return rng.below(20) == 0 ? rng.below(most) : rng.below(200);
   }
 }
 
-bool exchange(int rank, int ranks, std::unique_ptr<ShmNode> node, Common& common, uint32_t each, bool sleepy, uint64_t seed) {
+bool exchange(int rank, int ranks, std::unique_ptr<ShmNode> node, Common& common, uint32_t each, bool sleepy,
+              uint64_t seed) {
   Tunables tunables;
   if (sleepy) tunables.spin_rounds = tunables.yield_rounds = 3;
   TestRank me(uint32_t(rank), size_t(ranks), std::move(node), true, tunables);
@@ -125,10 +87,17 @@ bool exchange(int rank, int ranks, std::unique_ptr<ShmNode> node, Common& common
     if (rng.below(3) == 0) me.engine->poll();
     if (sleepy && rng.below(50) == 0) usleep(useconds_t(rng.below(300)));
     reap();
-    if (outgoing.size() > 8) me.engine->wait_until([&] { reap(); return outgoing.size() <= 4; });
+    if (outgoing.size() > 8)
+      me.engine->wait_until([&] {
+        reap();
+        return outgoing.size() <= 4;
+      });
   }
   const uint64_t want = uint64_t(each) * uint64_t(ranks - 1);
-  me.engine->wait_until([&] { reap(); return outgoing.empty() && me.sink.messages == want; });
+  me.engine->wait_until([&] {
+    reap();
+    return outgoing.empty() && me.sink.messages == want;
+  });
   EXPECT_EQ(me.sink.messages, want);
   EXPECT_FALSE(me.path->has_unsent());
   EXPECT_TRUE(me.sink.lost.empty());
@@ -191,39 +160,43 @@ TEST(ShmPath, FullWayTakesNothingAndKeepsOrder) {
 
 TEST(ShmPath, KilledPeerIsReportedAfterWhatItSent) {
   for (int when = 0; when < 4; ++when) {
-    run_processes(3, 16384, [&](int rank, auto node, Common& common) {
-      Tunables tunables;
-      if (when % 2) tunables.spin_rounds = tunables.yield_rounds = 2;  // noticed asleep, or spinning
-      TestRank me(uint32_t(rank), 3, std::move(node), true, tunables);
-      if (rank == 2) {
-        for (int i = 0; i < 5; ++i) start_send(me, 0, 100, false, false);
-        auto large = start_send(me, 0, 1 << 20, false, true);  // its beginning fits, its end never comes
-        if (when >= 2) usleep(20000);
-        kill(getpid(), SIGKILL);
-      }
-      std::unique_ptr<Outgoing> doomed;
-      if (rank == 1) doomed = start_send(me, 2, 1 << 20, false, true);
-      const uint64_t start = me.clock.now_ns();
-      me.engine->wait_until([&] { return !me.sink.lost.empty(); });
-      EXPECT_LT(me.clock.now_ns() - start, 10'000'000'000u);
-      EXPECT_EQ(me.sink.lost, std::vector<PeerId>{2});
-      if (rank == 0) {
-        EXPECT_EQ(me.sink.from[2].next, 5u);
-        EXPECT_EQ(me.sink.landed_with_error, 1u);
-      } else {
-        EXPECT_TRUE(doomed->finished && doomed->failed);
-        auto late = start_send(me, 2, 10, false, true);
-        me.engine->wait_until([&] { return late->finished; });
-        EXPECT_TRUE(late->failed);
-      }
-      // The survivors still talk.
-      start_send(me, PeerId(1 - rank), 50, false, false);
-      const uint64_t want = rank == 0 ? 6 : 1;
-      me.engine->wait_until([&] { return me.sink.messages == want; });
-      common.words[rank] = 1;
-      while (common.words[1 - rank] == 0) usleep(100);
-      return true;
-    }, {2});
+    run_processes(3, 16384,
+                  [&](int rank, auto node, Common& common) {
+                    Tunables tunables;
+                    if (when % 2)
+                      tunables.spin_rounds = tunables.yield_rounds = 2;  // noticed asleep, or spinning
+                    TestRank me(uint32_t(rank), 3, std::move(node), true, tunables);
+                    if (rank == 2) {
+                      for (int i = 0; i < 5; ++i) start_send(me, 0, 100, false, false);
+                      auto large =
+                          start_send(me, 0, 1 << 20, false, true);  // its beginning fits, its end never comes
+                      if (when >= 2) usleep(20000);
+                      kill(getpid(), SIGKILL);
+                    }
+                    std::unique_ptr<Outgoing> doomed;
+                    if (rank == 1) doomed = start_send(me, 2, 1 << 20, false, true);
+                    const uint64_t start = me.clock.now_ns();
+                    me.engine->wait_until([&] { return !me.sink.lost.empty(); });
+                    EXPECT_LT(me.clock.now_ns() - start, 10'000'000'000u);
+                    EXPECT_EQ(me.sink.lost, std::vector<PeerId>{2});
+                    if (rank == 0) {
+                      EXPECT_EQ(me.sink.from[2].next, 5u);
+                      EXPECT_EQ(me.sink.landed_with_error, 1u);
+                    } else {
+                      EXPECT_TRUE(doomed->finished && doomed->failed);
+                      auto late = start_send(me, 2, 10, false, true);
+                      me.engine->wait_until([&] { return late->finished; });
+                      EXPECT_TRUE(late->failed);
+                    }
+                    // The survivors still talk.
+                    start_send(me, PeerId(1 - rank), 50, false, false);
+                    const uint64_t want = rank == 0 ? 6 : 1;
+                    me.engine->wait_until([&] { return me.sink.messages == want; });
+                    common.words[rank] = 1;
+                    while (common.words[1 - rank] == 0) usleep(100);
+                    return true;
+                  },
+                  {2});
   }
 }
 
@@ -258,7 +231,8 @@ TEST(ShmPath, GetReadsTheOtherProcess) {
         me.path->get(operation);
         EXPECT_EQ(calls, 1);
         EXPECT_EQ(errors, 0);
-        for (size_t i = 0; i < kBytes && good; ++i) good = memory[strided ? i / 7 * 10 + i % 7 : i] == pattern(1, 0, i);
+        for (size_t i = 0; i < kBytes && good; ++i)
+          good = memory[strided ? i / 7 * 10 + i % 7 : i] == pattern(1, 0, i);
         EXPECT_TRUE(good);
         operation.local = Cursor::bytes(memory.data(), 4096);
         operation.remote_address = 64;  // nothing is mapped there
@@ -305,12 +279,19 @@ void join_with(const std::function<void(ShmSetup&)>& outsider, bool outsider_joi
       ShmSetup setup{rank, {0, 1, 2}, key, 65536, true};
       if (rank == 1) outsider(setup);
       Error error;
-      auto node = ShmNode::create(setup, [&] { common_fence(*common, 3); return Error(); }, error);
+      auto node = ShmNode::create(
+          setup,
+          [&] {
+            common_fence(*common, 3);
+            return Error();
+          },
+          error);
       bool good;
       if (rank == 1 && !outsider_joins) {
         good = bool(error) && !node;
       } else {
-        good = node && node->members() == (outsider_joins ? std::vector<PeerId>{0, 1, 2} : std::vector<PeerId>{0, 2});
+        good = node &&
+               node->members() == (outsider_joins ? std::vector<PeerId>{0, 1, 2} : std::vector<PeerId>{0, 2});
       }
       common_fence(*common, 3);
       _exit(good ? 0 : 1);
@@ -351,7 +332,8 @@ TEST(ShmNode, StrangersAreNotBelieved) {
         address.sun_family = AF_UNIX;
         std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
         const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-        if (connect(fd, reinterpret_cast<sockaddr*>(&address), socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size())) == 0) {
+        if (connect(fd, reinterpret_cast<sockaddr*>(&address),
+                    socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size())) == 0) {
           const char nonsense[40] = "let me in";
           (void)!send(fd, nonsense, held.size() % 41, MSG_NOSIGNAL);
         }
@@ -391,7 +373,9 @@ TEST(NodeMemory, FlagsWakeSleepers) {
       common.words[0] = offset;
     }
     common_fence(common, 4);
-    auto flag = [&](int r) { return reinterpret_cast<std::atomic<uint64_t>*>(memory.at(common.words[0]) + 64 * r); };
+    auto flag = [&](int r) {
+      return reinterpret_cast<std::atomic<uint64_t>*>(memory.at(common.words[0]) + 64 * r);
+    };
     FlagWatch watch;
     watch.flag = flag((rank + 3) % 4);
     memory.add_watch(watch);

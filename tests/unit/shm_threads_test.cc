@@ -5,16 +5,6 @@
 
 namespace tern::test {
 
-struct CheckingSink::TypeOwner {};
-Landing CheckingSink::on_header(PeerId peer, const wire::Header&, size_t n) {
-  from[peer].buffer.resize(n);
-  return {Cursor::bytes(from[peer].buffer.data(), n), nullptr, 0};
-}
-void CheckingSink::on_landed(PeerId peer, const wire::Header& header, Landing&, size_t n, Error error) {
-  ASSERT_FALSE(error);
-  check(peer, header, from[peer].buffer.data(), n);
-}
-
 namespace {
 
 void play(TestRank& me, int messages, uint64_t seed) {
@@ -29,7 +19,8 @@ void play(TestRank& me, int messages, uint64_t seed) {
     for (size_t k = 0; k < n; ++k) data[k] = pattern(me.rank, uint32_t(i), k);
     wire::Header header{wire::Kind::eager};
     header.tag = i;
-    if (n <= me.path->properties().eager_bytes && me.path->try_send(partner, header, data.data(), n)) continue;
+    if (n <= me.path->properties().eager_bytes && me.path->try_send(partner, header, data.data(), n))
+      continue;
     Operation operation;
     operation.peer = partner;
     operation.header = header;

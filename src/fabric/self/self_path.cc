@@ -7,8 +7,8 @@
 
 namespace tern {
 namespace {
-/// Beyond this a rendezvous saves the copy through the unexpected queue; below, programs that send to themselves before
-/// they receive are not held up.
+/// Beyond this a rendezvous saves the copy through the unexpected queue; below, programs that send to
+/// themselves before they receive are not held up.
 constexpr size_t kEagerBytes = 65536;
 }  // namespace
 

@@ -1,5 +1,5 @@
-// SelfPath: messages of a rank to itself. They go straight to the sink from try_send and enqueue (the named exception of
-// path.h); `get` is a memory copy. Thread rule: Path's.
+// SelfPath: messages of a rank to itself. They go straight to the sink from try_send and enqueue (the named
+// exception of path.h); `get` is a memory copy. Thread rule: Path's.
 #pragma once
 
 #include "fabric/path.h"

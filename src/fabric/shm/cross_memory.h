@@ -1,6 +1,7 @@
-// Cross-memory attach: reading another process's memory in one copy (process_vm_readv), where the kernel allows it.
-// It does not between user namespaces, for another user, under some seccomp filters and for undumpable processes, so a
-// read is really tried before it is believed. Units: bytes. Thread rule: stateless.
+// Cross-memory attach: reading another process's memory in one copy (process_vm_readv), where the kernel
+// allows it. It does not between user namespaces, for another user, under some seccomp filters and for
+// undumpable processes, so a read is really tried before it is believed. Units: bytes. Thread rule:
+// stateless.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +12,9 @@
 
 namespace tern::shm {
 
-/// The process id, as this process sees it, of the rank that owns `block`, after a trial read of its probe word; 0 where
-/// attaching does not work. `life_line`: its pidfd, or -1; needed when it lives in another pid namespace.
+/// The process id, as this process sees it, of the rank that owns `block`, after a trial read of its probe
+/// word; 0 where attaching does not work. `life_line`: its pidfd, or -1; needed when it lives in another pid
+/// namespace.
 pid_t probe_cross_memory(const RankBlock& block, int life_line);
 
 /// Reads `bytes` from `address` of `pid` into `local`, which advances.

@@ -75,7 +75,8 @@ void ShmNode::attach(uint32_t slot) {
   my_slot_ = slot;
   shm::RankBlock& mine = block(slot);
   probe_ = std::make_unique<uint64_t>();
-  if (getrandom(probe_.get(), sizeof *probe_, GRND_NONBLOCK) != sizeof *probe_) *probe_ = uintptr_t(probe_.get());
+  if (getrandom(probe_.get(), sizeof *probe_, GRND_NONBLOCK) != sizeof *probe_)
+    *probe_ = uintptr_t(probe_.get());
   mine.pid = getpid();
   mine.pid_namespace = shm::pid_namespace();
   mine.probe_address = reinterpret_cast<uint64_t>(probe_.get());
@@ -98,7 +99,8 @@ void ShmNode::settle() {
 
 void ShmNode::fence() {
 #ifdef __SANITIZE_THREAD__
-  std::atomic<int> barrier{0};  // the sanitizer knows no fences; a sequentially consistent read-modify-write is one here
+  std::atomic<int> barrier{
+      0};  // the sanitizer knows no fences; a sequentially consistent read-modify-write is one here
   barrier.fetch_add(1, std::memory_order_seq_cst);
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -113,26 +115,31 @@ void ShmNode::ring_doorbell(uint32_t slot) {
 }
 
 void ShmNode::declare_asleep(uint32_t reasons) {
-  // A second thread of this rank may arm while the first still sleeps: a ring in between must not be forgotten.
+  // A second thread of this rank may arm while the first still sleeps: a ring in between must not be
+  // forgotten.
   if (block(my_slot_).asleep.exchange(reasons, std::memory_order_seq_cst) == 0 && declared_) ++rings_owed_;
   declared_ = true;
   fence();
-  if (!full_fence_ && shm::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) TERN_ASSERT(!"membarrier went away");
+  if (!full_fence_ && shm::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
+    TERN_ASSERT(!"membarrier went away");
 }
 
 bool ShmNode::declare_awake() {
   declared_ = false;
   bool rung = block(my_slot_).asleep.exchange(0, std::memory_order_seq_cst) == 0;
-  // Whoever cleared the flag writes to the doorbell, perhaps only in a moment: what is owed is drained here or next time.
+  // Whoever cleared the flag writes to the doorbell, perhaps only in a moment: what is owed is drained here
+  // or next time.
   if (rung) ++rings_owed_;
   if (rings_owed_ != 0) {
     uint64_t rings = 0;
-    if (read(doorbells_[my_slot_], &rings, sizeof rings) == sizeof rings) rings_owed_ -= rings < rings_owed_ ? rings : rings_owed_;
+    if (read(doorbells_[my_slot_], &rings, sizeof rings) == sizeof rings)
+      rings_owed_ -= rings < rings_owed_ ? rings : rings_owed_;
   }
   return rung;
 }
 
-std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error) {
+std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::function<Error()>& fence,
+                                         Error& error) {
   Error problem;
   std::unique_ptr<ShmNode> node = prepare(setup, problem);
   error = fence();
@@ -145,7 +152,8 @@ std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::funct
   return node;
 }
 
-std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks, size_t ring_bytes) {
+std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks,
+                                                            size_t ring_bytes) {
   shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes)};
   shm::Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
   TERN_ASSERT(memfd && ftruncate(memfd.get(), off_t(layout.total())) == 0);

@@ -1,15 +1,15 @@
 // ShmNode: the ranks of one node that share memory, and how they wake each other.
 //
-// One memfd for all of them, made by the lowest rank and handed out over abstract Unix sockets after both sides have
-// proven the job key; each rank's doorbell (an eventfd) and life line (a pidfd) go the same way. Nothing has a name in
-// a file system, so nothing is left behind however a rank dies.
+// One memfd for all of them, made by the lowest rank and handed out over abstract Unix sockets after both
+// sides have proven the job key; each rank's doorbell (an eventfd) and life line (a pidfd) go the same way.
+// Nothing has a name in a file system, so nothing is left behind however a rank dies.
 //
-// Doorbells (DESIGN.md 7). Who wants to sleep stores `asleep`, then looks at everything once more; who sends publishes,
-// then reads `asleep`. Each side needs its store before its load. The sender must not pay for that on every message, so
-// the sleeper pays for both: membarrier(GLOBAL_EXPEDITED) makes every processor that runs a registered process execute
-// a full barrier. If the sender's publication is before its barrier, the sleeper's second look finds it; otherwise its
-// read of `asleep` comes after the barrier, hence after the sleeper's store. Where a rank has no membarrier, senders
-// fence (full_fence()).
+// Doorbells (DESIGN.md 7). Who wants to sleep stores `asleep`, then looks at everything once more; who sends
+// publishes, then reads `asleep`. Each side needs its store before its load. The sender must not pay for that
+// on every message, so the sleeper pays for both: membarrier(GLOBAL_EXPEDITED) makes every processor that
+// runs a registered process execute a full barrier. If the sender's publication is before its barrier, the
+// sleeper's second look finds it; otherwise its read of `asleep` comes after the barrier, hence after the
+// sleeper's store. Where a rank has no membarrier, senders fence (full_fence()).
 //
 // Thread rule: under the rank's lock, except ring().
 #pragma once
@@ -27,7 +27,8 @@
 
 namespace tern {
 
-/// A condition on shared memory that someone waits for (collectives' flags). A rank that is about to sleep asks again.
+/// A condition on shared memory that someone waits for (collectives' flags). A rank that is about to sleep
+/// asks again.
 class ShmWatch : public ListHook<ShmWatch> {
  public:
   /// Whether there is something to do. Called under the rank's lock from ShmPath::arm.
@@ -38,8 +39,9 @@ class ShmWatch : public ListHook<ShmWatch> {
 };
 
 struct ShmSetup {
-  int rank = 0;                      ///< mine, in the world
-  std::vector<int> candidates;       ///< ranks said to be on my node, ascending, mine included; the same at all of them
+  int rank = 0;  ///< mine, in the world
+  std::vector<int>
+      candidates;  ///< ranks said to be on my node, ascending, mine included; the same at all of them
   std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey
   size_t ring_bytes = 65536;          ///< tunable shm_ring_bytes
   bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
@@ -47,13 +49,17 @@ struct ShmSetup {
 
 class ShmNode {
  public:
-  /// First half of the start-up: binds a socket named after the job key. Every candidate calls this before a fence of
-  /// the job and join() after it. Null with an error where it is impossible (this rank then uses other paths).
+  /// First half of the start-up: binds a socket named after the job key. Every candidate calls this before a
+  /// fence of the job and join() after it. Null with an error where it is impossible (this rank then uses
+  /// other paths).
   static std::unique_ptr<ShmNode> prepare(const ShmSetup& setup, Error& error);
-  /// Second half: meets the others. An error: this rank shares memory with nobody (the object is of no further use).
+  /// Second half: meets the others. An error: this rank shares memory with nobody (the object is of no
+  /// further use).
   Error join();
-  /// Both halves around the caller's fence. The fence is called in every case, so that failing here hangs nobody.
-  static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error);
+  /// Both halves around the caller's fence. The fence is called in every case, so that failing here hangs
+  /// nobody.
+  static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence,
+                                         Error& error);
 
   /// For tests: nodes for `ranks` members in this OS process, over one mapping.
   static std::vector<std::unique_ptr<ShmNode>> create_local(const std::vector<int>& ranks, size_t ring_bytes);
@@ -76,7 +82,8 @@ class ShmNode {
     return reinterpret_cast<shm::RankBlock*>(base_ + layout_.blocks())[slot];
   }
   shm::Progress& progress(uint32_t receiver, uint32_t sender) const {
-    return reinterpret_cast<shm::Progress*>(base_ + layout_.progress())[size_t{receiver} * layout_.ranks + sender];
+    return reinterpret_cast<shm::Progress*>(base_ +
+                                            layout_.progress())[size_t{receiver} * layout_.ranks + sender];
   }
   shm::Cell* cells(uint32_t receiver, uint32_t sender) const {
     return reinterpret_cast<shm::Cell*>(pair(receiver, sender));
@@ -90,11 +97,14 @@ class ShmNode {
   std::byte* base() const { return base_; }
 
   // --- Doorbells
-  /// After publishing something for `slot` (`reason`: kAsleep; after consuming: kWantsSpace): wakes it if it sleeps.
+  /// After publishing something for `slot` (`reason`: kAsleep; after consuming: kWantsSpace): wakes it if it
+  /// sleeps.
   void notify(uint32_t slot, uint32_t reason = shm::kAsleep) {
-    if (full_fence_) [[unlikely]] fence();
+    if (full_fence_) [[unlikely]]
+      fence();
     else std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (block(slot).asleep.load(std::memory_order_relaxed) & reason) [[unlikely]] ring_doorbell(slot);
+    if (block(slot).asleep.load(std::memory_order_relaxed) & reason) [[unlikely]]
+      ring_doorbell(slot);
   }
   /// Declares this rank asleep; what is looked at afterwards is looked at safely.
   void declare_asleep(uint32_t reasons);

@@ -1,4 +1,5 @@
-// What node.cc and node_join.cc share: descriptors, the mapping, and the state of a node that is still joining.
+// What node.cc and node_join.cc share: descriptors, the mapping, and the state of a node that is still
+// joining.
 #pragma once
 
 #include <sys/mman.h>
@@ -51,9 +52,9 @@ struct ShmNode::Mapping {
 
 struct ShmNode::Joining {
   ShmSetup setup;
-  /// My socket. The leader's is where the others come; a member's is never accepted from: that it can be connected to
-  /// tells the leader that the member can reach the leader too (same network namespace), that it closes tells the
-  /// leader that the member has given up. So nobody ever waits for a rank that cannot come.
+  /// My socket. The leader's is where the others come; a member's is never accepted from: that it can be
+  /// connected to tells the leader that the member can reach the leader too (same network namespace), that it
+  /// closes tells the leader that the member has given up. So nobody ever waits for a rank that cannot come.
   shm::Descriptor listener;
 };
 

@@ -4,10 +4,10 @@
 //   member                          leader (lowest rank)
 //   Hello {rank, nonce}       ->
 //                             <-    Challenge {nonce, proof}
-//   Answer {proof} + bell, life ->                               joined; when everybody has joined or given up:
+//   Answer {proof} + bell, life ->     joined; when everybody has joined or given up:
 //                             <-    Welcome {slots} + memfd
 //                             <-    Descriptors {first slot, n} + bells, lives   (as often as needed)
-//   Attached {ok}             ->                                 when everybody has answered or gone:
+//   Attached {ok}             ->     when everybody has answered or gone:
 //                             <-    Go                           `present` in the segment is final
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +33,8 @@ using shm::system_error;
 constexpr size_t kNonceBytes = 16, kProofBytes = 32;
 constexpr uint32_t kProtocol = 1;
 constexpr uint32_t kDescriptorBatch = 100;  ///< slots per message: two descriptors each, SCM_MAX_FD is 253
-constexpr int kLookAgainMs = 20;            ///< between two tries to reach a socket whose queue strangers have filled
-constexpr size_t kMaxStrangers = 256;       ///< connections that have proven nothing yet
+constexpr int kLookAgainMs = 20;  ///< between two tries to reach a socket whose queue strangers have filled
+constexpr size_t kMaxStrangers = 256;  ///< connections that have proven nothing yet
 
 struct Hello {
   uint32_t magic, protocol;
@@ -67,8 +67,8 @@ using Key = std::array<uint8_t, 32>;
 socklen_t socket_name(const Key& key, int rank, sockaddr_un& address) {
   uint8_t digest[16];
   const std::string text = "tern shm " + std::to_string(rank);
-  crypto_generichash(digest, sizeof digest, reinterpret_cast<const uint8_t*>(text.data()), text.size(), key.data(),
-                     key.size());
+  crypto_generichash(digest, sizeof digest, reinterpret_cast<const uint8_t*>(text.data()), text.size(),
+                     key.data(), key.size());
   char hex[2 * sizeof digest + 1];
   sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
   const std::string name = std::string("tern-") + hex;
@@ -142,8 +142,8 @@ bool receive_message(int fd, void* data, size_t bytes, std::vector<Descriptor>* 
   return true;
 }
 
-/// Null with `reachable` false when nobody has that socket; null with `reachable` true when somebody has it, but its queue
-/// of connections is full (only without `wait`).
+/// Null with `reachable` false when nobody has that socket; null with `reachable` true when somebody has it,
+/// but its queue of connections is full (only without `wait`).
 Descriptor connect_to(const Key& key, int rank, bool wait, bool& reachable) {
   sockaddr_un address;
   const socklen_t length = socket_name(key, rank, address);
@@ -160,8 +160,8 @@ Descriptor connect_to(const Key& key, int rank, bool wait, bool& reachable) {
 /// A candidate as the leader sees it.
 struct Candidate {
   int rank;
-  /// Connection to its socket, while it has not joined: its end means it has given up. Null and not gone: strangers
-  /// have filled its queue, and it is tried again.
+  /// Connection to its socket, while it has not joined: its end means it has given up. Null and not gone:
+  /// strangers have filled its queue, and it is tried again.
   Descriptor beacon;
   Descriptor connection;  ///< proven
   Descriptor bell, life;
@@ -194,7 +194,8 @@ class Reception {
 
  private:
   bool pending() const {
-    return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return !c.gone && !c.connection; });
+    return std::any_of(candidates.begin(), candidates.end(),
+                       [](const Candidate& c) { return !c.gone && !c.connection; });
   }
 
   void look_for(Candidate& candidate) {
@@ -213,11 +214,13 @@ class Reception {
     std::vector<pollfd> set{{listener_, POLLIN, 0}};
     for (const Stranger& stranger : strangers_) set.push_back({stranger.connection.get(), POLLIN, 0});
     const size_t beacons = set.size();
-    for (const Candidate& c : candidates) set.push_back({c.gone || c.connection ? -1 : c.beacon.get(), POLLIN, 0});
+    for (const Candidate& c : candidates)
+      set.push_back({c.gone || c.connection ? -1 : c.beacon.get(), POLLIN, 0});
     if (::poll(set.data(), set.size(), look_again ? kLookAgainMs : -1) < 0) return;  // EINTR: again
     // Joined members first: one that answers and dies at once is dealt with by the connection's end.
     for (size_t i = strangers_.size(); i-- > 0;) {
-      if (set[1 + i].revents != 0 && !advance(strangers_[i])) strangers_.erase(strangers_.begin() + ptrdiff_t(i));
+      if (set[1 + i].revents != 0 && !advance(strangers_[i]))
+        strangers_.erase(strangers_.begin() + ptrdiff_t(i));
     }
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (set[beacons + i].revents != 0 && !candidates[i].connection) candidates[i].gone = true;
@@ -285,7 +288,8 @@ bool receive_descriptors(int fd, std::vector<int>& bells, std::vector<int>& live
     Descriptors batch;
     std::vector<Descriptor> came;
     if (!receive_message(fd, &batch, sizeof batch, &came)) return false;
-    if (batch.first != first || batch.count == 0 || batch.count > kDescriptorBatch || batch.count > bells.size() - first) {
+    if (batch.first != first || batch.count == 0 || batch.count > kDescriptorBatch ||
+        batch.count > bells.size() - first) {
       return false;
     }
     size_t next = 0;
@@ -298,15 +302,14 @@ bool receive_descriptors(int fd, std::vector<int>& bells, std::vector<int>& live
   return true;
 }
 
-Error alone(const char* why) {
-  return Error(ErrorClass::other, std::string("shared memory: ") + why);
-}
+Error alone(const char* why) { return Error(ErrorClass::other, std::string("shared memory: ") + why); }
 
 }  // namespace
 
 std::unique_ptr<ShmNode> ShmNode::prepare(const ShmSetup& setup, Error& error) {
   if (setup.candidates.size() < 2 || setup.candidates.size() > shm::kMaxRanks) {
-    error = alone(setup.candidates.size() < 2 ? "no other rank on this node" : "more ranks on this node than a segment holds");
+    error = alone(setup.candidates.size() < 2 ? "no other rank on this node"
+                                              : "more ranks on this node than a segment holds");
     return nullptr;
   }
   if (sodium_init() < 0) {
@@ -385,7 +388,8 @@ Error ShmNode::join_as_leader() {
   for (uint32_t slot = 1; slot < layout.ranks; ++slot) {
     Candidate& member = *joined[slot - 1];
     Attached attached{};
-    if (member.gone || !receive_message(member.connection.get(), &attached, sizeof attached) || attached.ok != 1) {
+    if (member.gone || !receive_message(member.connection.get(), &attached, sizeof attached) ||
+        attached.ok != 1) {
       member.gone = true;
       continue;
     }
@@ -411,12 +415,14 @@ Error ShmNode::join_as_member() {
   hello.rank = setup.rank;
   randombytes_buf(hello.nonce, kNonceBytes);
   Challenge challenge;
-  if (!send_message(leader.get(), &hello, sizeof hello) || !receive_message(leader.get(), &challenge, sizeof challenge)) {
+  if (!send_message(leader.get(), &hello, sizeof hello) ||
+      !receive_message(leader.get(), &challenge, sizeof challenge)) {
     return alone("the lowest rank of this node does not answer");
   }
   uint8_t proof[kProofBytes];
   make_proof(setup.job_key, 'L', hello, challenge.nonce, proof);
-  if (sodium_memcmp(proof, challenge.proof, kProofBytes) != 0) return alone("what answers does not know the job's key");
+  if (sodium_memcmp(proof, challenge.proof, kProofBytes) != 0)
+    return alone("what answers does not know the job's key");
 
   Descriptor bell(shm::open_doorbell()), life(shm::open_life_line());
   if (!bell) return system_error("eventfd");
@@ -439,7 +445,8 @@ Error ShmNode::join_as_member() {
   Attached attached{error ? 0u : 1u};
   if (!error) attach(welcome.my_slot);
   uint32_t go = 0;
-  if (!send_message(leader.get(), &attached, sizeof attached) || error) return error ? std::move(error) : alone("the leader is gone");
+  if (!send_message(leader.get(), &attached, sizeof attached) || error)
+    return error ? std::move(error) : alone("the leader is gone");
   if (!receive_message(leader.get(), &go, sizeof go)) return alone("the leader is gone");
   return {};
 }

@@ -1,10 +1,12 @@
-// NodeMemory: pieces of the node's segment that some of its ranks share, for the flags and small data of collectives.
+// NodeMemory: pieces of the node's segment that some of its ranks share, for the flags and small data of
+// collectives.
 //
-// Each rank has an arena of its own in the segment (address space only, until touched) and allocates from it; it tells
-// the others the offset in a message. Who writes a flag that another rank may be waiting for calls wake_if_asleep
-// afterwards; who waits for a flag registers a ShmWatch, so that it does not sleep through it.
+// Each rank has an arena of its own in the segment (address space only, until touched) and allocates from it;
+// it tells the others the offset in a message. Who writes a flag that another rank may be waiting for calls
+// wake_if_asleep afterwards; who waits for a flag registers a ShmWatch, so that it does not sleep through it.
 //
-//   leader: allocate(bytes, offset) -> message(offset) -> all: at(offset) ... -> all have done with it -> leader: release
+//   leader: allocate(bytes, offset) -> message(offset) -> all: at(offset) ... -> all have done with it ->
+//   leader: release
 //
 // Units: bytes. Thread rule: under the rank's lock; what lies in the memory is the users' own affair.
 #pragma once
@@ -30,7 +32,8 @@ class NodeMemory {
   bool allocate(size_t bytes, uint64_t& offset);
   /// Gives it back; nobody may use it any more. Only by who allocated it.
   void release(uint64_t offset);
-  /// Gives it back once `left` (in that memory) has reached `users`: looked at by later calls of allocate. Nobody waits.
+  /// Gives it back once `left` (in that memory) has reached `users`: looked at by later calls of allocate.
+  /// Nobody waits.
   void release_when(uint64_t offset, const std::atomic<uint32_t>& left, uint32_t users) {
     leaving_.push_back({offset, &left, users});
   }

@@ -3,10 +3,10 @@
 //   head | rank blocks, one per rank | progress lines, one per ordered pair | arenas, one per rank | pairs
 //   pair (receiver, sender): 64 control cells (one page) | data ring
 //
-// Everything starts as zero pages and is touched when first used, so that the resident size follows the pairs that
-// really talk. Positions and sequence numbers only grow; the receiver writes its progress back lazily.
-// Units: bytes. Thread rule: the atomics say who writes what; everything else is written by one side before it
-// publishes and read by the other after it has seen the publication.
+// Everything starts as zero pages and is touched when first used, so that the resident size follows the pairs
+// that really talk. Positions and sequence numbers only grow; the receiver writes its progress back lazily.
+// Units: bytes. Thread rule: the atomics say who writes what; everything else is written by one side before
+// it publishes and read by the other after it has seen the publication.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ inline constexpr size_t kArenaBytes = size_t{4} << 20;  ///< per rank, of addres
 
 /// One control cell: one cache line, so that a small message moves exactly one.
 struct alignas(kLine) Cell {
-  /// High half: the sequence number of the message in its ring (from 1); it is what makes the cell valid. Low half:
-  /// kind in the two highest bits, and bytes in the cell or (for chunks) in the data ring.
+  /// High half: the sequence number of the message in its ring (from 1); it is what makes the cell valid. Low
+  /// half: kind in the two highest bits, and bytes in the cell or (for chunks) in the data ring.
   std::atomic<uint64_t> word;
   wire::Header header;
   std::byte body[kInlineBytes];
@@ -36,8 +36,8 @@ struct alignas(kLine) Cell {
 static_assert(sizeof(Cell) == kLine);
 
 enum class CellKind : uint32_t {
-  message = 0,   ///< a whole message, payload in body
-  first = 1,     ///< a message whose payload begins in the data ring: body is a Chunk
+  message = 0,    ///< a whole message, payload in body
+  first = 1,      ///< a message whose payload begins in the data ring: body is a Chunk
   continued = 2,  ///< the next piece of it; header is not valid
 };
 inline constexpr uint32_t kKindShift = 30;
@@ -54,7 +54,8 @@ inline uint64_t cell_word(uint32_t sequence, CellKind kind, uint32_t bytes) {
   return (uint64_t{sequence} << 32) | (uint64_t(kind) << kKindShift) | bytes;
 }
 
-/// How far the receiver of one ordered pair has come. Written by the receiver, read by the sender when it thinks the ring full.
+/// How far the receiver of one ordered pair has come. Written by the receiver, read by the sender when it
+/// thinks the ring full.
 struct alignas(kLine) Progress {
   std::atomic<uint32_t> cells;  ///< cells consumed
   std::atomic<uint64_t> data;   ///< data ring position consumed
@@ -62,21 +63,21 @@ struct alignas(kLine) Progress {
 static_assert(sizeof(Progress) == kLine);
 
 /// Bits of RankBlock::asleep.
-inline constexpr uint32_t kAsleep = 1;       ///< ring the doorbell after sending me something
+inline constexpr uint32_t kAsleep = 1;      ///< ring the doorbell after sending me something
 inline constexpr uint32_t kWantsSpace = 2;  ///< and also after consuming something of mine
 
 struct alignas(kLine) RankBlock {
-  /// Set by its owner before it sleeps, cleared by whoever rings the doorbell (exactly one does) or by the owner.
-  /// Alone in its line: every sender reads it with every message.
+  /// Set by its owner before it sleeps, cleared by whoever rings the doorbell (exactly one does) or by the
+  /// owner. Alone in its line: every sender reads it with every message.
   alignas(kLine) std::atomic<uint32_t> asleep;
 
   alignas(kLine) std::atomic<uint32_t> left;  ///< 1: ended in order; its death is no loss
-  int32_t pid;                ///< in its own pid namespace
-  uint64_t pid_namespace;     ///< inode of it
-  uint64_t probe_address;     ///< of 8 bytes in its private memory, for the trial of cross-memory attach
-  uint64_t probe_value;       ///< what is found there
-  uint32_t full_fence;        ///< 1: membarrier is not available to this rank
-  std::atomic<uint32_t> ready;  ///< the fields above are valid
+  int32_t pid;                                ///< in its own pid namespace
+  uint64_t pid_namespace;                     ///< inode of it
+  uint64_t probe_address;         ///< of 8 bytes in its private memory, for the trial of cross-memory attach
+  uint64_t probe_value;           ///< what is found there
+  uint32_t full_fence;            ///< 1: membarrier is not available to this rank
+  std::atomic<uint32_t> ready;    ///< the fields above are valid
   std::atomic<uint32_t> present;  ///< written by the leader: part of the final list
 
   /// Who has ever sent to this rank: only those rings are polled.
@@ -85,8 +86,8 @@ struct alignas(kLine) RankBlock {
 
 struct alignas(kPage) SegmentHead {
   uint32_t magic;
-  uint32_t ranks;       ///< slots
-  uint64_t ring_bytes;  ///< of each data ring, a multiple of kPage
+  uint32_t ranks;                 ///< slots
+  uint64_t ring_bytes;            ///< of each data ring, a multiple of kPage
   std::atomic<uint32_t> settled;  ///< the leader has written every `present`
   int32_t rank_of[kMaxRanks];     ///< world rank of each slot, ascending
 };

@@ -13,8 +13,8 @@ namespace tern {
 namespace {
 
 constexpr uint32_t kDoorbellTag = ~uint32_t{0};
-/// Fruitless polls between two looks at the life lines (a system call, 0.15 us): a lost peer is noticed within about
-/// 0.1 ms of spinning, at less than 1 % of its cost.
+/// Fruitless polls between two looks at the life lines (a system call, 0.15 us): a lost peer is noticed
+/// within about 0.1 ms of spinning, at less than 1 % of its cost.
 constexpr uint32_t kLifeInterval = 8192;
 constexpr uint32_t kFirstCapacity = 32768;
 
@@ -27,14 +27,15 @@ Error lost_error(PeerId peer) {
 ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tunables)
     : node_(std::move(node)), sink_(sink), allow_attach_(tunables.shm_cma != 0) {
   const size_t ring = node_->ring_bytes();
-  // A quarter of the ring: an eager message and the gap before the ring's end always fit once the ring is empty.
+  // A quarter of the ring: an eager message and the gap before the ring's end always fit once the ring is
+  // empty.
   properties_.name = "shm";
   properties_.eager_bytes = std::min<size_t>(size_t(tunables.shm_eager_bytes), ring / 4);
   properties_.get = allow_attach_;
   properties_.latency_ns = 150;
   properties_.bytes_per_us = 12000;
   quantum_ = uint32_t(std::min<size_t>(ring / 16, 4096));
-    largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
+  largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
 
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   TERN_ASSERT(epoll_ >= 0);
@@ -161,7 +162,8 @@ int ShmPath::lose(Peer& peer) {
     peer.landing_open = false;
     sink_.on_landed(peer.rank, peer.landing_header, peer.landing, peer.landing_total, lost_error(peer.rank));
   }
-  while (SendOperation* operation = peer.queue.pop_front()) operation->done(*operation, lost_error(peer.rank));
+  while (SendOperation* operation = peer.queue.pop_front())
+    operation->done(*operation, lost_error(peer.rank));
   sink_.on_peer_lost(peer.rank, lost_error(peer.rank));
   return done + 1;
 }
@@ -187,12 +189,13 @@ bool ShmPath::can_get(PeerId rank) const {
 
 void ShmPath::get(TransferOperation& operation) {
   if (!can_get(operation.peer) || operation.key.words[0] == 0) {
-    operation.done(operation, Error(ErrorClass::unsupported_operation, "cross-memory attach does not work with rank " +
-                                                                        std::to_string(operation.peer)));
+    operation.done(operation,
+                   Error(ErrorClass::unsupported_operation,
+                         "cross-memory attach does not work with rank " + std::to_string(operation.peer)));
     return;
   }
-  Error error =
-      shm::read_cross_memory(by_rank_[operation.peer]->pid, operation.local, operation.remote_address, operation.bytes);
+  Error error = shm::read_cross_memory(by_rank_[operation.peer]->pid, operation.local,
+                                       operation.remote_address, operation.bytes);
   operation.done(operation, std::move(error));
 }
 

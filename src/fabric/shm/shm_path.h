@@ -1,18 +1,19 @@
 // ShmPath: messages between the ranks of one node through rings in shared memory (segment.h), large ones by
 // cross-memory attach where the kernel allows it (`get`).
 //
-// A message of at most 32 bytes is one cache line. A larger one lies in the data ring and is announced by cells, in
-// chunks, so that the sender's copy-in and the receiver's copy-out overlap:
+// A message of at most 32 bytes is one cache line. A larger one lies in the data ring and is announced by
+// cells, in chunks, so that the sender's copy-in and the receiver's copy-out overlap:
 //
 //   cells   | .. | first 20000 B: [0,8192) | continued [8192,16384) | continued .. |
 //   data         ^.........................^.............................
 //
-// Chunks are 8 KiB: smaller ones let the receiver start earlier, but then both work on neighbouring lines at the same
-// time and hinder each other (8 KiB one way, in chunks of 1, 2, 4, 8 KiB: 2.4, 1.9, 1.05, 1.02 us; streaming: 1.74,
-// 1.57, 0.59, 0.41 us a message, where a bare line takes 0.19; bench/micro/shm_pair).
+// Chunks are 8 KiB: smaller ones let the receiver start earlier, but then both work on neighbouring lines at
+// the same time and hinder each other (8 KiB one way, in chunks of 1, 2, 4, 8 KiB: 2.4, 1.9, 1.05, 1.02 us;
+// streaming: 1.74, 1.57, 0.59, 0.41 us a message, where a bare line takes 0.19; bench/micro/shm_pair).
 //
-// A cell is valid when its sequence number is the expected one: no shared head or tail on the way of a message. How far
-// the receiver has come is written back every few cells (kilobytes) and read only when the sender thinks the ring full.
+// A cell is valid when its sequence number is the expected one: no shared head or tail on the way of a
+// message. How far the receiver has come is written back every few cells (kilobytes) and read only when the
+// sender thinks the ring full.
 //
 // Thread rule: Path's (under the rank's lock).
 #pragma once
@@ -55,39 +56,39 @@ class ShmPath final : public Path {
  private:
   /// Everything about one peer. The sending half first: its first line is all that a small message touches.
   struct alignas(64) Peer {
-    bool open = false;            ///< a message may leave at once: activated, nothing queued, not lost
+    bool open = false;  ///< a message may leave at once: activated, nothing queued, not lost
     bool lost = false;
-    bool activated = false;       ///< it knows that it must look at our ring
-    bool queued = false;          ///< in busy_
+    bool activated = false;  ///< it knows that it must look at our ring
+    bool queued = false;     ///< in busy_
     uint32_t slot = 0;
-    uint32_t next = 1;            ///< sequence number of the next cell out
+    uint32_t next = 1;             ///< sequence number of the next cell out
     uint32_t limit = shm::kCells;  ///< the last sequence number for which there is a cell, as far as known
     shm::Cell* out_cells = nullptr;
     std::byte* out_ring = nullptr;
     shm::Progress* out_progress = nullptr;
-    uint64_t head = 0;            ///< data ring: position where the next chunk begins
-    uint64_t consumed_seen = 0;   ///< and up to where it is known to be free again
+    uint64_t head = 0;           ///< data ring: position where the next chunk begins
+    uint64_t consumed_seen = 0;  ///< and up to where it is known to be free again
 
-    uint32_t offset = 0;          ///< of head in the ring
-    uint32_t capacity = 0;        ///< used part of the ring: grows to all of it when it has been full
+    uint32_t offset = 0;    ///< of head in the ring
+    uint32_t capacity = 0;  ///< used part of the ring: grows to all of it when it has been full
     bool grow = false;
     IntrusiveList<SendOperation> queue;
 
     // Receiving.
     alignas(64) shm::Cell* in_cells = nullptr;
-    uint32_t expected = 1;        ///< sequence number of the next cell in
-    uint32_t published = 0;       ///< cells told to the sender
+    uint32_t expected = 1;   ///< sequence number of the next cell in
+    uint32_t published = 0;  ///< cells told to the sender
     std::byte* in_ring = nullptr;
     shm::Progress* in_progress = nullptr;
     uint64_t in_consumed = 0, in_published = 0;  ///< data ring
     PeerId rank = kNoPeer;
     bool landing_open = false;
-    bool polled = false;          ///< in active_
+    bool polled = false;  ///< in active_
     size_t landing_left = 0, landing_total = 0;
     wire::Header landing_header{};
     Landing landing;
 
-    mutable int8_t attach = -1;   ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
+    mutable int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
     mutable pid_t pid = 0;
   };
 
@@ -121,15 +122,15 @@ class ShmPath final : public Path {
 
   std::unique_ptr<ShmNode> node_;
   Sink& sink_;
-  std::vector<Peer*> by_rank_;                 ///< null: not here
-  std::vector<std::unique_ptr<Peer>> peers_;   ///< by slot; null for mine and absent ones
-  std::vector<Peer*> active_;                  ///< who has ever sent; the first kHot are polled every time
-  size_t cold_ = 0, replace_ = 0;              ///< next cold ring to look at, next hot place to give away
+  std::vector<Peer*> by_rank_;                ///< null: not here
+  std::vector<std::unique_ptr<Peer>> peers_;  ///< by slot; null for mine and absent ones
+  std::vector<Peer*> active_;                 ///< who has ever sent; the first kHot are polled every time
+  size_t cold_ = 0, replace_ = 0;             ///< next cold ring to look at, next hot place to give away
   std::vector<uint64_t> senders_known_;
-  std::vector<Peer*> busy_;                    ///< with queued operations
-  IntrusiveList<SendOperation> finished_;      ///< left entirely, `done` is due
+  std::vector<Peer*> busy_;                ///< with queued operations
+  IntrusiveList<SendOperation> finished_;  ///< left entirely, `done` is due
   size_t finished_count_ = 0;
-  uint32_t quantum_ = 0;                       ///< bytes consumed before the sender is told
+  uint32_t quantum_ = 0;  ///< bytes consumed before the sender is told
   uint32_t largest_chunk_ = 0;
   uint32_t fruitless_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;

@@ -8,9 +8,10 @@
 namespace tern {
 namespace {
 
-constexpr size_t kHot = 8;        ///< rings looked at in every poll
-constexpr size_t kColdLooks = 8;  ///< and so many of the others in turn: a poll stays below 0.1 us with 128 peers
-constexpr int kBudget = 32;       ///< cells taken from one ring before the others get their turn
+constexpr size_t kHot = 8;  ///< rings looked at in every poll
+constexpr size_t kColdLooks =
+    8;                       ///< and so many of the others in turn: a poll stays below 0.1 us with 128 peers
+constexpr int kBudget = 32;  ///< cells taken from one ring before the others get their turn
 constexpr uint32_t kCellQuantum = shm::kCells / 4;  ///< cells consumed before the sender is told
 
 }  // namespace
@@ -21,7 +22,8 @@ int ShmPath::poll_rings() {
   const size_t count = active_.size();
   const size_t hot = count < kHot ? count : kHot;
   for (size_t i = 0; i < hot; ++i) done += drain(*active_[i]);
-  if (count <= kHot) [[likely]] return done;
+  if (count <= kHot) [[likely]]
+    return done;
   for (size_t looks = 0; looks < kColdLooks && looks < count - kHot; ++looks) {
     if (++cold_ >= count) cold_ = kHot;
     if (cold_ < kHot) cold_ = kHot;
@@ -40,7 +42,8 @@ bool ShmPath::find_senders() {
   shm::RankBlock& mine = node_->block(node_->my_slot());
   for (size_t word = 0; word < senders_known_.size(); ++word) {
     const uint64_t senders = mine.senders[word].load(std::memory_order_acquire);
-    if (senders == senders_known_[word]) [[likely]] continue;
+    if (senders == senders_known_[word]) [[likely]]
+      continue;
     for (uint64_t fresh = senders & ~senders_known_[word]; fresh != 0; fresh &= fresh - 1) {
       const size_t slot = word * 64 + size_t(std::countr_zero(fresh));
       if (slot >= peers_.size() || !peers_[slot] || peers_[slot]->polled) continue;
@@ -105,7 +108,9 @@ void ShmPath::land(Peer& peer, const std::byte* data, size_t bytes) {
 
 /// Tells the sender how far we are, now and then: each time costs it a cache miss when it looks.
 inline void ShmPath::give_back(Peer& peer) {
-  if (peer.expected - 1 - peer.published < kCellQuantum && peer.in_consumed - peer.in_published < quantum_) [[likely]] return;
+  if (peer.expected - 1 - peer.published < kCellQuantum && peer.in_consumed - peer.in_published < quantum_)
+      [[likely]]
+    return;
   give_back_now(peer);
 }
 

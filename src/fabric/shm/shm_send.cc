@@ -33,9 +33,7 @@ inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~
 
 }  // namespace
 
-uint32_t ShmPath::chunk_bytes(size_t left) const {
-  return uint32_t(std::min<size_t>(largest_chunk_, left));
-}
+uint32_t ShmPath::chunk_bytes(size_t left) const { return uint32_t(std::min<size_t>(largest_chunk_, left)); }
 
 uint32_t ShmPath::free_cells(Peer& peer) {
   int32_t free = int32_t(peer.limit - peer.next) + 1;
@@ -47,7 +45,8 @@ uint32_t ShmPath::free_cells(Peer& peer) {
 }
 
 void ShmPath::publish(Peer& peer, shm::CellKind kind, uint32_t bytes) {
-  peer.out_cells[peer.next % shm::kCells].word.store(shm::cell_word(peer.next, kind, bytes), std::memory_order_release);
+  peer.out_cells[peer.next % shm::kCells].word.store(shm::cell_word(peer.next, kind, bytes),
+                                                     std::memory_order_release);
   ++peer.next;
 }
 
@@ -117,7 +116,8 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
   bool wrap = false;
   uint32_t gap = 0;
   if (peer.offset + need > peer.capacity) {
-    // At the end. The part beyond it is surely unused if nothing of the previous lap is: then it may be taken in.
+    // At the end. The part beyond it is surely unused if nothing of the previous lap is: then it may be taken
+    // in.
     const uint64_t lap_start = peer.head - peer.offset;
     const uint32_t most = uint32_t(node_->ring_bytes());
     if (peer.grow && peer.capacity < most && lap_start <= peer.consumed_seen) {
