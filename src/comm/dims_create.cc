@@ -2,11 +2,11 @@
 // possible".
 //
 // Here that means: the difference between the largest and the smallest dimension is as small as can be (Träff
-// and Lübbe, EuroMPI 2015); of several such, the one with the largest smallest dimension; of those, the
-// smallest largest ones first. Dividing prime factors out greedily misses this (2^2*3^2 in 3 dimensions:
+// and Lübbe, EuroMPI 2015); of several such, the one with the largest smallest dimension, then the largest
+// second smallest, and so on. Dividing prime factors out greedily misses this (2^2*3^2 in 3 dimensions:
 // greedy 6x3x2, best 4x3x3), so divisors are searched: the largest dimension from the k-th root upwards, the
-// others below it. Each solution found narrows the window that the dimensions of a better one must lie in,
-// which keeps the search short.
+// others from the smallest on, large ones first. Each solution found narrows the window that the dimensions
+// of a better one must lie in, which keeps the search short.
 #include <algorithm>
 #include <string>
 
@@ -59,11 +59,9 @@ class Factoriser {
       // A larger first factor with the same difference has a larger last one, so it is better.
       int least = int(std::max<int64_t>(1, largest - difference));
       factors[0] = largest;
-      while (factor(n / largest, least, largest, std::span<int>(factors).subspan(1))) {
-        found = factors;
-        difference = largest - factors.back();
-        least = factors.back() + 1;
-      }
+      if (!factor(n / largest, least, largest, std::span<int>(factors).subspan(1))) continue;
+      found = factors;
+      difference = largest - factors.back();
     }
     return found;
   }
@@ -77,20 +75,19 @@ class Factoriser {
     return power <= n;
   }
 
-  /// Writes `n` as factors.size() factors of `least` to `most`, not increasing, the smallest largest ones
-  /// first.
+  /// Writes `n` as factors.size() factors of `least` to `most`, not increasing, the smallest as large as can
+  /// be.
   bool factor(int n, int least, int most, std::span<int> factors) const {
     if (factors.size() == 1) {
       factors[0] = n;
       return least <= n && n <= most;
     }
-    if (!reachable(n, factors.size(), least)) return false;
-    auto candidate =
-        std::lower_bound(divisors_.begin(), divisors_.end(), std::max(least, largest_prime_factor(n)));
-    for (; candidate != divisors_.end() && *candidate <= std::min(most, n); ++candidate) {
-      if (n % *candidate != 0 || !power_reaches(*candidate, factors.size(), n)) continue;
-      factors[0] = *candidate;
-      if (factor(n / *candidate, least, *candidate, factors.subspan(1))) return true;
+    if (!power_reaches(most, factors.size(), n) || largest_prime_factor(n) > most) return false;
+    auto candidate = std::upper_bound(divisors_.begin(), divisors_.end(), std::min(most, n));
+    while (candidate != divisors_.begin() && *--candidate >= least) {
+      if (n % *candidate != 0 || !reachable(n, factors.size(), *candidate)) continue;
+      factors.back() = *candidate;
+      if (factor(n / *candidate, *candidate, most, factors.first(factors.size() - 1))) return true;
     }
     return false;
   }

@@ -8,12 +8,11 @@
 namespace tern {
 namespace {
 
-/// Smaller difference between first and last, then larger last, then smaller first ones.
+/// Smaller difference between first and last, then larger last, second last, ...
 bool better(const std::vector<int>& a, const std::vector<int>& b) {
   int by_difference = (a.front() - a.back()) - (b.front() - b.back());
   if (by_difference != 0) return by_difference < 0;
-  if (a.back() != b.back()) return a.back() > b.back();
-  return a < b;
+  return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
 }
 
 /// All ways to write n as k factors in nonincreasing order; keeps the best.
@@ -37,6 +36,9 @@ TEST(DimsCreate, is_the_most_balanced_for_all_small_sizes) {
     best_factors(n, 3, n, now, best);
     ASSERT_EQ(dims, best) << n;
   }
+  std::vector<int> ties(5, 0);
+  ASSERT_FALSE(dims_create(98784, ties));
+  EXPECT_EQ(ties, (std::vector<int>{14, 14, 9, 8, 7}));
   for (int n = 1; n <= 400; ++n) {
     for (int k = 1; k <= 4; ++k) {
       std::vector<int> dims(size_t(k), 0), now, best;
