@@ -1,5 +1,6 @@
 // MPI_Barrier, MPI_Bcast, MPI_Gather(v), MPI_Scatter(v): blocking, nonblocking, persistent.
-// Source: MPI 5.0 sections 6.3 to 6.6, 6.12, 6.13. A type that is not significant at this process comes as null.
+// Source: MPI 5.0 sections 6.3 to 6.6, 6.12, 6.13. A type that is not significant at this process comes as
+// null.
 #include "capi/coll_operands.h"
 #include "impl.gen.h"
 
@@ -11,12 +12,15 @@ Error aliased(const char* read, const char* written) {
 }
 
 Error not_on_intercommunicator() {
-  return Error(ErrorClass::comm, "argument 'comm' is an intercommunicator, on which this operation does not exist");
+  return Error(ErrorClass::comm,
+               "argument 'comm' is an intercommunicator, on which this operation does not exist");
 }
 
 Error no_topology() {
-  return Error(ErrorClass::topology, "argument 'comm' has no topology, so there are no neighbours. Pass a communicator made by MPI_Cart_create, "
-                                     "MPI_Graph_create or MPI_Dist_graph_create");
+  return Error(ErrorClass::topology,
+               "argument 'comm' has no topology, so there are no neighbours. Pass a communicator made by "
+               "MPI_Cart_create, "
+               "MPI_Graph_create or MPI_Dist_graph_create");
 }
 
 namespace {
@@ -35,8 +39,8 @@ bool own_block_aliased(const Call& call, const Side& whole, const void* own, con
 }
 
 // `blocks` is the root's receive side.
-Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, const Side& blocks, int root,
-                      Communicator& comm, Operands& o) {
+Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype,
+                      const Side& blocks, int root, Communicator& comm, Operands& o) {
   o.root = root;
   o.in_place = in_place(sendbuf) && blocks.type;
   if (!o.in_place) o.send = uniform(sendbuf, sendcount, sendtype);
@@ -47,8 +51,8 @@ Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype
 }
 
 // `blocks` is the root's send side.
-Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recvcount, Datatype* recvtype, int root,
-                       Communicator& comm, Operands& o) {
+Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recvcount, Datatype* recvtype,
+                       int root, Communicator& comm, Operands& o) {
   o.root = root;
   o.in_place = in_place(recvbuf) && blocks.type;
   if (!o.in_place) o.receive = uniform(recvbuf, recvcount, recvtype);
@@ -62,9 +66,7 @@ Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recv
 
 namespace body {
 
-Error Barrier(Call& call, Communicator& comm) {
-  return run(comm, Operation::barrier, {});
-}
+Error Barrier(Call& call, Communicator& comm) { return run(comm, Operation::barrier, {}); }
 
 Error Ibarrier(Call& call, Communicator& comm, Request*& request) {
   return begin(comm, Operation::barrier, {}, request);
@@ -98,7 +100,8 @@ Error Gather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtyp
              Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
   Operands o;
   if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
-      root, comm, o)) return wrong;
+                                    root, comm, o))
+    return wrong;
   return run(comm, Operation::gather, o);
 }
 
@@ -106,7 +109,8 @@ Error Igather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendty
               Count recvcount, Datatype* recvtype, int root, Communicator& comm, Request*& request) {
   Operands o;
   if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
-      root, comm, o)) return wrong;
+                                    root, comm, o))
+    return wrong;
   return begin(comm, Operation::gather, o, request);
 }
 
@@ -115,15 +119,17 @@ Error Gather_init(Call& call, const void* sendbuf, Count sendcount, Datatype* se
                   Request*& request) {
   Operands o;
   if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
-      root, comm, o)) return wrong;
+                                    root, comm, o))
+    return wrong;
   return prepare(comm, Operation::gather, o, request);
 }
 
 Error Gatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
               IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm) {
   Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
-      recvtype), root, comm, o)) return wrong;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype,
+                                    vector(recvbuf, recvcounts, displs, recvtype), root, comm, o))
+    return wrong;
   return run(comm, Operation::gatherv, o);
 }
 
@@ -131,8 +137,9 @@ Error Igatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendt
                IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm,
                Request*& request) {
   Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
-      recvtype), root, comm, o)) return wrong;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype,
+                                    vector(recvbuf, recvcounts, displs, recvtype), root, comm, o))
+    return wrong;
   return begin(comm, Operation::gatherv, o, request);
 }
 
@@ -140,8 +147,9 @@ Error Gatherv_init(Call& call, const void* sendbuf, Count sendcount, Datatype* s
                    IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm,
                    Info*, Request*& request) {
   Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
-      recvtype), root, comm, o)) return wrong;
+  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype,
+                                    vector(recvbuf, recvcounts, displs, recvtype), root, comm, o))
+    return wrong;
   return prepare(comm, Operation::gatherv, o, request);
 }
 
@@ -149,7 +157,8 @@ Error Scatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendty
               Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
   Operands o;
   if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
-      recvtype, root, comm, o)) return wrong;
+                                     recvtype, root, comm, o))
+    return wrong;
   return run(comm, Operation::scatter, o);
 }
 
@@ -157,7 +166,8 @@ Error Iscatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendt
                Count recvcount, Datatype* recvtype, int root, Communicator& comm, Request*& request) {
   Operands o;
   if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
-      recvtype, root, comm, o)) return wrong;
+                                     recvtype, root, comm, o))
+    return wrong;
   return begin(comm, Operation::scatter, o, request);
 }
 
@@ -166,7 +176,8 @@ Error Scatter_init(Call& call, const void* sendbuf, Count sendcount, Datatype* s
                    Request*& request) {
   Operands o;
   if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
-      recvtype, root, comm, o)) return wrong;
+                                     recvtype, root, comm, o))
+    return wrong;
   return prepare(comm, Operation::scatter, o, request);
 }
 
@@ -174,7 +185,8 @@ Error Scatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray di
                void* recvbuf, Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
   Operands o;
   if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
-      recvtype, root, comm, o)) return wrong;
+                                     recvtype, root, comm, o))
+    return wrong;
   return run(comm, Operation::scatterv, o);
 }
 
@@ -183,7 +195,8 @@ Error Iscatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray d
                 Request*& request) {
   Operands o;
   if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
-      recvtype, root, comm, o)) return wrong;
+                                     recvtype, root, comm, o))
+    return wrong;
   return begin(comm, Operation::scatterv, o, request);
 }
 
@@ -192,7 +205,8 @@ Error Scatterv_init(Call& call, const void* sendbuf, IntArray sendcounts, IntArr
                     Request*& request) {
   Operands o;
   if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
-      recvtype, root, comm, o)) return wrong;
+                                     recvtype, root, comm, o))
+    return wrong;
   return prepare(comm, Operation::scatterv, o, request);
 }
 }  // namespace body

@@ -6,8 +6,8 @@
 namespace tern::capi {
 namespace {
 
-Error allgather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, const Side& blocks,
-                         Communicator& comm, Operands& o) {
+Error allgather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype,
+                         const Side& blocks, Communicator& comm, Operands& o) {
   o.receive = blocks;
   o.in_place = in_place(sendbuf);
   if (o.in_place) return {};
@@ -36,9 +36,10 @@ struct WOperands {
   std::vector<const Datatype*> send_types, receive_types;
 };
 
-Error alltoallw_operands(Call& call, const void* sendbuf, const IntArray& sendcounts, const IntArray& sdispls, const TypeArray& sendtypes,
-                         void* recvbuf, const IntArray& recvcounts, const IntArray& rdispls, const TypeArray& recvtypes,
-                         Communicator& comm, WOperands& w) {
+Error alltoallw_operands(Call& call, const void* sendbuf, const IntArray& sendcounts, const IntArray& sdispls,
+                         const TypeArray& sendtypes, void* recvbuf, const IntArray& recvcounts,
+                         const IntArray& rdispls, const TypeArray& recvtypes, Communicator& comm,
+                         WOperands& w) {
   int n = peer_count(comm);
   w.receive_types = types_of(recvtypes, n);
   Side send = uniform(sendbuf, 0, nullptr);
@@ -46,7 +47,8 @@ Error alltoallw_operands(Call& call, const void* sendbuf, const IntArray& sendco
     w.send_types = types_of(sendtypes, n);
     send = general(sendbuf, sendcounts, sdispls, w.send_types);
   }
-  return alltoall_operands(call, send, general(recvbuf, recvcounts, rdispls, w.receive_types), comm, w.operands);
+  return alltoall_operands(call, send, general(recvbuf, recvcounts, rdispls, w.receive_types), comm,
+                           w.operands);
 }
 
 }  // namespace
@@ -56,32 +58,36 @@ namespace body {
 Error Allgather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
                 Count recvcount, Datatype& recvtype, Communicator& comm) {
   Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
+                                       uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::allgather, o);
 }
 
 Error Iallgather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
                  Count recvcount, Datatype& recvtype, Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
+                                       uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::allgather, o, request);
 }
 
 Error Allgather_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
                      Count recvcount, Datatype& recvtype, Communicator& comm, Info*, Request*& request) {
   Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
+                                       uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::allgather, o, request);
 }
 
 Error Allgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
                  IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm) {
   Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
+                                       vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::allgatherv, o);
 }
 
@@ -89,8 +95,9 @@ Error Iallgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* se
                   IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm,
                   Request*& request) {
   Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
+                                       vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::allgatherv, o, request);
 }
 
@@ -98,32 +105,36 @@ Error Allgatherv_init(Call& call, const void* sendbuf, Count sendcount, Datatype
                       IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm, Info*,
                       Request*& request) {
   Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
+                                       vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::allgatherv, o, request);
 }
 
 Error Alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
                Count recvcount, Datatype& recvtype, Communicator& comm) {
   Operands o;
-  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::alltoall, o);
 }
 
 Error Ialltoall(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
                 Count recvcount, Datatype& recvtype, Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::alltoall, o, request);
 }
 
 Error Alltoall_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
                     Count recvcount, Datatype& recvtype, Communicator& comm, Info*, Request*& request) {
   Operands o;
-  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::alltoall, o, request);
 }
 
@@ -131,8 +142,9 @@ Error Alltoallv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray s
                 void* recvbuf, IntArray recvcounts, IntArray rdispls, Datatype& recvtype,
                 Communicator& comm) {
   Operands o;
-  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype), vector(recvbuf,
-      recvcounts, rdispls, &recvtype), comm, o)) return wrong;
+  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
+                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::alltoallv, o);
 }
 
@@ -140,8 +152,9 @@ Error Ialltoallv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray 
                  void* recvbuf, IntArray recvcounts, IntArray rdispls, Datatype& recvtype, Communicator& comm,
                  Request*& request) {
   Operands o;
-  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype), vector(recvbuf,
-      recvcounts, rdispls, &recvtype), comm, o)) return wrong;
+  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
+                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::alltoallv, o, request);
 }
 
@@ -149,8 +162,9 @@ Error Alltoallv_init(Call& call, const void* sendbuf, IntArray sendcounts, IntAr
                      Datatype* sendtype, void* recvbuf, IntArray recvcounts, IntArray rdispls,
                      Datatype& recvtype, Communicator& comm, Info*, Request*& request) {
   Operands o;
-  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype), vector(recvbuf,
-      recvcounts, rdispls, &recvtype), comm, o)) return wrong;
+  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
+                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::alltoallv, o, request);
 }
 
@@ -159,7 +173,8 @@ Error Alltoallw(Call& call, const void* sendbuf, IntArray sendcounts, IntArray s
                 Communicator& comm) {
   WOperands w;
   if (Error wrong = alltoallw_operands(call, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-      rdispls, recvtypes, comm, w)) return wrong;
+                                       rdispls, recvtypes, comm, w))
+    return wrong;
   return run(comm, Operation::alltoallw, w.operands);
 }
 
@@ -168,7 +183,8 @@ Error Ialltoallw(Call& call, const void* sendbuf, IntArray sendcounts, IntArray 
                  Communicator& comm, Request*& request) {
   WOperands w;
   if (Error wrong = alltoallw_operands(call, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-      rdispls, recvtypes, comm, w)) return wrong;
+                                       rdispls, recvtypes, comm, w))
+    return wrong;
   return begin(comm, Operation::alltoallw, w.operands, request);
 }
 
@@ -177,7 +193,8 @@ Error Alltoallw_init(Call& call, const void* sendbuf, IntArray sendcounts, IntAr
                      TypeArray recvtypes, Communicator& comm, Info*, Request*& request) {
   WOperands w;
   if (Error wrong = alltoallw_operands(call, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-      rdispls, recvtypes, comm, w)) return wrong;
+                                       rdispls, recvtypes, comm, w))
+    return wrong;
   return prepare(comm, Operation::alltoallw, w.operands, request);
 }
 }  // namespace body

@@ -18,9 +18,10 @@ struct WOperands {
   std::vector<const Datatype*> send_types, receive_types;
 };
 
-Error neighbor_w_operands(const void* sendbuf, const IntArray& sendcounts, const IntArray& sdispls, const TypeArray& sendtypes,
-                          void* recvbuf, const IntArray& recvcounts, const IntArray& rdispls, const TypeArray& recvtypes,
-                          Communicator& comm, WOperands& w) {
+Error neighbor_w_operands(const void* sendbuf, const IntArray& sendcounts, const IntArray& sdispls,
+                          const TypeArray& sendtypes, void* recvbuf, const IntArray& recvcounts,
+                          const IntArray& rdispls, const TypeArray& recvtypes, Communicator& comm,
+                          WOperands& w) {
   w.send_types = types_of(sendtypes, outgoing(comm));
   w.receive_types = types_of(recvtypes, incoming(comm));
   return neighbor_operands(general(sendbuf, sendcounts, sdispls, w.send_types),
@@ -34,16 +35,18 @@ namespace body {
 Error Neighbor_allgather(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
                          Count recvcount, Datatype& recvtype, Communicator& comm) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::neighbor_allgather, o);
 }
 
 Error Ineighbor_allgather(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
                           Count recvcount, Datatype& recvtype, Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::neighbor_allgather, o, request);
 }
 
@@ -51,16 +54,18 @@ Error Neighbor_allgather_init(Call& call, const void* sendbuf, Count sendcount, 
                               void* recvbuf, Count recvcount, Datatype& recvtype, Communicator& comm, Info*,
                               Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::neighbor_allgather, o, request);
 }
 
 Error Neighbor_allgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
                           IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), vector(recvbuf, recvcounts,
-      displs, &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::neighbor_allgatherv, o);
 }
 
@@ -68,8 +73,9 @@ Error Ineighbor_allgatherv(Call& call, const void* sendbuf, Count sendcount, Dat
                            void* recvbuf, IntArray recvcounts, IntArray displs, Datatype& recvtype,
                            Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), vector(recvbuf, recvcounts,
-      displs, &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::neighbor_allgatherv, o, request);
 }
 
@@ -77,24 +83,27 @@ Error Neighbor_allgatherv_init(Call& call, const void* sendbuf, Count sendcount,
                                void* recvbuf, IntArray recvcounts, IntArray displs, Datatype& recvtype,
                                Communicator& comm, Info*, Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), vector(recvbuf, recvcounts,
-      displs, &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::neighbor_allgatherv, o, request);
 }
 
 Error Neighbor_alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
                         Count recvcount, Datatype& recvtype, Communicator& comm) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::neighbor_alltoall, o);
 }
 
 Error Ineighbor_alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
                          Count recvcount, Datatype& recvtype, Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::neighbor_alltoall, o, request);
 }
 
@@ -102,8 +111,9 @@ Error Neighbor_alltoall_init(Call& call, const void* sendbuf, Count sendcount, D
                              void* recvbuf, Count recvcount, Datatype& recvtype, Communicator& comm, Info*,
                              Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount,
-      &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(uniform(sendbuf, sendcount, &sendtype),
+                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::neighbor_alltoall, o, request);
 }
 
@@ -111,8 +121,9 @@ Error Neighbor_alltoallv(Call& call, const void* sendbuf, IntArray sendcounts, I
                          Datatype& sendtype, void* recvbuf, IntArray recvcounts, IntArray rdispls,
                          Datatype& recvtype, Communicator& comm) {
   Operands o;
-  if (Error wrong = neighbor_operands(vector(sendbuf, sendcounts, sdispls, &sendtype), vector(recvbuf,
-      recvcounts, rdispls, &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(vector(sendbuf, sendcounts, sdispls, &sendtype),
+                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
+    return wrong;
   return run(comm, Operation::neighbor_alltoallv, o);
 }
 
@@ -120,8 +131,9 @@ Error Ineighbor_alltoallv(Call& call, const void* sendbuf, IntArray sendcounts, 
                           Datatype& sendtype, void* recvbuf, IntArray recvcounts, IntArray rdispls,
                           Datatype& recvtype, Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(vector(sendbuf, sendcounts, sdispls, &sendtype), vector(recvbuf,
-      recvcounts, rdispls, &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(vector(sendbuf, sendcounts, sdispls, &sendtype),
+                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
+    return wrong;
   return begin(comm, Operation::neighbor_alltoallv, o, request);
 }
 
@@ -129,8 +141,9 @@ Error Neighbor_alltoallv_init(Call& call, const void* sendbuf, IntArray sendcoun
                               Datatype& sendtype, void* recvbuf, IntArray recvcounts, IntArray rdispls,
                               Datatype& recvtype, Communicator& comm, Info*, Request*& request) {
   Operands o;
-  if (Error wrong = neighbor_operands(vector(sendbuf, sendcounts, sdispls, &sendtype), vector(recvbuf,
-      recvcounts, rdispls, &recvtype), comm, o)) return wrong;
+  if (Error wrong = neighbor_operands(vector(sendbuf, sendcounts, sdispls, &sendtype),
+                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
+    return wrong;
   return prepare(comm, Operation::neighbor_alltoallv, o, request);
 }
 
@@ -139,7 +152,8 @@ Error Neighbor_alltoallw(Call& call, const void* sendbuf, IntArray sendcounts, I
                          TypeArray recvtypes, Communicator& comm) {
   WOperands w;
   if (Error wrong = neighbor_w_operands(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls,
-      recvtypes, comm, w)) return wrong;
+                                        recvtypes, comm, w))
+    return wrong;
   return run(comm, Operation::neighbor_alltoallw, w.operands);
 }
 
@@ -148,7 +162,8 @@ Error Ineighbor_alltoallw(Call& call, const void* sendbuf, IntArray sendcounts, 
                           TypeArray recvtypes, Communicator& comm, Request*& request) {
   WOperands w;
   if (Error wrong = neighbor_w_operands(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls,
-      recvtypes, comm, w)) return wrong;
+                                        recvtypes, comm, w))
+    return wrong;
   return begin(comm, Operation::neighbor_alltoallw, w.operands, request);
 }
 
@@ -157,7 +172,8 @@ Error Neighbor_alltoallw_init(Call& call, const void* sendbuf, IntArray sendcoun
                               TypeArray recvtypes, Communicator& comm, Info*, Request*& request) {
   WOperands w;
   if (Error wrong = neighbor_w_operands(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls,
-      recvtypes, comm, w)) return wrong;
+                                        recvtypes, comm, w))
+    return wrong;
   return prepare(comm, Operation::neighbor_alltoallw, w.operands, request);
 }
 }  // namespace body

@@ -1,4 +1,5 @@
-// From the arguments of a collective call to the operands of src/coll/, and the checks that generated code cannot make:
+// From the arguments of a collective call to the operands of src/coll/, and the checks that generated code
+// cannot make:
 // buffers that are the same memory, operations that do not exist on intercommunicators or need a topology.
 // Source: MPI 5.0 chapter 6, sections 8.6 to 8.8. Thread rule: under the rank's lock.
 #pragma once
@@ -44,7 +45,8 @@ inline std::vector<const Datatype*> types_of(const TypeArray& array, int n) {
   return types;
 }
 
-/// The same address for what is read and what is written. Absolute addresses (MPI_BOTTOM) cannot be compared so.
+/// The same address for what is read and what is written. Absolute addresses (MPI_BOTTOM) cannot be compared
+/// so.
 inline bool same_memory(const void* a, const void* b) { return a == b && a != nullptr; }
 [[gnu::cold]] Error aliased(const char* read, const char* written);
 [[gnu::cold]] Error not_on_intercommunicator();

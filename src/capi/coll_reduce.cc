@@ -1,4 +1,5 @@
-// MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter(_block), MPI_Scan, MPI_Exscan: blocking, nonblocking, persistent.
+// MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter(_block), MPI_Scan, MPI_Exscan: blocking, nonblocking,
+// persistent.
 // Source: MPI 5.0 sections 6.9 to 6.13. Operators and types are checked against each other by generated code.
 #include "capi/coll_operands.h"
 #include "impl.gen.h"
@@ -7,8 +8,8 @@ namespace tern::capi {
 namespace {
 
 // Types and operator are null at the bystanders of an intercommunicator.
-Error reduction_operands(Call& call, const void* sendbuf, const void* recvbuf, Count count, const Side& result,
-                         const Op* op, Operands& o) {
+Error reduction_operands(Call& call, const void* sendbuf, const void* recvbuf, Count count,
+                         const Side& result, const Op* op, Operands& o) {
   o.receive = result;
   o.op = op;
   o.in_place = in_place(sendbuf);
@@ -18,15 +19,16 @@ Error reduction_operands(Call& call, const void* sendbuf, const void* recvbuf, C
   return {};
 }
 
-Error reduce_operands(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype* datatype, Op* op, int root,
-                      Communicator& comm, Operands& o) {
+Error reduce_operands(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype* datatype, Op* op,
+                      int root, Communicator& comm, Operands& o) {
   o.root = root;
   bool result_here = !comm.is_inter() && root == comm.rank();
-  return reduction_operands(call, sendbuf, result_here ? recvbuf : nullptr, count, uniform(recvbuf, count, datatype), op, o);
+  return reduction_operands(call, sendbuf, result_here ? recvbuf : nullptr, count,
+                            uniform(recvbuf, count, datatype), op, o);
 }
 
-Error allreduce_operands(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op,
-                         Communicator&, Operands& o) {
+Error allreduce_operands(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype,
+                         Op& op, Communicator&, Operands& o) {
   return reduction_operands(call, sendbuf, recvbuf, count, uniform(recvbuf, count, &datatype), &op, o);
 }
 
@@ -34,13 +36,14 @@ Error reduce_scatter_operands(Call& call, const void* sendbuf, void* recvbuf, co
                               Datatype& datatype, Op& op, Communicator& comm, Operands& o) {
   Count total = 0;
   for (int i = 0; i < comm.size(); ++i) total += recvcounts[size_t(i)];
-  return reduction_operands(call, sendbuf, recvbuf, total, vector(recvbuf, recvcounts, IntArray(), &datatype), &op, o);
+  return reduction_operands(call, sendbuf, recvbuf, total, vector(recvbuf, recvcounts, IntArray(), &datatype),
+                            &op, o);
 }
 
-Error reduce_scatter_block_operands(Call& call, const void* sendbuf, void* recvbuf, Count recvcount, Datatype& datatype,
-                                    Op& op, Communicator& comm, Operands& o) {
-  return reduction_operands(call, sendbuf, recvbuf, recvcount * comm.size(), uniform(recvbuf, recvcount, &datatype), &op,
-                            o);
+Error reduce_scatter_block_operands(Call& call, const void* sendbuf, void* recvbuf, Count recvcount,
+                                    Datatype& datatype, Op& op, Communicator& comm, Operands& o) {
+  return reduction_operands(call, sendbuf, recvbuf, recvcount * comm.size(),
+                            uniform(recvbuf, recvcount, &datatype), &op, o);
 }
 
 Error scan_operands(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op,
@@ -98,48 +101,48 @@ Error Allreduce_init(Call& call, const void* sendbuf, void* recvbuf, Count count
 Error Reduce_scatter(Call& call, const void* sendbuf, void* recvbuf, IntArray recvcounts, Datatype& datatype,
                      Op& op, Communicator& comm) {
   Operands o;
-  if (Error wrong = reduce_scatter_operands(call, sendbuf, recvbuf, recvcounts, datatype, op, comm,
-      o)) return wrong;
+  if (Error wrong = reduce_scatter_operands(call, sendbuf, recvbuf, recvcounts, datatype, op, comm, o))
+    return wrong;
   return run(comm, Operation::reduce_scatter, o);
 }
 
 Error Ireduce_scatter(Call& call, const void* sendbuf, void* recvbuf, IntArray recvcounts, Datatype& datatype,
                       Op& op, Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = reduce_scatter_operands(call, sendbuf, recvbuf, recvcounts, datatype, op, comm,
-      o)) return wrong;
+  if (Error wrong = reduce_scatter_operands(call, sendbuf, recvbuf, recvcounts, datatype, op, comm, o))
+    return wrong;
   return begin(comm, Operation::reduce_scatter, o, request);
 }
 
 Error Reduce_scatter_init(Call& call, const void* sendbuf, void* recvbuf, IntArray recvcounts,
                           Datatype& datatype, Op& op, Communicator& comm, Info*, Request*& request) {
   Operands o;
-  if (Error wrong = reduce_scatter_operands(call, sendbuf, recvbuf, recvcounts, datatype, op, comm,
-      o)) return wrong;
+  if (Error wrong = reduce_scatter_operands(call, sendbuf, recvbuf, recvcounts, datatype, op, comm, o))
+    return wrong;
   return prepare(comm, Operation::reduce_scatter, o, request);
 }
 
 Error Reduce_scatter_block(Call& call, const void* sendbuf, void* recvbuf, Count recvcount,
                            Datatype& datatype, Op& op, Communicator& comm) {
   Operands o;
-  if (Error wrong = reduce_scatter_block_operands(call, sendbuf, recvbuf, recvcount, datatype, op, comm,
-      o)) return wrong;
+  if (Error wrong = reduce_scatter_block_operands(call, sendbuf, recvbuf, recvcount, datatype, op, comm, o))
+    return wrong;
   return run(comm, Operation::reduce_scatter_block, o);
 }
 
 Error Ireduce_scatter_block(Call& call, const void* sendbuf, void* recvbuf, Count recvcount,
                             Datatype& datatype, Op& op, Communicator& comm, Request*& request) {
   Operands o;
-  if (Error wrong = reduce_scatter_block_operands(call, sendbuf, recvbuf, recvcount, datatype, op, comm,
-      o)) return wrong;
+  if (Error wrong = reduce_scatter_block_operands(call, sendbuf, recvbuf, recvcount, datatype, op, comm, o))
+    return wrong;
   return begin(comm, Operation::reduce_scatter_block, o, request);
 }
 
 Error Reduce_scatter_block_init(Call& call, const void* sendbuf, void* recvbuf, Count recvcount,
                                 Datatype& datatype, Op& op, Communicator& comm, Info*, Request*& request) {
   Operands o;
-  if (Error wrong = reduce_scatter_block_operands(call, sendbuf, recvbuf, recvcount, datatype, op, comm,
-      o)) return wrong;
+  if (Error wrong = reduce_scatter_block_operands(call, sendbuf, recvbuf, recvcount, datatype, op, comm, o))
+    return wrong;
   return prepare(comm, Operation::reduce_scatter_block, o, request);
 }
 

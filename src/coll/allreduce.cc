@@ -7,8 +7,10 @@
 namespace tern {
 
 namespace {
-// The ranks beyond a power of two hand their values to a neighbour first and get the result from it at the end:
-// of the first 2 * surplus ranks the even ones stand aside, the odd ones work for both. Neighbours, so that order is kept.
+// The ranks beyond a power of two hand their values to a neighbour first and get the result from it at the
+// end:
+// of the first 2 * surplus ranks the even ones stand aside, the odd ones work for both. Neighbours, so that
+// order is kept.
 struct Fold {
   explicit Fold(const Builder& b)
       : rank(b.rank()), power(floor_power_of_two(b.size())), surplus(b.size() - power) {
@@ -22,7 +24,8 @@ struct Fold {
 };
 }  // namespace
 
-// Recursive doubling: log2 p rounds, partners exchange the whole vector; both compute the same in the same order.
+// Recursive doubling: log2 p rounds, partners exchange the whole vector; both compute the same in the same
+// order.
 //
 //   p = 4   round 1: 0<->1 2<->3    01 01 23 23
 //           round 2: 0<->2 1<->3    0123 everywhere
@@ -113,7 +116,8 @@ void allreduce_rabenseifner(Builder& b, const Operands& o) {
   if (fold.rank < 2 * fold.surplus) b.send(value, count, type, fold.rank - 1);
 }
 
-// Ring: p - 1 steps of reduce-scatter, p - 1 of allgather; every process sends and receives 2 (p - 1) / p of the
+// Ring: p - 1 steps of reduce-scatter, p - 1 of allgather; every process sends and receives 2 (p - 1) / p of
+// the
 // vector, always to and from its neighbours.
 //
 //   p = 3      0         1         2          part x, reduced over ranks n..: x_n

@@ -1,4 +1,5 @@
-// Alltoalls (MPI 5.0, 6.8). In place, the own outgoing data are first packed aside; then there is only one case.
+// Alltoalls (MPI 5.0, 6.8). In place, the own outgoing data are first packed aside; then there is only one
+// case.
 #include <algorithm>
 #include <cstring>
 
@@ -68,15 +69,15 @@ void alltoall_bruck(Builder& b, const Operands& o) {
     return at;
   };
   for (int distance = 1; distance < size; distance *= 2) {
-    size_t total = for_each_run(distance, [&](std::byte* slot, size_t at, size_t run) {
-      b.copy_bytes(slot, out + at, run);
-    });
+    size_t total = for_each_run(
+        distance, [&](std::byte* slot, size_t at, size_t run) { b.copy_bytes(slot, out + at, run); });
     b.receive_bytes(in, total, (rank - distance + size) % size);
     b.send_bytes(out, total, (rank + distance) % size);
     b.fence();
     for_each_run(distance, [&](std::byte* slot, size_t at, size_t run) { b.copy_bytes(in + at, slot, run); });
   }
-  for (int i = 0; i < size; ++i) b.unpack(slots + bytes * size_t(i), o.receive.block((rank - i + size) % size));
+  for (int i = 0; i < size; ++i)
+    b.unpack(slots + bytes * size_t(i), o.receive.block((rank - i + size) % size));
 }
 
 // p - 1 steps; in each, every process sends to one and receives from one: no process is flooded.
@@ -94,7 +95,8 @@ void alltoall_pairwise(Builder& b, const Operands& o) {
   }
 }
 
-// All at once, in batches so that a large job does not post thousands of receives; each starts with its neighbour.
+// All at once, in batches so that a large job does not post thousands of receives; each starts with its
+// neighbour.
 void alltoall_spread(Builder& b, const Operands& o) {
   constexpr int kBatch = 32;
   int rank = b.rank(), size = b.size();

@@ -1,6 +1,8 @@
 // Builder: what an algorithm sees. It names processes by rank in a team and writes steps into a schedule.
-// A team is the communicator's group; on an intercommunicator either the remote group or, for the part of the work that
-// each side does alone, the local one (its messages have a plane of their own, so that they cannot meet the others).
+// A team is the communicator's group; on an intercommunicator either the remote group or, for the part of the
+// work that
+// each side does alone, the local one (its messages have a plane of their own, so that they cannot meet the
+// others).
 // Thread rule: under the rank's lock; lives only while a schedule is built.
 #pragma once
 
@@ -91,7 +93,9 @@ class Builder {
     step.to_type = &to_type;
     schedule_.emit(step);
   }
-  void copy(const void* from, void* to, Count count, const Datatype& type) { copy(from, count, type, to, count, type); }
+  void copy(const void* from, void* to, Count count, const Datatype& type) {
+    copy(from, count, type, to, count, type);
+  }
   void copy(const Block& from, const Block& to) {
     copy(from.data, from.count, *from.type, to.data, to.count, *to.type);
   }
@@ -119,7 +123,8 @@ class Builder {
 
   /// Memory for `bytes`, that lives as long as the schedule.
   std::byte* temporary(size_t bytes) { return schedule_.allocate(bytes); }
-  /// Memory for `count` elements of a type, as a buffer argument (moved by the lower bound, aligned as the type wants).
+  /// Memory for `count` elements of a type, as a buffer argument (moved by the lower bound, aligned as the
+  /// type wants).
   std::byte* temporary(Count count, const Datatype& type);
 
  private:

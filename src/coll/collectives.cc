@@ -18,15 +18,11 @@ Situation situation_of(Operation operation, const Operands& o, int ranks) {
     case Operation::scan:
     case Operation::exscan:
     case Operation::allgather:
-    case Operation::alltoall:
-      s.bytes = bytes(o.receive);
-      break;
+    case Operation::alltoall: s.bytes = bytes(o.receive); break;
     case Operation::gather:  // not in place, or not the root: both sides would say the same
       s.bytes = o.receive.type ? bytes(o.receive) : bytes(o.send);
       break;
-    case Operation::scatter:
-      s.bytes = o.send.type ? bytes(o.send) : bytes(o.receive);
-      break;
+    case Operation::scatter: s.bytes = o.send.type ? bytes(o.send) : bytes(o.receive); break;
     case Operation::allgatherv: {
       size_t total = 0;
       for (int i = 0; i < ranks; ++i) total += o.receive.block(i).bytes();
@@ -81,7 +77,8 @@ CollectiveEnvironment& CollectiveEnvironment::make(Communicator& communicator) {
 }
 
 namespace {
-// Asks for the members' shared memory after a few operations that would use it. The calls are the same at all members,
+// Asks for the members' shared memory after a few operations that would use it. The calls are the same at all
+// members,
 // so is the moment, and so is the answer.
 void make_node_team(CollectiveEnvironment& environment, Communicator& communicator) {
   environment.no_team = true;
@@ -89,13 +86,14 @@ void make_node_team(CollectiveEnvironment& environment, Communicator& communicat
   constexpr uint64_t kNoRoom = ~uint64_t{0};
   uint64_t offset = kNoRoom;
   NodeMemory& memory = *communicator.p2p().node_memory;
-  if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset)) offset = kNoRoom;
+  if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset))
+    offset = kNoRoom;
   Operands o;
   o.receive.buffer = reinterpret_cast<std::byte*>(&offset);
   o.receive.count = sizeof offset;
   o.receive.type = environment.byte.get();
-  Schedule* schedule =
-      environment.schedules.create(environment, communicator, Mode::blocking, communicator.next_collective_tag());
+  Schedule* schedule = environment.schedules.create(environment, communicator, Mode::blocking,
+                                                    communicator.next_collective_tag());
   Builder builder(*schedule, environment);
   bcast_binomial(builder, o);
   if (schedule->finish_immediate() || offset == kNoRoom) return;
@@ -107,7 +105,8 @@ bool suits_node(Operation operation, const Operands& o, size_t bytes) {
   if (operation == Operation::barrier) return true;
   if (bytes == 0 || bytes > NodeTeam::kDataBytes) return false;
   if (operation == Operation::bcast) return true;
-  return (operation == Operation::reduce || operation == Operation::allreduce) && o.receive.type->is_contiguous();
+  return (operation == Operation::reduce || operation == Operation::allreduce) &&
+         o.receive.type->is_contiguous();
 }
 }  // namespace
 

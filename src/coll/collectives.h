@@ -11,7 +11,8 @@ namespace tern {
 /// blocking: returns when the operation is complete here; `request` is not touched.
 /// nonblocking: begins; `request` is the caller's (wait, then release).
 /// persistent: `request` is inactive; Request::start begins it.
-/// The operands' arrays may go when this returns; buffers stay until completion, datatypes and operators are referenced.
+/// The operands' arrays may go when this returns; buffers stay until completion, datatypes and operators are
+/// referenced.
 /// Errors: memory; the tunable `coll` is wrong; what a message met (truncation, a lost peer).
 Error collective(Communicator& communicator, Operation operation, const Operands& operands, Mode mode,
                  Request*& request);

@@ -35,7 +35,8 @@ void gather_binomial(Builder& b, const Operands& o) {
     b.pack(own, data);
     for (int mask = 1; mask < below; mask *= 2) {
       int child = rel + mask;
-      b.receive_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)), absolute(b, o.root, child));
+      b.receive_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)),
+                      absolute(b, o.root, child));
     }
     b.fence_receives();
     b.send_bytes(data, bytes * size_t(below), parent);
@@ -43,7 +44,8 @@ void gather_binomial(Builder& b, const Operands& o) {
   }
   if (!o.in_place) b.copy({o.send.buffer, o.send.count, o.send.type}, o.receive.block(o.root));
   size_t bytes = o.receive.block(0).bytes();
-  // Subtrees that do not wrap round the last rank land where they belong; the one that may wrap is unpacked afterwards.
+  // Subtrees that do not wrap round the last rank land where they belong; the one that may wrap is unpacked
+  // afterwards.
   std::byte* wrapped = nullptr;
   int wrapped_child = 0;
   for (int mask = 1; mask < size; mask *= 2) {
@@ -91,7 +93,8 @@ void scatter_binomial(Builder& b, const Operands& o) {
     b.fence_receives();
     for (int mask = floor_power_of_two(below - 1); mask > 0; mask /= 2) {
       int child = rel + mask;
-      b.send_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)), absolute(b, o.root, child));
+      b.send_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)),
+                   absolute(b, o.root, child));
     }
     b.unpack(data, own);
     return;

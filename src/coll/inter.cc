@@ -1,5 +1,7 @@
-// Collectives on intercommunicators (MPI 5.0, 6.2.3): all-to-one and one-to-all between the groups, the work within a
-// group done by its own members. The local parts run on the local team, whose messages are apart from the others.
+// Collectives on intercommunicators (MPI 5.0, 6.2.3): all-to-one and one-to-all between the groups, the work
+// within a
+// group done by its own members. The local parts run on the local team, whose messages are apart from the
+// others.
 //
 //   reduce     group B reduces to its rank 0 ──> root in A
 //   bcast      root in A ──> rank 0 of B, which broadcasts in B

@@ -1,5 +1,7 @@
-// Barrier, bcast, reduce and allreduce of small data through the shared memory of a NodeTeam: everyone reads what it
-// needs where its owner wrote it. The work happens while the "schedule" is built, which is immediate (blocking calls only).
+// Barrier, bcast, reduce and allreduce of small data through the shared memory of a NodeTeam: everyone reads
+// what it
+// needs where its owner wrote it. The work happens while the "schedule" is built, which is immediate
+// (blocking calls only).
 //
 //   allreduce, 3 ranks     0: writes A     1: writes B     2: writes C
 //                          each waits for all three and computes A op (B op C): the same everywhere, in order

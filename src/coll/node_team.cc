@@ -6,7 +6,8 @@ namespace tern {
 
 bool NodeTeam::possible(const Communicator& communicator) {
   NodeMemory* memory = communicator.p2p().node_memory;
-  if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMostMembers) return false;
+  if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMostMembers)
+    return false;
   for (int i = 0; i < communicator.size(); ++i) {
     if (!memory->shares(communicator.peer(i))) return false;
   }
@@ -34,7 +35,8 @@ NodeTeam::~NodeTeam() {
 std::byte* NodeTeam::enter() {
   ++sequence_;
   if (sequence_ >= kRing && all_entered_ + kRing <= sequence_) {
-    // Members that lag are waited for up to the newest operation that all have certainly entered to be done with the slot.
+    // Members that lag are waited for up to the newest operation that all have certainly entered to be done
+    // with the slot.
     uint64_t needed = sequence_ - kRing + 1;
     for (int i = 0; i < size_; ++i) {
       if (i == rank_) continue;

@@ -1,7 +1,10 @@
-// NodeTeam: shared memory of a communicator whose members are all on one node, for small blocking collectives.
+// NodeTeam: shared memory of a communicator whose members are all on one node, for small blocking
+// collectives.
 //
-// Each member has kRing slots that only it writes: a sequence number and data behind it. Operation s uses slot
-// s mod kRing of everybody: a member puts its data there, then stores s as the number; who needs the data waits until
+// Each member has kRing slots that only it writes: a sequence number and data behind it. Operation s uses
+// slot
+// s mod kRing of everybody: a member puts its data there, then stores s as the number; who needs the data
+// waits until
 // the number is at least s. So flag and first data come in one cache line.
 //
 //   (kRing = 4)
@@ -80,10 +83,10 @@ class NodeTeam final : public ShmWatch {
   int rank_, size_;
   uint64_t offset_;
   std::byte* slots_begin_;
-  std::atomic<uint32_t>* left_;       ///< members that have left for good, in the first page
-  std::vector<uint32_t> slots_;       ///< members' slots in the node, for waking
+  std::atomic<uint32_t>* left_;  ///< members that have left for good, in the first page
+  std::vector<uint32_t> slots_;  ///< members' slots in the node, for waking
   uint64_t sequence_ = 0;
-  uint64_t all_entered_ = 0;          ///< every member has entered this operation, as far as is known here
+  uint64_t all_entered_ = 0;  ///< every member has entered this operation, as far as is known here
   const std::atomic<uint64_t>* awaited_ = nullptr;  ///< what this rank waits for; null: nothing
   uint64_t awaited_value_ = 0;
 };

@@ -1,7 +1,9 @@
-// What a collective works on: the buffers, counts and datatypes of one call, in one shape for all operations, so that
+// What a collective works on: the buffers, counts and datatypes of one call, in one shape for all operations,
+// so that
 // every algorithm has the same signature and stands in one table (select.h).
 // Source: MPI 5.0 chapter 6, section 8.6. Counts in elements, displacements as the standard gives them.
-// Thread rule: values; they point to the caller's arrays, which live until the schedule is built (not longer).
+// Thread rule: values; they point to the caller's arrays, which live until the schedule is built (not
+// longer).
 #pragma once
 
 #include <cstddef>
@@ -16,13 +18,33 @@ namespace tern {
 /// MPI_IN_PLACE of the ABI, as a buffer.
 inline void* const kInPlace = reinterpret_cast<void*>(uintptr_t{1});
 
-/// The root argument of the root itself on an intercommunicator (MPI_ROOT), and of its bystanders (kProcNull).
+/// The root argument of the root itself on an intercommunicator (MPI_ROOT), and of its bystanders
+/// (kProcNull).
 inline constexpr int kRoot = -4;
 
 enum class Operation : uint8_t {
-  barrier, bcast, gather, gatherv, scatter, scatterv, allgather, allgatherv, alltoall, alltoallv, alltoallw, reduce,
-  allreduce, reduce_scatter, reduce_scatter_block, scan, exscan,
-  neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw
+  barrier,
+  bcast,
+  gather,
+  gatherv,
+  scatter,
+  scatterv,
+  allgather,
+  allgatherv,
+  alltoall,
+  alltoallv,
+  alltoallw,
+  reduce,
+  allreduce,
+  reduce_scatter,
+  reduce_scatter_block,
+  scan,
+  exscan,
+  neighbor_allgather,
+  neighbor_allgatherv,
+  neighbor_alltoall,
+  neighbor_alltoallv,
+  neighbor_alltoallw
 };
 inline constexpr int kOperations = int(Operation::neighbor_alltoallw) + 1;
 const char* name_of(Operation operation);
@@ -77,9 +99,11 @@ struct Side {
   Block blocks(int first, int n) const { return {buffer + first * stride(), count * n, type}; }
 };
 
-/// One call. Which members mean something depends on the operation; a side that is not significant at this process has
+/// One call. Which members mean something depends on the operation; a side that is not significant at this
+/// process has
 /// a null type. In place: `in_place` is set and the side that the caller did not give is left empty.
-///   bcast: receive is the buffer, at the root too.    reductions: both sides share count and type; reduce_scatter has
+///   bcast: receive is the buffer, at the root too.    reductions: both sides share count and type;
+/// reduce_scatter has
 ///   receive.counts.    alltoall and allgather families: send.block(i), receive.block(i).
 struct Operands {
   Side send, receive;

@@ -1,4 +1,5 @@
-// Reduce-scatters (MPI 5.0, 6.10): block i of the reduced vector goes to rank i. The blocks are neighbours in the
+// Reduce-scatters (MPI 5.0, 6.10): block i of the reduced vector goes to rank i. The blocks are neighbours in
+// the
 // vector; receive.counts gives their lengths (a uniform receive side: all the same).
 #include <algorithm>
 #include <utility>
@@ -15,7 +16,9 @@ class Parts {
     begins_ = static_cast<Count*>(static_cast<void*>(b.temporary(sizeof(Count) * size_t(b.size() + 1))));
     if (!begins_) return;
     begins_[0] = 0;
-    for (int i = 0; i < b.size(); ++i) begins_[i + 1] = begins_[i] + (o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i]);
+    for (int i = 0; i < b.size(); ++i)
+      begins_[i + 1] =
+          begins_[i] + (o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i]);
   }
   explicit operator bool() const { return begins_ != nullptr; }
   Count begin(int i) const { return begins_[i]; }
@@ -29,7 +32,8 @@ class Parts {
 };
 }  // namespace
 
-// Recursive halving, for commutative operators: log2 p rounds. The surplus over a power of two folds in first: of the first 2 * surplus
+// Recursive halving, for commutative operators: log2 p rounds. The surplus over a power of two folds in
+// first: of the first 2 * surplus
 // ranks the odd ones take over their left neighbours' vectors and blocks.
 //
 //   p = 4      0     1     2     3
@@ -78,7 +82,8 @@ void reduce_scatter_halving(Builder& b, const Operands& o) {
   b.copy(parts.at(value, rank), o.receive.buffer, parts.length(rank), type);
 }
 
-// p - 1 steps, for commutative operators and long vectors: each block goes straight to its owner, who adds it up.
+// p - 1 steps, for commutative operators and long vectors: each block goes straight to its owner, who adds it
+// up.
 //
 //   step s: rank sends block rank + s to rank + s, and receives its own block from rank - s
 void reduce_scatter_pairwise(Builder& b, const Operands& o) {

@@ -6,7 +6,8 @@
 namespace tern {
 
 namespace {
-// Recursive doubling. `partial` is the value of my group of 2^k ranks, the result that of its ranks up to me (scan) or
+// Recursive doubling. `partial` is the value of my group of 2^k ranks, the result that of its ranks up to me
+// (scan) or
 // before me (exscan: empty until the first lower partner).
 //
 //   p = 4 (scan)   0        1        2        3
@@ -51,7 +52,8 @@ void recursive_doubling(Builder& b, const Operands& o, bool exclusive) {
   }
 }
 
-// Up and down a tree laid over the ranks (Brent, Kung 1982): 2 log2 p rounds in turn, but only 2 p messages in all.
+// Up and down a tree laid over the ranks (Brent, Kung 1982): 2 log2 p rounds in turn, but only 2 p messages
+// in all.
 //
 //   p = 8    up 1    0->1       2->3       4->5       6->7
 //            up 2        1->3                  5->7

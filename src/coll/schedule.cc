@@ -13,7 +13,8 @@ namespace {
 // (one core of the machine in docs/benchmarks; a real clock ignores it).
 constexpr uint64_t kCopyBytesPerNs = 10;
 constexpr uint64_t kReduceBytesPerNs = 5;
-// Between two noncontiguous layouts data pass through a buffer of this size, small enough for the first-level cache.
+// Between two noncontiguous layouts data pass through a buffer of this size, small enough for the first-level
+// cache.
 constexpr size_t kBounceBytes = 8192;
 }  // namespace
 
@@ -51,9 +52,11 @@ std::byte* Schedule::allocate(size_t bytes) {
   if (size_t(free_end_ - free_) < bytes) {
     constexpr size_t kLeast = 8192;
     size_t block = bytes > kLeast ? bytes : kLeast;
-    auto* extra = static_cast<Extra*>(block > bytes + (size_t{1} << 62) ? nullptr : std::aligned_alloc(64, block + 64));
+    auto* extra =
+        static_cast<Extra*>(block > bytes + (size_t{1} << 62) ? nullptr : std::aligned_alloc(64, block + 64));
     if (!extra) {
-      fail(Error(ErrorClass::no_mem, "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));
+      fail(Error(ErrorClass::no_mem,
+                 "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));
       return nullptr;
     }
     extra->next = extra_;
@@ -118,7 +121,8 @@ int Schedule::advance() {
 
 void Schedule::run() {
   if (failed_) {
-    if (mode_ == Mode::persistent && !error) error = Error(ErrorClass::no_mem, "the persistent collective has no memory");
+    if (mode_ == Mode::persistent && !error)
+      error = Error(ErrorClass::no_mem, "the persistent collective has no memory");
     set_complete();
     return;
   }
@@ -151,7 +155,8 @@ void Schedule::run() {
 void Schedule::carry_out(const Step& step) {
   switch (step.kind) {
     case Step::Kind::send:
-      post(p2p_.isend({step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context}),
+      post(p2p_.isend(
+               {step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context}),
            sends_out_);
       return;
     case Step::Kind::receive:

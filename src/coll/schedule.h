@@ -1,4 +1,5 @@
-// Schedule: a collective operation as a list of steps, and the request that the user waits for. An algorithm writes the
+// Schedule: a collective operation as a list of steps, and the request that the user waits for. An algorithm
+// writes the
 // steps through a Builder (builder.h); then
 //   nonblocking   the list is kept and the progress engine drives it
 //   persistent    the same, started again and again
@@ -8,7 +9,8 @@
 //   fence ───────────┴── waits for all of them (fence_receives: for the receives only)
 //   reduce, copy         carried out in their turn
 //
-// Storage: a schedule comes from its communicator's pool with room for a small collective inside; more comes in blocks
+// Storage: a schedule comes from its communicator's pool with room for a small collective inside; more comes
+// in blocks
 // from the allocator and goes back with the schedule.
 // Source: the schedules of LibNBC (Hoefler, Lumsdaine, Rehm, SC 2007), with two kinds of fences.
 // Thread rule: under the rank's lock.
@@ -34,13 +36,13 @@ enum class Mode : uint8_t { blocking, nonblocking, persistent };
 struct Step {
   enum class Kind : uint8_t { send, receive, reduce, copy, fence, fence_receives, jump, end };
   Kind kind;
-  int source;             ///< rank that the receiver matches
+  int source;  ///< rank that the receiver matches
   PeerId peer;
   uint64_t context;
-  const void* from;       ///< send, copy, reduce (its left operand)
+  const void* from;  ///< send, copy, reduce (its left operand)
   Count from_count;
   const Datatype* from_type;
-  void* to;               ///< receive, copy, reduce (its right operand and its result); jump: the next Step
+  void* to;  ///< receive, copy, reduce (its right operand and its result); jump: the next Step
   Count to_count;
   const Datatype* to_type;
 };
@@ -59,10 +61,14 @@ class Schedule final : public Request, public Advanceable {
       append(step);
     }
   }
-  /// Memory that lives as long as the schedule, aligned to 64 bytes; null (and the schedule failed) when there is none.
+  /// Memory that lives as long as the schedule, aligned to 64 bytes; null (and the schedule failed) when
+  /// there is none.
   std::byte* allocate(size_t bytes);
   void hold(const Datatype* type);
-  void hold(const Op* op) { op_ = op; held_op_ = Ref<Op>::share(const_cast<Op*>(op)); }
+  void hold(const Op* op) {
+    op_ = op;
+    held_op_ = Ref<Op>::share(const_cast<Op*>(op));
+  }
   /// The operator of reduce steps, without holding it (immediate schedules).
   void use(const Op* op) { op_ = op; }
   void fail(Error why) {
@@ -118,8 +124,8 @@ class Schedule final : public Request, public Advanceable {
   uint32_t sends_out_ = 0, receives_out_ = 0;
   const Op* op_ = nullptr;
   const Step* next_step_ = nullptr;
-  Step* write_ = steps_;                            ///< where the next step goes
-  Step* write_end_ = steps_ + kInlineSteps - 1;     ///< this place is for a jump
+  Step* write_ = steps_;                         ///< where the next step goes
+  Step* write_end_ = steps_ + kInlineSteps - 1;  ///< this place is for a jump
   std::byte* free_ = inline_;
   std::byte* free_end_ = inline_ + kInlineBytes;
   Extra* extra_ = nullptr;

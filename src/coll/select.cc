@@ -9,116 +9,142 @@
 namespace tern {
 
 namespace {
+using A = Algorithm;
+using O = Operation;
 constexpr size_t kAny = SIZE_MAX;
+constexpr int kMost = INT_MAX;
 constexpr size_t k1K = 1024;
 
-// Within an operation the first record that applies and whose window holds is the default; the last of each operation has no window and
-// needs nothing, so that there is always one. Windows: measured with bench/ on the machine in docs/benchmarks (2 cores,
-// shared memory and TCP over loopback) where "why" says so, else from the counts of rounds and bytes in the drawings.
+// Within an operation the first record that applies and whose window holds is the default; the last of each
+// operation has no window and
+// needs nothing, so that there is always one. Windows: measured with bench/ on the machine in docs/benchmarks
+// (2 cores,
+// shared memory and TCP over loopback) where "why" says so, else from the counts of rounds and bytes in the
+// drawings.
 // clang-format off
 constexpr Algorithm kTable[] = {
-  {Operation::barrier, "node", barrier_node, Algorithm::kNodeMemory, 0, kAny, 2, INT_MAX,
+  {O::barrier, "node", barrier_node, A::kNodeMemory, 0, kAny, 2, kMost,
    "flags and data in shared cache lines, one hand-over"},
-  {Operation::barrier, "dissemination", barrier_dissemination, Algorithm::kNothing, 0, kAny, 1, 4,
+  {O::barrier, "dissemination", barrier_dissemination, A::kNothing, 0, kAny, 1, 4,
    "fewest rounds; with more ranks the tree's fewer messages weigh more where ranks share cores"},
-  {Operation::barrier, "tree", barrier_tree, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "2 (p - 1) messages"},
+  {O::barrier, "tree", barrier_tree, A::kNothing, 0, kAny, 1, kMost, "2 (p - 1) messages"},
 
-  {Operation::bcast, "node", bcast_node, Algorithm::kNodeMemory, 0, kAny, 3, INT_MAX,
+  {O::bcast, "node", bcast_node, A::kNodeMemory, 0, kAny, 3, kMost,
    "one hand-over for all; two ranks: a message does the same and lets the sender run further ahead"},
-  {Operation::bcast, "scatter_allgather", bcast_scatter_allgather, Algorithm::kNothing, 64 * k1K, 512 * k1K, 8, INT_MAX,
+  {O::bcast, "scatter_allgather", bcast_scatter_allgather, A::kNothing, 64 * k1K, 512 * k1K, 8, kMost,
    "twice the bytes per rank instead of log2 p times"},
-  {Operation::bcast, "chain", bcast_chain, Algorithm::kNothing, 512 * k1K, kAny, 3, INT_MAX,
+  {O::bcast, "chain", bcast_chain, A::kNothing, 512 * k1K, kAny, 3, kMost,
    "every rank forwards each part once, all links busy"},
-  {Operation::bcast, "binomial", bcast_binomial, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "log2 p rounds"},
+  {O::bcast, "binomial", bcast_binomial, A::kNothing, 0, kAny, 1, kMost, "log2 p rounds"},
 
-  {Operation::gather, "binomial", gather_binomial, Algorithm::kNothing, 0, 2 * k1K, 4, INT_MAX,
+  {O::gather, "binomial", gather_binomial, A::kNothing, 0, 2 * k1K, 4, kMost,
    "log2 p messages at the root; blocks are small enough to be copied on the way"},
-  {Operation::gather, "linear", gather_linear, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "each block copied once"},
-  {Operation::gatherv, "linear", gather_linear, Algorithm::kNothing, 0, kAny, 1, INT_MAX,
+  {O::gather, "linear", gather_linear, A::kNothing, 0, kAny, 1, kMost, "each block copied once"},
+  {O::gatherv, "linear", gather_linear, A::kNothing, 0, kAny, 1, kMost,
    "only the root knows the counts"},
-  {Operation::scatter, "binomial", scatter_binomial, Algorithm::kNothing, 0, 2 * k1K, 4, INT_MAX, "as gather"},
-  {Operation::scatter, "linear", scatter_linear, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "each block copied once"},
-  {Operation::scatterv, "linear", scatter_linear, Algorithm::kNothing, 0, kAny, 1, INT_MAX,
+  {O::scatter, "binomial", scatter_binomial, A::kNothing, 0, 2 * k1K, 4, kMost, "as gather"},
+  {O::scatter, "linear", scatter_linear, A::kNothing, 0, kAny, 1, kMost, "each block copied once"},
+  {O::scatterv, "linear", scatter_linear, A::kNothing, 0, kAny, 1, kMost,
    "only the root knows the counts"},
 
-  {Operation::allgather, "recursive_doubling", allgather_recursive_doubling, Algorithm::kPowerOfTwo, 0, 8 * k1K, 1,
-   INT_MAX, "log2 p rounds without copies"},
-  {Operation::allgather, "bruck", allgather_bruck, Algorithm::kNothing, 0, 1 * k1K, 4, INT_MAX,
+  {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo, 0, 8 * k1K, 1,
+   kMost, "log2 p rounds without copies"},
+  {O::allgather, "bruck", allgather_bruck, A::kNothing, 0, 1 * k1K, 4, kMost,
    "log2 p rounds for any p; two more copies"},
-  {Operation::allgather, "spread", allgather_spread, Algorithm::kNothing, 0, kAny, 1, 4, "one round"},
-  {Operation::allgather, "ring", allgather_ring, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "neighbours only"},
-  {Operation::allgatherv, "bruck", allgather_bruck, Algorithm::kNothing, 0, 1 * k1K, 4, INT_MAX, "as allgather"},
-  {Operation::allgatherv, "spread", allgather_spread, Algorithm::kNothing, 0, kAny, 1, 4, "one round"},
-  {Operation::allgatherv, "ring", allgather_ring, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "neighbours only"},
+  {O::allgather, "spread", allgather_spread, A::kNothing, 0, kAny, 1, 4, "one round"},
+  {O::allgather, "ring", allgather_ring, A::kNothing, 0, kAny, 1, kMost, "neighbours only"},
+  {O::allgatherv, "bruck", allgather_bruck, A::kNothing, 0, 1 * k1K, 4, kMost, "as allgather"},
+  {O::allgatherv, "spread", allgather_spread, A::kNothing, 0, kAny, 1, 4, "one round"},
+  {O::allgatherv, "ring", allgather_ring, A::kNothing, 0, kAny, 1, kMost, "neighbours only"},
 
-  {Operation::alltoall, "bruck", alltoall_bruck, Algorithm::kNothing, 0, 256, 8, INT_MAX,
+  {O::alltoall, "bruck", alltoall_bruck, A::kNothing, 0, 256, 8, kMost,
    "log2 p messages instead of p - 1"},
-  {Operation::alltoall, "spread", alltoall_spread, Algorithm::kNothing, 0, 32 * k1K, 1, INT_MAX, "no waiting in turn"},
-  {Operation::alltoall, "pairwise", alltoall_pairwise, Algorithm::kNothing, 0, kAny, 1, INT_MAX,
+  {O::alltoall, "spread", alltoall_spread, A::kNothing, 0, 32 * k1K, 1, kMost, "no waiting in turn"},
+  {O::alltoall, "pairwise", alltoall_pairwise, A::kNothing, 0, kAny, 1, kMost,
    "one sender per receiver at a time"},
-  {Operation::alltoallv, "spread", alltoall_spread, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "sizes are not known"},
-  {Operation::alltoallv, "pairwise", alltoall_pairwise, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "as alltoall"},
-  {Operation::alltoallw, "spread", alltoall_spread, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "sizes are not known"},
-  {Operation::alltoallw, "pairwise", alltoall_pairwise, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "as alltoall"},
+  {O::alltoallv, "spread", alltoall_spread, A::kNothing, 0, kAny, 1, kMost, "sizes are not known"},
+  {O::alltoallv, "pairwise", alltoall_pairwise, A::kNothing, 0, kAny, 1, kMost, "as alltoall"},
+  {O::alltoallw, "spread", alltoall_spread, A::kNothing, 0, kAny, 1, kMost, "sizes are not known"},
+  {O::alltoallw, "pairwise", alltoall_pairwise, A::kNothing, 0, kAny, 1, kMost, "as alltoall"},
 
-  {Operation::reduce, "node", reduce_node, Algorithm::kNodeMemory, 0, kAny, 3, INT_MAX,
+  {O::reduce, "node", reduce_node, A::kNodeMemory, 0, kAny, 3, kMost,
    "one hand-over for all; two ranks: a message does the same and lets the sender run further ahead"},
-  {Operation::reduce, "rabenseifner", reduce_rabenseifner, Algorithm::kCommutative, 16 * k1K, 1024 * k1K, 4, INT_MAX,
+  {O::reduce, "rabenseifner", reduce_rabenseifner, A::kCommutative, 16 * k1K, 1024 * k1K, 4, kMost,
    "the work is shared, bytes per rank do not grow with log2 p"},
-  {Operation::reduce, "chain", reduce_chain, Algorithm::kCommutative, 1024 * k1K, kAny, 3, INT_MAX,
+  {O::reduce, "chain", reduce_chain, A::kCommutative, 1024 * k1K, kAny, 3, kMost,
    "combining and moving overlap"},
-  {Operation::reduce, "binomial", reduce_binomial, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "log2 p rounds; any operator"},
+  {O::reduce, "binomial", reduce_binomial, A::kNothing, 0, kAny, 1, kMost, "log2 p rounds; any operator"},
 
-  {Operation::allreduce, "node", allreduce_node, Algorithm::kNodeMemory, 0, kAny, 2, INT_MAX,
+  {O::allreduce, "node", allreduce_node, A::kNodeMemory, 0, kAny, 2, kMost,
    "flags and data in shared cache lines, one hand-over"},
-  {Operation::allreduce, "recursive_doubling", allreduce_recursive_doubling, Algorithm::kNothing, 0, 8 * k1K, 1, INT_MAX,
+  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, 8 * k1K, 1, kMost,
    "log2 p rounds"},
-  {Operation::allreduce, "rabenseifner", allreduce_rabenseifner, Algorithm::kCommutative, 8 * k1K, 512 * k1K, 1, INT_MAX,
+  {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative, 8 * k1K, 512 * k1K, 1, kMost,
    "2 log2 p rounds, twice the bytes whatever p"},
-  {Operation::allreduce, "ring", allreduce_ring, Algorithm::kCommutative, 512 * k1K, kAny, 1, INT_MAX,
+  {O::allreduce, "ring", allreduce_ring, A::kCommutative, 512 * k1K, kAny, 1, kMost,
    "the same bytes, always between neighbours"},
-  {Operation::allreduce, "reduce_bcast", allreduce_reduce_bcast, Algorithm::kNothing, 0, kAny, 3, INT_MAX,
+  {O::allreduce, "reduce_bcast", allreduce_reduce_bcast, A::kNothing, 0, kAny, 3, kMost,
    "any operator: the vector is combined p - 1 times, not p log2 p"},
-  {Operation::allreduce, "recursive_doubling", allreduce_recursive_doubling, Algorithm::kNothing, 0, kAny, 1, INT_MAX,
+  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, kAny, 1, kMost,
    "two ranks: one exchange"},
 
-  {Operation::reduce_scatter, "pairwise", reduce_scatter_pairwise, Algorithm::kCommutative, 256 * k1K, kAny, 1, INT_MAX,
+  {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kCommutative, 256 * k1K, kAny, 1, kMost,
    "each block moves once"},
-  {Operation::reduce_scatter, "halving", reduce_scatter_halving, Algorithm::kCommutative, 0, kAny, 1, INT_MAX,
+  {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative, 0, kAny, 1, kMost,
    "log2 p rounds"},
-  {Operation::reduce_scatter, "by_root", reduce_scatter_by_root, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "any operator"},
-  {Operation::reduce_scatter_block, "pairwise", reduce_scatter_pairwise, Algorithm::kCommutative, 256 * k1K, kAny, 1,
-   INT_MAX, "each block moves once"},
-  {Operation::reduce_scatter_block, "halving", reduce_scatter_halving, Algorithm::kCommutative, 0, kAny, 1, INT_MAX,
+  {O::reduce_scatter, "by_root", reduce_scatter_by_root, A::kNothing, 0, kAny, 1, kMost, "any operator"},
+  {O::reduce_scatter_block, "pairwise", reduce_scatter_pairwise, A::kCommutative, 256 * k1K, kAny, 1,
+   kMost, "each block moves once"},
+  {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative, 0, kAny, 1, kMost,
    "log2 p rounds"},
-  {Operation::reduce_scatter_block, "by_root", reduce_scatter_by_root, Algorithm::kNothing, 0, kAny, 1, INT_MAX,
+  {O::reduce_scatter_block, "by_root", reduce_scatter_by_root, A::kNothing, 0, kAny, 1, kMost,
    "any operator"},
 
-  {Operation::scan, "recursive_doubling", scan_recursive_doubling, Algorithm::kNothing, 0, 64 * k1K, 1, INT_MAX,
+  {O::scan, "recursive_doubling", scan_recursive_doubling, A::kNothing, 0, 64 * k1K, 1, kMost,
    "log2 p rounds"},
-  {Operation::scan, "tree", scan_tree, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "2 p messages instead of p log2 p"},
-  {Operation::exscan, "recursive_doubling", exscan_recursive_doubling, Algorithm::kNothing, 0, 64 * k1K, 1, INT_MAX,
+  {O::scan, "tree", scan_tree, A::kNothing, 0, kAny, 1, kMost, "2 p messages instead of p log2 p"},
+  {O::exscan, "recursive_doubling", exscan_recursive_doubling, A::kNothing, 0, 64 * k1K, 1, kMost,
    "log2 p rounds"},
-  {Operation::exscan, "tree", exscan_tree, Algorithm::kNothing, 0, kAny, 1, INT_MAX, "2 p messages instead of p log2 p"},
+  {O::exscan, "tree", exscan_tree, A::kNothing, 0, kAny, 1, kMost, "2 p messages instead of p log2 p"},
 };
 // clang-format on
 
-constexpr const char* kNames[kOperations] = {
-    "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
-    "alltoallw", "reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan",
-    "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw"};
+constexpr const char* kNames[kOperations] = {"barrier",
+                                             "bcast",
+                                             "gather",
+                                             "gatherv",
+                                             "scatter",
+                                             "scatterv",
+                                             "allgather",
+                                             "allgatherv",
+                                             "alltoall",
+                                             "alltoallv",
+                                             "alltoallw",
+                                             "reduce",
+                                             "allreduce",
+                                             "reduce_scatter",
+                                             "reduce_scatter_block",
+                                             "scan",
+                                             "exscan",
+                                             "neighbor_allgather",
+                                             "neighbor_allgatherv",
+                                             "neighbor_alltoall",
+                                             "neighbor_alltoallv",
+                                             "neighbor_alltoallw"};
 
-// "barrier=dissemination|tree, bcast=..." from the table.
+// "barrier=node|dissemination|tree, bcast=..." from the table.
 std::string list_of_names() {
   std::string text;
-  const Algorithm* previous = nullptr;
-  for (const Algorithm& a : kTable) {
-    bool again = previous && previous->operation == a.operation;
-    if (again && text.find(std::string(name_of(a.operation)) + "=" + a.name) != std::string::npos) continue;
-    text += again ? "|" : previous ? ", " : "";
-    if (!again) text += std::string(name_of(a.operation)) + "=";
-    text += a.name;
-    previous = &a;
+  for (int operation = 0; operation < kOperations; ++operation) {
+    std::string names;
+    for (const Algorithm& a : kTable) {
+      if (int(a.operation) != operation ||
+          ("|" + names + "|").find("|" + std::string(a.name) + "|") != std::string::npos) {
+        continue;
+      }
+      names += (names.empty() ? "" : "|") + std::string(a.name);
+    }
+    if (!names.empty()) text += (text.empty() ? "" : ", ") + std::string(kNames[operation]) + "=" + names;
   }
   return text;
 }
@@ -150,7 +176,8 @@ bool applies(const Algorithm& algorithm, const Situation& s) {
 const Algorithm& Selection::choose(const Situation& s) const {
   const Forced* best = nullptr;
   for (const Forced& forced : forced_) {
-    if (!applies(*forced.algorithm, s) || s.bytes < forced.from_bytes || s.ranks < forced.from_ranks) continue;
+    if (!applies(*forced.algorithm, s) || s.bytes < forced.from_bytes || s.ranks < forced.from_ranks)
+      continue;
     if (!best || forced.from_bytes > best->from_bytes ||
         (forced.from_bytes == best->from_bytes && forced.from_ranks >= best->from_ranks)) {
       best = &forced;
@@ -192,7 +219,8 @@ Error Selection::parse(std::string_view text) {
     }
     if (!found || !good) {
       return Error(ErrorClass::arg, "TERN_COLL: '" + std::string(whole) +
-                                        "' is not operation=algorithm[:bytes][@ranks]; there are " + list_of_names());
+                                        "' is not operation=algorithm[:bytes][@ranks]; there are " +
+                                        list_of_names());
     }
     force(*found, bytes, int(ranks));
   }

@@ -1,4 +1,5 @@
-// Which algorithm a collective uses: one table of records (select.cc), and the tunable `coll` that overrides it.
+// Which algorithm a collective uses: one table of records (select.cc), and the tunable `coll` that overrides
+// it.
 // Everything the choice looks at is equal on all processes of the communicator, so all choose the same.
 // Thread rule: the table is constant; a Selection is a value.
 #pragma once
@@ -34,7 +35,8 @@ struct Algorithm {
   const char* why;
 };
 
-/// What the choice looks at. Bytes: the whole vector of bcast and reductions; one process's block of the other
+/// What the choice looks at. Bytes: the whole vector of bcast and reductions; one process's block of the
+/// other
 /// operations (the mean block of allgatherv; 0 where the processes do not know each other's counts).
 struct Situation {
   Operation operation;
@@ -51,7 +53,8 @@ bool applies(const Algorithm& algorithm, const Situation& situation);
 /// The choice of one communicator.
 class Selection {
  public:
-  /// Reads the tunable: comma-separated operation=algorithm[:bytes][@ranks], the algorithm to use from that many bytes
+  /// Reads the tunable: comma-separated operation=algorithm[:bytes][@ranks], the algorithm to use from that
+  /// many bytes
   /// and that many ranks on; of several the one with the most bytes, then ranks. Where a forced algorithm
   /// does not apply, the table decides. Error: an unknown name (with the list), a bad number.
   Error parse(std::string_view text);

@@ -1,6 +1,9 @@
-// A collective operation drawn from a seed, what every process brings to it, and what must come out, computed naively.
-// Data come in units of 8 bytes (two 32-bit words), held by several datatypes: plain ints, pairs, pairs with gaps and
-// a negative lower bound, pairs whose words lie in memory the other way round. A receive buffer is compared whole,
+// A collective operation drawn from a seed, what every process brings to it, and what must come out, computed
+// naively.
+// Data come in units of 8 bytes (two 32-bit words), held by several datatypes: plain ints, pairs, pairs with
+// gaps and
+// a negative lower bound, pairs whose words lie in memory the other way round. A receive buffer is compared
+// whole,
 // gaps and margins included.
 #pragma once
 
@@ -78,8 +81,9 @@ struct Plan {
   }
   bool inter() const { return left != 0; }
   bool reduces() const {
-    return operation == Operation::reduce || operation == Operation::allreduce || operation == Operation::reduce_scatter ||
-           operation == Operation::reduce_scatter_block || operation == Operation::scan || operation == Operation::exscan;
+    return operation == Operation::reduce || operation == Operation::allreduce ||
+           operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_block ||
+           operation == Operation::scan || operation == Operation::exscan;
   }
   /// Units that process `from` has for process `to` (world ranks) in operations with counts for each.
   Count units(int from, int to) const {
@@ -120,10 +124,12 @@ inline void combine(const std::byte* left, std::byte* right, Count units, bool c
   }
 }
 
-/// One process's part in a plan. `me` is its rank in the world; on an intercommunicator the first `left` are one group.
+/// One process's part in a plan. `me` is its rank in the world; on an intercommunicator the first `left` are
+/// one group.
 class Participant {
  public:
-  Participant(const Plan& plan, int me, ModelTypes& types) : plan_(plan), me_(me), types_(types), rng_(plan.seed * 31 + uint64_t(me)) {
+  Participant(const Plan& plan, int me, ModelTypes& types)
+      : plan_(plan), me_(me), types_(types), rng_(plan.seed * 31 + uint64_t(me)) {
     bool in_left = me < plan.left;
     group_first_ = plan.inter() && !in_left ? plan.left : 0;
     group_size_ = !plan.inter() ? plan.ranks : in_left ? plan.left : plan.ranks - plan.left;
@@ -147,12 +153,14 @@ class Participant {
   std::string check() const {
     for (size_t i = 0; i < expected_.size(); ++i) {
       if (receive_.data[i] != expected_[i]) {
-        return "rank " + std::to_string(me_) + ": receive buffer differs at byte " + std::to_string(Count(i) - 256);
+        return "rank " + std::to_string(me_) + ": receive buffer differs at byte " +
+               std::to_string(Count(i) - 256);
       }
     }
     for (size_t i = 0; i < send_before_.size(); ++i) {
       if (send_.data[i] != send_before_[i]) {
-        return "rank " + std::to_string(me_) + ": send buffer changed at byte " + std::to_string(Count(i) - 256);
+        return "rank " + std::to_string(me_) + ": send buffer changed at byte " +
+               std::to_string(Count(i) - 256);
       }
     }
     return {};

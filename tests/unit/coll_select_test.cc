@@ -1,0 +1,78 @@
+// The choice of collective algorithms: the table is complete and sound, the tunable overrides it as it says.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "coll/select.h"
+
+namespace tern {
+namespace {
+
+constexpr int kFromTable = int(Operation::exscan) + 1;  // neighbourhood operations have one way only
+
+Situation situation(Operation operation, size_t bytes, int ranks, bool commutative = true) {
+  return {operation, bytes, ranks, commutative, false};
+}
+
+TEST(CollSelectTest, EverySituationHasAnAlgorithmThatApplies) {
+  Selection selection;
+  for (int operation = 0; operation < kFromTable; ++operation) {
+    for (int ranks = 1; ranks <= 130; ++ranks) {
+      for (size_t bytes : {size_t{0}, size_t{1}, size_t{2048}, size_t{100'000}, size_t{1} << 24, SIZE_MAX}) {
+        for (bool commutative : {true, false}) {
+          for (bool node : {true, false}) {
+            Situation s{Operation(operation), bytes, ranks, commutative, node};
+            EXPECT_TRUE(applies(selection.choose(s), s))
+                << name_of(Operation(operation)) << " " << ranks << " " << bytes;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CollSelectTest, ReductionsInOrderNeverUseAlgorithmsThatMixOperands) {
+  Selection selection;
+  ASSERT_FALSE(selection.parse("allreduce=ring,reduce=chain,reduce_scatter=halving"));
+  for (Operation operation : {Operation::allreduce, Operation::reduce, Operation::reduce_scatter}) {
+    const Algorithm& chosen = selection.choose(situation(operation, 1 << 20, 8, false));
+    EXPECT_FALSE(chosen.needs & Algorithm::kCommutative) << chosen.name;
+  }
+}
+
+TEST(CollSelectTest, TheTunableForcesFromBytesAndRanksOn) {
+  Selection selection;
+  ASSERT_FALSE(selection.parse("bcast=chain:64K@4,bcast=binomial:1M,allreduce=ring"));
+  auto name = [&](Operation operation, size_t bytes, int ranks) {
+    return std::string(selection.choose(situation(operation, bytes, ranks)).name);
+  };
+  EXPECT_EQ(name(Operation::bcast, 65536, 4), "chain");
+  EXPECT_EQ(name(Operation::bcast, 65535, 4), "binomial");
+  EXPECT_EQ(name(Operation::bcast, 100'000, 3), "binomial");
+  EXPECT_EQ(name(Operation::bcast, 1 << 20, 16), "binomial");
+  EXPECT_EQ(name(Operation::allreduce, 8, 2), "ring");
+}
+
+TEST(CollSelectTest, WhatDoesNotApplyFallsBackToTheTable) {
+  Selection selection;
+  ASSERT_FALSE(selection.parse("allgather=recursive_doubling,barrier=node"));
+  EXPECT_STREQ(selection.choose(situation(Operation::allgather, 1 << 20, 8)).name, "recursive_doubling");
+  EXPECT_STRNE(selection.choose(situation(Operation::allgather, 1 << 20, 7)).name, "recursive_doubling");
+  EXPECT_STRNE(selection.choose(situation(Operation::barrier, 0, 4)).name, "node");
+}
+
+TEST(CollSelectTest, MistakesAreAnsweredWithTheList) {
+  for (const char* text :
+       {"allreduce=rung", "allreduc=ring", "allreduce", "allreduce=ring:many", "bcast=chain:1K@x", "="}) {
+    Error error = Selection().parse(text);
+    ASSERT_TRUE(bool(error)) << text;
+    EXPECT_NE(error.text().find(std::string("'") + text + "'"), std::string_view::npos) << error.text();
+    EXPECT_NE(error.text().find("allreduce=node|recursive_doubling|rabenseifner|ring|reduce_bcast,"),
+              std::string_view::npos)
+        << error.text();
+  }
+  EXPECT_FALSE(Selection().parse(""));
+}
+
+}  // namespace
+}  // namespace tern
