@@ -24,6 +24,7 @@ struct PathProperties {
   const char* name = "";
   size_t eager_bytes = 0;       ///< largest message worth sending without asking; also the largest try_send takes
   bool get = false;             ///< `get` works (contiguous local or not), for peers that `can_get` confirms
+  size_t get_from_bytes = 0;    ///< shortest transfer for which get is better than sending the data as a message
   bool put = false;
   bool autonomous = false;      ///< get/put move data without the CPU of either side
   bool ordered_writes = false;  ///< the bytes of a put become visible in address order

@@ -72,7 +72,8 @@ void PointToPoint::Impl::begin(SendRequest& send) {
   }
   size_t bytes = size_t(a.count) * a.type->size();
   Situation situation{bytes, peer.eager_limit, peer.credit >= charge(bytes),
-                      a.type->is_contiguous() && peer.path->can_get(a.peer)};
+                      a.type->is_contiguous() && bytes >= peer.path->properties().get_from_bytes &&
+                          peer.path->can_get(a.peer)};
   Protocol protocol = choose_protocol(situation);
   if (protocol == Protocol::eager) {
     begin_eager(send, peer, bytes);

@@ -242,8 +242,6 @@ TEST(ShmPath, GetReadsTheOtherProcess) {
         EXPECT_EQ(errors, 1);
       }
     }
-    Tunables off;
-    off.shm_cma = 0;
     common_fence(common, 2);
     return good;
   });
