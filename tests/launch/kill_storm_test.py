@@ -1,0 +1,162 @@
+"""Real MPI programs, all ranks busy, killed at random moments: nothing is left, neither process nor listening socket nor
+abstract Unix socket nor file in /dev/shm.
+
+The test gives itself a network and a /dev/shm of its own (namespaces), so that every socket and file there is the job's.
+  LAUNCH_STORM_ROUNDS   rounds for each path (default 20)
+  LAUNCH_KILL_SEED      another seed for the moments
+"""
+import ctypes
+import fcntl
+import glob
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+from common import MPIEXEC, SLOW, environment, main, marked_processes, new_mark
+
+ROUNDS = int(os.environ.get("LAUNCH_STORM_ROUNDS", "20"))
+SEED = int(os.environ.get("LAUNCH_KILL_SEED", "1"))
+STORM = os.environ.get("TERN_STORM", "")
+RANKS = 4
+# Everything is gone within this time (the promise of mpiexec).
+LIMIT_SECONDS = 1.0 * SLOW
+LISTEN = "0A"  # /proc/net/tcp's code of the state
+
+# <sched.h>, <sys/mount.h>, <net/if.h>
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+MS_REC, MS_PRIVATE = 0x4000, 0x40000
+SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1
+
+
+def move_to_own_namespaces():
+    """Leaves this process in a network and a mount namespace of its own; None, or why that is impossible here."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    uid, gid = os.getuid(), os.getgid()
+    flags = CLONE_NEWNET | CLONE_NEWNS | (0 if uid == 0 else CLONE_NEWUSER)
+    if libc.unshare(flags) != 0:
+        return f"no namespaces of our own here: {os.strerror(ctypes.get_errno())}"
+    if uid != 0:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    if (libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0
+            or libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None) != 0):
+        return f"no /dev/shm of our own here: {os.strerror(ctypes.get_errno())}"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+    return None
+
+
+def listening_sockets():
+    found = []
+    for name in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/net/{name}") as file:
+                lines = file.read().split("\n")[1:]
+        except OSError:  # a kernel without IPv6
+            continue
+        found += [f"{name} {words[1]}" for words in map(str.split, lines) if words and words[3] == LISTEN]
+    return found
+
+
+def unix_sockets():
+    """All of them, with or without a name: none of this process's own belongs to this namespace."""
+    with open("/proc/net/unix") as file:
+        return [line for line in file.read().split("\n")[1:] if line]
+
+
+def remains(mark):
+    """What is left of the job, as text; empty when nothing is."""
+    return ([f"process {pid}" for pid in marked_processes(mark)] + listening_sockets() + unix_sockets()
+            + glob.glob("/dev/shm/*"))
+
+
+def ranks_of(mark):
+    found = []
+    for pid in marked_processes(mark):
+        try:
+            with open(f"/proc/{pid}/comm") as file:
+                if file.read().strip() == os.path.basename(STORM):
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+class Storm(unittest.TestCase):
+    def setUp(self):
+        if not STORM:
+            self.skipTest("TERN_STORM names no program")
+
+    def end(self, how, child, mark, chance):
+        """Ends the job in one of the ways users do; True when the signal went to mpiexec itself."""
+        if how == "rank":
+            ranks = ranks_of(mark)
+            if ranks:
+                try:
+                    os.kill(chance.choice(ranks), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                return False
+            how = signal.SIGKILL
+        # Ctrl-C reaches the whole foreground group, kill(1) only mpiexec.
+        if how == signal.SIGINT and chance.random() < 0.5:
+            os.killpg(child.pid, how)
+        else:
+            child.send_signal(how)
+        return True
+
+    def play(self, path):
+        chance = random.Random(SEED)
+        slowest, seen = {}, 0
+        for turn in range(ROUNDS):
+            how = chance.choice((signal.SIGKILL, signal.SIGINT, signal.SIGTERM, "rank"))
+            # Half of the moments fall into the start, the others into the storm.
+            moment = chance.uniform(0, 0.08) * SLOW if chance.random() < 0.5 else chance.uniform(0.08, 0.4) * SLOW
+            mark = new_mark()
+            child = subprocess.Popen([MPIEXEC, "-n", str(RANKS), STORM], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                                     env=environment(LAUNCH_TEST_MARK=mark, TERN_PATH="self," + path),
+                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            time.sleep(moment)
+            if listening_sockets() or unix_sockets():
+                seen += 1
+            begin = time.monotonic()
+            direct = self.end(how, child, mark, chance)
+            name = how if how == "rank" else signal.Signals(how).name
+            where = f"turn {turn} of seed {SEED} over {path}: {name} after {moment * 1000:.1f} ms"
+            code = child.wait(10 * SLOW)
+            while remains(mark) and time.monotonic() - begin < LIMIT_SECONDS:
+                time.sleep(0.005)
+            took = time.monotonic() - begin
+            self.assertEqual(remains(mark), [], where)
+            self.assertLess(took, LIMIT_SECONDS, where)
+            if direct and how != signal.SIGKILL:
+                self.assertIn(code, (-how, 128 + how), where)  # killed before the handlers stood, or ended by us
+            elif not direct:
+                self.assertNotEqual(code, 0, where)
+            slowest[name] = max(slowest.get(name, 0), took)
+        # The test would say nothing if the job had never had a socket.
+        self.assertGreater(seen, ROUNDS // 4)
+        print(f"{path}: {ROUNDS} rounds, {seen} of them with sockets open; slowest "
+              + ", ".join(f"{name} {1000 * seconds:.0f} ms" for name, seconds in sorted(slowest.items())))
+
+    def test_shm(self):
+        self.play("shm")
+
+    def test_tcp(self):
+        self.play("tcp")
+
+
+if __name__ == "__main__":
+    reason = move_to_own_namespaces()
+    if reason:
+        print(reason)
+        sys.exit(77)
+    main()
