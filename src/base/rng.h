@@ -16,11 +16,12 @@ class Rng {
     return z ^ (z >> 31);
   }
   /// Uniform in [0, bound); bound > 0.
-  uint64_t below(uint64_t bound) { return uint64_t((static_cast<unsigned __int128>(next()) * bound) >> 64); }
+  uint64_t below(uint64_t bound) { return uint64_t((Wide{next()} * bound) >> 64); }
   /// True with probability `parts` in `of`.
   bool chance(uint64_t parts, uint64_t of) { return below(of) < parts; }
 
  private:
+  __extension__ typedef unsigned __int128 Wide;  // the word before it: not ISO C++, and known to be
   uint64_t state_;
 };
 

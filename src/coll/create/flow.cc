@@ -2,7 +2,7 @@
 
 namespace tern::create {
 
-FlowRequest* FlowRequest::start(ProgressEngine& engine, Flow flow) {
+FlowRequest* FlowRequest::begin(ProgressEngine& engine, Flow flow) {
   auto* request = new FlowRequest(engine, std::move(flow));
   request->flow_.handle_.resume();
   if (request->flow_.handle_.done()) {
@@ -27,7 +27,7 @@ int FlowRequest::advance() {
 }
 
 Error run(PointToPoint& p2p, Flow flow) {
-  FlowRequest* request = FlowRequest::start(p2p.progress(), std::move(flow));
+  FlowRequest* request = FlowRequest::begin(p2p.progress(), std::move(flow));
   p2p.wait(*request);
   Error error = std::move(request->error);
   request->release();

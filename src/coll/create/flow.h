@@ -76,7 +76,7 @@ class [[nodiscard]] Flow {
 class FlowRequest final : public Request, private Advanceable {
  public:
   /// Runs the flow to its first wait. The request may be complete at once.
-  static FlowRequest* start(ProgressEngine& engine, Flow flow);
+  static FlowRequest* begin(ProgressEngine& engine, Flow flow);
 
  protected:
   void destroy() override { delete this; }

@@ -70,7 +70,7 @@ Error duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& resul
 }
 
 Request* start_duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result) {
-  return FlowRequest::start(maker.p2p.progress(), duplicate_start(maker, comm, result));
+  return FlowRequest::begin(maker.p2p.progress(), duplicate_start(maker, comm, result));
 }
 
 Error create(const Maker& maker, Communicator& comm, Group& group, Ref<Communicator>& result) {
