@@ -68,6 +68,14 @@ def emit_names(titles, sections):
     return header, source
 
 
+def _peers(parameter, function):
+    """The rank that decides whether a message of this datatype goes anywhere, as C++; empty: not point-to-point."""
+    kinds = {"sendtype": ("dest",), "recvtype": ("source",)}.get(parameter.name, ("dest", "source"))
+    names = [p.name for p in function.parameters if p.kind in kinds]
+    # MPI_Sendrecv_replace: both must be MPI_PROC_NULL.
+    return names[0] if len(names) == 1 else f"{names[0]} == {names[1]} ? {names[0]} : 0" if names else ""
+
+
 def _checks(function, parameter, kind, comm):
     """(checks that always run, checks that TERN_CHECK_ARGUMENTS=0 skips) of one parameter."""
     name, when = parameter.name, significance(parameter, function)
@@ -76,6 +84,11 @@ def _checks(function, parameter, kind, comm):
         return text.replace("*COMM", f"*{comm}_").replace("$", name)
 
     always, optional = fill(kind.resolve), fill(kind.check)
+    if parameter.kind == "committed_type":
+        peers = _peers(parameter, function)
+        if peers:
+            # What is sent to nobody may have no datatype.
+            always = f'call.get_unless_null_process({peers}, {name}, {name}_, "{name}")'
     if parameter.kind in ("buffer", "out_buffer"):
         if len(parameter.args) == 2:
             count, datatype = parameter.args

@@ -93,6 +93,12 @@ bool Call::bad_handle(MPI_Message handle, const char* argument) {
                 handle_text(world_.messages, handle, MPI_MESSAGE_NULL, "matched message", argument));
 }
 
+bool Call::type_for_null_process(int peer, MPI_Datatype handle, Datatype*& object) {
+  if (peer != kProcNull || handle != MPI_DATATYPE_NULL) return false;
+  object = &world_.predefined_types.get(type_id::kByte);
+  return true;
+}
+
 bool Call::null_pointer(const char* argument) {
   return refuse(ErrorClass::arg,
                 fmt::format("argument '{}' is a null pointer. Pass the address of a variable.", argument));

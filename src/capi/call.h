@@ -75,6 +75,12 @@ class Call {
     object = world_.find_type(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
+  /// Of a message whose peer is MPI_PROC_NULL no datatype is used: the null handle passes, as an empty message
+  /// of bytes would.
+  bool get_unless_null_process(int peer, MPI_Datatype handle, Datatype*& object, const char* argument) {
+    object = world_.find_type(value_of(handle));
+    return TERN_LIKELY(object) || type_for_null_process(peer, handle, object) || bad_handle(handle, argument);
+  }
   bool get(MPI_Op handle, Op*& object, const char* argument) {
     object = world_.find_op(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
@@ -251,6 +257,7 @@ class Call {
   [[gnu::cold]] bool bad_handle(MPI_Info handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Errhandler handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Message handle, const char* argument);
+  [[gnu::cold]] bool type_for_null_process(int peer, MPI_Datatype handle, Datatype*& object);
   [[gnu::cold]] bool null_pointer(const char* argument);
   [[gnu::cold]] bool negative(Count count, const char* argument);
   [[gnu::cold]] bool uncommitted(const Datatype& type, const char* argument);

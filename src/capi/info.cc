@@ -9,6 +9,7 @@
 #include "capi/environment.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
+#include "process/launcher.h"
 
 namespace tern::capi {
 
@@ -41,7 +42,9 @@ void fill_environment(Info& info, int argc, char** argv, const Process* process)
   } else {
     info.set("command", program_invocation_name);
   }
-  if (process) info.set("maxprocs", std::to_string(process->world_size()));
+  // The same before, while and after MPI runs (10: calls with the same arguments give consistent objects).
+  const int ranks = process ? process->world_size() : announced_size();
+  if (ranks > 0) info.set("maxprocs", std::to_string(ranks));
   info.set("mpi_memory_alloc_kinds", "mpi,system");
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) == 0 && host[0]) info.set("host", host);

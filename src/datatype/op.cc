@@ -71,7 +71,10 @@ bool op_takes(OpId id, const Kind& kind) {
     case OpId::prod: return is_integer(c) || c == TypeClass::floating || c == TypeClass::complex;
     case OpId::land:
     case OpId::lor:
-    case OpId::lxor: return c == TypeClass::c_integer || c == TypeClass::logical;
+    case OpId::lxor:
+      // The table of 6.9.2 has no multi-language types here; they are C integers all the same, and other
+      // libraries take them.
+      return c == TypeClass::c_integer || c == TypeClass::multi_language || c == TypeClass::logical;
     case OpId::band:
     case OpId::bor:
     case OpId::bxor: return is_integer(c) || c == TypeClass::byte;

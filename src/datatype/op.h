@@ -52,7 +52,8 @@ class Op final : public Object {
   const char* name() const;
   bool commutative() const { return commutative_; }
   /// MPI_Reduce's table (6.9.2, 6.9.4): predefined operators take predefined types of their classes (and
-  /// duplicates of them); user functions take anything. REPLACE and NO_OP are for accumulates only (12.3.4).
+  /// duplicates of them), the logical ones MPI_AINT, MPI_COUNT and MPI_OFFSET besides; user functions take
+  /// anything. REPLACE and NO_OP are for accumulates only (12.3.4).
   bool valid_for(const Datatype& type) const;
   /// The table for accumulates (12.3.4), where a derived type of one basic type will also do.
   bool valid_for_accumulate(const Datatype& type) const;

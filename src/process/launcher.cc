@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
@@ -77,6 +78,14 @@ std::unique_ptr<Launcher> connect_launcher(Error& error) {
   error = mute_launcher();
   if (error) return nullptr;
   return make_singleton();
+}
+
+int announced_size() {
+  if (environment("TERN_LAUNCHER") == "none") return 1;
+  for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PALS_SIZE"}) {
+    if (long size = environment_number(name, 0); size > 0 && size <= INT_MAX) return int(size);
+  }
+  return getenv("PMIX_NAMESPACE") || getenv("PMI_FD") || getenv("PMI_PORT") ? 0 : 1;
 }
 
 Error get_job_key(Launcher& launcher, JobKey& key) {

@@ -27,6 +27,31 @@ int main(int argc, char **argv) {
   EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_BAND", "MPI_FLOAT");
   EXPECT(MPI_Iallreduce(&x, &y, 1, (MPI_Datatype)MPI_COMM_WORLD, MPI_SUM, MPI_COMM_WORLD, &request),
          MPI_ERR_TYPE, "MPI_Iallreduce", "MPI_COMM_WORLD, which is no datatype");
+  {
+    /* Beyond the table of 6.9.2: logical operators on the multi-language types. */
+    MPI_Count flag = rank == 0 ? 7 : 0, all_set = -1, any_set = -1;
+    FINE(MPI_Allreduce(&flag, &all_set, 1, MPI_COUNT, MPI_LAND, MPI_COMM_WORLD));
+    FINE(MPI_Allreduce(&flag, &any_set, 1, MPI_COUNT, MPI_LOR, MPI_COMM_WORLD));
+    TRUE_OR_FAIL((all_set != 0) == (size == 1) && any_set != 0);
+    EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_LXOR, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_LXOR", "MPI_FLOAT");
+  }
+  {
+    /* Freeing a nonblocking collective: an error while it runs, after a status that says complete all right. */
+    int flag = 0, others = 0;
+    if (rank == 0) {
+      FINE(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+      if (size > 1) {
+        EXPECT(MPI_Request_free(&request), MPI_ERR_REQUEST, "nonblocking collective operation");
+        for (int i = 1; i < size; i++) FINE(MPI_Send(&others, 1, MPI_INT, i, 0, MPI_COMM_WORLD));
+      }
+    } else {
+      FINE(MPI_Recv(&others, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      FINE(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    }
+    while (!flag) FINE(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+    FINE(MPI_Request_free(&request));
+    TRUE_OR_FAIL(request == MPI_REQUEST_NULL);
+  }
   FINE(MPI_Type_contiguous(2, MPI_INT, &pair));
   EXPECT(MPI_Scan(&x, &y, 1, pair, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_TYPE, "not committed");
   FINE(MPI_Type_commit(&pair));

@@ -64,6 +64,31 @@ int main(int argc, char **argv) {
     EXPECT(MPI_Type_free(&copy), MPI_ERR_TYPE, "MPI_Type_free", "freed");
   }
 
+  /* With MPI_PROC_NULL no datatype is used; the null handle passes there, anything else that is none does not. */
+  FINE(MPI_Send(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
+  FINE(MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &status));
+  TRUE_OR_FAIL(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_TAG == MPI_ANY_TAG);
+  FINE(MPI_Irecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request));
+  FINE(MPI_Wait(&request, &status));
+  TRUE_OR_FAIL(status.MPI_SOURCE == MPI_PROC_NULL);
+  FINE(MPI_Ssend_init(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request));
+  FINE(MPI_Start(&request));
+  FINE(MPI_Wait(&request, &status));
+  FINE(MPI_Request_free(&request));
+  FINE(MPI_Sendrecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0,
+                    MPI_COMM_WORLD, &status));
+  FINE(MPI_Sendrecv_replace(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
+                            &status));
+  EXPECT(MPI_Sendrecv(&x, 1, MPI_DATATYPE_NULL, rank, 0, NULL, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
+                      &status),
+         MPI_ERR_TYPE, "'sendtype' is MPI_DATATYPE_NULL");
+  EXPECT(MPI_Sendrecv_replace(&x, 1, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, rank, 0, MPI_COMM_WORLD, &status),
+         MPI_ERR_TYPE, "'datatype' is MPI_DATATYPE_NULL");
+  EXPECT(MPI_Recv(&x, 1, MPI_DATATYPE_NULL, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &status), MPI_ERR_TYPE,
+         "'datatype' is MPI_DATATYPE_NULL");
+  EXPECT(MPI_Send(&x, 1, (MPI_Datatype)MPI_SUM, MPI_PROC_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE,
+         "is MPI_SUM, which is no datatype");
+
   /* Communicators: the error handler of MPI_COMM_SELF hears of it, since there is no communicator to ask. */
   EXPECT(MPI_Send(&x, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM, "argument 'comm' is MPI_COMM_NULL",
          here);

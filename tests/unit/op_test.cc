@@ -55,7 +55,8 @@ bool standard_allows(OpId op, int id) {
     case OpId::prod: return integer || kFloats.count(id) || kComplexes.count(id);
     case OpId::land:
     case OpId::lor:
-    case OpId::lxor: return kCIntegers.count(id) || kLogicals.count(id);
+    // Beyond the table: the multi-language types, which are integers and which other libraries take.
+    case OpId::lxor: return kCIntegers.count(id) || kLogicals.count(id) || kMultiLanguage.count(id);
     case OpId::band:
     case OpId::bor:
     case OpId::bxor: return integer || id == kByte;
