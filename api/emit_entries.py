@@ -69,7 +69,7 @@ def emit_names(titles, sections):
 
 
 def _peers(parameter, function):
-    """The rank that decides whether a message of this datatype goes anywhere, as C++; empty: not point-to-point."""
+    """The rank that decides whether a message of this datatype goes anywhere, as C++; empty: no peer."""
     kinds = {"sendtype": ("dest",), "recvtype": ("source",)}.get(parameter.name, ("dest", "source"))
     names = [p.name for p in function.parameters if p.kind in kinds]
     # MPI_Sendrecv_replace: both must be MPI_PROC_NULL.

@@ -75,8 +75,7 @@ class Call {
     object = world_.find_type(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
-  /// Of a message whose peer is MPI_PROC_NULL no datatype is used: the null handle passes, as an empty message
-  /// of bytes would.
+  /// Of a message whose peer is MPI_PROC_NULL no datatype is used: the null handle passes, as bytes.
   bool get_unless_null_process(int peer, MPI_Datatype handle, Datatype*& object, const char* argument) {
     object = world_.find_type(value_of(handle));
     return TERN_LIKELY(object) || type_for_null_process(peer, handle, object) || bad_handle(handle, argument);

@@ -60,8 +60,8 @@ Error Cancel(Call& call, Request*& request) {
 }
 
 Error Request_free(Call& call, Request*& request) {
-  // 6.12 calls freeing these erroneous, 3.7.6 has "test, wait or free" follow a status that says complete; then
-  // nothing can go wrong.
+  // 6.12 calls freeing these erroneous, 3.7.6 has "test, wait or free" follow a status that says complete;
+  // then nothing can go wrong.
   if (request->kind() == Request::Kind::collective && !request->persistent() && !request->complete()) {
     if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
     return Error(ErrorClass::request,

@@ -65,8 +65,8 @@ using JobKey = std::array<uint8_t, 32>;
 /// one and shares it through the key-value space (one fence).
 Error get_job_key(Launcher& launcher, JobKey& key);
 
-/// How many ranks the launcher's variables say it started; 1 when nothing shows a launcher, 0 when one shows that
-/// does not say. Connects to nobody (MPI_Info_create_env may come before initialisation).
+/// How many ranks the launcher's variables say it started; 1 when nothing shows a launcher, 0 when one shows
+/// that does not say. Connects to nobody (MPI_Info_create_env may come before initialisation).
 int announced_size();
 
 /// How crowded this node is, for the choice of how to wait.

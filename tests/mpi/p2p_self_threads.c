@@ -1,6 +1,6 @@
 // ranks: 1 2
-/* MPI_THREAD_MULTIPLE: a thread asleep in a probe or a receive wakes when another thread of the same rank sends to
- * it: such a message arrives outside of any poll. The sender waits long enough for the other to have gone to sleep. */
+/* MPI_THREAD_MULTIPLE: a thread asleep in a probe or a receive wakes when another thread of the same rank sends
+ * to it: such a message arrives outside of any poll. The sender waits until the other surely sleeps. */
 #include <pthread.h>
 #include <unistd.h>
 

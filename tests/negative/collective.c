@@ -33,10 +33,11 @@ int main(int argc, char **argv) {
     FINE(MPI_Allreduce(&flag, &all_set, 1, MPI_COUNT, MPI_LAND, MPI_COMM_WORLD));
     FINE(MPI_Allreduce(&flag, &any_set, 1, MPI_COUNT, MPI_LOR, MPI_COMM_WORLD));
     TRUE_OR_FAIL((all_set != 0) == (size == 1) && any_set != 0);
-    EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_LXOR, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_LXOR", "MPI_FLOAT");
+    EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_LXOR, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_LXOR",
+           "MPI_FLOAT");
   }
   {
-    /* Freeing a nonblocking collective: an error while it runs, after a status that says complete all right. */
+    /* Freeing a nonblocking collective: an error while it runs, all right after a status of complete. */
     int flag = 0, others = 0;
     if (rank == 0) {
       FINE(MPI_Ibarrier(MPI_COMM_WORLD, &request));

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     EXPECT(MPI_Type_free(&copy), MPI_ERR_TYPE, "MPI_Type_free", "freed");
   }
 
-  /* With MPI_PROC_NULL no datatype is used; the null handle passes there, anything else that is none does not. */
+  /* With MPI_PROC_NULL no datatype is used: the null handle passes, anything else that is none does not. */
   FINE(MPI_Send(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
   FINE(MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &status));
   TRUE_OR_FAIL(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_TAG == MPI_ANY_TAG);
@@ -75,8 +75,8 @@ int main(int argc, char **argv) {
   FINE(MPI_Start(&request));
   FINE(MPI_Wait(&request, &status));
   FINE(MPI_Request_free(&request));
-  FINE(MPI_Sendrecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0,
-                    MPI_COMM_WORLD, &status));
+  FINE(MPI_Sendrecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL,
+                    0, MPI_COMM_WORLD, &status));
   FINE(MPI_Sendrecv_replace(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
                             &status));
   EXPECT(MPI_Sendrecv(&x, 1, MPI_DATATYPE_NULL, rank, 0, NULL, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
