@@ -60,6 +60,9 @@ KINDS = {
     "aints": Kind("const MPI_Aint $[]", "IntArray $", arg="IntArray($)"),
     "aints_large": Kind("const MPI_Aint $[]", "IntArray $", large="const MPI_Count $[]", arg="IntArray($)"),
     "ints": Kind("const int $[]", "const int* $"),
+    # Arrays in whose place a constant may stand (MPI_UNWEIGHTED): compilers warn of it where the prototype has brackets.
+    "weights": Kind("const int *$", "const int* $"),
+    "out_weights": Kind("int *$", "int* $"),
     "ranges": Kind("int $[][3]", "int (*$)[3]"),
     "keyval": Kind("int $", "int $"),
     "string": Kind("const char *$", "const char* $", check='call.not_null($, "$")'),
