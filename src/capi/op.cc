@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "capi/coll_operands.h"
 #include "impl.gen.h"
 
 namespace tern::capi::body {
@@ -60,6 +61,7 @@ Error Op_commutative(Call& call, Op& op, bool& commute) {
 }
 
 Error Reduce_local(Call& call, const void* inbuf, void* inoutbuf, Count count, Datatype& datatype, Op& op) {
+  if (call.checking() && count != 0 && same_memory(inbuf, inoutbuf)) return aliased("inbuf", "inoutbuf");
   op.apply(inbuf, inoutbuf, count, datatype);
   return {};
 }

@@ -62,6 +62,8 @@ int main(int argc, char **argv) {
   EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, NULL, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_ARG,
          "'recvcounts' is a null pointer");
   EXPECT(MPI_Reduce_local(&x, NULL, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER, "'inoutbuf'");
+  EXPECT(MPI_Reduce_local(&x, &x, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER, "'inbuf' and 'inoutbuf'",
+         "same memory");
   if (size > 1) {
     EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, bad, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT,
            "'recvcounts'[1] is -2");
