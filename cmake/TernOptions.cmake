@@ -12,6 +12,9 @@ add_library(tern_options INTERFACE)
 target_compile_options(tern_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -fno-semantic-interposition>
+  # Arguments travel through small structs; joining their copies into larger moves makes loads that wait for the stores
+  # before them (see src/wire/header.h). Loops are still vectorised.
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-tree-slp-vectorize -fno-store-merging>
   $<$<CONFIG:Release>:-O2>)
 target_include_directories(tern_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(TERN_SANITIZE)

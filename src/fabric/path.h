@@ -112,6 +112,8 @@ class Path {
   virtual bool can_get(PeerId peer) const { return false; }
   virtual void get(TransferOperation& operation) { operation.done(operation, Error(ErrorClass::intern, "path has no get")); }
 
+  /// poll would find nothing: all arrivals come through calls of this rank, and none has left work behind.
+  bool dormant() const { return dormant_; }
   /// Moves everything that can move; calls the sink and done-functions. Returns how many messages or completions it handled.
   virtual int poll() = 0;
 
@@ -129,6 +131,7 @@ class Path {
 
  protected:
   PathProperties properties_;
+  bool dormant_ = false;
 };
 
 }  // namespace tern

@@ -27,7 +27,7 @@ void SendRequest::cancel() {
   }
   if (token == 0 || !(waits & (kData | kMatch))) return;
   waits |= kAnswer;
-  impl.control(arguments.peer, wire::Header{wire::Kind::cancel, 0, 0, 0, 0, 0, token});
+  impl.control(arguments.peer, wire::make_control_header(wire::Kind::cancel, token));
 }
 
 void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
@@ -42,7 +42,7 @@ void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
     if (found->header.kind == wire::Kind::eager_sync) consumed(peer, found->bytes);
     unexpected.destroy(found);
   }
-  control(peer, wire::Header{wire::Kind::cancel_answer, uint8_t(found ? 1 : 0), 0, 0, 0, 0, header.token});
+  control(peer, wire::make_control_header(wire::Kind::cancel_answer, header.token, found ? 1 : 0));
 }
 
 void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& header) {

@@ -80,14 +80,14 @@ void PointToPoint::Impl::consumed(PeerId from, size_t bytes) {
 void PointToPoint::Impl::give_credit(PeerId from) {
   Peer& peer = peers[from];
   if (peer.owed * 64 * 2 < tunables.unexpected_credit_bytes) return;
-  wire::Header header{wire::Kind::credit, 0, 0, 0, 0, 0, uint32_t(peer.owed)};
+  wire::Header header = wire::make_control_header(wire::Kind::credit, uint32_t(peer.owed));
   // Not queued when the way is full: the debt stays until the peer's next message, eager or an rts.
   if (peer.path && peer.path->try_send(from, header, nullptr, 0)) peer.owed = 0;
 }
 
 void PointToPoint::Impl::acknowledge(PeerId peer, const wire::Header& header) {
   if (header.kind != wire::Kind::eager_sync) return;
-  control(peer, wire::Header{wire::Kind::sync_ack, 0, 0, 0, 0, 0, header.token});
+  control(peer, wire::make_control_header(wire::Kind::sync_ack, header.token));
 }
 
 Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, size_t bytes) {

@@ -24,7 +24,7 @@ void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t 
     send.body.key[0] = send.exposed.words[0];
     send.body.key[1] = send.exposed.words[1];
   }
-  wire::Header header{wire::Kind::rts, 0, 0, a.source, a.context, a.tag, send.token};
+  wire::Header header = wire::make_header(wire::Kind::rts, a.source, a.context, a.tag, send.token);
   push(send, header, &send.body, sizeof send.body);
 }
 
@@ -86,14 +86,14 @@ void PointToPoint::Impl::get_done(ReceiveRequest& receive, Error error) {
     }
     return;
   }
-  control(receive.sender, wire::Header{wire::Kind::fin, 0, 0, 0, 0, 0, receive.sender_token});
+  control(receive.sender, wire::make_control_header(wire::Kind::fin, receive.sender_token));
   complete(receive);
 }
 
 void PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t bytes) {
   receive.token = receive_tokens.add(receive);
   wire::ClearBody body{receive.token, 0, bytes};
-  control(receive.sender, wire::Header{wire::Kind::cts, 0, 0, 0, 0, 0, receive.sender_token}, &body, sizeof body);
+  control(receive.sender, wire::make_control_header(wire::Kind::cts, receive.sender_token), &body, sizeof body);
 }
 
 void PointToPoint::Impl::on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
@@ -112,7 +112,7 @@ void PointToPoint::Impl::send_data(SendRequest& send) {
   send.waits &= uint8_t(~SendRequest::kData);
   Cursor payload(const_cast<void*>(a.buffer), a.count, *a.type);
   payload.truncate(size_t(std::min<uint64_t>(send.clear.bytes, send.body.bytes)));
-  queue(send, wire::Header{wire::Kind::data, 0, 0, 0, 0, 0, send.clear.receiver_token}, payload);
+  queue(send, wire::make_control_header(wire::Kind::data, send.clear.receiver_token), payload);
 }
 
 void PointToPoint::Impl::on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {

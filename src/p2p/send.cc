@@ -19,7 +19,7 @@ Error PointToPoint::send(const SendArguments& a) {
   Impl::Peer& peer = impl_->peers[a.peer];
   size_t bytes = size_t(a.count) * a.type->size();
   if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
-    wire::Header header{wire::Kind::eager, 0, 0, a.source, a.context, a.tag, 0};
+    wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0);
     if (a.type->is_contiguous()) {
       if (peer.path->try_send(a.peer, header, a.buffer, bytes)) return {};
     } else if (bytes <= kPackBytes) {
@@ -85,7 +85,7 @@ void PointToPoint::Impl::begin(SendRequest& send) {
 void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes) {
   const SendArguments& a = send.arguments;
   peer.credit -= charge(bytes);
-  wire::Header header{wire::Kind::eager, 0, 0, a.source, a.context, a.tag, 0};
+  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0);
   if (a.mode == SendMode::synchronous) {
     send.token = send_tokens.add(send);
     send.waits |= SendRequest::kMatch;

@@ -13,6 +13,7 @@ int ProgressEngine::poll() {
   ++round_;
   int done = 0;
   for (const Slot& slot : slots_) {
+    if (slot.path->dormant()) continue;
     if (slot.interval == 1 || round_ % slot.interval == 0) done += slot.path->poll();
   }
   // An advance may end itself, or others, or begin new work: `cursor_` is moved on by deactivate.

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/intrusive_list.h"
+#include "base/hints.h"
 #include "fabric/path.h"
 #include "progress/idle.h"
 #include "progress/watch.h"
@@ -51,9 +52,11 @@ class ProgressEngine {
     while (!done()) {
       if (poll() != 0) {
         fruitless = 0;
+      } else if (++fruitless <= idle_.pauses) {
+        cpu_pause();
       } else {
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
-        idle_.relax(*this, ++fruitless);
+        idle_.relax(*this, fruitless);
         if (watch_) watch_->on_fruitless(fruitless);
       }
     }

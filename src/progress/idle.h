@@ -16,6 +16,10 @@ class Idle {
   /// Wakes a thread of this rank that sleeps in relax (another thread has completed its request).
   virtual void wake() {}
 
+  /// For so many fruitless polls in a row relax would only pause the processor: the engine does that by itself, without
+  /// the call. 0 where other threads or ranks must get the turn (a lock to give up, more ranks than cores, the simulator).
+  uint32_t pauses = 0;
+
   /// How many threads of this rank sleep in relax. Changed and read under the rank's lock only.
   int sleepers = 0;
 };

@@ -8,25 +8,16 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/hints.h"
 #include "progress/engine.h"
 
 namespace tern {
-namespace {
-
-inline void cpu_pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-}  // namespace
 
 RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock)
     : rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)),
       yield_(oversubscribed),
       lock_(lock) {
+  if (!yield_) pauses = rounds_;
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   TERN_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
@@ -51,7 +42,10 @@ void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless) {
   } else {
     cpu_pause();
   }
-  if (depth) lock_->reacquire(depth);
+  if (depth) {
+    lock_->reacquire(depth);
+    pauses = 0;  // there are other threads: the lock is given up from the first fruitless poll on
+  }
 }
 
 void RealIdle::watch_paths(ProgressEngine& engine) {

@@ -3,6 +3,8 @@
 // follow a header, one parser each in this folder; parsers trust nothing.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -34,6 +36,28 @@ struct Header {
   uint32_t token = 0;  ///< names a request of one side, see Kind
 };
 static_assert(sizeof(Header) == 24 && std::is_trivially_copyable_v<Header>);
+
+/// The builder. It writes whole 8-byte words: a header is copied right after it was built, and a load that spans
+/// several smaller stores waits until they have left the store buffer, behind the cache miss of the message before
+/// (measured on the shared-memory path: two thirds of the time of a small send).
+inline Header make_header(Kind kind, int32_t source, uint64_t context, int32_t tag, uint32_t token,
+                          uint8_t flags = 0) {
+  std::array<uint64_t, 3> words = {uint64_t(kind) | uint64_t(flags) << 8 | uint64_t(uint32_t(source)) << 32, context,
+                                   uint64_t(uint32_t(tag)) | uint64_t(token) << 32};
+  return std::bit_cast<Header>(words);
+}
+/// A message of a protocol's own, which names one request and nothing else.
+inline Header make_control_header(Kind kind, uint32_t token, uint8_t flags = 0) {
+  return make_header(kind, 0, 0, 0, token, flags);
+}
+
+/// Copies by the words in which a header is built (see there).
+inline void copy_header(Header& to, const Header& from) {
+  using Word [[gnu::may_alias]] = uint64_t;
+  auto* target = reinterpret_cast<Word*>(&to);
+  const auto* source = reinterpret_cast<const Word*>(&from);
+  for (int i = 0; i < 3; ++i) target[i] = source[i];
+}
 
 /// Body of an rts: how much there is, and where, if the path can get.
 struct RendezvousBody {

@@ -50,6 +50,7 @@ void SelfPath::enqueue(SendOperation& operation) {
     sink_.on_landed(me_, header, landing, total, Error());
   }
   finished_.push_back(&operation);
+  dormant_ = false;
 }
 
 void SelfPath::get(TransferOperation& operation) {
@@ -67,6 +68,7 @@ int SelfPath::poll() {
     operation->done(*operation, Error());
     if (end) break;
   }
+  dormant_ = finished_.empty();
   return count;
 }
 

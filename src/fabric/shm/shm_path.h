@@ -66,6 +66,7 @@ class ShmPath final : public Path {
     shm::Cell* out_cells = nullptr;
     std::byte* out_ring = nullptr;
     shm::Progress* out_progress = nullptr;
+    uint32_t streak = 0;  ///< small messages sent since the last arrival from there
     uint64_t head = 0;           ///< data ring: position where the next chunk begins
     uint64_t consumed_seen = 0;  ///< and up to where it is known to be free again
 

@@ -62,6 +62,7 @@ int ShmPath::drain(Peer& peer) {
     shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
     const uint64_t word = cell.word.load(std::memory_order_acquire);
     if (uint32_t(word >> 32) != peer.expected) break;
+    peer.streak = 0;
     receive(peer, cell, uint32_t(word));
     ++peer.expected;
     ++taken;

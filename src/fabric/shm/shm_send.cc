@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/hints.h"
 #include "fabric/shm/shm_path.h"
 
 namespace tern {
@@ -31,6 +32,12 @@ inline void copy_inline(std::byte* to, const void* from, size_t bytes) {
 constexpr uint32_t kAlign = uint32_t{shm::kLine};
 inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~size_t{kAlign - 1}); }
 
+/// While a stream of small messages goes out, the cell so many messages on is fetched for writing: otherwise the store
+/// buffer fills with cells that wait for their lines (8 B streams: 175 to 62 ns a message).
+constexpr uint32_t kCellsAhead = 8;
+/// So many messages without an answer are a stream; a ping-pong would only pay for the lines (8 B: 0.30 to 0.37 us).
+constexpr uint32_t kStream = 2;
+
 }  // namespace
 
 uint32_t ShmPath::chunk_bytes(size_t left) const { return uint32_t(std::min<size_t>(largest_chunk_, left)); }
@@ -56,7 +63,12 @@ bool ShmPath::try_send(PeerId rank, const wire::Header& header, const void* payl
     return try_send_slow(peer, header, payload, bytes);
   }
   shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
-  cell.header = header;
+  if (++peer.streak >= kStream) {
+    for (uint32_t ahead = peer.streak == kStream ? 1 : kCellsAhead; ahead <= kCellsAhead; ++ahead) {
+      prefetch_to_write(&peer.out_cells[(peer.next + ahead) % shm::kCells]);
+    }
+  }
+  wire::copy_header(cell.header, header);
   copy_inline(cell.body, payload, bytes);
   publish(peer, shm::CellKind::message, uint32_t(bytes));
   node_->notify(peer.slot);
@@ -90,7 +102,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     std::memcpy(place, source + sent, size);
     chunk.total_bytes = bytes;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
-    if (sent == 0) cell.header = header;
+    if (sent == 0) wire::copy_header(cell.header, header);
     std::memcpy(cell.body, &chunk, sizeof chunk);
     publish(peer, sent == 0 ? shm::CellKind::first : shm::CellKind::continued, size);
     sent += size;
@@ -200,7 +212,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
   if (operation.total_bytes <= shm::kInlineBytes) {
     if (free_cells(peer) == 0) return false;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
-    cell.header = operation.header;
+    wire::copy_header(cell.header, operation.header);
     payload.pack(cell.body, operation.total_bytes);
     operation.header_sent = true;
     publish(peer, shm::CellKind::message, uint32_t(operation.total_bytes));
@@ -215,7 +227,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
     payload.pack(place, size);
     chunk.total_bytes = operation.total_bytes;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
-    if (!operation.header_sent) cell.header = operation.header;
+    if (!operation.header_sent) wire::copy_header(cell.header, operation.header);
     std::memcpy(cell.body, &chunk, sizeof chunk);
     publish(peer, operation.header_sent ? shm::CellKind::continued : shm::CellKind::first, size);
     operation.header_sent = true;

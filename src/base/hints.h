@@ -1,0 +1,24 @@
+// Hints to the processor.
+#pragma once
+
+namespace tern {
+
+/// This is a spin loop: the other thread of the core runs faster meanwhile, and leaving the loop costs no pipeline flush.
+inline void cpu_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Asks for the cache line of `address` to write to it: ownership is on its way while other work goes on.
+inline void prefetch_to_write(const void* address) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1, 3);
+#endif
+}
+
+}  // namespace tern
