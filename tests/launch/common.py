@@ -11,13 +11,20 @@ BUILD = os.environ.get("TERN_BUILD", "build/release")
 CLIENT = os.environ.get("TERN_CLIENT", os.path.join(BUILD, "tests/launch/launch_client"))
 MPIEXEC = os.path.join(BUILD, "bin", "mpiexec")
 # Sanitizers slow every start down.
-SLOW = 5 if os.environ.get("TERN_SANITIZED") else 1
+SANITIZED = os.environ.get("TERN_SANITIZED", "")
+SLOW = 5 if SANITIZED else 1
+# What a program needs to link with a sanitized library: ASan's own library must be loaded before all others.
+SANITIZED_FLAGS = [f"-fsanitize={SANITIZED}"] if SANITIZED else []
+# A rank that dies of a signal is to die of that signal, not of the sanitizer's report on it.
+SANITIZED_OPTIONS = {name: ":".join(filter(None, [os.environ.get(name), "handle_segv=0:handle_abort=0"]))
+                     for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")} if SANITIZED else {}
 
 
 def environment(**changes):
     """This process's environment without what a launcher or a careless shell may have set, plus `changes`."""
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("PMI_", "PMIX_", "OMPI_COMM_WORLD", "SLURM_", "MPIEXEC_TIMEOUT", "TERN_"))}
+    env.update(SANITIZED_OPTIONS)
     env.update({k: v for k, v in changes.items() if v is not None})
     return env
 

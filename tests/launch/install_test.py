@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
-from common import BUILD, environment, main, run
+from common import BUILD, SANITIZED_FLAGS, environment, main, run
 
 PROGRAM = """#include <mpi.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ class Installed(unittest.TestCase):
 
     def test_mpicc(self):
         for wrapper, source in (("mpicc", "user.c"), ("mpicxx", "user.cc")):
-            done = self.in_path(wrapper, source, "-o", "by-wrapper")
+            done = self.in_path(wrapper, source, "-o", "by-wrapper", *SANITIZED_FLAGS)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.runs("./by-wrapper")
 
@@ -77,12 +77,13 @@ class Installed(unittest.TestCase):
         variables = {"PKG_CONFIG_PATH": os.path.join(self.prefix, "lib/pkgconfig")}
         flags = self.in_path("pkg-config", "--cflags", "--libs", "tern", **variables)
         self.assertEqual(flags.returncode, 0, flags.stderr)
-        done = self.in_path("cc", "user.c", "-o", "by-pkg-config", *flags.stdout.split())
+        done = self.in_path("cc", "user.c", "-o", "by-pkg-config", *flags.stdout.split(), *SANITIZED_FLAGS)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.runs("./by-pkg-config")
 
     def test_find_package(self):
-        done = self.in_path("cmake", "-S", ".", "-B", "build")
+        flags = [f"-DCMAKE_{language}_FLAGS={flag}" for flag in SANITIZED_FLAGS for language in ("C", "CXX")]
+        done = self.in_path("cmake", "-S", ".", "-B", "build", *flags)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"runner={self.prefix}/bin/mpiexec version=5.0", done.stdout)
         done = self.in_path("cmake", "--build", "build")
