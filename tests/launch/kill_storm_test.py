@@ -24,14 +24,17 @@ ROUNDS = int(os.environ.get("LAUNCH_STORM_ROUNDS", "20"))
 SEED = int(os.environ.get("LAUNCH_KILL_SEED", "1"))
 STORM = os.environ.get("TERN_STORM", "")
 RANKS = 4
-# Everything is gone within this time (the promise of mpiexec).
-LIMIT_SECONDS = 1.0 * SLOW
 LISTEN = "0A"  # /proc/net/tcp's code of the state
 
 # <sched.h>, <sys/mount.h>, <net/if.h>
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1
+
+
+def limit_seconds():
+    """Everything is gone within a second (the promise of mpiexec), longer where others compete for the processors."""
+    return SLOW * max(1.0, 0.5 * os.getloadavg()[0] / os.cpu_count())
 
 
 def move_to_own_namespaces():
@@ -132,11 +135,12 @@ class Storm(unittest.TestCase):
             name = how if how == "rank" else signal.Signals(how).name
             where = f"turn {turn} of seed {SEED} over {path}: {name} after {moment * 1000:.1f} ms"
             code = child.wait(10 * SLOW)
-            while remains(mark) and time.monotonic() - begin < LIMIT_SECONDS:
+            limit = limit_seconds()
+            while remains(mark) and time.monotonic() - begin < limit:
                 time.sleep(0.005)
             took = time.monotonic() - begin
             self.assertEqual(remains(mark), [], where)
-            self.assertLess(took, LIMIT_SECONDS, where)
+            self.assertLess(took, limit, where)
             if direct and how != signal.SIGKILL:
                 self.assertIn(code, (-how, 128 + how), where)  # killed before the handlers stood, or ended by us
             elif not direct:
