@@ -68,6 +68,12 @@ class Hydra(Common, unittest.TestCase):
 class HydraByPort(Common, unittest.TestCase):
     command = [HYDRA, "-pmi-port"]
 
+    def test_several_programs(self):
+        # Hydra 4.0.2 answers get_appnum by the order in which the ranks happen to connect to its port: only that there
+        # are three ranks is certain.
+        done = self.launch("-n", 1, CLIENT, "info", ":", "-n", 2, CLIENT, "info")
+        self.assertEqual(sorted(fields(line)["rank"] for line in done.stdout.splitlines()), ["0", "1", "2"])
+
 
 @unittest.skipUnless(OPEN_MPI, "no mpirun of Open MPI (package openmpi-bin)")
 class OpenMpi(Common, unittest.TestCase):
