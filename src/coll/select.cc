@@ -15,12 +15,9 @@ constexpr size_t kAny = SIZE_MAX;
 constexpr int kMost = INT_MAX;
 constexpr size_t k1K = 1024;
 
-// Within an operation the first record that applies and whose window holds is the default; the last of each
-// operation has no window and
-// needs nothing, so that there is always one. Windows: measured with bench/ on the machine in docs/benchmarks
-// (2 cores,
-// shared memory and TCP over loopback) where "why" says so, else from the counts of rounds and bytes in the
-// drawings.
+// Within an operation the first record that applies and whose window holds is the default; the last of each operation
+// has no window and needs nothing, so that there is always one. The windows come from the counts of rounds and bytes
+// in the drawings of the algorithms; none is measured yet.
 // clang-format off
 constexpr Algorithm kTable[] = {
   {O::barrier, "node", barrier_node, A::kNodeMemory, 0, kAny, 2, kMost,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "coll/collectives.h"
 #include "fabric/self/self_path.h"
 #include "fabric/shm/shm_path.h"
 #include "fabric/tcp/tcp_path.h"
@@ -64,6 +65,7 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   ProcessParts parts;
   if (Error error = parts.tunables.read_environment(environ)) return error;
   if (Error error = read_allowed(parts.tunables.path, allowed_)) return error;
+  if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
   Error error;
   parts.launcher = connect_launcher(error);
   if (error) return error;
