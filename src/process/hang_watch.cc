@@ -13,18 +13,22 @@ constexpr uint32_t kFirstLook = 64;
 
 void HangWatch::on_fruitless(uint32_t fruitless) {
   bool asked = asked_.load(std::memory_order_relaxed);
-  if (fruitless == kFirstLook || (asked && fruitless < kFirstLook)) {
+  if (fruitless < kFirstLook && !asked) {
+    seen_ = 0;
+    return;
+  }
+  if (fruitless <= seen_ || seen_ == 0) {  // another wait than the one seen last
     since_ns_ = clock_.now_ns();
     deadline_ns_ = since_ns_ + limit_ns_;
     reported_ = false;
   }
+  seen_ = fruitless;
   if (asked) {
     asked_.store(false, std::memory_order_relaxed);
     report(clock_.now_ns());
     return;
   }
-  // Spinning looks at the clock now and then; asleep, every return from sleep is one look.
-  if (limit_ns_ == 0 || reported_ || fruitless < kFirstLook || fruitless % 16 != 0) return;
+  if (limit_ns_ == 0 || reported_) return;
   uint64_t now = clock_.now_ns();
   if (now < deadline_ns_) return;
   reported_ = true;

@@ -55,9 +55,9 @@ class ProgressEngine {
       } else if (++fruitless <= idle_.pauses) {
         cpu_pause();
       } else {
+        if (watch_) watch_->on_fruitless(fruitless);
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
         idle_.relax(*this, fruitless);
-        if (watch_) watch_->on_fruitless(fruitless);
       }
     }
   }
