@@ -17,7 +17,7 @@ namespace tern {
 // clang-format off
 #define TERN_INTEGER_TUNABLES(X) \
   X(spin_rounds, 2000, 0, 1'000'000'000, "polls", false, \
-    "fruitless polls with a pause before yielding, when no more ranks than cores (hand-over by spinning 0.13 us, by sleeping 19-38)") \
+    "fruitless polls with a pause before sleeping, when no more ranks than cores (hand-over by spinning 0.13 us, by sleeping 19-38)") \
   X(yield_rounds, 200, 0, 1'000'000'000, "yields", false, \
     "sched_yield calls before sleeping (4 ranks on 2 cores: 1.2 us a hand-over, pure spinning 18-5000)") \
   X(oversubscribed, -1, -1, 1, "", false, \

@@ -95,7 +95,7 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
 };
 
 struct PointToPoint::Impl final : Sink {
-  Impl(Clock& c, ProgressEngine& p, const Tunables& t) : clock(c), progress(p), tunables(t) {}
+  Impl(ProgressEngine& p, const Tunables& t) : progress(p), tunables(t) {}
 
   struct Peer {
     Path* path = nullptr;  ///< null: never connected, or lost
@@ -166,7 +166,6 @@ struct PointToPoint::Impl final : Sink {
   void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
   void on_peer_lost(PeerId peer, Error error) override;
 
-  Clock& clock;
   ProgressEngine& progress;
   Tunables tunables;
   std::vector<Peer> peers;

@@ -18,8 +18,8 @@ class DoneRequest final : public Request {
 };
 }  // namespace
 
-PointToPoint::PointToPoint(Clock& clock, ProgressEngine& progress, const Tunables& tunables)
-    : progress_(progress), impl_(std::make_unique<Impl>(clock, progress, tunables)) {}
+PointToPoint::PointToPoint(ProgressEngine& progress, const Tunables& tunables)
+    : progress_(progress), impl_(std::make_unique<Impl>(progress, tunables)) {}
 
 PointToPoint::~PointToPoint() = default;
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "base/clock.h"
 #include "base/tunables.h"
 #include "datatype/datatype.h"
 #include "fabric/path.h"
@@ -48,7 +47,7 @@ class MatchedMessage;
 
 class PointToPoint {
  public:
-  PointToPoint(Clock& clock, ProgressEngine& progress, const Tunables& tunables);
+  PointToPoint(ProgressEngine& progress, const Tunables& tunables);
   ~PointToPoint();
 
   /// Which path messages to `peer` take; called by Process before the first message and whenever a peer joins.

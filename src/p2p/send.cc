@@ -10,6 +10,19 @@ constexpr size_t kPackBytes = 4096;
 
 Cursor cursor_of(const SendArguments& a) { return Cursor(const_cast<void*>(a.buffer), a.count, *a.type); }
 
+// Packs on the stack; out of line so that contiguous sends have no large frame.
+[[gnu::noinline]] bool leave_packed(Path& path, const SendArguments& a, const wire::Header& header, size_t bytes) {
+  std::byte packed[kPackBytes];
+  cursor_of(a).pack(packed, bytes);
+  return path.try_send(a.peer, header, packed, bytes);
+}
+
+// The whole eager message, at once or not at all.
+inline bool leave_now(Path& path, const SendArguments& a, const wire::Header& header, size_t bytes) {
+  if (a.type->is_contiguous()) return path.try_send(a.peer, header, a.buffer, bytes);
+  return bytes <= kPackBytes && leave_packed(path, a, header, bytes);
+}
+
 Ref<Datatype> hold(const Datatype* type) {
   return type->is_predefined() ? Ref<Datatype>() : Ref<Datatype>::share(const_cast<Datatype*>(type));
 }
@@ -20,13 +33,7 @@ Error PointToPoint::send(const SendArguments& a) {
   size_t bytes = size_t(a.count) * a.type->size();
   if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
     wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0);
-    if (a.type->is_contiguous()) {
-      if (peer.path->try_send(a.peer, header, a.buffer, bytes)) return {};
-    } else if (bytes <= kPackBytes) {
-      std::byte packed[kPackBytes];
-      cursor_of(a).pack(packed, bytes);
-      if (peer.path->try_send(a.peer, header, packed, bytes)) return {};
-    }
+    if (leave_now(*peer.path, a, header, bytes)) return {};
     peer.credit += Impl::charge(bytes);  // isend takes it again
   }
   Request* request = isend(a);
@@ -93,15 +100,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
     header.token = send.token;
   }
   send.waits |= SendRequest::kPath;
-  bool gone = false;
-  if (a.type->is_contiguous()) {
-    gone = peer.path->try_send(a.peer, header, a.buffer, bytes);
-  } else if (bytes <= kPackBytes) {
-    std::byte packed[kPackBytes];
-    cursor_of(a).pack(packed, bytes);
-    gone = peer.path->try_send(a.peer, header, packed, bytes);
-  }
-  if (gone) {
+  if (leave_now(*peer.path, a, header, bytes)) {
     settle(send, SendRequest::kPath);
     return;
   }

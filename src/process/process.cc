@@ -15,7 +15,7 @@ Process::Process(ProcessParts parts)
       lock_(std::move(parts.lock)),
       rng_(parts.seed),
       progress_(*clock_, *idle_),
-      p2p_(*clock_, progress_, tunables_),
+      p2p_(progress_, tunables_),
       hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s) {
   progress_.set_watch(&hang_watch_);
   for (int rank : launcher_->local_ranks()) node_peers_.push_back(PeerId(rank));
