@@ -49,7 +49,7 @@ struct SendOperation : ListHook<SendOperation> {
   void (*done)(SendOperation&, Error) = nullptr;
 };
 
-/// A transfer by get (or put): remote memory to `local`.
+/// A transfer: get (remote memory to `local`) or put (`local` to remote memory).
 struct TransferOperation : ListHook<TransferOperation> {
   PeerId peer = kNoPeer;
   Cursor local;
@@ -111,6 +111,11 @@ class Path {
   /// Whether get works with this peer (shared memory: whether the kernel allows cross-memory attach, really tried).
   virtual bool can_get(PeerId peer) const { return false; }
   virtual void get(TransferOperation& operation) { operation.done(operation, Error(ErrorClass::intern, "path has no get")); }
+  /// Whether put works with this peer.
+  virtual bool can_put(PeerId peer) const { return false; }
+  /// Writes `local` into the peer's exposed memory. Done without error: the bytes are there, and a message sent to that
+  /// peer from now on is seen after them.
+  virtual void put(TransferOperation& operation) { operation.done(operation, Error(ErrorClass::intern, "path has no put")); }
 
   /// poll would find nothing: all arrivals come through calls of this rank, and none has left work behind.
   bool dormant() const { return dormant_; }
