@@ -19,8 +19,19 @@ void set(int fd, int level, int option, int value) {
   (void)setsockopt(fd, level, option, &value, sizeof value);
 }
 
-void prepare_stream(int fd) {
+bool is_loopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET) {
+    auto& in = reinterpret_cast<const sockaddr_in&>(address.storage);
+    return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+  }
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+}
+
+void prepare_stream(int fd, const SocketAddress& other_end) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // Inside one host there is no network to spare. A host set to BBR would pace us all the same: 1 MiB one way
+  // takes 160 us with it, 96 with Reno, which every kernel has. On networks the host's choice stands.
+  if (is_loopback(other_end)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdle_s);
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepInterval_s);
@@ -100,7 +111,7 @@ SocketAddress local_address(int fd) {
 int begin_connect(const SocketAddress& address, Descriptor& out) {
   out = Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!out) return errno;
-  prepare_stream(out.get());
+  prepare_stream(out.get(), address);
   int result;
   do {
     result = connect(out.get(), address.get(), address.bytes);
@@ -111,7 +122,7 @@ int begin_connect(const SocketAddress& address, Descriptor& out) {
 Descriptor accept_from(int listener, SocketAddress& from) {
   from.bytes = sizeof from.storage;
   Descriptor fd(accept4(listener, from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd) prepare_stream(fd.get());
+  if (fd) prepare_stream(fd.get(), from);
   return fd;
 }
 
