@@ -52,6 +52,7 @@ void AttachedBuffer::on_sent(Request& request) {
     return done;
   });
   for (FlushRequest* flush : finished) flush->set_complete();
+  if (held.user && !held.user->complete()) held.user->answered(request);
 }
 
 void AttachedBuffer::reap() {
@@ -60,7 +61,13 @@ void AttachedBuffer::reap() {
       ++held;
       continue;
     }
-    held->request->release();
+    if (BufferedSend* user = held->user) {
+      user->held_ = nullptr;
+      user->left_ = held->request;
+      user->left_->on_complete = nullptr;
+    } else {
+      held->request->release();
+    }
     held = held_.erase(held);
   }
 }
@@ -78,7 +85,7 @@ bool AttachedBuffer::find_room(size_t bytes, std::list<Held>::iterator& before, 
 }
 
 Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest,
-                           int tag, const Datatype& bytes_type) {
+                           int tag, const Datatype& bytes_type, BufferedSend* user) {
   size_t bytes = static_cast<size_t>(count * type.size()), begin = 0;
   std::list<Held>::iterator before;
   if (!find_room(bytes, before, begin)) {
@@ -93,7 +100,7 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
     }
   }
   Held& held = *held_.insert(before, Held{this, next_number_++, begin, begin + bytes, nullptr, nullptr,
-                                          Ref<Communicator>::share(&comm)});
+                                          Ref<Communicator>::share(&comm), user});
   std::byte* place = memory_ + begin;
   if (memory_ == nullptr) {
     held.own.reset(new std::byte[bytes ? bytes : 1]);
@@ -106,7 +113,38 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
     held.request->watcher = &held;
     held.request->on_complete = on_sent;
   }
+  if (user) user->held_ = &held;
   return {};
+}
+
+void BufferedSend::cancel() {
+  // What has left is this request's own then, so that a flush counts it once.
+  if (held_) held_->buffer->reap();
+  Request* message = held_ ? held_->request : left_;
+  if (!message || !complete_) return;
+  complete_ = false;
+  message->cancel();
+  if (message->complete()) {
+    if (!complete_) answered(*message);  // else on_sent has been here
+    return;
+  }
+  if (held_) return;  // on_sent calls answered
+  message->watcher = this;
+  message->on_complete = [](Request& r) { static_cast<BufferedSend*>(r.watcher)->answered(r); };
+  message->release();  // destroys itself after the answer
+  left_ = nullptr;
+}
+
+void BufferedSend::answered(const Request& message) {
+  status.cancelled = message.status.cancelled;
+  set_complete();
+}
+
+void BufferedSend::forget() {
+  if (held_) held_->user = nullptr;
+  if (left_) left_->release();
+  held_ = nullptr;
+  left_ = nullptr;
 }
 
 void AttachedBuffer::flush(ProgressEngine& progress) {

@@ -15,6 +15,7 @@
 namespace tern::capi {
 
 class FlushRequest;
+class BufferedSend;
 
 /// One attached buffer. A message takes its packed bytes, at the first gap that fits; nothing else is stored
 /// there, so whenever the standard's model implementation (3.6.1) finds room for a message, so does this.
@@ -37,8 +38,9 @@ class AttachedBuffer {
 
   /// Copies the message and starts sending it; complete for the caller when this returns. `bytes_type` is
   /// MPI_BYTE. Error: not enough room (MPI_ERR_BUFFER).
+  /// `user`: the request that may cancel the message; null: nobody's.
   Error send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest, int tag,
-             const Datatype& bytes_type);
+             const Datatype& bytes_type, BufferedSend* user);
   /// Waits until the messages that are in the buffer now have left.
   void flush(ProgressEngine& progress);
   /// The same as a request; the caller's.
@@ -46,6 +48,7 @@ class AttachedBuffer {
 
  private:
   friend class FlushRequest;
+  friend class BufferedSend;
   struct Held {
     AttachedBuffer* buffer;
     uint64_t number;                   ///< in the order of sending
@@ -53,6 +56,7 @@ class AttachedBuffer {
     std::unique_ptr<std::byte[]> own;  ///< automatic buffers only
     Request* request;
     Ref<Communicator> comm;  ///< lives until its message has left
+    BufferedSend* user;      ///< null: none, or gone
   };
   static void on_sent(Request& request);
   /// Forgets the messages that have left.
@@ -65,6 +69,29 @@ class AttachedBuffer {
   uint64_t next_number_ = 1;
   std::list<Held> held_;                ///< by place in the buffer
   std::vector<FlushRequest*> flushes_;  ///< not complete
+};
+
+/// What the user has of a nonblocking or persistent buffered send: complete from the start, until it is cancelled. The
+/// message's own request is the buffer's while its bytes are there, and this one's afterwards.
+class BufferedSend : public Request {
+ public:
+  explicit BufferedSend(bool persistent) : Request(Kind::send) {
+    if (persistent) make_persistent();
+    complete_ = true;
+  }
+  void cancel() override;
+
+ protected:
+  ~BufferedSend() override { forget(); }
+  void destroy() override { delete this; }
+  /// Of a message that was sent before this.
+  void forget();
+
+ private:
+  friend class AttachedBuffer;
+  void answered(const Request& message);
+  AttachedBuffer::Held* held_ = nullptr;  ///< while the message is in its buffer
+  Request* left_ = nullptr;               ///< then; owned
 };
 
 }  // namespace tern::capi

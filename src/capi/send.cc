@@ -1,4 +1,5 @@
 // Sends: blocking, nonblocking, persistent, in all modes. Source: MPI 5.0 sections 3.2, 3.4, 3.6, 3.7.2, 3.9.
+#include "capi/attached_buffer.h"
 #include "capi/requests.h"
 #include "impl.gen.h"
 
@@ -29,7 +30,7 @@ Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag,
 }
 
 Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag,
-            Communicator& comm) {
+            Communicator& comm, BufferedSend* user) {
   if (dest == kProcNull) return {};
   AttachedBuffer& buffer = buffer_for(world, comm);
   if (!buffer.attached()) {
@@ -39,15 +40,15 @@ Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest
                  "no buffer is attached for a message of " + std::to_string(count * type.size()) +
                      " bytes. Call MPI_Buffer_attach (or MPI_Comm_attach_buffer) before.");
   }
-  return buffer.send(comm, buf, count, type, dest, tag, byte_type(world));
+  return buffer.send(comm, buf, count, type, dest, tag, byte_type(world), user);
 }
 
 /// MPI_Bsend_init: starting it copies the message, so it is complete at once.
-class PersistentBsend final : public InstantRequest {
+class PersistentBsend final : public BufferedSend {
  public:
   PersistentBsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag,
                   Communicator& comm)
-      : InstantRequest(Kind::send, kEmptyStatus),
+      : BufferedSend(true),
         world_(world),
         buf_(buf),
         count_(count),
@@ -56,8 +57,11 @@ class PersistentBsend final : public InstantRequest {
         tag_(tag),
         comm_(Ref<Communicator>::share(&comm)) {}
   Error start() override {
-    if (Error failed = bsend(world_, buf_, count_, *type_, dest_, tag_, *comm_)) return failed;
-    return InstantRequest::start();
+    forget();
+    if (Error failed = bsend(world_, buf_, count_, *type_, dest_, tag_, *comm_, this)) return failed;
+    restart();
+    complete_ = true;
+    return {};
   }
 
  private:
@@ -87,7 +91,7 @@ Error Rsend(Call& call, const void* buf, Count count, Datatype& datatype, int de
 }
 Error Bsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
             Communicator& comm) {
-  return bsend(call.world(), buf, count, datatype, dest, tag, comm);
+  return bsend(call.world(), buf, count, datatype, dest, tag, comm, nullptr);
 }
 
 Error Isend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
@@ -104,8 +108,12 @@ Error Irsend(Call& call, const void* buf, Count count, Datatype& datatype, int d
 }
 Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
              Communicator& comm, Request*& request) {
-  if (Error error = bsend(call.world(), buf, count, datatype, dest, tag, comm)) return error;
-  request = comm.p2p().completed();
+  auto* send = new BufferedSend(false);
+  if (Error error = bsend(call.world(), buf, count, datatype, dest, tag, comm, send)) {
+    send->release();
+    return error;
+  }
+  request = send;
   return {};
 }
 

@@ -1,8 +1,16 @@
 // Taking back: MPI_Cancel of receives and sends (MPI 5.0, 3.8.4), and what becomes of requests whose peer is lost.
 //
 // A receive is cancelled while it is posted. A send is taken back from the path's queue if none of it has left, or else by asking
-// the receiver, who gives it up if it is still unmatched (rendezvous announcements and synchronous messages; a buffered
-// eager message is complete and beyond cancelling).
+// the receiver, who gives it up if it is still unmatched:
+//
+//   sender                                            receiver
+//     eager(token = sequence), complete --------------> kept, unmatched
+//     MPI_Cancel: incomplete again; cancel -----------> looks for it among the unmatched, drops it
+//     complete, cancelled or not  <-------------------- cancel_answer
+//
+// Rendezvous announcements and synchronous messages are known to the receiver by the sender's token, other eager messages by
+// their number among those of the sending rank; blocking sends have none. The number repeats after 2^32 sends: a message
+// that is still unmatched then could be dropped in place of its namesake, so the newest is taken.
 #include "p2p/impl.h"
 
 namespace tern {
@@ -16,30 +24,40 @@ void ReceiveRequest::cancel() {
 }
 
 void SendRequest::cancel() {
-  if (complete() || (waits & kAnswer)) return;
+  if (!active() || (waits & kAnswer) || status.cancelled || error) return;
   PointToPoint::Impl::Peer& to = impl.peers[arguments.peer];
   if (!to.path) return;
-  if ((waits & kPath) && to.path->withdraw(*this)) {
+  if ((waits & kPath) && header.kind != wire::Kind::data && to.path->withdraw(*this)) {
     status.cancelled = true;
     if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) to.credit += impl.charge(total_bytes);
     impl.settle(*this, 0xff);
     return;
   }
-  if (token == 0 || !(waits & (kData | kMatch))) return;
+  if (sequence != 0) {
+    if (complete()) {
+      complete_ = false;
+      ++impl.sends_open;
+    }
+    if (token == 0) token = impl.send_tokens.add(*this);
+  } else if (!(waits & (kData | kMatch))) {
+    return;
+  }
   waits |= kAnswer;
-  impl.control(arguments.peer, wire::make_control_header(wire::Kind::cancel, token));
+  impl.control(arguments.peer, wire::make_header(wire::Kind::cancel, 0, arguments.context, int32_t(sequence), token));
 }
 
 void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
   UnexpectedMessage* found = nullptr;
+  uint32_t sequence = uint32_t(header.tag);
   matching.for_each_waiting([&](WaitingMessage& waiting) {
     auto& message = static_cast<UnexpectedMessage&>(waiting);
-    bool answerable = message.header.kind == wire::Kind::rts || message.header.kind == wire::Kind::eager_sync;
-    if (answerable && message.peer == peer && message.header.token == header.token && !message.arriving) found = &message;
+    if (message.peer != peer || message.arriving || message.context != header.context) return;
+    bool eager = message.header.kind == wire::Kind::eager;
+    if (eager == (sequence != 0) && message.header.token == (eager ? sequence : header.token)) found = &message;
   });
   if (found) {
     matching.remove_waiting(*found);
-    if (found->header.kind == wire::Kind::eager_sync) consumed(peer, found->bytes);
+    if (found->header.kind != wire::Kind::rts) consumed(peer, found->bytes);
     unexpected.destroy(found);
   }
   control(peer, wire::make_control_header(wire::Kind::cancel_answer, header.token, found ? 1 : 0));

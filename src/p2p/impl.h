@@ -42,6 +42,7 @@ class SendRequest final : public Request, public SendOperation {
   wire::RendezvousBody body{};
   RemoteKey exposed;
   uint32_t token = 0;            ///< 0: none given out
+  uint32_t sequence = 0;         ///< an eager message's name at the receiver, see cancel.cc; 0: none
   uint8_t waits = 0;
   bool clear_pending = false;    ///< a cts came while the path still held the rts
   wire::ClearBody clear{};
@@ -175,6 +176,7 @@ struct PointToPoint::Impl final : Sink {
   Pool<UnexpectedMessage, 16> unexpected;
   Tokens<SendRequest> send_tokens;
   Tokens<ReceiveRequest> receive_tokens;
+  uint32_t eager_sequence = 0;   ///< of the last eager message that can be cancelled
   uint32_t controls_queued = 0;  ///< control messages that a path holds
   uint32_t sends_open = 0;       ///< sends begun and not complete
 };

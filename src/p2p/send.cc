@@ -72,6 +72,7 @@ void PointToPoint::Impl::begin(SendRequest& send) {
   Peer& peer = peers[a.peer];
   ++sends_open;
   send.waits = 0;
+  send.sequence = 0;
   send.clear_pending = false;
   if (!peer.path) {
     fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
@@ -98,6 +99,9 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
     send.waits |= SendRequest::kMatch;
     header.kind = wire::Kind::eager_sync;
     header.token = send.token;
+  } else {
+    if (++eager_sequence == 0) eager_sequence = 1;
+    send.sequence = header.token = eager_sequence;
   }
   send.waits |= SendRequest::kPath;
   if (leave_now(*peer.path, a, header, bytes)) {

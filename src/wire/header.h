@@ -14,7 +14,7 @@ inline constexpr uint32_t kVersion = 1;
 
 /// What a message is. Values are wire format: append only.
 enum class Kind : uint8_t {
-  eager = 1,       ///< payload is the whole message
+  eager = 1,       ///< payload is the whole message; `token`: its name should it be cancelled, 0: none
   eager_sync = 2,  ///< the same, and `token` (sender's) wants a sync_ack when matched
   sync_ack = 3,    ///< `token`: the sender's of an eager_sync that was matched
   rts = 4,         ///< request to send; payload is RendezvousBody
@@ -22,7 +22,8 @@ enum class Kind : uint8_t {
   data = 6,        ///< `token` is the receiver's; payload is the whole message's bytes
   fin = 7,         ///< `token` is the sender's: the receiver has taken the data itself (get)
   credit = 8,      ///< `token` is how many 64-byte units of unexpected-data credit come back
-  cancel = 9,      ///< `token` is the sender's: take the message back if it is still unmatched
+  cancel = 9,      ///< `token` is the sender's: take the message back if it is still unmatched. An eager message is not
+                   ///< known by that: `context` is its context, `tag` what its `token` was (else 0)
   cancel_answer = 10,  ///< `token` is the sender's; flags bit 0: it was taken back
 };
 

@@ -150,10 +150,25 @@ void Actor::send_next() {
     sending.request = p2p_.isend(arguments(m, *sending.data));
     watch(*sending.request, sending.completions);
   }
-  if (m.use == Use::mixed && rng_.chance(1, 4)) {
-    sending.cancel_asked = true;
-    sending.request->cancel();
-  }
+  if (m.use == Use::mixed && rng_.chance(1, 4)) cancel(sending);
+}
+
+// A send whose data has left is complete, and incomplete again while the receiver is asked.
+void Actor::cancel(Sending& sending) {
+  bool was_complete = sending.request->complete();
+  sending.cancel_asked = true;
+  sending.request->cancel();
+  if (!was_complete || sending.request->complete()) return;
+  sending.completions = 0;
+  watch(*sending.request, sending.completions);
+}
+
+// Any send that has not been waited for, at any time.
+void Actor::cancel_any() {
+  if (sending_.empty()) return;
+  Sending& sending = sending_[rng_.below(sending_.size())];
+  if (!sending.request || plan_.messages[sending.id].use != Use::mixed) return;
+  cancel(sending);
 }
 
 void Actor::receive_next() {
@@ -278,7 +293,11 @@ void Actor::step() {
       p2p_.progress().poll();
       break;
     case 6:
-      reap();
+      if (rng_.chance(1, 2)) {
+        reap();
+      } else {
+        cancel_any();
+      }
       break;
     default:
       if (rng_.chance(1, 8)) process_.clock().charge_ns(rng_.below(100'000));

@@ -118,6 +118,8 @@ class Actor {
   };
 
   void step();
+  void cancel(Sending& sending);
+  void cancel_any();
   void send_next();
   void receive_next();
   void receive_matched(MatchedMessage* message, const Status& status, Use use);
