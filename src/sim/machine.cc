@@ -4,13 +4,14 @@
 #include <exception>
 
 #include "base/assert.h"
+#include "sim/adapter.h"
 #include "sim/crash_note.h"
 
 namespace tern::sim {
 namespace {
 
 // Independent streams of chance, drawn from one seed.
-enum class Stream : uint64_t { weather = 1, start, slow, rank };
+enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters };
 uint64_t derive(uint64_t seed, Stream stream, uint64_t index = 0) {
   Rng rng(seed ^ (uint64_t(stream) << 56) ^ (index * 0xd1342543de82ef95u));
   return rng.next();
@@ -32,10 +33,14 @@ std::unique_ptr<Path> Machine::Rank::make_path(Sink& sink, Clock& clock, bool re
   return std::make_unique<FaultPath>(std::move(inner), clock, machine.options_.faults, seed + 3);
 }
 
+std::unique_ptr<rdma::Hca> Machine::Rank::make_hca() { return machine.adapters_->open(strand); }
+
 Machine::Machine(WorldOptions options)
     : options_(std::move(options)),
       scheduler_(options_.limits, options_.keep_trace),
       network_(scheduler_, options_.network, options_.ranks, options_.ranks_per_node),
+      adapters_(std::make_unique<SimAdapters>(scheduler_, network_, options_.adapter, options_.adapter_faults,
+                                              derive(options_.seed, Stream::adapters))),
       board_(int(options_.ranks), int(options_.ranks_per_node), options_.network.fence_ns),
       stacks_(options_.ranks, options_.stack_bytes) {
   if (options_.faults.delay_in_1024 != 0 || options_.faults.stall_in_1024 != 0) {

@@ -11,12 +11,17 @@
 #include <vector>
 
 #include "base/tunables.h"
+#include "sim/adapter_model.h"
 #include "sim/faults.h"
 #include "sim/launcher.h"
 #include "sim/network.h"
 #include "sim/path.h"
 #include "sim/rank_time.h"
 #include "sim/scheduler.h"
+
+namespace tern::rdma {
+class Hca;
+}
 
 namespace tern::sim {
 
@@ -25,7 +30,9 @@ struct WorldOptions {
   uint32_t ranks_per_node = 1;
   uint64_t seed = 1;
   NetworkModel network;
+  AdapterModel adapter;
   Faults faults;
+  AdapterFaults adapter_faults;
   Tunables tunables;
   size_t stack_bytes = 256 * 1024;
   /// A run that takes longer than this has failed (a livelock); generous for tests.
@@ -34,6 +41,8 @@ struct WorldOptions {
   /// See Strand::OnSwitch.
   Strand::OnSwitch on_switch;
 };
+
+class SimAdapters;
 
 struct RankExit {
   bool finished = false;   ///< its body returned
@@ -69,6 +78,8 @@ class Machine {
     std::unique_ptr<Launcher> make_launcher();
     /// The rank's path with its faults around it.
     std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, bool reaches_self);
+    /// The rank's own view of its node's RDMA adapter; goes before the machine.
+    std::unique_ptr<rdma::Hca> make_hca();
     uint32_t index() const { return strand.rank(); }
   };
   using Body = std::function<void(Rank&)>;
@@ -81,6 +92,7 @@ class Machine {
   const WorldOptions& options() const { return options_; }
   Network& network() { return network_; }
   Scheduler& scheduler() { return scheduler_; }
+  SimAdapters& adapters() { return *adapters_; }
 
  private:
   void rank_main(Rank& rank, const Body& body);
@@ -97,6 +109,7 @@ class Machine {
   WorldOptions options_;
   Scheduler scheduler_;
   Network network_;
+  std::unique_ptr<SimAdapters> adapters_;
   NoticeBoard board_;
   StackArena stacks_;
   std::vector<std::unique_ptr<Strand>> strands_;

@@ -91,7 +91,8 @@ void Network::on_event(EventKind kind, uint64_t datum) {
 void Network::enter(Packet* packet) {
   uint64_t now = scheduler_.now_ns();
   size_t bytes = packet->payload.size() + model_.kHeaderBytes;
-  if (same_node(packet->from, packet->to)) {
+  // One rank's adapter reaches a neighbour's memory as it reaches any other (through the switch port here).
+  if (packet->kind != Packet::Kind::rdma && same_node(packet->from, packet->to)) {
     Pair& pair = pairs_[(uint64_t(packet->from) << 32) | packet->to];
     uint64_t busy = duration(bytes, model_.local_bytes_per_us);
     arrive(packet, pair.memory.reserve(now, busy) + busy + model_.local_latency_ns);
@@ -103,6 +104,15 @@ void Network::enter(Packet* packet) {
 }
 
 void Network::arrive(Packet* packet, uint64_t time_ns) {
+  if (packet->flow != 0) {
+    if (weather_) {
+      time_ns += weather_->extra_delay_ns(scheduler_.now_ns(), packet->from, packet->to);
+      uint64_t& last = flow_arrival_ns_[packet->flow];
+      last = time_ns = std::max(last, time_ns);
+    }
+    forward(time_ns, EventKind::deliver, packet);
+    return;
+  }
   Pair& pair = pairs_[(uint64_t(packet->from) << 32) | packet->to];
   if (weather_) time_ns += weather_->extra_delay_ns(scheduler_.now_ns(), packet->from, packet->to);
   // Equal times keep the order of scheduling.
@@ -112,6 +122,14 @@ void Network::arrive(Packet* packet, uint64_t time_ns) {
 
 void Network::deliver(Packet* packet) {
   auto node = flying_.extract(packet);
+  if (packet->kind == Packet::Kind::rdma) {
+    if (lost_[packet->from] || lost_[packet->to]) {
+      nodes_[node_of(packet->from)].adapter->on_dropped(std::move(node.mapped()));
+    } else {
+      nodes_[node_of(packet->to)].adapter->on_packet(std::move(node.mapped()));
+    }
+    return;
+  }
   if (!attached_[packet->to]) scheduler_.fail("a packet for rank " + std::to_string(packet->to) + ", which is not wired up yet");
   if (lost_[packet->from] || lost_[packet->to] || !ports_[packet->to]) return;
   ports_[packet->to]->on_packet(std::move(node.mapped()));

@@ -57,7 +57,8 @@ struct NetworkModel {
 };
 
 struct Packet {
-  enum class Kind : uint8_t { message, get_request, get_reply };
+  virtual ~Packet() = default;
+  enum class Kind : uint8_t { message, get_request, get_reply, rdma };
   Kind kind = Kind::message;
   bool last = false;
   PeerId from = 0, to = 0;
@@ -65,6 +66,7 @@ struct Packet {
   size_t message_bytes = 0;     ///< of the whole message or get
   size_t offset = 0;            ///< of this payload in it
   uint64_t get_address = 0, get_key = 0;  ///< get requests
+  uint64_t flow = 0;            ///< rdma: packets of one flow arrive in order; else those of a pair of ranks do
   std::vector<std::byte> payload;
 };
 
@@ -81,6 +83,17 @@ class NetworkPort {
 
  protected:
   ~NetworkPort() = default;
+};
+
+/// The end of the network at one node's adapter: packets of kind rdma. Called outside all fibers.
+class NetworkAdapter {
+ public:
+  virtual void on_packet(std::unique_ptr<Packet> packet) = 0;
+  /// One of ours came from, or went to, a rank that is lost.
+  virtual void on_dropped(std::unique_ptr<Packet> packet) = 0;
+
+ protected:
+  ~NetworkAdapter() = default;
 };
 
 /// What can go wrong on the way; see faults.h for those that there are.
@@ -105,6 +118,14 @@ class Network final : public EventTarget {
     attached_[rank] = true;
   }
   NetworkPort* port(PeerId rank) const { return ports_[rank]; }
+  uint32_t nodes() const { return uint32_t(nodes_.size()); }
+  uint32_t node_of(PeerId rank) const { return rank / ranks_per_node_; }
+  PeerId first_rank_of(uint32_t node) const { return node * ranks_per_node_; }
+  void attach_adapter(uint32_t node, NetworkAdapter* adapter) { nodes_[node].adapter = adapter; }
+  /// How long such a packet keeps an adapter busy.
+  uint64_t adapter_busy_ns(size_t payload) const {
+    return model_.packet_ns + duration(payload + NetworkModel::kHeaderBytes, model_.adapter_bytes_per_us);
+  }
 
   /// Hands a packet to the sender's adapter at `time_ns`.
   void send(uint64_t time_ns, std::unique_ptr<Packet> packet);
@@ -130,6 +151,7 @@ class Network final : public EventTarget {
   };
   struct Node {
     Link out, port, in;
+    NetworkAdapter* adapter = nullptr;
   };
   struct Pair {
     Link memory;
@@ -154,6 +176,7 @@ class Network final : public EventTarget {
   std::vector<Node> nodes_;
   std::vector<bool> lost_, attached_;  ///< attached: ever
   std::unordered_map<uint64_t, Pair> pairs_;  ///< only pairs that have talked
+  std::unordered_map<uint64_t, uint64_t> flow_arrival_ns_;  ///< the last, by flow; with weather only
   std::unique_ptr<NetworkWeather> weather_;
   std::unordered_map<Packet*, std::unique_ptr<Packet>> flying_;
   std::vector<GiveBack> give_backs_;        ///< slots; the event's datum is an index

@@ -23,7 +23,7 @@ namespace tern::sim {
 inline constexpr uint64_t kNever = ~uint64_t{0};
 
 /// What an event is, in a trace. The numbers appear in traces only.
-enum class EventKind : uint32_t { resume, enter, switch_port, nic, deliver, window, lost, send, receive, get, note };
+enum class EventKind : uint32_t { resume, enter, switch_port, nic, deliver, window, lost, send, receive, get, note, engine, arrive, timer };
 
 /// Something that events happen to. `datum` is the target's own business (a pointer, often) and is no part of the trace.
 class EventTarget {
