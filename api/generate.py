@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes mpi.h, the entry points, impl.gen.h, the list of symbols, the export map and the coverage table from the description here.
 
-generate.py --include DIR --sources DIR --docs DIR --bodies SRC/CAPI [--pieces N]
+generate.py --include DIR --sources DIR --docs DIR --bodies SRC/CAPI [--pieces N] [--fortran DIR]
+With --fortran also the modules, mpif.h and their entry points.
 Files are written only when they change, so that nothing is compiled twice for nothing.
 """
 
@@ -16,7 +17,11 @@ sys.path.insert(0, str(HERE))
 from description import read_constants, read_functions  # noqa: E402
 from emit_docs import emit_coverage, written_bodies  # noqa: E402
 from emit_entries import emit_entries, emit_fallbacks, emit_impl, emit_names  # noqa: E402
+from emit_fortran import emit_base, emit_f08, emit_mpi, emit_mpif  # noqa: E402
+from emit_fortran_entries import emit_fortran_entries  # noqa: E402
 from emit_header import emit as emit_header  # noqa: E402
+
+FORTRAN_PIECES = 4
 
 
 def write(path, text):
@@ -32,6 +37,7 @@ def main():
     parser.add_argument("--docs", type=Path, required=True)
     parser.add_argument("--bodies", type=Path, required=True)
     parser.add_argument("--pieces", type=int, default=8)
+    parser.add_argument("--fortran", type=Path)
     arguments = parser.parse_args()
 
     functions, titles = read_functions(HERE)
@@ -48,6 +54,13 @@ def main():
     write(arguments.sources / "symbols.txt", "\n".join(symbols) + "\n")
     # An anonymous version node: nothing but the API is exported, and that unversioned.
     write(arguments.sources / "exports.map", "{\n  global:\n" + "".join(f"    {s};\n" for s in symbols) + "  local: *;\n};\n")
+    if arguments.fortran:
+        write(arguments.include / "mpif.h", emit_mpif(sections))
+        write(arguments.fortran / "base.gen.f90", emit_base())
+        write(arguments.fortran / "mpi.gen.f90", emit_mpi(functions, sections))
+        write(arguments.fortran / "mpi_f08.gen.f90", emit_f08(functions, sections))
+        for number, text in enumerate(emit_fortran_entries(functions, FORTRAN_PIECES)):
+            write(arguments.fortran / f"fortran{number}.gen.cc", text)
     write(arguments.docs / "api-coverage.md", emit_coverage(functions, titles, written_bodies(arguments.bodies)))
 
 

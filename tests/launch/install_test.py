@@ -19,6 +19,25 @@ int main(int argc, char** argv) {
   return MPI_Finalize();
 }
 """
+FORTRAN = """program user
+  use mpi_f08
+  implicit none
+  integer :: rank, size, total
+  call MPI_Init()
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank)
+  call MPI_Comm_size(MPI_COMM_WORLD, size)
+  call MPI_Allreduce(rank, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+  if (rank == 0) print '(i0, a, i0)', size, ' ranks, sum ', total
+  call MPI_Finalize()
+end program
+"""
+FORTRAN_PROJECT = """cmake_minimum_required(VERSION 3.20)
+project(user LANGUAGES C Fortran)
+find_package(MPI REQUIRED COMPONENTS Fortran)
+add_executable(user_fortran user.f90)
+target_link_libraries(user_fortran PRIVATE MPI::MPI_Fortran)
+message(STATUS "f77=${MPI_Fortran_HAVE_F77_HEADER} f90=${MPI_Fortran_HAVE_F90_MODULE} f08=${MPI_Fortran_HAVE_F08_MODULE}")
+"""
 PROJECT = """cmake_minimum_required(VERSION 3.20)
 project(user LANGUAGES C CXX)
 find_package(MPI REQUIRED)
@@ -90,6 +109,24 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         for program in ("build/user", "build/user_cxx"):
             self.runs(program)
+
+    @unittest.skipUnless(os.path.exists(os.path.join(BUILD, "lib/libmpifort_abi.so")), "built without Fortran")
+    def test_fortran(self):
+        work = os.path.join(self.work, "fortran")
+        os.makedirs(work)
+        for name, text in (("user.f90", FORTRAN), ("CMakeLists.txt", FORTRAN_PROJECT)):
+            with open(os.path.join(work, name), "w") as file:
+                file.write(text)
+        done = self.in_path("mpifort", "fortran/user.f90", "-o", "fortran-by-wrapper", *SANITIZED_FLAGS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.runs("./fortran-by-wrapper")
+        flags = [f"-DCMAKE_{language}_FLAGS={flag}" for flag in SANITIZED_FLAGS for language in ("C", "Fortran")]
+        done = self.in_path("cmake", "-S", "fortran", "-B", "fortran/build", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("f77=TRUE f90=TRUE f08=TRUE", done.stdout)
+        done = self.in_path("cmake", "--build", "fortran/build")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.runs("fortran/build/user_fortran")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ class Wrappers(unittest.TestCase):
     def test_fortran_without_bindings(self):
         done = self.ask("mpifort", "p.f90", "-o", "program")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Fortran bindings of MPI are not built yet", done.stderr)
+        self.assertIn("Fortran bindings of MPI were not built", done.stderr)
         self.assertEqual(run([os.path.join(self.root, "program")]).stdout, "plain\n")
 
 

@@ -1,0 +1,144 @@
+// What every entry point of the Fortran bindings uses: handles, strings, and memory whose address has a meaning.
+// Fortran knows a handle as an INTEGER; the C ABI's handles are pointers whose value is that number (20.4.5; capi/handles.h),
+// so neither direction is a call. Source: MPI 5.0 sections 19.1, 19.3, 20.4. Thread rule: stateless.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "mpi.h"
+
+// Defined by the modules mpi and mpi_f08 and by the COMMON blocks of mpif.h. The program's copies win over the library's,
+// so they are always asked for through the dynamic linker.
+extern "C" {
+extern int mpi_fort_bottom_, mpi_fort_in_place_, mpi_fort_buffer_automatic_, mpi_fort_errcodes_ignore_;
+extern int mpi_fort_unweighted_, mpi_fort_weights_empty_;
+extern MPI_Status mpi_fort_status_ignore_, mpi_fort_statuses_ignore_;
+extern char mpi_fort_argv_null_, mpi_fort_argvs_null_;
+}
+
+namespace tern::fortran {
+
+// A Fortran INTEGER passed by reference may be read as the lower half of a C handle or of an MPI_Aint. The functions that
+// users give to MPI_Op_create and MPI_X_create_errhandler depend on it: C calls them as they are (callbacks.cc).
+static_assert(std::endian::native == std::endian::little && sizeof(void*) == 8);
+
+template <typename Handle>
+Handle from_int(int value) {
+  return reinterpret_cast<Handle>(static_cast<intptr_t>(value));
+}
+template <typename Handle>
+int to_int(Handle handle) {
+  return static_cast<int>(reinterpret_cast<intptr_t>(handle));
+}
+
+/// `ierror` is null where mpi_f08's optional argument was left out.
+inline void finish(int* ierror, int result) {
+  if (ierror) *ierror = result;
+}
+
+/// What a choice buffer means to C.
+inline void* c_address(void* buffer) {
+  if (buffer == &mpi_fort_in_place_) return MPI_IN_PLACE;
+  if (buffer == &mpi_fort_bottom_) return MPI_BOTTOM;
+  if (buffer == &mpi_fort_buffer_automatic_) return MPI_BUFFER_AUTOMATIC;
+  return buffer;
+}
+template <typename Int>
+Int* c_weights(Int* array) {
+  if (array == &mpi_fort_unweighted_) return MPI_UNWEIGHTED;
+  if (array == &mpi_fort_weights_empty_) return MPI_WEIGHTS_EMPTY;
+  return array;
+}
+inline MPI_Status* one_status(MPI_Status* given) { return given == &mpi_fort_status_ignore_ ? MPI_STATUS_IGNORE : given; }
+inline MPI_Status* all_statuses(MPI_Status* given) {
+  return given == &mpi_fort_statuses_ignore_ ? MPI_STATUSES_IGNORE : given;
+}
+
+/// Fortran counts positions from 1.
+inline void one_based(int* indices, int n) {
+  for (int i = 0; i < n; ++i) {
+    if (indices[i] != MPI_UNDEFINED) ++indices[i];
+  }
+}
+/// Whether MPI_Waitsome and its sisters wrote their indices.
+inline bool some_completed(int result) { return result == MPI_SUCCESS || result == MPI_ERR_IN_STATUS; }
+
+/// An array of handles as C has it; on the stack when it is short.
+template <typename Handle>
+class Handles {
+ public:
+  Handles(const int* values, int64_t n) : n_(n > 0 ? static_cast<size_t>(n) : 0) {
+    if (n_ > kShort) long_ = new Handle[n_];
+    Handle* to = data();
+    for (size_t i = 0; i < n_; ++i) to[i] = from_int<Handle>(values[i]);
+  }
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+  ~Handles() { delete[] long_; }
+  Handle* data() { return long_ ? long_ : short_; }
+  void give(int* values) {
+    const Handle* from = data();
+    for (size_t i = 0; i < n_; ++i) values[i] = to_int(from[i]);
+  }
+
+ private:
+  static constexpr size_t kShort = 32;
+  size_t n_;
+  Handle* long_ = nullptr;
+  Handle short_[kShort];
+};
+
+/// Which blanks around a CHARACTER do not belong to the string.
+enum class Trim { right, both };
+
+inline std::string trimmed(const char* text, size_t length, Trim trim = Trim::right) {
+  while (length > 0 && text[length - 1] == ' ') --length;
+  if (trim == Trim::both) {
+    while (length > 0 && *text == ' ') ++text, --length;
+  }
+  return std::string(text, length);
+}
+/// A C string into a CHARACTER: cut to its length, or padded with blanks.
+void put_string(const char* from, char* to, size_t length);
+
+class InString {
+ public:
+  InString(const char* text, size_t length, Trim trim) : text_(trimmed(text, length, trim)) {}
+  const char* c_str() const { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+template <size_t kLength>
+class OutString {
+ public:
+  char* c_str() { return text_; }
+  void give(char* to, size_t length) const { put_string(text_, to, length); }
+
+ private:
+  char text_[kLength] = {};
+};
+
+/// How many ranks the arrays of a collective operation describe.
+int peers(int comm);
+int incoming(int comm);
+int outgoing(int comm);
+
+inline int first_error(std::initializer_list<int> errors) {
+  for (int error : errors) {
+    if (error != MPI_SUCCESS) return error;
+  }
+  return MPI_SUCCESS;
+}
+/// Tells the error handler of the object; returns the error.
+int report(MPI_Comm comm, int error);
+int report(MPI_Win win, int error);
+int report(MPI_File file, int error);
+int report(MPI_Session session, int error);
+
+}  // namespace tern::fortran
