@@ -39,6 +39,12 @@ namespace tern {
     "first port to listen on; 0: the system chooses") \
   X(tcp_connect_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a connection may take to be set up before the peer is reported unreachable") \
+  X(rdma_gid_index, -1, -1, 255, "", false, \
+    "row of the RDMA port's address table to be reached by; -1: RoCE v2, IPv4 before IPv6") \
+  X(rdma_service_level, 0, 0, 15, "", false, \
+    "InfiniBand service level (RoCE: priority) of RDMA connections") \
+  X(rdma_traffic_class, 0, 0, 255, "", false, \
+    "traffic class of RDMA packets: on RoCE v2 the IP header's byte of DSCP and ECN (networks without loss often want 106)") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
@@ -49,6 +55,7 @@ namespace tern {
 #define TERN_TEXT_TUNABLES(X) \
   X(path, "", "comma-separated list of paths that may be used (self, shm, tcp); empty: all, best first") \
   X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP; empty: every usable one, no bridges of containers") \
+  X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a node take turns; empty: the best") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
   X(log, "warn", "what is logged to stderr: error, warn, info or debug")
 // clang-format on

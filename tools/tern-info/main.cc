@@ -83,6 +83,7 @@ void print_text(const tern::Tunables& tunables, const tern::info::Findings& foun
   fmt::print("  tcp           {}\n", found.interfaces.empty()
                                          ? "no interface is up"
                                          : fmt::format("{}", fmt::join(found.interfaces, ", ")));
+  for (const std::string& adapter : found.adapters) fmt::print("  rdma          {}\n", adapter);
   size_t changed = 0;
   for (const TunableRow& row : tern::tunable_rows()) {
     const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
@@ -105,6 +106,8 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
              quote(found.shared_memory), quote(found.cross_memory_attach));
   for (size_t i = 0; i < found.interfaces.size(); ++i)
     fmt::print("{}{}", i ? ", " : "", quote(found.interfaces[i]));
+  fmt::print("],\n  \"adapters\": [");
+  for (size_t i = 0; i < found.adapters.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.adapters[i]));
   fmt::print("],\n  \"tunables\": [\n");
   auto rows = tern::tunable_rows();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -141,9 +144,9 @@ int main(int argc, char** argv) {
   } else if (wish == "--tunables") {
     print_tunables(tunables);
   } else if (wish == "--json") {
-    print_json(tunables, tern::info::probe());
+    print_json(tunables, tern::info::probe(tunables));
   } else {
-    print_text(tunables, tern::info::probe());
+    print_text(tunables, tern::info::probe(tunables));
   }
   if (!mistake) return 0;
   fflush(stdout);

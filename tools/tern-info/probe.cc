@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "fabric/rdma/ibv.h"
 #include "process/launch/cores.h"
 
 namespace tern::info {
@@ -103,9 +104,40 @@ std::vector<std::string> probe_interfaces() {
   return found;
 }
 
+// One line for each port: "mlx5_0:1 yes: InfiniBand 0x17, 12500 MB/s, RC UD SRQ XRC DC atomics" or why it is not used.
+std::vector<std::string> probe_adapters(const Tunables& tunables) {
+  std::string why_none;
+  std::vector<std::string> found;
+  for (const rdma::IbvPort& port : rdma::find_ibv_ports(tunables, why_none)) {
+    const std::string name = fmt::format("{}:{}", port.device, port.port);
+    if (!port.why_not.empty()) {
+      found.push_back(fmt::format("{} no: {}", name, port.why_not));
+      continue;
+    }
+    // What only an open adapter knows: inlining, whether XRC and DC can really be made.
+    std::unique_ptr<rdma::Hca> hca;
+    if (Error error = rdma::open_ibv({name, 0, 1}, tunables, hca)) {
+      found.push_back(fmt::format("{} no: {}", name, error.text()));
+      continue;
+    }
+    const rdma::Capabilities& can = hca->capabilities();
+    std::string line = fmt::format("{} yes: {} {}{}, {} MB/s, MTU {}, ", name, can.roce ? "RoCE" : "InfiniBand",
+                                   can.roce ? port.gid.text() : fmt::format("LID {}", port.lid),
+                                   port.software ? " in software" : "", can.bytes_per_us, can.mtu_bytes);
+    line += fmt::format("{} bytes inlined, RC{}{}{}{}{}", can.max_inline_bytes, can.ud ? " UD" : "",
+                        can.shared_receive ? " SRQ" : "", can.xrc ? " XRC" : "", can.dc ? " DC" : "",
+                        can.atomics ? " atomics" : "");
+    if (!can.xrc) line += ", no XRC";
+    if (!can.dc) line += fmt::format(", no DC ({})", port.why_no_dc.empty() ? "the adapter refuses it" : port.why_no_dc);
+    found.push_back(line);
+  }
+  if (found.empty()) found.push_back("no: " + why_none);
+  return found;
+}
+
 }  // namespace
 
-Findings probe() {
+Findings probe(const Tunables& tunables) {
   Findings found;
   const std::string prefix = own_prefix();
   found.library = existing(prefix + "/" TERN_LIBDIR "/libmpi_abi.so.1");
@@ -115,6 +147,7 @@ Findings probe() {
   found.shared_memory = probe_shared_memory();
   found.cross_memory_attach = probe_cross_memory_attach();
   found.interfaces = probe_interfaces();
+  found.adapters = probe_adapters(tunables);
   found.cores = cores_in_mask();
   found.cores_quota = cores_in_quota();
   return found;

@@ -4,15 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "base/tunables.h"
+
 namespace tern::info {
 
 struct Findings {
   std::string library, mpiexec;  ///< paths; empty: not there
   std::string pmix, shared_memory, cross_memory_attach;
   std::vector<std::string> interfaces;  ///< "eth0 10.0.0.5", those that are up
+  std::vector<std::string> adapters;    ///< RDMA ports: "mlx5_0:1 yes: what it can do" or "mlx5_1:1 no: why"
   int cores = 1, cores_quota = 0;
 };
 
-Findings probe();
+Findings probe(const Tunables& tunables);
 
 }  // namespace tern::info
