@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <new>
 #include <utility>
@@ -50,6 +51,37 @@ class Pool {
   Slot* free_ = nullptr;
   size_t live_ = 0;
   std::vector<std::unique_ptr<Slot[]>> chunks_;
+};
+
+/// Like Pool, but an object is constructed once and comes back as it was given back: for small objects whose constructor
+/// would store more than a use of them changes. T has a `T* next_free` that belongs to the recycler while T is free.
+template <typename T>
+class Recycler {
+ public:
+  Recycler() = default;
+  Recycler(const Recycler&) = delete;
+  Recycler& operator=(const Recycler&) = delete;
+
+  /// `args` construct a new object when none is free.
+  template <typename... Args>
+  T* take(Args&&... args) {
+    ++live_;
+    if (!free_) return &items_.emplace_back(std::forward<Args>(args)...);
+    T* item = free_;
+    free_ = item->next_free;
+    return item;
+  }
+  void give_back(T* item) {
+    item->next_free = free_;
+    free_ = item;
+    --live_;
+  }
+  size_t live() const { return live_; }
+
+ private:
+  std::deque<T> items_;
+  T* free_ = nullptr;
+  size_t live_ = 0;
 };
 
 }  // namespace tern

@@ -26,6 +26,7 @@ struct PathProperties {
   bool get = false;             ///< `get` works (contiguous local or not), for peers that `can_get` confirms
   size_t get_from_bytes = 0;    ///< shortest transfer for which get is better than sending the data as a message
   bool put = false;
+  bool peek = false;            ///< `peek` works
   bool autonomous = false;      ///< get/put move data without the CPU of either side
   bool ordered_writes = false;  ///< the bytes of a put become visible in address order
   uint64_t latency_ns = 0;      ///< estimate for a small message, one way
@@ -66,6 +67,13 @@ struct Landing {
   Cursor target;           ///< the first `target.remaining()` bytes go here; the rest is thrown away
   void* token = nullptr;   ///< the sink's; paths only keep it
   int token_kind = 0;      ///< the sink's
+};
+
+/// A whole message that poll would deliver next from a peer; valid until it is taken or poll is called.
+struct Arrival {
+  const wire::Header* header = nullptr;
+  const std::byte* payload = nullptr;
+  size_t bytes = 0;
 };
 
 /// See Sink::on_header.
@@ -116,6 +124,12 @@ class Path {
   /// Writes `local` into the peer's exposed memory. Done without error: the bytes are there, and a message sent to that
   /// peer from now on is seen after them.
   virtual void put(TransferOperation& operation) { operation.done(operation, Error(ErrorClass::intern, "path has no put")); }
+
+  /// Looks at the next message from `peer` without taking it: true when it is here as a whole. A receiver that waits for
+  /// just this one saves its way through the sink; any other is left for poll. Only where properties().peek says so.
+  virtual bool peek(PeerId peer, Arrival& arrival) { return false; }
+  /// Takes the message that peek has just shown.
+  virtual void take(PeerId peer) {}
 
   /// poll would find nothing: all arrivals come through calls of this rank, and none has left work behind.
   bool dormant() const { return dormant_; }

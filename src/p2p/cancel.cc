@@ -46,6 +46,25 @@ void SendRequest::cancel() {
   impl.control(arguments.peer, wire::make_header(wire::Kind::cancel, 0, arguments.context, int32_t(sequence), token));
 }
 
+// The question is that of a full request, made for it.
+void SentRequest::cancel() {
+  if (!complete() || status.cancelled) return;
+  SendRequest* asking = impl.sends.create(impl, SendArguments{nullptr, 0, nullptr, receiver, 0, 0, context});
+  asking->complete_ = true;
+  asking->sequence = sequence;
+  asking->cancel();
+  if (!asking->complete()) {
+    complete_ = false;
+    asking->watcher = this;
+    asking->on_complete = [](Request& asked) {
+      auto& sent = *static_cast<SentRequest*>(asked.watcher);
+      sent.status.cancelled = asked.status.cancelled;
+      sent.set_complete();
+    };
+  }
+  asking->release();
+}
+
 void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
   UnexpectedMessage* found = nullptr;
   uint32_t sequence = uint32_t(header.tag);
@@ -84,7 +103,7 @@ void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   int error_class = error.error_class();
   matching.for_each_posted([&](PostedReceive& posted) {
     auto& receive = static_cast<ReceiveRequest&>(posted);
-    if (receive.arguments.peer != lost) return;
+    if (receive.from != lost) return;
     matching.unpost(receive);
     receive.posted = false;
     receive.error = Error(error_class, text);

@@ -13,10 +13,6 @@
 
 namespace tern {
 
-namespace {
-Cursor cursor_of(const ReceiveArguments& a) { return Cursor(a.buffer, a.count, *a.type); }
-}  // namespace
-
 void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   switch (header.kind) {
     case wire::Kind::eager:
@@ -44,10 +40,10 @@ void PointToPoint::Impl::on_eager(PeerId peer, const wire::Header& header, const
   auto& receive = static_cast<ReceiveRequest&>(*posted);
   match(receive, peer, header, bytes);
   size_t stored = size_t(receive.status.bytes);
-  if (receive.arguments.type->is_contiguous()) {
-    if (stored != 0) std::memcpy(receive.arguments.buffer, payload, stored);
+  if (receive.type->is_contiguous()) {
+    if (stored != 0) std::memcpy(receive.buffer, payload, stored);
   } else {
-    Cursor target = cursor_of(receive.arguments);
+    Cursor target = receive.target();
     target.unpack(payload, stored);
   }
   acknowledge(peer, header);
@@ -94,7 +90,7 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
   if (header.kind == wire::Kind::data) {
     ReceiveRequest* receive = receive_tokens.find(header.token);
     if (receive && receive->sender == peer) {
-      Cursor target = cursor_of(receive->arguments);
+      Cursor target = receive->target();
       target.truncate(size_t(receive->status.bytes));
       return Landing{target, receive, kLandReceive};
     }
@@ -102,7 +98,7 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
     if (PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag)) {
       auto& receive = static_cast<ReceiveRequest&>(*posted);
       match(receive, peer, header, bytes);
-      Cursor target = cursor_of(receive.arguments);
+      Cursor target = receive.target();
       target.truncate(size_t(receive.status.bytes));
       return Landing{target, &receive, kLandReceive};
     }
@@ -145,7 +141,7 @@ void PointToPoint::Impl::on_landed(PeerId peer, const wire::Header& header, Land
     return;
   }
   if (!receive) return;
-  Cursor target = cursor_of(receive->arguments);
+  Cursor target = receive->target();
   target.unpack(message.data(), size_t(receive->status.bytes));
   drop(message);
   complete(*receive);

@@ -48,34 +48,59 @@ class SendRequest final : public Request, public SendOperation {
   wire::ClearBody clear{};
 
  protected:
+  friend class SentRequest;
   void destroy() override;
 };
 
-/// A receive: posted, or being filled.
-class ReceiveRequest final : public Request, public PostedReceive, public TransferOperation {
+/// A send that was over when it began: the path took the whole eager message. What is left is the user's handle, and
+/// MPI_Cancel, which may still take the message back (cancel.cc). Recycled: between two uses only `handle` and what names the
+/// message change.
+class SentRequest final : public Request {
  public:
-  explicit ReceiveRequest(PointToPoint::Impl& owner, const ReceiveArguments& a)
-      : Request(Kind::receive),
-        impl(owner),
-        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context} {
-    context = a.context;
-    source = a.source;
-    tag = a.tag;
-  }
-  Error start() override;
+  explicit SentRequest(PointToPoint::Impl& owner) : Request(Kind::send), impl(owner) { complete_ = true; }
   void cancel() override;
-  size_t capacity() const { return size_t(arguments.count) * arguments.type->size(); }
 
   PointToPoint::Impl& impl;
-  ReceiveArguments arguments;
-  Ref<Datatype> held_type;
+  SentRequest* next_free = nullptr;
+  PeerId receiver = kNoPeer;
+  uint32_t sequence = 0;  ///< the message's name at the receiver, see cancel.cc
+  uint64_t context = 0;
+
+ protected:
+  friend struct PointToPoint::Impl;
+  void destroy() override;
+};
+
+/// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what begin_receive and
+/// a match set.
+class ReceiveRequest final : public Request, public PostedReceive {
+ public:
+  explicit ReceiveRequest(PointToPoint::Impl& owner) : Request(Kind::receive), impl(owner) {}
+  Error start() override;
+  void cancel() override;
+  size_t capacity() const { return size_t(count) * type->size(); }
+  Cursor target() const { return Cursor(buffer, count, *type); }
+
+  PointToPoint::Impl& impl;
+  ReceiveRequest* next_free = nullptr;
+  void* buffer = nullptr;
+  Count count = 0;
+  const Datatype* type = nullptr;
+  PeerId from = kNoPeer;      ///< the only one it takes a message of; kNoPeer: any
+  Ref<Datatype> held_type;    ///< keeps a user's datatype alive; null for predefined ones
   PeerId sender = kNoPeer;   ///< set when matched
   uint32_t sender_token = 0;  ///< rendezvous: the sender's name for it
   uint32_t token = 0;         ///< rendezvous-data: our name for it
   bool posted = false;
 
  protected:
+  friend struct PointToPoint::Impl;
   void destroy() override;
+};
+
+/// A transfer by get for a receive.
+struct Fetch final : TransferOperation {
+  ReceiveRequest* receive = nullptr;
 };
 
 /// What MPI_Mprobe hands out: an unexpected message that is out of matching.
@@ -104,6 +129,7 @@ struct PointToPoint::Impl final : Sink {
     int64_t credit = 0;    ///< 64-byte units we may still send eagerly without hearing back
     int64_t owed = 0;      ///< units of its eager data that were consumed and not given back yet
     bool lost = false;
+    bool peek = false;     ///< the path's property
   };
   enum LandingKind { kLandReceive, kLandUnexpected, kLandNowhere };
 
@@ -111,6 +137,7 @@ struct PointToPoint::Impl final : Sink {
   Request* make_send(const SendArguments& a, bool persistent);
   void begin(SendRequest& send);
   void begin_eager(SendRequest& send, Peer& peer, size_t bytes);
+  Request* send_at_once(const SendArguments& a);
   void queue(SendRequest& send, const wire::Header& header, const Cursor& payload);
   void push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes);
   void path_done(SendRequest& send, Error error);
@@ -123,11 +150,16 @@ struct PointToPoint::Impl final : Sink {
     return true;
   }
   static constexpr int64_t kNoCredit = INT64_MIN / 2;  ///< nothing makes up for it
+  uint32_t next_sequence() {
+    if (++eager_sequence == 0) eager_sequence = 1;
+    return eager_sequence;
+  }
   static int64_t charge(size_t bytes) { return int64_t(1 + (bytes + 63) / 64); }
 
   // receive.cc
   ReceiveRequest* make_receive(const ReceiveArguments& a);
   void begin(ReceiveRequest& receive);
+  bool receive_at_once(const ReceiveArguments& a, Status& status);
   void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes);
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
   void complete(ReceiveRequest& receive);
@@ -147,7 +179,8 @@ struct PointToPoint::Impl final : Sink {
   void on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void answer(ReceiveRequest& receive, const wire::RendezvousBody& body);
   void clear_to_send(ReceiveRequest& receive, size_t bytes);
-  void get_done(ReceiveRequest& receive, Error error);
+  void get_done(Fetch& fetch, Error error);
+  void fetched(ReceiveRequest& receive);
   void on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void send_data(SendRequest& send);
   void on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
@@ -172,7 +205,9 @@ struct PointToPoint::Impl final : Sink {
   std::vector<Peer> peers;
   Matching matching;
   Pool<SendRequest> sends;
-  Pool<ReceiveRequest> receives;
+  Recycler<SentRequest> sent;
+  Recycler<ReceiveRequest> receives;
+  Pool<Fetch, 16> fetches;
   Pool<UnexpectedMessage, 16> unexpected;
   Tokens<SendRequest> send_tokens;
   Tokens<ReceiveRequest> receive_tokens;

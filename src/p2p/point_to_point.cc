@@ -32,6 +32,7 @@ void PointToPoint::connect(PeerId peer, Path& path) {
   Impl::Peer& entry = impl_->peers[peer];
   entry.path = &path;
   entry.eager_limit = path.properties().eager_bytes;
+  entry.peek = path.properties().peek;
   entry.credit = impl_->tunables.unexpected_credit_bytes / 64;
 }
 

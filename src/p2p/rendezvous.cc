@@ -55,28 +55,31 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
     return;
   }
   if (bytes == 0) {
-    get_done(receive, {});
+    fetched(receive);
     return;
   }
   if (body.address == 0 || !path->can_get(receive.sender)) {
     clear_to_send(receive, bytes);
     return;
   }
-  const ReceiveArguments& a = receive.arguments;
-  receive.TransferOperation::peer = receive.sender;
-  receive.local = Cursor(a.buffer, a.count, *a.type);
-  receive.local.truncate(bytes);
-  receive.remote_address = body.address;
-  receive.key = RemoteKey{{body.key[0], body.key[1]}};
-  receive.bytes = bytes;
-  receive.done = [](TransferOperation& op, Error e) {
-    auto& request = static_cast<ReceiveRequest&>(op);
-    request.impl.get_done(request, std::move(e));
+  Fetch& fetch = *fetches.create();
+  fetch.receive = &receive;
+  fetch.peer = receive.sender;
+  fetch.local = receive.target();
+  fetch.local.truncate(bytes);
+  fetch.remote_address = body.address;
+  fetch.key = RemoteKey{{body.key[0], body.key[1]}};
+  fetch.bytes = bytes;
+  fetch.done = [](TransferOperation& op, Error e) {
+    auto& done = static_cast<Fetch&>(op);
+    done.receive->impl.get_done(done, std::move(e));
   };
-  path->get(receive);
+  path->get(fetch);
 }
 
-void PointToPoint::Impl::get_done(ReceiveRequest& receive, Error error) {
+void PointToPoint::Impl::get_done(Fetch& fetch, Error error) {
+  ReceiveRequest& receive = *fetch.receive;
+  fetches.destroy(&fetch);
   if (error) {
     if (peers[receive.sender].path) {
       clear_to_send(receive, size_t(receive.status.bytes));
@@ -86,6 +89,10 @@ void PointToPoint::Impl::get_done(ReceiveRequest& receive, Error error) {
     }
     return;
   }
+  fetched(receive);
+}
+
+void PointToPoint::Impl::fetched(ReceiveRequest& receive) {
   control(receive.sender, wire::make_control_header(wire::Kind::fin, receive.sender_token));
   complete(receive);
 }

@@ -65,7 +65,7 @@ std::string PointToPoint::report() const {
     impl.send_tokens.for_each([&](SendRequest& send) {
       const SendArguments& a = send.arguments;
       lines.add(communicator(a.context) + ", to rank " + std::to_string(a.peer) + " of MPI_COMM_WORLD, tag " +
-                std::to_string(a.tag) + ", " + std::to_string(size_t(a.count) * a.type->size()) + " bytes");
+                std::to_string(a.tag) + ", " + std::to_string(a.type ? size_t(a.count) * a.type->size() : 0) + " bytes");
     });
   }
   uint32_t queued = impl.sends_open - std::min(impl.sends_open, impl.send_tokens.live());

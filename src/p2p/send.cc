@@ -43,8 +43,39 @@ Error PointToPoint::send(const SendArguments& a) {
   return error;
 }
 
-Request* PointToPoint::isend(const SendArguments& a) { return impl_->make_send(a, false); }
+Request* PointToPoint::isend(const SendArguments& a) {
+  Request* sent = impl_->send_at_once(a);
+  return sent ? sent : impl_->make_send(a, false);
+}
 Request* PointToPoint::send_init(const SendArguments& a) { return impl_->make_send(a, true); }
+
+// A nonblocking send whose eager message leaves at once; null: it does not.
+Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
+  Peer& peer = peers[a.peer];
+  const size_t bytes = size_t(a.count) * a.type->size();
+  if (bytes > peer.eager_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
+  const uint32_t sequence = next_sequence();
+  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence);
+  if (!leave_now(*peer.path, a, header, bytes)) {
+    peer.credit += charge(bytes);
+    return nullptr;
+  }
+  SentRequest* request = sent.take(*this);
+  request->receiver = a.peer;
+  request->sequence = sequence;
+  request->context = a.context;
+  return request;
+}
+
+void SentRequest::destroy() {
+  if (orphaned_ || on_complete || status.cancelled) [[unlikely]] {
+    PointToPoint::Impl& owner = impl;
+    this->~SentRequest();
+    new (this) SentRequest(owner);
+  }
+  handle = 0;
+  impl.sent.give_back(this);
+}
 
 Request* PointToPoint::Impl::make_send(const SendArguments& a, bool persistent) {
   SendRequest* send = sends.create(*this, a);
@@ -100,8 +131,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
     header.kind = wire::Kind::eager_sync;
     header.token = send.token;
   } else {
-    if (++eager_sequence == 0) eager_sequence = 1;
-    send.sequence = header.token = eager_sequence;
+    send.sequence = header.token = next_sequence();
   }
   send.waits |= SendRequest::kPath;
   if (leave_now(*peer.path, a, header, bytes)) {

@@ -35,6 +35,8 @@ class ProgressEngine {
   void set_watch(WaitWatch* watch) { watch_ = watch; }
   void activate(Advanceable& work) { active_.push_back(&work); }
   void deactivate(Advanceable& work);
+  /// Something wants its turn in every poll.
+  bool has_work() const { return !active_.empty(); }
 
   /// One round; returns how much was done.
   int poll();

@@ -32,6 +32,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.name = "shm";
   properties_.eager_bytes = std::min<size_t>(size_t(tunables.shm_eager_bytes), ring / 4);
   properties_.get = allow_attach_;
+  properties_.peek = true;
   properties_.get_from_bytes = size_t(tunables.shm_get_bytes);
   properties_.latency_ns = 150;
   properties_.bytes_per_us = 12000;

@@ -40,6 +40,9 @@ class ShmPath final : public Path {
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
 
+  bool peek(PeerId peer, Arrival& arrival) override;
+  void take(PeerId peer) override;
+
   RemoteKey expose(const void* address, size_t bytes) override;
   bool can_get(PeerId peer) const override;
   void get(TransferOperation& operation) override;

@@ -56,6 +56,38 @@ bool ShmPath::find_senders() {
   return found;
 }
 
+bool ShmPath::peek(PeerId rank, Arrival& arrival) {
+  Peer& peer = *by_rank_[rank];
+  shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
+  const uint64_t word = cell.word.load(std::memory_order_acquire);
+  if (uint32_t(word >> 32) != peer.expected) return false;
+  const auto info = uint32_t(word);
+  arrival.header = &cell.header;
+  arrival.bytes = info & ((uint32_t{1} << shm::kKindShift) - 1);
+  const auto kind = shm::CellKind(info >> shm::kKindShift);
+  arrival.payload = cell.body;
+  if (kind == shm::CellKind::message) [[likely]]
+    return true;
+  shm::Chunk chunk;
+  std::memcpy(&chunk, cell.body, sizeof chunk);
+  arrival.payload = peer.in_ring + chunk.offset;
+  return kind == shm::CellKind::first && arrival.bytes == chunk.total_bytes;
+}
+
+void ShmPath::take(PeerId rank) {
+  Peer& peer = *by_rank_[rank];
+  const shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
+  const auto kind = shm::CellKind(uint32_t(cell.word.load(std::memory_order_relaxed)) >> shm::kKindShift);
+  if (kind != shm::CellKind::message) {
+    shm::Chunk chunk;
+    std::memcpy(&chunk, cell.body, sizeof chunk);
+    peer.in_consumed = chunk.end;
+  }
+  peer.streak = 0;
+  ++peer.expected;
+  give_back(peer);
+}
+
 int ShmPath::drain(Peer& peer) {
   int taken = 0;
   while (taken < kBudget) {

@@ -3,31 +3,12 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/copy.h"
 #include "base/hints.h"
 #include "fabric/shm/shm_path.h"
 
 namespace tern {
 namespace {
-
-/// At most 32 bytes, without a call: two overlapping moves of the largest power of two that fits.
-inline void copy_inline(std::byte* to, const void* from, size_t bytes) {
-  const auto* source = static_cast<const std::byte*>(from);
-  auto move = [&](auto word) {
-    std::memcpy(&word, source, sizeof word);
-    auto last = word;
-    std::memcpy(&last, source + bytes - sizeof word, sizeof word);
-    std::memcpy(to, &word, sizeof word);
-    std::memcpy(to + bytes - sizeof word, &last, sizeof word);
-  };
-  struct Half {
-    uint64_t words[2];
-  };
-  if (bytes >= 16) move(Half{});
-  else if (bytes >= 8) move(uint64_t{});
-  else if (bytes >= 4) move(uint32_t{});
-  else if (bytes >= 2) move(uint16_t{});
-  else if (bytes == 1) to[0] = source[0];
-}
 
 constexpr uint32_t kAlign = uint32_t{shm::kLine};
 inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~size_t{kAlign - 1}); }
@@ -69,7 +50,7 @@ bool ShmPath::try_send(PeerId rank, const wire::Header& header, const void* payl
     }
   }
   wire::copy_header(cell.header, header);
-  copy_inline(cell.body, payload, bytes);
+  copy_upto_32(cell.body, payload, bytes);
   publish(peer, shm::CellKind::message, uint32_t(bytes));
   node_->notify(peer.slot);
   return true;
