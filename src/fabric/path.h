@@ -70,7 +70,7 @@ struct Landing {
 };
 
 /// A whole message that poll would deliver next from a peer; valid until it is taken or poll is called.
-struct Arrival {
+struct PeekedMessage {
   const wire::Header* header = nullptr;
   const std::byte* payload = nullptr;
   size_t bytes = 0;
@@ -127,7 +127,7 @@ class Path {
 
   /// Looks at the next message from `peer` without taking it: true when it is here as a whole. A receiver that waits for
   /// just this one saves its way through the sink; any other is left for poll. Only where properties().peek says so.
-  virtual bool peek(PeerId peer, Arrival& arrival) { return false; }
+  virtual bool peek(PeerId peer, PeekedMessage& message) { return false; }
   /// Takes the message that peek has just shown.
   virtual void take(PeerId peer) {}
 

@@ -52,16 +52,15 @@ void SentRequest::cancel() {
   SendRequest* asking = impl.sends.create(impl, SendArguments{nullptr, 0, nullptr, receiver, 0, 0, context});
   asking->complete_ = true;
   asking->sequence = sequence;
+  asking->watcher = this;
+  asking->on_complete = [](Request& asked) {
+    auto& sent = *static_cast<SentRequest*>(asked.watcher);
+    sent.status.cancelled = asked.status.cancelled;
+    sent.set_complete();
+  };
+  complete_ = false;
   asking->cancel();
-  if (!asking->complete()) {
-    complete_ = false;
-    asking->watcher = this;
-    asking->on_complete = [](Request& asked) {
-      auto& sent = *static_cast<SentRequest*>(asked.watcher);
-      sent.status.cancelled = asked.status.cancelled;
-      sent.set_complete();
-    };
-  }
+  if (asking->complete()) complete_ = true;  // answered at once, or there is nobody to ask
   asking->release();
 }
 

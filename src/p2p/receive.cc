@@ -44,7 +44,7 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
   const size_t capacity = size_t(a.count) * a.type->size();
   if (capacity > peer.eager_limit) return false;
   const uint32_t looks = std::min(progress.idle().pauses, kDirectLooks);
-  Arrival arrival;
+  PeekedMessage arrival;
   for (uint32_t i = 0; i < looks; ++i, cpu_pause()) {
     if (!peer.path->peek(a.peer, arrival)) continue;
     const wire::Header& header = *arrival.header;

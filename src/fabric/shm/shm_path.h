@@ -40,7 +40,7 @@ class ShmPath final : public Path {
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
 
-  bool peek(PeerId peer, Arrival& arrival) override;
+  bool peek(PeerId peer, PeekedMessage& message) override;
   void take(PeerId peer) override;
 
   RemoteKey expose(const void* address, size_t bytes) override;

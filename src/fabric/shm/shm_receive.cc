@@ -56,7 +56,7 @@ bool ShmPath::find_senders() {
   return found;
 }
 
-bool ShmPath::peek(PeerId rank, Arrival& arrival) {
+bool ShmPath::peek(PeerId rank, PeekedMessage& arrival) {
   Peer& peer = *by_rank_[rank];
   shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
   const uint64_t word = cell.word.load(std::memory_order_acquire);
