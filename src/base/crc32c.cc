@@ -119,8 +119,7 @@ uint32_t crc32c_by_table(const void* data, size_t bytes, uint32_t before) {
 
 bool crc32c_in_hardware() {
 #ifdef TERN_CRC_TARGET
-  static const bool there = instruction_there();
-  return there;
+  return instruction_there();
 #else
   return false;
 #endif
