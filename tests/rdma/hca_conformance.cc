@@ -2,6 +2,7 @@
 #include "tests/rdma/hca_conformance.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "tests/rdma/hca_conformance_side.h"
 
@@ -307,6 +308,13 @@ std::span<const ConformanceCase> conformance_cases() {
     return joined;
   }();
   return all;
+}
+
+std::string conformance_name(size_t index) {
+  std::string name = conformance_cases()[index].name;
+  for (char& c : name)
+    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
 }
 
 }  // namespace tern::rdma

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "fabric/rdma/hca.h"
 
@@ -27,5 +28,7 @@ struct ConformanceCase {
 };
 
 std::span<const ConformanceCase> conformance_cases();
+/// The case's name as gtest wants it.
+std::string conformance_name(size_t index);
 
 }  // namespace tern::rdma

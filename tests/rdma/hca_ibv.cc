@@ -65,14 +65,8 @@ TEST_P(OnVerbs, Case) {
     }
 }
 
-std::string name_of(const ::testing::TestParamInfo<size_t>& info) {
-  std::string name = conformance_cases()[info.param].name;
-  for (char& c : name)
-    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Conformance, OnVerbs, ::testing::Range(size_t{0}, conformance_cases().size()), name_of);
+INSTANTIATE_TEST_SUITE_P(Conformance, OnVerbs, ::testing::Range(size_t{0}, conformance_cases().size()),
+                         [](const auto& which) { return conformance_name(which.param); });
 
 }  // namespace
 }  // namespace tern::rdma
