@@ -153,7 +153,7 @@ def dummy(parameter, function, large):
             # The mpi module declares MPI_BUFFER_DETACH's address as a choice buffer, and so cannot give it (3.6).
             in_mpi = "choice" if name == "buffer_addr" else "integer(kind=MPI_ADDRESS_KIND)"
             return Dummy(name, "type(C_PTR), intent(out)", in_mpi, c=f"void** {name}", arg=name)
-        const = bool(const) and function.name != "MPI_Get_address"
+        const = bool(const) and stem not in ("Get_address", "Win_detach")
         asynchronous = ", asynchronous" if nonblocking(function) else ""
         if stem == "Free_mem":
             const = True
@@ -214,6 +214,9 @@ def dummy(parameter, function, large):
             first = f"from_int<{ctype}>(*{name})" if intent == "inout" else "nullptr"
             d = Dummy(name, f"{f08}, intent({intent})", "integer", c=f"int* {name}",
                       before=f"{ctype} {name}_ = {first};", arg=f"&{name}_")
+            if stem == "Cancel":  # does not change the handle
+                d.f08 = f"{f08}, intent(in)"
+                return d
             give = f"*{name} = to_int({name}_);"
             if intent == "out":
                 d.after = give

@@ -11,6 +11,7 @@ contains
     if (true) return
     call MPI_Comm_rank(MPI_COMM_WORLD, rank)
     write (error_unit, '(a, i0, 2a)') 'rank ', rank, ': failed: ', what
+    flush (error_unit)
     call MPI_Abort(MPI_COMM_WORLD, 1)
   end subroutine check
   subroutine done()
