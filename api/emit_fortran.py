@@ -6,19 +6,20 @@ BANNER = "Generated from api/; see api/README.md."
 STRING_LIMITS = ("MPI_MAX_",)  # one less than in C: no final NUL (19.3.9)
 KINDS = (("MPI_ADDRESS_KIND", 8), ("MPI_COUNT_KIND", 8), ("MPI_OFFSET_KIND", 8), ("MPI_INTEGER_KIND", 4))
 STATUS = (("MPI_STATUS_SIZE", 8), ("MPI_SOURCE", 1), ("MPI_TAG", 2), ("MPI_ERROR", 3))
-# Memory whose address has a meaning: name, type in mpi and mpif.h, type in mpi_f08, shape. The symbol is mpi_fort_<x>_.
+# Memory whose address has a meaning: name, type, shape. The symbol is mpi_fort_<x>_, a COMMON block in mpif.h. Those that
+# mpi and mpi_f08 share are one entity, so that one file may use both modules.
 PLACES = (
-    ("MPI_BOTTOM", "integer", "integer", ""),
-    ("MPI_IN_PLACE", "integer", "integer", ""),
-    ("MPI_BUFFER_AUTOMATIC", "integer", "integer", ""),
-    ("MPI_STATUS_IGNORE", "integer", "type(MPI_Status)", "(MPI_STATUS_SIZE)"),
-    ("MPI_STATUSES_IGNORE", "integer", "type(MPI_Status)", "(MPI_STATUS_SIZE, 1)"),
-    ("MPI_ERRCODES_IGNORE", "integer", "integer", "(1)"),
-    ("MPI_UNWEIGHTED", "integer", "integer", "(1)"),
-    ("MPI_WEIGHTS_EMPTY", "integer", "integer", "(1)"),
-    ("MPI_ARGV_NULL", "character(len=1)", "character(len=1)", "(1)"),
-    ("MPI_ARGVS_NULL", "character(len=1)", "character(len=1)", "(1, 1)"),
+    ("MPI_BOTTOM", "integer", ""),
+    ("MPI_IN_PLACE", "integer", ""),
+    ("MPI_BUFFER_AUTOMATIC", "integer", ""),
+    ("MPI_ERRCODES_IGNORE", "integer", "(1)"),
+    ("MPI_UNWEIGHTED", "integer", "(1)"),
+    ("MPI_WEIGHTS_EMPTY", "integer", "(1)"),
+    ("MPI_ARGV_NULL", "character(len=1)", "(1)"),
+    ("MPI_ARGVS_NULL", "character(len=1)", "(1, 1)"),
 )
+STATUS_PLACES = (("MPI_STATUS_IGNORE", "integer", "(MPI_STATUS_SIZE)"), ("MPI_STATUSES_IGNORE", "integer", "(MPI_STATUS_SIZE, 1)"))
+STATUS_PLACES_F08 = (("MPI_STATUS_IGNORE", "type(MPI_Status)", ""), ("MPI_STATUSES_IGNORE", "type(MPI_Status)", "(1)"))
 FUNCTIONS = {  # name -> (result, arguments)
     "Wtime": ("double precision", ()), "Wtick": ("double precision", ()),
     "Aint_add": ("integer(kind=MPI_ADDRESS_KIND)", ("base", "disp")),
@@ -99,7 +100,7 @@ def _values(sections):
 
 
 def _place(name, kind, shape):
-    symbol = "mpi_fort" + name[3:].lower() + "_"
+    symbol = f"mpi_fort{'_f08' if 'MPI_Status' in kind else ''}{name[3:].lower()}_"
     return f"  {kind}, bind(C, name=\"{symbol}\"), target :: {name}{shape}"
 
 
@@ -120,7 +121,7 @@ def emit_mpif(sections):
         constant("LOGICAL", name, ".FALSE.")
     for name, ctype, value in _values(sections):
         constant("INTEGER(KIND=8)" if ctype == "MPI_Offset" else "INTEGER", name, value)
-    for name, kind, _, shape in PLACES:
+    for name, kind, shape in PLACES + STATUS_PLACES:
         line(f"{'CHARACTER*1' if 'char' in kind else 'INTEGER'} {name}{shape.upper().replace(' ', '')}")
         line(f"COMMON /{'MPI_FORT' + name[3:]}/ {name}")
         line(f"SAVE /{'MPI_FORT' + name[3:]}/")
@@ -148,6 +149,7 @@ def emit_base():
             "    integer :: MPI_INTERNAL(5)", "  end type MPI_Status"]
     for t in HANDLE_TYPES:
         out += [f"  type, bind(C) :: MPI_{t}", "    integer :: MPI_VAL", f"  end type MPI_{t}"]
+    out += [_place(*place) for place in PLACES]
     for operator, word in (("==", "eq"), ("/=", "ne")):
         out.append(f"  interface operator({operator})")
         out += [f"    module procedure tern_{t.lower()}_{word}" for t in HANDLE_TYPES]
@@ -175,7 +177,7 @@ def emit_mpi(functions, sections):
     for name, ctype, value in _values(sections):
         kind = "integer(kind=MPI_OFFSET_KIND)" if ctype == "MPI_Offset" else "integer"
         out.append(f"  {kind}, parameter :: {name} = {value}")
-    out += [_place(name, kind, shape) for name, kind, _, shape in PLACES]
+    out += [_place(*place) for place in STATUS_PLACES]
     calls = _callbacks()
     out.append("  interface")
     for name, kind in PREDEFINED.items():
@@ -220,7 +222,9 @@ def _mpi_interface(f, prefix, suffix=""):
             continue
         if "MPI_Status)" in d.f08:
             shape = "(MPI_STATUS_SIZE, *)" if d.shape else "(MPI_STATUS_SIZE)"
-        kind = "type(C_PTR)" if suffix and d.name == "baseptr" else d.mpi
+        kind = "type(C_PTR)" if suffix == "_cptr" and d.name == "baseptr" else d.mpi
+        if suffix == "_f08" and d.name == "comm":
+            kind = "type(MPI_Comm), intent(in)"
         out.append(f"      {kind} :: {d.name}{shape}")
     if has_error:
         out.append("      integer :: ierror")
@@ -253,10 +257,7 @@ def emit_f08(functions, sections):
         else:
             kind = "integer(kind=MPI_OFFSET_KIND)" if ctype == "MPI_Offset" else "integer"
             out.append(f"  {kind}, parameter :: {name} = {value}")
-    for name, _, kind, shape in PLACES:
-        if "Status" in kind:
-            shape = "(1)" if "STATUSES" in name else ""
-        out.append(_place(name, kind, shape))
+    out += [_place(*place) for place in STATUS_PLACES_F08]
     calls = _callbacks()
     out.append("  abstract interface")
     for name, arguments in calls.items():
@@ -273,7 +274,11 @@ def emit_f08(functions, sections):
             if not exists(f) or f.stem in FUNCTIONS:
                 continue
             if f.stem in OLD:
-                out += ["  interface"] + _mpi_interface(f, prefix) + ["  end interface"]
+                # The standard has them with INTEGER handles only; programs exist that pass TYPE(MPI_Comm).
+                out += [f"  interface {prefix}{f.name}"] + _mpi_interface(f, prefix)
+                if any(d.name == "comm" for d in dummies(f)):
+                    out += _mpi_interface(f, prefix, "_f08")
+                out += ["  end interface"]
                 continue
             out.append(f"  interface {prefix}{f.name.removesuffix('_c') if f.stem in LARGE_BY_NAME else f.name}")
             out += _f08_interface(f, prefix, False)

@@ -10,7 +10,7 @@ mpi_... are weak aliases of pmpi_... (19.1.5). LOGICAL needs no conversion: what
 
 import re
 
-from fortran_kinds import ADDRESS_ONLY, BY_HAND, CPTR, OLD, dummies, exists, has_choice, nonblocking
+from fortran_kinds import ADDRESS_ONLY, BY_HAND, CPTR, dummies, exists, has_choice, nonblocking
 
 BANNER = "// Generated from api/; see api/README.md. Do not edit.\n"
 # Functions that take a buffer in equal blocks or by displacements, or combine its elements: a section cannot be
@@ -109,7 +109,7 @@ def _entry(f, large, descriptors):
         out.append("  finish(ierror, result);")
     out.append("}")
     aliases = [symbol[1:]]
-    if not descriptors and not large and f.stem not in OLD:
+    if not descriptors and not large:
         if not has_choice(f):
             aliases += [f"mpi_{stem}_f08_", f"pmpi_{stem}_f08_"]
         if f.stem in CPTR:

@@ -197,15 +197,15 @@ void pmpi_attr_get_(int* comm, int* keyval, int* value, int* flag, int* ierror) 
 TERN_FORTRAN_NAMES(comm_create_keyval, CopyFunction*, DeleteFunction*, int*, MPI_Aint*, int*)
 TERN_FORTRAN_NAMES(type_create_keyval, CopyFunction*, DeleteFunction*, int*, MPI_Aint*, int*)
 TERN_FORTRAN_NAMES(win_create_keyval, CopyFunction*, DeleteFunction*, int*, MPI_Aint*, int*)
-TERN_FORTRAN_NAME(keyval_create, OldCopyFunction*, OldDeleteFunction*, int*, int*, int*)
+TERN_FORTRAN_NAMES(keyval_create, OldCopyFunction*, OldDeleteFunction*, int*, int*, int*)
 TERN_FORTRAN_NAMES(comm_set_attr, int*, int*, MPI_Aint*, int*)
 TERN_FORTRAN_NAMES(type_set_attr, int*, int*, MPI_Aint*, int*)
 TERN_FORTRAN_NAMES(win_set_attr, int*, int*, MPI_Aint*, int*)
-TERN_FORTRAN_NAME(attr_put, int*, int*, int*, int*)
+TERN_FORTRAN_NAMES(attr_put, int*, int*, int*, int*)
 TERN_FORTRAN_NAMES(comm_get_attr, int*, int*, MPI_Aint*, int*, int*)
 TERN_FORTRAN_NAMES(type_get_attr, int*, int*, MPI_Aint*, int*, int*)
 TERN_FORTRAN_NAMES(win_get_attr, int*, int*, MPI_Aint*, int*, int*)
-TERN_FORTRAN_NAME(attr_get, int*, int*, int*, int*, int*)
+TERN_FORTRAN_NAMES(attr_get, int*, int*, int*, int*, int*)
 
 // Predefined callbacks: plain subroutines that programs may also call.
 void mpi_comm_null_copy_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int* flag, int* ierror) { no_copy(flag, ierror); }

@@ -16,7 +16,8 @@
 extern "C" {
 extern int mpi_fort_bottom_, mpi_fort_in_place_, mpi_fort_buffer_automatic_, mpi_fort_errcodes_ignore_;
 extern int mpi_fort_unweighted_, mpi_fort_weights_empty_;
-extern MPI_Status mpi_fort_status_ignore_, mpi_fort_statuses_ignore_;
+extern MPI_Status mpi_fort_status_ignore_, mpi_fort_statuses_ignore_;          // mpif.h, mpi
+extern MPI_Status mpi_fort_f08_status_ignore_, mpi_fort_f08_statuses_ignore_;  // mpi_f08, where they have a type
 extern char mpi_fort_argv_null_, mpi_fort_argvs_null_;
 }
 
@@ -53,9 +54,13 @@ Int* c_weights(Int* array) {
   if (array == &mpi_fort_weights_empty_) return MPI_WEIGHTS_EMPTY;
   return array;
 }
-inline MPI_Status* one_status(MPI_Status* given) { return given == &mpi_fort_status_ignore_ ? MPI_STATUS_IGNORE : given; }
+inline MPI_Status* one_status(MPI_Status* given) {
+  bool ignored = given == &mpi_fort_status_ignore_ || given == &mpi_fort_f08_status_ignore_;
+  return ignored ? MPI_STATUS_IGNORE : given;
+}
 inline MPI_Status* all_statuses(MPI_Status* given) {
-  return given == &mpi_fort_statuses_ignore_ ? MPI_STATUSES_IGNORE : given;
+  bool ignored = given == &mpi_fort_statuses_ignore_ || given == &mpi_fort_f08_statuses_ignore_;
+  return ignored ? MPI_STATUSES_IGNORE : given;
 }
 
 /// Fortran counts positions from 1.
