@@ -145,9 +145,10 @@ class Call {
   void give(MPI_Errhandler* handle, ErrorHandler* object) {
     *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
   }
-  /// A request also remembers its communicator, for errors found later.
+  /// A request in which an error may still be found also remembers its communicator.
   void give(MPI_Request* handle, Request* object) {
-    if (object && !object->error_object && comm_) {
+    const bool over = object && object->complete() && !object->persistent() && !object->error;
+    if (object && !over && !object->error_object && comm_) {
       comm_->add_ref();
       object->error_object = comm_;
     }

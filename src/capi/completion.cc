@@ -22,12 +22,7 @@ class Requests {
     for (Count i = 0; i < count_; ++i) {
       if (handles_[i] == MPI_REQUEST_NULL) continue;
       Request* request = call_.find(handles_[i]);
-      if (!request) {
-        return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is "
-                                                      "no request. Was it "
-                                                      "freed, or never initialised?",
-                                                      i, value_of(handles_[i])));
-      }
+      if (!request) [[unlikely]] return no_request(i);
       any_active = any_active || is_active(request);
     }
     return {};
@@ -55,6 +50,12 @@ class Requests {
   }
 
  private:
+  [[gnu::cold]] Error no_request(Count i) const {
+    return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is "
+                                                  "no request. Was it "
+                                                  "freed, or never initialised?",
+                                                  i, value_of(handles_[i])));
+  }
   Call& call_;
   const MPI_Request* handles_;
   Count count_;
@@ -130,12 +131,7 @@ class ManyCompleter {
 
 }  // namespace
 
-void forget_communicator(Request& request) {
-  Ref<Communicator>::adopt(static_cast<Communicator*>(request.error_object));
-  request.error_object = nullptr;
-}
-
-Error finish(Call& call, Request*& request, MPI_Status* status) {
+Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
   Error error = read_status(*request, status);
   if (request->error) error = std::move(request->error);
   request->error = Error();

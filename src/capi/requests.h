@@ -58,11 +58,25 @@ inline bool is_active(const Request* request) {
   return request && (!request->persistent() || request->active());
 }
 
+/// Ends the request's tie to its communicator.
+inline void forget_communicator(Request& request) {
+  if (request.error_object) Ref<Communicator>::adopt(static_cast<Communicator*>(request.error_object));
+  request.error_object = nullptr;
+}
+
+Error finish_slowly(Call& call, Request*& request, MPI_Status* status);
 /// After completion: gives `status` its values (null: not wanted; MPI_ERROR stays), gives the request back
 /// unless it is persistent, and sets `request` to null when it did. Blames the communicator for an error.
-Error finish(Call& call, Request*& request, MPI_Status* status);
-/// Ends the request's tie to its communicator.
-void forget_communicator(Request& request);
+inline Error finish(Call& call, Request*& request, MPI_Status* status) {
+  if (request->persistent() || request->error || request->kind() == Request::Kind::generalized) [[unlikely]] {
+    return finish_slowly(call, request, status);
+  }
+  put_status(status, request->status);
+  forget_communicator(*request);
+  request->release();
+  request = nullptr;
+  return {};
+}
 
 /// The buffer that a buffered send through the communicator uses: its own, its session's, or the rank's.
 AttachedBuffer& buffer_for(World& world, Communicator& comm);

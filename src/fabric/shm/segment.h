@@ -1,7 +1,7 @@
 // The layout of the shared-memory segment: what every rank of a node maps.
 //
 //   head | rank blocks, one per rank | progress lines, one per ordered pair | arenas, one per rank | pairs
-//   pair (receiver, sender): 64 control cells (one page) | data ring
+//   pair (receiver, sender): 128 control cells (two pages) | data ring
 //
 // Everything starts as zero pages and is touched when first used, so that the resident size follows the pairs
 // that really talk. Positions and sequence numbers only grow; the receiver writes its progress back lazily.
@@ -19,7 +19,8 @@ namespace tern::shm {
 
 inline constexpr uint32_t kMaxRanks = 512;
 inline constexpr uint32_t kMagic = 0x6e726574;
-inline constexpr uint32_t kCells = 64;  ///< of one ordered pair: one page
+/// Of one ordered pair. More than the usual window of a message-rate program, whose sends would otherwise queue.
+inline constexpr uint32_t kCells = 128;
 inline constexpr size_t kInlineBytes = 32;
 inline constexpr size_t kLine = 64;
 inline constexpr size_t kPage = 4096;
