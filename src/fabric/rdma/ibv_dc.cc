@@ -117,21 +117,26 @@ Error IbvQueuePair::begin_dc() {
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   int mask = IBV_QP_PKEY_INDEX | IBV_QP_PORT | (target ? IBV_QP_ACCESS_FLAGS : 0);
   if (Error error = modify(attributes, mask, "initialised")) return error;
-  // The peer is not known: of the way to it only what is the same for all counts.
+  // The peers are not known: of the way to them only what is the same for all counts. An initiator takes such a way since
+  // Linux 5.14 only, and needs none unless a service level was chosen.
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = ibv_mtu(hca_.own_port().mtu);
   attributes.ah_attr = hca_.route_to(hca_.port());
   attributes.min_rnr_timer = ibv_rnr_code(options_.rnr_wait_ns);
-  mask = IBV_QP_PATH_MTU | IBV_QP_AV | (target ? IBV_QP_MIN_RNR_TIMER : 0);
+  mask = IBV_QP_PATH_MTU;
+  if (target) mask |= IBV_QP_AV | IBV_QP_MIN_RNR_TIMER;
+  if (!target && attributes.ah_attr.sl != 0) mask |= IBV_QP_AV;
   if (Error error = modify(attributes, mask, "made to receive")) return error;
   state_ = State::ready;
   if (target) return {};
   attributes.qp_state = IBV_QPS_RTS;
+  attributes.sq_psn = address_.first_packet;
   attributes.timeout = ibv_timeout_code(options_.timeout_ns);
   attributes.retry_cnt = std::min<uint8_t>(options_.retries, 7);
   attributes.rnr_retry = std::min<uint8_t>(options_.rnr_retries, 7);
   attributes.max_rd_atomic = uint8_t(hca_.capabilities().max_reads);
-  return modify(attributes, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC, "made to send");
+  return modify(attributes, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+                "made to send");
 }
 
 int IbvQueuePair::post_dc_batch(std::span<const WorkRequest> work) {

@@ -122,6 +122,7 @@ class IbvQueuePair final : public QueuePair {
 
  private:
   bool is_dc() const { return options_.kind == QueuePairKind::dc_initiator || options_.kind == QueuePairKind::dc_target; }
+  void destroy();
   Error create_plain();
   Error create_dc();  ///< ibv_dc.cc
   Error begin();      ///< from the reset state to the first one

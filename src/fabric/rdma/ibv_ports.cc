@@ -70,7 +70,8 @@ Capabilities describe(const IbvPort& port, const ibv_device_attr& device, const 
   can.max_srq_depth = positive(device.max_srq_wr);
   can.max_completions = positive(device.max_cqe);
   can.max_queue_pairs = positive(device.max_qp);
-  can.max_reads = std::min(positive(device.max_qp_rd_atom), positive(device.max_qp_init_rd_atom));
+  // Verbs count them in a byte.
+  can.max_reads = std::min({positive(device.max_qp_rd_atom), positive(device.max_qp_init_rd_atom), 255u});
   // Estimates: a small write over a present-day adapter and one switch; over Soft-RoCE two passes through the UDP stack.
   can.latency_ns = port.software ? 20'000 : 1'000;
   can.bytes_per_us = link_rate(attributes.active_width, attributes.active_speed);

@@ -155,11 +155,14 @@ Error IbvQueuePair::create_plain() {
   return pair_ ? Error() : ibv_failure("no queue pair", errno);
 }
 
-IbvQueuePair::~IbvQueuePair() {
+IbvQueuePair::~IbvQueuePair() { destroy(); }
+
+void IbvQueuePair::destroy() {
   if (!pair_) return;
   hca_.queue_pairs().erase(address_.number);
   if (options_.sends) static_cast<IbvCompletionQueue*>(options_.sends)->forget_refused_of(address_.number);
   TERN_ASSERT(hca_.verbs().destroy_qp(pair_) == 0);
+  pair_ = nullptr;
 }
 
 Error IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
@@ -225,14 +228,20 @@ Error IbvQueuePair::connect(const QueuePairAddress& peer) {
 }
 
 void IbvQueuePair::fail() {
+  state_ = State::error;
+  // A DC target has no way into the error state but its end.
+  if (options_.kind == QueuePairKind::dc_target) return destroy();
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   // Fails only where the adapter is lost, which its event tells.
   (void)hca_.verbs().modify_qp(pair_, &attributes, IBV_QP_STATE);
-  state_ = State::error;
 }
 
 Error IbvQueuePair::reset() {
+  if (options_.kind == QueuePairKind::dc_target) {
+    destroy();
+    return create();
+  }
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
   if (Error error = modify(attributes, 0, "reset")) return error;

@@ -22,6 +22,7 @@ Status status_of(ibv_wc_status status) {
     case IBV_WC_REM_INV_REQ_ERR: return Status::remote_invalid_request;
     case IBV_WC_REM_ACCESS_ERR: return Status::remote_access;
     case IBV_WC_REM_OP_ERR: return Status::remote_operation;
+    case IBV_WC_RESP_TIMEOUT_ERR:
     case IBV_WC_RETRY_EXC_ERR: return Status::retry_exceeded;
     case IBV_WC_RNR_RETRY_EXC_ERR: return Status::rnr_retry_exceeded;
     case IBV_WC_REM_ABORT_ERR: return Status::aborted;
