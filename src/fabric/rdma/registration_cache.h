@@ -1,0 +1,71 @@
+// Registrations of user memory, kept for the next time: registering costs a system call and the pinning of every page,
+// which for a few hundred kilobytes is as long as the transfer itself.
+//
+// A kept registration is wrong as soon as the application gives the memory back: the adapter goes on reading and writing the
+// old pages, while a new mapping at the same address has other pages. A library must not intercept munmap or free, and the
+// allocator gives memory back by munmap, madvise and brk alike. So: what is kept is watched by the kernel (memory_watch.h:
+// userfaultfd reports each of these before the address can be used again); where the kernel does not let us watch, nothing
+// is kept beyond the operation that uses it.
+//
+// Memory that is given back while an operation uses it is a mistake of the application; the registration lives until the
+// operation is over and is then dropped.
+//
+// Units: bytes. Thread rule: the rank's lock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/intrusive_list.h"
+#include "fabric/rdma/hca.h"
+#include "fabric/rdma/memory_watch.h"
+
+namespace tern::rdma {
+
+/// A stretch of registered memory. Owned by the cache; valid between acquire and release.
+struct Registration : ListHook<Registration> {  // hook: idle ones, the longest idle first
+  uint64_t begin = 0, end = 0;
+  bool writable = false;  ///< peers and local operations may write
+  bool kept = false;      ///< in the table: found by later acquires
+  int users = 0;
+  std::unique_ptr<MemoryRegion> region;
+};
+
+class RegistrationCache {
+ public:
+  /// `watch` null: nothing is kept. Keeps at most `kept_bytes` that nobody uses. `hca` and `watch` outlive the cache.
+  RegistrationCache(Hca& hca, MemoryWatch* watch, uint64_t kept_bytes);
+  ~RegistrationCache();
+
+  /// A registration that covers the memory; `writable`: peers may write there, and we may read into it. Null: the adapter
+  /// will not (no memory to pin, a limit, pages that may not be written).
+  Registration* acquire(const void* address, size_t bytes, bool writable);
+  void release(Registration& registration);
+
+  // For tests and the summary of a run.
+  uint64_t hits() const { return hits_; }
+  uint64_t misses() const { return misses_; }
+  size_t live() const { return live_; }
+
+ private:
+  Registration* find(uint64_t begin, uint64_t end, bool writable);
+  void drop_changed();
+  void drop_overlapping(uint64_t begin, uint64_t end);
+  void unkeep(Registration& registration);
+  void shrink(uint64_t limit);
+  void destroy(Registration& registration);
+
+  Hca& hca_;
+  MemoryWatch* watch_;
+  const uint64_t kept_limit_;
+  uint64_t idle_bytes_ = 0;
+  std::map<uint64_t, Registration*> table_;  ///< by begin; they do not overlap
+  IntrusiveList<Registration> idle_;
+  std::vector<MemoryWatch::Range> changes_;
+  uint64_t hits_ = 0, misses_ = 0;
+  size_t live_ = 0;
+};
+
+}  // namespace tern::rdma

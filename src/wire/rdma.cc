@@ -1,0 +1,79 @@
+#include "wire/rdma.h"
+
+#include <sodium.h>
+
+#include "wire/bytes.h"
+
+namespace tern::wire {
+namespace {
+
+constexpr uint32_t kCardMagic = 0x52647254;      // "TrdR"
+constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
+constexpr uint16_t kRdmaVersion = 1;
+constexpr size_t kSignedBytes = kRdmaGreetingBytes - 32;
+
+void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
+  crypto_generichash(out, 32, reinterpret_cast<const unsigned char*>(data), kSignedBytes, key, 32);
+}
+
+}  // namespace
+
+std::string build_rdma_card(const RdmaAddress& address) {
+  Writer out;
+  out.integer(kCardMagic);
+  out.integer(kRdmaVersion);
+  out.integer(uint16_t{0});
+  out.bytes(address.bytes, sizeof address.bytes);
+  return out.take();
+}
+
+Error parse_rdma_card(std::string_view text, RdmaAddress& address) {
+  Reader in(text);
+  uint32_t magic = in.integer<uint32_t>();
+  uint16_t version = in.integer<uint16_t>();
+  in.skip(2);
+  in.bytes(address.bytes, sizeof address.bytes);
+  if (magic != kCardMagic) return Error(ErrorClass::other, "what the peer published is no RDMA address");
+  if (version != kRdmaVersion) {
+    return Error(ErrorClass::other, "the peer's RDMA address has version " + std::to_string(version) + ", ours is " +
+                                        std::to_string(kRdmaVersion) + ": use the same library on all ranks");
+  }
+  if (!in.ok()) return Error(ErrorClass::other, "the peer's RDMA address is cut short");
+  return {};
+}
+
+void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::byte* out) {
+  Writer writer;
+  writer.integer(kGreetingMagic);
+  writer.integer(kRdmaVersion);
+  writer.integer(uint8_t(greeting.kind));
+  writer.integer(uint8_t{0});
+  writer.integer(greeting.from);
+  writer.integer(greeting.to);
+  writer.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
+  writer.integer(greeting.frame_bytes);
+  writer.integer(greeting.window);
+  std::string text = writer.take();
+  std::memcpy(out, text.data(), kSignedBytes);
+  sign(out, key, reinterpret_cast<uint8_t*>(out) + kSignedBytes);
+}
+
+bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key, RdmaGreeting& greeting) {
+  if (bytes != kRdmaGreetingBytes) return false;
+  uint8_t expected[32];
+  sign(data, key, expected);
+  if (sodium_memcmp(expected, data + kSignedBytes, sizeof expected) != 0) return false;
+  Reader in(data, bytes);
+  if (in.integer<uint32_t>() != kGreetingMagic || in.integer<uint16_t>() != kRdmaVersion) return false;
+  greeting.kind = RdmaGreeting::Kind(in.integer<uint8_t>());
+  in.skip(1);
+  greeting.from = in.integer<uint32_t>();
+  greeting.to = in.integer<uint32_t>();
+  in.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
+  greeting.frame_bytes = in.integer<uint32_t>();
+  greeting.window = in.integer<uint32_t>();
+  bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
+  return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0;
+}
+
+}  // namespace tern::wire

@@ -1,0 +1,192 @@
+// Registrations of user memory: found again, joined, bounded, and never found for memory that was given back, in all the
+// ways in which a program (or its allocator) gives memory back.
+#include "fabric/rdma/registration_cache.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <set>
+#include <thread>
+
+namespace tern::rdma {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+/// An adapter that only registers, and counts.
+class CountingHca final : public Hca {
+ public:
+  struct Region final : MemoryRegion {
+    Region(CountingHca& its_owner, uint64_t b, uint64_t e) : owner(its_owner), begin(b), end(e) { owner.regions.insert(this); }
+    ~Region() override { owner.regions.erase(this); }
+    CountingHca& owner;
+    uint64_t begin, end;
+  };
+  Error make_channel(std::unique_ptr<EventChannel>&) override { return no(); }
+  Error make_completion_queue(const CompletionQueueOptions&, std::unique_ptr<CompletionQueue>&) override { return no(); }
+  Error make_srq(const SharedReceiveQueueOptions&, std::unique_ptr<SharedReceiveQueue>&) override { return no(); }
+  Error make_queue_pair(const QueuePairOptions&, std::unique_ptr<QueuePair>&) override { return no(); }
+  Error make_route(const PortAddress&, std::unique_ptr<Route>&) override { return no(); }
+  Error register_memory(void* address, size_t bytes, const Access&, std::unique_ptr<MemoryRegion>& result) override {
+    if (pinned() + bytes > limit) return no();
+    uint64_t begin = reinterpret_cast<uintptr_t>(address);
+    result = std::make_unique<Region>(*this, begin, begin + bytes);
+    return {};
+  }
+  bool take_event(AsyncEvent&) override { return false; }
+  uint64_t pinned() const {
+    uint64_t bytes = 0;
+    for (const Region* region : regions) bytes += region->end - region->begin;
+    return bytes;
+  }
+  std::set<Region*> regions;
+  uint64_t limit = ~uint64_t{0};
+
+ private:
+  static Error no() { return Error(ErrorClass::no_mem, "no"); }
+};
+
+std::byte* map(size_t bytes, void* where = nullptr) {
+  void* memory = mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (where ? MAP_FIXED : 0), -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  return static_cast<std::byte*>(memory);
+}
+
+class RegistrationCacheTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!watch) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
+  }
+  /// Whether an acquire is answered from the table.
+  bool is_kept(const void* address, size_t bytes, bool writable = true) {
+    uint64_t before = cache.hits();
+    Registration* registration = cache.acquire(address, bytes, writable);
+    EXPECT_NE(registration, nullptr);
+    cache.release(*registration);
+    return cache.hits() > before;
+  }
+  CountingHca hca;
+  std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
+  RegistrationCache cache{hca, watch.get(), 1 << 24};
+};
+
+TEST_F(RegistrationCacheTest, WhatIsKeptIsFoundAgainAlsoInPart) {
+  std::byte* memory = map(64 * kPage);
+  EXPECT_FALSE(is_kept(memory + 100, 10 * kPage));
+  EXPECT_TRUE(is_kept(memory + 100, 10 * kPage));
+  EXPECT_TRUE(is_kept(memory + 5000, 30));
+  EXPECT_TRUE(is_kept(memory, 8)) << "whole pages are registered";
+  EXPECT_FALSE(is_kept(memory + 8 * kPage, 10 * kPage)) << "only its beginning is";
+  EXPECT_TRUE(is_kept(memory, 18 * kPage)) << "the two have become one";
+  EXPECT_EQ(hca.regions.size(), 1u);
+  munmap(memory, 64 * kPage);
+}
+
+TEST_F(RegistrationCacheTest, ReadOnlyRegistrationsDoNotServeWriters) {
+  std::byte* memory = map(kPage);
+  EXPECT_FALSE(is_kept(memory, 100, false));
+  EXPECT_TRUE(is_kept(memory, 100, false));
+  EXPECT_FALSE(is_kept(memory, 100, true));
+  EXPECT_TRUE(is_kept(memory, 100, false));
+  munmap(memory, kPage);
+}
+
+TEST_F(RegistrationCacheTest, UnmappedAndMappedAgainAtTheSameAddressIsNotFound) {
+  std::byte* memory = map(16 * kPage);
+  EXPECT_FALSE(is_kept(memory, 16 * kPage));
+  munmap(memory, 16 * kPage);
+  EXPECT_EQ(map(16 * kPage, memory), memory);
+  EXPECT_FALSE(is_kept(memory, 16 * kPage));
+  EXPECT_TRUE(is_kept(memory, 16 * kPage));
+  munmap(memory, 16 * kPage);
+}
+
+TEST_F(RegistrationCacheTest, EveryWayOfGivingMemoryBackIsNoticed) {
+  std::byte* memory = map(16 * kPage);
+  auto again = [&](const char* how) {
+    EXPECT_FALSE(is_kept(memory, 16 * kPage)) << how;
+    EXPECT_TRUE(is_kept(memory, 16 * kPage)) << how;
+  };
+  again("first");
+  munmap(memory + 3 * kPage, kPage);
+  map(kPage, memory + 3 * kPage);
+  again("a hole in the middle");
+  map(16 * kPage, memory);
+  again("mapped over");
+  madvise(memory + kPage, kPage, MADV_DONTNEED);
+  again("MADV_DONTNEED, as allocators do");
+  void* elsewhere = map(16 * kPage);
+  EXPECT_EQ(mremap(memory, 16 * kPage, 16 * kPage, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere), elsewhere);
+  map(16 * kPage, memory);
+  again("moved away");
+  std::thread([&] { munmap(memory, kPage), map(kPage, memory); }).join();
+  again("by another thread");
+  munmap(memory, 16 * kPage);
+}
+
+TEST_F(RegistrationCacheTest, FreedAllocationsAreDropped) {
+  for (int round = 0; round < 20; ++round) {
+    auto* large = static_cast<std::byte*>(malloc(1 << 20));  // a mapping of its own at first, then in the heap
+    EXPECT_FALSE(is_kept(large, 1 << 20)) << "round " << round;
+    free(large);
+    malloc_trim(0);
+  }
+  cache.release(*cache.acquire(&cache, 8, true));  // drops what changed
+  EXPECT_LE(hca.pinned(), uint64_t{1} << 21);
+}
+
+TEST_F(RegistrationCacheTest, MemoryInUseOutlivesItsUnmapping) {
+  std::byte* memory = map(4 * kPage);
+  Registration* used = cache.acquire(memory, 4 * kPage, true);
+  munmap(memory, 4 * kPage);
+  map(4 * kPage, memory);
+  Registration* fresh = cache.acquire(memory, 4 * kPage, true);
+  EXPECT_NE(fresh, used);
+  EXPECT_EQ(hca.regions.size(), 2u);
+  cache.release(*used);
+  EXPECT_EQ(hca.regions.size(), 1u);
+  cache.release(*fresh);
+  EXPECT_TRUE(is_kept(memory, kPage));
+  munmap(memory, 4 * kPage);
+}
+
+TEST_F(RegistrationCacheTest, MoreChangesThanCanBeListedDropEverything) {
+  std::byte* memory = map(4 * kPage);
+  EXPECT_FALSE(is_kept(memory, 4 * kPage));
+  std::byte* other = map(2000 * kPage);
+  ASSERT_TRUE(watch->watch(reinterpret_cast<uint64_t>(other), reinterpret_cast<uint64_t>(other + 2000 * kPage)));
+  for (int i = 0; i < 2000; i += 2) munmap(other + i * kPage, kPage);
+  EXPECT_FALSE(is_kept(memory, 4 * kPage));
+  munmap(other, 2000 * kPage);
+  munmap(memory, 4 * kPage);
+}
+
+TEST_F(RegistrationCacheTest, KeepsNoMoreThanItMayAndMakesRoomWhenPinningFails) {
+  RegistrationCache small(hca, watch.get(), 8 * kPage);
+  std::byte* memory = map(64 * kPage);
+  for (int i = 0; i < 8; ++i) small.release(*small.acquire(memory + i * 8 * kPage, 4 * kPage, true));
+  EXPECT_EQ(hca.pinned(), 8 * kPage);
+  hca.limit = 8 * kPage;
+  Registration* large = small.acquire(memory, 6 * kPage, true);
+  ASSERT_NE(large, nullptr);
+  EXPECT_EQ(small.acquire(memory + 32 * kPage, 6 * kPage, true), nullptr) << "the limit is the adapter's";
+  small.release(*large);
+  munmap(memory, 64 * kPage);
+}
+
+TEST(RegistrationCache, WithoutAWatchNothingIsKept) {
+  CountingHca hca;
+  RegistrationCache cache(hca, nullptr, 1 << 24);
+  char memory[100];
+  Registration* first = cache.acquire(memory, sizeof memory, true);
+  Registration* second = cache.acquire(memory, sizeof memory, true);
+  EXPECT_NE(first, second);
+  cache.release(*first);
+  cache.release(*second);
+  EXPECT_TRUE(hca.regions.empty());
+  EXPECT_EQ(cache.hits(), 0u);
+}
+
+}  // namespace
+}  // namespace tern::rdma
