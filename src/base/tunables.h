@@ -45,6 +45,20 @@ namespace tern {
     "InfiniBand service level (RoCE: priority) of RDMA connections") \
   X(rdma_traffic_class, 0, 0, 255, "", false, \
     "traffic class of RDMA packets: on RoCE v2 the IP header's byte of DSCP and ECN (networks without loss often want 106)") \
+  X(rdma_eager_bytes, 8192, 256, 1 << 20, "bytes", false, \
+    "largest message sent eagerly over RDMA; also the payload of one frame of longer ones") \
+  X(rdma_receives, 512, 16, 1 << 16, "frames", false, \
+    "receive buffers that all peers of a rank share over RDMA (each of rdma_eager_bytes)") \
+  X(rdma_sends, 256, 8, 1 << 16, "frames", false, \
+    "send buffers of a rank over RDMA (each of rdma_eager_bytes)") \
+  X(rdma_window, 32, 2, 1 << 15, "frames", false, \
+    "frames that one peer may send over RDMA before some were taken") \
+  X(rdma_registration_bytes, 1 << 28, 0, int64_t{1} << 40, "bytes", false, \
+    "registered user memory that is kept for the next transfer while nobody uses it; 0: nothing is kept") \
+  X(rdma_keepalive_ms, 1000, 0, 3'600'000, "milliseconds", false, \
+    "peers that were silent for so long are asked for a sign of life over RDMA; 0: never") \
+  X(rdma_connect_timeout_s, 30, 1, 3600, "seconds", false, \
+    "how long a peer may take to answer greetings over RDMA before it is reported unreachable") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \

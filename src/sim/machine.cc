@@ -30,6 +30,10 @@ std::unique_ptr<Launcher> Machine::Rank::make_launcher() {
 std::unique_ptr<Path> Machine::Rank::make_path(Sink& sink, Clock& clock, bool reaches_self) {
   auto inner = std::make_unique<SimPath>(machine.network_, strand, sink, seed + 2, reaches_self);
   path = inner.get();
+  return with_faults(std::move(inner), clock);
+}
+
+std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Clock& clock) {
   return std::make_unique<FaultPath>(std::move(inner), clock, machine.options_.faults, seed + 3);
 }
 

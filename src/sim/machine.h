@@ -31,6 +31,7 @@ struct WorldOptions {
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
+  bool rdma = false;  ///< ranks talk over their adapters (RdmaPath), not over SimPath
   Faults faults;
   AdapterFaults adapter_faults;
   Tunables tunables;
@@ -78,6 +79,8 @@ class Machine {
     std::unique_ptr<Launcher> make_launcher();
     /// The rank's path with its faults around it.
     std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, bool reaches_self);
+    /// Wraps the machine's faults around any path.
+    std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock);
     /// The rank's own view of its node's RDMA adapter; goes before the machine.
     std::unique_ptr<rdma::Hca> make_hca();
     uint32_t index() const { return strand.rank(); }

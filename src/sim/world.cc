@@ -3,11 +3,33 @@
 #include <stdexcept>
 #include <string>
 
+#include "fabric/rdma/rdma_path.h"
+#include "fabric/self/self_path.h"
+
 namespace tern::sim {
 namespace {
 
 void throw_if(const Error& error, const char* where) {
   if (error) throw std::runtime_error(std::string(where) + ": " + std::string(error.text()));
+}
+
+// As process/connect.cc does it on real adapters; whose registrations are not kept, since where memory lies, and when the
+// allocator gives it back, is no part of a reproducible run.
+void add_rdma(Process& process, Machine::Rank& rank) {
+  process.add_path(std::make_unique<SelfPath>(PeerId(process.world_rank()), process.sink()));
+  RdmaOptions options;
+  options.rank = PeerId(process.world_rank());
+  options.size = uint32_t(process.world_size());
+  options.copy_bytes_per_us = rank.machine.options().network.copy_bytes_per_us;
+  options.watch_memory = false;
+  Error error;
+  auto path = RdmaPath::create(
+      options, process.tunables(), rank.make_hca(), process.clock(), process.sink(),
+      [&launcher = process.launcher()](PeerId peer, std::string& card) { return launcher.get(int(peer), "rdma-card", card); },
+      error);
+  throw_if(error, "rdma path");
+  throw_if(process.launcher().put("rdma-card", path->card()), "wire-up");
+  process.add_path(rank.with_faults(std::move(path), process.clock()));
 }
 
 }  // namespace
@@ -21,7 +43,11 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.lock = std::move(lock);
   parts.seed = rank.seed;
   auto process = std::make_unique<Process>(std::move(parts));
-  process->add_path(rank.make_path(process->sink(), process->clock(), true));
+  if (rank.machine.options().rdma) {
+    add_rdma(*process, rank);
+  } else {
+    process->add_path(rank.make_path(process->sink(), process->clock(), true));
+  }
   // As after a real wire-up: nobody sends before everybody can receive.
   throw_if(process->launcher().fence(), "wire-up");
   return process;
