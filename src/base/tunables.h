@@ -67,7 +67,7 @@ namespace tern {
     "0: skip the argument checks of the C API")
 
 #define TERN_TEXT_TUNABLES(X) \
-  X(path, "", "comma-separated list of paths that may be used (self, shm, tcp); empty: all, best first") \
+  X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, tcp); empty: shm and tcp, best first") \
   X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP; empty: every usable one, no bridges of containers") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a node take turns; empty: the best") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \

@@ -1,7 +1,10 @@
 // The order of start-up. A rank publishes what it has before a fence and meets the others after it; when all ranks turn
 // out to share memory, no socket is ever opened.
 //
-//   launcher -> job key -> [shm socket bound] [TCP card put] -> fence -> shm segment joined -> (TCP after all? fence)
+//   launcher -> job key -> [shm socket bound] [TCP and RDMA cards put] -> fence -> shm segment joined
+//     -> (TCP, RDMA after all? fence)
+//
+// RDMA is used where TERN_PATH names it: then every rank must have an adapter.
 #include "process/connect.h"
 
 #include <unistd.h>
@@ -9,6 +12,8 @@
 #include <algorithm>
 
 #include "coll/collectives.h"
+#include "fabric/rdma/ibv.h"
+#include "fabric/rdma/rdma_path.h"
 #include "fabric/self/self_path.h"
 #include "fabric/shm/shm_path.h"
 #include "fabric/tcp/tcp_path.h"
@@ -18,15 +23,16 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kCardKey = "tcp-card";
+constexpr std::string_view kRdmaCardKey = "rdma-card";
 
 struct Allowed {
-  bool shm = true, tcp = true;
+  bool shm = true, tcp = true, rdma = false;
 };
 
 // TERN_PATH; `self` is always there.
 Error read_allowed(std::string_view list, Allowed& allowed) {
   if (list.empty()) return {};
-  allowed = {false, false};
+  allowed = {false, false, false};
   while (!list.empty()) {
     size_t comma = std::min(list.find(','), list.size());
     std::string_view name = list.substr(0, comma);
@@ -35,8 +41,10 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
       allowed.shm = true;
     } else if (name == "tcp") {
       allowed.tcp = true;
+    } else if (name == "rdma") {
+      allowed.rdma = true;
     } else if (name != "self" && !name.empty()) {
-      return Error(ErrorClass::arg, "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, tcp");
+      return Error(ErrorClass::arg, "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, tcp");
     }
   }
   return {};
@@ -51,13 +59,16 @@ class Wireup {
   Error begin(std::shared_ptr<RankLock> lock);
   Error share_memory();
   Error listen();
-  Error put_card();
+  Error open_adapter();
+  Error put_cards();
 
   std::unique_ptr<Process> process_;
   JobKey key_{};
   Allowed allowed_;
   std::unique_ptr<ShmNode> node_;
   std::unique_ptr<TcpPath> tcp_;
+  std::unique_ptr<RdmaPath> rdma_;
+  uint64_t seed_ = 0;
   bool one_node_ = false;  ///< the launcher says so
 };
 
@@ -74,7 +85,7 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   parts.clock = std::make_unique<RealClock>();
   parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, lock.get());
   parts.lock = std::move(lock);
-  parts.seed = parts.clock->now_ns() ^ (uint64_t(parts.launcher->rank()) << 32);
+  parts.seed = seed_ = parts.clock->now_ns() ^ (uint64_t(parts.launcher->rank()) << 32);
   process_ = std::make_unique<Process>(std::move(parts));
   Launcher& launcher = process_->launcher();
   one_node_ = int(launcher.local_ranks().size()) == launcher.size();
@@ -95,18 +106,47 @@ Error Wireup::listen() {
   return error;
 }
 
-Error Wireup::put_card() {
+Error Wireup::open_adapter() {
+  Launcher& launcher = process_->launcher();
+  std::vector<int> local = launcher.local_ranks();
+  rdma::IbvOptions wanted;
+  wanted.local_rank = int(std::find(local.begin(), local.end(), launcher.rank()) - local.begin());
+  wanted.seed = seed_;
+  std::unique_ptr<rdma::Hca> hca;
+  if (Error error = rdma::open_ibv(wanted, process_->tunables(), hca)) {
+    return std::move(error).context("TERN_PATH asks for RDMA");
+  }
+  RdmaOptions options;
+  options.rank = PeerId(process_->world_rank());
+  options.size = uint32_t(process_->world_size());
+  options.key = key_;
+  Error error;
+  rdma_ = RdmaPath::create(options, process_->tunables(), std::move(hca), process_->clock(), process_->sink(),
+                           [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kRdmaCardKey, card); },
+                           error);
+  return error;
+}
+
+// Makes this rank reachable from other nodes.
+Error Wireup::put_cards() {
+  Launcher& launcher = process_->launcher();
+  if (allowed_.rdma) {
+    if (Error error = open_adapter()) return error;
+    if (Error error = launcher.put(kRdmaCardKey, rdma_->card())) return error;
+  }
+  if (!allowed_.tcp) return {};
   if (Error error = listen()) return error;
-  return process_->launcher().put(kCardKey, tcp_->card());
+  return launcher.put(kCardKey, tcp_->card());
 }
 
 // Meets the ranks of this node, and opens sockets when that does not reach everybody.
 Error Wireup::share_memory() {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
-  bool tcp_now = allowed_.tcp && !(one_node_ && allowed_.shm);
-  if (tcp_now) {
-    if (Error error = put_card()) return error;
+  bool network = allowed_.tcp || allowed_.rdma;
+  bool network_now = network && !(one_node_ && allowed_.shm);
+  if (network_now) {
+    if (Error error = put_cards()) return error;
   }
   Error no_memory;
   if (allowed_.shm && local.size() > 1) {
@@ -123,13 +163,13 @@ Error Wireup::share_memory() {
     return error;
   }
   bool everybody = node_ && int(node_->members().size()) == launcher.size();
-  if (tcp_now || everybody) return {};
-  if (!allowed_.tcp) {
+  if (network_now || everybody) return {};
+  if (!network) {
     return Error(ErrorClass::other, "not all ranks can share memory, and TERN_PATH allows no other path" +
                                         (no_memory ? ": " + std::string(no_memory.text()) : std::string()));
   }
   // Some ranks cannot share memory: every rank has found that out, so all of them come here.
-  if (Error error = put_card()) return error;
+  if (Error error = put_cards()) return error;
   return launcher.fence();
 }
 
@@ -144,7 +184,10 @@ Error Wireup::run(std::shared_ptr<RankLock> lock, std::unique_ptr<Process>& resu
     process_->share_node_memory(*node_);
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
-  if (tcp_) process_->add_path(std::move(tcp_), process_->p2p().node_memory ? uint32_t(tunables.tcp_poll_interval) : 1);
+  bool rdma = rdma_ != nullptr;
+  if (rdma) process_->add_path(std::move(rdma_));
+  bool seldom = rdma || process_->p2p().node_memory;
+  if (tcp_) process_->add_path(std::move(tcp_), seldom ? uint32_t(tunables.tcp_poll_interval) : 1);
   if (Error error = process_->start()) return error;
   result = std::move(process_);
   return {};

@@ -3,7 +3,8 @@
 // what becomes of a lost rank.
 #include <gtest/gtest.h>
 
-#include "fabric/rdma/rdma_path.h"
+#include "datatype/kind.h"
+#include "datatype/predefined.h"
 #include "tests/sim/p2p_program.h"
 #include "tests/sim/seeds.h"
 
@@ -76,6 +77,105 @@ TEST(RdmaPath, TheSameSeedGivesTheSameRun) {
     EXPECT_EQ(first.trace_hash, second.trace_hash);
     EXPECT_EQ(first.virtual_ns, second.virtual_ns);
   });
+}
+
+constexpr uint64_t kContext = uint64_t{1} << 2;
+
+// Rank 1 dies after it has said something. Rank 0 only listens to it, rank 2 also sends; both learn of it, and can still
+// talk to each other.
+TEST(RdmaPath, ALostRankIsReportedToThoseWhoSendAndThoseWhoListen) {
+  for_seeds(10, [](uint64_t seed) {
+    Rng rng(seed);
+    WorldOptions options;
+    options.rdma = true;
+    options.seed = seed;
+    options.ranks = 3;
+    options.tunables.rdma_keepalive_ms = int64_t(1 + rng.below(20));
+    options.faults.losses.push_back({1, 3'000'000 + rng.below(3'000'000), 1});
+    Report report = World(options).run([&](Process& process) {
+      PredefinedTypes types;
+      const Datatype& byte = types.get(type_id::kByte);
+      PointToPoint& p2p = process.p2p();
+      int me = process.world_rank();
+      std::vector<std::byte> data(30'000), other(30'000);
+      auto send = [&](PeerId to, int tag) -> SendArguments {
+        return {data.data(), Count(data.size()), &byte, to, me, tag, kContext, SendMode::standard};
+      };
+      auto receive = [&](PeerId from, int tag) -> ReceiveArguments {
+        return {other.data(), Count(other.size()), &byte, from, int(from), tag, kContext};
+      };
+      Status status;
+      if (me == 1) {
+        EXPECT_FALSE(p2p.send(send(0, 1)));
+        EXPECT_FALSE(p2p.send(send(2, 1)));
+        p2p.progress().wait_until([] { return false; });
+      }
+      EXPECT_FALSE(p2p.receive(receive(1, 1), status));
+      Error lost;
+      if (me == 2) {
+        for (int i = 0; i < 10'000 && !lost; ++i) lost = p2p.send(send(1, 2));
+      } else {
+        lost = p2p.receive(receive(1, 2), status);
+      }
+      EXPECT_EQ(lost.error_class(), int(ErrorClass::proc_aborted)) << lost.text();
+      EXPECT_NE(lost.text().find("RDMA"), std::string_view::npos) << lost.text();
+      for (int i = 0; i < 3; ++i) {
+        if (me == 0) {
+          EXPECT_FALSE(p2p.send(send(2, 3)));
+        } else {
+          EXPECT_FALSE(p2p.receive(receive(0, 3), status));
+        }
+      }
+      p2p.progress().wait_until([&] { return p2p.quiet(); });
+    });
+    // The fence of the end is left by the lost rank, too (Machine::kill).
+    EXPECT_TRUE(report.ok()) << report.failure;
+  });
+}
+
+// A connection that breaks in the middle of traffic is an error, never a hang and never wrong data.
+TEST(RdmaPath, ABrokenConnectionIsAnErrorNotAHang) {
+  int broken = 0;
+  for_seeds(30, [&](uint64_t seed) {
+    WorldOptions options;
+    options.rdma = true;
+    options.seed = seed;
+    options.tunables.rdma_keepalive_ms = 5;
+    options.tunables.rdma_eager_bytes = 1024;
+    options.adapter_faults.error_in_1024 = 10;
+    int failures = 0;
+    // Not through World: the closing meeting cannot be held over a broken connection.
+    Report report = World(options).run_unstarted([&](Machine::Rank& rank) {
+      auto process = World::make_process(rank, std::make_shared<RankLock>());
+      EXPECT_FALSE(process->start());
+      PredefinedTypes types;
+      const Datatype& byte = types.get(type_id::kByte);
+      PointToPoint& p2p = process->p2p();
+      int me = process->world_rank();
+      PeerId peer = PeerId(1 - me);
+      bool failed = false;
+      for (int i = 0; i < 40 && !failed; ++i) {
+        size_t n = size_t(i % 3 == 0 ? 20'000 : 500);
+        std::vector<std::byte> out(n, std::byte(uint8_t(me * 100 + i))), in(n);
+        Request* sending = p2p.isend({out.data(), Count(n), &byte, peer, me, i, kContext, SendMode::standard});
+        Request* receiving = p2p.ireceive({in.data(), Count(n), &byte, peer, int(peer), i, kContext});
+        p2p.wait(*sending);
+        p2p.wait(*receiving);
+        failed = bool(sending->error) || bool(receiving->error);
+        if (!receiving->error) {
+          EXPECT_EQ(in, std::vector<std::byte>(n, std::byte(uint8_t(int(peer) * 100 + i))));
+        }
+        sending->release();
+        receiving->release();
+      }
+      failures += failed;
+      p2p.progress().wait_until([&] { return p2p.quiet(); });
+      EXPECT_FALSE(process->launcher().fence());
+    });
+    EXPECT_TRUE(report.ok()) << report.failure;
+    broken += failures == 2;  // 1: what failed was a last word that nobody waits for
+  });
+  EXPECT_GT(broken, 0);
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+// Fuzz target: what comes over RDMA: a rank's card, a greeting, and frames.
+#include "fuzz.h"
+#include "wire/rdma.h"
+
+using namespace tern;
+
+namespace {
+
+const uint8_t kKey[32] = {1, 2, 3};
+
+std::string greeting_text(const wire::RdmaGreeting& greeting) {
+  std::string out(wire::kRdmaGreetingBytes, '\0');
+  wire::build_rdma_greeting(greeting, kKey, reinterpret_cast<std::byte*>(out.data()));
+  return out;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  const auto* start = reinterpret_cast<const std::byte*>(data);
+  wire::RdmaAddress address;
+  if (!wire::parse_rdma_card({reinterpret_cast<const char*>(data), bytes}, address)) {
+    TERN_FUZZ_CHECK(wire::build_rdma_card(address).size() <= bytes);
+  }
+  wire::RdmaGreeting greeting;
+  if (wire::parse_rdma_greeting(start, bytes, kKey, greeting)) {
+    TERN_FUZZ_CHECK(greeting.window > 0 && greeting.frame_bytes > wire::kRdmaMaxHeadBytes);
+    wire::RdmaGreeting again;
+    std::string text = greeting_text(greeting);
+    TERN_FUZZ_CHECK(wire::parse_rdma_greeting(reinterpret_cast<const std::byte*>(text.data()), text.size(), kKey, again));
+  }
+  wire::RdmaFrame frame;
+  if (wire::parse_rdma_frame(start, bytes, frame)) {
+    TERN_FUZZ_CHECK(frame.payload >= start && frame.payload + frame.payload_bytes == start + bytes);
+    TERN_FUZZ_CHECK(frame.type != wire::RdmaFrameType::first || frame.message_bytes > frame.payload_bytes);
+  }
+  return 0;
+}
+
+std::vector<std::string> fuzz_corpus() {
+  std::vector<std::string> out = {"", wire::build_rdma_card({})};
+  wire::RdmaGreeting greeting;
+  greeting.from = 1;
+  greeting.to = 2;
+  greeting.frame_bytes = 8256;
+  greeting.window = 32;
+  out.push_back(greeting_text(greeting));
+  for (auto type : {wire::RdmaFrameType::whole, wire::RdmaFrameType::first, wire::RdmaFrameType::more, wire::RdmaFrameType::credit}) {
+    std::string text(wire::kRdmaMaxHeadBytes + 20, 'x');
+    size_t payload = type == wire::RdmaFrameType::credit ? 0 : 20;
+    size_t head = wire::build_rdma_frame(type, 3, payload, wire::make_control_header(wire::Kind::eager, 1), 1000,
+                                         reinterpret_cast<std::byte*>(text.data()));
+    text.resize(head + payload);
+    out.push_back(text);
+  }
+  return out;
+}

@@ -1,0 +1,79 @@
+// Cards, greetings and frames of the rdma path: what is built is understood, what is wrong is refused.
+#include "wire/rdma.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tern::wire {
+namespace {
+
+const uint8_t kKey[32] = {9, 8, 7};
+
+RdmaGreeting example() {
+  RdmaGreeting greeting;
+  greeting.kind = RdmaGreeting::Kind::welcome;
+  greeting.from = 5;
+  greeting.to = 70'000;
+  for (size_t i = 0; i < kRdmaAddressBytes; ++i) greeting.address.bytes[i] = uint8_t(i);
+  greeting.frame_bytes = 8256;
+  greeting.window = 32;
+  return greeting;
+}
+
+TEST(RdmaWire, CardsComeBackAndOtherVersionsAreNamed) {
+  RdmaAddress address = example().address, parsed;
+  std::string card = build_rdma_card(address);
+  ASSERT_FALSE(parse_rdma_card(card, parsed));
+  EXPECT_EQ(std::memcmp(parsed.bytes, address.bytes, sizeof parsed.bytes), 0);
+  std::string other = card;
+  other[4] = 9;
+  EXPECT_NE(std::string(parse_rdma_card(other, parsed).text()).find("version 9"), std::string::npos);
+  for (size_t n = 0; n < card.size(); ++n) EXPECT_TRUE(bool(parse_rdma_card({card.data(), n}, parsed)));
+}
+
+TEST(RdmaWire, GreetingsCountOnlyWithTheJobsKeyAndUnchanged) {
+  std::vector<std::byte> bytes(kRdmaGreetingBytes);
+  build_rdma_greeting(example(), kKey, bytes.data());
+  RdmaGreeting parsed;
+  ASSERT_TRUE(parse_rdma_greeting(bytes.data(), bytes.size(), kKey, parsed));
+  EXPECT_EQ(parsed.kind, RdmaGreeting::Kind::welcome);
+  EXPECT_EQ(parsed.from, 5u);
+  EXPECT_EQ(parsed.to, 70'000u);
+  EXPECT_EQ(parsed.frame_bytes, 8256u);
+  EXPECT_EQ(parsed.window, 32u);
+  EXPECT_EQ(parsed.address.bytes[47], 47);
+  const uint8_t other[32] = {9, 8, 6};
+  EXPECT_FALSE(parse_rdma_greeting(bytes.data(), bytes.size(), other, parsed));
+  EXPECT_FALSE(parse_rdma_greeting(bytes.data(), bytes.size() - 1, kKey, parsed));
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    bytes[at] ^= std::byte{0x10};
+    EXPECT_FALSE(parse_rdma_greeting(bytes.data(), bytes.size(), kKey, parsed)) << "byte " << at;
+    bytes[at] ^= std::byte{0x10};
+  }
+}
+
+TEST(RdmaWire, FramesComeBackAndWrongLengthsAreRefused) {
+  for (RdmaFrameType type : {RdmaFrameType::whole, RdmaFrameType::first, RdmaFrameType::more, RdmaFrameType::credit}) {
+    size_t payload = type == RdmaFrameType::credit ? 0 : 100;
+    std::vector<std::byte> bytes(kRdmaMaxHeadBytes + payload, std::byte{7});
+    Header header = make_header(Kind::rts, 3, 99, 4, 5);
+    size_t head = build_rdma_frame(type, 17, payload, header, 5000, bytes.data());
+    ASSERT_EQ(head, rdma_head_bytes(type));
+    bytes.resize(head + payload);
+    RdmaFrame frame;
+    ASSERT_TRUE(parse_rdma_frame(bytes.data(), bytes.size(), frame));
+    EXPECT_EQ(frame.type, type);
+    EXPECT_EQ(frame.credits, 17);
+    EXPECT_EQ(frame.payload_bytes, payload);
+    EXPECT_EQ(frame.payload, bytes.data() + head);
+    EXPECT_EQ(frame.message_bytes, type == RdmaFrameType::first ? 5000u : payload);
+    EXPECT_EQ(frame.header.tag, head > kRdmaFrameHeadBytes ? 4 : 0);
+    for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse_rdma_frame(bytes.data(), n, frame)) << n;
+    bytes[0] = std::byte{9};
+    EXPECT_FALSE(parse_rdma_frame(bytes.data(), bytes.size(), frame));
+  }
+}
+
+}  // namespace
+}  // namespace tern::wire
