@@ -44,6 +44,9 @@ def _choice(d, f):
             pair = None
         elif not pair:
             pair = None
+    if not pair and f.chapter in (6, 8) and not f.stem.endswith("_init"):
+        copy = "Copy::in" if d.choice == "in" else "Copy::in_out"
+        return f"Deferred {name}_({name}, {copy});", f"{name}_.data()", f"if (result == MPI_SUCCESS) {name}_.keep(request_);", None
     if f.chapter == 4 or not pair:
         return f"Contiguous {name}_({name});", f"{name}_.data()", "", None
     count, datatype = pair
@@ -68,7 +71,7 @@ def _entry(f, large, descriptors):
             values[d.name] = argument
             if give:
                 always.append(give)
-            if declaration and not declaration.startswith("Packed"):
+            if declaration.startswith(("Section", "Contiguous")):
                 wrong.append(f"{d.name}_.error()")
             if pair:
                 ctype = "MPI_Count" if large else "int"

@@ -218,6 +218,8 @@ def dummy(parameter, function, large):
                 d.f08 = f"{f08}, intent(in)"
                 return d
             give = f"*{name} = to_int({name}_);"
+            if ctype == "MPI_Request" and intent == "inout":
+                give = f"land(*{name}, to_int({name}_)); " + give
             if intent == "out":
                 d.after = give
                 # Started operations write it before they return; MPI_Comm_idup's communicator is given at once.

@@ -3,11 +3,13 @@
 // so neither direction is a call. Source: MPI 5.0 sections 19.1, 19.3, 20.4. Thread rule: stateless.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 
 #include "mpi.h"
 
@@ -72,6 +74,14 @@ inline void one_based(int* indices, int n) {
 /// Whether MPI_Waitsome and its sisters wrote their indices.
 inline bool some_completed(int result) { return result == MPI_SUCCESS || result == MPI_ERR_IN_STATUS; }
 
+/// Nonblocking operations whose buffers are copies to be spread at their end (section.h).
+extern std::atomic<int> deferred_operations;
+void land_slow(int request);
+/// For the calls that complete requests: a request that has become null is over.
+inline void land(int before, int after) {
+  if (deferred_operations.load(std::memory_order_acquire) != 0 && before != after) land_slow(before);
+}
+
 /// An array of handles as C has it; on the stack when it is short.
 template <typename Handle>
 class Handles {
@@ -87,7 +97,11 @@ class Handles {
   Handle* data() { return long_ ? long_ : short_; }
   void give(int* values) {
     const Handle* from = data();
-    for (size_t i = 0; i < n_; ++i) values[i] = to_int(from[i]);
+    for (size_t i = 0; i < n_; ++i) {
+      int value = to_int(from[i]);
+      if constexpr (std::is_same_v<Handle, MPI_Request>) land(values[i], value);
+      values[i] = value;
+    }
   }
 
  private:

@@ -1,8 +1,9 @@
 // Copies and datatypes of array sections that are not contiguous. Source: MPI 5.0 section 19.1.12.
 #include "fortran/section.h"
 
-#include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 
 namespace tern::fortran {
 
@@ -52,22 +53,64 @@ size_t bytes_of(const Descriptor& section) {
 
 }  // namespace
 
-void Packed::gather() {
-  copied_ = new char[bytes_of(*section_)];
-  data_ = copied_;
-  char* to = copied_;
-  for_each_run(*section_, [&](char* from, size_t bytes) {
+namespace {
+
+char* gathered(const Descriptor& section) {
+  char* copy = new char[bytes_of(section)];
+  char* to = copy;
+  for_each_run(section, [&](char* from, size_t bytes) {
     std::memcpy(to, from, bytes);
     to += bytes;
   });
+  return copy;
 }
 
-void Packed::spread() {
-  const char* from = copied_;
-  for_each_run(*section_, [&](char* to, size_t bytes) {
+void spread(const Descriptor& section, const char* from) {
+  for_each_run(section, [&](char* to, size_t bytes) {
     std::memcpy(to, from, bytes);
     from += bytes;
   });
+}
+
+/// Copies of operations under way, by request. The descriptor is the caller's: copied.
+struct Kept {
+  Descriptor section;
+  Copy copy;
+  char* copied;
+};
+struct Operations {
+  std::mutex mutex;
+  std::unordered_multimap<int, Kept> kept;
+};
+Operations& operations() {
+  static Operations* all = new Operations;  // never destroyed: MPI_Finalize may run at exit
+  return *all;
+}
+
+}  // namespace
+
+void Packed::gather() { data_ = copied_ = gathered(*section_); }
+void Packed::spread() { fortran::spread(*section_, copied_); }
+
+void Deferred::gather() { data_ = copied_ = gathered(*section_); }
+void Deferred::keep_slow(int request) {
+  std::lock_guard<std::mutex> guard(operations().mutex);
+  operations().kept.emplace(request, Kept{*section_, copy_, copied_});
+  copied_ = nullptr;
+  deferred_operations.fetch_add(1, std::memory_order_release);
+}
+
+std::atomic<int> deferred_operations = 0;
+
+void land_slow(int request) {
+  std::lock_guard<std::mutex> guard(operations().mutex);
+  auto [first, last] = operations().kept.equal_range(request);
+  for (auto it = first; it != last; ++it) {
+    if (it->second.copy == Copy::in_out) spread(it->second.section, it->second.copied);
+    delete[] it->second.copied;
+    deferred_operations.fetch_sub(1, std::memory_order_release);
+  }
+  operations().kept.erase(first, last);
 }
 
 namespace {

@@ -2,7 +2,9 @@
 // contiguous reaches C. MPI sees the elements of the section as if they stood one after the other (19.1.12):
 //
 //   blocking calls     copy the section together, call, and spread it again (Packed)
-//   nonblocking calls  describe the part that is meant by a datatype (Section), freed once the operation has started
+//   nonblocking calls  describe the part that is meant by a datatype (Section), freed once the operation has started;
+//                      where that cannot be (blocks, displacements, reductions), a copy that is spread when the program
+//                      learns of the completion (Deferred, below)
 //
 // The procedures are ordinary Fortran procedures, not BIND(C): so that users may put a Fortran procedure of the same
 // specific name in front of them (the profiling interface, 19.1.5). Therefore the descriptor is the compiler's own; here
@@ -104,7 +106,36 @@ class Section {
   int error_ = MPI_SUCCESS;
 };
 
-/// For memory that MPI uses later and that no datatype describes (windows, attached buffers, most nonblocking
+/// A contiguous copy of a section for a nonblocking collective. It belongs to the request until a call from Fortran
+/// completes that; C cannot complete it for Fortran.
+class Deferred {
+ public:
+  Deferred(const Descriptor* section, Copy copy) : section_(section), copy_(copy), data_(section->base) {
+    if (section->contiguous()) {
+      data_ = c_address(section->base);
+    } else {
+      gather();
+    }
+  }
+  ~Deferred() { delete[] copied_; }
+  Deferred(const Deferred&) = delete;
+  Deferred& operator=(const Deferred&) = delete;
+  void* data() const { return data_; }
+  /// The operation has started: the copy is the request's.
+  void keep(MPI_Request request) {
+    if (copied_) keep_slow(to_int(request));
+  }
+
+ private:
+  void gather();
+  void keep_slow(int request);
+  const Descriptor* section_;
+  Copy copy_;
+  void* data_;
+  char* copied_ = nullptr;
+};
+
+/// For memory that MPI uses later and that no datatype describes (windows, attached buffers, persistent
 /// collectives): only what is contiguous will do.
 class Contiguous {
  public:

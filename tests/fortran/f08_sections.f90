@@ -123,8 +123,9 @@ contains
 
   subroutine collectives()
     integer, asynchronous :: a(2, 10), b(3, 10 * nranks)
-    integer :: sum(3, 10)
-    type(MPI_Request) :: request
+    integer, asynchronous :: sum(3, 10)
+    integer :: indices(2)
+    type(MPI_Request) :: request, two(2)
     a(1, :) = [(rank + i, i = 1, 10)]
     a(2, :) = -1
     b = -1
@@ -147,6 +148,26 @@ contains
     call MPI_Igather(a(1, ::2), 5, MPI_INTEGER, b, 5, MPI_INTEGER, 0, MPI_COMM_WORLD, request)
     call MPI_Wait(request, MPI_STATUS_IGNORE)
     if (rank == 0) call check(b(1, 1) == 1 .and. b(2, 2) == 9, 'Igather of a section')
+    ! Reductions and blocks: spread when the program learns of the end.
+    sum = -1
+    call MPI_Iallreduce(a(1, :), sum(2, :), 10, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, request)
+    call MPI_Wait(request, MPI_STATUS_IGNORE)
+    call check(all(sum(2, :) == [(nranks * i + nranks * (nranks - 1) / 2, i = 1, 10)]), 'Iallreduce of rows')
+    call check(all(sum(1, :) == -1) .and. all(sum(3, :) == -1), 'Iallreduce beside the row')
+    b = -1
+    call MPI_Iallgather(a(1, :), 10, MPI_INTEGER, b(3, :), 10, MPI_INTEGER, MPI_COMM_WORLD, two(1))
+    sum(3, :) = rank
+    call MPI_Iallreduce(MPI_IN_PLACE, sum(3, 1:10:3), 4, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, two(2))
+    n = 0
+    do while (n < 2)
+      call MPI_Testsome(2, two, i, indices, MPI_STATUSES_IGNORE)
+      if (i > 0) n = n + i
+    end do
+    do j = 0, nranks - 1
+      call check(all(b(3, 10 * j + 1:10 * j + 10) == [(j + i, i = 1, 10)]), 'Iallgather into a row')
+    end do
+    call check(all(b(1:2, :) == -1), 'Iallgather beside the row')
+    call check(all(sum(3, ::3) == nranks - 1) .and. all(sum(3, 2::3) == rank), 'Iallreduce in place of a section')
   end subroutine
 
   subroutine persistent()
@@ -221,8 +242,8 @@ contains
     call MPI_Isend(a(1:10:2), 1, gaps, to, 1, MPI_COMM_WORLD, request, error)
     call check(error == MPI_ERR_TYPE, 'a datatype with gaps on a section')
     call MPI_Type_free(gaps)
-    call MPI_Iallreduce(a(1:10:2), b(1:5), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, request, error)
-    call check(error == MPI_ERR_BUFFER, 'a nonblocking reduction of a section')
+    call MPI_Allreduce_init(a(1:10:2), b(1:5), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, request, error)
+    call check(error == MPI_ERR_BUFFER, 'a persistent reduction of a section')
     call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL)
   end subroutine
 end program
