@@ -56,11 +56,18 @@ void scan_tree(Builder& b, const Operands& o);
 void exscan_recursive_doubling(Builder& b, const Operands& o);
 void exscan_tree(Builder& b, const Operands& o);
 
-// node.cc: through the shared memory of a NodeTeam, at once
-void barrier_node(Builder& b, const Operands& o);
-void bcast_node(Builder& b, const Operands& o);
-void reduce_node(Builder& b, const Operands& o);
-void allreduce_node(Builder& b, const Operands& o);
+// node.cc: through the shared memory of a NodeTeam, at once. Each returns what went wrong.
+Error barrier_node(NodeTeam& team, const Operands& o);
+Error bcast_node(NodeTeam& team, const Operands& o);
+Error gather_node(NodeTeam& team, const Operands& o);
+Error scatter_node(NodeTeam& team, const Operands& o);
+Error allgather_node(NodeTeam& team, const Operands& o);  ///< also allgatherv
+Error alltoall_node(NodeTeam& team, const Operands& o);
+Error reduce_node(NodeTeam& team, const Operands& o);
+Error allreduce_node(NodeTeam& team, const Operands& o);
+Error reduce_scatter_node(NodeTeam& team, const Operands& o);  ///< also reduce_scatter_block
+Error scan_node(NodeTeam& team, const Operands& o);
+Error exscan_node(NodeTeam& team, const Operands& o);
 
 // inter.cc: any operation on an intercommunicator
 void build_inter(Builder& b, Operation operation, const Operands& o);

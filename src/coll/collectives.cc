@@ -1,5 +1,7 @@
 #include "coll/collectives.h"
 
+#include <algorithm>
+
 #include "coll/algorithms.h"
 #include "coll/environment.h"
 #include "datatype/predefined.h"
@@ -86,7 +88,8 @@ void make_node_team(CollectiveEnvironment& environment, Communicator& communicat
   constexpr uint64_t kNoRoom = ~uint64_t{0};
   uint64_t offset = kNoRoom;
   NodeMemory& memory = *communicator.p2p().node_memory;
-  if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset))
+  if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset,
+                                                 NodeTeam::zeroed_bytes_for(communicator.size())))
     offset = kNoRoom;
   Operands o;
   o.receive.buffer = reinterpret_cast<std::byte*>(&offset);
@@ -100,13 +103,30 @@ void make_node_team(CollectiveEnvironment& environment, Communicator& communicat
   environment.node_team = std::make_unique<NodeTeam>(communicator, offset);
 }
 
-// Whether this call can go through node memory; equal at all members.
-bool suits_node(Operation operation, const Operands& o, size_t bytes) {
-  if (operation == Operation::barrier) return true;
-  if (bytes == 0 || bytes > NodeTeam::kDataBytes) return false;
-  if (operation == Operation::bcast) return true;
-  return (operation == Operation::reduce || operation == Operation::allreduce) &&
-         o.receive.type->is_contiguous();
+// Whether this call can go through node memory, which takes contributions of a bounded size; equal at all members.
+bool suits_node(const Situation& s, const Operands& o) {
+  size_t bytes = s.bytes;  // of the longest contribution
+  switch (s.operation) {
+    case Operation::barrier: return true;
+    case Operation::bcast:
+    case Operation::gather:
+    case Operation::allgather: break;
+    case Operation::scatter:
+    case Operation::alltoall: bytes *= size_t(s.ranks - 1); break;
+    case Operation::allgatherv:
+      for (int i = 0; i < s.ranks; ++i) bytes = std::max(bytes, o.receive.block(i).bytes());
+      break;
+    case Operation::reduce:
+    case Operation::allreduce:
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_block:
+    case Operation::scan:
+    case Operation::exscan:
+      if (!o.receive.type->is_contiguous()) return false;
+      break;
+    default: return false;
+  }
+  return bytes != 0 && s.bytes <= NodeTeam::kBulkBytes && bytes <= NodeTeam::kBulkBytes;
 }
 }  // namespace
 
@@ -118,6 +138,19 @@ Error collective(Communicator& communicator, Operation operation, const Operands
   if (environment.selection_error) [[unlikely]] {
     return Error(environment.selection_error.error_class(), std::string(environment.selection_error.text()));
   }
+  const bool whole = !communicator.is_inter() && !is_neighbor(operation);
+  const Algorithm* algorithm = nullptr;
+  if (whole) {
+    Situation situation = situation_of(operation, operands, communicator.size());
+    if (mode == Mode::blocking && suits_node(situation, operands)) {
+      if (!environment.no_team && ++environment.wishes >= CollectiveEnvironment::kBeforeTeam) {
+        make_node_team(environment, communicator);
+      }
+      situation.node_memory = environment.node_team != nullptr;
+    }
+    algorithm = &environment.selection.choose(situation);
+    if (algorithm->at_once) return algorithm->at_once(*environment.node_team, operands);
+  }
   int tag = mode == Mode::persistent ? environment.next_persistent_tag() : communicator.next_collective_tag();
   Schedule* schedule = environment.schedules.create(environment, communicator, mode, tag);
   if (mode == Mode::blocking) {
@@ -125,23 +158,14 @@ Error collective(Communicator& communicator, Operation operation, const Operands
   } else {
     hold_operands(*schedule, operands, operation, communicator);
   }
-  if (communicator.is_inter()) {
-    Builder builder(*schedule, environment, Builder::Team::remote);
+  Builder builder(*schedule, environment,
+                  communicator.is_inter() ? Builder::Team::remote : Builder::Team::whole);
+  if (algorithm) {
+    algorithm->build(builder, operands);
+  } else if (communicator.is_inter()) {
     build_inter(builder, operation, operands);
   } else {
-    Builder builder(*schedule, environment);
-    if (is_neighbor(operation)) {
-      build_neighbor(builder, operation, operands);
-    } else {
-      Situation situation = situation_of(operation, operands, builder.size());
-      if (mode == Mode::blocking && suits_node(operation, operands, situation.bytes)) {
-        if (!environment.no_team && ++environment.wishes >= CollectiveEnvironment::kBeforeTeam) {
-          make_node_team(environment, communicator);
-        }
-        situation.node_memory = environment.node_team != nullptr;
-      }
-      environment.selection.choose(situation).build(builder, operands);
-    }
+    build_neighbor(builder, operation, operands);
   }
   if (mode == Mode::blocking) return schedule->finish_immediate();
   schedule->begin();

@@ -1,8 +1,14 @@
 #include "coll/node_team.h"
 
-#include <new>
+#include "base/hints.h"
 
 namespace tern {
+
+namespace {
+// Looks at a line in a row, without polling anything else, before a wait begins in earnest: the other side's answer
+// takes some 0.1 us (a line there and back), a poll between two looks would delay its discovery.
+constexpr int kEagerLooks = 64;
+}  // namespace
 
 bool NodeTeam::possible(const Communicator& communicator) {
   NodeMemory* memory = communicator.p2p().node_memory;
@@ -16,12 +22,14 @@ bool NodeTeam::possible(const Communicator& communicator) {
 
 NodeTeam::NodeTeam(Communicator& communicator, uint64_t offset)
     : memory_(*communicator.p2p().node_memory),
-      progress_(communicator.p2p().progress()),
+      p2p_(communicator.p2p()),
+      communicator_(communicator),
       rank_(communicator.rank()),
       size_(communicator.size()),
       offset_(offset),
-      slots_begin_(memory_.at(offset) + kHeadBytes),
-      left_(reinterpret_cast<std::atomic<uint32_t>*>(memory_.at(offset))) {
+      left_(reinterpret_cast<std::atomic<uint32_t>*>(memory_.at(offset))),
+      lines_(reinterpret_cast<Line*>(memory_.at(offset) + kLinesAt)),
+      bulk_(memory_.at(offset) + bulk_at(size_)) {
   for (int i = 0; i < size_; ++i) slots_.push_back(memory_.slot(communicator.peer(i)));
   memory_.add_watch(*this);
 }
@@ -32,34 +40,64 @@ NodeTeam::~NodeTeam() {
   if (rank_ == 0) memory_.release_when(offset_, *left_, uint32_t(size_));
 }
 
-std::byte* NodeTeam::enter() {
-  ++sequence_;
-  if (sequence_ >= kRing && all_entered_ + kRing <= sequence_) {
-    // Members that lag are waited for up to the newest operation that all have certainly entered to be done
-    // with the slot.
-    uint64_t needed = sequence_ - kRing + 1;
-    for (int i = 0; i < size_; ++i) {
-      if (i == rank_) continue;
-      std::atomic<uint64_t>& theirs = number(i, needed);
-      if (theirs.load(std::memory_order_acquire) < needed) wait_for(theirs, needed);
-    }
-    all_entered_ = needed;
-    // Look ahead, so that the next operations need not look.
-    for (uint64_t s = needed + 1; s < sequence_; ++s) {
-      for (int i = 0; i < size_; ++i) {
-        if (i != rank_ && number(i, s).load(std::memory_order_acquire) < s) return data(rank_, sequence_);
-      }
-      all_entered_ = s;
-    }
+void NodeTeam::acknowledge() {
+  entered(rank_).store(sequence_, std::memory_order_release);
+  for (int i = 0; i < size_; ++i) {
+    if (i != rank_) memory_.wake_slot_if_asleep(slots_[size_t(i)]);
   }
-  return data(rank_, sequence_);
 }
 
-void NodeTeam::wait_for(std::atomic<uint64_t>& theirs, uint64_t value) {
-  awaited_ = &theirs;
+bool NodeTeam::make_room(uint64_t needed) {
+  uint64_t least = sequence_;
+  for (int i = 0; i < size_; ++i) {
+    if (i == rank_) continue;
+    std::atomic<uint64_t>& theirs = entered(i);
+    uint64_t value = theirs.load(std::memory_order_acquire);
+    if (value < needed) {
+      if (!wait_for(theirs, needed)) return false;
+      value = theirs.load(std::memory_order_acquire);
+    }
+    if (value < least) least = value;
+  }
+  all_entered_ = least;
+  return true;
+}
+
+bool NodeTeam::wait_for(const std::atomic<uint64_t>& number, uint64_t value) {
+  auto there = [&] { return number.load(std::memory_order_acquire) >= value; };
+  ProgressEngine& progress = p2p_.progress();
+  if (progress.idle().pauses != 0) {
+    for (int i = 0; i < kEagerLooks; ++i) {
+      if (there()) return true;
+      cpu_pause();
+    }
+  }
+  awaited_ = &number;
   awaited_value_ = value;
-  progress_.wait_until([&] { return theirs.load(std::memory_order_acquire) >= value; });
+  progress.wait_until([&] { return there() || somebody_lost(); });
   awaited_ = nullptr;
+  return there();
+}
+
+bool NodeTeam::somebody_lost() {
+  if (p2p_.losses() != losses_seen_) {
+    losses_seen_ = p2p_.losses();
+    for (int i = 0; i < size_; ++i) {
+      if (p2p_.lost(communicator_.peer(i))) lost_ = i;
+    }
+  }
+  return lost_ >= 0;
+}
+
+void NodeTeam::disagree(int member, size_t sent, size_t expected) {
+  error_ = Error(ErrorClass::truncate, "rank " + std::to_string(member) + " has contributed " + std::to_string(sent) +
+                                           " bytes, but " + std::to_string(expected) +
+                                           " are expected here. Counts and datatypes must agree on all processes.");
+}
+
+Error NodeTeam::error() {
+  if (error_) return std::move(error_);
+  return Error(ErrorClass::proc_aborted, "rank " + std::to_string(lost_) + " of the communicator has ended");
 }
 
 }  // namespace tern

@@ -1,94 +1,157 @@
 // NodeTeam: shared memory of a communicator whose members are all on one node, for small blocking
 // collectives.
 //
-// Each member has kRing slots that only it writes: a sequence number and data behind it. Operation s uses
-// slot
-// s mod kRing of everybody: a member puts its data there, then stores s as the number; who needs the data
-// waits until
-// the number is at least s. So flag and first data come in one cache line.
+// Every operation has a number s, the same at all members. What a member contributes to it goes into a line that
+// only this member writes, number s mod kRing of its own: the number, the length, and up to kInlineBytes of data.
+// Longer data go into one of its kBulkSlots bulk slots, before the line. Who needs the contribution waits until the
+// line says s.
 //
 //   (kRing = 4)
-//   member 0   [s=8|data][s=5|data][s=6|data][s=7|data]      member 0 has entered operation 8,
-//   member 1   [s=4|data][s=5|data][s=6|data][s=7|data]      member 1 has not yet
+//   member 0   [s=8|data][s=5|data][s=6|data][s=7|data]      member 0 contributes to operation 8,
+//   member 1   [s=4|data][s=1|data][s=6|data][    0    ]     member 1 did so to 6 and 4, and only read since
 //
-// Invariant: a slot is written for s only when every member has entered s - kRing + 1, hence left s - kRing.
-// That is looked at only when the last look does not already tell.
-// Thread rule: under the rank's lock; the numbers are the only thing that members share without one.
+// Invariant: a line is written for s only when every member has entered s - kRing + 1, hence left s - kRing; a bulk
+// slot the same with kBulkSlots. How far a member is it says now and then (every kAckInterval operations) in a line
+// of its own, which a writer looks at only when the last look does not already tell.
+//   No deadlock: a member that has entered e has told at least e - kAckInterval + 1 <= e - kBulkSlots + 1, so the
+//   one that is furthest behind never waits for room.
+//
+// A member that dies is noticed by whoever waits; then the team is of no more use, and every operation fails.
+// Thread rule: under the rank's lock; lines are the only thing that members share, without a lock.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
-#include "fabric/shm/node_memory.h"
 #include "comm/communicator.h"
+#include "fabric/shm/node_memory.h"
 
 namespace tern {
 
 class NodeTeam final : public ShmWatch {
  public:
-  static constexpr size_t kSlotBytes = 2048;
-  static constexpr size_t kDataAt = 16;  ///< aligned for every predefined type, in the line of the number
-  static constexpr size_t kDataBytes = kSlotBytes - kDataAt;
-  static constexpr size_t kHeadBytes = 4096;  ///< before the slots
+  static constexpr size_t kInlineBytes = 48;
+  static constexpr size_t kBulkBytes = 8192;  ///< the longest contribution
   /// So far a root of broadcasts may run ahead of the others before it must wait for them.
   static constexpr uint64_t kRing = 16;
-  /// With more members reading everybody's slot costs more than a tree of messages.
+  static constexpr uint64_t kBulkSlots = 8;
+  static constexpr uint64_t kAckInterval = 4;
+  static_assert(kAckInterval <= kBulkSlots && kBulkSlots <= kRing);
+  /// With more members reading everybody's line costs more than a tree of messages.
   static constexpr int kMostMembers = 32;
 
   /// Whether the members' memory is shared; equal at all of them.
   static bool possible(const Communicator& communicator);
-  static size_t bytes_for(int members) { return kHeadBytes + size_t(members) * kRing * kSlotBytes; }
+  /// Memory of a team, and how much of its beginning must be zero.
+  static size_t bytes_for(int members) { return bulk_at(members) + size_t(members) * kBulkSlots * kBulkStride; }
+  static size_t zeroed_bytes_for(int members) { return bulk_at(members); }
 
-  /// `offset` of zeroed memory that the member 0 has allocated.
+  /// `offset` of the memory that the member 0 has allocated.
   NodeTeam(Communicator& communicator, uint64_t offset);
   ~NodeTeam();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Begins the next operation: my place for data, free to be written.
-  std::byte* enter();
-  /// My data are there.
+  /// Enters the next operation. Every member calls it for every operation, first.
+  void enter() {
+    if (++sequence_ % kAckInterval == 0) acknowledge();
+  }
+  /// My place for a contribution of at most kBulkBytes. Null: failed, see error().
+  std::byte* place(size_t bytes) {
+    const uint64_t depth = bytes <= kInlineBytes ? kRing : kBulkSlots;
+    if (sequence_ >= depth && all_entered_ <= sequence_ - depth && !make_room(sequence_ - depth + 1)) return nullptr;
+    Line& mine = line(rank_);
+    mine.bytes = bytes;
+    return bytes <= kInlineBytes ? mine.data : bulk(rank_);
+  }
+  /// My contribution is there: for everybody, or for one.
   void publish() {
-    number(rank_).store(sequence_, std::memory_order_release);
+    store_number();
     for (int i = 0; i < size_; ++i) {
       if (i != rank_) memory_.wake_slot_if_asleep(slots_[size_t(i)]);
     }
   }
-  /// Waits until `member` has published; its data.
-  const std::byte* await(int member) {
-    std::atomic<uint64_t>& theirs = number(member);
-    if (theirs.load(std::memory_order_acquire) < sequence_) wait_for(theirs, sequence_);
-    return data(member, sequence_);
+  void publish_for(int member) {
+    store_number();
+    memory_.wake_slot_if_asleep(slots_[size_t(member)]);
   }
+  /// Waits for a member's contribution to this operation; at most `bytes` are expected. A null pointer: failed, see
+  /// error().
+  std::span<const std::byte> await(int member, size_t bytes) {
+    Line& theirs = line(member);
+    if (theirs.number.load(std::memory_order_acquire) < sequence_ && !wait_for(theirs.number, sequence_)) return {};
+    if (theirs.bytes > bytes) [[unlikely]] {
+      disagree(member, theirs.bytes, bytes);
+      return {};
+    }
+    return {theirs.bytes <= kInlineBytes ? theirs.data : bulk(member), theirs.bytes};
+  }
+  /// The same where neither more nor less will do. Null: failed.
+  const std::byte* await_all(int member, size_t bytes) {
+    std::span<const std::byte> data = await(member, bytes);
+    if (data.size() == bytes || !data.data()) [[likely]]
+      return data.data();
+    disagree(member, data.size(), bytes);
+    return nullptr;
+  }
+  /// All contributions to this operation have been seen: everybody has entered it.
+  void all_have_entered() { all_entered_ = sequence_; }
+
+  /// What went wrong with this operation.
+  Error error();
 
   bool ready() override { return awaited_ && awaited_->load(std::memory_order_acquire) >= awaited_value_; }
 
  private:
-  std::byte* slot(int member, uint64_t sequence) const {
-    return slots_begin_ + (size_t(member) * kRing + sequence % kRing) * kSlotBytes;
+  struct alignas(64) Line {
+    std::atomic<uint64_t> number;
+    uint64_t bytes;  ///< of the contribution
+    std::byte data[kInlineBytes];
+  };
+  static_assert(sizeof(Line) == 64);
+  /// Bulk slots of a member begin in different sets of the caches.
+  static constexpr size_t kBulkStride = kBulkBytes + 192;
+  static constexpr size_t kPage = 4096;
+  /// The head: a line that counts who has left for good, then kRing + 1 lines for each member.
+  static constexpr size_t kLinesAt = 64;
+  static constexpr size_t bulk_at(int members) {
+    return (kLinesAt + size_t(members) * (kRing + 1) * sizeof(Line) + kPage - 1) / kPage * kPage;
   }
-  std::byte* data(int member, uint64_t sequence) const { return slot(member, sequence) + kDataAt; }
-  std::atomic<uint64_t>& number(int member, uint64_t sequence) const {
-    return *reinterpret_cast<std::atomic<uint64_t>*>(slot(member, sequence));
+
+  Line& line(int member, uint64_t index) const { return lines_[size_t(member) * (kRing + 1) + index]; }
+  Line& line(int member) const { return line(member, sequence_ % kRing); }
+  /// How far a member is.
+  std::atomic<uint64_t>& entered(int member) const { return line(member, kRing).number; }
+  std::byte* bulk(int member) const {
+    return bulk_ + (size_t(member) * kBulkSlots + sequence_ % kBulkSlots) * kBulkStride;
   }
-  std::atomic<uint64_t>& number(int member) const { return number(member, sequence_); }
-  void wait_for(std::atomic<uint64_t>& theirs, uint64_t value);
+  void store_number() { line(rank_).number.store(sequence_, std::memory_order_release); }
+  void acknowledge();
+  bool make_room(uint64_t needed);
+  bool wait_for(const std::atomic<uint64_t>& number, uint64_t value);
+  bool somebody_lost();
+  void disagree(int member, size_t sent, size_t expected);
 
   NodeMemory& memory_;
-  ProgressEngine& progress_;
+  PointToPoint& p2p_;
+  Communicator& communicator_;
   int rank_, size_;
   uint64_t offset_;
-  std::byte* slots_begin_;
-  std::atomic<uint32_t>* left_;  ///< members that have left for good, in the first page
+  std::atomic<uint32_t>* left_;  ///< members that have left for good
+  Line* lines_;
+  std::byte* bulk_;
   std::vector<uint32_t> slots_;  ///< members' slots in the node, for waking
   uint64_t sequence_ = 0;
   uint64_t all_entered_ = 0;  ///< every member has entered this operation, as far as is known here
   const std::atomic<uint64_t>* awaited_ = nullptr;  ///< what this rank waits for; null: nothing
   uint64_t awaited_value_ = 0;
+  uint32_t losses_seen_ = 0;  ///< of PointToPoint::losses
+  int lost_ = -1;             ///< a member that has died
+  Error error_;
 };
 
 }  // namespace tern

@@ -1,9 +1,9 @@
 #include "coll/schedule.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
+#include "coll/copy.h"
 #include "coll/environment.h"
 
 namespace tern {
@@ -13,9 +13,6 @@ namespace {
 // (one core of the machine in docs/benchmarks; a real clock ignores it).
 constexpr uint64_t kCopyBytesPerNs = 10;
 constexpr uint64_t kReduceBytesPerNs = 5;
-// Between two noncontiguous layouts data pass through a buffer of this size, small enough for the first-level
-// cache.
-constexpr size_t kBounceBytes = 8192;
 }  // namespace
 
 Schedule::Schedule(CollectiveEnvironment& environment, Communicator& communicator, Mode mode, int tag)
@@ -210,35 +207,11 @@ void Schedule::reduce(const Step& step) {
 }
 
 void Schedule::copy(const Step& step) {
-  size_t bytes = size_t(step.from_count * step.from_type->size());
-  size_t room = size_t(step.to_count * step.to_type->size());
-  if (bytes > room) {
-    if (!error) {
-      error = Error(ErrorClass::truncate, "this process's own block has " + std::to_string(bytes) +
-                                              " bytes, but the receive buffer holds " + std::to_string(room));
-    }
-    bytes = room;
-  }
-  if (bytes == 0) return;
-  p2p_.progress().clock().charge_ns(bytes / kCopyBytesPerNs);
-  auto* to = static_cast<std::byte*>(step.to);
-  auto* from = const_cast<std::byte*>(static_cast<const std::byte*>(step.from));
-  bool from_flat = step.from_type->is_contiguous(), to_flat = step.to_type->is_contiguous();
-  if (from_flat && to_flat) {
-    if (to != from) std::memmove(to, from, bytes);
-  } else if (from_flat) {
-    Cursor(to, step.to_count, *step.to_type).unpack(from, bytes);
-  } else if (to_flat) {
-    Cursor(from, step.from_count, *step.from_type).pack(to, bytes);
-  } else {
-    std::byte bounce[kBounceBytes];
-    Cursor source(from, step.from_count, *step.from_type), target(to, step.to_count, *step.to_type);
-    while (bytes != 0) {
-      size_t n = source.pack(bounce, bytes < kBounceBytes ? bytes : kBounceBytes);
-      target.unpack(bounce, n);
-      bytes -= n;
-    }
-  }
+  Block from{static_cast<std::byte*>(const_cast<void*>(step.from)), step.from_count, step.from_type};
+  Block to{static_cast<std::byte*>(step.to), step.to_count, step.to_type};
+  p2p_.progress().clock().charge_ns(from.bytes() / kCopyBytesPerNs);
+  Error wrong = copy_block(from, to);
+  if (wrong && !error) error = std::move(wrong);
 }
 
 }  // namespace tern

@@ -1,5 +1,7 @@
 #include "coll/select.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <climits>
 #include <string>
@@ -20,40 +22,44 @@ constexpr size_t k1K = 1024;
 // in the drawings of the algorithms; none is measured yet.
 // clang-format off
 constexpr Algorithm kTable[] = {
-  {O::barrier, "node", barrier_node, A::kNodeMemory, 0, kAny, 2, kMost,
+  {O::barrier, "node", barrier_node, 0, kAny, 2, kMost,
    "flags and data in shared cache lines, one hand-over"},
   {O::barrier, "dissemination", barrier_dissemination, A::kNothing, 0, kAny, 1, 4,
    "fewest rounds; with more ranks the tree's fewer messages weigh more where ranks share cores"},
   {O::barrier, "tree", barrier_tree, A::kNothing, 0, kAny, 1, kMost, "2 (p - 1) messages"},
 
-  {O::bcast, "node", bcast_node, A::kNodeMemory, 0, kAny, 3, kMost,
-   "one hand-over for all; two ranks: a message does the same and lets the sender run further ahead"},
+  {O::bcast, "node", bcast_node, 0, kAny, 2, kMost, "one hand-over for all"},
   {O::bcast, "scatter_allgather", bcast_scatter_allgather, A::kNothing, 64 * k1K, 512 * k1K, 8, kMost,
    "twice the bytes per rank instead of log2 p times"},
   {O::bcast, "chain", bcast_chain, A::kNothing, 512 * k1K, kAny, 3, kMost,
    "every rank forwards each part once, all links busy"},
   {O::bcast, "binomial", bcast_binomial, A::kNothing, 0, kAny, 1, kMost, "log2 p rounds"},
 
+  {O::gather, "node", gather_node, 0, kAny, 2, kMost, "no request, no tree"},
   {O::gather, "binomial", gather_binomial, A::kNothing, 0, 2 * k1K, 4, kMost,
    "log2 p messages at the root; blocks are small enough to be copied on the way"},
   {O::gather, "linear", gather_linear, A::kNothing, 0, kAny, 1, kMost, "each block copied once"},
   {O::gatherv, "linear", gather_linear, A::kNothing, 0, kAny, 1, kMost,
    "only the root knows the counts"},
+  {O::scatter, "node", scatter_node, 0, kAny, 2, kMost, "as gather"},
   {O::scatter, "binomial", scatter_binomial, A::kNothing, 0, 2 * k1K, 4, kMost, "as gather"},
   {O::scatter, "linear", scatter_linear, A::kNothing, 0, kAny, 1, kMost, "each block copied once"},
   {O::scatterv, "linear", scatter_linear, A::kNothing, 0, kAny, 1, kMost,
    "only the root knows the counts"},
 
+  {O::allgather, "node", allgather_node, 0, kAny, 2, kMost, "one hand-over"},
   {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo, 0, 8 * k1K, 1,
    kMost, "log2 p rounds without copies"},
   {O::allgather, "bruck", allgather_bruck, A::kNothing, 0, 1 * k1K, 4, kMost,
    "log2 p rounds for any p; two more copies"},
   {O::allgather, "spread", allgather_spread, A::kNothing, 0, kAny, 1, 4, "one round"},
   {O::allgather, "ring", allgather_ring, A::kNothing, 0, kAny, 1, kMost, "neighbours only"},
+  {O::allgatherv, "node", allgather_node, 0, kAny, 2, kMost, "one hand-over"},
   {O::allgatherv, "bruck", allgather_bruck, A::kNothing, 0, 1 * k1K, 4, kMost, "as allgather"},
   {O::allgatherv, "spread", allgather_spread, A::kNothing, 0, kAny, 1, 4, "one round"},
   {O::allgatherv, "ring", allgather_ring, A::kNothing, 0, kAny, 1, kMost, "neighbours only"},
 
+  {O::alltoall, "node", alltoall_node, 0, kAny, 2, kMost, "one hand-over"},
   {O::alltoall, "bruck", alltoall_bruck, A::kNothing, 0, 256, 8, kMost,
    "log2 p messages instead of p - 1"},
   {O::alltoall, "spread", alltoall_spread, A::kNothing, 0, 32 * k1K, 1, kMost, "no waiting in turn"},
@@ -64,15 +70,14 @@ constexpr Algorithm kTable[] = {
   {O::alltoallw, "spread", alltoall_spread, A::kNothing, 0, kAny, 1, kMost, "sizes are not known"},
   {O::alltoallw, "pairwise", alltoall_pairwise, A::kNothing, 0, kAny, 1, kMost, "as alltoall"},
 
-  {O::reduce, "node", reduce_node, A::kNodeMemory, 0, kAny, 3, kMost,
-   "one hand-over for all; two ranks: a message does the same and lets the sender run further ahead"},
+  {O::reduce, "node", reduce_node, 0, kAny, 2, kMost, "one hand-over for all"},
   {O::reduce, "rabenseifner", reduce_rabenseifner, A::kCommutative, 16 * k1K, 1024 * k1K, 4, kMost,
    "the work is shared, bytes per rank do not grow with log2 p"},
   {O::reduce, "chain", reduce_chain, A::kCommutative, 1024 * k1K, kAny, 3, kMost,
    "combining and moving overlap"},
   {O::reduce, "binomial", reduce_binomial, A::kNothing, 0, kAny, 1, kMost, "log2 p rounds; any operator"},
 
-  {O::allreduce, "node", allreduce_node, A::kNodeMemory, 0, kAny, 2, kMost,
+  {O::allreduce, "node", allreduce_node, 0, kAny, 2, kMost,
    "flags and data in shared cache lines, one hand-over"},
   {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, 8 * k1K, 1, kMost,
    "log2 p rounds"},
@@ -85,11 +90,13 @@ constexpr Algorithm kTable[] = {
   {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, kAny, 1, kMost,
    "two ranks: one exchange"},
 
+  {O::reduce_scatter, "node", reduce_scatter_node, 0, kAny, 2, kMost, "one hand-over"},
   {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kCommutative, 256 * k1K, kAny, 1, kMost,
    "each block moves once"},
   {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative, 0, kAny, 1, kMost,
    "log2 p rounds"},
   {O::reduce_scatter, "by_root", reduce_scatter_by_root, A::kNothing, 0, kAny, 1, kMost, "any operator"},
+  {O::reduce_scatter_block, "node", reduce_scatter_node, 0, kAny, 2, kMost, "one hand-over"},
   {O::reduce_scatter_block, "pairwise", reduce_scatter_pairwise, A::kCommutative, 256 * k1K, kAny, 1,
    kMost, "each block moves once"},
   {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative, 0, kAny, 1, kMost,
@@ -97,14 +104,29 @@ constexpr Algorithm kTable[] = {
   {O::reduce_scatter_block, "by_root", reduce_scatter_by_root, A::kNothing, 0, kAny, 1, kMost,
    "any operator"},
 
+  {O::scan, "node", scan_node, 0, kAny, 2, kMost, "one hand-over"},
   {O::scan, "recursive_doubling", scan_recursive_doubling, A::kNothing, 0, 64 * k1K, 1, kMost,
    "log2 p rounds"},
   {O::scan, "tree", scan_tree, A::kNothing, 0, kAny, 1, kMost, "2 p messages instead of p log2 p"},
+  {O::exscan, "node", exscan_node, 0, kAny, 2, kMost, "one hand-over"},
   {O::exscan, "recursive_doubling", exscan_recursive_doubling, A::kNothing, 0, 64 * k1K, 1, kMost,
    "log2 p rounds"},
   {O::exscan, "tree", exscan_tree, A::kNothing, 0, kAny, 1, kMost, "2 p messages instead of p log2 p"},
 };
 // clang-format on
+
+// Where the records of each operation begin; they stand together.
+constexpr auto kFirst = [] {
+  std::array<uint8_t, kOperations + 1> first{};
+  size_t at = 0;
+  for (int operation = 0; operation <= kOperations; ++operation) {
+    while (at < std::size(kTable) && int(kTable[at].operation) < operation) ++at;
+    first[size_t(operation)] = uint8_t(at);
+  }
+  return first;
+}();
+static_assert(std::is_sorted(std::begin(kTable), std::end(kTable),
+                             [](const A& a, const A& b) { return a.operation < b.operation; }));
 
 constexpr const char* kNames[kOperations] = {"barrier",
                                              "bcast",
@@ -171,6 +193,21 @@ bool applies(const Algorithm& algorithm, const Situation& s) {
 }
 
 const Algorithm& Selection::choose(const Situation& s) const {
+  if (!forced_.empty()) [[unlikely]] {
+    if (const Algorithm* forced = forced_choice(s)) return *forced;
+  }
+  for (size_t i = kFirst[size_t(s.operation)]; i < kFirst[size_t(s.operation) + 1]; ++i) {
+    const Algorithm& a = kTable[i];
+    if (a.from_bytes <= s.bytes && (s.bytes < a.to_bytes || a.to_bytes == kAny) && a.from_ranks <= s.ranks &&
+        s.ranks <= a.to_ranks && applies(a, s)) {
+      return a;
+    }
+  }
+  TERN_ASSERT(false);
+  return kTable[0];
+}
+
+const Algorithm* Selection::forced_choice(const Situation& s) const {
   const Forced* best = nullptr;
   for (const Forced& forced : forced_) {
     if (!applies(*forced.algorithm, s) || s.bytes < forced.from_bytes || s.ranks < forced.from_ranks)
@@ -180,15 +217,7 @@ const Algorithm& Selection::choose(const Situation& s) const {
       best = &forced;
     }
   }
-  if (best) return *best->algorithm;
-  for (const Algorithm& a : kTable) {
-    if (applies(a, s) && a.from_bytes <= s.bytes && (s.bytes < a.to_bytes || a.to_bytes == kAny) &&
-        a.from_ranks <= s.ranks && s.ranks <= a.to_ranks) {
-      return a;
-    }
-  }
-  TERN_ASSERT(false);
-  return kTable[0];
+  return best ? best->algorithm : nullptr;
 }
 
 Error Selection::parse(std::string_view text) {

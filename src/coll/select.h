@@ -16,6 +16,7 @@
 namespace tern {
 
 class Builder;
+class NodeTeam;
 
 /// A way to carry out an operation on an intracommunicator.
 struct Algorithm {
@@ -26,9 +27,23 @@ struct Algorithm {
     kPowerOfTwo = 2,  ///< the number of ranks is
     kNodeMemory = 4,  ///< a NodeTeam, a blocking call, data that it takes
   };
+  /// Writes the steps of a schedule; or does it all at once, through a team's memory.
+  using Build = void (*)(Builder&, const Operands&);
+  using AtOnce = Error (*)(NodeTeam&, const Operands&);
+
+  constexpr Algorithm(Operation o, const char* n, Build b, uint8_t what, size_t from, size_t to, int few, int many,
+                      const char* reason)
+      : operation(o), name(n), build(b), needs(what), from_bytes(from), to_bytes(to), from_ranks(few), to_ranks(many),
+        why(reason) {}
+  constexpr Algorithm(Operation o, const char* n, AtOnce a, size_t from, size_t to, int few, int many,
+                      const char* reason)
+      : operation(o), name(n), at_once(a), needs(kNodeMemory), from_bytes(from), to_bytes(to), from_ranks(few),
+        to_ranks(many), why(reason) {}
+
   Operation operation;
   const char* name;
-  void (*build)(Builder&, const Operands&);
+  Build build = nullptr;  ///< one of the two
+  AtOnce at_once = nullptr;
   uint8_t needs;
   size_t from_bytes, to_bytes;  ///< where it is the default: from <= bytes < to
   int from_ranks, to_ranks;     ///< from <= ranks <= to
@@ -69,6 +84,7 @@ class Selection {
     size_t from_bytes;
     int from_ranks;
   };
+  const Algorithm* forced_choice(const Situation& situation) const;
   std::vector<Forced> forced_;
 };
 

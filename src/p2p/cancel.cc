@@ -92,10 +92,14 @@ void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& heade
   }
 }
 
+uint32_t PointToPoint::losses() const { return impl_->losses; }
+bool PointToPoint::lost(PeerId peer) const { return impl_->peers[peer].lost; }
+
 void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   Peer& peer = peers[lost];
   if (peer.lost) return;
   peer.lost = true;
+  ++losses;
   peer.path = nullptr;
   peer.credit = kNoCredit;  // PointToPoint::send then takes the way of isend, which reports the loss
   std::string text(error.text());

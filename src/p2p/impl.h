@@ -213,6 +213,7 @@ struct PointToPoint::Impl final : Sink {
   Tokens<ReceiveRequest> receive_tokens;
   uint32_t eager_sequence = 0;   ///< of the last eager message that can be cancelled
   uint32_t controls_queued = 0;  ///< control messages that a path holds
+  uint32_t losses = 0;           ///< peers lost
   uint32_t sends_open = 0;       ///< sends begun and not complete
 };
 

@@ -80,6 +80,9 @@ class PointToPoint {
 
   /// What is pending, in words, for the hang report: some lines.
   std::string report() const;
+  /// How many peers have been lost so far, and whether this one has: for who waits for a peer without a message.
+  uint32_t losses() const;
+  bool lost(PeerId peer) const;
   /// Whether nothing is in flight from this rank (finalize).
   bool quiet() const;
   /// The reachable largest tag (MPI_TAG_UB).

@@ -1,12 +1,13 @@
 #include "fabric/shm/node_memory.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
 
 namespace tern {
 
-bool NodeMemory::allocate(size_t bytes, uint64_t& offset) {
+bool NodeMemory::allocate(size_t bytes, uint64_t& offset, size_t zeroed) {
   if (bytes > shm::kArenaBytes) return false;
   release_left();
   const uint64_t size = shm::Layout::up(bytes ? bytes : 1);
@@ -19,7 +20,7 @@ bool NodeMemory::allocate(size_t bytes, uint64_t& offset) {
   if (begin + size > shm::kArenaBytes) return false;
   used_.emplace(begin, begin + size);
   std::byte* place = node_.arena(node_.my_slot()) + begin;
-  std::memset(place, 0, size);
+  std::memset(place, 0, std::min<size_t>(size, zeroed));  // what nobody asks to be zero is not touched
   offset = uint64_t(place - node_.base());
   return true;
 }

@@ -28,8 +28,9 @@ class NodeMemory {
 
   /// Whether `peer` maps the same segment.
   bool shares(PeerId peer) const { return node_.slot_of(peer) != node_.slots(); }
-  /// Zeroed memory of my arena, page-aligned, valid at every member under the same offset. False: no room.
-  bool allocate(size_t bytes, uint64_t& offset);
+  /// Memory of my arena, page-aligned, valid at every member under the same offset; its first `zeroed` bytes are zero.
+  /// False: no room.
+  bool allocate(size_t bytes, uint64_t& offset, size_t zeroed = SIZE_MAX);
   /// Gives it back; nobody may use it any more. Only by who allocated it.
   void release(uint64_t offset);
   /// Gives it back once `left` (in that memory) has reached `users`: looked at by later calls of allocate.
