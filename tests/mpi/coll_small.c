@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
   for (int round = 0; round < 6; round++) {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 500; i++) {
       int what = draw(5), root = draw(size), n = draw(300), dawdler = draw(40 * size);
       long in[300], out[300];
       if (dawdler == rank) for (volatile int spin = 0; spin < 30000; spin++) {}

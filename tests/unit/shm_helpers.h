@@ -197,8 +197,9 @@ inline void run_processes(int ranks, size_t ring_bytes,
     ASSERT_EQ(waitpid(children[size_t(rank)], &status, 0), children[size_t(rank)]);
     bool excused = false;
     for (int r : may_die) excused |= r == rank;
-    if (!excused)
+    if (!excused) {
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank " << rank << " status " << status;
+    }
   }
   munmap(common, sizeof *common);
 }
