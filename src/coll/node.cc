@@ -69,7 +69,7 @@ Error barrier_node(NodeTeam& team, const Operands&) {
   team.enter();
   if (!team.place(0)) return team.error();
   team.publish();
-  for (int i = 0; i < team.size(); ++i) {
+  for (int i = team.size() - 1; i >= 0; --i) {
     if (!team.await(i, 0).data()) return team.error();
   }
   team.all_have_entered();

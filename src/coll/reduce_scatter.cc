@@ -82,32 +82,55 @@ void reduce_scatter_halving(Builder& b, const Operands& o) {
   b.copy(parts.at(value, rank), o.receive.buffer, parts.length(rank), type);
 }
 
-// p - 1 steps, for commutative operators and long vectors: each block goes straight to its owner, who adds it
-// up.
+// For any operator and long vectors: each block goes straight to its owner, who combines from its own rank outwards,
+// so that order is kept. No more than three blocks of memory anywhere.
 //
-//   step s: rank sends block rank + s to rank + s, and receives its own block from rank - s
+//   step s: rank <-> rank + s, rank <-> rank - s, where there is such a rank; each gets the other's block of its vector
+//   p = 4, rank 1     start B     s=1  A(B C)     s=2  (ABC) D
 void reduce_scatter_pairwise(Builder& b, const Operands& o) {
   const Datatype& type = *o.receive.type;
-  int rank = b.rank(), size = b.size();
+  const int rank = b.rank(), size = b.size();
   Parts parts(b, o);
   if (!parts) return;
-  Count mine = parts.length(rank);
-  std::byte* value = o.in_place ? b.temporary(mine, type) : o.receive.buffer;
-  std::byte* arrived[2] = {b.temporary(mine, type), b.temporary(mine, type)};
-  b.copy(parts.at(o.contribution(), rank), value, mine, type);
-  for (int s = 1; s < size; ++s) {
-    int to = (rank + s) % size;
-    b.receive(arrived[s & 1], mine, type, (rank - s + size) % size);
-    b.send(parts.at(o.contribution(), to), parts.length(to), type, to);
-    // The previous step's block is worked on while this one's travels.
-    if (s > 1) b.reduce(arrived[(s - 1) & 1], value, mine, type);
+  const Count mine = parts.length(rank);
+  const bool commutative = o.op->commutative();
+  const std::byte* own = parts.at(o.contribution(), rank);
+  // In place the result would overwrite what has yet to be sent.
+  std::byte* spare[3] = {o.in_place ? nullptr : o.receive.buffer, nullptr, nullptr};
+  int spares = o.in_place ? 0 : 1, made = spares;
+  auto take = [&] {
+    if (spares != 0) return std::exchange(spare[--spares], nullptr);
+    ++made;
+    TERN_ASSERT(made <= 3);
+    return b.temporary(mine, type);
+  };
+  std::byte* value = nullptr;  // what is combined so far; null: only the own block, where it is
+  for (int s = 1; rank - s >= 0 || rank + s < size; ++s) {
+    std::byte *above = nullptr, *below = nullptr;
+    if (rank + s < size) b.receive(above = take(), mine, type, rank + s);
+    if (rank - s >= 0) b.receive(below = take(), mine, type, rank - s);
+    if (rank + s < size) b.send(parts.at(o.contribution(), rank + s), parts.length(rank + s), type, rank + s);
+    if (rank - s >= 0) b.send(parts.at(o.contribution(), rank - s), parts.length(rank - s), type, rank - s);
     b.fence();
+    if (above) {
+      b.reduce(value ? value : own, above, mine, type);
+      if (value) spare[spares++] = value;
+      value = above;
+    }
+    if (below && !value && commutative) {
+      b.reduce(own, below, mine, type);
+      value = below;
+    } else if (below) {
+      if (!value) b.copy(own, value = take(), mine, type);
+      b.reduce(below, value, mine, type);
+      spare[spares++] = below;
+    }
   }
-  if (size > 1) b.reduce(arrived[(size - 1) & 1], value, mine, type);
-  if (o.in_place) b.copy(value, o.receive.buffer, mine, type);
+  if (!value) value = const_cast<std::byte*>(own);
+  if (value != o.receive.buffer) b.copy(value, o.receive.buffer, mine, type);
 }
 
-// Reduce to rank 0 in the order of ranks, then scatter: for any operator.
+// Reduce to rank 0 in the order of ranks, then scatter: for any operator and short vectors.
 void reduce_scatter_by_root(Builder& b, const Operands& o) {
   const Datatype& type = *o.receive.type;
   int rank = b.rank(), size = b.size();

@@ -1,6 +1,5 @@
 #include "coll/schedule.h"
 
-#include <cstdlib>
 #include <new>
 
 #include "coll/copy.h"
@@ -34,7 +33,7 @@ Schedule::~Schedule() {
   while (extra_) {
     Extra* extra = extra_;
     extra_ = extra->next;
-    std::free(extra);
+    p2p_.scratch.give(extra, extra->bytes);
   }
 }
 
@@ -47,21 +46,20 @@ void Schedule::destroy() {
 std::byte* Schedule::allocate(size_t bytes) {
   bytes = (bytes + 63) & ~size_t{63};
   if (size_t(free_end_ - free_) < bytes) {
-    constexpr size_t kLeast = 8192;
-    size_t block = bytes > kLeast ? bytes : kLeast;
-    auto* extra =
-        static_cast<Extra*>(block > bytes + (size_t{1} << 62) ? nullptr : std::aligned_alloc(64, block + 64));
+    size_t block = bytes + 64;
+    auto* extra = static_cast<Extra*>(block < bytes ? nullptr : p2p_.scratch.take(block));
     if (!extra) {
       fail(Error(ErrorClass::no_mem,
                  "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));
       return nullptr;
     }
     extra->next = extra_;
+    extra->bytes = block;
     extra_ = extra;
     auto* data = reinterpret_cast<std::byte*>(extra) + 64;
-    if (block == bytes) return data;  // what is left of the current block serves on
+    if (block - 64 - bytes <= size_t(free_end_ - free_)) return data;  // what is left of the current block serves on
     free_ = data;
-    free_end_ = data + block;
+    free_end_ = reinterpret_cast<std::byte*>(extra) + block;
   }
   std::byte* data = free_;
   free_ += bytes;

@@ -10,8 +10,7 @@
 //   reduce, copy         carried out in their turn
 //
 // Storage: a schedule comes from its communicator's pool with room for a small collective inside; more comes
-// in blocks
-// from the allocator and goes back with the schedule.
+// in blocks of the rank's scratch memory and goes back with the schedule.
 // Source: the schedules of LibNBC (Hoefler, Lumsdaine, Rehm, SC 2007), with two kinds of fences.
 // Thread rule: under the rank's lock.
 #pragma once
@@ -97,6 +96,7 @@ class Schedule final : public Request, public Advanceable {
   static constexpr size_t kStepsPerChunk = 64;
   struct alignas(64) Extra {
     Extra* next;
+    size_t bytes;
   };
   struct Held {
     Datatype* type;

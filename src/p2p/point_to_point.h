@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/scratch.h"
 #include "base/tunables.h"
 #include "datatype/datatype.h"
 #include "fabric/path.h"
@@ -92,6 +93,8 @@ class PointToPoint {
   const Tunables& tunables() const;
   /// Memory that this rank shares with others of its node, for the collectives of communicators; null: none. Not owned.
   NodeMemory* node_memory = nullptr;
+  /// The rank's memory for intermediate results.
+  Scratch scratch;
   /// Where paths deliver.
   Sink& sink();
 
