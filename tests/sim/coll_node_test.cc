@@ -74,7 +74,7 @@ TEST(NodeCollectives, GiveTheModelsResult) {
     test::run_processes(ranks, 65536, [&](int rank, auto node, test::Common& common) {
       alarm(60);  // the others of one that has failed
       Tunables tunables;
-      tunables.yield_rounds = 20;
+      tunables.yield_rounds = seed % 2 == 0 ? 2 : 0;
       NodeRank me(rank, ranks, std::move(node), tunables);
       ModelTypes types;
       Rng rng(seed), mine(seed * 100 + uint64_t(rank));
