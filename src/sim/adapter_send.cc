@@ -328,7 +328,8 @@ uint64_t AdapterNode::send_answer(SimQueuePair& pair) {
   packet->total = whole.total;
   packet->begin = waiting.at;
   uint32_t bytes = std::min(whole.total - waiting.at, model().segment_bytes);
-  if (region == regions.end() || !region->second->holds(whole.remote_address, whole.total)) {
+  bool gone = region == regions.end() || !region->second->holds(whole.remote_address, whole.total);
+  if (gone && whole.total != 0) {
     packet->op = Op::error;  // unregistered between question and answer
     packet->status = rdma::Status::remote_access;
     packet->last = true;

@@ -130,6 +130,19 @@ TEST(MpiPrograms, Collectives) {
   });
 }
 
+TEST(MpiPrograms, OverSimulatedRdmaAdapters) {
+  for_seeds(15, [](uint64_t seed) {
+    WorldOptions options = options_of(seed, 8);
+    options.rdma = true;
+    options.tunables.rdma_keepalive_ms = 0;
+    options.adapter_faults.datagram_loss_in_1024 = 100;
+    for (auto program : {ring, exchange, collectives}) {
+      Report report = run_mpi(options, program);
+      EXPECT_TRUE(report.ok()) << report.failure;
+    }
+  });
+}
+
 TEST(MpiPrograms, TheSameSeedGivesTheSameRun) {
   for_seeds(5, [](uint64_t seed) {
     WorldOptions options = options_of(seed, 8);

@@ -12,6 +12,7 @@ using Greeting = wire::RdmaGreeting::Kind;
 
 constexpr uint64_t kFirstRetryNs = 20'000'000;   // a greeting and its answer take some tens of microseconds
 constexpr uint64_t kLongestRetryNs = 1'000'000'000;
+constexpr uint64_t kReceiverWaitNs = 20'000;     // receives come back with the next poll
 
 }  // namespace
 
@@ -53,6 +54,7 @@ Error RdmaPath::make_pair(Peer& peer) {
   options.srq = receives_.get();
   options.send_depth = send_depth_;
   options.inline_bytes = uint32_t(inline_bytes_);
+  options.rnr_wait_ns = kReceiverWaitNs;
   if (Error error = hca_->make_queue_pair(options, peer.pair)) return error;
   peer.window = window_;
   return {};

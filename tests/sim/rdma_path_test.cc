@@ -1,0 +1,351 @@
+// RdmaPath against the contract of Path, below p2p: get and put in all their ways, greetings that are lost or cross,
+// credits, and that a computing rank's memory is read and written meanwhile.
+#include "fabric/rdma/rdma_path.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+#include "datatype/construct.h"
+#include "datatype/kind.h"
+#include "datatype/predefined.h"
+#include "progress/engine.h"
+#include "sim/adapter.h"
+#include "sim/machine.h"
+#include "tests/sim/seeds.h"
+
+namespace tern::sim {
+namespace {
+
+/// Counts what arrives, and keeps the last message.
+class Mailbox final : public Sink {
+ public:
+  void on_message(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) override {
+    EXPECT_EQ(header.tag, next[from]++) << "out of order";
+    last.assign(payload, payload + bytes);
+  }
+  Landing on_header(PeerId from, const wire::Header&, size_t bytes) override {
+    landing[from].assign(bytes, std::byte{});
+    Landing result;
+    result.target = Cursor::bytes(landing[from].data(), bytes);
+    return result;
+  }
+  void on_landed(PeerId from, const wire::Header& header, Landing&, size_t bytes, Error error) override {
+    EXPECT_FALSE(error) << error.text();
+    on_message(from, header, landing[from].data(), bytes);
+  }
+  void on_peer_lost(PeerId peer, Error error) override {
+    EXPECT_TRUE(bool(error));
+    lost.push_back(peer);
+  }
+  std::map<PeerId, int> next;
+  std::vector<PeerId> lost;
+  std::vector<std::byte> last;
+  std::map<PeerId, std::vector<std::byte>> landing;
+};
+
+struct Transfer : TransferOperation {
+  int calls = 0;
+  bool failed = false;
+};
+
+struct Sending : SendOperation {
+  std::vector<std::byte> data;
+  int calls = 0;
+  bool failed = false;
+};
+
+struct Bench {
+  explicit Bench(Machine::Rank& rank)
+      : strand(rank.strand), clock(rank.make_clock()), idle(rank.make_idle()), launcher(rank.make_launcher()), engine(*clock, *idle) {
+    RdmaOptions options;
+    options.rank = rank.index();
+    options.size = uint32_t(launcher->size());
+    options.watch_memory = false;
+    Error error;
+    path = RdmaPath::create(options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,
+                            [this](PeerId peer, std::string& card) { return launcher->get(int(peer), "rdma-card", card); }, error);
+    EXPECT_FALSE(error) << error.text();
+    EXPECT_FALSE(launcher->put("rdma-card", path->card()));
+    EXPECT_FALSE(launcher->fence());
+    engine.add_path(*path);
+  }
+  void send(PeerId to, std::vector<std::byte> data) {
+    wire::Header header{wire::Kind::eager};
+    header.tag = sent_[to]++;
+    if (data.size() <= path->properties().eager_bytes && path->try_send(to, header, data.data(), data.size())) return;
+    Sending& operation = queue.emplace_back();
+    operation.peer = to;
+    operation.header = header;
+    operation.data = std::move(data);
+    operation.payload = Cursor::bytes(operation.data.data(), operation.data.size());
+    operation.done = [](SendOperation& self, Error error) {
+      ++static_cast<Sending&>(self).calls;
+      static_cast<Sending&>(self).failed = bool(error);
+    };
+    path->enqueue(operation);
+  }
+  void wait_messages(PeerId from, int count) {
+    engine.wait_until([&] { return sink.next[from] >= count; });
+  }
+  void run(Transfer& transfer, bool is_put) {
+    transfer.done = [](TransferOperation& self, Error error) {
+      ++static_cast<Transfer&>(self).calls;
+      static_cast<Transfer&>(self).failed = bool(error);
+    };
+    if (is_put) {
+      path->put(transfer);
+    } else {
+      path->get(transfer);
+    }
+  }
+  void finish() {
+    engine.wait_until([&] { return !path->has_unsent(); });
+    EXPECT_FALSE(launcher->fence());
+    for (const Sending& operation : queue) EXPECT_EQ(operation.calls, 1);
+  }
+
+  Strand& strand;
+  Mailbox sink;
+  std::unique_ptr<Clock> clock;
+  std::unique_ptr<Idle> idle;
+  std::unique_ptr<Launcher> launcher;
+  ProgressEngine engine;
+  std::unique_ptr<RdmaPath> path;
+  std::deque<Sending> queue;
+
+ private:
+  std::map<PeerId, int> sent_;
+};
+
+struct Exposed {
+  uint64_t address;
+  RemoteKey key;
+};
+
+std::vector<std::byte> bytes_of(const Exposed& exposed) {
+  std::vector<std::byte> out(sizeof exposed);
+  std::memcpy(out.data(), &exposed, sizeof exposed);
+  return out;
+}
+
+Exposed exposed_in(const std::vector<std::byte>& bytes) {
+  Exposed out;
+  EXPECT_EQ(bytes.size(), sizeof out);
+  std::memcpy(&out, bytes.data(), sizeof out);
+  return out;
+}
+
+std::byte pattern(size_t at) { return std::byte(uint8_t(at * 13 + (at >> 9))); }
+
+WorldOptions options_of(uint64_t seed) {
+  Rng rng(seed * 71);
+  WorldOptions options;
+  options.seed = seed;
+  options.tunables.rdma_keepalive_ms = 0;
+  options.tunables.rdma_eager_bytes = int64_t(256 + rng.below(2000));
+  options.tunables.rdma_sends = int64_t(8 + rng.below(8));
+  options.adapter.max_message_bytes = uint32_t(5000 + rng.below(50'000));
+  options.adapter.ordered_writes = rng.chance(1, 2);
+  options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * 500);
+  return options;
+}
+
+// Rank 1 gets from rank 0's memory and puts into it, contiguous and not, of all sizes.
+void transfer_program(Bench& bench, bool is_put, size_t bytes, bool strided) {
+  bool owner = bench.path->reaches(1);
+  if (owner) {
+    std::vector<std::byte> memory(bytes + 1);
+    for (size_t i = 0; i < bytes && !is_put; ++i) memory[i] = pattern(i);
+    RemoteKey key = bench.path->expose(memory.data(), bytes);
+    bench.send(1, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
+    bench.wait_messages(1, 1);  // "done": all bytes of a put are there when a later message is
+    for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[i], pattern(i)) << "at " << i;
+    EXPECT_EQ(memory[bytes], std::byte{});
+    bench.path->conceal(key);
+    bench.finish();
+    return;
+  }
+  PredefinedTypes types;
+  Ref<Datatype> vector;
+  size_t stride = strided ? 3 : 1;
+  std::vector<std::byte> local(bytes * stride + 1);
+  for (size_t i = 0; i < bytes && is_put; ++i) local[i * stride] = pattern(i);
+  bench.wait_messages(0, 1);
+  Exposed there = exposed_in(bench.sink.last);
+  Transfer transfer;
+  transfer.peer = 0;
+  transfer.remote_address = there.address;
+  transfer.key = there.key;
+  transfer.bytes = bytes;
+  if (strided) {
+    EXPECT_FALSE(construct::vector(Count(bytes), 1, 3, types.get(type_id::kByte), vector));
+    vector->commit();
+    transfer.local = Cursor(local.data(), 1, *vector);
+  } else {
+    transfer.local = Cursor::bytes(local.data(), bytes);
+  }
+  bench.run(transfer, is_put);
+  bench.engine.wait_until([&] { return transfer.calls != 0; });
+  EXPECT_FALSE(transfer.failed);
+  for (size_t i = 0; i < bytes && !is_put; ++i) ASSERT_EQ(local[i * stride], pattern(i)) << "at " << i;
+  bench.send(0, {});
+  bench.finish();
+  EXPECT_EQ(transfer.calls, 1);
+  EXPECT_EQ(bench.path->registrations().live(), 0u);
+}
+
+TEST(RdmaPathContract, GetsAndPutsAreExactInAllTheirWays) {
+  for_seeds(12, [](uint64_t seed) {
+    for (bool is_put : {false, true}) {
+      for (bool strided : {false, true}) {
+        for (size_t bytes : {size_t{0}, size_t{1}, size_t{300}, size_t{9000}, size_t{200'000}}) {
+          Report report = Machine(options_of(seed)).run([&](Machine::Rank& rank) {
+            Bench bench(rank);
+            transfer_program(bench, is_put, bytes, strided);
+          });
+          ASSERT_TRUE(report.ok()) << report.failure << "\nput " << is_put << " strided " << strided << " bytes " << bytes;
+        }
+      }
+    }
+  });
+}
+
+// What cannot be registered has a zero key; a transfer with it fails and touches nothing.
+TEST(RdmaPathContract, UnexposedMemoryIsAnErrorOfTheOperationOnly) {
+  Report report = Machine(options_of(1)).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    PeerId peer = 1 - rank.index();
+    std::byte memory[100] = {};
+    Transfer transfer;
+    transfer.peer = peer;
+    transfer.remote_address = 4096;
+    transfer.bytes = sizeof memory;
+    transfer.local = Cursor::bytes(memory, sizeof memory);
+    bench.run(transfer, false);
+    EXPECT_EQ(transfer.calls, 1);
+    EXPECT_TRUE(transfer.failed);
+    bench.send(peer, {});
+    bench.wait_messages(peer, 1);
+    EXPECT_TRUE(bench.sink.lost.empty());
+    bench.finish();
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
+// All ranks greet all others at the same time while half of the greetings are lost; messages of all sizes come in order.
+TEST(RdmaPathContract, CrossingAndLostGreetingsMakeOneConnectionEach) {
+  for_seeds(30, [](uint64_t seed) {
+    WorldOptions options = options_of(seed);
+    options.ranks = 5;
+    options.adapter_faults.datagram_loss_in_1024 = uint32_t(seed % 2 * 500);
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      constexpr int kMessages = 6;
+      for (int i = 0; i < kMessages; ++i) {
+        for (PeerId peer = 0; peer < 5; ++peer) {
+          if (bench.path->reaches(peer)) bench.send(peer, std::vector<std::byte>(size_t(i * i * i * 40), std::byte(uint8_t(i))));
+        }
+      }
+      for (PeerId peer = 0; peer < 5; ++peer) {
+        if (!bench.path->reaches(peer)) continue;
+        bench.wait_messages(peer, kMessages);
+      }
+      EXPECT_EQ(bench.path->connections(), 4u);
+      bench.finish();
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  });
+}
+
+// No connection is made to ranks that nobody talks to.
+TEST(RdmaPathContract, ConnectionsAreMadeOnFirstContactOnly) {
+  WorldOptions options = options_of(3);
+  options.ranks = 8;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    PeerId partner = rank.index() ^ 1;
+    bench.send(partner, {});
+    bench.wait_messages(partner, 1);
+    bench.finish();
+    EXPECT_EQ(bench.path->connections(), 1u);
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
+// A receiver that computes for long holds its peers to their windows; everything still arrives, nothing is retried for
+// lack of receives as long as the windows fit.
+TEST(RdmaPathContract, CreditsHoldSendersToTheirWindow) {
+  WorldOptions options = options_of(4);
+  options.ranks = 3;
+  options.tunables.rdma_receives = 64;
+  options.tunables.rdma_window = 16;
+  uint64_t nacks = 0;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    if (rank.index() == 0) {
+      bench.send(1, {});
+      bench.send(2, {});
+      bench.engine.wait_until([&] { return bench.sink.next[1] > 0 && bench.sink.next[2] > 0; });
+      bench.strand.charge_ns(5'000'000);
+      bench.wait_messages(1, 300);
+      bench.wait_messages(2, 300);
+    } else {
+      for (int i = 0; i < 300; ++i) bench.send(0, std::vector<std::byte>(200));
+      bench.wait_messages(0, 1);
+    }
+    bench.finish();
+    if (rank.index() == 0) nacks = rank.machine.adapters().node(0).rnr_nacks;
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+  EXPECT_EQ(nacks, 0u);
+}
+
+// The owner of the memory computes from beginning to end, and the peer gets all of it meanwhile.
+TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
+  WorldOptions options = options_of(5);
+  options.adapter.max_message_bytes = 1 << 30;
+  constexpr size_t kBytes = 1 << 20;
+  constexpr uint64_t kComputeNs = 2'000'000;
+  uint64_t got_ns = 0, computed_ns = 0;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    if (rank.index() == 0) {
+      std::vector<std::byte> memory(kBytes);
+      for (size_t i = 0; i < kBytes; ++i) memory[i] = pattern(i);
+      RemoteKey key = bench.path->expose(memory.data(), kBytes);
+      bench.send(1, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
+      bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
+      bench.strand.charge_ns(kComputeNs);
+      computed_ns = bench.strand.now_ns();
+      bench.wait_messages(1, 1);
+      bench.path->conceal(key);
+      bench.finish();
+      return;
+    }
+    std::vector<std::byte> local(kBytes);
+    bench.wait_messages(0, 1);
+    uint64_t begin = bench.strand.now_ns();
+    Exposed there = exposed_in(bench.sink.last);
+    Transfer transfer;
+    transfer.peer = 0;
+    transfer.remote_address = there.address;
+    transfer.key = there.key;
+    transfer.bytes = kBytes;
+    transfer.local = Cursor::bytes(local.data(), kBytes);
+    bench.run(transfer, false);
+    bench.engine.wait_until([&] { return transfer.calls != 0; });
+    got_ns = bench.strand.now_ns();
+    uint64_t wire_ns = kBytes * 1000 / rank.machine.options().network.adapter_bytes_per_us;
+    EXPECT_LT(got_ns - begin, wire_ns + 40'000) << "the link and one registration, nothing else";
+    for (size_t i = 0; i < kBytes; ++i) ASSERT_EQ(local[i], pattern(i));
+    bench.send(0, {});
+    bench.finish();
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+  EXPECT_LT(got_ns, computed_ns);
+}
+
+}  // namespace
+}  // namespace tern::sim
