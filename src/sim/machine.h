@@ -32,6 +32,9 @@ struct WorldOptions {
   NetworkModel network;
   AdapterModel adapter;
   bool rdma = false;  ///< ranks talk over their adapters (RdmaPath), not over SimPath
+  /// Registrations of user memory are kept between transfers. For programs that keep their buffers: which of the memory
+  /// that is freed and allocated again lies where depends on more than the seed.
+  bool keep_registrations = false;
   Faults faults;
   AdapterFaults adapter_faults;
   Tunables tunables;

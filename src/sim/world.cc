@@ -13,15 +13,17 @@ void throw_if(const Error& error, const char* where) {
   if (error) throw std::runtime_error(std::string(where) + ": " + std::string(error.text()));
 }
 
-// As process/connect.cc does it on real adapters; whose registrations are not kept, since where memory lies, and when the
-// allocator gives it back, is no part of a reproducible run.
+// As process/connect.cc does it on real adapters.
 void add_rdma(Process& process, Machine::Rank& rank) {
   process.add_path(std::make_unique<SelfPath>(PeerId(process.world_rank()), process.sink()));
   RdmaOptions options;
   options.rank = PeerId(process.world_rank());
   options.size = uint32_t(process.world_size());
-  options.copy_bytes_per_us = rank.machine.options().network.copy_bytes_per_us;
-  options.watch_memory = false;
+  const WorldOptions& world = rank.machine.options();
+  options.copy_bytes_per_us = world.network.copy_bytes_per_us;
+  options.send_ns = world.network.send_ns;
+  options.receive_ns = world.network.receive_ns;
+  options.keep = world.keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
   Error error;
   auto path = RdmaPath::create(
       options, process.tunables(), rank.make_hca(), process.clock(), process.sink(),

@@ -13,6 +13,7 @@
 #include "progress/engine.h"
 #include "sim/adapter.h"
 #include "sim/machine.h"
+#include "sim/machine_file.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
@@ -62,7 +63,11 @@ struct Bench {
     RdmaOptions options;
     options.rank = rank.index();
     options.size = uint32_t(launcher->size());
-    options.watch_memory = false;
+    const NetworkModel& network = rank.machine.options().network;
+    options.copy_bytes_per_us = network.copy_bytes_per_us;
+    options.send_ns = network.send_ns;
+    options.receive_ns = network.receive_ns;
+    options.keep = rank.machine.options().keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
     Error error;
     path = RdmaPath::create(options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,
                             [this](PeerId peer, std::string& card) { return launcher->get(int(peer), "rdma-card", card); }, error);
@@ -345,6 +350,100 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
   });
   EXPECT_TRUE(report.ok()) << report.failure;
   EXPECT_LT(got_ns, computed_ns);
+}
+
+// The adapter dies under a get, a queued message and a peer that nobody has talked to yet: all of them end with an error.
+TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
+  WorldOptions options = options_of(6);
+  options.ranks = 3;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    std::vector<std::byte> memory(1 << 20);
+    if (rank.index() == 1) {
+      RemoteKey key = bench.path->expose(memory.data(), memory.size());
+      bench.send(0, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
+      bench.finish();
+      bench.path->conceal(key);
+      return;
+    }
+    if (rank.index() == 2) {
+      bench.finish();
+      return;
+    }
+    bench.wait_messages(1, 1);
+    Exposed there = exposed_in(bench.sink.last);
+    Transfer transfer;
+    transfer.peer = 1;
+    transfer.remote_address = there.address;
+    transfer.key = there.key;
+    transfer.bytes = memory.size();
+    transfer.local = Cursor::bytes(memory.data(), memory.size());
+    bench.run(transfer, false);
+    bench.send(1, std::vector<std::byte>(100'000));
+    rdma::AsyncEvent event;
+    event.kind = rdma::AsyncEventKind::fatal;
+    const_cast<SimHca&>(static_cast<const SimHca&>(bench.path->hca())).raise(event);
+    bench.engine.wait_until([&] { return bench.sink.lost.size() == 1; });
+    EXPECT_EQ(transfer.calls, 1);
+    EXPECT_TRUE(transfer.failed);
+    bench.send(2, {});
+    bench.engine.wait_until([&] { return bench.sink.lost.size() == 2; });
+    for (const Sending& sending : bench.queue) EXPECT_TRUE(sending.failed);
+    bench.finish();
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
+// The published ping-pong of paper 000 (ICS 2009, 5.1) with the sender-initiated protocol by RDMA write, done by hand:
+//   rts -> ; <- cts ; data (put), fin ->     67 us a round trip at 16 KB
+TEST(RdmaPathContract, DracosRendezvousPingPongTakesThePublishedTime) {
+  MachineModel machine;
+  ASSERT_FALSE(load_machine(TERN_MACHINES "/draco-ddr.toml", machine));
+  WorldOptions options;
+  options.network = machine.network;
+  options.adapter = machine.adapter;
+  options.keep_registrations = true;
+  options.tunables.rdma_keepalive_ms = 0;
+  options.tunables.rdma_eager_bytes = 12 * 1024;
+  constexpr size_t kBytes = 16 * 1024;
+  constexpr int kRounds = 20;
+  uint64_t round_trip_ns = 0;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    PeerId me = rank.index(), peer = 1 - me;
+    std::vector<std::byte> buffer(kBytes);
+    bench.send(peer, {});
+    bench.wait_messages(peer, 1);
+    int seen = 1;
+    uint64_t begin = 0;
+    for (int i = 0; i < 2 * (kRounds + 1); ++i) {
+      if (i == 2) begin = bench.strand.now_ns();  // connections and registrations are there
+      if (PeerId(i % 2) == me) {
+        bench.send(peer, std::vector<std::byte>(32));
+        bench.wait_messages(peer, ++seen);
+        Exposed there = exposed_in(bench.sink.last);
+        Transfer transfer;
+        transfer.peer = peer;
+        transfer.remote_address = there.address;
+        transfer.key = there.key;
+        transfer.bytes = kBytes;
+        transfer.local = Cursor::bytes(buffer.data(), kBytes);
+        bench.run(transfer, true);
+        bench.send(peer, {});  // behind the data, without waiting for it
+        bench.engine.wait_until([&] { return transfer.calls != 0; });
+      } else {
+        bench.wait_messages(peer, ++seen);
+        RemoteKey key = bench.path->expose(buffer.data(), kBytes);
+        bench.send(peer, bytes_of({reinterpret_cast<uint64_t>(buffer.data()), key}));
+        bench.wait_messages(peer, ++seen);
+        bench.path->conceal(key);
+      }
+    }
+    if (me == 0) round_trip_ns = (bench.strand.now_ns() - begin) / kRounds;
+    bench.finish();
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+  EXPECT_NEAR(double(round_trip_ns), 67'000.0, 0.15 * 67'000.0);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class RegistrationCacheTest : public testing::Test {
   }
   CountingHca hca;
   std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
-  RegistrationCache cache{hca, watch.get(), 1 << 24};
+  RegistrationCache cache{hca, watch ? Keep::watched : Keep::nothing, watch.get(), 1 << 24};
 };
 
 TEST_F(RegistrationCacheTest, WhatIsKeptIsFoundAgainAlsoInPart) {
@@ -163,7 +163,7 @@ TEST_F(RegistrationCacheTest, MoreChangesThanCanBeListedDropEverything) {
 }
 
 TEST_F(RegistrationCacheTest, KeepsNoMoreThanItMayAndMakesRoomWhenPinningFails) {
-  RegistrationCache small(hca, watch.get(), 8 * kPage);
+  RegistrationCache small(hca, Keep::watched, watch.get(), 8 * kPage);
   std::byte* memory = map(64 * kPage);
   for (int i = 0; i < 8; ++i) small.release(*small.acquire(memory + i * 8 * kPage, 4 * kPage, true));
   EXPECT_EQ(hca.pinned(), 8 * kPage);
@@ -177,7 +177,7 @@ TEST_F(RegistrationCacheTest, KeepsNoMoreThanItMayAndMakesRoomWhenPinningFails) 
 
 TEST(RegistrationCache, WithoutAWatchNothingIsKept) {
   CountingHca hca;
-  RegistrationCache cache(hca, nullptr, 1 << 24);
+  RegistrationCache cache(hca, Keep::nothing, nullptr, 1 << 24);
   char memory[100];
   Registration* first = cache.acquire(memory, sizeof memory, true);
   Registration* second = cache.acquire(memory, sizeof memory, true);

@@ -43,9 +43,12 @@ void RdmaPath::lose(Peer& peer) {
     --queued_;
     operation->done(*operation, reason(peer));
   }
-  while (Transfer* transfer = peer.transfers.pop_front()) {
-    transfer->failed = true;
-    finish(*transfer);
+  // Those that are posted are here only when the adapter itself has failed: else they have come back.
+  for (auto* list : {&peer.transfers, &peer.posted_transfers}) {
+    while (Transfer* transfer = list->pop_front()) {
+      transfer->failed = true;
+      finish(*transfer);
+    }
   }
   if (peer.reception.active) {
     peer.reception.active = false;
@@ -61,17 +64,27 @@ void RdmaPath::take_events() {
       auto found = by_number_.find(event.number);
       if (found != by_number_.end()) break_peer(*found->second, "the adapter reports an error of the connection");
     } else if (event.kind == rdma::AsyncEventKind::fatal || event.kind == rdma::AsyncEventKind::completion_overrun) {
-      for (auto& peer : peers_) {
-        if (!peer) continue;
-        break_peer(*peer, "the adapter has failed");
-        // Nothing comes back from it any more.
-        if (event.kind == rdma::AsyncEventKind::fatal) {
-          outstanding_ -= peer->outstanding;
-          peer->outstanding = 0;
-        }
-      }
+      lose_adapter();
+      return;
     }
   }
+}
+
+// Nothing comes back from it any more, and it touches no memory any more.
+void RdmaPath::lose_adapter() {
+  adapter_failed_ = true;
+  stashed_ = 0;
+  keepalive_due_ns_ = ~uint64_t{0};
+  for (auto& peer : peers_) {
+    if (!peer) continue;
+    if (peer->state == PeerState::lost) continue;
+    if (peer->state != PeerState::broken) broken_.push_back(peer.get());
+    peer->state = PeerState::broken;
+    peer->trouble = "the adapter has failed";
+    outstanding_ -= peer->outstanding;
+    peer->outstanding = 0;
+  }
+  greeted_.clear();
 }
 
 }  // namespace tern

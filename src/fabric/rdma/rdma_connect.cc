@@ -25,17 +25,24 @@ void RdmaPath::contact(Peer& peer) {
     return;
   }
   peer.state = PeerState::greeting;
-  peer.said_hello = true;
+  repeat_hellos(peer);
+  greet(peer, Greeting::hello);
+}
+
+// Until the connection is known to be up on both sides. A hello is answered whatever the state of the one who gets it.
+void RdmaPath::repeat_hellos(Peer& peer) {
+  if (peer.greeted) return;
+  peer.greeted = true;
   greeted_.push_back(&peer);
   uint64_t now = clock_.now_ns();
   peer.retry_wait_ns = kFirstRetryNs;
   peer.retry_ns = now + peer.retry_wait_ns;
   peer.give_up_ns = now + connect_timeout_ns_;
-  greet(peer, Greeting::hello);
 }
 
 // The way to the peer's datagrams, and our queue pair for it.
 Error RdmaPath::prepare(Peer& peer) {
+  if (adapter_failed_) return Error(ErrorClass::other, "the adapter has failed");
   if (!peer.route) {
     std::string card;
     if (Error error = lookup_(peer.id, card)) return error;
@@ -99,6 +106,7 @@ void RdmaPath::on_greeting(const std::byte* data, size_t bytes) {
     if (peer.pair->state() == rdma::QueuePair::State::idle) {
       if (!connect(peer, greeting)) return;
       peer.state = PeerState::answered;
+      repeat_hellos(peer);  // the peer may die now
     } else if (!(peer.remote == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
       return;  // not the connection that we have
     }
@@ -129,7 +137,7 @@ bool RdmaPath::connect(Peer& peer, const wire::RdmaGreeting& greeting) {
 
 void RdmaPath::become_ready(Peer& peer) {
   peer.state = PeerState::ready;
-  if (peer.said_hello) std::erase(greeted_, &peer);
+  std::erase(greeted_, &peer);
   pump(peer);
   pump_transfers(peer);
 }

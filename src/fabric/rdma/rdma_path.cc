@@ -43,8 +43,10 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   most_outstanding_ = able.max_completions ? std::min(kMostOutstanding, able.max_completions - std::min(others, able.max_completions / 2)) : kMostOutstanding;
   connect_timeout_ns_ = uint64_t(tunables.rdma_connect_timeout_s) * 1'000'000'000;
   keepalive_ns_ = uint64_t(tunables.rdma_keepalive_ms) * 1'000'000;
-  if (tunables.rdma_registration_bytes != 0 && options.watch_memory) watch_ = rdma::MemoryWatch::create();
-  registrations_ = std::make_unique<rdma::RegistrationCache>(*hca_, watch_.get(), uint64_t(tunables.rdma_registration_bytes));
+  rdma::Keep keep = options.keep;
+  if (tunables.rdma_registration_bytes == 0) keep = rdma::Keep::nothing;
+  if (keep == rdma::Keep::watched && !(watch_ = rdma::MemoryWatch::create())) keep = rdma::Keep::nothing;
+  registrations_ = std::make_unique<rdma::RegistrationCache>(*hca_, keep, watch_.get(), uint64_t(tunables.rdma_registration_bytes));
 
   properties_.name = "rdma";
   properties_.eager_bytes = slot_bytes_ - wire::kRdmaMaxHeadBytes;
@@ -149,6 +151,7 @@ bool RdmaPath::post_frame(Peer& peer, wire::RdmaFrameType type, const wire::Head
     std::memcpy(at + head, flat, bytes);
   }
   charge_copy(bytes);
+  charge(options_.send_ns);
   rdma::Piece piece = inlined ? rdma::Piece{reinterpret_cast<uint64_t>(small), uint32_t(whole), 0} : slot_piece(slot, whole);
   rdma::WorkRequest work;
   work.verb = rdma::Verb::send;
@@ -254,8 +257,8 @@ int RdmaPath::poll() {
     channel_->drain();
     take_events();
   }
-  int handled = take_completions();
-  if (!taken_receives_.empty()) repost_receives();
+  int handled = adapter_failed_ ? 0 : take_completions();
+  if (!taken_receives_.empty() && !adapter_failed_) repost_receives();
   handled += complete_finished();
   if (!blocked_.empty()) {
     std::vector<Peer*> blocked;
@@ -335,6 +338,7 @@ void RdmaPath::handle(const rdma::Completion& completion) {
 
 void RdmaPath::on_frame(Peer& peer, const std::byte* data, size_t bytes) {
   peer.heard = true;
+  charge(options_.receive_ns);
   if (peer.state == PeerState::answered) become_ready(peer);
   wire::RdmaFrame frame;
   if (!wire::parse_rdma_frame(data, bytes, frame)) {
@@ -399,13 +403,16 @@ void RdmaPath::repost_receives() {
 }
 
 bool RdmaPath::arm() {
+  if (!adapter_failed_) {
+    completions_->arm(false);
+    armed_ = true;
+    take_events();
+  }
   if (stashed_ != 0 || !finished_.empty() || !unsendable_.empty() || !untransferable_.empty()) return false;
   for (const Peer* peer : broken_) {
     if (peer->outstanding == 0) return false;
   }
-  completions_->arm(false);
-  armed_ = true;
-  stashed_ = completions_->poll(stash_, kBatch);
+  if (!adapter_failed_) stashed_ = completions_->poll(stash_, kBatch);
   return stashed_ == 0;
 }
 

@@ -46,8 +46,10 @@ struct RdmaOptions {
   PeerId rank = 0;
   uint32_t size = 1;
   std::array<uint8_t, 32> key{};    ///< the job's secret
-  uint64_t copy_bytes_per_us = 0;   ///< what a copy costs in virtual time; 0: nothing (a real clock knows itself)
-  bool watch_memory = true;         ///< false: no registrations are kept (simulated ranks: which memory is given back when is chance)
+  // Simulated ranks: what the CPU's work costs in virtual time (a real clock knows itself).
+  uint64_t copy_bytes_per_us = 0;   ///< 0: copies cost nothing
+  uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
+  rdma::Keep keep = rdma::Keep::watched;
 };
 
 class RdmaPath final : public Path {
@@ -93,12 +95,13 @@ class RdmaPath final : public Path {
     broken,    ///< a request failed; waits for the others to come back
     lost,
   };
-  struct Transfer : ListHook<Transfer> {  // hook: in its peer's list until all is posted
+  struct Transfer : ListHook<Transfer> {  // hook: in its peer's `transfers`, then in its `posted_transfers`
     TransferOperation* operation = nullptr;
     rdma::Registration* registration = nullptr;  ///< of the local memory; null: through slots
     size_t posted = 0;
     uint32_t outstanding = 0;
     bool is_put = false;
+    bool all_posted = false;
     bool failed = false;
   };
   /// A message of several frames, between its first and its last.
@@ -113,7 +116,7 @@ class RdmaPath final : public Path {
     PeerState state = PeerState::fresh;
     bool blocked = false;     ///< in blocked_
     bool heard = true;        ///< something came from there since the last look
-    bool said_hello = false;
+    bool greeted = false;     ///< in greeted_: hellos are repeated
     std::unique_ptr<rdma::QueuePair> pair;
     rdma::QueuePairAddress remote;  ///< of its queue pair; when connected
     uint32_t credits = 0;     ///< frames that we may send
@@ -122,7 +125,7 @@ class RdmaPath final : public Path {
     uint32_t outstanding = 0;
     size_t frame_bytes = 0;   ///< longest that both handle
     IntrusiveList<SendOperation> queue;
-    IntrusiveList<Transfer> transfers;
+    IntrusiveList<Transfer> transfers, posted_transfers;
     Reception reception;
     // Being greeted:
     std::unique_ptr<rdma::Route> route;
@@ -163,6 +166,9 @@ class RdmaPath final : public Path {
   void give_credit(Peer& peer);
   void repost_receives();
   int complete_finished();
+  void charge(uint64_t ns) {
+    if (ns != 0) clock_.charge_ns(ns);
+  }
   void charge_copy(size_t bytes) {
     if (options_.copy_bytes_per_us) clock_.charge_ns(bytes * 1000 / options_.copy_bytes_per_us);
   }
@@ -172,6 +178,7 @@ class RdmaPath final : public Path {
   Error prepare(Peer& peer);
   Error make_pair(Peer& peer);
   void greet(Peer& peer, wire::RdmaGreeting::Kind kind);
+  void repeat_hellos(Peer& peer);
   void on_greeting(const std::byte* data, size_t bytes);
   bool connect(Peer& peer, const wire::RdmaGreeting& greeting);
   void become_ready(Peer& peer);
@@ -190,6 +197,7 @@ class RdmaPath final : public Path {
   int bury_broken();
   void lose(Peer& peer);
   void take_events();
+  void lose_adapter();
   Error reason(const Peer& peer) const;
 
   const RdmaOptions options_;
@@ -236,6 +244,7 @@ class RdmaPath final : public Path {
   rdma::Completion stash_[kBatch];  ///< found while arming
   size_t stashed_ = 0;
   bool armed_ = false;
+  bool adapter_failed_ = false;  ///< nothing may be asked of it any more
   uint32_t polls_ = 0;
   uint64_t keepalive_due_ns_ = ~uint64_t{0};
 };

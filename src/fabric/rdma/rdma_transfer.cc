@@ -55,7 +55,10 @@ void RdmaPath::pump_transfers(Peer& peer) {
       block(peer);
       return;
     }
-    if (transfer->posted == transfer->operation->bytes) IntrusiveList<Transfer>::remove(transfer);
+    if (transfer->posted < transfer->operation->bytes) continue;
+    IntrusiveList<Transfer>::remove(transfer);
+    transfer->all_posted = true;
+    peer.posted_transfers.push_back(transfer);
   }
 }
 
@@ -110,12 +113,13 @@ void RdmaPath::part_done(Peer& peer, Transfer& transfer, Slot* slot, bool ok) {
     charge_copy(slot->bytes);
   }
   if (slot) slot->transfer = nullptr;
-  if (transfer.outstanding == 0 && !transfer.linked()) finish(transfer);
+  if (transfer.outstanding == 0 && transfer.all_posted) finish(transfer);
 }
 
 void RdmaPath::finish(Transfer& transfer) {
   TransferOperation& operation = *transfer.operation;
   bool failed = transfer.failed;
+  if (transfer.linked()) transfer.unlink();
   if (transfer.registration) registrations_->release(*transfer.registration);
   transfer_pool_.destroy(&transfer);
   operation.done(operation, failed ? reason(*peers_[operation.peer]) : Error());

@@ -13,8 +13,10 @@ uint64_t page_bytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
 
-RegistrationCache::RegistrationCache(Hca& hca, MemoryWatch* watch, uint64_t kept_bytes)
-    : hca_(hca), watch_(watch), kept_limit_(watch ? kept_bytes : 0) {}
+RegistrationCache::RegistrationCache(Hca& hca, Keep keep, MemoryWatch* watch, uint64_t kept_bytes)
+    : hca_(hca), keep_(keep), watch_(watch), kept_limit_(keep == Keep::nothing ? 0 : kept_bytes) {
+  TERN_ASSERT((keep == Keep::watched) == (watch != nullptr));
+}
 
 RegistrationCache::~RegistrationCache() {
   drop_overlapping(0, ~uint64_t{0});
@@ -43,7 +45,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
   auto made = std::make_unique<Registration>();
   if (kept_limit_) {
     // Whole pages are pinned anyhow; and what overlaps joins, so that the table stays without overlaps.
-    uint64_t page = page_bytes();
+    uint64_t page = keep_ == Keep::trusted ? 1 : page_bytes();  // where memory lies is no part of a simulated run
     begin = begin / page * page;
     end = (end + page - 1) / page * page;
     auto next = table_.upper_bound(begin);
@@ -54,7 +56,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
       writable = writable || next->second->writable;
     }
     // First watched, then pinned: what is given back in between is reported.
-    made->kept = watch_->watch(begin, end);
+    made->kept = keep_ == Keep::trusted || watch_->watch(begin, end);
     if (!made->kept) {
       begin = reinterpret_cast<uintptr_t>(address);
       end = begin + bytes;

@@ -33,10 +33,17 @@ struct Registration : ListHook<Registration> {  // hook: idle ones, the longest 
   std::unique_ptr<MemoryRegion> region;
 };
 
+/// What is kept between operations.
+enum class Keep : uint8_t {
+  nothing,
+  watched,  ///< what the kernel watches for us
+  trusted,  ///< everything: for simulated adapters, which pin nothing, so that what is kept is never wrong
+};
+
 class RegistrationCache {
  public:
-  /// `watch` null: nothing is kept. Keeps at most `kept_bytes` that nobody uses. `hca` and `watch` outlive the cache.
-  RegistrationCache(Hca& hca, MemoryWatch* watch, uint64_t kept_bytes);
+  /// Keeps at most `kept_bytes` that nobody uses. `watch`: for Keep::watched. `hca` and `watch` outlive the cache.
+  RegistrationCache(Hca& hca, Keep keep, MemoryWatch* watch, uint64_t kept_bytes);
   ~RegistrationCache();
 
   /// A registration that covers the memory; `writable`: peers may write there, and we may read into it. Null: the adapter
@@ -58,7 +65,8 @@ class RegistrationCache {
   void destroy(Registration& registration);
 
   Hca& hca_;
-  MemoryWatch* watch_;
+  const Keep keep_;
+  MemoryWatch* const watch_;
   const uint64_t kept_limit_;
   uint64_t idle_bytes_ = 0;
   std::map<uint64_t, Registration*> table_;  ///< by begin; they do not overlap
