@@ -72,6 +72,51 @@ CALLBACKS = (
      "int source_index, MPI_T_cb_safety cb_safety, void *user_data"),
 )
 
+# Chapter 17: what MPI-3 removed and an implementation may still provide. Programs from before still call these (HPL, as it comes
+# with HPC Challenge). Inline, so that the library exports what the ABI names and nothing else.
+REMOVED = """\
+/* 17 Removed interfaces: names of MPI-1 that old programs use, in terms of those that took their place */
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+typedef MPI_Comm_errhandler_function MPI_Handler_function;
+static inline int MPI_Address(void *location, MPI_Aint *address) { return MPI_Get_address(location, address); }
+static inline int MPI_Errhandler_create(MPI_Handler_function *handler, MPI_Errhandler *errhandler) {
+  return MPI_Comm_create_errhandler(handler, errhandler);
+}
+static inline int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler) {
+  return MPI_Comm_get_errhandler(comm, errhandler);
+}
+static inline int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler) {
+  return MPI_Comm_set_errhandler(comm, errhandler);
+}
+static inline int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) {
+  MPI_Aint lb;
+  return MPI_Type_get_extent(datatype, &lb, extent);
+}
+static inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) {
+  MPI_Aint extent;
+  return MPI_Type_get_extent(datatype, displacement, &extent);
+}
+static inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) {
+  MPI_Aint lb = 0, extent = 0;
+  int error = MPI_Type_get_extent(datatype, &lb, &extent);
+  if (error == MPI_SUCCESS) *displacement = lb + extent;
+  return error;
+}
+static inline int MPI_Type_hindexed(int count, int blocklengths[], MPI_Aint displacements[], MPI_Datatype oldtype,
+                                    MPI_Datatype *newtype) {
+  return MPI_Type_create_hindexed(count, blocklengths, displacements, oldtype, newtype);
+}
+static inline int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
+                                   MPI_Datatype *newtype) {
+  return MPI_Type_create_hvector(count, blocklength, stride, oldtype, newtype);
+}
+static inline int MPI_Type_struct(int count, int blocklengths[], MPI_Aint displacements[], MPI_Datatype types[],
+                                  MPI_Datatype *newtype) {
+  return MPI_Type_create_struct(count, blocklengths, displacements, types, newtype);
+}
+#endif
+"""
+
 
 def c_parameters(function, large):
     declared = []
@@ -129,5 +174,6 @@ def emit(functions, titles, sections):
                 out.append(f"\n/* {chapter} {titles[chapter]} */")
             out += [prototype(function, large, prefix) + ";" for large in variants(function)]
         out.append("")
+    out.append(REMOVED)
     out += ["#if defined(__cplusplus)", "}", "#endif", "", "#endif /* MPI_H_ABI */", ""]
     return "\n".join(out)

@@ -100,7 +100,7 @@ constexpr Kind kRows[] = {
     row(kWchar, "MPI_WCHAR", C::character, Rep::i32, 4, 4, 2),
     row(kInt8, "MPI_INT8_T", C::c_integer, Rep::i8, 1, 1, 1),
     row(kUint8, "MPI_UINT8_T", C::c_integer, Rep::u8, 1, 1, 1),
-    row(kChar, "MPI_CHAR", C::character, Rep::none, 1, 1, 1),
+    row(kChar, "MPI_CHAR", C::character, char(-1) < 0 ? Rep::i8 : Rep::u8, 1, 1, 1),
     row(kSignedChar, "MPI_SIGNED_CHAR", C::c_integer, Rep::i8, 1, 1, 1),
     row(kUnsignedChar, "MPI_UNSIGNED_CHAR", C::c_integer, Rep::u8, 1, 1, 1),
     row(kByte, "MPI_BYTE", C::byte, Rep::u8, 1, 1, 1),

@@ -17,7 +17,7 @@ inline constexpr int kRepCount = 15;
 /// The groups of MPI 5.0, 6.9.2, from which follows what operators apply.
 enum class TypeClass : uint8_t {
   c_integer, fortran_integer, floating, logical, complex, byte, multi_language,
-  character,  ///< MPI_CHAR, MPI_WCHAR, MPI_CHARACTER: no reductions
+  character,  ///< MPI_CHAR, MPI_WCHAR, MPI_CHARACTER: no reductions but of MPI_CHAR (op.cc)
   packed,
   pair  ///< value and index, for MPI_MINLOC and MPI_MAXLOC
 };

@@ -79,7 +79,8 @@ class Installed(unittest.TestCase):
 
     def test_all_is_there(self):
         for file in ("bin/mpiexec", "bin/mpirun", "bin/mpicc", "bin/mpicxx", "bin/mpifort", "bin/mpicc_abi", "bin/mpicxx_abi",
-                     "bin/tern-info", "include/mpi.h", "lib/libmpi_abi.so", "lib/libmpi_abi.so.1", "lib/pkgconfig/tern.pc"):
+                     "bin/tern-info", "include/mpi.h", "lib/libmpi_abi.so", "lib/libmpi_abi.so.1", "lib/pkgconfig/tern.pc",
+                     "share/man/man1/mpiexec.1", "share/man/man1/mpirun.1", "share/doc/tern/tunables.md", "share/doc/tern/start.md"):
             self.assertTrue(os.path.exists(os.path.join(self.prefix, file)), file)
         done = self.in_path("tern-info")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -20,11 +20,12 @@ const OpId kAllOps[] = {OpId::sum,    OpId::min,    OpId::max,     OpId::prod, O
                         OpId::bor,    OpId::bxor,   OpId::land,    OpId::lor,  OpId::lxor,
                         OpId::minloc, OpId::maxloc, OpId::replace, OpId::no_op};
 
+// The last, MPI_CHAR, is beyond the standard (op.cc says why).
 const std::set<int> kCIntegers = {kInt,        kLong,         kShort,    kUnsignedShort,
                                   kUnsigned,   kUnsignedLong, kLongLong, kUnsignedLongLong,
                                   kSignedChar, kUnsignedChar, kInt8,     kInt16,
                                   kInt32,      kInt64,        kUint8,    kUint16,
-                                  kUint32,     kUint64};
+                                  kUint32,     kUint64,       kChar};
 const std::set<int> kFortranIntegers = {kInteger, kInteger1, kInteger2, kInteger4, kInteger8, kInteger16};
 const std::set<int> kFloats = {kFloat, kDouble, kReal,  kDoublePrecision, kLongDouble,
                                kReal2, kReal4,  kReal8, kReal16};
@@ -131,6 +132,7 @@ void check_integers(int type, bool logical) {
 }
 
 TEST(Op, Integers) {
+  check_integers<char>(kChar, true);
   check_integers<int>(kInt, true);
   check_integers<long>(kLong, true);
   check_integers<short>(kShort, true);

@@ -64,6 +64,20 @@ void print_tunables(const tern::Tunables& tunables) {
   }
 }
 
+// The reference page: what holds everywhere, nothing of this machine.
+void print_markdown() {
+  fmt::print(
+      "# Tunables\n\nEach is read once, when a program starts, from the environment variable of its name. An "
+      "unknown TERN_ variable is reported with the nearest name.\n\n"
+      "| variable | default | range | unit | meaning |\n|---|---|---|---|---|\n");
+  for (const TunableRow& row : tern::tunable_rows()) {
+    const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
+    const std::string range = row.is_integer ? fmt::format("{} to {}", row.minimum, row.maximum) : "text";
+    fmt::print("| `{}` | {} | {} | {} | {}{} |\n", variable(row.name), initial.empty() ? "(empty)" : initial, range,
+               row.unit, row.meaning, row.ranks_must_agree ? "; the same for all ranks" : "");
+  }
+}
+
 void print_text(const tern::Tunables& tunables, const tern::info::Findings& found) {
   fmt::print("Tern {}: MPI 5.0, standard ABI\n", TERN_VERSION);
   fmt::print("  build         {}, {}{}\n", TERN_BUILD_TYPE, TERN_COMPILER,
@@ -131,10 +145,16 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
 
 int main(int argc, char** argv) {
   const std::string_view wish = argc > 1 ? argv[1] : "";
-  if (argc > 2 || (!wish.empty() && wish != "--tunables" && wish != "--json" && wish != "--version")) {
+  const bool known =
+      wish.empty() || wish == "--tunables" || wish == "--markdown" || wish == "--json" || wish == "--version";
+  if (argc > 2 || !known) {
     const bool help = wish == "--help" || wish == "-h";
-    fmt::print(help ? stdout : stderr, "usage: tern-info [--tunables | --json | --version]\n");
+    fmt::print(help ? stdout : stderr, "usage: tern-info [--tunables | --markdown | --json | --version]\n");
     return help ? 0 : 2;
+  }
+  if (wish == "--markdown") {
+    print_markdown();
+    return 0;
   }
   tern::Tunables tunables;
   // A mistake in the environment is worth knowing, and no reason to show nothing.
