@@ -67,6 +67,12 @@ void set_error(MPI_Status* status, int error_class) {
   if (status) status->MPI_ERROR = error_class;
 }
 
+/// The empty status of 3.7.3: unlike those of operations, it has its error field set.
+void put_empty(MPI_Status* status) {
+  put_status(status, kEmptyStatus);
+  set_error(status, MPI_SUCCESS);
+}
+
 /// Asks a generalized request for its status, others have it.
 Error read_status(Request& request, MPI_Status* status) {
   if (request.kind() != Request::Kind::generalized) {
@@ -98,7 +104,7 @@ class ManyCompleter {
     MPI_Status* status = element(statuses_, place);
     Request* request = call_.find(handles_[i]);
     if (!is_active(request)) {
-      put_status(status, kEmptyStatus);
+      put_empty(status);
       note(place, {});
       return;
     }
@@ -159,7 +165,7 @@ namespace body {
 
 Error Wait(Call& call, Request*& request, MPI_Status* status) {
   if (!is_active(request)) {
-    put_status(status, kEmptyStatus);
+    put_empty(status);
     return {};
   }
   if (!request->complete()) call.process().p2p().wait(*request);
@@ -169,7 +175,7 @@ Error Wait(Call& call, Request*& request, MPI_Status* status) {
 Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
   if (!is_active(request)) {
     flag = true;
-    put_status(status, kEmptyStatus);
+    put_empty(status);
     return {};
   }
   if (!request->complete()) call.process().progress().poll();
@@ -227,7 +233,7 @@ Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
   if (Error error = requests.check(any)) return error;
   if (!any) {
     index = kNone;
-    put_status(status, kEmptyStatus);
+    put_empty(status);
     return {};
   }
   Count first = requests.first_ready();
@@ -244,7 +250,7 @@ Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
   index = kNone;
   if (!any) {
     flag = true;
-    put_status(status, kEmptyStatus);
+    put_empty(status);
     return {};
   }
   Count first = requests.first_ready();
@@ -302,7 +308,7 @@ Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
 
 static Error peek(Request* request, MPI_Status* status) {
   if (is_active(request)) return read_status(*request, status);
-  put_status(status, kEmptyStatus);
+  put_empty(status);
   return {};
 }
 
@@ -320,7 +326,7 @@ Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_o
   index = kNone;
   if (!any) {
     flag = true;
-    put_status(status, kEmptyStatus);
+    put_empty(status);
     return {};
   }
   Count first = requests.first_ready();

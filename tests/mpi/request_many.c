@@ -10,7 +10,8 @@ static int is_empty(const MPI_Status *s) {
   int count = -1, cancelled = -1;
   MPI_Get_count(s, MPI_BYTE, &count);
   MPI_Test_cancelled(s, &cancelled);
-  return s->MPI_SOURCE == MPI_ANY_SOURCE && s->MPI_TAG == MPI_ANY_TAG && count == 0 && !cancelled;
+  return s->MPI_SOURCE == MPI_ANY_SOURCE && s->MPI_TAG == MPI_ANY_TAG && s->MPI_ERROR == MPI_SUCCESS && count == 0 &&
+         !cancelled;
 }
 
 /* Receives 0..N-1 with tags 0..N-1 from the left; the sends go in the order of `tags`. */
@@ -33,6 +34,9 @@ int main(int argc, char **argv) {
   MPI_Request receives[N], sends[N], none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}, inactive;
   MPI_Status status, statuses[N];
   MPI_Init(&argc, &argv);
+  /* Empty statuses must overwrite these. */
+  status.MPI_ERROR = MPI_ERR_OTHER;
+  for (int i = 0; i < N; i++) statuses[i].MPI_ERROR = MPI_ERR_OTHER;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   to = (rank + 1) % size;
