@@ -70,6 +70,8 @@ namespace tern {
   X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, tcp); empty: shm and tcp, best first") \
   X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP; empty: every usable one, no bridges of containers") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a node take turns; empty: the best") \
+  X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do) or event (a thread " \
+    "that sleeps until something comes)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
   X(log, "warn", "what is logged to stderr: error, warn, info or debug")
 // clang-format on

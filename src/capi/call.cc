@@ -258,7 +258,7 @@ int Call::fail_quietly(Error error) {
 
 int Call::fail(Error error) {
   std::string text = sentence(world_, name_, error.text());
-  if (!locked_ && world_.locking) lock();
+  if (!locked_ && !entered_ && world_.locking) lock();
   int error_class = fail_quietly(std::move(error));
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has set
   // one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.

@@ -28,6 +28,7 @@ class Call {
  public:
   explicit Call(const char* name) : world_(current()), name_(name) {}
   ~Call() {
+    if (entered_) world_.lock->leave();
     if (locked_) world_.lock->release();
   }
   Call(const Call&) = delete;
@@ -54,7 +55,10 @@ class Call {
   // --- Getting in.
   [[gnu::always_inline]] bool enter() {
     if (!TERN_LIKELY(world_.is_running())) return not_running();
-    if (world_.locking) lock();
+    if (world_.locking) {
+      world_.lock->enter();
+      entered_ = true;
+    }
     world_.call_name = name_;
     return true;
   }
@@ -269,7 +273,7 @@ class Call {
   const char* name_;
   Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
   Session* session_ = nullptr;
-  bool locked_ = false;
+  bool entered_ = false, locked_ = false;
   int returned_ = 0;
   Ref<Communicator> kept_;
   Error error_;

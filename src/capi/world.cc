@@ -88,10 +88,12 @@ Error World::start(int required_level) {
     (void)registered;
   }
   if (required_level > thread_level) thread_level = required_level;
-  if (thread_level == MPI_THREAD_MULTIPLE && !locking) {
+  if (thread_level == MPI_THREAD_MULTIPLE && !lock->enabled()) {
+    process->end_helping();
     lock->enable();
-    locking = true;
   }
+  process->begin_helping();
+  locking = lock->enabled() || process->is_helped();
   running.fetch_add(1, std::memory_order_relaxed);
   return {};
 }

@@ -38,6 +38,8 @@ void PointToPoint::connect(PeerId peer, Path& path) {
 
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
+bool PointToPoint::pending() const { return impl_->receives.live() != 0 || !quiet(); }
+
 bool PointToPoint::quiet() const {
   if (impl_->sends_open != 0 || impl_->controls_queued != 0) return false;
   for (Path* path : progress_.paths()) {

@@ -84,6 +84,8 @@ class PointToPoint {
   /// How many peers have been lost so far, and whether this one has: for who waits for a peer without a message.
   uint32_t losses() const;
   bool lost(PeerId peer) const;
+  /// Whether something may come that this rank is to act on, or is still to leave: a reason to poll.
+  bool pending() const;
   /// Whether nothing is in flight from this rank (finalize).
   bool quiet() const;
   /// The reachable largest tag (MPI_TAG_UB).

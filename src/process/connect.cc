@@ -77,6 +77,9 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   if (Error error = parts.tunables.read_environment(environ)) return error;
   if (Error error = read_allowed(parts.tunables.path, allowed_)) return error;
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
+  if (parts.tunables.progress != "polling" && parts.tunables.progress != "event") {
+    return Error(ErrorClass::arg, "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be polling or event");
+  }
   Error error;
   parts.launcher = connect_launcher(error);
   if (error) return error;

@@ -21,7 +21,21 @@ Process::Process(ProcessParts parts)
   for (int rank : launcher_->local_ranks()) node_peers_.push_back(PeerId(rank));
 }
 
-Process::~Process() = default;
+Process::~Process() { end_helping(); }
+
+void Process::begin_helping() {
+  if (event_thread_ || tunables_.progress != "event" || world_size() == 1) return;
+  event_thread_ = std::make_unique<EventThread>(progress_, *lock_, [this] { return p2p_.pending() || progress_.has_work(); });
+  lock_->set_successor(event_thread_.get());
+  progress_.set_helper(event_thread_.get());
+}
+
+void Process::end_helping() {
+  if (!event_thread_) return;
+  lock_->set_successor(nullptr);
+  progress_.set_helper(nullptr);
+  event_thread_.reset();
+}
 
 void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
   progress_.add_path(*path, poll_interval);

@@ -16,8 +16,9 @@
 #include "p2p/point_to_point.h"
 #include "process/hang_watch.h"
 #include "process/launcher.h"
-#include "process/rank_lock.h"
+#include "progress/rank_lock.h"
 #include "progress/engine.h"
+#include "progress/event_thread.h"
 
 namespace tern {
 
@@ -42,6 +43,10 @@ class Process {
   Error start();
   /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
   void share_node_memory(ShmNode& node);
+  /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. Again after end_helping only.
+  void begin_helping();
+  void end_helping();
+  bool is_helped() const { return event_thread_ != nullptr; }
   /// Waits until nothing is in flight anywhere, then the launcher's barrier; afterwards only destruction.
   Error finish();
 
@@ -81,6 +86,7 @@ class Process {
   std::unique_ptr<NodeMemory> node_memory_;
   std::vector<PeerId> node_peers_;
   std::unique_ptr<Communicator> world_, self_;
+  std::unique_ptr<EventThread> event_thread_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
 };
 

@@ -53,7 +53,11 @@ void ProgressEngine::disarm_all() {
 }
 
 uint64_t ProgressEngine::next_deadline_ns() const {
-  uint64_t earliest = watch_ ? watch_->next_deadline_ns() : ~uint64_t{0};
+  return std::min(watch_ ? watch_->next_deadline_ns() : ~uint64_t{0}, path_deadline_ns());
+}
+
+uint64_t ProgressEngine::path_deadline_ns() const {
+  uint64_t earliest = ~uint64_t{0};
   for (const Path* path : paths_) earliest = std::min(earliest, path->next_deadline_ns());
   return earliest;
 }

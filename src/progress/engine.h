@@ -24,6 +24,16 @@ class Advanceable : public ListHook<Advanceable> {
   ~Advanceable() = default;
 };
 
+/// Somebody who polls while the application is outside the library (event_thread.h).
+class WaitHelper {
+ public:
+  /// The application waits inside: leave the paths to it.
+  virtual void stand_aside() = 0;
+
+ protected:
+  ~WaitHelper() = default;
+};
+
 class ProgressEngine {
  public:
   ProgressEngine(Clock& clock, Idle& idle) : clock_(clock), idle_(idle) {}
@@ -35,6 +45,8 @@ class ProgressEngine {
   void set_watch(WaitWatch* watch) { watch_ = watch; }
   void activate(Advanceable& work) { active_.push_back(&work); }
   void deactivate(Advanceable& work);
+  /// Not owned; null: nobody helps.
+  void set_helper(WaitHelper* helper) { helper_ = helper; }
   /// Something wants its turn in every poll.
   bool has_work() const { return !active_.empty(); }
 
@@ -52,6 +64,7 @@ class ProgressEngine {
   void wait_until(Predicate&& done) {
     uint32_t fruitless = 0;
     while (!done()) {
+      if (helper_) [[unlikely]] helper_->stand_aside();
       if (poll() != 0) {
         fruitless = 0;
       } else if (++fruitless <= idle_.pauses) {
@@ -68,6 +81,7 @@ class ProgressEngine {
   bool arm_all();
   void disarm_all();
   uint64_t next_deadline_ns() const;
+  uint64_t path_deadline_ns() const;  ///< without the watch, which only a waiting rank has
   const std::vector<Path*>& paths() const { return paths_; }
   Clock& clock() { return clock_; }
   Idle& idle() { return idle_; }
@@ -80,6 +94,7 @@ class ProgressEngine {
   Clock& clock_;
   Idle& idle_;
   WaitWatch* watch_ = nullptr;
+  WaitHelper* helper_ = nullptr;
   std::vector<Path*> paths_;
   std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include "process/rank_lock.h"
+#include "progress/rank_lock.h"
 #include "tests/unit/shm_helpers.h"
 
 namespace tern::test {
@@ -79,6 +79,12 @@ TEST(Idle, DeadlineEndsSleep) {
   EXPECT_EQ(path.armed, 0);
 }
 
+struct Inside {
+  explicit Inside(RankLock& rank_lock) : lock(rank_lock) { lock.enter(); }
+  ~Inside() { lock.leave(); }
+  RankLock& lock;
+};
+
 TEST(Idle, ThreadsWakeEachOther) {
   // Each thread waits for its own counter, which only its neighbour moves on, under the lock and with
   // notify().
@@ -97,7 +103,7 @@ TEST(Idle, ThreadsWakeEachOther) {
   for (int me = 0; me < kThreads; ++me) {
     threads.emplace_back([&, me] {
       for (int round = 1; round <= kRounds; ++round) {
-        RankLock::Guard guard(lock);
+        Inside inside(lock);
         if (me != 0) engine.wait_until([&] { return turns[me] >= round; });
         ++turns[(me + 1) % kThreads];
         engine.notify();

@@ -151,6 +151,8 @@ void ShmPath::enqueue(SendOperation& operation) {
   if (!peer.queued) {
     peer.queued = true;
     busy_.push_back(&peer);
+    // Armed for arrivals only, by a thread that sleeps: from now on it must be woken for room, too.
+    if (asleep_) node_->declare_asleep(shm::kAsleep | shm::kWantsSpace);
   }
   advance_queue(peer);
 }
