@@ -17,6 +17,10 @@ namespace {
 
 constexpr uint32_t kInner = 0, kStop = 1;
 
+/// What is here and is not moved by so many polls is a flag that a thread of the application waits for (node memory): it
+/// needs the lock to see it.
+constexpr int kMostVainPolls = 4;
+
 int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
 void barrier_everywhere() {
   [[maybe_unused]] const int result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
@@ -76,9 +80,10 @@ void EventThread::set_descriptor(bool on) {
 }
 
 bool EventThread::arm() {
+  int vain = 0;
   while (!engine_.arm_all()) {  // something is here: it is handled first
-    engine_.poll_every_path();
-    if (!is_needed()) return false;
+    vain = engine_.poll_every_path() == 0 ? vain + 1 : 0;
+    if (vain == kMostVainPolls || !is_needed()) return false;
   }
   const uint64_t deadline = engine_.path_deadline_ns();
   if (deadline_ns_.exchange(deadline, std::memory_order_relaxed) != deadline && deadline != ~uint64_t{0}) {
@@ -133,11 +138,18 @@ void EventThread::run() {
 void EventThread::work() {
   if (engine_.idle().sleepers != 0) return;  // a thread of the application was woken by the same event
   engine_.disarm_all();
+  int vain = 0;
   do {
-    counters_.handled += uint64_t(engine_.poll_every_path());
-    if (lock_.application_waits()) return;  // it arms again when it leaves
-    if (!is_needed()) return;
-  } while (!engine_.arm_all());
+    const int handled = engine_.poll_every_path();
+    counters_.handled += uint64_t(handled);
+    vain = handled == 0 ? vain + 1 : 0;
+    // In both cases somebody of the application is inside and arms again when it leaves.
+    if (lock_.application_waits() || vain == kMostVainPolls) return;
+  } while (!engine_.arm_all());  // armed or not: with this, senders hear how far we are
+  if (!is_needed()) {
+    engine_.disarm_all();
+    return;
+  }
   deadline_ns_.store(engine_.path_deadline_ns(), std::memory_order_relaxed);
   armed_.store(true, std::memory_order_relaxed);
   set_descriptor(true);

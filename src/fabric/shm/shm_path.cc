@@ -36,7 +36,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.get_from_bytes = size_t(tunables.shm_get_bytes);
   properties_.latency_ns = 150;
   properties_.bytes_per_us = 12000;
-  quantum_ = uint32_t(std::min<size_t>(ring / 16, 4096));
+  quantum_ = quantum_awake();
   largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
 
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -124,6 +124,7 @@ bool ShmPath::arm() {
   for (Peer* peer : active_) give_back_now(*peer);
   node_->declare_asleep(shm::kAsleep | (busy_.empty() ? 0 : shm::kWantsSpace));
   asleep_ = true;
+  cell_quantum_ = quantum_ = 1;
   if (!anything_here()) return true;
   disarm();
   return false;
@@ -132,6 +133,8 @@ bool ShmPath::arm() {
 void ShmPath::disarm() {
   if (!asleep_) return;
   asleep_ = false;
+  cell_quantum_ = kCellQuantum;
+  quantum_ = quantum_awake();
   // Not woken by the doorbell: by a life line, perhaps.
   if (!node_->declare_awake()) check_lives_ = true;
 }

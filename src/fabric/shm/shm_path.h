@@ -20,6 +20,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -119,6 +120,7 @@ class ShmPath final : public Path {
   int poll_rings();
 
   // --- shm_path.cc
+  uint32_t quantum_awake() const { return uint32_t(std::min<size_t>(node_->ring_bytes() / 16, 4096)); }
   int complete_finished();
   bool anything_here();
   int check_lives();
@@ -134,7 +136,10 @@ class ShmPath final : public Path {
   std::vector<Peer*> busy_;                ///< with queued operations
   IntrusiveList<SendOperation> finished_;  ///< left entirely, `done` is due
   size_t finished_count_ = 0;
-  uint32_t quantum_ = 0;  ///< bytes consumed before the sender is told
+  static constexpr uint32_t kCellQuantum = shm::kCells / 4;
+  /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: whoever polls beside it may
+  /// sleep too and leave nobody to tell.
+  uint32_t cell_quantum_ = kCellQuantum, quantum_ = 0;
   uint32_t largest_chunk_ = 0;
   uint32_t fruitless_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
