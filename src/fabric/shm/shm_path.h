@@ -99,7 +99,7 @@ class ShmPath final : public Path {
 
   // --- shm_send.cc
   bool try_send_slow(Peer& peer, const wire::Header& header, const void* payload, size_t bytes);
-  /// Sends what it can of the queue; returns how many operations have left entirely.
+  /// Sends what it can of the queue; returns how many operations have left entirely, or 1 for a part of one.
   int advance_queue(Peer& peer);
   bool advance_operation(Peer& peer, SendOperation& operation);
   void activate(Peer& peer);

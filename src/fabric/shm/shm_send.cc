@@ -186,7 +186,7 @@ int ShmPath::advance_queue(Peer& peer) {
     busy_.erase(std::find(busy_.begin(), busy_.end(), &peer));
     peer.open = peer.activated && !peer.lost;
   }
-  return left;
+  return left == 0 && moved ? 1 : left;
 }
 
 /// True when all of it is in the ring.
