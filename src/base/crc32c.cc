@@ -119,7 +119,7 @@ uint32_t crc32c_by_table(const void* data, size_t bytes, uint32_t before) {
 
 bool crc32c_in_hardware() {
 #ifdef TERN_CRC_TARGET
-  return instruction_there();
+  return instruction_there();  // a load and a test; a remembered answer would be a global
 #else
   return false;
 #endif

@@ -59,6 +59,12 @@ namespace tern {
     "peers that were silent for so long are asked for a sign of life over RDMA; 0: never") \
   X(rdma_connect_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a peer may take to answer greetings over RDMA before it is reported unreachable") \
+  X(tcp_lanes, 4, 1, 4, "connections", false, \
+    "networks used at the same time between two hosts that share several; long messages are spread over them") \
+  X(tcp_stripe_bytes, 262144, 65536, 1 << 30, "bytes", false, \
+    "shortest message spread over several networks") \
+  X(tcp_crc, 0, 0, 1, "", true, \
+    "1: a CRC-32C for every 32 KiB sent over TCP, and what arrives damaged is sent again") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \

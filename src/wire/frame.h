@@ -2,6 +2,11 @@
 //
 //   u32 payload length, low | u16 payload length, high | u8 type | u8 zero | wire::Header (24 bytes)
 //
+// With checksums (TERN_TCP_CRC) the same stream travels in blocks, each sealed by a head of its own:
+//
+//   u32 CRC-32C of the block's place in the stream (u64), its length, the acknowledgement, the bytes
+//   u32 length | u64 acknowledgement: so many bytes of the other direction have arrived and are sound | bytes
+//
 // The stream is believed only after the handshake (wire/handshake.h), but a head that cannot be is still
 // refused: it means the stream is out of step, and the connection ends.
 #pragma once
@@ -18,6 +23,9 @@ namespace tern::wire {
 enum class FrameType : uint8_t {
   message = 1,  ///< `header` and the payload are a message
   goodbye = 2,  ///< the sender will send no more, in order: what follows is the end of the stream, not a loss
+  settled = 3,  ///< the caller relies on this connection: what it acknowledges from now on counts
+  stripe = 4,   ///< payload is a StripeTable: a message whose parts come over several connections
+  part = 5,     ///< one part of it; header.token is the stripe's number
 };
 
 struct FrameHead {
@@ -30,6 +38,21 @@ struct FrameHead {
   uint64_t length() const { return uint64_t(length_high) << 32 | length_low; }
 };
 static_assert(sizeof(FrameHead) == 32 && std::is_trivially_copyable_v<FrameHead>);
+
+/// Connections that one message may be spread over.
+inline constexpr size_t kMaxLanes = 4;
+
+/// Body of a stripe: the message itself, and how much of it comes over which connection, in this order.
+struct StripeTable {
+  Header header;
+  uint32_t number;    ///< counts the stripes of one direction of one pair
+  uint32_t reserved;
+  uint64_t bytes[kMaxLanes];
+};
+static_assert(sizeof(StripeTable) == 64 && std::is_trivially_copyable_v<StripeTable>);
+
+/// False: no message can be so. `data` is a whole frame payload.
+inline bool parse_stripe(const std::byte* data, StripeTable& table, uint64_t& total);
 
 inline constexpr uint64_t kMaxFramePayload = (uint64_t{1} << 48) - 1;
 
@@ -52,9 +75,34 @@ inline FrameResult parse_frame(const std::byte* data, size_t bytes, FrameHead& h
     case FrameType::message:
       return uint8_t(head.header.kind) == 0 ? FrameResult::wrong : FrameResult::head;
     case FrameType::goodbye:
+    case FrameType::settled:
       return head.length() != 0 ? FrameResult::wrong : FrameResult::head;
+    case FrameType::stripe:
+      return head.length() != sizeof(StripeTable) ? FrameResult::wrong : FrameResult::head;
+    case FrameType::part:
+      return head.length() == 0 ? FrameResult::wrong : FrameResult::head;
   }
   return FrameResult::wrong;
 }
+
+inline bool parse_stripe(const std::byte* data, StripeTable& table, uint64_t& total) {
+  std::memcpy(&table, data, sizeof table);
+  total = 0;
+  for (uint64_t bytes : table.bytes) {
+    if (bytes > kMaxFramePayload) return false;
+    total += bytes;
+  }
+  return uint8_t(table.header.kind) != 0 && total != 0 && total <= kMaxFramePayload;
+}
+
+struct BlockHead {
+  uint32_t crc;
+  uint32_t length;
+  uint64_t acknowledged;
+};
+static_assert(sizeof(BlockHead) == 16 && std::is_trivially_copyable_v<BlockHead>);
+
+/// What is lost when one bit is wrong, and what has to have arrived before any of it is used.
+inline constexpr size_t kMaxBlockBytes = 32 * 1024;
 
 }  // namespace tern::wire

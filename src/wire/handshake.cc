@@ -65,12 +65,15 @@ std::string build_greeting(HandshakeStage stage, const Greeting& greeting) {
   body.bytes(greeting.nonce.data(), greeting.nonce.size());
   body.integer(uint16_t(greeting.agreement.size()));
   body.text(greeting.agreement);
+  body.integer(greeting.lane);
+  body.integer(greeting.generation);
   return prefixed(stage, body.take());
 }
 
-std::string build_verdict(HandshakeStage stage, Verdict verdict) {
+std::string build_verdict(HandshakeStage stage, Verdict verdict, uint64_t received) {
   Writer body;
   body.integer(uint8_t(verdict));
+  body.integer(received);
   return prefixed(stage, body.take());
 }
 
@@ -95,12 +98,16 @@ bool parse_greeting(std::string_view body, Greeting& greeting) {
   greeting.to = in.integer<uint32_t>();
   in.bytes(greeting.nonce.data(), greeting.nonce.size());
   greeting.agreement = in.text(in.integer<uint16_t>());
+  if (greeting.version == 1) return in.ok();  // had but one connection for ever
+  greeting.lane = in.integer<uint8_t>();
+  greeting.generation = in.integer<uint32_t>();
   return in.ok();
 }
 
-bool parse_verdict(std::string_view body, Verdict& verdict) {
+bool parse_verdict(std::string_view body, Verdict& verdict, uint64_t& received) {
   Reader in(body);
   uint8_t value = in.integer<uint8_t>();
+  received = in.left() != 0 ? in.integer<uint64_t>() : 0;
   verdict = Verdict(value);
   return in.ok() && value >= uint8_t(Verdict::accept) && value <= uint8_t(Verdict::refused);
 }

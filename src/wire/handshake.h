@@ -1,9 +1,12 @@
 // The messages of a connection's handshake, without their cryptography (that is fabric/tcp/handshake.h):
 //
-//   initiator  --- hello {ranks, nonce, version, agreement} --->  acceptor
-//              <-- answer {ranks, nonce, version, agreement} ---
-//              --- proof {what it thinks of the answer} ------->
-//              <-- verdict {use it, or not and why} ------------
+//   initiator  --- hello {ranks, nonce, version, agreement, stream} ->  acceptor
+//              <-- answer {ranks, nonce, version, agreement, 0} --------
+//              --- proof {what it thinks of the answer, received} ----->
+//              <-- verdict {use it, or not and why; received} ----------
+//
+// A connection carries a stream from where the one before it broke: each side says how many of its bytes it has
+// received, and nothing the other has sent on the connection before is read after that.
 //
 // Each is: u32 magic | u8 stage | u8 zero | u16 body bytes | body | 32 bytes of authentication over
 // everything the two have said so far. Prefix and authentication never change between versions, so that a
@@ -41,6 +44,9 @@ struct Greeting {
   uint32_t from = 0;     ///< its rank
   uint32_t to = 0;       ///< the rank it means
   std::array<uint8_t, 32> nonce{};
+  // Of a hello, the stream this connection is for:
+  uint8_t lane = 0;         ///< which of the pair's streams
+  uint32_t generation = 0;  ///< its connections are numbered; a later one replaces an earlier one
   std::string agreement;  ///< tunables that must agree, "name=value\n" each, sorted by name
 };
 
@@ -51,7 +57,7 @@ struct HandshakePrefix {
 
 /// Prefix and body; the caller appends the authentication.
 std::string build_greeting(HandshakeStage stage, const Greeting& greeting);
-std::string build_verdict(HandshakeStage stage, Verdict verdict);
+std::string build_verdict(HandshakeStage stage, Verdict verdict, uint64_t received = 0);
 
 /// False: not a handshake of ours, or a stage other than `expected`, or a body that cannot be. Needs all
 /// kHandshakePrefixBytes.
@@ -61,7 +67,7 @@ bool parse_prefix(const std::byte* data, HandshakeStage expected, HandshakePrefi
 bool may_be_prefix(const std::byte* data, size_t bytes);
 /// Of a body alone. A greeting of another version may carry more than we know.
 bool parse_greeting(std::string_view body, Greeting& greeting);
-bool parse_verdict(std::string_view body, Verdict& verdict);
+bool parse_verdict(std::string_view body, Verdict& verdict, uint64_t& received);
 
 /// The first line in which two agreements differ, as "name: theirs x, ours y"; empty when they are the same.
 std::string describe_disagreement(std::string_view theirs, std::string_view ours);

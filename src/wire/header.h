@@ -10,7 +10,7 @@
 
 namespace tern::wire {
 
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 
 /// What a message is. Values are wire format: append only.
 enum class Kind : uint8_t {

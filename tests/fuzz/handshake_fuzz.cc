@@ -49,7 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     for (char c : difference) TERN_FUZZ_CHECK(c >= ' ' && c <= '~');
   }
   wire::Verdict verdict;
-  if (wire::parse_verdict(body, verdict)) TERN_FUZZ_CHECK(uint8_t(verdict) >= 1 && uint8_t(verdict) <= 6);
+  uint64_t received;
+  if (wire::parse_verdict(body, verdict, received)) TERN_FUZZ_CHECK(uint8_t(verdict) >= 1 && uint8_t(verdict) <= 6);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 // were sent.
 #include <sys/socket.h>
 
+#include "base/crc32c.h"
 #include "fabric/tcp/inbound.h"
 #include "fabric/tcp/outbound.h"
 #include "fabric/tcp/socket.h"
@@ -56,19 +57,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0) return 0;
   size_t piece = size_t(data[0]) * data[0] + 1;
-  TcpInbound inbound;
   CountingSink sink;
   static std::byte scratch[TcpOutbound::kScratchBytes];
+  // The input's second byte: with checksums or not, the first stream or a further one.
+  TcpInbound::Shared shared{0, sink, scratch, sizeof scratch, (data[1] & 1) != 0, {}};
+  TcpInbound inbound(shared, data[1] >> 1 & 1);
   TcpInbound::State state = TcpInbound::State::idle;
   int handled = 0;
-  for (size_t at = 1; at < bytes && (state == TcpInbound::State::idle || state == TcpInbound::State::more);) {
+  for (size_t at = 2; at < bytes && (state == TcpInbound::State::idle || state == TcpInbound::State::more);) {
     ssize_t n = send(pair[0], data + at, std::min(piece, bytes - at), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n > 0) at += size_t(n);
-    state = inbound.receive(pair[1], 0, sink, scratch, sizeof scratch, handled);
+    state = inbound.receive(pair[1], handled);
     TERN_FUZZ_CHECK(n > 0 || handled >= 0);
+    if (state == TcpInbound::State::waits) break;
   }
+  // The connection breaks at the end, and the stream is gone on with from nowhere.
+  inbound.drain(pair[1]);
+  TERN_FUZZ_CHECK(inbound.received() <= bytes);
+  (void)inbound.receive(pair[1], handled);
   TERN_FUZZ_CHECK(sink.total <= bytes);
-  inbound.abandon(0, sink, Error(ErrorClass::other, "over"));
+  inbound.abandon(Error(ErrorClass::other, "over"));
   TERN_FUZZ_CHECK(!sink.landing_);
   shutdown(pair[0], SHUT_RDWR);
   Descriptor first(pair[0]), second(pair[1]);
@@ -76,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
 }
 
 std::vector<std::string> fuzz_corpus() {
-  std::string stream(1, '\20');
+  std::string stream("\20\0", 2);
   auto frame = [&](wire::FrameType type, size_t payload, uint64_t claimed) {
     wire::FrameHead head =
         wire::build_frame(type, {.kind = wire::Kind::eager, .tag = int32_t(payload)}, claimed);
@@ -88,7 +96,40 @@ std::vector<std::string> fuzz_corpus() {
   out.push_back(stream);
   frame(wire::FrameType::goodbye, 0, 0);
   out.push_back(stream);
-  stream.resize(1);
+  {
+    // The same with checksums, in blocks of 1000 bytes.
+    std::string sealed("\20\1", 2);
+    for (uint64_t at = 2; at < stream.size(); at += 1000) {
+      std::string_view bytes = std::string_view(stream).substr(at, 1000);
+      wire::BlockHead head{0, uint32_t(bytes.size()), 0};
+      uint64_t place = at - 2;
+      head.crc = crc32c(&head.length, sizeof head - sizeof head.crc, crc32c(&place, sizeof place));
+      head.crc = crc32c(bytes.data(), bytes.size(), head.crc);
+      sealed.append(reinterpret_cast<const char*>(&head), sizeof head);
+      sealed.append(bytes);
+    }
+    out.push_back(sealed);
+  }
+  stream.resize(2);
+  {
+    // A striped message: its table, the first part, a message behind it that must wait; and the second part.
+    wire::StripeTable table{.header = {.kind = wire::Kind::eager}, .number = 7, .reserved = 0, .bytes = {5000, 3000}};
+    wire::FrameHead head = wire::build_frame(wire::FrameType::stripe, {}, sizeof table);
+    stream.append(reinterpret_cast<const char*>(&head), sizeof head);
+    stream.append(reinterpret_cast<const char*>(&table), sizeof table);
+    head = wire::build_frame(wire::FrameType::part, wire::make_control_header(wire::Kind(0), 7), 5000);
+    stream.append(reinterpret_cast<const char*>(&head), sizeof head);
+    stream.append(5000, 'p');
+    frame(wire::FrameType::message, 8, 8);
+    out.push_back(stream);
+    stream = std::string("\20\2", 2);
+    head = wire::build_frame(wire::FrameType::part, wire::make_control_header(wire::Kind(0), 7), 3000);
+    stream.append(reinterpret_cast<const char*>(&head), sizeof head);
+    stream.append(3000, 'p');
+    out.push_back(stream);
+  }
+  stream.resize(2);
+  stream[1] = 0;
   frame(wire::FrameType::message, 10, wire::kMaxFramePayload);
   out.push_back(stream);
   stream[0] = '\377';

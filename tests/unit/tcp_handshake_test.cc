@@ -22,6 +22,7 @@ TcpIdentity identity(PeerId rank, uint8_t key = 1) {
 
 // Hands over what `from` has to say, in pieces of at most `piece` bytes.
 void pass(TcpHandshake& from, TcpHandshake& to, size_t piece = 1000) {
+
   std::string bytes = std::exchange(from.output(), {});
   size_t at = 0;
   while (at < bytes.size() && to.state() == State::talking) {
@@ -29,12 +30,13 @@ void pass(TcpHandshake& from, TcpHandshake& to, size_t piece = 1000) {
     to.feed(reinterpret_cast<const std::byte*>(bytes.data()) + at, n);
     at += n;
   }
+  if (to.calls() && to.state() == State::asks) to.decide(Verdict::accept, 4711);
 }
 
 TEST(TcpHandshake, both_sides_are_proven) {
   for (size_t piece : {1, 7, 1000}) {
     TcpIdentity a = identity(3), b = identity(5);
-    TcpHandshake caller(a, 5), called(b);
+    TcpHandshake caller(a, 5, 2, 77), called(b);
     pass(caller, called, piece);
     EXPECT_TRUE(called.greeted());
     EXPECT_EQ(called.state(), State::talking);
@@ -44,10 +46,14 @@ TEST(TcpHandshake, both_sides_are_proven) {
     pass(caller, called, piece);
     ASSERT_EQ(called.state(), State::asks);
     EXPECT_EQ(called.peer(), 3u);
-    called.decide(Verdict::accept);
+    EXPECT_EQ(called.lane(), 2u);
+    EXPECT_EQ(called.generation(), 77u);
+    EXPECT_EQ(called.received(), 4711u);
+    called.decide(Verdict::accept, uint64_t{1} << 40);
     pass(called, caller, piece);
     EXPECT_EQ(caller.state(), State::decided);
     EXPECT_EQ(caller.verdict(), Verdict::accept);
+    EXPECT_EQ(caller.received(), uint64_t{1} << 40);
   }
 }
 
@@ -73,7 +79,7 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
     const char* text;
   };
   const Case cases[] = {
-      {"version", [](TcpIdentity& b) { b.version = 9; }, Verdict::version, "wire version 9 and 1"},
+      {"version", [](TcpIdentity& b) { b.version = 9; }, Verdict::version, "wire version 9 and 2"},
       {"agreement", [](TcpIdentity& b) { b.agreement = "a=1\nb=3\n"; }, Verdict::agreement,
        "b: theirs 3, ours 2"},
       {"a tunable more", [](TcpIdentity& b) { b.agreement += "c=4\n"; }, Verdict::agreement,

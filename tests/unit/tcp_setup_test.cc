@@ -124,24 +124,34 @@ TEST(TcpSetup, the_wrong_rank_answers) {
   EXPECT_NE(lost.error.find("another rank answers there"), std::string::npos) << lost.error;
 }
 
-TEST(TcpSetup, a_lost_connection_fails_what_is_queued_and_is_announced) {
-  TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
-  world.send(0, 1, 0, "hello");
-  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
-  TestSend large(1, 1, pattern(8 << 20, 1)), behind(1, 2, "behind");
-  world.path(0).enqueue(large);
-  world.path(0).enqueue(behind);
-  for (int i = 0; i < 50; ++i) world.poll();
-  ASSERT_TRUE(large.header_sent);
-  world.path(1).break_connection(0);
-  ASSERT_TRUE(world.until([&] { return world[0].sink.lost.size() == 1 && world[1].sink.lost.size() == 1; }));
-  EXPECT_EQ(large.completions, 1);
-  EXPECT_EQ(behind.completions, 1);
-  EXPECT_NE(behind.error.find("rank 1: the connection to 127.0.0.1:"), std::string::npos) << behind.error;
-  EXPECT_EQ(world[1].sink.arrivals.back().header.tag, 1)
-      << "the message in the middle of its arrival is given back";
-  EXPECT_NE(world[1].sink.arrivals.back().error, "");
-  EXPECT_FALSE(world.path(0).has_unsent());
+// The peer has gone (its listeners too): what is queued fails, what is half received is given back.
+TEST(TcpSetup, a_lost_peer_fails_what_is_queued_and_is_announced) {
+  for (PeerId gone : {0u, 1u}) {
+    SCOPED_TRACE(gone);
+    PeerId left = 1 - gone;
+    TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
+    world.cards[0] = world.path(0).card();
+    world.cards[1] = world.path(1).card();
+    world.send(0, 1, 0, "hello");
+    ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+    TestSend large(left, 1, pattern(8 << 20, 1)), back(gone, 2, pattern(8 << 20, 2)), behind(gone, 3, "behind");
+    world.path(gone).enqueue(large);
+    world.path(left).enqueue(back);
+    world.path(left).enqueue(behind);
+    for (int i = 0; i < 50; ++i) world.poll();
+    ASSERT_TRUE(large.header_sent && back.header_sent);
+    world.path(gone).abort();
+    world[gone].path.reset();
+    ASSERT_TRUE(world.until([&] { return world[left].sink.lost.size() == 1; }, 5));
+    EXPECT_EQ(back.completions, 1);
+    EXPECT_EQ(behind.completions, 1);
+    EXPECT_NE(behind.error.find("the connection to 127.0.0.1:"), std::string::npos) << behind.error;
+    EXPECT_NE(behind.error.find("refused"), std::string::npos) << behind.error;
+    EXPECT_EQ(world[left].sink.arrivals.back().header.tag, 1)
+        << "the message in the middle of its arrival is given back";
+    EXPECT_NE(world[left].sink.arrivals.back().error, "");
+    EXPECT_FALSE(world.path(left).has_unsent());
+  }
 }
 
 // The peer is killed: no goodbye, so it is a loss; what it had sent before arrives.

@@ -11,13 +11,13 @@ using wire::Verdict;
 
 static_assert(wire::kProofBytes == crypto_generichash_BYTES);
 
-TcpHandshake::TcpHandshake(const TcpIdentity& self, PeerId target)
+TcpHandshake::TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane, uint32_t generation)
     : self_(self),
       peer_(target),
       initiator_(target != kNoPeer),
       expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
   if (!initiator_) return;
-  wire::Greeting hello{self_.version, self_.rank, target, {}, self_.agreement};
+  wire::Greeting hello{self_.version, self_.rank, target, {}, lane, generation, self_.agreement};
   // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell
   // proves nothing.
   randombytes_buf(hello.nonce.data(), hello.nonce.size());
@@ -61,7 +61,7 @@ void TcpHandshake::on_whole_message() {
       greeted_ = true;
       // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank
       // only.
-      wire::Greeting answer{self_.version, self_.rank, theirs_.from, {}, self_.agreement};
+      wire::Greeting answer{self_.version, self_.rank, theirs_.from, {}, 0, 0, self_.agreement};
       randombytes_buf(answer.nonce.data(), answer.nonce.size());
       append(wire::build_greeting(HandshakeStage::answer, answer));
       expected_ = HandshakeStage::proof;
@@ -71,13 +71,15 @@ void TcpHandshake::on_whole_message() {
       sound = wire::parse_greeting(body, theirs_);
       if (!sound) break;
       verdict_ = judge(theirs_);
-      append(wire::build_verdict(HandshakeStage::proof, verdict_));
-      committed_ = verdict_ == Verdict::accept;
-      expected_ = HandshakeStage::verdict;
-      if (!committed_) state_ = State::decided;
+      if (verdict_ == Verdict::accept) {
+        state_ = State::asks;
+      } else {
+        append(wire::build_verdict(HandshakeStage::proof, verdict_));
+        state_ = State::decided;
+      }
       break;
     case HandshakeStage::proof:
-      sound = wire::parse_verdict(body, verdict_);
+      sound = wire::parse_verdict(body, verdict_, received_);
       if (!sound) break;
       peer_ = theirs_.from;
       state_ = State::decided;
@@ -90,7 +92,7 @@ void TcpHandshake::on_whole_message() {
       }
       break;
     case HandshakeStage::verdict:
-      sound = wire::parse_verdict(body, verdict_);
+      sound = wire::parse_verdict(body, verdict_, received_);
       state_ = State::decided;
       break;
   }
@@ -99,11 +101,15 @@ void TcpHandshake::on_whole_message() {
   need_ = wire::kHandshakePrefixBytes;
 }
 
-void TcpHandshake::decide(Verdict verdict) {
+void TcpHandshake::decide(Verdict verdict, uint64_t received) {
   TERN_ASSERT(state_ == State::asks);
   verdict_ = verdict;
-  append(wire::build_verdict(HandshakeStage::verdict, verdict));
+  append(wire::build_verdict(initiator_ ? HandshakeStage::proof : HandshakeStage::verdict, verdict, received));
   state_ = State::decided;
+  if (!initiator_ || verdict != Verdict::accept) return;
+  committed_ = true;
+  expected_ = HandshakeStage::verdict;
+  state_ = State::talking;
 }
 
 Verdict TcpHandshake::judge(const wire::Greeting& greeting) const {

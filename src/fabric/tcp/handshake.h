@@ -35,15 +35,15 @@ class TcpHandshake {
  public:
   enum class State : uint8_t {
     talking,  ///< wants `need` more bytes from the peer
-    asks,     ///< acceptor: the peer has proven itself; call `decide`
+    asks,     ///< the peer has proven itself; call `decide`
     decided,  ///< over; `verdict` tells how
     rubbish,  ///< the peer is none of us: close without a word
   };
 
   /// The side that listens.
   explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoPeer) {}
-  /// The side that calls `target`; kNoPeer: the side that listens.
-  TcpHandshake(const TcpIdentity& self, PeerId target);
+  /// The side that calls `target`, for the `generation`-th connection of that `lane`; kNoPeer: the side that listens.
+  TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane = 0, uint32_t generation = 1);
 
   State state() const { return state_; }
   /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is
@@ -51,12 +51,20 @@ class TcpHandshake {
   size_t need() const { return need_ - input_.size(); }
   /// Takes at most `need` bytes from the peer.
   void feed(const std::byte* data, size_t bytes);
-  /// Acceptor in state `asks`: what becomes of the connection.
-  void decide(wire::Verdict verdict);
+  /// In state `asks`: what becomes of the connection. `received`: bytes of the stream that have arrived here; the caller (who
+  /// says so first, and then waits for the verdict) reads no more from the connection before this one.
+  void decide(wire::Verdict verdict, uint64_t received = 0);
   /// Bytes to send now; the caller sends all of them and clears the string.
   std::string& output() { return output_; }
 
   wire::Verdict verdict() const { return verdict_; }
+  /// Both sides have agreed: bytes of the stream that have arrived at the peer.
+  uint64_t received() const { return received_; }
+  /// Acceptor, once greeted: what the connection is for.
+  uint8_t lane() const { return theirs_.lane; }
+  uint32_t generation() const { return theirs_.generation; }
+  /// The side that calls, or the one that listens.
+  bool calls() const { return initiator_; }
   /// The other rank: known from the start to the initiator, to the acceptor once it is proven.
   PeerId peer() const { return peer_; }
   /// The peer's hello was authentic (perhaps an old one, replayed): better than nothing when slots are short.
@@ -86,6 +94,7 @@ class TcpHandshake {
   std::string output_;
   std::string transcript_;  ///< every whole message so far
   wire::Greeting theirs_;
+  uint64_t received_ = 0;
 };
 
 }  // namespace tern

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/assert.h"
+#include "base/crc32c.h"
 
 namespace tern {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 // Fetches some hundred small messages at once; of a long message it costs one copy of at most so much (16
 // KiB: 1 us).
 constexpr size_t kBufferBytes = 16 * 1024;
+// Two blocks: one is whole while the next arrives.
+constexpr size_t kRawBytes = 2 * (sizeof(wire::BlockHead) + wire::kMaxBlockBytes);
 // A payload this short is awaited in the buffer rather than announced: on_header may cost the sink an
 // allocation.
 constexpr size_t kAwaitBytes = 2048;
@@ -32,7 +36,10 @@ ssize_t receive_bytes(int fd, void* data, size_t bytes, int flags = 0) {
 
 }  // namespace
 
-TcpInbound::TcpInbound() : buffer_(new std::byte[kBufferBytes]) {}
+TcpInbound::TcpInbound(Shared& shared, size_t lane)
+    : shared_(shared), lane_(lane), buffer_(new std::byte[kBufferBytes]) {
+  if (shared.sealed) raw_.resize(kRawBytes);
+}
 
 // What a receive that brought nothing means.
 TcpInbound::State TcpInbound::after(ssize_t n) {
@@ -42,31 +49,70 @@ TcpInbound::State TcpInbound::after(ssize_t n) {
   return State::broken;
 }
 
-TcpInbound::State TcpInbound::receive(int fd, PeerId peer, Sink& sink, std::byte* scratch,
-                                      size_t scratch_bytes, int& handled) {
+ssize_t TcpInbound::take(int fd, std::byte* to, size_t bytes) {
+  if (ready_bytes_ != 0) [[unlikely]] {
+    size_t n = std::min(bytes, ready_bytes_);
+    std::memcpy(to, ready_, n);
+    ready_ += n;
+    ready_bytes_ -= n;
+    return ssize_t(n);
+  }
+  ssize_t n = receive_bytes(fd, to, bytes);
+  if (n > 0) received_ += uint64_t(n);
+  return n;
+}
+
+// The same into nowhere.
+ssize_t TcpInbound::take_away(int fd, size_t bytes) {
+  if (ready_bytes_ != 0) {
+    size_t n = std::min(bytes, ready_bytes_);
+    ready_ += n;
+    ready_bytes_ -= n;
+    return ssize_t(n);
+  }
+  ssize_t n = receive_bytes(fd, nullptr, bytes, MSG_TRUNC);  // TCP drops these bytes without copying them
+  if (n > 0) received_ += uint64_t(n);
+  return n;
+}
+
+TcpInbound::State TcpInbound::receive(int fd, int& handled) {
   size_t turn = 0;
+  if (waiting_) {
+    if (!can_go_on()) return State::waits;
+    waiting_ = false;
+    State state = landing_now_ ? State::more : deliver_buffered(handled);
+    if (state != State::more) return state;
+  }
   while (turn < kTurnBytes) {
+    if (shared_.sealed && ready_bytes_ == 0) {
+      State state = read_block(fd);
+      if (state != State::more) return state;
+    }
+    const bool from_memory = ready_bytes_ != 0;
     if (landing_now_) {
       uint64_t before = left_;
-      State state = read_landing(fd, peer, sink, scratch, scratch_bytes, handled);
+      State state = read_landing(fd, handled);
       turn += before - left_;
+      if (state == State::idle && from_memory) continue;
       if (state != State::more) return state;
-      continue;
+      if (landing_now_ || !(lane_ == 0 && shared_.assembly.open)) continue;
+      waiting_ = true;
+      return State::waits;
     }
     size_t room = kBufferBytes - end_;
-    ssize_t n = receive_bytes(fd, buffer_.get() + end_, room);
+    ssize_t n = take(fd, buffer_.get() + end_, room);
     if (n <= 0) return after(n);
     end_ += size_t(n);
     turn += size_t(n);
-    State state = deliver_buffered(peer, sink, handled);
+    State state = deliver_buffered(handled);
     if (state != State::more) return state;
     // A short read has emptied the socket: asking again would only cost a system call.
-    if (size_t(n) < room) return State::idle;
+    if (size_t(n) < room && !from_memory) return State::idle;
   }
   return State::more;
 }
 
-TcpInbound::State TcpInbound::deliver_buffered(PeerId peer, Sink& sink, int& handled) {
+TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
   for (;;) {
     const std::byte* at = buffer_.get() + begin_;
     size_t available = end_ - begin_;
@@ -74,80 +120,236 @@ TcpInbound::State TcpInbound::deliver_buffered(PeerId peer, Sink& sink, int& han
     wire::FrameResult result = wire::parse_frame(at, available, head);
     if (result == wire::FrameResult::wrong || (departed_ && available != 0)) return State::wrong;
     uint64_t length = result == wire::FrameResult::head ? head.length() : 0;
-    if (result == wire::FrameResult::more || (length <= kAwaitBytes && available < sizeof head + length)) {
+    const bool part = result == wire::FrameResult::head && head.type == wire::FrameType::part;
+    if (result == wire::FrameResult::more ||
+        (!part && length <= kAwaitBytes && available < sizeof head + length)) {
       if (begin_ != 0) std::memmove(buffer_.get(), at, available);
       begin_ = 0;
       end_ = available;
       return State::more;
     }
-    if (head.type == wire::FrameType::goodbye) {
-      departed_ = true;
-      begin_ += sizeof head;
-      continue;
-    }
     available -= sizeof head;
     at += sizeof head;
-    if (length <= available) {
-      begin_ += sizeof head + length;
-      ++handled;
-      sink.on_message(peer, head.header, at, length);
-      continue;
+    switch (head.type) {
+      case wire::FrameType::goodbye:
+        departed_ = true;
+        begin_ += sizeof head;
+        continue;
+      case wire::FrameType::settled:
+        settled_ = true;
+        begin_ += sizeof head;
+        continue;
+      case wire::FrameType::stripe: {
+        begin_ += sizeof head + length;
+        State state = on_stripe(at);
+        if (state != State::more) return state;
+        continue;
+      }
+      case wire::FrameType::part:
+        head_ = head;
+        if (!announced()) {
+          if (lane_ == 0) return State::wrong;
+          waiting_ = true;
+          return State::waits;
+        }
+        if (!begin_part(head)) return State::wrong;
+        break;
+      case wire::FrameType::message:
+        if (lane_ != 0 || shared_.assembly.open) return State::wrong;
+        if (length <= available) {
+          begin_ += sizeof head + length;
+          ++handled;
+          shared_.sink.on_message(shared_.peer, head.header, at, length);
+          continue;
+        }
+        head_ = head;
+        landing_ = shared_.sink.on_header(shared_.peer, head.header, length);
+        break;
     }
-    head_ = head;
-    landing_ = sink.on_header(peer, head.header, length);
-    landing_.target.unpack(at, available);  // what the target has no room for is thrown away
-    left_ = length - available;
+    size_t now = size_t(std::min<uint64_t>(available, length));
+    landing_.target.unpack(at, now);  // what the target has no room for is thrown away
+    left_ = length - now;
+    begin_ += sizeof head + now;
     landing_now_ = true;
-    begin_ = end_ = 0;
-    return State::more;
+    if (left_ != 0) {
+      begin_ = end_ = 0;
+      return State::more;
+    }
+    land(handled);
+    if (lane_ == 0 && shared_.assembly.open) {
+      waiting_ = true;
+      return State::waits;
+    }
   }
 }
 
+// --- Striped messages.
+
+TcpInbound::State TcpInbound::on_stripe(const std::byte* payload) {
+  TcpAssembly& assembly = shared_.assembly;
+  if (lane_ != 0 || assembly.open || !wire::parse_stripe(payload, assembly.table, assembly.total)) return State::wrong;
+  assembly.missing = assembly.total;
+  assembly.landing = shared_.sink.on_header(shared_.peer, assembly.table.header, size_t(assembly.total));
+  assembly.landing_begin = assembly.landing.target.position();
+  assembly.open = true;
+  if (assembly.table.bytes[0] != 0) return State::more;
+  waiting_ = true;
+  return State::waits;
+}
+
+// Whether the part whose head we hold belongs to the message that is open.
+bool TcpInbound::announced() const {
+  const TcpAssembly& assembly = shared_.assembly;
+  return assembly.open && head_.header.token == assembly.table.number;
+}
+
+bool TcpInbound::begin_part(const wire::FrameHead& head) {
+  TcpAssembly& assembly = shared_.assembly;
+  uint64_t& mine = assembly.table.bytes[lane_];
+  if (mine == 0 || head.length() != mine) return false;
+  uint64_t offset = 0;
+  for (size_t lane = 0; lane < lane_; ++lane) offset += assembly.table.bytes[lane] & ~(uint64_t{1} << 63);
+  landing_ = Landing{};
+  landing_.target = assembly.landing.target;
+  landing_.target.seek(assembly.landing_begin + size_t(offset));
+  landing_.target.truncate(size_t(head.length()));
+  mine |= uint64_t{1} << 63;  // begun: a second part of the same stream is wrong
+  return true;
+}
+
+// The payload on its way to landing_ is complete.
+void TcpInbound::land(int& handled) {
+  landing_now_ = false;
+  if (head_.type == wire::FrameType::message) {
+    ++handled;
+    shared_.sink.on_landed(shared_.peer, head_.header, landing_, size_t(head_.length()), {});
+    return;
+  }
+  TcpAssembly& assembly = shared_.assembly;
+  assembly.missing -= head_.length();
+  if (assembly.missing != 0) return;
+  assembly.open = false;
+  ++handled;
+  shared_.sink.on_landed(shared_.peer, assembly.table.header, assembly.landing, size_t(assembly.total), {});
+}
+
+// --- The socket.
+
 // One read towards the landing. State::more: the payload is complete, or the read was not short.
-TcpInbound::State TcpInbound::read_landing(int fd, PeerId peer, Sink& sink, std::byte* scratch,
-                                           size_t scratch_bytes, int& handled) {
+TcpInbound::State TcpInbound::read_landing(int fd, int& handled) {
   Cursor& target = landing_.target;
   size_t wanted = size_t(std::min<uint64_t>(left_, target.remaining()));
   ssize_t n;
   if (wanted == 0) {
     wanted = size_t(std::min<uint64_t>(left_, 1 << 20));
-    n = receive_bytes(fd, nullptr, wanted, MSG_TRUNC);  // TCP drops these bytes without copying them
+    n = take_away(fd, wanted);
   } else if (target.is_contiguous()) {
-    n = receive_bytes(fd, target.contiguous_data(), wanted);
+    n = take(fd, target.contiguous_data(), wanted);
     if (n > 0) target.skip(size_t(n));
   } else {
     Cursor ahead = target;
     iovec pieces[kMaxPieces];
     size_t bytes = 0;
     size_t count = ahead.segments(pieces, wanted, bytes);
-    if (count != 0 && bytes / count >= kWorthAPiece) {
+    if (ready_bytes_ == 0 && count != 0 && bytes / count >= kWorthAPiece) {
       wanted = bytes;
       do {
         n = readv(fd, pieces, int(count));
       } while (n < 0 && errno == EINTR);
+      if (n > 0) received_ += uint64_t(n);
       if (n > 0) target.skip(size_t(n));
     } else {
-      wanted = std::min(wanted, scratch_bytes);
-      n = receive_bytes(fd, scratch, wanted);
-      if (n > 0) target.unpack(scratch, size_t(n));
+      wanted = std::min(wanted, shared_.scratch_bytes);
+      n = take(fd, shared_.scratch, wanted);
+      if (n > 0) target.unpack(shared_.scratch, size_t(n));
     }
   }
   if (n <= 0) return after(n);
   left_ -= size_t(n);
   if (left_ == 0) {
-    landing_now_ = false;
-    ++handled;
-    sink.on_landed(peer, head_.header, landing_, head_.length(), {});
+    land(handled);
     return State::more;
   }
   return size_t(n) < wanted ? State::idle : State::more;
 }
 
-void TcpInbound::abandon(PeerId peer, Sink& sink, Error error) {
+// Reads until a whole block is there and sound; its bytes are then `ready_`.
+TcpInbound::State TcpInbound::read_block(int fd) {
+  for (;;) {
+    const size_t have = raw_end_ - raw_begin_;
+    wire::BlockHead head;
+    if (have >= sizeof head) {
+      const std::byte* at = raw_.data() + raw_begin_;
+      std::memcpy(&head, at, sizeof head);
+      if (head.length > wire::kMaxBlockBytes) return State::unsound;
+      if (have >= sizeof head + head.length) {
+        uint32_t crc = crc32c(&received_, sizeof received_);
+        crc = crc32c(at + sizeof head.crc, sizeof head - sizeof head.crc + head.length, crc);
+        if (crc != head.crc) return State::unsound;
+        acknowledged_ = std::max(acknowledged_, head.acknowledged);
+        received_ += head.length;
+        raw_begin_ += sizeof head + head.length;
+        if (head.length == 0) continue;
+        ready_ = at + sizeof head;
+        ready_bytes_ = head.length;
+        return State::more;
+      }
+    }
+    if (raw_begin_ != 0) {
+      std::memmove(raw_.data(), raw_.data() + raw_begin_, have);
+      raw_begin_ = 0;
+      raw_end_ = have;
+    }
+    ssize_t n = receive_bytes(fd, raw_.data() + raw_end_, raw_.size() - raw_end_);
+    if (n <= 0) return after(n);
+    raw_end_ += size_t(n);
+  }
+}
+
+// --- Connections come and go.
+
+// What is out of the socket moves to memory of its own.
+void TcpInbound::keep_ready() {
+  std::vector<std::byte> kept(ready_, ready_ + ready_bytes_);
+  drained_.swap(kept);
+}
+
+void TcpInbound::drain(int fd) {
+  keep_ready();
+  // A block that is not whole is sent again.
+  while (!shared_.sealed) {
+    const size_t at = drained_.size();
+    drained_.resize(at + 256 * 1024);
+    ssize_t n = receive_bytes(fd, drained_.data() + at, drained_.size() - at);
+    drained_.resize(at + size_t(std::max<ssize_t>(n, 0)));
+    if (n <= 0) break;
+    received_ += uint64_t(n);
+  }
+  ready_ = drained_.data();
+  ready_bytes_ = drained_.size();
+  raw_begin_ = raw_end_ = 0;
+}
+
+void TcpInbound::begin() {
+  settled_ = false;
+  error_ = 0;
+}
+
+void TcpInbound::abandon(const Error& error) {
   begin_ = end_ = 0;
-  if (!landing_now_) return;
+  ready_bytes_ = 0;
+  waiting_ = false;
+  const bool message = landing_now_ && head_.type == wire::FrameType::message;
   landing_now_ = false;
-  sink.on_landed(peer, head_.header, landing_, head_.length(), std::move(error));
+  if (message) {
+    shared_.sink.on_landed(shared_.peer, head_.header, landing_, size_t(head_.length()),
+                            Error(error.error_class(), std::string(error.text())));
+  }
+  TcpAssembly& assembly = shared_.assembly;
+  if (lane_ != 0 || !assembly.open) return;
+  assembly.open = false;
+  shared_.sink.on_landed(shared_.peer, assembly.table.header, assembly.landing, size_t(assembly.total),
+                          Error(error.error_class(), std::string(error.text())));
 }
 
 }  // namespace tern

@@ -1,8 +1,13 @@
-// The receiving half of a connection: bytes into frames, frames to the sink.
+// The receiving half of a stream: bytes into frames, frames to the sink.
 //
 // One recv fetches many small messages into the buffer, from which they are delivered whole. A message longer
 // than what has arrived is announced (Sink::on_header), and the rest of it is read straight to where the sink
-// says.
+// says. A stream outlives its connections: a frame half read is gone on with from the next one (`drain`, `begin`).
+//
+// With checksums, blocks (wire/frame.h) are read whole and checked before a byte of them is used.
+//
+// A striped message comes over several streams of the same peer, its table over the first: see TcpAssembly. A
+// stream that is ahead of the others waits.
 //
 // Thread rule: under the rank's lock, from Path::poll only (it calls the sink).
 #pragma once
@@ -10,45 +15,100 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "fabric/path.h"
 #include "wire/frame.h"
 
 namespace tern {
 
+/// The striped message that a peer's streams are bringing; one at a time. The table names it and opens it; every
+/// stream lands its part; the last to do so closes it, and only then does the first stream go on.
+struct TcpAssembly {
+  bool open = false;
+  wire::StripeTable table{};
+  uint64_t total = 0, missing = 0;
+  Landing landing;
+  size_t landing_begin = 0;  ///< position of landing.target at its first byte
+};
+
 class TcpInbound {
  public:
   enum class State : uint8_t {
-    idle,    ///< nothing more now
-    more,    ///< there may be more: the turn is over, so that others get theirs
-    ended,   ///< the peer has closed
-    broken,  ///< the socket has failed: `error`
-    wrong,   ///< what arrived is not a stream of frames
+    idle,     ///< nothing more now
+    more,     ///< there may be more: the turn is over, so that others get theirs
+    waits,    ///< for the peer's other streams
+    ended,    ///< the peer has closed
+    broken,   ///< the socket has failed: `error`
+    unsound,  ///< a checksum is wrong: what has arrived since `received` is not believed
+    wrong,    ///< what arrived is not a stream of frames
   };
 
-  TcpInbound();
-  /// Reads and delivers; adds the number of messages delivered to `handled`. `scratch` as in
-  /// TcpOutbound::flush.
-  State receive(int fd, PeerId peer, Sink& sink, std::byte* scratch, size_t scratch_bytes, int& handled);
-  /// The connection is gone: a message in the middle of its arrival is given back to the sink with `error`.
-  void abandon(PeerId peer, Sink& sink, Error error);
+  /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory.
+  struct Shared {
+    PeerId peer;
+    Sink& sink;
+    std::byte* scratch;
+    size_t scratch_bytes;
+    bool sealed = false;
+    TcpAssembly assembly;
+  };
 
+  /// `lane`: which of the peer's streams this is.
+  explicit TcpInbound(Shared& shared, size_t lane = 0);
+  /// Reads and delivers; adds the number of messages delivered to `handled`.
+  State receive(int fd, int& handled);
+  /// Whether a stream that `waits` can go on.
+  bool can_go_on() const { return waiting_ && (lane_ == 0 ? !shared_.assembly.open : announced()); }
+  bool waiting() const { return waiting_; }
+  /// The connection is over: takes all that its socket still holds.
+  void drain(int fd);
+  /// A new connection begins.
+  void begin();
+  /// The peer is lost: a message in the middle of its arrival is given back to the sink with `error`.
+  void abandon(const Error& error);
+
+  /// Bytes of the stream that need not be sent again.
+  uint64_t received() const { return received_; }
+  /// With checksums: what the peer says it has of the other direction.
+  uint64_t acknowledged() const { return acknowledged_; }
   bool departed() const { return departed_; }
+  /// On this connection the peer has said that it relies on it.
+  bool settled() const { return settled_; }
   int error() const { return error_; }
 
  private:
-  State deliver_buffered(PeerId peer, Sink& sink, int& handled);
-  State read_landing(int fd, PeerId peer, Sink& sink, std::byte* scratch, size_t scratch_bytes, int& handled);
+  State deliver_buffered(int& handled);
+  State read_landing(int fd, int& handled);
+  State read_block(int fd);
   State after(ssize_t n);
+  State on_stripe(const std::byte* payload);
+  bool announced() const;
+  bool begin_part(const wire::FrameHead& head);
+  void land(int& handled);
+  ssize_t take(int fd, std::byte* to, size_t bytes);
+  ssize_t take_away(int fd, size_t bytes);
+  void keep_ready();
 
+  Shared& shared_;
+  const size_t lane_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t begin_ = 0, end_ = 0;  ///< what is in the buffer and not yet delivered
   bool landing_now_ = false;    ///< a payload is on its way to landing_; the buffer is empty
+  bool waiting_ = false;
   bool departed_ = false;       ///< the peer has said goodbye
+  bool settled_ = false;
   int error_ = 0;
   uint64_t left_ = 0;  ///< bytes of that payload that have not arrived
   wire::FrameHead head_{};
   Landing landing_;
+  uint64_t received_ = 0, acknowledged_ = 0;
+  /// Bytes that are out of the socket and not yet in the buffer: of a checked block, or drained.
+  const std::byte* ready_ = nullptr;
+  size_t ready_bytes_ = 0;
+  std::vector<std::byte> drained_;
+  std::vector<std::byte> raw_;  ///< blocks as they arrive; empty without checksums
+  size_t raw_begin_ = 0, raw_end_ = 0;
 };
 
 }  // namespace tern

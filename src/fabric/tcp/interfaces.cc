@@ -262,6 +262,17 @@ Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out)
   return {};
 }
 
+uint32_t network_of(const std::vector<LocalAddress>& ours, const SocketAddress& local) {
+  const bool six = local.storage.ss_family == AF_INET6;
+  for (const LocalAddress& our : ours) {
+    const void* bytes = six ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(local.storage).sin6_addr)
+                            : &reinterpret_cast<const sockaddr_in&>(local.storage).sin_addr;
+    if (our.address.family == (six ? 6 : 4) && std::memcmp(our.address.bytes.data(), bytes, six ? 16 : 4) == 0)
+      return our.index;
+  }
+  return 0;
+}
+
 std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
                                           const wire::HostIdentity& our_host, const wire::Card& theirs) {
   bool same_host = our_host == theirs.host;
@@ -280,9 +291,9 @@ std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
       int rank = rank_of(our, their, same_host, scope);
       if (rank < 0) continue;
       if (scope != 0) {
-        out.push_back({their, scope, rank});  // through each of our interfaces in turn
+        out.push_back({their, scope, rank, our.index});  // through each of our interfaces in turn
       } else if (best.rank < 0 || rank < best.rank) {
-        best = {their, 0, rank};
+        best = {their, 0, rank, rank <= 1 ? our.index : 0};
       }
     }
     if (best.rank >= 0) out.push_back(best);

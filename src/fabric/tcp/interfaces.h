@@ -38,6 +38,7 @@ struct TcpCandidate {
   wire::CardAddress address;
   uint32_t scope = 0;
   int rank = 0;  ///< lower is better
+  uint32_t network = 0;  ///< our interface that leads there (LocalAddress::index); 0: through a router, not known which
   bool operator==(const TcpCandidate&) const = default;
 };
 
@@ -54,6 +55,9 @@ Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>
 
 /// True for interfaces that container and virtual machine managers make for themselves.
 bool belongs_to_containers(std::string_view interface);
+
+/// The interface (LocalAddress::index) that has this address; 0: none of ours has.
+uint32_t network_of(const std::vector<LocalAddress>& ours, const SocketAddress& local);
 
 /// Every way to a peer worth trying, best first.
 std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,

@@ -1,5 +1,7 @@
 #include "fabric/tcp/outbound.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -8,19 +10,27 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/crc32c.h"
 
 namespace tern {
 namespace {
 
+constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
 constexpr size_t kMaxPieces = 64;
-constexpr size_t kMaxHeads = 32;
 // Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile.
 constexpr size_t kBatchBytes = 1 << 20;
-// A message so short is joined with its head and sent by the cheaper call (8 B: 0.1 us less than by sendmsg).
-constexpr size_t kJoinBytes = 512;
+// A message so short is copied before it is sent, by the cheaper call (8 B: 0.1 us less than by sendmsg); a longer one
+// after, and only what is not acknowledged then.
+constexpr size_t kCopyFirst = 4096;
+// Operations are begun (and can then not be withdrawn) only while less than this is there to be sent.
+constexpr size_t kPullBytes = 64 * 1024;
 // Pieces shorter than this on average are packed first: the kernel's work for a piece costs as much as
 // copying a few hundred bytes.
 constexpr size_t kWorthAPiece = 512;
+// The history of small frames: mostly acknowledged long before it is full, then it begins anew.
+constexpr size_t kFirstLog = 16 * 1024, kMaxLog = 1 << 20;
+// The unacknowledged end of a long operation is copied if it is no more than this, so that its sender is free.
+constexpr size_t kTailBytes = 64 * 1024, kMaxOwned = 4;
 
 ssize_t send_pieces(int fd, iovec* pieces, size_t count) {
   msghdr message{};
@@ -46,49 +56,180 @@ bool is_full(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
+wire::FrameHead head_of(const SendOperation& operation) {
+  const wire::Header& header = operation.header;
+  wire::FrameType type = uint8_t(header.kind) == 0 ? wire::FrameType(header.flags) : wire::FrameType::message;
+  return wire::build_frame(type, header, operation.total_bytes);
+}
+
 }  // namespace
 
 struct TcpOutbound::Batch {
   iovec pieces[kMaxPieces];
-  wire::FrameHead heads[kMaxHeads];
-  size_t piece_count = 0, head_count = 0, bytes = 0;
+  size_t piece_count = 0, bytes = 0;
 
+  bool full() const { return piece_count + 2 > kMaxPieces; }
   void add(const void* data, size_t n) {
     pieces[piece_count++] = {const_cast<void*>(data), n};
     bytes += n;
   }
 };
 
-bool TcpOutbound::try_send(int fd, const wire::Header& header, const void* payload, size_t bytes) {
-  if (!empty() || error_ != 0) return false;
-  wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
-  ssize_t n;
-  if (bytes <= kJoinBytes) {
-    std::byte joined[sizeof head + kJoinBytes];
-    std::memcpy(joined, &head, sizeof head);
-    if (bytes != 0) std::memcpy(joined + sizeof head, payload, bytes);
-    n = send_bytes(fd, joined, sizeof head + bytes);
-  } else {
-    iovec pieces[2] = {{&head, sizeof head}, {const_cast<void*>(payload), bytes}};
-    n = send_pieces(fd, pieces, 2);
+// --- The history.
+
+std::byte* TcpOutbound::reserve(size_t bytes, bool force) {
+  if (log_capacity_ - log_end_ >= bytes) [[likely]] return log_.get() + log_end_;
+  return reserve_slow(bytes, force);
+}
+
+std::byte* TcpOutbound::reserve_slow(size_t bytes, bool force) {
+  ask_kernel();
+  if (log_capacity_ - log_end_ >= bytes) return log_.get() + log_end_;
+  size_t used = log_end_ - log_begin_;
+  // Moved to the front only when half of the log is free, so that a byte is moved once on average.
+  bool move = log_begin_ >= log_capacity_ / 2 && log_capacity_ - used >= bytes && log_capacity_ != 0;
+  if (!move) {
+    size_t wanted = std::max(2 * log_capacity_, kFirstLog);
+    while (wanted < used + bytes) wanted *= 2;
+    if (wanted > kMaxLog && !force) return nullptr;
+    std::unique_ptr<std::byte[]> larger(new std::byte[wanted]);
+    if (used != 0) std::memcpy(larger.get(), log_.get() + log_begin_, used);
+    log_ = std::move(larger);
+    log_capacity_ = wanted;
+  } else if (used != 0) {
+    std::memmove(log_.get(), log_.get() + log_begin_, used);
   }
-  if (n == ssize_t(sizeof head + bytes)) return true;
+  for (Segment& segment : segments_) {
+    if (!segment.operation && !segment.own) segment.at -= log_begin_;
+  }
+  log_begin_ = 0;
+  log_end_ = used;
+  return log_.get() + log_end_;
+}
+
+// What was written at `reserve` becomes part of the stream.
+void TcpOutbound::commit(size_t bytes) {
+  Segment* last = segments_.empty() ? nullptr : &segments_.back();
+  if (last && !last->operation && !last->own && last->at + last->bytes == log_end_) {
+    last->bytes += bytes;
+  } else {
+    Segment& segment = segments_.emplace_back();
+    segment.begin = end_;
+    segment.bytes = bytes;
+    segment.at = log_end_;
+  }
+  log_end_ += bytes;
+  end_ += bytes;
+}
+
+// Everything before `received` needs no more to be kept.
+void TcpOutbound::forget(uint64_t received) {
+  if (received <= acked_) return;
+  acked_ = received;
+  while (!segments_.empty()) {
+    Segment& segment = segments_.front();
+    if (segment.end() > acked_) {
+      if (!segment.operation && !segment.own && segment.begin < acked_) {
+        segment.at += acked_ - segment.begin;
+        segment.bytes = segment.end() - acked_;
+        segment.begin = acked_;
+      }
+      break;
+    }
+    if (segment.operation) {
+      --references_;
+      shared_.finished.push_back(segment.operation);
+    }
+    if (segment.own) {
+      --owned_;
+      spare_ = std::move(segment.own);
+    }
+    segments_.pop_front();
+  }
+  for (const Segment& segment : segments_) {
+    if (segment.operation || segment.own) continue;
+    log_begin_ = segment.at;
+    return;
+  }
+  log_begin_ = log_end_ = 0;
+}
+
+void TcpOutbound::ask_kernel() {
+  if (shared_.sealed || !trusted_ || fd_ < 0 || acked_ == sent_) return;
+  int unacknowledged = 0;
+  if (ioctl(fd_, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged < 0) return;
+  // (Still true when the connection has broken: the kernel throws its queue away, but not what it knew.)
+  uint64_t since = sent_ - began_;
+  if (uint64_t(unacknowledged) < since) forget(sent_ - uint64_t(unacknowledged));
+}
+
+
+bool TcpOutbound::unsure() {
+  ask_kernel();
+  return acked_ != end_;
+}
+
+// --- Sending.
+
+bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size_t bytes) {
+  if (!empty() || error_ != 0 || fd_ < 0) return false;
+  const size_t frame = kHeadBytes + bytes;
+  if (frame > kCopyFirst && !shared_.sealed) return send_large(header, payload, bytes);
+  std::byte* at = reserve(frame);
+  if (!at) return false;
+  wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
+  std::memcpy(at, &head, sizeof head);
+  if (bytes != 0) std::memcpy(at + sizeof head, payload, bytes);
+  if (shared_.sealed) {
+    commit(frame);
+    flush_sealed();
+    return true;
+  }
+  ssize_t n = send_bytes(fd_, at, frame);
   if (n < 0) {
     if (!is_full(errno)) error_ = errno;
     return false;
   }
-  keep_rest(head, payload, bytes, size_t(n));
+  commit(frame);
+  sent_ += size_t(n);
   return true;
 }
 
-void TcpOutbound::keep_rest(const wire::FrameHead& head, const void* payload, size_t bytes, size_t sent) {
-  auto* h = reinterpret_cast<const std::byte*>(&head);
-  auto* p = static_cast<const std::byte*>(payload);
-  rest_.clear();
-  rest_begin_ = 0;
-  if (sent < sizeof head) rest_.insert(rest_.end(), h + sent, h + sizeof head);
-  size_t payload_sent = sent > sizeof head ? sent - sizeof head : 0;
-  if (payload_sent < bytes) rest_.insert(rest_.end(), p + payload_sent, p + bytes);
+// Sent first, then what is not acknowledged is copied: while the copy is made the message is on its way.
+bool TcpOutbound::send_large(const wire::Header& header, const void* payload, size_t bytes) {
+  if (log_end_ - log_begin_ >= kMaxLog) {
+    ask_kernel();
+    if (log_end_ - log_begin_ >= kMaxLog) return false;
+  }
+  wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
+  iovec pieces[2] = {{&head, sizeof head}, {const_cast<void*>(payload), bytes}};
+  ssize_t n = send_pieces(fd_, pieces, 2);
+  if (n < 0) {
+    if (!is_full(errno)) error_ = errno;
+    return false;
+  }
+  const uint64_t begin = end_;
+  sent_ += size_t(n);
+  ask_kernel();  // may be ahead of end_, which is set below: forget() has then emptied the history
+  size_t from = acked_ > begin ? size_t(acked_ - begin) : 0;
+  end_ = begin + from;
+  size_t rest = kHeadBytes + bytes - from;
+  if (rest == 0) return true;
+  std::byte* at = reserve(rest, true);
+  if (from < kHeadBytes) {
+    std::memcpy(at, reinterpret_cast<const std::byte*>(&head) + from, kHeadBytes - from);
+    at += kHeadBytes - from;
+    from = kHeadBytes;
+  }
+  std::memcpy(at, static_cast<const std::byte*>(payload) + (from - kHeadBytes), bytes - (from - kHeadBytes));
+  commit(rest);
+  return true;
+}
+
+void TcpOutbound::say(wire::FrameType type) {
+  wire::FrameHead head = wire::build_frame(type, {}, 0);
+  std::memcpy(reserve(sizeof head, true), &head, sizeof head);
+  commit(sizeof head);
 }
 
 void TcpOutbound::enqueue(SendOperation& operation) {
@@ -104,97 +245,237 @@ bool TcpOutbound::withdraw(SendOperation& operation) {
 }
 
 void TcpOutbound::surrender(SendList& out) {
+  for (Segment& segment : segments_) {
+    if (segment.operation) out.push_back(segment.operation);
+  }
+  segments_.clear();
+  references_ = 0;
+  owned_ = 0;
   while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
-  head_sent_ = 0;
-  rest_.clear();
-  rest_begin_ = 0;
+  acked_ = sent_ = end_;
+  log_begin_ = log_end_ = 0;
 }
 
-void TcpOutbound::say_goodbye() {
-  TERN_ASSERT(queue_.empty());
-  wire::FrameHead head = wire::build_frame(wire::FrameType::goodbye, {}, 0);
-  auto* h = reinterpret_cast<const std::byte*>(&head);
-  rest_.insert(rest_.end(), h, h + sizeof head);
+// Begins the next operation of the queue: from now on it is part of the stream.
+bool TcpOutbound::pull() {
+  SendOperation* operation = queue_.pop_front();
+  if (!operation) return false;
+  operation->header_sent = true;
+  const size_t frame = kHeadBytes + operation->total_bytes;
+  const wire::FrameHead head = head_of(*operation);
+  // (The log is not moved here: the batch points into it.)
+  if (frame <= kCopyFirst && log_capacity_ - log_end_ >= frame) {
+    std::byte* at = log_.get() + log_end_;
+    std::memcpy(at, &head, sizeof head);
+    Cursor payload = operation->payload;
+    payload.pack(at + sizeof head, operation->total_bytes);
+    commit(frame);
+    shared_.finished.push_back(operation);
+    return true;
+  }
+  Segment& segment = segments_.emplace_back();
+  segment.begin = end_;
+  segment.bytes = frame;
+  segment.operation = operation;
+  segment.payload_begin = operation->payload.position();
+  segment.head = head;
+  end_ += frame;
+  ++references_;
+  return true;
 }
 
-// The next pieces to send, in order, without changing anything.
-void TcpOutbound::gather(Batch& batch, std::byte* scratch) {
-  if (rest_begin_ < rest_.size()) batch.add(rest_.data() + rest_begin_, rest_.size() - rest_begin_);
-  size_t head_sent = head_sent_;  // of the front operation only
-  for (SendOperation* operation = queue_.front(); operation; operation = queue_.next(operation)) {
-    if (batch.piece_count + 2 > kMaxPieces || batch.head_count == kMaxHeads || batch.bytes >= kBatchBytes)
-      return;
-    if (head_sent < sizeof(wire::FrameHead)) {
-      wire::FrameHead& head = batch.heads[batch.head_count++];
-      head = wire::build_frame(wire::FrameType::message, operation->header, operation->total_bytes);
-      batch.add(reinterpret_cast<const std::byte*>(&head) + head_sent, sizeof head - head_sent);
-    }
-    head_sent = 0;
-    size_t left = operation->payload.remaining();
-    if (left == 0) continue;
-    if (operation->payload.is_contiguous()) {
-      batch.add(operation->payload.contiguous_data(), left);
-      continue;
-    }
-    // Scattered data ends the batch: it may need the scratch memory, of which there is one.
-    Cursor ahead = operation->payload;
-    iovec pieces[kMaxPieces];
-    size_t bytes = 0;
-    size_t count = ahead.segments({pieces, kMaxPieces - batch.piece_count}, kBatchBytes, bytes);
-    if (count != 0 && bytes / count >= kWorthAPiece) {
-      for (size_t i = 0; i < count; ++i) batch.add(pieces[i].iov_base, pieces[i].iov_len);
+// Adds the payload from `offset` on. False: it ends the batch.
+bool TcpOutbound::add_payload(Batch& batch, Segment& segment, size_t offset, size_t limit) {
+  Cursor& payload = segment.operation->payload;
+  payload.seek(segment.payload_begin + offset);
+  size_t left = std::min(segment.operation->total_bytes - offset, limit);
+  if (left == 0) return true;
+  if (payload.is_contiguous()) {
+    batch.add(payload.contiguous_data(), left);
+    return left == segment.operation->total_bytes - offset;
+  }
+  // Scattered data ends the batch: it may need the scratch memory, of which there is one.
+  Cursor ahead = payload;
+  iovec pieces[kMaxPieces];
+  size_t bytes = 0;
+  size_t count = ahead.segments({pieces, kMaxPieces - batch.piece_count}, left, bytes);
+  if (count != 0 && bytes / count >= kWorthAPiece) {
+    for (size_t i = 0; i < count; ++i) batch.add(pieces[i].iov_base, pieces[i].iov_len);
+  } else {
+    Cursor again = payload;
+    std::byte* scratch = shared_.scratch.get();
+    batch.add(scratch, again.pack(scratch, std::min(left, kScratchBytes)));
+  }
+  return false;
+}
+
+// The bytes from sent_ on, at most `limit` of them (but for the last piece's, without `limit` being reached before).
+void TcpOutbound::gather(Batch& batch, size_t limit) {
+  size_t index = segments_.size();
+  while (index != 0 && segments_[index - 1].end() > sent_) --index;
+  uint64_t position = sent_;
+  while (batch.bytes < limit && !batch.full()) {
+    if (index == segments_.size() && (batch.bytes >= kPullBytes || !pull())) return;
+    // A pulled frame may have been joined to the segment before: look again from where we are.
+    while (index != 0 && segments_[index - 1].end() > position) --index;
+    Segment& segment = segments_[index];
+    size_t offset = size_t(position - segment.begin), room = limit - batch.bytes;
+    size_t before = batch.bytes;
+    bool whole = true;
+    if (!segment.operation) {
+      std::byte* data = segment.own ? segment.own.get() : log_.get() + segment.at;
+      size_t n = std::min(size_t(segment.bytes) - offset, room);
+      batch.add(data + offset, n);
+      whole = n == segment.bytes - offset;
     } else {
-      Cursor again = operation->payload;
-      batch.add(scratch, again.pack(scratch, kScratchBytes));
+      if (offset < kHeadBytes) {
+        size_t n = std::min(kHeadBytes - offset, room);
+        batch.add(reinterpret_cast<const std::byte*>(&segment.head) + offset, n);
+        offset += n;
+        room -= n;
+      }
+      whole = offset >= kHeadBytes && add_payload(batch, segment, offset - kHeadBytes, room);
     }
-    return;
+    if (!whole) return;
+    position += batch.bytes - before;
+    ++index;
   }
 }
 
-// `sent` bytes of the last batch have left.
-void TcpOutbound::account(size_t sent, SendList& finished) {
-  size_t of_rest = std::min(sent, rest_.size() - rest_begin_);
-  rest_begin_ += of_rest;
-  sent -= of_rest;
-  if (rest_begin_ == rest_.size()) {
-    rest_.clear();
-    rest_begin_ = 0;
-  }
-  while (sent != 0) {
-    SendOperation* operation = queue_.front();
-    TERN_ASSERT(operation != nullptr);
-    operation->header_sent = true;
-    size_t of_head = std::min(sent, sizeof(wire::FrameHead) - head_sent_);
-    head_sent_ += of_head;
-    sent -= of_head;
-    size_t of_payload = std::min(sent, operation->payload.remaining());
-    operation->payload.skip(of_payload);
-    sent -= of_payload;
-    if (head_sent_ < sizeof(wire::FrameHead) || operation->payload.remaining() != 0) break;
-    head_sent_ = 0;
-    SendList::remove(operation);
-    finished.push_back(operation);
-  }
-  TERN_ASSERT(sent == 0);
+// Some of the batch has left.
+void TcpOutbound::on_left(size_t bytes) {
+  sent_ += bytes;
+  if (references_ != 0) settle();
 }
 
-TcpOutbound::Flush TcpOutbound::flush(int fd, SendList& finished, std::byte* scratch) {
+// Frees the senders of operations that have left.
+void TcpOutbound::settle() {
+  const auto first = std::find_if(segments_.begin(), segments_.end(), [](auto& s) { return s.operation; });
+  if (first->end() > sent_) return;
+  ask_kernel();
+  for (Segment& segment : segments_) {
+    if (segment.end() > sent_ || references_ == 0) return;
+    if (!segment.operation) continue;
+    uint64_t from = std::max(acked_, segment.begin);
+    size_t rest = size_t(segment.end() - from);
+    if (rest > kTailBytes || owned_ == kMaxOwned) return;
+    std::unique_ptr<std::byte[]> copy = std::move(spare_);
+    if (!copy) copy.reset(new std::byte[kTailBytes]);
+    copy_out(segment, from, copy.get());
+    SendOperation* operation = segment.operation;
+    segment.operation = nullptr;
+    segment.own = std::move(copy);
+    segment.begin = from;  // > its old begin only at the front: what is before is acknowledged
+    segment.bytes = rest;
+    ++owned_;
+    --references_;
+    shared_.finished.push_back(operation);
+  }
+}
+
+void TcpOutbound::copy_out(Segment& segment, uint64_t from, std::byte* to) {
+  size_t offset = size_t(from - segment.begin);
+  if (offset < kHeadBytes) {
+    std::memcpy(to, reinterpret_cast<const std::byte*>(&segment.head) + offset, kHeadBytes - offset);
+    to += kHeadBytes - offset;
+    offset = kHeadBytes;
+  }
+  Cursor& payload = segment.operation->payload;
+  payload.seek(segment.payload_begin + offset - kHeadBytes);
+  payload.pack(to, size_t(segment.bytes) - offset);
+}
+
+TcpOutbound::Flush TcpOutbound::flush() {
   if (error_ != 0) return Flush::broken;
+  if (fd_ < 0) return Flush::blocked;
+  if (!queue_.empty()) (void)reserve(4 * kCopyFirst);
+  Flush result = shared_.sealed ? flush_sealed() : flush_plain();
+  if (result != Flush::all) return result;
+  if (references_ != 0) settle();
+  return references_ != 0 ? Flush::blocked : Flush::all;
+}
+
+TcpOutbound::Flush TcpOutbound::flush_plain() {
   // Bounded, so that a fast reader on the other side cannot keep us here: 8 batches.
   for (int round = 0; round < 8; ++round) {
     Batch batch;
-    gather(batch, scratch);
+    gather(batch, kBatchBytes);
     if (batch.piece_count == 0) return Flush::all;
-    ssize_t n = send_pieces(fd, batch.pieces, batch.piece_count);
+    ssize_t n = send_pieces(fd_, batch.pieces, batch.piece_count);
     if (n < 0) {
       if (is_full(errno)) return Flush::blocked;
       error_ = errno;
       return Flush::broken;
     }
-    account(size_t(n), finished);
+    on_left(size_t(n));
     if (size_t(n) < batch.bytes) return Flush::blocked;
   }
   return empty() ? Flush::all : Flush::blocked;
+}
+
+// --- With checksums.
+
+TcpOutbound::Flush TcpOutbound::flush_sealed() {
+  for (int round = 0; round < 64; ++round) {
+    Batch batch;
+    batch.add(&block_head_, 0);  // room for the head
+    const bool fresh = block_head_sent_ == sizeof block_head_ && sent_ == block_end_;
+    if (fresh) {
+      gather(batch, wire::kMaxBlockBytes);
+      if (batch.bytes == 0 && owed() == 0) return Flush::all;
+      block_end_ = sent_ + batch.bytes;
+      block_head_ = {0, uint32_t(batch.bytes), owed_ack_};
+      block_head_.crc = crc32c(&block_head_.length, sizeof block_head_ - sizeof block_head_.crc,
+                               crc32c(&sent_, sizeof sent_));
+      for (size_t i = 1; i < batch.piece_count; ++i)
+        block_head_.crc = crc32c(batch.pieces[i].iov_base, batch.pieces[i].iov_len, block_head_.crc);
+      block_head_sent_ = 0;
+      told_ack_ = owed_ack_;
+    } else if (sent_ != block_end_) {
+      gather(batch, size_t(block_end_ - sent_));
+    }
+    size_t of_head = sizeof block_head_ - block_head_sent_;
+    batch.pieces[0] = {reinterpret_cast<std::byte*>(&block_head_) + block_head_sent_, of_head};
+    ssize_t n = of_head == 0 ? send_pieces(fd_, batch.pieces + 1, batch.piece_count - 1)
+                             : send_pieces(fd_, batch.pieces, batch.piece_count);
+    if (n < 0) {
+      if (is_full(errno)) return Flush::blocked;
+      error_ = errno;
+      return Flush::broken;
+    }
+    size_t left = std::min(size_t(n), of_head);
+    block_head_sent_ += left;
+    on_left(size_t(n) - left);
+    if (size_t(n) < of_head + batch.bytes) return Flush::blocked;
+  }
+  return empty() ? Flush::all : Flush::blocked;
+}
+
+bool TcpOutbound::acknowledge(uint64_t received) {
+  if (received > sent_) return false;
+  forget(received);
+  return true;
+}
+
+// --- Connections come and go.
+
+bool TcpOutbound::resume(int fd, uint64_t received, bool trusted) {
+  const uint64_t oldest = segments_.empty() ? end_ : segments_.front().begin;
+  if (received < oldest || received > std::max(sent_, most_sent_)) return false;
+  most_sent_ = std::max(sent_, most_sent_);
+  forget(received);
+  sent_ = began_ = block_end_ = received;
+  block_head_sent_ = sizeof block_head_;
+  fd_ = fd;
+  error_ = 0;
+  trusted_ = trusted;
+  told_ack_ = 0;
+  return true;
+}
+
+void TcpOutbound::detach() {
+  ask_kernel();
+  fd_ = -1;
 }
 
 }  // namespace tern

@@ -1,17 +1,28 @@
-// The sending half of a connection: operations in order, as few system calls as possible, nothing copied but
-// the rest of a small message that the socket took in part.
+// The sending half of a stream: operations in order, as few system calls as possible, and everything that might have to be
+// sent again.
 //
-// Order of leaving: the rest of a try_send (`rest_`), then the queue. try_send goes straight to the socket,
-// and only when both are empty. Lives with the peer, not with the socket: operations queue up here before a
-// connection exists.
+// A stream outlives its connections. Its bytes are numbered; the history holds those from `acked_` to `end_`, and
+// a new connection goes on from whatever byte the peer has got to (`resume`):
+//
+//    0 ........ acked_ ............ sent_ ............ end_ | queue
+//     forgotten      kept, has left      kept, will leave   | operations not begun
+//
+// The history is made of segments: small frames are copied to the log (their senders are free at once); of long
+// operations only the place in the user's memory is kept, and they are finished when their last bytes are
+// acknowledged, or when what is not is so little that it is copied instead.
+//
+// What counts as acknowledged: without checksums, what the peer's kernel has acknowledged (the peer reads its socket
+// to the end before it says where to go on, so that is as good as received, and costs no message); with
+// checksums, what the peer says in its blocks, for only it knows what was sound. A copy is made after the
+// bytes have left: nobody waits for it.
 //
 // Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "base/intrusive_list.h"
 #include "fabric/path.h"
@@ -25,37 +36,102 @@ class TcpOutbound {
  public:
   enum class Flush : uint8_t { all, blocked, broken };
 
-  /// A whole small message: true when it has left, or the socket took part of it and we keep the rest.
-  bool try_send(int fd, const wire::Header& header, const void* payload, size_t bytes);
-  /// Takes its place in the queue; nothing is sent yet.
+  /// What the streams of one path share.
+  struct Shared {
+    SendList finished;                     ///< left altogether; `done` is due
+    std::unique_ptr<std::byte[]> scratch;  ///< kScratchBytes of working memory
+    bool sealed = false;                   ///< with checksums
+  };
+
+  explicit TcpOutbound(Shared& shared) : shared_(shared) {}
+
+  /// A whole small message: true when it has left, or is in the history and will.
+  bool try_send(const wire::Header& header, const void* payload, size_t bytes);
+  /// Takes its place in the queue; nothing is sent yet. A kind of 0 in its header: a frame of the type in its flags.
   void enqueue(SendOperation& operation);
-  /// Sends what the socket takes; operations that have left altogether go to the end of `finished`. `scratch`
-  /// is kScratchBytes of working memory.
-  Flush flush(int fd, SendList& finished, std::byte* scratch);
+  /// Sends what the socket takes; finished operations go to the end of Shared::finished. `blocked`: something is left to
+  /// send, or to be acknowledged.
+  Flush flush();
   /// Takes back an operation of which no byte has left.
   bool withdraw(SendOperation& operation);
   /// Empties everything; the operations go to the end of `out`.
   void surrender(SendList& out);
-  /// The orderly end: a goodbye behind everything else.
-  void say_goodbye();
+  /// A frame of the path's own, behind everything begun.
+  void say(wire::FrameType type);
 
-  bool empty() const { return queue_.empty() && rest_begin_ == rest_.size(); }
+  /// A connection begins: the peer has got the first `received` bytes. False: we cannot go on from there. `trusted`:
+  /// the peer is known to rely on it, so its kernel's acknowledgements count.
+  bool resume(int fd, uint64_t received, bool trusted);
+  void trust() { trusted_ = true; }
+  /// The connection is over.
+  void detach();
+  bool attached() const { return fd_ >= 0; }
+  /// With checksums: the peer has got so many bytes. False: it cannot have.
+  bool acknowledge(uint64_t received);
+  /// With checksums: what we have got, to be told with the next block.
+  void owe_acknowledgement(uint64_t received) { owed_ack_ = received; }
+  uint64_t owed() const { return owed_ack_ - told_ack_; }
+
+  /// Nothing is left to be handed to the kernel.
+  bool empty() const { return queue_.empty() && sent_ == end_; }
+  /// Operations have left whose memory is not free yet.
+  bool waits() const { return references_ != 0; }
+  /// Something may still be unacknowledged; asks the kernel.
+  bool unsure();
+  /// Bytes handed to kernels, and known to have arrived.
+  uint64_t sent() const { return sent_; }
+  uint64_t acknowledged() const { return acked_; }
   /// What the socket said when it broke; 0: it did not.
   int error() const { return error_; }
 
   static constexpr size_t kScratchBytes = 64 * 1024;
 
  private:
+  struct Segment {
+    uint64_t begin = 0, bytes = 0;
+    SendOperation* operation = nullptr;  ///< null: a copy
+    size_t payload_begin = 0;            ///< operation: position of its cursor at the first payload byte
+    wire::FrameHead head{};              ///< operation
+    size_t at = 0;                       ///< copy: place in the log
+    std::unique_ptr<std::byte[]> own;    ///< copy: or its own memory, of kTailBytes
+    uint64_t end() const { return begin + bytes; }
+  };
   struct Batch;
-  void gather(Batch& batch, std::byte* scratch);
-  void account(size_t sent, SendList& finished);
-  void keep_rest(const wire::FrameHead& head, const void* payload, size_t bytes, size_t sent);
 
+  std::byte* reserve(size_t bytes, bool force = false);
+  std::byte* reserve_slow(size_t bytes, bool force);
+  void commit(size_t bytes);
+  bool send_large(const wire::Header& header, const void* payload, size_t bytes);
+  bool pull();
+  void gather(Batch& batch, size_t limit);
+  bool add_payload(Batch& batch, Segment& segment, size_t offset, size_t limit);
+  void copy_out(Segment& segment, uint64_t from, std::byte* to);
+  Flush flush_plain();
+  Flush flush_sealed();
+  void ask_kernel();
+  void forget(uint64_t received);
+  void settle();
+  void on_left(size_t bytes);
+
+  Shared& shared_;
   SendList queue_;
-  size_t head_sent_ = 0;         ///< bytes of the front operation's frame head that have left
-  std::vector<std::byte> rest_;  ///< keeps its capacity: no allocation once warm
-  size_t rest_begin_ = 0;
+  std::deque<Segment> segments_;  ///< [acked_ or before, end_) without gaps
+  uint64_t acked_ = 0, sent_ = 0, end_ = 0;
+  uint64_t most_sent_ = 0;   ///< sent_ before the last rewind
+  uint64_t began_ = 0;       ///< sent_ when this connection began
+  uint64_t owed_ack_ = 0, told_ack_ = 0;
+  int fd_ = -1;
   int error_ = 0;
+  bool trusted_ = false;
+  size_t references_ = 0;    ///< segments that are operations
+  size_t owned_ = 0;         ///< segments with memory of their own
+  std::unique_ptr<std::byte[]> spare_;  ///< such memory, kTailBytes of it, for the next
+  std::unique_ptr<std::byte[]> log_;
+  size_t log_capacity_ = 0, log_begin_ = 0, log_end_ = 0;
+  // The block being sent (sealed).
+  wire::BlockHead block_head_{};
+  size_t block_head_sent_ = sizeof(wire::BlockHead);
+  uint64_t block_end_ = 0;
 };
 
 }  // namespace tern

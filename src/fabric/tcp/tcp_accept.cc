@@ -80,12 +80,13 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
     socklen_t bytes = sizeof trouble;
     getsockopt(setup.fd.get(), SOL_SOCKET, SO_ERROR, &trouble, &bytes);
     if (trouble != 0) {
-      if (trouble != ECONNREFUSED) setup.peer->only_refusals = false;
+      (trouble == ECONNREFUSED ? setup.lane->refused : setup.lane->only_refusals) = trouble == ECONNREFUSED;
       return attempt_failed(setup, errno_text(trouble));
     }
     if (!(events & EPOLLOUT)) return;
     setup.connected = true;
-    setup.deadline_ns = kNever;  // a peer that computes may take its time to answer
+    // A peer that computes may take its time to answer (check_links looks after a network that has gone).
+    setup.deadline_ns = kNever;
     watch(setup, EPOLLIN);
     if (!send_output(setup)) return attempt_failed(setup, "closed before the greeting");
   }
@@ -96,11 +97,12 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(errno);
-      return setup.peer ? attempt_failed(setup, trouble) : drop(setup);
+      return setup.lane ? attempt_failed(setup, trouble) : drop(setup);
     }
     setup.handshake.feed(bytes, size_t(n));
+    if (setup.lane && setup.handshake.state() == TcpHandshake::State::asks) commit(setup);
     if (setup.handshake.state() == TcpHandshake::State::rubbish || !send_output(setup)) {
-      return setup.peer ? attempt_failed(setup, "what answers there is not of this job") : drop(setup);
+      return setup.lane ? attempt_failed(setup, "what answers there is not of this job") : drop(setup);
     }
   }
   if (setup.handshake.state() == TcpHandshake::State::asks) return answer(setup);
@@ -117,79 +119,122 @@ bool TcpPath::send_output(Setup& setup) {
   return whole;
 }
 
+// The peer has proven itself to our call: from now on nothing is read from the connection before this one, and we say how
+// far we have got.
+void TcpPath::commit(Setup& setup) {
+  Lane& lane = *setup.lane;
+  if (lane.link) {
+    give_up_link(lane);
+    lane.state = LaneState::calling;
+    lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+  }
+  setup.handshake.decide(Verdict::accept, lane.inbound.received());
+}
+
 // The caller has proven itself: is its connection the one to be used?
 void TcpPath::answer(Setup& setup) {
   PeerId id = setup.handshake.peer();
   Verdict verdict = Verdict::accept;
   Peer* peer = id < options_.size ? &peer_at(id) : nullptr;
-  if (!peer || peer->state == PeerState::departed || peer->state == PeerState::lost) {
+  Lane* lane = nullptr;
+  if (!peer || peer->state != PeerState::open || setup.handshake.lane() >= wire::kMaxLanes) {
     verdict = Verdict::refused;
-  } else if (peer->link) {
-    verdict = Verdict::keep_other;
-  } else if (peer->setup && peer->setup->handshake.committed() && identity_.rank < id) {
-    // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
-    // that is not committed can be given up without harm, the peer has heard nothing of it that counts.
-    verdict = Verdict::keep_other;
+  } else {
+    lane = &lane_at(*peer, setup.handshake.lane());
+    if (setup.handshake.generation() <= lane->generation) {
+      verdict = Verdict::keep_other;  // an attempt that its caller has given up since
+    } else if (lane->setup && lane->setup->handshake.committed() && identity_.rank < id) {
+      // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
+      // that is not committed can be given up without harm, the peer has heard nothing of it that counts.
+      verdict = Verdict::keep_other;
+    } else if (lane->link) {
+      give_up_link(*lane);  // the peer has lost it, or wants another
+    }
   }
-  setup.handshake.decide(verdict);
-  if (!send_output(setup) || verdict != Verdict::accept) return drop(setup);
-  establish(setup, *peer);
+  setup.handshake.decide(verdict, lane ? lane->inbound.received() : 0);
+  if (!send_output(setup) || verdict != Verdict::accept) {
+    drop(setup);
+    if (lane && !lane->link && lane->state == LaneState::established)
+      link_broken(*lane, "the peer called again and hung up", false);
+    return;
+  }
+  establish(setup, *lane);
 }
 
 // The handshake is over.
 void TcpPath::conclude(Setup& setup) {
   Verdict verdict = setup.handshake.verdict();
-  if (!setup.peer) {
+  if (!setup.lane) {
     // Incoming, and no connection. A mismatch concerns both sides: it would come up again with our own call.
     PeerId id = setup.handshake.peer();
     if ((verdict == Verdict::version || verdict == Verdict::agreement) && id < options_.size &&
         id != identity_.rank) {
       Peer& peer = peer_at(id);
-      if (!peer.link) doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
+      if (!peer.first().link) doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
     }
     return drop(setup);
   }
-  Peer& peer = *setup.peer;
+  Lane& lane = *setup.lane;
   switch (verdict) {
     case Verdict::accept:
-      return establish(setup, peer);
+      return establish(setup, lane);
     case Verdict::keep_other:
       // The peer's own call is on its way; should it fail, ours is repeated.
       drop(setup);
-      peer.next_candidate = 0;
-      peer.retry_ns = clock_.now_ns() + kSecond;
+      lane.next_candidate = 0;
+      lane.retry_ns = clock_.now_ns() + kSecond;
       return;
     case Verdict::wrong_rank:
       return attempt_failed(setup, "another rank answers there");
     case Verdict::version:
     case Verdict::agreement:
-      doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
+      doom(lane.peer, int(ErrorClass::other), setup.handshake.describe(verdict));
       break;
     case Verdict::refused:
-      doom(peer, int(ErrorClass::proc_aborted), setup.where + ": it refuses the connection");
+      doom(lane.peer, int(ErrorClass::proc_aborted), setup.where + ": it refuses the connection");
       break;
   }
   drop(setup);
 }
 
-void TcpPath::establish(Setup& setup, Peer& peer) {
-  TERN_ASSERT(!peer.link);
-  if (peer.setup && peer.setup != &setup) drop(*peer.setup);
+void TcpPath::establish(Setup& setup, Lane& lane) {
+  TERN_ASSERT(!lane.link);
+  const bool ours = setup.lane != nullptr, again = lane.generation != 0;
+  if (lane.setup && lane.setup != &setup) drop(*lane.setup);
   auto link = std::make_unique<Link>();
   watch(setup, 0);
   link->fd = std::move(setup.fd);
   link->where = setup.where;
-  link->peer = &peer;
+  link->lane = &lane;
+  lane.generation = ours ? setup.generation : setup.handshake.generation();
+  const uint64_t theirs = setup.handshake.received();
   drop(setup);
-  if (peer.state == PeerState::calling) --calling_;
-  peer.state = PeerState::established;
-  peer.link = link.get();
-  peer.retry_ns = kNever;
-  peer.candidates = {};
+  lane.state = LaneState::established;
+  lane.link = link.get();
+  lane.retry_ns = kNever;
+  lane.rounds = 0;
   ++links_;
-  watch(*adopt(std::move(link), Endpoint::Kind::link), EPOLLIN);
-  heat(*peer.link);
-  flush(peer);
+  counters_.resumed += again;
+  Link& entered = static_cast<Link&>(*adopt(std::move(link), Endpoint::Kind::link));
+  watch(entered, EPOLLIN);
+  lane.network = network_of(addresses_, local_address(entered.fd.get()));
+  // Only one side brings a lane home, or the two might disagree for ever on where that is.
+  const bool away = identity_.rank < lane.peer.id && !lane.candidates.empty() &&
+                    lane.candidates.front().network != 0 && lane.candidates.front().network != lane.network;
+  lane.next_candidate = 0;
+  if (away) lane.retry_ns = clock_.now_ns() + kSecond;
+  set_timed(lane, away);
+  lane.inbound.begin();
+  if (!lane.outbound.resume(entered.fd.get(), theirs, ours)) {
+    give_up_link(lane);
+    lane.state = LaneState::calling;
+    return doom(lane.peer, int(ErrorClass::other),
+                "its stream cannot be gone on with: it has " + std::to_string(theirs) + " bytes of it, and we hold those from " +
+                    std::to_string(lane.outbound.acknowledged()) + " to " + std::to_string(lane.outbound.sent()));
+  }
+  if (ours) lane.outbound.say(wire::FrameType::settled);
+  heat(entered);
+  flush(lane);
 }
 
 }  // namespace tern

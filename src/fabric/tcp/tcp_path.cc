@@ -1,6 +1,7 @@
 // The way of the data: from try_send and enqueue to the socket, from the socket to the sink.
 #include "fabric/tcp/tcp_path.h"
 
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 
 #include <utility>
@@ -16,72 +17,103 @@ constexpr uint32_t kEventInterval = 8;
 constexpr int kMaxEvents = 64;
 // Completions of one poll: a done-function may send again, and what it sends may leave at once.
 constexpr int kMaxCompletions = 1024;
+// With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's history).
+constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
+// How often links with something unacknowledged are looked at (tcp_close.cc), and, while a sender waits for the end of a
+// long message to be acknowledged, the kernel is asked although nothing arrives.
+constexpr uint64_t kCheck_ns = 200'000'000, kWaitNap_ns = 2'000'000;
+// At the end, with checksums: how long the last acknowledgements are waited for.
+constexpr uint64_t kLastWords_ns = 500'000'000;
 // Blocked connections tried again in one poll.
 constexpr int kMaxFlushes = 4;
 
+void acknowledge_at_once(int fd) {
+  int on = 1;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
 }  // namespace
+
+TcpPath::Lane::Lane(Peer& owner, uint8_t number, TcpOutbound::Shared& sending)
+    : peer(owner), index(number), outbound(sending), inbound(owner.receiving, number) {}
+
+TcpPath::Peer::Peer(PeerId number, Sink& sink, TcpOutbound::Shared& sending)
+    : id(number),
+      receiving{number, sink, sending.scratch.get(), TcpOutbound::kScratchBytes, sending.sealed, {}} {
+  lanes[0] = std::make_unique<Lane>(*this, 0, sending);
+}
 
 TcpPath::Peer& TcpPath::peer_at(PeerId id) {
   TERN_ASSERT(id < options_.size && id != identity_.rank);
   std::unique_ptr<Peer>& slot = peers_[id];
-  if (!slot) {
-    slot = std::make_unique<Peer>();
-    slot->id = id;
-  }
+  if (!slot) slot = std::make_unique<Peer>(id, sink_, sending_);
+  return *slot;
+}
+
+TcpPath::Lane& TcpPath::lane_at(Peer& peer, size_t index) {
+  TERN_ASSERT(index < wire::kMaxLanes);
+  std::unique_ptr<Lane>& slot = peer.lanes[index];
+  if (!slot) slot = std::make_unique<Lane>(peer, uint8_t(index), sending_);
   return *slot;
 }
 
 bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payload, size_t bytes) {
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes);
-  Peer& peer = peer_at(id);
-  if (peer.link) {
-    if (!peer.outbound.try_send(peer.link->fd.get(), header, payload, bytes)) return false;
-    if (!peer.outbound.empty() && !peer.linked()) blocked_.push_back(&peer);
+  Lane& lane = peer_at(id).first();
+  if (lane.link) {
+    if (!lane.outbound.try_send(header, payload, bytes)) return false;
+    if (!lane.outbound.empty() && !lane.linked()) blocked_.push_back(&lane);
     return true;
   }
-  if (peer.state == PeerState::fresh) contact(peer);
+  if (lane.state == LaneState::fresh) contact(lane);
   return false;
 }
 
 void TcpPath::enqueue(SendOperation& operation) {
   Peer& peer = peer_at(operation.peer);
-  peer.outbound.enqueue(operation);
-  switch (peer.state) {
-    case PeerState::fresh:
-      contact(peer);
-      break;
-    case PeerState::calling:
-      break;
-    case PeerState::established:
-      flush(peer);
-      break;
-    case PeerState::departed:
-      doom(peer, int(ErrorClass::proc_aborted), "it has ended its part of the job and receives no more");
-      break;
-    case PeerState::lost:
-      doom(peer, peer.error_class, peer.trouble);
-      break;
+  if (peer.state == PeerState::open && max_lanes_ > 1 && operation.payload.remaining() >= stripe_bytes_ &&
+      stripe(peer, operation)) {
+    return;
+  }
+  Lane& lane = peer.first();
+  lane.outbound.enqueue(operation);
+  if (peer.state == PeerState::departed) {
+    doom(peer, int(ErrorClass::proc_aborted), "it has ended its part of the job and receives no more");
+  } else if (peer.state == PeerState::lost) {
+    doom(peer, peer.error_class, peer.trouble);
+  } else if (lane.state == LaneState::fresh) {
+    contact(lane);
+  } else if (lane.link) {
+    flush(lane);
   }
 }
 
 bool TcpPath::withdraw(SendOperation& operation) {
-  return peer_at(operation.peer).outbound.withdraw(operation);
+  return peer_at(operation.peer).first().outbound.withdraw(operation);
 }
 
-void TcpPath::flush(Peer& peer) {
-  TcpOutbound::Flush result = peer.outbound.flush(peer.link->fd.get(), finished_, scratch_.get());
+void TcpPath::flush(Lane& lane) {
+  TcpOutbound::Flush result = lane.outbound.flush();
   // A broken socket is not blocked: its end shows when it is read, after everything the peer sent before.
   bool blocked = result == TcpOutbound::Flush::blocked;
-  if (blocked && !peer.linked()) blocked_.push_back(&peer);
-  if (!blocked && peer.linked()) peer.unlink();
-  // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel.
-  watch(*peer.link, blocked && armed_ != 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  if (blocked && !lane.linked()) blocked_.push_back(&lane);
+  if (!blocked && lane.linked()) lane.unlink();
+  if (result == TcpOutbound::Flush::broken) heat(*lane.link);
+  watch_link(lane);
+}
+
+void TcpPath::watch_link(Lane& lane) {
+  // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel. A stream that
+  // waits for its peer's others is not read, and would wake a sleeper for nothing.
+  uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : uint32_t{EPOLLIN};
+  if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= EPOLLOUT;
+  watch(*lane.link, events);
 }
 
 int TcpPath::complete() {
   int done = 0;
   while (done < kMaxCompletions) {
-    SendOperation* operation = finished_.pop_front();
+    SendOperation* operation = sending_.finished.pop_front();
     if (!operation) break;
     ++done;
     operation->done(*operation, {});
@@ -101,16 +133,16 @@ int TcpPath::poll() {
       if (handled != 0 && other < hot_count_) std::swap(hot_[0], hot_[other]);
     }
   }
-  Peer* last = blocked_.back();
+  Lane* last = blocked_.back();
   for (int i = 0; i < kMaxFlushes && !blocked_.empty(); ++i) {
-    Peer* peer = blocked_.pop_front();  // flush puts it to the back if it still is blocked
-    flush(*peer);
-    if (peer == last) break;
+    Lane* lane = blocked_.pop_front();  // flush puts it to the back if it still is blocked
+    flush(*lane);
+    if (lane == last) break;
   }
 
   if (hot_count_ == 0 || ++rounds_since_events_ >= kEventInterval) handled += poll_events();
   if (!doomed_.empty()) handled += lose_doomed();
-  if (!finished_.empty()) handled += complete();
+  if (!sending_.finished.empty()) handled += complete();
   return handled;
 }
 
@@ -140,25 +172,61 @@ int TcpPath::poll_events() {
       }
     }
   }
-  if (unproven_ != 0 || calling_ != 0 || deafness_ends_ns_ != 0) run_timers(clock_.now_ns());
+  if (links_ != 0 || unproven_ != 0 || timed_ != 0 || deafness_ends_ns_ != 0) {
+    uint64_t now = clock_.now_ns();
+    run_timers(now);
+    if (now >= next_check_ns_) check_links(now);
+  }
   return handled;
 }
 
 int TcpPath::receive(Link& link) {
+  Lane& lane = *link.lane;
+  Peer& peer = lane.peer;
   int handled = 0;
-  TcpInbound::State state = link.inbound.receive(link.fd.get(), link.peer->id, sink_, scratch_.get(),
-                                                 TcpOutbound::kScratchBytes, handled);
+  const uint64_t before = lane.inbound.received();
+  TcpInbound::State state = lane.inbound.receive(link.fd.get(), handled);
+  if (lane.link != &link) return handled;  // the sink has sent, and found the connection broken
+  if (lane.inbound.settled()) lane.outbound.trust();
+  if (sending_.sealed) {
+    if (!lane.outbound.acknowledge(lane.inbound.acknowledged())) state = TcpInbound::State::wrong;
+    lane.outbound.owe_acknowledgement(lane.inbound.received());
+    // With what we send anyway, if we send soon; else when nothing more comes.
+    bool quiet = lane.inbound.received() == before;
+    if (lane.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(lane);
+  }
   switch (state) {
     case TcpInbound::State::idle:
       break;
     case TcpInbound::State::more:
       more_ = true;
       break;
+    case TcpInbound::State::waits:
+      if (lane.outbound.error() != 0) {  // nobody reads it to its end, where the break would show
+        handled += link_ended(link, TcpInbound::State::broken);
+      } else {
+        watch_link(lane);
+      }
+      break;
     case TcpInbound::State::ended:
     case TcpInbound::State::broken:
+    case TcpInbound::State::unsound:
     case TcpInbound::State::wrong:
       handled += link_ended(link, state);
       break;
+  }
+  if (peer.lanes[1]) handled += receive_waiting(peer);
+  return handled;
+}
+
+// What one lane has brought may be what another has waited for.
+int TcpPath::receive_waiting(Peer& peer) {
+  int handled = 0;
+  for (auto& lane : peer.lanes) {
+    if (!lane || !lane->link || !lane->inbound.can_go_on()) continue;
+    handled += receive(*lane->link);
+    if (lane->link) watch_link(*lane);
+    break;  // that call has looked at all of them again
   }
   return handled;
 }
@@ -182,23 +250,52 @@ void TcpPath::cool(Link& link) {
 }
 
 bool TcpPath::arm() {
-  if (!finished_.empty() || !doomed_.empty() || more_) return false;
-  for (Peer* peer = blocked_.front(); peer; peer = blocked_.next(peer))
-    watch(*peer->link, EPOLLIN | EPOLLOUT);
+  if (!sending_.finished.empty() || !doomed_.empty() || more_) return false;
   ++armed_;
-  return true;
+  wake_ns_ = ~uint64_t{0};
+  bool unsure = false, waits = false;
+  for (auto& endpoint : endpoints_) {
+    if (endpoint->kind != Endpoint::Kind::link) continue;
+    Lane& lane = *static_cast<Link&>(*endpoint).lane;
+    if (lane.outbound.owed() != 0) flush(lane);
+    unsure = unsure || lane.outbound.unsure();
+    waits = waits || lane.outbound.waits();
+    if (lane.linked()) watch_link(lane);
+  }
+  if (unsure) wake_ns_ = clock_.now_ns() + (waits ? kWaitNap_ns : kCheck_ns);
+  if (sending_.finished.empty()) return true;
+  disarm();
+  return false;
 }
 
 void TcpPath::disarm() {
   if (--armed_ != 0) return;
-  for (Peer* peer = blocked_.front(); peer; peer = blocked_.next(peer)) watch(*peer->link, EPOLLIN);
+  for (Lane* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
 }
 
 bool TcpPath::has_unsent() const {
+  bool unsent = false, unsure = false;
   for (const auto& peer : peers_) {
-    if (peer && !peer->outbound.empty()) return true;
+    if (!peer) continue;
+    for (const auto& lane : peer->lanes) {
+      if (!lane) continue;
+      // This is asked at the end: a peer that is at its end too waits for our acknowledgement, and the kernel would put
+      // it off.
+      if (lane->link) acknowledge_at_once(lane->link->fd.get());
+      unsent = unsent || !lane->outbound.empty() || lane->outbound.waits() || lane->outbound.owed() != 0;
+      unsure = unsure || lane->outbound.unsure();
+    }
   }
-  return false;
+  if (unsent || !unsure) {
+    unsure_since_ns_ = 0;
+    return unsent;
+  }
+  // With checksums only a peer that is still inside the library can acknowledge; what it did not wait for it does not
+  // need.
+  if (!sending_.sealed) return true;
+  const uint64_t now = clock_.now_ns();
+  if (unsure_since_ns_ == 0) unsure_since_ns_ = now;
+  return now - unsure_since_ns_ < kLastWords_ns;
 }
 
 }  // namespace tern

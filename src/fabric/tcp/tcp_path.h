@@ -7,12 +7,19 @@
 // control of our own above the kernel's, events rather than scans. Different from it: one connection carries
 // both directions.
 //
+// A peer has streams, called lanes: the first carries all messages in order, further ones parts of long messages
+// (tcp_stripe.cc). A lane is not its connection: when that is lost (a reset, a cable) the lane calls again, over
+// another network if there is one, and both streams go on from the byte they had got to (outbound.h, inbound.h).
+// Only a peer that answers nowhere for as long as a first call may take, or whose host says that nobody listens
+// there any more, is lost. A lane that had to leave its own network returns to it when it can be reached again.
+//
 // A connection is made so: the peer's card (wire/card.h) is looked up, its addresses are tried in the order
 // of interfaces.h, both sides prove the job key (handshake.h), and of two connections made at the same time
 // the lower rank's is kept. Nothing is sent on a connection before its last handshake message, so none of
 // this loses a message.
 //
-// tcp_path.cc: the data's way; tcp_setup.cc, tcp_accept.cc: how connections come; tcp_close.cc: how they go.
+// tcp_path.cc: the data's way; tcp_setup.cc, tcp_accept.cc: how connections come; tcp_close.cc: how they go;
+// tcp_stripe.cc: long messages over several of them.
 //
 // Polling: while ranks spin, a poll reads the connections that were busy last (one system call), and looks at
 // all of them (epoll) every few rounds. Waiting uses the epoll descriptor itself.
@@ -81,8 +88,15 @@ class TcpPath final : public Path {
   size_t unproven() const { return unproven_; }
   /// Established connections, now. For tests.
   size_t connections() const { return links_; }
-  /// Loses the connection to a peer as a network failure would. For tests.
+  /// Loses the connections to a peer as a network failure would. For tests.
   void break_connection(PeerId peer);
+  /// Closes everything at once, as the kernel does when a process is killed; only destruction may follow. For tests.
+  void abort();
+  /// Connections that took the place of a lost one; blocks whose checksum was wrong; messages spread over several lanes.
+  struct Counters {
+    uint64_t resumed = 0, unsound = 0, striped = 0;
+  };
+  const Counters& counters() const { return counters_; }
 
  private:
   /// Anything with a descriptor in the epoll set.
@@ -97,50 +111,80 @@ class TcpPath final : public Path {
   struct Peer;
   /// A listening socket.
   struct Listener : Endpoint {};
+  struct Lane;
   /// A connection that is being made.
   struct Setup : Endpoint, ListHook<Setup> {
     explicit Setup(const TcpIdentity& self) : handshake(self) {}
-    Setup(const TcpIdentity& self, PeerId target) : handshake(self, target) {}
+    Setup(const TcpIdentity& self, PeerId target, uint8_t index, uint32_t number)
+        : handshake(self, target, index, number), generation(number) {}
     TcpHandshake handshake;
-    Peer* peer = nullptr;      ///< outgoing: whom we call; incoming: null
+    Lane* lane = nullptr;      ///< outgoing: what we call for; incoming: null
+    uint32_t generation = 0;   ///< outgoing
     bool connected = true;     ///< outgoing: false until the kernel has connected
     uint64_t deadline_ns = 0;  ///< ~0: none
     std::string where;         ///< the other end's address, for messages
   };
   /// An established connection.
   struct Link : Endpoint {
-    Peer* peer = nullptr;
-    TcpInbound inbound;
+    Lane* lane = nullptr;
     std::string where;
   };
-  enum class PeerState : uint8_t { fresh, calling, established, departed, lost };
-  struct Peer : ListHook<Peer> {  // hook: in blocked_
-    PeerId id = 0;
-    PeerState state = PeerState::fresh;
-    bool doomed = false;     ///< in doomed_: its operations fail, and it is lost, in the next poll
-    bool announced = false;  ///< the sink knows of the loss
-    Link* link = nullptr;    ///< owned by endpoints_
+  enum class LaneState : uint8_t { fresh, calling, established, ended };
+  /// One stream to and from a peer, and the connections it has had. Lane 0 carries all messages in order; further ones
+  /// parts of long messages, each over another network if there is one.
+  struct Lane : ListHook<Lane> {  // hook: in blocked_
+    Lane(Peer& owner, uint8_t number, TcpOutbound::Shared& sending);
+    Peer& peer;
+    const uint8_t index;
+    LaneState state = LaneState::fresh;
+    Link* link = nullptr;  ///< owned by endpoints_
     TcpOutbound outbound;
+    TcpInbound inbound;
+    uint32_t generation = 0;  ///< of the last connection that stood
+    uint32_t proposed = 0;    ///< of our last call
+    uint32_t network = 0;     ///< our interface it runs over; 0: not known
+    bool timed = false;       ///< counted in timed_
+    double rate = 0;          ///< bytes per ns of the parts sent lately; 0: not measured
     // Being called:
     Setup* setup = nullptr;  ///< the outgoing attempt, if one is under way
-    std::vector<TcpCandidate> candidates;
+    std::vector<TcpCandidate> candidates;  ///< the first one's network is the lane's own
     size_t next_candidate = 0;
     int rounds = 0;             ///< how often all candidates have been tried
     int hang_ups = 0;           ///< how often a connection ended in its handshake
     bool only_refusals = true;  ///< in this round every address answered "nobody listens here"
+    bool refused = false;       ///< in this round one did
     uint64_t give_up_ns = 0;
     uint64_t retry_ns = ~uint64_t{0};
-    std::string trouble;  ///< the last attempt's, then why the peer is lost
-    int error_class = 0;
+    std::string loss;  ///< how the connection before was lost; empty: there was none
   };
+  enum class PeerState : uint8_t { open, departed, lost };
+  struct Peer {
+    Peer(PeerId id, Sink& sink, TcpOutbound::Shared& sending);
+    const PeerId id;
+    PeerState state = PeerState::open;
+    bool doomed = false;     ///< in doomed_: its operations fail, and it is lost, in the next poll
+    bool announced = false;  ///< the sink knows of the loss
+    bool looked_up = false;
+    TcpInbound::Shared receiving;
+    std::unique_ptr<Lane> lanes[wire::kMaxLanes];  ///< the first is always there
+    std::vector<TcpCandidate> candidates;          ///< best first
+    uint32_t stripes = 0;                          ///< sent so far
+    std::string trouble;                           ///< the last attempt's, then why the peer is lost
+    int error_class = 0;
+    Lane& first() { return *lanes[0]; }
+  };
+  struct Stripe;
 
   TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink, Lookup lookup);
 
   // tcp_path.cc
   Peer& peer_at(PeerId id);
+  Lane& lane_at(Peer& peer, size_t index);
   int complete();
   int receive(Link& link);
-  void flush(Peer& peer);
+  int receive_waiting(Peer& peer);
+  void flush(Lane& lane);
+  void watch_link(Lane& lane);
   int poll_events();
   void heat(Link& link);
   void cool(Link& link);
@@ -148,18 +192,21 @@ class TcpPath final : public Path {
   // tcp_setup.cc, tcp_accept.cc
   Error start();
   Error listen(const LocalAddress& local, uint16_t first_port, uint16_t& port);
-  void contact(Peer& peer);
-  void next_attempt(Peer& peer);
-  void end_round(Peer& peer);
+  Error look_up(Peer& peer);
+  void contact(Lane& lane);
+  void next_attempt(Lane& lane);
+  void end_round(Lane& lane);
   void attempt_failed(Setup& setup, const std::string& trouble);
+  void set_timed(Lane& lane, bool timed);
   void accept_some(Listener& listener);
   bool make_room();
   void go_deaf();
   void on_setup(Setup& setup, uint32_t events);
   bool send_output(Setup& setup);
+  void commit(Setup& setup);
   void answer(Setup& setup);
   void conclude(Setup& setup);
-  void establish(Setup& setup, Peer& peer);
+  void establish(Setup& setup, Lane& lane);
   void drop(Setup& setup);
   void run_timers(uint64_t now);
   Endpoint* adopt(std::unique_ptr<Endpoint> endpoint, Endpoint::Kind kind);
@@ -172,9 +219,18 @@ class TcpPath final : public Path {
   int lose(Peer& peer);
   int lose_doomed();
   int link_ended(Link& link, TcpInbound::State how);
+  void give_up_link(Lane& lane);
+  void link_broken(Lane& lane, std::string why, bool network_is_bad);
+  void check_links(uint64_t now);
   int fail_operations(Peer& peer);
   Error reason(const Peer& peer) const;
   void close_in_order();
+
+  // tcp_stripe.cc
+  void forget_stripes();
+  bool stripe(Peer& peer, SendOperation& operation);
+  size_t open_lanes(Peer& peer, Lane** open);
+  void share_out(Lane** open, size_t count, size_t total, size_t* shares) const;
 
   TcpOptions options_;
   Clock& clock_;
@@ -187,12 +243,13 @@ class TcpPath final : public Path {
   std::string interfaces_;
   uint16_t first_port_ = 0;
   uint64_t connect_timeout_ns_ = 0;
+  size_t max_lanes_ = 1, stripe_bytes_ = 0;
 
   Descriptor epoll_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::unique_ptr<Endpoint>> retired_;  ///< may still be named by events that are being handled
-  std::unique_ptr<std::byte[]> scratch_;
+  TcpOutbound::Shared sending_;
 
   /// Connections in their handshake at one time. A peer's hello comes with its connection, and who has
   /// greeted is the last to be put out, so a flood of others does not displace it.
@@ -205,13 +262,17 @@ class TcpPath final : public Path {
   int armed_ = 0;      ///< threads that sleep on wait_fd
   bool more_ = false;  ///< a connection's turn was over before its data were
 
-  SendList finished_;            ///< left altogether; `done` is due
-  IntrusiveList<Peer> blocked_;  ///< established, with data that the socket did not take
+  IntrusiveList<Lane> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
   std::vector<Peer*> doomed_;
+  IntrusiveList<Stripe> striped_;  ///< on their way
   IntrusiveList<Setup> unproven_list_;  ///< incoming, oldest first
   size_t unproven_ = 0;
   size_t links_ = 0;
-  size_t calling_ = 0;             ///< peers in state calling: their timers run
+  Counters counters_;
+  size_t timed_ = 0;               ///< lanes that call, or want back to their own network: their timers run
+  mutable uint64_t unsure_since_ns_ = 0;  ///< has_unsent has found nothing but what is not acknowledged; 0: it has not
+  uint64_t next_check_ns_ = 0;     ///< when links are looked at again
+  uint64_t wake_ns_ = ~uint64_t{0};  ///< asleep: when to look after what is not acknowledged
   uint64_t deafness_ends_ns_ = 0;  ///< descriptors ran out: listeners are off until then; 0: they are on
 };
 

@@ -18,6 +18,8 @@ constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kNever = ~uint64_t{0};
 // With other addresses left to try, one that does not answer is given so long (a network's round trip is 1000
 // times less).
 constexpr uint64_t kAttempt_ns = 2 * kSecond;
+// The same for a peer that has been connected before, and how often a lane tries to get back to its own network.
+constexpr uint64_t kRepeatedAttempt_ns = kSecond, kHomecoming_ns = kSecond;
 // Rounds in which nobody listened anywhere: the peer was there when it published its card, so it has ended.
 constexpr int kRefusedRounds = 3;
 constexpr uint16_t kPortsTried = 1024;
@@ -59,8 +61,11 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
       interfaces_(tunables.tcp_interfaces),
       first_port_(uint16_t(tunables.tcp_port_first)),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
-      peers_(options.size),
-      scratch_(new std::byte[TcpOutbound::kScratchBytes]) {
+      max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
+      stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
+      peers_(options.size) {
+  sending_.scratch.reset(new std::byte[TcpOutbound::kScratchBytes]);
+  sending_.sealed = tunables.tcp_crc != 0;
   properties_.name = "tcp";
   properties_.eager_bytes = size_t(tunables.tcp_eager_bytes);
   properties_.latency_ns = 4'000;  // loopback, both ranks polling (8 B: 3.5-4 us); a network's is above
@@ -157,89 +162,131 @@ void TcpPath::drop(Setup& setup) {
     setup.unlink();
     --unproven_;
   }
-  if (setup.peer) setup.peer->setup = nullptr;
+  if (setup.lane) setup.lane->setup = nullptr;
   retire(setup);
 }
 
 // --- Calling.
 
-void TcpPath::contact(Peer& peer) {
-  peer.state = PeerState::calling;
-  ++calling_;
-  peer.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+void TcpPath::set_timed(Lane& lane, bool timed) {
+  if (lane.timed == timed) return;
+  lane.timed = timed;
+  timed_ += timed ? 1 : size_t(-1);
+}
+
+// Learns the peer's addresses, once.
+Error TcpPath::look_up(Peer& peer) {
+  if (peer.looked_up) return {};
   std::string text;
   wire::Card card;
   Error error = lookup_(peer.id, text);
   if (!error) error = wire::parse_card(text, card);
-  if (error) return doom(peer, error.error_class(), "its address is not known: " + std::string(error.text()));
+  if (error) return std::move(error).context("its address is not known");
   peer.candidates = rank_candidates(addresses_, host_, card);
   std::erase_if(peer.candidates, [](const TcpCandidate& candidate) {
     return !has_route(SocketAddress(candidate.address, candidate.scope));
   });
-  if (peer.candidates.empty()) {
-    std::string theirs, ours;
-    for (auto& address : card.addresses) theirs += " " + wire::to_text(address);
-    for (auto& local : addresses_) ours += " " + local.interface;
-    return doom(peer, int(ErrorClass::other),
-                "no network leads from here (interfaces" + ours + ") to any of its addresses (" +
-                    (theirs.empty() ? "none" : theirs.substr(1)) +
-                    "). TERN_TCP_INTERFACES chooses which networks are used");
-  }
-  next_attempt(peer);
+  peer.looked_up = !peer.candidates.empty();
+  if (peer.looked_up) return {};
+  std::string theirs, ours;
+  for (auto& address : card.addresses) theirs += " " + wire::to_text(address);
+  for (auto& local : addresses_) ours += " " + local.interface;
+  return Error(ErrorClass::other, "no network leads from here (interfaces" + ours + ") to any of its addresses (" +
+                                      (theirs.empty() ? "none" : theirs.substr(1)) +
+                                      "). TERN_TCP_INTERFACES chooses which networks are used");
 }
 
-void TcpPath::next_attempt(Peer& peer) {
-  while (peer.next_candidate < peer.candidates.size()) {
-    const TcpCandidate& candidate = peer.candidates[peer.next_candidate++];
+// Begins to call: for the first time, or after a connection was lost.
+void TcpPath::contact(Lane& lane) {
+  lane.state = LaneState::calling;
+  set_timed(lane, true);
+  lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+  lane.next_candidate = 0;
+  lane.rounds = lane.hang_ups = 0;
+  lane.only_refusals = true;
+  lane.refused = false;
+  if (Error error = look_up(lane.peer)) return doom(lane.peer, error.error_class(), std::string(error.text()));
+  lane.candidates = lane.peer.candidates;
+  // Lane k prefers the k-th of the networks, in the order of their first addresses.
+  std::vector<uint32_t> networks;
+  for (auto& candidate : lane.candidates) {
+    if (std::find(networks.begin(), networks.end(), candidate.network) == networks.end())
+      networks.push_back(candidate.network);
+  }
+  uint32_t own = networks[lane.index % networks.size()];
+  std::stable_partition(lane.candidates.begin(), lane.candidates.end(),
+                        [&](auto& candidate) { return candidate.network == own; });
+  if (lane.generation == 0) next_attempt(lane);
+}
+
+void TcpPath::next_attempt(Lane& lane) {
+  while (lane.next_candidate < lane.candidates.size()) {
+    const TcpCandidate& candidate = lane.candidates[lane.next_candidate++];
+    if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants home
     SocketAddress address(candidate.address, candidate.scope);
-    auto setup = std::make_unique<Setup>(identity_, peer.id);
+    lane.proposed = std::max(lane.proposed, lane.generation) + 1;
+    auto setup = std::make_unique<Setup>(identity_, lane.peer.id, lane.index, lane.proposed);
     int result = begin_connect(address, setup->fd);
     setup->where = address.text();
     if (result != 0 && result != EINPROGRESS) {
-      if (result != ECONNREFUSED) peer.only_refusals = false;
-      peer.trouble = setup->where + ": " + errno_text(result);
+      (result == ECONNREFUSED ? lane.refused : lane.only_refusals) = result == ECONNREFUSED;
+      lane.peer.trouble = setup->where + ": " + errno_text(result);
       continue;
     }
     shape(setup->fd.get());
     uint64_t now = clock_.now_ns();
-    bool last = peer.next_candidate == peer.candidates.size();
-    setup->deadline_ns = last ? std::max(peer.give_up_ns, now + kAttempt_ns) : now + kAttempt_ns;
+    bool last = lane.next_candidate == lane.candidates.size() && lane.generation == 0;
+    setup->deadline_ns = last                   ? std::max(lane.give_up_ns, now + kAttempt_ns)
+                         : lane.generation == 0 ? now + kAttempt_ns
+                                                : now + kRepeatedAttempt_ns;
     setup->connected = false;
-    setup->peer = &peer;
-    peer.setup = setup.get();
+    setup->lane = &lane;
+    lane.setup = setup.get();
     watch(*adopt(std::move(setup), Endpoint::Kind::setup), EPOLLIN | EPOLLOUT);
     // On loopback the connection stands already, only the call did not say so: greet at once.
-    pollfd ready{peer.setup->fd.get(), POLLOUT, 0};
-    if (::poll(&ready, 1, 0) == 1 && ready.revents == POLLOUT) on_setup(*peer.setup, EPOLLOUT);
+    pollfd ready{lane.setup->fd.get(), POLLOUT, 0};
+    if (::poll(&ready, 1, 0) == 1 && ready.revents == POLLOUT) on_setup(*lane.setup, EPOLLOUT);
     return;
   }
-  end_round(peer);
+  end_round(lane);
 }
 
 // All addresses have been tried in vain; later again, unless there is no hope.
-void TcpPath::end_round(Peer& peer) {
+void TcpPath::end_round(Lane& lane) {
   uint64_t now = clock_.now_ns();
-  ++peer.rounds;
-  bool nobody_there = peer.only_refusals && peer.rounds >= kRefusedRounds;
-  if (nobody_there || now >= peer.give_up_ns) {
-    return doom(peer, int(ErrorClass::proc_aborted), "it cannot be reached: " + peer.trouble);
+  lane.next_candidate = 0;
+  if (lane.link) {  // it only wanted back to its own network
+    lane.retry_ns = now + kHomecoming_ns;
+    return;
   }
-  peer.next_candidate = 0;
-  peer.only_refusals = true;
-  peer.retry_ns = now + std::min(kSecond, (20 * kMs) << std::min(peer.rounds, 6));
+  ++lane.rounds;
+  // Who has listened at an address and does so no more has ended, whatever other addresses say.
+  bool nobody_there = (lane.generation != 0 ? lane.refused : lane.only_refusals) && lane.rounds >= kRefusedRounds;
+  if (nobody_there || now >= lane.give_up_ns) {
+    std::string trouble = "it cannot be reached: " + lane.peer.trouble;
+    if (!lane.loss.empty()) trouble = lane.loss + "; called again, " + trouble;
+    return doom(lane.peer, int(ErrorClass::proc_aborted), std::move(trouble));
+  }
+  lane.only_refusals = true;
+  lane.refused = false;
+  lane.retry_ns = now + std::min(kSecond, (20 * kMs) << std::min(lane.rounds, 6));
 }
 
 // An attempt of ours has ended without a connection.
 void TcpPath::attempt_failed(Setup& setup, const std::string& trouble) {
-  Peer& peer = *setup.peer;
-  peer.trouble = setup.where + ": " + trouble;
+  Lane& lane = *setup.lane;
+  lane.peer.trouble = setup.where + ": " + trouble;
   if (setup.connected) {
     // The peer was there, perhaps for a long time before it answered: the clock starts now.
-    peer.only_refusals = false;
-    if (peer.hang_ups++ == 0) peer.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+    lane.only_refusals = false;
+    if (lane.hang_ups++ == 0 && lane.generation == 0) lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
   }
   drop(setup);
-  next_attempt(peer);
+  if (lane.link) {
+    end_round(lane);
+  } else {
+    next_attempt(lane);
+  }
 }
 
 // --- Timers.
@@ -255,30 +302,35 @@ void TcpPath::run_timers(uint64_t now) {
       if (endpoint->kind == Endpoint::Kind::listener) watch(*endpoint, EPOLLIN);
     }
   }
-  if (calling_ == 0) return;
+  if (timed_ == 0) return;
   for (auto& peer : peers_) {
-    if (!peer || peer->state != PeerState::calling || peer->doomed) continue;
-    if (peer->setup) {
-      if (peer->setup->deadline_ns > now) continue;
-      peer->only_refusals = false;
-      attempt_failed(*peer->setup, "no answer");
-    } else if (peer->retry_ns <= now) {
-      peer->retry_ns = kNever;
-      next_attempt(*peer);
+    if (!peer || peer->doomed) continue;
+    for (auto& lane : peer->lanes) {
+      if (!lane || !lane->timed) continue;
+      if (lane->setup) {
+        if (lane->setup->deadline_ns > now) continue;
+        lane->only_refusals = false;
+        attempt_failed(*lane->setup, "no answer");
+      } else if (lane->retry_ns <= now) {
+        lane->retry_ns = kNever;
+        next_attempt(*lane);
+      }
     }
   }
 }
 
 uint64_t TcpPath::next_deadline_ns() const {
-  uint64_t earliest = deafness_ends_ns_ != 0 ? deafness_ends_ns_ : kNever;
+  uint64_t earliest = std::min(wake_ns_, deafness_ends_ns_ != 0 ? deafness_ends_ns_ : kNever);
   if (unproven_ != 0) {
     // The list is in the order of deadlines.
     earliest = std::min(earliest, const_cast<IntrusiveList<Setup>&>(unproven_list_).front()->deadline_ns);
   }
-  if (calling_ == 0) return earliest;
+  if (timed_ == 0) return earliest;
   for (auto& peer : peers_) {
-    if (!peer || peer->state != PeerState::calling || peer->doomed) continue;
-    earliest = std::min(earliest, peer->setup ? peer->setup->deadline_ns : peer->retry_ns);
+    if (!peer || peer->doomed) continue;
+    for (auto& lane : peer->lanes) {
+      if (lane && lane->timed) earliest = std::min(earliest, lane->setup ? lane->setup->deadline_ns : lane->retry_ns);
+    }
   }
   return earliest;
 }

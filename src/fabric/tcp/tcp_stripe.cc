@@ -1,0 +1,171 @@
+// The router over a peer's lanes: what goes where.
+//
+// Small messages, and everything that must stay in order, take the first lane, which runs over the fastest
+// network. A long message is spread over all lanes that are worth it, in proportion to the bandwidth that their
+// latest parts have had, so that the parts end at the same time:
+//
+//   lane 0:  ... | stripe {message, sizes of the parts} | part 0 | next message ...
+//   lane 1:  ... | part 1 |
+//   lane 2:  ... | part 2 |
+//
+// The receiver opens the message at the table, lands the parts side by side (inbound.h), and goes on with lane 0 when
+// all are there: to the layer above it is one message in its place. What becomes of a part when its network fails
+// is not our concern: its lane goes on elsewhere.
+//
+// Source: the path scheduler of the second paper (section 2.4), which binds fragments to paths in turn; measured shares
+// are ours. Thread rule: as Path.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "fabric/tcp/tcp_path.h"
+
+namespace tern {
+namespace {
+
+// A part shorter than this is not worth a lane's system calls.
+constexpr size_t kLeastPart = 64 * 1024;
+// Shares are cut at pages.
+constexpr size_t kGrain = 4096;
+// The newest measurement's weight.
+constexpr double kNewest = 0.25;
+// A lane slower than this, compared to the fastest, is left out...
+constexpr double kWorthIt = 0.1;
+// ... but tried again with the least part in every so many messages: it may have become faster.
+constexpr uint32_t kProbeEvery = 64;
+
+}  // namespace
+
+// A message that is being sent in parts. Lives until all of them, and the table, have left.
+struct TcpPath::Stripe : ListHook<Stripe> {
+  struct Part : SendOperation {
+    Stripe* stripe = nullptr;
+    Lane* lane = nullptr;
+  };
+  TcpPath* path;
+  SendOperation* message;
+  wire::StripeTable table{};
+  Part announcement, parts[wire::kMaxLanes];
+  int left = 0;
+  uint64_t begin_ns = 0;
+  Error error;
+
+  static void done(SendOperation& operation, Error error) {
+    auto& part = static_cast<Part&>(operation);
+    Stripe& stripe = *part.stripe;
+    if (error) {
+      stripe.error = std::move(error);
+    } else if (part.lane) {
+      double ns = double(std::max<uint64_t>(stripe.path->clock_.now_ns() - stripe.begin_ns, 1));
+      double rate = double(part.total_bytes) / ns;
+      part.lane->rate = part.lane->rate == 0 ? rate : part.lane->rate + kNewest * (rate - part.lane->rate);
+    }
+    if (--stripe.left != 0) return;
+    SendOperation& message = *stripe.message;
+    Error result = std::move(stripe.error);
+    stripe.unlink();
+    delete &stripe;
+    message.done(message, std::move(result));
+  }
+};
+
+void TcpPath::forget_stripes() {
+  while (Stripe* stripe = striped_.pop_front()) delete stripe;
+}
+
+// Finds the lanes that can carry a part now, and calls for those that there could be.
+size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
+  if (!peer.first().link || look_up(peer)) return 1;
+  // As many lanes as there are networks that both hosts are on.
+  uint32_t networks[wire::kMaxLanes];
+  size_t wanted = 0, count = 0;
+  for (const TcpCandidate& candidate : peer.candidates) {
+    if (candidate.network == 0 || std::find(networks, networks + wanted, candidate.network) != networks + wanted) continue;
+    networks[wanted++] = candidate.network;
+    if (wanted == max_lanes_) break;
+  }
+  open[count++] = &peer.first();
+  for (size_t i = 1; i < wire::kMaxLanes; ++i) {
+    if (i >= wanted && !peer.lanes[i]) continue;
+    Lane& lane = lane_at(peer, i);
+    if (lane.link) {
+      open[count++] = &lane;
+    } else if (lane.state == LaneState::fresh && identity_.rank < peer.id) {
+      contact(lane);
+    }
+  }
+  return count;
+}
+
+void TcpPath::share_out(Lane** open, size_t count, size_t total, size_t* shares) const {
+  double rates[wire::kMaxLanes], fastest = 0, sum = 0;
+  for (size_t i = 0; i < count; ++i) fastest = std::max(fastest, open[i]->rate);
+  const bool probe = open[0]->peer.stripes % kProbeEvery == 0;
+  for (size_t i = 0; i < count; ++i) {
+    rates[i] = open[i]->rate == 0 ? std::max(fastest, 1.0) : open[i]->rate;
+    if (rates[i] < kWorthIt * fastest) rates[i] = 0;
+    sum += rates[i];
+  }
+  size_t given = 0;
+  for (size_t i = 1; i < count; ++i) {
+    size_t share = size_t(double(total) * rates[i] / sum) / kGrain * kGrain;
+    if (share < kLeastPart) share = rates[i] == 0 && probe ? kLeastPart : 0;
+    shares[i] = share;
+    given += share;
+  }
+  shares[0] = total - given;
+  if (shares[0] >= kLeastPart || shares[0] == total) return;
+  // The first lane is too slow for a part of its own: the next one takes that too.
+  shares[1] += shares[0];
+  shares[0] = 0;
+}
+
+// False: the message goes over the first lane like any other.
+bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
+  Lane* open[wire::kMaxLanes];
+  const size_t count = open_lanes(peer, open);
+  if (count < 2) return false;
+  const size_t total = operation.payload.remaining(), begin = operation.payload.position();
+  size_t shares[wire::kMaxLanes] = {};
+  share_out(open, count, total, shares);
+  if (shares[0] == total) return false;
+
+  auto* stripe = new Stripe;
+  striped_.push_back(stripe);
+  ++counters_.striped;
+  stripe->path = this;
+  stripe->message = &operation;
+  stripe->begin_ns = clock_.now_ns();
+  stripe->table.header = operation.header;
+  stripe->table.number = ++peer.stripes;
+  operation.total_bytes = total;
+  operation.header_sent = true;
+  auto send = [&](Stripe::Part& part, Lane& lane, wire::FrameType type, Cursor payload) {
+    part.stripe = stripe;
+    part.peer = peer.id;
+    part.header = wire::make_header(wire::Kind(0), 0, 0, 0, stripe->table.number, uint8_t(type));
+    part.payload = payload;
+    part.done = Stripe::done;
+    ++stripe->left;
+    lane.outbound.enqueue(part);
+  };
+  for (size_t i = 0; i < count; ++i) stripe->table.bytes[open[i]->index] = shares[i];
+  send(stripe->announcement, peer.first(), wire::FrameType::stripe,
+       Cursor::bytes(&stripe->table, sizeof stripe->table));
+  size_t at = begin;
+  for (size_t i = 0; i < count; ++i) {
+    if (shares[i] == 0) continue;
+    Cursor payload = operation.payload;
+    payload.seek(at);
+    payload.truncate(shares[i]);
+    at += shares[i];
+    stripe->parts[i].lane = open[i];
+    send(stripe->parts[i], *open[i], wire::FrameType::part, payload);
+  }
+  // The others first: their bytes travel while the first lane's are copied.
+  for (size_t i = count; i-- != 0;) {
+    if (shares[i] != 0 || i == 0) flush(*open[i]);
+  }
+  return true;
+}
+
+}  // namespace tern
