@@ -5,6 +5,10 @@
 //   tcp_world RANK SIZE DIRECTORY traffic [rounds]   ring, then random messages among all; checked; "ok" from
 //   rank 0 tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
 //   tcp_world RANK SIZE DIRECTORY stream             rank 0 to rank 1: bandwidth by size
+//   tcp_world RANK SIZE DIRECTORY faults SECONDS     random messages both ways between two ranks for so long, checked,
+//                                                    whatever happens to the network; "ok" from rank 0, and the
+//                                                    longest time in which nothing arrived
+//   tcp_world RANK SIZE DIRECTORY rate SECONDS       rank 0 to rank 1: megabits per second of long messages
 //
 // The job key is the environment's TERN_JOB_KEY (any text), so that a test can give a rank a wrong one.
 #include <fcntl.h>
@@ -43,6 +47,8 @@ class CheckingSink final : public Sink {
   CheckingSink(PeerId self, uint32_t size) : self_(self), next_(size, 0), memory_(size) {}
   void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override {
     ++count;
+    if (header.token == kLast) ended = true;
+    if (header.token == kBye) parted = true;
     if (!checking) return;
     check(peer, header, payload, bytes);
   }
@@ -59,8 +65,9 @@ class CheckingSink final : public Sink {
   }
   void on_peer_lost(PeerId, Error error) override { lost = error.text(); }
 
+  static constexpr uint32_t kLast = 1, kBye = 2;
   uint64_t count = 0;
-  bool checking = false;
+  bool checking = false, ended = false, parted = false;
   std::string wrong, lost;
 
  private:
@@ -136,7 +143,7 @@ struct World {
     }
     return Error(ErrorClass::other, "no card of rank " + std::to_string(peer));
   }
-  void send(PeerId to, size_t bytes) {
+  void send(PeerId to, size_t bytes, uint32_t token = 0) {
     uint64_t number = sent[to]++;
     Rng rng(content(rank, to, number));
     std::string text(bytes, 0);
@@ -144,7 +151,7 @@ struct World {
       uint64_t word = rng.next();
       std::memcpy(text.data() + i, &word, 8);
     }
-    wire::Header header{.kind = wire::Kind::eager, .tag = int32_t(number)};
+    wire::Header header{.kind = wire::Kind::eager, .tag = int32_t(number), .token = token};
     if (bytes <= path->properties().eager_bytes && path->try_send(to, header, text.data(), bytes)) return;
     auto operation = std::make_unique<QueuedSend>();
     operation->bytes = std::move(text);
@@ -195,6 +202,94 @@ int traffic(World& world, int rounds) {
   for (PeerId k = 1; k < world.size; ++k) world.send((world.rank + k) % world.size, 0);
   if (!world.wait_for(expected + world.size - 1)) return fail("end: " + world.sink.wrong + world.sink.lost);
   if (world.rank == 0) std::puts("ok");
+  return 0;
+}
+
+// Both ways until the time is over, then the last message, which says that it is.
+int faults(World& world, double seconds) {
+  world.sink.checking = true;
+  const PeerId peer = 1 - world.rank;
+  Rng rng(world.rank + 1);
+  const uint64_t begin = world.clock.now_ns(), end = begin + uint64_t(seconds * 1e9), patience = end + 60'000'000'000;
+  uint64_t last_arrival = begin, longest_gap = 0, seen = 0, bytes = 0;
+  bool last_sent = false;
+  auto done = [&] {
+    std::erase_if(world.queued, [](auto& send) { return send->complete; });
+    return last_sent && world.sink.ended && world.queued.empty() && !world.path->has_unsent();
+  };
+  for (uint64_t now = begin; !done(); now = world.clock.now_ns()) {
+    if (now < end && world.queued.size() < 6) {
+      size_t size = rng.below(10) == 0 ? size_t(rng.below(2'000'000)) : size_t(rng.below(rng.chance(1, 4) ? 40'000 : 2000));
+      bytes += size;
+      world.send(peer, size);
+    } else if (now >= end && !last_sent) {
+      last_sent = true;
+      world.send(peer, 0, CheckingSink::kLast);
+    }
+    for (int i = 0; i < 20; ++i) world.path->poll();
+    if (world.sink.count != seen || now >= end) {
+      longest_gap = std::max(longest_gap, now - last_arrival);
+      seen = world.sink.count;
+      last_arrival = now;
+    } else {
+      sched_yield();
+    }
+    if (!world.sink.wrong.empty() || !world.sink.lost.empty()) return fail("faults: " + world.sink.wrong + world.sink.lost);
+    if (now > patience) return fail("faults: no end; " + std::to_string(world.sink.count) + " messages have arrived");
+  }
+  // Nobody leaves before the other has everything too.
+  world.send(peer, 0, CheckingSink::kBye);
+  while (!world.sink.parted || world.path->has_unsent()) {
+    world.path->poll();
+    if (world.clock.now_ns() > patience) return fail("end: no goodbye; " + world.sink.wrong + world.sink.lost);
+  }
+  std::printf("rank %u: %.0f MB sent, resumed %llu, striped %llu, unsound %llu, longest gap %.0f ms\n", world.rank,
+              double(bytes) / 1e6, static_cast<unsigned long long>(world.path->counters().resumed),
+              static_cast<unsigned long long>(world.path->counters().striped),
+              static_cast<unsigned long long>(world.path->counters().unsound), double(longest_gap) / 1e6);
+  if (world.rank == 0) std::puts("ok");
+  return 0;
+}
+
+int rate(World& world, double seconds) {
+  constexpr size_t kBytes = 4 << 20;
+  std::string text(kBytes, 'x');
+  std::vector<std::unique_ptr<QueuedSend>> window;
+  const uint64_t begin = world.clock.now_ns(), warm = begin + 500'000'000, end = warm + uint64_t(seconds * 1e9);
+  uint64_t counted = 0, from_ns = 0, to_ns = 0;
+  bool last = false;
+  for (uint64_t now = begin; !(last && window.empty() && world.sink.ended); now = world.clock.now_ns()) {
+    world.path->poll();
+    if (world.rank == 1) {
+      if (world.sink.ended && !last) {
+        last = true;
+        world.send(0, 0, CheckingSink::kLast);
+      }
+      continue;
+    }
+    std::erase_if(window, [&](auto& send) {
+      if (send->complete && now >= warm && now < end) {
+        if (from_ns == 0) from_ns = now; else counted += kBytes;
+        to_ns = now;
+      }
+      return send->complete;
+    });
+    if (now < end && window.size() < 4) {
+      window.push_back(std::make_unique<QueuedSend>());
+      QueuedSend& send = *window.back();
+      send.peer = 1;
+      send.header = {.kind = wire::Kind::eager};
+      send.payload = Cursor::bytes(text.data(), kBytes);
+      send.done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };
+      world.path->enqueue(send);
+    } else if (now >= end && window.empty() && !last) {
+      last = true;
+      world.send(1, 0, CheckingSink::kLast);
+    }
+    if (!world.sink.lost.empty()) return fail("rate: " + world.sink.lost);
+  }
+  while (world.path->has_unsent()) world.path->poll();
+  if (world.rank == 0) std::printf("rate %.0f\n", double(counted) * 8e3 / double(to_ns - from_ns));
   return 0;
 }
 
@@ -267,11 +362,14 @@ int stream(World& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) return fail("usage: tcp_world RANK SIZE DIRECTORY traffic|latency|stream [rounds]");
+  if (argc < 5) return fail("usage: tcp_world RANK SIZE DIRECTORY traffic|latency|stream|faults|rate [rounds or seconds]");
   World world(PeerId(std::atoi(argv[1])), uint32_t(std::atoi(argv[2])), argv[3]);
   if (Error error = world.start()) return fail(std::string(error.text()));
   std::string what = argv[4];
+  const double seconds = argc > 5 ? std::atof(argv[5]) : 2;
   int result = what == "latency"  ? latency(world)
+               : what == "faults" ? faults(world, seconds)
+               : what == "rate"   ? rate(world, seconds)
                : what == "stream" ? stream(world)
                                   : traffic(world, argc > 5 ? std::atoi(argv[5]) : 100);
   return result;

@@ -253,6 +253,7 @@ void TcpOutbound::surrender(SendList& out) {
   owned_ = 0;
   while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
   acked_ = sent_ = end_;
+  told_ack_ = owed_ack_;  // nobody is left to be told
   log_begin_ = log_end_ = 0;
 }
 

@@ -23,7 +23,7 @@ constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
 // long message to be acknowledged, the kernel is asked although nothing arrives.
 constexpr uint64_t kCheck_ns = 200'000'000, kWaitNap_ns = 2'000'000;
 // At the end, with checksums: how long the last acknowledgements are waited for.
-constexpr uint64_t kLastWords_ns = 500'000'000;
+constexpr uint64_t kLastWords_ns = 1'000'000'000;
 // Blocked connections tried again in one poll.
 constexpr int kMaxFlushes = 4;
 
@@ -275,6 +275,7 @@ void TcpPath::disarm() {
 
 bool TcpPath::has_unsent() const {
   bool unsent = false, unsure = false;
+  uint64_t progress = counters_.resumed;
   for (const auto& peer : peers_) {
     if (!peer) continue;
     for (const auto& lane : peer->lanes) {
@@ -283,7 +284,8 @@ bool TcpPath::has_unsent() const {
       // it off.
       if (lane->link) acknowledge_at_once(lane->link->fd.get());
       unsent = unsent || !lane->outbound.empty() || lane->outbound.waits() || lane->outbound.owed() != 0;
-      unsure = unsure || lane->outbound.unsure();
+      unsure = lane->outbound.unsure() || unsure;
+      progress += lane->outbound.acknowledged() + lane->inbound.received();
     }
   }
   if (unsent || !unsure) {
@@ -291,10 +293,13 @@ bool TcpPath::has_unsent() const {
     return unsent;
   }
   // With checksums only a peer that is still inside the library can acknowledge; what it did not wait for it does not
-  // need.
+  // need. It is given up when all connections stand and nothing has changed for a while.
   if (!sending_.sealed) return true;
   const uint64_t now = clock_.now_ns();
-  if (unsure_since_ns_ == 0) unsure_since_ns_ = now;
+  if (unsure_since_ns_ == 0 || progress != last_progress_ || timed_ != 0) {
+    unsure_since_ns_ = now;
+    last_progress_ = progress;
+  }
   return now - unsure_since_ns_ < kLastWords_ns;
 }
 

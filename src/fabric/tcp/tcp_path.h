@@ -271,6 +271,7 @@ class TcpPath final : public Path {
   Counters counters_;
   size_t timed_ = 0;               ///< lanes that call, or want back to their own network: their timers run
   mutable uint64_t unsure_since_ns_ = 0;  ///< has_unsent has found nothing but what is not acknowledged; 0: it has not
+  mutable uint64_t last_progress_ = 0;    ///< sum of what has been acknowledged and received, then
   uint64_t next_check_ns_ = 0;     ///< when links are looked at again
   uint64_t wake_ns_ = ~uint64_t{0};  ///< asleep: when to look after what is not acknowledged
   uint64_t deafness_ends_ns_ = 0;  ///< descriptors ran out: listeners are off until then; 0: they are on
