@@ -16,7 +16,7 @@
 // checksums, what the peer says in its blocks, for only it knows what was sound. A copy is made after the
 // bytes have left: nobody waits for it.
 //
-// Thread rule: under the rank's lock.
+// outbound.cc: the way to the socket; outbound_history.cc: the history. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -97,8 +97,14 @@ class TcpOutbound {
     uint64_t end() const { return begin + bytes; }
   };
   struct Batch;
+  static constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
+  static constexpr size_t kMaxLogBytes = 1 << 20;  ///< beyond it small messages wait in the queue
 
-  std::byte* reserve(size_t bytes, bool force = false);
+  /// Room at the end of the log; null: it is full (never when forced).
+  std::byte* reserve(size_t bytes, bool force = false) {
+    if (log_capacity_ - log_end_ >= bytes) [[likely]] return log_.get() + log_end_;
+    return reserve_slow(bytes, force);
+  }
   std::byte* reserve_slow(size_t bytes, bool force);
   void commit(size_t bytes);
   bool send_large(const wire::Header& header, const void* payload, size_t bytes);
