@@ -93,7 +93,8 @@ Error World::start(int required_level) {
     lock->enable();
   }
   process->begin_helping();
-  locking = lock->enabled() || process->is_helped();
+  // Written once: other threads read it without the lock.
+  if (!locking && (lock->enabled() || process->is_helped())) locking = true;
   running.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
