@@ -20,6 +20,10 @@ static int comes(volatile char *where, char value) {
 
 int main(int argc, char **argv) {
   int rank, size;
+#ifdef __SANITIZE_THREAD__
+  puts("skipped: what it looks at before MPI_Wait is a race by intention");
+  return 0;
+#endif
   setenv("TERN_PROGRESS", "event", 0);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
