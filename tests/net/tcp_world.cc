@@ -252,10 +252,10 @@ int faults(World& world, double seconds) {
 }
 
 int rate(World& world, double seconds) {
-  constexpr size_t kBytes = 4 << 20;
+  constexpr size_t kBytes = 1 << 20;
   std::string text(kBytes, 'x');
   std::vector<std::unique_ptr<QueuedSend>> window;
-  const uint64_t begin = world.clock.now_ns(), warm = begin + 500'000'000, end = warm + uint64_t(seconds * 1e9);
+  const uint64_t begin = world.clock.now_ns(), warm = begin + 1'000'000'000, end = warm + uint64_t(seconds * 1e9);
   uint64_t counted = 0, from_ns = 0, to_ns = 0;
   bool last = false;
   for (uint64_t now = begin; !(last && window.empty() && world.sink.ended); now = world.clock.now_ns()) {
@@ -274,7 +274,7 @@ int rate(World& world, double seconds) {
       }
       return send->complete;
     });
-    if (now < end && window.size() < 4) {
+    if (now < end && window.size() < 8) {
       window.push_back(std::make_unique<QueuedSend>());
       QueuedSend& send = *window.back();
       send.peer = 1;
