@@ -31,7 +31,7 @@ bench: build
 sanitize: packages
 	@for preset in asan ubsan tsan; do \
 	  cmake --preset $$preset >/dev/null && cmake --build build/$$preset -j $(JOBS) && \
-	  ctest --test-dir build/$$preset --output-on-failure || exit 1; done
+	  ctest --preset $$preset -j $(JOBS) || exit 1; done
 
 clean:
 	@rm -rf build

@@ -12,6 +12,17 @@
 #include "progress/engine.h"
 
 namespace tern {
+namespace {
+
+// A yield that takes so long gave the core to somebody who computes; among ranks that all wait it takes some microseconds.
+constexpr uint64_t kCoreTaken_ns = 1'000'000;
+// Waits that sleep at once before yielding is tried again, at first and at most; doubled each time the trial fails soon.
+// Among 8 ranks of 2 cores that all wait, a hand-over by sleeping costs 25 us and one by yielding 1; a yield in the wrong
+// company costs milliseconds.
+constexpr uint32_t kFirstPenalty = 32, kMostPenalty = 1024;
+constexpr uint32_t kSoon_yields = 1000;
+
+}  // namespace
 
 RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock)
     : rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)),
@@ -36,6 +47,20 @@ void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless) {
     sleep(engine);
     return;
   }
+  if (waits_without_yield_ != 0) {
+    --waits_without_yield_;
+    sleep(engine);
+    return;
+  }
+  const uint64_t before = yield_ ? engine.clock().now_ns() : 0;
+  give_turn();
+  if (!yield_) return;
+  ++quick_yields_;
+  if (engine.clock().now_ns() - before > kCoreTaken_ns) core_was_taken();
+}
+
+// To the other threads of this rank, and where ranks share cores, to those.
+void RealIdle::give_turn() {
   const uint32_t depth = lock_ ? lock_->release_all() : 0;
   if (yield_) {
     sched_yield();
@@ -46,6 +71,12 @@ void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless) {
     lock_->reacquire(depth);
     pauses = 0;  // there are other threads: the lock is given up from the first fruitless poll on
   }
+}
+
+void RealIdle::core_was_taken() {
+  penalty_ = quick_yields_ > kSoon_yields ? kFirstPenalty : std::min(2 * penalty_, kMostPenalty);
+  quick_yields_ = 0;
+  waits_without_yield_ = penalty_;
 }
 
 void RealIdle::watch_paths(ProgressEngine& engine) {
@@ -81,6 +112,8 @@ void RealIdle::drive(ProgressEngine& engine) {
   if (watched_ < engine.paths().size()) watch_paths(engine);
   if (!engine.arm_all()) {
     call_one_follower();
+    // What keeps this rank awake may be up to another of its threads.
+    give_turn();
     return;
   }
   if (engine.poll_every_path() == 0) {
