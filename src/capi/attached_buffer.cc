@@ -155,6 +155,11 @@ void AttachedBuffer::flush(ProgressEngine& progress) {
   });
 }
 
+bool AttachedBuffer::holds(const Communicator& comm) {
+  reap();
+  return std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return held.comm.get() == &comm; });
+}
+
 Request* AttachedBuffer::iflush() {
   reap();
   auto* flush = new FlushRequest(next_number_, held_.size());

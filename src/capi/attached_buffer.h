@@ -45,6 +45,8 @@ class AttachedBuffer {
   void flush(ProgressEngine& progress);
   /// The same as a request; the caller's.
   Request* iflush();
+  /// Whether a message through this communicator is still in the buffer.
+  bool holds(const Communicator& comm);
 
  private:
   friend class FlushRequest;

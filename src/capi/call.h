@@ -99,6 +99,9 @@ class Call {
   }
   bool get(MPI_Group handle, Group*& object, const char* argument) {
     object = world_.groups.find(value_of(handle));
+    // "A group contains a reference to the session from which it was derived, and procedures on groups invoke the error
+    // handler from that session" (9.3).
+    if (!session_ && object && object->session != 0) session_ = world_.sessions.find(uintptr_t(object->session));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Info handle, Info*& object, const char* argument) {

@@ -37,10 +37,17 @@ void set_error_handler(Communicator& comm, ErrorHandler* handler) {
   comm.drop_error_handler = drop_handler;
 }
 
+void derive_from_session(Communicator& comm, int32_t session) {
+  comm.from_session = session;
+  if (session == 0) return;
+  comm.group().session = session;
+  if (comm.is_inter()) comm.remote_group().session = session;
+}
+
 Communicator* hand_out(const Communicator& parent, Ref<Communicator>& fresh) {
   if (!fresh) return nullptr;
   set_error_handler(*fresh, static_cast<ErrorHandler*>(parent.error_handler));
-  fresh->from_session = parent.from_session;
+  derive_from_session(*fresh, parent.from_session);
   return fresh.release();
 }
 

@@ -17,6 +17,9 @@ inline create::Maker maker_of(Call& call) {
 /// Gives `comm` the handler, with a reference of its own; drops the one it had.
 void set_error_handler(Communicator& comm, ErrorHandler* handler);
 
+/// Makes a new communicator one of a session (its handle; 0: of none), and its groups with it.
+void derive_from_session(Communicator& comm, int32_t session);
+
 /// Hands a new communicator to the user: it inherits the error handler of `parent`. Null stays null.
 Communicator* hand_out(const Communicator& parent, Ref<Communicator>& fresh);
 

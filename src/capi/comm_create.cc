@@ -1,6 +1,7 @@
 // Making communicators: the bodies of MPI 5.0 sections 7.4.2 and 7.6.2 (split_type is in comm_split_type.cc),
 // and disconnecting (11.10.4). What travels is in coll/create/.
 #include "capi/comm_common.h"
+#include "capi/requests.h"
 #include "impl.gen.h"
 
 namespace tern::capi::body {
@@ -30,11 +31,11 @@ Error duplicate(Call& call, Communicator& comm, const Info* info, Communicator*&
   return {};
 }
 
-/// The error handler that a creating call names.
-void attach(Communicator* comm, ErrorHandler& handler, const Info* info) {
+/// The error handler that a creating call names, and the session of the group it comes from.
+void attach(Communicator* comm, const Group& from, ErrorHandler& handler, const Info* info) {
   if (!comm) return;
   set_error_handler(*comm, &handler);
-  comm->from_session = true;
+  derive_from_session(*comm, from.session);
   take_hints(*comm, info);
 }
 
@@ -96,7 +97,7 @@ Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, In
   Ref<Communicator> fresh;
   if (Error error = create::create_from_group(maker_of(call), group, stringtag, fresh)) return error;
   newcomm = fresh.release();
-  attach(newcomm, errhandler, info);
+  attach(newcomm, group, errhandler, info);
   return {};
 }
 
@@ -155,7 +156,7 @@ Error Intercomm_create_from_groups(Call& call, Group& local_group, int local_lea
                                                      remote_leader, stringtag, fresh))
     return error;
   newintercomm = fresh.release();
-  attach(newintercomm, errhandler, info);
+  attach(newintercomm, local_group, errhandler, info);
   return {};
 }
 
@@ -169,11 +170,19 @@ Error Intercomm_merge(Call& call, Communicator& intercomm, bool high, Communicat
   return {};
 }
 
-// As MPI_Comm_free: what may still be under way (requests that the user has freed) is matched, so it
-// completes by itself, and without dynamic processes there is no connection to take down.
+// As MPI_Comm_free, once everything on the communicator is complete: requests that the user still has or has freed, and
+// buffered messages. That is a local matter, since both ends of a communication wait for their own part.
 Error Comm_disconnect(Call& call, Communicator*& comm) {
   if (comm->handle < 4096)
     return Error(ErrorClass::comm, "argument 'comm' is " + comm->name + ", which cannot be disconnected");
+  World& world = call.world();
+  Communicator* leaving = comm;
+  call.process().progress().wait_until([&] {
+    if (leaving->freed_requests != 0 || buffer_for(world, *leaving).holds(*leaving)) return false;
+    bool pending = world.buffer.holds(*leaving);
+    world.requests.for_each([&](Request& r) { pending |= r.error_object == leaving && !r.complete(); });
+    return !pending;
+  });
   return Comm_free(call, comm);
 }
 

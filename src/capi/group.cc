@@ -10,10 +10,19 @@ namespace tern::capi::body {
 
 namespace {
 
-/// One reference for the user's handle; MPI_GROUP_EMPTY, like all predefined handles, is not counted.
-Group* hand_out(Call& call, Ref<Group> group) {
+/// One reference for the user's handle; MPI_GROUP_EMPTY, like all predefined handles, is not counted. What is derived from
+/// `parent` refers to its session.
+Group* hand_out(Call& call, Ref<Group> group, const Group& parent) {
   if (group->size() == 0) return call.world().empty_group.get();
+  group->session = parent.session;
   return group.release();
+}
+
+/// A session's own group of the same members.
+Group* copy_for(const Session& session, const Group& set) {
+  Ref<Group> copy = Group::strided(set.me(), set.peer(0), 1, set.size());
+  copy->session = session.handle;
+  return copy.release();
 }
 
 Error check_length(int n, const void* array, const char* name) {
@@ -58,17 +67,17 @@ Error Group_compare(Call& call, Group& group1, Group& group2, int& result) {
 }
 
 Error Group_union(Call& call, Group& group1, Group& group2, Group*& newgroup) {
-  newgroup = hand_out(call, group1.join(group2));
+  newgroup = hand_out(call, group1.join(group2), group1);
   return {};
 }
 
 Error Group_intersection(Call& call, Group& group1, Group& group2, Group*& newgroup) {
-  newgroup = hand_out(call, group1.intersect(group2));
+  newgroup = hand_out(call, group1.intersect(group2), group1);
   return {};
 }
 
 Error Group_difference(Call& call, Group& group1, Group& group2, Group*& newgroup) {
-  newgroup = hand_out(call, group1.subtract(group2));
+  newgroup = hand_out(call, group1.subtract(group2), group1);
   return {};
 }
 
@@ -76,7 +85,7 @@ Error Group_incl(Call& call, Group& group, int n, const int* ranks, Group*& newg
   if (Error error = check_length(n, ranks, "ranks")) return error;
   Ref<Group> result;
   if (Error error = group.include(std::span<const int>(ranks, size_t(n)), result)) return error;
-  newgroup = hand_out(call, std::move(result));
+  newgroup = hand_out(call, std::move(result), group);
   return {};
 }
 
@@ -84,7 +93,7 @@ Error Group_excl(Call& call, Group& group, int n, const int* ranks, Group*& newg
   if (Error error = check_length(n, ranks, "ranks")) return error;
   Ref<Group> result;
   if (Error error = group.exclude(std::span<const int>(ranks, size_t(n)), result)) return error;
-  newgroup = hand_out(call, std::move(result));
+  newgroup = hand_out(call, std::move(result), group);
   return {};
 }
 
@@ -92,7 +101,7 @@ Error Group_range_incl(Call& call, Group& group, int n, int (*ranges)[3], Group*
   if (Error error = check_length(n, ranges, "ranges")) return error;
   Ref<Group> result;
   if (Error error = group.include_ranges(to_ranges(n, ranges), result)) return error;
-  newgroup = hand_out(call, std::move(result));
+  newgroup = hand_out(call, std::move(result), group);
   return {};
 }
 
@@ -100,7 +109,7 @@ Error Group_range_excl(Call& call, Group& group, int n, int (*ranges)[3], Group*
   if (Error error = check_length(n, ranges, "ranges")) return error;
   Ref<Group> result;
   if (Error error = group.exclude_ranges(to_ranges(n, ranges), result)) return error;
-  newgroup = hand_out(call, std::move(result));
+  newgroup = hand_out(call, std::move(result), group);
   return {};
 }
 
@@ -108,8 +117,8 @@ Error Group_range_excl(Call& call, Group& group, int n, int (*ranges)[3], Group*
 Error Group_from_session_pset(Call& call, Session& session, const char* pset_name, Group*& newgroup) {
   Process& process = call.process();
   // In any case, as the scheme and the authority of a URI are.
-  if (!strcasecmp(pset_name, "mpi://WORLD")) newgroup = Ref<Group>::share(&process.world().group()).release();
-  if (!strcasecmp(pset_name, "mpi://SELF")) newgroup = Ref<Group>::share(&process.self().group()).release();
+  if (!strcasecmp(pset_name, "mpi://WORLD")) newgroup = copy_for(session, process.world().group());
+  if (!strcasecmp(pset_name, "mpi://SELF")) newgroup = copy_for(session, process.self().group());
   return {};
 }
 

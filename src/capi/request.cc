@@ -19,6 +19,19 @@ Error start(Request& request) {
   return request.start();
 }
 
+// A freed request that goes on keeps its communicator and is counted there, for MPI_Comm_disconnect.
+void leave_to_communicator(Request& request) {
+  auto* comm = static_cast<Communicator*>(request.error_object);
+  if (!comm || request.on_complete) return forget_communicator(request);
+  ++comm->freed_requests;
+  request.error_object = nullptr;
+  request.watcher = comm;
+  request.on_complete = [](Request& completed) {
+    Ref<Communicator> last = Ref<Communicator>::adopt(static_cast<Communicator*>(completed.watcher));
+    --last->freed_requests;
+  };
+}
+
 }  // namespace
 
 namespace body {
@@ -68,7 +81,11 @@ Error Request_free(Call& call, Request*& request) {
                  "the request belongs to a nonblocking collective operation, which must be completed. Use "
                  "MPI_Wait or MPI_Test.");
   }
-  forget_communicator(*request);
+  if (request->complete()) {
+    forget_communicator(*request);
+  } else {
+    leave_to_communicator(*request);
+  }
   request->error = Error();
   int code = MPI_SUCCESS;
   // The address of a local must not outlive this call.

@@ -46,13 +46,7 @@ const char* thread_level_name(int level) {
 }
 
 Session* session_of(World& world, Communicator& comm) {
-  if (!comm.from_session) return nullptr;
-  // A communicator does not say which session it came from; with several, the first that has a buffer serves.
-  Session* found = nullptr;
-  world.sessions.for_each([&](Session& session) {
-    if (!found || (!found->buffer.attached() && session.buffer.attached())) found = &session;
-  });
-  return found;
+  return comm.from_session ? world.sessions.find(uintptr_t(comm.from_session)) : nullptr;
 }
 
 namespace body {

@@ -75,8 +75,10 @@ class Communicator : public Object {
   Communicator* local_intra = nullptr;
   /// Of the two sides of an intercommunicator exactly one is the low one; both know which.
   bool low_side = false;
-  /// Made from a session's group, or from such a communicator (MPI 5.0, 11.3).
-  bool from_session = false;
+  /// Made from a session's group, or from such a communicator (MPI 5.0, 11.3): the C API's handle of that session; else 0.
+  int32_t from_session = 0;
+  /// Requests on it that the user has freed before their completion; MPI_Comm_disconnect waits for them.
+  uint32_t freed_requests = 0;
   /// What the collectives floor keeps per communicator (shared-memory segment of the node, chosen
   /// algorithms); made on demand.
   struct CollectiveState {

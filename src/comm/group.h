@@ -69,6 +69,10 @@ class Group : public Object {
 
   ~Group() = default;
 
+  /// The C API's handle of the session that this was derived from (MPI 5.0, 9.3 and 11.3); 0: none. Set by capi/ right
+  /// after the making.
+  int32_t session = 0;
+
  private:
   friend class Ref<Group>;
   struct Place {
