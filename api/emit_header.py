@@ -73,49 +73,109 @@ CALLBACKS = (
 )
 
 # Chapter 17: what MPI-3 removed and an implementation may still provide. Programs from before still call these (HPL, as it comes
-# with HPC Challenge). Inline, so that the library exports what the ABI names and nothing else.
+# with HPC Challenge), and are compiled as C of their time (-std=gnu89), too. Inline, so that the library exports what the ABI names
+# and nothing else.
 REMOVED = """\
 /* 17 Removed interfaces: names of MPI-1 that old programs use, in terms of those that took their place */
-#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#if defined(__GNUC__)
 typedef MPI_Comm_errhandler_function MPI_Handler_function;
-static inline int MPI_Address(void *location, MPI_Aint *address) { return MPI_Get_address(location, address); }
-static inline int MPI_Errhandler_create(MPI_Handler_function *handler, MPI_Errhandler *errhandler) {
+static __inline__ int MPI_Address(void *location, MPI_Aint *address) { return MPI_Get_address(location, address); }
+static __inline__ int MPI_Errhandler_create(MPI_Handler_function *handler, MPI_Errhandler *errhandler) {
   return MPI_Comm_create_errhandler(handler, errhandler);
 }
-static inline int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler) {
+static __inline__ int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler) {
   return MPI_Comm_get_errhandler(comm, errhandler);
 }
-static inline int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler) {
+static __inline__ int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler) {
   return MPI_Comm_set_errhandler(comm, errhandler);
 }
-static inline int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) {
+static __inline__ int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) {
   MPI_Aint lb;
   return MPI_Type_get_extent(datatype, &lb, extent);
 }
-static inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) {
+static __inline__ int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) {
   MPI_Aint extent;
   return MPI_Type_get_extent(datatype, displacement, &extent);
 }
-static inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) {
+static __inline__ int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) {
   MPI_Aint lb = 0, extent = 0;
   int error = MPI_Type_get_extent(datatype, &lb, &extent);
   if (error == MPI_SUCCESS) *displacement = lb + extent;
   return error;
 }
-static inline int MPI_Type_hindexed(int count, int blocklengths[], MPI_Aint displacements[], MPI_Datatype oldtype,
-                                    MPI_Datatype *newtype) {
+static __inline__ int MPI_Type_hindexed(int count, int blocklengths[], MPI_Aint displacements[], MPI_Datatype oldtype,
+                                        MPI_Datatype *newtype) {
   return MPI_Type_create_hindexed(count, blocklengths, displacements, oldtype, newtype);
 }
-static inline int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
-                                   MPI_Datatype *newtype) {
+static __inline__ int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
+                                       MPI_Datatype *newtype) {
   return MPI_Type_create_hvector(count, blocklength, stride, oldtype, newtype);
 }
-static inline int MPI_Type_struct(int count, int blocklengths[], MPI_Aint displacements[], MPI_Datatype types[],
-                                  MPI_Datatype *newtype) {
+static __inline__ int MPI_Type_struct(int count, int blocklengths[], MPI_Aint displacements[], MPI_Datatype types[],
+                                      MPI_Datatype *newtype) {
   return MPI_Type_create_struct(count, blocklengths, displacements, types, newtype);
 }
 #endif
 """
+
+# Sections 19.3.4 and 19.3.5, which are no part of the ABI because they depend on Fortran's INTEGER. Tern's Fortran library has
+# INTEGERs of the size of int and the handles of MPI_X_toint, so the handles' conversions are other names of those (macros are
+# allowed for them): a program that uses them still needs no symbol but the ABI's, and may declare them itself.
+FORTRAN_HEAD = """\
+/* 19.3 Fortran's handles and statuses in C. Not in the ABI's header: these names stand for the ABI's functions */
+#if defined(__GNUC__)
+typedef int MPI_Fint;
+typedef MPI_Status MPI_F08_status;
+"""
+FORTRAN_STATUSES = """\
+static __inline__ int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status) {
+  int i;
+  f_status[MPI_F_SOURCE] = c_status->MPI_SOURCE;
+  f_status[MPI_F_TAG] = c_status->MPI_TAG;
+  f_status[MPI_F_ERROR] = c_status->MPI_ERROR;
+  for (i = 0; i < 5; i++) f_status[3 + i] = c_status->MPI_internal[i];
+  return MPI_SUCCESS;
+}
+static __inline__ int MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status) {
+  int i;
+  c_status->MPI_SOURCE = f_status[MPI_F_SOURCE];
+  c_status->MPI_TAG = f_status[MPI_F_TAG];
+  c_status->MPI_ERROR = f_status[MPI_F_ERROR];
+  for (i = 0; i < 5; i++) c_status->MPI_internal[i] = f_status[3 + i];
+  return MPI_SUCCESS;
+}
+static __inline__ int MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status) {
+  *f08_status = *c_status;
+  return MPI_SUCCESS;
+}
+static __inline__ int MPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status) {
+  *c_status = *f08_status;
+  return MPI_SUCCESS;
+}
+#define MPI_Status_f2f08 MPI_Status_f2c
+#define MPI_Status_f082f MPI_Status_c2f
+#define PMPI_Status_c2f MPI_Status_c2f
+#define PMPI_Status_f2c MPI_Status_f2c
+#define PMPI_Status_c2f08 MPI_Status_c2f08
+#define PMPI_Status_f082c MPI_Status_f082c
+#define PMPI_Status_f2f08 MPI_Status_f2c
+#define PMPI_Status_f082f MPI_Status_c2f
+/* Where Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE are; null in a program without Fortran's library. */
+extern MPI_Status mpi_fort_status_ignore_ __attribute__((weak)), mpi_fort_statuses_ignore_ __attribute__((weak));
+extern MPI_Status mpi_fort_f08_status_ignore_ __attribute__((weak)), mpi_fort_f08_statuses_ignore_ __attribute__((weak));
+#define MPI_F_STATUS_IGNORE ((MPI_Fint *)&mpi_fort_status_ignore_)
+#define MPI_F_STATUSES_IGNORE ((MPI_Fint *)&mpi_fort_statuses_ignore_)
+#define MPI_F08_STATUS_IGNORE (&mpi_fort_f08_status_ignore_)
+#define MPI_F08_STATUSES_IGNORE (&mpi_fort_f08_statuses_ignore_)
+#endif
+"""
+
+
+def fortran_conversions():
+    names = [f"#define {prefix}_{kind}_{fortran} {prefix}_{kind}_{integer}"
+             for kind in ("Type" if n == "Datatype" else n for n in HANDLE_TYPES)
+             for fortran, integer in (("c2f", "toint"), ("f2c", "fromint")) for prefix in ("MPI", "PMPI")]
+    return FORTRAN_HEAD + "\n".join(names) + "\n" + FORTRAN_STATUSES
 
 
 def c_parameters(function, large):
@@ -174,6 +234,6 @@ def emit(functions, titles, sections):
                 out.append(f"\n/* {chapter} {titles[chapter]} */")
             out += [prototype(function, large, prefix) + ";" for large in variants(function)]
         out.append("")
-    out.append(REMOVED)
+    out += [fortran_conversions(), REMOVED]
     out += ["#if defined(__cplusplus)", "}", "#endif", "", "#endif /* MPI_H_ABI */", ""]
     return "\n".join(out)

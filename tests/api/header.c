@@ -24,6 +24,7 @@ int use_header(int argc, char **argv) {
   MPI_Errhandler errhandler;
   MPI_Comm duplicate;
   int keyval;
+  MPI_Aint address;
   MPI_Init(&argc, &argv);
   MPI_Op_create(user_function, 1, &op);
   MPI_Comm_create_errhandler(handler, &errhandler);
@@ -39,5 +40,6 @@ int use_header(int argc, char **argv) {
   MPI_Send_c(argv, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
   MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE);
   MPI_Pcontrol(1, "level");
+  if (MPI_Comm_f2c(MPI_Comm_c2f(static_comm)) != static_comm) return MPI_Address(argv, &address); /* of MPI-1 */
   return PMPI_Finalize();
 }

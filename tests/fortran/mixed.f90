@@ -66,11 +66,22 @@ program mixed
       integer(c_int), value :: comm, op, value
       integer(c_int) :: most
     end function
+    function c_handles(comm, op, type) result(same) bind(C)
+      import
+      integer(c_int), value :: comm, op, type
+      integer(c_int) :: same
+    end function
+    function c_count(status) result(count) bind(C)
+      import
+      integer(c_int) :: status(*)
+      integer(c_int) :: count
+    end function
     subroutine c_free(comm) bind(C)
       import
       integer(c_int), value :: comm
     end subroutine
   end interface
+  integer :: sent(5) = 1, got(5), status(MPI_STATUS_SIZE)
   integer :: keyval, old, ierror, duped, value, rank, nranks, op
   integer(kind=MPI_ADDRESS_KIND) :: val, extra, big
   logical :: flag
@@ -112,6 +123,10 @@ program mixed
   call check(c_read_int(c_get(MPI_COMM_WORLD, MPI_LASTUSEDCODE)) == val, 'MPI_LASTUSEDCODE')
   call MPI_Op_create(maximum, .true., op, ierror)
   call check(c_maximum(MPI_COMM_WORLD, op, rank) == nranks - 1, 'C uses an operator in Fortran')
+  call check(c_handles(MPI_COMM_WORLD, op, MPI_INTEGER) == 1, 'handles in C and back')
   call MPI_Op_free(op, ierror)
+  call MPI_Sendrecv(sent, 5, MPI_INTEGER, rank, 9, got, 5, MPI_INTEGER, rank, 9, MPI_COMM_WORLD, status, ierror)
+  call check(c_count(status) == 5, 'a status in C and back')
+  call check(c_count(MPI_STATUS_IGNORE) == -1 .and. c_count(MPI_STATUSES_IGNORE(1, 1)) == -1, 'C knows an ignored status')
   call done()
 end program
