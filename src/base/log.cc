@@ -1,9 +1,12 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace tern {
 namespace {
@@ -18,7 +21,43 @@ Error parse_log_level(std::string_view word, LogLevel& level) {
       return {};
     }
   }
-  return Error(ErrorClass::arg, fmt::format("TERN_LOG is '{}', but takes error, warn, info or debug", word));
+  return Error(ErrorClass::arg,
+               fmt::format("TERN_LOG is '{}', but takes error, warn, info or debug, and then :FILE if it likes", word));
+}
+
+Log::~Log() {
+  if (owned_) close(descriptor_);
+}
+
+Error Log::configure(std::string_view wish, int rank) {
+  rank_ = rank;
+  size_t colon = std::min(wish.find(':'), wish.size());
+  if (Error error = parse_log_level(wish.substr(0, colon), level_)) return error;
+  std::string_view file = wish.substr(std::min(colon + 1, wish.size()));
+  if (file.empty()) return {};
+  std::string path;
+  for (size_t i = 0; i < file.size(); ++i) {
+    char letter = file[i] == '%' && i + 1 < file.size() ? file[i + 1] : '\0';
+    char host[256] = "";
+    switch (letter) {
+      case 'r': path += std::to_string(rank); break;
+      case 'p': path += std::to_string(getpid()); break;
+      case 'h':
+        gethostname(host, sizeof host - 1);
+        path += host;
+        break;
+      default: path += file[i]; continue;
+    }
+    ++i;
+  }
+  int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    return Error(ErrorClass::arg, fmt::format("TERN_LOG: {} cannot be written: {}", path, std::strerror(errno)));
+  }
+  if (owned_) close(descriptor_);
+  descriptor_ = fd;
+  owned_ = true;
+  return {};
 }
 
 void Log::write_slow(LogLevel level, std::string_view text) const {

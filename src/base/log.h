@@ -1,11 +1,13 @@
-// What Tern says besides results: one line per event to stderr, "[tern rank 3] warning: text", at a level
-// that TERN_LOG chooses. Messages are for people; whoever first identifies an error logs it, once (STYLE.md).
+// What Tern says besides results: one line per event, "[tern rank 3] warning: text", at a level and to a place that
+// TERN_LOG chooses: LEVEL or LEVEL:FILE, in FILE %r is the rank, %h the host, %p the process. Messages are for people;
+// whoever first identifies an error logs it, once (STYLE.md).
 //
 // Thread rule: log() may be called from any thread; a line is one write and never interleaves within itself.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -21,6 +23,18 @@ class Log {
   /// `descriptor` is borrowed. `rank` -1: not known (yet), the prefix is then just "[tern]".
   explicit Log(LogLevel level = LogLevel::warn, int rank = -1, int descriptor = 2)
       : level_(level), rank_(rank), descriptor_(descriptor) {}
+  Log(Log&& other) noexcept { *this = std::move(other); }
+  Log& operator=(Log&& other) noexcept {
+    level_ = other.level_;
+    rank_ = other.rank_;
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(owned_, other.owned_);
+    return *this;
+  }
+  ~Log();
+
+  /// As TERN_LOG says; a file is appended to. Error: no such level, or the file cannot be written.
+  Error configure(std::string_view wish, int rank);
 
   void set_level(LogLevel level) { level_ = level; }
   void set_rank(int rank) { rank_ = rank; }
@@ -38,9 +52,10 @@ class Log {
   }
   void write_slow(LogLevel level, std::string_view text) const;
 
-  LogLevel level_;
-  int rank_;
-  int descriptor_;
+  LogLevel level_ = LogLevel::warn;
+  int rank_ = -1;
+  int descriptor_ = 2;
+  bool owned_ = false;  ///< the descriptor is closed at the end
 };
 
 }  // namespace tern

@@ -79,7 +79,8 @@ namespace tern {
   X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do) or event (a thread " \
     "that sleeps until something comes)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
-  X(log, "warn", "what is logged to stderr: error, warn, info or debug")
+  X(log, "warn", "what is logged: error, warn, info (start, paths) or debug (each connection); to a file " \
+    "instead of stderr with LEVEL:FILE, where %r, %h and %p are rank, host and process")
 // clang-format on
 
 /// Values read once when a Process is built. A plain value: copied, never shared.
@@ -94,7 +95,7 @@ struct Tunables {
   /// Sets one tunable by name ("shm_eager_bytes"). Error: unknown name (with the nearest one), not a number, out of range.
   Error set(std::string_view name, std::string_view value);
   /// Reads every TERN_<NAME> of `environment` (null-terminated array of NAME=VALUE). Names of tools' own variables
-  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over. The first mistake is returned, the rest still read.
+  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over. Files: base/config_file.h. The first mistake is returned, the rest still read.
   Error read_environment(const char* const* environment);
 };
 

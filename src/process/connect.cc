@@ -7,10 +7,12 @@
 // RDMA is used where TERN_PATH names it: then every rank must have an adapter.
 #include "process/connect.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "base/config_file.h"
 #include "coll/collectives.h"
 #include "fabric/rdma/ibv.h"
 #include "fabric/rdma/rdma_path.h"
@@ -50,6 +52,16 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
   return {};
 }
 
+// Where this library is installed: what its lib/ (or lib/x86_64-linux-gnu/) stands in. Empty: not known.
+std::string own_prefix() {
+  Dl_info here{};
+  if (!dladdr(reinterpret_cast<void*>(&own_prefix), &here) || !here.dli_fname || here.dli_fname[0] != '/') return {};
+  std::string_view folder(here.dli_fname);
+  folder = folder.substr(0, folder.rfind('/'));
+  size_t lib = folder.rfind("/lib");
+  return std::string(folder.substr(0, lib == std::string_view::npos ? folder.rfind('/') : lib));
+}
+
 // Builds one Process step by step; each step returns early with an error that says what to do.
 class Wireup {
  public:
@@ -74,7 +86,8 @@ class Wireup {
 
 Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   ProcessParts parts;
-  if (Error error = parts.tunables.read_environment(environ)) return error;
+  Configuration configuration;
+  if (Error error = read_tunables(environ, own_prefix(), parts.tunables, configuration)) return error;
   if (Error error = read_allowed(parts.tunables.path, allowed_)) return error;
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
   if (parts.tunables.progress != "polling" && parts.tunables.progress != "event") {
@@ -83,6 +96,11 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   Error error;
   parts.launcher = connect_launcher(error);
   if (error) return error;
+  std::vector<int> local = parts.launcher->local_ranks();
+  if (Error wrong = parts.log.configure(parts.tunables.log, parts.launcher->rank())) return wrong;
+  if (local.front() == parts.launcher->rank()) {  // one rank of a node says it for all
+    for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
+  }
   bool crowded = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
                                                      : parts.tunables.oversubscribed == 1;
   parts.clock = std::make_unique<RealClock>();
@@ -91,7 +109,15 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   parts.seed = seed_ = parts.clock->now_ns() ^ (uint64_t(parts.launcher->rank()) << 32);
   process_ = std::make_unique<Process>(std::move(parts));
   Launcher& launcher = process_->launcher();
-  one_node_ = int(launcher.local_ranks().size()) == launcher.size();
+  one_node_ = int(local.size()) == launcher.size();
+  const Log& log = process_->log();
+  if (log.wants(LogLevel::info)) {
+    NodeShare share = node_share(launcher);
+    log.info("rank " + std::to_string(launcher.rank()) + " of " + std::to_string(launcher.size()) + ", job " +
+             std::string(launcher.job_id()) + "; on this node " + std::to_string(share.ranks) + " ranks, " +
+             std::to_string(share.cores) + " cores" + (crowded ? ": ranks take turns" : ""));
+    for (const std::string& file : configuration.files) log.info("tunables from " + file);
+  }
   if (launcher.size() > 1) return get_job_key(launcher, key_);
   return {};
 }
@@ -101,6 +127,7 @@ Error Wireup::listen() {
   options.rank = PeerId(process_->world_rank());
   options.size = uint32_t(process_->world_size());
   options.key = key_;
+  options.log = &process_->log();
   Launcher& launcher = process_->launcher();
   Error error;
   tcp_ = TcpPath::create(options, process_->tunables(), process_->clock(), process_->sink(),
@@ -161,7 +188,10 @@ Error Wireup::share_memory() {
     setup.allow_attach = process_->tunables().shm_cma != 0;
     Error fence_error;
     node_ = ShmNode::create(setup, [&] { return launcher.fence(); }, no_memory);
-    if (no_memory) node_.reset();
+    if (no_memory) {
+      process_->log().info("shm: " + std::string(no_memory.text()));
+      node_.reset();
+    }
   } else if (Error error = launcher.fence()) {
     return error;
   }

@@ -9,6 +9,7 @@ namespace tern {
 
 Process::Process(ProcessParts parts)
     : tunables_(std::move(parts.tunables)),
+      log_(std::move(parts.log)),
       clock_(std::move(parts.clock)),
       idle_(std::move(parts.idle)),
       launcher_(std::move(parts.launcher)),
@@ -37,6 +38,29 @@ void Process::end_helping() {
   event_thread_.reset();
 }
 
+// Which path leads to whom: "shm to ranks 0-3, tcp to ranks 4-7".
+void Process::log_paths() const {
+  std::string text;
+  for (auto& path : paths_) {
+    std::string ranks;
+    int many = 0;
+    auto used = [&](int rank) {
+      auto best = std::find_if(paths_.begin(), paths_.end(), [&](auto& p) { return p->reaches(PeerId(rank)); });
+      return best != paths_.end() && *best == path;
+    };
+    for (int first = 0, next; first < world_size(); first = next) {
+      next = first + 1;
+      if (!used(first)) continue;
+      while (next < world_size() && used(next)) ++next;
+      ranks += (many ? "," : "") + std::to_string(first) + (next - first > 1 ? "-" + std::to_string(next - 1) : "");
+      many += next - first;
+    }
+    if (many == 0) continue;
+    text += (text.empty() ? "paths: " : "; ") + std::string(path->properties().name) + (many > 1 ? " to ranks " : " to rank ") + ranks;
+  }
+  log_.info(text);
+}
+
 void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
   progress_.add_path(*path, poll_interval);
   paths_.push_back(std::move(path));
@@ -61,6 +85,7 @@ Error Process::start() {
     }
     p2p_.connect(peer, **path);
   }
+  if (log_.wants(LogLevel::info)) log_paths();
   world_ = std::make_unique<Communicator>(p2p_, kWorldContext, Group::strided(me, 0, 1, world_size()), Ref<Group>());
   self_ = std::make_unique<Communicator>(p2p_, kSelfContext, Group::strided(me, me, 1, 1), Ref<Group>());
   world_->name = "MPI_COMM_WORLD";

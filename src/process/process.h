@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "base/tunables.h"
 #include "comm/communicator.h"
@@ -25,6 +26,7 @@ namespace tern {
 /// What a Process is built from; the builder (real: process/connect.h, simulated: sim/world.h) owns the choice of concrete types.
 struct ProcessParts {
   Tunables tunables;
+  Log log;
   std::unique_ptr<Clock> clock;
   std::unique_ptr<Idle> idle;
   std::unique_ptr<Launcher> launcher;
@@ -59,6 +61,7 @@ class Process {
   Clock& clock() { return *clock_; }
   Launcher& launcher() { return *launcher_; }
   const Tunables& tunables() const { return tunables_; }
+  const Log& log() const { return log_; }
   Rng& rng() { return rng_; }
   RankLock& lock() { return *lock_; }
   HangWatch& hang_watch() { return hang_watch_; }
@@ -72,8 +75,10 @@ class Process {
 
  private:
   void meet();
+  void log_paths() const;
 
   Tunables tunables_;
+  Log log_;
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<Idle> idle_;
   std::unique_ptr<Launcher> launcher_;

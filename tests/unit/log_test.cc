@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <sstream>
+
 namespace tern {
 namespace {
 
@@ -52,6 +55,31 @@ TEST(Log, LevelsByName) {
   EXPECT_TRUE(error);
   EXPECT_NE(error.text().find("loud"), std::string_view::npos);
   EXPECT_EQ(level, LogLevel::debug);
+}
+
+TEST(Log, LevelAndPlaceFromTheTunable) {
+  char folder[] = "/tmp/tern-log-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  std::string place = folder;
+  {
+    Log log;
+    ASSERT_FALSE(log.configure("info:" + place + "/%r-100%", 12));
+    log.info("one");
+    log.debug("no");
+    Log moved(std::move(log));
+    moved.info("two");
+  }
+  Log again;
+  ASSERT_FALSE(again.configure("debug:" + place + "/%r-100%", 12));
+  again.debug("three");
+  std::ifstream file(place + "/12-100%");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), "[tern rank 12] info: one\n[tern rank 12] info: two\n[tern rank 12] debug: three\n");
+  EXPECT_TRUE(again.configure("loud", 0));
+  EXPECT_TRUE(again.configure("info:" + place + "/not/there", 0));
+  unlink((place + "/12-100%").c_str());
+  rmdir(folder);
 }
 
 TEST(Log, NobodyListeningIsNoDisaster) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/config_file.h"
 #include "base/tunables.h"
 #include "probe.h"
 
@@ -78,7 +79,8 @@ void print_markdown() {
   }
 }
 
-void print_text(const tern::Tunables& tunables, const tern::info::Findings& found) {
+void print_text(const tern::Tunables& tunables, const tern::Configuration& configuration,
+                const tern::info::Findings& found) {
   fmt::print("Tern {}: MPI 5.0, standard ABI\n", TERN_VERSION);
   fmt::print("  build         {}, {}{}\n", TERN_BUILD_TYPE, TERN_COMPILER,
              *TERN_SANITIZE ? std::string(", sanitizer ") + TERN_SANITIZE : "");
@@ -98,6 +100,9 @@ void print_text(const tern::Tunables& tunables, const tern::info::Findings& foun
                                          ? "no interface is up"
                                          : fmt::format("{}", fmt::join(found.interfaces, ", ")));
   for (const std::string& adapter : found.adapters) fmt::print("  rdma          {}\n", adapter);
+  fmt::print("configuration {}\n", configuration.files.empty()
+                                         ? "no file (docs/commands.md: where one may be)"
+                                         : fmt::format("{}", fmt::join(configuration.files, ", ")));
   size_t changed = 0;
   for (const TunableRow& row : tern::tunable_rows()) {
     const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
@@ -158,7 +163,8 @@ int main(int argc, char** argv) {
   }
   tern::Tunables tunables;
   // A mistake in the environment is worth knowing, and no reason to show nothing.
-  tern::Error mistake = tunables.read_environment(environ);
+  tern::Configuration configuration;
+  tern::Error mistake = tern::read_tunables(environ, tern::info::prefix(), tunables, configuration);
   if (wish == "--version") {
     fmt::print("Tern {}\n", TERN_VERSION);
   } else if (wish == "--tunables") {
@@ -166,10 +172,11 @@ int main(int argc, char** argv) {
   } else if (wish == "--json") {
     print_json(tunables, tern::info::probe(tunables));
   } else {
-    print_text(tunables, tern::info::probe(tunables));
+    print_text(tunables, configuration, tern::info::probe(tunables));
   }
-  if (!mistake) return 0;
   fflush(stdout);
+  for (const std::string& warning : configuration.warnings) fmt::print(stderr, "tern-info: {}\n", warning);
+  if (!mistake) return 0;
   fmt::print(stderr, "tern-info: {}\n", mistake.text());
   return 1;
 }

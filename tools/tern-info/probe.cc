@@ -21,10 +21,8 @@
 #include "process/launch/cores.h"
 
 namespace tern::info {
-namespace {
 
-// The folder above the one this program is in.
-std::string own_prefix() {
+std::string prefix() {
   char path[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", path, sizeof path);
   if (n <= 0) return {};
@@ -32,6 +30,8 @@ std::string own_prefix() {
   for (int i = 0; i < 2; ++i) text.erase(text.rfind('/'));
   return text;
 }
+
+namespace {
 
 std::string existing(const std::string& path) {
   return access(path.c_str(), R_OK) == 0 ? path : std::string();
@@ -139,10 +139,10 @@ std::vector<std::string> probe_adapters(const Tunables& tunables) {
 
 Findings probe(const Tunables& tunables) {
   Findings found;
-  const std::string prefix = own_prefix();
-  found.library = existing(prefix + "/" TERN_LIBDIR "/libmpi_abi.so.1");
-  if (found.library.empty()) found.library = existing(prefix + "/lib/libmpi_abi.so.1");
-  found.mpiexec = existing(prefix + "/bin/mpiexec");
+  const std::string above = prefix();
+  found.library = existing(above + "/" TERN_LIBDIR "/libmpi_abi.so.1");
+  if (found.library.empty()) found.library = existing(above + "/lib/libmpi_abi.so.1");
+  found.mpiexec = existing(above + "/bin/mpiexec");
   found.pmix = probe_pmix();
   found.shared_memory = probe_shared_memory();
   found.cross_memory_attach = probe_cross_memory_attach();

@@ -17,5 +17,7 @@ struct Findings {
 };
 
 Findings probe(const Tunables& tunables);
+/// Where this Tern is installed: the folder above the one this program is in.
+std::string prefix();
 
 }  // namespace tern::info

@@ -208,6 +208,10 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   link->lane = &lane;
   lane.generation = ours ? setup.generation : setup.handshake.generation();
   const uint64_t theirs = setup.handshake.received();
+  if (options_.log && options_.log->wants(LogLevel::debug)) {
+    options_.log->debug("tcp: connected with rank " + std::to_string(lane.peer.id) + " at " + link->where +
+                        (ours ? ", called" : ", was called") + (again ? ", again" : ""));
+  }
   drop(setup);
   lane.state = LaneState::established;
   lane.link = link.get();

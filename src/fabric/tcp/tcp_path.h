@@ -35,6 +35,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/tunables.h"
 #include "fabric/path.h"
 #include "fabric/tcp/handshake.h"
@@ -56,6 +57,7 @@ struct TcpOptions {
   int send_buffer_bytes = 0;
   /// This host's addresses, instead of asking the kernel (tests).
   std::vector<LocalAddress> addresses;
+  const Log* log = nullptr;  ///< not owned; null: says nothing
 };
 
 class TcpPath final : public Path {

@@ -99,6 +99,11 @@ Error TcpPath::start() {
   }
   if (card.addresses.empty() && options_.size > 1) return Error(ErrorClass::other, "TCP path: " + trouble);
   card_ = wire::build_card(card);
+  if (options_.log && options_.log->wants(LogLevel::info)) {
+    std::string text = "tcp: listening on";
+    for (const wire::CardAddress& address : card.addresses) text += " " + wire::to_text(address);
+    options_.log->info(text);
+  }
   return {};
 }
 

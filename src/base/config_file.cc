@@ -1,0 +1,113 @@
+#include "base/config_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+namespace tern {
+namespace {
+
+std::string at(const std::string& path, const toml::source_region& place) {
+  return path + ":" + std::to_string(place.begin.line) + ": ";
+}
+
+// Null: not set.
+const char* variable(const char* const* environment, std::string_view name) {
+  for (; environment && *environment; ++environment) {
+    std::string_view entry(*environment);
+    if (entry.starts_with(name) && entry.substr(name.size()).starts_with('=')) return *environment + name.size() + 1;
+  }
+  return nullptr;
+}
+
+// What a tunable takes from this value; Tunables::set judges it.
+bool text_of(const toml::node& value, std::string& text) {
+  if (auto number = value.as_integer()) text = std::to_string(number->get());
+  else if (auto words = value.as_string()) text = words->get();
+  else if (auto truth = value.as_boolean()) text = truth->get() ? "1" : "0";
+  else return false;
+  return true;
+}
+
+// False: there is none (errno says why).
+bool read_whole(const std::string& path, std::string& text) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  char piece[4096];
+  ssize_t n;
+  while ((n = read(fd, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR)) {
+    if (n > 0) text.append(piece, size_t(n));
+  }
+  int failure = errno;
+  close(fd);
+  errno = failure;
+  return n == 0;
+}
+
+bool is_tunable(std::string_view name) {
+  for (const TunableRow& row : tunable_rows()) {
+    if (row.name == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found) {
+  std::string text;
+  if (!read_whole(path, text)) {
+    if (!required) return {};
+    return Error(ErrorClass::arg, "the configuration file " + path + " cannot be read: " + std::strerror(errno));
+  }
+  found.files.push_back(path);
+  toml::parse_result parsed = toml::parse(text, path);
+  if (!parsed) {
+    return Error(ErrorClass::arg, at(path, parsed.error().source()) + std::string(parsed.error().description()));
+  }
+  for (auto&& [key, node] : parsed.table()) {
+    std::string name(key.str()), value;
+    if (!is_tunable(name)) {
+      // Set something that cannot be, to be told the nearest name.
+      found.warnings.push_back(at(path, key.source()) + std::string(tunables.set(name, "").text()));
+      continue;
+    }
+    if (!text_of(node, value)) {
+      return Error(ErrorClass::arg, at(path, node.source()) + name + " takes a number or a string");
+    }
+    if (Error error = tunables.set(name, value)) {
+      return Error(error.error_class(), at(path, node.source()) + std::string(error.text()));
+    }
+  }
+  return {};
+}
+
+Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables, Configuration& found) {
+  Error first;
+  auto read = [&](const std::string& path, bool required) {
+    Error error = read_config_file(path, required, tunables, found);
+    if (error && !first) first = std::move(error);
+  };
+  if (const char* named = variable(environment, "TERN_CONFIG")) {
+    if (*named) read(named, true);
+  } else {
+    if (!prefix.empty()) read((prefix == "/usr" ? "" : prefix) + "/etc/tern.toml", false);
+    const char* folder = variable(environment, "XDG_CONFIG_HOME");
+    const char* home = variable(environment, "HOME");
+    if (folder && *folder == '/') {
+      read(std::string(folder) + "/tern/tern.toml", false);
+    } else if (home && *home == '/') {
+      read(std::string(home) + "/.config/tern/tern.toml", false);
+    }
+  }
+  Error error = tunables.read_environment(environment);
+  return first ? std::move(first) : std::move(error);
+}
+
+}  // namespace tern

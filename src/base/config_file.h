@@ -1,0 +1,33 @@
+// Tunables from files: TOML, one `name = value` for each ("64K" or 65536, text for text rows). The files are read in this
+// order, later values win, and the environment wins over all:
+//
+//   PREFIX/etc/tern.toml                                the installation's
+//   $XDG_CONFIG_HOME/tern/tern.toml, else ~/.config/…   the user's
+//   $TERN_CONFIG                                        in place of both; empty: no file
+//
+// Thread rule: called once, before threads.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/tunables.h"
+
+namespace tern {
+
+struct Configuration {
+  std::vector<std::string> files;     ///< that were read
+  std::vector<std::string> warnings;  ///< names that are no tunables, by file and line
+};
+
+/// One file; none at `path`: nothing happens, unless `required`. Error: not TOML, or a value that its tunable does not
+/// take, by file and line.
+Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found);
+
+/// Files and environment. `prefix`: where Tern is installed; empty: not known. The environment is read even when a file
+/// is wrong; the first mistake is returned.
+Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables, Configuration& found);
+
+}  // namespace tern
