@@ -2,7 +2,7 @@
 import math
 from xml.sax.saxutils import escape
 
-COLOURS = {"tern": "#0b6e4f", "mpich": "#c0392b", "openmpi": "#2e6da4"}
+COLOURS = {"tern": "#0b6e4f", "tern-traditional": "#8e9a00", "mpich": "#c0392b", "openmpi": "#2e6da4"}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 440, 70, 20, 40, 50
 
 

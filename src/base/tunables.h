@@ -33,6 +33,12 @@ namespace tern {
   X(shm_get_bytes, 16 << 20, 0, 1 << 30, "bytes", false, \
     "shortest message fetched by cross-memory attach; shorter ones stream through the ring (streamed and fetched: " \
     "512 KiB 26 and 63 us, 4 MiB 95 and 304; on one core 512 KiB 42 and 39)") \
+  X(shm_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
+    "longest message over shared memory that is copied to a library buffer when its receiver is not there yet") \
+  X(hybrid_buffers, 16, 0, 4096, "buffers", false, \
+    "library buffers for such messages; when all are in use, senders wait for their receivers") \
+  X(rendezvous_statistics, 0, 0, 1, "", false, \
+    "1: every rank says at its end how many messages took which protocol, and who was there first") \
   X(tcp_eager_bytes, 65536, 0, 1 << 24, "bytes", false, \
     "largest message sent eagerly over TCP") \
   X(tcp_port_first, 0, 0, 65535, "", false, \
@@ -79,6 +85,8 @@ namespace tern {
   X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do) or event (a thread " \
     "that sleeps until something comes)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
+  X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: rput, rget or stream") \
+  X(sender_rendezvous, "read", "customised, sender first: the receiver fetches (read), or asks the sender to put (write)") \
   X(log, "warn", "what is logged: error, warn, info (start, paths) or debug (each connection); to a file " \
     "instead of stderr with LEVEL:FILE, where %r, %h and %p are rank, host and process")
 // clang-format on

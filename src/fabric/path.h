@@ -28,7 +28,11 @@ struct PathProperties {
   bool put = false;
   bool peek = false;            ///< `peek` works
   bool autonomous = false;      ///< get/put move data without the CPU of either side
-  bool ordered_writes = false;  ///< the bytes of a put become visible in address order
+  /// The bytes of a put become visible in address order, and all of them before a message that is handed over after the
+  /// put was issued (done or not). A put then fails only because the peer is lost.
+  bool ordered_writes = false;
+  size_t announce_from_bytes = 0;  ///< shortest receive worth announcing to its sender; 0: none
+  size_t hybrid_bytes = 0;         ///< longest message that the library copies, so that the sender is free at once; 0: none
   uint64_t latency_ns = 0;      ///< estimate for a small message, one way
   uint64_t bytes_per_us = 0;    ///< estimate for a large one
 };
@@ -105,7 +109,7 @@ class Path {
   /// Whether this path can carry messages to `peer`. Constant once start-up is over.
   virtual bool reaches(PeerId peer) const = 0;
   /// Sends a whole contiguous message now, copying what it must: true; or takes nothing: false (the way is full, or
-  /// earlier messages are queued), and the caller uses `enqueue`. bytes <= properties().eager_bytes.
+  /// earlier messages are queued), and the caller uses `enqueue`. bytes <= properties().eager_bytes, or kAlwaysWholeBytes.
   virtual bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) = 0;
   /// Queues a message of any size behind everything sent to that peer before, and sends what it can. `done` is called
   /// later, from poll (never from here).
@@ -116,6 +120,10 @@ class Path {
   /// Makes memory of this rank gettable (puttable) by peers until `conceal`; a zero key where that is impossible.
   virtual RemoteKey expose(const void* address, size_t bytes) { return {}; }
   virtual void conceal(const RemoteKey& key) {}
+  /// Memory of the path's own, as long-lived as the path, from which peers that `can_get_lent` confirms can get; null: there
+  /// is none (any more), and what the caller allocates can be exposed instead.
+  virtual std::byte* lend(size_t bytes, RemoteKey& key) { return nullptr; }
+  virtual bool can_get_lent(PeerId peer) const { return can_get(peer); }
   /// Whether get works with this peer (shared memory: whether the kernel allows cross-memory attach, really tried).
   virtual bool can_get(PeerId peer) const { return false; }
   virtual void get(TransferOperation& operation) { operation.done(operation, Error(ErrorClass::intern, "path has no get")); }
@@ -130,6 +138,12 @@ class Path {
   virtual bool peek(PeerId peer, PeekedMessage& message) { return false; }
   /// Takes the message that peek has just shown.
   virtual void take(PeerId peer) {}
+
+  /// For peers that must decide whose CPU copies: this rank is in its library now. Called in every round of progress while
+  /// that may be asked.
+  virtual void show_attention() {}
+  /// Whether the peer is in its library just now, so that it would take its part of a copy. May look for a moment (0.5 us).
+  virtual bool attentive(PeerId peer) { return false; }
 
   /// poll would find nothing: all arrivals come through calls of this rank, and none has left work behind.
   bool dormant() const { return dormant_; }

@@ -16,7 +16,7 @@
 namespace tern {
 
 void ReceiveRequest::cancel() {
-  if (!posted) return;
+  if (!posted || (marks & kCancelling) || impl.withdraw(*this)) return;
   impl.matching.unpost(*this);
   posted = false;
   status = Status{kAnySource, kAnyTag, 0, true};
@@ -27,7 +27,13 @@ void SendRequest::cancel() {
   if (!active() || (waits & kAnswer) || status.cancelled || error) return;
   PointToPoint::Impl::Peer& to = impl.peers[arguments.peer];
   if (!to.path) return;
+  if (copy != 0) {
+    impl.cancel_copy(*this);
+    return;
+  }
   if ((waits & kPath) && header.kind != wire::Kind::data && to.path->withdraw(*this)) {
+    impl.recount(arguments.peer);
+    if (header.release != 0) impl.owe_release(arguments.peer, header.release);
     status.cancelled = true;
     if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) to.credit += impl.charge(total_bytes);
     impl.settle(*this, 0xff);
@@ -44,6 +50,23 @@ void SendRequest::cancel() {
   }
   waits |= kAnswer;
   impl.control(arguments.peer, wire::make_header(wire::Kind::cancel, 0, arguments.context, int32_t(sequence), token));
+}
+
+// A hybrid send is over; what may still be taken back is its copy.
+void PointToPoint::Impl::cancel_copy(SendRequest& send) {
+  SendRequest* own = send_tokens.find(send.copy);
+  const SendArguments& a = send.arguments;
+  bool found = own && own->library && own->arguments.peer == a.peer && own->arguments.tag == a.tag &&
+               own->arguments.context == a.context;
+  if (!found || !send.complete()) return;  // received, or asked already
+  own->watcher = &send;
+  own->on_complete = [](Request& asked) {
+    auto& sent = *static_cast<SendRequest*>(asked.watcher);
+    sent.status.cancelled = asked.status.cancelled;
+    sent.set_complete();
+  };
+  send.complete_ = false;
+  own->cancel();
 }
 
 // The question is that of a full request, made for it.
@@ -75,7 +98,8 @@ void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
   });
   if (found) {
     matching.remove_waiting(*found);
-    if (found->header.kind != wire::Kind::rts) consumed(peer, found->bytes);
+    bool charged = found->header.kind == wire::Kind::eager || found->header.kind == wire::Kind::eager_sync;
+    if (charged) consumed(peer, found->bytes);
     unexpected.destroy(found);
   }
   control(peer, wire::make_control_header(wire::Kind::cancel_answer, header.token, found ? 1 : 0));
@@ -104,6 +128,12 @@ void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   peer.credit = kNoCredit;  // PointToPoint::send then takes the way of isend, which reports the loss
   std::string text(error.text());
   int error_class = error.error_class();
+  if (!watched.empty()) check_watched();  // what had landed counts
+  if (peer.exchange) {
+    peer.exchange->log.restart();
+    peer.exchange->releases.clear();
+    std::erase(owing_releases, lost);
+  }
   matching.for_each_posted([&](PostedReceive& posted) {
     auto& receive = static_cast<ReceiveRequest&>(posted);
     if (receive.from != lost) return;
@@ -114,16 +144,14 @@ void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   });
   receive_tokens.for_each([&](ReceiveRequest& receive) {
     if (receive.sender != lost) return;
-    receive_tokens.remove(receive.token);
-    receive.token = 0;
     receive.error = Error(error_class, text);
     complete(receive);
   });
   send_tokens.for_each([&](SendRequest& send) {
     if (send.arguments.peer != lost) return;
     send.error = Error(error_class, text);
-    send.exposed = {};
-    settle(send, uint8_t(~SendRequest::kPath));
+    if (!send.library) send.exposed = {};
+    settle(send, uint8_t(~(SendRequest::kPath | SendRequest::kPut)));
   });
 }
 

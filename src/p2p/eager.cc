@@ -17,27 +17,43 @@ void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, con
   switch (header.kind) {
     case wire::Kind::eager:
     case wire::Kind::eager_sync: on_eager(peer, header, payload, bytes); return;
+    case wire::Kind::data:
+    case wire::Kind::direct: on_data(peer, header, payload, bytes); return;
+    default: on_control(peer, header, payload, bytes); return;
+  }
+}
+
+void PointToPoint::Impl::on_control(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  if (header.release != 0) released(peer, header.release);
+  switch (header.kind) {
     case wire::Kind::rts: on_rts(peer, header, payload, bytes); return;
     case wire::Kind::cts: on_cts(peer, header, payload, bytes); return;
-    case wire::Kind::data: on_data(peer, header, payload, bytes); return;
     case wire::Kind::fin: on_fin(peer, header); return;
+    case wire::Kind::ready: on_ready(peer, header, payload, bytes); return;
+    case wire::Kind::filled: on_filled(peer, header, payload, bytes); return;
+    case wire::Kind::withdraw: on_withdraw(peer, header); return;
+    case wire::Kind::withdrawn: on_withdrawn(peer, header); return;
+    case wire::Kind::recount: on_recount(peer, header); return;
+    case wire::Kind::release: on_release(peer, payload, bytes); return;
     case wire::Kind::credit: peers[peer].credit += header.token; return;
     case wire::Kind::sync_ack:
       if (SendRequest* send = sender(peer, header.token)) settle(*send, SendRequest::kMatch);
       return;
     case wire::Kind::cancel: on_cancel(peer, header); return;
     case wire::Kind::cancel_answer: on_cancel_answer(peer, header); return;
+    default: return;
   }
 }
 
 void PointToPoint::Impl::on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag);
+  ++peers[peer].arrived;
+  ReceiveRequest* posted = matching_receive(header);
   if (!posted) {
     UnexpectedMessage* message = keep(peer, header, bytes);
     if (bytes != 0) std::memcpy(message->data(), payload, bytes);
     return;
   }
-  auto& receive = static_cast<ReceiveRequest&>(*posted);
+  ReceiveRequest& receive = *posted;
   match(receive, peer, header, bytes);
   size_t stored = size_t(receive.status.bytes);
   if (receive.type->is_contiguous()) {
@@ -46,7 +62,7 @@ void PointToPoint::Impl::on_eager(PeerId peer, const wire::Header& header, const
     Cursor target = receive.target();
     target.unpack(payload, stored);
   }
-  acknowledge(peer, header);
+  if (header.kind == wire::Kind::eager_sync) acknowledge(peer, header);
   consumed(peer, bytes);
   complete(receive);
 }
@@ -82,7 +98,8 @@ void PointToPoint::Impl::give_credit(PeerId from) {
 }
 
 void PointToPoint::Impl::acknowledge(PeerId peer, const wire::Header& header) {
-  if (header.kind != wire::Kind::eager_sync) return;
+  bool wanted = header.kind == wire::Kind::direct ? header.flags & wire::kWantsAck : header.kind == wire::Kind::eager_sync;
+  if (!wanted) return;
   control(peer, wire::make_control_header(wire::Kind::sync_ack, header.token));
 }
 
@@ -94,9 +111,12 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
       target.truncate(size_t(receive->status.bytes));
       return Landing{target, receive, kLandReceive};
     }
-  } else if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) {
-    if (PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag)) {
-      auto& receive = static_cast<ReceiveRequest&>(*posted);
+  } else if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync ||
+             header.kind == wire::Kind::direct) {
+    ++peers[peer].arrived;
+    if (ReceiveRequest* posted = matching_receive(header)) {
+      ReceiveRequest& receive = *posted;
+      if (header.kind == wire::Kind::direct) ++counters.receiver_early;
       match(receive, peer, header, bytes);
       Cursor target = receive.target();
       target.truncate(size_t(receive.status.bytes));
@@ -117,11 +137,7 @@ void PointToPoint::Impl::on_landed(PeerId peer, const wire::Header& header, Land
       receive.error = std::move(error);
     } else if (header.kind != wire::Kind::data) {
       acknowledge(peer, header);
-      consumed(peer, bytes);
-    }
-    if (receive.token != 0) {
-      receive_tokens.remove(receive.token);
-      receive.token = 0;
+      if (header.kind != wire::Kind::direct) consumed(peer, bytes);
     }
     complete(receive);
     return;

@@ -2,7 +2,11 @@
 //   send.cc        a send from the call to the path, and its completion
 //   receive.cc     posting, delivery, probes
 //   eager.cc       arrivals of eager messages, credits
-//   rendezvous.cc  rts, cts, data, fin
+//   large.cc       which protocol a large message takes
+//   rendezvous.cc  the sender first: rts, cts, data, fin
+//   receiver_initiated.cc  the receiver first: ready, and what the sender does about it
+//   withdraw.cc    announcements taken back
+//   hybrid.cc      library buffers
 //   cancel.cc      taking back sends and receives; lost peers
 // Thread rule: under the rank's lock.
 #pragma once
@@ -12,12 +16,22 @@
 #include <vector>
 
 #include "base/pool.h"
+#include "datatype/predefined.h"
 #include "p2p/matching.h"
 #include "p2p/point_to_point.h"
 #include "p2p/protocol.h"
+#include "p2p/sent_log.h"
 #include "p2p/tokens.h"
 
 namespace tern {
+
+/// Memory for hybrid sends; peers get from it. Lives as long as its path.
+struct LibraryBuffer {
+  Path* path;
+  std::byte* memory;
+  RemoteKey key;
+  std::unique_ptr<std::byte[]> own;  ///< null: lent by the path
+};
 
 /// A send in progress. Completes when nothing in `waits` is left.
 class SendRequest final : public Request, public SendOperation {
@@ -35,6 +49,7 @@ class SendRequest final : public Request, public SendOperation {
     kMatch = 2,   ///< synchronous: the receiver has not answered yet
     kData = 4,    ///< rendezvous: neither cts nor fin has come yet
     kAnswer = 8,  ///< a cancel was sent, its answer is out
+    kPut = 16,    ///< a put is on its way
   };
   PointToPoint::Impl& impl;
   SendArguments arguments;
@@ -46,9 +61,13 @@ class SendRequest final : public Request, public SendOperation {
   uint8_t waits = 0;
   bool clear_pending = false;    ///< a cts came while the path still held the rts
   wire::ClearBody clear{};
+  bool asked = false;                ///< counted in Impl::attention
+  uint32_t copy = 0;                 ///< hybrid: token of the request that carries the copy, for MPI_Cancel
+  LibraryBuffer* library = nullptr;  ///< the data lies there: this request is the library's own, for a hybrid send
 
  protected:
   friend class SentRequest;
+  friend struct PointToPoint::Impl;
   void destroy() override;
 };
 
@@ -90,8 +109,22 @@ class ReceiveRequest final : public Request, public PostedReceive {
   Ref<Datatype> held_type;    ///< keeps a user's datatype alive; null for predefined ones
   PeerId sender = kNoPeer;   ///< set when matched
   uint32_t sender_token = 0;  ///< rendezvous: the sender's name for it
-  uint32_t token = 0;         ///< rendezvous-data: our name for it
+  uint32_t token = 0;         ///< our name for it, where the sender knows one: announced, or cleared
   bool posted = false;
+  uint8_t marks = 0;
+  enum Mark : uint8_t {
+    kAnnounced = 1,   ///< and still posted, or served by it
+    kBinding = 2,     ///< and not withdrawn: the sender may use it without asking
+    kWatched = 4,     ///< in Impl::watched
+    kExposed = 8,     ///< `exposed` is valid
+    kCancelling = 16,  ///< will be cancelled when its announcement, or those behind it, are withdrawn
+    kFromLibrary = 32,  ///< fetches from a library buffer
+    kAsked = 64,        ///< counted in Impl::attention
+  };
+  // Valid by `marks` only: a receive that is not announced does not pay for them.
+  uint8_t last_byte;
+  uint32_t serial;
+  uint64_t exposed[2];
 
  protected:
   friend struct PointToPoint::Impl;
@@ -120,22 +153,54 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   std::byte* data() { return heap ? heap.get() : inline_data; }
 };
 
+/// What a pair of ranks keeps for announcements, from the first one on.
+struct Exchange {
+  explicit Exchange(uint32_t sent) : log(sent) {}
+  // As sender.
+  SentLog log;
+  uint32_t epoch_out = 0;  ///< of Peer::sent
+  // As receiver.
+  uint32_t epoch_in = 0;  ///< of Peer::arrived
+  uint32_t next_serial = 1;
+  uint32_t announced = 0;         ///< receives announced and not complete
+  std::vector<uint16_t> releases;  ///< library buffers of the peer's that were read, not told yet
+};
+
+/// A put on its way.
+struct Put final : TransferOperation {
+  SendRequest* send;
+  uint32_t target = 0;       ///< the receiver's token
+  uint64_t total = 0;        ///< bytes of the message
+  uint8_t tell = 0;          ///< flags of the `filled` that is still to be sent when it is done
+  bool in_call = false;      ///< Path::put has not returned
+  bool finished = false;     ///< done was called meanwhile
+  Error error;
+};
+
 struct PointToPoint::Impl final : Sink {
-  Impl(ProgressEngine& p, const Tunables& t) : progress(p), tunables(t) {}
+  Impl(ProgressEngine& p, const Tunables& t);
 
   struct Peer {
     Path* path = nullptr;  ///< null: never connected, or lost
     size_t eager_limit = 0;
     int64_t credit = 0;    ///< 64-byte units we may still send eagerly without hearing back
     int64_t owed = 0;      ///< units of its eager data that were consumed and not given back yet
+    uint32_t sent = 0;     ///< messages (that a receive will match) begun to it
+    uint32_t arrived = 0;  ///< and come from it
+    std::unique_ptr<Exchange> exchange;  ///< null: no receive was announced yet, either way
     bool lost = false;
     bool peek = false;     ///< the path's property
   };
   enum LandingKind { kLandReceive, kLandUnexpected, kLandNowhere };
 
   // send.cc
-  Request* make_send(const SendArguments& a, bool persistent);
-  void begin(SendRequest& send);
+  Request* make_send(const SendArguments& a, bool persistent, bool blocking = false);
+  void begin(SendRequest& send, bool blocking = false);
+  /// Every message that a receive will match is counted where it is handed to the path.
+  static void count(Peer& peer, const SendArguments& a, uint32_t token = 0) {
+    ++peer.sent;
+    if (peer.exchange) [[unlikely]] peer.exchange->log.note(a.context, a.tag, peer.sent, token);
+  }
   void begin_eager(SendRequest& send, Peer& peer, size_t bytes);
   Request* send_at_once(const SendArguments& a);
   void queue(SendRequest& send, const wire::Header& header, const Cursor& payload);
@@ -174,15 +239,67 @@ struct PointToPoint::Impl final : Sink {
   void give_credit(PeerId peer);
   void acknowledge(PeerId peer, const wire::Header& header);
 
+  // large.cc
+  void begin_large(SendRequest& send, size_t bytes, bool blocking);
+  SendSituation situation(const SendArguments& a, size_t bytes, const Ready* ready, bool blocking);
+  void look_around();
+  void begin_large_receive(ReceiveRequest& receive);
+  int do_chores();
+  void update_chores();
+
+  // receiver_initiated.cc
+  Exchange& exchange(Peer& peer);
+  const Ready* find_ready(Peer& peer, const SendArguments& a);
+  void announce(ReceiveRequest& receive);
+  void on_ready(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void begin_direct(SendRequest& send, Peer& peer);
+  void begin_put(SendRequest& send, Peer& peer, size_t bytes, Ready ready);
+  bool put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t tell, bool quiet);
+  void put_done(Put& put);
+  void on_filled(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void fill(ReceiveRequest& receive, size_t bytes);
+  uint64_t expose_target(ReceiveRequest& receive, uint64_t (&key)[2]);
+  void retire(ReceiveRequest& receive);
+  int check_watched();
+  /// The receive that an arriving message matches; null: none.
+  ReceiveRequest* matching_receive(const wire::Header& header) {
+    auto* receive = static_cast<ReceiveRequest*>(matching.match_arrival(header.context, header.source, header.tag));
+    if (receive && (receive->marks & ReceiveRequest::kWatched)) [[unlikely]] return rematch(*receive, header);
+    return receive;
+  }
+  ReceiveRequest* rematch(ReceiveRequest& receive, const wire::Header& header);
+
+  // withdraw.cc
+  bool withdraw(ReceiveRequest& receive);
+  void on_withdraw(PeerId peer, const wire::Header& header);
+  void on_withdrawn(PeerId peer, const wire::Header& header);
+  void recount(PeerId peer);
+  void on_recount(PeerId peer, const wire::Header& header);
+
+  // hybrid.cc
+  LibraryBuffer* borrow(Path& path);
+  bool buffer_left(Path& path);
+  void begin_hybrid(SendRequest& send, size_t bytes, bool blocking);
+  void cancel_copy(SendRequest& send);
+  void give_release(ReceiveRequest& receive);
+  void owe_release(PeerId peer, uint16_t name);
+  void flush_releases(PeerId peer);
+  bool flush_all_releases();
+  void released(PeerId peer, uint16_t name);
+  void on_release(PeerId peer, const std::byte* payload, size_t bytes);
+  uint16_t carry_release(Peer& peer);
+
   // rendezvous.cc
   void begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol);
   void on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void answer(ReceiveRequest& receive, const wire::RendezvousBody& body);
+  void answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags);
   void clear_to_send(ReceiveRequest& receive, size_t bytes);
   void get_done(Fetch& fetch, Error error);
   void fetched(ReceiveRequest& receive);
   void on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void clear_now(SendRequest& send, const wire::ClearBody& clear);
   void send_data(SendRequest& send);
+  /// data and direct: as if it came in pieces.
   void on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_fin(PeerId peer, const wire::Header& header);
 
@@ -195,6 +312,7 @@ struct PointToPoint::Impl final : Sink {
   SendRequest* sender(PeerId peer, uint32_t token);
 
   // Sink
+  void on_control(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override;
   Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) override;
   void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
@@ -215,6 +333,30 @@ struct PointToPoint::Impl final : Sink {
   uint32_t controls_queued = 0;  ///< control messages that a path holds
   uint32_t losses = 0;           ///< peers lost
   uint32_t sends_open = 0;       ///< sends begun and not complete
+
+  // --- Announcements, hybrid sends.
+  RendezvousMode mode = RendezvousMode::customised;
+  bool by_write = false;            ///< sender first: put rather than get
+  size_t announce_from = ~size_t{0};  ///< shortest receive that may be worth announcing, over all paths
+  ProtocolCounters counters;
+  Pool<Put, 16> puts;
+  std::vector<ReceiveRequest*> watched;  ///< their last byte tells that they are filled
+  std::vector<std::unique_ptr<LibraryBuffer>> library;
+  std::vector<LibraryBuffer*> library_free;
+  std::vector<PeerId> owing_releases;    ///< peers whose Exchange::releases is not empty
+  std::unique_ptr<PredefinedTypes> types;  ///< made when first used
+  /// What must be done in every poll, while there is any of it.
+  struct Chores final : Advanceable {
+    explicit Chores(Impl& i) : impl(i) {}
+    int advance() override { return impl.do_chores(); }
+    Impl& impl;
+  } chores{*this};
+  Path* attention_path = nullptr;  ///< the one whose peers ask whether this rank is in its library
+  uint32_t attention = 0;          ///< for so many operations peers may ask
+  uint32_t chore_rounds = 0;       ///< polls since the last release became due
 };
+
+/// Reads the tunables `rendezvous` and `sender_rendezvous`; an error names what they may be.
+Error parse_rendezvous(const Tunables& tunables, RendezvousMode& mode, bool& by_write);
 
 }  // namespace tern

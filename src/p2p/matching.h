@@ -59,6 +59,41 @@ class Matching {
   void add_waiting(WaitingMessage& message);
   void remove_waiting(WaitingMessage& message);
 
+  // --- The receives of one key, for announcements (receiver_initiated.cc). `receive` is exact and posted.
+  /// Visits those that were posted before it, oldest first. False: there are more than `most`, or a wildcard before it may
+  /// take one of its messages.
+  template <typename Visitor>
+  bool visit_ahead(const PostedReceive& receive, uint32_t most, Visitor&& visit) {
+    uint32_t steps = 0;
+    if (wild_count_ != 0) {
+      PostedList& wild = wild_[context_bucket(receive.context)];
+      for (PostedReceive* w = wild.front(); w && w->order < receive.order; w = wild.next(w)) {
+        if (++steps > most || w->fits(receive.context, receive.source, receive.tag)) return false;
+      }
+    }
+    PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
+    for (PostedReceive* r = list.front(); r != &receive; r = list.next(r)) {
+      if (++steps > most) return false;
+      if (r->fits(receive.context, receive.source, receive.tag)) visit(*r);
+    }
+    return true;
+  }
+  /// Visits `receive` and those that were posted after it.
+  template <typename Visitor>
+  void visit_from(PostedReceive& receive, Visitor&& visit) {
+    PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
+    for (PostedReceive* r = &receive; r; r = list.next(r)) {
+      if (r->fits(receive.context, receive.source, receive.tag)) visit(*r);
+    }
+  }
+  /// The oldest.
+  PostedReceive* first_of_key(const PostedReceive& receive) {
+    PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
+    PostedReceive* r = list.front();
+    while (!r->fits(receive.context, receive.source, receive.tag)) r = list.next(r);
+    return r;
+  }
+
   uint32_t posted_count() const { return posted_count_; }
   uint32_t waiting_count() const { return waiting_count_; }
 

@@ -1,5 +1,7 @@
 #include "p2p/point_to_point.h"
 
+#include <algorithm>
+
 #include "p2p/impl.h"
 
 namespace tern {
@@ -18,6 +20,11 @@ class DoneRequest final : public Request {
 };
 }  // namespace
 
+PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t) : progress(p), tunables(t) {
+  // A wrong value was reported when the program started; here it means the default.
+  static_cast<void>(parse_rendezvous(t, mode, by_write));
+}
+
 PointToPoint::PointToPoint(ProgressEngine& progress, const Tunables& tunables)
     : progress_(progress), impl_(std::make_unique<Impl>(progress, tunables)) {}
 
@@ -34,6 +41,13 @@ void PointToPoint::connect(PeerId peer, Path& path) {
   entry.eager_limit = path.properties().eager_bytes;
   entry.peek = path.properties().peek;
   entry.credit = impl_->tunables.unexpected_credit_bytes / 64;
+  const PathProperties& properties = path.properties();
+  if (impl_->mode == RendezvousMode::customised && properties.announce_from_bytes != 0) {
+    impl_->announce_from = std::min(impl_->announce_from, properties.announce_from_bytes);
+  }
+  if ((properties.get || properties.put) && !properties.autonomous && properties.announce_from_bytes != 0) {
+    impl_->attention_path = &path;
+  }
 }
 
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
@@ -41,6 +55,7 @@ Request* PointToPoint::completed(const Status& status) { return new DoneRequest(
 bool PointToPoint::pending() const { return impl_->receives.live() != 0 || !quiet(); }
 
 bool PointToPoint::quiet() const {
+  impl_->flush_all_releases();  // the senders of those wait for them
   if (impl_->sends_open != 0 || impl_->controls_queued != 0) return false;
   for (Path* path : progress_.paths()) {
     if (path->has_unsent()) return false;

@@ -11,6 +11,7 @@
 #include "base/tunables.h"
 #include "datatype/datatype.h"
 #include "fabric/path.h"
+#include "p2p/protocol.h"
 #include "p2p/request.h"
 #include "progress/engine.h"
 
@@ -42,6 +43,9 @@ struct ReceiveArguments {
   int tag;
   uint64_t context;
 };
+
+/// What is wrong with the tunables `rendezvous` and `sender_rendezvous`, if anything is.
+Error check_rendezvous_tunables(const Tunables& tunables);
 
 /// A message that was matched by MPI_Mprobe and is not yet received.
 class MatchedMessage;
@@ -79,6 +83,11 @@ class PointToPoint {
   /// A request that is complete from the start (MPI_PROC_NULL, empty collectives).
   Request* completed(const Status& status = kEmptyStatus);
 
+  const ProtocolCounters& counters() const;
+  /// Receives that their senders know of and that are not complete.
+  uint32_t open_announcements() const;
+  /// The counters in words: a line, empty when no large message was sent or received.
+  std::string statistics() const;
   /// What is pending, in words, for the hang report: some lines.
   std::string report() const;
   /// How many peers have been lost so far, and whether this one has: for who waits for a peer without a message.
@@ -86,7 +95,7 @@ class PointToPoint {
   bool lost(PeerId peer) const;
   /// Whether something may come that this rank is to act on, or is still to leave: a reason to poll.
   bool pending() const;
-  /// Whether nothing is in flight from this rank (finalize).
+  /// Whether nothing is in flight from this rank (finalize). Gives back what is kept for a message to take it along.
   bool quiet() const;
   /// The reachable largest tag (MPI_TAG_UB).
   static constexpr int kTagUpperBound = 0x7fffffff;

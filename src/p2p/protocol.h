@@ -1,5 +1,16 @@
-// Which protocol a message takes: one function of what is known when it is sent, a table (DESIGN.md 4). Each protocol's
-// messages and states are in the file named beside it. The customised rendezvous of paper 000 become further rows.
+// Which protocol a message takes: one function of what is known when it is sent, a table (DESIGN.md 4; paper 000, Table 1).
+// Each protocol's messages and states are in the file named beside it.
+//
+//   message size          sender early                    receiver early (its announcement is here)
+//   <= eager              eager                           eager
+//   <= hybrid             hybrid                          receiver_put, or receiver_stream
+//   larger                sender_get | _put | _data       receiver_put, or receiver_stream
+//
+// Both at about the same time: as sender early; announcement and message cross, see rendezvous.cc.
+// Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its library
+// takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put under it. A
+// nonblocking sender may go off computing, so to a receiver that is in its library a long message is only announced: the
+// receiver fetches it, or asks for a stream, whichever fits when it gets there.
 #pragma once
 
 #include <cstddef>
@@ -9,36 +20,75 @@ namespace tern {
 
 enum class Protocol : uint8_t {
   eager,            ///< eager.cc: the data goes at once and waits at the receiver if it must
-  rendezvous_get,   ///< rendezvous.cc: the receiver fetches the data from the sender's memory
-  rendezvous_data,  ///< rendezvous.cc: the receiver clears, the sender sends
+  receiver_put,     ///< receiver_initiated.cc: the sender puts the data into the announced buffer
+  receiver_stream,  ///< receiver_initiated.cc: the sender streams it to the announced receive
+  hybrid,           ///< hybrid.cc: the sender copies and is free, the receiver fetches the copy
+  sender_put,       ///< rendezvous.cc: the receiver clears, the sender puts
+  sender_get,       ///< rendezvous.cc: the receiver fetches the data from the sender's memory, or clears
+  sender_data,      ///< rendezvous.cc: the receiver clears, the sender sends
 };
+inline constexpr size_t kProtocolCount = 7;
+
+/// How large messages are sent (tunable `rendezvous`).
+enum class RendezvousMode : uint8_t { customised, rput, rget, stream };
 
 /// What the choice depends on.
-struct Situation {
+struct SendSituation {
   size_t bytes;
-  size_t eager_limit;  ///< of the path to the peer
-  bool credit;         ///< the receiver still has room for that much unread data from us
-  bool can_get;        ///< the path gets from this memory: contiguous, and the peer may read it
+  size_t eager_limit;    ///< of the path to the peer
+  size_t hybrid_limit;   ///< of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid
+  bool credit;           ///< the receiver still has room for that much unread data from us
+  bool ready;            ///< the receive is posted, and has been announced
+  bool can_put;          ///< the path puts from this memory into that receive's
+  bool can_get;          ///< the path gets from this memory: contiguous, and the peer may read it
+  bool attentive;        ///< a copy would cost CPU time, and the receiver is in its library to take its part
+  bool returns;          ///< nonblocking: the sender may go off computing
+  bool by_write;         ///< sender first: put rather than get
 };
 
 struct ProtocolRecord {
   Protocol protocol;
   const char* name;
-  bool (*applies)(const Situation&);
+  bool (*applies)(const SendSituation&);
 };
+
+constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { return bytes <= eager_limit && credit; }
 
 /// In order of preference; the last always applies.
 inline constexpr ProtocolRecord kProtocols[] = {
-    {Protocol::eager, "eager", [](const Situation& s) { return s.bytes <= s.eager_limit && s.credit; }},
-    {Protocol::rendezvous_get, "rendezvous-get", [](const Situation& s) { return s.can_get && s.bytes != 0; }},
-    {Protocol::rendezvous_data, "rendezvous-data", [](const Situation&) { return true; }},
+    {Protocol::eager, "eager", [](const SendSituation& s) { return goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
+    {Protocol::receiver_put, "receiver-put", [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive; }},
+    {Protocol::receiver_stream, "receiver-stream",
+     [](const SendSituation& s) {
+       bool receiver_decides = s.attentive && s.returns && s.can_get && s.bytes > s.hybrid_limit;
+       return s.ready && !receiver_decides;
+     }},
+    {Protocol::hybrid, "hybrid", [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit; }},
+    {Protocol::sender_put, "sender-put", [](const SendSituation& s) { return s.by_write && s.can_put; }},
+    {Protocol::sender_get, "sender-get", [](const SendSituation& s) { return s.can_get && s.bytes != 0; }},
+    {Protocol::sender_data, "sender-data", [](const SendSituation&) { return true; }},
 };
+static_assert(sizeof kProtocols / sizeof kProtocols[0] == kProtocolCount);
 
-constexpr Protocol choose_protocol(const Situation& situation) {
+constexpr Protocol choose_protocol(const SendSituation& situation) {
   for (const ProtocolRecord& record : kProtocols) {
     if (record.applies(situation)) return record.protocol;
   }
-  return Protocol::rendezvous_data;
+  return Protocol::sender_data;
 }
+
+/// How often which protocol was taken, and who was there first; and what became of the announcements.
+struct ProtocolCounters {
+  uint64_t sent[kProtocolCount] = {};  ///< large sends by protocol (eager ones are not counted: that would cost them)
+  // Receives of large messages that were announced or went by rendezvous.
+  uint64_t sender_early = 0;    ///< the message was waiting
+  uint64_t receiver_early = 0;  ///< the announcement was used
+  uint64_t both = 0;            ///< they crossed
+  // Announcements sent, and as their senders judged them (SentLog::Verdict).
+  uint64_t announced = 0, held = 0, useless = 0, unknown = 0;
+  uint64_t withdrawn = 0;       ///< by cancelling
+  uint64_t no_buffer = 0;       ///< hybrid refused: all library buffers in use
+  uint64_t fins_saved = 0;      ///< puts that needed no FIN
+};
 
 }  // namespace tern

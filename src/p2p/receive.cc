@@ -55,6 +55,7 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
     status = Status{header.source, header.tag, Count(arrival.bytes), false};
     copy_small(a.buffer, arrival.payload, arrival.bytes);
     peer.path->take(a.peer);
+    ++peer.arrived;
     consumed(a.peer, arrival.bytes);
     return true;
   }
@@ -77,6 +78,7 @@ ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& a) {
 Error ReceiveRequest::start() {
   restart();
   sender = kNoPeer;
+  marks = 0;
   impl.begin(*this);
   return {};
 }
@@ -103,6 +105,10 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
     complete(receive);
     return;
   }
+  if (receive.capacity() >= announce_from) [[unlikely]] {
+    begin_large_receive(receive);
+    return;
+  }
   receive.posted = true;
   matching.post(receive);
 }
@@ -124,6 +130,7 @@ void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire:
 }
 
 void PointToPoint::Impl::complete(ReceiveRequest& receive) {
+  if (receive.token != 0) retire(receive);
   receive.set_complete();
   progress.notify();
 }
@@ -134,8 +141,10 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
   if (message.header.kind == wire::Kind::rts) {
     receive.sender_token = message.header.token;
     wire::RendezvousBody body = message.body;
+    uint8_t flags = message.header.flags;
     unexpected.destroy(&message);
-    answer(receive, body);
+    ++counters.sender_early;
+    answer(receive, body, flags);
     return;
   }
   if (message.arriving) {
@@ -151,7 +160,7 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
 // An eager message's data has reached its receive: room at the receiver is free again.
 void PointToPoint::Impl::drop(UnexpectedMessage& message) {
   acknowledge(message.peer, message.header);
-  consumed(message.peer, message.bytes);
+  if (message.header.kind != wire::Kind::direct) consumed(message.peer, message.bytes);
   unexpected.destroy(&message);
 }
 

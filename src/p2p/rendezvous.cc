@@ -1,30 +1,48 @@
-// Sender-initiated rendezvous, in the two forms that every path allows.
+// Sender-initiated rendezvous, in three forms.
 //
-//   the path can get, the data is contiguous        otherwise
+//   get: the path can, the data is contiguous       data                            put: the same with a put, FIN after it
 //   sender                 receiver                 sender                  receiver
 //     rts(address) ------->                           rts ----------------->
 //                            get (one copy)             <------------------- cts (when matched)
 //     <-------------------- fin                       data -----------------> into the user's buffer
 //
-// A get that fails (the kernel refuses, DESIGN.md 3) falls back to cts and data: the sender stands ready for both.
+// The receiver may answer any rts with a cts, and does so if it cannot get, if its get fails (the kernel refuses, DESIGN.md
+// 3), and if a copy costs CPU time (no autonomous path) and the sender is in its library to take its part of a stream.
+//
+// Both at about the same time: the rts crosses the receiver's announcement. With an address in it the receiver fetches,
+// the announcement is dropped; without, the announcement serves as the cts at once (on_ready), and the cts that the
+// receiver sends for the rts finds the send cleared.
 #include <algorithm>
 
 #include "p2p/impl.h"
 
 namespace tern {
 
+// `protocol`: sender_get, sender_put, sender_data; hybrid: get from a library buffer.
 void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol) {
   const SendArguments& a = send.arguments;
   send.token = send_tokens.add(send);
   send.waits |= SendRequest::kData;
   send.body = wire::RendezvousBody{bytes, 0, {0, 0}};
-  if (protocol == Protocol::rendezvous_get) {
+  uint8_t flags = 0;
+  if (protocol == Protocol::sender_get) {
     send.exposed = peer.path->expose(a.buffer, bytes);
+    if (!peer.path->properties().autonomous && attention_path) {
+      ++attention;
+      send.asked = true;
+      update_chores();
+    }
+  }
+  if (protocol == Protocol::hybrid) flags = wire::kHybrid;
+  else if (bytes <= peer.path->properties().hybrid_bytes) flags = wire::kWantsReleases;
+  if (send.exposed.words[0] | send.exposed.words[1]) {
     send.body.address = reinterpret_cast<uint64_t>(a.buffer);
     send.body.key[0] = send.exposed.words[0];
     send.body.key[1] = send.exposed.words[1];
   }
-  wire::Header header = wire::make_header(wire::Kind::rts, a.source, a.context, a.tag, send.token);
+  wire::Header header = wire::make_header(wire::Kind::rts, a.source, a.context, a.tag, send.token, flags);
+  header.release = carry_release(peer);
+  count(peer, a, send.token);
   push(send, header, &send.body, sizeof send.body);
 }
 
@@ -32,21 +50,23 @@ void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const s
   if (bytes != sizeof(wire::RendezvousBody)) return;
   wire::RendezvousBody body;
   std::memcpy(&body, payload, sizeof body);
+  ++peers[peer].arrived;
   give_credit(peer);  // a sender that announces may be out of credit
-  PostedReceive* posted = matching.match_arrival(header.context, header.source, header.tag);
-  if (!posted) {
+  if (header.flags & wire::kWantsReleases) flush_releases(peer);
+  ReceiveRequest* receive = matching_receive(header);
+  if (!receive) {
     UnexpectedMessage* message = keep(peer, header, body.bytes);
     message->body = body;
     return;
   }
-  auto& receive = static_cast<ReceiveRequest&>(*posted);
-  match(receive, peer, header, body.bytes);
-  receive.sender_token = header.token;
-  answer(receive, body);
+  if (receive->marks & ReceiveRequest::kAnnounced) ++counters.both;
+  match(*receive, peer, header, body.bytes);
+  receive->sender_token = header.token;
+  answer(*receive, body, header.flags);
 }
 
 // The receive is matched with an announcement: fetch the data, or ask for it.
-void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body) {
+void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags) {
   Path* path = peers[receive.sender].path;
   size_t bytes = size_t(receive.status.bytes);
   if (!path) {
@@ -54,11 +74,19 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
     complete(receive);
     return;
   }
+  const bool copied = (flags & wire::kHybrid) != 0;
+  if (copied) receive.marks |= ReceiveRequest::kFromLibrary;
   if (bytes == 0) {
     fetched(receive);
     return;
   }
-  if (body.address == 0 || !path->can_get(receive.sender)) {
+  const PathProperties& properties = path->properties();
+  bool get = body.address != 0 && (copied ? path->can_get_lent(receive.sender) : path->can_get(receive.sender));
+  if (get && !copied && mode == RendezvousMode::customised && !properties.autonomous &&
+      bytes < properties.get_from_bytes) {
+    get = !path->attentive(receive.sender);
+  }
+  if (!get) {
     clear_to_send(receive, bytes);
     return;
   }
@@ -93,32 +121,53 @@ void PointToPoint::Impl::get_done(Fetch& fetch, Error error) {
 }
 
 void PointToPoint::Impl::fetched(ReceiveRequest& receive) {
-  control(receive.sender, wire::make_control_header(wire::Kind::fin, receive.sender_token));
+  if (receive.marks & ReceiveRequest::kFromLibrary) {
+    receive.marks &= uint8_t(~ReceiveRequest::kFromLibrary);
+    give_release(receive);
+  } else {
+    control(receive.sender, wire::make_control_header(wire::Kind::fin, receive.sender_token));
+  }
   complete(receive);
 }
 
 void PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t bytes) {
-  receive.token = receive_tokens.add(receive);
-  wire::ClearBody body{receive.token, 0, bytes};
-  control(receive.sender, wire::make_control_header(wire::Kind::cts, receive.sender_token), &body, sizeof body);
+  if (receive.token == 0) receive.token = receive_tokens.add(receive);
+  wire::ClearBody body{receive.token, 0, bytes, 0, {0, 0}};
+  if (by_write) body.address = expose_target(receive, body.key);
+  control(receive.sender, wire::make_control_header(wire::Kind::cts, receive.sender_token), &body,
+          body.address != 0 ? sizeof body : wire::kShortClearBytes);
 }
 
 void PointToPoint::Impl::on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   SendRequest* send = sender(peer, header.token);
-  if (!send || bytes != sizeof(wire::ClearBody) || !(send->waits & SendRequest::kData)) return;
-  std::memcpy(&send->clear, payload, sizeof send->clear);
-  if (send->waits & SendRequest::kPath) {
-    send->clear_pending = true;  // the path still holds the rts: path_done goes on
+  if (!send || (bytes != sizeof(wire::ClearBody) && bytes != wire::kShortClearBytes)) return;
+  // Without kData: an announcement has cleared it before.
+  if (!(send->waits & SendRequest::kData) || send->clear_pending) return;
+  wire::ClearBody clear{};
+  std::memcpy(&clear, payload, bytes);
+  clear_now(*send, clear);
+}
+
+void PointToPoint::Impl::clear_now(SendRequest& send, const wire::ClearBody& clear) {
+  send.clear = clear;
+  if (send.waits & SendRequest::kPath) {
+    send.clear_pending = true;  // the path still holds the rts: path_done goes on
   } else {
-    send_data(*send);
+    send_data(send);
   }
 }
 
 void PointToPoint::Impl::send_data(SendRequest& send) {
   const SendArguments& a = send.arguments;
+  Path& path = *peers[a.peer].path;
   send.waits &= uint8_t(~SendRequest::kData);
+  size_t bytes = size_t(std::min<uint64_t>(send.clear.bytes, send.body.bytes));
+  if (send.clear.address != 0 && bytes != 0 && a.type->is_contiguous() && path.can_put(a.peer) &&
+      (path.properties().autonomous || mode == RendezvousMode::rput || !path.attentive(a.peer))) {
+    if (put(send, send.clear, send.body.bytes, wire::kLanded, false)) return;
+  }
   Cursor payload(const_cast<void*>(a.buffer), a.count, *a.type);
-  payload.truncate(size_t(std::min<uint64_t>(send.clear.bytes, send.body.bytes)));
+  payload.truncate(bytes);
   queue(send, wire::make_control_header(wire::Kind::data, send.clear.receiver_token), payload);
 }
 

@@ -38,6 +38,34 @@ class Lines {
 
 }  // namespace
 
+const ProtocolCounters& PointToPoint::counters() const { return impl_->counters; }
+
+uint32_t PointToPoint::open_announcements() const {
+  uint32_t open = 0;
+  for (const Impl::Peer& peer : impl_->peers) open += peer.exchange ? peer.exchange->announced : 0;
+  return open;
+}
+
+std::string PointToPoint::statistics() const {
+  const ProtocolCounters& c = impl_->counters;
+  std::string out;
+  auto add = [&](const char* name, uint64_t value) {
+    if (value != 0) out += (out.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
+  };
+  for (const ProtocolRecord& record : kProtocols) add(record.name, c.sent[size_t(record.protocol)]);
+  add("FINs saved", c.fins_saved);
+  add("no library buffer", c.no_buffer);
+  add("received with the sender early", c.sender_early);
+  add("with the receiver early", c.receiver_early);
+  add("with both at a time", c.both);
+  add("announced", c.announced);
+  add("announcements held", c.held);
+  add("useless", c.useless);
+  add("unknown", c.unknown);
+  add("withdrawn", c.withdrawn);
+  return out.empty() ? out : "  large messages: " + out + "\n";
+}
+
 std::string PointToPoint::report() const {
   Impl& impl = *impl_;
   std::string out;
@@ -70,6 +98,7 @@ std::string PointToPoint::report() const {
   }
   uint32_t queued = impl.sends_open - std::min(impl.sends_open, impl.send_tokens.live());
   if (queued != 0) out += "  eager sends waiting for room on the way: " + std::to_string(queued) + "\n";
+  out += statistics();
   return out.empty() ? "  nothing is pending in point-to-point\n" : out;
 }
 

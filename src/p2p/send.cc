@@ -33,10 +33,13 @@ Error PointToPoint::send(const SendArguments& a) {
   size_t bytes = size_t(a.count) * a.type->size();
   if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
     wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0);
-    if (leave_now(*peer.path, a, header, bytes)) return {};
+    if (leave_now(*peer.path, a, header, bytes)) {
+      Impl::count(peer, a);
+      return {};
+    }
     peer.credit += Impl::charge(bytes);  // isend takes it again
   }
-  Request* request = isend(a);
+  Request* request = impl_->make_send(a, false, true);
   wait(*request);
   Error error = std::move(request->error);
   request->release();
@@ -60,6 +63,7 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
     peer.credit += charge(bytes);
     return nullptr;
   }
+  count(peer, a);
   SentRequest* request = sent.take(*this);
   request->receiver = a.peer;
   request->sequence = sequence;
@@ -77,13 +81,13 @@ void SentRequest::destroy() {
   impl.sent.give_back(this);
 }
 
-Request* PointToPoint::Impl::make_send(const SendArguments& a, bool persistent) {
+Request* PointToPoint::Impl::make_send(const SendArguments& a, bool persistent, bool blocking) {
   SendRequest* send = sends.create(*this, a);
   send->type = hold(a.type);
   if (persistent) {
     send->make_persistent();
   } else {
-    begin(*send);
+    begin(*send, blocking);
   }
   return send;
 }
@@ -98,26 +102,24 @@ void SendRequest::destroy() {
   impl.sends.destroy(this);
 }
 
-void PointToPoint::Impl::begin(SendRequest& send) {
+void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
+  size_t bytes = size_t(a.count) * a.type->size();
+  if (bytes > peers[a.peer].eager_limit) look_around();
   Peer& peer = peers[a.peer];
   ++sends_open;
   send.waits = 0;
   send.sequence = 0;
+  send.copy = 0;
   send.clear_pending = false;
   if (!peer.path) {
     fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
     return;
   }
-  size_t bytes = size_t(a.count) * a.type->size();
-  Situation situation{bytes, peer.eager_limit, peer.credit >= charge(bytes),
-                      a.type->is_contiguous() && bytes >= peer.path->properties().get_from_bytes &&
-                          peer.path->can_get(a.peer)};
-  Protocol protocol = choose_protocol(situation);
-  if (protocol == Protocol::eager) {
+  if (goes_eagerly(bytes, peer.eager_limit, peer.credit >= charge(bytes))) {
     begin_eager(send, peer, bytes);
   } else {
-    begin_rendezvous(send, peer, bytes, protocol);
+    begin_large(send, bytes, blocking);
   }
 }
 
@@ -134,6 +136,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
     send.sequence = header.token = next_sequence();
   }
   send.waits |= SendRequest::kPath;
+  count(peer, a);
   if (leave_now(*peer.path, a, header, bytes)) {
     settle(send, SendRequest::kPath);
     return;
@@ -185,8 +188,14 @@ void PointToPoint::Impl::settle(SendRequest& send, uint8_t waited) {
     send.token = 0;
   }
   if (send.exposed.words[0] | send.exposed.words[1]) {
-    peers[send.arguments.peer].path->conceal(send.exposed);
+    if (send.library) library_free.push_back(send.library);
+    else peers[send.arguments.peer].path->conceal(send.exposed);
     send.exposed = {};
+  }
+  if (send.asked) [[unlikely]] {
+    send.asked = false;
+    --attention;
+    update_chores();
   }
   --sends_open;
   send.set_complete();
@@ -195,20 +204,22 @@ void PointToPoint::Impl::settle(SendRequest& send, uint8_t waited) {
 
 void PointToPoint::Impl::fail(SendRequest& send, Error error) {
   send.error = std::move(error);
-  send.exposed = {};  // the path is gone
-  settle(send, 0xff);
+  if (!send.library) send.exposed = {};  // the path is gone
+  settle(send, uint8_t(~SendRequest::kPut));
 }
 
 namespace {
 struct ControlMessage final : SendOperation {
   PointToPoint::Impl* impl;
-  std::byte body[sizeof(wire::RendezvousBody)];
+  std::byte body[sizeof(wire::ReadyBody)];
 };
 }  // namespace
 
-void PointToPoint::Impl::control(PeerId to, const wire::Header& header, const void* payload, size_t bytes) {
+void PointToPoint::Impl::control(PeerId to, const wire::Header& plain, const void* payload, size_t bytes) {
   Path* path = peers[to].path;
   if (!path) return;  // its requests are completed with an error by on_peer_lost
+  wire::Header header = plain;
+  header.release = carry_release(peers[to]);
   if (path->try_send(to, header, payload, bytes)) return;
   auto* message = new ControlMessage;
   TERN_ASSERT(bytes <= sizeof message->body);

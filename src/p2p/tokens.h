@@ -31,6 +31,10 @@ class Tokens {
     if (index >= slots_.size() || slots_[index].generation != token >> kIndexBits) return nullptr;
     return slots_[index].item;
   }
+  /// The item of the slot that a token's low 16 bits name; null: none there.
+  T* find_by_name(uint16_t name) const { return name < slots_.size() ? slots_[name].item : nullptr; }
+  /// Whether those 16 bits name it.
+  static bool has_name(uint32_t token) { return (token & kIndexMask) < 0xffff; }
   void remove(uint32_t token) {
     Slot& slot = slots_[token & kIndexMask];
     TERN_ASSERT(slot.item && slot.generation == token >> kIndexBits);

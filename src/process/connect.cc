@@ -93,6 +93,7 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   if (parts.tunables.progress != "polling" && parts.tunables.progress != "event") {
     return Error(ErrorClass::arg, "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be polling or event");
   }
+  if (Error error = check_rendezvous_tunables(parts.tunables)) return error;
   Error error;
   parts.launcher = connect_launcher(error);
   if (error) return error;

@@ -1,5 +1,7 @@
 #include "process/process.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "comm/context.h"
@@ -115,6 +117,10 @@ Error Process::finish() {
   progress_.wait_until(all_sent);
   meet();
   progress_.wait_until(all_sent);
+  if (tunables_.rendezvous_statistics != 0) {
+    std::string said = "[tern rank " + std::to_string(world_rank()) + "]" + p2p_.statistics();
+    if (said.back() == '\n') static_cast<void>(!write(2, said.data(), said.size()));
+  }
   // Nothing is on its way any more: the launcher's barrier needs no progress. After it all may vanish.
   if (Error error = launcher_->barrier()) return error;
   return launcher_->finalize();

@@ -11,6 +11,8 @@ void ProgressEngine::add_path(Path& path, uint32_t interval) {
 
 int ProgressEngine::poll() {
   ++round_;
+  const bool outer = polling_;
+  polling_ = true;
   int done = 0;
   for (const Slot& slot : slots_) {
     if (slot.path->dormant()) continue;
@@ -22,6 +24,7 @@ int ProgressEngine::poll() {
     done += work->advance();
   }
   cursor_ = nullptr;
+  polling_ = outer;
   if (done != 0) notify();
   return done;
 }
@@ -39,7 +42,15 @@ int ProgressEngine::poll_every_path() {
   return done + poll();
 }
 
+// Who has work put off gets a last turn: outside of a poll (`polling` says so) means that this rank is about to sleep.
 bool ProgressEngine::arm_all() {
+  int done = 0;
+  for (Advanceable* work = active_.front(); work; work = cursor_) {
+    cursor_ = active_.next(work);
+    done += work->advance();
+  }
+  cursor_ = nullptr;
+  if (done != 0) return false;
   for (size_t i = 0; i < paths_.size(); ++i) {
     if (paths_[i]->arm()) continue;
     for (size_t j = 0; j < i; ++j) paths_[j]->disarm();

@@ -52,6 +52,8 @@ class ProgressEngine {
 
   /// One round; returns how much was done.
   int poll();
+  /// Whether this is called from inside of poll (by a path's sink, by an Advanceable).
+  bool polling() const { return polling_; }
   /// A round that leaves no path out whatever its interval (before sleeping, at the end).
   int poll_every_path();
   /// A request was completed outside of poll: wakes this rank's threads that sleep.
@@ -100,6 +102,7 @@ class ProgressEngine {
   IntrusiveList<Advanceable> active_;
   Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it
   uint32_t round_ = 0;
+  bool polling_ = false;
 };
 
 }  // namespace tern

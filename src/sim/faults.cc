@@ -13,6 +13,7 @@ Faults Faults::random(Rng& rng) {
   faults.stall_ns = uint64_t{1} << (10 + rng.below(8));
   faults.refuse_in_1024 = rng.chance(1, 8) ? 1024 : sometimes(512);
   faults.get_fail_in_1024 = rng.chance(1, 8) ? 1024 : sometimes(512);
+  faults.misjudge_in_1024 = sometimes(1024);
   faults.doze_in_1024 = sometimes(64);
   faults.doze_ns = uint64_t{1} << (8 + rng.below(8));
   faults.slow_in_1024 = sometimes(512);
@@ -57,6 +58,22 @@ void FaultPath::get(TransferOperation& operation) {
   } else {
     failing_.push_back(&operation);
   }
+}
+
+// Where writes are ordered a put only fails with its peer. Elsewhere it may have written anything, or nothing.
+void FaultPath::put(TransferOperation& operation) {
+  if (properties_.ordered_writes || !rng_.chance(faults_.get_fail_in_1024, 1024)) {
+    inner_->put(operation);
+  } else if (rng_.chance(1, 2)) {
+    fail(operation);
+  } else {
+    failing_.push_back(&operation);
+  }
+}
+
+bool FaultPath::attentive(PeerId peer) {
+  bool truth = inner_->attentive(peer);
+  return rng_.chance(faults_.misjudge_in_1024, 1024) ? rng_.chance(1, 2) : truth;
 }
 
 void FaultPath::fail(TransferOperation& operation) {

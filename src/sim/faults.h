@@ -23,7 +23,8 @@ struct Faults {
   uint64_t stall_ns = 0;
   // Of each rank's path.
   uint32_t refuse_in_1024 = 0;    ///< try_send says no
-  uint32_t get_fail_in_1024 = 0;  ///< get ends with an error, having scribbled over its target
+  uint32_t get_fail_in_1024 = 0;  ///< get ends with an error, having scribbled over its target; put likewise
+  uint32_t misjudge_in_1024 = 0;  ///< whether a peer is in its library is answered by chance
   uint32_t doze_in_1024 = 0;      ///< polls at which the rank stops looking for up to doze_ns
   uint64_t doze_ns = 0;
   // Of the ranks.
@@ -66,6 +67,12 @@ class FaultPath final : public Path {
   void conceal(const RemoteKey& key) override { inner_->conceal(key); }
   bool can_get(PeerId peer) const override { return inner_->can_get(peer); }
   void get(TransferOperation& operation) override;
+  bool can_put(PeerId peer) const override { return inner_->can_put(peer); }
+  void put(TransferOperation& operation) override;
+  bool attentive(PeerId peer) override;
+  void show_attention() override { inner_->show_attention(); }
+  std::byte* lend(size_t bytes, RemoteKey& key) override { return inner_->lend(bytes, key); }
+  bool can_get_lent(PeerId peer) const override { return inner_->can_get_lent(peer); }
   int poll() override;
   int wait_fd() const override { return inner_->wait_fd(); }
   bool arm() override;

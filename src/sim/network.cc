@@ -115,6 +115,10 @@ void Network::arrive(Packet* packet, uint64_t time_ns) {
   }
   Pair& pair = pairs_[(uint64_t(packet->from) << 32) | packet->to];
   if (weather_) time_ns += weather_->extra_delay_ns(scheduler_.now_ns(), packet->from, packet->to);
+  if (packet->astray_ns != 0) {
+    forward(time_ns + packet->astray_ns, EventKind::deliver, packet);
+    return;
+  }
   // Equal times keep the order of scheduling.
   pair.last_arrival_ns = std::max(pair.last_arrival_ns, time_ns);
   forward(pair.last_arrival_ns, EventKind::deliver, packet);

@@ -44,7 +44,13 @@ struct NetworkModel {
 
   enum class Get : uint8_t { none, adapter, cpu };
   Get get = Get::none;                 ///< adapter: moves data without either CPU; cpu: the getter copies, same node only
-  uint64_t get_ns = 600;               ///< fixed cost of a get by the CPU (process_vm_readv: 0.58 us)
+  uint64_t get_ns = 600;               ///< fixed cost of a get or put by the CPU (process_vm_readv: 0.58 us)
+  bool put = false;                    ///< whoever can get can put, too
+  /// A put's bytes land in order and before the messages sent after it (adapter only). False: its packets go astray by up
+  /// to put_astray_ns each.
+  bool ordered_writes = false;
+  uint64_t put_astray_ns = 20'000;
+  size_t hybrid_bytes = 0;             ///< PathProperties::hybrid_bytes
 
   /// Of 256 messages that arrive whole, how many are all the same announced with on_header first.
   uint32_t announced_in_256 = 0;
@@ -58,14 +64,16 @@ struct NetworkModel {
 
 struct Packet {
   virtual ~Packet() = default;
-  enum class Kind : uint8_t { message, get_request, get_reply, rdma };
+  enum class Kind : uint8_t { message, get_request, get_reply, put, put_done, rdma };
   Kind kind = Kind::message;
   bool last = false;
   PeerId from = 0, to = 0;
   wire::Header header{};        ///< messages
   size_t message_bytes = 0;     ///< of the whole message or get
   size_t offset = 0;            ///< of this payload in it
-  uint64_t get_address = 0, get_key = 0;  ///< get requests
+  uint64_t get_address = 0, get_key = 0;  ///< get requests and puts
+  void* put_operation = nullptr;          ///< puts: the sender's name for it
+  uint64_t astray_ns = 0;                 ///< not 0: comes so much later, without regard to the order of the pair
   uint64_t flow = 0;            ///< rdma: packets of one flow arrive in order; else those of a pair of ranks do
   std::vector<std::byte> payload;
 };
@@ -80,6 +88,12 @@ class NetworkPort {
   /// What an adapter (or cross-memory attach) does with this rank's exposed memory: copies `bytes` from `address` out.
   /// False: not exposed under that key. The only place where one simulated rank's memory is touched for another.
   virtual bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) = 0;
+  virtual bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) = 0;
+  /// What is at `offset` of a put that this rank has issued: read when it lands, so that a sender that touches its memory
+  /// too early is found out. False: the put is no more.
+  virtual bool read_put(const Packet& packet, std::byte* out) = 0;
+  /// Whether the rank is in its library at this moment.
+  virtual bool attending(uint64_t now_ns) const = 0;
 
  protected:
   ~NetworkPort() = default;

@@ -32,6 +32,9 @@ class SimPath final : public Path, public NetworkPort {
   void conceal(const RemoteKey& key) override;
   bool can_get(PeerId peer) const override;
   void get(TransferOperation& operation) override;
+  bool can_put(PeerId peer) const override { return model_.put && can_get(peer); }
+  void put(TransferOperation& operation) override;
+  bool attentive(PeerId peer) override;
   int poll() override;
   bool arm() override;
   bool has_unsent() const override { return queued_ != 0; }
@@ -40,6 +43,9 @@ class SimPath final : public Path, public NetworkPort {
   void on_window(PeerId peer, size_t bytes) override;
   void on_peer_lost(PeerId peer) override;
   bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) override;
+  bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) override;
+  bool read_put(const Packet& packet, std::byte* out) override;
+  bool attending(uint64_t now_ns) const override;
 
   /// One line on what is queued, half received, and was last seen; for the report of a deadlock.
   std::string describe() const;
@@ -63,6 +69,7 @@ class SimPath final : public Path, public NetworkPort {
     bool ready = false;    ///< in ready_
     Reception reception;
     IntrusiveList<TransferOperation> gets;  ///< by the adapter, replies come in this order
+    IntrusiveList<TransferOperation> puts;  ///< by the adapter, not yet confirmed
   };
   struct Exposure {
     uint64_t address;
@@ -78,6 +85,11 @@ class SimPath final : public Path, public NetworkPort {
               std::vector<std::byte> payload);
   void pump(PeerId to, Peer& peer);
   void answer_get(const Packet& request);
+  void land_put(const Packet& packet);
+  void confirm_put(Peer& peer, const Packet& packet);
+  const std::byte* exposed(uint64_t key, uint64_t address, size_t bytes) const;
+  void put_by_cpu(TransferOperation& operation);
+  void put_by_adapter(TransferOperation& operation);
   void get_by_cpu(TransferOperation& operation);
   void get_by_adapter(TransferOperation& operation);
   int pump_ready();
@@ -109,6 +121,8 @@ class SimPath final : public Path, public NetworkPort {
   std::unordered_map<uint64_t, Exposure> exposures_;
   uint64_t next_key_ = 1;
   uint64_t fruitless_ = 0;
+  std::unordered_map<TransferOperation*, size_t> put_landed_;  ///< bytes of each put that are confirmed
+  bool landed_ = false;  ///< a put has come since the last poll
   LastSeen last_sent_, last_received_;
 };
 

@@ -23,6 +23,10 @@ void SimPath::on_packet(std::unique_ptr<Packet> packet) {
     answer_get(*packet);
     return;
   }
+  if (packet->kind == Packet::Kind::put) {
+    land_put(*packet);
+    return;
+  }
   inbox_.push_back(std::move(packet));
   strand_.wake(0);
 }
@@ -44,7 +48,7 @@ void SimPath::on_peer_lost(PeerId peer) {
 }
 
 bool SimPath::arm() {
-  return inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() && got_.empty() &&
+  return !landed_ && inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() && got_.empty() &&
          ungettable_.empty();
 }
 
@@ -52,7 +56,8 @@ int SimPath::poll() {
   uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
   strand_.charge_ns(model_.poll_ns * (1 + impatience));
   strand_.catch_up();
-  int handled = pump_ready();
+  int handled = pump_ready() + landed_;
+  landed_ = false;
   // Completions before arrivals or after them: the contract promises neither.
   bool arrivals_first = rng_.chance(1, 2);
   if (arrivals_first) handled += take_arrivals();
@@ -123,6 +128,10 @@ void SimPath::take(const Packet& packet) {
     operation->done(*operation, Error());
     return;
   }
+  if (packet.kind == Packet::Kind::put_done) {
+    confirm_put(peer, packet);
+    return;
+  }
   strand_.charge_ns(model_.receive_ns);
   charge_copy(packet.payload.size());
   // Given back first: what the sink sends from below must find the window as the peer will.
@@ -138,6 +147,19 @@ void SimPath::take(const Packet& packet) {
     deliver_whole(packet.from, packet.header, packet.payload.data(), packet.message_bytes);
   } else {
     take_part(peer, packet);
+  }
+}
+
+void SimPath::confirm_put(Peer& peer, const Packet& packet) {
+  for (TransferOperation* put = peer.puts.front(); put; put = peer.puts.next(put)) {
+    if (put != packet.put_operation) continue;
+    size_t& landed = put_landed_[put];
+    landed += packet.message_bytes;
+    if (landed < put->bytes) return;
+    put_landed_.erase(put);
+    IntrusiveList<TransferOperation>::remove(put);
+    put->done(*put, Error());
+    return;
   }
 }
 
@@ -199,6 +221,10 @@ void SimPath::lose(PeerId id) {
     operation->done(*operation, lost_error(id));
   }
   while (TransferOperation* operation = peer.gets.pop_front()) operation->done(*operation, lost_error(id));
+  while (TransferOperation* operation = peer.puts.pop_front()) {
+    put_landed_.erase(operation);
+    operation->done(*operation, lost_error(id));
+  }
   if (peer.reception.active) {
     peer.reception.active = false;
     if (!peer.reception.gathered) {
@@ -220,6 +246,13 @@ const char* kind_name(wire::Kind kind) {
     case wire::Kind::credit: return "credit";
     case wire::Kind::cancel: return "cancel";
     case wire::Kind::cancel_answer: return "cancel_answer";
+    case wire::Kind::ready: return "ready";
+    case wire::Kind::direct: return "direct";
+    case wire::Kind::filled: return "filled";
+    case wire::Kind::withdraw: return "withdraw";
+    case wire::Kind::withdrawn: return "withdrawn";
+    case wire::Kind::recount: return "recount";
+    case wire::Kind::release: return "release";
   }
   return "unknown";
 }

@@ -19,6 +19,12 @@ SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bo
   properties_.eager_bytes = model_.eager_bytes;
   properties_.get = model_.get != NetworkModel::Get::none;
   properties_.autonomous = model_.get == NetworkModel::Get::adapter;
+  // As over shared memory: with both in their library a stream is as good up to here.
+  if (model_.get == NetworkModel::Get::cpu) properties_.get_from_bytes = 20'000;
+  properties_.put = properties_.get && model_.put;
+  properties_.ordered_writes = properties_.put && properties_.autonomous && model_.ordered_writes;
+  properties_.announce_from_bytes = model_.eager_bytes + 1;
+  properties_.hybrid_bytes = model_.hybrid_bytes;
   properties_.latency_ns = model_.latency_ns;
   properties_.bytes_per_us = model_.adapter_bytes_per_us;
   network_.attach(rank_, this);
@@ -48,7 +54,7 @@ void SimPath::launch(PeerId to, Peer& peer, const wire::Header& header, size_t m
 }
 
 bool SimPath::try_send(PeerId to, const wire::Header& header, const void* payload, size_t bytes) {
-  TERN_ASSERT(bytes <= model_.eager_bytes && reaches(to));
+  TERN_ASSERT(bytes <= std::max(model_.eager_bytes, kAlwaysWholeBytes) && reaches(to));
   Peer& peer = peers_[to];
   size_t packets = std::max<size_t>(1, (bytes + model_.packet_bytes - 1) / model_.packet_bytes);
   size_t wanted = bytes + packets * NetworkModel::kHeaderBytes;
@@ -125,16 +131,39 @@ bool SimPath::can_get(PeerId peer) const {
   return model_.get == NetworkModel::Get::adapter;
 }
 
-bool SimPath::read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) {
+// Null: that memory is not exposed under this key (any more).
+const std::byte* SimPath::exposed(uint64_t key, uint64_t address, size_t bytes) const {
   auto found = exposures_.find(key);
-  if (found == exposures_.end()) return false;
+  if (found == exposures_.end()) return nullptr;
   const Exposure& exposed = found->second;
   if (address < exposed.address || address - exposed.address > exposed.bytes ||
       bytes > exposed.bytes - (address - exposed.address)) {
-    return false;
+    return nullptr;
   }
-  std::memcpy(out, reinterpret_cast<const void*>(uintptr_t(address)), bytes);
-  return true;
+  return reinterpret_cast<const std::byte*>(uintptr_t(address));
+}
+
+bool SimPath::read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) {
+  const std::byte* memory = exposed(key, address, bytes);
+  if (memory && bytes != 0) std::memcpy(out, memory, bytes);
+  return memory != nullptr;
+}
+
+bool SimPath::write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) {
+  auto* memory = const_cast<std::byte*>(exposed(key, address, bytes));
+  if (memory && bytes != 0) std::memcpy(memory, in, bytes);
+  landed_ = true;
+  strand_.wake(0);
+  return memory != nullptr;
+}
+
+bool SimPath::attending(uint64_t now_ns) const {
+  return strand_.blocked_in() != nullptr || strand_.now_ns() <= now_ns + 500;
+}
+
+bool SimPath::attentive(PeerId peer) {
+  const NetworkPort* port = network_.port(peer);
+  return port && !network_.is_lost(peer) && port->attending(strand_.now_ns());
 }
 
 void SimPath::get(TransferOperation& operation) {
@@ -147,6 +176,95 @@ void SimPath::get(TransferOperation& operation) {
   } else {
     get_by_adapter(operation);
   }
+}
+
+void SimPath::put(TransferOperation& operation) {
+  TERN_ASSERT(can_put(operation.peer) && !operation.linked() && operation.bytes <= operation.local.remaining());
+  strand_.scheduler().trace(strand_.now_ns(), EventKind::get, rank_, operation.peer, operation.bytes);
+  if (peers_[operation.peer].lost) {
+    ungettable_.push_back(&operation);
+  } else if (model_.get == NetworkModel::Get::cpu) {
+    put_by_cpu(operation);
+  } else {
+    put_by_adapter(operation);
+  }
+}
+
+void SimPath::put_by_cpu(TransferOperation& operation) {
+  strand_.charge_ns(model_.get_ns);
+  charge_copy(operation.bytes);
+  NetworkPort* owner = network_.port(operation.peer);
+  std::vector<std::byte> staging(operation.bytes);
+  operation.local.pack(staging.data(), staging.size());
+  if (network_.is_lost(operation.peer)) {
+    ungettable_.push_back(&operation);
+    return;
+  }
+  if (!owner || !owner->write_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
+    strand_.scheduler().fail("rank " + std::to_string(rank_) + " puts into memory of rank " +
+                             std::to_string(operation.peer) + " that is not exposed (any more)");
+    ungettable_.push_back(&operation);
+    return;
+  }
+  if (rng_.chance(1, 2)) {
+    operation.done(operation, Error());
+  } else {
+    got_.push_back(&operation);
+  }
+}
+
+void SimPath::put_by_adapter(TransferOperation& operation) {
+  strand_.charge_ns(model_.send_ns);
+  peers_[operation.peer].puts.push_back(&operation);
+  size_t offset = 0;
+  do {
+    size_t part = std::min(operation.bytes - offset, model_.packet_bytes);
+    auto packet = std::make_unique<Packet>();
+    packet->kind = Packet::Kind::put;
+    packet->from = rank_;
+    packet->to = operation.peer;
+    packet->message_bytes = operation.bytes;
+    packet->offset = offset;
+    packet->payload.resize(part);
+    packet->get_address = operation.remote_address + offset;
+    packet->get_key = operation.key.words[0];
+    packet->put_operation = &operation;
+    if (!model_.ordered_writes) packet->astray_ns = 1 + rng_.below(model_.put_astray_ns + 1);
+    offset += part;
+    packet->last = offset == operation.bytes;
+    network_.send(strand_.now_ns(), std::move(packet));
+  } while (offset < operation.bytes);
+}
+
+bool SimPath::read_put(const Packet& packet, std::byte* out) {
+  IntrusiveList<TransferOperation>& puts = peers_[packet.to].puts;
+  for (TransferOperation* put = puts.front(); put; put = puts.next(put)) {
+    if (put != packet.put_operation) continue;
+    Cursor from = put->local;
+    from.skip(packet.offset);
+    from.pack(out, packet.payload.size());
+    return true;
+  }
+  return false;
+}
+
+// The adapter of the memory's owner at work. The sender is told of each packet, and counts.
+void SimPath::land_put(const Packet& packet) {
+  std::vector<std::byte> data(packet.payload.size());
+  NetworkPort* from = network_.port(packet.from);
+  if (!from || !from->read_put(packet, data.data())) return;  // it has lost us, or is lost
+  if (!write_memory(packet.get_key, packet.get_address, data.data(), data.size())) {
+    strand_.scheduler().fail("rank " + std::to_string(packet.from) + " puts into memory of rank " + std::to_string(rank_) +
+                             " that is not exposed (any more)");
+    return;
+  }
+  auto reply = std::make_unique<Packet>();
+  reply->kind = Packet::Kind::put_done;
+  reply->from = rank_;
+  reply->to = packet.from;
+  reply->message_bytes = data.size();
+  reply->put_operation = packet.put_operation;
+  network_.send(strand_.scheduler().now_ns(), std::move(reply));
 }
 
 // Synchronous, as cross-memory attach is; `done` is called at once or from the next poll, both being allowed.

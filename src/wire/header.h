@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -25,12 +26,27 @@ enum class Kind : uint8_t {
   cancel = 9,      ///< `token` is the sender's: take the message back if it is still unmatched. An eager message is not
                    ///< known by that: `context` is its context, `tag` what its `token` was (else 0)
   cancel_answer = 10,  ///< `token` is the sender's; flags bit 0: it was taken back
+  // The customised protocols (p2p/receiver_initiated.cc, p2p/hybrid.cc).
+  ready = 11,      ///< RECEIVER_READY: `token` is the receiver's; payload is ReadyBody
+  direct = 12,     ///< the whole message, of any size, because its receive was announced; flags kWantsAck: token wants a sync_ack
+  filled = 13,     ///< FIN of a put: `token` is the receiver's; payload is FilledBody; flags kTaken, kLanded
+  withdraw = 14,   ///< announcements for (context, tag) are void; `token` (receiver's) comes back with withdrawn
+  withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
+  recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch
+  release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::release)
 };
+
+// Flags of rts: the data lies in a library buffer, give it back with a release; give all of them back now.
+inline constexpr uint8_t kHybrid = 1, kWantsReleases = 2;
+// Flags of direct.
+inline constexpr uint8_t kWantsAck = 1;
+// Flags of filled: the receive is taken by this message; its data is there.
+inline constexpr uint8_t kTaken = 1, kLanded = 2;
 
 struct Header {
   Kind kind;
   uint8_t flags = 0;
-  uint16_t reserved = 0;
+  uint16_t release = 0;  ///< of a protocol's own messages: names a library buffer that was read; 0: none
   int32_t source = 0;    ///< sender's rank in the communicator (in its local group)
   uint64_t context = 0;  ///< context id of the communicator
   int32_t tag = 0;
@@ -68,12 +84,38 @@ struct RendezvousBody {
 };
 static_assert(sizeof(RendezvousBody) == 32);
 
-/// Body of a cts: which receive the data is for, and how much of it is wanted (less than offered: truncation).
+/// Body of a cts: which receive the data is for, and how much of it is wanted (less than offered: truncation). Without
+/// an address to put it to, the body ends after `bytes`.
 struct ClearBody {
   uint32_t receiver_token;
   uint32_t reserved;
   uint64_t bytes;
+  uint64_t address;
+  uint64_t key[2];
 };
-static_assert(sizeof(ClearBody) == 16);
+static_assert(sizeof(ClearBody) == 40);
+inline constexpr size_t kShortClearBytes = 16;
+
+/// Body of a ready: where the data may be put, and which message this receive will match: of the sender's messages with
+/// this (context, tag) that come after its first `arrived` ones, the one after `ahead` others.
+struct ReadyBody {
+  uint64_t capacity;
+  uint64_t address;   ///< 0: nothing can be put there, only sent
+  uint64_t key[2];
+  uint32_t arrived;
+  uint32_t epoch;     ///< of that count
+  uint32_t serial;    ///< of this announcement
+  uint32_t oldest;    ///< serial of the oldest announced receive among those ahead, or of this one
+  uint16_t ahead;
+  uint8_t last_byte;  ///< what the last byte of the buffer is now
+  uint8_t watched;    ///< 1: the receiver looks at that byte, a FIN is not needed when it will change
+  uint32_t reserved;
+};
+static_assert(sizeof(ReadyBody) == 56);
+
+/// Body of a filled.
+struct FilledBody {
+  uint64_t bytes;  ///< of the whole message, which may be more than the receive had room for
+};
 
 }  // namespace tern::wire

@@ -18,7 +18,7 @@ std::byte byte_of(const PlannedMessage& message, size_t id, size_t at) {
   return std::byte(uint8_t(id * 37 + message.from * 5 + at * 11 + (at >> 7)));
 }
 
-Plan Plan::random(Rng& rng, uint32_t ranks) {
+Plan Plan::random(Rng& rng, uint32_t ranks, const std::vector<size_t>& thresholds) {
   Plan plan;
   plan.ranks = ranks;
   size_t count = 5 + rng.below(120);
@@ -30,7 +30,8 @@ Plan Plan::random(Rng& rng, uint32_t ranks) {
     m.to = rng.chance(1, 3) ? favourite : uint32_t(rng.below(ranks));
     m.use = Use(rng.below(5));
     m.tag = int(rng.below(uint64_t(tags))) * (rng.chance(1, 16) ? 0x1fffffff : 1);
-    switch (rng.below(4)) {
+    switch (rng.below(thresholds.empty() ? 4 : 5)) {
+      case 4: m.bytes = thresholds[rng.below(thresholds.size())] + rng.below(3); break;
       case 0: m.bytes = rng.below(3); break;
       case 1: m.bytes = rng.below(300); break;
       case 2: m.bytes = rng.below(6000); break;
@@ -383,7 +384,7 @@ std::string Actor::describe() const {
             std::to_string(receipt.tag) + (r.cancel_asked ? ", cancel asked" : "") +
             (r.request->complete() ? ", complete" : "");
   }
-  return text + "\n";
+  return text + "\n" + p2p_.report() + (p2p_.quiet() ? "" : "  not quiet\n");
 }
 
 namespace {

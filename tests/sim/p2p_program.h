@@ -47,7 +47,8 @@ struct Plan {
   uint32_t ranks = 0;
   std::vector<PlannedMessage> messages;  ///< those of one sender in the order of sending
 
-  static Plan random(Rng& rng, uint32_t ranks);
+  /// `thresholds`: sizes at which something changes; many messages are about as long.
+  static Plan random(Rng& rng, uint32_t ranks, const std::vector<size_t>& thresholds = {});
 };
 
 uint64_t context_of(Use use);

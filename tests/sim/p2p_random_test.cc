@@ -1,6 +1,8 @@
 // Random point-to-point programs over hundreds of seeds, with faults (p2p_program.h has the checkers).
 #include <gtest/gtest.h>
 
+#include <iterator>
+
 #include "tests/sim/p2p_program.h"
 #include "tests/sim/seeds.h"
 
@@ -21,27 +23,45 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   network.gathered_in_256 = uint32_t(rng.below(257));
   network.arrivals_per_poll = uint32_t(rng.below(6));
   network.get = NetworkModel::Get(rng.below(3));
+  network.put = rng.chance(3, 4);
+  network.ordered_writes = rng.chance(1, 2);
+  network.put_astray_ns = uint64_t{1} << rng.below(18);
+  network.hybrid_bytes = rng.chance(2, 3) ? network.eager_bytes + rng.below(20'000) : 0;
+  constexpr const char* kModes[] = {"customised", "customised", "customised", "customised", "rput", "rget", "stream"};
+  options.tunables.rendezvous = kModes[rng.below(std::size(kModes))];
+  options.tunables.sender_rendezvous = rng.chance(1, 2) ? "read" : "write";
+  options.tunables.hybrid_buffers = int64_t(rng.below(12));
   options.tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
   options.limits.events = 50'000'000;
   return options;
 }
 
+ProtocolCounters total_counters;  // over all programs
+
 Report run_program(uint64_t seed, bool faults) {
   Rng rng(seed * 1'000'003 + faults);
   WorldOptions options = random_world(rng, seed, faults);
-  Plan plan = Plan::random(rng, options.ranks);
+  Plan plan = Plan::random(rng, options.ranks, {options.network.eager_bytes, options.network.hybrid_bytes});
   std::vector<std::vector<Receipt>> receipts(options.ranks);
   std::vector<Actor*> actors(options.ranks);
   Report report = World(options).run([&](Process& process) {
     Actor actor(process, plan);
     actors[size_t(process.world_rank())] = &actor;
     actor.run();
+    const ProtocolCounters& counters = process.p2p().counters();
+    for (size_t i = 0; i < kProtocolCount; ++i) total_counters.sent[i] += counters.sent[i];
+    total_counters.receiver_early += counters.receiver_early;
+    total_counters.both += counters.both;
+    total_counters.withdrawn += counters.withdrawn;
+    total_counters.fins_saved += counters.fins_saved;
+    total_counters.no_buffer += counters.no_buffer;
+    EXPECT_EQ(process.p2p().open_announcements(), 0u);
     receipts[size_t(process.world_rank())] = std::move(actor.receipts());
     actors[size_t(process.world_rank())] = nullptr;
   });
   std::string open;
   for (Actor* actor : actors) {
-    if (actor && report.deadlock) open += actor->describe();  // its stack is kept
+    if (actor && !report.ok()) open += actor->describe();  // its stack is kept
   }
   EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
   if (report.ok()) check_receipts(plan, receipts);
@@ -54,6 +74,20 @@ TEST(PointToPoint, RandomProgramsOnAQuietNetwork) {
 
 TEST(PointToPoint, RandomProgramsWithFaults) {
   for_seeds(300, [](uint64_t seed) { run_program(seed, true); });
+}
+
+// The programs above are of use only if they meet every protocol and every special case of them.
+TEST(PointToPoint, RandomProgramsUseEveryProtocol) {
+  if (std::getenv("TERN_SIM_SEED") || kSeedDivisor != 1) GTEST_SKIP() << "not all seeds were run";
+  for (const ProtocolRecord& record : kProtocols) {
+    if (record.protocol == Protocol::eager) continue;  // not counted
+    EXPECT_GT(total_counters.sent[size_t(record.protocol)], 10u) << record.name;
+  }
+  EXPECT_GT(total_counters.receiver_early, 10u);
+  EXPECT_GT(total_counters.both, 10u);
+  EXPECT_GT(total_counters.withdrawn, 10u);
+  EXPECT_GT(total_counters.fins_saved, 10u);
+  EXPECT_GT(total_counters.no_buffer, 10u);
 }
 
 TEST(PointToPoint, TheSameSeedGivesTheSameRun) {

@@ -32,7 +32,7 @@ pid_t pid_of_life_line(int life_line) {
 
 }  // namespace
 
-pid_t probe_cross_memory(const RankBlock& block, int life_line) {
+pid_t probe_cross_memory(const RankBlock& block, int life_line, bool& writable) {
   struct stat info;
   const bool same_namespace = stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == block.pid_namespace;
   const pid_t pid = same_namespace ? block.pid : pid_of_life_line(life_line);
@@ -40,30 +40,49 @@ pid_t probe_cross_memory(const RankBlock& block, int life_line) {
   uint64_t found = 0;
   const iovec local{&found, sizeof found};
   const iovec remote{reinterpret_cast<void*>(block.probe_address), sizeof found};
-  if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != sizeof found) return 0;
-  return found == block.probe_value ? pid : 0;
+  writable = false;
+  if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != sizeof found || found != block.probe_value) return 0;
+  const iovec second{reinterpret_cast<void*>(block.probe_address + sizeof found), sizeof found};
+  writable = process_vm_writev(pid, &local, 1, &second, 1, 0) == sizeof found;
+  found = 0;
+  writable = writable && process_vm_readv(pid, &local, 1, &second, 1, 0) == sizeof found && found == block.probe_value;
+  return pid;
 }
 
-Error read_cross_memory(pid_t pid, Cursor& local, uint64_t address, size_t bytes) {
+namespace {
+
+/// The loop of both directions. `Move` is process_vm_readv or process_vm_writev.
+template <typename Move>
+Error transfer(Move move, const char* what, pid_t pid, Cursor& local, uint64_t address, size_t bytes) {
   iovec pieces[64];
   while (bytes != 0) {
     size_t covered = 0;
     const size_t count = local.segments(std::span<iovec>(pieces), bytes, covered);
     if (covered == 0)
-      return Error(ErrorClass::intern, "cross-memory read: the buffer is shorter than the transfer");
+      return Error(ErrorClass::intern, std::string(what) + ": the buffer is shorter than the transfer");
     const iovec remote{reinterpret_cast<void*>(address), covered};
     ssize_t got;
-    do got = process_vm_readv(pid, pieces, count, &remote, 1, 0);
+    do got = move(pid, pieces, count, &remote, 1, 0);
     while (got < 0 && errno == EINTR);
     // A single remote piece is copied whole or up to a fault: short means an address that is not there.
     if (got != ssize_t(covered)) {
       return Error(ErrorClass::other,
-                   std::string("cross-memory read: ") + (got < 0 ? strerror(errno) : "short"));
+                   std::string(what) + ": " + (got < 0 ? strerror(errno) : "short"));
     }
     address += covered;
     bytes -= covered;
   }
   return {};
+}
+
+}  // namespace
+
+Error read_cross_memory(pid_t pid, Cursor& local, uint64_t address, size_t bytes) {
+  return transfer(process_vm_readv, "cross-memory read", pid, local, address, bytes);
+}
+
+Error write_cross_memory(pid_t pid, Cursor& local, uint64_t address, size_t bytes) {
+  return transfer(process_vm_writev, "cross-memory write", pid, local, address, bytes);
 }
 
 }  // namespace tern::shm

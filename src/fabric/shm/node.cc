@@ -74,13 +74,13 @@ Error ShmNode::map(int memfd, const shm::Layout& layout) {
 void ShmNode::attach(uint32_t slot) {
   my_slot_ = slot;
   shm::RankBlock& mine = block(slot);
-  probe_ = std::make_unique<uint64_t>();
-  if (getrandom(probe_.get(), sizeof *probe_, GRND_NONBLOCK) != sizeof *probe_)
-    *probe_ = uintptr_t(probe_.get());
+  probe_ = std::make_unique<uint64_t[]>(2);
+  if (getrandom(probe_.get(), sizeof probe_[0], GRND_NONBLOCK) != sizeof probe_[0])
+    probe_[0] = uintptr_t(probe_.get());
   mine.pid = getpid();
   mine.pid_namespace = shm::pid_namespace();
   mine.probe_address = reinterpret_cast<uint64_t>(probe_.get());
-  mine.probe_value = *probe_;
+  mine.probe_value = probe_[0];
   mine.full_fence = shm::membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0;
   mine.ready.store(1, std::memory_order_release);
 }

@@ -93,6 +93,8 @@ class ShmNode {
   }
   size_t ring_bytes() const { return layout_.ring_bytes; }
   std::byte* arena(uint32_t slot) const { return base_ + layout_.arenas() + slot * shm::kArenaBytes; }
+  /// What a rank lends to its peers (Path::lend): written by it, read by them.
+  std::byte* lent(uint32_t slot) const { return base_ + layout_.lent() + slot * shm::kLentBytes; }
   size_t segment_bytes() const { return layout_.total(); }
   std::byte* base() const { return base_; }
 
@@ -144,7 +146,7 @@ class ShmNode {
   IntrusiveList<ShmWatch> watches_;
   std::shared_ptr<Mapping> mapping_;
   std::unique_ptr<Joining> joining_;  ///< during start-up only
-  std::unique_ptr<uint64_t> probe_;   ///< the word that RankBlock::probe_address names
+  std::unique_ptr<uint64_t[]> probe_;  ///< the words that RankBlock::probe_address names
 };
 
 }  // namespace tern

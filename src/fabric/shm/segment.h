@@ -1,6 +1,7 @@
 // The layout of the shared-memory segment: what every rank of a node maps.
 //
-//   head | rank blocks, one per rank | progress lines, one per ordered pair | arenas, one per rank | pairs
+//   head | rank blocks, one per rank | progress lines, one per ordered pair | arenas, one per rank | lent memory, one
+//   piece per rank | pairs
 //   pair (receiver, sender): 128 control cells (two pages) | data ring
 //
 // Everything starts as zero pages and is touched when first used, so that the resident size follows the pairs
@@ -25,6 +26,7 @@ inline constexpr size_t kInlineBytes = 32;
 inline constexpr size_t kLine = 64;
 inline constexpr size_t kPage = 4096;
 inline constexpr size_t kArenaBytes = size_t{4} << 20;  ///< per rank, of address space; see node_memory.h
+inline constexpr size_t kLentBytes = size_t{2} << 20;   ///< per rank, of address space; Path::lend
 
 /// One control cell: one cache line, so that a small message moves exactly one.
 struct alignas(kLine) Cell {
@@ -75,11 +77,14 @@ struct alignas(kLine) RankBlock {
   alignas(kLine) std::atomic<uint32_t> left;  ///< 1: ended in order; its death is no loss
   int32_t pid;                                ///< in its own pid namespace
   uint64_t pid_namespace;                     ///< inode of it
-  uint64_t probe_address;         ///< of 8 bytes in its private memory, for the trial of cross-memory attach
-  uint64_t probe_value;           ///< what is found there
+  uint64_t probe_address;         ///< of 16 bytes in its private memory, for the trial of cross-memory attach
+  uint64_t probe_value;           ///< what is found there, and in the word after it, which peers may overwrite with it
   uint32_t full_fence;            ///< 1: membarrier is not available to this rank
   std::atomic<uint32_t> ready;    ///< the fields above are valid
   std::atomic<uint32_t> present;  ///< written by the leader: part of the final list
+
+  /// Goes up in every poll while a peer may want to know whether this rank is polling (Path::attentive).
+  alignas(kLine) std::atomic<uint32_t> beat;
 
   /// Who has ever sent to this rank: only those rings are polled.
   alignas(kLine) std::atomic<uint64_t> senders[kMaxRanks / 64];
@@ -102,7 +107,8 @@ struct Layout {
   size_t blocks() const { return sizeof(SegmentHead); }
   size_t progress() const { return up(blocks() + ranks * sizeof(RankBlock)); }
   size_t arenas() const { return up(progress() + size_t{ranks} * ranks * sizeof(Progress)); }
-  size_t pairs() const { return arenas() + ranks * kArenaBytes; }
+  size_t lent() const { return arenas() + ranks * kArenaBytes; }
+  size_t pairs() const { return lent() + ranks * kLentBytes; }
   size_t pair_bytes() const { return kCells * sizeof(Cell) + ring_bytes; }
   size_t total() const { return pairs() + size_t{ranks} * ranks * pair_bytes(); }
 };

@@ -47,6 +47,12 @@ class ShmPath final : public Path {
   RemoteKey expose(const void* address, size_t bytes) override;
   bool can_get(PeerId peer) const override;
   void get(TransferOperation& operation) override;
+  bool can_put(PeerId peer) const override;
+  void put(TransferOperation& operation) override;
+  std::byte* lend(size_t bytes, RemoteKey& key) override;
+  bool can_get_lent(PeerId peer) const override { return reaches(peer); }
+  void show_attention() override;
+  bool attentive(PeerId peer) override;
 
   int poll() override;
 
@@ -94,6 +100,7 @@ class ShmPath final : public Path {
     Landing landing;
 
     mutable int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
+    mutable bool attach_writes = false;
     mutable pid_t pid = 0;
   };
 
@@ -144,6 +151,8 @@ class ShmPath final : public Path {
   uint32_t fruitless_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
+  size_t lent_ = 0;  ///< bytes of my lent memory that are given out, for good
+  uint32_t beat_ = 0;
   int epoll_ = -1;
 };
 

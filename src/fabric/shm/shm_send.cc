@@ -65,7 +65,7 @@ void ShmPath::activate(Peer& peer) {
 }
 
 bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* payload, size_t bytes) {
-  TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= shm::kInlineBytes);
+  TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
   if (!peer.activated) activate(peer);
   if (!peer.open) return false;
   if (bytes <= shm::kInlineBytes) {

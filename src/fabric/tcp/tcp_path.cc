@@ -58,7 +58,7 @@ TcpPath::Lane& TcpPath::lane_at(Peer& peer, size_t index) {
 }
 
 bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payload, size_t bytes) {
-  TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes);
+  TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
   Lane& lane = peer_at(id).first();
   if (lane.link) {
     if (!lane.outbound.try_send(header, payload, bytes)) return false;

@@ -68,6 +68,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
   sending_.sealed = tunables.tcp_crc != 0;
   properties_.name = "tcp";
   properties_.eager_bytes = size_t(tunables.tcp_eager_bytes);
+  properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.latency_ns = 4'000;  // loopback, both ranks polling (8 B: 3.5-4 us); a network's is above
   properties_.bytes_per_us = 4'000;
 }

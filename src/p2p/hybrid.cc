@@ -1,0 +1,155 @@
+// HYBRID of paper 000: a message of medium size whose receiver is not there yet is copied to a library buffer; the sender is
+// free at once, the receiver fetches the copy when it comes.
+//
+//   sender                                   receiver
+//     copy;  rts(hybrid, address) ------------>  matched: get (over shared memory: copy out)
+//     complete                                   ...
+//     buffer free  <--------------------------   its release rides on a message of the protocols' own (Header::release),
+//                                                or goes alone when too many are owed, or none comes
+//
+// The copy travels as a send request of the library's own, so that a get that fails, a lost peer, the end of the program are
+// no special cases. An announcement that is found after copying is still used: the data is put (or streamed) from the
+// copy. Buffers are few (tunable hybrid_buffers); without one a sender waits for its receiver, and asks it for those that
+// it owes.
+#include <algorithm>
+
+#include "datatype/kind.h"
+#include "p2p/impl.h"
+
+namespace tern {
+
+namespace {
+constexpr size_t kMostOwed = 4;     // releases kept for a message that takes them along
+constexpr size_t kInOneMessage = 16;
+constexpr uint64_t kCopyBytesPerNs = 12;
+}  // namespace
+
+bool PointToPoint::Impl::buffer_left(Path& path) {
+  if (library.size() < size_t(tunables.hybrid_buffers)) return true;
+  return std::any_of(library_free.begin(), library_free.end(), [&](LibraryBuffer* b) { return b->path == &path; });
+}
+
+// Of the path's hybrid_bytes; the one that was given back last, which is still in the cache.
+LibraryBuffer* PointToPoint::Impl::borrow(Path& path) {
+  for (size_t i = library_free.size(); i-- > 0;) {
+    LibraryBuffer* buffer = library_free[i];
+    if (buffer->path != &path) continue;
+    library_free.erase(library_free.begin() + ptrdiff_t(i));
+    return buffer;
+  }
+  if (library.size() >= size_t(tunables.hybrid_buffers)) return nullptr;
+  size_t bytes = path.properties().hybrid_bytes;
+  auto buffer = std::make_unique<LibraryBuffer>(LibraryBuffer{&path, nullptr, {}, nullptr});
+  buffer->memory = path.lend(bytes, buffer->key);
+  if (!buffer->memory) {
+    buffer->own = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    buffer->memory = buffer->own.get();
+    buffer->key = path.expose(buffer->memory, bytes);
+    if ((buffer->key.words[0] | buffer->key.words[1]) == 0) return nullptr;
+  }
+  library.push_back(std::move(buffer));
+  return library.back().get();
+}
+
+void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool blocking) {
+  const SendArguments a = send.arguments;
+  LibraryBuffer* buffer = borrow(*peers[a.peer].path);
+  if (!buffer) {  // the path has no more memory for it, whatever the tunable says
+    ++counters.no_buffer;
+    bool can_get = a.type->is_contiguous() && peers[a.peer].path->can_get(a.peer) && !by_write;
+    begin_rendezvous(send, peers[a.peer], bytes, can_get ? Protocol::sender_get : Protocol::sender_data);
+    return;
+  }
+  Cursor(const_cast<void*>(a.buffer), a.count, *a.type).pack(buffer->memory, bytes);
+  progress.clock().charge_ns(bytes / kCopyBytesPerNs);
+  look_around();
+  Peer& peer = peers[a.peer];
+  if (!peer.path) {
+    library_free.push_back(buffer);
+    fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
+    return;
+  }
+  if (!types) types = std::make_unique<PredefinedTypes>();
+  SendRequest* own = sends.create(*this, SendArguments{buffer->memory, Count(bytes), &types->get(type_id::kByte), a.peer,
+                                                       a.source, a.tag, a.context, a.mode});
+  own->library = buffer;
+  own->exposed = buffer->key;
+  ++sends_open;
+  const Ready* ready = find_ready(peer, a);
+  Protocol protocol = Protocol::hybrid;
+  if (ready) protocol = choose_protocol(situation(own->arguments, bytes, ready, blocking));
+  if (protocol == Protocol::receiver_put) {
+    begin_put(*own, peer, bytes, *ready);
+  } else if (protocol == Protocol::receiver_stream) {
+    begin_direct(*own, peer);
+  } else {
+    begin_rendezvous(*own, peer, bytes, Protocol::hybrid);
+  }
+  send.copy = own->token;
+  own->release();  // destroys itself when it completes, and gives the buffer back
+  settle(send, 0);
+}
+
+// --- Giving buffers back
+
+// The receive has read a library buffer of its sender's.
+void PointToPoint::Impl::give_release(ReceiveRequest& receive) {
+  uint32_t token = receive.sender_token;
+  if (!Tokens<SendRequest>::has_name(token)) {
+    control(receive.sender, wire::make_control_header(wire::Kind::fin, token));
+    return;
+  }
+  owe_release(receive.sender, uint16_t((token & 0xffff) + 1));
+}
+
+void PointToPoint::Impl::owe_release(PeerId to, uint16_t name) {
+  Exchange& pair = exchange(peers[to]);
+  if (pair.releases.empty()) owing_releases.push_back(to);
+  pair.releases.push_back(name);
+  chore_rounds = 0;
+  if (pair.releases.size() >= kMostOwed) flush_releases(to);
+  update_chores();
+}
+
+// One release for a message that goes to that peer anyway; 0: none is owed.
+uint16_t PointToPoint::Impl::carry_release(Peer& peer) {
+  if (!peer.exchange || peer.exchange->releases.empty()) return 0;
+  uint16_t name = peer.exchange->releases.back();
+  peer.exchange->releases.pop_back();
+  if (peer.exchange->releases.empty()) std::erase(owing_releases, PeerId(&peer - peers.data()));
+  return name;
+}
+
+void PointToPoint::Impl::flush_releases(PeerId to) {
+  Peer& peer = peers[to];
+  if (!peer.exchange || peer.exchange->releases.empty()) return;
+  std::vector<uint16_t> names;
+  names.swap(peer.exchange->releases);
+  std::erase(owing_releases, to);
+  for (size_t at = 0; at < names.size(); at += kInOneMessage) {
+    size_t n = std::min(kInOneMessage, names.size() - at);
+    control(to, wire::make_control_header(wire::Kind::release, 0), &names[at], n * sizeof names[0]);
+  }
+}
+
+bool PointToPoint::Impl::flush_all_releases() {
+  bool any = !owing_releases.empty();
+  while (!owing_releases.empty()) flush_releases(owing_releases.back());
+  return any;
+}
+
+void PointToPoint::Impl::released(PeerId peer, uint16_t name) {
+  SendRequest* send = send_tokens.find_by_name(uint16_t(name - 1));
+  if (!send || !send->library || send->arguments.peer != peer || !(send->waits & SendRequest::kData)) return;
+  settle(*send, SendRequest::kData);
+}
+
+void PointToPoint::Impl::on_release(PeerId peer, const std::byte* payload, size_t bytes) {
+  for (size_t at = 0; at + sizeof(uint16_t) <= bytes; at += sizeof(uint16_t)) {
+    uint16_t name;
+    std::memcpy(&name, payload + at, sizeof name);
+    if (name != 0) released(peer, name);
+  }
+}
+
+}  // namespace tern

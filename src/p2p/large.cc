@@ -1,0 +1,125 @@
+// Large messages: which protocol they take, and what every poll owes them. See protocol.h for the table.
+#include <algorithm>
+
+#include "p2p/impl.h"
+
+namespace tern {
+
+namespace {
+// A message that is too long would change a byte that is watched without being what the watcher takes it for.
+bool takes_put(const wire::ReadyBody& to, size_t bytes) {
+  return to.address != 0 && !(to.watched && bytes > to.capacity);
+}
+
+constexpr const char* kModes[] = {"customised", "rput", "rget", "stream"};
+// Releases of library buffers wait for so many fruitless rounds for a message that takes them along.
+constexpr uint32_t kPatience = 256;
+}  // namespace
+
+Error parse_rendezvous(const Tunables& tunables, RendezvousMode& mode, bool& by_write) {
+  auto found = std::find(std::begin(kModes), std::end(kModes), tunables.rendezvous);
+  if (found == std::end(kModes)) {
+    return Error(ErrorClass::arg,
+                 "TERN_RENDEZVOUS is '" + tunables.rendezvous + "', but takes customised, rput, rget or stream");
+  }
+  if (tunables.sender_rendezvous != "read" && tunables.sender_rendezvous != "write") {
+    return Error(ErrorClass::arg,
+                 "TERN_SENDER_RENDEZVOUS is '" + tunables.sender_rendezvous + "', but takes read or write");
+  }
+  mode = RendezvousMode(found - std::begin(kModes));
+  by_write = mode == RendezvousMode::rput ||
+             (mode == RendezvousMode::customised && tunables.sender_rendezvous == "write");
+  return {};
+}
+
+Error check_rendezvous_tunables(const Tunables& tunables) {
+  RendezvousMode mode;
+  bool by_write;
+  return parse_rendezvous(tunables, mode, by_write);
+}
+
+// Paper 000, Figure 6: "check outstanding remote messages". From inside of a poll that is what is going on anyway.
+void PointToPoint::Impl::look_around() {
+  if (!progress.polling()) progress.poll();
+}
+
+SendSituation PointToPoint::Impl::situation(const SendArguments& a, size_t bytes, const Ready* ready, bool blocking) {
+  Peer& peer = peers[a.peer];
+  Path& path = *peer.path;
+  const PathProperties& properties = path.properties();
+  const bool contiguous = a.type->is_contiguous();
+  SendSituation s{};
+  s.bytes = bytes;
+  s.eager_limit = peer.eager_limit;
+  s.credit = peer.credit >= charge(bytes);
+  s.returns = !blocking;
+  s.by_write = by_write;
+  if (mode == RendezvousMode::stream) return s;
+  s.ready = ready != nullptr;
+  s.can_put = contiguous && path.can_put(a.peer) && (!ready || takes_put(ready->body, bytes));
+  s.can_get = contiguous && path.can_get(a.peer) && !by_write;
+  if (mode != RendezvousMode::customised) return s;
+  s.attentive = ready && !properties.autonomous && (s.can_put || s.can_get) && path.attentive(a.peer);
+  if (a.mode != SendMode::synchronous && bytes <= properties.hybrid_bytes && path.can_get_lent(a.peer)) {
+    if (buffer_left(path)) s.hybrid_limit = properties.hybrid_bytes;
+    else ++counters.no_buffer;
+  }
+  return s;
+}
+
+void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool blocking) {
+  const SendArguments& a = send.arguments;
+  Peer& peer = peers[a.peer];
+  const Ready* ready = find_ready(peer, a);
+  Protocol protocol = choose_protocol(situation(a, bytes, ready, blocking));
+  ++counters.sent[size_t(protocol)];
+  switch (protocol) {
+    case Protocol::eager: begin_eager(send, peer, bytes); return;
+    case Protocol::receiver_put: begin_put(send, peer, bytes, *ready); return;
+    case Protocol::receiver_stream: begin_direct(send, peer); return;
+    case Protocol::hybrid: begin_hybrid(send, bytes, blocking); return;
+    default: begin_rendezvous(send, peer, bytes, protocol); return;
+  }
+}
+
+// A receive of so much that it is worth announcing; but perhaps its message is here already.
+void PointToPoint::Impl::begin_large_receive(ReceiveRequest& receive) {
+  look_around();
+  if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
+    matching.remove_waiting(*waiting);
+    take(receive, static_cast<UnexpectedMessage&>(*waiting));
+    return;
+  }
+  if (receive.from != kNoPeer && peers[receive.from].lost) {
+    receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
+    complete(receive);
+    return;
+  }
+  receive.posted = true;
+  matching.post(receive);
+  if (!receive.wild()) announce(receive);
+}
+
+// --- What every poll owes
+
+int PointToPoint::Impl::do_chores() {
+  int done = 0;
+  if (attention != 0) attention_path->show_attention();
+  if (!watched.empty()) done += check_watched();
+  // Before this rank sleeps (no poll is under way), or after some rounds, nobody waits for a message to take them along.
+  if (!owing_releases.empty() && (!progress.polling() || ++chore_rounds >= kPatience)) {
+    chore_rounds = 0;
+    done += flush_all_releases();
+  }
+  update_chores();
+  return done;
+}
+
+void PointToPoint::Impl::update_chores() {
+  bool wanted = attention != 0 || !watched.empty() || !owing_releases.empty();
+  if (wanted == chores.linked()) return;
+  if (wanted) progress.activate(chores);
+  else progress.deactivate(chores);
+}
+
+}  // namespace tern

@@ -1,0 +1,304 @@
+// The receiver first (RECV_RNDV of paper 000): a receive that is posted before its message comes is announced to the sender.
+//
+//   put (the path can, and nobody has to help)      stream (no put, or the receiver is there to take its part)
+//   receiver               sender                   receiver               sender
+//     ready(address) ------->                         ready --------------->
+//     computes ...            send: put (one copy)                           send: no asking
+//     <---------------------- filled                  <--------------------- direct, into the user's buffer
+//
+// Which message an announced receive will match is known exactly (sent_log.h), and must be: a put goes straight into the
+// user's memory. What would change it afterwards, and what is done about it:
+//   - an earlier wildcard receive that fits too: the receive is not announced
+//   - an earlier receive is cancelled: the announcements are withdrawn first (withdraw.cc)
+//   - the sender takes a message back: its offers are void, counting begins anew (recount)
+// A stream is matched like any message, the announcement only says that it will not wait; but the data of a message that
+// had already announced itself (rendezvous.cc, both at about the same time) is addressed to the receive, too.
+//
+// A `filled` stands in the sender's stream of messages where the message would. A put that is not done when it must be
+// told of (no ordered writes) is told in two parts: the receive is taken; the data has landed.
+//
+// FIN elimination: where writes land in order the receiver watches the last byte of its buffer instead of waiting for a
+// `filled`, if the message has just the size of the buffer and that byte changes. It looks only at the oldest receive of a
+// key, and before it matches any other message with it.
+#include <algorithm>
+#include <atomic>
+
+#include "p2p/impl.h"
+
+namespace tern {
+
+namespace {
+constexpr uint32_t kMostAnnounced = uint32_t(SentLog::kHeld);  // to one peer
+constexpr uint32_t kMostAhead = 64;                            // receives of the same key; finding them is linear
+}  // namespace
+
+Exchange& PointToPoint::Impl::exchange(Peer& peer) {
+  if (!peer.exchange) peer.exchange = std::make_unique<Exchange>(peer.sent);
+  return *peer.exchange;
+}
+
+const Ready* PointToPoint::Impl::find_ready(Peer& peer, const SendArguments& a) {
+  return peer.exchange ? peer.exchange->log.find(a.context, a.tag) : nullptr;
+}
+
+// --- The receiver
+
+// Makes the receive's buffer puttable, if the path can; its address, or 0.
+uint64_t PointToPoint::Impl::expose_target(ReceiveRequest& receive, uint64_t (&key)[2]) {
+  PeerId from = receive.from != kNoPeer ? receive.from : receive.sender;
+  Path* path = peers[from].path;
+  if (!path->properties().put || !path->can_put(from) || !receive.type->is_contiguous() || receive.capacity() == 0) return 0;
+  if (!(receive.marks & ReceiveRequest::kExposed)) {
+    RemoteKey exposed = path->expose(receive.buffer, receive.capacity());
+    if ((exposed.words[0] | exposed.words[1]) == 0) return 0;
+    receive.exposed[0] = exposed.words[0];
+    receive.exposed[1] = exposed.words[1];
+    receive.marks |= ReceiveRequest::kExposed;
+    if (!path->properties().autonomous && attention_path) {
+      receive.marks |= ReceiveRequest::kAsked;
+      ++attention;
+      update_chores();
+    }
+  }
+  key[0] = receive.exposed[0];
+  key[1] = receive.exposed[1];
+  return reinterpret_cast<uint64_t>(receive.buffer);
+}
+
+void PointToPoint::Impl::announce(ReceiveRequest& receive) {
+  Peer& peer = peers[receive.from];
+  const PathProperties& properties = peer.path->properties();
+  size_t capacity = receive.capacity();
+  if (properties.announce_from_bytes == 0 || capacity < properties.announce_from_bytes) return;
+  Exchange& pair = exchange(peer);
+  if (pair.announced >= kMostAnnounced) return;
+  uint32_t ahead = 0, oldest = pair.next_serial;
+  bool cancelling = false;
+  bool known = matching.visit_ahead(receive, kMostAhead, [&](PostedReceive& before) {
+    auto& earlier = static_cast<ReceiveRequest&>(before);
+    cancelling |= (earlier.marks & ReceiveRequest::kCancelling) != 0;
+    if ((earlier.marks & ReceiveRequest::kAnnounced) && int32_t(oldest - earlier.serial) > 0) oldest = earlier.serial;
+    ++ahead;
+  });
+  if (!known || cancelling) return;
+  wire::ReadyBody body{};
+  body.capacity = capacity;
+  body.address = expose_target(receive, body.key);
+  body.arrived = peer.arrived;
+  body.epoch = pair.epoch_in;
+  body.serial = receive.serial = pair.next_serial++;
+  body.oldest = oldest;
+  body.ahead = uint16_t(ahead);
+  if (properties.ordered_writes && body.address != 0) {
+    body.last_byte = receive.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
+    body.watched = 1;
+    receive.marks |= ReceiveRequest::kWatched;
+    watched.push_back(&receive);
+    update_chores();
+  }
+  receive.sender = kNoPeer;  // recycled requests remember the last one
+  receive.token = receive_tokens.add(receive);
+  receive.marks |= ReceiveRequest::kAnnounced | ReceiveRequest::kBinding;
+  ++pair.announced;
+  ++counters.announced;
+  control(receive.from, wire::make_header(wire::Kind::ready, 0, receive.context, receive.tag, receive.token), &body,
+          sizeof body);
+}
+
+// A receive that its sender knew of is over: its name, its memory and its place in the count are free again.
+void PointToPoint::Impl::retire(ReceiveRequest& receive) {
+  receive_tokens.remove(receive.token);
+  receive.token = 0;
+  Peer& peer = peers[receive.from != kNoPeer ? receive.from : receive.sender];
+  if (receive.marks & ReceiveRequest::kAnnounced) --peer.exchange->announced;
+  if (receive.marks & ReceiveRequest::kExposed) {
+    if (peer.path) peer.path->conceal(RemoteKey{{receive.exposed[0], receive.exposed[1]}});
+    if (receive.marks & ReceiveRequest::kAsked) --attention;
+  }
+  if (receive.marks & ReceiveRequest::kWatched) std::erase(watched, &receive);
+  receive.marks = 0;
+  update_chores();
+}
+
+// The message of an announced receive is all there without having come as one.
+void PointToPoint::Impl::fill(ReceiveRequest& receive, size_t bytes) {
+  matching.unpost(receive);
+  match(receive, receive.from,
+        wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0), bytes);
+  ++counters.receiver_early;
+}
+
+int PointToPoint::Impl::check_watched() {
+  int done = 0;
+  for (size_t i = 0; i < watched.size();) {
+    ReceiveRequest& receive = *watched[i];
+    auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity() - 1;
+    if (!receive.posted || *last == receive.last_byte || matching.first_of_key(receive) != &receive) {
+      ++i;
+      continue;
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    fill(receive, receive.capacity());
+    complete(receive);
+    ++done;
+    i = 0;  // `watched` has changed, and another may have become the oldest of its key
+  }
+  return done;
+}
+
+// An arriving message has met a watched receive: if that is filled already, the message belongs to the next one.
+ReceiveRequest* PointToPoint::Impl::rematch(ReceiveRequest& receive, const wire::Header& header) {
+  auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity() - 1;
+  if (*last == receive.last_byte) return &receive;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  match(receive, receive.from,
+        wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0), receive.capacity());
+  ++counters.receiver_early;
+  complete(receive);
+  return matching_receive(header);
+}
+
+void PointToPoint::Impl::on_filled(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  ReceiveRequest* receive = receive_tokens.find(header.token);
+  if (!receive || bytes != sizeof(wire::FilledBody)) return;
+  wire::FilledBody body;
+  std::memcpy(&body, payload, sizeof body);
+  if (header.flags & wire::kTaken) {
+    if (!receive->posted || receive->from != peer) return;
+    ++peers[peer].arrived;
+    if (receive->marks & ReceiveRequest::kWatched) check_watched();  // those before it
+    // Anything else would mean that the two sides count differently, and that the data is in the wrong buffer.
+    TERN_ASSERT(matching.first_of_key(*receive) == receive);
+    fill(*receive, body.bytes);
+  }
+  if ((header.flags & wire::kLanded) && receive->sender == peer) complete(*receive);
+}
+
+// --- The sender
+
+void PointToPoint::Impl::on_ready(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Peer& peer = peers[from];
+  if (bytes != sizeof(wire::ReadyBody) || mode != RendezvousMode::customised) return;
+  Ready ready{header.context, header.tag, header.token, 0, {}};
+  std::memcpy(&ready.body, payload, sizeof ready.body);
+  Exchange& pair = exchange(peer);
+  if (ready.body.epoch != pair.epoch_out) {
+    ++counters.unknown;
+    return;
+  }
+  uint32_t token = 0;
+  switch (pair.log.offer(ready, token)) {
+    case SentLog::Verdict::held: ++counters.held; return;
+    case SentLog::Verdict::unknown: ++counters.unknown; return;
+    case SentLog::Verdict::useless: ++counters.useless; break;
+  }
+  // It has crossed the announcement of its message, which waits for just this: the receiver's cts will come too late. Not if
+  // the receiver watches its buffer: it may see that change before it has read the message's announcement.
+  if (ready.body.watched) return;
+  SendRequest* send = token ? sender(from, token) : nullptr;
+  if (!send || !(send->waits & SendRequest::kData) || send->body.address != 0) return;
+  wire::ClearBody clear{header.token, 0, std::min(ready.body.capacity, send->body.bytes), ready.body.address,
+                        {ready.body.key[0], ready.body.key[1]}};
+  clear_now(*send, clear);
+}
+
+// Streams the message; its receive is posted, so that neither size nor credit matter.
+void PointToPoint::Impl::begin_direct(SendRequest& send, Peer& peer) {
+  const SendArguments& a = send.arguments;
+  wire::Header header = wire::make_header(wire::Kind::direct, a.source, a.context, a.tag, 0);
+  if (a.mode == SendMode::synchronous) {
+    send.token = send_tokens.add(send);
+    send.waits |= SendRequest::kMatch;
+    header.flags = wire::kWantsAck;
+    header.token = send.token;
+  }
+  count(peer, a);
+  queue(send, header, Cursor(const_cast<void*>(a.buffer), a.count, *a.type));
+}
+
+void PointToPoint::Impl::begin_put(SendRequest& send, Peer& peer, size_t bytes, Ready ready) {
+  const SendArguments& a = send.arguments;
+  const wire::ReadyBody& body = ready.body;
+  wire::ClearBody to{ready.token, 0, std::min<uint64_t>(bytes, body.capacity), body.address, {body.key[0], body.key[1]}};
+  auto last = uint8_t(static_cast<const std::byte*>(a.buffer)[bytes - 1]);
+  const bool quiet = body.watched && bytes == body.capacity && last != body.last_byte &&
+                     peer.path->properties().ordered_writes;
+  if (quiet) {
+    peer.exchange->log.note_put(ready);
+    ++counters.fins_saved;
+  } else {
+    count(peer, a);
+  }
+  if (put(send, to, bytes, wire::kTaken | wire::kLanded, quiet)) return;
+  // Nothing has been told yet: the receive is still posted for a stream (counted already).
+  queue(send, wire::make_header(wire::Kind::direct, a.source, a.context, a.tag, 0),
+        Cursor(const_cast<void*>(a.buffer), a.count, *a.type));
+}
+
+// Puts the send's data to where `to` says, and tells the receiver as `tell` says, at once or when it is done. `quiet`: tells
+// nothing. False: the put has failed at once, nothing was told.
+bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t tell, bool quiet) {
+  const SendArguments& a = send.arguments;
+  Path& path = *peers[a.peer].path;
+  Put& operation = *puts.create();
+  operation.send = &send;
+  operation.peer = a.peer;
+  operation.bytes = size_t(std::min<uint64_t>(to.bytes, total));
+  operation.local = Cursor::bytes(const_cast<void*>(a.buffer), operation.bytes);
+  operation.remote_address = to.address;
+  operation.key = RemoteKey{{to.key[0], to.key[1]}};
+  operation.target = to.receiver_token;
+  operation.total = total;
+  operation.done = [](TransferOperation& op, Error e) {
+    auto& self = static_cast<Put&>(op);
+    self.error = std::move(e);
+    self.finished = true;
+    if (!self.in_call) self.send->impl.put_done(self);
+  };
+  send.waits |= SendRequest::kPut;
+  operation.in_call = true;
+  path.put(operation);
+  operation.in_call = false;
+  if (operation.finished && operation.error) {
+    send.waits &= uint8_t(~SendRequest::kPut);
+    puts.destroy(&operation);
+    return false;
+  }
+  uint8_t now = operation.finished || path.properties().ordered_writes ? tell : uint8_t(tell & wire::kTaken);
+  if (now != 0 && !quiet) {
+    wire::FilledBody body{total};
+    control(a.peer, wire::make_control_header(wire::Kind::filled, to.receiver_token, now), &body, sizeof body);
+  }
+  operation.tell = quiet ? 0 : uint8_t(tell & ~now);
+  if (operation.finished) put_done(operation);
+  return true;
+}
+
+void PointToPoint::Impl::put_done(Put& operation) {
+  SendRequest& send = *operation.send;
+  const SendArguments& a = send.arguments;
+  Error error = std::move(operation.error);
+  uint8_t tell = operation.tell;
+  uint32_t target = operation.target;
+  size_t bytes = operation.bytes;
+  wire::FilledBody body{operation.total};
+  puts.destroy(&operation);
+  if (error && (!peers[a.peer].path || peers[a.peer].path->properties().ordered_writes || send.error)) {
+    if (!send.error) send.error = std::move(error);
+    settle(send, SendRequest::kPut);
+    return;
+  }
+  if (error) {
+    // The receive is taken and waits for its data.
+    send.waits &= uint8_t(~SendRequest::kPut);
+    queue(send, wire::make_control_header(wire::Kind::data, target), Cursor::bytes(const_cast<void*>(a.buffer), bytes));
+    return;
+  }
+  if (tell != 0) {
+    control(a.peer, wire::make_control_header(wire::Kind::filled, target, tell), &body, sizeof body);
+  }
+  settle(send, SendRequest::kPut);
+}
+
+
+}  // namespace tern

@@ -1,0 +1,92 @@
+// SentLog: what a sender remembers of its messages to one peer, so that it can tell which of them a RECEIVER_READY is for.
+//
+// Paper 000 (4.1) numbers messages by counters for every (peer, communicator, tag), whose memory grows with the tags. Here
+// every message to a peer is counted once, whatever its tag, and the keys of the last few are kept; an announcement says
+// how many messages of this sender its receiver had seen and how many posted receives of the same key were before it:
+//
+//   sent     1:a  2:b  3:a  4:a | 5 ..               a, b: keys (context, tag)
+//   ready(key a, arrived = 2, ahead = 1):             of the a's after number 2, the receive will match the second:
+//   number 4, which has gone already (useless); with ahead = 2: the next a that is sent (held until then).
+//
+// An announcement that the log does not reach back to is dropped: an announcement is an offer, dropping it is always safe.
+// So memory is bounded: kLogged entries and kHeld offers a peer, with any number of tags.
+//
+// Puts that no message follows (FIN elimination) are not counted, since their receiver does not see them in order with the
+// messages; they are known by the serial of the announcement they used.
+//
+// Thread rule: under the rank's lock.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "wire/header.h"
+
+namespace tern {
+
+/// An announced receive, as its sender keeps it.
+struct Ready {
+  uint64_t context = 0;
+  int tag = 0;
+  uint32_t token = 0;  ///< the receiver's
+  uint32_t ahead = 0;  ///< how many messages of the key are to be sent before the one it is for
+  wire::ReadyBody body{};
+};
+
+class SentLog {
+ public:
+  static constexpr uint32_t kLogged = 64;
+  static constexpr size_t kHeld = 64;
+
+  /// `sent`: how many messages have gone unlogged.
+  explicit SentLog(uint32_t sent) : floor_(sent) {}
+
+  /// A message of that number goes out now. `token`: of a send that waits for its receiver's answer; 0: it does not.
+  void note(uint64_t context, int tag, uint32_t number, uint32_t token) {
+    log(Entry{context, tag, number, token, 0});
+    if (!held_.empty()) pass(context, tag);
+  }
+  /// A put goes out that uses this announcement and is followed by no message.
+  void note_put(const Ready& ready) {
+    Ready used = ready;  // `pass` removes it
+    log(Entry{used.context, used.tag, 0, 0, used.body.serial});
+    pass(used.context, used.tag);
+  }
+
+  /// The announced receive that the next message of this key will match; null: none is known. Valid until the next call.
+  const Ready* find(uint64_t context, int tag) const;
+
+  enum class Verdict : uint8_t {
+    held,     ///< for a message yet to be sent
+    useless,  ///< its message has gone; `token` is that one's
+    unknown,  ///< too old to tell, or too many are held
+  };
+  Verdict offer(const Ready& ready, uint32_t& token);
+
+  /// Forgets the offers of a key.
+  void withdraw(uint64_t context, int tag);
+  /// Counting begins anew: what was offered so far is void.
+  void restart();
+  size_t held() const { return held_.size(); }
+
+ private:
+  struct Entry {
+    uint64_t context;
+    int tag;
+    uint32_t number;  ///< counts from 1; when serial is 0
+    uint32_t token;
+    uint32_t serial;  ///< not 0: a put without a message
+  };
+  void log(const Entry& entry);
+  void pass(uint64_t context, int tag);
+
+  std::array<Entry, kLogged> entries_;
+  uint32_t logged_ = 0;        ///< ever; the last kLogged of them are there
+  uint32_t floor_;             ///< every counted message after this one is in the log
+  uint32_t floor_serial_ = 0;  ///< and every uncounted one after this serial
+  std::vector<Ready> held_;    ///< in the order of posting, per key
+};
+
+}  // namespace tern

@@ -1,0 +1,196 @@
+// The model for rendezvous_model_test.cc: an explorer that runs through all sequences of choices, and a path whose every
+// step is one of them. Units: bytes. Thread rule: one thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "fabric/path.h"
+
+namespace tern::test {
+
+inline constexpr size_t kEager = 8, kHybrid = 16;
+
+// Depth-first over the sequences of choices: each run follows `path_` and then takes the first of everything.
+class Explorer {
+ public:
+  size_t choose(size_t options) {
+    if (options <= 1) return 0;
+    if (depth_ == path_.size()) path_.push_back({wild_ ? rng_.below(options) : 0, options});
+    EXPECT_EQ(path_[depth_].options, options) << "a run is not repeatable";
+    return path_[depth_++].taken;
+  }
+  /// False: all have been taken.
+  bool next() {
+    depth_ = 0;
+    wild_ = false;
+    while (!path_.empty() && path_.back().taken + 1 == path_.back().options) path_.pop_back();
+    if (path_.empty()) return false;
+    ++path_.back().taken;
+    return true;
+  }
+  /// Goes on somewhere else: for spaces too large to be run through.
+  void jump() {
+    path_.clear();
+    depth_ = 0;
+    wild_ = true;
+  }
+  std::string text() const {
+    std::string out;
+    for (auto& step : path_) out += std::to_string(step.taken) + "/" + std::to_string(step.options) + " ";
+    return out;
+  }
+
+ private:
+  struct Step {
+    size_t taken, options;
+  };
+  std::vector<Step> path_;
+  size_t depth_ = 0;
+  bool wild_ = false;
+  Rng rng_{1};
+};
+
+struct Kind {
+  const char* name;
+  bool get, put, autonomous, ordered;
+};
+inline constexpr Kind kKinds[] = {
+    {"messages only", false, false, false, false},
+    {"copies by the CPU", true, true, false, false},
+    {"adapter, ordered", true, true, true, true},
+    {"adapter, unordered", true, true, true, false},
+};
+
+class ModelPath;
+
+struct Item {
+  wire::Header header{};
+  std::vector<std::byte> bytes;
+  TransferOperation* put = nullptr;  ///< ordered puts travel among the messages
+};
+
+struct Model {
+  Explorer& explorer;
+  const Kind& kind;
+  ModelPath* ends[2] = {};
+  std::deque<Item> toward[2];
+  std::vector<TransferOperation*> flying;  ///< gets and unordered puts
+  std::vector<bool> flying_is_put;
+};
+
+class ModelPath final : public Path {
+ public:
+  ModelPath(Model& model, PeerId me, Sink& sink) : model_(model), me_(me), sink_(sink) {
+    properties_.name = "model";
+    properties_.eager_bytes = kEager;
+    properties_.get = model.kind.get;
+    properties_.put = model.kind.put;
+    properties_.autonomous = model.kind.autonomous;
+    properties_.ordered_writes = model.kind.ordered;
+    properties_.announce_from_bytes = kEager + 1;
+    properties_.hybrid_bytes = model.kind.get ? kHybrid : 0;
+    model.ends[me] = this;
+  }
+  bool reaches(PeerId peer) const override { return peer != me_; }
+  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override {
+    auto* data = static_cast<const std::byte*>(payload);
+    model_.toward[peer].push_back({header, std::vector<std::byte>(data, data + bytes), nullptr});
+    return true;
+  }
+  void enqueue(SendOperation& operation) override {
+    Item item{operation.header, std::vector<std::byte>(operation.payload.remaining()), nullptr};
+    operation.payload.pack(item.bytes.data(), item.bytes.size());
+    model_.toward[operation.peer].push_back(std::move(item));
+    sent_.push_back(&operation);
+  }
+  RemoteKey expose(const void* address, size_t bytes) override {
+    exposed_[++next_key_] = {static_cast<const std::byte*>(address), bytes};
+    return {{next_key_, 1}};
+  }
+  void conceal(const RemoteKey& key) override { EXPECT_EQ(exposed_.erase(key.words[0]), 1u); }
+  bool can_get(PeerId) const override { return model_.kind.get; }
+  bool can_put(PeerId) const override { return model_.kind.put; }
+  bool attentive(PeerId) override { return model_.explorer.choose(2) == 0; }
+  void get(TransferOperation& operation) override { begin(operation, false); }
+  void put(TransferOperation& operation) override { begin(operation, true); }
+  bool has_unsent() const override { return false; }
+
+  /// A poll from inside of the library finds all or nothing; the explorer's own finds one message.
+  int poll() override {
+    int done = 0;
+    bool all = !allowed_ && busy() && model_.explorer.choose(2) == 1;
+    while (all || allowed_ > 0) {
+      if (allowed_ > 0) --allowed_;
+      if (SendOperation* operation = sent_.pop_front()) {
+        operation->done(*operation, Error());
+      } else if (TransferOperation* transfer = confirmed_.pop_front()) {
+        transfer->done(*transfer, Error());
+      } else if (!deliver()) {
+        break;
+      }
+      ++done;
+    }
+    return done;
+  }
+  bool busy() { return !sent_.empty() || !confirmed_.empty() || !model_.toward[me_].empty(); }
+  void allow_one() { allowed_ = 1; }
+
+  /// The bytes of a put or get move.
+  void move(TransferOperation& operation, bool put) {
+    auto found = exposed_.find(operation.key.words[0]);
+    ASSERT_NE(found, exposed_.end()) << (put ? "put into" : "get of") << " memory that is not exposed";
+    auto* memory = const_cast<std::byte*>(found->second.first);
+    ASSERT_EQ(uint64_t(uintptr_t(memory)), operation.remote_address);
+    ASSERT_LE(operation.bytes, found->second.second);
+    if (put) operation.local.pack(memory, operation.bytes);
+    else operation.local.unpack(memory, operation.bytes);
+    model_.ends[1 - me_]->confirmed_.push_back(&operation);
+  }
+  size_t exposed() const { return exposed_.size(); }
+
+ private:
+  void begin(TransferOperation& operation, bool put) {
+    ModelPath& owner = *model_.ends[operation.peer];
+    if (!model_.kind.autonomous) {
+      owner.move(operation, put);
+      if (model_.explorer.choose(2) == 0) {  // done at once, or at the next poll
+        IntrusiveList<TransferOperation>::remove(&operation);
+        operation.done(operation, Error());
+      }
+    } else if (put && model_.kind.ordered) {
+      model_.toward[operation.peer].push_back({{}, {}, &operation});
+    } else {
+      model_.flying.push_back(&operation);
+      model_.flying_is_put.push_back(put);
+    }
+  }
+  bool deliver() {
+    auto& queue = model_.toward[me_];
+    if (queue.empty()) return false;
+    Item item = std::move(queue.front());
+    queue.pop_front();
+    if (item.put) {
+      move(*item.put, true);
+    } else {
+      sink_.on_message(1 - me_, item.header, item.bytes.data(), item.bytes.size());
+    }
+    return true;
+  }
+
+  Model& model_;
+  PeerId me_;
+  Sink& sink_;
+  IntrusiveList<SendOperation> sent_;
+  IntrusiveList<TransferOperation> confirmed_;
+  std::map<uint64_t, std::pair<const std::byte*, size_t>> exposed_;
+  uint64_t next_key_ = 0;
+  int allowed_ = 0;
+};
+
+}  // namespace tern::test
