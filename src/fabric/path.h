@@ -159,7 +159,8 @@ class Path {
   /// When poll wants to be called although nothing arrives (retransmission, connect timeout): clock time, or ~0.
   virtual uint64_t next_deadline_ns() const { return ~uint64_t{0}; }
 
-  /// True while bytes handed over have not left this rank yet (finalize waits for that).
+  /// True while bytes handed over have not left this rank yet (finalize waits for that). When the answer becomes false, a
+  /// poll returns that it has handled something, or the next arm returns false: who waits for it must not sleep.
   virtual bool has_unsent() const = 0;
 
  protected:

@@ -1,6 +1,7 @@
 // The TCP path among ranks of one process: order, content, completions, partial writes, simultaneous calls,
 // many peers.
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -222,6 +223,43 @@ TEST(TcpPath, the_sink_may_send_while_it_is_called) {
   }
   world.send(0, 1, 0, "");
   ASSERT_TRUE(world.until([&] { return rounds >= 500; }));
+}
+
+// A rank at its end waits until nothing is unsent. Acknowledgements wake nobody, so a change of that answer must keep it from sleep.
+TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
+  TcpWorld world(2);
+  world.send(0, 1, 0, "hello");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  auto unacknowledged = [&] {
+    world.send(0, 1, 1, "more");
+    return world.path(0).has_unsent();
+  };
+  ASSERT_TRUE(world.until(unacknowledged));
+  usleep(400'000);  // more than the peer's kernel puts an acknowledgement off
+  EXPECT_FALSE(world.path(0).arm());
+  EXPECT_FALSE(world.path(0).has_unsent());
+  ASSERT_TRUE(world.path(0).arm());
+  world.path(0).disarm();
+}
+
+TEST(TcpPath, bytes_that_leave_are_progress) {
+  TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
+  world.send(0, 1, 0, "hello");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  TestSend large(1, 1, pattern(8 << 20, 1));
+  world.path(0).enqueue(large);
+  for (int i = 0; i < 5; ++i) {
+    while (world.path(0).poll() != 0) {
+    }
+    ASSERT_EQ(large.completions, 0);
+    world.path(1).poll();
+    auto progress = [&] { return world.path(0).poll() != 0; };
+    uint64_t end = world.clock.now_ns() + 2'000'000'000;
+    bool moved = false;
+    while (!moved && world.clock.now_ns() < end) moved = progress();
+    EXPECT_TRUE(moved);
+  }
+  ASSERT_TRUE(world.until([&] { return large.completions == 1; }));
 }
 
 TEST(TcpPath, wakes_a_sleeper) {

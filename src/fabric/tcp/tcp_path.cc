@@ -92,7 +92,8 @@ bool TcpPath::withdraw(SendOperation& operation) {
   return peer_at(operation.peer).first().outbound.withdraw(operation);
 }
 
-void TcpPath::flush(Lane& lane) {
+bool TcpPath::flush(Lane& lane) {
+  const uint64_t before = lane.outbound.sent() + lane.outbound.acknowledged();
   TcpOutbound::Flush result = lane.outbound.flush();
   // A broken socket is not blocked: its end shows when it is read, after everything the peer sent before.
   bool blocked = result == TcpOutbound::Flush::blocked;
@@ -100,6 +101,7 @@ void TcpPath::flush(Lane& lane) {
   if (!blocked && lane.linked()) lane.unlink();
   if (result == TcpOutbound::Flush::broken) heat(*lane.link);
   watch_link(lane);
+  return lane.outbound.sent() + lane.outbound.acknowledged() != before;
 }
 
 void TcpPath::watch_link(Lane& lane) {
@@ -136,7 +138,7 @@ int TcpPath::poll() {
   Lane* last = blocked_.back();
   for (int i = 0; i < kMaxFlushes && !blocked_.empty(); ++i) {
     Lane* lane = blocked_.pop_front();  // flush puts it to the back if it still is blocked
-    flush(*lane);
+    handled += flush(*lane);
     if (lane == last) break;
   }
 
@@ -263,7 +265,8 @@ bool TcpPath::arm() {
     if (lane.linked()) watch_link(lane);
   }
   if (unsure) wake_ns_ = clock_.now_ns() + (waits ? kWaitNap_ns : kCheck_ns);
-  if (sending_.finished.empty()) return true;
+  // Acknowledgements wake nobody: who was told that something is unsent hears now if nothing is any more.
+  if (sending_.finished.empty() && !(said_unsent_ && !has_unsent())) return true;
   disarm();
   return false;
 }
@@ -273,7 +276,9 @@ void TcpPath::disarm() {
   for (Lane* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
 }
 
-bool TcpPath::has_unsent() const {
+bool TcpPath::has_unsent() const { return said_unsent_ = find_unsent(); }
+
+bool TcpPath::find_unsent() const {
   bool unsent = false, unsure = false;
   uint64_t progress = counters_.resumed;
   for (const auto& peer : peers_) {
