@@ -1,7 +1,7 @@
 """Reads the description of the MPI API: `*.api` (functions) and `constants.api`. Format: README.md."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -22,10 +22,12 @@ class Function:
     flags: set
     returns: str = "int"
     same_as: str = ""       # the body of another function serves
+    form: str = ""          # of a collective: run, begin or prepare
+    operation: str = ""     # of a collective: the stem of its blocking form
 
     @property
     def body(self):
-        return self.same_as or self.stem
+        return self.same_as or self.operation or self.stem
 
     @property
     def stem(self):
@@ -96,11 +98,24 @@ def _parse_function(text, chapter, where):
             function.returns = m.group(2)
         elif m:
             function.same_as = m.group(2)
-        elif flag in ("large", "any_time", "not_yet"):
+        elif flag in ("large", "any_time", "not_yet", "collective"):
             function.flags.add(flag)
         else:
             raise SystemExit(f"{where}: {name}: unknown flag {flag}")
     return function
+
+
+def _forms(function):
+    """The functions of one entry: of a collective its blocking, nonblocking and persistent forms (6.12, 6.13)."""
+    if "collective" not in function.flags:
+        return [function]
+    stem, request = function.stem, Parameter("request", "out_request")
+
+    def form(name, how, more):
+        return replace(function, name="MPI_" + name, parameters=function.parameters + more, form=how, operation=stem)
+
+    return [form(stem, "run", []), form("I" + stem[0].lower() + stem[1:], "begin", [request]),
+            form(stem + "_init", "prepare", [Parameter("info", "info?"), request])]
 
 
 def read_functions(folder):
@@ -113,7 +128,7 @@ def read_functions(folder):
                 logical += " " + line.strip()
                 continue
             if logical:
-                functions.append(_parse_function(logical, chapter, f"{path.name}:{number}"))
+                functions += _forms(_parse_function(logical, chapter, f"{path.name}:{number}"))
                 logical = ""
             line = line.strip()
             if not line or line.startswith("#"):

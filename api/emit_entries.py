@@ -11,7 +11,15 @@ ERROR_OBJECTS = {"comm": "comm", "session": "session"}
 
 def bodies(functions):
     """One function per body, in order."""
-    return [f for f in functions if not f.raw and not f.same_as]
+    return [f for f in functions if not f.raw and not f.same_as and f.form in ("", "run")]
+
+
+def signature(function):
+    """Of what is written by hand in src/capi: a body, or what makes the operands of a collective."""
+    parameters = body_parameters(function)
+    if function.form:
+        return "operands", f"{function.stem}({parameters}, CallOperands& o)"
+    return "body", f"{function.stem}({parameters})"
 
 
 def body_parameters(function):
@@ -26,11 +34,12 @@ def body_parameters(function):
 
 
 def emit_impl(functions):
-    out = [BANNER + '#pragma once\n\n#include "capi/call.h"\n\nnamespace tern::capi::body {\n']
+    out = [BANNER + '#pragma once\n\n#include "capi/call.h"\n\nnamespace tern::capi {\n\nstruct CallOperands;\n']
     for f in bodies(functions):
         if not f.not_yet:
-            out.append(f"Error {f.stem}({body_parameters(f)});")
-    out.append("\n}  // namespace tern::capi::body\n\n// What does not return an error class.\n"
+            space, declaration = signature(f)
+            out.append(f"namespace {space} {{ Error {declaration}; }}")
+    out.append("\n}  // namespace tern::capi\n\n// What does not return an error class.\n"
                "namespace tern::capi::raw {\n")
     for f in functions:
         if f.raw and not re.search(r"_(toint|fromint)$", f.name):
@@ -41,11 +50,12 @@ def emit_impl(functions):
 
 def emit_fallbacks(functions):
     """Weak bodies: what is described as done but not written yet still links and says so."""
-    out = [BANNER + '#include "impl.gen.h"\n\nnamespace tern::capi::body {\n']
+    out = [BANNER + '#include "impl.gen.h"\n\nnamespace tern::capi {\n']
     for f in bodies(functions):
         if not f.not_yet:
-            out.append(f"__attribute__((weak)) Error {f.stem}({body_parameters(f)}) {{ return call.not_yet(); }}")
-    out.append("\n}  // namespace tern::capi::body\n")
+            space, declaration = signature(f)
+            out.append(f"namespace {space} {{ __attribute__((weak)) Error {declaration} {{ return call.not_yet(); }} }}")
+    out.append("\n}  // namespace tern::capi\n")
     return "\n".join(out)
 
 
@@ -182,7 +192,17 @@ def emit_entry(function, large):
     if optional:
         text = "".join(f" &&\n        {c}" for c in optional)[12:]
         out.append(f"  if (call.checking() && !({text}))\n    return call.fail();")
-    call = f"body::{function.body}({', '.join(['call'] + arguments)})"
+    if function.form:
+        # What a form has beyond the blocking one (info, request) is no operand.
+        operands = arguments[:len(arguments) - {"run": 0, "begin": 1, "prepare": 2}[function.form]]
+        out.append("  CallOperands o;")
+        making = f"operands::{function.operation}({', '.join(['call'] + operands + ['o'])})"
+        out.append(f"  if (Error error = {making}; __builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
+        arguments = [f"*{comm}_", f"Operation::{function.operation.lower()}", "o"]
+        arguments += [] if function.form == "run" else ["request_"]
+        call = f"{function.form}({', '.join(arguments)})"
+    else:
+        call = f"body::{function.body}({', '.join(['call'] + arguments)})"
     always_after = ["  " + kind_of(p).always.replace("$", p.name) for p in function.parameters if kind_of(p).always]
     if always_after:
         out += [f"  Error error = {call};"] + always_after
@@ -207,6 +227,6 @@ def emit_entries(functions, pieces):
     if current:
         files.append(current)
     head = BANNER + ('#pragma GCC visibility push(default)\n#include "mpi.h"\n#pragma GCC visibility pop\n\n'
-                     '#include <type_traits>\n#include <utility>\n\n#include "impl.gen.h"\n\n'
+                     '#include <type_traits>\n#include <utility>\n\n#include "capi/coll_operands.h"\n#include "impl.gen.h"\n\n'
                      'using namespace tern;\nusing namespace tern::capi;\n\nextern "C" {\n\n')
     return [head + "\n".join(units) + "\n}  // extern \"C\"\n" for units in files]

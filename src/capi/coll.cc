@@ -1,4 +1,4 @@
-// MPI_Barrier, MPI_Bcast, MPI_Gather(v), MPI_Scatter(v): blocking, nonblocking, persistent.
+// MPI_Barrier, MPI_Bcast, MPI_Gather(v), MPI_Scatter(v): their operands.
 // Source: MPI 5.0 sections 6.3 to 6.6, 6.12, 6.13. A type that is not significant at this process comes as
 // null.
 #include "capi/coll_operands.h"
@@ -24,12 +24,6 @@ Error no_topology() {
 }
 
 namespace {
-
-Error bcast_operands(void* buffer, Count count, Datatype* datatype, int root, Communicator&, Operands& o) {
-  o.receive = uniform(buffer, count, datatype);
-  o.root = root;
-  return {};
-}
 
 // The own block must not be where it is to be copied to (MPI 5.0, 6.5: use MPI_IN_PLACE).
 bool own_block_aliased(const Call& call, const Side& whole, const void* own, const Communicator& comm) {
@@ -64,150 +58,35 @@ Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recv
 
 }  // namespace
 
-namespace body {
+namespace operands {
 
-Error Barrier(Call& call, Communicator& comm) { return run(comm, Operation::barrier, {}); }
+Error Barrier(Call& call, Communicator& comm, CallOperands& o) { return {}; }
 
-Error Ibarrier(Call& call, Communicator& comm, Request*& request) {
-  return begin(comm, Operation::barrier, {}, request);
+Error Bcast(Call& call, void* buffer, Count count, Datatype* datatype, int root, Communicator& comm, CallOperands& o) {
+  o.receive = uniform(buffer, count, datatype);
+  o.root = root;
+  return {};
 }
 
-Error Barrier_init(Call& call, Communicator& comm, Info*, Request*& request) {
-  return prepare(comm, Operation::barrier, {}, request);
+Error Gather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, Count recvcount,
+             Datatype* recvtype, int root, Communicator& comm, CallOperands& o) {
+  return gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype), root, comm, o);
 }
 
-Error Bcast(Call& call, void* buffer, Count count, Datatype* datatype, int root, Communicator& comm) {
-  Operands o;
-  if (Error wrong = bcast_operands(buffer, count, datatype, root, comm, o)) return wrong;
-  return run(comm, Operation::bcast, o);
+Error Gatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, IntArray recvcounts,
+              IntArray displs, Datatype* recvtype, int root, Communicator& comm, CallOperands& o) {
+  return gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs, recvtype), root, comm, o);
 }
 
-Error Ibcast(Call& call, void* buffer, Count count, Datatype* datatype, int root, Communicator& comm,
-             Request*& request) {
-  Operands o;
-  if (Error wrong = bcast_operands(buffer, count, datatype, root, comm, o)) return wrong;
-  return begin(comm, Operation::bcast, o, request);
+Error Scatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, Count recvcount,
+              Datatype* recvtype, int root, Communicator& comm, CallOperands& o) {
+  return scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount, recvtype, root, comm, o);
 }
 
-Error Bcast_init(Call& call, void* buffer, Count count, Datatype* datatype, int root, Communicator& comm,
-                 Info*, Request*& request) {
-  Operands o;
-  if (Error wrong = bcast_operands(buffer, count, datatype, root, comm, o)) return wrong;
-  return prepare(comm, Operation::bcast, o, request);
+Error Scatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype, void* recvbuf,
+               Count recvcount, Datatype* recvtype, int root, Communicator& comm, CallOperands& o) {
+  return scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount, recvtype, root, comm, o);
 }
 
-Error Gather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-             Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
-  Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
-                                    root, comm, o))
-    return wrong;
-  return run(comm, Operation::gather, o);
-}
-
-Error Igather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-              Count recvcount, Datatype* recvtype, int root, Communicator& comm, Request*& request) {
-  Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
-                                    root, comm, o))
-    return wrong;
-  return begin(comm, Operation::gather, o, request);
-}
-
-Error Gather_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                  Count recvcount, Datatype* recvtype, int root, Communicator& comm, Info*,
-                  Request*& request) {
-  Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, recvtype),
-                                    root, comm, o))
-    return wrong;
-  return prepare(comm, Operation::gather, o, request);
-}
-
-Error Gatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-              IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm) {
-  Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype,
-                                    vector(recvbuf, recvcounts, displs, recvtype), root, comm, o))
-    return wrong;
-  return run(comm, Operation::gatherv, o);
-}
-
-Error Igatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-               IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm,
-               Request*& request) {
-  Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype,
-                                    vector(recvbuf, recvcounts, displs, recvtype), root, comm, o))
-    return wrong;
-  return begin(comm, Operation::gatherv, o, request);
-}
-
-Error Gatherv_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                   IntArray recvcounts, IntArray displs, Datatype* recvtype, int root, Communicator& comm,
-                   Info*, Request*& request) {
-  Operands o;
-  if (Error wrong = gather_operands(call, sendbuf, sendcount, sendtype,
-                                    vector(recvbuf, recvcounts, displs, recvtype), root, comm, o))
-    return wrong;
-  return prepare(comm, Operation::gatherv, o, request);
-}
-
-Error Scatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-              Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
-  Operands o;
-  if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
-                                     recvtype, root, comm, o))
-    return wrong;
-  return run(comm, Operation::scatter, o);
-}
-
-Error Iscatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-               Count recvcount, Datatype* recvtype, int root, Communicator& comm, Request*& request) {
-  Operands o;
-  if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
-                                     recvtype, root, comm, o))
-    return wrong;
-  return begin(comm, Operation::scatter, o, request);
-}
-
-Error Scatter_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                   Count recvcount, Datatype* recvtype, int root, Communicator& comm, Info*,
-                   Request*& request) {
-  Operands o;
-  if (Error wrong = scatter_operands(call, uniform(sendbuf, sendcount, sendtype), recvbuf, recvcount,
-                                     recvtype, root, comm, o))
-    return wrong;
-  return prepare(comm, Operation::scatter, o, request);
-}
-
-Error Scatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype,
-               void* recvbuf, Count recvcount, Datatype* recvtype, int root, Communicator& comm) {
-  Operands o;
-  if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
-                                     recvtype, root, comm, o))
-    return wrong;
-  return run(comm, Operation::scatterv, o);
-}
-
-Error Iscatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype,
-                void* recvbuf, Count recvcount, Datatype* recvtype, int root, Communicator& comm,
-                Request*& request) {
-  Operands o;
-  if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
-                                     recvtype, root, comm, o))
-    return wrong;
-  return begin(comm, Operation::scatterv, o, request);
-}
-
-Error Scatterv_init(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype,
-                    void* recvbuf, Count recvcount, Datatype* recvtype, int root, Communicator& comm, Info*,
-                    Request*& request) {
-  Operands o;
-  if (Error wrong = scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount,
-                                     recvtype, root, comm, o))
-    return wrong;
-  return prepare(comm, Operation::scatterv, o, request);
-}
-}  // namespace body
+}  // namespace operands
 }  // namespace tern::capi

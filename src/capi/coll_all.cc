@@ -1,4 +1,4 @@
-// MPI_Allgather(v), MPI_Alltoall(v,w): blocking, nonblocking, persistent.
+// MPI_Allgather(v), MPI_Alltoall(v,w): their operands.
 // Source: MPI 5.0 sections 6.7, 6.8, 6.12, 6.13. The send side's type is null with MPI_IN_PLACE.
 #include "capi/coll_operands.h"
 #include "impl.gen.h"
@@ -31,171 +31,42 @@ Error alltoall_operands(Call& call, const Side& send, const Side& receive, Commu
   return {};
 }
 
-struct WOperands {
-  Operands operands;
-  std::vector<const Datatype*> send_types, receive_types;
-};
-
-Error alltoallw_operands(Call& call, const void* sendbuf, const IntArray& sendcounts, const IntArray& sdispls,
-                         const TypeArray& sendtypes, void* recvbuf, const IntArray& recvcounts,
-                         const IntArray& rdispls, const TypeArray& recvtypes, Communicator& comm,
-                         WOperands& w) {
-  int n = peer_count(comm);
-  w.receive_types = types_of(recvtypes, n);
-  Side send = uniform(sendbuf, 0, nullptr);
-  if (!in_place(sendbuf)) {
-    w.send_types = types_of(sendtypes, n);
-    send = general(sendbuf, sendcounts, sdispls, w.send_types);
-  }
-  return alltoall_operands(call, send, general(recvbuf, recvcounts, rdispls, w.receive_types), comm,
-                           w.operands);
-}
-
 }  // namespace
 
-namespace body {
+namespace operands {
 
-Error Allgather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                Count recvcount, Datatype& recvtype, Communicator& comm) {
-  Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
-                                       uniform(recvbuf, recvcount, &recvtype), comm, o))
-    return wrong;
-  return run(comm, Operation::allgather, o);
+Error Allgather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, Count recvcount,
+                Datatype& recvtype, Communicator& comm, CallOperands& o) {
+  return allgather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, &recvtype), comm, o);
 }
 
-Error Iallgather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                 Count recvcount, Datatype& recvtype, Communicator& comm, Request*& request) {
-  Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
-                                       uniform(recvbuf, recvcount, &recvtype), comm, o))
-    return wrong;
-  return begin(comm, Operation::allgather, o, request);
+Error Allgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, IntArray recvcounts,
+                 IntArray displs, Datatype& recvtype, Communicator& comm, CallOperands& o) {
+  return allgather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs, &recvtype), comm, o);
 }
 
-Error Allgather_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                     Count recvcount, Datatype& recvtype, Communicator& comm, Info*, Request*& request) {
-  Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
-                                       uniform(recvbuf, recvcount, &recvtype), comm, o))
-    return wrong;
-  return prepare(comm, Operation::allgather, o, request);
+Error Alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, Count recvcount,
+               Datatype& recvtype, Communicator& comm, CallOperands& o) {
+  return alltoall_operands(call, uniform(sendbuf, sendcount, sendtype), uniform(recvbuf, recvcount, &recvtype), comm, o);
 }
 
-Error Allgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                 IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm) {
-  Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
-                                       vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
-    return wrong;
-  return run(comm, Operation::allgatherv, o);
+Error Alltoallv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, Datatype* sendtype, void* recvbuf,
+                IntArray recvcounts, IntArray rdispls, Datatype& recvtype, Communicator& comm, CallOperands& o) {
+  return alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
+                           vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o);
 }
 
-Error Iallgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                  IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm,
-                  Request*& request) {
-  Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
-                                       vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
-    return wrong;
-  return begin(comm, Operation::allgatherv, o, request);
+Error Alltoallw(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, TypeArray sendtypes, void* recvbuf,
+                IntArray recvcounts, IntArray rdispls, TypeArray recvtypes, Communicator& comm, CallOperands& o) {
+  const int n = peer_count(comm);
+  o.receive_types = types_of(recvtypes, n);
+  Side send = uniform(sendbuf, 0, nullptr);
+  if (!in_place(sendbuf)) {
+    o.send_types = types_of(sendtypes, n);
+    send = general(sendbuf, sendcounts, sdispls, o.send_types);
+  }
+  return alltoall_operands(call, send, general(recvbuf, recvcounts, rdispls, o.receive_types), comm, o);
 }
 
-Error Allgatherv_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                      IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm, Info*,
-                      Request*& request) {
-  Operands o;
-  if (Error wrong = allgather_operands(call, sendbuf, sendcount, sendtype,
-                                       vector(recvbuf, recvcounts, displs, &recvtype), comm, o))
-    return wrong;
-  return prepare(comm, Operation::allgatherv, o, request);
-}
-
-Error Alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-               Count recvcount, Datatype& recvtype, Communicator& comm) {
-  Operands o;
-  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype),
-                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
-    return wrong;
-  return run(comm, Operation::alltoall, o);
-}
-
-Error Ialltoall(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                Count recvcount, Datatype& recvtype, Communicator& comm, Request*& request) {
-  Operands o;
-  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype),
-                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
-    return wrong;
-  return begin(comm, Operation::alltoall, o, request);
-}
-
-Error Alltoall_init(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
-                    Count recvcount, Datatype& recvtype, Communicator& comm, Info*, Request*& request) {
-  Operands o;
-  if (Error wrong = alltoall_operands(call, uniform(sendbuf, sendcount, sendtype),
-                                      uniform(recvbuf, recvcount, &recvtype), comm, o))
-    return wrong;
-  return prepare(comm, Operation::alltoall, o, request);
-}
-
-Error Alltoallv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, Datatype* sendtype,
-                void* recvbuf, IntArray recvcounts, IntArray rdispls, Datatype& recvtype,
-                Communicator& comm) {
-  Operands o;
-  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
-                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
-    return wrong;
-  return run(comm, Operation::alltoallv, o);
-}
-
-Error Ialltoallv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, Datatype* sendtype,
-                 void* recvbuf, IntArray recvcounts, IntArray rdispls, Datatype& recvtype, Communicator& comm,
-                 Request*& request) {
-  Operands o;
-  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
-                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
-    return wrong;
-  return begin(comm, Operation::alltoallv, o, request);
-}
-
-Error Alltoallv_init(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls,
-                     Datatype* sendtype, void* recvbuf, IntArray recvcounts, IntArray rdispls,
-                     Datatype& recvtype, Communicator& comm, Info*, Request*& request) {
-  Operands o;
-  if (Error wrong = alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
-                                      vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o))
-    return wrong;
-  return prepare(comm, Operation::alltoallv, o, request);
-}
-
-Error Alltoallw(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, TypeArray sendtypes,
-                void* recvbuf, IntArray recvcounts, IntArray rdispls, TypeArray recvtypes,
-                Communicator& comm) {
-  WOperands w;
-  if (Error wrong = alltoallw_operands(call, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-                                       rdispls, recvtypes, comm, w))
-    return wrong;
-  return run(comm, Operation::alltoallw, w.operands);
-}
-
-Error Ialltoallw(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, TypeArray sendtypes,
-                 void* recvbuf, IntArray recvcounts, IntArray rdispls, TypeArray recvtypes,
-                 Communicator& comm, Request*& request) {
-  WOperands w;
-  if (Error wrong = alltoallw_operands(call, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-                                       rdispls, recvtypes, comm, w))
-    return wrong;
-  return begin(comm, Operation::alltoallw, w.operands, request);
-}
-
-Error Alltoallw_init(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls,
-                     TypeArray sendtypes, void* recvbuf, IntArray recvcounts, IntArray rdispls,
-                     TypeArray recvtypes, Communicator& comm, Info*, Request*& request) {
-  WOperands w;
-  if (Error wrong = alltoallw_operands(call, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-                                       rdispls, recvtypes, comm, w))
-    return wrong;
-  return prepare(comm, Operation::alltoallw, w.operands, request);
-}
-}  // namespace body
+}  // namespace operands
 }  // namespace tern::capi

@@ -11,6 +11,11 @@
 
 namespace tern::capi {
 
+/// The operands of one call, and the arrays of datatypes that they point into.
+struct CallOperands : Operands {
+  std::vector<const Datatype*> send_types, receive_types;
+};
+
 inline CountArray counts_of(const IntArray& array) {
   return array.wide() ? CountArray(static_cast<const int64_t*>(array.data()))
                       : CountArray(static_cast<const int32_t*>(array.data()));
@@ -52,6 +57,7 @@ inline bool same_memory(const void* a, const void* b) { return a == b && a != nu
 [[gnu::cold]] Error not_on_intercommunicator();
 [[gnu::cold]] Error no_topology();
 
+// The three forms of a collective; generated entry points choose.
 inline Error run(Communicator& comm, Operation operation, const Operands& operands) {
   Request* none = nullptr;
   return collective(comm, operation, operands, Mode::blocking, none);
