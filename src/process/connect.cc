@@ -199,8 +199,11 @@ Error Wireup::share_memory() {
   bool everybody = node_ && int(node_->members().size()) == launcher.size();
   if (network_now || everybody) return {};
   if (!network) {
+    if (!allowed_.shm) {
+      return Error(ErrorClass::other, "TERN_PATH allows no other path than self, which leads to no other rank. Add shm, or tcp");
+    }
     return Error(ErrorClass::other, "not all ranks can share memory, and TERN_PATH allows no other path" +
-                                        (no_memory ? ": " + std::string(no_memory.text()) : std::string()));
+                                        (no_memory ? ": " + std::string(no_memory.text()) : std::string()) + ". Add tcp");
   }
   // Some ranks cannot share memory: every rank has found that out, so all of them come here.
   if (Error error = put_cards()) return error;
