@@ -53,6 +53,8 @@ namespace tern {
     "traffic class of RDMA packets: on RoCE v2 the IP header's byte of DSCP and ECN (networks without loss often want 106)") \
   X(rdma_eager_bytes, 8192, 256, 1 << 20, "bytes", false, \
     "largest message sent eagerly over RDMA; also the payload of one frame of longer ones") \
+  X(rdma_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
+    "longest message over RDMA that is copied to a library buffer when its receiver is not there yet") \
   X(rdma_receives, 512, 16, 1 << 16, "frames", false, \
     "receive buffers that all peers of a rank share over RDMA (each of rdma_eager_bytes)") \
   X(rdma_sends, 256, 8, 1 << 16, "frames", false, \

@@ -28,9 +28,11 @@ struct PathProperties {
   bool put = false;
   bool peek = false;            ///< `peek` works
   bool autonomous = false;      ///< get/put move data without the CPU of either side
-  /// The bytes of a put become visible in address order, and all of them before a message that is handed over after the
-  /// put was issued (done or not). A put then fails only because the peer is lost.
-  bool ordered_writes = false;
+  /// The bytes of a put become visible before a message that is handed over after the put was issued (done or not). A put
+  /// then fails only because the peer is lost, or at once.
+  bool puts_before_messages = false;
+  bool ordered_writes = false;  ///< the same, and the bytes of one put become visible in address order
+  bool attention = false;       ///< `attentive` knows
   size_t announce_from_bytes = 0;  ///< shortest receive worth announcing to its sender; 0: none
   size_t hybrid_bytes = 0;         ///< longest message that the library copies, so that the sender is free at once; 0: none
   uint64_t latency_ns = 0;      ///< estimate for a small message, one way

@@ -116,7 +116,7 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
     ++peers[peer].arrived;
     if (ReceiveRequest* posted = matching_receive(header)) {
       ReceiveRequest& receive = *posted;
-      if (header.kind == wire::Kind::direct) ++counters.receiver_early;
+      if (header.kind == wire::Kind::direct) count_received(Protocol::receiver_stream, Arrival::receiver);
       match(receive, peer, header, bytes);
       Cursor target = receive.target();
       target.truncate(size_t(receive.status.bytes));

@@ -292,8 +292,9 @@ struct PointToPoint::Impl final : Sink {
   // rendezvous.cc
   void begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol);
   void on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags);
-  void clear_to_send(ReceiveRequest& receive, size_t bytes);
+  void answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags, Arrival arrival);
+  void count_received(Protocol protocol, Arrival arrival) { ++counters.received[size_t(protocol)][size_t(arrival)]; }
+  bool clear_to_send(ReceiveRequest& receive, size_t bytes);
   void get_done(Fetch& fetch, Error error);
   void fetched(ReceiveRequest& receive);
   void on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);

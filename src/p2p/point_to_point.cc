@@ -45,7 +45,7 @@ void PointToPoint::connect(PeerId peer, Path& path) {
   if (impl_->mode == RendezvousMode::customised && properties.announce_from_bytes != 0) {
     impl_->announce_from = std::min(impl_->announce_from, properties.announce_from_bytes);
   }
-  if ((properties.get || properties.put) && !properties.autonomous && properties.announce_from_bytes != 0) {
+  if ((properties.get || properties.put) && !properties.autonomous && properties.attention) {
     impl_->attention_path = &path;
   }
 }

@@ -13,6 +13,8 @@
 // receiver fetches it, or asks for a stream, whichever fits when it gets there.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -77,18 +79,38 @@ constexpr Protocol choose_protocol(const SendSituation& situation) {
   return Protocol::sender_data;
 }
 
-/// How often which protocol was taken, and who was there first; and what became of the announcements.
+/// Who was there first, as the receiver sees it (paper 000, Figure 3).
+enum class Arrival : uint8_t {
+  sender,       ///< the message was waiting
+  receiver,     ///< the announcement of the receive was used
+  both,         ///< message and announcement have crossed
+  unannounced,  ///< the receive was posted, but its sender was not told: a wildcard, say
+};
+inline constexpr size_t kArrivalCount = 4;
+inline constexpr const char* kArrivalNames[] = {"sender early", "receiver early", "both", "unannounced"};
+static_assert(sizeof kArrivalNames / sizeof kArrivalNames[0] == kArrivalCount);
+
+/// How often which protocol was taken, and who was there first; and what became of the announcements. Only 64-bit counts.
 struct ProtocolCounters {
   uint64_t sent[kProtocolCount] = {};  ///< large sends by protocol (eager ones are not counted: that would cost them)
-  // Receives of large messages that were announced or went by rendezvous.
-  uint64_t sender_early = 0;    ///< the message was waiting
-  uint64_t receiver_early = 0;  ///< the announcement was used
-  uint64_t both = 0;            ///< they crossed
+  uint64_t received[kProtocolCount][kArrivalCount] = {};  ///< large receives, likewise
   // Announcements sent, and as their senders judged them (SentLog::Verdict).
   uint64_t announced = 0, held = 0, useless = 0, unknown = 0;
   uint64_t withdrawn = 0;       ///< by cancelling
   uint64_t no_buffer = 0;       ///< hybrid refused: all library buffers in use
   uint64_t fins_saved = 0;      ///< puts that needed no FIN
+
+  uint64_t arrivals(Arrival arrival) const {
+    uint64_t sum = 0;
+    for (const auto& row : received) sum += row[size_t(arrival)];
+    return sum;
+  }
+  ProtocolCounters& operator+=(const ProtocolCounters& other) {
+    using Words = std::array<uint64_t, sizeof(ProtocolCounters) / sizeof(uint64_t)>;
+    auto sum = std::bit_cast<Words>(*this), more = std::bit_cast<Words>(other);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+    return *this = std::bit_cast<ProtocolCounters>(sum);
+  }
 };
 
 }  // namespace tern

@@ -143,8 +143,7 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
     wire::RendezvousBody body = message.body;
     uint8_t flags = message.header.flags;
     unexpected.destroy(&message);
-    ++counters.sender_early;
-    answer(receive, body, flags);
+    answer(receive, body, flags, Arrival::sender);
     return;
   }
   if (message.arriving) {

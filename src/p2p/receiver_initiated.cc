@@ -15,7 +15,7 @@
 // had already announced itself (rendezvous.cc, both at about the same time) is addressed to the receive, too.
 //
 // A `filled` stands in the sender's stream of messages where the message would. A put that is not done when it must be
-// told of (no ordered writes) is told in two parts: the receive is taken; the data has landed.
+// told of (messages may overtake puts) is told in two parts: the receive is taken; the data has landed.
 //
 // FIN elimination: where writes land in order the receiver watches the last byte of its buffer instead of waiting for a
 // `filled`, if the message has just the size of the buffer and that byte changes. It looks only at the oldest receive of a
@@ -125,7 +125,7 @@ void PointToPoint::Impl::fill(ReceiveRequest& receive, size_t bytes) {
   matching.unpost(receive);
   match(receive, receive.from,
         wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0), bytes);
-  ++counters.receiver_early;
+  count_received(Protocol::receiver_put, Arrival::receiver);
 }
 
 int PointToPoint::Impl::check_watched() {
@@ -153,7 +153,7 @@ ReceiveRequest* PointToPoint::Impl::rematch(ReceiveRequest& receive, const wire:
   std::atomic_thread_fence(std::memory_order_acquire);
   match(receive, receive.from,
         wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0), receive.capacity());
-  ++counters.receiver_early;
+  count_received(Protocol::receiver_put, Arrival::receiver);
   complete(receive);
   return matching_receive(header);
 }
@@ -264,7 +264,7 @@ bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_
     puts.destroy(&operation);
     return false;
   }
-  uint8_t now = operation.finished || path.properties().ordered_writes ? tell : uint8_t(tell & wire::kTaken);
+  uint8_t now = operation.finished || path.properties().puts_before_messages ? tell : uint8_t(tell & wire::kTaken);
   if (now != 0 && !quiet) {
     wire::FilledBody body{total};
     control(a.peer, wire::make_control_header(wire::Kind::filled, to.receiver_token, now), &body, sizeof body);
@@ -283,7 +283,7 @@ void PointToPoint::Impl::put_done(Put& operation) {
   size_t bytes = operation.bytes;
   wire::FilledBody body{operation.total};
   puts.destroy(&operation);
-  if (error && (!peers[a.peer].path || peers[a.peer].path->properties().ordered_writes || send.error)) {
+  if (error && (!peers[a.peer].path || peers[a.peer].path->properties().puts_before_messages || send.error)) {
     if (!send.error) send.error = std::move(error);
     settle(send, SendRequest::kPut);
     return;

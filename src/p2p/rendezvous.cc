@@ -59,14 +59,13 @@ void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const s
     message->body = body;
     return;
   }
-  if (receive->marks & ReceiveRequest::kAnnounced) ++counters.both;
   match(*receive, peer, header, body.bytes);
   receive->sender_token = header.token;
-  answer(*receive, body, header.flags);
+  answer(*receive, body, header.flags, receive->marks & ReceiveRequest::kAnnounced ? Arrival::both : Arrival::unannounced);
 }
 
 // The receive is matched with an announcement: fetch the data, or ask for it.
-void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags) {
+void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags, Arrival arrival) {
   Path* path = peers[receive.sender].path;
   size_t bytes = size_t(receive.status.bytes);
   if (!path) {
@@ -77,6 +76,7 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
   const bool copied = (flags & wire::kHybrid) != 0;
   if (copied) receive.marks |= ReceiveRequest::kFromLibrary;
   if (bytes == 0) {
+    count_received(copied ? Protocol::hybrid : Protocol::sender_get, arrival);
     fetched(receive);
     return;
   }
@@ -87,9 +87,11 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
     get = !path->attentive(receive.sender);
   }
   if (!get) {
-    clear_to_send(receive, bytes);
+    bool put = clear_to_send(receive, bytes);
+    count_received(copied ? Protocol::hybrid : put ? Protocol::sender_put : Protocol::sender_data, arrival);
     return;
   }
+  count_received(copied ? Protocol::hybrid : Protocol::sender_get, arrival);
   Fetch& fetch = *fetches.create();
   fetch.receive = &receive;
   fetch.peer = receive.sender;
@@ -130,12 +132,14 @@ void PointToPoint::Impl::fetched(ReceiveRequest& receive) {
   complete(receive);
 }
 
-void PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t bytes) {
+// True: the data may be put.
+bool PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t bytes) {
   if (receive.token == 0) receive.token = receive_tokens.add(receive);
   wire::ClearBody body{receive.token, 0, bytes, 0, {0, 0}};
   if (by_write) body.address = expose_target(receive, body.key);
   control(receive.sender, wire::make_control_header(wire::Kind::cts, receive.sender_token), &body,
           body.address != 0 ? sizeof body : wire::kShortClearBytes);
+  return body.address != 0;
 }
 
 void PointToPoint::Impl::on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {

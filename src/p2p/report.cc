@@ -53,11 +53,16 @@ std::string PointToPoint::statistics() const {
     if (value != 0) out += (out.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
   };
   for (const ProtocolRecord& record : kProtocols) add(record.name, c.sent[size_t(record.protocol)]);
+  for (const ProtocolRecord& record : kProtocols) {
+    std::string orders;
+    for (size_t i = 0; i < kArrivalCount; ++i) {
+      uint64_t times = c.received[size_t(record.protocol)][i];
+      if (times != 0) orders += (orders.empty() ? "" : "; ") + std::string(kArrivalNames[i]) + " " + std::to_string(times);
+    }
+    if (!orders.empty()) out += (out.empty() ? "" : ", ") + ("received by " + std::string(record.name)) + " (" + orders + ")";
+  }
   add("FINs saved", c.fins_saved);
   add("no library buffer", c.no_buffer);
-  add("received with the sender early", c.sender_early);
-  add("with the receiver early", c.receiver_early);
-  add("with both at a time", c.both);
   add("announced", c.announced);
   add("announcements held", c.held);
   add("useless", c.useless);

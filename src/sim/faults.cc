@@ -60,9 +60,9 @@ void FaultPath::get(TransferOperation& operation) {
   }
 }
 
-// Where writes are ordered a put only fails with its peer. Elsewhere it may have written anything, or nothing.
+// Where messages come after puts, a put only fails with its peer. Elsewhere it may have written anything, or nothing.
 void FaultPath::put(TransferOperation& operation) {
-  if (properties_.ordered_writes || !rng_.chance(faults_.get_fail_in_1024, 1024)) {
+  if (properties_.puts_before_messages || !rng_.chance(faults_.get_fail_in_1024, 1024)) {
     inner_->put(operation);
   } else if (rng_.chance(1, 2)) {
     fail(operation);

@@ -97,7 +97,7 @@ class SimPath final : public Path, public NetworkPort {
   int take_arrivals();
   int finish_gets();
   int tell_losses();
-  void take(const Packet& packet);
+  void accept(const Packet& packet);
   void take_part(Peer& peer, const Packet& packet);
   void deliver_whole(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes);
   void lose(PeerId id);

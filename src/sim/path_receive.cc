@@ -112,12 +112,12 @@ int SimPath::take_arrivals() {
     std::unique_ptr<Packet> packet = std::move(inbox_.front());
     inbox_.pop_front();
     ++taken;
-    take(*packet);
+    accept(*packet);
   }
   return int(taken);
 }
 
-void SimPath::take(const Packet& packet) {
+void SimPath::accept(const Packet& packet) {
   Peer& peer = peers_[packet.from];
   if (packet.kind == Packet::Kind::get_reply) {
     TransferOperation* operation = peer.gets.front();

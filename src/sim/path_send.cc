@@ -23,6 +23,8 @@ SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bo
   if (model_.get == NetworkModel::Get::cpu) properties_.get_from_bytes = 20'000;
   properties_.put = properties_.get && model_.put;
   properties_.ordered_writes = properties_.put && properties_.autonomous && model_.ordered_writes;
+  properties_.puts_before_messages = properties_.ordered_writes;
+  properties_.attention = true;
   properties_.announce_from_bytes = model_.eager_bytes + 1;
   properties_.hybrid_bytes = model_.hybrid_bytes;
   properties_.latency_ns = model_.latency_ns;

@@ -407,6 +407,17 @@ void check_one(const Receipt& receipt, const PlannedMessage& m, size_t id) {
 
 }  // namespace
 
+void expect_every_protocol(const ProtocolCounters& counters) {
+  for (const ProtocolRecord& record : kProtocols) {
+    if (record.protocol == Protocol::eager) continue;  // not counted
+    EXPECT_GT(counters.sent[size_t(record.protocol)], 10u) << record.name;
+  }
+  for (size_t i = 0; i < kArrivalCount; ++i) EXPECT_GT(counters.arrivals(Arrival(i)), 10u) << kArrivalNames[i];
+  EXPECT_GT(counters.withdrawn, 10u);
+  EXPECT_GT(counters.fins_saved, 10u);
+  EXPECT_GT(counters.no_buffer, 10u);
+}
+
 void check_receipts(Plan& plan, std::vector<std::vector<Receipt>>& receipts) {
   for (uint32_t rank = 0; rank < plan.ranks; ++rank) {
     // Messages to this rank that were not cancelled, by (context, source, tag), in the order of sending.

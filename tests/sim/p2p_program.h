@@ -149,6 +149,9 @@ class Actor {
   std::vector<Receipt> receipts_;
 };
 
+/// Whether many programs together have met every protocol for large messages and every special case of them.
+void expect_every_protocol(const ProtocolCounters& counters);
+
 /// Judges what all ranks have got; reports through GoogleTest.
 void check_receipts(Plan& plan, std::vector<std::vector<Receipt>>& receipts);
 

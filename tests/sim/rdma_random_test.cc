@@ -1,7 +1,9 @@
-// The random point-to-point programs (p2p_program.h) over the rdma path on simulated adapters, with few slots, little
-// credit, small queue-pair caches, receiver-not-ready storms, lost greetings and everything else that goes wrong; and
+// The random point-to-point programs (p2p_program.h) over the rdma path on simulated adapters: every protocol for large
+// messages, few slots, little credit, small queue-pair caches, receiver-not-ready storms, lost greetings and everything else that goes wrong; and
 // what becomes of a lost rank.
 #include <gtest/gtest.h>
+
+#include <iterator>
 
 #include "datatype/kind.h"
 #include "datatype/predefined.h"
@@ -20,6 +22,11 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   Tunables& tunables = options.tunables;
   tunables.rdma_keepalive_ms = 0;
   tunables.rdma_eager_bytes = int64_t(256 + rng.below(uint64_t{1} << (4 + rng.below(10))));
+  tunables.rdma_hybrid_bytes = rng.chance(2, 3) ? tunables.rdma_eager_bytes + int64_t(rng.below(20'000)) : 0;
+  constexpr const char* kModes[] = {"customised", "customised", "customised", "customised", "rput", "rget", "stream"};
+  tunables.rendezvous = kModes[rng.below(std::size(kModes))];
+  tunables.sender_rendezvous = rng.chance(1, 2) ? "read" : "write";
+  tunables.hybrid_buffers = int64_t(rng.below(12));
   tunables.rdma_receives = int64_t(16 + rng.below(200));
   tunables.rdma_sends = int64_t(8 + rng.below(100));
   tunables.rdma_window = int64_t(2 + rng.below(40));
@@ -41,16 +48,21 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   return options;
 }
 
+ProtocolCounters total_counters;  // over all programs
+
 Report run_program(uint64_t seed, bool faults) {
   Rng rng(seed * 1'000'003 + faults + 77);
   WorldOptions options = random_world(rng, seed, faults);
-  Plan plan = Plan::random(rng, options.ranks);
+  Plan plan = Plan::random(rng, options.ranks,
+                           {size_t(options.tunables.rdma_eager_bytes), size_t(options.tunables.rdma_hybrid_bytes)});
   std::vector<std::vector<Receipt>> receipts(options.ranks);
   std::vector<Actor*> actors(options.ranks);
   Report report = World(options).run([&](Process& process) {
     Actor actor(process, plan);
     actors[size_t(process.world_rank())] = &actor;
     actor.run();
+    total_counters += process.p2p().counters();
+    EXPECT_EQ(process.p2p().open_announcements(), 0u);
     receipts[size_t(process.world_rank())] = std::move(actor.receipts());
     actors[size_t(process.world_rank())] = nullptr;
   });
@@ -69,6 +81,12 @@ TEST(RdmaPath, RandomProgramsOnSoundAdapters) {
 
 TEST(RdmaPath, RandomProgramsWithFaults) {
   for_seeds(150, [](uint64_t seed) { run_program(seed, true); });
+}
+
+// The programs above are of use only if they meet every protocol and every special case of them.
+TEST(RdmaPath, RandomProgramsUseEveryProtocol) {
+  if (std::getenv("TERN_SIM_SEED") || kSeedDivisor != 1) GTEST_SKIP() << "not all seeds were run";
+  expect_every_protocol(total_counters);
 }
 
 TEST(RdmaPath, TheSameSeedGivesTheSameRun) {

@@ -58,13 +58,16 @@ class Explorer {
 
 struct Kind {
   const char* name;
-  bool get, put, autonomous, ordered;
+  bool get, put, autonomous;
+  bool ordered;  ///< messages come after the puts before them
+  bool watched;  ///< and the bytes of a put come in address order
 };
 inline constexpr Kind kKinds[] = {
-    {"messages only", false, false, false, false},
-    {"copies by the CPU", true, true, false, false},
-    {"adapter, ordered", true, true, true, true},
-    {"adapter, unordered", true, true, true, false},
+    {"messages only", false, false, false, false, false},
+    {"copies by the CPU", true, true, false, false, false},
+    {"adapter, in address order", true, true, true, true, true},
+    {"adapter, messages after puts", true, true, true, true, false},
+    {"adapter, unordered", true, true, true, false, false},
 };
 
 class ModelPath;
@@ -92,7 +95,9 @@ class ModelPath final : public Path {
     properties_.get = model.kind.get;
     properties_.put = model.kind.put;
     properties_.autonomous = model.kind.autonomous;
-    properties_.ordered_writes = model.kind.ordered;
+    properties_.puts_before_messages = model.kind.ordered;
+    properties_.ordered_writes = model.kind.watched;
+    properties_.attention = true;
     properties_.announce_from_bytes = kEager + 1;
     properties_.hybrid_bytes = model.kind.get ? kHybrid : 0;
     model.ends[me] = this;

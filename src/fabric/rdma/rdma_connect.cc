@@ -138,8 +138,8 @@ bool RdmaPath::connect(Peer& peer, const wire::RdmaGreeting& greeting) {
 void RdmaPath::become_ready(Peer& peer) {
   peer.state = PeerState::ready;
   std::erase(greeted_, &peer);
-  pump(peer);
   pump_transfers(peer);
+  pump(peer);
 }
 
 uint64_t RdmaPath::next_deadline_ns() const {

@@ -53,7 +53,11 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   properties_.get = properties_.put = true;
   properties_.get_from_bytes = properties_.eager_bytes;
   properties_.autonomous = able.autonomous;
+  // RC delivers in the order of posting, and `pump` posts no message before an earlier put.
+  properties_.puts_before_messages = true;
   properties_.ordered_writes = able.ordered_writes;
+  properties_.announce_from_bytes = properties_.eager_bytes + 1;
+  properties_.hybrid_bytes = size_t(tunables.rdma_hybrid_bytes);
   properties_.latency_ns = able.latency_ns;
   properties_.bytes_per_us = able.bytes_per_us;
 }
@@ -174,7 +178,7 @@ bool RdmaPath::post_frame(Peer& peer, wire::RdmaFrameType type, const wire::Head
 
 bool RdmaPath::try_send(PeerId id, const wire::Header& header, const void* payload, size_t bytes) {
   Peer* peer = peers_[id].get();
-  if (!peer || peer->state != PeerState::ready || peer->credits == 0 || !peer->queue.empty()) return false;
+  if (!peer || peer->state != PeerState::ready || peer->credits == 0 || !peer->queue.empty() || !peer->transfers.empty()) return false;
   if (wire::rdma_head_bytes(wire::RdmaFrameType::whole) + bytes > peer->frame_bytes) return false;
   return post_frame(*peer, wire::RdmaFrameType::whole, header, bytes, payload, nullptr, bytes);
 }
@@ -207,10 +211,11 @@ void RdmaPath::block(Peer& peer) {
   blocked_.push_back(&peer);
 }
 
-// Sends of the queue what credit, slots and the send queue allow.
+// Sends of the queue what credit, slots and the send queue allow; nothing while a put waits to be posted, which messages
+// must not overtake.
 void RdmaPath::pump(Peer& peer) {
   using Type = wire::RdmaFrameType;
-  if (peer.state != PeerState::ready) return;
+  if (peer.state != PeerState::ready || !peer.transfers.empty()) return;
   while (SendOperation* operation = peer.queue.front()) {
     if (peer.credits == 0) return;  // an arrival brings us here again
     size_t left = operation->payload.remaining();
@@ -266,8 +271,8 @@ int RdmaPath::poll() {
     for (Peer* peer : blocked) {
       peer->blocked = false;
       if (peer->owed >= peer->window / 2) give_credit(*peer);
-      pump(*peer);
       pump_transfers(*peer);
+      pump(*peer);
     }
   }
   if (!broken_.empty()) handled += bury_broken();

@@ -40,6 +40,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.peek = true;
   properties_.get_from_bytes = size_t(tunables.shm_get_bytes);
   properties_.put = allow_attach_;
+  properties_.attention = true;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.shm_hybrid_bytes);
   properties_.latency_ns = 150;
