@@ -39,6 +39,20 @@ static inline char *touched(size_t bytes) {
   return p;
 }
 
+/* Computes for a fixed amount of work, so that CPU time which a library takes from it shows. On a simulated machine
+ * (bench/simulated.cc) a loop takes a nanosecond of virtual time. */
+#ifdef BENCH_SIMULATED
+void simulated_work(long loops);
+static inline void work(long loops) { simulated_work(loops); }
+#else
+static volatile double work_result;
+static inline void work(long loops) {
+  double x = 1.0;
+  for (long i = 0; i < loops; i++) x = x * 1.0000001 + 1e-9;
+  work_result = x;
+}
+#endif
+
 static inline void point(const char *series, long x, double value, const char *unit) {
   printf("POINT %s %ld %.6g %s\n", series, x, value, unit);
   fflush(stdout);

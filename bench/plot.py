@@ -2,7 +2,8 @@
 import math
 from xml.sax.saxutils import escape
 
-COLOURS = {"tern": "#0b6e4f", "tern-traditional": "#8e9a00", "mpich": "#c0392b", "openmpi": "#2e6da4"}
+COLOURS = {"tern": "#0b6e4f", "tern-traditional": "#8e9a00", "mpich": "#c0392b", "openmpi": "#2e6da4",
+           "tern-both": "#35a77c", "paper": "#111111", "paper-both": "#444444", "paper-traditional": "#777777"}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 440, 70, 20, 40, 50
 
 
@@ -51,7 +52,8 @@ def curves(path, title, rows):
         line = " ".join(f'{px(r["x"]):.1f},{py(r["mpis"][name]["median"]):.1f}' for r in have)
         band = " ".join([f'{px(r["x"]):.1f},{py(r["mpis"][name]["high"]):.1f}' for r in have] +
                         [f'{px(r["x"]):.1f},{py(r["mpis"][name]["low"]):.1f}' for r in reversed(have)])
-        out.append(f'<polygon points="{band}" fill="{COLOURS[name]}" opacity="0.15"/>'
+        dots = "".join(f'<circle cx="{px(r["x"]):.1f}" cy="{py(r["mpis"][name]["median"]):.1f}" r="3" fill="{COLOURS[name]}"/>' for r in have)
+        out.append(dots + f'<polygon points="{band}" fill="{COLOURS[name]}" opacity="0.15"/>'
                    f'<polyline points="{line}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>'
                    f'<text x="{LEFT + 10}" y="{TOP + 14 + 16 * index}" fill="{COLOURS[name]}">{name}</text>')
     out.append("</svg>")

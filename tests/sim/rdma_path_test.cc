@@ -192,12 +192,13 @@ void transfer_program(Bench& bench, bool is_put, size_t bytes, bool strided) {
     transfer.local = Cursor::bytes(local.data(), bytes);
   }
   bench.run(transfer, is_put);
-  bench.engine.wait_until([&] { return transfer.calls != 0; });
-  EXPECT_FALSE(transfer.failed);
+  // A message may follow a put at once and still comes after it.
+  if (!is_put) bench.engine.wait_until([&] { return transfer.calls != 0; });
   for (size_t i = 0; i < bytes && !is_put; ++i) ASSERT_EQ(local[i * stride], pattern(i)) << "at " << i;
   bench.send(0, {});
   bench.finish();
   EXPECT_EQ(transfer.calls, 1);
+  EXPECT_FALSE(transfer.failed);
   EXPECT_EQ(bench.path->registrations().live(), 0u);
 }
 
