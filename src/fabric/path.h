@@ -33,6 +33,11 @@ struct PathProperties {
   bool puts_before_messages = false;
   bool ordered_writes = false;  ///< the same, and the bytes of one put become visible in address order
   bool attention = false;       ///< `attentive` knows
+  bool claims = false;          ///< `make_claim` works
+  /// Where get and put are copies by this rank's CPU: after so many bytes it is worth looking whether the peer has come to
+  /// take its part of a stream instead; 0: never.
+  size_t piece_bytes = 0;
+  uint32_t idle_polls = 0;      ///< a rank that polls so often in vain has time for a copy that its peer would have to make
   size_t announce_from_bytes = 0;  ///< shortest receive worth announcing to its sender; 0: none
   size_t hybrid_bytes = 0;         ///< longest message that the library copies, so that the sender is free at once; 0: none
   uint64_t latency_ns = 0;      ///< estimate for a small message, one way
@@ -122,6 +127,11 @@ class Path {
   /// Makes memory of this rank gettable (puttable) by peers until `conceal`; a zero key where that is impossible.
   virtual RemoteKey expose(const void* address, size_t bytes) { return {}; }
   virtual void conceal(const RemoteKey& key) {}
+  /// Adds to the key of memory that is exposed here a claim, which the first who asks gets: whether the owner puts what is
+  /// there or the peer gets it is decided when one of them has time. Given back by `conceal`. A key may stay without.
+  virtual void make_claim(RemoteKey& key) {}
+  /// Whether whoever asks may transfer that memory. `owner`: whose it is; kNoPeer: this rank's. Keys without a claim: yes.
+  virtual bool claim(PeerId owner, const RemoteKey& key) { return true; }
   /// Memory of the path's own, as long-lived as the path, from which peers that `can_get_lent` confirms can get; null: there
   /// is none (any more), and what the caller allocates can be exposed instead.
   virtual std::byte* lend(size_t bytes, RemoteKey& key) { return nullptr; }

@@ -109,6 +109,7 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
     if (receive && receive->sender == peer) {
       Cursor target = receive->target();
       target.truncate(size_t(receive->status.bytes));
+      target.skip(size_t(header.context));
       return Landing{target, receive, kLandReceive};
     }
   } else if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync ||

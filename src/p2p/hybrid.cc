@@ -57,7 +57,7 @@ void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool bloc
   if (!buffer) {  // the path has no more memory for it, whatever the tunable says
     ++counters.no_buffer;
     bool can_get = a.type->is_contiguous() && peers[a.peer].path->can_get(a.peer) && !by_write;
-    begin_rendezvous(send, peers[a.peer], bytes, can_get ? Protocol::sender_get : Protocol::sender_data);
+    begin_rendezvous(send, peers[a.peer], bytes, can_get ? Protocol::sender_get : Protocol::sender_data, nullptr);
     return;
   }
   Cursor(const_cast<void*>(a.buffer), a.count, *a.type).pack(buffer->memory, bytes);
@@ -83,7 +83,7 @@ void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool bloc
   } else if (protocol == Protocol::receiver_stream) {
     begin_direct(*own, peer);
   } else {
-    begin_rendezvous(*own, peer, bytes, Protocol::hybrid);
+    begin_rendezvous(*own, peer, bytes, Protocol::hybrid, nullptr);
   }
   send.copy = own->token;
   own->release();  // destroys itself when it completes, and gives the buffer back

@@ -4,6 +4,8 @@
 //   eager.cc       arrivals of eager messages, credits
 //   large.cc       which protocol a large message takes
 //   rendezvous.cc  the sender first: rts, cts, data, fin
+//   deferred.cc    who copies is decided when one of the two has time
+//   transfer.cc    puts and gets, in pieces where a CPU copies
 //   receiver_initiated.cc  the receiver first: ready, and what the sender does about it
 //   withdraw.cc    announcements taken back
 //   hybrid.cc      library buffers
@@ -60,7 +62,10 @@ class SendRequest final : public Request, public SendOperation {
   uint32_t sequence = 0;         ///< an eager message's name at the receiver, see cancel.cc; 0: none
   uint8_t waits = 0;
   bool clear_pending = false;    ///< a cts came while the path still held the rts
-  wire::ClearBody clear{};
+  wire::ClearBody clear{};  ///< deferred: where it may be put
+  uint64_t clear_offset = 0;  ///< so much of it is with the receiver already
+  bool deferred = false;      ///< in Impl::deferred
+  uint32_t idle_polls = 0;    ///< and since then so many polls have passed
   bool asked = false;                ///< counted in Impl::attention
   uint32_t copy = 0;                 ///< hybrid: token of the request that carries the copy, for MPI_Cancel
   LibraryBuffer* library = nullptr;  ///< the data lies there: this request is the library's own, for a hybrid send
@@ -134,6 +139,11 @@ class ReceiveRequest final : public Request, public PostedReceive {
 /// A transfer by get for a receive.
 struct Fetch final : TransferOperation {
   ReceiveRequest* receive = nullptr;
+  uint64_t address = 0;   ///< of the whole data
+  size_t offset = 0;      ///< so much of it is here; `bytes` more are on their way
+  bool in_call = false;   ///< Path::get has not returned
+  bool finished = false;  ///< done was called meanwhile
+  Error error;
 };
 
 /// What MPI_Mprobe hands out: an unexpected message that is out of matching.
@@ -169,9 +179,12 @@ struct Exchange {
 /// A put on its way.
 struct Put final : TransferOperation {
   SendRequest* send;
-  uint32_t target = 0;       ///< the receiver's token
+  wire::ClearBody to{};
   uint64_t total = 0;        ///< bytes of the message
-  uint8_t tell = 0;          ///< flags of the `filled` that is still to be sent when it is done
+  size_t wanted = 0;         ///< of which the receive has room for so many
+  size_t offset = 0;         ///< so many are there; `bytes` more are on their way
+  uint8_t tell = 0;          ///< flags of `filled` that the receiver has not been told yet
+  bool begun = false;        ///< the first piece has not failed at once
   bool in_call = false;      ///< Path::put has not returned
   bool finished = false;     ///< done was called meanwhile
   Error error;
@@ -254,8 +267,6 @@ struct PointToPoint::Impl final : Sink {
   void on_ready(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void begin_direct(SendRequest& send, Peer& peer);
   void begin_put(SendRequest& send, Peer& peer, size_t bytes, Ready ready);
-  bool put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t tell, bool quiet);
-  void put_done(Put& put);
   void on_filled(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void fill(ReceiveRequest& receive, size_t bytes);
   uint64_t expose_target(ReceiveRequest& receive, uint64_t (&key)[2]);
@@ -290,19 +301,37 @@ struct PointToPoint::Impl final : Sink {
   uint16_t carry_release(Peer& peer);
 
   // rendezvous.cc
-  void begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol);
+  void begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol, const Ready* ready);
   void on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags, Arrival arrival);
   void count_received(Protocol protocol, Arrival arrival) { ++counters.received[size_t(protocol)][size_t(arrival)]; }
-  bool clear_to_send(ReceiveRequest& receive, size_t bytes);
-  void get_done(Fetch& fetch, Error error);
+  bool clear_to_send(ReceiveRequest& receive, size_t offset);
   void fetched(ReceiveRequest& receive);
   void on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void clear_now(SendRequest& send, const wire::ClearBody& clear);
+  void clear_now(SendRequest& send, const wire::ClearBody& clear, uint64_t offset);
   void send_data(SendRequest& send);
+  void stream_rest(SendRequest& send, uint32_t receiver_token, size_t end, size_t offset);
   /// data and direct: as if it came in pieces.
   void on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_fin(PeerId peer, const wire::Header& header);
+
+  // transfer.cc
+  void fetch(ReceiveRequest& receive, const wire::RendezvousBody& body);
+  void run(Fetch& fetch);
+  bool piece_done(Fetch& fetch);
+  bool put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t tell, bool quiet);
+  bool run(Put& put);
+  bool piece_done(Put& put);
+  void tell(Put& put, uint8_t flags);
+  size_t piece_bytes(const Path& path, size_t left) const {
+    size_t piece = mode == RendezvousMode::customised ? path.properties().piece_bytes : 0;
+    return piece != 0 && piece < left ? piece : left;
+  }
+
+  // deferred.cc
+  void defer(SendRequest& send, Peer& peer, size_t bytes, const Ready& ready);
+  int advance_deferred();
+  void forget_deferred(SendRequest& send);
 
   // cancel.cc
   void on_cancel(PeerId peer, const wire::Header& header);
@@ -341,6 +370,7 @@ struct PointToPoint::Impl final : Sink {
   size_t announce_from = ~size_t{0};  ///< shortest receive that may be worth announcing, over all paths
   ProtocolCounters counters;
   Pool<Put, 16> puts;
+  std::vector<SendRequest*> deferred;    ///< whose data this rank may put when it has time
   std::vector<ReceiveRequest*> watched;  ///< their last byte tells that they are filled
   std::vector<std::unique_ptr<LibraryBuffer>> library;
   std::vector<LibraryBuffer*> library_free;

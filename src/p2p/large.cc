@@ -59,6 +59,7 @@ SendSituation PointToPoint::Impl::situation(const SendArguments& a, size_t bytes
   s.can_put = contiguous && path.can_put(a.peer) && (!ready || takes_put(ready->body, bytes));
   s.can_get = contiguous && path.can_get(a.peer) && !by_write;
   if (mode != RendezvousMode::customised) return s;
+  s.can_defer = ready && properties.claims && !properties.autonomous && s.can_put && s.can_get;
   s.attentive = ready && !properties.autonomous && (s.can_put || s.can_get) && path.attentive(a.peer);
   if (a.mode != SendMode::synchronous && bytes <= properties.hybrid_bytes && path.can_get_lent(a.peer)) {
     if (buffer_left(path)) s.hybrid_limit = properties.hybrid_bytes;
@@ -78,7 +79,7 @@ void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool block
     case Protocol::receiver_put: begin_put(send, peer, bytes, *ready); return;
     case Protocol::receiver_stream: begin_direct(send, peer); return;
     case Protocol::hybrid: begin_hybrid(send, bytes, blocking); return;
-    default: begin_rendezvous(send, peer, bytes, protocol); return;
+    default: begin_rendezvous(send, peer, bytes, protocol, ready); return;
   }
 }
 
@@ -106,6 +107,7 @@ int PointToPoint::Impl::do_chores() {
   int done = 0;
   if (attention != 0) attention_path->show_attention();
   if (!watched.empty()) done += check_watched();
+  if (!deferred.empty()) done += advance_deferred();
   // Before this rank sleeps (no poll is under way), or after some rounds, nobody waits for a message to take them along.
   if (!owing_releases.empty() && (!progress.polling() || ++chore_rounds >= kPatience)) {
     chore_rounds = 0;
@@ -116,7 +118,7 @@ int PointToPoint::Impl::do_chores() {
 }
 
 void PointToPoint::Impl::update_chores() {
-  bool wanted = attention != 0 || !watched.empty() || !owing_releases.empty();
+  bool wanted = attention != 0 || !watched.empty() || !deferred.empty() || !owing_releases.empty();
   if (wanted == chores.linked()) return;
   if (wanted) progress.activate(chores);
   else progress.deactivate(chores);

@@ -9,8 +9,8 @@
 // Both at about the same time: as sender early; announcement and message cross, see rendezvous.cc.
 // Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its library
 // takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put under it. A
-// nonblocking sender may go off computing, so to a receiver that is in its library a long message is only announced: the
-// receiver fetches it, or asks for a stream, whichever fits when it gets there.
+// nonblocking sender may go off computing, so a long message is only announced: the receiver fetches it, or asks for a stream,
+// whichever fits when it gets there; or the sender puts it, if it waits before the receiver does (deferred.cc).
 #pragma once
 
 #include <array>
@@ -45,6 +45,7 @@ struct SendSituation {
   bool can_get;          ///< the path gets from this memory: contiguous, and the peer may read it
   bool attentive;        ///< a copy would cost CPU time, and the receiver is in its library to take its part
   bool returns;          ///< nonblocking: the sender may go off computing
+  bool can_defer;        ///< a copy would cost CPU time, and whose can be decided later
   bool by_write;         ///< sender first: put rather than get
 };
 
@@ -56,15 +57,17 @@ struct ProtocolRecord {
 
 constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { return bytes <= eager_limit && credit; }
 
+/// A long message of a nonblocking sender, where it matters whose CPU copies.
+constexpr bool decided_later(const SendSituation& s) {
+  return s.returns && s.can_get && s.bytes > s.hybrid_limit && (s.attentive || s.can_defer);
+}
+
 /// In order of preference; the last always applies.
 inline constexpr ProtocolRecord kProtocols[] = {
     {Protocol::eager, "eager", [](const SendSituation& s) { return goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
-    {Protocol::receiver_put, "receiver-put", [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive; }},
+    {Protocol::receiver_put, "receiver-put", [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive && !decided_later(s); }},
     {Protocol::receiver_stream, "receiver-stream",
-     [](const SendSituation& s) {
-       bool receiver_decides = s.attentive && s.returns && s.can_get && s.bytes > s.hybrid_limit;
-       return s.ready && !receiver_decides;
-     }},
+     [](const SendSituation& s) { return s.ready && !decided_later(s); }},
     {Protocol::hybrid, "hybrid", [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit; }},
     {Protocol::sender_put, "sender-put", [](const SendSituation& s) { return s.by_write && s.can_put; }},
     {Protocol::sender_get, "sender-get", [](const SendSituation& s) { return s.can_get && s.bytes != 0; }},

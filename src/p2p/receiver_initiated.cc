@@ -199,7 +199,7 @@ void PointToPoint::Impl::on_ready(PeerId from, const wire::Header& header, const
   if (!send || !(send->waits & SendRequest::kData) || send->body.address != 0) return;
   wire::ClearBody clear{header.token, 0, std::min(ready.body.capacity, send->body.bytes), ready.body.address,
                         {ready.body.key[0], ready.body.key[1]}};
-  clear_now(*send, clear);
+  clear_now(*send, clear, 0);
 }
 
 // Streams the message; its receive is posted, so that neither size nor credit matter.
@@ -234,71 +234,5 @@ void PointToPoint::Impl::begin_put(SendRequest& send, Peer& peer, size_t bytes, 
   queue(send, wire::make_header(wire::Kind::direct, a.source, a.context, a.tag, 0),
         Cursor(const_cast<void*>(a.buffer), a.count, *a.type));
 }
-
-// Puts the send's data to where `to` says, and tells the receiver as `tell` says, at once or when it is done. `quiet`: tells
-// nothing. False: the put has failed at once, nothing was told.
-bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t tell, bool quiet) {
-  const SendArguments& a = send.arguments;
-  Path& path = *peers[a.peer].path;
-  Put& operation = *puts.create();
-  operation.send = &send;
-  operation.peer = a.peer;
-  operation.bytes = size_t(std::min<uint64_t>(to.bytes, total));
-  operation.local = Cursor::bytes(const_cast<void*>(a.buffer), operation.bytes);
-  operation.remote_address = to.address;
-  operation.key = RemoteKey{{to.key[0], to.key[1]}};
-  operation.target = to.receiver_token;
-  operation.total = total;
-  operation.done = [](TransferOperation& op, Error e) {
-    auto& self = static_cast<Put&>(op);
-    self.error = std::move(e);
-    self.finished = true;
-    if (!self.in_call) self.send->impl.put_done(self);
-  };
-  send.waits |= SendRequest::kPut;
-  operation.in_call = true;
-  path.put(operation);
-  operation.in_call = false;
-  if (operation.finished && operation.error) {
-    send.waits &= uint8_t(~SendRequest::kPut);
-    puts.destroy(&operation);
-    return false;
-  }
-  uint8_t now = operation.finished || path.properties().puts_before_messages ? tell : uint8_t(tell & wire::kTaken);
-  if (now != 0 && !quiet) {
-    wire::FilledBody body{total};
-    control(a.peer, wire::make_control_header(wire::Kind::filled, to.receiver_token, now), &body, sizeof body);
-  }
-  operation.tell = quiet ? 0 : uint8_t(tell & ~now);
-  if (operation.finished) put_done(operation);
-  return true;
-}
-
-void PointToPoint::Impl::put_done(Put& operation) {
-  SendRequest& send = *operation.send;
-  const SendArguments& a = send.arguments;
-  Error error = std::move(operation.error);
-  uint8_t tell = operation.tell;
-  uint32_t target = operation.target;
-  size_t bytes = operation.bytes;
-  wire::FilledBody body{operation.total};
-  puts.destroy(&operation);
-  if (error && (!peers[a.peer].path || peers[a.peer].path->properties().puts_before_messages || send.error)) {
-    if (!send.error) send.error = std::move(error);
-    settle(send, SendRequest::kPut);
-    return;
-  }
-  if (error) {
-    // The receive is taken and waits for its data.
-    send.waits &= uint8_t(~SendRequest::kPut);
-    queue(send, wire::make_control_header(wire::Kind::data, target), Cursor::bytes(const_cast<void*>(a.buffer), bytes));
-    return;
-  }
-  if (tell != 0) {
-    control(a.peer, wire::make_control_header(wire::Kind::filled, target, tell), &body, sizeof body);
-  }
-  settle(send, SendRequest::kPut);
-}
-
 
 }  // namespace tern

@@ -18,8 +18,8 @@
 
 namespace tern {
 
-// `protocol`: sender_get, sender_put, sender_data; hybrid: get from a library buffer.
-void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol) {
+// `protocol`: sender_get, sender_put, sender_data; hybrid: get from a library buffer. `ready`: its receive is announced.
+void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol, const Ready* ready) {
   const SendArguments& a = send.arguments;
   send.token = send_tokens.add(send);
   send.waits |= SendRequest::kData;
@@ -32,6 +32,7 @@ void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t 
       send.asked = true;
       update_chores();
     }
+    if (ready) defer(send, peer, bytes, *ready);
   }
   if (protocol == Protocol::hybrid) flags = wire::kHybrid;
   else if (bytes <= peer.path->properties().hybrid_bytes) flags = wire::kWantsReleases;
@@ -80,6 +81,12 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
     fetched(receive);
     return;
   }
+  // Its sender has had time first, and puts it.
+  if (!copied && body.address != 0 && !path->claim(receive.sender, RemoteKey{{body.key[0], body.key[1]}})) {
+    TERN_ASSERT(receive.marks & ReceiveRequest::kAnnounced);
+    count_received(Protocol::sender_put, arrival);
+    return;
+  }
   const PathProperties& properties = path->properties();
   bool get = body.address != 0 && (copied ? path->can_get_lent(receive.sender) : path->can_get(receive.sender));
   if (get && !copied && mode == RendezvousMode::customised && !properties.autonomous &&
@@ -87,39 +94,12 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
     get = !path->attentive(receive.sender);
   }
   if (!get) {
-    bool put = clear_to_send(receive, bytes);
+    bool put = clear_to_send(receive, 0);
     count_received(copied ? Protocol::hybrid : put ? Protocol::sender_put : Protocol::sender_data, arrival);
     return;
   }
   count_received(copied ? Protocol::hybrid : Protocol::sender_get, arrival);
-  Fetch& fetch = *fetches.create();
-  fetch.receive = &receive;
-  fetch.peer = receive.sender;
-  fetch.local = receive.target();
-  fetch.local.truncate(bytes);
-  fetch.remote_address = body.address;
-  fetch.key = RemoteKey{{body.key[0], body.key[1]}};
-  fetch.bytes = bytes;
-  fetch.done = [](TransferOperation& op, Error e) {
-    auto& done = static_cast<Fetch&>(op);
-    done.receive->impl.get_done(done, std::move(e));
-  };
-  path->get(fetch);
-}
-
-void PointToPoint::Impl::get_done(Fetch& fetch, Error error) {
-  ReceiveRequest& receive = *fetch.receive;
-  fetches.destroy(&fetch);
-  if (error) {
-    if (peers[receive.sender].path) {
-      clear_to_send(receive, size_t(receive.status.bytes));
-    } else {
-      receive.error = std::move(error);
-      complete(receive);
-    }
-    return;
-  }
-  fetched(receive);
+  fetch(receive, body);
 }
 
 void PointToPoint::Impl::fetched(ReceiveRequest& receive) {
@@ -132,12 +112,12 @@ void PointToPoint::Impl::fetched(ReceiveRequest& receive) {
   complete(receive);
 }
 
-// True: the data may be put.
-bool PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t bytes) {
+// Asks for the data from `offset` on. True: it may be put.
+bool PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t offset) {
   if (receive.token == 0) receive.token = receive_tokens.add(receive);
-  wire::ClearBody body{receive.token, 0, bytes, 0, {0, 0}};
+  wire::ClearBody body{receive.token, 0, uint64_t(receive.status.bytes), 0, {0, 0}};
   if (by_write) body.address = expose_target(receive, body.key);
-  control(receive.sender, wire::make_control_header(wire::Kind::cts, receive.sender_token), &body,
+  control(receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, receive.sender_token), &body,
           body.address != 0 ? sizeof body : wire::kShortClearBytes);
   return body.address != 0;
 }
@@ -149,11 +129,13 @@ void PointToPoint::Impl::on_cts(PeerId peer, const wire::Header& header, const s
   if (!(send->waits & SendRequest::kData) || send->clear_pending) return;
   wire::ClearBody clear{};
   std::memcpy(&clear, payload, bytes);
-  clear_now(*send, clear);
+  clear_now(*send, clear, header.context);
 }
 
-void PointToPoint::Impl::clear_now(SendRequest& send, const wire::ClearBody& clear) {
+void PointToPoint::Impl::clear_now(SendRequest& send, const wire::ClearBody& clear, uint64_t offset) {
+  if (send.deferred) forget_deferred(send);
   send.clear = clear;
+  send.clear_offset = offset;
   if (send.waits & SendRequest::kPath) {
     send.clear_pending = true;  // the path still holds the rts: path_done goes on
   } else {
@@ -170,9 +152,16 @@ void PointToPoint::Impl::send_data(SendRequest& send) {
       (path.properties().autonomous || mode == RendezvousMode::rput || !path.attentive(a.peer))) {
     if (put(send, send.clear, send.body.bytes, wire::kLanded, false)) return;
   }
+  stream_rest(send, send.clear.receiver_token, bytes, size_t(send.clear_offset));
+}
+
+// The receive is matched: its data, from `offset` on, up to `end`.
+void PointToPoint::Impl::stream_rest(SendRequest& send, uint32_t receiver_token, size_t end, size_t offset) {
+  const SendArguments& a = send.arguments;
   Cursor payload(const_cast<void*>(a.buffer), a.count, *a.type);
-  payload.truncate(bytes);
-  queue(send, wire::make_control_header(wire::Kind::data, send.clear.receiver_token), payload);
+  payload.truncate(end);
+  payload.skip(offset);
+  queue(send, wire::make_header(wire::Kind::data, 0, offset, 0, receiver_token), payload);
 }
 
 void PointToPoint::Impl::on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {

@@ -112,6 +112,7 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   send.sequence = 0;
   send.copy = 0;
   send.clear_pending = false;
+  send.clear_offset = 0;
   if (!peer.path) {
     fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
     return;
@@ -197,6 +198,7 @@ void PointToPoint::Impl::settle(SendRequest& send, uint8_t waited) {
     --attention;
     update_chores();
   }
+  if (send.deferred) [[unlikely]] forget_deferred(send);
   --sends_open;
   send.set_complete();
   progress.notify();

@@ -65,6 +65,8 @@ class FaultPath final : public Path {
   bool withdraw(SendOperation& operation) override { return inner_->withdraw(operation); }
   RemoteKey expose(const void* address, size_t bytes) override { return inner_->expose(address, bytes); }
   void conceal(const RemoteKey& key) override { inner_->conceal(key); }
+  void make_claim(RemoteKey& key) override { inner_->make_claim(key); }
+  bool claim(PeerId owner, const RemoteKey& key) override { return inner_->claim(owner, key); }
   bool can_get(PeerId peer) const override { return inner_->can_get(peer); }
   void get(TransferOperation& operation) override;
   bool can_put(PeerId peer) const override { return inner_->can_put(peer); }

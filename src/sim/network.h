@@ -51,6 +51,7 @@ struct NetworkModel {
   bool ordered_writes = false;
   uint64_t put_astray_ns = 20'000;
   size_t hybrid_bytes = 0;             ///< PathProperties::hybrid_bytes
+  size_t piece_bytes = 0;              ///< PathProperties::piece_bytes
 
   /// Of 256 messages that arrive whole, how many are all the same announced with on_header first.
   uint32_t announced_in_256 = 0;
@@ -94,6 +95,8 @@ class NetworkPort {
   virtual bool read_put(const Packet& packet, std::byte* out) = 0;
   /// Whether the rank is in its library at this moment.
   virtual bool attending(uint64_t now_ns) const = 0;
+  /// Whether the claim on this rank's memory was open; it is not any more.
+  virtual bool take_claim(uint64_t key) = 0;
 
  protected:
   ~NetworkPort() = default;

@@ -30,6 +30,8 @@ class SimPath final : public Path, public NetworkPort {
   bool withdraw(SendOperation& operation) override;
   RemoteKey expose(const void* address, size_t bytes) override;
   void conceal(const RemoteKey& key) override;
+  void make_claim(RemoteKey& key) override;
+  bool claim(PeerId owner, const RemoteKey& key) override;
   bool can_get(PeerId peer) const override;
   void get(TransferOperation& operation) override;
   bool can_put(PeerId peer) const override { return model_.put && can_get(peer); }
@@ -46,6 +48,7 @@ class SimPath final : public Path, public NetworkPort {
   bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) override;
   bool read_put(const Packet& packet, std::byte* out) override;
   bool attending(uint64_t now_ns) const override;
+  bool take_claim(uint64_t key) override;
 
   /// One line on what is queued, half received, and was last seen; for the report of a deadlock.
   std::string describe() const;
@@ -74,6 +77,7 @@ class SimPath final : public Path, public NetworkPort {
   struct Exposure {
     uint64_t address;
     size_t bytes;
+    bool claim_open = false;
   };
   struct LastSeen {
     PeerId peer = kNoPeer;

@@ -1,5 +1,6 @@
 // SimPath, the way out: the window, the queue per peer, gets. See path.h.
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "sim/path.h"
@@ -25,6 +26,9 @@ SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bo
   properties_.ordered_writes = properties_.put && properties_.autonomous && model_.ordered_writes;
   properties_.puts_before_messages = properties_.ordered_writes;
   properties_.attention = true;
+  properties_.claims = model_.get == NetworkModel::Get::cpu;
+  if (model_.get == NetworkModel::Get::cpu) properties_.piece_bytes = model_.piece_bytes;
+  properties_.idle_polls = 4;
   properties_.announce_from_bytes = model_.eager_bytes + 1;
   properties_.hybrid_bytes = model_.hybrid_bytes;
   properties_.latency_ns = model_.latency_ns;
@@ -121,6 +125,25 @@ RemoteKey SimPath::expose(const void* address, size_t bytes) {
   uint64_t key = next_key_++;
   exposures_[key] = {reinterpret_cast<uintptr_t>(address), bytes};
   return {{key, rank_}};
+}
+
+constexpr uint64_t kClaimed = uint64_t{1} << 63;  // of RemoteKey::words[1]; the rank is below
+
+void SimPath::make_claim(RemoteKey& key) {
+  exposures_[key.words[0]].claim_open = true;
+  key.words[1] |= kClaimed;
+}
+
+bool SimPath::claim(PeerId owner, const RemoteKey& key) {
+  if (!(key.words[1] & kClaimed)) return true;
+  if (owner == kNoPeer) return take_claim(key.words[0]);
+  NetworkPort* port = network_.port(owner);
+  return !port || network_.is_lost(owner) || port->take_claim(key.words[0]);
+}
+
+bool SimPath::take_claim(uint64_t key) {
+  auto found = exposures_.find(key);
+  return found != exposures_.end() && std::exchange(found->second.claim_open, false);
 }
 
 void SimPath::conceal(const RemoteKey& key) {

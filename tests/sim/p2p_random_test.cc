@@ -26,6 +26,7 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   network.put = rng.chance(3, 4);
   network.ordered_writes = rng.chance(1, 2);
   network.put_astray_ns = uint64_t{1} << rng.below(18);
+  network.piece_bytes = rng.chance(2, 3) ? 100 + rng.below(10'000) : 0;
   network.hybrid_bytes = rng.chance(2, 3) ? network.eager_bytes + rng.below(20'000) : 0;
   constexpr const char* kModes[] = {"customised", "customised", "customised", "customised", "rput", "rget", "stream"};
   options.tunables.rendezvous = kModes[rng.below(std::size(kModes))];

@@ -31,6 +31,7 @@ SendSituation with(size_t bytes, bool ready, bool can_put, bool can_get, bool at
 
 TEST(Protocol, TableOne) {
   auto without_credit = [](SendSituation s) { return s.credit = false, s; };
+  auto later = [](SendSituation s) { return s.can_defer = true, s; };
   auto without_buffer = [](SendSituation s) { return s.hybrid_limit = 0, s; };
   auto by_write = [](SendSituation s) { return s.by_write = true, s; };
   const Row rows[] = {
@@ -61,6 +62,9 @@ TEST(Protocol, TableOne) {
       {"large, receiver there, nonblocking, no get", with(5000, true, true, false, true), Protocol::receiver_stream},
       {"large, receiver computes", with(5000, true, true, true, false), Protocol::receiver_put},
       {"large, receiver computes, blocking", with(5000, true, true, true, false, false), Protocol::receiver_put},
+      {"large, receiver computes, nonblocking, decided later", later(with(5000, true, true, true, false)), Protocol::sender_get},
+      {"large, receiver computes, blocking, nothing to decide", later(with(5000, true, true, true, false, false)), Protocol::receiver_put},
+      {"medium, receiver computes, nonblocking, too short", later(with(500, true, true, true, false)), Protocol::receiver_put},
       {"large, receiver computes, no put", with(5000, true, false, true, false), Protocol::receiver_stream},
   };
   for (const Row& row : rows) EXPECT_EQ(choose_protocol(row.situation), row.expected) << row.what;

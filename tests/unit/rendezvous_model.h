@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 
 namespace tern::test {
 
-inline constexpr size_t kEager = 8, kHybrid = 16;
+inline constexpr size_t kEager = 8, kHybrid = 16, kPiece = 10;
 
 // Depth-first over the sequences of choices: each run follows `path_` and then takes the first of everything.
 class Explorer {
@@ -98,6 +99,8 @@ class ModelPath final : public Path {
     properties_.puts_before_messages = model.kind.ordered;
     properties_.ordered_writes = model.kind.watched;
     properties_.attention = true;
+    properties_.claims = model.kind.get && !model.kind.autonomous;
+    properties_.piece_bytes = model.kind.autonomous ? 0 : kPiece;
     properties_.announce_from_bytes = kEager + 1;
     properties_.hybrid_bytes = model.kind.get ? kHybrid : 0;
     model.ends[me] = this;
@@ -118,7 +121,18 @@ class ModelPath final : public Path {
     exposed_[++next_key_] = {static_cast<const std::byte*>(address), bytes};
     return {{next_key_, 1}};
   }
-  void conceal(const RemoteKey& key) override { EXPECT_EQ(exposed_.erase(key.words[0]), 1u); }
+  void conceal(const RemoteKey& key) override {
+    EXPECT_EQ(exposed_.erase(key.words[0]), 1u);
+    claims_.erase(key.words[0]);
+  }
+  void make_claim(RemoteKey& key) override {
+    claims_.insert(key.words[0]);
+    key.words[1] = 2;
+  }
+  bool claim(PeerId owner, const RemoteKey& key) override {
+    ModelPath& of = owner == kNoPeer ? *this : *model_.ends[owner];
+    return key.words[1] != 2 || of.claims_.erase(key.words[0]) == 1;
+  }
   bool can_get(PeerId) const override { return model_.kind.get; }
   bool can_put(PeerId) const override { return model_.kind.put; }
   bool attentive(PeerId) override { return model_.explorer.choose(2) == 0; }
@@ -151,8 +165,10 @@ class ModelPath final : public Path {
     auto found = exposed_.find(operation.key.words[0]);
     ASSERT_NE(found, exposed_.end()) << (put ? "put into" : "get of") << " memory that is not exposed";
     auto* memory = const_cast<std::byte*>(found->second.first);
-    ASSERT_EQ(uint64_t(uintptr_t(memory)), operation.remote_address);
-    ASSERT_LE(operation.bytes, found->second.second);
+    ASSERT_GE(operation.remote_address, uint64_t(uintptr_t(memory)));
+    size_t offset = operation.remote_address - uint64_t(uintptr_t(memory));
+    ASSERT_LE(offset + operation.bytes, found->second.second);
+    memory += offset;
     if (put) operation.local.pack(memory, operation.bytes);
     else operation.local.unpack(memory, operation.bytes);
     model_.ends[1 - me_]->confirmed_.push_back(&operation);
@@ -194,6 +210,7 @@ class ModelPath final : public Path {
   IntrusiveList<SendOperation> sent_;
   IntrusiveList<TransferOperation> confirmed_;
   std::map<uint64_t, std::pair<const std::byte*, size_t>> exposed_;
+  std::set<uint64_t> claims_;  ///< keys whose claim is open
   uint64_t next_key_ = 0;
   int allowed_ = 0;
 };

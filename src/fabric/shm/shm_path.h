@@ -45,6 +45,9 @@ class ShmPath final : public Path {
   void take(PeerId peer) override;
 
   RemoteKey expose(const void* address, size_t bytes) override;
+  void conceal(const RemoteKey& key) override;
+  void make_claim(RemoteKey& key) override;
+  bool claim(PeerId owner, const RemoteKey& key) override;
   bool can_get(PeerId peer) const override;
   void get(TransferOperation& operation) override;
   bool can_put(PeerId peer) const override;
@@ -152,6 +155,9 @@ class ShmPath final : public Path {
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
   size_t lent_ = 0;  ///< bytes of my lent memory that are given out, for good
+  uint32_t claim_generation_ = 0;     ///< of the last claim made
+  std::vector<uint32_t> free_claims_;  ///< offsets in my lent memory
+  bool claims_made_ = false;
   uint32_t beat_ = 0;
   int epoll_ = -1;
 };

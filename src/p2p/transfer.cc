@@ -1,0 +1,169 @@
+// Puts and gets. Where they are copies by a CPU (no autonomous path) they go piece by piece: if the peer comes to its library
+// meanwhile, the rest is streamed, which both copy at the same time.
+//
+//   getter                        owner                    putter                        owner
+//     get piece, piece ...          computes                 put piece, piece ...          computes
+//                                   is back                                                is back
+//     cts(offset) -------------->                            filled(taken), if not told
+//     <------------------------- data, from there on         data, from there on ------->
+#include <algorithm>
+
+#include "p2p/impl.h"
+
+namespace tern {
+
+// --- Get
+
+// Fetches the data of a matched receive.
+void PointToPoint::Impl::fetch(ReceiveRequest& receive, const wire::RendezvousBody& body) {
+  Fetch& operation = *fetches.create();
+  operation.receive = &receive;
+  operation.peer = receive.sender;
+  operation.address = body.address;
+  operation.key = RemoteKey{{body.key[0], body.key[1]}};
+  operation.done = [](TransferOperation& op, Error e) {
+    auto& self = static_cast<Fetch&>(op);
+    self.error = std::move(e);
+    self.finished = true;
+    Impl& impl = self.receive->impl;
+    if (!self.in_call && impl.piece_done(self)) impl.run(self);
+  };
+  run(operation);
+}
+
+void PointToPoint::Impl::run(Fetch& operation) {
+  Path& path = *peers[operation.peer].path;
+  do {
+    const size_t left = size_t(operation.receive->status.bytes) - operation.offset;
+    operation.bytes = piece_bytes(path, left);
+    operation.local = operation.receive->target();
+    operation.local.skip(operation.offset);
+    operation.local.truncate(operation.bytes);
+    operation.remote_address = operation.address + operation.offset;
+    operation.finished = false;
+    operation.in_call = true;
+    path.get(operation);
+    operation.in_call = false;
+  } while (operation.finished && piece_done(operation));
+}
+
+// True: there is a next piece to get. False: the operation is no more.
+bool PointToPoint::Impl::piece_done(Fetch& operation) {
+  ReceiveRequest& receive = *operation.receive;
+  Path* path = peers[receive.sender].path;
+  const size_t bytes = size_t(receive.status.bytes);
+  if (!operation.error) operation.offset += operation.bytes;
+  if (!operation.error && operation.offset < bytes && path && !path->attentive(receive.sender)) return true;
+  const size_t offset = operation.offset;
+  Error error = std::move(operation.error);
+  fetches.destroy(&operation);
+  if (offset == bytes) {
+    fetched(receive);
+  } else if (path) {
+    clear_to_send(receive, offset);
+  } else {
+    receive.error = error ? std::move(error) : Error(ErrorClass::proc_aborted, "the sending process is gone");
+    complete(receive);
+  }
+  return false;
+}
+
+// --- Put
+
+// Puts the send's data to where `to` says, and tells the receiver as `tell` says, at once or when it is done. `quiet`: tells
+// nothing. False: the put has failed at once, nothing was told.
+bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t flags, bool quiet) {
+  Put& operation = *puts.create();
+  operation.send = &send;
+  operation.peer = send.arguments.peer;
+  operation.to = to;
+  operation.total = total;
+  operation.wanted = size_t(std::min<uint64_t>(to.bytes, total));
+  operation.offset = size_t(std::min<uint64_t>(send.clear_offset, operation.wanted));
+  operation.key = RemoteKey{{to.key[0], to.key[1]}};
+  operation.tell = quiet ? 0 : flags;
+  operation.done = [](TransferOperation& op, Error e) {
+    auto& self = static_cast<Put&>(op);
+    self.error = std::move(e);
+    self.finished = true;
+    Impl& impl = self.send->impl;
+    if (!self.in_call && impl.piece_done(self)) static_cast<void>(impl.run(self));
+  };
+  send.waits |= SendRequest::kPut;
+  return run(operation);
+}
+
+// False: the first piece has failed at once, and nothing was told; the operation is no more.
+bool PointToPoint::Impl::run(Put& operation) {
+  SendRequest& send = *operation.send;
+  const SendArguments& a = send.arguments;
+  Path& path = *peers[a.peer].path;
+  const PathProperties& properties = path.properties();
+  do {
+    operation.bytes = piece_bytes(path, operation.wanted - operation.offset);
+    operation.local = Cursor::bytes(static_cast<std::byte*>(const_cast<void*>(a.buffer)) + operation.offset, operation.bytes);
+    operation.remote_address = operation.to.address + operation.offset;
+    operation.finished = false;
+    operation.in_call = true;
+    path.put(operation);
+    operation.in_call = false;
+    if (!operation.finished) {
+      operation.begun = true;
+      // What stands in the order of messages is told now; that the data has landed, if that can only be seen after it.
+      const bool last = operation.offset + operation.bytes == operation.wanted;
+      tell(operation, last && properties.puts_before_messages ? operation.tell : uint8_t(operation.tell & wire::kTaken));
+      return true;
+    }
+    if (operation.error && !operation.begun) {
+      send.waits &= uint8_t(~SendRequest::kPut);
+      puts.destroy(&operation);
+      return false;
+    }
+    operation.begun = true;
+  } while (piece_done(operation));
+  return true;
+}
+
+void PointToPoint::Impl::tell(Put& operation, uint8_t flags) {
+  if (flags == 0) return;
+  operation.tell &= uint8_t(~flags);
+  wire::FilledBody body{operation.total};
+  control(operation.peer, wire::make_control_header(wire::Kind::filled, operation.to.receiver_token, flags), &body, sizeof body);
+}
+
+// True: there is a next piece to put. False: the operation is no more.
+bool PointToPoint::Impl::piece_done(Put& operation) {
+  SendRequest& send = *operation.send;
+  const PeerId to = operation.peer;
+  Path* path = peers[to].path;
+  if (operation.error && (!path || path->properties().puts_before_messages || send.error)) {
+    if (!send.error) send.error = std::move(operation.error);
+    puts.destroy(&operation);
+    settle(send, SendRequest::kPut);
+    return false;
+  }
+  if (!operation.error) operation.offset += operation.bytes;
+  if (operation.offset == operation.wanted && !operation.error) {
+    if (path) tell(operation, operation.tell);
+    puts.destroy(&operation);
+    settle(send, SendRequest::kPut);
+    return false;
+  }
+  if (!operation.error && path && !path->attentive(to)) return true;
+  if (!path) {
+    if (!send.error) send.error = Error(ErrorClass::proc_aborted, "the receiving process is gone");
+    puts.destroy(&operation);
+    settle(send, SendRequest::kPut);
+    return false;
+  }
+  // The receive is taken and waits for its data, or for the rest of it.
+  tell(operation, operation.tell & wire::kTaken);
+  const uint32_t token = operation.to.receiver_token;
+  const size_t end = operation.wanted, offset = operation.offset;
+  puts.destroy(&operation);
+  send.waits &= uint8_t(~SendRequest::kPut);
+  stream_rest(send, token, end, offset);
+  return false;
+}
+
+}  // namespace tern
