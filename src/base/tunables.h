@@ -67,6 +67,14 @@ namespace tern {
     "peers that were silent for so long are asked for a sign of life over RDMA; 0: never") \
   X(rdma_connect_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a peer may take to answer greetings over RDMA before it is reported unreachable") \
+  X(rdma_greeting_ms, 20, 1, 10'000, "milliseconds", false, \
+    "how long a greeting over RDMA waits for its answer before it is repeated; doubled each time, up to a second") \
+  X(rdma_rnr_wait_us, 20, 1, 655'360, "microseconds", false, \
+    "how long peers are told to wait over RDMA when this rank has no receive buffer left (they come back with the next poll)") \
+  X(rdma_timeout_ms, 67, 1, 10'000, "milliseconds", false, \
+    "how long the adapter waits for an acknowledgement before it sends again (rounded up to 4.096 us times a power of two)") \
+  X(rdma_retries, 7, 0, 7, "times", false, \
+    "how often it sends again before the peer counts as lost") \
   X(tcp_lanes, 4, 1, 4, "connections", false, \
     "networks used at the same time between two hosts that share several; long messages are spread over them") \
   X(tcp_stripe_bytes, 262144, 65536, 1 << 30, "bytes", false, \

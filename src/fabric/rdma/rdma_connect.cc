@@ -10,9 +10,7 @@ namespace {
 
 using Greeting = wire::RdmaGreeting::Kind;
 
-constexpr uint64_t kFirstRetryNs = 20'000'000;   // a greeting and its answer take some tens of microseconds
 constexpr uint64_t kLongestRetryNs = 1'000'000'000;
-constexpr uint64_t kReceiverWaitNs = 20'000;     // receives come back with the next poll
 
 }  // namespace
 
@@ -35,7 +33,7 @@ void RdmaPath::repeat_hellos(Peer& peer) {
   peer.greeted = true;
   greeted_.push_back(&peer);
   uint64_t now = clock_.now_ns();
-  peer.retry_wait_ns = kFirstRetryNs;
+  peer.retry_wait_ns = greeting_ns_;
   peer.retry_ns = now + peer.retry_wait_ns;
   peer.give_up_ns = now + connect_timeout_ns_;
 }
@@ -61,7 +59,9 @@ Error RdmaPath::make_pair(Peer& peer) {
   options.srq = receives_.get();
   options.send_depth = send_depth_;
   options.inline_bytes = uint32_t(inline_bytes_);
-  options.rnr_wait_ns = kReceiverWaitNs;
+  options.rnr_wait_ns = rnr_wait_ns_;
+  options.timeout_ns = timeout_ns_;
+  options.retries = retries_;
   if (Error error = hca_->make_queue_pair(options, peer.pair)) return error;
   peer.window = window_;
   return {};

@@ -43,6 +43,10 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   most_outstanding_ = able.max_completions ? std::min(kMostOutstanding, able.max_completions - std::min(others, able.max_completions / 2)) : kMostOutstanding;
   connect_timeout_ns_ = uint64_t(tunables.rdma_connect_timeout_s) * 1'000'000'000;
   keepalive_ns_ = uint64_t(tunables.rdma_keepalive_ms) * 1'000'000;
+  greeting_ns_ = uint64_t(tunables.rdma_greeting_ms) * 1'000'000;
+  rnr_wait_ns_ = uint64_t(tunables.rdma_rnr_wait_us) * 1000;
+  timeout_ns_ = uint64_t(tunables.rdma_timeout_ms) * 1'000'000;
+  retries_ = uint8_t(tunables.rdma_retries);
   rdma::Keep keep = options.keep;
   if (tunables.rdma_registration_bytes == 0) keep = rdma::Keep::nothing;
   if (keep == rdma::Keep::watched && !(watch_ = rdma::MemoryWatch::create())) keep = rdma::Keep::nothing;

@@ -213,7 +213,9 @@ class RdmaPath final : public Path {
   uint32_t send_depth_ = 0;        ///< of one queue pair
   uint32_t most_outstanding_ = 0;  ///< of all: what the completion queue has room for
   size_t inline_bytes_ = 0;
-  uint64_t connect_timeout_ns_ = 0, keepalive_ns_ = 0;
+  uint64_t connect_timeout_ns_ = 0, keepalive_ns_ = 0, greeting_ns_ = 0;
+  uint64_t rnr_wait_ns_ = 0, timeout_ns_ = 0;  ///< of QueuePairOptions
+  uint8_t retries_ = 0;
 
   // The order matters: queue pairs (in peers_) go before what they refer to.
   std::unique_ptr<rdma::MemoryWatch> watch_;
