@@ -92,8 +92,8 @@ namespace tern {
   X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, tcp); empty: shm and tcp, best first") \
   X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP; empty: every usable one, no bridges of containers") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a node take turns; empty: the best") \
-  X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do) or event (a thread " \
-    "that sleeps until something comes)") \
+  X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do), event (a thread " \
+    "that sleeps until something comes) or adaptive (the same, only while operations are pending)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
   X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: rput, rget or stream") \
   X(sender_rendezvous, "read", "customised, sender first: the receiver fetches (read), or asks the sender to put (write)") \

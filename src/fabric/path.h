@@ -174,6 +174,9 @@ class Path {
   /// True while bytes handed over have not left this rank yet (finalize waits for that). When the answer becomes false, a
   /// poll returns that it has handled something, or the next arm returns false: who waits for it must not sleep.
   virtual bool has_unsent() const = 0;
+  /// The same at a glance, asked each time the application leaves the library: something may be left that only polls (or
+  /// `arm`, which looks closer) bring to an end. Costs no system call.
+  virtual bool may_have_unsent() const { return has_unsent(); }
 
  protected:
   PathProperties properties_;

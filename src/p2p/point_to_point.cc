@@ -52,7 +52,13 @@ void PointToPoint::connect(PeerId peer, Path& path) {
 
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
-bool PointToPoint::pending() const { return impl_->receives.live() != 0 || !quiet(); }
+bool PointToPoint::pending() const {
+  if (impl_->receives.live() != 0 || impl_->sends_open != 0 || impl_->controls_queued != 0) return true;
+  for (const Path* path : progress_.paths()) {
+    if (path->may_have_unsent()) return true;
+  }
+  return false;
+}
 
 bool PointToPoint::quiet() const {
   impl_->flush_all_releases();  // the senders of those wait for them

@@ -90,8 +90,9 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   if (Error error = read_tunables(environ, own_prefix(), parts.tunables, configuration)) return error;
   if (Error error = read_allowed(parts.tunables.path, allowed_)) return error;
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
-  if (parts.tunables.progress != "polling" && parts.tunables.progress != "event") {
-    return Error(ErrorClass::arg, "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be polling or event");
+  const std::string& progress = parts.tunables.progress;
+  if (progress != "polling" && progress != "event" && progress != "adaptive") {
+    return Error(ErrorClass::arg, "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be polling, event or adaptive");
   }
   if (Error error = check_rendezvous_tunables(parts.tunables)) return error;
   Error error;

@@ -27,8 +27,10 @@ Process::Process(ProcessParts parts)
 Process::~Process() { end_helping(); }
 
 void Process::begin_helping() {
-  if (event_thread_ || tunables_.progress != "event" || world_size() == 1) return;
-  event_thread_ = std::make_unique<EventThread>(progress_, *lock_, [this] { return p2p_.pending() || progress_.has_work(); });
+  const bool always = tunables_.progress == "event";
+  if (event_thread_ || !(always || tunables_.progress == "adaptive") || world_size() == 1) return;
+  event_thread_ = std::make_unique<EventThread>(
+      progress_, *lock_, [this, always] { return always || p2p_.pending() || progress_.has_work(); });
   lock_->set_successor(event_thread_.get());
   progress_.set_helper(event_thread_.get());
 }

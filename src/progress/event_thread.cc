@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,11 +16,16 @@
 namespace tern {
 namespace {
 
-constexpr uint32_t kInner = 0, kStop = 1;
+constexpr uint32_t kPath = 0, kTimer = 1, kStop = 2;
 
 /// What is here and is not moved by so many polls is a flag that a thread of the application waits for (node memory): it
 /// needs the lock to see it.
 constexpr int kMostVainPolls = 4;
+
+/// An application that was back so soon could as well have done without: arming and disarming cost 2 us, and what arrives
+/// meanwhile wakes the thread. So often in a row, and it is believed to stay inside.
+constexpr uint64_t kSoon_ns = 30'000;
+constexpr int kMostInVain = 2;
 
 int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
 void barrier_everywhere() {
@@ -27,7 +33,7 @@ void barrier_everywhere() {
   TERN_ASSERT(result == 0);
 }
 
-void watch(int epoll, int fd, uint32_t events, uint32_t name, int operation = EPOLL_CTL_ADD) {
+void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
   epoll_event event{};
   event.events = events;
   event.data.u32 = name;
@@ -37,23 +43,20 @@ void watch(int epoll, int fd, uint32_t events, uint32_t name, int operation = EP
 
 }  // namespace
 
-EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<bool()> pending)
-    : engine_(engine), lock_(lock), pending_(std::move(pending)) {
+EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<bool()> needed)
+    : engine_(engine), lock_(lock), needed_(std::move(needed)) {
   // Where the kernel has no membarrier (and under a checker that cannot see it) the mutex does the same, more slowly.
 #if defined(__SANITIZE_THREAD__)
   lock_.enable();
 #else
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) lock_.enable();
 #endif
-  outer_ = epoll_create1(EPOLL_CLOEXEC);
-  inner_ = epoll_create1(EPOLL_CLOEXEC);
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   stop_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  TERN_ASSERT(outer_ >= 0 && inner_ >= 0 && stop_fd_ >= 0);
-  for (Path* path : engine_.paths()) {
-    if (path->wait_fd() >= 0) watch(inner_, path->wait_fd(), EPOLLIN, 0);
-  }
-  watch(outer_, inner_, 0, kInner);
-  watch(outer_, stop_fd_, EPOLLIN, kStop);
+  TERN_ASSERT(epoll_ >= 0 && timer_ >= 0 && stop_fd_ >= 0);
+  watch(epoll_, EPOLL_CTL_ADD, timer_, EPOLLIN | EPOLLET, kTimer);  // edges: nobody reads it, setting it again makes the next
+  watch(epoll_, EPOLL_CTL_ADD, stop_fd_, EPOLLIN, kStop);
   // Signals are the application's.
   sigset_t all, before;
   sigfillset(&all);
@@ -69,90 +72,154 @@ EventThread::~EventThread() {
   const uint32_t depth = lock_.release_all();  // the thread may stand before the mutex
   thread_.join();
   lock_.reacquire(depth);
-  if (is_armed()) engine_.disarm_all();
+  forget_arming();
   close(stop_fd_);
-  close(inner_);
-  close(outer_);
+  close(timer_);
+  close(epoll_);
 }
 
-void EventThread::set_descriptor(bool on) {
-  watch(outer_, inner_, on ? uint32_t(EPOLLIN | EPOLLONESHOT) : 0, kInner, EPOLL_CTL_MOD);
+// Not watched at all while the application is inside: the kernel would tell this set of every message (TCP, 8 B: 0.3 us).
+void EventThread::watch_paths(bool on) {
+  if (!on && !watching_paths_) return;
+  const int operation = !on ? EPOLL_CTL_DEL : watching_paths_ ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+  for (Path* path : engine_.paths()) {
+    if (path->wait_fd() >= 0) watch(epoll_, operation, path->wait_fd(), EPOLLIN | EPOLLONESHOT, kPath);
+  }
+  watching_paths_ = on;
+}
+
+void EventThread::set_timer(uint64_t after_ns) {
+  const itimerspec when{{0, 0}, {time_t(after_ns / 1'000'000'000), long(after_ns % 1'000'000'000)}};
+  [[maybe_unused]] const int result = timerfd_settime(timer_, 0, &when, nullptr);
+  TERN_ASSERT(result == 0);
+}
+
+// --- The application's side.
+
+bool EventThread::take_over() {
+  if (!is_needed()) return false;
+  if (stays_away_.load(std::memory_order_relaxed)) {
+    if (!arm()) return false;
+    armed_since_ns_ = engine_.clock().now_ns();
+    return true;
+  }
+  seen_.store(lock_.turns() + 1, std::memory_order_relaxed);  // it is still inside
+  timed_.store(true, std::memory_order_relaxed);
+  set_timer(kFirstGrace_ns);
+  return true;
 }
 
 bool EventThread::arm() {
+  forget_arming();
   int vain = 0;
   while (!engine_.arm_all()) {  // something is here: it is handled first
     vain = engine_.poll_every_path() == 0 ? vain + 1 : 0;
     if (vain == kMostVainPolls || !is_needed()) return false;
   }
-  const uint64_t deadline = engine_.path_deadline_ns();
-  if (deadline_ns_.exchange(deadline, std::memory_order_relaxed) != deadline && deadline != ~uint64_t{0}) {
-    // The thread may be asleep with another deadline.
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(stop_fd_, &one, sizeof one);
+  if (is_needed()) {
+    sleep_on_paths();
+    return true;
   }
+  engine_.disarm_all();  // the closer look has found everything done
+  return false;
+}
+
+void EventThread::sleep_on_paths() {
+  paths_armed_ = true;
   armed_.store(true, std::memory_order_relaxed);
-  set_descriptor(true);
-  return true;
-}
-
-void EventThread::stand_aside() {
-  if (!is_armed()) return;
-  set_descriptor(false);
-  armed_.store(false, std::memory_order_relaxed);
-  if (engine_.idle().sleepers == 0) engine_.disarm_all();  // else another thread sleeps on them
-}
-
-int EventThread::timeout_ms() const {
-  if (!is_armed()) return -1;
-  const uint64_t deadline = deadline_ns_.load(std::memory_order_relaxed);
-  if (deadline == ~uint64_t{0}) return -1;
+  watch_paths(true);
+  const uint64_t deadline = engine_.path_deadline_ns();
+  if (deadline == ~uint64_t{0}) return;
   const uint64_t now = engine_.clock().now_ns();
-  return deadline <= now ? 0 : int(std::min<uint64_t>((deadline - now) / 1'000'000 + 1, 1'000'000));
+  set_timer(deadline > now ? deadline - now : 1);
 }
+
+// The application is back.
+void EventThread::forget_arming() {
+  if (!paths_armed_) return;
+  paths_armed_ = false;
+  armed_.store(false, std::memory_order_relaxed);
+  watch_paths(false);
+  if (engine_.idle().sleepers == 0) engine_.disarm_all();  // else another thread sleeps on them
+  if (armed_since_ns_ == 0) return;
+  const bool soon = engine_.clock().now_ns() - armed_since_ns_ < kSoon_ns;
+  armed_since_ns_ = 0;
+  in_vain_ = soon ? in_vain_ + 1 : 0;
+  if (in_vain_ < kMostInVain) return;
+  in_vain_ = 0;
+  stays_away_.store(false, std::memory_order_relaxed);
+}
+
+// --- The thread's side.
 
 void EventThread::run() {
   pthread_setname_np(pthread_self(), "tern-events");
   while (true) {
-    epoll_event events[2];
-    const int count = epoll_wait(outer_, events, 2, timeout_ms());
+    epoll_event events[8];
+    const int count = epoll_wait(epoll_, events, 8, -1);
     if (stop_) return;
-    bool due = count == 0;
+    bool due = false, tick = false;
     for (int i = 0; i < count; ++i) {
-      if (events[i].data.u32 == kInner) due = true;
-      uint64_t ignored;
-      if (events[i].data.u32 == kStop) [[maybe_unused]] const ssize_t got = read(stop_fd_, &ignored, sizeof ignored);
+      due = due || events[i].data.u32 == kPath;
+      tick = tick || events[i].data.u32 == kTimer;
     }
-    if (!due) continue;  // only the deadline has changed
-    ++counters_.wakes;
-    armed_.store(false, std::memory_order_relaxed);
-    if (!lock_.enter_as_helper(barrier_everywhere)) {
-      ++counters_.useless;
-      continue;
-    }
-    work();
-    lock_.leave_as_helper();
+    if (due || (tick && armed_.load(std::memory_order_relaxed))) on_event();
+    if (tick && timed_.load(std::memory_order_relaxed)) on_timer();
   }
+}
+
+void EventThread::on_timer() {
+  ++counters_.ticks;
+  const uint32_t turns = lock_.turns();
+  if (turns != seen_.load(std::memory_order_relaxed)) {
+    seen_.store(turns, std::memory_order_relaxed);
+    // A look after a long time may miss every one of many absences: a short look follows.
+    looks_closely_ = !looks_closely_;
+    set_timer(looks_closely_ ? kFirstGrace_ns : grace_ns_);
+    if (!looks_closely_) grace_ns_ = std::min(2 * grace_ns_, kLongestGrace_ns);
+    return;
+  }
+  timed_.store(false, std::memory_order_relaxed);
+  if (!lock_.enter_as_helper(barrier_everywhere)) return;
+  grace_ns_ = kFirstGrace_ns;
+  if (is_needed()) {
+    stays_away_.store(true, std::memory_order_relaxed);
+    work();
+  }
+  lock_.leave_as_helper();
+}
+
+void EventThread::on_event() {
+  ++counters_.wakes;
+  armed_.store(false, std::memory_order_relaxed);
+  if (!lock_.enter_as_helper(barrier_everywhere)) {
+    ++counters_.useless;
+    return;
+  }
+  work();
+  lock_.leave_as_helper();
 }
 
 void EventThread::work() {
   if (engine_.idle().sleepers != 0) return;  // a thread of the application was woken by the same event
-  engine_.disarm_all();
+  if (paths_armed_) engine_.disarm_all();
+  paths_armed_ = false;
+  armed_since_ns_ = 0;  // it was not in vain
+  armed_.store(false, std::memory_order_relaxed);
   int vain = 0;
   do {
     const int handled = engine_.poll_every_path();
     counters_.handled += uint64_t(handled);
     vain = handled == 0 ? vain + 1 : 0;
-    // In both cases somebody of the application is inside and arms again when it leaves.
+    // In both cases somebody of the application is inside and hands over again when it leaves.
     if (lock_.application_waits() || vain == kMostVainPolls) return;
   } while (!engine_.arm_all());  // armed or not: with this, senders hear how far we are
-  if (!is_needed()) {
+  if (is_needed()) {
+    sleep_on_paths();
+  } else {
     engine_.disarm_all();
-    return;
+    watch_paths(false);
   }
-  deadline_ns_.store(engine_.path_deadline_ns(), std::memory_order_relaxed);
-  armed_.store(true, std::memory_order_relaxed);
-  set_descriptor(true);
 }
 
 }  // namespace tern

@@ -5,9 +5,9 @@
 //            plain stores; the event thread, which comes rarely, pays for both with a membarrier and works only outside
 //   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex, given up entirely while waiting
 //
-// Helped, why nothing is overlooked: the application stores inside = 0, then reads whether somebody is armed; the event
-// thread says that it is not armed any more, membarrier, then reads inside. So either the event thread finds the application
-// gone and works, or the application finds nobody armed and arms again.
+// Helped, why nothing is overlooked: the application says outside, then reads whether the event thread watches; that one says
+// that it does not watch any more, membarrier, then reads whether the application is inside. So either it finds the
+// application gone and works, or the application finds nobody watching and hands over again.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/hints.h"
 #include "progress/idle.h"
 
 namespace tern {
@@ -22,21 +23,27 @@ namespace tern {
 /// Who goes on with what is pending when the application leaves the library.
 class Successor {
  public:
-  /// Something is pending that others will move. Asked inside.
+  /// There is something to look after. Asked inside, when the application leaves.
   virtual bool is_needed() = 0;
-  /// Asked from anywhere.
-  virtual bool is_armed() const = 0;
-  /// Called inside. False: nothing is pending any more.
-  virtual bool arm() = 0;
+  /// Called inside. False: there is nothing to look after any more.
+  virtual bool take_over() = 0;
+  /// It looks after it, or will soon without being asked again. Asked from anywhere.
+  bool watches() const { return armed_.load(std::memory_order_relaxed) || timed_.load(std::memory_order_relaxed); }
 
  protected:
   ~Successor() = default;
+  std::atomic<bool> armed_{false};  ///< it sleeps until something comes (or is about to handle what came)
+  std::atomic<bool> timed_{false};  ///< a timer runs (or it is about to handle its end)
 };
 
 class RankLock final : public Releasable {
  public:
   /// Before any second application thread may enter; never turned off again.
-  void enable() { shared_ = true; }
+  void enable() {
+    if (shared_) return;
+    shared_ = true;
+    if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) count_turn();
+  }
   bool enabled() const { return shared_; }
   /// Null: nobody. Not owned. Called inside, or while the mutex is held and the application is nowhere else.
   void set_successor(Successor* successor) { successor_ = successor; }
@@ -63,39 +70,47 @@ class RankLock final : public Releasable {
       ++depth_;
       return;
     }
-    mutex_.lock();
-    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    lock_mutex();
+    if (shared_) count_turn();
     depth_ = 1;
   }
   void release() {
-    if (--depth_ != 0) return;
-    if (shared_ && successor_ && successor_->is_needed() && !successor_->is_armed()) successor_->arm();
+    if (depth_ != 1) {
+      --depth_;
+      return;
+    }
+    if (shared_) {
+      if (successor_ && !successor_->watches() && successor_->is_needed()) successor_->take_over();
+      count_turn();
+    }
     unlock();
   }
   uint32_t release_all() override {
     if (!shared_ || owner_.load(std::memory_order_relaxed) != std::this_thread::get_id()) return 0;
     uint32_t depth = depth_;
+    count_turn();
     unlock();
     return depth;
   }
   void reacquire(uint32_t depth) override {
     if (depth == 0) return;
-    mutex_.lock();
-    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    lock_mutex();
+    count_turn();
     depth_ = depth;
   }
 
   // --- The event thread. `pay`: makes every running thread of the process pass a full memory barrier.
-  /// False: the application is inside and will arm again when it leaves.
+  /// False: the application is inside and will hand over again when it leaves.
   template <typename Pay>
   bool enter_as_helper(Pay&& pay) {
     if (shared_) {
-      acquire();
+      lock_mutex();
+      depth_ = 1;
       return true;
     }
     helper_inside_.store(true, std::memory_order_relaxed);
     pay();
-    if (!inside_.load(std::memory_order_acquire)) return true;
+    if (turns_.load(std::memory_order_acquire) % 2 == 0) return true;
     leave_as_helper();
     return false;
   }
@@ -108,30 +123,43 @@ class RankLock final : public Releasable {
     helper_inside_.store(false, std::memory_order_release);
     helper_inside_.notify_one();
   }
-  /// The application waits for the event thread to leave.
-  bool application_waits() const { return inside_.load(std::memory_order_relaxed); }
+  /// The application waits for the event thread to leave (helped).
+  bool application_waits() const { return turns_.load(std::memory_order_relaxed) % 2 != 0; }
+  /// How often the application has come in and gone out: odd while it is inside.
+  uint32_t turns() const { return turns_.load(std::memory_order_relaxed); }
 
  private:
+  void lock_mutex() {
+    mutex_.lock();
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  void count_turn() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
   void unlock() {
     owner_.store(std::thread::id(), std::memory_order_relaxed);
     mutex_.unlock();
   }
   void go_inside() {
-    inside_.store(true, std::memory_order_relaxed);
+    count_turn();
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the other half is the event thread's membarrier
-    while (helper_inside_.load(std::memory_order_acquire)) [[unlikely]] helper_inside_.wait(true);
+    if (helper_inside_.load(std::memory_order_acquire)) [[unlikely]] await_helper();
+  }
+  // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until then.
+  void await_helper() {
+    constexpr int kSpins = 500;
+    for (int i = 0; i < kSpins && helper_inside_.load(std::memory_order_acquire); ++i) cpu_pause();
+    while (helper_inside_.load(std::memory_order_acquire)) helper_inside_.wait(true);
   }
   void go_outside() {
-    bool needed = successor_ && successor_->is_needed();
+    bool needed = successor_ && (successor_->watches() || successor_->is_needed());
     say_outside();
-    while (needed && !successor_->is_armed()) [[unlikely]] {
+    while (needed && !successor_->watches()) [[unlikely]] {
       go_inside();
-      needed = successor_->arm();
+      needed = successor_->take_over();
       say_outside();
     }
   }
   void say_outside() {
-    inside_.store(false, std::memory_order_release);
+    count_turn();
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 
@@ -141,7 +169,8 @@ class RankLock final : public Releasable {
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;
   uint32_t inside_depth_ = 0;
-  std::atomic<bool> inside_{false}, helper_inside_{false};
+  std::atomic<uint32_t> turns_{0};  ///< by the application alone; shared: while it has the mutex
+  std::atomic<bool> helper_inside_{false};
 };
 
 }  // namespace tern

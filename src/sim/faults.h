@@ -81,6 +81,7 @@ class FaultPath final : public Path {
   void disarm() override { inner_->disarm(); }
   uint64_t next_deadline_ns() const override;
   bool has_unsent() const override { return inner_->has_unsent(); }
+  bool may_have_unsent() const override { return inner_->may_have_unsent(); }
 
  private:
   void fail(TransferOperation& operation);

@@ -1,5 +1,6 @@
 // ranks: 2 4
-/* TERN_PROGRESS=event (MPI 5.0, 2.9): what was begun is finished although nobody enters MPI: rendezvous in both directions, a
+// progress: event adaptive
+/* TERN_PROGRESS (MPI 5.0, 2.9): what was begun is finished although nobody enters MPI: rendezvous in both directions, a
  * chain of eager messages that only credits keep going, and a nonblocking collective whose later rounds wait for earlier ones. */
 #include <stdlib.h>
 #include <time.h>
@@ -24,7 +25,6 @@ int main(int argc, char **argv) {
   puts("skipped: what it looks at before MPI_Wait is a race by intention");
   return 0;
 #endif
-  setenv("TERN_PROGRESS", "event", 0);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -61,6 +61,8 @@ class TcpInbound {
   /// Whether a stream that `waits` can go on.
   bool can_go_on() const { return waiting_ && (lane_ == 0 ? !shared_.assembly.open : announced()); }
   bool waiting() const { return waiting_; }
+  /// So many bytes are still to be read from the socket whatever else happens on this stream; 0: none is certain.
+  uint64_t certain_to_come() const { return landing_now_ && !waiting_ && !shared_.sealed && ready_bytes_ == 0 ? left_ : 0; }
   /// The connection is over: takes all that its socket still holds.
   void drain(int fd);
   /// A new connection begins.

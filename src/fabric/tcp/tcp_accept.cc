@@ -217,6 +217,7 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   lane.link = link.get();
   lane.retry_ns = kNever;
   lane.rounds = 0;
+  lane.wake_bytes = 1;
   ++links_;
   counters_.resumed += again;
   Link& entered = static_cast<Link&>(*adopt(std::move(link), Endpoint::Kind::link));

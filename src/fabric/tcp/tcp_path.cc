@@ -3,7 +3,9 @@
 
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -24,6 +26,9 @@ constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
 constexpr uint64_t kCheck_ns = 200'000'000, kWaitNap_ns = 2'000'000;
 // At the end, with checksums: how long the last acknowledgements are waited for.
 constexpr uint64_t kLastWords_ns = 1'000'000'000;
+// Who sleeps while a long message arrives is woken for so much of it at a time: a wake-up costs as much as copying this
+// (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
+constexpr uint64_t kWakeBytes = 256 * 1024;
 // Blocked connections tried again in one poll.
 constexpr int kMaxFlushes = 4;
 
@@ -62,6 +67,7 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   Lane& lane = peer_at(id).first();
   if (lane.link) {
     if (!lane.outbound.try_send(header, payload, bytes)) return false;
+    may_be_unsure_ = true;
     if (!lane.outbound.empty() && !lane.linked()) blocked_.push_back(&lane);
     return true;
   }
@@ -94,6 +100,7 @@ bool TcpPath::withdraw(SendOperation& operation) {
 
 bool TcpPath::flush(Lane& lane) {
   const uint64_t before = lane.outbound.sent() + lane.outbound.acknowledged();
+  may_be_unsure_ = true;
   TcpOutbound::Flush result = lane.outbound.flush();
   // A broken socket is not blocked: its end shows when it is read, after everything the peer sent before.
   bool blocked = result == TcpOutbound::Flush::blocked;
@@ -110,6 +117,14 @@ void TcpPath::watch_link(Lane& lane) {
   uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : uint32_t{EPOLLIN};
   if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= EPOLLOUT;
   watch(*lane.link, events);
+}
+
+// A sleeper is told when so many bytes are there (or the connection has ended), but not for less than it can handle.
+void TcpPath::ask_for(Lane& lane, uint64_t bytes) {
+  const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
+  if (lane.wake_bytes == wanted) return;
+  lane.wake_bytes = wanted;
+  (void)setsockopt(lane.link->fd.get(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
 }
 
 int TcpPath::complete() {
@@ -190,11 +205,13 @@ int TcpPath::receive(Link& link) {
   TcpInbound::State state = lane.inbound.receive(link.fd.get(), handled);
   if (lane.link != &link) return handled;  // the sink has sent, and found the connection broken
   if (lane.inbound.settled()) lane.outbound.trust();
+  if (lane.wake_bytes > 1 && uint64_t(lane.wake_bytes) > lane.inbound.certain_to_come()) [[unlikely]] ask_for(lane, 1);
   if (sending_.sealed) {
     if (!lane.outbound.acknowledge(lane.inbound.acknowledged())) state = TcpInbound::State::wrong;
     lane.outbound.owe_acknowledgement(lane.inbound.received());
     // With what we send anyway, if we send soon; else when nothing more comes.
     bool quiet = lane.inbound.received() == before;
+    may_be_unsure_ = may_be_unsure_ || lane.outbound.owed() != 0;
     if (lane.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(lane);
   }
   switch (state) {
@@ -263,7 +280,9 @@ bool TcpPath::arm() {
     unsure = unsure || lane.outbound.unsure();
     waits = waits || lane.outbound.waits();
     if (lane.linked()) watch_link(lane);
+    ask_for(lane, lane.inbound.certain_to_come());
   }
+  may_be_unsure_ = unsure;
   if (unsure) wake_ns_ = clock_.now_ns() + (waits ? kWaitNap_ns : kCheck_ns);
   // Acknowledgements wake nobody: who was told that something is unsent hears now if nothing is any more.
   if (sending_.finished.empty() && !(said_unsent_ && !has_unsent())) return true;

@@ -85,6 +85,9 @@ class TcpPath final : public Path {
   void disarm() override;
   uint64_t next_deadline_ns() const override;
   bool has_unsent() const override;
+  bool may_have_unsent() const override {
+    return may_be_unsure_ || more_ || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty();
+  }
 
   /// Connections that have not proven the job key, now. For tests.
   size_t unproven() const { return unproven_; }
@@ -146,6 +149,7 @@ class TcpPath final : public Path {
     uint32_t proposed = 0;    ///< of our last call
     uint32_t network = 0;     ///< our interface it runs over; 0: not known
     bool timed = false;       ///< counted in timed_
+    int wake_bytes = 1;       ///< the socket tells a sleeper when it has so many
     double rate = 0;          ///< bytes per ns of the parts sent lately; 0: not measured
     // Being called:
     Setup* setup = nullptr;  ///< the outgoing attempt, if one is under way
@@ -188,6 +192,7 @@ class TcpPath final : public Path {
   bool flush(Lane& lane);  ///< whether bytes have left, or are known to have arrived
   bool find_unsent() const;
   void watch_link(Lane& lane);
+  void ask_for(Lane& lane, uint64_t bytes);
   int poll_events();
   void heat(Link& link);
   void cool(Link& link);
@@ -264,6 +269,7 @@ class TcpPath final : public Path {
   uint32_t rounds_since_events_ = 0;
   int armed_ = 0;      ///< threads that sleep on wait_fd
   bool more_ = false;  ///< a connection's turn was over before its data were
+  bool may_be_unsure_ = false;  ///< something was sent since `arm` found everything acknowledged (and nothing owed)
 
   IntrusiveList<Lane> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
   std::vector<Peer*> doomed_;
