@@ -90,8 +90,8 @@ static void fixed_work(char *buffer, int bytes, int rank, double increment_us) {
   point("work", bytes, alone, "us");
   point("total", bytes, with.total, "us");
   point("wait", bytes, with.wait, "us");
-  point("overlap", bytes, 100 * (alone + transfer - with.total) / transfer, "%");
-  point("cpu", bytes, with.cpu, "%cpu");
+  point("overlap", bytes, 100 * (alone + transfer - with.total) / transfer, "percent");
+  point("cpu", bytes, with.cpu, "percent-of-a-core");
 }
 
 static void figure_4_9(char *buffer, int bytes, int rank, long increments, double increment_us) {

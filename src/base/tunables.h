@@ -81,6 +81,8 @@ namespace tern {
     "shortest message spread over several networks") \
   X(tcp_crc, 0, 0, 1, "", true, \
     "1: a CRC-32C for every 32 KiB sent over TCP, and what arrives damaged is sent again") \
+  X(tcp_encrypt, 0, 0, 1, "", true, \
+    "1: everything sent over TCP is encrypted and authenticated (ChaCha20-Poly1305, keys of each connection from the job's key)") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \

@@ -1,6 +1,8 @@
 // The handshake alone: both proofs, every verdict, every single changed bit.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/rng.h"
 #include "fabric/tcp/handshake.h"
 #include "wire/header.h"
@@ -54,6 +56,24 @@ TEST(TcpHandshake, both_sides_are_proven) {
     EXPECT_EQ(caller.state(), State::decided);
     EXPECT_EQ(caller.verdict(), Verdict::accept);
     EXPECT_EQ(caller.received(), uint64_t{1} << 40);
+  }
+}
+
+// The same on both sides, another one for each direction, connection and job.
+TEST(TcpHandshake, session_keys) {
+  std::set<TcpKey> seen;
+  for (uint8_t job : {1, 1, 2}) {
+    TcpIdentity a = identity(3, job), b = identity(5, job);
+    TcpHandshake caller(a, 5), called(b);
+    pass(caller, called);
+    pass(called, caller);
+    pass(caller, called);
+    called.decide(Verdict::accept);
+    pass(called, caller);
+    for (bool from_caller : {true, false}) {
+      EXPECT_EQ(caller.session_key(from_caller), called.session_key(from_caller));
+      EXPECT_TRUE(seen.insert(caller.session_key(from_caller)).second);
+    }
   }
 }
 

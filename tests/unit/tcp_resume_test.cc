@@ -52,13 +52,15 @@ size_t random_size(Rng& rng) {
 }
 
 // Both ways, sizes of every kind, breaks at random moments from either side.
-void break_at_random(uint64_t seed, int messages, bool sealed) {
+enum class Form { plain, checked, encrypted };
+void break_at_random(uint64_t seed, int messages, Form form) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Rng rng(seed);
   int buffer = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 4096 : 100'000;
   TcpWorld world(2, [&](TcpOptions& options, Tunables& tunables) {
     options.send_buffer_bytes = buffer;
-    tunables.tcp_crc = sealed;
+    tunables.tcp_crc = form == Form::checked;
+    tunables.tcp_encrypt = form == Form::encrypted;
   });
   Ledger ledger;
   int breaks = 0;
@@ -84,11 +86,15 @@ int seeds() {
 }
 
 TEST(TcpResume, a_broken_connection_is_gone_on_with) {
-  for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, false);
+  for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, Form::plain);
 }
 
 TEST(TcpResume, with_checksums_too) {
-  for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, true);
+  for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, Form::checked);
+}
+
+TEST(TcpResume, encrypted_too) {
+  for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, Form::encrypted);
 }
 
 // The layer above is told of nothing.

@@ -141,6 +141,18 @@ std::array<uint8_t, wire::kProofBytes> TcpHandshake::authentication() const {
   return out;
 }
 
+TcpKey TcpHandshake::session_key(bool from_caller) const {
+  static constexpr std::string_view kCaller = "tern tcp stream of the caller", kCalled = "tern tcp stream of the called";
+  const std::string_view purpose = from_caller ? kCaller : kCalled;
+  TcpKey out;
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, self_.key.data(), self_.key.size(), out.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(purpose.data()), purpose.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(transcript_.data()), transcript_.size());
+  crypto_generichash_final(&state, out.data(), out.size());
+  return out;
+}
+
 void TcpHandshake::append(std::string message) {
   transcript_ += message;
   auto proof = authentication();

@@ -5,8 +5,9 @@
 // The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of
 // the handshake so far, both directions, this message's included. Each side's nonce is fresh, so a proof
 // cannot be replayed; the stage and both ranks are in the transcript, so none can be reflected or used
-// between other ranks. The stream after the handshake is not encrypted: who can change packets on the wire is
-// out of scope (DESIGN.md 11).
+// between other ranks. The stream after the handshake is encrypted if TERN_TCP_ENCRYPT says so (cipher.h), with keys made
+// of the job's key and the whole transcript, so with both nonces; else who can change packets on the wire is out of scope
+// (DESIGN.md 11).
 //
 // Thread rule: a value of its connection, under the rank's lock.
 #pragma once
@@ -17,11 +18,10 @@
 #include <string_view>
 
 #include "base/types.h"
+#include "fabric/tcp/cipher.h"
 #include "wire/handshake.h"
 
 namespace tern {
-
-using TcpKey = std::array<uint8_t, 32>;
 
 /// What a rank says of itself in every handshake; outlives them.
 struct TcpIdentity {
@@ -71,6 +71,8 @@ class TcpHandshake {
   bool greeted() const { return greeted_; }
   /// Initiator: the proof has been sent, so the peer may hold the connection for established.
   bool committed() const { return committed_; }
+  /// Both sides have agreed: the key for what the caller sends on this connection, or for what the other side does.
+  TcpKey session_key(bool from_caller) const;
   /// Why ranks of the same job cannot talk, for the user: after a verdict of version or agreement.
   std::string describe(wire::Verdict verdict) const;
 

@@ -17,7 +17,7 @@ namespace {
 // KiB: 1 us).
 constexpr size_t kBufferBytes = 16 * 1024;
 // Two blocks: one is whole while the next arrives.
-constexpr size_t kRawBytes = 2 * (sizeof(wire::BlockHead) + wire::kMaxBlockBytes);
+constexpr size_t kRawBytes = 2 * (sizeof(wire::BlockHead) + wire::kMaxBlockBytes + TcpCipher::kTagBytes);
 // A payload this short is awaited in the buffer rather than announced: on_header may cost the sink an
 // allocation.
 constexpr size_t kAwaitBytes = 2048;
@@ -279,16 +279,21 @@ TcpInbound::State TcpInbound::read_block(int fd) {
     const size_t have = raw_end_ - raw_begin_;
     wire::BlockHead head;
     if (have >= sizeof head) {
-      const std::byte* at = raw_.data() + raw_begin_;
+      std::byte* at = raw_.data() + raw_begin_;
       std::memcpy(&head, at, sizeof head);
       if (head.length > wire::kMaxBlockBytes) return State::unsound;
-      if (have >= sizeof head + head.length) {
-        uint32_t crc = crc32c(&received_, sizeof received_);
-        crc = crc32c(at + sizeof head.crc, sizeof head - sizeof head.crc + head.length, crc);
-        if (crc != head.crc) return State::unsound;
+      const size_t tag = cipher_.on() ? TcpCipher::kTagBytes : 0;
+      if (have >= sizeof head + head.length + tag) {
+        if (cipher_.on()) {
+          if (!cipher_.open(head, at + sizeof head)) return State::unsound;
+        } else {
+          uint32_t crc = crc32c(&received_, sizeof received_);
+          crc = crc32c(at + sizeof head.crc, sizeof head - sizeof head.crc + head.length, crc);
+          if (crc != head.crc) return State::unsound;
+        }
         acknowledged_ = std::max(acknowledged_, head.acknowledged);
         received_ += head.length;
-        raw_begin_ += sizeof head + head.length;
+        raw_begin_ += sizeof head + head.length + tag;
         if (head.length == 0) continue;
         ready_ = at + sizeof head;
         ready_bytes_ = head.length;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fabric/path.h"
+#include "fabric/tcp/cipher.h"
 #include "wire/frame.h"
 
 namespace tern {
@@ -67,6 +68,8 @@ class TcpInbound {
   void drain(int fd);
   /// A new connection begins.
   void begin();
+  /// What it carries is encrypted.
+  void decrypt(const TcpKey& key) { cipher_.begin(key); }
   /// The peer is lost: a message in the middle of its arrival is given back to the sink with `error`.
   void abandon(const Error& error);
 
@@ -109,7 +112,8 @@ class TcpInbound {
   const std::byte* ready_ = nullptr;
   size_t ready_bytes_ = 0;
   std::vector<std::byte> drained_;
-  std::vector<std::byte> raw_;  ///< blocks as they arrive; empty without checksums
+  TcpCipher cipher_;
+  std::vector<std::byte> raw_;  ///< blocks as they arrive; empty where the stream travels without
   size_t raw_begin_ = 0, raw_end_ = 0;
 };
 

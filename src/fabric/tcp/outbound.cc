@@ -81,7 +81,7 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
   if (bytes != 0) std::memcpy(at + sizeof head, payload, bytes);
   if (shared_.sealed) {
     commit(frame);
-    flush_sealed();
+    flush_blocks();
     return true;
   }
   ssize_t n = send_bytes(fd_, at, frame);
@@ -239,7 +239,7 @@ TcpOutbound::Flush TcpOutbound::flush() {
   if (error_ != 0) return Flush::broken;
   if (fd_ < 0) return Flush::blocked;
   if (!queue_.empty()) (void)reserve(4 * kCopyFirst);
-  Flush result = shared_.sealed ? flush_sealed() : flush_plain();
+  Flush result = shared_.sealed ? flush_blocks() : flush_plain();
   if (result != Flush::all) return result;
   if (references_ != 0) settle();
   return references_ != 0 ? Flush::blocked : Flush::all;
@@ -297,6 +297,40 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
     block_head_sent_ += left;
     on_left(size_t(n) - left);
     if (size_t(n) < of_head + batch.bytes) return Flush::blocked;
+  }
+  return empty() ? Flush::all : Flush::blocked;
+}
+
+// --- Encrypted.
+
+TcpOutbound::Flush TcpOutbound::flush_encrypted() {
+  for (int round = 0; round < 64; ++round) {
+    if (cipher_sent_ == cipher_bytes_) {
+      Batch batch;
+      gather(batch, wire::kMaxBlockBytes);
+      if (batch.bytes == 0 && owed() == 0) return Flush::all;
+      const wire::BlockHead head{0, uint32_t(batch.bytes), owed_ack_};
+      std::byte* at = cipher_block_.get();
+      std::memcpy(at, &head, sizeof head);
+      at += sizeof head;
+      for (size_t i = 0; i < batch.piece_count; ++i) {
+        std::memcpy(at, batch.pieces[i].iov_base, batch.pieces[i].iov_len);
+        at += batch.pieces[i].iov_len;
+      }
+      cipher_.seal(head, cipher_block_.get() + sizeof head);
+      cipher_sent_ = 0;
+      cipher_bytes_ = sizeof head + batch.bytes + TcpCipher::kTagBytes;
+      told_ack_ = owed_ack_;
+      on_left(batch.bytes);
+    }
+    ssize_t n = send_bytes(fd_, cipher_block_.get() + cipher_sent_, cipher_bytes_ - cipher_sent_);
+    if (n < 0) {
+      if (is_full(errno)) return Flush::blocked;
+      error_ = errno;
+      return Flush::broken;
+    }
+    cipher_sent_ += size_t(n);
+    if (cipher_sent_ != cipher_bytes_) return Flush::blocked;
   }
   return empty() ? Flush::all : Flush::blocked;
 }

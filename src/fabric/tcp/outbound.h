@@ -26,6 +26,7 @@
 
 #include "base/intrusive_list.h"
 #include "fabric/path.h"
+#include "fabric/tcp/cipher.h"
 #include "wire/frame.h"
 
 namespace tern {
@@ -40,7 +41,7 @@ class TcpOutbound {
   struct Shared {
     SendList finished;                     ///< left altogether; `done` is due
     std::unique_ptr<std::byte[]> scratch;  ///< kScratchBytes of working memory
-    bool sealed = false;                   ///< with checksums
+    bool sealed = false;                   ///< in blocks: with checksums or encrypted
   };
 
   explicit TcpOutbound(Shared& shared) : shared_(shared) {}
@@ -62,6 +63,8 @@ class TcpOutbound {
   /// A connection begins: the peer has got the first `received` bytes. False: we cannot go on from there. `trusted`:
   /// the peer is known to rely on it, so its kernel's acknowledgements count.
   bool resume(int fd, uint64_t received, bool trusted);
+  /// What this connection carries is encrypted. Just after `resume`.
+  void encrypt(const TcpKey& key);
   void trust() { trusted_ = true; }
   /// The connection is over.
   void detach();
@@ -73,7 +76,7 @@ class TcpOutbound {
   uint64_t owed() const { return owed_ack_ - told_ack_; }
 
   /// Nothing is left to be handed to the kernel.
-  bool empty() const { return queue_.empty() && sent_ == end_; }
+  bool empty() const { return queue_.empty() && sent_ == end_ && cipher_sent_ == cipher_bytes_; }
   /// Operations have left whose memory is not free yet.
   bool waits() const { return references_ != 0; }
   /// Something may still be unacknowledged; asks the kernel.
@@ -113,7 +116,9 @@ class TcpOutbound {
   bool add_payload(Batch& batch, Segment& segment, size_t offset, size_t limit);
   void copy_out(Segment& segment, uint64_t from, std::byte* to);
   Flush flush_plain();
+  Flush flush_blocks() { return cipher_.on() ? flush_encrypted() : flush_sealed(); }
   Flush flush_sealed();
+  Flush flush_encrypted();
   void ask_kernel();
   void forget(uint64_t received);
   void settle();
@@ -138,6 +143,10 @@ class TcpOutbound {
   wire::BlockHead block_head_{};
   size_t block_head_sent_ = sizeof(wire::BlockHead);
   uint64_t block_end_ = 0;
+  // The same encrypted. Its bytes count as sent when they are in here.
+  TcpCipher cipher_;
+  std::unique_ptr<std::byte[]> cipher_block_;  ///< head, bytes, tag
+  size_t cipher_sent_ = 0, cipher_bytes_ = 0;
 };
 
 }  // namespace tern

@@ -161,7 +161,14 @@ bool TcpOutbound::resume(int fd, uint64_t received, bool trusted) {
   error_ = 0;
   trusted_ = trusted;
   told_ack_ = 0;
+  cipher_sent_ = cipher_bytes_ = 0;
   return true;
+}
+
+void TcpOutbound::encrypt(const TcpKey& key) {
+  constexpr size_t kBytes = sizeof(wire::BlockHead) + wire::kMaxBlockBytes + TcpCipher::kTagBytes;
+  if (!cipher_block_) cipher_block_.reset(new std::byte[kBytes]);
+  cipher_.begin(key);
 }
 
 void TcpOutbound::detach() {
@@ -178,6 +185,7 @@ void TcpOutbound::surrender(SendList& out) {
   owned_ = 0;
   while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
   acked_ = sent_ = end_;
+  cipher_sent_ = cipher_bytes_ = 0;
   told_ack_ = owed_ack_;  // nobody is left to be told
   log_begin_ = log_end_ = 0;
 }

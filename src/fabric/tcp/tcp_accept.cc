@@ -208,6 +208,7 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   link->lane = &lane;
   lane.generation = ours ? setup.generation : setup.handshake.generation();
   const uint64_t theirs = setup.handshake.received();
+  const TcpKey out_key = setup.handshake.session_key(ours), in_key = setup.handshake.session_key(!ours);
   if (options_.log && options_.log->wants(LogLevel::debug)) {
     options_.log->debug("tcp: connected with rank " + std::to_string(lane.peer.id) + " at " + link->where +
                         (ours ? ", called" : ", was called") + (again ? ", again" : ""));
@@ -218,6 +219,7 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   lane.retry_ns = kNever;
   lane.rounds = 0;
   lane.wake_bytes = 1;
+  lane.closed = false;
   ++links_;
   counters_.resumed += again;
   Link& entered = static_cast<Link&>(*adopt(std::move(link), Endpoint::Kind::link));
@@ -236,6 +238,10 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
     return doom(lane.peer, int(ErrorClass::other),
                 "its stream cannot be gone on with: it has " + std::to_string(theirs) + " bytes of it, and we hold those from " +
                     std::to_string(lane.outbound.acknowledged()) + " to " + std::to_string(lane.outbound.sent()));
+  }
+  if (encrypted_) {
+    lane.outbound.encrypt(out_key);
+    lane.inbound.decrypt(in_key);
   }
   if (ours) lane.outbound.say(wire::FrameType::settled);
   heat(entered);

@@ -129,6 +129,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
     return lose(peer);
   }
   int said = lane.inbound.error() != 0 ? lane.inbound.error() : lane.outbound.error();
+  lane.closed = how == TcpInbound::State::ended || said == ECONNRESET || said == EPIPE;
   counters_.unsound += how == TcpInbound::State::unsound;
   link_broken(lane,
               prefix + (how == TcpInbound::State::unsound ? "what arrived was damaged on the way"

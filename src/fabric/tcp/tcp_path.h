@@ -159,6 +159,7 @@ class TcpPath final : public Path {
     int hang_ups = 0;           ///< how often a connection ended in its handshake
     bool only_refusals = true;  ///< in this round every address answered "nobody listens here"
     bool refused = false;       ///< in this round one did
+    bool closed = false;        ///< the peer's host has ended the connection before, it did not just fall silent
     uint64_t give_up_ns = 0;
     uint64_t retry_ns = ~uint64_t{0};
     std::string loss;  ///< how the connection before was lost; empty: there was none
@@ -252,6 +253,7 @@ class TcpPath final : public Path {
   uint16_t first_port_ = 0;
   uint64_t connect_timeout_ns_ = 0;
   size_t max_lanes_ = 1, stripe_bytes_ = 0;
+  bool encrypted_ = false;
 
   Descriptor epoll_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of

@@ -65,7 +65,8 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
       stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
       peers_(options.size) {
   sending_.scratch.reset(new std::byte[TcpOutbound::kScratchBytes]);
-  sending_.sealed = tunables.tcp_crc != 0;
+  encrypted_ = tunables.tcp_encrypt != 0;
+  sending_.sealed = tunables.tcp_crc != 0 || encrypted_;
   properties_.name = "tcp";
   properties_.eager_bytes = size_t(tunables.tcp_eager_bytes);
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
@@ -266,8 +267,10 @@ void TcpPath::end_round(Lane& lane) {
     return;
   }
   ++lane.rounds;
-  // Who has listened at an address and does so no more has ended, whatever other addresses say.
-  bool nobody_there = (lane.generation != 0 ? lane.refused : lane.only_refusals) && lane.rounds >= kRefusedRounds;
+  // Who has listened at an address and does so no more has ended, whatever other addresses say; if its connection was closed
+  // too there is no doubt.
+  bool nobody_there = (lane.generation != 0 ? lane.refused : lane.only_refusals) &&
+                      (lane.closed || lane.rounds >= kRefusedRounds);
   if (nobody_there || now >= lane.give_up_ns) {
     std::string trouble = "it cannot be reached: " + lane.peer.trouble;
     if (!lane.loss.empty()) trouble = lane.loss + "; called again, " + trouble;
