@@ -52,12 +52,6 @@ class EventThread final : public Successor, public WaitHelper {
   /// Approximate while the thread runs.
   const Counters& counters() const { return counters_; }
 
-  /// A rank away for less than this computes nothing worth a wake-up, which takes 30 to 40 us to the other core. A transfer at
-  /// 1 Gbit/s takes that long for 6 KiB.
-  static constexpr uint64_t kFirstGrace_ns = 50'000;
-  /// A tick takes some 20 us from two ranks that exchange messages all the time: 0.6 %.
-  static constexpr uint64_t kLongestGrace_ns = 3'200'000;
-
  private:
   void run();
   void on_timer();
@@ -77,7 +71,7 @@ class EventThread final : public Successor, public WaitHelper {
   int stop_fd_ = -1;
   std::atomic<bool> stop_{false};
   std::atomic<uint32_t> seen_{0};                    ///< the lock's turns when the timer was set; changed only by who sets it
-  uint64_t grace_ns_ = kFirstGrace_ns;               ///< the thread's
+  uint64_t grace_ns_ = 0;                            ///< the thread's; 0: the first
   bool looks_closely_ = false;                       ///< the thread's: the timer runs for kFirstGrace_ns
   // Inside:
   bool paths_armed_ = false, watching_paths_ = false;

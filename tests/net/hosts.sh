@@ -83,8 +83,15 @@ on() {
   nsenter --net="/run/netns/$NET_TEST_PREFIX$there" --uts="$NET_TEST_STATE/$there.uts" "$@"
 }
 
-# Link-local addresses are usable only when the kernel has found no duplicate: about a second and a half.
+# Until all cables carry (on a busy machine the kernel notices late), and link-local addresses are usable, which they are when
+# the kernel has found no duplicate: about a second and a half.
 wait_for_addresses() {
+  for name in $(ip netns list | awk '{print $1}' | grep "^$NET_TEST_PREFIX"); do
+    for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+      ip -n "$name" -o link show up | grep -q "NO-CARRIER\|LOWERLAYERDOWN\|state DOWN" || break
+      sleep 0.25
+    done
+  done
   for name in $(ip netns list | awk '{print $1}' | grep "^$NET_TEST_PREFIX"); do
     for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
       ip -n "$name" -6 address show tentative | grep -q inet6 || break

@@ -286,7 +286,7 @@ int rate(World& world, double seconds) {
       last = true;
       world.send(1, 0, CheckingSink::kLast);
     }
-    if (!world.sink.lost.empty()) return fail("rate: " + world.sink.lost);
+    if (!world.sink.lost.empty()) std::_Exit(fail("rate: " + world.sink.lost));  // (the path still holds the sends)
   }
   while (world.path->has_unsent()) world.path->poll();
   if (world.rank == 0) std::printf("rate %.0f\n", double(counted) * 8e3 / double(to_ns - from_ns));
