@@ -106,7 +106,7 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   bool crowded = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
                                                      : parts.tunables.oversubscribed == 1;
   parts.clock = std::make_unique<RealClock>();
-  parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, lock.get());
+  parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, lock.get(), int(local.size()));
   parts.lock = std::move(lock);
   parts.seed = seed_ = parts.clock->now_ns() ^ (uint64_t(parts.launcher->rank()) << 32);
   process_ = std::make_unique<Process>(std::move(parts));

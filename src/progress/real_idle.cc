@@ -1,11 +1,14 @@
 #include "progress/real_idle.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstdio>
 
 #include "base/assert.h"
 #include "base/hints.h"
@@ -24,8 +27,10 @@ constexpr uint32_t kSoon_yields = 1000;
 
 }  // namespace
 
-RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock)
-    : rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)),
+RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks, int (*runnable)())
+    : ranks_(ranks),
+      runnable_(runnable),
+      rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)),
       yield_(oversubscribed),
       lock_(lock) {
   if (!yield_) pauses = rounds_;
@@ -73,7 +78,23 @@ void RealIdle::give_turn() {
   }
 }
 
+int RealIdle::runnable_tasks() {
+  const int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return INT_MAX;
+  char text[128];
+  const ssize_t length = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[std::max<ssize_t>(length, 0)] = '\0';
+  int runnable;
+  return std::sscanf(text, "%*s %*s %*s %d/", &runnable) == 1 ? runnable : INT_MAX;
+}
+
+// Ranks that yield are runnable all the time, so the machine having more runnable tasks than the job has ranks here means
+// strangers. Asked after yields of milliseconds only.
+bool RealIdle::others_compute() const { return runnable_() > ranks_; }
+
 void RealIdle::core_was_taken() {
+  if (!others_compute()) return;
   penalty_ = quick_yields_ > kSoon_yields ? kFirstPenalty : std::min(2 * penalty_, kMostPenalty);
   quick_yields_ = 0;
   waits_without_yield_ = penalty_;

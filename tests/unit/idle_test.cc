@@ -1,6 +1,8 @@
 // Waiting on a real machine: no wake-up is lost, whoever causes it - another process through the
 // shared-memory path, or another thread of the same rank. A lost one hangs the test (and ctest's timeout
 // reports it).
+#include <atomic>
+#include <climits>
 #include <mutex>
 #include <thread>
 
@@ -71,12 +73,12 @@ struct SteppingClock final : Clock {
   uint64_t step_ns, now = 0;
 };
 
-/// Sleeps among the first 3000 fruitless rounds of a rank that yields.
-uint64_t sleeps_among_yields(uint64_t step_ns) {
+/// Sleeps among the first 3000 fruitless rounds of a rank that yields, one of four on a machine with so many runnable tasks.
+uint64_t sleeps_among_yields(uint64_t step_ns, int (*runnable)()) {
   Tunables tunables;
   tunables.yield_rounds = 1'000'000;
   SteppingClock clock(step_ns);
-  RealIdle idle(tunables, true, nullptr);
+  RealIdle idle(tunables, true, nullptr, 4, runnable);
   ProgressEngine engine(clock, idle);
   QuietPath path;
   path.deadline = 0;  // no sleep lasts
@@ -114,11 +116,28 @@ TEST(Idle, WhoCannotSleepGivesTheLockUp) {
   other.join();
 }
 
-TEST(Idle, YieldsThatReturnSoonGoOn) { EXPECT_EQ(sleeps_among_yields(2000), 0u); }
+int ranks_alone() { return 4; }
+int ranks_and_another() { return 5; }
+
+TEST(Idle, YieldsThatReturnSoonGoOn) { EXPECT_EQ(sleeps_among_yields(2000, ranks_and_another), 0u); }
 TEST(Idle, YieldsThatGiveTheCoreAwayEndInSleep) {
-  const uint64_t sleeps = sleeps_among_yields(3'000'000);
+  const uint64_t sleeps = sleeps_among_yields(3'000'000, ranks_and_another);
   EXPECT_GT(sleeps, 2980u);
   EXPECT_LT(sleeps, 3000u);  // yielding is tried again
+}
+TEST(Idle, YieldsThatGiveTheCoreToTheJobGoOn) { EXPECT_EQ(sleeps_among_yields(3'000'000, ranks_alone), 0u); }
+TEST(Idle, RunnableTasksAreCounted) {
+  std::atomic<bool> stop{false};
+  std::thread busy[2];
+  for (std::thread& thread : busy) thread = std::thread([&] {
+    while (!stop) {}
+  });
+  int most = 0;  // the kernel's figure is a momentary one
+  for (int i = 0; i < 1000 && most < 2; ++i) most = std::max(most, RealIdle::runnable_tasks());
+  stop = true;
+  for (std::thread& thread : busy) thread.join();
+  EXPECT_GE(most, 2);
+  EXPECT_LT(most, INT_MAX);
 }
 
 TEST(Idle, DeadlineEndsSleep) {
