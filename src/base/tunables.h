@@ -83,6 +83,18 @@ namespace tern {
     "1: a CRC-32C for every 32 KiB sent over TCP, and what arrives damaged is sent again") \
   X(tcp_encrypt, 0, 0, 1, "", true, \
     "1: everything sent over TCP is encrypted and authenticated (ChaCha20-Poly1305, keys of each connection from the job's key)") \
+  X(udp_eager_bytes, 65536, 0, 1 << 24, "bytes", false, \
+    "largest message sent eagerly over UDP (modern protocol)") \
+  X(udp_window_bytes, 1 << 20, 65536, 1 << 28, "bytes", false, \
+    "what one peer may send over UDP before it is acknowledged (modern protocol); at most half of the socket's buffer") \
+  X(udp_datagram_bytes, 61440, 1200, 65487, "bytes", false, \
+    "largest UDP datagram (modern protocol), where the network's packets are not smaller") \
+  X(udp_paper_window, 8, 1, 64, "fragments", false, \
+    "fragments of one message on the way at a time (TERN_UDP=paper)") \
+  X(udp_keepalive_ms, 1000, 0, 3'600'000, "milliseconds", false, \
+    "peers that were silent for so long are asked for a sign of life over UDP; 0: never") \
+  X(udp_timeout_s, 30, 1, 3600, "seconds", false, \
+    "how long a peer and its host may be silent before the peer is reported lost over UDP") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
@@ -91,8 +103,9 @@ namespace tern {
     "0: skip the argument checks of the C API")
 
 #define TERN_TEXT_TUNABLES(X) \
-  X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, tcp); empty: shm and tcp, best first") \
-  X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP; empty: every usable one, no bridges of containers") \
+  X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, udp, tcp); empty: shm and tcp, best first") \
+  X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP and UDP; empty: every usable one, no bridges of containers") \
+  X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a node take turns; empty: the best") \
   X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do), event (a thread " \
     "that sleeps until something comes) or adaptive (the same, only while operations are pending)") \

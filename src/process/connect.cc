@@ -1,10 +1,11 @@
 // The order of start-up. A rank publishes what it has before a fence and meets the others after it; when all ranks turn
 // out to share memory, no socket is ever opened.
 //
-//   launcher -> job key -> [shm socket bound] [TCP and RDMA cards put] -> fence -> shm segment joined
-//     -> (TCP, RDMA after all? fence)
+//   launcher -> job key -> [shm socket bound] [TCP, UDP and RDMA cards put] -> fence -> shm segment joined
+//     -> (TCP, UDP, RDMA after all? fence)
 //
-// RDMA is used where TERN_PATH names it: then every rank must have an adapter.
+// RDMA is used where TERN_PATH names it: then every rank must have an adapter. Of UDP and TCP, which reach the same ranks, the one
+// that TERN_PATH names first is used.
 #include "process/connect.h"
 
 #include <dlfcn.h>
@@ -19,6 +20,8 @@
 #include "fabric/self/self_path.h"
 #include "fabric/shm/shm_path.h"
 #include "fabric/tcp/tcp_path.h"
+#include "fabric/udp/kernel_port.h"
+#include "fabric/udp/udp_path.h"
 #include "progress/real_idle.h"
 
 namespace tern {
@@ -26,15 +29,16 @@ namespace {
 
 constexpr std::string_view kCardKey = "tcp-card";
 constexpr std::string_view kRdmaCardKey = "rdma-card";
+constexpr std::string_view kUdpCardKey = "udp-card";
 
 struct Allowed {
-  bool shm = true, tcp = true, rdma = false;
+  bool shm = true, tcp = true, rdma = false, udp = false;
 };
 
 // TERN_PATH; `self` is always there.
 Error read_allowed(std::string_view list, Allowed& allowed) {
   if (list.empty()) return {};
-  allowed = {false, false, false};
+  allowed = {false, false, false, false};
   while (!list.empty()) {
     size_t comma = std::min(list.find(','), list.size());
     std::string_view name = list.substr(0, comma);
@@ -42,11 +46,13 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
     if (name == "shm") {
       allowed.shm = true;
     } else if (name == "tcp") {
-      allowed.tcp = true;
+      allowed.tcp = !allowed.udp;
+    } else if (name == "udp") {
+      allowed.udp = !allowed.tcp;
     } else if (name == "rdma") {
       allowed.rdma = true;
     } else if (name != "self" && !name.empty()) {
-      return Error(ErrorClass::arg, "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, tcp");
+      return Error(ErrorClass::arg, "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, udp, tcp");
     }
   }
   return {};
@@ -71,6 +77,7 @@ class Wireup {
   Error begin(std::shared_ptr<RankLock> lock);
   Error share_memory();
   Error listen();
+  Error open_datagrams();
   Error open_adapter();
   Error put_cards();
 
@@ -79,6 +86,7 @@ class Wireup {
   Allowed allowed_;
   std::unique_ptr<ShmNode> node_;
   std::unique_ptr<TcpPath> tcp_;
+  std::unique_ptr<UdpPath> udp_;
   std::unique_ptr<RdmaPath> rdma_;
   uint64_t seed_ = 0;
   bool one_node_ = false;  ///< the launcher says so
@@ -138,6 +146,28 @@ Error Wireup::listen() {
   return error;
 }
 
+Error Wireup::open_datagrams() {
+  const Tunables& tunables = process_->tunables();
+  UdpProtocol protocol;
+  if (Error error = UdpPath::read_protocol(tunables, protocol)) return error;
+  KernelPortOptions sockets;
+  sockets.ranks = uint32_t(process_->world_size());
+  sockets.channels = UdpPath::channels(protocol);
+  Error error;
+  std::unique_ptr<DatagramPort> port = KernelPort::create(sockets, tunables, error);
+  if (error) return error;
+  UdpOptions options;
+  options.rank = PeerId(process_->world_rank());
+  options.size = uint32_t(process_->world_size());
+  options.key = key_;
+  options.log = &process_->log();
+  Launcher& launcher = process_->launcher();
+  udp_ = UdpPath::create(options, tunables, std::move(port), process_->clock(), process_->sink(),
+                         [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kUdpCardKey, card); },
+                         error);
+  return error;
+}
+
 Error Wireup::open_adapter() {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
@@ -166,6 +196,10 @@ Error Wireup::put_cards() {
     if (Error error = open_adapter()) return error;
     if (Error error = launcher.put(kRdmaCardKey, rdma_->card())) return error;
   }
+  if (allowed_.udp) {
+    if (Error error = open_datagrams()) return error;
+    if (Error error = launcher.put(kUdpCardKey, udp_->card())) return error;
+  }
   if (!allowed_.tcp) return {};
   if (Error error = listen()) return error;
   return launcher.put(kCardKey, tcp_->card());
@@ -175,7 +209,7 @@ Error Wireup::put_cards() {
 Error Wireup::share_memory() {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
-  bool network = allowed_.tcp || allowed_.rdma;
+  bool network = allowed_.tcp || allowed_.udp || allowed_.rdma;
   bool network_now = network && !(one_node_ && allowed_.shm);
   if (network_now) {
     if (Error error = put_cards()) return error;
@@ -225,6 +259,7 @@ Error Wireup::run(std::shared_ptr<RankLock> lock, std::unique_ptr<Process>& resu
   bool rdma = rdma_ != nullptr;
   if (rdma) process_->add_path(std::move(rdma_));
   bool seldom = rdma || process_->p2p().node_memory;
+  if (udp_) process_->add_path(std::move(udp_), seldom ? uint32_t(tunables.tcp_poll_interval) : 1);
   if (tcp_) process_->add_path(std::move(tcp_), seldom ? uint32_t(tunables.tcp_poll_interval) : 1);
   if (Error error = process_->start()) return error;
   result = std::move(process_);

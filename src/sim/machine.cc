@@ -37,6 +37,10 @@ std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Cl
   return std::make_unique<FaultPath>(std::move(inner), clock, machine.options_.faults, seed + 3);
 }
 
+std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {
+  return std::make_unique<SimDatagramPort>(machine.network_, strand, machine.options_.datagrams, machine.options_.datagram_faults, seed + 4);
+}
+
 std::unique_ptr<rdma::Hca> Machine::Rank::make_hca() { return machine.adapters_->open(strand); }
 
 Machine::Machine(WorldOptions options)

@@ -12,6 +12,7 @@
 
 #include "base/tunables.h"
 #include "sim/adapter_model.h"
+#include "sim/datagrams.h"
 #include "sim/faults.h"
 #include "sim/launcher.h"
 #include "sim/network.h"
@@ -32,11 +33,14 @@ struct WorldOptions {
   NetworkModel network;
   AdapterModel adapter;
   bool rdma = false;  ///< ranks talk over their adapters (RdmaPath), not over SimPath
+  bool udp = false;   ///< ranks talk by datagrams (UdpPath, of Tunables::udp)
+  DatagramModel datagrams;
   /// Registrations of user memory are kept between transfers. For programs that keep their buffers: which of the memory
   /// that is freed and allocated again lies where depends on more than the seed.
   bool keep_registrations = false;
   Faults faults;
   AdapterFaults adapter_faults;
+  DatagramFaults datagram_faults;
   Tunables tunables;
   size_t stack_bytes = 256 * 1024;
   /// A run that takes longer than this has failed (a livelock); generous for tests.
@@ -84,6 +88,8 @@ class Machine {
     std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, bool reaches_self);
     /// Wraps the machine's faults around any path.
     std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock);
+    /// The rank's end of a network that carries datagrams.
+    std::unique_ptr<DatagramPort> make_datagram_port();
     /// The rank's own view of its node's RDMA adapter; goes before the machine.
     std::unique_ptr<rdma::Hca> make_hca();
     uint32_t index() const { return strand.rank(); }

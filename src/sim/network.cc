@@ -104,6 +104,11 @@ void Network::enter(Packet* packet) {
 }
 
 void Network::arrive(Packet* packet, uint64_t time_ns) {
+  if (packet->kind == Packet::Kind::datagram) {
+    if (weather_) time_ns += weather_->extra_delay_ns(scheduler_.now_ns(), packet->from, packet->to);
+    forward(time_ns, EventKind::deliver, packet);
+    return;
+  }
   if (packet->flow != 0) {
     if (weather_) {
       time_ns += weather_->extra_delay_ns(scheduler_.now_ns(), packet->from, packet->to);
@@ -134,6 +139,7 @@ void Network::deliver(Packet* packet) {
     }
     return;
   }
+  if (packet->kind == Packet::Kind::datagram && !ports_[packet->to]) return;
   if (!attached_[packet->to]) scheduler_.fail("a packet for rank " + std::to_string(packet->to) + ", which is not wired up yet");
   if (lost_[packet->from] || lost_[packet->to] || !ports_[packet->to]) return;
   ports_[packet->to]->on_packet(std::move(node.mapped()));

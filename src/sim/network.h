@@ -5,7 +5,7 @@
 //   rank -> [adapter out] ---latency/2---> [switch port] ---latency/2---> [adapter in] -> rank
 //
 // Ranks of one node are joined by memory: one latency, one bandwidth per pair, no adapter.
-// Packets of one pair of ranks arrive in the order of sending, whatever the faults do.
+// Packets of one pair of ranks arrive in the order of sending, whatever the faults do; but for datagrams (datagrams.h).
 //
 // Units: nanoseconds, bytes, bytes per microsecond. Thread rule: one scheduler.
 #pragma once
@@ -65,7 +65,7 @@ struct NetworkModel {
 
 struct Packet {
   virtual ~Packet() = default;
-  enum class Kind : uint8_t { message, get_request, get_reply, put, put_done, rdma };
+  enum class Kind : uint8_t { message, get_request, get_reply, put, put_done, rdma, datagram };
   Kind kind = Kind::message;
   bool last = false;
   PeerId from = 0, to = 0;
@@ -75,7 +75,7 @@ struct Packet {
   uint64_t get_address = 0, get_key = 0;  ///< get requests and puts
   void* put_operation = nullptr;          ///< puts: the sender's name for it
   uint64_t astray_ns = 0;                 ///< not 0: comes so much later, without regard to the order of the pair
-  uint64_t flow = 0;            ///< rdma: packets of one flow arrive in order; else those of a pair of ranks do
+  uint64_t flow = 0;            ///< rdma: packets of one flow arrive in order, datagrams in any; else those of a pair of ranks do
   std::vector<std::byte> payload;
 };
 

@@ -5,6 +5,7 @@
 
 #include "fabric/rdma/rdma_path.h"
 #include "fabric/self/self_path.h"
+#include "fabric/udp/udp_path.h"
 
 namespace tern::sim {
 namespace {
@@ -34,6 +35,22 @@ void add_rdma(Process& process, Machine::Rank& rank) {
   process.add_path(rank.with_faults(std::move(path), process.clock()));
 }
 
+void add_udp(Process& process, Machine::Rank& rank) {
+  process.add_path(std::make_unique<SelfPath>(PeerId(process.world_rank()), process.sink()));
+  UdpOptions options;
+  options.rank = PeerId(process.world_rank());
+  options.size = uint32_t(process.world_size());
+  options.copy_bytes_per_us = rank.machine.options().network.copy_bytes_per_us;
+  Error error;
+  auto path = UdpPath::create(
+      options, process.tunables(), rank.make_datagram_port(), process.clock(), process.sink(),
+      [&launcher = process.launcher()](PeerId peer, std::string& card) { return launcher.get(int(peer), "udp-card", card); },
+      error);
+  throw_if(error, "udp path");
+  throw_if(process.launcher().put("udp-card", path->card()), "wire-up");
+  process.add_path(rank.with_faults(std::move(path), process.clock()));
+}
+
 }  // namespace
 
 std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock) {
@@ -47,6 +64,8 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   auto process = std::make_unique<Process>(std::move(parts));
   if (rank.machine.options().rdma) {
     add_rdma(*process, rank);
+  } else if (rank.machine.options().udp) {
+    add_udp(*process, rank);
   } else {
     process->add_path(rank.make_path(process->sink(), process->clock(), true));
   }

@@ -1,11 +1,9 @@
 /* Ring, then random traffic among all ranks with checked contents, then collectives: an ordinary MPI program
- * for the tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. */
+ * for the tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. Argument: rounds of the random traffic. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ROUNDS 60
 
 static unsigned mix(unsigned x) {
   x ^= x >> 16;
@@ -26,6 +24,7 @@ static unsigned char byte_of(int from, int to, int number, int i) {
 
 int main(int argc, char** argv) {
   int rank, size, bad = 0;
+  const int rounds = argc > 1 ? atoi(argv[1]) : 60;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -37,7 +36,7 @@ int main(int argc, char** argv) {
   }
   bad += hops != size;
 
-  for (int number = 0; number < ROUNDS; ++number) {
+  for (int number = 0; number < rounds; ++number) {
     MPI_Request* requests = malloc(sizeof(MPI_Request) * 2 * (size_t)size);
     unsigned char **in = calloc((size_t)size, sizeof *in), **out = calloc((size_t)size, sizeof *out);
     int count = 0;

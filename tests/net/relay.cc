@@ -4,11 +4,12 @@
 //   relay NAMESPACE NAMESPACE [what=parts per 10000 ...]    until it is killed; then one line of what it has done
 //     drop=  duplicate=  reorder=  what it says
 //     damage=   a bit is flipped, and the packet's checksum is wrong: the kernel throws it away
-//     forge=    a bit of TCP payload is flipped, and the checksum is made right again: only the receiver can know
+//     forge=    a bit of payload is flipped, and the checksum is made right again: only the receiver can know
 //     delay_us= for every packet   seed=
 //
-// It makes the device tun0 in either namespace; addresses are given by whoever starts it. Layouts: RFC 791, RFC 793,
-// checksum RFC 1071. IPv4 only; what is not TCP is delayed and dropped only.
+// It makes the device tun0 in either namespace; addresses are given by whoever starts it. Layouts: RFC 791, RFC 793, RFC 768,
+// checksum RFC 1071. IPv4 only; of datagrams that IP has cut only the first piece is known, and forge passes them over; what is
+// neither TCP nor UDP is delayed and dropped only.
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -52,25 +53,36 @@ uint32_t sum16(const uint8_t* data, size_t bytes, uint32_t sum) {
   return sum;
 }
 
-struct Tcp {
-  size_t at = 0, payload = 0;  ///< offsets; at 0: the packet is none of TCP
+constexpr uint8_t kTcp = 6, kUdp = 17;
+
+/// TCP's segment or UDP's datagram in a packet.
+struct Segment {
+  size_t at = 0, payload = 0;  ///< offsets; at 0: the packet is neither
+  size_t checksum = 0;         ///< its offset
+  uint8_t protocol = 0;
+  bool whole = true;           ///< not cut by IP
 };
 
-Tcp tcp_of(const Packet& packet) {
-  if (packet.size() < 40 || packet[0] >> 4 != 4 || packet[9] != 6) return {};
-  size_t at = size_t(packet[0] & 15) * 4;
-  if (at + 20 > packet.size()) return {};
-  size_t payload = at + size_t(packet[at + 12] >> 4) * 4;
-  return payload <= packet.size() ? Tcp{at, payload} : Tcp{};
+Segment segment_of(const Packet& packet) {
+  if (packet.size() < 28 || packet[0] >> 4 != 4 || (packet[9] != kTcp && packet[9] != kUdp)) return {};
+  const size_t at = size_t(packet[0] & 15) * 4;
+  const uint8_t protocol = packet[9];
+  const int offset = (packet[6] & 0x1f) << 8 | packet[7];
+  if (offset != 0 || at + (protocol == kTcp ? 20 : 8) > packet.size()) return {};
+  const size_t payload = protocol == kTcp ? at + size_t(packet[at + 12] >> 4) * 4 : at + 8;
+  if (payload > packet.size()) return {};
+  return {at, payload, at + (protocol == kTcp ? 16 : 6), protocol, (packet[6] & 0x20) == 0};
 }
 
-void make_checksum_right(Packet& packet, size_t at) {
-  packet[at + 16] = packet[at + 17] = 0;
-  uint32_t sum = sum16(&packet[12], 8, 6 + uint32_t(packet.size() - at));
-  sum = sum16(&packet[at], packet.size() - at, sum);
+void make_checksum_right(Packet& packet, const Segment& segment) {
+  packet[segment.checksum] = packet[segment.checksum + 1] = 0;
+  uint32_t sum = sum16(&packet[12], 8, segment.protocol + uint32_t(packet.size() - segment.at));
+  sum = sum16(&packet[segment.at], packet.size() - segment.at, sum);
   while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
-  packet[at + 16] = uint8_t(~sum >> 8);
-  packet[at + 17] = uint8_t(~sum);
+  uint16_t checksum = uint16_t(~sum);
+  if (checksum == 0 && segment.protocol == kUdp) checksum = 0xffff;  // 0 says that there is none
+  packet[segment.checksum] = uint8_t(checksum >> 8);
+  packet[segment.checksum + 1] = uint8_t(checksum);
 }
 
 struct Faults {
@@ -138,15 +150,15 @@ int main(int argc, char** argv) {
         ++done.drop;
         continue;
       }
-      const Tcp tcp = tcp_of(packet);
-      const size_t payload = tcp.at ? packet.size() - tcp.payload : 0;
+      const Segment segment = segment_of(packet);
+      const size_t payload = segment.at ? packet.size() - segment.payload : 0;
       if (payload != 0 && rng.chance(faults.damage, 10'000)) {
-        packet[tcp.payload + size_t(rng.below(payload))] ^= uint8_t(1 << rng.below(8));
+        packet[segment.payload + size_t(rng.below(payload))] ^= uint8_t(1 << rng.below(8));
         ++done.damage;
       }
-      if (payload != 0 && rng.chance(faults.forge, 10'000)) {
-        packet[tcp.payload + size_t(rng.below(payload))] ^= uint8_t(1 << rng.below(8));
-        make_checksum_right(packet, tcp.at);
+      if (payload != 0 && segment.whole && rng.chance(faults.forge, 10'000)) {
+        packet[segment.payload + size_t(rng.below(payload))] ^= uint8_t(1 << rng.below(8));
+        make_checksum_right(packet, segment);
         ++done.forge;
       }
       uint64_t due = now + faults.delay_us * 1000;

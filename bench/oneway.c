@@ -1,0 +1,50 @@
+/* One-way bandwidth from rank 0 to rank 1 in windows of nonblocking messages: --unexpected 0: the receives wait for their
+ * messages; 1: the messages have been sent, the last of them seen, before the first receive is posted. (Figures 3.4, 3.5
+ * and 4.5 to 4.8 of Majumder 2004.) GB/s (10^9). */
+#include "bench.h"
+
+#define WINDOW 32
+
+static double batch(char *data, int bytes, int rank, int unexpected, int windows) {
+  MPI_Request requests[WINDOW];
+  double began = MPI_Wtime();
+  for (int w = 0; w < windows; w++) {
+    if (rank == 0) {
+      MPI_Recv(NULL, 0, MPI_BYTE, 1, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* go */
+      for (int i = 0; i < WINDOW; i++) MPI_Isend(data, bytes, MPI_BYTE, 1, i, MPI_COMM_WORLD, &requests[i]);
+      MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+    } else {
+      if (unexpected) {
+        MPI_Send(NULL, 0, MPI_BYTE, 0, 99, MPI_COMM_WORLD);
+        MPI_Probe(0, WINDOW - 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      }
+      for (int i = 0; i < WINDOW; i++) MPI_Irecv(data, bytes, MPI_BYTE, 0, i, MPI_COMM_WORLD, &requests[i]);
+      if (!unexpected) MPI_Send(NULL, 0, MPI_BYTE, 0, 99, MPI_COMM_WORLD);
+      MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+    }
+  }
+  return (MPI_Wtime() - began) * 1e6 / windows;
+}
+
+int main(int argc, char **argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const long most = argument(argc, argv, "--max", 2 << 20);
+  const int unexpected = (int)argument(argc, argv, "--unexpected", 0);
+  char *data = touched((size_t)most);
+  for (long bytes = 1024; bytes <= most; bytes *= 2) {
+    double values[BATCHES];
+    if (rank < 2) {
+      batch(data, (int)bytes, rank, unexpected, 2);
+      values[0] = batch(data, (int)bytes, rank, unexpected, 2);
+    }
+    int n = repetitions(values[0], 5000);
+    for (int i = 0; i < BATCHES; i++) values[i] = rank < 2 ? batch(data, (int)bytes, rank, unexpected, n) : 0;
+    double us = median(values, BATCHES);
+    if (rank == 0) point(unexpected ? "unexpected" : "expected", bytes, WINDOW * (double)bytes / us / 1e3, "GB/s");
+  }
+  free(data);
+  MPI_Finalize();
+  return 0;
+}

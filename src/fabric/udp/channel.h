@@ -1,0 +1,111 @@
+// What the UDP path's protocols have in common: each conversation with a peer is a state machine that is given the time and
+// authentic datagrams, and gives datagrams to a port. It knows neither sockets nor clocks, so it runs in the simulator over a
+// network that does its worst.
+//
+//   stream_channel.h     the modern protocol: a stream of bytes, selective acknowledgements, pacing, congestion back-off
+//   fragment_channel.h   the paper's (002, chapter 3.1)
+//
+// Units: bytes, nanoseconds. Thread rule: under the rank's lock; only on_datagram calls the sink.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "fabric/path.h"
+#include "fabric/udp/datagram_port.h"
+#include "fabric/udp/packet_pool.h"
+#include "fabric/udp/received_numbers.h"
+#include "fabric/udp/seal.h"
+#include "wire/datagram.h"
+
+namespace tern {
+
+using SendList = IntrusiveList<SendOperation>;
+
+/// Counted by all conversations of a path together.
+struct UdpCounters {
+  uint64_t sent = 0, received = 0;  ///< datagrams
+  uint64_t repeated = 0;            ///< sent again because they were lost, or seemed so
+  uint64_t spurious = 0;            ///< of those: had arrived all the same
+  uint64_t forged = 0;              ///< without a right seal, or none of ours
+  uint64_t replayed = 0;            ///< had been received before (the network's doubles, too)
+  uint64_t nacks = 0;               ///< sent (paper)
+  uint64_t moved = 0;               ///< times that another network was tried
+};
+
+/// What the conversations of a path share.
+struct UdpShared {
+  PeerId self = 0;
+  DatagramPort& port;
+  Sink& sink;
+  Clock& clock;
+  PacketPool pool{};
+  SendList finished{};               ///< copied altogether; `done` is due
+  UdpCounters counters{};
+  uint64_t copy_bytes_per_us = 0;    ///< simulated ranks: what copies cost in virtual time; 0: nothing
+  size_t window_bytes = 0;           ///< modern: what one peer may send before it is acknowledged
+  uint32_t paper_window = 0;         ///< paper: fragments of one message on the way
+  void charge_copy(size_t bytes) {
+    if (copy_bytes_per_us != 0) clock.charge_ns(bytes * 1000 / copy_bytes_per_us);
+  }
+};
+
+/// One peer's end of the wire: numbers and seals.
+struct UdpLink {
+  UdpShared& shared;
+  const PeerId peer;
+  DatagramSeal sealing, checking;
+  uint64_t next_number = 1;
+  ReceivedNumbers received;
+
+  /// Writes the head, under a number of its own, and the seal of a datagram whose body is there.
+  uint64_t close(std::byte* datagram, size_t bytes, wire::DatagramType type) {
+    const wire::DatagramHead head{wire::kDatagramMagic, type, wire::kDatagramVersion, shared.self, next_number};
+    std::memcpy(datagram, &head, sizeof head);
+    sealing.close(datagram, bytes, head.number);
+    return next_number++;
+  }
+  /// Sends one datagram that is not worth a queue. False: the way is full, and its number is free again.
+  bool send_alone(std::byte* datagram, size_t bytes, wire::DatagramType type) {
+    close(datagram, bytes, type);
+    const iovec piece{datagram, bytes};
+    if (shared.port.send(peer, 0, &piece, 1) == 0) {
+      --next_number;
+      return false;
+    }
+    ++shared.counters.sent;
+    return true;
+  }
+};
+
+class UdpChannel {
+ public:
+  virtual ~UdpChannel() = default;
+
+  // As Path's; nothing here calls a done-function: operations go to UdpShared::finished.
+  virtual bool try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) = 0;
+  virtual void enqueue(SendOperation& operation, uint64_t now_ns) = 0;
+  virtual bool withdraw(SendOperation& operation) = 0;
+  /// The peer is lost: gives up all operations to the end of `out`, and what was landing.
+  virtual void surrender(SendList& out) = 0;
+  virtual void abandon(const Error& error) = 0;
+
+  /// Handles a datagram that is authentic and whose number is new; marks the number as received, unless it has no room for
+  /// it now. False: no sound peer sends this. Adds to `handled` what was delivered.
+  virtual bool on_datagram(const wire::Datagram& datagram, uint64_t now_ns, int& handled) = 0;
+  /// Sends what time and windows allow. `all`: acknowledgements too that could wait for company (before sleeping).
+  virtual void advance(uint64_t now_ns, bool all) = 0;
+  /// When advance wants to be called; ~0: not for now.
+  virtual uint64_t deadline_ns() const = 0;
+  /// Sends something that the peer will answer, if nothing is on the way anyhow.
+  virtual void ask(uint64_t now_ns) = 0;
+
+  /// Something has not left yet.
+  virtual bool unsent() const = 0;
+  /// Something has left and its arrival is not known; and how many timeouts have passed since the peer was last heard.
+  virtual bool unacknowledged() const = 0;
+  virtual uint32_t silence() const = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,105 @@
+// Datagrams through the kernel: one socket for each channel and address of this host (one in the modern protocol, the paper's short and long
+// one in the other), so for each interface in use.
+//
+// Where the kernel can, many datagrams of one size go to it in one call, which cuts them (UDP_SEGMENT), and come from it in one
+// (UDP_GRO); where it cannot, in sendmmsg and one by one. Kernels that lack either are found out by asking.
+//
+// Beside them a TCP socket listens at each address and accepts nothing but to close it: a connection that is established shows that
+// the process lives, though it may be computing; a refused one that it does not. ICMP's word for the same (a port that
+// nobody has) is not listened to: whoever guesses ports can forge it.
+//
+// Polling: the sockets that were busy last are read at each call, all of them (epoll) every few calls. Thread rule: under the
+// rank's lock. Units: bytes.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tunables.h"
+#include "fabric/tcp/interfaces.h"
+#include "fabric/tcp/socket.h"
+#include "fabric/udp/datagram_port.h"
+
+namespace tern {
+
+struct KernelPortOptions {
+  uint32_t ranks = 1;
+  int channels = 1;
+  bool segmentation = true;   ///< false: as on a kernel without it (tests)
+  std::vector<LocalAddress> addresses;  ///< of this host, instead of asking the kernel (tests)
+};
+
+class KernelPort final : public DatagramPort {
+ public:
+  /// Null exactly when `error` is set.
+  static std::unique_ptr<KernelPort> create(const KernelPortOptions& options, const Tunables& tunables, Error& error);
+
+  void describe(wire::DatagramCard& card) const override;
+  Error meet(PeerId peer, const wire::DatagramCard& card) override;
+  size_t datagram_bytes(PeerId peer) const override { return peers_[peer]->ways[peers_[peer]->current].datagram_bytes; }
+  size_t buffer_bytes() const override { return buffer_bytes_; }
+  size_t send(PeerId peer, int channel, const iovec* datagrams, size_t count) override;
+  size_t receive(Arrival* out) override;
+  bool change_route(PeerId peer) override;
+  void follow(PeerId peer, uint64_t route) override;
+  void ask_life(PeerId peer) override;
+  Life life(PeerId peer) override;
+  int descriptor() const override { return epoll_.get(); }
+  bool arm() override {
+    vain_ = kVainInterval;  // what wakes a sleeper may be a socket that was quiet for long: the next call looks at all
+    return true;
+  }
+
+  /// Whether the kernel cuts and joins datagrams for us.
+  bool segments() const { return segmentation_; }
+
+ private:
+  /// One way to a peer: from one of our addresses to one of its.
+  struct Way {
+    SocketAddress to[2];     ///< by channel
+    SocketAddress life;      ///< TCP
+    size_t local = 0;        ///< of ours (locals_)
+    size_t datagram_bytes = 0;
+  };
+  struct Peer {
+    std::vector<Way> ways;   ///< best first
+    size_t current = 0;
+    Descriptor question;     ///< a TCP connection that shows whether the process lives
+  };
+  struct Local {
+    LocalAddress address;
+    Descriptor sockets[2];   ///< by channel
+    Descriptor listener;
+    uint16_t ports[2] = {}, life_port = 0;
+  };
+
+  KernelPort(const KernelPortOptions& options, const Tunables& tunables);
+  Error start(const std::string& interfaces);
+  Error open(Local& local);
+  Error open_socket(Local& local, int channel);
+  bool find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const;
+  size_t send_cut(int fd, const SocketAddress& to, const iovec* datagrams, size_t count);
+  size_t send_each(int fd, const SocketAddress& to, const iovec* datagrams, size_t count);
+  size_t read_socket(size_t index, Arrival* out);
+  void look_at_all();
+
+  const int channels_;
+  const size_t most_bytes_;
+  bool segmentation_;
+  size_t buffer_bytes_ = ~size_t{0};
+  wire::HostIdentity host_{};
+  std::vector<Local> locals_;
+  Descriptor epoll_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::unique_ptr<std::byte[]> memory_;
+  static constexpr uint32_t kVainInterval = 8, kInterval = 64;  ///< calls in vain, or at all, after which all are looked at
+  static constexpr size_t kHot = 4;
+  size_t hot_[kHot] = {};  ///< sockets (2 * local + channel) read without asking epoll; the first brought something last
+  size_t hot_count_ = 0;
+  uint32_t calls_ = 0, vain_ = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,39 @@
+// Turns the bytes of a stream, in order and in pieces of any length, into messages for the sink (frames: wire/frame.h).
+// A message that is whole in its piece is delivered from there; of a longer one the payload goes straight to where the sink
+// wants it. Protocols' own short bodies are gathered first (Sink::on_header).
+// Thread rule: under the rank's lock, from Path::poll only (it calls the sink).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fabric/path.h"
+#include "wire/frame.h"
+
+namespace tern {
+
+class MessageReader {
+ public:
+  MessageReader(PeerId peer, Sink& sink) : peer_(peer), sink_(sink) {}
+
+  /// False: this is no stream of messages. Adds to `handled` what was delivered.
+  bool feed(const std::byte* data, size_t bytes, int& handled);
+  /// The stream ends here: what was landing fails.
+  void abandon(const Error& error);
+
+ private:
+  bool begin(const wire::FrameHead& head, const std::byte* payload, size_t there, size_t& used, int& handled);
+  size_t gather(const std::byte* data, size_t bytes);
+  void land(const std::byte* data, size_t bytes, int& handled);
+
+  const PeerId peer_;
+  Sink& sink_;
+  wire::FrameHead head_{};
+  Landing landing_;
+  bool landing_now_ = false;
+  uint64_t left_ = 0;  ///< of the payload, when landing
+  std::byte gathered_[sizeof(wire::FrameHead) + kAlwaysWholeBytes];
+  size_t gathered_bytes_ = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,80 @@
+#include "fabric/udp/seal.h"
+
+#include <sodium.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "wire/datagram.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kPurpose = "tern udp datagram 1";
+static_assert(crypto_aead_aes256gcm_ABYTES == wire::kDatagramTagBytes &&
+              crypto_aead_chacha20poly1305_ietf_ABYTES == wire::kDatagramTagBytes);
+static_assert(crypto_aead_aes256gcm_NPUBBYTES == 12 && crypto_aead_chacha20poly1305_ietf_NPUBBYTES == 12);
+
+using Nonce = std::array<uint8_t, 12>;
+Nonce nonce_of(uint64_t number) {
+  Nonce nonce{};
+  std::memcpy(nonce.data(), &number, sizeof number);
+  return nonce;
+}
+const uint8_t* raw(const std::byte* data) { return reinterpret_cast<const uint8_t*>(data); }
+
+}  // namespace
+
+struct DatagramSeal::Aes {
+  crypto_aead_aes256gcm_state state;
+};
+
+bool DatagramSeal::can_aes() { return crypto_aead_aes256gcm_is_available() == 1; }
+
+DatagramSeal::DatagramSeal(const UdpKey& job, PeerId from, const UdpSalt& from_salt, PeerId to, const UdpSalt& to_salt, bool aes) {
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, job.data(), job.size(), key_.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kPurpose.data()), kPurpose.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&from), sizeof from);
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&to), sizeof to);
+  crypto_generichash_update(&state, from_salt.data(), from_salt.size());
+  crypto_generichash_update(&state, to_salt.data(), to_salt.size());
+  crypto_generichash_final(&state, key_.data(), key_.size());
+  if (!aes) return;
+  aes_ = std::make_unique<Aes>();
+  crypto_aead_aes256gcm_beforenm(&aes_->state, key_.data());
+}
+
+DatagramSeal::~DatagramSeal() {
+  sodium_memzero(key_.data(), key_.size());
+  if (aes_) sodium_memzero(&aes_->state, sizeof aes_->state);
+}
+
+void DatagramSeal::close(std::byte* datagram, size_t bytes, uint64_t number) const {
+  const size_t covered = bytes - wire::kDatagramTagBytes;
+  auto* tag = reinterpret_cast<uint8_t*>(datagram) + covered;
+  uint8_t nothing;
+  const Nonce nonce = nonce_of(number);
+  if (aes_) {
+    crypto_aead_aes256gcm_encrypt_detached_afternm(&nothing, tag, nullptr, nullptr, 0, raw(datagram), covered, nullptr,
+                                                   nonce.data(), &aes_->state);
+  } else {
+    crypto_aead_chacha20poly1305_ietf_encrypt_detached(&nothing, tag, nullptr, nullptr, 0, raw(datagram), covered, nullptr,
+                                                       nonce.data(), key_.data());
+  }
+}
+
+bool DatagramSeal::check(const std::byte* datagram, size_t bytes, uint64_t number) const {
+  const size_t covered = bytes - wire::kDatagramTagBytes;
+  const uint8_t* tag = raw(datagram) + covered;
+  uint8_t nothing = 0;
+  const Nonce nonce = nonce_of(number);
+  if (aes_) {
+    return crypto_aead_aes256gcm_decrypt_detached_afternm(&nothing, nullptr, &nothing, 0, tag, raw(datagram), covered,
+                                                          nonce.data(), &aes_->state) == 0;
+  }
+  return crypto_aead_chacha20poly1305_ietf_decrypt_detached(&nothing, nullptr, &nothing, 0, tag, raw(datagram), covered,
+                                                            nonce.data(), key_.data()) == 0;
+}
+
+}  // namespace tern

@@ -1,0 +1,55 @@
+// The receiving half of the modern protocol: packets in any order become the stream again, and what has arrived is said to the
+// sender. Bytes that come before their turn are kept, no more of them than the limit that the sender was told.
+//
+// Acknowledgements travel with our own packets; alone when a gap shows, when a good part of the window is owed, or after a
+// short while. Thread rule: under the rank's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "fabric/udp/channel.h"
+#include "fabric/udp/message_reader.h"
+
+namespace tern {
+
+class StreamReceiver {
+ public:
+  StreamReceiver(UdpLink& link, size_t window_bytes);
+
+  /// Takes the payload of a stream packet. False: not sound.
+  bool take(const wire::Datagram& datagram, uint64_t now_ns, int& handled);
+  /// An acknowledgement alone, which asks for none.
+  void note(uint64_t number) { link_.received.add(number); }
+  void abandon(const Error& error);
+
+  /// For a packet of ours: what is to be said now, which then is said.
+  wire::StreamHead head(uint64_t now_ns);
+  /// Sends an acknowledgement alone, if one is due (`all`: or just owed).
+  void acknowledge(uint64_t now_ns, bool all);
+  bool owes() const { return owed_ != 0; }
+  uint64_t deadline_ns() const { return owed_ != 0 ? owed_since_ns_ + kDelay_ns : ~uint64_t{0}; }
+
+  static constexpr uint64_t kDelay_ns = 300'000;  ///< how long an acknowledgement waits for company
+
+ private:
+  bool deliver(const std::byte* data, size_t bytes, int& handled);
+  bool keep(uint64_t offset, const std::byte* data, size_t bytes);
+
+  UdpLink& link_;
+  const size_t window_;
+  MessageReader reader_;
+  uint64_t next_ = 0;  ///< of the stream: all before has been delivered
+  std::map<uint64_t, std::vector<std::byte>> early_;  ///< by offset, beyond next_; do not overlap
+  size_t early_bytes_ = 0;
+  uint32_t owed_ = 0;          ///< packets not yet acknowledged
+  size_t owed_bytes_ = 0;
+  uint64_t owed_from_ = 0;     ///< the lowest number among them
+  uint64_t owed_since_ns_ = 0;
+  uint64_t newest_ns_ = 0;     ///< when the largest number arrived
+  bool urgent_ = false;
+};
+
+}  // namespace tern

@@ -1,0 +1,353 @@
+#include "fabric/udp/stream_sender.h"
+
+#include <algorithm>
+#include <new>
+
+#include "base/assert.h"
+#include "fabric/udp/stream_receiver.h"
+#include "wire/frame.h"
+
+namespace tern {
+namespace {
+
+constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
+// Packets handed to the port at a time: what one call with segmentation offload takes.
+constexpr size_t kBatch = 64, kBatchBytes = 65'000;
+constexpr uint32_t kMostReorder = 64;
+// A packet overtaken by another is lost after so long at the earliest.
+constexpr uint64_t kLeastPatience_ns = 1'000'000;
+constexpr uint64_t kFullWait_ns = 1'000'000;
+// Timeouts in a row after which the window is taken for lost too.
+constexpr uint32_t kSilenceToShrink = 2;
+
+}  // namespace
+
+StreamSender::StreamSender(UdpLink& link, StreamReceiver& receiver, size_t datagram_bytes)
+    : link_(link),
+      receiver_(receiver),
+      capacity_(datagram_bytes - wire::kStreamOverhead),
+      congestion_(datagram_bytes, std::max(link.shared.window_bytes, kFirstLimit)) {}
+
+StreamSender::~StreamSender() {
+  for (auto* list : {&fresh_, &sealed_, &in_flight_, &lost_}) {
+    while (Packet* packet = list->pop_front()) drop(*packet);
+  }
+}
+
+StreamSender::Packet* StreamSender::make(size_t payload_bytes) {
+  void* memory = link_.shared.pool.take(sizeof(Packet) + wire::kStreamOverhead + payload_bytes);
+  auto* packet = new (memory) Packet;
+  packet->capacity = uint32_t(payload_bytes);
+  packet->offset = end_;
+  return packet;
+}
+
+void StreamSender::drop(Packet& packet) {
+  link_.shared.pool.give(&packet, sizeof(Packet) + wire::kStreamOverhead + packet.capacity);
+}
+
+// --- Operations into packets.
+
+bool StreamSender::try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) {
+  const size_t whole = kHeadBytes + bytes;
+  if (unsent() || full_ || in_flight_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
+  if (congestion_.allowance(now_ns, trip_) == 0) return false;
+  append(header, static_cast<const std::byte*>(payload), bytes);
+  push(now_ns, false);
+  return true;
+}
+
+void StreamSender::append(const wire::Header& header, const std::byte* payload, size_t bytes) {
+  const wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
+  size_t packed = 0;
+  for (bool first = true; first || packed < bytes; first = false) {
+    const size_t front = first ? kHeadBytes : 0;
+    const size_t part = std::min(capacity_ - front, bytes - packed);
+    Packet* packet = make(front + part);
+    if (first) std::memcpy(packet->payload(), &head, kHeadBytes);
+    if (part != 0) std::memcpy(packet->payload() + front, payload + packed, part);
+    packet->payload_bytes = uint32_t(front + part);
+    packed += part;
+    end_ += front + part;
+    fresh_.push_back(packet);
+  }
+  link_.shared.charge_copy(bytes);
+}
+
+void StreamSender::enqueue(SendOperation& operation) {
+  operation.total_bytes = operation.payload.remaining();
+  operation.header_sent = false;
+  queue_.push_back(&operation);
+}
+
+bool StreamSender::withdraw(SendOperation& operation) {
+  if (operation.header_sent || !operation.linked()) return false;
+  SendList::remove(&operation);
+  return true;
+}
+
+void StreamSender::surrender(SendList& out) {
+  while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
+  for (auto* list : {&fresh_, &sealed_, &in_flight_, &lost_}) {
+    while (Packet* packet = list->pop_front()) drop(*packet);
+  }
+  in_flight_bytes_ = repeats_ = 0;
+  timeout_at_ns_ = lost_at_ns_ = ~uint64_t{0};
+}
+
+// A packet of what is queued, as far as the limit; null: there is nothing, or no limit for it.
+StreamSender::Packet* StreamSender::build() {
+  if (queue_.empty() || limit_ - std::min(limit_, end_) <= kHeadBytes) return nullptr;
+  size_t most = size_t(std::min<uint64_t>(capacity_, limit_ - end_)), wanted = 0;
+  for (SendOperation* operation = queue_.front(); operation && wanted < most; operation = queue_.next(operation)) {
+    wanted += (operation->header_sent ? 0 : kHeadBytes) + operation->payload.remaining();
+  }
+  most = std::min(most, wanted);
+  Packet* packet = make(most);
+  size_t at = 0;
+  while (SendOperation* operation = queue_.front()) {
+    if (!operation->header_sent) {
+      if (most - at < kHeadBytes) break;
+      const wire::FrameHead head = wire::build_frame(wire::FrameType::message, operation->header, operation->total_bytes);
+      std::memcpy(packet->payload() + at, &head, kHeadBytes);
+      at += kHeadBytes;
+      operation->header_sent = true;
+    }
+    at += operation->payload.pack(packet->payload() + at, most - at);
+    if (operation->payload.remaining() != 0) break;
+    SendList::remove(operation);
+    link_.shared.finished.push_back(operation);
+  }
+  TERN_ASSERT(at != 0);
+  packet->payload_bytes = uint32_t(at);
+  end_ += at;
+  link_.shared.charge_copy(at);
+  return packet;
+}
+
+// --- Packets to the port.
+
+// What leaves next: what was lost, what is built, what is queued. Null: nothing may.
+StreamSender::Packet* StreamSender::next(bool beyond_window) {
+  if (!beyond_window && !room()) return nullptr;
+  if (Packet* packet = lost_.pop_front()) return packet;
+  if (beyond_window) return nullptr;
+  if (Packet* packet = fresh_.pop_front()) return packet;
+  return build();
+}
+
+void StreamSender::seal(Packet& packet, uint64_t now_ns) {
+  if (packet.number != 0) {
+    packet.old_number = packet.number;
+    ++repeats_;
+    ++link_.shared.counters.repeated;
+  }
+  wire::StreamHead head = receiver_.head(now_ns);
+  head.offset = packet.offset;
+  std::memcpy(packet.datagram() + sizeof(wire::DatagramHead), &head, sizeof head);
+  packet.number = link_.close(packet.datagram(), packet.bytes(), wire::DatagramType::stream);
+}
+
+// Sends as much as may leave. True: at least one packet has.
+bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
+  bool any = false;
+  full_ = false;
+  paced_until_ns_ = 0;
+  for (;;) {
+    // Packets of one size but the last, from sealed_ first, where they wait when the port was full.
+    iovec batch[kBatch];
+    size_t count = 0, bytes = 0;
+    auto fits = [&](const Packet& packet) {
+      return count < kBatch && bytes + packet.bytes() <= kBatchBytes &&
+             (count == 0 || (batch[count - 1].iov_len == batch[0].iov_len && packet.bytes() <= batch[0].iov_len));
+    };
+    Packet* packet = sealed_.front();
+    for (; packet && (count == 0 || fits(*packet)); packet = sealed_.next(packet)) {
+      batch[count++] = {packet->datagram(), packet->bytes()};
+      bytes += packet->bytes();
+    }
+    if (!packet) {
+      if (!beyond_window && congestion_.allowance(now_ns, trip_) == 0) {
+        if (count == 0) {
+          if (!lost_.empty() || !fresh_.empty() || !queue_.empty()) paced_until_ns_ = congestion_.next_ns(trip_);
+          return any;
+        }
+      } else {
+        while (count < kBatch && (packet = next(beyond_window))) {
+          if (count != 0 && !fits(*packet)) {  // its turn comes with the next batch
+            (packet->number != 0 ? lost_ : fresh_).push_front(packet);
+            break;
+          }
+          in_flight_bytes_ += packet->bytes();
+          seal(*packet, now_ns);
+          sealed_.push_back(packet);
+          batch[count++] = {packet->datagram(), packet->bytes()};
+          bytes += packet->bytes();
+          if (beyond_window) break;
+        }
+      }
+    }
+    if (count == 0) return any;
+    const size_t taken = link_.shared.port.send(link_.peer, 0, batch, count);
+    link_.shared.counters.sent += taken;
+    for (size_t i = 0; i < taken; ++i) {
+      Packet* gone = sealed_.pop_front();
+      gone->sent_ns = now_ns;
+      congestion_.on_sent(gone->bytes());
+      in_flight_.push_back(gone);
+    }
+    if (taken != 0) {
+      any = true;
+      restart_timer(now_ns);
+    }
+    if (taken < count) {
+      full_ = true;
+      retry_at_ns_ = now_ns + kFullWait_ns;
+      return any;
+    }
+    if (beyond_window) return any;
+  }
+}
+
+void StreamSender::ask(uint64_t now_ns) {
+  if (unsent() || unacknowledged()) return;  // something that will be acknowledged is on the way, or about to be
+  fresh_.push_back(make(0));
+  push(now_ns, false);
+}
+
+// --- Acknowledgements.
+
+/// The numbers that an acknowledgement says have arrived, lowest first.
+struct StreamSender::Numbers {
+  ReceivedNumbers::Range ranges[wire::kMaxAckRanges + 1];
+  size_t count = 0;
+
+  explicit Numbers(const wire::Datagram& datagram) {
+    uint64_t last = datagram.stream.largest, first = last - datagram.stream.run;
+    ReceivedNumbers::Range down[wire::kMaxAckRanges + 1];
+    size_t n = 0;
+    down[n++] = {first, last};
+    for (size_t i = 0; i < datagram.range_count; ++i) {
+      const wire::AckRange& range = datagram.ranges[i];
+      if (range.gap == 0 || range.run == 0 || first <= uint64_t(range.gap) + range.run) break;
+      last = first - range.gap - 1;
+      first = last - range.run + 1;
+      down[n++] = {first, last};
+    }
+    while (n != 0) ranges[count++] = down[--n];
+  }
+  bool contains(uint64_t number) const {
+    for (size_t i = 0; i < count; ++i) {
+      if (number < ranges[i].first) return false;
+      if (number <= ranges[i].last) return true;
+    }
+    return false;
+  }
+};
+
+void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t now_ns) {
+  const wire::StreamHead& said = datagram.stream;
+  if (said.largest >= link_.next_number) return;  // nothing of ours
+  limit_ = std::max(limit_, said.limit);
+  if (said.largest == 0) return;
+  const bool was_full = in_flight_bytes_ + capacity_ >= congestion_.window();
+  const Numbers numbers(datagram);
+  size_t acknowledged = 0;
+  auto arrived = [&](Packet* packet) {
+    const bool late = !numbers.contains(packet->number);
+    if (late && (packet->old_number == 0 || !numbers.contains(packet->old_number))) return false;
+    if (late) {  // what was given up for lost has only been overtaken
+      ++link_.shared.counters.spurious;
+      reorder_ = std::min(2 * reorder_, kMostReorder);
+    } else if (packet->number == said.largest) {
+      trip_.sample(now_ns - std::min(now_ns, packet->sent_ns), uint64_t(said.delay_us) * 1000);
+    }
+    return true;
+  };
+  for (Packet *packet = in_flight_.front(), *following; packet; packet = following) {
+    following = in_flight_.next(packet);
+    if (packet->number > said.largest && repeats_ == 0) break;
+    if (!arrived(packet)) continue;
+    land(*packet);
+    acknowledged += packet->bytes();
+    drop(*packet);
+  }
+  for (Packet *packet = lost_.front(), *following; packet; packet = following) {
+    following = lost_.next(packet);
+    if (!numbers.contains(packet->number)) continue;
+    ++link_.shared.counters.spurious;
+    reorder_ = std::min(2 * reorder_, kMostReorder);
+    acknowledged += packet->bytes();
+    IntrusiveList<Packet>::remove(packet);
+    drop(*packet);
+  }
+  if (said.largest > largest_acked_) largest_acked_ = said.largest;
+  if (acknowledged != 0) {
+    silence_ = 0;
+    congestion_.on_acknowledged(acknowledged, was_full);
+    restart_timer(now_ns);
+  }
+  find_lost(now_ns);
+}
+
+uint64_t StreamSender::patience_ns() const { return std::max(2 * trip_.smoothed_ns(), kLeastPatience_ns); }
+
+// It is not on the way any more.
+void StreamSender::land(Packet& packet) {
+  IntrusiveList<Packet>::remove(&packet);
+  in_flight_bytes_ -= packet.bytes();
+  repeats_ -= packet.old_number != 0;
+}
+
+void StreamSender::give_up(Packet& packet) {
+  land(packet);
+  if (packet.payload_bytes == 0) {  // a question: others will follow
+    drop(packet);
+  } else {
+    lost_.push_back(&packet);
+  }
+}
+
+void StreamSender::find_lost(uint64_t now_ns) {
+  lost_at_ns_ = ~uint64_t{0};
+  for (Packet *packet = in_flight_.front(), *following; packet && packet->number < largest_acked_; packet = following) {
+    following = in_flight_.next(packet);
+    const uint64_t due = packet->sent_ns + patience_ns();
+    if (packet->number + reorder_ > largest_acked_ && due > now_ns) {
+      lost_at_ns_ = std::min(lost_at_ns_, due);
+      continue;
+    }
+    congestion_.on_loss(packet->number, link_.next_number);
+    give_up(*packet);
+  }
+}
+
+void StreamSender::restart_timer(uint64_t now_ns) {
+  timeout_at_ns_ = in_flight_.empty() ? ~uint64_t{0} : now_ns + trip_.timeout_ns(silence_);
+}
+
+void StreamSender::advance(uint64_t now_ns) {
+  if (now_ns >= lost_at_ns_) find_lost(now_ns);
+  if (now_ns >= timeout_at_ns_ && !in_flight_.empty()) {
+    if (++silence_ == kSilenceToShrink) congestion_.on_silence();
+    Packet* oldest = in_flight_.front();
+    if (oldest->payload_bytes == 0 && in_flight_.next(oldest)) {
+      give_up(*oldest);
+      oldest = in_flight_.front();
+    }
+    land(*oldest);
+    lost_.push_front(oldest);
+    timeout_at_ns_ = now_ns + trip_.timeout_ns(silence_);
+    push(now_ns, true);
+  }
+  if (unsent() || full_) push(now_ns, false);
+}
+
+uint64_t StreamSender::deadline_ns() const {
+  uint64_t earliest = std::min(timeout_at_ns_, lost_at_ns_);
+  if (full_) earliest = std::min(earliest, retry_at_ns_);
+  if (paced_until_ns_ != 0) earliest = std::min(earliest, paced_until_ns_);
+  return earliest;
+}
+
+}  // namespace tern

@@ -1,0 +1,135 @@
+// The UDP path: reliable, ordered messages over datagrams that may be lost, doubled, reordered, damaged or forged.
+//
+// Two protocols (TERN_UDP), each a state machine for each peer (channel.h): `modern` (stream_channel.h) and `paper`
+// (fragment_channel.h). Here is what both need: first contact, the check of every datagram, timers, silent peers, loss.
+//
+// There is no connection. Who knows a peer's card has the keys and the addresses, and its first datagram may carry a message. A
+// datagram counts only with the right seal and a number that has not been there; all else is counted and forgotten, and no
+// state depends on it.
+//
+// A peer that computes answers nothing, because this is no kernel's protocol. So silence alone loses nobody: the host of a
+// silent peer is asked by TCP whether the process is there (DatagramPort::ask_life; its kernel answers), over another network
+// after some timeouts. Lost is a peer whose host says three times that there is no such process, or whose host says nothing for
+// TERN_UDP_TIMEOUT_S. Peers that only listen ask each other for a sign of life when it was quiet for TERN_UDP_KEEPALIVE_MS.
+//
+// udp_path.cc: the data's way; udp_peers.cc: first contact, silence, loss. Source: paper 002, chapter 3.1; RFC 9002.
+// Units: bytes, nanoseconds. Thread rule: as Path.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/tunables.h"
+#include "fabric/path.h"
+#include "fabric/udp/channel.h"
+
+namespace tern {
+
+enum class UdpProtocol : uint8_t { paper = 1, modern = 2 };
+
+struct UdpOptions {
+  PeerId rank = 0;
+  uint32_t size = 1;
+  UdpKey key{};                    ///< the job's secret
+  uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: see UdpShared
+  const Log* log = nullptr;        ///< null: nothing is said
+};
+
+class UdpPath final : public Path {
+ public:
+  /// Gets what `peer` published as its card; called on first contact only. May block.
+  using Lookup = std::function<Error(PeerId peer, std::string& card)>;
+
+  /// Clock and sink outlive the path. Null exactly when `error` is set.
+  static std::unique_ptr<UdpPath> create(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
+                                         Clock& clock, Sink& sink, Lookup lookup, Error& error);
+  ~UdpPath() override;
+
+  /// TERN_UDP.
+  static Error read_protocol(const Tunables& tunables, UdpProtocol& protocol);
+  /// Sockets that the protocol uses: the paper's short and long one.
+  static int channels(UdpProtocol protocol) { return protocol == UdpProtocol::paper ? 2 : 1; }
+
+  const std::string& card() const { return card_; }
+  const UdpCounters& counters() const { return shared_.counters; }
+  /// Memory for datagrams in use: nought when all has arrived. For tests.
+  size_t held() const { return shared_.pool.live(); }
+  DatagramPort& port() { return *port_; }
+
+  bool reaches(PeerId peer) const override { return peer != options_.rank && peer < options_.size; }
+  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  void enqueue(SendOperation& operation) override;
+  bool withdraw(SendOperation& operation) override;
+  int poll() override;
+  int wait_fd() const override { return port_->descriptor(); }
+  bool arm() override;
+  uint64_t next_deadline_ns() const override;
+  bool has_unsent() const override;
+
+ private:
+  struct Peer {
+    PeerId id = 0;
+    bool lost = false;
+    bool doomed = false;     ///< in doomed_: lost in the next poll
+    bool busy = false;       ///< in busy_
+    std::unique_ptr<UdpLink> link;  ///< null: not met
+    std::unique_ptr<UdpChannel> channel;
+    uint64_t heard_ns = 0;   ///< when an authentic datagram came last
+    uint64_t asked_ns = 0;   ///< since when its host owes an answer; 0: it does not
+    uint64_t ask_at_ns = 0;  ///< when its host is asked (again)
+    uint64_t patience_ns = 0;  ///< how long the last answer is believed
+    bool asking = false;
+    int refusals = 0;
+    uint32_t moves = 0;      ///< networks tried in this silence
+    std::string trouble;
+  };
+
+  UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port, UdpProtocol protocol, Clock& clock,
+          Sink& sink, Lookup lookup);
+
+  // udp_path.cc
+  int receive(uint64_t now_ns);
+  void on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, int& handled);
+  void keep_busy(Peer& peer) {
+    if (peer.busy) return;
+    peer.busy = true;
+    busy_.push_back(&peer);
+  }
+  void advance_busy(uint64_t now_ns, bool all);
+  int complete();
+
+  // udp_peers.cc
+  void start();
+  Peer& peer_at(PeerId id);
+  Error meet(Peer& peer);
+  void look_after(uint64_t now_ns);
+  void look_after(Peer& peer, uint64_t now_ns);
+  void ask_host(Peer& peer, uint64_t now_ns);
+  void doom(Peer& peer, std::string trouble);
+  int lose_doomed();
+  Error reason(const Peer& peer) const;
+
+  const UdpOptions options_;
+  const UdpProtocol protocol_;
+  const Lookup lookup_;
+  Clock& clock_;
+  std::unique_ptr<DatagramPort> port_;
+  UdpShared shared_;
+  UdpSalt salt_{};
+  bool aes_ = false;
+  std::string card_;
+  uint64_t keepalive_ns_ = 0, timeout_ns_ = 0;
+  std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
+  std::vector<Peer*> busy_;                   ///< whose timers run, or who have something to send
+  std::vector<Peer*> doomed_;
+  SendList unsendable_;                       ///< for lost peers
+  uint64_t next_look_ns_ = ~uint64_t{0};      ///< ~0: no peer is met
+  uint64_t last_arrival_ns_ = 0;
+  mutable uint64_t unsure_since_ns_ = 0;      ///< has_unsent has found nothing but what is not acknowledged; 0: it has not
+  mutable uint64_t over_at_ns_ = ~uint64_t{0};  ///< when has_unsent will not say yes any more, though nothing happens
+};
+
+}  // namespace tern

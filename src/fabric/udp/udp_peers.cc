@@ -1,0 +1,251 @@
+// Peers of the UDP path: first contact, silence, loss.
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "fabric/udp/fragment_channel.h"
+#include "fabric/udp/stream_channel.h"
+#include "fabric/udp/udp_path.h"
+
+namespace tern {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
+// How often peers are looked after, and how long one that owes an answer may be silent before its host is asked.
+constexpr uint64_t kLook_ns = 20 * kMs, kSilence_ns = kSecond;
+// Its host has said that it lives: asked again after so long, and twice as long each time.
+constexpr uint64_t kFirstPatience_ns = kSecond, kMostPatience_ns = 8 * kSecond;
+// Its host has said that there is nobody: told so often at such intervals it is believed.
+constexpr int kRefusals = 3;
+constexpr uint64_t kRefusalPause_ns = 30 * kMs;
+// Timeouts in a row after which another network is tried, each time.
+constexpr uint32_t kTimeoutsToMove = 3;
+
+}  // namespace
+
+Error UdpPath::read_protocol(const Tunables& tunables, UdpProtocol& protocol) {
+  if (tunables.udp == "modern") {
+    protocol = UdpProtocol::modern;
+  } else if (tunables.udp == "paper") {
+    protocol = UdpProtocol::paper;
+  } else {
+    return Error(ErrorClass::arg, "TERN_UDP is '" + tunables.udp + "'; it can be modern or paper");
+  }
+  return {};
+}
+
+std::unique_ptr<UdpPath> UdpPath::create(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
+                                         Clock& clock, Sink& sink, Lookup lookup, Error& error) {
+  UdpProtocol protocol;
+  error = read_protocol(tunables, protocol);
+  if (error) return nullptr;
+  if (sodium_init() < 0) {
+    error = Error(ErrorClass::other, "libsodium found no source of randomness");
+    return nullptr;
+  }
+  std::unique_ptr<UdpPath> path(new UdpPath(options, tunables, std::move(port), protocol, clock, sink, std::move(lookup)));
+  path->start();
+  return path;
+}
+
+UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port, UdpProtocol protocol,
+                 Clock& clock, Sink& sink, Lookup lookup)
+    : options_(options),
+      protocol_(protocol),
+      lookup_(std::move(lookup)),
+      clock_(clock),
+      port_(std::move(port)),
+      shared_{.self = options.rank, .port = *port_, .sink = sink, .clock = clock},
+      keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMs),
+      timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
+      peers_(options.size) {
+  shared_.copy_bytes_per_us = options.copy_bytes_per_us;
+  // One sender may fill half of what the kernel keeps for us while we do not look.
+  shared_.window_bytes = std::min(size_t(tunables.udp_window_bytes), port_->buffer_bytes() / 2);
+  shared_.paper_window = uint32_t(tunables.udp_paper_window);
+  properties_.name = "udp";
+  // The paper's protocol asks for itself whether a message may come.
+  properties_.eager_bytes = size_t(protocol == UdpProtocol::paper ? tunables.unexpected_credit_bytes : tunables.udp_eager_bytes);
+  properties_.latency_ns = 4'000;
+  properties_.bytes_per_us = 1'500;
+}
+
+void UdpPath::start() {
+  // Chance from the system, not from the rank's seeded generator: keys must not repeat.
+  randombytes_buf(salt_.data(), salt_.size());
+  aes_ = DatagramSeal::can_aes();
+  wire::DatagramCard card;
+  card.protocol = uint8_t(protocol_);
+  card.flags = aes_ ? wire::DatagramCard::kAes : 0;
+  card.salt = salt_;
+  port_->describe(card);
+  card_ = wire::build_datagram_card(card);
+  if (options_.log) {
+    options_.log->info(std::string("udp: ") + (protocol_ == UdpProtocol::paper ? "the paper's" : "the modern") + " protocol, sealed by " +
+                       (aes_ ? "AES-256-GCM" : "ChaCha20-Poly1305"));
+  }
+}
+
+UdpPath::~UdpPath() {
+  // Operations that are still here belong to requests that are being destroyed too; nobody waits for them.
+  SendList forgotten;
+  for (auto& peer : peers_) {
+    if (peer && peer->channel) peer->channel->surrender(forgotten);
+    if (peer) peer->channel.reset();
+  }
+  for (SendList* list : {&forgotten, &shared_.finished, &unsendable_}) {
+    while (list->pop_front()) {
+    }
+  }
+  sodium_memzero(const_cast<uint8_t*>(options_.key.data()), options_.key.size());
+}
+
+UdpPath::Peer& UdpPath::peer_at(PeerId id) {
+  TERN_ASSERT(reaches(id));
+  std::unique_ptr<Peer>& slot = peers_[id];
+  if (slot) [[likely]] return *slot;
+  slot = std::make_unique<Peer>();
+  slot->id = id;
+  if (Error error = meet(*slot)) doom(*slot, std::string(error.text()));
+  return *slot;
+}
+
+// First contact, ours or the peer's.
+Error UdpPath::meet(Peer& peer) {
+  std::string text;
+  wire::DatagramCard card;
+  Error error = lookup_(peer.id, text);
+  if (!error) error = wire::parse_datagram_card(text, card);
+  if (error) return std::move(error).context("its address is not known");
+  if (card.protocol != uint8_t(protocol_)) {
+    return Error(ErrorClass::arg, "it uses the other UDP protocol: set TERN_UDP for all ranks (mpiexec -genv)");
+  }
+  if (card.channels.size() != size_t(channels(protocol_)) + 1) return Error(ErrorClass::intern, "its UDP card is cut short");
+  if (Error no_way = port_->meet(peer.id, card)) return no_way;
+  const bool aes = aes_ && (card.flags & wire::DatagramCard::kAes);
+  peer.link.reset(new UdpLink{shared_,
+                              peer.id,
+                              DatagramSeal(options_.key, options_.rank, salt_, peer.id, card.salt, aes),
+                              DatagramSeal(options_.key, peer.id, card.salt, options_.rank, salt_, aes),
+                              1,
+                              {}});
+  if (protocol_ == UdpProtocol::paper) {
+    peer.channel = std::make_unique<FragmentChannel>(*peer.link);
+  } else {
+    peer.channel = std::make_unique<StreamChannel>(*peer.link, port_->datagram_bytes(peer.id));
+  }
+  peer.heard_ns = clock_.now_ns();
+  next_look_ns_ = std::min(next_look_ns_, peer.heard_ns + kLook_ns);
+  return {};
+}
+
+// --- Silence.
+
+void UdpPath::look_after(uint64_t now_ns) {
+  bool waiting = false;
+  for (auto& peer : peers_) {
+    if (!peer || !peer->channel || peer->lost || peer->doomed) continue;
+    look_after(*peer, now_ns);
+    waiting = waiting || peer->channel->unacknowledged();
+  }
+  const uint64_t rest = keepalive_ns_ == 0 ? ~uint64_t{0} - now_ns : std::max(keepalive_ns_ / 2, kLook_ns);
+  next_look_ns_ = now_ns + (waiting ? kLook_ns : rest);
+}
+
+void UdpPath::look_after(Peer& peer, uint64_t now_ns) {
+  UdpChannel& channel = *peer.channel;
+  const uint64_t quiet = now_ns - std::min(now_ns, peer.heard_ns);
+  if (!channel.unacknowledged()) {
+    peer.asking = false;
+    peer.moves = 0;
+    if (keepalive_ns_ != 0 && quiet >= keepalive_ns_) {
+      channel.ask(now_ns);
+      keep_busy(peer);
+    }
+    return;
+  }
+  if (channel.silence() == 0) peer.moves = 0;
+  if (channel.silence() >= kTimeoutsToMove * (peer.moves + 1)) {
+    ++peer.moves;
+    if (port_->change_route(peer.id)) {
+      ++shared_.counters.moved;
+      if (options_.log) options_.log->info("udp: rank " + std::to_string(peer.id) + " is silent; another network is tried");
+    }
+  }
+  if (!peer.asking && quiet >= kSilence_ns) {
+    peer.asking = true;
+    peer.patience_ns = kFirstPatience_ns;
+    peer.ask_at_ns = now_ns;
+    peer.asked_ns = 0;
+  }
+  if (quiet < kSilence_ns) peer.asking = false;
+  if (peer.asking) ask_host(peer, now_ns);
+}
+
+void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
+  switch (port_->life(peer.id)) {
+    case DatagramPort::Life::lives:
+      peer.asked_ns = 0;
+      peer.refusals = 0;
+      peer.ask_at_ns = now_ns + peer.patience_ns;
+      peer.patience_ns = std::min(2 * peer.patience_ns, kMostPatience_ns);
+      return;
+    case DatagramPort::Life::gone:
+      peer.asked_ns = 0;
+      peer.ask_at_ns = now_ns + kRefusalPause_ns;
+      if (++peer.refusals >= kRefusals) doom(peer, "its host says that its process is not there any more");
+      return;
+    case DatagramPort::Life::asked:
+    case DatagramPort::Life::unknown: break;
+  }
+  if (peer.asked_ns != 0 && now_ns - std::min(now_ns, std::max(peer.heard_ns, peer.asked_ns)) >= timeout_ns_) {
+    doom(peer, "neither it nor its host has answered for " + std::to_string(timeout_ns_ / kSecond) +
+                   " s (TERN_UDP_TIMEOUT_S)");
+    return;
+  }
+  if (now_ns < peer.ask_at_ns) return;
+  port_->ask_life(peer.id);
+  if (peer.asked_ns == 0) peer.asked_ns = now_ns;
+  peer.ask_at_ns = now_ns + kSecond;
+}
+
+// --- Loss.
+
+Error UdpPath::reason(const Peer& peer) const {
+  return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer.id) + " cannot be reached by UDP: " + peer.trouble);
+}
+
+// For places that must not call the sink: the peer is lost in the next poll.
+void UdpPath::doom(Peer& peer, std::string trouble) {
+  if (peer.doomed || peer.lost) return;
+  peer.doomed = true;
+  peer.trouble = std::move(trouble);
+  doomed_.push_back(&peer);
+}
+
+int UdpPath::lose_doomed() {
+  // Done-functions may send to the same peer again; that is for the next poll.
+  std::vector<Peer*> now;
+  now.swap(doomed_);
+  SendList failed;
+  for (Peer* peer : now) peer->lost = true;
+  while (SendOperation* operation = unsendable_.pop_front()) failed.push_back(operation);
+  int handled = 0;
+  for (Peer* peer : now) {
+    if (!peer->channel) continue;
+    peer->channel->abandon(reason(*peer));
+    peer->channel->surrender(failed);
+  }
+  while (SendOperation* operation = failed.pop_front()) {
+    ++handled;
+    operation->done(*operation, reason(*peers_[operation->peer]));
+  }
+  for (Peer* peer : now) {
+    ++handled;
+    shared_.sink.on_peer_lost(peer->id, reason(*peer));
+  }
+  return handled;
+}
+
+}  // namespace tern

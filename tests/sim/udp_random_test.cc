@@ -1,0 +1,178 @@
+// The random point-to-point programs (p2p_program.h) over the UDP path, both protocols, on a network that loses, doubles, delays,
+// damages, replays and forges datagrams; and what becomes of a lost rank.
+#include <gtest/gtest.h>
+
+#include "datatype/kind.h"
+#include "datatype/predefined.h"
+#include "tests/sim/p2p_program.h"
+#include "tests/sim/seeds.h"
+
+namespace tern::sim {
+namespace {
+
+DatagramFaults random_faults(Rng& rng) {
+  auto sometimes = [&](uint32_t parts) { return rng.chance(1, 2) ? uint32_t(rng.below(parts)) : 0; };
+  DatagramFaults faults;
+  faults.drop_in_1024 = rng.chance(1, 8) ? 400 : sometimes(100);
+  faults.duplicate_in_1024 = sometimes(200);
+  faults.delay_in_1024 = sometimes(300);
+  faults.delay_ns = uint64_t{1} << (10 + rng.below(14));
+  faults.corrupt_in_1024 = sometimes(100);
+  faults.replay_in_1024 = sometimes(200);
+  faults.forge_in_1024 = sometimes(200);
+  faults.refuse_in_1024 = sometimes(300);
+  return faults;
+}
+
+WorldOptions random_world(Rng& rng, uint64_t seed, const char* protocol, bool faults) {
+  WorldOptions options;
+  options.udp = true;
+  options.seed = seed;
+  options.ranks = uint32_t(2 + rng.below(4));
+  options.datagrams.datagram_bytes = size_t(1200 + rng.below(uint64_t{1} << (4 + rng.below(11))));
+  options.datagrams.buffer_bytes = size_t(16'000 + rng.below(uint64_t{1} << (12 + rng.below(8))));
+  Tunables& tunables = options.tunables;
+  tunables.udp = protocol;
+  tunables.udp_paper_window = int64_t(1 + rng.below(16));
+  tunables.udp_eager_bytes = int64_t(rng.below(uint64_t{1} << (6 + rng.below(11))));
+  tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
+  options.limits.events = 50'000'000;
+  // Where four of ten datagrams are lost and one fragment is on the way at a time, each waits for some timeouts.
+  options.limits.virtual_ns = 3'600'000'000'000;
+  if (!faults) return options;
+  options.faults = Faults::random(rng);
+  options.datagram_faults = random_faults(rng);
+  return options;
+}
+
+Report run_program(uint64_t seed, const char* protocol, bool faults) {
+  Rng rng(seed * 1'000'003 + faults + 99);
+  WorldOptions options = random_world(rng, seed, protocol, faults);
+  Plan plan = Plan::random(rng, options.ranks);
+  std::vector<std::vector<Receipt>> receipts(options.ranks);
+  Report report = World(options).run([&](Process& process) {
+    Actor actor(process, plan);
+    actor.run();
+    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+  if (report.ok()) check_receipts(plan, receipts);
+  return report;
+}
+
+TEST(UdpModern, RandomProgramsOnASoundNetwork) {
+  for_seeds(80, [](uint64_t seed) { run_program(seed, "modern", false); });
+}
+TEST(UdpModern, RandomProgramsWithFaults) {
+  for_seeds(200, [](uint64_t seed) { run_program(seed, "modern", true); });
+}
+TEST(UdpPaper, RandomProgramsOnASoundNetwork) {
+  for_seeds(80, [](uint64_t seed) { run_program(seed, "paper", false); });
+}
+TEST(UdpPaper, RandomProgramsWithFaults) {
+  for_seeds(200, [](uint64_t seed) { run_program(seed, "paper", true); });
+}
+
+TEST(UdpPath, TheSameSeedGivesTheSameRun) {
+  for_seeds(10, [](uint64_t seed) {
+    for (const char* protocol : {"modern", "paper"}) {
+      Report first = run_program(seed, protocol, true), second = run_program(seed, protocol, true);
+      EXPECT_EQ(first.trace_hash, second.trace_hash);
+      EXPECT_EQ(first.virtual_ns, second.virtual_ns);
+    }
+  });
+}
+
+constexpr uint64_t kContext = uint64_t{1} << 2;
+
+// Rank 1 dies after it has said something. Rank 0 only listens to it, rank 2 also sends; both learn of it within a bounded time,
+// and can still talk to each other.
+void lose_a_rank(uint64_t seed, const char* protocol, bool dead_host) {
+  Rng rng(seed);
+  WorldOptions options;
+  options.udp = true;
+  options.seed = seed;
+  options.ranks = 3;
+  options.tunables.udp = protocol;
+  options.tunables.udp_timeout_s = 5;
+  options.datagram_faults = random_faults(rng);
+  options.datagram_faults.dead_hosts = dead_host;
+  const uint64_t death_ns = 500'000'000 + rng.below(300'000'000);
+  options.faults.losses.push_back({1, death_ns, 1});
+  Report report = World(options).run([&](Process& process) {
+    PredefinedTypes types;
+    const Datatype& byte = types.get(type_id::kByte);
+    PointToPoint& p2p = process.p2p();
+    int me = process.world_rank();
+    std::vector<std::byte> data(30'000), other(30'000);
+    auto send = [&](PeerId to, int tag) -> SendArguments {
+      return {data.data(), Count(data.size()), &byte, to, me, tag, kContext, SendMode::standard};
+    };
+    auto receive = [&](PeerId from, int tag) -> ReceiveArguments {
+      return {other.data(), Count(other.size()), &byte, from, int(from), tag, kContext};
+    };
+    Status status;
+    if (me == 1) {
+      EXPECT_FALSE(p2p.send(send(0, 1)));
+      EXPECT_FALSE(p2p.send(send(2, 1)));
+      p2p.progress().wait_until([] { return false; });
+    }
+    EXPECT_FALSE(p2p.receive(receive(1, 1), status));
+    Error lost;
+    if (me == 2) {
+      for (int i = 0; i < 10'000 && !lost; ++i) lost = p2p.send(send(1, 2));
+    } else {
+      lost = p2p.receive(receive(1, 2), status);
+    }
+    EXPECT_EQ(lost.error_class(), int(ErrorClass::proc_aborted)) << lost.text();
+    EXPECT_NE(lost.text().find("UDP"), std::string_view::npos) << lost.text();
+    const uint64_t took_ms = (process.clock().now_ns() - death_ns) / 1'000'000;
+    EXPECT_LT(took_ms, dead_host ? 9000u : 4500u) << "rank " << me;
+    for (int i = 0; i < 3; ++i) {
+      if (me == 0) {
+        EXPECT_FALSE(p2p.send(send(2, 3)));
+      } else {
+        EXPECT_FALSE(p2p.receive(receive(0, 3), status));
+      }
+    }
+    p2p.progress().wait_until([&] { return p2p.quiet(); });
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
+TEST(UdpPath, ALostProcessIsReportedToThoseWhoSendAndThoseWhoListen) {
+  for_seeds(10, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", false); });
+}
+TEST(UdpPath, ALostHostIsReportedWithinItsTimeout) {
+  for_seeds(10, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", true); });
+}
+
+// A rank that computes for longer than the timeout is not lost: its host says that it lives.
+TEST(UdpPath, ARankThatComputesIsNotLost) {
+  for_seeds(6, [](uint64_t seed) {
+    WorldOptions options;
+    options.udp = true;
+    options.seed = seed;
+    options.tunables.udp = seed % 2 ? "modern" : "paper";
+    options.tunables.udp_timeout_s = 2;
+    Report report = World(options).run([&](Process& process) {
+      PredefinedTypes types;
+      const Datatype& byte = types.get(type_id::kByte);
+      int me = process.world_rank();
+      std::vector<std::byte> data(300'000, std::byte(7));
+      Status status;
+      if (me == 0) {
+        EXPECT_FALSE(process.p2p().send({data.data(), Count(data.size()), &byte, 1, me, 1, kContext, SendMode::synchronous}));
+      } else {
+        process.clock().charge_ns(20'000'000'000);
+        std::vector<std::byte> in(data.size());
+        EXPECT_FALSE(process.p2p().receive({in.data(), Count(in.size()), &byte, 0, 0, 1, kContext}, status));
+        EXPECT_EQ(in, data);
+      }
+    });
+    EXPECT_TRUE(report.ok()) << report.failure;
+  });
+}
+
+}  // namespace
+}  // namespace tern::sim
