@@ -59,12 +59,19 @@ def emit_fallbacks(functions):
     return "\n".join(out)
 
 
-def emit_names(titles, sections):
+def function_numbers(functions):
+    """The number of every function, for what is kept by function."""
+    return {symbol: number for number, symbol in enumerate(s for f in functions for s in f.symbols)}
+
+
+def emit_names(functions, titles, sections):
     """Names of predefined handles and of chapters, for messages. Returns the header and the source."""
-    header = BANNER + ('#pragma once\n\n#include <cstdint>\n\nnamespace tern::capi {\n\n'
+    header = BANNER + ('#pragma once\n\n#include <cstdint>\n#include <span>\n\nnamespace tern::capi {\n\n'
                        '/// "MPI_COMM_WORLD" of 0x101; null when the value is no predefined handle.\n'
                        'const char* handle_name(uintptr_t handle);\n'
-                       '/// The title of a chapter of MPI 5.0.\nconst char* chapter_title(int chapter);\n\n}\n')
+                       '/// The title of a chapter of MPI 5.0.\nconst char* chapter_title(int chapter);\n'
+                       '/// All functions, each at its number.\nstd::span<const char* const> function_names();\n\n}\n')
+    functions_listed = "".join(f'    "{symbol}",\n' for symbol in function_numbers(functions))
     handles = sorted((c.value, c.name) for _, constants in sections for c in constants
                      if not c.alias and 32 <= c.value < 4096 and c.ctype.startswith("MPI_")
                      and "function" not in c.ctype and not c.ctype.startswith("MPI_T"))
@@ -74,7 +81,9 @@ def emit_names(titles, sections):
                        'const char* handle_name(uintptr_t handle) {\n  switch (handle) {\n' + rows +
                        '    default: return nullptr;\n  }\n}\n\n'
                        'const char* chapter_title(int chapter) {\n  switch (chapter) {\n' + chapters +
-                       '    default: return "";\n  }\n}\n\n}  // namespace tern::capi\n')
+                       '    default: return "";\n  }\n}\n\n'
+                       'static constexpr const char* kFunctionNames[] = {\n' + functions_listed + '};\n'
+                       'std::span<const char* const> function_names() { return kFunctionNames; }\n\n}  // namespace tern::capi\n')
     return header, source
 
 
@@ -133,7 +142,7 @@ def _order(functions_parameters):
     return sorted(functions_parameters, key=lambda p: (rank.get(p.kind, 1 if p.kind != "root" else 0.5)))
 
 
-def emit_entry(function, large):
+def emit_entry(function, large, numbers):
     name = function.stem + ("_c" if large else "")
     head = prototype(function, large, "PMPI_")
     alias = f'{prototype(function, large)} __attribute__((weak, alias("PMPI_{name}")));'
@@ -145,17 +154,15 @@ def emit_entry(function, large):
         return f"{head} {{ return tern::capi::raw::{name}({names}); }}\n{alias}\n"
     out = [head + " {"]
     if function.not_yet:
-        out.append(f'  Call call("MPI_{name}");')
+        out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});')
         out.append(f"  if (!call.enter{'_any_time' if function.any_time else ''}()) return call.fail();")
         comm = next((p.name for p in function.parameters if p.kind == "comm"), None)
         if comm:
             out.append(f'  Communicator* {comm}_ = nullptr;\n  if (!call.get({comm}, {comm}_, "{comm}")) return call.fail();')
-        # Functions of the tools interface tell no error handler (15.3).
-        fail = "fail_quietly" if function.stem.startswith("T_") else "fail"
-        out.append(f"  return call.{fail}(call.not_yet({function.chapter}));\n}}\n{alias}\n")
+        out.append(f"  return call.fail(call.not_yet({function.chapter}));\n}}\n{alias}\n")
         return "\n".join(out)
     comm = next((p.name for p in function.parameters if p.kind == "comm"), "")
-    out.append(f'  Call call("MPI_{name}");')
+    out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});')
     locals_, always, optional, after, arguments = [], [], [], [], []
     rooted = any(p.kind == "root" for p in function.parameters)
     for p in _order(function.parameters):
@@ -187,11 +194,16 @@ def emit_entry(function, large):
     out += locals_
     optional = [text for _, text in sorted(optional, key=lambda pair: pair[0])]
     conditions = [f"call.enter{'_any_time' if function.any_time else ''}()"] + always
+    # Functions of the tools interface tell no error handler, and have codes of their own (15.3.10).
+    tool = function.stem.startswith("T_")
+    fail = "call.fail_tool" if tool else "call.fail"
+    if tool and function.stem not in ("T_init_thread", "T_finalize"):
+        conditions.insert(1, "call.tools_ready()")
     text = "".join(f" &&\n        {c}" for c in conditions)[12:]
-    out.append(f"  if (!({text}))\n    return call.fail();")
+    out.append(f"  if (!({text}))\n    return {fail}();")
     if optional:
         text = "".join(f" &&\n        {c}" for c in optional)[12:]
-        out.append(f"  if (call.checking() && !({text}))\n    return call.fail();")
+        out.append(f"  if (call.checking() && !({text}))\n    return {fail}();")
     if function.form:
         # What a form has beyond the blocking one (info, request) is no operand.
         operands = arguments[:len(arguments) - {"run": 0, "begin": 1, "prepare": 2}[function.form]]
@@ -206,9 +218,9 @@ def emit_entry(function, large):
     always_after = ["  " + kind_of(p).always.replace("$", p.name) for p in function.parameters if kind_of(p).always]
     if always_after:
         out += [f"  Error error = {call};"] + always_after
-        out.append("  if (__builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
+        out.append(f"  if (__builtin_expect(bool(error), 0)) return {fail}(std::move(error));")
     else:
-        out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
+        out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return {fail}(std::move(error));")
     out += after
     out.append(f"  return MPI_SUCCESS;\n}}\n{alias}\n")
     return "\n".join(out)
@@ -216,7 +228,8 @@ def emit_entry(function, large):
 
 def emit_entries(functions, pieces):
     """`pieces` files of about equal size."""
-    units = [emit_entry(f, large) for f in functions for large in variants(f)]
+    numbers = function_numbers(functions)
+    units = [emit_entry(f, large, numbers) for f in functions for large in variants(f)]
     total, files, current, size = sum(map(len, units)), [], [], 0
     for unit in units:
         current.append(unit)

@@ -45,7 +45,7 @@ def main():
     write(arguments.include / "mpi.h", emit_header(functions, titles, sections))
     write(arguments.sources / "impl.gen.h", emit_impl(functions))
     write(arguments.sources / "fallbacks.gen.cc", emit_fallbacks(functions))
-    header, source = emit_names(titles, sections)
+    header, source = emit_names(functions, titles, sections)
     write(arguments.sources / "names.gen.h", header)
     write(arguments.sources / "names.gen.cc", source)
     for number, text in enumerate(emit_entries(functions, arguments.pieces)):

@@ -69,6 +69,7 @@ KINDS = {
     "out_string": Kind("char *$", "char* $", check='call.not_null($, "$")'),
     "out_string?": Kind("char *$", "char* $"),
     "out_int": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),
+    "out_int?": Kind("int *$", "int* $"),
     "inout_int": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),
     "out_keyval": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),
     "free_keyval": Kind("int *$", "int& $", arg="*$", resolve='call.not_null($, "$")'),

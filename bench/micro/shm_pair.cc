@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
       if (what == "get" && ranks == 2) get(me, bytes);
     }
     (void)fence();
-    if (r == 0) printf("sleeps %lu\n", (unsigned long)me.idle->sleeps());
+    if (r == 0) printf("sleeps %lu\n", (unsigned long)me.engine->counters().sleeps);
     me.path.reset();
     exit(0);
   }

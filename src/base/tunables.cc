@@ -21,7 +21,7 @@ constexpr TunableRow kRows[] = {
 // Variables of ours that are not tunables: what mpiexec tells its ranks, and what the wrappers read.
 constexpr std::string_view kNotTunables[] = {"JOB_KEY",     "JOB_ID", "LOCAL_SIZE", "LOCAL_RANK", "CORES", "CONFIG",
                                              "HANG_REPORT", "CC",     "CXX",        "FC",         "PREFIX",
-                                             "LAUNCHER"};
+                                             "LAUNCHER",    "RECORD",   "RECORD_EVENTS"};
 
 // Levenshtein distance, for "did you mean".
 size_t distance(std::string_view a, std::string_view b) {

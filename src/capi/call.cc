@@ -47,6 +47,15 @@ std::string handle_text(const Table& table, Handle handle, Handle null, const ch
 
 }  // namespace
 
+void Call::begin_record() {
+  recorded_ = true;
+  world_.recorder->enter(function_, began_ns_);
+}
+
+void Call::end_record() {
+  if (recorded_) world_.recorder->leave(function_, began_ns_);
+}
+
 bool Call::refuse(ErrorClass error_class, std::string text) {
   error_ = Error(error_class, std::move(text));
   return false;
@@ -59,6 +68,11 @@ bool Call::not_running() {
                                                             : "called before MPI_Init. Call MPI_Init, "
                                                               "MPI_Init_thread or MPI_Session_init first.";
   return refuse(ErrorClass::other, why);
+}
+
+bool Call::tools_not_ready() {
+  error_ = Error(MPI_T_ERR_NOT_INITIALIZED, "the tools interface is not initialised. Call MPI_T_init_thread first");
+  return false;
 }
 
 bool Call::bad_handle(MPI_Comm handle, const char* argument) {
@@ -254,6 +268,13 @@ int Call::fail_quietly(Error error) {
   if (world_.errors.class_of(error_class, known))
     world_.errors.remember(known, sentence(world_, name_, error.text()));
   return error_class;
+}
+
+int Call::fail_tool() { return fail_tool(std::move(error_)); }
+
+int Call::fail_tool(Error error) {
+  const bool own = error.error_class() > MPI_T_ERR_CANNOT_INIT - 1;
+  return fail_quietly(own ? std::move(error) : Error(MPI_T_ERR_INVALID, std::string(error.text())));
 }
 
 int Call::fail(Error error) {

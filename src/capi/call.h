@@ -26,8 +26,12 @@ struct Role {
 
 class Call {
  public:
-  explicit Call(const char* name) : world_(current()), name_(name) {}
+  /// `function`: the name's number among the generated function_names().
+  Call(const char* name, uint16_t function) : world_(current()), name_(name), function_(function) {
+    if (world_.recorder) [[unlikely]] began_ns_ = Recorder::now_ns();
+  }
   ~Call() {
+    if (began_ns_ != 0) [[unlikely]] end_record();
     if (entered_) world_.lock->leave();
     if (locked_) world_.lock->release();
   }
@@ -60,13 +64,17 @@ class Call {
       entered_ = true;
     }
     world_.call_name = name_;
+    if (began_ns_ != 0) [[unlikely]] begin_record();
     return true;
   }
   /// Functions that may be called at any time, from any thread.
   bool enter_any_time() {
     lock();
+    if (began_ns_ != 0) [[unlikely]] begin_record();
     return true;
   }
+  /// For functions of the tools interface: it must be initialised.
+  bool tools_ready() { return TERN_LIKELY(world_.tools.users > 0) || tools_not_ready(); }
   bool checking() const { return world_.checking; }
 
   // --- Handles to objects.
@@ -235,6 +243,9 @@ class Call {
   [[gnu::cold]] int fail(Error error);
   /// Only remembers the text and returns the class.
   [[gnu::cold]] int fail_quietly(Error error);
+  /// The same for functions of the tools interface, whose invalid arguments have a code of their own (15.3.10).
+  [[gnu::cold]] int fail_tool();
+  [[gnu::cold]] int fail_tool(Error error);
 
  private:
   template <typename Table, typename Object, typename Handle>
@@ -255,6 +266,7 @@ class Call {
   [[gnu::cold]] bool refuse(ErrorClass error_class, std::string text);
   [[gnu::cold]] bool flush_and_drop(Communicator& comm);
   [[gnu::cold]] bool not_running();
+  [[gnu::cold]] bool tools_not_ready();
   [[gnu::cold]] bool bad_handle(MPI_Comm handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Datatype handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Op handle, const char* argument);
@@ -272,8 +284,14 @@ class Call {
   [[gnu::cold]] bool bad_tag(int tag, const char* argument, bool any);
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
+  [[gnu::cold]] void begin_record();
+  [[gnu::cold]] void end_record();
+
   World& world_;
   const char* name_;
+  uint64_t began_ns_ = 0;  ///< 0: nothing is recorded
+  uint16_t function_;
+  bool recorded_ = false;  ///< it has got in
   Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
   Session* session_ = nullptr;
   bool entered_ = false, locked_ = false;

@@ -8,7 +8,8 @@
 #include <cstdlib>
 
 #include "capi/call.h"
-#include "process/connect.h"
+#include "names.gen.h"
+#include "process/compare_clocks.h"
 
 namespace tern::capi {
 
@@ -16,7 +17,11 @@ namespace {
 
 /// Never destroyed: user code may call MPI_Finalized from its own destructors.
 World& process_world() {
-  static World* world = new World;
+  static World* world = [] {
+    auto* made = new World;
+    made->record_if_asked();
+    return made;
+  }();
   return *world;
 }
 
@@ -49,9 +54,7 @@ void report_on_signal() {
 }  // namespace
 
 World::World()
-    : lock(std::make_shared<RankLock>()), connect([](std::shared_ptr<RankLock> rank_lock, Error& error) {
-        return connect_process(rank_lock, error);
-      }) {
+    : lock(std::make_shared<RankLock>()), connect(connect_process) {
   error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
   error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
   error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &give_back);
@@ -59,6 +62,20 @@ World::World()
 }
 
 World::~World() = default;
+
+// A variable of mpiexec's own: the folder for records, and how many bytes of events each rank may write (0: totals only).
+void World::record_if_asked() {
+  const char* folder = std::getenv("TERN_RECORD");
+  if (!folder || !*folder) return;
+  const char* room = std::getenv("TERN_RECORD_EVENTS");
+  Error error;
+  recorder = Recorder::create(folder, room ? std::strtoull(room, nullptr, 10) : 0, function_names(), error);
+  if (recorder) {
+    counters = &recorder->counters();
+  } else {
+    std::fprintf(stderr, "[tern] %s\n", std::string(error.text()).c_str());
+  }
+}
 
 Datatype* World::find_predefined_type(uintptr_t handle) {
   Datatype* type = predefined_types.find(static_cast<int>(handle));
@@ -75,8 +92,13 @@ Op* World::find_predefined_op(uintptr_t handle) {
 Error World::start(int required_level) {
   if (!process) {
     Error error;
-    process = connect(lock, error);
+    process = connect(RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr, settings}, error);
     if (!process) return error;
+    if (recorder) {
+      recorder->header().rank = process->world_rank();
+      recorder->header().size = process->world_size();
+      recorder->header().samples[0] = compare_clocks(*process, Recorder::clock_domain());
+    }
     checking = process->tunables().check_arguments != 0;
     process->hang_watch().set_call(&call_name);
     if (this == &process_world()) report_on_signal();
@@ -112,8 +134,10 @@ Error World::leave() {
   if (!process) return {};
   groups.set_predefined(value_of(MPI_GROUP_EMPTY), nullptr);
   empty_group.reset();
+  if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
   process.reset();
+  if (recorder && !error) recorder->header().finished = 1;
   return error;
 }
 

@@ -14,10 +14,12 @@
 #include "capi/error_table.h"
 #include "capi/handles.h"
 #include "capi/objects.h"
+#include "capi/tool.h"
 #include "comm/attributes.h"
 #include "datatype/op.h"
 #include "datatype/predefined.h"
 #include "mpi.h"
+#include "process/connect.h"
 #include "process/process.h"
 
 namespace tern::capi {
@@ -53,9 +55,16 @@ struct World {
   std::unique_ptr<Process> process;  ///< null before initialisation and after finalisation
   bool checking = true;              ///< TERN_CHECK_ARGUMENTS
   const char* call_name = nullptr;   ///< the function called last, for the hang report
+  std::unique_ptr<Recorder> recorder;  ///< null unless mpiexec wants to know
   /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts
   /// its own.
-  std::function<std::unique_ptr<Process>(std::shared_ptr<RankLock>, Error&)> connect;
+  std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;
+  Counters own_counters;
+  Counters* counters = &own_counters;  ///< the rank's: valid before initialisation and after finalisation
+
+  ToolState tools;  ///< MPI_T
+  /// Tunables that the program has set (MPI_T control variables), by name.
+  std::map<std::string, std::string> settings;
 
   // --- Errors.
   ErrorTable errors;
@@ -94,6 +103,8 @@ struct World {
   Error stop();
   /// Ends the Process (also at exit, for sessions).
   Error leave();
+  /// Records as mpiexec says in the environment (--summary, --trace). Before anything is called.
+  void record_if_asked();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.
   int rank() const { return process ? process->world_rank() : -1; }
   /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the

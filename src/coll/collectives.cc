@@ -149,7 +149,10 @@ Error collective(Communicator& communicator, Operation operation, const Operands
       situation.node_memory = environment.node_team != nullptr;
     }
     algorithm = &environment.selection.choose(situation);
-    if (algorithm->at_once) return algorithm->at_once(*environment.node_team, operands);
+    if (algorithm->at_once) {
+      ++communicator.p2p().progress().counters().coll_node;
+      return algorithm->at_once(*environment.node_team, operands);
+    }
   }
   int tag = mode == Mode::persistent ? environment.next_persistent_tag() : communicator.next_collective_tag();
   Schedule* schedule = environment.schedules.create(environment, communicator, mode, tag);
@@ -167,6 +170,8 @@ Error collective(Communicator& communicator, Operation operation, const Operands
   } else {
     build_neighbor(builder, operation, operands);
   }
+  Counters& counters = communicator.p2p().progress().counters();
+  ++(mode == Mode::blocking ? counters.coll_blocking : counters.coll_scheduled);
   if (mode == Mode::blocking) return schedule->finish_immediate();
   schedule->begin();
   request = schedule;

@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "base/counters.h"
 #include "base/error.h"
 #include "base/intrusive_list.h"
 #include "base/types.h"
@@ -178,9 +180,26 @@ class Path {
   /// `arm`, which looks closer) bring to an end. Costs no system call.
   virtual bool may_have_unsent() const { return has_unsent(); }
 
+  /// Where this path counts from now on; the rank's (not owned). A path that nobody told counts for itself.
+  void count_into(Counters& counters) {
+    counters_ = &counters;
+    own_counters_.reset();
+  }
+  Counters& counters() const {
+    if (!counters_) [[unlikely]] {
+      own_counters_ = std::make_unique<Counters>();
+      counters_ = own_counters_.get();
+    }
+    return *counters_;
+  }
+
  protected:
   PathProperties properties_;
   bool dormant_ = false;
+
+ private:
+  mutable Counters* counters_ = nullptr;
+  mutable std::unique_ptr<Counters> own_counters_;
 };
 
 }  // namespace tern

@@ -97,7 +97,8 @@ void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
     if (eager == (sequence != 0) && message.header.token == (eager ? sequence : header.token)) found = &message;
   });
   if (found) {
-    matching.remove_waiting(*found);
+    unwait(*found);
+    counts.unexpected_bytes -= found->kept();
     bool charged = found->header.kind == wire::Kind::eager || found->header.kind == wire::Kind::eager_sync;
     if (charged) consumed(peer, found->bytes);
     unexpected.destroy(found);

@@ -14,6 +14,9 @@
 namespace tern {
 
 void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  if (tracer && header.kind != wire::Kind::eager && header.kind != wire::Kind::eager_sync) [[unlikely]] {
+    tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), peer);
+  }
   switch (header.kind) {
     case wire::Kind::eager:
     case wire::Kind::eager_sync: on_eager(peer, header, payload, bytes); return;
@@ -79,6 +82,7 @@ UnexpectedMessage* PointToPoint::Impl::keep(PeerId peer, const wire::Header& hea
     message->heap = std::make_unique_for_overwrite<std::byte[]>(bytes);
   }
   matching.add_waiting(*message);
+  counts.raise_unexpected(matching.waiting_count(), message->kept());
   // A thread of this rank may sleep in a probe, and a message to self arrives outside of any poll.
   progress.notify();
   return message;
@@ -152,8 +156,9 @@ void PointToPoint::Impl::on_landed(PeerId peer, const wire::Header& header, Land
       receive->error = std::move(error);
       complete(*receive);
     } else {
-      matching.remove_waiting(message);
+      unwait(message);
     }
+    counts.unexpected_bytes -= message.kept();
     unexpected.destroy(&message);
     return;
   }

@@ -113,6 +113,8 @@ class ReceiveRequest final : public Request, public PostedReceive {
   PeerId from = kNoPeer;      ///< the only one it takes a message of; kNoPeer: any
   Ref<Datatype> held_type;    ///< keeps a user's datatype alive; null for predefined ones
   PeerId sender = kNoPeer;   ///< set when matched
+  uint64_t matched_ns = 0;   ///< only when events are recorded
+  bool unexpected = false;   ///< the same
   uint32_t sender_token = 0;  ///< rendezvous: the sender's name for it
   uint32_t token = 0;         ///< our name for it, where the sender knows one: announced, or cleared
   bool posted = false;
@@ -161,6 +163,10 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   std::unique_ptr<std::byte[]> heap;
   std::byte inline_data[kInlineBytes];
   std::byte* data() { return heap ? heap.get() : inline_data; }
+  /// Of its data that are kept here.
+  size_t kept() const {
+    return header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync || header.kind == wire::Kind::direct ? bytes : 0;
+  }
 };
 
 /// What a pair of ranks keeps for announcements, from the first one on.
@@ -188,6 +194,21 @@ struct Put final : TransferOperation {
   bool in_call = false;      ///< Path::put has not returned
   bool finished = false;     ///< done was called meanwhile
   Error error;
+};
+
+/// Where messages sent by each protocol are counted.
+struct SentCounters {
+  SizedCounter Counters::*messages;
+  SizedCounter Counters::*bytes;
+};
+inline constexpr SentCounters kSentCounters[kProtocolCount] = {
+    {&Counters::sent_eager, &Counters::sent_eager_bytes},
+    {&Counters::sent_receiver_put, &Counters::sent_receiver_put_bytes},
+    {&Counters::sent_receiver_stream, &Counters::sent_receiver_stream_bytes},
+    {&Counters::sent_hybrid, &Counters::sent_hybrid_bytes},
+    {&Counters::sent_sender_put, &Counters::sent_sender_put_bytes},
+    {&Counters::sent_sender_get, &Counters::sent_sender_get_bytes},
+    {&Counters::sent_sender_data, &Counters::sent_sender_data_bytes},
 };
 
 struct PointToPoint::Impl final : Sink {
@@ -232,13 +253,34 @@ struct PointToPoint::Impl final : Sink {
     if (++eager_sequence == 0) eager_sequence = 1;
     return eager_sequence;
   }
+  void count_sent(Protocol protocol, size_t bytes) {
+    const size_t size = size_class(bytes);
+    const SentCounters& row = kSentCounters[size_t(protocol)];
+    ++(counts.*row.messages)[size];
+    (counts.*row.bytes)[size] += bytes;
+  }
+  /// A message begins to leave. `began_ns`: when, if that was before.
+  void note_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns = 0) {
+    count_sent(protocol, bytes);
+    if (tracer) [[unlikely]] trace_sent(protocol, a, bytes, began_ns);
+  }
+  [[gnu::cold]] void trace_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns);
+  [[gnu::cold]] void trace_received(const ReceiveRequest& receive);
+  uint64_t trace_time() const { return tracer ? Recorder::now_ns() : 0; }
+  void count_received(bool unexpected, size_t bytes) {
+    const size_t size = size_class(bytes);
+    ++(unexpected ? counts.received_unexpected : counts.received_expected)[size];
+    (unexpected ? counts.received_unexpected_bytes : counts.received_expected_bytes)[size] += bytes;
+  }
   static int64_t charge(size_t bytes) { return int64_t(1 + (bytes + 63) / 64); }
 
   // receive.cc
   ReceiveRequest* make_receive(const ReceiveArguments& a);
   void begin(ReceiveRequest& receive);
   bool receive_at_once(const ReceiveArguments& a, Status& status);
-  void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes);
+  /// `unexpected`: the message was here, or announced, before the receive.
+  void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool unexpected = false);
+  void unwait(UnexpectedMessage& message);
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
   void complete(ReceiveRequest& receive);
   void drop(UnexpectedMessage& message);
@@ -349,6 +391,8 @@ struct PointToPoint::Impl final : Sink {
   void on_peer_lost(PeerId peer, Error error) override;
 
   ProgressEngine& progress;
+  Counters& counts;        ///< the rank's
+  Recorder* const tracer;  ///< null: no events are recorded
   Tunables tunables;
   std::vector<Peer> peers;
   Matching matching;

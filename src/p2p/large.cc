@@ -74,6 +74,7 @@ void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool block
   const Ready* ready = find_ready(peer, a);
   Protocol protocol = choose_protocol(situation(a, bytes, ready, blocking));
   ++counters.sent[size_t(protocol)];
+  note_sent(protocol, a, bytes);
   switch (protocol) {
     case Protocol::eager: begin_eager(send, peer, bytes); return;
     case Protocol::receiver_put: begin_put(send, peer, bytes, *ready); return;
@@ -87,8 +88,9 @@ void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool block
 void PointToPoint::Impl::begin_large_receive(ReceiveRequest& receive) {
   look_around();
   if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
-    matching.remove_waiting(*waiting);
-    take(receive, static_cast<UnexpectedMessage&>(*waiting));
+    auto& message = static_cast<UnexpectedMessage&>(*waiting);
+    unwait(message);
+    take(receive, message);
     return;
   }
   if (receive.from != kNoPeer && peers[receive.from].lost) {

@@ -20,7 +20,7 @@ class DoneRequest final : public Request {
 };
 }  // namespace
 
-PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t) : progress(p), tunables(t) {
+PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t) : progress(p), counts(p.counters()), tracer(p.tracer()), tunables(t) {
   // A wrong value was reported when the program started; here it means the default.
   static_cast<void>(parse_rendezvous(t, mode, by_write));
 }

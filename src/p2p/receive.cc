@@ -56,6 +56,10 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
     copy_small(a.buffer, arrival.payload, arrival.bytes);
     peer.path->take(a.peer);
     ++peer.arrived;
+    count_received(false, arrival.bytes);
+    if (tracer) [[unlikely]] {
+      tracer->add(record::EventKind::receive, Recorder::now_ns(), 0, 0, a.peer, header.tag, a.context, arrival.bytes);
+    }
     consumed(a.peer, arrival.bytes);
     return true;
   }
@@ -96,8 +100,9 @@ void ReceiveRequest::destroy() {
 
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
-    matching.remove_waiting(*waiting);
-    take(receive, static_cast<UnexpectedMessage&>(*waiting));
+    auto& message = static_cast<UnexpectedMessage&>(*waiting);
+    unwait(message);
+    take(receive, message);
     return;
   }
   if (receive.from != kNoPeer && peers[receive.from].lost) {
@@ -114,7 +119,12 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
 }
 
 // Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
-void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes) {
+void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool unexpected) {
+  count_received(unexpected, bytes);
+  if (tracer) [[unlikely]] {
+    receive.matched_ns = Recorder::now_ns();
+    receive.unexpected = unexpected;
+  }
   receive.posted = false;
   receive.sender = peer;
   receive.status.source = header.source;
@@ -129,15 +139,30 @@ void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire:
   }
 }
 
+void PointToPoint::Impl::trace_received(const ReceiveRequest& receive) {
+  tracer->add(record::EventKind::receive, receive.matched_ns, Recorder::now_ns() - receive.matched_ns, receive.unexpected,
+              receive.sender, receive.status.tag, receive.context, size_t(receive.status.bytes));
+}
+
 void PointToPoint::Impl::complete(ReceiveRequest& receive) {
+  if (tracer && receive.matched_ns != 0) [[unlikely]] {
+    trace_received(receive);
+    receive.matched_ns = 0;
+  }
   if (receive.token != 0) retire(receive);
   receive.set_complete();
   progress.notify();
 }
 
+// The message is no longer to be found by receives.
+void PointToPoint::Impl::unwait(UnexpectedMessage& message) {
+  matching.remove_waiting(message);
+  counts.unexpected_queue = matching.waiting_count();
+}
+
 // A receive meets a message that was there before it. The message is out of matching already.
 void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& message) {
-  match(receive, message.peer, message.header, message.bytes);
+  match(receive, message.peer, message.header, message.bytes, true);
   if (message.header.kind == wire::Kind::rts) {
     receive.sender_token = message.header.token;
     wire::RendezvousBody body = message.body;
@@ -160,6 +185,7 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
 void PointToPoint::Impl::drop(UnexpectedMessage& message) {
   acknowledge(message.peer, message.header);
   if (message.header.kind != wire::Kind::direct) consumed(message.peer, message.bytes);
+  counts.unexpected_bytes -= message.kept();
   unexpected.destroy(&message);
 }
 
@@ -186,7 +212,7 @@ MatchedMessage* PointToPoint::improbe(PeerId, int source, int tag, uint64_t cont
   UnexpectedMessage* message = impl_->look(source, tag, context);
   if (!message) return nullptr;
   status = impl_->status_of(*message);
-  impl_->matching.remove_waiting(*message);
+  impl_->unwait(*message);
   return message;
 }
 

@@ -33,8 +33,10 @@ Error PointToPoint::send(const SendArguments& a) {
   size_t bytes = size_t(a.count) * a.type->size();
   if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
     wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0);
+    const uint64_t began_ns = impl_->trace_time();
     if (leave_now(*peer.path, a, header, bytes)) {
       Impl::count(peer, a);
+      impl_->note_sent(Protocol::eager, a, bytes, began_ns);
       return {};
     }
     peer.credit += Impl::charge(bytes);  // isend takes it again
@@ -59,11 +61,13 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
   if (bytes > peer.eager_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
   const uint32_t sequence = next_sequence();
   wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence);
+  const uint64_t began_ns = trace_time();
   if (!leave_now(*peer.path, a, header, bytes)) {
     peer.credit += charge(bytes);
     return nullptr;
   }
   count(peer, a);
+  note_sent(Protocol::eager, a, bytes, began_ns);
   SentRequest* request = sent.take(*this);
   request->receiver = a.peer;
   request->sequence = sequence;
@@ -118,10 +122,17 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
     return;
   }
   if (goes_eagerly(bytes, peer.eager_limit, peer.credit >= charge(bytes))) {
+    note_sent(Protocol::eager, a, bytes);
     begin_eager(send, peer, bytes);
   } else {
+    counts.without_credit += bytes <= peer.eager_limit;
     begin_large(send, bytes, blocking);
   }
+}
+
+void PointToPoint::Impl::trace_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns) {
+  tracer->add(record::EventKind::send, began_ns ? began_ns : Recorder::now_ns(), 0, uint16_t(protocol), a.peer, a.tag, a.context,
+              bytes);
 }
 
 void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes) {
@@ -142,6 +153,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
     settle(send, SendRequest::kPath);
     return;
   }
+  ++counts.sends_queued;
   queue(send, header, cursor_of(a));
 }
 
@@ -163,6 +175,7 @@ void PointToPoint::Impl::queue(SendRequest& send, const wire::Header& header, co
 void PointToPoint::Impl::push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes) {
   PeerId to = send.arguments.peer;
   if (peers[to].path->try_send(to, header, payload, bytes)) return;
+  ++counts.sends_queued;
   queue(send, header, Cursor::bytes(const_cast<void*>(payload), bytes));
 }
 

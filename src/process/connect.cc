@@ -71,10 +71,10 @@ std::string own_prefix() {
 // Builds one Process step by step; each step returns early with an error that says what to do.
 class Wireup {
  public:
-  Error run(std::shared_ptr<RankLock> lock, std::unique_ptr<Process>& result);
+  Error run(const RankContext& context, std::unique_ptr<Process>& result);
 
  private:
-  Error begin(std::shared_ptr<RankLock> lock);
+  Error begin(const RankContext& context);
   Error share_memory();
   Error listen();
   Error open_datagrams();
@@ -92,10 +92,10 @@ class Wireup {
   bool one_node_ = false;  ///< the launcher says so
 };
 
-Error Wireup::begin(std::shared_ptr<RankLock> lock) {
+Error Wireup::begin(const RankContext& context) {
   ProcessParts parts;
   Configuration configuration;
-  if (Error error = read_tunables(environ, own_prefix(), parts.tunables, configuration)) return error;
+  if (Error error = read_tunables(context, parts.tunables, configuration)) return error;
   if (Error error = read_allowed(parts.tunables.path, allowed_)) return error;
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
   const std::string& progress = parts.tunables.progress;
@@ -114,8 +114,10 @@ Error Wireup::begin(std::shared_ptr<RankLock> lock) {
   bool crowded = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
                                                      : parts.tunables.oversubscribed == 1;
   parts.clock = std::make_unique<RealClock>();
-  parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, lock.get(), int(local.size()));
-  parts.lock = std::move(lock);
+  parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, context.lock.get(), int(local.size()));
+  parts.lock = context.lock;
+  parts.counters = context.counters;
+  parts.tracer = context.tracer;
   parts.seed = seed_ = parts.clock->now_ns() ^ (uint64_t(parts.launcher->rank()) << 32);
   process_ = std::make_unique<Process>(std::move(parts));
   Launcher& launcher = process_->launcher();
@@ -245,8 +247,8 @@ Error Wireup::share_memory() {
   return launcher.fence();
 }
 
-Error Wireup::run(std::shared_ptr<RankLock> lock, std::unique_ptr<Process>& result) {
-  if (Error error = begin(std::move(lock))) return error;
+Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) {
+  if (Error error = begin(context)) return error;
   if (process_->world_size() > 1) {
     if (Error error = share_memory()) return error;
   }
@@ -268,9 +270,17 @@ Error Wireup::run(std::shared_ptr<RankLock> lock, std::unique_ptr<Process>& resu
 
 }  // namespace
 
-std::unique_ptr<Process> connect_process(std::shared_ptr<RankLock> lock, Error& error) {
+Error read_tunables(const RankContext& context, Tunables& tunables, Configuration& configuration) {
+  if (Error error = read_tunables(environ, own_prefix(), tunables, configuration)) return error;
+  for (auto& [name, value] : context.settings) {
+    if (Error error = tunables.set(name, value)) return error;
+  }
+  return {};
+}
+
+std::unique_ptr<Process> connect_process(const RankContext& context, Error& error) {
   std::unique_ptr<Process> process;
-  error = Wireup().run(std::move(lock), process);
+  error = Wireup().run(context, process);
   return process;
 }
 

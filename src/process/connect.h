@@ -2,13 +2,28 @@
 // that knows the concrete clock, idle, launcher and paths together (the simulator's is sim/world.h).
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
+#include "base/config_file.h"
 #include "process/process.h"
 
 namespace tern {
 
+/// What of a rank is there before its Process and after it. What is pointed to is not owned and outlives the Process.
+struct RankContext {
+  std::shared_ptr<RankLock> lock;
+  Counters* counters = nullptr;  ///< null: the Process counts for itself
+  Recorder* tracer = nullptr;    ///< null: no events are recorded
+  /// Tunables set by the program (MPI_T control variables), by name; they go before the environment.
+  std::map<std::string, std::string> settings;
+};
+
+/// The tunables that a program has here: of the configuration files, the environment, and `context`.
+Error read_tunables(const RankContext& context, Tunables& tunables, Configuration& configuration);
+
 /// Collective over the job. Null exactly when `error` is set.
-std::unique_ptr<Process> connect_process(std::shared_ptr<RankLock> lock, Error& error);
+std::unique_ptr<Process> connect_process(const RankContext& context, Error& error);
 
 }  // namespace tern

@@ -17,7 +17,7 @@ Process::Process(ProcessParts parts)
       launcher_(std::move(parts.launcher)),
       lock_(std::move(parts.lock)),
       rng_(parts.seed),
-      progress_(*clock_, *idle_),
+      progress_(*clock_, *idle_, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
       hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s) {
   progress_.set_watch(&hang_watch_);

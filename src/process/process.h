@@ -32,6 +32,8 @@ struct ProcessParts {
   std::unique_ptr<Launcher> launcher;
   std::shared_ptr<RankLock> lock;
   uint64_t seed = 1;
+  Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
+  Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
 };
 
 class Process {
@@ -65,6 +67,7 @@ class Process {
   Rng& rng() { return rng_; }
   RankLock& lock() { return *lock_; }
   HangWatch& hang_watch() { return hang_watch_; }
+  Counters& counters() { return progress_.counters(); }
   Sink& sink() { return p2p_.sink(); }
 
   /// Ids for new communicators: unique in the job for ever, without agreement (see comm/context.h).

@@ -5,8 +5,14 @@
 namespace tern {
 
 void ProgressEngine::add_path(Path& path, uint32_t interval) {
+  path.count_into(counters_);
   paths_.push_back(&path);
   slots_.push_back({&path, interval});
+}
+
+void ProgressEngine::end_wait(uint64_t& since_ns) {
+  counters_.wait += clock_.now_ns() - since_ns;
+  since_ns = 0;
 }
 
 int ProgressEngine::poll() {

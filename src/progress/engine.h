@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "base/hints.h"
+#include "base/recorder.h"
 #include "fabric/path.h"
 #include "progress/idle.h"
 #include "progress/watch.h"
@@ -36,7 +39,13 @@ class WaitHelper {
 
 class ProgressEngine {
  public:
-  ProgressEngine(Clock& clock, Idle& idle) : clock_(clock), idle_(idle) {}
+  /// Nothing is owned. `counters`: where the rank counts; null: here. `tracer`: where events are recorded; null: nowhere.
+  ProgressEngine(Clock& clock, Idle& idle, Counters* counters = nullptr, Recorder* tracer = nullptr)
+      : clock_(clock),
+        idle_(idle),
+        tracer_(tracer),
+        own_counters_(counters ? nullptr : std::make_unique<Counters>()),
+        counters_(counters ? *counters : *own_counters_) {}
 
   /// Paths are polled in the order of adding; the engine does not own them. `interval`: poll it only every so many rounds
   /// (for paths whose poll costs a system call while a cheaper path is in use).
@@ -58,18 +67,25 @@ class ProgressEngine {
   int poll_every_path();
   /// A request was completed outside of poll: wakes this rank's threads that sleep.
   void notify() {
-    if (idle_.sleepers != 0) idle_.wake();
+    if (idle_.sleepers == 0) return;
+    ++counters_.wakes;
+    idle_.wake();
   }
 
   /// Polls until `done()`; waits as `Idle` says when nothing happens.
   template <typename Predicate>
   void wait_until(Predicate&& done) {
     uint32_t fruitless = 0;
+    uint64_t since_ns = 0;  // the first of the fruitless polls in a row; only while somebody wants the timer
     while (!done()) {
       if (helper_) [[unlikely]] helper_->stand_aside();
       if (poll() != 0) {
+        if (since_ns != 0) [[unlikely]] end_wait(since_ns);
         fruitless = 0;
-      } else if (++fruitless <= idle_.pauses) {
+        continue;
+      }
+      if (fruitless++ == 0 && counters_.timing != 0) [[unlikely]] since_ns = clock_.now_ns();
+      if (fruitless <= idle_.pauses) {
         cpu_pause();
       } else {
         if (watch_) watch_->on_fruitless(fruitless);
@@ -77,6 +93,7 @@ class ProgressEngine {
         idle_.relax(*this, fruitless);
       }
     }
+    if (since_ns != 0) [[unlikely]] end_wait(since_ns);
   }
 
   // For Idle: everything it needs to sleep safely.
@@ -86,6 +103,8 @@ class ProgressEngine {
   uint64_t path_deadline_ns() const;  ///< without the watch, which only a waiting rank has
   const std::vector<Path*>& paths() const { return paths_; }
   Clock& clock() { return clock_; }
+  Counters& counters() { return counters_; }
+  Recorder* tracer() { return tracer_; }
   Idle& idle() { return idle_; }
 
  private:
@@ -93,8 +112,13 @@ class ProgressEngine {
     Path* path;
     uint32_t interval;
   };
+  void end_wait(uint64_t& since_ns);
+
   Clock& clock_;
   Idle& idle_;
+  Recorder* tracer_;
+  std::unique_ptr<Counters> own_counters_;
+  Counters& counters_;
   WaitWatch* watch_ = nullptr;
   WaitHelper* helper_ = nullptr;
   std::vector<Path*> paths_;

@@ -175,7 +175,7 @@ void EventThread::run() {
 }
 
 void EventThread::on_timer() {
-  ++counters_.ticks;
+  ++engine_.counters().event_ticks;
   const uint32_t turns = lock_.turns();
   if (turns != seen_.load(std::memory_order_relaxed)) {
     seen_.store(turns, std::memory_order_relaxed);
@@ -196,13 +196,15 @@ void EventThread::on_timer() {
 }
 
 void EventThread::on_event() {
-  ++counters_.wakes;
+  ++engine_.counters().event_wakes;
   armed_.store(false, std::memory_order_relaxed);
   if (!lock_.enter_as_helper(barrier_everywhere)) {
-    ++counters_.useless;
+    ++engine_.counters().event_wakes_vain;
     return;
   }
+  const uint64_t began_ns = engine_.tracer() ? Recorder::now_ns() : 0;
   work();
+  if (Recorder* tracer = engine_.tracer()) tracer->add_event_thread_work(began_ns);
   lock_.leave_as_helper();
 }
 
@@ -215,7 +217,7 @@ void EventThread::work() {
   int vain = 0;
   do {
     const int handled = engine_.poll_every_path();
-    counters_.handled += uint64_t(handled);
+    engine_.counters().event_handled += uint64_t(handled);
     vain = handled == 0 ? vain + 1 : 0;
     // In both cases somebody of the application is inside and hands over again when it leaves.
     if (lock_.application_waits() || vain == kMostVainPolls) return;

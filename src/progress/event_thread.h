@@ -43,15 +43,6 @@ class EventThread final : public Successor, public WaitHelper {
     if (paths_armed_) [[unlikely]] forget_arming();
   }
 
-  struct Counters {
-    uint64_t ticks = 0;    ///< of the timer
-    uint64_t wakes = 0;    ///< by descriptors, or a path's deadline
-    uint64_t useless = 0;  ///< of them: the application was inside
-    uint64_t handled = 0;  ///< messages and completions
-  };
-  /// Approximate while the thread runs.
-  const Counters& counters() const { return counters_; }
-
  private:
   void run();
   void on_timer();
@@ -78,7 +69,6 @@ class EventThread final : public Successor, public WaitHelper {
   std::atomic<bool> stays_away_{false};  ///< it did the last time; else the timer finds out
   int in_vain_ = 0;                      ///< so often in a row the application was back soon after it had armed
   uint64_t armed_since_ns_ = 0;          ///< by the application; 0: the thread has been of use since
-  Counters counters_;
   std::thread thread_;
 };
 

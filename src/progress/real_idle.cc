@@ -25,6 +25,23 @@ constexpr uint64_t kCoreTaken_ns = 1'000'000;
 constexpr uint32_t kFirstPenalty = 32, kMostPenalty = 1024;
 constexpr uint32_t kSoon_yields = 1000;
 
+/// Counts a sleep and its time. Begins and ends under the rank's lock.
+class Nap {
+ public:
+  explicit Nap(ProgressEngine& engine) : engine_(engine), since_ns_(engine.clock().now_ns()) { ++engine.counters().sleeps; }
+  ~Nap() {
+    const uint64_t lasted = engine_.clock().now_ns() - since_ns_;
+    engine_.counters().asleep += lasted;
+    if (Recorder* tracer = engine_.tracer()) tracer->add(record::EventKind::sleep, since_ns_, lasted);
+  }
+  Nap(const Nap&) = delete;
+  Nap& operator=(const Nap&) = delete;
+
+ private:
+  ProgressEngine& engine_;
+  uint64_t since_ns_;
+};
+
 }  // namespace
 
 RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks, int (*runnable)())
@@ -60,6 +77,7 @@ void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless) {
   const uint64_t before = yield_ ? engine.clock().now_ns() : 0;
   give_turn();
   if (!yield_) return;
+  ++engine.counters().yields;
   ++quick_yields_;
   if (engine.clock().now_ns() - before > kCoreTaken_ns) core_was_taken();
 }
@@ -113,15 +131,15 @@ void RealIdle::watch_paths(ProgressEngine& engine) {
 
 void RealIdle::sleep(ProgressEngine& engine) {
   if (driving_) {
-    follow();
+    follow(engine);
   } else {
     drive(engine);
   }
 }
 
-void RealIdle::follow() {
-  ++sleeps_;
+void RealIdle::follow(ProgressEngine& engine) {
   ++sleepers;
+  const Nap nap(engine);
   const uint32_t seen = generation_.load(std::memory_order_relaxed);
   const uint32_t depth = lock_->release_all();
   generation_.wait(seen);
@@ -145,13 +163,15 @@ void RealIdle::drive(ProgressEngine& engine) {
       // Rounded up: one poll a little late instead of many in vain.
       timeout_ms = deadline <= now ? 0 : int(std::min<uint64_t>((deadline - now) / 1'000'000 + 1, 1'000'000));
     }
-    ++sleeps_;
-    ++sleepers;
+      ++sleepers;
     driving_ = true;
-    const uint32_t depth = lock_ ? lock_->release_all() : 0;
-    epoll_event events[8];
-    epoll_wait(epoll_, events, 8, timeout_ms);
-    if (depth) lock_->reacquire(depth);
+    {
+      const Nap nap(engine);
+      const uint32_t depth = lock_ ? lock_->release_all() : 0;
+      epoll_event events[8];
+      epoll_wait(epoll_, events, 8, timeout_ms);
+      if (depth) lock_->reacquire(depth);
+    }
     driving_ = false;
     --sleepers;
     if (woken_) {

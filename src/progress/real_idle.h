@@ -42,9 +42,6 @@ class RealIdle final : public Idle {
   void relax(ProgressEngine& engine, uint32_t fruitless) override;
   void wake() override;
 
-  /// How often a thread has really slept.
-  uint64_t sleeps() const { return sleeps_; }
-
   /// Tasks of this machine that run or could, this one included, from /proc/loadavg; INT_MAX where that cannot be read.
   static int runnable_tasks();
 
@@ -54,7 +51,7 @@ class RealIdle final : public Idle {
   void core_was_taken();
   bool others_compute() const;
   void drive(ProgressEngine& engine);
-  void follow();
+  void follow(ProgressEngine& engine);
   /// After this thread has stopped driving, or could not begin to: it may leave for good.
   void call_one_follower();
   void watch_paths(ProgressEngine& engine);
@@ -72,7 +69,6 @@ class RealIdle final : public Idle {
   bool driving_ = false;                 ///< a thread is asleep on the descriptors
   bool woken_ = false;                   ///< wake_fd_ is readable
   std::atomic<uint32_t> generation_{0};  ///< changed under the rank's lock
-  uint64_t sleeps_ = 0;
 };
 
 }  // namespace tern

@@ -53,7 +53,7 @@ void add_udp(Process& process, Machine::Rank& rank) {
 
 }  // namespace
 
-std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock) {
+std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock, Counters* counters) {
   ProcessParts parts;
   parts.tunables = rank.machine.options().tunables;
   parts.clock = rank.make_clock();
@@ -61,6 +61,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.launcher = rank.make_launcher();
   parts.lock = std::move(lock);
   parts.seed = rank.seed;
+  parts.counters = counters;
   auto process = std::make_unique<Process>(std::move(parts));
   if (rank.machine.options().rdma) {
     add_rdma(*process, rank);

@@ -32,7 +32,7 @@ class Options(unittest.TestCase):
 
     def test_tern_info(self):
         text = run([os.path.join(BUILD, "bin", "tern-info"), "--help"]).stdout
-        self.assertEqual(documented("tern-info"), set(re.findall(r"--([a-z]+)", text)) | {"help"})
+        self.assertEqual(documented("tern-info"), set(re.findall(r"--([a-z-]+)", text)) | {"help"})
 
     def test_wrappers(self):
         """Every option that is listed is understood by every wrapper."""

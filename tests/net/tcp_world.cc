@@ -244,9 +244,9 @@ int faults(World& world, double seconds) {
     if (world.clock.now_ns() > patience) return fail("end: no goodbye; " + world.sink.wrong + world.sink.lost);
   }
   std::printf("rank %u: %.0f MB sent, resumed %llu, striped %llu, unsound %llu, longest gap %.0f ms\n", world.rank,
-              double(bytes) / 1e6, static_cast<unsigned long long>(world.path->counters().resumed),
-              static_cast<unsigned long long>(world.path->counters().striped),
-              static_cast<unsigned long long>(world.path->counters().unsound), double(longest_gap) / 1e6);
+              double(bytes) / 1e6, static_cast<unsigned long long>(world.path->counters().tcp_resumed),
+              static_cast<unsigned long long>(world.path->counters().tcp_striped),
+              static_cast<unsigned long long>(world.path->counters().tcp_unsound), double(longest_gap) / 1e6);
   if (world.rank == 0) std::puts("ok");
   return 0;
 }

@@ -37,7 +37,7 @@ void ring_of(int ranks, int rounds, int64_t rounds_before_sleep, bool expect_sle
       send_small(me, next, rng.below(512));
       me.engine->wait_until([&] { return me.sink.from[previous].next > uint32_t(round); });
     }
-    if (expect_sleep) EXPECT_GT(me.idle->sleeps(), 0u);
+    if (expect_sleep) EXPECT_GT(me.engine->counters().sleeps, 0u);
     common_fence(common, ranks);
     return true;
   });
@@ -86,7 +86,7 @@ uint64_t sleeps_among_yields(uint64_t step_ns, int (*runnable)()) {
   int rounds = 0;
   engine.wait_until([&] { return ++rounds > 3000; });
   EXPECT_EQ(path.armed, 0);
-  return idle.sleeps();
+  return engine.counters().sleeps;
 }
 
 /// A path with something left to do, so that nobody may sleep.
@@ -151,8 +151,8 @@ TEST(Idle, DeadlineEndsSleep) {
   const uint64_t start = clock.now_ns();
   path.deadline = start + 20'000'000;
   engine.wait_until([&] { return clock.now_ns() >= path.deadline; });
-  EXPECT_GE(idle.sleeps(), 1u);
-  EXPECT_LE(idle.sleeps(), 5u);
+  EXPECT_GE(engine.counters().sleeps, 1u);
+  EXPECT_LE(engine.counters().sleeps, 5u);
   EXPECT_EQ(path.armed, 0);
 }
 

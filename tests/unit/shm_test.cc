@@ -393,7 +393,7 @@ TEST(NodeMemory, FlagsWakeSleepers) {
       }
     }
     memory.remove_watch(watch);
-    EXPECT_GT(me.idle->sleeps(), 0u);
+    EXPECT_GT(me.engine->counters().sleeps, 0u);
     common_fence(common, 4);
     return true;
   });

@@ -77,7 +77,7 @@ void break_at_random(uint64_t seed, int messages, Form form) {
       << " of " << ledger.sent[0].size();
   ledger.check(world);
   ASSERT_TRUE(world.until([&] { return !world.path(0).has_unsent() && !world.path(1).has_unsent(); }));
-  EXPECT_GT(world.path(0).counters().resumed + uint64_t(breaks == 0), 0u);
+  EXPECT_GT(world.path(0).counters().tcp_resumed + uint64_t(breaks == 0), 0u);
 }
 
 int seeds() {
@@ -104,8 +104,8 @@ TEST(TcpResume, an_idle_connection_that_breaks_costs_nothing_but_a_new_one) {
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
   for (int i = 0; i < 5; ++i) {
     world.path(PeerId(i % 2)).break_connection(PeerId(1 - i % 2));
-    ASSERT_TRUE(world.until([&] { return world.path(0).counters().resumed == uint64_t(i + 1) &&
-                                         world.path(1).counters().resumed == uint64_t(i + 1); }));
+    ASSERT_TRUE(world.until([&] { return world.path(0).counters().tcp_resumed == uint64_t(i + 1) &&
+                                         world.path(1).counters().tcp_resumed == uint64_t(i + 1); }));
     world.send(1, 0, i, "after");
     ASSERT_TRUE(world.until([&] { return world[0].sink.arrivals.size() == size_t(i + 1); }));
   }
@@ -152,7 +152,7 @@ TEST(TcpResume, strangers_cannot_replace_a_connection) {
     (void)!::send(fd.get(), forged.output().data(), forged.output().size(), MSG_NOSIGNAL);
     for (int k = 0; k < 20; ++k) world.poll();
   }
-  EXPECT_EQ(world.path(1).counters().resumed, 0u);
+  EXPECT_EQ(world.path(1).counters().tcp_resumed, 0u);
   world.send(0, 1, 1, "still the same");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 2; }));
 }

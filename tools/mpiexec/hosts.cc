@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -160,6 +162,35 @@ bool needs_other_hosts(const Plan& plan, int& exit_code) {
   return std::any_of(hosts.begin(), hosts.end(), [](auto& host) { return !is_this_machine(host); });
 }
 
+/// Runs the engine and stays, because something is left to do when it has ended. Signals are for it.
+static int run_child(const std::string& file, char* const* arguments) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+    execv(file.c_str(), arguments);
+    fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
+    _exit(126);
+  }
+  if (child < 0) {
+    fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
+    return 126;
+  }
+  int status = 0;
+  while (true) {
+    siginfo_t signal{};
+    if (sigwaitinfo(&signals, &signal) < 0) continue;
+    if (signal.si_signo != SIGCHLD) {
+      if (signal.si_code <= 0) kill(child, signal.si_signo);  // what the terminal sends it gets by itself
+    } else if (waitpid(child, &status, WNOHANG) == child) {
+      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+  }
+}
+
 int run_elsewhere(const Plan& plan) {
   for (const Engine& engine : engines()) {
     if (engine.dialect == Dialect::slurm && plan.apps.size() > 1) continue;  // srun has no colon
@@ -171,6 +202,7 @@ int run_elsewhere(const Plan& plan) {
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    if (plan.records()) return run_child(file, arguments.data());
     execv(file.c_str(), arguments.data());
     fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
   }

@@ -26,7 +26,8 @@ namespace {
 constexpr std::string_view kNotPassedOn[] = {
     "PMI_FD",      "PMI_RANK",     "PMI_SIZE",   "PMI_PORT",          "PMI_ID",          "PMI_JOBID",
     "PMI_SPAWNED", "PMI_KVS",      "PMI_APPNUM", "PMI_UNIVERSE_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-    "TERN_JOB_ID", "TERN_JOB_KEY", "TERN_CORES", "TERN_LOCAL_SIZE",   "TERN_LOCAL_RANK"};
+    "TERN_JOB_ID", "TERN_JOB_KEY", "TERN_CORES", "TERN_LOCAL_SIZE",   "TERN_LOCAL_RANK",
+    "TERN_RECORD", "TERN_RECORD_EVENTS"};
 constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_",
                                                      "PMIX_VERSION", "OMPI_COMM_WORLD_"};
 

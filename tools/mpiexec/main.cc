@@ -6,6 +6,7 @@
 #include "hosts.h"
 #include "job.h"
 #include "plan.h"
+#include "recording.h"
 
 int main(int argc, char** argv) {
   using namespace tern::mpiexec;
@@ -21,7 +22,10 @@ int main(int argc, char** argv) {
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;
-  if (needs_other_hosts(plan, exit_code)) return exit_code != 0 ? exit_code : run_elsewhere(plan);
-  Job job(plan);
-  return job.run();
+  const bool elsewhere = needs_other_hosts(plan, exit_code);
+  if (exit_code != 0) return exit_code;
+  Recording recording;
+  if (!recording.begin(plan, elsewhere)) return 1;
+  const int code = elsewhere ? run_elsewhere(plan) : Job(plan).run();
+  return recording.end(plan) || code != 0 ? code : 1;
 }

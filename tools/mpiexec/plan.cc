@@ -31,6 +31,9 @@ struct Words {
   std::vector<std::string> environment, global_environment, exported, inherited, hosts;
   std::string directory, search_path, host_file, binding;
   int timeout_s = -1, ranks_per_host = 0;
+  std::string trace_file;
+  int trace_mib = 0;
+  bool summary = false;
   bool label = false, verbose = false, inherit_all = false, inherit_none = false, ignored = false;
 };
 
@@ -67,6 +70,10 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("-f,--hostfile,--machinefile", words.host_file, "file with one host per line, as --host");
   app.add_option("--ppn,--npernode", words.ranks_per_host, "ranks per host, with several hosts")
       ->check(CLI::Range(1, 1 << 20));
+  app.add_flag("--summary", words.summary, "print at the end where the time went");
+  app.add_option("--trace", words.trace_file, "FILE: write a time line of all ranks, for Perfetto or chrome://tracing");
+  app.add_option("--trace-size", words.trace_mib, "MiB that each rank's part of the trace may take (default 256)")
+      ->check(CLI::Range(3, 1 << 20));
   app.add_flag("-v,--verbose", words.verbose, "say what is started where");
   app.add_flag("--oversubscribe,--allow-run-as-root", words.ignored, "accepted; both are always allowed");
 }
@@ -168,6 +175,9 @@ void merge(const Words& words, Plan& plan, App& app) {
   if (words.binding == "none") plan.binding = Binding::none;
   if (words.timeout_s > 0) plan.timeout_s = words.timeout_s;
   if (!words.host_file.empty()) plan.host_file = words.host_file;
+  plan.summary |= words.summary;
+  if (!words.trace_file.empty()) plan.trace_file = words.trace_file;
+  if (words.trace_mib > 0) plan.trace_mib = words.trace_mib;
   if (words.ranks_per_host > 0) plan.ranks_per_host = words.ranks_per_host;
 }
 

@@ -31,6 +31,12 @@ struct Plan {
   bool verbose = false;
   std::string host_file;
   int ranks_per_host = 0;  ///< 0: not said
+  bool summary = false;
+  std::string trace_file;  ///< empty: no trace
+  int trace_mib = 256;     ///< of events, for each rank
+
+  /// Ranks shall leave records (recording.h).
+  bool records() const { return summary || !trace_file.empty(); }
 
   int ranks() const {
     int sum = 0;

@@ -2,6 +2,7 @@
 //
 //   tern-info                version, configuration, launchers, paths
 //   tern-info --tunables     the tunables: name, value here, default, range, meaning
+//   tern-info --counters     the counters that every rank keeps: name, class, unit, meaning
 //   tern-info --json         everything, for programs
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "base/config_file.h"
+#include "base/counters.h"
 #include "base/tunables.h"
 #include "probe.h"
 
@@ -79,6 +81,36 @@ void print_markdown() {
   }
 }
 
+std::string unit_of(const tern::CounterRow& row) {
+  return fmt::format("{}{}", row.unit, row.elements > 1 ? ", by size class" : "");
+}
+
+void print_counters() {
+  for (const tern::CounterGroup& group : tern::counter_groups()) {
+    fmt::print("{}: {}\n", group.name, group.meaning);
+    for (const tern::CounterRow& row : tern::counter_rows()) {
+      if (row.group != std::string_view(group.name)) continue;
+      fmt::print("  {} ({}, {})\n      {}\n", row.name, tern::counter_class_name(row.counter_class), unit_of(row), row.meaning);
+    }
+  }
+}
+
+void print_counters_markdown() {
+  fmt::print(
+      "# Counters\n\nEvery rank keeps them all the time. `mpiexec --summary` prints the most important ones at the end of a job; a "
+      "program reads them as MPI_T performance variables of the same names. Rows by size class have {} elements: messages ",
+      tern::kSizeClasses);
+  for (size_t i = 0; i + 1 < tern::kSizeClasses; ++i) fmt::print("of up to {} bytes, ", tern::size_class_limit(i));
+  fmt::print("and longer.\n");
+  for (const tern::CounterGroup& group : tern::counter_groups()) {
+    fmt::print("\n## {}\n\n{}.\n\n| counter | class | unit | meaning |\n|---|---|---|---|\n", group.name, group.meaning);
+    for (const tern::CounterRow& row : tern::counter_rows()) {
+      if (row.group != std::string_view(group.name)) continue;
+      fmt::print("| `{}` | {} | {} | {} |\n", row.name, tern::counter_class_name(row.counter_class), unit_of(row), row.meaning);
+    }
+  }
+}
+
 void print_text(const tern::Tunables& tunables, const tern::Configuration& configuration,
                 const tern::info::Findings& found) {
   fmt::print("Tern {}: MPI 5.0, standard ABI\n", TERN_VERSION);
@@ -112,6 +144,7 @@ void print_text(const tern::Tunables& tunables, const tern::Configuration& confi
     fmt::print("  {}={} (default {})\n", variable(row.name), value, initial);
   }
   fmt::print("{} tunables; tern-info --tunables explains them\n", tern::tunable_rows().size());
+  fmt::print("{} counters; tern-info --counters explains them\n", tern::counter_rows().size());
 }
 
 void print_json(const tern::Tunables& tunables, const tern::info::Findings& found) {
@@ -143,6 +176,14 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
     fmt::print("\"unit\": {}, \"ranks_must_agree\": {}, \"meaning\": {}}}{}\n", quote(row.unit),
                row.ranks_must_agree, quote(row.meaning), i + 1 < rows.size() ? "," : "");
   }
+  fmt::print("  ],\n  \"counters\": [\n");
+  const auto counters = tern::counter_rows();
+  for (size_t i = 0; i < counters.size(); ++i) {
+    const tern::CounterRow& row = counters[i];
+    fmt::print("    {{\"name\": {}, \"class\": {}, \"unit\": {}, \"elements\": {}, \"group\": {}, \"meaning\": {}}}{}\n",
+               quote(row.name), quote(tern::counter_class_name(row.counter_class)), quote(row.unit), row.elements,
+               quote(row.group), quote(row.meaning), i + 1 < counters.size() ? "," : "");
+  }
   fmt::print("  ]\n}}\n");
 }
 
@@ -150,15 +191,15 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
 
 int main(int argc, char** argv) {
   const std::string_view wish = argc > 1 ? argv[1] : "";
-  const bool known =
-      wish.empty() || wish == "--tunables" || wish == "--markdown" || wish == "--json" || wish == "--version";
+  constexpr std::string_view kWishes[] = {"", "--tunables", "--markdown", "--counters", "--counters-markdown", "--json", "--version"};
+  const bool known = std::find(std::begin(kWishes), std::end(kWishes), wish) != std::end(kWishes);
   if (argc > 2 || !known) {
     const bool help = wish == "--help" || wish == "-h";
-    fmt::print(help ? stdout : stderr, "usage: tern-info [--tunables | --markdown | --json | --version]\n");
+    fmt::print(help ? stdout : stderr, "usage: tern-info [--tunables | --counters | --markdown | --counters-markdown | --json | --version]\n");
     return help ? 0 : 2;
   }
-  if (wish == "--markdown") {
-    print_markdown();
+  if (wish == "--markdown" || wish == "--counters" || wish == "--counters-markdown") {
+    wish == "--markdown" ? print_markdown() : wish == "--counters" ? print_counters() : print_counters_markdown();
     return 0;
   }
   tern::Tunables tunables;

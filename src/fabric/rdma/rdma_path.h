@@ -219,6 +219,10 @@ class RdmaPath final : public Path {
 
   // The order matters: queue pairs (in peers_) go before what they refer to.
   std::unique_ptr<rdma::MemoryWatch> watch_;
+  void count_registrations() {
+    counters().rdma_registration_hits = registrations_->hits();
+    counters().rdma_registration_misses = registrations_->misses();
+  }
   std::unique_ptr<rdma::RegistrationCache> registrations_;
   std::byte* memory_ = nullptr;    ///< all slots: receives, sends, then datagrams in and out
   size_t memory_bytes_ = 0;

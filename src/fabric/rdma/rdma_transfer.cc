@@ -18,6 +18,7 @@ RemoteKey RdmaPath::expose(const void* address, size_t bytes) {
   rdma::Registration* registration = registrations_->acquire(address, bytes, true);
   // Constant data, for example, cannot be registered for writing.
   if (!registration) registration = registrations_->acquire(address, bytes, false);
+  count_registrations();
   if (!registration) return {};
   return {{registration->region->remote_key() | kExposed, reinterpret_cast<uintptr_t>(registration)}};
 }
@@ -42,6 +43,7 @@ void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
   transfer->is_put = is_put;
   if (operation.local.is_contiguous() && operation.bytes != 0) {
     transfer->registration = registrations_->acquire(operation.local.contiguous_data(), operation.bytes, !is_put);
+    count_registrations();
   }
   peer.transfers.push_back(transfer);
   if (peer.state == PeerState::fresh) contact(peer);

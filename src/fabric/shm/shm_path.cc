@@ -308,6 +308,10 @@ void ShmPath::get(TransferOperation& operation) {
   }
   Error error = shm::read_cross_memory(by_rank_[operation.peer]->pid, operation.local,
                                        operation.remote_address, operation.bytes);
+  if (!error) {
+    ++counters().shm_fetches;
+    counters().shm_fetched_bytes += operation.bytes;
+  }
   operation.done(operation, std::move(error));
 }
 

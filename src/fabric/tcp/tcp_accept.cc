@@ -220,8 +220,8 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   lane.rounds = 0;
   lane.wake_bytes = 1;
   lane.closed = false;
-  ++links_;
-  counters_.resumed += again;
+  counters().tcp_connections = ++links_;
+  counters().tcp_resumed += again;
   Link& entered = static_cast<Link&>(*adopt(std::move(link), Endpoint::Kind::link));
   watch(entered, EPOLLIN);
   lane.network = network_of(addresses_, local_address(entered.fd.get()));

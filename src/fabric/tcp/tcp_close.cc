@@ -103,7 +103,7 @@ void TcpPath::give_up_link(Lane& lane) {
   lane.link = nullptr;
   if (lane.linked()) lane.unlink();
   cool(link);
-  --links_;
+  counters().tcp_connections = --links_;
   retire(link);
 }
 
@@ -130,7 +130,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
   }
   int said = lane.inbound.error() != 0 ? lane.inbound.error() : lane.outbound.error();
   lane.closed = how == TcpInbound::State::ended || said == ECONNRESET || said == EPIPE;
-  counters_.unsound += how == TcpInbound::State::unsound;
+  counters().tcp_unsound += how == TcpInbound::State::unsound;
   link_broken(lane,
               prefix + (how == TcpInbound::State::unsound ? "what arrived was damaged on the way"
                         : said != 0                       ? errno_text(said)

@@ -299,7 +299,7 @@ bool TcpPath::has_unsent() const { return said_unsent_ = find_unsent(); }
 
 bool TcpPath::find_unsent() const {
   bool unsent = false, unsure = false;
-  uint64_t progress = counters_.resumed;
+  uint64_t progress = counters().tcp_resumed;
   for (const auto& peer : peers_) {
     if (!peer) continue;
     for (const auto& lane : peer->lanes) {

@@ -97,11 +97,6 @@ class TcpPath final : public Path {
   void break_connection(PeerId peer);
   /// Closes everything at once, as the kernel does when a process is killed; only destruction may follow. For tests.
   void abort();
-  /// Connections that took the place of a lost one; blocks whose checksum was wrong; messages spread over several lanes.
-  struct Counters {
-    uint64_t resumed = 0, unsound = 0, striped = 0;
-  };
-  const Counters& counters() const { return counters_; }
 
  private:
   /// Anything with a descriptor in the epoll set.
@@ -279,7 +274,6 @@ class TcpPath final : public Path {
   IntrusiveList<Setup> unproven_list_;  ///< incoming, oldest first
   size_t unproven_ = 0;
   size_t links_ = 0;
-  Counters counters_;
   size_t timed_ = 0;               ///< lanes that call, or want back to their own network: their timers run
   mutable uint64_t unsure_since_ns_ = 0;  ///< has_unsent has found nothing but what is not acknowledged; 0: it has not
   mutable bool said_unsent_ = false;      ///< has_unsent's last answer

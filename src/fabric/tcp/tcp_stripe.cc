@@ -134,7 +134,7 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
 
   auto* stripe = new Stripe;
   striped_.push_back(stripe);
-  ++counters_.striped;
+  ++counters().tcp_striped;
   stripe->path = this;
   stripe->message = &operation;
   stripe->begin_ns = clock_.now_ns();

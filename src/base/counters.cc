@@ -1,0 +1,54 @@
+#include "base/counters.h"
+
+#include <string_view>
+#include <type_traits>
+
+namespace tern {
+namespace {
+
+static_assert(std::is_standard_layout_v<Counters> && std::is_trivially_copyable_v<Counters>);
+static_assert(size_class(0) == 0 && size_class(64) == 0 && size_class(65) == 1 && size_class(512) == 1 &&
+              size_class(513) == 2 && size_class(size_class_limit(6)) == 6 && size_class(size_class_limit(6) + 1) == 7 &&
+              size_class(~size_t{0}) == 7);
+
+constexpr CounterRow kRows[] = {
+#define TERN_ROW(name, kind, unit, group, meaning) \
+  {#name, CounterClass::kind, uint32_t(offsetof(Counters, name)), uint32_t(sizeof(Counters::name) / sizeof(uint64_t)), unit, group, meaning},
+    TERN_PLAIN_COUNTERS(TERN_ROW) TERN_SIZED_COUNTERS(TERN_ROW)
+#undef TERN_ROW
+};
+
+constexpr CounterGroup kGroups[] = {
+    {"messages", "Point-to-point messages, those of collectives included"},
+    {"collectives", "Collective calls"},
+    {"progress", "Who waits, sleeps and is woken"},
+    {"shm", "Shared memory"},
+    {"tcp", "TCP"},
+    {"rdma", "InfiniBand and RoCE"},
+};
+
+constexpr bool in_a_group(const CounterRow& row) {
+  for (const CounterGroup& group : kGroups) {
+    if (std::string_view(group.name) == row.group) return true;
+  }
+  return false;
+}
+static_assert(std::all_of(std::begin(kRows), std::end(kRows), in_a_group));
+
+}  // namespace
+
+std::span<const CounterRow> counter_rows() { return kRows; }
+std::span<const CounterGroup> counter_groups() { return kGroups; }
+
+const char* counter_class_name(CounterClass counter_class) {
+  switch (counter_class) {
+    case CounterClass::counter: return "counter";
+    case CounterClass::aggregate: return "aggregate";
+    case CounterClass::level: return "level";
+    case CounterClass::peak: return "high watermark";
+    case CounterClass::timer: return "timer";
+  }
+  return "";
+}
+
+}  // namespace tern

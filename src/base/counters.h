@@ -1,0 +1,179 @@
+// The one table of counters (DESIGN.md 13): from it come the struct, MPI_T performance variables, tern-info --counters, the
+// reference page, and the tables of mpiexec --summary.
+//
+// A row: name, class, unit, group (an MPI_T category), meaning. Rows of the second table have one element for each size class
+// of messages. One struct per rank, plain memory: it may be mapped from a file that others read when the rank has died, so it
+// holds no pointers. Thread rule: changed under the rank's lock; reading without it gives approximate values.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tern {
+
+/// What a number means (MPI 5.0, 15.3.7.1).
+enum class CounterClass : uint8_t {
+  counter,    ///< grows by one for each event
+  aggregate,  ///< grows by amounts
+  level,      ///< how much there is now
+  peak,       ///< the highest level there was (a high watermark)
+  timer,      ///< grows by durations
+};
+
+/// Messages are counted by size: up to 64 bytes, 512, 4 Ki, 32 Ki, 256 Ki, 2 Mi, 16 Mi, and longer.
+inline constexpr size_t kSizeClasses = 8;
+constexpr size_t size_class(size_t bytes) {
+  const size_t width = size_t(std::bit_width((bytes - (bytes != 0)) | 63u));  // of the largest number below; 6 up to 64 bytes
+  return std::min((width - 4) / 3, kSizeClasses - 1);
+}
+/// The longest message of a size class, in bytes; the last has no limit.
+constexpr size_t size_class_limit(size_t index) {
+  return index + 1 < kSizeClasses ? size_t{64} << (3 * index) : ~size_t{0};
+}
+
+// clang-format off
+#define TERN_PLAIN_COUNTERS(X) \
+  X(without_credit, counter, "messages", "messages", \
+    "short messages announced instead of sent eagerly, because the receiver's room for unread data was used up") \
+  X(sends_queued, counter, "messages", "messages", \
+    "eager messages and announcements that waited at their sender for room on the way") \
+  X(unexpected_queue, level, "messages", "messages", \
+    "messages here that no receive has asked for") \
+  X(unexpected_queue_peak, peak, "messages", "messages", \
+    "the most messages that were here without a receive at one time") \
+  X(unexpected_bytes, level, "bytes", "messages", \
+    "eager data kept for receives to come (bounded for each sender by TERN_UNEXPECTED_CREDIT_BYTES)") \
+  X(unexpected_bytes_peak, peak, "bytes", "messages", \
+    "the most eager data that was kept at one time") \
+  X(coll_node, counter, "calls", "collectives", \
+    "collective calls that went through the memory shared by a node, without messages") \
+  X(coll_blocking, counter, "calls", "collectives", \
+    "other blocking collective calls: a schedule of messages, carried out in the call") \
+  X(coll_scheduled, counter, "calls", "collectives", \
+    "nonblocking and persistent collective calls: a schedule that the progress engine drives") \
+  X(wait, timer, "nanoseconds", "progress", \
+    "time in which calls waited in vain polls, asleep included; measured only where somebody asks (mpiexec --summary or " \
+    "--trace, a started MPI_T handle)") \
+  X(asleep, timer, "nanoseconds", "progress", \
+    "time in which calls that waited were asleep in the kernel") \
+  X(sleeps, counter, "sleeps", "progress", \
+    "how often a thread that waited went to sleep") \
+  X(yields, counter, "yields", "progress", \
+    "how often a rank that waited gave its turn to other ranks of its cores") \
+  X(wakes, counter, "wakes", "progress", \
+    "how often one thread of a rank woke another") \
+  X(event_ticks, counter, "ticks", "progress", \
+    "how often the event thread's timer looked whether the application stays away (TERN_PROGRESS=event; LA-MPI-ED)") \
+  X(event_wakes, counter, "wakes", "progress", \
+    "wake-ups of the event thread by what came, or by a path's deadline") \
+  X(event_wakes_vain, counter, "wakes", "progress", \
+    "those of them that found the application inside the library") \
+  X(event_handled, aggregate, "events", "progress", \
+    "messages and completions that the event thread handled while the application computed") \
+  X(shm_fetches, counter, "transfers", "shm", \
+    "messages fetched from their sender's memory by cross-memory attach, with one copy") \
+  X(shm_fetched_bytes, aggregate, "bytes", "shm", \
+    "bytes of those messages") \
+  X(tcp_connections, level, "connections", "tcp", \
+    "TCP connections that are open") \
+  X(tcp_resumed, counter, "connections", "tcp", \
+    "connections that took the place of a lost one") \
+  X(tcp_unsound, counter, "blocks", "tcp", \
+    "blocks whose checksum was wrong (TERN_TCP_CRC); they were sent again") \
+  X(tcp_striped, counter, "messages", "tcp", \
+    "messages spread over several networks (TERN_TCP_LANES)") \
+  X(rdma_registration_hits, counter, "registrations", "rdma", \
+    "transfers whose memory was registered already") \
+  X(rdma_registration_misses, counter, "registrations", "rdma", \
+    "transfers whose memory had to be registered")
+
+#define TERN_SIZED_COUNTERS(X) \
+  X(sent_eager, counter, "messages", "messages", \
+    "messages sent eagerly: the data went at once") \
+  X(sent_eager_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(sent_receiver_put, counter, "messages", "messages", \
+    "messages put by their sender into the buffer that the receiver had announced (paper 000, RECV_RNDV)") \
+  X(sent_receiver_put_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(sent_receiver_stream, counter, "messages", "messages", \
+    "messages streamed at once to a receive that had been announced") \
+  X(sent_receiver_stream_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(sent_hybrid, counter, "messages", "messages", \
+    "messages copied by their sender, who is free at once, and fetched from the copy (paper 000, HYBRID)") \
+  X(sent_hybrid_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(sent_sender_put, counter, "messages", "messages", \
+    "messages announced, then put by their sender when the receiver was ready") \
+  X(sent_sender_put_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(sent_sender_get, counter, "messages", "messages", \
+    "messages announced, to be fetched by their receivers") \
+  X(sent_sender_get_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(sent_sender_data, counter, "messages", "messages", \
+    "messages announced, then sent when the receiver was ready") \
+  X(sent_sender_data_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(received_expected, counter, "messages", "messages", \
+    "messages that found their receive waiting") \
+  X(received_expected_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(received_unexpected, counter, "messages", "messages", \
+    "messages that were here, or announced, before their receive was posted") \
+  X(received_unexpected_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages")
+// clang-format on
+
+using SizedCounter = std::array<uint64_t, kSizeClasses>;
+
+struct Counters {
+#define TERN_MEMBER(name, ...) uint64_t name = 0;
+  TERN_PLAIN_COUNTERS(TERN_MEMBER)
+#undef TERN_MEMBER
+#define TERN_MEMBER(name, ...) SizedCounter name{};
+  TERN_SIZED_COUNTERS(TERN_MEMBER)
+#undef TERN_MEMBER
+
+  /// Somebody wants the timer `wait`, which costs two looks at the clock for each wait: how many do.
+  uint32_t timing = 0;
+
+  void raise_unexpected(size_t queued, size_t bytes) {
+    unexpected_queue = queued;
+    unexpected_queue_peak = std::max(unexpected_queue_peak, unexpected_queue);
+    unexpected_bytes += bytes;
+    unexpected_bytes_peak = std::max(unexpected_bytes_peak, unexpected_bytes);
+  }
+};
+
+/// A row of the table.
+struct CounterRow {
+  const char* name;
+  CounterClass counter_class;
+  uint32_t offset;    ///< of its first element in Counters, in bytes
+  uint32_t elements;  ///< 1, or kSizeClasses
+  const char* unit;
+  const char* group;
+  const char* meaning;
+
+  const uint64_t* in(const Counters& counters) const {
+    return reinterpret_cast<const uint64_t*>(reinterpret_cast<const std::byte*>(&counters) + offset);
+  }
+};
+std::span<const CounterRow> counter_rows();
+/// "counter", "high watermark", ...
+const char* counter_class_name(CounterClass counter_class);
+
+/// A group of rows, what MPI_T calls a category.
+struct CounterGroup {
+  const char* name;
+  const char* meaning;
+};
+std::span<const CounterGroup> counter_groups();
+
+}  // namespace tern

@@ -1,0 +1,79 @@
+// A record: what a rank writes about itself for mpiexec --summary and --trace, a file that is mapped into its memory. So it is
+// whole at every moment, however the rank ends; the kernel writes it to the disk. mpiexec reads it when all have ended.
+//
+//   Header (totals, counters)  |  padding to a page  |  Event, Event, ...  (header.events of them)
+//
+// Written and read by the same version on machines of one kind; who reads checks the magic and the sizes.
+// Units: nanoseconds, bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/counters.h"
+
+namespace tern::record {
+
+inline constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'R', 'E', 'C', '1'};
+inline constexpr size_t kPageBytes = 4096;
+inline constexpr size_t kMaxFunctions = 1024;
+inline constexpr size_t kMaxThreads = 64;  ///< later threads are taken for the last
+
+/// All calls of one MPI function; calls inside of calls (from callbacks) are counted, their time is that of the outer call.
+struct Totals {
+  char name[48];
+  uint64_t calls, time_ns, longest_ns, wait_ns;
+};
+
+/// A comparison with rank 0's clock: when it was made (this rank's clock), what to add to get rank 0's time, and how long the
+/// question and its answer took (the error is at most half of it). Round trip 0: the clock is the same.
+struct ClockSample {
+  uint64_t at_ns;
+  int64_t offset_ns;
+  uint64_t round_trip_ns;
+};
+
+enum class EventKind : uint8_t {
+  call,      ///< `what`: the function's place in Header::totals
+  sleep,     ///< a waiting thread was asleep in the kernel
+  progress,  ///< the event thread has worked
+  send,      ///< a message began to leave: peer, tag, context, bytes; `what`: record::Protocol
+  receive,   ///< matched at time_ns, complete `duration_ns` later; the same, `what`: 1 if it was unexpected
+  control,   ///< a message of a protocol has come: peer; `what`: its wire::Kind
+};
+
+struct Event {
+  uint64_t time_ns, duration_ns;
+  uint64_t context, bytes;
+  uint32_t peer;  ///< rank in MPI_COMM_WORLD
+  int32_t tag;
+  EventKind kind;
+  uint8_t thread;
+  uint16_t what;
+  uint32_t unused;
+};
+static_assert(sizeof(Event) == 48);
+
+struct Header {
+  char magic[8];
+  uint32_t header_bytes, event_bytes;
+  int32_t rank, size;  ///< -1: MPI is not initialised
+  int32_t process;
+  uint32_t functions;  ///< used in `totals`
+  uint32_t threads;    ///< have been seen
+  uint32_t current;    ///< what the first thread is in, function + 1; 0: nothing
+  uint32_t event_thread;  ///< the thread + 1 that is the event thread; 0: none
+  uint32_t finished;      ///< the last call has been made: MPI_Finalize is over
+  char host[64];
+  char clock_domain[128];
+  uint64_t first_ns, last_ns;  ///< begin of the first call, end of the last one
+  uint64_t current_since_ns;
+  uint64_t events, events_lost;
+  ClockSample samples[2];  ///< at the start and at the end; at_ns 0: not made
+  Counters counters;
+  Totals totals[kMaxFunctions];
+};
+
+inline constexpr size_t kEventsAt = (sizeof(Header) + kPageBytes - 1) / kPageBytes * kPageBytes;
+
+}  // namespace tern::record

@@ -1,0 +1,78 @@
+// Recorder: keeps a rank's record (base/record.h). There is one only where mpiexec --summary or --trace asks for it; whoever
+// has something to record holds a pointer that is null otherwise.
+//
+// Events go to a window of the file that moves on when it is full; the file grows by whole windows, which are reserved before
+// they are touched, up to a limit. Beyond it, or when the disk is full, events are counted as lost and the run goes on.
+//
+// Thread rule: under the rank's lock, but now_ns, which is for everybody.
+#pragma once
+
+#include <pthread.h>
+
+#include <ctime>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "base/record.h"
+
+namespace tern {
+
+class Recorder {
+ public:
+  /// Makes a new file in `folder`. `event_bytes`: the most that events may take; 0: only totals are kept. `functions`: the
+  /// names of what `enter` and `leave` number. Null exactly when `error` is set.
+  static std::unique_ptr<Recorder> create(const std::string& folder, uint64_t event_bytes,
+                                          std::span<const char* const> functions, Error& error);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// The rank's counters live in the record.
+  Counters& counters() { return header_->counters; }
+  record::Header& header() { return *header_; }
+  /// Events are wanted, not just totals.
+  bool tracing() const { return most_event_bytes_ != 0; }
+  /// The clock of all records on this machine.
+  static uint64_t now_ns() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return uint64_t(t.tv_sec) * 1'000'000'000u + uint64_t(t.tv_nsec);
+  }
+
+  /// Two processes with the same text have the same clock.
+  static std::string clock_domain();
+
+  /// A call has got in (it began earlier, before it had the lock), and is about to leave.
+  void enter(uint16_t function, uint64_t began_ns);
+  void leave(uint16_t function, uint64_t began_ns);
+
+  /// The event thread has worked since then.
+  void add_event_thread_work(uint64_t began_ns);
+  /// One event; does nothing when there is no room. Fields that a kind does not name are 0.
+  void add(record::EventKind kind, uint64_t time_ns, uint64_t duration_ns = 0, uint16_t what = 0, uint32_t peer = 0,
+           int32_t tag = 0, uint64_t context = 0, uint64_t bytes = 0);
+
+ private:
+  Recorder() = default;
+  record::Event* slot() { return next_ != end_ ? next_++ : slot_slow(); }
+  record::Event* slot_slow();
+  void unmap_window();
+  struct Thread {
+    pthread_t self;
+    uint32_t depth;            ///< calls it is in
+    uint64_t wait_before_ns;   ///< the rank's waiting time when the outermost began
+  };
+  uint8_t thread();
+
+  int file_ = -1;
+  record::Header* header_ = nullptr;
+  uint64_t most_event_bytes_ = 0, window_end_ = 0;  ///< of the file, from the first event on
+  void* window_ = nullptr;
+  record::Event *next_ = nullptr, *end_ = nullptr;
+  Thread threads_[record::kMaxThreads];
+  uint8_t last_thread_ = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,74 @@
+// The state of the tools interface of one rank (MPI_T; MPI 5.0, 15.3): there before MPI is initialised and after it is
+// finalised. Control variables are the tunables (base/tunables.h), performance variables the counters (base/counters.h),
+// categories their groups; there are no events. Thread rule: under the rank's lock, which every MPI_T function takes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/error.h"
+#include "base/tunables.h"
+#include "mpi.h"
+
+namespace tern::capi {
+
+/// A named set of values (MPI_T_enum).
+struct ToolEnum {
+  struct Item {
+    int value;
+    const char* name;
+  };
+  const char* name;
+  int count;
+  Item items[3];
+};
+/// The values of a tunable that has just a few; null: any number of its range.
+const ToolEnum* enum_of(const TunableRow& row);
+
+/// What a MPI_T_cvar_handle points to.
+struct ToolControl {
+  const TunableRow* row;
+};
+
+/// Levels and high watermarks are what they are for everybody: nobody starts, stops or resets them.
+inline bool is_continuous(const CounterRow& row) {
+  return row.counter_class == CounterClass::level || row.counter_class == CounterClass::peak;
+}
+
+/// What a MPI_T_pvar_handle points to: a counter as its holder sees it, who may start, stop and reset it for himself.
+struct ToolCounter {
+  const CounterRow* row;
+  bool running = false;
+  std::vector<uint64_t> stood;  ///< the rank's values when it was started
+  std::vector<uint64_t> sum;    ///< what came together until it was stopped last
+
+  bool continuous() const { return is_continuous(*row); }
+};
+
+/// What a MPI_T_pvar_session points to.
+struct ToolSession {
+  std::vector<std::unique_ptr<ToolCounter>> counters;
+};
+
+struct ToolState {
+  int users = 0;  ///< MPI_T_init_thread less MPI_T_finalize
+  std::vector<std::unique_ptr<ToolControl>> controls;
+  std::vector<std::unique_ptr<ToolSession>> sessions;
+};
+
+/// Gives a string back (15.3.3): `length` is the room on the way in, what the whole string needs on the way out (the standard
+/// asks for that when there was too little room; tools expect it always). Null `length`: nothing is wanted.
+void give_string(std::string_view text, char* to, int* length);
+/// The name of a control variable: the tunable's environment variable.
+std::string control_name(const TunableRow& row);
+/// `*to = value` unless `to` is null: results that nobody wants (15.3.6, 15.3.7).
+template <typename T, typename U>
+void give(T* to, U value) {
+  if (to) *to = static_cast<T>(value);
+}
+
+}  // namespace tern::capi

@@ -1,0 +1,99 @@
+#include "records.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace tern::mpiexec {
+namespace {
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  DIR* directory = opendir(folder.c_str());
+  if (!directory) return names;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(folder + "/" + name);
+  }
+  closedir(directory);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool sound(const record::Header& header) {
+  return std::memcmp(header.magic, record::kMagic, sizeof header.magic) == 0 && header.header_bytes == sizeof header &&
+         header.event_bytes == sizeof(record::Event) && header.functions <= record::kMaxFunctions && header.rank >= 0 &&
+         header.rank < header.size && header.current <= header.functions;
+}
+
+}  // namespace
+
+bool RecordFolder::make(const std::string& prefix) {
+  std::string name = prefix + "XXXXXX";
+  if (!mkdtemp(name.data())) return false;
+  path_ = name;
+  return true;
+}
+
+RecordFolder::~RecordFolder() {
+  if (path_.empty()) return;
+  for (const std::string& name : files_in(path_)) unlink(name.c_str());
+  rmdir(path_.c_str());
+}
+
+std::unique_ptr<Record> Record::open(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  struct stat status {};
+  void* mapped = MAP_FAILED;
+  if (fstat(file, &status) == 0 && size_t(status.st_size) >= record::kEventsAt) {
+    mapped = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+  }
+  close(file);
+  if (mapped == MAP_FAILED) return nullptr;
+  std::unique_ptr<Record> made(new Record);
+  made->mapped_ = mapped;
+  made->bytes_ = size_t(status.st_size);
+  made->header_ = static_cast<const record::Header*>(mapped);
+  if (!sound(*made->header_)) return nullptr;
+  made->events_ = reinterpret_cast<const record::Event*>(static_cast<const std::byte*>(mapped) + record::kEventsAt);
+  made->event_count_ =
+      std::min<size_t>(made->header_->events, (made->bytes_ - record::kEventsAt) / sizeof(record::Event));
+  return made;
+}
+
+Record::~Record() {
+  if (mapped_) munmap(mapped_, bytes_);
+}
+
+const char* Record::unfinished_call() const {
+  return header_->current == 0 ? nullptr : header_->totals[header_->current - 1].name;
+}
+
+// Clocks of two machines drift apart evenly: between the comparisons at the start and at the end, a straight line.
+int64_t Record::offset_at(uint64_t time_ns) const {
+  const record::ClockSample &start = header_->samples[0], &end = header_->samples[1];
+  if (end.at_ns <= start.at_ns) return start.offset_ns;
+  const double part = (double(time_ns) - double(start.at_ns)) / double(end.at_ns - start.at_ns);
+  return start.offset_ns + int64_t(part * double(end.offset_ns - start.offset_ns));
+}
+
+Records read_records(const std::string& folder) {
+  Records records;
+  for (const std::string& name : files_in(folder)) {
+    if (auto record = Record::open(name)) records.push_back(std::move(record));
+  }
+  auto by_rank = [](auto& a, auto& b) { return a->rank() < b->rank(); };
+  std::stable_sort(records.begin(), records.end(), by_rank);
+  auto same_rank = [](auto& a, auto& b) { return a->rank() == b->rank(); };
+  records.erase(std::unique(records.begin(), records.end(), same_rank), records.end());
+  return records;
+}
+
+}  // namespace tern::mpiexec

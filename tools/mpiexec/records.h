@@ -1,0 +1,60 @@
+// The records that ranks have left (base/record.h): where they are put, and how they are read when all ranks have ended.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/record.h"
+
+namespace tern::mpiexec {
+
+/// A folder for the records of one job, removed with all that is in it at the end.
+class RecordFolder {
+ public:
+  RecordFolder() = default;
+  ~RecordFolder();
+  RecordFolder(const RecordFolder&) = delete;
+  RecordFolder& operator=(const RecordFolder&) = delete;
+  /// Makes a new folder named `prefix` and six letters. False: errno says why.
+  bool make(const std::string& prefix);
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// One rank's record, mapped.
+class Record {
+ public:
+  /// Null when the file is not a whole record of this version, or of a process that never was a rank.
+  static std::unique_ptr<Record> open(const std::string& path);
+  ~Record();
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+
+  const record::Header& header() const { return *header_; }
+  int rank() const { return header_->rank; }
+  const record::Event* events() const { return events_; }
+  size_t event_count() const { return event_count_; }
+  /// What it was in when it ended without MPI_Finalize; null: nothing.
+  const char* unfinished_call() const;
+  /// This rank's clock in rank 0's.
+  int64_t offset_at(uint64_t time_ns) const;
+  uint64_t aligned(uint64_t time_ns) const { return uint64_t(int64_t(time_ns) + offset_at(time_ns)); }
+
+ private:
+  Record() = default;
+  void* mapped_ = nullptr;
+  size_t bytes_ = 0;
+  const record::Header* header_ = nullptr;
+  const record::Event* events_ = nullptr;
+  size_t event_count_ = 0;
+};
+
+using Records = std::vector<std::unique_ptr<Record>>;
+
+/// All records in the folder, by rank; each rank once.
+Records read_records(const std::string& folder);
+
+}  // namespace tern::mpiexec

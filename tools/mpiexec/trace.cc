@@ -1,0 +1,216 @@
+#include "trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <iterator>
+#include <tuple>
+
+#include "base/recorder.h"
+#include "p2p/protocol.h"
+#include "wire/header.h"
+
+namespace tern::mpiexec {
+namespace {
+
+using record::Event;
+using record::EventKind;
+
+/// A receive that took less was just copied.
+constexpr uint64_t kWorthShowing_ns = 2000;
+
+/// One end of a message: what it is matched by, and when.
+struct End {
+  uint32_t from, to;
+  uint64_t context;
+  int32_t tag;
+  uint64_t time_ns;  ///< of sending, of matching
+  const Record* record;
+  const Event* event;
+
+  auto envelope() const { return std::tie(from, to, context, tag); }
+};
+
+bool earlier(const End& a, const End& b) {
+  return a.envelope() != b.envelope() ? a.envelope() < b.envelope() : a.time_ns < b.time_ns;
+}
+
+const char* protocol_name(uint16_t what) { return what < kProtocolCount ? kProtocols[what].name : "message"; }
+
+const char* control_name(uint16_t what) {
+  switch (wire::Kind(what)) {
+    case wire::Kind::rts: return "rts";
+    case wire::Kind::cts: return "cts";
+    case wire::Kind::data: return "data";
+    case wire::Kind::fin: return "fin";
+    case wire::Kind::credit: return "credit";
+    case wire::Kind::sync_ack: return "sync-ack";
+    case wire::Kind::cancel: return "cancel";
+    case wire::Kind::cancel_answer: return "cancel-answer";
+    case wire::Kind::ready: return "ready";
+    case wire::Kind::filled: return "filled";
+    default: return "protocol";
+  }
+}
+
+/// A rank's name in JSON: hosts are letters, digits, dots and dashes; anything else is left out.
+std::string plain(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c >= ' ' && c < 127 && c != '"' && c != '\\') out += c;
+  }
+  return out;
+}
+
+class Writer {
+ public:
+  Writer(std::FILE* file, uint64_t begin_ns) : file_(file), begin_ns_(begin_ns) {}
+
+  template <typename... Arguments>
+  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    text_ += first_ ? "\n" : ",\n";
+    first_ = false;
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Arguments>(arguments)...);
+    ++events_;
+    if (text_.size() > (1 << 20)) flush();
+  }
+  void raw(std::string_view text) { text_ += text; }
+  void flush() {
+    if (good_ && std::fwrite(text_.data(), 1, text_.size(), file_) != text_.size()) good_ = false;
+    text_.clear();
+  }
+  /// Microseconds since the beginning of the trace, as the format wants them.
+  std::string at(const Record& record, uint64_t time_ns) const { return micro(record.aligned(time_ns) - begin_ns_); }
+  static std::string micro(uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+  bool good() const { return good_; }
+  uint64_t events() const { return events_; }
+
+ private:
+  std::FILE* file_;
+  uint64_t begin_ns_;
+  std::string text_;
+  bool first_ = true, good_ = true;
+  uint64_t events_ = 0;
+};
+
+void add_names(Writer& out, const Record& record) {
+  const record::Header& header = record.header();
+  const int rank = record.rank();
+  out.add(R"_({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0} ({1}, process {2})"}}}})_", rank,
+          plain(header.host), header.process);
+  out.add(R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}})", rank);
+  for (uint32_t i = 0; i < header.threads; ++i) {
+    const std::string name = i + 1 == header.event_thread ? "event thread" : fmt::format("thread {}", i);
+    out.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", rank, i, name);
+  }
+}
+
+void add_event(Writer& out, const Record& record, const Event& event, uint64_t& receives) {
+  const int rank = record.rank();
+  const std::string at = out.at(record, event.time_ns);
+  switch (event.kind) {
+    case EventKind::call:
+    case EventKind::sleep:
+    case EventKind::progress: {
+      const char* name = event.kind == EventKind::sleep      ? "asleep"
+                         : event.kind == EventKind::progress ? "progress"
+                                                             : record.header().totals[event.what].name;
+      const char* category = event.kind == EventKind::call ? "call" : "progress";
+      out.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}"}})", rank, event.thread, at,
+              Writer::micro(event.duration_ns), name, category);
+      return;
+    }
+    case EventKind::send: return;  // the flow says it
+    case EventKind::receive: {
+      if (event.duration_ns < kWorthShowing_ns) return;
+      const uint64_t id = ++receives;
+      out.add(R"({{"ph":"b","pid":{},"tid":{},"ts":{},"id":"{}.{}","cat":"receive","name":"receive from {}","args":{{"bytes":{},"tag":{},"unexpected":{}}}}})",
+              rank, event.thread, at, rank, id, event.peer, event.bytes, event.tag, event.what != 0);
+      out.add(R"({{"ph":"e","pid":{},"tid":{},"ts":{},"id":"{}.{}","cat":"receive","name":"receive from {}"}})", rank,
+              event.thread, out.at(record, event.time_ns + event.duration_ns), rank, id, event.peer);
+      return;
+    }
+    case EventKind::control:
+      out.add(R"({{"ph":"i","s":"t","pid":{},"tid":{},"ts":{},"cat":"protocol","name":"{} from {}"}})", rank, event.thread, at,
+              control_name(event.what), event.peer);
+      return;
+  }
+}
+
+void add_unfinished(Writer& out, const Record& record, uint64_t ended_ns) {
+  const record::Header& header = record.header();
+  const char* call = record.unfinished_call();
+  if (!call) return;
+  const bool ours = Recorder::clock_domain() == header.clock_domain;
+  const uint64_t end = std::max(ours ? ended_ns : header.last_ns, header.current_since_ns);
+  out.add(R"({{"ph":"X","pid":{},"tid":0,"ts":{},"dur":{},"name":"{}","cat":"call","args":{{"unfinished":true}}}})", record.rank(),
+          out.at(record, header.current_since_ns), Writer::micro(end - header.current_since_ns), call);
+}
+
+void collect(const Record& record, std::vector<End>& sent, std::vector<End>& received) {
+  const uint32_t me = uint32_t(record.rank());
+  for (size_t i = 0; i < record.event_count(); ++i) {
+    const Event& event = record.events()[i];
+    if (event.kind == EventKind::send) sent.push_back({me, event.peer, event.context, event.tag, event.time_ns, &record, &event});
+    if (event.kind == EventKind::receive) {
+      received.push_back({event.peer, me, event.context, event.tag, event.time_ns, &record, &event});
+    }
+  }
+}
+
+uint64_t add_flows(Writer& out, const Records& records) {
+  std::vector<End> sent, received;
+  for (auto& record : records) collect(*record, sent, received);
+  // Ranks record in the order of time, so that sorting keeps the order of each sender and each receiver.
+  std::stable_sort(sent.begin(), sent.end(), earlier);
+  std::stable_sort(received.begin(), received.end(), earlier);
+  uint64_t flows = 0;
+  auto to = received.begin();
+  for (const End& from : sent) {
+    while (to != received.end() && to->envelope() < from.envelope()) ++to;
+    if (to == received.end() || to->envelope() != from.envelope()) continue;
+    ++flows;
+    const Event &left = *from.event, &came = *to->event;
+    out.add(R"({{"ph":"s","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}","args":{{"to":{},"bytes":{},"tag":{}}}}})",
+            from.from, left.thread, out.at(*from.record, left.time_ns), flows, protocol_name(left.what), from.to, left.bytes,
+            left.tag);
+    out.add(R"({{"ph":"f","bp":"e","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", from.to, came.thread,
+            out.at(*to->record, came.time_ns + came.duration_ns), flows, protocol_name(left.what));
+    ++to;
+  }
+  return flows;
+}
+
+}  // namespace
+
+TraceResult write_trace(const Records& records, const std::string& path, uint64_t ended_ns) {
+  TraceResult result;
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (!file) return result;
+  uint64_t begin = ~uint64_t{0};
+  for (auto& record : records) begin = std::min(begin, record->aligned(record->header().first_ns));
+  for (auto& record : records) {
+    // A call of an inner library may have begun before what is known as the first.
+    for (size_t i = 0; i < record->event_count(); ++i) begin = std::min(begin, record->aligned(record->events()[i].time_ns));
+  }
+  Writer out(file, begin);
+  out.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+  for (auto& record : records) {
+    add_names(out, *record);
+    uint64_t receives = 0;
+    for (size_t i = 0; i < record->event_count(); ++i) add_event(out, *record, record->events()[i], receives);
+    add_unfinished(out, *record, ended_ns);
+    result.lost += record->header().events_lost;
+  }
+  result.flows = add_flows(out, records);
+  result.events = out.events();
+  out.raw("\n]}\n");
+  out.flush();
+  const bool closed = std::fclose(file) == 0;
+  result.written = out.good() && closed;
+  return result;
+}
+
+}  // namespace tern::mpiexec

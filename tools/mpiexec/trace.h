@@ -1,0 +1,27 @@
+// mpiexec --trace: one time line of all ranks, as JSON that Perfetto and chrome://tracing open (the Trace Event Format).
+//
+//   a process for each rank, a thread for each of its threads
+//   calls, sleeps, work of the event thread     complete events (X), which nest
+//   a message                                   a flow (s, f) from the call that sent it to the call that got it all
+//   a receive that took time                    an asynchronous slice (b, e) from the match to its completion
+//   messages of protocols                       instant events (i)
+//
+// Messages are paired by counting: of those with the same sender, receiver, context and tag, the n-th that was sent is the n-th
+// that was matched (MPI 5.0, 3.5: messages do not overtake).
+#pragma once
+
+#include <string>
+
+#include "records.h"
+
+namespace tern::mpiexec {
+
+struct TraceResult {
+  bool written = false;  ///< else errno says why not
+  uint64_t events = 0, flows = 0, lost = 0;
+};
+
+/// Writes the file. `ended_ns`: as in summary.h.
+TraceResult write_trace(const Records& records, const std::string& path, uint64_t ended_ns);
+
+}  // namespace tern::mpiexec
