@@ -20,7 +20,7 @@
 
 enum { kMost = 201, kTag = 5 };
 
-static void work(long increments) {
+static void increment(long increments) {
   for (volatile long i = 0; i < increments; i++) {
   }
 }
@@ -56,7 +56,7 @@ static struct Times both_work(char *buffer, int bytes, int rank, long increments
       if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, kTag, MPI_COMM_WORLD, &request);
       else MPI_Irecv(buffer, bytes, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, &request);
     }
-    work(increments < 0 ? -increments : increments);
+    increment(increments < 0 ? -increments : increments);
     double waiting = MPI_Wtime();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     double ended = MPI_Wtime();
@@ -106,7 +106,7 @@ static void figure_4_9(char *buffer, int bytes, int rank, long increments, doubl
     MPI_Request request;
     double began = MPI_Wtime();
     MPI_Irecv(buffer, bytes, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, &request);
-    work(increments);
+    increment(increments);
     double waiting = MPI_Wtime();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     double ended = MPI_Wtime();

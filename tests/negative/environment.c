@@ -149,7 +149,8 @@ int main(int argc, char **argv) {
     EXPECT(
         MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child, MPI_ERRCODES_IGNORE),
         MPI_ERR_UNSUPPORTED_OPERATION, "chapter 11");
-    TRUE_OR_FAIL(MPI_T_init_thread(MPI_THREAD_SINGLE, &x) == MPI_ERR_UNSUPPORTED_OPERATION);
+    TRUE_OR_FAIL(MPI_T_cvar_get_num(&x) == MPI_T_ERR_NOT_INITIALIZED);
+    TRUE_OR_FAIL(MPI_T_init_thread(12345, &x) == MPI_T_ERR_INVALID);
   }
 
   /* The ABI. */
