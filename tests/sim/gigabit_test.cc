@@ -1,7 +1,7 @@
 // The Gigabit testbed of paper 002 (machines/gigabit.toml), in virtual time: the paper's UDP protocol (here as there with its copies,
-// acknowledgements and requests) beside TCP (SimPath with that file's costs). What is checked are the orderings of figures 3.2 to 3.5 and
-// the sizes of effect, within a factor; TERN_SHOW=1 prints the curves. The window of fragments is not in the paper; the one
-// used here is the smallest that reaches its 500 Mbit/s at 2 MB.
+// acknowledgements and requests) beside TCP (SimPath with that file's costs). What is checked are the orderings of figures 3.2 to 3.5,
+// and the sizes of effect within a factor of about two: the file's costs are those of TCP, and a datagram's are taken to be the same.
+// TERN_SHOW=1 prints the curves. The window of fragments is not in the paper; two keep UDP at its 500 Mbit/s, three do not.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -25,7 +25,7 @@ double measure(bool udp, const std::function<double(Process&)>& body) {
   options.network = machine.network;
   options.udp = udp;
   options.tunables.udp = "paper";
-  options.tunables.udp_paper_window = 3;
+  options.tunables.udp_paper_window = 2;
   options.datagrams.buffer_bytes = 512 * 1024;  // the paper's limit for socket buffers
   options.datagrams.call_ns = 0;                // the machine's poll_ns has it
   double result = 0;
@@ -99,10 +99,14 @@ TEST(Gigabit, LatencyOfUdpIsAboveThatOfTcp) {
     if (std::getenv("TERN_SHOW")) std::printf("latency %zu B: TCP %.1f us, UDP %.1f us, gap %.0f %%\n", bytes, tcp, udp, 100 * gap[bytes]);
     EXPECT_GT(gap[bytes], 0) << bytes;
   }
-  // The paper: 13 %, 80 %, 29 %.
-  EXPECT_NEAR(gap[4], 0.13, 0.13);
-  EXPECT_NEAR(gap[2048], 0.80, 0.40);
-  EXPECT_NEAR(gap[131072], 0.29, 0.29);
+  // The paper: 13 %, 80 %, 29 %; between 4 B and 1 KB it falls, at 2 KB the request's round trip shows, and falls off again.
+  EXPECT_GT(gap[4], 0.07);
+  EXPECT_LT(gap[4], 0.30);
+  EXPECT_LT(gap[1024], gap[4]);
+  EXPECT_GT(gap[2048], 0.60);
+  EXPECT_LT(gap[2048], 2.00);
+  EXPECT_GT(gap[131072], 0.15);
+  EXPECT_LT(gap[131072], 0.80);
   EXPECT_GT(gap[2048], 3 * gap[1024]) << "the request costs a round trip";
 }
 
@@ -111,9 +115,10 @@ TEST(Gigabit, UdpNeverReachesHalfOfTheLinkBeyondOneKilobyte) {
     const double tcp = bandwidth_mbit(false, bytes), udp = bandwidth_mbit(true, bytes);
     if (std::getenv("TERN_SHOW")) std::printf("bandwidth %zu B: TCP %.0f Mbit/s, UDP %.0f Mbit/s\n", bytes, tcp, udp);
     EXPECT_LT(udp, tcp) << bytes;
-    if (bytes > 1024) EXPECT_LT(udp, 520) << bytes;
+    if (bytes > 1024) EXPECT_LT(udp, 510) << bytes;  // half of the link, and a little for rounding
     if (bytes == 2048) EXPECT_LT(udp, 100) << "every message waits for its request";
-    if (bytes >= 8192) EXPECT_GT(tcp, 800) << bytes;
+    // TCP's own requests begin beyond 16 KB, and are paid for by 512 KB.
+    if (bytes == 8192 || bytes >= 524288) EXPECT_GT(tcp, 900) << bytes;
   }
 }
 
