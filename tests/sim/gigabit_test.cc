@@ -115,10 +115,16 @@ TEST(Gigabit, UdpNeverReachesHalfOfTheLinkBeyondOneKilobyte) {
     const double tcp = bandwidth_mbit(false, bytes), udp = bandwidth_mbit(true, bytes);
     if (std::getenv("TERN_SHOW")) std::printf("bandwidth %zu B: TCP %.0f Mbit/s, UDP %.0f Mbit/s\n", bytes, tcp, udp);
     EXPECT_LT(udp, tcp) << bytes;
-    if (bytes > 1024) EXPECT_LT(udp, 510) << bytes;  // half of the link, and a little for rounding
-    if (bytes == 2048) EXPECT_LT(udp, 100) << "every message waits for its request";
+    if (bytes > 1024) {
+      EXPECT_LT(udp, 510) << bytes;  // half of the link, and a little for rounding
+    }
+    if (bytes == 2048) {
+      EXPECT_LT(udp, 100) << "every message waits for its request";
+    }
     // TCP's own requests begin beyond 16 KB, and are paid for by 512 KB.
-    if (bytes == 8192 || bytes >= 524288) EXPECT_GT(tcp, 900) << bytes;
+    if (bytes == 8192 || bytes >= 524288) {
+      EXPECT_GT(tcp, 900) << bytes;
+    }
   }
 }
 
