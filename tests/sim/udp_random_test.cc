@@ -64,13 +64,13 @@ TEST(UdpModern, RandomProgramsOnASoundNetwork) {
   for_seeds(80, [](uint64_t seed) { run_program(seed, "modern", false); });
 }
 TEST(UdpModern, RandomProgramsWithFaults) {
-  for_seeds(200, [](uint64_t seed) { run_program(seed, "modern", true); });
+  for_seeds(600, [](uint64_t seed) { run_program(seed, "modern", true); });
 }
 TEST(UdpPaper, RandomProgramsOnASoundNetwork) {
   for_seeds(80, [](uint64_t seed) { run_program(seed, "paper", false); });
 }
 TEST(UdpPaper, RandomProgramsWithFaults) {
-  for_seeds(200, [](uint64_t seed) { run_program(seed, "paper", true); });
+  for_seeds(600, [](uint64_t seed) { run_program(seed, "paper", true); });
 }
 
 TEST(UdpPath, TheSameSeedGivesTheSameRun) {

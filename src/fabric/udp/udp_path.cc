@@ -2,6 +2,7 @@
 #include "fabric/udp/udp_path.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/assert.h"
 
@@ -13,9 +14,11 @@ constexpr int kMostReceives = 8;
 // Completions of one poll: a done-function may send again, and what it sends may be done at once.
 constexpr int kMostCompletions = 1024;
 // At the end (has_unsent): how long, and how many timeouts, the last acknowledgements are waited for; and how long a rank whose
-// network has lost something stays to repeat its own last one.
+// network has lost something stays to repeat its own last one. A peer that still listens hears nothing in so many attempts
+// with a probability of less than e^-14; within these bounds.
 constexpr uint64_t kLastWords_ns = 1'000'000'000, kLinger_ns = 12'000'000;
-constexpr uint32_t kLastTimeouts = 6;
+constexpr uint32_t kFewestLastTimeouts = 6, kMostLastTimeouts = 60;
+constexpr double kLastCertainty = 14;
 
 }  // namespace
 
@@ -139,23 +142,31 @@ uint64_t UdpPath::next_deadline_ns() const {
   return earliest;
 }
 
+// How many attempts in a row must have been in vain before a peer is believed to have left. An attempt is lost when one
+// of two datagrams is; about so many were repeated.
+uint32_t UdpPath::last_timeouts() const {
+  const UdpCounters& counted = shared_.counters;
+  const double lost = std::clamp(2.0 * double(counted.repeated) / double(std::max<uint64_t>(counted.sent, 1)), 0.01, 0.9);
+  return std::clamp(uint32_t(kLastCertainty / -std::log(lost)), kFewestLastTimeouts, kMostLastTimeouts);
+}
+
 // What is asked at the end, when a peer that has all it waits for may not look at its network again: an acknowledgement that is
 // missing then is given up after a while.
 bool UdpPath::has_unsent() const {
-  bool unsent = false, unsure = false, tried = true;
+  bool unsent = false, unsure = false;
+  const uint32_t enough = last_timeouts();
   for (const Peer* peer : busy_) {
     if (peer->lost) continue;
-    unsent = unsent || peer->channel->unsent();
-    if (!peer->channel->unacknowledged()) continue;
-    unsure = true;
-    tried = tried && peer->channel->silence() >= kLastTimeouts;
+    const bool tried = peer->channel->silence() >= enough;
+    unsent = unsent || (!tried && (peer->channel->unsent() || peer->channel->unacknowledged()));
+    unsure = unsure || peer->channel->unsent() || peer->channel->unacknowledged();
   }
   const uint64_t now = clock_.now_ns();
   over_at_ns_ = ~uint64_t{0};
   if (!unsure) unsure_since_ns_ = 0;
   if (unsure && unsure_since_ns_ == 0) unsure_since_ns_ = now;
   uint64_t end = 0;  // of the time that is waited at the end
-  if (unsent || (unsure && !tried)) return true;
+  if (unsent) return true;
   if (unsure) {
     end = std::max(unsure_since_ns_, last_arrival_ns_) + kLastWords_ns;
   } else if (shared_.counters.repeated != 0 || shared_.counters.replayed != 0 || shared_.counters.forged != 0) {

@@ -98,6 +98,7 @@ class UdpPath final : public Path {
     peer.busy = true;
     busy_.push_back(&peer);
   }
+  uint32_t last_timeouts() const;
   void advance_busy(uint64_t now_ns, bool all);
   int complete();
 
