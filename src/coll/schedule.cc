@@ -151,11 +151,13 @@ void Schedule::carry_out(const Step& step) {
   switch (step.kind) {
     case Step::Kind::send:
       post(p2p_.isend(
-               {step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context}),
+               {step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context, SendMode::standard,
+                mode_ == Mode::blocking}),
            sends_out_);
       return;
     case Step::Kind::receive:
-      post(p2p_.ireceive({step.to, step.to_count, step.to_type, step.peer, step.source, tag_, step.context}),
+      post(p2p_.ireceive({step.to, step.to_count, step.to_type, step.peer, step.source, tag_, step.context,
+                          mode_ == Mode::blocking}),
            receives_out_);
       return;
     case Step::Kind::reduce: reduce(step); return;

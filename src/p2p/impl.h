@@ -42,7 +42,7 @@ class SendRequest final : public Request, public SendOperation {
       : Request(Kind::send),
         impl(owner),
         // Member by member, as wire::make_header explains: a copy in larger pieces would wait for the caller's stores.
-        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode} {}
+        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended} {}
   Error start() override;
   void cancel() override;
 
@@ -118,6 +118,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
   uint32_t sender_token = 0;  ///< rendezvous: the sender's name for it
   uint32_t token = 0;         ///< our name for it, where the sender knows one: announced, or cleared
   bool posted = false;
+  bool attended = false;
   uint8_t marks = 0;
   enum Mark : uint8_t {
     kAnnounced = 1,   ///< and still posted, or served by it

@@ -55,9 +55,12 @@ SendSituation PointToPoint::Impl::situation(const SendArguments& a, size_t bytes
   s.returns = !blocking;
   s.by_write = by_write;
   if (mode == RendezvousMode::stream) return s;
-  s.ready = ready != nullptr;
-  s.can_put = contiguous && path.can_put(a.peer) && (!ready || takes_put(ready->body, bytes));
-  s.can_get = contiguous && path.can_get(a.peer) && !by_write;
+  // Where both attend nobody needs to copy alone while the other one computes: a stream is fastest.
+  if (mode != RendezvousMode::customised || !a.attended || !properties.claims) {
+    s.ready = ready != nullptr;
+    s.can_put = contiguous && path.can_put(a.peer) && (!ready || takes_put(ready->body, bytes));
+    s.can_get = contiguous && path.can_get(a.peer) && !by_write;
+  }
   if (mode != RendezvousMode::customised) return s;
   s.can_defer = ready && properties.claims && !properties.autonomous && s.can_put && s.can_get;
   s.attentive = ready && !properties.autonomous && (s.can_put || s.can_get) && path.attentive(a.peer);

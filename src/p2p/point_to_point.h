@@ -31,6 +31,7 @@ struct SendArguments {
   int tag;
   uint64_t context;
   SendMode mode = SendMode::standard;
+  bool attended = false;  ///< both ranks stay in the library until they have done their parts: a step of a blocking collective
 };
 
 /// One receive. `source` is a rank in the communicator or kAnySource; `peer` is that rank's, kNoPeer with kAnySource.
@@ -42,6 +43,7 @@ struct ReceiveArguments {
   int source;
   int tag;
   uint64_t context;
+  bool attended = false;  ///< as of the send
 };
 
 /// What is wrong with the tunables `rendezvous` and `sender_rendezvous`, if anything is.

@@ -75,6 +75,7 @@ ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& a) {
   receive->context = a.context;
   receive->source = a.source;
   receive->tag = a.tag;
+  receive->attended = a.attended;
   if (!a.type->is_predefined()) receive->held_type = Ref<Datatype>::share(const_cast<Datatype*>(a.type));
   return receive;
 }

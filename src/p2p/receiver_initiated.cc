@@ -70,6 +70,7 @@ void PointToPoint::Impl::announce(ReceiveRequest& receive) {
   const PathProperties& properties = peer.path->properties();
   size_t capacity = receive.capacity();
   if (properties.announce_from_bytes == 0 || capacity < properties.announce_from_bytes) return;
+  if (receive.attended && properties.claims) return;  // its sender does not look for it
   Exchange& pair = exchange(peer);
   if (pair.announced >= kMostAnnounced) return;
   uint32_t ahead = 0, oldest = pair.next_serial;
