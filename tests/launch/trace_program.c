@@ -59,6 +59,7 @@ int main(int argc, char **argv) {
       MPI_Wait(&request, MPI_STATUS_IGNORE);
     } else {
       MPI_Barrier(MPI_COMM_WORLD);
+      usleep(50000);  // rank 1 has left its barrier
       MPI_Send(data, 100000, MPI_BYTE, 1, 77, MPI_COMM_WORLD);
     }
   } else if (strcmp(what, "hang") == 0) {
