@@ -61,9 +61,9 @@ void PointToPoint::Impl::cancel_copy(SendRequest& send) {
   if (!found || !send.complete()) return;  // received, or asked already
   own->watcher = &send;
   own->on_complete = [](Request& asked) {
-    auto& sent = *static_cast<SendRequest*>(asked.watcher);
-    sent.status.cancelled = asked.status.cancelled;
-    sent.set_complete();
+    auto& copied = *static_cast<SendRequest*>(asked.watcher);
+    copied.status.cancelled = asked.status.cancelled;
+    copied.set_complete();
   };
   send.complete_ = false;
   own->cancel();

@@ -268,10 +268,11 @@ struct PointToPoint::Impl final : Sink {
   [[gnu::cold]] void trace_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns);
   [[gnu::cold]] void trace_received(const ReceiveRequest& receive);
   uint64_t trace_time() const { return tracer ? Recorder::now_ns() : 0; }
-  void count_received(bool unexpected, size_t bytes) {
+  /// `waited`: it was here before its receive.
+  void count_received(bool waited, size_t bytes) {
     const size_t size = size_class(bytes);
-    ++(unexpected ? counts.received_unexpected : counts.received_expected)[size];
-    (unexpected ? counts.received_unexpected_bytes : counts.received_expected_bytes)[size] += bytes;
+    ++(waited ? counts.received_unexpected : counts.received_expected)[size];
+    (waited ? counts.received_unexpected_bytes : counts.received_expected_bytes)[size] += bytes;
   }
   static int64_t charge(size_t bytes) { return int64_t(1 + (bytes + 63) / 64); }
 
@@ -280,7 +281,7 @@ struct PointToPoint::Impl final : Sink {
   void begin(ReceiveRequest& receive);
   bool receive_at_once(const ReceiveArguments& a, Status& status);
   /// `unexpected`: the message was here, or announced, before the receive.
-  void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool unexpected = false);
+  void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool waited = false);
   void unwait(UnexpectedMessage& message);
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
   void complete(ReceiveRequest& receive);

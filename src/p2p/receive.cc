@@ -120,11 +120,11 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
 }
 
 // Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
-void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool unexpected) {
-  count_received(unexpected, bytes);
+void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool waited) {
+  count_received(waited, bytes);
   if (tracer) [[unlikely]] {
     receive.matched_ns = Recorder::now_ns();
-    receive.unexpected = unexpected;
+    receive.unexpected = waited;
   }
   receive.posted = false;
   receive.sender = peer;
