@@ -115,3 +115,23 @@ world() {
   cat "$cards"/err.* "$cards"/out.*
   return $failed
 }
+
+# relay_begin HOST HOST FAULTS...: $relay (relay.cc) between two hosts, as tun0 of each; its pid is $relaying. The devices of one
+# that has just ended may take a moment to go.
+relay_begin() {
+  one=$1 other=$2
+  shift 2
+  for try in 1 2 3 4 5 6 7 8 9 10; do
+    "$relay" "$NET_TEST_PREFIX$one" "$NET_TEST_PREFIX$other" "$@" >"$NET_TEST_STATE/relay" 2>&1 &
+    relaying=$!
+    for look in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+      grep -q ready "$NET_TEST_STATE/relay" && return
+      kill -0 "$relaying" 2>/dev/null || break
+      sleep 0.1
+    done
+    kill "$relaying" 2>/dev/null
+    wait "$relaying"
+    sleep 0.2
+  done
+  skip "$(cat "$NET_TEST_STATE/relay")"
+}
