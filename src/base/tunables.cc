@@ -70,6 +70,18 @@ bool parse_integer(std::string_view text, int64_t& value) {
 
 std::span<const TunableRow> tunable_rows() { return kRows; }
 
+std::string Tunables::get(std::string_view name) const {
+#define TERN_GET(member, ...) \
+  if (name == #member) return std::to_string(member);
+  TERN_INTEGER_TUNABLES(TERN_GET)
+#undef TERN_GET
+#define TERN_GET(member, ...) \
+  if (name == #member) return member;
+  TERN_TEXT_TUNABLES(TERN_GET)
+#undef TERN_GET
+  return {};
+}
+
 Error Tunables::set(std::string_view name, std::string_view value) {
   const TunableRow* row = std::find_if(std::begin(kRows), std::end(kRows), [&](auto& r) { return r.name == name; });
   if (row == std::end(kRows)) {

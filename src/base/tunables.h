@@ -127,6 +127,8 @@ struct Tunables {
 
   /// Sets one tunable by name ("shm_eager_bytes"). Error: unknown name (with the nearest one), not a number, out of range.
   Error set(std::string_view name, std::string_view value);
+  /// The value of one tunable as text; empty: there is none of that name.
+  std::string get(std::string_view name) const;
   /// Reads every TERN_<NAME> of `environment` (null-terminated array of NAME=VALUE). Names of tools' own variables
   /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over. Files: base/config_file.h. The first mistake is returned, the rest still read.
   Error read_environment(const char* const* environment);

@@ -34,26 +34,14 @@ MPI_Datatype datatype_of(const TunableRow& row) {
   return !row.is_integer ? MPI_CHAR : enum_of(row) ? MPI_INT : MPI_COUNT;
 }
 
-std::string value_of(const Tunables& tunables, std::string_view name) {
-#define TERN_VALUE(member, ...) \
-  if (name == #member) return std::to_string(tunables.member);
-  TERN_INTEGER_TUNABLES(TERN_VALUE)
-#undef TERN_VALUE
-#define TERN_VALUE(member, ...) \
-  if (name == #member) return tunables.member;
-  TERN_TEXT_TUNABLES(TERN_VALUE)
-#undef TERN_VALUE
-  return {};
-}
-
 /// What the program has set, else the running Process's value, else what one started now would have.
 std::string current_value(World& world, const TunableRow& row) {
   if (auto set = world.settings.find(row.name); set != world.settings.end()) return set->second;
-  if (world.process) return value_of(world.process->tunables(), row.name);
+  if (world.process) return world.process->tunables().get(row.name);
   Tunables tunables;
   Configuration configuration;
   static_cast<void>(read_tunables({}, tunables, configuration));  // MPI_Init tells of mistakes
-  return value_of(tunables, row.name);
+  return tunables.get(row.name);
 }
 
 }  // namespace

@@ -22,19 +22,6 @@ namespace {
 
 using tern::TunableRow;
 
-// The value that a program started here would use.
-std::string value_of(const tern::Tunables& tunables, std::string_view name) {
-#define TERN_VALUE(member, ...) \
-  if (name == #member) return std::to_string(tunables.member);
-  TERN_INTEGER_TUNABLES(TERN_VALUE)
-#undef TERN_VALUE
-#define TERN_VALUE(member, ...) \
-  if (name == #member) return tunables.member;
-  TERN_TEXT_TUNABLES(TERN_VALUE)
-#undef TERN_VALUE
-  return {};
-}
-
 std::string variable(std::string_view name) {
   std::string text = "TERN_";
   for (char c : name) text += c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c;
@@ -56,7 +43,7 @@ std::string quote(std::string_view text) {
 
 void print_tunables(const tern::Tunables& tunables) {
   for (const TunableRow& row : tern::tunable_rows()) {
-    const std::string value = value_of(tunables, row.name);
+    const std::string value = tunables.get(row.name);
     const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
     fmt::print("{}={}\n", variable(row.name), value);
     std::string facts = fmt::format("default {}", initial.empty() ? "(empty)" : initial);
@@ -138,7 +125,7 @@ void print_text(const tern::Tunables& tunables, const tern::Configuration& confi
   size_t changed = 0;
   for (const TunableRow& row : tern::tunable_rows()) {
     const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
-    const std::string value = value_of(tunables, row.name);
+    const std::string value = tunables.get(row.name);
     if (value == initial) continue;
     if (changed++ == 0) fmt::print("tunables changed here\n");
     fmt::print("  {}={} (default {})\n", variable(row.name), value, initial);
@@ -164,7 +151,7 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
   auto rows = tern::tunable_rows();
   for (size_t i = 0; i < rows.size(); ++i) {
     const TunableRow& row = rows[i];
-    const std::string value = value_of(tunables, row.name);
+    const std::string value = tunables.get(row.name);
     fmt::print("    {{\"name\": {}, \"value\": {}, ", quote(variable(row.name)),
                row.is_integer ? value : quote(value));
     if (row.is_integer) {
