@@ -7,6 +7,7 @@
 
 #include "datatype/kind.h"
 #include "datatype/predefined.h"
+#include "tests/sim/lost_rank.h"
 #include "tests/sim/p2p_program.h"
 #include "tests/sim/seeds.h"
 
@@ -99,8 +100,6 @@ TEST(RdmaPath, TheSameSeedGivesTheSameRun) {
 
 constexpr uint64_t kContext = uint64_t{1} << 2;
 
-// Rank 1 dies after it has said something. Rank 0 only listens to it, rank 2 also sends; both learn of it, and can still
-// talk to each other.
 TEST(RdmaPath, ALostRankIsReportedToThoseWhoSendAndThoseWhoListen) {
   for_seeds(10, [](uint64_t seed) {
     Rng rng(seed);
@@ -110,42 +109,7 @@ TEST(RdmaPath, ALostRankIsReportedToThoseWhoSendAndThoseWhoListen) {
     options.ranks = 3;
     options.tunables.rdma_keepalive_ms = int64_t(1 + rng.below(20));
     options.faults.losses.push_back({1, 3'000'000 + rng.below(3'000'000), 1});
-    Report report = World(options).run([&](Process& process) {
-      PredefinedTypes types;
-      const Datatype& byte = types.get(type_id::kByte);
-      PointToPoint& p2p = process.p2p();
-      int me = process.world_rank();
-      std::vector<std::byte> data(30'000), other(30'000);
-      auto send = [&](PeerId to, int tag) -> SendArguments {
-        return {data.data(), Count(data.size()), &byte, to, me, tag, kContext, SendMode::standard};
-      };
-      auto receive = [&](PeerId from, int tag) -> ReceiveArguments {
-        return {other.data(), Count(other.size()), &byte, from, int(from), tag, kContext};
-      };
-      Status status;
-      if (me == 1) {
-        EXPECT_FALSE(p2p.send(send(0, 1)));
-        EXPECT_FALSE(p2p.send(send(2, 1)));
-        p2p.progress().wait_until([] { return false; });
-      }
-      EXPECT_FALSE(p2p.receive(receive(1, 1), status));
-      Error lost;
-      if (me == 2) {
-        for (int i = 0; i < 10'000 && !lost; ++i) lost = p2p.send(send(1, 2));
-      } else {
-        lost = p2p.receive(receive(1, 2), status);
-      }
-      EXPECT_EQ(lost.error_class(), int(ErrorClass::proc_aborted)) << lost.text();
-      EXPECT_NE(lost.text().find("RDMA"), std::string_view::npos) << lost.text();
-      for (int i = 0; i < 3; ++i) {
-        if (me == 0) {
-          EXPECT_FALSE(p2p.send(send(2, 3)));
-        } else {
-          EXPECT_FALSE(p2p.receive(receive(0, 3), status));
-        }
-      }
-      p2p.progress().wait_until([&] { return p2p.quiet(); });
-    });
+    Report report = World(options).run([](Process& process) { live_through_a_death(process, "RDMA"); });
     // The fence of the end is left by the lost rank, too (Machine::kill).
     EXPECT_TRUE(report.ok()) << report.failure;
   });
