@@ -300,7 +300,6 @@ struct PointToPoint::Impl final : Sink {
   void begin_large(SendRequest& send, size_t bytes, bool blocking);
   SendSituation situation(const SendArguments& a, size_t bytes, const Ready* ready, bool blocking);
   void look_around();
-  void begin_large_receive(ReceiveRequest& receive);
   int do_chores();
   void update_chores();
 

@@ -76,7 +76,6 @@ void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool block
   Peer& peer = peers[a.peer];
   const Ready* ready = find_ready(peer, a);
   Protocol protocol = choose_protocol(situation(a, bytes, ready, blocking));
-  ++counters.sent[size_t(protocol)];
   note_sent(protocol, a, bytes);
   switch (protocol) {
     case Protocol::eager: begin_eager(send, peer, bytes); return;
@@ -85,25 +84,6 @@ void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool block
     case Protocol::hybrid: begin_hybrid(send, bytes, blocking); return;
     default: begin_rendezvous(send, peer, bytes, protocol, ready); return;
   }
-}
-
-// A receive of so much that it is worth announcing; but perhaps its message is here already.
-void PointToPoint::Impl::begin_large_receive(ReceiveRequest& receive) {
-  look_around();
-  if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
-    auto& message = static_cast<UnexpectedMessage&>(*waiting);
-    unwait(message);
-    take(receive, message);
-    return;
-  }
-  if (receive.from != kNoPeer && peers[receive.from].lost) {
-    receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
-    complete(receive);
-    return;
-  }
-  receive.posted = true;
-  matching.post(receive);
-  if (!receive.wild()) announce(receive);
 }
 
 // --- What every poll owes

@@ -85,7 +85,7 @@ class PointToPoint {
   /// A request that is complete from the start (MPI_PROC_NULL, empty collectives).
   Request* completed(const Status& status = kEmptyStatus);
 
-  const ProtocolCounters& counters() const;
+  ProtocolCounters counters() const;
   /// Receives that their senders know of and that are not complete.
   uint32_t open_announcements() const;
   /// The counters in words: a line, empty when no large message was sent or received.

@@ -95,8 +95,8 @@ static_assert(sizeof kArrivalNames / sizeof kArrivalNames[0] == kArrivalCount);
 
 /// How often which protocol was taken, and who was there first; and what became of the announcements. Only 64-bit counts.
 struct ProtocolCounters {
-  uint64_t sent[kProtocolCount] = {};  ///< large sends by protocol (eager ones are not counted: that would cost them)
-  uint64_t received[kProtocolCount][kArrivalCount] = {};  ///< large receives, likewise
+  uint64_t sent[kProtocolCount] = {};  ///< messages by protocol: the sums of the rank's table (base/counters.h)
+  uint64_t received[kProtocolCount][kArrivalCount] = {};  ///< large receives by protocol and order of arrival
   // Announcements sent, and as their senders judged them (SentLog::Verdict).
   uint64_t announced = 0, held = 0, useless = 0, unknown = 0;
   uint64_t withdrawn = 0;       ///< by cancelling

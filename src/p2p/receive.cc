@@ -100,6 +100,8 @@ void ReceiveRequest::destroy() {
 }
 
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
+  const bool large = receive.capacity() >= announce_from;
+  if (large) [[unlikely]] look_around();  // perhaps its message is here already
   if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
     auto& message = static_cast<UnexpectedMessage&>(*waiting);
     unwait(message);
@@ -111,12 +113,9 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
     complete(receive);
     return;
   }
-  if (receive.capacity() >= announce_from) [[unlikely]] {
-    begin_large_receive(receive);
-    return;
-  }
   receive.posted = true;
   matching.post(receive);
+  if (large && !receive.wild()) [[unlikely]] announce(receive);
 }
 
 // Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.

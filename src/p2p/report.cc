@@ -38,7 +38,13 @@ class Lines {
 
 }  // namespace
 
-const ProtocolCounters& PointToPoint::counters() const { return impl_->counters; }
+ProtocolCounters PointToPoint::counters() const {
+  ProtocolCounters all = impl_->counters;
+  for (size_t i = 0; i < kProtocolCount; ++i) {
+    for (uint64_t messages : impl_->counts.*kSentCounters[i].messages) all.sent[i] += messages;
+  }
+  return all;
+}
 
 uint32_t PointToPoint::open_announcements() const {
   uint32_t open = 0;
@@ -47,12 +53,14 @@ uint32_t PointToPoint::open_announcements() const {
 }
 
 std::string PointToPoint::statistics() const {
-  const ProtocolCounters& c = impl_->counters;
+  const ProtocolCounters c = counters();
   std::string out;
   auto add = [&](const char* name, uint64_t value) {
     if (value != 0) out += (out.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
   };
-  for (const ProtocolRecord& record : kProtocols) add(record.name, c.sent[size_t(record.protocol)]);
+  for (const ProtocolRecord& record : kProtocols) {
+    if (record.protocol != Protocol::eager) add(record.name, c.sent[size_t(record.protocol)]);
+  }
   for (const ProtocolRecord& record : kProtocols) {
     std::string orders;
     for (size_t i = 0; i < kArrivalCount; ++i) {

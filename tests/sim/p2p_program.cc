@@ -409,7 +409,6 @@ void check_one(const Receipt& receipt, const PlannedMessage& m, size_t id) {
 
 void expect_every_protocol(const ProtocolCounters& counters) {
   for (const ProtocolRecord& record : kProtocols) {
-    if (record.protocol == Protocol::eager) continue;  // not counted
     EXPECT_GT(counters.sent[size_t(record.protocol)], 10u) << record.name;
   }
   for (size_t i = 0; i < kArrivalCount; ++i) EXPECT_GT(counters.arrivals(Arrival(i)), 10u) << kArrivalNames[i];
