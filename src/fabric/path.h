@@ -70,6 +70,8 @@ struct TransferOperation : ListHook<TransferOperation> {
   uint64_t remote_address = 0;
   RemoteKey key;
   size_t bytes = 0;
+  /// Of a put: no message tells of it, but its peer, should it sleep, shall wake up when the bytes are there.
+  bool wakes = false;
   /// Called once, possibly before `get` returns. An error means nothing is known of the local bytes; the caller
   /// falls back to messages.
   void (*done)(TransferOperation&, Error) = nullptr;

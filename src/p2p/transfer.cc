@@ -82,6 +82,7 @@ bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_
   operation.offset = size_t(std::min<uint64_t>(send.clear_offset, operation.wanted));
   operation.key = RemoteKey{{to.key[0], to.key[1]}};
   operation.tell = quiet ? 0 : flags;
+  operation.wakes = quiet;
   operation.done = [](TransferOperation& op, Error e) {
     auto& self = static_cast<Put&>(op);
     self.error = std::move(e);

@@ -116,6 +116,40 @@ TEST(RdmaPath, ALostRankIsReportedToThoseWhoSendAndThoseWhoListen) {
 }
 
 // A connection that breaks in the middle of traffic is an error, never a hang and never wrong data.
+// FIN elimination (paper 000, 4.1): nothing but the bytes comes, to a rank that has given its core away long ago.
+TEST(RdmaPath, WhoSleepsWakesWhenItsBufferIsFilledWithoutAFin) {
+  WorldOptions options;
+  options.rdma = true;
+  options.ranks = 2;
+  options.tunables.rdma_keepalive_ms = 0;
+  options.adapter.ordered_writes = true;
+  constexpr uint64_t kLate_ns = 50'000'000;
+  Report report = World(options).run([](Process& process) {
+    PredefinedTypes types;
+    const Datatype& byte = types.get(type_id::kByte);
+    PointToPoint& p2p = process.p2p();
+    const int me = process.world_rank();
+    std::vector<std::byte> data(200'000, std::byte(me == 0 ? 1 : 2));
+    Status status;
+    // Connects the two.
+    EXPECT_FALSE(p2p.send({nullptr, 0, &byte, PeerId(1 - me), me, 9, kContext, SendMode::standard}));
+    EXPECT_FALSE(p2p.receive({nullptr, 0, &byte, PeerId(1 - me), 1 - me, 9, kContext}, status));
+    if (me == 0) {
+      EXPECT_FALSE(p2p.receive({data.data(), Count(data.size()), &byte, 1, 1, 0, kContext}, status));
+      EXPECT_EQ(status.bytes, Count(data.size()));
+      EXPECT_EQ(data.back(), std::byte(2));
+      EXPECT_LT(process.clock().now_ns(), kLate_ns + 1'000'000);
+    } else {
+      process.clock().charge_ns(kLate_ns);
+      EXPECT_FALSE(p2p.send({data.data(), Count(data.size()), &byte, 0, 1, 0, kContext, SendMode::standard}));
+      EXPECT_EQ(p2p.counters().fins_saved, 1u);
+      process.clock().charge_ns(kLate_ns);  // no word of it
+    }
+    p2p.progress().wait_until([&] { return p2p.quiet(); });
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
 TEST(RdmaPath, ABrokenConnectionIsAnErrorNotAHang) {
   int broken = 0;
   for_seeds(30, [&](uint64_t seed) {

@@ -308,7 +308,10 @@ void RdmaPath::handle(const rdma::Completion& completion) {
   switch (tag) {
     case Tag::receive: {
       auto found = ok ? by_number_.find(completion.queue_pair) : by_number_.end();
-      if (found != by_number_.end()) on_frame(*found->second, slot_memory(value), completion.bytes);
+      if (found != by_number_.end()) {
+        if (completion.kind == rdma::CompletionKind::receive_write) on_written(*found->second);
+        else on_frame(*found->second, slot_memory(value), completion.bytes);
+      }
       taken_receives_.push_back(uint32_t(value));
       return;
     }
@@ -361,6 +364,13 @@ void RdmaPath::on_frame(Peer& peer, const std::byte* data, size_t bytes) {
     if (++peer.owed >= peer.window / 2) give_credit(peer);
   }
   if (starved && frame.credits != 0) pump(peer);
+}
+
+// A put that wakes: what it means is seen in the memory it has filled, by whoever waits for that.
+void RdmaPath::on_written(Peer& peer) {
+  peer.heard = true;
+  if (peer.state == PeerState::answered) become_ready(peer);
+  if (++peer.owed >= peer.window / 2) give_credit(peer);
 }
 
 void RdmaPath::on_message_frame(Peer& peer, const wire::RdmaFrame& frame) {

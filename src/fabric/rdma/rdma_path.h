@@ -162,6 +162,7 @@ class RdmaPath final : public Path {
   int take_completions();
   void handle(const rdma::Completion& completion);
   void on_frame(Peer& peer, const std::byte* data, size_t bytes);
+  void on_written(Peer& peer);
   void on_message_frame(Peer& peer, const wire::RdmaFrame& frame);
   void give_credit(Peer& peer);
   void repost_receives();

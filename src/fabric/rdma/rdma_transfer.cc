@@ -66,6 +66,8 @@ void RdmaPath::pump_transfers(Peer& peer) {
 
 bool RdmaPath::post_part(Peer& peer, Transfer& transfer) {
   TransferOperation& operation = *transfer.operation;
+  // Adapters report a write to the rank they write to only if it takes one of that rank's receives, as a frame does.
+  if (operation.wakes && peer.credits == 0) return false;
   size_t left = operation.bytes - transfer.posted;
   rdma::Piece piece;
   rdma::WorkRequest work;
@@ -88,6 +90,8 @@ bool RdmaPath::post_part(Peer& peer, Transfer& transfer) {
     }
   }
   work.verb = transfer.is_put ? rdma::Verb::write : rdma::Verb::read;
+  const bool wakes = operation.wakes && transfer.posted + piece.bytes == operation.bytes;
+  if (wakes) work.verb = rdma::Verb::write_immediate;
   work.pieces = &piece;
   work.piece_count = left != 0 ? 1 : 0;
   work.remote_address = operation.remote_address + transfer.posted;
@@ -101,6 +105,7 @@ bool RdmaPath::post_part(Peer& peer, Transfer& transfer) {
     free_slots_.pop_back();
     slots_[slot] = {peer.id, &transfer, piece.bytes};
   }
+  if (wakes) --peer.credits;
   transfer.posted += piece.bytes;
   ++transfer.outstanding;
   return true;
