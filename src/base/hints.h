@@ -12,6 +12,16 @@ inline void cpu_pause() {
 #endif
 }
 
+/// Between two looks at what is expected at once: a pause takes 25 to 45 ns on recent processors, which is half of a small
+/// message's time; reading the time stamp holds the loop up for 10 (8 B between two ranks: 77 to 73 ns).
+inline void short_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_rdtsc();
+#else
+  cpu_pause();
+#endif
+}
+
 /// Asks for the cache line of `address` to write to it: ownership is on its way while other work goes on.
 inline void prefetch_to_write(const void* address) {
 #if defined(__x86_64__)

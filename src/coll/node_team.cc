@@ -7,7 +7,7 @@ namespace tern {
 namespace {
 // Looks at a line in a row, without polling anything else, before a wait begins in earnest: the other side's answer
 // takes some 0.1 us (a line there and back), a poll between two looks would delay its discovery.
-constexpr int kEagerLooks = 64;
+constexpr int kEagerLooks = 128;
 }  // namespace
 
 bool NodeTeam::possible(const Communicator& communicator) {
@@ -69,7 +69,7 @@ bool NodeTeam::wait_for(const std::atomic<uint64_t>& number, uint64_t value) {
   if (progress.idle().pauses != 0) {
     for (int i = 0; i < kEagerLooks; ++i) {
       if (there()) return true;
-      cpu_pause();
+      short_pause();
     }
   }
   awaited_ = &number;

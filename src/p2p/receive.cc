@@ -9,7 +9,7 @@ namespace tern {
 
 namespace {
 /// How often receive_at_once looks for its message: about 1.5 us, some times what a small one takes.
-constexpr uint32_t kDirectLooks = 64;
+constexpr uint32_t kDirectLooks = 128;
 }  // namespace
 
 Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
@@ -45,7 +45,7 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
   if (capacity > peer.eager_limit) return false;
   const uint32_t looks = std::min(progress.idle().pauses, kDirectLooks);
   PeekedMessage arrival;
-  for (uint32_t i = 0; i < looks; ++i, cpu_pause()) {
+  for (uint32_t i = 0; i < looks; ++i, short_pause()) {
     if (!peer.path->peek(a.peer, arrival)) continue;
     const wire::Header& header = *arrival.header;
     if (header.kind != wire::Kind::eager || header.context != a.context || header.source != a.source ||
