@@ -59,6 +59,7 @@ size_t SimDatagramPort::send(PeerId peer, int, const iovec* datagrams, size_t co
 
 // As IP cuts it: a piece is one packet of the network.
 void SimDatagramPort::launch(PeerId to, const std::byte* data, size_t bytes, uint64_t delay_ns) {
+  if (bytes > faults_.largest_bytes) return;
   const uint64_t flow = next_flow_++;
   size_t offset = 0;
   do {

@@ -34,6 +34,7 @@ struct DatagramFaults {
   uint32_t replay_in_1024 = 0;   ///< an old datagram is sent again behind it
   uint32_t forge_in_1024 = 0;    ///< a datagram made of an old one and junk is sent behind it
   uint32_t refuse_in_1024 = 0;   ///< the way is full
+  size_t largest_bytes = ~size_t{0};  ///< a longer one never arrives (a router with small packets that says nothing)
   bool dead_hosts = false;       ///< hosts of lost ranks answer nothing; else that there is no such process
 };
 

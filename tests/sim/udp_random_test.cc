@@ -113,6 +113,46 @@ TEST(UdpPath, ALostHostIsReportedWithinItsTimeout) {
   for_seeds(10, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", true); });
 }
 
+// Datagrams as long as both hosts allow never arrive, for a router between them has smaller packets and says nothing: what is
+// repeated in vain goes in smaller ones, and so does all that follows. Also where other datagrams are lost by chance.
+TEST(UdpModern, DatagramsThatAreTooLongForTheWayAreSplit) {
+  for_seeds(20, [](uint64_t seed) {
+    Rng rng(seed);
+    WorldOptions options;
+    options.udp = true;
+    options.seed = seed;
+    options.datagrams.datagram_bytes = size_t(2000 + rng.below(60'000));
+    options.datagrams.buffer_bytes = 512 * 1024;
+    options.datagram_faults.largest_bytes = size_t(1200 + rng.below(options.datagrams.datagram_bytes - 1200));
+    if (seed % 2) options.datagram_faults.drop_in_1024 = 50;
+    constexpr int kMessages = 20;
+    uint64_t took_ns = 0;
+    Report report = World(options).run([&](Process& process) {
+      PredefinedTypes types;
+      const Datatype& byte = types.get(type_id::kByte);
+      const int me = process.world_rank();
+      std::vector<std::byte> out(500'000), in(out.size());
+      Status status;
+      for (int i = 0; i < kMessages; ++i) {
+        if (i % 2 == me) {
+          for (size_t k = 0; k < out.size(); ++k) out[k] = std::byte(k * 7 + size_t(i));
+          EXPECT_FALSE(process.p2p().send({out.data(), Count(out.size()), &byte, PeerId(1 - me), me, i, kContext, SendMode::standard}));
+        } else {
+          EXPECT_FALSE(process.p2p().receive({in.data(), Count(in.size()), &byte, PeerId(1 - me), 1 - me, i, kContext}, status));
+          size_t wrong = 0;
+          for (size_t k = 0; k < in.size(); ++k) wrong += in[k] != std::byte(k * 7 + size_t(i));
+          EXPECT_EQ(wrong, 0u) << "message " << i;
+        }
+      }
+      took_ns = std::max(took_ns, process.clock().now_ns());
+      process.p2p().progress().wait_until([&] { return process.p2p().quiet(); });
+    });
+    EXPECT_TRUE(report.ok()) << report.failure;
+    // Were the length not learned, each of some hundred datagrams would wait for its own repetitions.
+    EXPECT_LT(took_ns / 1'000'000, options.datagram_faults.drop_in_1024 ? 1500u : 300u);
+  });
+}
+
 // A rank that computes for longer than the timeout is not lost: its host says that it lives.
 TEST(UdpPath, ARankThatComputesIsNotLost) {
   for_seeds(6, [](uint64_t seed) {

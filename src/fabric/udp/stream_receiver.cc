@@ -58,11 +58,12 @@ bool StreamReceiver::deliver(const std::byte* data, size_t bytes, int& handled) 
 bool StreamReceiver::keep(uint64_t offset, const std::byte* data, size_t bytes) {
   if (offset + bytes > next_ + window_ || early_bytes_ + bytes > window_ || early_.size() >= kMostEarly) return false;
   auto above = early_.lower_bound(offset);
-  // Packets are repeated as they were, so what overlaps is the same piece; whatever else it is comes again later.
-  if (above != early_.end() && above->first < offset + bytes) return above->first == offset && above->second.size() == bytes;
+  // What overlaps is a repetition, whole or in pieces: it is there, or comes again later.
+  if (above != early_.end() && above->first < offset + bytes) return above->first == offset && above->second.size() >= bytes;
   if (above != early_.begin()) {
     auto below = std::prev(above);
-    if (below->first + below->second.size() > offset) return false;
+    const uint64_t end = below->first + below->second.size();
+    if (end > offset) return end >= offset + bytes;
   }
   early_.emplace_hint(above, offset, std::vector<std::byte>(data, data + bytes));
   early_bytes_ += bytes;

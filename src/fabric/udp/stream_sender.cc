@@ -1,6 +1,7 @@
 #include "fabric/udp/stream_sender.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "base/assert.h"
@@ -14,6 +15,8 @@ constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
 // Packets handed to the port at a time: what one call with segmentation offload takes.
 constexpr size_t kBatch = 64, kBatchBytes = 65'000;
 constexpr uint32_t kMostReorder = 64;
+// Datagrams that every network carries (RFC 8899, 5.1.2).
+constexpr size_t kLeastDatagram = 1200;
 // A packet overtaken by another is lost after so long at the earliest.
 constexpr uint64_t kLeastPatience_ns = 1'000'000;
 constexpr uint64_t kFullWait_ns = 1'000'000;
@@ -25,7 +28,7 @@ constexpr uint32_t kSilenceToShrink = 2;
 StreamSender::StreamSender(UdpLink& link, StreamReceiver& receiver, size_t datagram_bytes)
     : link_(link),
       receiver_(receiver),
-      capacity_(datagram_bytes - wire::kStreamOverhead),
+      size_(kLeastDatagram - wire::kStreamOverhead, datagram_bytes - wire::kStreamOverhead),
       congestion_(datagram_bytes, std::max(link.shared.window_bytes, kFirstLimit)) {}
 
 StreamSender::~StreamSender() {
@@ -62,7 +65,7 @@ void StreamSender::append(const wire::Header& header, const std::byte* payload, 
   size_t packed = 0;
   for (bool first = true; first || packed < bytes; first = false) {
     const size_t front = first ? kHeadBytes : 0;
-    const size_t part = std::min(capacity_ - front, bytes - packed);
+    const size_t part = std::min(size_.now() - front, bytes - packed);
     Packet* packet = make(front + part);
     if (first) std::memcpy(packet->payload(), &head, kHeadBytes);
     if (part != 0) std::memcpy(packet->payload() + front, payload + packed, part);
@@ -98,7 +101,7 @@ void StreamSender::surrender(SendList& out) {
 // A packet of what is queued, as far as the limit; null: there is nothing, or no limit for it.
 StreamSender::Packet* StreamSender::build() {
   if (queue_.empty() || limit_ - std::min(limit_, end_) <= kHeadBytes) return nullptr;
-  size_t most = size_t(std::min<uint64_t>(capacity_, limit_ - end_)), wanted = 0;
+  size_t most = size_t(std::min<uint64_t>(size_.now(), limit_ - end_)), wanted = 0;
   for (SendOperation* operation = queue_.front(); operation && wanted < most; operation = queue_.next(operation)) {
     wanted += (operation->header_sent ? 0 : kHeadBytes) + operation->payload.remaining();
   }
@@ -128,12 +131,35 @@ StreamSender::Packet* StreamSender::build() {
 // --- Packets to the port.
 
 // What leaves next: what was lost, what is built, what is queued. Null: nothing may.
-StreamSender::Packet* StreamSender::next(bool beyond_window) {
+StreamSender::Packet* StreamSender::next(uint64_t now_ns, bool beyond_window) {
   if (!beyond_window && !room()) return nullptr;
-  if (Packet* packet = lost_.pop_front()) return packet;
-  if (beyond_window) return nullptr;
-  if (Packet* packet = fresh_.pop_front()) return packet;
+  for (IntrusiveList<Packet>* list : {&lost_, &fresh_}) {
+    Packet* packet = list->pop_front();
+    // (In silence the oldest packets take turns: it is not only theirs that were in vain.)
+    if (packet && size_.in_vain(packet->payload_bytes, std::max(packet->sendings, silence_))) split(*packet, *list, now_ns);
+    if (packet) return packet;
+    if (beyond_window) return nullptr;
+  }
   return build();
+}
+
+// What does not fit into a packet of the length that is right now goes back to the front of `rest`, in packets of that length.
+void StreamSender::split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t now_ns) {
+  const size_t part = size_.split(packet.payload_bytes, silence_ != 0, now_ns);
+  const size_t last = (packet.payload_bytes - 1) / part * part;
+  for (size_t at = last; at != 0; at -= part) {
+    const size_t bytes = std::min(part, packet.payload_bytes - at);
+    Packet* piece = make(bytes);
+    piece->offset = packet.offset + at;
+    piece->number = packet.number;  // should it arrive after all, they have arrived with it
+    piece->old_number = packet.old_number;
+    piece->payload_bytes = uint32_t(bytes);
+    std::memcpy(piece->payload(), packet.payload() + at, bytes);
+    rest.push_front(piece);
+  }
+  link_.shared.charge_copy(packet.payload_bytes - part);
+  packet.payload_bytes = uint32_t(part);
+  packet.sendings = 0;
 }
 
 void StreamSender::seal(Packet& packet, uint64_t now_ns) {
@@ -146,6 +172,7 @@ void StreamSender::seal(Packet& packet, uint64_t now_ns) {
   head.offset = packet.offset;
   std::memcpy(packet.datagram() + sizeof(wire::DatagramHead), &head, sizeof head);
   packet.number = link_.close(packet.datagram(), packet.bytes(), wire::DatagramType::stream);
+  ++packet.sendings;
 }
 
 // Sends as much as may leave. True: at least one packet has.
@@ -173,7 +200,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
           return any;
         }
       } else {
-        while (count < kBatch && (packet = next(beyond_window))) {
+        while (count < kBatch && (packet = next(now_ns, beyond_window))) {
           if (count != 0 && !fits(*packet)) {  // its turn comes with the next batch
             (packet->number != 0 ? lost_ : fresh_).push_front(packet);
             break;
@@ -250,7 +277,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
   if (said.largest >= link_.next_number) return;  // nothing of ours
   limit_ = std::max(limit_, said.limit);
   if (said.largest == 0) return;
-  const bool was_full = in_flight_bytes_ + capacity_ >= congestion_.window();
+  const bool was_full = in_flight_bytes_ + size_.now() >= congestion_.window();
   const Numbers numbers(datagram);
   size_t acknowledged = 0;
   auto arrived = [&](Packet* packet) {
@@ -269,6 +296,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
     if (packet->number > said.largest && repeats_ == 0) break;
     if (!arrived(packet)) continue;
     land(*packet);
+    size_.on_arrived(packet->payload_bytes, now_ns);
     acknowledged += packet->bytes();
     drop(*packet);
   }

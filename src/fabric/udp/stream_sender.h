@@ -6,7 +6,8 @@
 //                                        +------------ lost_ <------------+  missing in acknowledgements, or silence
 //
 // A packet's bytes are its unit of repetition; it is sent again under a new number, so an acknowledgement always says which
-// sending arrived (RFC 9000's idea), and the round trip is measured on repetitions too. An operation is done when it is copied.
+// sending arrived (RFC 9000's idea), and the round trip is measured on repetitions too. What has been repeated in vain is split
+// (payload_size.h). An operation is done when it is copied.
 //
 // What may leave: new bytes as far as the peer's limit, packets as far as the congestion window and its pace (congestion.h).
 // Lost is what was sent some packets, or long enough, before another that has arrived (RFC 9002, 6.1); how many packets is
@@ -20,6 +21,7 @@
 
 #include "fabric/udp/channel.h"
 #include "fabric/udp/congestion.h"
+#include "fabric/udp/payload_size.h"
 #include "fabric/udp/round_trip.h"
 
 namespace tern {
@@ -57,6 +59,7 @@ class StreamSender {
     uint64_t sent_ns = 0;
     uint32_t payload_bytes = 0;
     uint32_t capacity = 0;    ///< of payload, as allocated
+    uint32_t sendings = 0;    ///< in vain so far, or in flight
     std::byte* datagram() { return reinterpret_cast<std::byte*>(this + 1); }
     std::byte* payload() { return datagram() + sizeof(wire::DatagramHead) + sizeof(wire::StreamHead); }
     size_t bytes() const { return wire::kStreamOverhead + payload_bytes; }
@@ -67,7 +70,8 @@ class StreamSender {
   void drop(Packet& packet);
   void append(const wire::Header& header, const std::byte* payload, size_t bytes);
   Packet* build();
-  Packet* next(bool beyond_window);
+  Packet* next(uint64_t now_ns, bool beyond_window);
+  void split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t now_ns);
   void seal(Packet& packet, uint64_t now_ns);
   bool push(uint64_t now_ns, bool beyond_window);
   void land(Packet& packet);
@@ -79,7 +83,7 @@ class StreamSender {
 
   UdpLink& link_;
   StreamReceiver& receiver_;
-  const size_t capacity_;  ///< payload of a full packet
+  PayloadSize size_;
   Congestion congestion_;
   RoundTrip trip_;
   SendList queue_;
