@@ -178,7 +178,7 @@ int main(int argc, char **argv) {
     int bytes = 0;
     EXPECT(MPI_Bsend(&x, 1, MPI_INT, 0, 6, MPI_COMM_SELF), MPI_ERR_BUFFER, "no buffer is attached",
            "MPI_Buffer_attach");
-    EXPECT(MPI_Buffer_detach(&back, &bytes), MPI_ERR_BUFFER, "no buffer is attached");
+    EXPECT(MPI_Comm_detach_buffer(MPI_COMM_WORLD, &back, &bytes), MPI_ERR_BUFFER, "no buffer is attached");
     EXPECT(MPI_Buffer_flush(), MPI_ERR_BUFFER, "no buffer is attached");
     EXPECT(MPI_Buffer_attach(memory, -1), MPI_ERR_COUNT, "argument 'size' is -1");
     FINE(MPI_Buffer_attach(memory, sizeof memory));
