@@ -52,10 +52,12 @@ Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype&
                int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag,
                Communicator& comm, MPI_Status* status) {
   PointToPoint& p2p = comm.p2p();
-  Request* receive =
-      source == kProcNull
-          ? nullptr
-          : p2p.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));
+  Request* receive = nullptr;
+  if (source != kProcNull) {
+    ReceiveArguments arguments = comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag);
+    arguments.stays = true;
+    receive = p2p.ireceive(arguments);
+  }
   Error error;
   if (dest != kProcNull) error = p2p.send(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
   Status result = kProcNullStatus;

@@ -158,8 +158,9 @@ class Path {
   /// For peers that must decide whose CPU copies: this rank is in its library now. Called in every round of progress while
   /// that may be asked.
   virtual void show_attention() {}
-  /// Whether the peer is in its library just now, so that it would take its part of a copy. May look for a moment (0.5 us).
-  virtual bool attentive(PeerId peer) { return false; }
+  /// Whether the peer is in its library just now, so that it would take its part of a copy. May look for a moment (0.5 us),
+  /// which is saved if the peer `stays`: it has said that it does not leave before it has what this is about.
+  virtual bool attentive(PeerId peer, bool stays = false) { return false; }
 
   /// poll would find nothing: all arrivals come through calls of this rank, and none has left work behind.
   bool dormant() const { return dormant_; }

@@ -119,6 +119,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
   uint32_t token = 0;         ///< our name for it, where the sender knows one: announced, or cleared
   bool posted = false;
   bool attended = false;
+  bool stays = false;
   uint8_t marks = 0;
   enum Mark : uint8_t {
     kAnnounced = 1,   ///< and still posted, or served by it

@@ -44,6 +44,7 @@ struct ReceiveArguments {
   int tag;
   uint64_t context;
   bool attended = false;  ///< as of the send
+  bool stays = false;     ///< this rank stays in the library until it is complete
 };
 
 /// What is wrong with the tunables `rendezvous` and `sender_rendezvous`, if anything is.

@@ -15,6 +15,7 @@ constexpr uint32_t kDirectLooks = 128;
 Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
   if (impl_->receive_at_once(a, status)) return {};
   ReceiveRequest* request = impl_->make_receive(a);
+  request->stays = true;
   impl_->begin(*request);
   wait(*request);
   status = request->status;
@@ -76,6 +77,7 @@ ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& a) {
   receive->source = a.source;
   receive->tag = a.tag;
   receive->attended = a.attended;
+  receive->stays = a.stays;
   if (!a.type->is_predefined()) receive->held_type = Ref<Datatype>::share(const_cast<Datatype*>(a.type));
   return receive;
 }

@@ -90,6 +90,7 @@ void PointToPoint::Impl::announce(ReceiveRequest& receive) {
   body.serial = receive.serial = pair.next_serial++;
   body.oldest = oldest;
   body.ahead = uint16_t(ahead);
+  body.stays = receive.stays;
   if (properties.ordered_writes && body.address != 0) {
     body.last_byte = receive.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
     body.watched = 1;

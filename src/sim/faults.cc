@@ -71,8 +71,8 @@ void FaultPath::put(TransferOperation& operation) {
   }
 }
 
-bool FaultPath::attentive(PeerId peer) {
-  bool truth = inner_->attentive(peer);
+bool FaultPath::attentive(PeerId peer, bool stays) {
+  bool truth = inner_->attentive(peer, stays);
   return rng_.chance(faults_.misjudge_in_1024, 1024) ? rng_.chance(1, 2) : truth;
 }
 

@@ -71,7 +71,7 @@ class FaultPath final : public Path {
   void get(TransferOperation& operation) override;
   bool can_put(PeerId peer) const override { return inner_->can_put(peer); }
   void put(TransferOperation& operation) override;
-  bool attentive(PeerId peer) override;
+  bool attentive(PeerId peer, bool stays) override;
   void show_attention() override { inner_->show_attention(); }
   std::byte* lend(size_t bytes, RemoteKey& key) override { return inner_->lend(bytes, key); }
   bool can_get_lent(PeerId peer) const override { return inner_->can_get_lent(peer); }

@@ -36,7 +36,7 @@ class SimPath final : public Path, public NetworkPort {
   void get(TransferOperation& operation) override;
   bool can_put(PeerId peer) const override { return model_.put && can_get(peer); }
   void put(TransferOperation& operation) override;
-  bool attentive(PeerId peer) override;
+  bool attentive(PeerId peer, bool stays) override;
   int poll() override;
   bool arm() override;
   bool has_unsent() const override { return queued_ != 0; }

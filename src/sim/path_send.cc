@@ -186,7 +186,7 @@ bool SimPath::attending(uint64_t now_ns) const {
   return strand_.blocked_in() != nullptr || strand_.now_ns() <= now_ns + 500;
 }
 
-bool SimPath::attentive(PeerId peer) {
+bool SimPath::attentive(PeerId peer, bool) {
   const NetworkPort* port = network_.port(peer);
   return port && !network_.is_lost(peer) && port->attending(strand_.now_ns());
 }

@@ -111,7 +111,7 @@ struct ReadyBody {
   uint16_t ahead;
   uint8_t last_byte;  ///< what the last byte of the buffer is now
   uint8_t watched;    ///< 1: the receiver looks at that byte, a FIN is not needed when it will change
-  uint32_t reserved;
+  uint32_t stays;     ///< 1: the receiving rank stays in its library until it has the message
 };
 static_assert(sizeof(ReadyBody) == 56);
 

@@ -135,7 +135,7 @@ class ModelPath final : public Path {
   }
   bool can_get(PeerId) const override { return model_.kind.get; }
   bool can_put(PeerId) const override { return model_.kind.put; }
-  bool attentive(PeerId) override { return model_.explorer.choose(2) == 0; }
+  bool attentive(PeerId, bool) override { return model_.explorer.choose(2) == 0; }
   void get(TransferOperation& operation) override { begin(operation, false); }
   void put(TransferOperation& operation) override { begin(operation, true); }
   bool has_unsent() const override { return false; }

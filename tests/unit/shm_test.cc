@@ -9,6 +9,7 @@
 
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "fabric/shm/node_memory.h"
 #include "tests/unit/shm_helpers.h"
@@ -156,6 +157,33 @@ TEST(ShmPath, FullWayTakesNothingAndKeepsOrder) {
     common_fence(common, 2);
     return true;
   });
+}
+
+// Who decides whose CPU copies asks whether the other one is in its library.
+TEST(ShmPath, AttentiveIsWhoPollsCopiesOrStays) {
+  auto nodes = ShmNode::create_local({0, 1}, 16384);
+  const shm::RankBlock& other = nodes[0]->block(1);
+  auto& copying = const_cast<std::atomic<uint32_t>&>(other.copying);
+  auto& asleep = const_cast<std::atomic<uint32_t>&>(other.asleep);
+  CheckingSink sinks[2] = {CheckingSink(2), CheckingSink(2)};
+  ShmPath mine(std::move(nodes[0]), sinks[0], Tunables{}), its(std::move(nodes[1]), sinks[1], Tunables{});
+  EXPECT_FALSE(mine.attentive(1, false)) << "it has not polled";
+  EXPECT_TRUE(mine.attentive(1, true)) << "it stays until it has its message";
+  copying = 1;
+  EXPECT_TRUE(mine.attentive(1, false)) << "it is copying and will look around";
+  asleep = shm::kAsleep;
+  EXPECT_FALSE(mine.attentive(1, false));
+  EXPECT_FALSE(mine.attentive(1, true)) << "asleep: who is awake copies";
+  copying = asleep = 0;
+  std::atomic<bool> done{false};
+  std::thread polls([&] {
+    while (!done) its.show_attention();
+  });
+  int seen = 0;
+  for (int i = 0; i < 1'000'000 && seen == 0; ++i) seen += mine.attentive(1, false);
+  done = true;
+  polls.join();
+  EXPECT_EQ(seen, 1) << "it polls";
 }
 
 TEST(ShmPath, KilledPeerIsReportedAfterWhatItSent) {

@@ -85,6 +85,7 @@ struct alignas(kLine) RankBlock {
 
   /// Goes up in every poll while a peer may want to know whether this rank is polling (Path::attentive).
   alignas(kLine) std::atomic<uint32_t> beat;
+  std::atomic<uint32_t> copying;  ///< 1: in a copy by cross-memory attach, after which it looks around
 
   /// Who has ever sent to this rank: only those rings are polled.
   alignas(kLine) std::atomic<uint64_t> senders[kMaxRanks / 64];

@@ -261,10 +261,11 @@ void ShmPath::show_attention() {
   node_->block(node_->my_slot()).beat.store(++beat_, std::memory_order_relaxed);
 }
 
-bool ShmPath::attentive(PeerId rank) {
+bool ShmPath::attentive(PeerId rank, bool stays) {
   const Peer& peer = *by_rank_[rank];
   const shm::RankBlock& block = node_->block(peer.slot);
   if (block.asleep.load(std::memory_order_relaxed) & shm::kAsleep) return false;
+  if (stays || block.copying.load(std::memory_order_relaxed) != 0) return true;
   const uint32_t beat = block.beat.load(std::memory_order_relaxed);
   const uint32_t cells = peer.out_progress->cells.load(std::memory_order_relaxed);
   for (int look = 0; look < kAttentionLooks; ++look) {
@@ -277,14 +278,21 @@ bool ShmPath::attentive(PeerId rank) {
   return false;
 }
 
+Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cursor&, uint64_t, size_t)) {
+  std::atomic<uint32_t>& copying = node_->block(node_->my_slot()).copying;
+  copying.store(1, std::memory_order_relaxed);
+  Error error = copy(by_rank_[operation.peer]->pid, operation.local, operation.remote_address, operation.bytes);
+  copying.store(0, std::memory_order_relaxed);
+  return error;
+}
+
 void ShmPath::put(TransferOperation& operation) {
   if (!can_put(operation.peer) || operation.key.words[0] != kKeyPrivate) {
     operation.done(operation, Error(ErrorClass::unsupported_operation,
                                     "cross-memory attach cannot write to rank " + std::to_string(operation.peer)));
     return;
   }
-  Error error = shm::write_cross_memory(by_rank_[operation.peer]->pid, operation.local, operation.remote_address,
-                                        operation.bytes);
+  Error error = copy_across(operation, shm::write_cross_memory);
   operation.done(operation, std::move(error));
 }
 
@@ -306,8 +314,7 @@ void ShmPath::get(TransferOperation& operation) {
                          "cross-memory attach does not work with rank " + std::to_string(operation.peer)));
     return;
   }
-  Error error = shm::read_cross_memory(by_rank_[operation.peer]->pid, operation.local,
-                                       operation.remote_address, operation.bytes);
+  Error error = copy_across(operation, shm::read_cross_memory);
   if (!error) {
     ++counters().shm_fetches;
     counters().shm_fetched_bytes += operation.bytes;

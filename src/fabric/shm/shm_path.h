@@ -55,7 +55,7 @@ class ShmPath final : public Path {
   std::byte* lend(size_t bytes, RemoteKey& key) override;
   bool can_get_lent(PeerId peer) const override { return reaches(peer); }
   void show_attention() override;
-  bool attentive(PeerId peer) override;
+  bool attentive(PeerId peer, bool stays) override;
 
   int poll() override;
 
@@ -131,6 +131,7 @@ class ShmPath final : public Path {
 
   // --- shm_path.cc
   uint32_t quantum_awake() const { return uint32_t(std::min<size_t>(node_->ring_bytes() / 16, 4096)); }
+  Error copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cursor&, uint64_t, size_t));
   int complete_finished();
   bool anything_here();
   int check_lives();
