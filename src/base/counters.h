@@ -28,7 +28,7 @@ enum class CounterClass : uint8_t {
 inline constexpr size_t kSizeClasses = 8;
 constexpr size_t size_class(size_t bytes) {
   const size_t width = size_t(std::bit_width((bytes - (bytes != 0)) | 63u));  // of the largest number below; 6 up to 64 bytes
-  return std::min((width - 4) / 3, kSizeClasses - 1);
+  return std::min(size_t(uint32_t(width - 4) * 11 >> 5), kSizeClasses - 1);  // a third, without a division
 }
 /// The longest message of a size class, in bytes; the last has no limit.
 constexpr size_t size_class_limit(size_t index) {

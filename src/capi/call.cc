@@ -48,16 +48,27 @@ std::string handle_text(const Table& table, Handle handle, Handle null, const ch
 }  // namespace
 
 void Call::begin_record() {
-  recorded_ = true;
+  state_ |= kRecorded;
   world_.recorder->enter(function_, began_ns_);
 }
 
-void Call::end_record() {
-  if (recorded_) world_.recorder->leave(function_, began_ns_);
+void Call::leave() {
+  if (state_ & kRecorded) world_.recorder->leave(function_, began_ns_);
+  if (state_ & kTrouble) delete trouble_;
+  if (state_ & kEntered) world_.lock->leave();
+  if (state_ & kLocked) world_.lock->release();
+}
+
+Call::Trouble& Call::trouble() {
+  if (!(state_ & kTrouble)) {
+    trouble_ = new Trouble;
+    state_ |= kTrouble;
+  }
+  return *trouble_;
 }
 
 bool Call::refuse(ErrorClass error_class, std::string text) {
-  error_ = Error(error_class, std::move(text));
+  trouble().error = Error(error_class, std::move(text));
   return false;
 }
 
@@ -71,7 +82,7 @@ bool Call::not_running() {
 }
 
 bool Call::tools_not_ready() {
-  error_ = Error(MPI_T_ERR_NOT_INITIALIZED, "the tools interface is not initialised. Call MPI_T_init_thread first");
+  trouble().error = Error(MPI_T_ERR_NOT_INITIALIZED, "the tools interface is not initialised. Call MPI_T_init_thread first");
   return false;
 }
 
@@ -259,8 +270,8 @@ Error Call::not_yet(int chapter) {
 }
 
 int Call::fail() {
-  TERN_ASSERT(error_);
-  return fail(std::move(error_));
+  TERN_ASSERT(trouble().error);
+  return fail(std::move(trouble().error));
 }
 
 int Call::fail_quietly(Error error) {
@@ -270,7 +281,7 @@ int Call::fail_quietly(Error error) {
   return error_class;
 }
 
-int Call::fail_tool() { return fail_tool(std::move(error_)); }
+int Call::fail_tool() { return fail_tool(std::move(trouble().error)); }
 
 int Call::fail_tool(Error error) {
   const bool own = error.error_class() > MPI_T_ERR_CANNOT_INIT - 1;
@@ -279,7 +290,7 @@ int Call::fail_tool(Error error) {
 
 int Call::fail(Error error) {
   std::string text = sentence(world_, name_, error.text());
-  if (!locked_ && !entered_ && world_.locking) lock();
+  if (!(state_ & (kLocked | kEntered)) && world_.locking) lock();
   int error_class = fail_quietly(std::move(error));
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has set
   // one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.
@@ -289,7 +300,7 @@ int Call::fail(Error error) {
     if (!comm_->error_handler) comm_ = &process.self();
   }
   world_.raise(error_class, text, comm_, session_);
-  return returned_ ? returned_ : error_class;
+  return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
 }
 
 int incoming(const Communicator& comm) {

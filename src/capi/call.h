@@ -28,12 +28,14 @@ class Call {
  public:
   /// `function`: the name's number among the generated function_names().
   Call(const char* name, uint16_t function) : world_(current()), name_(name), function_(function) {
-    if (world_.recorder) [[unlikely]] began_ns_ = Recorder::now_ns();
+    if (world_.recorder) [[unlikely]] {
+      began_ns_ = Recorder::now_ns();
+      state_ = kTimed;
+    }
   }
-  ~Call() {
-    if (began_ns_ != 0) [[unlikely]] end_record();
-    if (entered_) world_.lock->leave();
-    if (locked_) world_.lock->release();
+  // Most calls have nothing to undo; that is all they pay for.
+  [[gnu::always_inline]] ~Call() {
+    if (state_ != 0) [[unlikely]] leave();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -49,10 +51,10 @@ class Call {
   /// The same, and keeps the communicator until then: this may be its last reference.
   void blame_last(Ref<Communicator> comm) {
     comm_ = comm.get();
-    kept_ = std::move(comm);
+    trouble().kept = std::move(comm);
   }
   /// The entry point returns this class instead of the error's own (MPI_ERR_IN_STATUS).
-  void return_instead(int error_class) { returned_ = error_class; }
+  void return_instead(int error_class) { trouble().returned = error_class; }
   /// The answer of what does not exist yet. `chapter`: of the standard; 0: unknown.
   Error not_yet(int chapter = 0);
 
@@ -61,16 +63,16 @@ class Call {
     if (!TERN_LIKELY(world_.is_running())) return not_running();
     if (world_.locking) {
       world_.lock->enter();
-      entered_ = true;
+      state_ |= kEntered;
     }
     world_.call_name = name_;
-    if (began_ns_ != 0) [[unlikely]] begin_record();
+    if (state_ & kTimed) [[unlikely]] begin_record();
     return true;
   }
   /// Functions that may be called at any time, from any thread.
   bool enter_any_time() {
     lock();
-    if (began_ns_ != 0) [[unlikely]] begin_record();
+    if (state_ & kTimed) [[unlikely]] begin_record();
     return true;
   }
   /// For functions of the tools interface: it must be initialised.
@@ -88,7 +90,7 @@ class Call {
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   /// Of a message whose peer is MPI_PROC_NULL no datatype is used: the null handle passes, as bytes.
-  bool get_unless_null_process(int peer, MPI_Datatype handle, Datatype*& object, const char* argument) {
+  [[gnu::always_inline]] bool get_unless_null_process(int peer, MPI_Datatype handle, Datatype*& object, const char* argument) {
     object = world_.find_type(value_of(handle));
     return TERN_LIKELY(object) || type_for_null_process(peer, handle, object) || bad_handle(handle, argument);
   }
@@ -260,7 +262,7 @@ class Call {
   }
   void lock() {
     world_.lock->acquire();
-    locked_ = true;
+    state_ |= kLocked;
   }
   /// Keeps an error for fail().
   [[gnu::cold]] bool refuse(ErrorClass error_class, std::string text);
@@ -285,19 +287,33 @@ class Call {
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
   [[gnu::cold]] void begin_record();
-  [[gnu::cold]] void end_record();
+  /// Undoes what `state_` says.
+  void leave();
+
+  /// What only calls that fail have.
+  struct Trouble {
+    Error error;
+    int returned = 0;         ///< instead of the error's class; 0: that
+    Ref<Communicator> kept;
+  };
+  [[gnu::cold]] Trouble& trouble();
+
+  enum State : uint8_t {
+    kEntered = 1,   ///< through the rank's lock
+    kLocked = 2,    ///< which is held, whoever may be inside
+    kTimed = 4,     ///< began_ns_ is set
+    kRecorded = 8,  ///< and the recorder knows that it has got in
+    kTrouble = 16,  ///< trouble_ is set
+  };
 
   World& world_;
   const char* name_;
-  uint64_t began_ns_ = 0;  ///< 0: nothing is recorded
   uint16_t function_;
-  bool recorded_ = false;  ///< it has got in
+  uint8_t state_ = 0;             ///< of State
   Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
   Session* session_ = nullptr;
-  bool entered_ = false, locked_ = false;
-  int returned_ = 0;
-  Ref<Communicator> kept_;
-  Error error_;
+  uint64_t began_ns_;
+  Trouble* trouble_;              ///< owned
 };
 
 /// The array of datatypes of MPI_Alltoallw and MPI_Type_create_struct; checked before.

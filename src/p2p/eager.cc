@@ -88,14 +88,8 @@ UnexpectedMessage* PointToPoint::Impl::keep(PeerId peer, const wire::Header& hea
   return message;
 }
 
-void PointToPoint::Impl::consumed(PeerId from, size_t bytes) {
-  peers[from].owed += charge(bytes);
-  give_credit(from);
-}
-
-void PointToPoint::Impl::give_credit(PeerId from) {
+void PointToPoint::Impl::send_credit(PeerId from) {
   Peer& peer = peers[from];
-  if (peer.owed * 64 * 2 < tunables.unexpected_credit_bytes) return;
   wire::Header header = wire::make_control_header(wire::Kind::credit, uint32_t(peer.owed));
   // Not queued when the way is full: the debt stays until the peer's next message, eager or an rts.
   if (peer.path && peer.path->try_send(from, header, nullptr, 0)) peer.owed = 0;

@@ -293,8 +293,16 @@ struct PointToPoint::Impl final : Sink {
   // eager.cc
   void on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   UnexpectedMessage* keep(PeerId peer, const wire::Header& header, size_t bytes);
-  void consumed(PeerId peer, size_t bytes);
-  void give_credit(PeerId peer);
+  /// So much of the peer's eager data has been taken out of the way.
+  void consumed(PeerId peer, size_t bytes) {
+    peers[peer].owed += charge(bytes);
+    give_credit(peer);
+  }
+  /// Tells the peer of the room that is free again, when that is half of all.
+  void give_credit(PeerId peer) {
+    if (peers[peer].owed * 64 * 2 >= tunables.unexpected_credit_bytes) [[unlikely]] send_credit(peer);
+  }
+  void send_credit(PeerId peer);
   void acknowledge(PeerId peer, const wire::Header& header);
 
   // large.cc
