@@ -122,6 +122,7 @@ relay_begin() {
   one=$1 other=$2
   shift 2
   for try in 1 2 3 4 5 6 7 8 9 10; do
+    : >"$NET_TEST_STATE/relay"  # what the last one said
     "$relay" "$NET_TEST_PREFIX$one" "$NET_TEST_PREFIX$other" "$@" >"$NET_TEST_STATE/relay" 2>&1 &
     relaying=$!
     for look in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
