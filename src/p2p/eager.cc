@@ -9,6 +9,7 @@
 // sender a request: memory for a flood that nobody reads is the window per sender, whatever its length.
 #include <algorithm>
 
+#include "base/copy.h"
 #include "p2p/impl.h"
 
 namespace tern {
@@ -60,7 +61,7 @@ void PointToPoint::Impl::on_eager(PeerId peer, const wire::Header& header, const
   match(receive, peer, header, bytes);
   size_t stored = size_t(receive.status.bytes);
   if (receive.type->is_contiguous()) {
-    if (stored != 0) std::memcpy(receive.buffer, payload, stored);
+    copy_small(receive.buffer, payload, stored);
   } else {
     Cursor target = receive.target();
     target.unpack(payload, stored);
