@@ -161,10 +161,7 @@ void TcpPath::link_broken(Lane& lane, std::string why, bool network_is_bad) {
 // every repetition, also when its rank computes or does not read.
 void TcpPath::check_links(uint64_t now) {
   next_check_ns_ = now + kCheck_ns;
-  bool several = false;
-  for (const LocalAddress& local : addresses_) {
-    if (!local.address.loopback() && local.index != addresses_.back().index) several = true;
-  }
+  const bool several = several_networks();
   auto stalled = [&](int fd) {
     tcp_info info{};
     socklen_t bytes = sizeof info;
@@ -189,6 +186,41 @@ void TcpPath::check_links(uint64_t now) {
     if (setup->kind != Endpoint::Kind::setup) continue;
     on_setup(*setup, 0);  // an answer that has come meanwhile counts
     if (setup->kind == Endpoint::Kind::setup) attempt_failed(*setup, "no answer any more");
+  }
+}
+
+bool TcpPath::several_networks() const {
+  return std::any_of(addresses_.begin(), addresses_.end(), [&](const LocalAddress& local) {
+    return !local.address.loopback() && local.index != addresses_.back().index;
+  });
+}
+
+// An interface of ours has gone down: what runs over it goes on elsewhere at once, if it can. (With no other network it waits:
+// the interface may come back, and the connection with it.) If it was the peer's, the peer calls us.
+void TcpPath::on_interfaces(Interfaces& watch) {
+  std::vector<uint32_t> down;
+  InterfaceWatch::read(watch.fd.get(), down);
+  if (down.empty()) return;
+  auto gone = [&](uint32_t network) { return network != 0 && std::find(down.begin(), down.end(), network) != down.end(); };
+  std::vector<Lane*> lost;
+  std::vector<Setup*> failed;
+  for (auto& endpoint : endpoints_) {
+    if (endpoint->kind == Endpoint::Kind::link) {
+      Lane& lane = *static_cast<Link&>(*endpoint).lane;
+      if (gone(lane.network)) lost.push_back(&lane);
+    } else if (endpoint->kind == Endpoint::Kind::setup) {
+      Setup& setup = static_cast<Setup&>(*endpoint);
+      if (setup.lane && gone(network_of(addresses_, local_address(setup.fd.get())))) failed.push_back(&setup);
+    }
+  }
+  for (Lane* lane : lost) {
+    if (look_up(lane->peer)) continue;
+    const auto& ways = lane->peer.candidates;
+    if (std::all_of(ways.begin(), ways.end(), [&](auto& candidate) { return gone(candidate.network); })) continue;
+    if (lane->link) link_broken(*lane, "the connection to " + lane->link->where + " is lost: its interface has gone down", true);
+  }
+  for (Setup* setup : failed) {
+    if (setup->kind == Endpoint::Kind::setup) attempt_failed(*setup, "its interface has gone down");
   }
 }
 

@@ -179,6 +179,9 @@ int TcpPath::poll_events() {
       case Endpoint::Kind::setup:
         on_setup(static_cast<Setup&>(endpoint), events[i].events);
         break;
+      case Endpoint::Kind::interfaces:
+        on_interfaces(static_cast<Interfaces&>(endpoint));
+        break;
       case Endpoint::Kind::link: {
         auto& link = static_cast<Link&>(endpoint);
         if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {

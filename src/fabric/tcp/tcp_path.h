@@ -40,6 +40,7 @@
 #include "fabric/path.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/inbound.h"
+#include "fabric/tcp/interface_watch.h"
 #include "fabric/tcp/interfaces.h"
 #include "fabric/tcp/outbound.h"
 #include "fabric/tcp/socket.h"
@@ -101,7 +102,7 @@ class TcpPath final : public Path {
  private:
   /// Anything with a descriptor in the epoll set.
   struct Endpoint {
-    enum class Kind : uint8_t { dead, listener, setup, link };
+    enum class Kind : uint8_t { dead, listener, setup, link, interfaces };
     virtual ~Endpoint() = default;
     Kind kind = Kind::dead;
     Descriptor fd;
@@ -111,6 +112,8 @@ class TcpPath final : public Path {
   struct Peer;
   /// A listening socket.
   struct Listener : Endpoint {};
+  /// Tells which interfaces go down.
+  struct Interfaces : Endpoint {};
   struct Lane;
   /// A connection that is being made.
   struct Setup : Endpoint, ListHook<Setup> {
@@ -226,6 +229,8 @@ class TcpPath final : public Path {
   void give_up_link(Lane& lane);
   void link_broken(Lane& lane, std::string why, bool network_is_bad);
   void check_links(uint64_t now);
+  bool several_networks() const;
+  void on_interfaces(Interfaces& watch);
   int fail_operations(Peer& peer);
   Error reason(const Peer& peer) const;
   void close_in_order();

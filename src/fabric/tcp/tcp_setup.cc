@@ -101,6 +101,11 @@ Error TcpPath::start() {
   }
   if (card.addresses.empty() && options_.size > 1) return Error(ErrorClass::other, "TCP path: " + trouble);
   card_ = wire::build_card(card);
+  if (several_networks()) {
+    auto interfaces = std::make_unique<Interfaces>();
+    interfaces->fd = InterfaceWatch::open();
+    if (interfaces->fd) watch(*adopt(std::move(interfaces), Endpoint::Kind::interfaces), EPOLLIN);
+  }
   if (options_.log && options_.log->wants(LogLevel::info)) {
     std::string text = "tcp: listening on";
     for (const wire::CardAddress& address : card.addresses) text += " " + wire::to_text(address);
