@@ -19,7 +19,8 @@
 //
 // FIN elimination: where writes land in order the receiver watches the last byte of its buffer instead of waiting for a
 // `filled`, if the message has just the size of the buffer and that byte changes. It looks only at the oldest receive of a
-// key, and before it matches any other message with it.
+// key, and before it matches any other message with it. Who sleeps sees no byte change: such a put wakes its receiver
+// (TransferOperation::wakes), which costs it no message.
 #include <algorithm>
 #include <atomic>
 
