@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint32_t kPath = 0, kTimer = 1, kStop = 2;
 
-/// What is here and is not moved by so many polls is a flag that a thread of the application waits for (node memory): it
-/// needs the lock to see it.
+/// What is here and is not moved by so many polls is mostly a flag that a thread of the application waits for (node memory):
+/// it needs the lock to see it. The timer says when to look again.
 constexpr int kMostVainPolls = 4;
 
 /// A rank away for less than this computes nothing worth a wake-up, which takes 30 to 40 us to the other core. A transfer at
@@ -94,6 +94,18 @@ void EventThread::watch_paths(bool on) {
   watching_paths_ = on;
 }
 
+// The timer is to end if the application has not come or gone since `turns`.
+void EventThread::look_after(uint64_t grace_ns, uint32_t turns) {
+  seen_.store(turns, std::memory_order_relaxed);
+  watch_.store(Watch::timer, std::memory_order_relaxed);
+  set_timer(grace_ns);
+}
+
+// False: somebody else has changed it meanwhile, and answers for what it is now.
+bool EventThread::end_watch(Watch which) {
+  return watch_.compare_exchange_strong(which, Watch::nobody, std::memory_order_relaxed);
+}
+
 void EventThread::set_timer(uint64_t after_ns) {
   const itimerspec when{{0, 0}, {time_t(after_ns / 1'000'000'000), long(after_ns % 1'000'000'000)}};
   [[maybe_unused]] const int result = timerfd_settime(timer_, 0, &when, nullptr);
@@ -103,20 +115,20 @@ void EventThread::set_timer(uint64_t after_ns) {
 // --- The application's side.
 
 bool EventThread::take_over() {
+  forget_arming();
   if (!is_needed()) return false;
   if (stays_away_.load(std::memory_order_relaxed)) {
-    if (!arm()) return false;
-    armed_since_ns_ = engine_.clock().now_ns();
-    return true;
+    if (arm()) {
+      armed_since_ns_ = engine_.clock().now_ns();
+      return true;
+    }
+    if (!is_needed()) return false;
   }
-  seen_.store(lock_.turns() + 1, std::memory_order_relaxed);  // it is still inside
-  timed_.store(true, std::memory_order_relaxed);
-  set_timer(kFirstGrace_ns);
+  look_after(kFirstGrace_ns, lock_.turns() + 1);  // it is still inside
   return true;
 }
 
 bool EventThread::arm() {
-  forget_arming();
   int vain = 0;
   while (!engine_.arm_all()) {  // something is here: it is handled first
     vain = engine_.poll_every_path() == 0 ? vain + 1 : 0;
@@ -132,10 +144,16 @@ bool EventThread::arm() {
 
 void EventThread::sleep_on_paths() {
   paths_armed_ = true;
-  armed_.store(true, std::memory_order_relaxed);
+  watch_.store(Watch::paths, std::memory_order_relaxed);
   watch_paths(true);
+  deadline_ns_ = ~uint64_t{0};
+  note_deadline();
+}
+
+void EventThread::note_deadline() {
   const uint64_t deadline = engine_.path_deadline_ns();
-  if (deadline == ~uint64_t{0}) return;
+  if (deadline >= deadline_ns_) return;
+  deadline_ns_ = deadline;
   const uint64_t now = engine_.clock().now_ns();
   set_timer(deadline > now ? deadline - now : 1);
 }
@@ -144,7 +162,7 @@ void EventThread::sleep_on_paths() {
 void EventThread::forget_arming() {
   if (!paths_armed_) return;
   paths_armed_ = false;
-  armed_.store(false, std::memory_order_relaxed);
+  end_watch(Watch::paths);
   watch_paths(false);
   if (engine_.idle().sleepers == 0) engine_.disarm_all();  // else another thread sleeps on them
   if (armed_since_ns_ == 0) return;
@@ -164,13 +182,11 @@ void EventThread::run() {
     epoll_event events[8];
     const int count = epoll_wait(epoll_, events, 8, -1);
     if (stop_) return;
-    bool due = false, tick = false;
-    for (int i = 0; i < count; ++i) {
-      due = due || events[i].data.u32 == kPath;
-      tick = tick || events[i].data.u32 == kTimer;
-    }
-    if (due || (tick && armed_.load(std::memory_order_relaxed))) on_event();
-    if (tick && timed_.load(std::memory_order_relaxed)) on_timer();
+    bool tick = false;
+    for (int i = 0; i < count; ++i) tick = tick || events[i].data.u32 == kTimer;
+    const Watch watch = watch_.load(std::memory_order_relaxed);
+    if (watch == Watch::paths && count > 0) on_event();
+    if (watch == Watch::timer && tick) on_timer();
   }
 }
 
@@ -185,9 +201,8 @@ void EventThread::on_timer() {
     set_timer(looks_closely_ ? kFirstGrace_ns : grace_ns_);
     return;
   }
-  timed_.store(false, std::memory_order_relaxed);
+  end_watch(Watch::timer);
   if (!lock_.enter_as_helper(barrier_everywhere)) return;
-  grace_ns_ = 0;
   if (is_needed()) {
     stays_away_.store(true, std::memory_order_relaxed);
     work();
@@ -196,8 +211,8 @@ void EventThread::on_timer() {
 }
 
 void EventThread::on_event() {
+  if (!end_watch(Watch::paths)) return;
   ++engine_.counters().event_wakes;
-  armed_.store(false, std::memory_order_relaxed);
   if (!lock_.enter_as_helper(barrier_everywhere)) {
     ++engine_.counters().event_wakes_vain;
     return;
@@ -213,15 +228,20 @@ void EventThread::work() {
   if (paths_armed_) engine_.disarm_all();
   paths_armed_ = false;
   armed_since_ns_ = 0;  // it was not in vain
-  armed_.store(false, std::memory_order_relaxed);
+  end_watch(Watch::paths);
   int vain = 0;
   do {
     const int handled = engine_.poll_every_path();
     engine_.counters().event_handled += uint64_t(handled);
     vain = handled == 0 ? vain + 1 : 0;
-    // In both cases somebody of the application is inside and hands over again when it leaves.
-    if (lock_.application_waits() || vain == kMostVainPolls) return;
+    if (lock_.application_waits()) return;  // it hands over again when it leaves
+    if (vain == kMostVainPolls) {
+      grace_ns_ = std::clamp(2 * grace_ns_, kFirstGrace_ns, kLongestGrace_ns);
+      look_after(grace_ns_, lock_.turns());
+      return;
+    }
   } while (!engine_.arm_all());  // armed or not: with this, senders hear how far we are
+  grace_ns_ = 0;
   if (is_needed()) {
     sleep_on_paths();
   } else {

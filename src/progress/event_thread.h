@@ -12,6 +12,20 @@
 //   application waits inside           disarms; it polls and sleeps by itself, nobody stands in its way
 //
 // Who stayed away once probably will again: then leaving arms at once, until twice in a row that was in vain.
+//
+// Who watches (Successor::watch_), why no hand-over is lost:
+//
+//            take_over, work (inside)
+//          ┌─────────────────────────> timer ──┐ its end (the thread, which then goes inside)
+//       nobody <───────────────────────────────┘
+//          │ ^
+//          │ └─────────────────────────────────┐ something came (the thread, which then goes inside),
+//          └─────────────────────────> paths ──┘ or the application is back (inside)
+//            take_over, work (inside)
+//
+// There is one timer. Whoever changes to `timer` or `paths` sets it after that, to the grace or to the paths' deadline, and only
+// the thread ends `timer`. Whoever changes to `nobody` is inside and hands over when it leaves (RankLock), or is on its
+// way inside and then decides anew; a thread that finds the application there leaves that to it.
 // Thread rule: Successor and WaitHelper inside (rank_lock.h), but for `watches`; the rest is the thread's own.
 #pragma once
 
@@ -38,6 +52,7 @@ class EventThread final : public Successor, public WaitHelper {
   /// Not while a thread of the application sleeps inside: that one drives.
   bool is_needed() override { return engine_.idle().sleepers == 0 && needed_(); }
   bool take_over() override;
+  void note_deadline() override;
   /// The application waits inside: it must not share its wake-ups.
   void stand_aside() override {
     if (paths_armed_) [[unlikely]] forget_arming();
@@ -51,6 +66,8 @@ class EventThread final : public Successor, public WaitHelper {
   bool arm();
   void forget_arming();
   void sleep_on_paths();
+  void look_after(uint64_t grace_ns, uint32_t turns);
+  bool end_watch(Watch which);
   void set_timer(uint64_t after_ns);
   void watch_paths(bool on);
 
@@ -58,14 +75,15 @@ class EventThread final : public Successor, public WaitHelper {
   RankLock& lock_;
   std::function<bool()> needed_;
   int epoll_ = -1;  ///< what the thread sleeps on: timer_, stop_fd_, and when armed the paths' descriptors, once
-  int timer_ = -1;  ///< for the grace, or the paths' deadline when armed
+  int timer_ = -1;  ///< for the grace (Watch::timer), or the paths' deadline (Watch::paths)
   int stop_fd_ = -1;
   std::atomic<bool> stop_{false};
   std::atomic<uint32_t> seen_{0};                    ///< the lock's turns when the timer was set; changed only by who sets it
-  uint64_t grace_ns_ = 0;                            ///< the thread's; 0: the first
+  uint64_t grace_ns_ = 0;                            ///< the thread's; 0: the first comes next
   bool looks_closely_ = false;                       ///< the thread's: the timer runs for kFirstGrace_ns
   // Inside:
   bool paths_armed_ = false, watching_paths_ = false;
+  uint64_t deadline_ns_ = 0;  ///< what the timer was set to, asleep on the paths
   std::atomic<bool> stays_away_{false};  ///< it did the last time; else the timer finds out
   int in_vain_ = 0;                      ///< so often in a row the application was back soon after it had armed
   uint64_t armed_since_ns_ = 0;          ///< by the application; 0: the thread has been of use since

@@ -23,17 +23,22 @@ namespace tern {
 /// Who goes on with what is pending when the application leaves the library.
 class Successor {
  public:
+  /// What will make it look, without being asked again.
+  enum class Watch : uint8_t { nobody, timer, paths };
   /// There is something to look after. Asked inside, when the application leaves.
   virtual bool is_needed() = 0;
-  /// Called inside. False: there is nothing to look after any more.
+  /// Called inside, while nobody watches. False: there is nothing to look after any more.
   virtual bool take_over() = 0;
+  /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a deadline.
+  virtual void note_deadline() = 0;
   /// It looks after it, or will soon without being asked again. Asked from anywhere.
-  bool watches() const { return armed_.load(std::memory_order_relaxed) || timed_.load(std::memory_order_relaxed); }
+  bool watches() const { return watch_.load(std::memory_order_relaxed) != Watch::nobody; }
+  bool sleeps_on_paths() const { return watch_.load(std::memory_order_relaxed) == Watch::paths; }
 
  protected:
   ~Successor() = default;
-  std::atomic<bool> armed_{false};  ///< it sleeps until something comes (or is about to handle what came)
-  std::atomic<bool> timed_{false};  ///< a timer runs (or it is about to handle its end)
+  /// One word, so that there is always one answer to who wakes it (event_thread.h says who changes it).
+  std::atomic<Watch> watch_{Watch::nobody};
 };
 
 class RankLock final : public Releasable {
@@ -80,7 +85,7 @@ class RankLock final : public Releasable {
       return;
     }
     if (shared_) {
-      if (successor_ && !successor_->watches() && successor_->is_needed()) successor_->take_over();
+      if (needs_successor() && !successor_->watches()) successor_->take_over();
       count_turn();
     }
     unlock();
@@ -149,8 +154,14 @@ class RankLock final : public Releasable {
     for (int i = 0; i < kSpins && helper_inside_.load(std::memory_order_acquire); ++i) cpu_pause();
     while (helper_inside_.load(std::memory_order_acquire)) helper_inside_.wait(true);
   }
+  /// The application leaves: whether the successor must watch.
+  bool needs_successor() {
+    if (!successor_) return false;
+    if (successor_->sleeps_on_paths()) successor_->note_deadline();
+    return successor_->watches() || successor_->is_needed();
+  }
   void go_outside() {
-    bool needed = successor_ && (successor_->watches() || successor_->is_needed());
+    bool needed = needs_successor();
     say_outside();
     while (needed && !successor_->watches()) [[unlikely]] {
       go_inside();

@@ -1,8 +1,7 @@
-// ranks: 2
+// ranks: 2 4
 // progress: event adaptive
 /* Several threads that compute (MPI 5.0, 2.9): rendezvous of all of them are finished while none is inside MPI; then
- * while one of them is, asleep in a receive that is answered only when the others have seen their data. With 4 ranks a hand-over
- * to the event thread is still lost in one of some thirty runs: not tested until that is found. */
+ * while one of them is, asleep in a receive that is answered only when the others have seen their data. */
 #include <pthread.h>
 #include <unistd.h>
 

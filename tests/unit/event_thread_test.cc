@@ -1,0 +1,225 @@
+// The event thread's hand-overs (progress/event_thread.h): whatever the application does between them, somebody looks after
+// what is pending. One that is lost makes `until` fail.
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/tunables.h"
+#include "progress/event_thread.h"
+#include "progress/real_idle.h"
+
+namespace tern::test {
+namespace {
+
+constexpr uint64_t kSecond_ns = 1'000'000'000;
+
+/// A path on which events are rung for; carries nothing.
+struct BellPath final : Path {
+  BellPath() : fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~BellPath() override { close(fd); }
+  bool reaches(PeerId) const override { return false; }
+  bool try_send(PeerId, const wire::Header&, const void*, size_t) override { return false; }
+  void enqueue(SendOperation&) override {}
+  int poll() override {
+    ++polls;
+    uint64_t count = 0;
+    if (read(fd, &count, sizeof count) != sizeof count) return 0;
+    events += int(count);
+    return int(count);
+  }
+  int wait_fd() const override { return fd; }
+  bool arm() override {
+    if (!may_sleep) return false;
+    ++armed;
+    return true;
+  }
+  void disarm() override { --armed; }
+  uint64_t next_deadline_ns() const override { return deadline_ns; }
+  bool has_unsent() const override { return false; }
+
+  void ring() const {
+    const uint64_t one = 1;
+    ASSERT_EQ(write(fd, &one, sizeof one), ssize_t(sizeof one));
+  }
+
+  const int fd;
+  std::atomic<int> events{0}, polls{0}, armed{0};
+  std::atomic<bool> may_sleep{true};
+  std::atomic<uint64_t> deadline_ns{~uint64_t{0}};
+};
+
+/// One rank whose application is this test's thread. `several`: as if there were more such threads (the lock is a mutex).
+struct Helped {
+  explicit Helped(bool several) {
+    if (several) lock.enable();
+    engine.add_path(path);
+    thread = std::make_unique<EventThread>(engine, lock, [this] { return needed.load(); });
+    lock.set_successor(thread.get());
+    engine.set_helper(thread.get());
+  }
+  ~Helped() {
+    lock.set_successor(nullptr);
+    engine.set_helper(nullptr);
+  }
+
+  /// Whether it comes true while this thread does nothing else.
+  template <typename Condition>
+  bool until(Condition&& condition, uint64_t patience_ns = 20 * kSecond_ns) {
+    for (const uint64_t end = clock.now_ns() + patience_ns; !condition();) {
+      if (clock.now_ns() > end) return false;
+      usleep(20);
+    }
+    return true;
+  }
+  /// The application has come and gone, and does not come back until the thread has armed.
+  void hand_over() {
+    lock.enter();
+    lock.leave();
+    ASSERT_TRUE(until([&] { return path.armed == 1; }));
+  }
+  /// A call that looks at what is there, as every waiting one does.
+  void come_and_go() {
+    lock.enter();
+    thread->stand_aside();
+    engine.poll();
+    lock.leave();
+  }
+  /// An event is handled though the application stays away.
+  bool is_watched() {
+    const int before = path.events;
+    path.ring();
+    return until([&] { return path.events == before + 1; });
+  }
+
+  RealClock clock;
+  RankLock lock;
+  RealIdle idle{Tunables(), false, &lock};
+  ProgressEngine engine{clock, idle};
+  BellPath path;
+  std::atomic<bool> needed{true};
+  std::unique_ptr<EventThread> thread;
+};
+
+class EventThreadTest : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Lock, EventThreadTest, testing::Bool(),
+                         [](auto& parameter) { return parameter.param ? "mutex" : "helped"; });
+
+TEST_P(EventThreadTest, EventsAreHandledWhileTheApplicationIsAway) {
+  Helped rank(GetParam());
+  rank.hand_over();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(rank.is_watched());
+  for (int i = 0; i < 10; ++i) {
+    rank.come_and_go();
+    EXPECT_TRUE(rank.is_watched());
+  }
+}
+
+TEST_P(EventThreadTest, NobodyIsWokenWhileNothingIsPending) {
+  Helped rank(GetParam());
+  rank.needed = false;
+  rank.come_and_go();
+  EXPECT_FALSE(rank.thread->watches());
+  const int polls = rank.path.polls;
+  rank.path.ring();
+  usleep(20'000);
+  EXPECT_EQ(rank.path.polls, polls);
+  rank.needed = true;
+  rank.lock.enter();
+  rank.lock.leave();
+  EXPECT_TRUE(rank.until([&] { return rank.path.events == 1; }));
+}
+
+TEST_P(EventThreadTest, ADeadlineOfAPathIsKept) {
+  Helped rank(GetParam());
+  rank.path.deadline_ns = rank.clock.now_ns() + 50'000'000;
+  rank.hand_over();
+  const int polls = rank.path.polls;
+  EXPECT_TRUE(rank.until([&] { return rank.path.polls > polls; }));
+  EXPECT_GE(rank.clock.now_ns(), rank.path.deadline_ns);
+  rank.path.deadline_ns = ~uint64_t{0};
+}
+
+// What the application begins while the thread sleeps may have to be repeated, which nothing but the clock says.
+TEST_P(EventThreadTest, ADeadlineThatComesUpLaterIsKept) {
+  Helped rank(GetParam());
+  rank.hand_over();
+  rank.lock.enter();
+  rank.path.deadline_ns = rank.clock.now_ns() + 20'000'000;
+  const int polls = rank.path.polls;
+  rank.lock.leave();
+  EXPECT_TRUE(rank.until([&] { return rank.path.polls > polls; }));
+  rank.path.deadline_ns = ~uint64_t{0};
+}
+
+// The application leaves just when the thread, whose timer has ended, stands before the lock: both look for who watches
+// next. The paths' deadline, a minute away, must not take the place of a timer that is still counted on.
+TEST(EventThread, TheTimerOfAnotherIsNotForgotten) {
+  for (int round = 0; round < 20; ++round) {
+    Helped rank(true);
+    rank.path.deadline_ns = rank.clock.now_ns() + 60 * kSecond_ns;
+    rank.lock.enter();
+    rank.lock.leave();
+    rank.lock.enter();
+    const bool before_the_lock = rank.until([&] { return !rank.thread->watches(); });
+    rank.lock.leave();
+    ASSERT_TRUE(before_the_lock);
+    ASSERT_TRUE(rank.until([&] { return rank.path.armed == 1; }));
+    rank.come_and_go();
+    ASSERT_TRUE(rank.is_watched()) << round;
+  }
+}
+
+// Something is here that polls do not move and that nobody may sleep on.
+TEST_P(EventThreadTest, WhatCannotBeSleptOnIsLookedAtAgain) {
+  Helped rank(GetParam());
+  rank.path.may_sleep = false;
+  rank.lock.enter();
+  rank.lock.leave();
+  int polls = 0;
+  for (int i = 0; i < 10; ++i) {
+    polls = rank.path.polls;
+    ASSERT_TRUE(rank.until([&] { return rank.path.polls > polls; })) << i;
+  }
+  EXPECT_LT(rank.path.polls, 1000) << "it must not poll all the time";
+  rank.path.may_sleep = true;
+  EXPECT_TRUE(rank.until([&] { return rank.path.armed == 1; }));
+  rank.path.may_sleep = false;  // and who is known to stay away cannot arm when it leaves
+  rank.come_and_go();
+  rank.path.may_sleep = true;
+  EXPECT_TRUE(rank.until([&] { return rank.path.armed == 1; }));
+  EXPECT_TRUE(rank.is_watched());
+}
+
+// Threads come and go at all moments, some of them wait inside; after each burst all are away and an event is handled.
+TEST(EventThread, ThreadsThatComeAndGo) {
+  constexpr int kThreads = 3, kRounds = 60;
+  Helped rank(true);
+  for (int round = 0; round < kRounds; ++round) {
+    rank.path.deadline_ns = rank.clock.now_ns() + 60 * kSecond_ns;
+    std::vector<std::thread> threads;
+    for (int me = 0; me < kThreads; ++me) {
+      threads.emplace_back([&, me] {
+        for (int i = 0; i < 20; ++i) {
+          const int before = rank.path.events;
+          rank.lock.enter();
+          if ((i + me) % 4 == 0) {
+            rank.path.ring();
+            rank.engine.wait_until([&] { return rank.path.events > before; });
+          }
+          rank.lock.leave();
+          usleep(useconds_t((i * 7 + me * 31 + round) % 120));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_TRUE(rank.is_watched()) << round;
+  }
+}
+
+}  // namespace
+}  // namespace tern::test
