@@ -111,7 +111,11 @@ world() {
     rank=$((rank + 1))
   done
   failed=0
-  for child in $children; do wait "$child" || failed=1; done
+  for child in $children; do
+    status=0
+    wait "$child" || status=$? failed=1
+    [ $status -le 128 ] || echo "a rank has crashed (signal $((status - 128)))" >>"$cards/err.0"
+  done
   cat "$cards"/err.* "$cards"/out.*
   return $failed
 }

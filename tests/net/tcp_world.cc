@@ -100,8 +100,8 @@ struct World {
   uint32_t size;
   std::string directory;
   CheckingSink sink;
+  std::vector<std::unique_ptr<QueuedSend>> queued;  // longer-lived than the path, which may end before they are complete
   std::unique_ptr<TcpPath> path;
-  std::vector<std::unique_ptr<QueuedSend>> queued;
   std::vector<uint64_t> sent;
 
   World(PeerId r, uint32_t n, std::string d)
@@ -161,6 +161,11 @@ struct World {
     operation->done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };
     queued.push_back(std::move(operation));
     path->enqueue(*queued.back());
+  }
+  /// For what cannot go on without its peer: without it the program ends (the path may still hold sends of the caller's).
+  void poll() {
+    path->poll();
+    if (!sink.lost.empty()) [[unlikely]] std::_Exit(fail(sink.lost));
   }
   bool wait_for(uint64_t count, double seconds = 60) {
     uint64_t end = clock.now_ns() + uint64_t(seconds * 1e9);
@@ -259,7 +264,7 @@ int rate(World& world, double seconds) {
   uint64_t counted = 0, from_ns = 0, to_ns = 0;
   bool last = false;
   for (uint64_t now = begin; !(last && window.empty() && world.sink.ended); now = world.clock.now_ns()) {
-    world.path->poll();
+    world.poll();
     if (world.rank == 1) {
       if (world.sink.ended && !last) {
         last = true;
@@ -286,9 +291,8 @@ int rate(World& world, double seconds) {
       last = true;
       world.send(1, 0, CheckingSink::kLast);
     }
-    if (!world.sink.lost.empty()) std::_Exit(fail("rate: " + world.sink.lost));  // (the path still holds the sends)
   }
-  while (world.path->has_unsent()) world.path->poll();
+  while (world.path->has_unsent()) world.poll();
   if (world.rank == 0) std::printf("rate %.0f\n", double(counted) * 8e3 / double(to_ns - from_ns));
   return 0;
 }
@@ -302,11 +306,11 @@ double one_way_us(World& world, size_t bytes, int rounds) {
     for (int i = 0; i < rounds; ++i) {
       uint64_t count = world.sink.count;
       if (world.rank == 0) {
-        while (!world.path->try_send(1, header, text.data(), bytes)) world.path->poll();
+        while (!world.path->try_send(1, header, text.data(), bytes)) world.poll();
       }
-      while (world.sink.count == count) world.path->poll();
+      while (world.sink.count == count) world.poll();
       if (world.rank == 1) {
-        while (!world.path->try_send(0, header, text.data(), bytes)) world.path->poll();
+        while (!world.path->try_send(0, header, text.data(), bytes)) world.poll();
       }
     }
     times.push_back(double(world.clock.now_ns() - begin) / 2e3 / rounds);
@@ -333,11 +337,11 @@ int stream(World& world) {
       wire::Header header{.kind = wire::Kind::eager};
       for (int i = 0; i < messages; ++i) {
         if (bytes <= world.path->properties().eager_bytes) {
-          while (!world.path->try_send(1, header, text.data(), bytes)) world.path->poll();
+          while (!world.path->try_send(1, header, text.data(), bytes)) world.poll();
           continue;
         }
         QueuedSend& operation = window[size_t(i) % window.size()];
-        while (i >= int(window.size()) && !operation.complete) world.path->poll();
+        while (i >= int(window.size()) && !operation.complete) world.poll();
         operation.complete = false;
         operation.peer = 1;
         operation.header = header;
@@ -345,16 +349,16 @@ int stream(World& world) {
         operation.done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };
         world.path->enqueue(operation);
       }
-      while (world.sink.count == count) world.path->poll();
+      while (world.sink.count == count) world.poll();
     } else {
-      while (world.sink.count < count + uint64_t(messages)) world.path->poll();
+      while (world.sink.count < count + uint64_t(messages)) world.poll();
       world.send(0, 8);
     }
     double seconds = double(world.clock.now_ns() - begin) / 1e9;
     if (world.rank == 0)
       std::printf("%8zu B  %8.3f GB/s  %9.0f messages/s\n", bytes, double(bytes) * messages / seconds / 1e9,
                   messages / seconds);
-    while (world.path->has_unsent()) world.path->poll();
+    while (world.path->has_unsent()) world.poll();
   }
   return 0;
 }
