@@ -68,7 +68,11 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   if (lane.link) {
     if (!lane.outbound.try_send(header, payload, bytes)) return false;
     may_be_unsure_ = true;
-    if (!lane.outbound.empty() && !lane.linked()) blocked_.push_back(&lane);
+    if (!lane.outbound.empty() && !lane.linked()) {
+      blocked_.push_back(&lane);
+      watch_link(lane);
+    }
+    if (armed_ != 0) [[unlikely]] look_after_unsure(false);
     return true;
   }
   if (lane.state == LaneState::fresh) contact(lane);
@@ -108,6 +112,7 @@ bool TcpPath::flush(Lane& lane) {
   if (!blocked && lane.linked()) lane.unlink();
   if (result == TcpOutbound::Flush::broken) heat(*lane.link);
   watch_link(lane);
+  if (armed_ != 0) [[unlikely]] look_after_unsure(lane.outbound.waits());
   return lane.outbound.sent() + lane.outbound.acknowledged() != before;
 }
 
@@ -274,7 +279,6 @@ void TcpPath::cool(Link& link) {
 bool TcpPath::arm() {
   if (!sending_.finished.empty() || !doomed_.empty() || more_) return false;
   ++armed_;
-  wake_ns_ = ~uint64_t{0};
   bool unsure = false, waits = false;
   for (auto& endpoint : endpoints_) {
     if (endpoint->kind != Endpoint::Kind::link) continue;
@@ -286,11 +290,17 @@ bool TcpPath::arm() {
     ask_for(lane, lane.inbound.certain_to_come());
   }
   may_be_unsure_ = unsure;
-  if (unsure) wake_ns_ = clock_.now_ns() + (waits ? kWaitNap_ns : kCheck_ns);
+  wake_ns_ = ~uint64_t{0};
+  if (unsure) look_after_unsure(waits);
   // Acknowledgements wake nobody: who was told that something is unsent hears now if nothing is any more.
   if (sending_.finished.empty() && !(said_unsent_ && !has_unsent())) return true;
   disarm();
   return false;
+}
+
+// Asleep: what is not acknowledged is looked after in time, also what is sent from now on.
+void TcpPath::look_after_unsure(bool waits) {
+  wake_ns_ = std::min(wake_ns_, clock_.now_ns() + (waits ? kWaitNap_ns : kCheck_ns));
 }
 
 void TcpPath::disarm() {

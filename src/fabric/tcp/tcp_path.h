@@ -190,6 +190,7 @@ class TcpPath final : public Path {
   int receive_waiting(Peer& peer);
   bool flush(Lane& lane);  ///< whether bytes have left, or are known to have arrived
   bool find_unsent() const;
+  void look_after_unsure(bool waits);
   void watch_link(Lane& lane);
   void ask_for(Lane& lane, uint64_t bytes);
   int poll_events();
