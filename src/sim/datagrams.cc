@@ -29,7 +29,7 @@ void SimDatagramPort::describe(wire::DatagramCard& card) const {
 size_t SimDatagramPort::send(PeerId peer, int, const iovec* datagrams, size_t count) {
   const NetworkModel& costs = network_.model();
   if (rng_.chance(faults_.refuse_in_1024, 1024)) count = size_t(rng_.below(count));
-  if (count != 0) strand_.charge_ns(costs.send_ns);
+  if (count != 0) strand_.charge_ns(costs.datagram_send_ns != 0 ? costs.datagram_send_ns : costs.send_ns);
   for (size_t i = 0; i < count; ++i) {
     const auto* data = static_cast<const std::byte*>(datagrams[i].iov_base);
     const size_t bytes = datagrams[i].iov_len;
@@ -112,7 +112,8 @@ size_t SimDatagramPort::receive(Arrival* out) {
   inbox_.pop_front();
   const Bytes& bytes = taken_.back();
   buffered_ -= bytes.size() + network_.model().kHeaderBytes;
-  strand_.charge_ns(costs.receive_ns + bytes.size() * 1000 / costs.copy_bytes_per_us);
+  const uint64_t taking_ns = costs.datagram_receive_ns != 0 ? costs.datagram_receive_ns : costs.receive_ns;
+  strand_.charge_ns(taking_ns + bytes.size() * 1000 / costs.copy_bytes_per_us);
   out[0] = {bytes.data(), bytes.size(), 0};
   return 1;
 }

@@ -54,7 +54,7 @@ void Network::on_event(EventKind kind, uint64_t datum) {
     case EventKind::switch_port: {
       uint64_t busy = duration(packet->payload.size() + model_.kHeaderBytes, model_.port_bytes_per_us);
       uint64_t begin = nodes_[packet->to / ranks_per_node_].port.reserve(now, busy);
-      forward(begin + model_.latency_ns - model_.latency_ns / 2, EventKind::nic, packet);
+      forward(begin + model_.latency_ns - model_.latency_ns / 2 + first_frame_ns(*packet), EventKind::nic, packet);
       return;
     }
     case EventKind::nic: {
@@ -100,7 +100,12 @@ void Network::enter(Packet* packet) {
   }
   uint64_t busy = model_.packet_ns + duration(bytes, model_.adapter_bytes_per_us);
   uint64_t begin = nodes_[packet->from / ranks_per_node_].out.reserve(now, busy);
-  forward(begin + model_.latency_ns / 2, EventKind::switch_port, packet);
+  forward(begin + model_.latency_ns / 2 + first_frame_ns(*packet), EventKind::switch_port, packet);
+}
+
+// A place that passes on whole frames has the first one so late; the others follow it.
+uint64_t Network::first_frame_ns(const Packet& packet) const {
+  return model_.frame_bytes == 0 ? 0 : duration(std::min(packet.payload.size(), model_.frame_bytes), model_.port_bytes_per_us);
 }
 
 void Network::arrive(Packet* packet, uint64_t time_ns) {

@@ -29,12 +29,16 @@ struct NetworkModel {
   uint64_t adapter_bytes_per_us = 12500;
   uint64_t port_bytes_per_us = 12500;
   uint64_t packet_ns = 40;            ///< an adapter's own time for a packet
+  /// Switch and receiving adapter pass on whole frames of this payload (Ethernet); 0: what comes in goes out (InfiniBand).
+  size_t frame_bytes = 0;
   uint64_t local_latency_ns = 140;
   uint64_t local_bytes_per_us = 17000;
 
   uint64_t copy_bytes_per_us = 17000;  ///< a rank's CPU, packing and unpacking
   uint64_t send_ns = 60;               ///< CPU time for handing over a packet
   uint64_t receive_ns = 60;            ///< CPU time for taking one
+  uint64_t datagram_send_ns = 0;       ///< the same for a datagram, where it is not the same; 0: it is
+  uint64_t datagram_receive_ns = 0;
   uint64_t poll_ns = 20;               ///< CPU time of a poll
   uint64_t fence_ns = 20'000;
 
@@ -179,6 +183,7 @@ class Network final : public EventTarget {
     size_t bytes;
   };
   static uint64_t duration(size_t bytes, uint64_t bytes_per_us) { return bytes * 1000 / bytes_per_us; }
+  uint64_t first_frame_ns(const Packet& packet) const;
   void enter(Packet* packet);
   void arrive(Packet* packet, uint64_t time_ns);
   void deliver(Packet* packet);

@@ -1,6 +1,9 @@
 // The Gigabit testbed of paper 002 (machines/gigabit.toml), in virtual time: the paper's UDP protocol (here as there with its copies,
 // acknowledgements and requests) beside TCP (SimPath with that file's costs). What is checked are the orderings of figures 3.2 to 3.5,
-// and the sizes of effect within a factor of about two: the file's costs are those of TCP, and a datagram's are taken to be the same.
+// and the sizes of effect. What the paper says of UDP in microseconds is met within 7 % (74, 103, 234 and 2487 us for 4 B, 1 KB, 2 KB
+// and 128 KB, here 73, 104, 249 and 2331). The relative gaps at 2 KB and 128 KB are twice the paper's because TCP is faster here: 112
+// instead of 130 us, and from 32 KB on 475 instead of 650 and 1386 instead of 1928 us, for LA-MPI sends the first 16 KB of a long message
+// with the request and the rest one round trip after them, while ours overlaps the request with nothing but its own way.
 // TERN_SHOW=1 prints the curves. The window of fragments is not in the paper; two keep UDP at its 500 Mbit/s, three do not.
 #include <gtest/gtest.h>
 
@@ -100,11 +103,11 @@ TEST(Gigabit, LatencyOfUdpIsAboveThatOfTcp) {
     EXPECT_GT(gap[bytes], 0) << bytes;
   }
   // The paper: 13 %, 80 %, 29 %; between 4 B and 1 KB it falls, at 2 KB the request's round trip shows, and falls off again.
-  EXPECT_GT(gap[4], 0.07);
-  EXPECT_LT(gap[4], 0.30);
+  EXPECT_GT(gap[4], 0.10);
+  EXPECT_LT(gap[4], 0.16);
   EXPECT_LT(gap[1024], gap[4]);
   EXPECT_GT(gap[2048], 0.60);
-  EXPECT_LT(gap[2048], 2.00);
+  EXPECT_LT(gap[2048], 1.40);
   EXPECT_GT(gap[131072], 0.15);
   EXPECT_LT(gap[131072], 0.80);
   EXPECT_GT(gap[2048], 3 * gap[1024]) << "the request costs a round trip";
