@@ -1,5 +1,7 @@
 #include "fabric/tcp/outbound.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -36,10 +38,10 @@ ssize_t send_pieces(int fd, iovec* pieces, size_t count) {
   return n;
 }
 
-ssize_t send_bytes(int fd, const void* data, size_t bytes) {
+ssize_t send_bytes(int fd, const void* data, size_t bytes, int flags = 0) {
   ssize_t n;
   do {
-    n = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    n = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
   } while (n < 0 && errno == EINTR);
   return n;
 }
@@ -70,7 +72,7 @@ struct TcpOutbound::Batch {
 
 // --- Sending.
 
-bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size_t bytes) {
+bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size_t bytes, bool more) {
   if (!empty() || error_ != 0 || fd_ < 0) return false;
   const size_t frame = kHeadBytes + bytes;
   if (frame > kCopyFirst && !shared_.sealed) return send_large(header, payload, bytes);
@@ -84,7 +86,7 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
     flush_blocks();
     return true;
   }
-  ssize_t n = send_bytes(fd_, at, frame);
+  ssize_t n = send_bytes(fd_, at, frame, more ? MSG_MORE : 0);
   if (n < 0) {
     if (!is_full(errno)) error_ = errno;
     return false;
@@ -92,6 +94,11 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
   commit(frame);
   sent_ += size_t(n);
   return true;
+}
+
+void TcpOutbound::push() {
+  int on = 1;
+  if (fd_ >= 0) (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // is on already: setting it sends what is there
 }
 
 // Sent first, then what is not acknowledged is copied: while the copy is made the message is on its way.

@@ -46,8 +46,11 @@ class TcpOutbound {
 
   explicit TcpOutbound(Shared& shared) : shared_(shared) {}
 
-  /// A whole small message: true when it has left, or is in the history and will.
-  bool try_send(const wire::Header& header, const void* payload, size_t bytes);
+  /// A whole small message: true when it has left, or is in the history and will. `more`: it waits in the kernel for what
+  /// follows, or for `push`.
+  bool try_send(const wire::Header& header, const void* payload, size_t bytes, bool more = false);
+  /// Nothing waits in the kernel any more for what follows.
+  void push();
   /// Takes its place in the queue; nothing is sent yet. A kind of 0 in its header: a frame of the type in its flags.
   void enqueue(SendOperation& operation);
   /// Sends what the socket takes; finished operations go to the end of Shared::finished. `blocked`: something is left to

@@ -66,7 +66,7 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
   Lane& lane = peer_at(id).first();
   if (lane.link) {
-    if (!lane.outbound.try_send(header, payload, bytes)) return false;
+    if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, bytes))) return false;
     may_be_unsure_ = true;
     if (!lane.outbound.empty() && !lane.linked()) {
       blocked_.push_back(&lane);
@@ -77,6 +77,22 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   }
   if (lane.state == LaneState::fresh) contact(lane);
   return false;
+}
+
+// Whether a message may leave together with the next ones.
+bool TcpPath::may_wait(Lane& lane, size_t bytes) {
+  if (bytes > Coalescing::kMostBytes || sending_.sealed) return false;
+  const bool may = lane.coalescing.may_wait(clock_.now_ns(), polls_);
+  if (lane.coalescing.open() && std::find(bursts_.begin(), bursts_.end(), &lane) == bursts_.end()) bursts_.push_back(&lane);
+  return may;
+}
+
+void TcpPath::end_bursts() {
+  const uint64_t now = clock_.now_ns();
+  for (Lane* lane : bursts_) {
+    if (lane->coalescing.end(now)) lane->outbound.push();
+  }
+  bursts_.clear();
 }
 
 void TcpPath::enqueue(SendOperation& operation) {
@@ -147,6 +163,8 @@ int TcpPath::poll() {
   retired_.clear();
   int handled = 0;
   more_ = false;
+  ++polls_;
+  if (!bursts_.empty()) end_bursts();
   if (hot_count_ != 0) {
     handled += receive(*hot_[0]);
     if (handled == 0 && hot_count_ > 1 && (++turn_ & 1)) {

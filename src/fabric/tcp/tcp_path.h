@@ -38,6 +38,7 @@
 #include "base/log.h"
 #include "base/tunables.h"
 #include "fabric/path.h"
+#include "fabric/tcp/coalescing.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/inbound.h"
 #include "fabric/tcp/interface_watch.h"
@@ -87,7 +88,7 @@ class TcpPath final : public Path {
   uint64_t next_deadline_ns() const override;
   bool has_unsent() const override;
   bool may_have_unsent() const override {
-    return may_be_unsure_ || more_ || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty();
+    return may_be_unsure_ || more_ || !bursts_.empty() || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty();
   }
 
   /// Connections that have not proven the job key, now. For tests.
@@ -148,6 +149,7 @@ class TcpPath final : public Path {
     uint32_t network = 0;     ///< our interface it runs over; 0: not known
     bool timed = false;       ///< counted in timed_
     int wake_bytes = 1;       ///< the socket tells a sleeper when it has so many
+    Coalescing coalescing;    ///< of its small messages
     double rate = 0;          ///< bytes per ns of the parts sent lately; 0: not measured
     // Being called:
     Setup* setup = nullptr;  ///< the outgoing attempt, if one is under way
@@ -186,6 +188,8 @@ class TcpPath final : public Path {
   Peer& peer_at(PeerId id);
   Lane& lane_at(Peer& peer, size_t index);
   int complete();
+  bool may_wait(Lane& lane, size_t bytes);
+  void end_bursts();
   int receive(Link& link);
   int receive_waiting(Peer& peer);
   bool flush(Lane& lane);  ///< whether bytes have left, or are known to have arrived
@@ -275,6 +279,8 @@ class TcpPath final : public Path {
   bool may_be_unsure_ = false;  ///< something was sent since `arm` found everything acknowledged (and nothing owed)
 
   IntrusiveList<Lane> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
+  std::vector<Lane*> bursts_;    ///< whose small messages may wait in the kernel for the next
+  uint64_t polls_ = 0;
   std::vector<Peer*> doomed_;
   IntrusiveList<Stripe> striped_;  ///< on their way
   IntrusiveList<Setup> unproven_list_;  ///< incoming, oldest first
