@@ -37,8 +37,8 @@ struct PathProperties {
   bool attention = false;       ///< `attentive` knows
   bool claims = false;          ///< `make_claim` works
   /// Where get and put are copies by this rank's CPU: after so many bytes it is worth looking whether the peer has come to
-  /// take its part of a stream instead; 0: never.
-  size_t piece_bytes = 0;
+  /// take its part of a stream instead; 0: never. `first_piece_bytes`: the first time, if the peer may come at any moment.
+  size_t piece_bytes = 0, first_piece_bytes = 0;
   uint32_t idle_polls = 0;      ///< a rank that polls so often in vain has time for a copy that its peer would have to make
   size_t announce_from_bytes = 0;  ///< shortest receive worth announcing to its sender; 0: none
   size_t hybrid_bytes = 0;         ///< longest message that the library copies, so that the sender is free at once; 0: none
@@ -161,6 +161,8 @@ class Path {
   /// Whether the peer is in its library just now, so that it would take its part of a copy. May look for a moment (0.5 us),
   /// which is saved if the peer `stays`: it has said that it does not leave before it has what this is about.
   virtual bool attentive(PeerId peer, bool stays = false) { return false; }
+  /// After a get or put: whether the peer is in its library now, or has been while that lasted. Costs less.
+  virtual bool came_back(PeerId peer) { return attentive(peer); }
 
   /// poll would find nothing: all arrivals come through calls of this rank, and none has left work behind.
   bool dormant() const { return dormant_; }

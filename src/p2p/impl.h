@@ -145,6 +145,7 @@ struct Fetch final : TransferOperation {
   ReceiveRequest* receive = nullptr;
   uint64_t address = 0;   ///< of the whole data
   size_t offset = 0;      ///< so much of it is here; `bytes` more are on their way
+  size_t piece = 0;       ///< longest next piece; 0: all at once
   bool in_call = false;   ///< Path::get has not returned
   bool finished = false;  ///< done was called meanwhile
   Error error;
@@ -191,6 +192,7 @@ struct Put final : TransferOperation {
   uint64_t total = 0;        ///< bytes of the message
   size_t wanted = 0;         ///< of which the receive has room for so many
   size_t offset = 0;         ///< so many are there; `bytes` more are on their way
+  size_t piece = 0;          ///< longest next piece; 0: all at once
   uint8_t tell = 0;          ///< flags of `filled` that the receiver has not been told yet
   bool begun = false;        ///< the first piece has not failed at once
   bool in_call = false;      ///< Path::put has not returned
@@ -375,10 +377,8 @@ struct PointToPoint::Impl final : Sink {
   bool run(Put& put);
   bool piece_done(Put& put);
   void tell(Put& put, uint8_t flags);
-  size_t piece_bytes(const Path& path, size_t left) const {
-    size_t piece = mode == RendezvousMode::customised ? path.properties().piece_bytes : 0;
-    return piece != 0 && piece < left ? piece : left;
-  }
+  size_t first_piece(const Path& path, bool either) const;
+  static size_t next_piece(const Path& path, size_t& piece, size_t left);
 
   // deferred.cc
   void defer(SendRequest& send, Peer& peer, size_t bytes, const Ready& ready);

@@ -63,11 +63,13 @@ SendSituation PointToPoint::Impl::situation(const SendArguments& a, size_t bytes
   }
   if (mode != RendezvousMode::customised) return s;
   s.can_defer = ready && properties.claims && !properties.autonomous && s.can_put && s.can_get;
-  s.attentive = ready && !properties.autonomous && (s.can_put || s.can_get) && path.attentive(a.peer, ready->body.stays);
   if (a.mode != SendMode::synchronous && bytes <= properties.hybrid_bytes && path.can_get_lent(a.peer)) {
     if (buffer_left(path)) s.hybrid_limit = properties.hybrid_bytes;
     else ++counters.no_buffer;
   }
+  // Looking takes a moment, which is saved where the answer would change nothing.
+  const bool matters = ready && !properties.autonomous && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
+  s.attentive = matters && path.attentive(a.peer, ready->body.stays);
   return s;
 }
 

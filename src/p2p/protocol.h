@@ -57,9 +57,10 @@ struct ProtocolRecord {
 
 constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { return bytes <= eager_limit && credit; }
 
-/// A long message of a nonblocking sender, where it matters whose CPU copies.
+/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed to a receiver who is
+/// there, without asking: it is soon over.
 constexpr bool decided_later(const SendSituation& s) {
-  return s.returns && s.can_get && s.bytes > s.hybrid_limit && (s.attentive || s.can_defer);
+  return s.returns && s.can_get && (s.attentive ? s.bytes > s.hybrid_limit : s.can_defer);
 }
 
 /// In order of preference; the last always applies.
@@ -68,7 +69,7 @@ inline constexpr ProtocolRecord kProtocols[] = {
     {Protocol::receiver_put, "receiver-put", [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive && !decided_later(s); }},
     {Protocol::receiver_stream, "receiver-stream",
      [](const SendSituation& s) { return s.ready && !decided_later(s); }},
-    {Protocol::hybrid, "hybrid", [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit; }},
+    {Protocol::hybrid, "hybrid", [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit && !decided_later(s); }},
     {Protocol::sender_put, "sender-put", [](const SendSituation& s) { return s.by_write && s.can_put; }},
     {Protocol::sender_get, "sender-get", [](const SendSituation& s) { return s.can_get && s.bytes != 0; }},
     {Protocol::sender_data, "sender-data", [](const SendSituation&) { return true; }},

@@ -1,5 +1,6 @@
 // Puts and gets. Where they are copies by a CPU (no autonomous path) they go piece by piece: if the peer comes to its library
-// meanwhile, the rest is streamed, which both copy at the same time.
+// meanwhile, the rest is streamed, which both copy at the same time. Where either may copy (deferred.cc) the peer is likely to
+// come soon: pieces begin short and double, so that it waits for no longer than this rank has worked alone.
 //
 //   getter                        owner                    putter                        owner
 //     get piece, piece ...          computes                 put piece, piece ...          computes
@@ -12,6 +13,21 @@
 
 namespace tern {
 
+// `either`: of a message that either side may copy.
+size_t PointToPoint::Impl::first_piece(const Path& path, bool either) const {
+  const PathProperties& properties = path.properties();
+  if (mode != RendezvousMode::customised) return 0;
+  return either && properties.first_piece_bytes != 0 ? properties.first_piece_bytes : properties.piece_bytes;
+}
+
+// How much of `left` is moved now.
+size_t PointToPoint::Impl::next_piece(const Path& path, size_t& piece, size_t left) {
+  if (piece == 0 || piece >= left) return left;
+  const size_t now = piece;
+  piece = std::min(2 * piece, path.properties().piece_bytes);
+  return now;
+}
+
 // --- Get
 
 // Fetches the data of a matched receive.
@@ -21,6 +37,8 @@ void PointToPoint::Impl::fetch(ReceiveRequest& receive, const wire::RendezvousBo
   operation.peer = receive.sender;
   operation.address = body.address;
   operation.key = RemoteKey{{body.key[0], body.key[1]}};
+  constexpr uint8_t kWhich = ReceiveRequest::kAnnounced | ReceiveRequest::kFromLibrary;
+  operation.piece = first_piece(*peers[receive.sender].path, (receive.marks & kWhich) == ReceiveRequest::kAnnounced);
   operation.done = [](TransferOperation& op, Error e) {
     auto& self = static_cast<Fetch&>(op);
     self.error = std::move(e);
@@ -35,7 +53,7 @@ void PointToPoint::Impl::run(Fetch& operation) {
   Path& path = *peers[operation.peer].path;
   do {
     const size_t left = size_t(operation.receive->status.bytes) - operation.offset;
-    operation.bytes = piece_bytes(path, left);
+    operation.bytes = next_piece(path, operation.piece, left);
     operation.local = operation.receive->target();
     operation.local.skip(operation.offset);
     operation.local.truncate(operation.bytes);
@@ -53,7 +71,7 @@ bool PointToPoint::Impl::piece_done(Fetch& operation) {
   Path* path = peers[receive.sender].path;
   const size_t bytes = size_t(receive.status.bytes);
   if (!operation.error) operation.offset += operation.bytes;
-  if (!operation.error && operation.offset < bytes && path && !path->attentive(receive.sender)) return true;
+  if (!operation.error && operation.offset < bytes && path && !path->came_back(receive.sender)) return true;
   const size_t offset = operation.offset;
   Error error = std::move(operation.error);
   fetches.destroy(&operation);
@@ -81,6 +99,7 @@ bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_
   operation.wanted = size_t(std::min<uint64_t>(to.bytes, total));
   operation.offset = size_t(std::min<uint64_t>(send.clear_offset, operation.wanted));
   operation.key = RemoteKey{{to.key[0], to.key[1]}};
+  operation.piece = first_piece(*peers[operation.peer].path, (send.exposed.words[0] | send.exposed.words[1]) != 0);
   operation.tell = quiet ? 0 : flags;
   operation.wakes = quiet;
   operation.done = [](TransferOperation& op, Error e) {
@@ -101,7 +120,7 @@ bool PointToPoint::Impl::run(Put& operation) {
   Path& path = *peers[a.peer].path;
   const PathProperties& properties = path.properties();
   do {
-    operation.bytes = piece_bytes(path, operation.wanted - operation.offset);
+    operation.bytes = next_piece(path, operation.piece, operation.wanted - operation.offset);
     operation.local = Cursor::bytes(static_cast<std::byte*>(const_cast<void*>(a.buffer)) + operation.offset, operation.bytes);
     operation.remote_address = operation.to.address + operation.offset;
     operation.finished = false;
@@ -150,7 +169,7 @@ bool PointToPoint::Impl::piece_done(Put& operation) {
     settle(send, SendRequest::kPut);
     return false;
   }
-  if (!operation.error && path && !path->attentive(to)) return true;
+  if (!operation.error && path && !path->came_back(to)) return true;
   if (!path) {
     if (!send.error) send.error = Error(ErrorClass::proc_aborted, "the receiving process is gone");
     puts.destroy(&operation);

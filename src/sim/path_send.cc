@@ -27,7 +27,10 @@ SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bo
   properties_.puts_before_messages = properties_.ordered_writes;
   properties_.attention = true;
   properties_.claims = model_.get == NetworkModel::Get::cpu;
-  if (model_.get == NetworkModel::Get::cpu) properties_.piece_bytes = model_.piece_bytes;
+  if (model_.get == NetworkModel::Get::cpu) {
+    properties_.piece_bytes = model_.piece_bytes;
+    properties_.first_piece_bytes = model_.piece_bytes / 4;
+  }
   properties_.idle_polls = 4;
   properties_.announce_from_bytes = model_.eager_bytes + 1;
   properties_.hybrid_bytes = model_.hybrid_bytes;

@@ -64,7 +64,8 @@ TEST(Protocol, TableOne) {
       {"large, receiver computes, blocking", with(5000, true, true, true, false, false), Protocol::receiver_put},
       {"large, receiver computes, nonblocking, decided later", later(with(5000, true, true, true, false)), Protocol::sender_get},
       {"large, receiver computes, blocking, nothing to decide", later(with(5000, true, true, true, false, false)), Protocol::receiver_put},
-      {"medium, receiver computes, nonblocking, too short", later(with(500, true, true, true, false)), Protocol::receiver_put},
+      {"medium, receiver computes, nonblocking, decided later", later(with(500, true, true, true, false)), Protocol::sender_get},
+      {"medium, receiver there, nonblocking, nothing to decide", later(with(500, true, true, true, true)), Protocol::receiver_stream},
       {"large, receiver computes, no put", with(5000, true, false, true, false), Protocol::receiver_stream},
   };
   for (const Row& row : rows) EXPECT_EQ(choose_protocol(row.situation), row.expected) << row.what;

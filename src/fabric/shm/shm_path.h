@@ -56,6 +56,7 @@ class ShmPath final : public Path {
   bool can_get_lent(PeerId peer) const override { return reaches(peer); }
   void show_attention() override;
   bool attentive(PeerId peer, bool stays) override;
+  bool came_back(PeerId peer) override;
 
   int poll() override;
 
@@ -101,6 +102,8 @@ class ShmPath final : public Path {
     size_t landing_left = 0, landing_total = 0;
     wire::Header landing_header{};
     Landing landing;
+
+    uint32_t beat_seen = 0;  ///< of the peer, when the last copy by cross-memory attach began
 
     mutable int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
     mutable bool attach_writes = false;

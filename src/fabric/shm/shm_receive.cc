@@ -132,6 +132,7 @@ void ShmPath::receive(Peer& peer, shm::Cell& cell, uint32_t info) {
 void ShmPath::land(Peer& peer, const std::byte* data, size_t bytes) {
   TERN_ASSERT(peer.landing_open && bytes <= peer.landing_left);
   peer.landing.target.unpack(data, bytes);
+  show_attention();
   peer.landing_left -= bytes;
   if (peer.landing_left != 0) return;
   peer.landing_open = false;

@@ -218,6 +218,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
     std::byte* place = reserve(peer, size, chunk);
     if (!place) return false;
     payload.pack(place, size);
+    show_attention();
     chunk.total_bytes = operation.total_bytes;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
     if (!operation.header_sent) wire::copy_header(cell.header, operation.header);
