@@ -4,14 +4,6 @@
 
 namespace tern::capi {
 
-namespace {
-
-PeerId peer_of(const Communicator& comm, int source) {
-  return source == kAnySource ? kNoPeer : comm.peer(source);
-}
-
-}  // namespace
-
 namespace body {
 
 Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
@@ -43,7 +35,7 @@ Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int sour
 
 Error Iprobe(Call& call, int source, int tag, Communicator& comm, bool& flag, MPI_Status* status) {
   Status found = kProcNullStatus;
-  flag = source == kProcNull || comm.p2p().iprobe(peer_of(comm, source), source, tag, comm.context(), found);
+  flag = source == kProcNull || comm.p2p().iprobe(source, tag, comm.context(), found);
   if (flag) put_status(status, found);
   return {};
 }
@@ -51,9 +43,7 @@ Error Iprobe(Call& call, int source, int tag, Communicator& comm, bool& flag, MP
 Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* status) {
   Status found = kProcNullStatus;
   if (source != kProcNull) {
-    PeerId peer = peer_of(comm, source);
-    comm.p2p().progress().wait_until(
-        [&] { return comm.p2p().iprobe(peer, source, tag, comm.context(), found); });
+    found = comm.p2p().probe(source, tag, comm.context());
   }
   put_status(status, found);
   return {};
@@ -65,7 +55,7 @@ Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, M
   if (source == kProcNull) {
     message = &call.world().no_proc;
   } else if (MatchedMessage* matched =
-                 comm.p2p().improbe(peer_of(comm, source), source, tag, comm.context(), found)) {
+                 comm.p2p().improbe(source, tag, comm.context(), found)) {
     comm.add_ref();
     message = new Message(matched, &comm);
   }
@@ -79,10 +69,7 @@ Error Mprobe(Call& call, int source, int tag, Communicator& comm, Message*& mess
   if (source == kProcNull) {
     message = &call.world().no_proc;
   } else {
-    PeerId peer = peer_of(comm, source);
-    MatchedMessage* matched = nullptr;
-    comm.p2p().progress().wait_until(
-        [&] { return (matched = comm.p2p().improbe(peer, source, tag, comm.context(), found)) != nullptr; });
+    MatchedMessage* matched = comm.p2p().mprobe(source, tag, comm.context(), found);
     comm.add_ref();
     message = new Message(matched, &comm);
   }

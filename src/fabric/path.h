@@ -178,8 +178,8 @@ class Path {
   /// When poll wants to be called although nothing arrives (retransmission, connect timeout): clock time, or ~0.
   virtual uint64_t next_deadline_ns() const { return ~uint64_t{0}; }
 
-  /// True while bytes handed over have not left this rank yet (finalize waits for that). When the answer becomes false, a
-  /// poll returns that it has handled something, or the next arm returns false: who waits for it must not sleep.
+  /// True while this rank may still have to do something for bytes handed over: they have not left, or may have to be sent
+  /// again. Who leaves the library for long waits for that.
   virtual bool has_unsent() const = 0;
   /// The same at a glance, asked each time the application leaves the library: something may be left that only polls (or
   /// `arm`, which looks closer) bring to an end. Costs no system call.

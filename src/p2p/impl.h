@@ -291,6 +291,8 @@ struct PointToPoint::Impl final : Sink {
   void drop(UnexpectedMessage& message);
   Status status_of(const UnexpectedMessage& message) const;
   UnexpectedMessage* look(int source, int tag, uint64_t context);
+  UnexpectedMessage* await(int source, int tag, uint64_t context);
+  MatchedMessage* take_waiting(UnexpectedMessage& message, Status& status);
 
   // eager.cc
   void on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);

@@ -60,9 +60,13 @@ bool PointToPoint::pending() const {
   return false;
 }
 
-bool PointToPoint::quiet() const {
+bool PointToPoint::sends_complete() const {
   impl_->flush_all_releases();  // the senders of those wait for them
-  if (impl_->sends_open != 0 || impl_->controls_queued != 0) return false;
+  return impl_->sends_open == 0 && impl_->controls_queued == 0;
+}
+
+bool PointToPoint::quiet() const {
+  if (!sends_complete()) return false;
   for (Path* path : progress_.paths()) {
     if (path->has_unsent()) return false;
   }

@@ -72,9 +72,12 @@ class PointToPoint {
   Error receive(const ReceiveArguments& arguments, Status& status);
 
   /// Looks (and polls once) for an unmatched message; true: `status` describes it.
-  bool iprobe(PeerId peer, int source, int tag, uint64_t context, Status& status);
+  bool iprobe(int source, int tag, uint64_t context, Status& status);
   /// The same, and takes it out of matching; null: none there.
-  MatchedMessage* improbe(PeerId peer, int source, int tag, uint64_t context, Status& status);
+  MatchedMessage* improbe(int source, int tag, uint64_t context, Status& status);
+  /// Both, waiting until there is one.
+  Status probe(int source, int tag, uint64_t context);
+  MatchedMessage* mprobe(int source, int tag, uint64_t context, Status& status);
   /// Receives a matched message; consumes it.
   Request* imreceive(MatchedMessage* message, void* buffer, Count count, const Datatype& type);
   Error mreceive(MatchedMessage* message, void* buffer, Count count, const Datatype& type, Status& status);
@@ -98,7 +101,9 @@ class PointToPoint {
   bool lost(PeerId peer) const;
   /// Whether something may come that this rank is to act on, or is still to leave: a reason to poll.
   bool pending() const;
-  /// Whether nothing is in flight from this rank (finalize). Gives back what is kept for a message to take it along.
+  /// Whether all that this rank has begun to send is complete. Gives back what is kept for a message to take it along.
+  bool sends_complete() const;
+  /// The same, and nothing of it is left that this rank might have to send again: it may leave the library for long.
   bool quiet() const;
   /// The reachable largest tag (MPI_TAG_UB).
   static constexpr int kTagUpperBound = 0x7fffffff;

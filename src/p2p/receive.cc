@@ -198,26 +198,42 @@ Status PointToPoint::Impl::status_of(const UnexpectedMessage& message) const {
 }
 
 UnexpectedMessage* PointToPoint::Impl::look(int source, int tag, uint64_t context) {
-  WaitingMessage* waiting = matching.find_waiting(context, source, tag);
-  if (!waiting) {
-    progress.poll();
-    waiting = matching.find_waiting(context, source, tag);
-  }
-  return static_cast<UnexpectedMessage*>(waiting);
+  auto find = [&] { return static_cast<UnexpectedMessage*>(matching.find_waiting(context, source, tag)); };
+  UnexpectedMessage* message = find();
+  if (message) return message;
+  progress.poll();
+  return find();
 }
 
-bool PointToPoint::iprobe(PeerId, int source, int tag, uint64_t context, Status& status) {
+UnexpectedMessage* PointToPoint::Impl::await(int source, int tag, uint64_t context) {
+  WaitingMessage* message = nullptr;
+  progress.wait_until([&] { return (message = matching.find_waiting(context, source, tag)) != nullptr; });
+  return static_cast<UnexpectedMessage*>(message);
+}
+
+MatchedMessage* PointToPoint::Impl::take_waiting(UnexpectedMessage& message, Status& status) {
+  status = status_of(message);
+  unwait(message);
+  return &message;
+}
+
+bool PointToPoint::iprobe(int source, int tag, uint64_t context, Status& status) {
   UnexpectedMessage* message = impl_->look(source, tag, context);
   if (message) status = impl_->status_of(*message);
   return message != nullptr;
 }
 
-MatchedMessage* PointToPoint::improbe(PeerId, int source, int tag, uint64_t context, Status& status) {
+MatchedMessage* PointToPoint::improbe(int source, int tag, uint64_t context, Status& status) {
   UnexpectedMessage* message = impl_->look(source, tag, context);
-  if (!message) return nullptr;
-  status = impl_->status_of(*message);
-  impl_->unwait(*message);
-  return message;
+  return message ? impl_->take_waiting(*message, status) : nullptr;
+}
+
+Status PointToPoint::probe(int source, int tag, uint64_t context) {
+  return impl_->status_of(*impl_->await(source, tag, context));
+}
+
+MatchedMessage* PointToPoint::mprobe(int source, int tag, uint64_t context, Status& status) {
+  return impl_->take_waiting(*impl_->await(source, tag, context), status);
 }
 
 Request* PointToPoint::imreceive(MatchedMessage* matched, void* buffer, Count count, const Datatype& type) {

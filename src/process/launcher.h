@@ -43,15 +43,21 @@ class Launcher {
   virtual Error fence() = 0;
   /// What `rank` put under `key` before a fence both have passed. Error when it did not.
   virtual Error get(int rank, std::string_view key, std::string& value) = 0;
-  /// Collective, without exchange of data; finalize uses it.
-  virtual Error barrier() = 0;
+  /// Collective, without exchange of data; finalize uses it. Says that this rank has come, and returns at once: it may still
+  /// be needed by those who have not.
+  virtual Error enter_barrier() = 0;
+  /// After enter_barrier: whether every rank has come. Also true when that will not be known any more, with `error` set. Not
+  /// asked again then.
+  virtual bool barrier_is_over(Error& error) = 0;
+  /// Both, for who has nothing else to do meanwhile. Waits in the kernel: not for simulated ranks.
+  Error barrier();
 
   /// Says `message` on stderr (nothing when empty), has the launcher end every rank of the job with exit code
   /// `code`, and ends this process.
   [[noreturn]] virtual void abort(int code, std::string_view message) = 0;
-  /// A descriptor that turns readable (end of file) when the launcher is gone; -1 when there is none to
-  /// watch. Stays the launcher's: never read, never closed by others.
-  virtual int alive_descriptor() const { return -1; }
+  /// A descriptor that turns readable when barrier_is_over has something new to say, and where the launcher is
+  /// gone that alone; -1 when there is nothing to wait for. Stays the launcher's: never read, never closed by others.
+  virtual int descriptor() const { return -1; }
   /// Leaves the job in order. Nothing may be called afterwards, except abort().
   virtual Error finalize() = 0;
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "comm/context.h"
-#include "datatype/predefined.h"
 
 namespace tern {
 
@@ -97,34 +96,19 @@ Error Process::start() {
   return {};
 }
 
-// Returns when every rank has come here (dissemination: in round k to the rank 2^k on). It drives progress all the
-// while: others may still need this rank for receives it has freed, or for messages nobody asked for.
-void Process::meet() {
-  PredefinedTypes types;
-  const Datatype& byte = types.get(type_id::kByte);
-  int size = world_size(), rank = world_rank(), tag = world_->next_collective_tag();
-  for (int distance = 1; distance < size; distance *= 2) {
-    Request* in = p2p_.ireceive(world_->receive_arguments(nullptr, 0, byte, (rank - distance + size) % size, tag,
-                                                          Communicator::Plane::internal));
-    // A lost rank is an error of both; there is nothing to wait for then.
-    Error ignored = p2p_.send(world_->send_arguments(nullptr, 0, byte, (rank + distance) % size, tag,
-                                                     SendMode::standard, Communicator::Plane::internal));
-    p2p_.wait(*in);
-    in->release();
-  }
-}
-
+// Whoever waits for a message of this rank has not come to the barrier. So until that is over this rank goes on: it sends
+// again what gets lost, acknowledges, and serves receives that it has freed. Then nobody needs anything any more.
 Error Process::finish() {
-  auto all_sent = [&] { return p2p_.quiet(); };
-  progress_.wait_until(all_sent);
-  meet();
-  progress_.wait_until(all_sent);
+  progress_.wait_until([&] { return p2p_.sends_complete(); });
+  if (launcher_->descriptor() >= 0) idle_->watch(launcher_->descriptor());
+  Error error = launcher_->enter_barrier();
+  bool over = bool(error);  // who has said so is not asked again
+  progress_.wait_until([&] { return over = over || launcher_->barrier_is_over(error); });
   if (tunables_.rendezvous_statistics != 0) {
     std::string said = "[tern rank " + std::to_string(world_rank()) + "]" + p2p_.statistics();
     if (said.back() == '\n') static_cast<void>(!write(2, said.data(), said.size()));
   }
-  // Nothing is on its way any more: the launcher's barrier needs no progress. After it all may vanish.
-  if (Error error = launcher_->barrier()) return error;
+  if (error) return error;
   return launcher_->finalize();
 }
 

@@ -51,7 +51,7 @@ class Process {
   void begin_helping();
   void end_helping();
   bool is_helped() const { return event_thread_ != nullptr; }
-  /// Waits until nothing is in flight anywhere, then the launcher's barrier; afterwards only destruction.
+  /// Waits until all ranks have come here; afterwards only destruction.
   Error finish();
 
   int world_rank() const { return launcher_->rank(); }
@@ -77,7 +77,6 @@ class Process {
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
 
  private:
-  void meet();
   void log_paths() const;
 
   Tunables tunables_;

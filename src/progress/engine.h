@@ -72,7 +72,8 @@ class ProgressEngine {
     idle_.wake();
   }
 
-  /// Polls until `done()`; waits as `Idle` says when nothing happens.
+  /// Polls until `done()`; waits as `Idle` says when nothing happens. `done` may be asked again after it has said yes, and must
+  /// only look: it is also asked with the paths armed, which a poll would undo.
   template <typename Predicate>
   void wait_until(Predicate&& done) {
     uint32_t fruitless = 0;
@@ -90,7 +91,7 @@ class ProgressEngine {
       } else {
         if (watch_) watch_->on_fruitless(fruitless);
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
-        idle_.relax(*this, fruitless);
+        idle_.relax(*this, fruitless, Condition(done));
       }
     }
     if (since_ns != 0) [[unlikely]] end_wait(since_ns);

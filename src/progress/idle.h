@@ -8,13 +8,31 @@ namespace tern {
 
 class ProgressEngine;
 
+/// What a rank waits for: refers to the caller's predicate, and is no longer-lived than that.
+class Condition {
+ public:
+  template <typename Predicate>
+  explicit Condition(Predicate& predicate)
+      : predicate_(&predicate), ask_([](void* it) -> bool { return (*static_cast<Predicate*>(it))(); }) {}
+  bool operator()() const { return ask_(predicate_); }
+
+ private:
+  void* predicate_;
+  bool (*ask_)(void*);
+};
+
 class Idle {
  public:
   virtual ~Idle() = default;
-  /// `fruitless`: how many polls in a row found nothing (1 for the first). Returns when polling again makes sense.
-  virtual void relax(ProgressEngine& engine, uint32_t fruitless) = 0;
+  /// `fruitless`: how many polls in a row found nothing (1 for the first). Returns when polling again makes sense, or when
+  /// `done` is: whoever sleeps asks it after the last look at the paths, since not every change that it may be about is something
+  /// that a poll has handled.
+  virtual void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) = 0;
   /// Wakes a thread of this rank that sleeps in relax (another thread has completed its request).
   virtual void wake() {}
+
+  /// A sleep ends when this descriptor is readable, too, until it is closed.
+  virtual void watch(int descriptor) {}
 
   /// For so many fruitless polls in a row relax would only pause the processor: the engine does that by itself, without
   /// the call. 0 where other threads or ranks must get the turn (a lock to give up, more ranks than cores, the simulator).

@@ -54,9 +54,7 @@ RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lo
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   TERN_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event);
+  watch(wake_fd_);
 }
 
 RealIdle::~RealIdle() {
@@ -64,14 +62,14 @@ RealIdle::~RealIdle() {
   close(epoll_);
 }
 
-void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless) {
+void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) {
   if (fruitless > rounds_) {
-    sleep(engine);
+    sleep(engine, done);
     return;
   }
   if (waits_without_yield_ != 0) {
     --waits_without_yield_;
-    sleep(engine);
+    sleep(engine, done);
     return;
   }
   const uint64_t before = yield_ ? engine.clock().now_ns() : 0;
@@ -121,19 +119,22 @@ void RealIdle::core_was_taken() {
 void RealIdle::watch_paths(ProgressEngine& engine) {
   for (; watched_ < engine.paths().size(); ++watched_) {
     const int fd = engine.paths()[watched_]->wait_fd();
-    if (fd < 0) continue;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    const int added = epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
-    TERN_ASSERT(added == 0);
+    if (fd >= 0) watch(fd);
   }
 }
 
-void RealIdle::sleep(ProgressEngine& engine) {
-  if (driving_) {
+void RealIdle::watch(int descriptor) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  [[maybe_unused]] const int added = epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
+  TERN_ASSERT(added == 0);
+}
+
+void RealIdle::sleep(ProgressEngine& engine, const Condition& done) {
+  if (!driving_) {
+    drive(engine, done);
+  } else if (!done()) {
     follow(engine);
-  } else {
-    drive(engine);
   }
 }
 
@@ -147,7 +148,7 @@ void RealIdle::follow(ProgressEngine& engine) {
   --sleepers;
 }
 
-void RealIdle::drive(ProgressEngine& engine) {
+void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
   if (watched_ < engine.paths().size()) watch_paths(engine);
   if (!engine.arm_all()) {
     call_one_follower();
@@ -155,7 +156,7 @@ void RealIdle::drive(ProgressEngine& engine) {
     give_turn();
     return;
   }
-  if (engine.poll_every_path() == 0) {
+  if (engine.poll_every_path() == 0 && !done()) {
     const uint64_t deadline = engine.next_deadline_ns();
     int timeout_ms = -1;
     if (deadline != ~uint64_t{0}) {
@@ -163,7 +164,7 @@ void RealIdle::drive(ProgressEngine& engine) {
       // Rounded up: one poll a little late instead of many in vain.
       timeout_ms = deadline <= now ? 0 : int(std::min<uint64_t>((deadline - now) / 1'000'000 + 1, 1'000'000));
     }
-      ++sleepers;
+    ++sleepers;
     driving_ = true;
     {
       const Nap nap(engine);

@@ -8,17 +8,14 @@
 //
 // Why no wake-up is lost:
 //  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes
-//  wait_fd
-//    readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled
-//    once more, and any success means no sleep. The descriptors are level-triggered.
-//  - Other threads of this rank: one sleeper, the driver, sleeps on the descriptors; the others, the
-//  followers, wait for
+//    wait_fd readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled
+//    once more and what is waited for is asked once more; any success means no sleep. The descriptors are level-triggered.
+//  - Other threads of this rank: one sleeper, the driver, sleeps on the descriptors; the others, the followers, wait for
 //    `generation_` to change. Requests are completed under the rank's lock only. A sleeper holds the lock
 //    from the last look at its request until `sleepers` counts it and (a follower) until it has read the
 //    generation; whoever comes later sees the count and moves the generation on, and makes the wake
 //    descriptor readable for the driver.
-//  - A driver that wakes may leave for good, so it wakes one follower, which finds no driver when it sleeps
-//  again.
+//  - A driver that wakes may leave for good, so it wakes one follower, which finds no driver when it sleeps again.
 //
 // Thread rule: relax and wake under the rank's lock; relax gives it up inside.
 #pragma once
@@ -39,18 +36,19 @@ class RealIdle final : public Idle {
   RealIdle(const RealIdle&) = delete;
   RealIdle& operator=(const RealIdle&) = delete;
 
-  void relax(ProgressEngine& engine, uint32_t fruitless) override;
+  void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) override;
   void wake() override;
+  void watch(int descriptor) override;
 
   /// Tasks of this machine that run or could, this one included, from /proc/loadavg; INT_MAX where that cannot be read.
   static int runnable_tasks();
 
  private:
-  void sleep(ProgressEngine& engine);
+  void sleep(ProgressEngine& engine, const Condition& done);
   void give_turn();
   void core_was_taken();
   bool others_compute() const;
-  void drive(ProgressEngine& engine);
+  void drive(ProgressEngine& engine, const Condition& done);
   void follow(ProgressEngine& engine);
   /// After this thread has stopped driving, or could not begin to: it may leave for good.
   void call_one_follower();

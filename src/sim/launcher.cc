@@ -16,8 +16,9 @@ void NoticeBoard::release_if_complete(uint64_t time_ns) {
   arrived_ = 0;
   inside_.assign(inside_.size(), false);
   ++fences_;
+  released_at_ns_ = time_ns + fence_ns_;
   visible_.merge(hidden_);
-  for (Strand* strand : strands_) strand->wake(time_ns + fence_ns_);
+  for (Strand* strand : strands_) strand->wake(released_at_ns_);
 }
 
 void NoticeBoard::lose(Strand& strand, uint64_t now_ns) {
@@ -39,15 +40,25 @@ Error SimLauncher::put(std::string_view key, std::string_view value) {
 }
 
 Error SimLauncher::fence() {
+  Error error = enter_barrier();
+  while (!barrier_is_over(error)) strand_.block(kNever, "in the launcher's fence");
+  return error;
+}
+
+Error SimLauncher::enter_barrier() {
   strand_.catch_up();
-  uint64_t mine = board_.fences_;
+  entered_ = board_.fences_;
   board_.inside_[strand_.rank()] = true;
   ++board_.arrived_;
   board_.release_if_complete(strand_.now_ns());
-  // Whoever completes the fence is released like the others, by its own wake.
-  do strand_.block(board_.fences_ == mine ? kNever : strand_.now_ns() + board_.fence_ns_, "in the launcher's fence");
-  while (board_.fences_ == mine);
   return {};
+}
+
+// All have come: the word of it takes its time, even to who asks earlier.
+bool SimLauncher::barrier_is_over(Error&) {
+  if (board_.fences_ == entered_) return false;
+  while (strand_.now_ns() < board_.released_at_ns_) strand_.block(board_.released_at_ns_, "in the launcher's fence");
+  return true;
 }
 
 Error SimLauncher::get(int rank, std::string_view key, std::string& value) {

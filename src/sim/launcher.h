@@ -40,6 +40,7 @@ class NoticeBoard {
   int arrived_ = 0;
   std::vector<bool> inside_;  ///< in the fence now, by rank
   uint64_t fences_ = 0;
+  uint64_t released_at_ns_ = 0;  ///< from the last one
 };
 
 class SimLauncher final : public Launcher {
@@ -54,7 +55,8 @@ class SimLauncher final : public Launcher {
   Error put(std::string_view key, std::string_view value) override;
   Error fence() override;
   Error get(int rank, std::string_view key, std::string& value) override;
-  Error barrier() override { return fence(); }
+  Error enter_barrier() override;
+  bool barrier_is_over(Error& error) override;
   /// Ends the whole run as failed.
   [[noreturn]] void abort(int code, std::string_view message) override;
   Error finalize() override { return {}; }
@@ -62,6 +64,7 @@ class SimLauncher final : public Launcher {
  private:
   NoticeBoard& board_;
   Strand& strand_;
+  uint64_t entered_ = 0;  ///< fences that were complete then
 };
 
 }  // namespace tern::sim

@@ -6,9 +6,13 @@
 
 namespace tern::sim {
 
-void SimIdle::relax(ProgressEngine& engine, uint32_t) {
+void SimIdle::relax(ProgressEngine& engine, uint32_t, const Condition& done) {
   strand_.catch_up();
   if (!engine.arm_all()) return;
+  if (done()) {
+    engine.disarm_all();
+    return;
+  }
   uint64_t deadline = engine.next_deadline_ns();
   if (early_in_8_ != 0 && rng_.chance(early_in_8_, 8)) {
     // Early wake-ups must not keep a deadlocked world alive for ever: only when something else is going to happen.

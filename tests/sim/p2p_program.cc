@@ -231,13 +231,13 @@ void Actor::probe() {
   Status status;
   uint64_t context = context_of(Use::any_any);
   if (rng_.chance(1, 2)) {
-    MatchedMessage* message = p2p_.improbe(kNoPeer, kAnySource, kAnyTag, context, status);
+    MatchedMessage* message = p2p_.improbe(kAnySource, kAnyTag, context, status);
     if (!message) return;
     to_receive_.erase(planned);
     receive_matched(message, status, Use::any_any);
     return;
   }
-  if (!p2p_.iprobe(kNoPeer, kAnySource, kAnyTag, context, status)) return;
+  if (!p2p_.iprobe(kAnySource, kAnyTag, context, status)) return;
   to_receive_.erase(planned);
   // Nothing can come between: an exact receive now gets just that message, with room for just that.
   to_receive_.push_front({Use::any_any, status.source, status.tag, size_t(status.bytes)});
@@ -332,7 +332,7 @@ void Actor::drain_mixed() {
       receiving.request->cancel();
     }
     Status status;
-    if (MatchedMessage* message = p2p_.improbe(kNoPeer, kAnySource, kAnyTag, context_of(Use::mixed), status)) {
+    if (MatchedMessage* message = p2p_.improbe(kAnySource, kAnyTag, context_of(Use::mixed), status)) {
       receive_matched(message, status, Use::mixed);
     }
     process_.clock().charge_ns(2000);

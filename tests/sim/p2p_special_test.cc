@@ -64,7 +64,7 @@ TEST(PointToPointLimits, AFloodThatNobodyReadsIsBounded) {
       }
       // Polls (as a program that probes for something else does), and receives nothing for a long time.
       Status status;
-      for (int i = 0; i < 5000; ++i) EXPECT_FALSE(p2p.iprobe(0, 0, kMessages + 1, kContext, status));
+      for (int i = 0; i < 5000; ++i) EXPECT_FALSE(p2p.iprobe(0, kMessages + 1, kContext, status));
       first_receive_ns = process.clock().now_ns();
       std::vector<std::byte> data(kBytes);
       for (int i = kMessages - 1; i >= 0; --i) {
@@ -113,7 +113,7 @@ TEST(PointToPointLimits, ReadySendsToPostedReceives) {
     if (process.world_rank() == 1) {
       Request* receives[2] = {process.p2p().ireceive(bytes.receive(data.data(), 100'000, 0, 1)),
                               process.p2p().ireceive(bytes.receive(data.data(), 10, kNoPeer, 2))};
-      ASSERT_FALSE(process.launcher().barrier());
+      ASSERT_FALSE(process.launcher().fence());
       for (Request* request : receives) {
         process.p2p().wait(*request);
         EXPECT_FALSE(request->error);
@@ -121,7 +121,7 @@ TEST(PointToPointLimits, ReadySendsToPostedReceives) {
       }
       EXPECT_EQ(data.back(), 'x');
     } else {
-      ASSERT_FALSE(process.launcher().barrier());
+      ASSERT_FALSE(process.launcher().fence());
       ASSERT_FALSE(process.p2p().send(bytes.send(data.data(), 10, 1, 0, 2, SendMode::ready)));
       ASSERT_FALSE(process.p2p().send(bytes.send(data.data(), 100'000, 1, 0, 1, SendMode::ready)));
     }

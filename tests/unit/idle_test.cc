@@ -84,7 +84,10 @@ uint64_t sleeps_among_yields(uint64_t step_ns, int (*runnable)()) {
   path.deadline = 0;  // no sleep lasts
   engine.add_path(path);
   int rounds = 0;
-  engine.wait_until([&] { return ++rounds > 3000; });
+  engine.wait_until([&] {
+    rounds += path.armed == 0;  // who is about to sleep asks once more
+    return rounds > 3000;
+  });
   EXPECT_EQ(path.armed, 0);
   return engine.counters().sleeps;
 }
@@ -156,6 +159,29 @@ TEST(Idle, DeadlineEndsSleep) {
   EXPECT_EQ(path.armed, 0);
 }
 
+/// A path whose arm finds out, without a poll that handles anything, that what is waited for has happened.
+struct LearningPath final : QuietPath {
+  bool arm() override {
+    learnt = true;
+    return QuietPath::arm();
+  }
+  bool learnt = false;
+};
+
+TEST(Idle, WhatIsWaitedForIsAskedAgainBeforeSleep) {
+  Tunables tunables;
+  tunables.spin_rounds = 1;
+  RealClock clock;
+  RealIdle idle(tunables, false, nullptr);
+  ProgressEngine engine(clock, idle);
+  LearningPath path;
+  path.deadline = clock.now_ns() + 5'000'000'000;  // who sleeps through it
+  engine.add_path(path);
+  engine.wait_until([&] { return path.learnt; });
+  EXPECT_EQ(engine.counters().sleeps, 0u);
+  EXPECT_EQ(path.armed, 0);
+}
+
 struct Inside {
   explicit Inside(RankLock& rank_lock) : lock(rank_lock) { lock.enter(); }
   ~Inside() { lock.leave(); }
@@ -191,6 +217,49 @@ TEST(Idle, ThreadsWakeEachOther) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(idle.sleepers, 0);
   for (int turn : turns) EXPECT_EQ(turn, kRounds);
+}
+
+// The same for a thread that would only follow the one that drives.
+TEST(Idle, AFollowerAsksAgainBeforeSleep) {
+  Tunables tunables;
+  tunables.spin_rounds = 0;
+  RealClock clock;
+  RankLock lock;
+  lock.enable();
+  RealIdle idle(tunables, false, &lock);
+  ProgressEngine engine(clock, idle);
+  QuietPath path;
+  engine.add_path(path);
+  bool over = false;
+  std::thread driver([&] {
+    Inside inside(lock);
+    engine.wait_until([&] { return over; });
+  });
+  while (true) {
+    Inside inside(lock);
+    if (idle.sleepers == 1) break;
+  }
+  std::thread rescuer([&] {
+    for (int i = 0; i < 500; ++i) {
+      usleep(10'000);
+      Inside inside(lock);
+      if (over) return;
+    }
+    Inside inside(lock);
+    engine.notify();
+  });
+  uint64_t sleeps;
+  {
+    Inside inside(lock);
+    int asked = 0;
+    engine.wait_until([&] { return ++asked >= 2; });
+    sleeps = engine.counters().sleeps;
+    over = true;
+    engine.notify();
+  }
+  driver.join();
+  rescuer.join();
+  EXPECT_EQ(sleeps, 1u) << "the driver's";
 }
 
 }  // namespace

@@ -24,8 +24,6 @@ constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
 // How often links with something unacknowledged are looked at (tcp_close.cc), and, while a sender waits for the end of a
 // long message to be acknowledged, the kernel is asked although nothing arrives.
 constexpr uint64_t kCheck_ns = 200'000'000, kWaitNap_ns = 2'000'000;
-// At the end, with checksums: how long the last acknowledgements are waited for.
-constexpr uint64_t kLastWords_ns = 1'000'000'000;
 // Who sleeps while a long message arrives is woken for so much of it at a time: a wake-up costs as much as copying this
 // (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
 constexpr uint64_t kWakeBytes = 256 * 1024;
@@ -310,13 +308,12 @@ bool TcpPath::arm() {
   may_be_unsure_ = unsure;
   wake_ns_ = ~uint64_t{0};
   if (unsure) look_after_unsure(waits);
-  // Acknowledgements wake nobody: who was told that something is unsent hears now if nothing is any more.
-  if (sending_.finished.empty() && !(said_unsent_ && !has_unsent())) return true;
+  if (sending_.finished.empty()) return true;
   disarm();
   return false;
 }
 
-// Asleep: what is not acknowledged is looked after in time, also what is sent from now on.
+// Acknowledgements wake nobody. Asleep: what is not acknowledged is looked after in time, also what is sent from now on.
 void TcpPath::look_after_unsure(bool waits) {
   wake_ns_ = std::min(wake_ns_, clock_.now_ns() + (waits ? kWaitNap_ns : kCheck_ns));
 }
@@ -326,36 +323,19 @@ void TcpPath::disarm() {
   for (Lane* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
 }
 
-bool TcpPath::has_unsent() const { return said_unsent_ = find_unsent(); }
-
-bool TcpPath::find_unsent() const {
-  bool unsent = false, unsure = false;
-  uint64_t progress = counters().tcp_resumed;
+bool TcpPath::has_unsent() const {
+  bool unsent = false;
   for (const auto& peer : peers_) {
     if (!peer) continue;
     for (const auto& lane : peer->lanes) {
       if (!lane) continue;
-      // This is asked at the end: a peer that is at its end too waits for our acknowledgement, and the kernel would put
-      // it off.
+      // Who asks may not come back soon: a peer that does the same waits for our acknowledgement, and the kernel would put it
+      // off.
       if (lane->link) acknowledge_at_once(lane->link->fd.get());
-      unsent = unsent || !lane->outbound.empty() || lane->outbound.waits() || lane->outbound.owed() != 0;
-      unsure = lane->outbound.unsure() || unsure;
-      progress += lane->outbound.acknowledged() + lane->inbound.received();
+      unsent = lane->outbound.unsure() || unsent || !lane->outbound.empty() || lane->outbound.owed() != 0;
     }
   }
-  if (unsent || !unsure) {
-    unsure_since_ns_ = 0;
-    return unsent;
-  }
-  // With checksums only a peer that is still inside the library can acknowledge; what it did not wait for it does not
-  // need. It is given up when all connections stand and nothing has changed for a while.
-  if (!sending_.sealed) return true;
-  const uint64_t now = clock_.now_ns();
-  if (unsure_since_ns_ == 0 || progress != last_progress_ || timed_ != 0) {
-    unsure_since_ns_ = now;
-    last_progress_ = progress;
-  }
-  return now - unsure_since_ns_ < kLastWords_ns;
+  return unsent;
 }
 
 }  // namespace tern

@@ -193,7 +193,6 @@ class TcpPath final : public Path {
   int receive(Link& link);
   int receive_waiting(Peer& peer);
   bool flush(Lane& lane);  ///< whether bytes have left, or are known to have arrived
-  bool find_unsent() const;
   void look_after_unsure(bool waits);
   void watch_link(Lane& lane);
   void ask_for(Lane& lane, uint64_t bytes);
@@ -287,9 +286,6 @@ class TcpPath final : public Path {
   size_t unproven_ = 0;
   size_t links_ = 0;
   size_t timed_ = 0;               ///< lanes that call, or want back to their own network: their timers run
-  mutable uint64_t unsure_since_ns_ = 0;  ///< has_unsent has found nothing but what is not acknowledged; 0: it has not
-  mutable bool said_unsent_ = false;      ///< has_unsent's last answer
-  mutable uint64_t last_progress_ = 0;    ///< sum of what has been acknowledged and received, then
   uint64_t next_check_ns_ = 0;     ///< when links are looked at again
   uint64_t wake_ns_ = ~uint64_t{0};  ///< asleep: when to look after what is not acknowledged
   uint64_t deafness_ends_ns_ = 0;  ///< descriptors ran out: listeners are off until then; 0: they are on

@@ -2,7 +2,6 @@
 #include "fabric/udp/udp_path.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/assert.h"
 
@@ -13,12 +12,6 @@ namespace {
 constexpr int kMostReceives = 8;
 // Completions of one poll: a done-function may send again, and what it sends may be done at once.
 constexpr int kMostCompletions = 1024;
-// At the end (has_unsent): how long, and how many timeouts, the last acknowledgements are waited for; and how long a rank whose
-// network has lost something stays to repeat its own last one. A peer that still listens hears nothing in so many attempts
-// with a probability of less than e^-14; within these bounds.
-constexpr uint64_t kLastWords_ns = 1'000'000'000, kLinger_ns = 12'000'000;
-constexpr uint32_t kFewestLastTimeouts = 6, kMostLastTimeouts = 60;
-constexpr double kLastCertainty = 14;
 
 }  // namespace
 
@@ -49,14 +42,7 @@ bool UdpPath::withdraw(SendOperation& operation) {
 int UdpPath::poll() {
   const uint64_t now = clock_.now_ns();
   int handled = receive(now);
-  if (!busy_.empty()) {
-    advance_busy(clock_.now_ns(), false);
-    handled += busy_.empty();  // who waits until nothing is unsent must not sleep
-  }
-  if (now >= over_at_ns_) {
-    over_at_ns_ = ~uint64_t{0};
-    ++handled;
-  }
+  if (!busy_.empty()) advance_busy(clock_.now_ns(), false);
   if (now >= next_look_ns_) look_after(now);
   if (!doomed_.empty() || !unsendable_.empty()) handled += lose_doomed();
   if (!shared_.finished.empty()) handled += complete();
@@ -98,7 +84,7 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
   if (number > link.received.largest() && (peer.channel->silence() != 0 || !peer.channel->unacknowledged())) {
     port_->follow(peer.id, arrival.route);
   }
-  peer.heard_ns = last_arrival_ns_ = now_ns;
+  peer.heard_ns = now_ns;
   peer.refusals = 0;
   keep_busy(peer);
   if (!peer.channel->on_datagram(datagram, now_ns, handled)) doom(peer, "it sent what is no message");
@@ -135,46 +121,17 @@ bool UdpPath::arm() {
 }
 
 uint64_t UdpPath::next_deadline_ns() const {
-  uint64_t earliest = std::min(next_look_ns_, over_at_ns_);
+  uint64_t earliest = next_look_ns_;
   for (const Peer* peer : busy_) {
     if (!peer->lost) earliest = std::min(earliest, peer->channel->deadline_ns());
   }
   return earliest;
 }
 
-// How many attempts in a row must have been in vain before a peer is believed to have left. An attempt is lost when one
-// of two datagrams is; about so many were repeated.
-uint32_t UdpPath::last_timeouts() const {
-  const UdpCounters& counted = shared_.counters;
-  const double lost = std::clamp(2.0 * double(counted.repeated) / double(std::max<uint64_t>(counted.sent, 1)), 0.01, 0.9);
-  return std::clamp(uint32_t(kLastCertainty / -std::log(lost)), kFewestLastTimeouts, kMostLastTimeouts);
-}
-
-// What is asked at the end, when a peer that has all it waits for may not look at its network again: an acknowledgement that is
-// missing then is given up after a while.
 bool UdpPath::has_unsent() const {
-  bool unsent = false, unsure = false;
-  const uint32_t enough = last_timeouts();
-  for (const Peer* peer : busy_) {
-    if (peer->lost) continue;
-    const bool tried = peer->channel->silence() >= enough;
-    unsent = unsent || (!tried && (peer->channel->unsent() || peer->channel->unacknowledged()));
-    unsure = unsure || peer->channel->unsent() || peer->channel->unacknowledged();
-  }
-  const uint64_t now = clock_.now_ns();
-  over_at_ns_ = ~uint64_t{0};
-  if (!unsure) unsure_since_ns_ = 0;
-  if (unsure && unsure_since_ns_ == 0) unsure_since_ns_ = now;
-  uint64_t end = 0;  // of the time that is waited at the end
-  if (unsent) return true;
-  if (unsure) {
-    end = std::max(unsure_since_ns_, last_arrival_ns_) + kLastWords_ns;
-  } else if (shared_.counters.repeated != 0 || shared_.counters.replayed != 0 || shared_.counters.forged != 0) {
-    end = last_arrival_ns_ + kLinger_ns;
-  }
-  if (now >= end) return false;
-  over_at_ns_ = end;
-  return true;
+  return std::any_of(busy_.begin(), busy_.end(), [](const Peer* peer) {
+    return !peer->lost && (peer->channel->unsent() || peer->channel->unacknowledged());
+  });
 }
 
 }  // namespace tern

@@ -98,7 +98,6 @@ class UdpPath final : public Path {
     peer.busy = true;
     busy_.push_back(&peer);
   }
-  uint32_t last_timeouts() const;
   void advance_busy(uint64_t now_ns, bool all);
   int complete();
 
@@ -128,9 +127,6 @@ class UdpPath final : public Path {
   std::vector<Peer*> doomed_;
   SendList unsendable_;                       ///< for lost peers
   uint64_t next_look_ns_ = ~uint64_t{0};      ///< ~0: no peer is met
-  uint64_t last_arrival_ns_ = 0;
-  mutable uint64_t unsure_since_ns_ = 0;      ///< has_unsent has found nothing but what is not acknowledged; 0: it has not
-  mutable uint64_t over_at_ns_ = ~uint64_t{0};  ///< when has_unsent will not say yes any more, though nothing happens
 };
 
 }  // namespace tern

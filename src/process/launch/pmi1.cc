@@ -90,7 +90,7 @@ class Pmi1 final : public Launcher {
   int app_number() const override { return app_number_; }
   std::string_view job_id() const override { return job_id_; }
   std::vector<int> local_ranks() const override { return local_ranks_; }
-  int alive_descriptor() const override { return descriptor_; }
+  int descriptor() const override { return descriptor_; }
 
   Error put(std::string_view key, std::string_view value) override;
   Error fence() override {
@@ -98,7 +98,8 @@ class Pmi1 final : public Launcher {
     return ask("cmd=barrier_in", "barrier_out", answer);
   }
   Error get(int rank, std::string_view key, std::string& value) override;
-  Error barrier() override { return fence(); }
+  Error enter_barrier() override { return send("cmd=barrier_in"); }
+  bool barrier_is_over(Error& error) override;
   void abort(int code, std::string_view message) override;
   Error finalize() override;
 
@@ -107,7 +108,9 @@ class Pmi1 final : public Launcher {
     return Error(ErrorClass::other, fmt::format("the launcher ({}) {}", origin_, what));
   }
   Error send(std::string line);
+  Error receive(int flags, bool& nothing);
   Error read_line(std::string& line, int timeout_ms);
+  Error expect(std::string_view answer, std::string_view expected) const;
   Error ask(std::string line, std::string_view expected, std::string& answer, int timeout_ms = -1);
   Error learn_identity_by_port();
   Error learn_rest(const PmiLine& opening);
@@ -143,6 +146,18 @@ Error Pmi1::send(std::string line) {
   return {};
 }
 
+// One read. `nothing`: there was none to be read now.
+Error Pmi1::receive(int flags, bool& nothing) {
+  char buffer[4096];
+  ssize_t n = recv(descriptor_, buffer, sizeof buffer, flags);
+  nothing = n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK);
+  if (nothing) return {};
+  if (n < 0) return broken(fmt::format("is gone: {}", strerror(errno)));
+  if (n == 0) return broken("is gone: it closed the connection");
+  incoming_.append(buffer, size_t(n));
+  return {};
+}
+
 Error Pmi1::read_line(std::string& line, int timeout_ms) {
   std::string_view found;
   while (!incoming_.next(found)) {
@@ -150,12 +165,8 @@ Error Pmi1::read_line(std::string& line, int timeout_ms) {
     int ready = timeout_ms < 0 ? 1 : poll(&wait, 1, timeout_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return broken(fmt::format("does not answer within {} s", timeout_ms / 1000));
-    char buffer[4096];
-    ssize_t n = recv(descriptor_, buffer, sizeof buffer, 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return broken(fmt::format("is gone: {}", strerror(errno)));
-    if (n == 0) return broken("is gone: it closed the connection");
-    incoming_.append(buffer, size_t(n));
+    bool nothing;
+    if (Error error = receive(0, nothing)) return error;
   }
   line = found;
   return {};
@@ -164,10 +175,24 @@ Error Pmi1::read_line(std::string& line, int timeout_ms) {
 Error Pmi1::ask(std::string line, std::string_view expected, std::string& answer, int timeout_ms) {
   if (Error error = send(std::move(line))) return error;
   if (Error error = read_line(answer, timeout_ms)) return error;
-  PmiLine parsed(answer);
-  if (parsed.command() != expected)
-    return broken(fmt::format("answers '{}' where {} was due", answer, expected));
-  return {};
+  return expect(answer, expected);
+}
+
+Error Pmi1::expect(std::string_view answer, std::string_view expected) const {
+  if (PmiLine(answer).command() == expected) return {};
+  return broken(fmt::format("answers '{}' where {} was due", answer, expected));
+}
+
+bool Pmi1::barrier_is_over(Error& error) {
+  std::string_view line;
+  while (!incoming_.next(line)) {
+    bool nothing = false;
+    error = receive(MSG_DONTWAIT, nothing);
+    if (error) return true;
+    if (nothing) return false;
+  }
+  error = expect(line, "barrier_out");
+  return true;
 }
 
 Error Pmi1::learn_identity_by_port() {

@@ -1,14 +1,17 @@
 // PMIx (standard version 4), the client: Open MPI's mpirun, PRRTE, Slurm's pmix. The library is loaded only
-// when the environment shows a PMIx server, so that Tern runs where PMIx is not installed. Ten functions of
-// it are used, by their stable C interface; values are filled in by hand rather than through the header's
+// when the environment shows a PMIx server, so that Tern runs where PMIx is not installed. Its functions
+// are used by their stable C interface; values are filled in by hand rather than through the header's
 // macros, which would call further functions of the library.
 //
-// The library keeps a thread of its own; all calls here are blocking.
+// The library keeps a thread of its own; all calls here are blocking, but for the barrier's.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +35,7 @@ struct PmixLibrary {
   decltype(&PMIx_Put) put = nullptr;
   decltype(&PMIx_Commit) commit = nullptr;
   decltype(&PMIx_Fence) fence = nullptr;
+  decltype(&PMIx_Fence_nb) begin_fence = nullptr;
   decltype(&PMIx_Get) get = nullptr;
   decltype(&PMIx_Abort) abort = nullptr;
   decltype(&PMIx_Error_string) error_string = nullptr;
@@ -59,7 +63,7 @@ Error PmixLibrary::load() {
   }
   if (!find(library, "PMIx_Init", init) || !find(library, "PMIx_Finalize", finalize) ||
       !find(library, "PMIx_Put", put) || !find(library, "PMIx_Commit", commit) ||
-      !find(library, "PMIx_Fence", fence) || !find(library, "PMIx_Get", get) ||
+      !find(library, "PMIx_Fence", fence) || !find(library, "PMIx_Fence_nb", begin_fence) || !find(library, "PMIx_Get", get) ||
       !find(library, "PMIx_Abort", abort) || !find(library, "PMIx_Error_string", error_string)) {
     return Error(ErrorClass::other, fmt::format("libpmix.so.2 is not a PMIx library: {}", dlerror()));
   }
@@ -74,6 +78,10 @@ pmix_proc_t proc_of(const pmix_proc_t& me, pmix_rank_t rank) {
 
 class Pmix final : public Launcher {
  public:
+  Pmix() : barrier_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Pmix() override {
+    if (barrier_event_ >= 0) close(barrier_event_);
+  }
   Error open();
 
   int rank() const override { return int(me_.rank); }
@@ -86,7 +94,9 @@ class Pmix final : public Launcher {
   Error put(std::string_view key, std::string_view value) override;
   Error fence() override;
   Error get(int rank, std::string_view key, std::string& value) override;
-  Error barrier() override;
+  Error enter_barrier() override;
+  bool barrier_is_over(Error& error) override;
+  int descriptor() const override { return barrier_event_; }
   void abort(int code, std::string_view message) override;
   Error finalize() override;
 
@@ -107,9 +117,12 @@ class Pmix final : public Launcher {
   int app_number_ = -1;
   std::string job_id_;
   std::vector<int> local_ranks_;
+  int barrier_event_;  ///< readable when the barrier is over
+  std::atomic<pmix_status_t> barrier_status_{PMIX_SUCCESS};  ///< set before that
 };
 
 Error Pmix::open() {
+  if (barrier_event_ < 0) return Error(ErrorClass::other, fmt::format("no descriptor is left: {}", strerror(errno)));
   if (Error error = library_.load()) return error;
   pmix_status_t status = library_.init(&me_, nullptr, 0);
   if (status != PMIX_SUCCESS) {
@@ -235,10 +248,28 @@ Error Pmix::get(int rank, std::string_view key, std::string& value) {
   return {};
 }
 
-Error Pmix::barrier() {
-  pmix_status_t status = library_.fence(nullptr, 0, nullptr, 0);
+Error Pmix::enter_barrier() {
+  // Called from the library's thread.
+  pmix_op_cbfunc_t over = [](pmix_status_t status, void* self) {
+    auto& launcher = *static_cast<Pmix*>(self);
+    launcher.barrier_status_ = status;
+    const uint64_t one = 1;
+    static_cast<void>(!write(launcher.barrier_event_, &one, sizeof one));
+  };
+  pmix_status_t status = library_.begin_fence(nullptr, 0, nullptr, 0, over, this);
+  if (status == PMIX_OPERATION_SUCCEEDED) {  // it is over, and nobody will be called
+    over(PMIX_SUCCESS, this);
+    return {};
+  }
   if (status != PMIX_SUCCESS) return failed("barrier", status);
   return {};
+}
+
+bool Pmix::barrier_is_over(Error& error) {
+  uint64_t count;
+  if (read(barrier_event_, &count, sizeof count) != sizeof count) return false;
+  if (pmix_status_t status = barrier_status_; status != PMIX_SUCCESS) error = failed("barrier", status);
+  return true;
 }
 
 void Pmix::abort(int code, std::string_view message) {

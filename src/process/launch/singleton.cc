@@ -40,7 +40,8 @@ class Singleton final : public Launcher {
     value = found->second;
     return {};
   }
-  Error barrier() override { return {}; }
+  Error enter_barrier() override { return {}; }
+  bool barrier_is_over(Error&) override { return true; }
   void abort(int code, std::string_view message) override {
     say_last_words(message);
     flush_standard_streams();
