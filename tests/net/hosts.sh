@@ -100,13 +100,14 @@ wait_for_addresses() {
   done
 }
 
-# world WHAT "HOST HOST ..." : one tcp_world rank on each, cards through a directory; fails when one does.
+# world WHAT "HOST HOST ..." : one tcp_world rank on each, cards through a directory; fails when one does, or after $world_limit
+# seconds (60).
 world() {
   what=$1 cards=$(mktemp -d -p "$NET_TEST_STATE") rank=0 children=
   set -- $2
   size=$#
   for where in "$@"; do
-    on "$where" timeout 60 "$TCP_WORLD" $rank $size "$cards" $what 2>"$cards/err.$rank" >"$cards/out.$rank" &
+    on "$where" timeout "${world_limit:-60}" "$TCP_WORLD" $rank $size "$cards" $what 2>"$cards/err.$rank" >"$cards/out.$rank" &
     children="$children $!"
     rank=$((rank + 1))
   done
