@@ -158,6 +158,7 @@ int main(int argc, char **argv) {
   CHECK(MPI_T_cvar_get_index("TERN_NO_SUCH_THING", &index) == MPI_T_ERR_INVALID_NAME);
   write_number("TERN_SHM_EAGER_BYTES", 1000, MPI_SUCCESS);
   write_number("TERN_TCP_EAGER_BYTES", 1000, MPI_SUCCESS);
+  write_number("TERN_RDMA_EAGER_BYTES", 1000, MPI_SUCCESS);
   write_number("TERN_UDP_EAGER_BYTES", 1000, MPI_SUCCESS);
   write_number("TERN_SHM_EAGER_BYTES", -5, MPI_T_ERR_INVALID);
   CHECK(MPI_T_finalize() == MPI_SUCCESS);
