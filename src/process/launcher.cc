@@ -1,7 +1,6 @@
 #include "process/launcher.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sodium.h>
 #include <unistd.h>
 
@@ -114,15 +113,6 @@ Error get_job_key(Launcher& launcher, JobKey& key) {
     return Error(ErrorClass::other, "rank 0 shared a job key of the wrong length");
   memcpy(key.data(), value.data(), key.size());
   return {};
-}
-
-Error Launcher::barrier() {
-  Error error = enter_barrier();
-  while (!error && !barrier_is_over(error)) {
-    pollfd wait{descriptor(), POLLIN, 0};
-    static_cast<void>(poll(&wait, 1, -1));
-  }
-  return error;
 }
 
 NodeShare node_share(const Launcher& launcher) {

@@ -49,8 +49,6 @@ class Launcher {
   /// After enter_barrier: whether every rank has come. Also true when that will not be known any more, with `error` set. Not
   /// asked again then.
   virtual bool barrier_is_over(Error& error) = 0;
-  /// Both, for who has nothing else to do meanwhile. Waits in the kernel: not for simulated ranks.
-  Error barrier();
 
   /// Says `message` on stderr (nothing when empty), has the launcher end every rank of the job with exit code
   /// `code`, and ends this process.

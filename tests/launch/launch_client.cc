@@ -11,6 +11,7 @@
 //   launch_client nothing           connects, one fence, finalizes
 //
 // A fourth word ("busy") makes the others sleep outside the launcher instead of waiting in the barrier.
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -29,6 +30,17 @@ void check(Error error) {
   if (!error) return;
   fprintf(stderr, "launch_client: %.*s\n", int(error.text().size()), error.text().data());
   exit(3);
+}
+
+/// This rank has nothing to do for others meanwhile.
+void barrier(tern::Launcher& launcher) {
+  Error error;
+  check(launcher.enter_barrier());
+  while (!launcher.barrier_is_over(error)) {
+    pollfd wait{launcher.descriptor(), POLLIN, 0};
+    static_cast<void>(poll(&wait, 1, -1));
+  }
+  check(std::move(error));
 }
 
 std::string pattern(int rank, size_t size) {
@@ -60,7 +72,7 @@ int exchange(tern::Launcher& launcher) {
       return 5;
     }
   }
-  check(launcher.barrier());
+  barrier(launcher);
   printf("rank %d of %d exchanged\n", launcher.rank(), launcher.size());
   return 0;
 }
@@ -97,7 +109,7 @@ int main(int argc, char** argv) {
     if (what == "die" && mine) raise(second);
     if (what == "leave" && mine) _exit(second);
     if (argc > 4) sleep(100);
-    if (what != "nothing") check(launcher->barrier());
+    if (what != "nothing") barrier(*launcher);
   }
   check(launcher->finalize());
   return result;

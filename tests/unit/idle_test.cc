@@ -182,6 +182,25 @@ TEST(Idle, WhatIsWaitedForIsAskedAgainBeforeSleep) {
   EXPECT_EQ(path.armed, 0);
 }
 
+/// A rank of several threads to which nothing ever comes.
+struct SharedRank {
+  explicit SharedRank(int spins) : tunables(spinning(spins)), idle(tunables, false, &lock), engine(clock, idle) {
+    lock.enable();
+    engine.add_path(path);
+  }
+  static Tunables spinning(int spins) {
+    Tunables tunables;
+    tunables.spin_rounds = spins;
+    return tunables;
+  }
+  Tunables tunables;
+  RealClock clock;
+  RankLock lock;
+  RealIdle idle;
+  ProgressEngine engine;
+  QuietPath path;
+};
+
 struct Inside {
   explicit Inside(RankLock& rank_lock) : lock(rank_lock) { lock.enter(); }
   ~Inside() { lock.leave(); }
@@ -192,15 +211,10 @@ TEST(Idle, ThreadsWakeEachOther) {
   // Each thread waits for its own counter, which only its neighbour moves on, under the lock and with
   // notify().
   constexpr int kThreads = 4, kRounds = 2000;
-  Tunables tunables;
-  tunables.spin_rounds = 2;
-  RealClock clock;
-  RankLock lock;
-  lock.enable();
-  RealIdle idle(tunables, false, &lock);
-  ProgressEngine engine(clock, idle);
-  QuietPath path;
-  engine.add_path(path);
+  SharedRank rank(2);
+  RankLock& lock = rank.lock;
+  RealIdle& idle = rank.idle;
+  ProgressEngine& engine = rank.engine;
   int turns[kThreads] = {};
   std::vector<std::thread> threads;
   for (int me = 0; me < kThreads; ++me) {
@@ -221,15 +235,10 @@ TEST(Idle, ThreadsWakeEachOther) {
 
 // The same for a thread that would only follow the one that drives.
 TEST(Idle, AFollowerAsksAgainBeforeSleep) {
-  Tunables tunables;
-  tunables.spin_rounds = 0;
-  RealClock clock;
-  RankLock lock;
-  lock.enable();
-  RealIdle idle(tunables, false, &lock);
-  ProgressEngine engine(clock, idle);
-  QuietPath path;
-  engine.add_path(path);
+  SharedRank rank(0);
+  RankLock& lock = rank.lock;
+  RealIdle& idle = rank.idle;
+  ProgressEngine& engine = rank.engine;
   bool over = false;
   std::thread driver([&] {
     Inside inside(lock);
