@@ -8,7 +8,7 @@
 namespace tern {
 
 /// At most 32 bytes, without a call: two overlapping moves of the largest power of two that fits.
-inline void copy_upto_32(void* target, const void* from, size_t bytes) {
+[[gnu::always_inline]] inline void copy_upto_32(void* target, const void* from, size_t bytes) {
   auto* to = static_cast<std::byte*>(target);
   const auto* source = static_cast<const std::byte*>(from);
   auto move = [&](auto word) {
@@ -29,7 +29,7 @@ inline void copy_upto_32(void* target, const void* from, size_t bytes) {
 }
 
 /// Any number of bytes, most often few.
-inline void copy_small(void* to, const void* from, size_t bytes) {
+[[gnu::always_inline]] inline void copy_small(void* to, const void* from, size_t bytes) {
   if (bytes <= 32) copy_upto_32(to, from, bytes);
   else std::memcpy(to, from, bytes);
 }

@@ -26,10 +26,13 @@ enum class CounterClass : uint8_t {
 
 /// Messages are counted by size: up to 64 bytes, 512, 4 Ki, 32 Ki, 256 Ki, 2 Mi, 16 Mi, and longer.
 inline constexpr size_t kSizeClasses = 8;
-constexpr size_t size_class(size_t bytes) {
-  const size_t width = size_t(std::bit_width((bytes - (bytes != 0)) | 63u));  // of the largest number below; 6 up to 64 bytes
-  return std::min(size_t(uint32_t(width - 4) * 11 >> 5), kSizeClasses - 1);  // a third, without a division
-}
+/// The size class by the bit width of the largest number below, which is 6 up to 64 bytes.
+inline constexpr auto kSizeClassOfWidth = [] {
+  std::array<uint8_t, 65> classes{};
+  for (size_t width = 7; width < classes.size(); ++width) classes[width] = uint8_t(std::min((width - 4) / 3, kSizeClasses - 1));
+  return classes;
+}();
+constexpr size_t size_class(size_t bytes) { return kSizeClassOfWidth[size_t(std::bit_width((bytes - (bytes != 0)) | 63u))]; }
 /// The longest message of a size class, in bytes; the last has no limit.
 constexpr size_t size_class_limit(size_t index) {
   return index + 1 < kSizeClasses ? size_t{64} << (3 * index) : ~size_t{0};

@@ -60,9 +60,9 @@ class Ref {
   }
   ~Ref() { reset(); }
 
-  void reset() {
-    if (object_ && object_->drop_ref()) delete object_;
-    object_ = nullptr;
+  [[gnu::always_inline]] void reset() {
+    T* mine = release();
+    if (mine && mine->drop_ref()) [[unlikely]] destroy(mine);
   }
   /// Gives the reference up to the caller.
   T* release() {
@@ -76,6 +76,8 @@ class Ref {
   explicit operator bool() const { return object_ != nullptr; }
 
  private:
+  // Out of line: references are dropped in many places, and hardly one is the last.
+  [[gnu::noinline]] static void destroy(T* last) { delete last; }
   T* object_ = nullptr;
 };
 

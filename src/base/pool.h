@@ -66,8 +66,8 @@ class Recycler {
   template <typename... Args>
   T* take(Args&&... args) {
     ++live_;
-    if (!free_) return &items_.emplace_back(std::forward<Args>(args)...);
     T* item = free_;
+    if (!item) [[unlikely]] return more(std::forward<Args>(args)...);
     free_ = item->next_free;
     return item;
   }
@@ -79,6 +79,10 @@ class Recycler {
   size_t live() const { return live_; }
 
  private:
+  template <typename... Args>
+  [[gnu::cold, gnu::noinline]] T* more(Args&&... args) {
+    return &items_.emplace_back(std::forward<Args>(args)...);
+  }
   std::deque<T> items_;
   T* free_ = nullptr;
   size_t live_ = 0;

@@ -194,6 +194,13 @@ class Call {
     retired(world_.requests, handle, object, MPI_REQUEST_NULL);
   }
 
+  /// The request of a handle, to be finished: the handle dies unless the request is persistent. Null: none.
+  Request* take(MPI_Request* handle) {
+    Request* request = world_.requests.take(value_of(*handle), [](const Request& r) { return !r.persistent(); });
+    if (request && !request->persistent()) *handle = MPI_REQUEST_NULL;
+    return request;
+  }
+
   // --- Values.
   bool not_null(const void* pointer, const char* argument) {
     return TERN_LIKELY(pointer) || null_pointer(argument);

@@ -9,28 +9,33 @@ namespace {
 
 constexpr int kNone = MPI_UNDEFINED;
 
-/// The requests of a call with an array of them: checked once, looked up again when used, since the table may
-/// move while other threads are in.
+/// The requests of a call with an array of them, looked up once: handles may move in their table while other threads are in,
+/// requests do not.
 class Requests {
  public:
   Requests(Call& call, const MPI_Request* handles, Count count)
-      : call_(call), handles_(handles), count_(count) {}
+      : call_(call),
+        handles_(handles),
+        count_(count),
+        more_(count > kFew ? std::make_unique_for_overwrite<Request*[]>(size_t(count)) : nullptr),
+        found_(more_ ? more_.get() : few_) {}
 
   /// Error: one that is neither null nor a request.
-  Error check(bool& any_active) const {
+  Error find(bool& any_active) {
     any_active = false;
     for (Count i = 0; i < count_; ++i) {
-      if (handles_[i] == MPI_REQUEST_NULL) continue;
-      Request* request = call_.find(handles_[i]);
-      if (!request) [[unlikely]] return no_request(i);
-      any_active = any_active || is_active(request);
+      Request* request = nullptr;
+      if (handles_[i] != MPI_REQUEST_NULL) [[likely]] {
+        request = call_.find(handles_[i]);
+        if (!request) [[unlikely]] return no_request(i);
+        any_active = any_active || is_active(request);
+      }
+      found_[i] = request;
     }
     return {};
   }
   /// Null when the handle is MPI_REQUEST_NULL.
-  Request* operator[](Count i) const {
-    return handles_[i] == MPI_REQUEST_NULL ? nullptr : call_.find(handles_[i]);
-  }
+  Request* operator[](Count i) const { return found_[i]; }
   Count size() const { return count_; }
   bool active(Count i) const { return is_active((*this)[i]); }
   bool ready(Count i) const {
@@ -56,9 +61,13 @@ class Requests {
                                                   "freed, or never initialised?",
                                                   i, value_of(handles_[i])));
   }
+  static constexpr Count kFew = 64;
   Call& call_;
   const MPI_Request* handles_;
   Count count_;
+  std::unique_ptr<Request*[]> more_;
+  Request** found_;
+  Request* few_[kFew];
 };
 
 MPI_Status* element(MPI_Status* statuses, Count i) { return statuses ? statuses + i : nullptr; }
@@ -100,17 +109,16 @@ class ManyCompleter {
       : call_(call), handles_(handles), statuses_(statuses) {}
 
   /// Completes request i, with its status at `place`.
-  void complete(Count i, Count place) {
+  [[gnu::always_inline]] void complete(Count i, Count place) {
     MPI_Status* status = element(statuses_, place);
-    Request* request = call_.find(handles_[i]);
-    if (!is_active(request)) {
+    Request* request = call_.take(&handles_[i]);  // none also where the same handle is in the array twice
+    if (!is_active(request)) [[unlikely]] {
       put_empty(status);
       note(place, {});
       return;
     }
     Error error = finish(call_, request, status);
-    call_.retire(&handles_[i], request);
-    note(place, std::move(error));
+    if (error || first_) [[unlikely]] note(place, std::move(error));
   }
   /// The first failure, to be raised; fills the error fields.
   Error result() {
@@ -120,7 +128,7 @@ class ManyCompleter {
   }
 
  private:
-  void note(Count place, Error error) {
+  [[gnu::cold]] void note(Count place, Error error) {
     if (!first_ && !error) return;
     // From the first failure on (and backwards) the error fields are meaningful.
     if (!first_) {
@@ -186,7 +194,7 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
 Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   Count done = 0;
   auto all = [&] {
     while (done < count && requests.settled(done)) ++done;
@@ -202,7 +210,7 @@ Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& fla
               MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   auto all = [&] {
     for (Count i = 0; i < count; ++i) {
       if (!requests.settled(i)) return false;
@@ -221,16 +229,14 @@ Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& fla
 }
 
 static Error complete_one(Call& call, MPI_Request& handle, MPI_Status* status) {
-  Request* request = call.find(handle);
-  Error error = finish(call, request, status);
-  call.retire(&handle, request);
-  return error;
+  Request* request = call.take(&handle);
+  return finish(call, request, status);
 }
 
 Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& index, MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   if (!any) {
     index = kNone;
     put_empty(status);
@@ -246,7 +252,7 @@ Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
               MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   index = kNone;
   if (!any) {
     flag = true;
@@ -266,13 +272,12 @@ Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
 
 static Error complete_some(Call& call, const Requests& requests, MPI_Request* handles, int& outcount,
                            int* indices, MPI_Status* statuses) {
-  ManyCompleter completer(call, handles, statuses);
   outcount = 0;
   for (Count i = 0; i < requests.size(); ++i) {
-    if (!requests.ready(i)) continue;
-    indices[outcount] = static_cast<int>(i);
-    completer.complete(i, outcount++);
+    if (requests.ready(i)) indices[outcount++] = static_cast<int>(i);
   }
+  ManyCompleter completer(call, handles, statuses);
+  for (int i = 0; i < outcount; ++i) completer.complete(indices[i], i);
   return completer.result();
 }
 
@@ -280,7 +285,7 @@ Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
                int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   if (!any) {
     outcount = kNone;
     return {};
@@ -295,7 +300,7 @@ Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
                int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   if (!any) {
     outcount = kNone;
     return {};
@@ -322,7 +327,7 @@ Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_o
                              bool& flag, MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   index = kNone;
   if (!any) {
     flag = true;
@@ -344,7 +349,7 @@ Error Request_get_status_all(Call& call, Count count, const MPI_Request* array_o
                              MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   if (any) call.process().progress().poll();
   for (Count i = 0; i < count; ++i) {
     if (!requests.settled(i)) {
@@ -363,7 +368,7 @@ Error Request_get_status_some(Call& call, Count incount, const MPI_Request* arra
                               int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
   bool any = false;
-  if (Error error = requests.check(any)) return error;
+  if (Error error = requests.find(any)) return error;
   if (!any) {
     outcount = kNone;
     return {};

@@ -1,7 +1,7 @@
 // User handles are numbers, never addresses: generation << 24 | index into a table of slots per kind of
 // object, so that a freed, garbage or null handle is recognised without touching what it points to, and
-// MPI_X_toint is a cast. Predefined handles (1..4095, MPI 5.0 section 20.5) sit in the first slots of the
-// same table: one way of looking up. Source: MPI 5.0 chapter 20. Thread rule: under the rank's lock.
+// MPI_X_toint is a cast. Predefined handles (1..4095, MPI 5.0 section 20.5) have an array of their own, since most calls name
+// two of them. Source: MPI 5.0 chapter 20. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -21,39 +21,32 @@ class HandleTable {
   static constexpr uintptr_t kFirstPredefined = kBase;
   static constexpr uintptr_t kLastPredefined = kBase + kReserved - 1;
 
-  HandleTable() : slots_(kReserved) {}
+  HandleTable() : slots_(1) {}
 
-  /// The object of a handle, null when the handle is none of this table's living ones. Two loads.
+  /// The object of a handle, null when the handle is none of this table's living ones.
   T* find(uintptr_t handle) const {
-    size_t index = handle < 4096 ? handle - kBase : handle & kIndexMask;
+    if (handle - kBase < kReserved) return predefined_[handle - kBase];
+    const size_t index = handle & kIndexMask;
     if (index >= slots_.size() || slots_[index].handle != handle) return nullptr;
     return slots_[index].object;
   }
   /// Ties a predefined handle to its object (null unties).
   void set_predefined(uintptr_t handle, T* object) {
     TERN_ASSERT(handle >= kBase && handle < kBase + kReserved);
-    Slot& slot = slots_[handle - kBase];
-    slot.object = object;
-    slot.handle = object ? handle : 0;
+    predefined_[handle - kBase] = object;
     if (object) object->handle = static_cast<int32_t>(handle);
   }
   /// The handle for an object, a new one when it has none; 0 when the table is full. Takes over the caller's
   /// reference.
-  uintptr_t give(T* object) {
-    if (object->handle != 0) {
-      auto handle = static_cast<uintptr_t>(object->handle);
-      if (handle < 4096) return handle;
-      Slot& slot = slots_[handle & kIndexMask];
-      if (slot.handle == handle && slot.object == object) {
-        ++slot.references;
-        return handle;
-      }
+  [[gnu::always_inline]] uintptr_t give(T* object) {
+    if (object->handle != 0) [[unlikely]] {
+      if (const uintptr_t handle = give_again(object)) return handle;
     }
-    if (free_ == 0 && !grow()) return 0;
+    if (free_ == 0 && !grow()) [[unlikely]] return 0;
     Slot& slot = slots_[free_];
     uintptr_t index = free_;
     free_ = slot.next_free;
-    slot.generation = slot.generation % 127 + 1;
+    slot.generation = slot.generation == 127 ? 1 : uint8_t(slot.generation + 1);
     slot.handle = uintptr_t{slot.generation} << 24 | index;
     slot.object = object;
     slot.references = 1;
@@ -64,28 +57,29 @@ class HandleTable {
   /// Ends one giving of a handle. The object is not touched: it may be gone.
   void retire(uintptr_t handle) {
     if (handle < 4096) return;
-    Slot& slot = slots_[handle & kIndexMask];
-    TERN_ASSERT(slot.handle == handle);
-    if (--slot.references != 0) return;
-    slot.handle = 0;
-    slot.object = nullptr;
-    slot.next_free = free_;
-    free_ = static_cast<uint32_t>(handle & kIndexMask);
-    --live_;
+    TERN_ASSERT(slots_[handle & kIndexMask].handle == handle);
+    end_giving(handle & kIndexMask);
+  }
+  /// find, and retire where `ends(object)`.
+  template <typename Ends>
+  T* take(uintptr_t handle, Ends ends) {
+    T* object = find(handle);
+    if (object && handle >= 4096 && ends(*object)) end_giving(handle & kIndexMask);
+    return object;
   }
   /// Whether the number once was a handle of this table that is freed now (for the message).
   bool was_freed(uintptr_t handle) const {
     size_t index = handle & kIndexMask;
-    return handle >= 4096 && handle <= 0x7fffffff && index >= kReserved && index < slots_.size() &&
-           slots_[index].handle != handle && handle >> 24 <= 127 && slots_[index].generation != 0;
+    return handle >= 4096 && handle <= 0x7fffffff && index < slots_.size() && slots_[index].handle != handle &&
+           slots_[index].generation != 0;
   }
   /// User objects alive.
   size_t live() const { return live_; }
   /// Calls visit(object) for every user object alive.
   template <typename Visit>
   void for_each(Visit visit) const {
-    for (size_t i = kReserved; i < slots_.size(); ++i) {
-      if (slots_[i].object) visit(*slots_[i].object);
+    for (const Slot& slot : slots_) {
+      if (slot.object) visit(*slot.object);
     }
   }
 
@@ -99,7 +93,25 @@ class HandleTable {
     uint8_t generation =
         0;  ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
   };
-  bool grow() {
+  void end_giving(size_t index) {
+    Slot& slot = slots_[index];
+    if (--slot.references != 0) return;
+    slot.handle = 0;
+    slot.object = nullptr;
+    slot.next_free = free_;
+    free_ = static_cast<uint32_t>(index);
+    --live_;
+  }
+  /// The handle that the object has already; 0: its number is an old one.
+  [[gnu::noinline]] uintptr_t give_again(T* object) {
+    const auto handle = static_cast<uintptr_t>(object->handle);
+    if (handle < 4096) return handle;
+    Slot& slot = slots_[handle & kIndexMask];
+    if (slot.handle != handle || slot.object != object) return 0;
+    ++slot.references;
+    return handle;
+  }
+  [[gnu::noinline]] bool grow() {
     size_t old = slots_.size(), fresh = old < 64 ? 64 : old;
     if (old > kIndexMask) return false;
     if (old + fresh > kIndexMask + 1) fresh = kIndexMask + 1 - old;
@@ -110,8 +122,9 @@ class HandleTable {
     }
     return true;
   }
+  T* predefined_[kReserved] = {};
   std::vector<Slot> slots_;
-  uint32_t free_ = 0;  ///< slot 0 is reserved, so 0 means none
+  uint32_t free_ = 0;  ///< slot 0 is never given out, so 0 means none
   size_t live_ = 0;
 };
 

@@ -67,7 +67,7 @@ inline void forget_communicator(Request& request) {
 Error finish_slowly(Call& call, Request*& request, MPI_Status* status);
 /// After completion: gives `status` its values (null: not wanted; MPI_ERROR stays), gives the request back
 /// unless it is persistent, and sets `request` to null when it did. Blames the communicator for an error.
-inline Error finish(Call& call, Request*& request, MPI_Status* status) {
+[[gnu::always_inline]] inline Error finish(Call& call, Request*& request, MPI_Status* status) {
   if (request->persistent() || request->error || request->kind() == Request::Kind::generalized) [[unlikely]] {
     return finish_slowly(call, request, status);
   }

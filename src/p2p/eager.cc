@@ -14,17 +14,42 @@
 
 namespace tern {
 
+// Written for the expected, contiguous, short message: what others need is out of line, so that it has no frame for them.
 void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  if (tracer && header.kind != wire::Kind::eager && header.kind != wire::Kind::eager_sync) [[unlikely]] {
-    tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), peer);
+  if (header.kind != wire::Kind::eager && header.kind != wire::Kind::eager_sync) [[unlikely]] {
+    on_other(peer, header, payload, bytes);
+    return;
   }
-  switch (header.kind) {
-    case wire::Kind::eager:
-    case wire::Kind::eager_sync: on_eager(peer, header, payload, bytes); return;
-    case wire::Kind::data:
-    case wire::Kind::direct: on_data(peer, header, payload, bytes); return;
-    default: on_control(peer, header, payload, bytes); return;
+  Peer& from = peers[peer];
+  ++from.arrived;
+  ReceiveRequest* receive = matching_receive(header);
+  if (!receive) {
+    keep_eager(peer, header, payload, bytes);
+    return;
   }
+  match(*receive, peer, header, bytes);
+  const size_t stored = size_t(receive->status.bytes);
+  if (receive->type->is_contiguous()) copy_small(receive->buffer, payload, stored);
+  else unpack(*receive, payload, stored);
+  if (header.kind == wire::Kind::eager_sync) acknowledge(peer, header);
+  consumed(peer, bytes);
+  complete(*receive);
+}
+
+void PointToPoint::Impl::unpack(ReceiveRequest& receive, const std::byte* payload, size_t bytes) {
+  Cursor target = receive.target();
+  target.unpack(payload, bytes);
+}
+
+void PointToPoint::Impl::keep_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  UnexpectedMessage* message = keep(peer, header, bytes);
+  if (bytes != 0) std::memcpy(message->data(), payload, bytes);
+}
+
+void PointToPoint::Impl::on_other(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  if (tracer) [[unlikely]] tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), peer);
+  if (header.kind == wire::Kind::data || header.kind == wire::Kind::direct) on_data(peer, header, payload, bytes);
+  else on_control(peer, header, payload, bytes);
 }
 
 void PointToPoint::Impl::on_control(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
@@ -47,28 +72,6 @@ void PointToPoint::Impl::on_control(PeerId peer, const wire::Header& header, con
     case wire::Kind::cancel_answer: on_cancel_answer(peer, header); return;
     default: return;
   }
-}
-
-void PointToPoint::Impl::on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  ++peers[peer].arrived;
-  ReceiveRequest* posted = matching_receive(header);
-  if (!posted) {
-    UnexpectedMessage* message = keep(peer, header, bytes);
-    if (bytes != 0) std::memcpy(message->data(), payload, bytes);
-    return;
-  }
-  ReceiveRequest& receive = *posted;
-  match(receive, peer, header, bytes);
-  size_t stored = size_t(receive.status.bytes);
-  if (receive.type->is_contiguous()) {
-    copy_small(receive.buffer, payload, stored);
-  } else {
-    Cursor target = receive.target();
-    target.unpack(payload, stored);
-  }
-  if (header.kind == wire::Kind::eager_sync) acknowledge(peer, header);
-  consumed(peer, bytes);
-  complete(receive);
 }
 
 UnexpectedMessage* PointToPoint::Impl::keep(PeerId peer, const wire::Header& header, size_t bytes) {
@@ -158,8 +161,7 @@ void PointToPoint::Impl::on_landed(PeerId peer, const wire::Header& header, Land
     return;
   }
   if (!receive) return;
-  Cursor target = receive->target();
-  target.unpack(message.data(), size_t(receive->status.bytes));
+  unpack(*receive, message.data(), size_t(receive->status.bytes));
   drop(message);
   complete(*receive);
 }

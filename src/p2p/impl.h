@@ -138,6 +138,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
  protected:
   friend struct PointToPoint::Impl;
   void destroy() override;
+  [[gnu::cold, gnu::noinline]] void renew();
 };
 
 /// A transfer by get for a receive.
@@ -269,7 +270,7 @@ struct PointToPoint::Impl final : Sink {
     if (tracer) [[unlikely]] trace_sent(protocol, a, bytes, began_ns);
   }
   [[gnu::cold]] void trace_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns);
-  [[gnu::cold]] void trace_received(const ReceiveRequest& receive);
+  [[gnu::cold, gnu::noinline]] void trace_received(ReceiveRequest& receive);
   uint64_t trace_time() const { return tracer ? Recorder::now_ns() : 0; }
   /// `waited`: it was here before its receive.
   void count_received(bool waited, size_t bytes) {
@@ -285,8 +286,11 @@ struct PointToPoint::Impl final : Sink {
   bool receive_at_once(const ReceiveArguments& a, Status& status);
   /// `unexpected`: the message was here, or announced, before the receive.
   void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool waited = false);
+  [[gnu::cold, gnu::noinline]] void refuse_lost(ReceiveRequest& receive);
+  // Out of line, so that receives without it have no frame for its strings.
+  [[gnu::cold, gnu::noinline]] static Error truncation(const wire::Header& header, size_t bytes, size_t capacity);
   void unwait(UnexpectedMessage& message);
-  void take(ReceiveRequest& receive, UnexpectedMessage& message);
+  [[gnu::noinline]] void take(ReceiveRequest& receive, UnexpectedMessage& message);
   void complete(ReceiveRequest& receive);
   void drop(UnexpectedMessage& message);
   Status status_of(const UnexpectedMessage& message) const;
@@ -295,7 +299,8 @@ struct PointToPoint::Impl final : Sink {
   MatchedMessage* take_waiting(UnexpectedMessage& message, Status& status);
 
   // eager.cc
-  void on_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  [[gnu::noinline]] void keep_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  [[gnu::noinline]] static void unpack(ReceiveRequest& receive, const std::byte* payload, size_t bytes);
   UnexpectedMessage* keep(PeerId peer, const wire::Header& header, size_t bytes);
   /// So much of the peer's eager data has been taken out of the way.
   void consumed(PeerId peer, size_t bytes) {
@@ -326,7 +331,7 @@ struct PointToPoint::Impl final : Sink {
   void on_filled(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void fill(ReceiveRequest& receive, size_t bytes);
   uint64_t expose_target(ReceiveRequest& receive, uint64_t (&key)[2]);
-  void retire(ReceiveRequest& receive);
+  [[gnu::noinline]] void retire(ReceiveRequest& receive);
   int check_watched();
   /// The receive that an arriving message matches; null: none.
   ReceiveRequest* matching_receive(const wire::Header& header) {
@@ -396,6 +401,7 @@ struct PointToPoint::Impl final : Sink {
   SendRequest* sender(PeerId peer, uint32_t token);
 
   // Sink
+  [[gnu::noinline]] void on_other(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_control(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override;
   Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) override;
@@ -442,6 +448,46 @@ struct PointToPoint::Impl final : Sink {
   uint32_t attention = 0;          ///< for so many operations peers may ask
   uint32_t chore_rounds = 0;       ///< polls since the last release became due
 };
+
+// --- What every receive goes through, inlined where it is used.
+
+inline ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& a) {
+  ReceiveRequest* receive = receives.take(*this);
+  receive->buffer = a.buffer;
+  receive->count = a.count;
+  receive->type = a.type;
+  receive->from = a.peer;
+  receive->context = a.context;
+  receive->source = a.source;
+  receive->tag = a.tag;
+  receive->attended = a.attended;
+  receive->stays = a.stays;
+  if (!a.type->is_predefined()) receive->held_type = Ref<Datatype>::share(const_cast<Datatype*>(a.type));
+  return receive;
+}
+
+// Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
+inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool waited) {
+  count_received(waited, bytes);
+  if (tracer) [[unlikely]] {
+    receive.matched_ns = Recorder::now_ns();
+    receive.unexpected = waited;
+  }
+  receive.posted = false;
+  receive.sender = peer;
+  receive.status.source = header.source;
+  receive.status.tag = header.tag;
+  size_t capacity = receive.capacity();
+  receive.status.bytes = Count(std::min(bytes, capacity));
+  if (bytes > capacity) [[unlikely]] receive.error = truncation(header, bytes, capacity);
+}
+
+inline void PointToPoint::Impl::complete(ReceiveRequest& receive) {
+  if (tracer && receive.matched_ns != 0) [[unlikely]] trace_received(receive);
+  if (receive.token != 0) [[unlikely]] retire(receive);
+  receive.set_complete();
+  progress.notify();
+}
 
 /// Reads the tunables `rendezvous` and `sender_rendezvous`; an error names what they may be.
 Error parse_rendezvous(const Tunables& tunables, RendezvousMode& mode, bool& by_write);

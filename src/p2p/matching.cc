@@ -14,18 +14,14 @@ Matching::Matching()
       keyed_(std::make_unique<KeyList[]>(kFirstBuckets)),
       arrival_(std::make_unique<ArrivalList[]>(kFirstBuckets)) {}
 
-PostedReceive* Matching::find_posted(uint64_t context, int source, int tag) {
-  PostedList& exact = exact_[key_bucket(context, source, tag)];
-  PostedReceive* found = exact.front();
-  while (found && !(found->context == context && found->source == source && found->tag == tag)) found = exact.next(found);
-  if (wild_count_ != 0) {
-    PostedList& wild = wild_[context_bucket(context)];
-    PostedReceive* candidate = wild.front();
-    while (candidate && !candidate->fits(context, source, tag)) candidate = wild.next(candidate);
-    if (candidate && (!found || candidate->order < found->order)) found = candidate;
-  }
-  if (found) unpost(*found);
-  return found;
+// The first fitting wildcard receive if it is older than `exact` (null: none); it no longer counts as posted.
+PostedReceive* Matching::older_wild(PostedReceive* exact, uint64_t context, int source, int tag) {
+  PostedList& wild = wild_[context_bucket(context)];
+  PostedReceive* candidate = wild.front();
+  while (candidate && !candidate->fits(context, source, tag)) candidate = wild.next(candidate);
+  if (!candidate || (exact && exact->order < candidate->order)) return exact;
+  --wild_count_;
+  return candidate;
 }
 
 void Matching::post(PostedReceive& receive) {

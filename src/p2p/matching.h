@@ -46,7 +46,15 @@ class Matching {
   /// Takes the receive that a new message belongs to out of the posted ones; null: none.
   PostedReceive* match_arrival(uint64_t context, int source, int tag) {
     if (posted_count_ == 0) return nullptr;
-    return find_posted(context, source, tag);
+    PostedList& exact = exact_[key_bucket(context, source, tag)];
+    PostedReceive* found = exact.front();
+    while (found && !(found->context == context && found->source == source && found->tag == tag)) found = exact.next(found);
+    if (wild_count_ != 0) found = older_wild(found, context, source, tag);
+    if (found) {
+      PostedList::remove(found);
+      --posted_count_;
+    }
+    return found;
   }
   void post(PostedReceive& receive);
   void unpost(PostedReceive& receive);
@@ -135,7 +143,7 @@ class Matching {
   }
   uint32_t context_bucket(uint64_t context) const { return uint32_t(mix(context)) & mask_; }
 
-  PostedReceive* find_posted(uint64_t context, int source, int tag);
+  [[gnu::noinline]] PostedReceive* older_wild(PostedReceive* exact, uint64_t context, int source, int tag);
   WaitingMessage* find_waiting_slow(uint64_t context, int source, int tag);
   void grow();
 

@@ -10,14 +10,31 @@ namespace tern {
 namespace {
 /// How often receive_at_once looks for its message: about 1.5 us, some times what a small one takes.
 constexpr uint32_t kDirectLooks = 128;
+}  // namespace
 
-// Out of line, so that receives without it have no frame for its strings.
-[[gnu::cold, gnu::noinline]] Error truncation(const wire::Header& header, size_t bytes, size_t capacity) {
+Error PointToPoint::Impl::truncation(const wire::Header& header, size_t bytes, size_t capacity) {
   return Error(ErrorClass::truncate, "the message from rank " + std::to_string(header.source) + " with tag " +
                                          std::to_string(header.tag) + " has " + std::to_string(bytes) +
                                          " bytes, but the receive buffer holds " + std::to_string(capacity));
 }
-}  // namespace
+
+void PointToPoint::Impl::begin(ReceiveRequest& receive) {
+  const bool large = receive.capacity() >= announce_from;
+  if (large) [[unlikely]] look_around();  // perhaps its message is here already
+  if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
+    auto& message = static_cast<UnexpectedMessage&>(*waiting);
+    unwait(message);
+    take(receive, message);
+    return;
+  }
+  if (losses != 0 && receive.from != kNoPeer && peers[receive.from].lost) [[unlikely]] {
+    refuse_lost(receive);
+    return;
+  }
+  receive.posted = true;
+  matching.post(receive);
+  if (large && !receive.wild()) [[unlikely]] announce(receive);
+}
 
 Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
   if (impl_->receive_at_once(a, status)) return {};
@@ -74,21 +91,6 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
   return false;
 }
 
-ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& a) {
-  ReceiveRequest* receive = receives.take(*this);
-  receive->buffer = a.buffer;
-  receive->count = a.count;
-  receive->type = a.type;
-  receive->from = a.peer;
-  receive->context = a.context;
-  receive->source = a.source;
-  receive->tag = a.tag;
-  receive->attended = a.attended;
-  receive->stays = a.stays;
-  if (!a.type->is_predefined()) receive->held_type = Ref<Datatype>::share(const_cast<Datatype*>(a.type));
-  return receive;
-}
-
 Error ReceiveRequest::start() {
   restart();
   sender = kNoPeer;
@@ -98,64 +100,28 @@ Error ReceiveRequest::start() {
 }
 
 void ReceiveRequest::destroy() {
-  if (held_type || persistent_ || orphaned_ || on_complete || error || status.cancelled) [[unlikely]] {
-    PointToPoint::Impl& owner = impl;
-    this->~ReceiveRequest();
-    new (this) ReceiveRequest(owner);
-  }
+  if (held_type || persistent_ || orphaned_ || on_complete || error || status.cancelled) [[unlikely]] renew();
   handle = 0;
   complete_ = false;
   impl.receives.give_back(this);
 }
 
-void PointToPoint::Impl::begin(ReceiveRequest& receive) {
-  const bool large = receive.capacity() >= announce_from;
-  if (large) [[unlikely]] look_around();  // perhaps its message is here already
-  if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
-    auto& message = static_cast<UnexpectedMessage&>(*waiting);
-    unwait(message);
-    take(receive, message);
-    return;
-  }
-  if (receive.from != kNoPeer && peers[receive.from].lost) {
-    receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
-    complete(receive);
-    return;
-  }
-  receive.posted = true;
-  matching.post(receive);
-  if (large && !receive.wild()) [[unlikely]] announce(receive);
+// Not the usual way of being used: as after construction again.
+void ReceiveRequest::renew() {
+  PointToPoint::Impl& owner = impl;
+  this->~ReceiveRequest();
+  new (this) ReceiveRequest(owner);
 }
 
-// Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
-void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool waited) {
-  count_received(waited, bytes);
-  if (tracer) [[unlikely]] {
-    receive.matched_ns = Recorder::now_ns();
-    receive.unexpected = waited;
-  }
-  receive.posted = false;
-  receive.sender = peer;
-  receive.status.source = header.source;
-  receive.status.tag = header.tag;
-  size_t capacity = receive.capacity();
-  receive.status.bytes = Count(std::min(bytes, capacity));
-  if (bytes > capacity) [[unlikely]] receive.error = truncation(header, bytes, capacity);
+void PointToPoint::Impl::refuse_lost(ReceiveRequest& receive) {
+  receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
+  complete(receive);
 }
 
-void PointToPoint::Impl::trace_received(const ReceiveRequest& receive) {
+void PointToPoint::Impl::trace_received(ReceiveRequest& receive) {
   tracer->add(record::EventKind::receive, receive.matched_ns, Recorder::now_ns() - receive.matched_ns, receive.unexpected,
               receive.sender, receive.status.tag, receive.context, size_t(receive.status.bytes));
-}
-
-void PointToPoint::Impl::complete(ReceiveRequest& receive) {
-  if (tracer && receive.matched_ns != 0) [[unlikely]] {
-    trace_received(receive);
-    receive.matched_ns = 0;
-  }
-  if (receive.token != 0) retire(receive);
-  receive.set_complete();
-  progress.notify();
+  receive.matched_ns = 0;
 }
 
 // The message is no longer to be found by receives.
@@ -179,8 +145,7 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
     message.receiver = &receive;  // on_landed delivers
     return;
   }
-  Cursor target = receive.target();
-  target.unpack(message.data(), size_t(receive.status.bytes));
+  unpack(receive, message.data(), size_t(receive.status.bytes));
   drop(message);
   complete(receive);
 }

@@ -179,6 +179,37 @@ int main(int argc, char **argv) {
   MPI_Wait(&receives[0], &status);
   CHECK(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_TAG == MPI_ANY_TAG);
 
+  /* The same request twice in an array, which is wrong: the second is as if it were null. */
+  for (int kind = 0; kind < 3; kind++) {
+    for (int way = 0; way < 3; way++) {
+      if (kind == 0) MPI_Irecv(in, 1, MPI_INT, from, 9, MPI_COMM_WORLD, &receives[0]);
+      if (kind == 1) MPI_Irecv(in, 1, MPI_INT, MPI_PROC_NULL, 9, MPI_COMM_WORLD, &receives[0]);
+      if (kind == 2) MPI_Ibarrier(MPI_COMM_WORLD, &receives[0]);
+      if (kind == 0) MPI_Send(out, 1, MPI_INT, to, 9, MPI_COMM_WORLD);
+      receives[1] = receives[0];
+      if (way == 0) {
+        MPI_Waitall(2, receives, statuses);
+        CHECK(is_empty(&statuses[1]));
+      } else if (way == 1) {
+        MPI_Waitsome(2, receives, &outcount, indices, statuses);
+        CHECK(outcount == 2 && is_empty(&statuses[1]));
+      } else {
+        do MPI_Testall(2, receives, &flag, statuses);
+        while (!flag);
+      }
+      CHECK(receives[0] == MPI_REQUEST_NULL);
+    }
+  }
+
+  /* Many more than a window of a benchmark. */
+  enum { kMany = 1000 };
+  static int many_in[kMany];
+  static MPI_Request many[2 * kMany];
+  for (int i = 0; i < kMany; i++) MPI_Irecv(&many_in[i], 1, MPI_INT, from, i, MPI_COMM_WORLD, &many[i]);
+  for (int i = 0; i < kMany; i++) MPI_Isend(&to, 1, MPI_INT, to, i, MPI_COMM_WORLD, &many[kMany + i]);
+  MPI_Waitall(2 * kMany, many, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < kMany; i++) CHECK(many_in[i] == rank && many[i] == MPI_REQUEST_NULL && many[kMany + i] == MPI_REQUEST_NULL);
+
   /* A send whose request is freed still arrives. */
   MPI_Isend(out, 1, MPI_INT, to, 8, MPI_COMM_WORLD, &sends[0]);
   MPI_Request_free(&sends[0]);

@@ -125,7 +125,7 @@ class ShmPath final : public Path {
 
   // --- shm_receive.cc
   int drain(Peer& peer);
-  void receive(Peer& peer, shm::Cell& cell, uint32_t info);
+  [[gnu::noinline]] void receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info);
   void land(Peer& peer, const std::byte* data, size_t bytes);
   void give_back(Peer& peer);
   void give_back_now(Peer& peer);

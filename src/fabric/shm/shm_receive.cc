@@ -94,7 +94,12 @@ int ShmPath::drain(Peer& peer) {
     const uint64_t word = cell.word.load(std::memory_order_acquire);
     if (uint32_t(word >> 32) != peer.expected) break;
     peer.streak = 0;
-    receive(peer, cell, uint32_t(word));
+    const auto info = uint32_t(word);
+    if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::message) [[likely]] {
+      sink_.on_message(peer.rank, cell.header, cell.body, info);  // that kind is 0: the rest is the length
+    } else {
+      receive_chunk(peer, cell, info);
+    }
     ++peer.expected;
     ++taken;
     give_back(peer);
@@ -102,18 +107,13 @@ int ShmPath::drain(Peer& peer) {
   return taken;
 }
 
-void ShmPath::receive(Peer& peer, shm::Cell& cell, uint32_t info) {
+void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
   const uint32_t bytes = info & ((uint32_t{1} << shm::kKindShift) - 1);
-  const auto kind = shm::CellKind(info >> shm::kKindShift);
-  if (kind == shm::CellKind::message) [[likely]] {
-    sink_.on_message(peer.rank, cell.header, cell.body, bytes);
-    return;
-  }
   shm::Chunk chunk;
   std::memcpy(&chunk, cell.body, sizeof chunk);
   TERN_ASSERT(size_t{chunk.offset} + bytes <= node_->ring_bytes());
   const std::byte* data = peer.in_ring + chunk.offset;
-  if (kind == shm::CellKind::first) {
+  if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::first) {
     if (bytes == chunk.total_bytes) {
       sink_.on_message(peer.rank, cell.header, data, bytes);
     } else {
