@@ -58,7 +58,7 @@ class Ref {
     other.object_ = mine;
     return *this;
   }
-  ~Ref() { reset(); }
+  [[gnu::always_inline]] ~Ref() { reset(); }
 
   [[gnu::always_inline]] void reset() {
     T* mine = release();

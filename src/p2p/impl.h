@@ -483,7 +483,7 @@ inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, cons
 }
 
 inline void PointToPoint::Impl::complete(ReceiveRequest& receive) {
-  if (tracer && receive.matched_ns != 0) [[unlikely]] trace_received(receive);
+  if (receive.matched_ns != 0) [[unlikely]] trace_received(receive);
   if (receive.token != 0) [[unlikely]] retire(receive);
   receive.set_complete();
   progress.notify();
