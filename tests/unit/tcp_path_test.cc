@@ -35,7 +35,7 @@ TEST(TcpPath, small_messages_arrive_in_order_both_ways) {
   for (auto& send : world.sends) EXPECT_EQ(send->error, "");
   EXPECT_EQ(world.path(0).connections(), 1u);
   EXPECT_EQ(world[0].lookups + world[1].lookups, 2);  // both called first, each asked once
-  EXPECT_FALSE(world.path(0).has_unsent());
+  EXPECT_TRUE(world.until([&] { return !world.path(0).has_unsent(); }));  // the peer's kernel acknowledges when it has time
 }
 
 TEST(TcpPath, sizes_around_every_boundary) {
