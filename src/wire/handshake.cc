@@ -67,6 +67,7 @@ std::string build_greeting(HandshakeStage stage, const Greeting& greeting) {
   body.text(greeting.agreement);
   body.integer(greeting.lane);
   body.integer(greeting.generation);
+  body.integer(greeting.stood);
   return prefixed(stage, body.take());
 }
 
@@ -101,6 +102,8 @@ bool parse_greeting(std::string_view body, Greeting& greeting) {
   if (greeting.version == 1) return in.ok();  // had but one connection for ever
   greeting.lane = in.integer<uint8_t>();
   greeting.generation = in.integer<uint32_t>();
+  if (greeting.version == 2) return in.ok();
+  greeting.stood = in.integer<uint32_t>();
   return in.ok();
 }
 

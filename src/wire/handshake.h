@@ -47,6 +47,7 @@ struct Greeting {
   // Of a hello, the stream this connection is for:
   uint8_t lane = 0;         ///< which of the pair's streams
   uint32_t generation = 0;  ///< its connections are numbered; a later one replaces an earlier one
+  uint32_t stood = 0;       ///< the last of them that the caller has used
   std::string agreement;  ///< tunables that must agree, "name=value\n" each, sorted by name
 };
 

@@ -99,7 +99,7 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
     const char* text;
   };
   const Case cases[] = {
-      {"version", [](TcpIdentity& b) { b.version = 9; }, Verdict::version, "wire version 9 and 2"},
+      {"version", [](TcpIdentity& b) { b.version = 9; }, Verdict::version, "wire version 9 and 3"},
       {"agreement", [](TcpIdentity& b) { b.agreement = "a=1\nb=3\n"; }, Verdict::agreement,
        "b: theirs 3, ours 2"},
       {"a tunable more", [](TcpIdentity& b) { b.agreement += "c=4\n"; }, Verdict::agreement,

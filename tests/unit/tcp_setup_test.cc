@@ -1,5 +1,6 @@
 // How TCP connections come and go: mismatches, loss, the orderly end, and callers who are none of us.
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -293,6 +294,81 @@ TEST(TcpSetup, a_replayed_greeting_leads_nowhere) {
   ASSERT_TRUE(world.until([&] { return hung_up(caller, heard); }));
   EXPECT_EQ(world.path(0).connections(), 0u);
   EXPECT_TRUE(world[0].sink.lost.empty());
+}
+
+// Stands between a caller and a rank, and passes everything on until the rank has said that the caller's connection is to be
+// used: that is lost, and from then on the caller's side is a network that has gone (nothing arrives, nothing is refused).
+class GoingDark {
+ public:
+  explicit GoingDark(const SocketAddress& rank) : rank_(rank) {
+    wire::CardAddress any{.family = 4, .prefix_length = 8, .flags = wire::CardAddress::kLoopback};
+    any.bytes = {127, 0, 0, 1};
+    listener_ = listen_on(SocketAddress(any));
+    EXPECT_TRUE(listener_);
+    address = any;
+    address.port = local_address(listener_.get()).port();
+  }
+  void pass_on() {
+    if (!caller_) {
+      SocketAddress from;
+      caller_ = accept_from(listener_.get(), from);
+      if (!caller_) return;
+      listener_.reset();  // only once
+      EXPECT_EQ(begin_connect(rank_, called_), EINPROGRESS);
+    }
+    if (!dark) pass(caller_, called_);
+    if (!dark && answers_ < 2 && pass(called_, caller_)) ++answers_;
+  }
+  /// So that the rank learns that this connection has ended, as when its own interface has gone down.
+  void reset_called() { called_.reset(); }
+
+  wire::CardAddress address;
+  bool dark = false;
+
+ private:
+  bool pass(const Descriptor& from, const Descriptor& to) {
+    char bytes[4096];
+    const ssize_t n = recv(from.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n <= 0) return false;
+    if (&from == &called_ && answers_ == 1) {  // the verdict
+      sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
+      const sock_fprog program{1, &drop};
+      EXPECT_EQ(setsockopt(caller_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+      dark = true;
+      return true;
+    }
+    EXPECT_EQ(send(to.get(), bytes, size_t(n), MSG_NOSIGNAL), n);
+    return true;
+  }
+  const SocketAddress rank_;
+  Descriptor listener_, caller_, called_;
+  int answers_ = 0;  ///< pieces that the rank has said
+};
+
+// The network goes when the called side already relies on the connection and the caller does not yet. A kernel that has nothing to
+// repeat would wait for hours.
+TEST(TcpSetup, a_network_that_goes_dark_in_the_handshake_is_left) {
+  for (const bool called_knows : {false, true}) {
+    SCOPED_TRACE(called_knows);
+    TcpWorld world(2);
+    GoingDark network(loopback_of(world.path(1)));
+    wire::Card card;
+    ASSERT_FALSE(wire::parse_card(world.path(1).card(), card));
+    card.addresses.insert(card.addresses.begin(), network.address);
+    world.cards[1] = wire::build_card(card);
+    world.send(0, 1, 7, "hello");
+    ASSERT_TRUE(world.until([&] { return network.pass_on(), network.dark; }));
+    ASSERT_TRUE(world.until([&] { return world.path(1).connections() == 1; }));
+    if (called_knows) network.reset_called();
+    const uint64_t begin = world.clock.now_ns();
+    ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+    // The called side knows that its connection was lost, and says so when it calls: nothing is waited for.
+    if (called_knows) {
+      EXPECT_LT(world.clock.now_ns() - begin, 700'000'000u);
+    }
+    EXPECT_EQ(world[1].sink.arrivals[0].bytes, "hello");
+    EXPECT_TRUE(world[0].sink.lost.empty() && world[1].sink.lost.empty());
+  }
 }
 
 // TERN_TCP_FLOOD=1000000 for the full count of the issue; 20,000 here.

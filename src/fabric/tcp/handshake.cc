@@ -11,13 +11,13 @@ using wire::Verdict;
 
 static_assert(wire::kProofBytes == crypto_generichash_BYTES);
 
-TcpHandshake::TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane, uint32_t generation)
+TcpHandshake::TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane, uint32_t generation, uint32_t stood)
     : self_(self),
       peer_(target),
       initiator_(target != kNoPeer),
       expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
   if (!initiator_) return;
-  wire::Greeting hello{self_.version, self_.rank, target, {}, lane, generation, self_.agreement};
+  wire::Greeting hello{self_.version, self_.rank, target, {}, lane, generation, stood, self_.agreement};
   // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell
   // proves nothing.
   randombytes_buf(hello.nonce.data(), hello.nonce.size());
@@ -61,7 +61,7 @@ void TcpHandshake::on_whole_message() {
       greeted_ = true;
       // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank
       // only.
-      wire::Greeting answer{self_.version, self_.rank, theirs_.from, {}, 0, 0, self_.agreement};
+      wire::Greeting answer{self_.version, self_.rank, theirs_.from, {}, 0, 0, 0, self_.agreement};
       randombytes_buf(answer.nonce.data(), answer.nonce.size());
       append(wire::build_greeting(HandshakeStage::answer, answer));
       expected_ = HandshakeStage::proof;

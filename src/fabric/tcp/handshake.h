@@ -42,8 +42,9 @@ class TcpHandshake {
 
   /// The side that listens.
   explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoPeer) {}
-  /// The side that calls `target`, for the `generation`-th connection of that `lane`; kNoPeer: the side that listens.
-  TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane = 0, uint32_t generation = 1);
+  /// The side that calls `target`, for the `generation`-th connection of that `lane`, having used the `stood`-th; kNoPeer: the side
+  /// that listens.
+  TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane = 0, uint32_t generation = 1, uint32_t stood = 0);
 
   State state() const { return state_; }
   /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is
@@ -63,6 +64,7 @@ class TcpHandshake {
   /// Acceptor, once greeted: what the connection is for.
   uint8_t lane() const { return theirs_.lane; }
   uint32_t generation() const { return theirs_.generation; }
+  uint32_t stood() const { return theirs_.stood; }
   /// The side that calls, or the one that listens.
   bool calls() const { return initiator_; }
   /// The other rank: known from the start to the initiator, to the acceptor once it is proven.

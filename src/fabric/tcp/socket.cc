@@ -14,6 +14,8 @@ namespace {
 // silence, then a probe every 10 s, six unanswered ones end the connection. (TCP_USER_TIMEOUT is left alone:
 // it would also end connections to a peer that lives but does not read, because it computes.)
 constexpr int kKeepIdle_s = 60, kKeepInterval_s = 10, kKeepProbes = 6;
+// Whoever waits for the answer to its call has nothing unacknowledged that the kernel would repeat.
+constexpr int kOftenIdle_s = 1, kOftenInterval_s = 1, kOftenProbes = 2;
 
 void set(int fd, int level, int option, int value) {
   (void)setsockopt(fd, level, option, &value, sizeof value);
@@ -33,9 +35,7 @@ void prepare_stream(int fd, const SocketAddress& other_end) {
   // takes 160 us with it, 96 with Reno, which every kernel has. On networks the host's choice stands.
   if (is_loopback(other_end)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdle_s);
-  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepInterval_s);
-  set(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+  ask_if_alive(fd, false);
 }
 
 }  // namespace
@@ -117,6 +117,12 @@ int begin_connect(const SocketAddress& address, Descriptor& out) {
     result = connect(out.get(), address.get(), address.bytes);
   } while (result != 0 && errno == EINTR);
   return result == 0 ? 0 : errno;
+}
+
+void ask_if_alive(int fd, bool often) {
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, often ? kOftenIdle_s : kKeepIdle_s);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, often ? kOftenInterval_s : kKeepInterval_s);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, often ? kOftenProbes : kKeepProbes);
 }
 
 Descriptor accept_from(int listener, SocketAddress& from) {

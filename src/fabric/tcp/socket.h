@@ -60,6 +60,9 @@ Descriptor listen_on(const SocketAddress& address);
 SocketAddress local_address(int fd);
 /// Begins to connect; 0 (done), EINPROGRESS, or the error.
 int begin_connect(const SocketAddress& address, Descriptor& out);
+/// The peer's kernel is asked every second (`often`) or minute of silence whether it is there; the connection breaks when it does
+/// not answer a few times. A peer that only computes answers.
+void ask_if_alive(int fd, bool often);
 /// Next connection that waits at a listener; an invalid descriptor and errno when there is none.
 Descriptor accept_from(int listener, SocketAddress& from);
 /// Whether the kernel knows a way to `address` at all (no packet is sent).

@@ -85,7 +85,7 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
     }
     if (!(events & EPOLLOUT)) return;
     setup.connected = true;
-    // A peer that computes may take its time to answer (check_links looks after a network that has gone).
+    // A peer that computes may take its time to answer: its kernel is asked whether it is there (ask_if_alive).
     setup.deadline_ns = kNever;
     watch(setup, EPOLLIN);
     if (!send_output(setup)) return attempt_failed(setup, "closed before the greeting");
@@ -143,9 +143,11 @@ void TcpPath::answer(Setup& setup) {
     lane = &lane_at(*peer, setup.handshake.lane());
     if (setup.handshake.generation() <= lane->generation) {
       verdict = Verdict::keep_other;  // an attempt that its caller has given up since
-    } else if (lane->setup && lane->setup->handshake.committed() && identity_.rank < id) {
+    } else if (lane->setup && lane->setup->handshake.committed() && identity_.rank < id &&
+               setup.handshake.stood() < lane->setup->generation) {
       // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
-      // that is not committed can be given up without harm, the peer has heard nothing of it that counts.
+      // that is not committed can be given up without harm, the peer has heard nothing of it that counts; and so can one that
+      // the peer has relied on and lost, though we have not heard of either.
       verdict = Verdict::keep_other;
     } else if (lane->link) {
       give_up_link(*lane);  // the peer has lost it, or wants another
@@ -224,6 +226,7 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   counters().tcp_resumed += again;
   Link& entered = static_cast<Link&>(*adopt(std::move(link), Endpoint::Kind::link));
   watch(entered, EPOLLIN);
+  if (ours) ask_if_alive(entered.fd.get(), false);
   lane.network = network_of(addresses_, local_address(entered.fd.get()));
   // Only one side brings a lane home, or the two might disagree for ever on where that is.
   const bool away = identity_.rank < lane.peer.id && !lane.candidates.empty() &&

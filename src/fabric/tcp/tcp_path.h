@@ -119,8 +119,8 @@ class TcpPath final : public Path {
   /// A connection that is being made.
   struct Setup : Endpoint, ListHook<Setup> {
     explicit Setup(const TcpIdentity& self) : handshake(self) {}
-    Setup(const TcpIdentity& self, PeerId target, uint8_t index, uint32_t number)
-        : handshake(self, target, index, number), generation(number) {}
+    Setup(const TcpIdentity& self, PeerId target, uint8_t index, uint32_t number, uint32_t stood)
+        : handshake(self, target, index, number, stood), generation(number) {}
     TcpHandshake handshake;
     Lane* lane = nullptr;      ///< outgoing: what we call for; incoming: null
     uint32_t generation = 0;   ///< outgoing

@@ -237,7 +237,7 @@ void TcpPath::next_attempt(Lane& lane) {
     if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants home
     SocketAddress address(candidate.address, candidate.scope);
     lane.proposed = std::max(lane.proposed, lane.generation) + 1;
-    auto setup = std::make_unique<Setup>(identity_, lane.peer.id, lane.index, lane.proposed);
+    auto setup = std::make_unique<Setup>(identity_, lane.peer.id, lane.index, lane.proposed, lane.generation);
     int result = begin_connect(address, setup->fd);
     setup->where = address.text();
     if (result != 0 && result != EINPROGRESS) {
@@ -246,6 +246,7 @@ void TcpPath::next_attempt(Lane& lane) {
       continue;
     }
     shape(setup->fd.get());
+    ask_if_alive(setup->fd.get(), true);
     uint64_t now = clock_.now_ns();
     bool last = lane.next_candidate == lane.candidates.size() && lane.generation == 0;
     setup->deadline_ns = last                   ? std::max(lane.give_up_ns, now + kAttempt_ns)
