@@ -1,34 +1,47 @@
-// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes, over the RDMA
-// path, in virtual time:
+// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes, in virtual time:
 //
-//   simulated MACHINE.toml latency|progress|overlap [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation is
-// told to the simulator (BENCH_SIMULATED in bench.h). Registrations of user memory are kept, as the library does.
+// told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a network that
+// costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread on the same core.
+// Registrations of user memory are kept, as the library does.
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "capi/world.h"
 #include "sim/machine_file.h"
+#include "sim/rank_time.h"
 #include "tests/sim/run_mpi.h"
 
 extern "C" {
 int bench_latency(int argc, char** argv);
+int bench_oneway(int argc, char** argv);
 int bench_progress(int argc, char** argv);
 int bench_overlap(int argc, char** argv);
-void simulated_work(long loops) { tern::capi::current().process->clock().charge_ns(uint64_t(loops)); }
+int bench_background(int argc, char** argv);
+void simulated_work(long loops);
 }
 
 namespace {
+
+/// Beside an event thread; what waking it takes. Not of the process, whose own thread is none of virtual time.
+bool events = false;
+uint64_t wake_ns = 0;
 
 struct Program {
   std::string_view name;
   int (*main)(int, char**);
 };
-constexpr Program kPrograms[] = {{"latency", bench_latency}, {"progress", bench_progress}, {"overlap", bench_overlap}};
+constexpr Program kPrograms[] = {{"latency", bench_latency},
+                                 {"oneway", bench_oneway},
+                                 {"progress", bench_progress},
+                                 {"overlap", bench_overlap},
+                                 {"background", bench_background}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
@@ -41,11 +54,17 @@ int fail(const std::string& text) {
 
 }  // namespace
 
+void simulated_work(long loops) {
+  tern::Process& process = *tern::capi::current().process;
+  auto& clock = static_cast<tern::sim::SimClock&>(process.clock());
+  if (!events) return clock.charge_ns(uint64_t(loops));
+  clock.charge_beside_events(uint64_t(loops), process.progress(), wake_ns);
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) return fail("MACHINE.toml PROGRAM [TUNABLE=VALUE]... [-- ARGUMENTS...]");
   tern::sim::MachineModel machine;
   if (tern::Error error = tern::sim::load_machine(argv[1], machine)) return fail(std::string(error.text()));
-  if (!machine.has_adapter) return fail("the machine has no RDMA adapter");
   for (const Program& program : kPrograms) {
     if (program.name == argv[2]) program_main = program.main;
   }
@@ -53,7 +72,7 @@ int main(int argc, char** argv) {
   tern::sim::WorldOptions options;
   options.network = machine.network;
   options.adapter = machine.adapter;
-  options.rdma = true;
+  options.rdma = machine.has_adapter;
   options.keep_registrations = true;
   options.tunables.rdma_keepalive_ms = 0;
   arguments.push_back(argv[2]);
@@ -66,6 +85,10 @@ int main(int argc, char** argv) {
       return fail(std::string(error.text()));
     }
   }
+  options.udp = options.tunables.path == "udp";
+  options.datagrams.call_ns = 0;  // the machine's poll_ns has it
+  events = std::exchange(options.tunables.progress, "polling") != "polling";
+  wake_ns = machine.network.wake_ns;
   for (++i; i < argc; ++i) arguments.push_back(argv[i]);
   arguments.push_back(nullptr);
   tern::sim::Report report = tern::sim::run_mpi(options, [](int, char**) {

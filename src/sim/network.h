@@ -41,6 +41,7 @@ struct NetworkModel {
   uint64_t datagram_receive_ns = 0;
   uint64_t poll_ns = 20;               ///< CPU time of a poll
   uint64_t fence_ns = 20'000;
+  uint64_t wake_ns = 1500;             ///< CPU time of waking the event thread on the core of who computes
 
   size_t eager_bytes = 8192;
   size_t packet_bytes = 8192;          ///< messages are cut into packets of at most this payload

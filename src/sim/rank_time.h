@@ -1,4 +1,4 @@
-// The simulated rank's clock and its way of waiting: the strand's time and its sleep.
+// The simulated rank's clock, its way of waiting, and its event thread: the strand's time and its sleep.
 // Thread rule: the strand's own.
 #pragma once
 
@@ -18,6 +18,9 @@ class SimClock final : public Clock {
     return strand_.now_ns();
   }
   void charge_ns(uint64_t ns) override { strand_.charge_ns(ns); }
+  /// As charge_ns, for work outside the library while an event thread (progress/event_thread.h, always asleep on the paths) has
+  /// the same core: whenever something comes, the work stands still for waking the thread and for what a poll then does.
+  void charge_beside_events(uint64_t ns, ProgressEngine& engine, uint64_t wake_ns);
 
  private:
   static constexpr uint64_t kReadNs = 28;  // clock_gettime on the reference machine
