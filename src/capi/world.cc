@@ -29,7 +29,10 @@ World& process_world() {
 void leave_at_exit() {
   World& world = process_world();
   if (!world.process || world.is_running()) return;
-  if (Error error = world.leave())
+  world.lock->enter();  // the event thread is still there
+  Error error = world.leave();
+  world.lock->leave();
+  if (error)
     std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
 }
 

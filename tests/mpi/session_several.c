@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// progress: default event
 /* Several sessions at a time: each has its own buffer and its own error handler, and what is derived from it (groups,
  * communicators, their duplicates) goes by that (MPI 5.0, 3.6, 9.3, 11.3). */
 #include <mpi.h>
