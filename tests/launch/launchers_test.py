@@ -1,7 +1,10 @@
 """The clients under other launchers, and the errors under those that cannot be talked to."""
 import os
 import shutil
+import signal
 import socket
+import subprocess
+import time
 import unittest
 
 from common import CLIENT, main, mpiexec, run
@@ -134,21 +137,40 @@ class Alone(unittest.TestCase):
         done = run([CLIENT, "info"], SLURM_JOB_ID="7", SLURM_NTASKS="4", SLURM_PROCID="0")
         self.assertEqual(fields(done.stdout)["size"], "1")
 
+    def with_pmi_server(self):
+        """The client `info` and our end of the socket that it takes for its PMI-1 server."""
+        mine, theirs = socket.socketpair()
+        client = subprocess.Popen([CLIENT, "info"], pass_fds=[theirs.fileno()], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE,
+                                  env={**os.environ, "PMI_FD": str(theirs.fileno()), "PMI_RANK": "0", "PMI_SIZE": "1"})
+        theirs.close()
+        return client, mine
+
+    def test_a_job_that_is_stopped_for_long_goes_on(self):
+        # Server and client are stopped for longer than the client waits for a first answer (Ctrl-Z, a paused container).
+        client, server = self.with_pmi_server()
+        self.assertIn(b"cmd=init", server.recv(1000))
+        time.sleep(0.2)  # it waits for the answer
+        client.send_signal(signal.SIGSTOP)
+        time.sleep(21)
+        client.send_signal(signal.SIGCONT)
+        time.sleep(0.2)
+        server.sendall(b"cmd=response_to_init rc=-1\n")
+        stdout, stderr = client.communicate(timeout=30)
+        server.close()
+        self.assertIn("refuses", stderr)
+
     def test_a_server_that_talks_nonsense(self):
         for answer, text in ((b"hello\n", "answers 'hello'"), (b"", "closed the connection"),
                              (b"cmd=response_to_init rc=-1\n", "refuses"),
                              (b"cmd=response_to_init rc=0 kvsname=k vallen_max=5\n", "too few")):
-            mine, theirs = socket.socketpair()
-            os.set_inheritable(theirs.fileno(), True)
-            mine.sendall(answer)
-            mine.shutdown(socket.SHUT_WR)
-            import subprocess
-            done = subprocess.run([CLIENT, "info"], pass_fds=[theirs.fileno()], text=True, capture_output=True, timeout=30,
-                                  env={**os.environ, "PMI_FD": str(theirs.fileno()), "PMI_RANK": "0", "PMI_SIZE": "1"})
-            self.assertEqual((done.returncode, done.stdout), (3, ""))
-            self.assertIn(text, done.stderr)
-            mine.close()
-            theirs.close()
+            client, server = self.with_pmi_server()
+            server.sendall(answer)
+            server.shutdown(socket.SHUT_WR)
+            stdout, stderr = client.communicate(timeout=30)
+            server.close()
+            self.assertEqual((client.returncode, stdout), (3, ""))
+            self.assertIn(text, stderr)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,9 @@ namespace {
 // How long the server may take over its first answer: a descriptor that is not PMI at all is noticed by
 // silence.
 constexpr int kFirstAnswerMs = 20'000;
+// It is waited in slices: of the time for which this process (and with it perhaps the server) is stopped, by Ctrl-Z or in a
+// paused container, no more than one counts.
+constexpr int kSliceMs = 500;
 // Slurm reads a request into 1024 bytes and tears longer ones apart, though it grants values of 1024.
 constexpr size_t kLineMax = 1000;
 constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
@@ -160,11 +163,16 @@ Error Pmi1::receive(int flags, bool& nothing) {
 
 Error Pmi1::read_line(std::string& line, int timeout_ms) {
   std::string_view found;
+  int waited_ms = 0;
   while (!incoming_.next(found)) {
     pollfd wait{descriptor_, POLLIN, 0};
-    int ready = timeout_ms < 0 ? 1 : poll(&wait, 1, timeout_ms);
+    int ready = timeout_ms < 0 ? 1 : poll(&wait, 1, kSliceMs);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return broken(fmt::format("does not answer within {} s", timeout_ms / 1000));
+    if (ready == 0) {
+      waited_ms += kSliceMs;
+      if (waited_ms < timeout_ms) continue;
+      return broken(fmt::format("does not answer within {} s", timeout_ms / 1000));
+    }
     bool nothing;
     if (Error error = receive(0, nothing)) return error;
   }
