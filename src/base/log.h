@@ -36,8 +36,6 @@ class Log {
   /// As TERN_LOG says; a file is appended to. Error: no such level, or the file cannot be written.
   Error configure(std::string_view wish, int rank);
 
-  void set_level(LogLevel level) { level_ = level; }
-  void set_rank(int rank) { rank_ = rank; }
   /// Ask before building an expensive text.
   bool wants(LogLevel level) const { return level <= level_; }
 

@@ -38,7 +38,6 @@ class ErrorTable {
     std::string text;
     bool has_text = false;
   };
-  bool is_user(int code) const { return user_.count(code) != 0; }
   int next_number() const;
 
   std::map<int, UserCode> user_;

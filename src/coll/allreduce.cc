@@ -18,6 +18,19 @@ struct Fold {
     number = rank < 2 * surplus ? rank / 2 : rank - surplus;
   }
   int real(int n) const { return n < surplus ? 2 * n + 1 : n + surplus; }
+  /// All of a rank that stands aside.
+  void hand_over(Builder& b, const Operands& o) const {
+    b.send(o.contribution(), o.receive.count, *o.receive.type, rank + 1);
+    b.fence();  // in place the answer overwrites what was sent
+    b.receive(o.receive.buffer, o.receive.count, *o.receive.type, rank + 1);
+  }
+  /// Who works for two reduces the other's vector into `value`; `arrived` has room for it.
+  void take_over(Builder& b, std::byte* arrived, std::byte* value, Count count, const Datatype& type) const {
+    if (rank >= 2 * surplus) return;
+    b.receive(arrived, count, type, rank - 1);
+    b.fence_receives();
+    b.reduce(arrived, value, count, type);
+  }
   int rank, power, surplus;
   bool aside;  ///< this rank only hands over and takes
   int number;  ///< among the `power` that work
@@ -34,21 +47,12 @@ void allreduce_recursive_doubling(Builder& b, const Operands& o) {
   Count count = o.receive.count;
   bool commutative = o.op->commutative();
   Fold fold(b);
-  if (fold.aside) {
-    b.send(o.contribution(), count, type, fold.rank + 1);
-    b.fence();  // in place the answer overwrites what was sent
-    b.receive(o.receive.buffer, count, type, fold.rank + 1);
-    return;
-  }
+  if (fold.aside) return fold.hand_over(b, o);
   std::byte* value = o.receive.buffer;
   if (!o.in_place) b.copy(o.contribution(), value, count, type);
   if (b.size() == 1) return;
   std::byte* arrived = b.temporary(count, type);
-  if (fold.rank < 2 * fold.surplus) {
-    b.receive(arrived, count, type, fold.rank - 1);
-    b.fence_receives();
-    b.reduce(arrived, value, count, type);
-  }
+  fold.take_over(b, arrived, value, count, type);
   for (int mask = 1; mask < fold.power; mask *= 2) {
     int partner = fold.real(fold.number ^ mask);
     b.receive(arrived, count, type, partner);
@@ -76,22 +80,13 @@ void allreduce_rabenseifner(Builder& b, const Operands& o) {
   const Datatype& type = *o.receive.type;
   Count count = o.receive.count;
   Fold fold(b);
-  if (fold.aside) {
-    b.send(o.contribution(), count, type, fold.rank + 1);
-    b.fence();
-    b.receive(o.receive.buffer, count, type, fold.rank + 1);
-    return;
-  }
+  if (fold.aside) return fold.hand_over(b, o);
   std::byte* value = o.receive.buffer;
   if (!o.in_place) b.copy(o.contribution(), value, count, type);
   if (b.size() == 1) return;
   // Halving needs room for half of the vector, taking in a neighbour's values for all of it.
   std::byte* arrived = b.temporary(count, type);
-  if (fold.rank < 2 * fold.surplus) {
-    b.receive(arrived, count, type, fold.rank - 1);
-    b.fence_receives();
-    b.reduce(arrived, value, count, type);
-  }
+  fold.take_over(b, arrived, value, count, type);
   auto begin = [&](int part) { return part_begin(count, part, fold.power); };
   auto at = [&](std::byte* buffer, int part) { return element(buffer, begin(part), type); };
   int low = 0;

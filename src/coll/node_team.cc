@@ -43,7 +43,7 @@ NodeTeam::~NodeTeam() {
 void NodeTeam::acknowledge() {
   entered(rank_).store(sequence_, std::memory_order_release);
   for (int i = 0; i < size_; ++i) {
-    if (i != rank_) memory_.wake_slot_if_asleep(slots_[size_t(i)]);
+    if (i != rank_) memory_.wake_if_asleep(slots_[size_t(i)]);
   }
 }
 

@@ -72,12 +72,12 @@ class NodeTeam final : public ShmWatch {
   void publish() {
     store_number();
     for (int i = 0; i < size_; ++i) {
-      if (i != rank_) memory_.wake_slot_if_asleep(slots_[size_t(i)]);
+      if (i != rank_) memory_.wake_if_asleep(slots_[size_t(i)]);
     }
   }
   void publish_for(int member) {
     store_number();
-    memory_.wake_slot_if_asleep(slots_[size_t(member)]);
+    memory_.wake_if_asleep(slots_[size_t(member)]);
   }
   /// Waits for a member's contribution to this operation; at most `bytes` are expected. A null pointer: failed, see
   /// error().

@@ -22,14 +22,6 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-long environment_number(const char* name, long otherwise) {
-  const char* text = getenv(name);
-  if (!text || !*text) return otherwise;
-  char* end = nullptr;
-  long value = strtol(text, &end, 10);
-  return *end ? otherwise : value;
-}
-
 // True when our mpiexec started this very job (and not one around it, whose variables were inherited).
 bool is_our_mpiexec(const Launcher& launcher) { return environment("TERN_JOB_ID") == launcher.job_id(); }
 

@@ -37,16 +37,6 @@ TEST(Log, SaysWhatTheLevelWants) {
             "[tern] error: a\n[tern] warning: b\n[tern] info: c\n[tern] debug: d\n");
 }
 
-TEST(Log, RankAndLevelMayComeLater) {
-  EXPECT_EQ(heard(LogLevel::error, -1,
-                  [](Log& log) {
-                    log.set_rank(7);
-                    log.set_level(LogLevel::info);
-                    log.info("now");
-                  }),
-            "[tern rank 7] info: now\n");
-}
-
 TEST(Log, LevelsByName) {
   LogLevel level = LogLevel::warn;
   EXPECT_FALSE(parse_log_level("debug", level));

@@ -414,7 +414,7 @@ TEST(NodeMemory, FlagsWakeSleepers) {
       }
       if (rng.below(20) == 0) usleep(useconds_t(rng.below(200)));
       flag(rank)->store(round, std::memory_order_release);
-      memory.wake_if_asleep(PeerId((rank + 1) % 4));
+      memory.wake_if_asleep(memory.slot(PeerId((rank + 1) % 4)));
       if (rank == 0) {
         watch.want = round;
         me.engine->wait_until([&] { return watch.ready(); });

@@ -155,10 +155,10 @@ std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::funct
 std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks,
                                                             size_t ring_bytes) {
   shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes)};
-  shm::Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
+  Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
   TERN_ASSERT(memfd && ftruncate(memfd.get(), off_t(layout.total())) == 0);
   std::vector<std::unique_ptr<ShmNode>> nodes;
-  std::vector<shm::Descriptor> bells;
+  std::vector<Descriptor> bells;
   for (size_t slot = 0; slot < ranks.size(); ++slot) bells.emplace_back(shm::open_doorbell());
   for (uint32_t slot = 0; slot < layout.ranks; ++slot) {
     nodes.push_back(std::unique_ptr<ShmNode>(new ShmNode));
@@ -176,7 +176,7 @@ std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<in
       node.base_ = nodes[0]->base_;
       node.layout_ = layout;
     }
-    for (const shm::Descriptor& bell : bells) node.doorbells_.push_back(dup(bell.get()));
+    for (const Descriptor& bell : bells) node.doorbells_.push_back(dup(bell.get()));
     node.life_lines_.assign(layout.ranks, -1);
     node.attach(slot);
     node.block(slot).present.store(1, std::memory_order_relaxed);

@@ -27,7 +27,6 @@
 namespace tern {
 namespace {
 
-using shm::Descriptor;
 using shm::system_error;
 
 constexpr size_t kNonceBytes = 16, kProofBytes = 32;

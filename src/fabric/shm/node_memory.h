@@ -41,10 +41,9 @@ class NodeMemory {
   /// The address of an offset, mine or another member's.
   std::byte* at(uint64_t offset) const { return node_.base() + offset; }
 
-  /// After writing (with release order) something that `peer` may wait for.
-  void wake_if_asleep(PeerId peer) { node_.notify(node_.slot_of(peer)); }
-  /// The same by slot, for those who keep it: slot(peer) is constant.
-  void wake_slot_if_asleep(uint32_t slot) { node_.notify(slot); }
+  /// After writing (with release order) something that the rank of `slot` may wait for.
+  void wake_if_asleep(uint32_t slot) { node_.notify(slot); }
+  /// Constant.
   uint32_t slot(PeerId peer) const { return node_.slot_of(peer); }
 
   /// `watch.ready()` is asked whenever this rank is about to sleep.

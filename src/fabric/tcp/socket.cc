@@ -40,11 +40,6 @@ void prepare_stream(int fd, const SocketAddress& other_end) {
 
 }  // namespace
 
-void Descriptor::reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 SocketAddress::SocketAddress(const wire::CardAddress& address, uint32_t scope) {
   if (address.family == 4) {
     auto* in = reinterpret_cast<sockaddr_in*>(&storage);

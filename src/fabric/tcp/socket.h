@@ -1,6 +1,6 @@
 // Small things about sockets: addresses between the wire's form and the kernel's, listening, calling. All
 // sockets are non-blocking, closed on exec and free of Nagle's delay (a message is written whole; waiting for
-// more only costs). Thread rule: pure functions; a Descriptor is a value.
+// more only costs). Thread rule: pure functions.
 #pragma once
 
 #include <netinet/in.h>
@@ -8,34 +8,12 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "wire/card.h"
 
 namespace tern {
-
-/// An open descriptor and its owner.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~Descriptor() { reset(); }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset();
-
- private:
-  int fd_ = -1;
-};
 
 /// A kernel's address. `scope` is the index of our interface, for link-local IPv6.
 struct SocketAddress {

@@ -24,6 +24,8 @@ void flush_standard_streams();
 void say_last_words(std::string_view message);
 /// Every character that could trouble a file name or a PMI line becomes '-'.
 std::string clean_name(std::string_view text);
+/// The variable as a decimal number; `otherwise` when it is not set, empty or no number.
+long environment_number(const char* name, long otherwise);
 /// True when `descriptor` is open and a socket.
 bool is_socket(int descriptor);
 

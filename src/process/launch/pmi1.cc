@@ -68,14 +68,6 @@ bool decode(std::string_view text, std::string& value) {
   return true;
 }
 
-long environment_number(const char* name, long otherwise) {
-  const char* text = getenv(name);
-  if (!text || !*text) return otherwise;
-  char* end = nullptr;
-  long value = strtol(text, &end, 10);
-  return *end ? otherwise : value;
-}
-
 class Pmi1 final : public Launcher {
  public:
   explicit Pmi1(int descriptor, std::string origin) : descriptor_(descriptor), origin_(std::move(origin)) {}

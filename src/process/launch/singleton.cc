@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <ctime>
 #include <map>
 
@@ -83,6 +84,14 @@ std::string clean_name(std::string_view text) {
     if (!plain) c = '-';
   }
   return name;
+}
+
+long environment_number(const char* name, long otherwise) {
+  const char* text = getenv(name);
+  if (!text || !*text) return otherwise;
+  char* end = nullptr;
+  const long value = strtol(text, &end, 10);
+  return *end ? otherwise : value;
 }
 
 bool is_socket(int descriptor) {
