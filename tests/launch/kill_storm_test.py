@@ -1,4 +1,4 @@
-"""Real MPI programs, all ranks busy, killed at random moments: nothing is left, neither process nor listening socket nor
+"""Real MPI programs, all ranks busy, killed at random moments: nothing is left, neither process nor TCP or UDP socket nor
 abstract Unix socket nor file in /dev/shm.
 
 The test gives itself a network and a /dev/shm of its own (namespaces), so that every socket and file there is the job's.
@@ -56,15 +56,17 @@ def move_to_own_namespaces():
     return None
 
 
-def listening_sockets():
+def network_sockets():
+    """TCP sockets that listen, UDP sockets that are bound."""
     found = []
-    for name in ("tcp", "tcp6"):
+    for name in ("tcp", "tcp6", "udp", "udp6"):
         try:
             with open(f"/proc/net/{name}") as file:
                 lines = file.read().split("\n")[1:]
         except OSError:  # a kernel without IPv6
             continue
-        found += [f"{name} {words[1]}" for words in map(str.split, lines) if words and words[3] == LISTEN]
+        found += [f"{name} {words[1]}" for words in map(str.split, lines)
+                  if words and (words[3] == LISTEN or name.startswith("udp"))]
     return found
 
 
@@ -76,7 +78,7 @@ def unix_sockets():
 
 def remains(mark):
     """What is left of the job, as text; empty when nothing is."""
-    return ([f"process {pid}" for pid in marked_processes(mark)] + listening_sockets() + unix_sockets()
+    return ([f"process {pid}" for pid in marked_processes(mark)] + network_sockets() + unix_sockets()
             + glob.glob("/dev/shm/*"))
 
 
@@ -128,7 +130,7 @@ class Storm(unittest.TestCase):
                                      env=environment(LAUNCH_TEST_MARK=mark, TERN_PATH="self," + path),
                                      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
             time.sleep(moment)
-            if listening_sockets() or unix_sockets():
+            if network_sockets() or unix_sockets():
                 seen += 1
             begin = time.monotonic()
             direct = self.end(how, child, mark, chance)
@@ -156,6 +158,9 @@ class Storm(unittest.TestCase):
 
     def test_tcp(self):
         self.play("tcp")
+
+    def test_udp(self):
+        self.play("udp")
 
 
 if __name__ == "__main__":
