@@ -43,7 +43,7 @@ BY_HAND = {
     "Comm_create_keyval", "Type_create_keyval", "Win_create_keyval", "Keyval_create", "Comm_set_attr", "Type_set_attr",
     "Win_set_attr", "Attr_put", "Comm_get_attr", "Type_get_attr", "Win_get_attr", "Attr_get", "Grequest_start",
     "Register_datarep", "Register_datarep_c", "Info_get_string", "Info_get", "Session_get_nth_pset", "Comm_spawn",
-    "Comm_spawn_multiple", "Init", "Init_thread", "Info_create_env", "Pcontrol", "Buffer_detach", "Comm_detach_buffer",
+    "Comm_spawn_multiple", "Abort", "Init", "Init_thread", "Info_create_env", "Pcontrol", "Buffer_detach", "Comm_detach_buffer",
     "Session_detach_buffer",
 }
 # Not in Fortran at all: the tools interface, the serialisation of handles, names that only early ABI headers had.

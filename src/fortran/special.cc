@@ -60,6 +60,8 @@ void detach(void** where, int* ierror, Detach run) {
 }  // namespace
 
 #pragma GCC visibility push(default)
+extern "C" void tern_fortran_flush_();  // flush.f90
+
 extern "C" {
 
 // --- Chapter 3: attached buffers.
@@ -130,6 +132,11 @@ TERN_FORTRAN_NAMES(info_create_env, int*, int*)
 
 // --- Chapter 11: beginning, and making processes.
 
+// The program's own last words, which ending a job would lose: its units are Fortran's to flush.
+void pmpi_abort_(int* comm, int* errorcode, int* ierror) {
+  tern_fortran_flush_();
+  finish(ierror, PMPI_Abort(from_int<MPI_Comm>(*comm), *errorcode));
+}
 void pmpi_init_(int* ierror) { finish(ierror, PMPI_Init(nullptr, nullptr)); }
 void pmpi_init_thread_(int* required, int* provided, int* ierror) {
   finish(ierror, PMPI_Init_thread(nullptr, nullptr, *required, provided));
@@ -178,6 +185,7 @@ void pmpi_comm_spawn_multiple_(int* count, const char* commands, const char* arg
   if (result == MPI_SUCCESS) *intercomm = to_int(made);
   finish(ierror, result);
 }
+TERN_FORTRAN_NAMES(abort, int*, int*, int*)
 TERN_FORTRAN_NAMES(init, int*)
 TERN_FORTRAN_NAMES(init_thread, int*, int*, int*)
 TERN_FORTRAN_NAMES(session_get_nth_pset, int*, int*, int*, int*, char*, int*, size_t)

@@ -143,6 +143,8 @@ bool Job::open_descriptors() {
   return true;
 }
 
+constexpr const char* kUnbuffered = "GFORTRAN_UNBUFFERED_PRECONNECTED";
+
 std::vector<std::string> Job::base_environment() const {
   std::vector<std::string> base;
   for (char** entry = environ; *entry; ++entry) {
@@ -151,6 +153,9 @@ std::vector<std::string> Job::base_environment() const {
                   std::find(plan_.inherited.begin(), plan_.inherited.end(), name) != plan_.inherited.end();
     if (listed && passed_on(name)) base.emplace_back(*entry);
   }
+  // A rank that is ended because another failed has no time to write what it has buffered. gfortran does not buffer standard
+  // output that is a pipe, as under launchers that gather it; ours hands on what it has itself, which may be a file.
+  if (!getenv(kUnbuffered)) base.push_back(fmt::format("{}=y", kUnbuffered));
   for (auto& entry : plan_.environment) set(base, entry);
   return base;
 }
