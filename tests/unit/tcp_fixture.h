@@ -18,6 +18,14 @@
 
 namespace tern {
 
+/// By how much longer a test waits before it gives something up: megabytes through small buffers take half a minute under TSan
+/// on a crowded machine.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr double kPatience = 5;
+#else
+inline constexpr double kPatience = 1;
+#endif
+
 struct Arrival {
   PeerId peer;
   wire::Header header;
@@ -128,7 +136,7 @@ class TcpWorld {
   }
   /// Polls everyone until `done` or the time is over (false).
   bool until(const std::function<bool()>& done, double seconds = 20) {
-    uint64_t end = clock.now_ns() + uint64_t(seconds * 1e9);
+    uint64_t end = clock.now_ns() + uint64_t(kPatience * seconds * 1e9);
     while (!done()) {
       poll();
       if (clock.now_ns() > end) return false;

@@ -77,7 +77,7 @@ class UdpWorld {
   }
   Rank& operator[](PeerId id) { return *ranks[id]; }
   bool until(const std::function<bool()>& done, double seconds = 20) {
-    const uint64_t end = clock.now_ns() + uint64_t(seconds * 1e9);
+    const uint64_t end = clock.now_ns() + uint64_t(kPatience * seconds * 1e9);
     while (!done()) {
       for (auto& rank : ranks) {
         if (rank->path) rank->path->poll();
