@@ -35,7 +35,12 @@ class Call {
   }
   // Most calls have nothing to undo; that is all they pay for.
   [[gnu::always_inline]] ~Call() {
-    if (state_ != 0) [[unlikely]] leave();
+    if (state_ == 0) [[likely]] return;
+    if (state_ == kEntered) {
+      world_.lock->leave();
+    } else {
+      leave();
+    }
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

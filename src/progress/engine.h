@@ -78,8 +78,12 @@ class ProgressEngine {
   void wait_until(Predicate&& done) {
     uint32_t fruitless = 0;
     uint64_t since_ns = 0;  // the first of the fruitless polls in a row; only while somebody wants the timer
+    bool aside = !helper_;  // the helper stands aside, at least until this rank's lock is given up
     while (!done()) {
-      if (helper_) [[unlikely]] helper_->stand_aside();
+      if (!aside) [[unlikely]] {
+        helper_->stand_aside();
+        aside = true;
+      }
       if (poll() != 0) {
         if (since_ns != 0) [[unlikely]] end_wait(since_ns);
         fruitless = 0;
@@ -92,6 +96,7 @@ class ProgressEngine {
         if (watch_) watch_->on_fruitless(fruitless);
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
         idle_.relax(*this, fruitless, Condition(done));
+        aside = !helper_;
       }
     }
     if (since_ns != 0) [[unlikely]] end_wait(since_ns);

@@ -33,6 +33,7 @@ class Successor {
   virtual void note_deadline() = 0;
   /// It looks after it, or will soon without being asked again. Asked from anywhere.
   bool watches() const { return watch_.load(std::memory_order_relaxed) != Watch::nobody; }
+  bool has_timer() const { return watch_.load(std::memory_order_relaxed) == Watch::timer; }
   bool sleeps_on_paths() const { return watch_.load(std::memory_order_relaxed) == Watch::paths; }
 
  protected:
@@ -62,7 +63,7 @@ class RankLock final : public Releasable {
     }
   }
   void leave() {
-    if (shared_) {
+    if (shared_) [[unlikely]] {
       release();
     } else if (--inside_depth_ == 0) {
       go_outside();
@@ -79,7 +80,7 @@ class RankLock final : public Releasable {
     if (shared_) count_turn();
     depth_ = 1;
   }
-  void release() {
+  [[gnu::noinline]] void release() {
     if (depth_ != 1) {
       --depth_;
       return;
@@ -160,7 +161,16 @@ class RankLock final : public Releasable {
     if (successor_->sleeps_on_paths()) successor_->note_deadline();
     return successor_->watches() || successor_->is_needed();
   }
+  // Among calls that follow one another closely the timer runs all the time: one word is looked at, twice.
   void go_outside() {
+    if (!successor_ || successor_->has_timer()) [[likely]] {
+      say_outside();
+      if (!successor_ || successor_->has_timer()) [[likely]] return;
+      go_inside();
+    }
+    go_outside_slow();
+  }
+  [[gnu::noinline]] void go_outside_slow() {
     bool needed = needs_successor();
     say_outside();
     while (needed && !successor_->watches()) [[unlikely]] {
