@@ -14,8 +14,6 @@
  *   wait-time, total-receive-time  us  of the receiver
  *
  * Medians over iterations; an iteration's figure is the larger of both sides'. */
-#include <sys/resource.h>
-
 #include "bench.h"
 
 enum { kMost = 201, kTag = 5 };
@@ -28,14 +26,6 @@ static void increment(long increments) {
   }
 }
 #endif
-
-/* Of all threads of this process (of the simulator, when it is that). */
-static double cpu_us(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return ((double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec) * 1e6 + (double)usage.ru_utime.tv_usec +
-         (double)usage.ru_stime.tv_usec;
-}
 
 static double median_of_larger(double *mine, int n) {
   double larger[kMost];

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define BATCHES 21
 
@@ -52,6 +53,14 @@ static inline void work(long loops) {
   work_result = x;
 }
 #endif
+
+/* Of all threads of this process (on a simulated machine: of the simulator). */
+static inline double cpu_us(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return ((double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec) * 1e6 + (double)usage.ru_utime.tv_usec +
+         (double)usage.ru_stime.tv_usec;
+}
 
 static inline void point(const char *series, long x, double value, const char *unit) {
   printf("POINT %s %ld %.6g %s\n", series, x, value, unit);

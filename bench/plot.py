@@ -22,8 +22,9 @@ def _size(x):
     return str(x)
 
 
-def curves(path, title, rows):
-    """One SVG: x logarithmic (bytes or ranks), y logarithmic, a line per MPI with its quartiles as a band."""
+def curves(path, title, rows, by_time=False):
+    """One SVG: x logarithmic (bytes or ranks) or linear (time), y logarithmic, a line per MPI with its quartiles as a band."""
+    x_scale, x_label = (float, str) if by_time else (math.log2, _size)
     rows = sorted((r for r in rows if r["x"] > 0), key=lambda r: r["x"])
     if len(rows) < 2:
         return
@@ -32,10 +33,10 @@ def curves(path, title, rows):
         return
     ticks = _ticks(min(values), max(values))
     low, high = math.log10(ticks[0]), math.log10(ticks[-1])
-    left, right = math.log2(rows[0]["x"]), math.log2(rows[-1]["x"])
+    left, right = x_scale(rows[0]["x"]), x_scale(rows[-1]["x"])
 
     def px(x):
-        return LEFT + (math.log2(x) - left) / ((right - left) or 1) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (x_scale(x) - left) / ((right - left) or 1) * (WIDTH - LEFT - RIGHT)
 
     def py(y):
         return HEIGHT - BOTTOM - (math.log10(max(y, ticks[0])) - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
@@ -47,7 +48,7 @@ def curves(path, title, rows):
         out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py(tick):.1f}" y2="{py(tick):.1f}" stroke="#ddd"/>'
                    f'<text x="{LEFT - 6}" y="{py(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for row in rows[:: max(1, len(rows) // 12)]:
-        out.append(f'<text x="{px(row["x"]):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{_size(row["x"])}</text>')
+        out.append(f'<text x="{px(row["x"]):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x_label(row["x"])}</text>')
     names = [n for n in COLOURS if any(n in r["mpis"] for r in rows)]
     for index, name in enumerate(names):
         have = [r for r in rows if name in r["mpis"]]
