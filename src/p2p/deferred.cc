@@ -9,7 +9,7 @@
 //     waits: claim, get           ...                                                    waits: claim, put
 //     fin ----------------------> free                        has it <------------------ filled
 //
-// When both wait, the receiver asks for a stream (rendezvous.cc, `answer`).
+// When both wait, the receiver asks for a stream (rendezvous.cc, `answer`), for which it looks a few times.
 #include <algorithm>
 
 #include "p2p/impl.h"

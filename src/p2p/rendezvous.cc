@@ -18,6 +18,12 @@
 
 namespace tern {
 
+namespace {
+// How often a receiver looks whether the sender is there to stream before it fetches alone. Some 0.4 us each over shared memory
+// (both computing, 16 KiB to 256 KiB: 1.7 to 1.9 us less than with one).
+constexpr int kLooksForBoth = 3;
+}  // namespace
+
 // `protocol`: sender_get, sender_put, sender_data; hybrid: get from a library buffer. `ready`: its receive is announced.
 void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol, const Ready* ready) {
   const SendArguments& a = send.arguments;
@@ -91,7 +97,9 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
   bool get = body.address != 0 && (copied ? path->can_get_lent(receive.sender) : path->can_get(receive.sender));
   if (get && !copied && mode == RendezvousMode::customised && !properties.autonomous &&
       bytes < properties.get_from_bytes) {
-    get = !path->attentive(receive.sender);
+    // Where either may copy (deferred.cc) both are likely to come at about the same time, and a stream costs them a third of the copy.
+    int looks = receive.marks & ReceiveRequest::kAnnounced ? kLooksForBoth : 1;
+    while (get && looks-- > 0) get = !path->attentive(receive.sender);
   }
   if (!get) {
     bool put = clear_to_send(receive, 0);
