@@ -64,6 +64,7 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
   Lane& lane = peer_at(id).first();
   if (lane.link) {
+    if (bytes >= stripe_bytes_ && may_stripe(lane.peer)) return false;  // `enqueue` spreads it
     if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, bytes))) return false;
     may_be_unsure_ = true;
     if (!lane.outbound.empty() && !lane.linked()) {
@@ -95,7 +96,7 @@ void TcpPath::end_bursts() {
 
 void TcpPath::enqueue(SendOperation& operation) {
   Peer& peer = peer_at(operation.peer);
-  if (peer.state == PeerState::open && max_lanes_ > 1 && operation.payload.remaining() >= stripe_bytes_ &&
+  if (peer.state == PeerState::open && operation.payload.remaining() >= stripe_bytes_ &&
       stripe(peer, operation)) {
     return;
   }

@@ -242,6 +242,7 @@ class TcpPath final : public Path {
   // tcp_stripe.cc
   void forget_stripes();
   bool stripe(Peer& peer, SendOperation& operation);
+  bool may_stripe(Peer& peer);
   size_t open_lanes(Peer& peer, Lane** open);
   void share_out(Lane** open, size_t count, size_t total, size_t* shares) const;
 
