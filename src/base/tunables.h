@@ -96,7 +96,7 @@ namespace tern {
     "peers that were silent for so long are asked for a sign of life over UDP; 0: never") \
   X(udp_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a peer and its host may be silent before the peer is reported lost over UDP") \
-  X(unexpected_credit_bytes, 2 << 20, 4096, 1 << 30, "bytes", true, \
+  X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
     "a rank blocked for this long prints what it waits for; 0: only on a signal") \
