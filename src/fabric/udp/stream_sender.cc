@@ -357,14 +357,20 @@ void StreamSender::restart_timer(uint64_t now_ns) {
 void StreamSender::advance(uint64_t now_ns) {
   if (now_ns >= lost_at_ns_) find_lost(now_ns);
   if (now_ns >= timeout_at_ns_ && !in_flight_.empty()) {
-    if (++silence_ == kSilenceToShrink) congestion_.on_silence();
+    if (++silence_ == kSilenceToShrink) {
+      congestion_.on_silence();
+      // All but the newest count as lost. The peer may have no room for any of them before one that was lost earlier has come,
+      // for which they leave no room in the window.
+      for (Packet* packet = in_flight_.front(); in_flight_.next(packet); packet = in_flight_.front()) give_up(*packet);
+    }
     Packet* oldest = in_flight_.front();
     if (oldest->payload_bytes == 0 && in_flight_.next(oldest)) {
       give_up(*oldest);
       oldest = in_flight_.front();
     }
+    // Behind those that were lost before: the peer may have no room for this one until they have come.
     land(*oldest);
-    lost_.push_front(oldest);
+    lost_.push_back(oldest);
     timeout_at_ns_ = now_ns + trip_.timeout_ns(silence_);
     push(now_ns, true);
   }
