@@ -95,7 +95,7 @@ class SentRequest final : public Request {
   void destroy() override;
 };
 
-/// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what begin_receive and
+/// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what make_receive and
 /// a match set.
 class ReceiveRequest final : public Request, public PostedReceive {
  public:

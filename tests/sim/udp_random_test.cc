@@ -113,42 +113,6 @@ TEST(UdpPath, ALostHostIsReportedWithinItsTimeout) {
   for_seeds(10, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", true); });
 }
 
-// A flood of very short messages that nobody reads meanwhile, over small buffers: the receiver has no room for the pieces of a
-// stream that came early, so what was lost first must come first.
-TEST(UdpModern, AFloodThatNobodyReadsArrives) {
-  for_seeds(10, [](uint64_t seed) {
-    WorldOptions options;
-    options.udp = true;
-    options.seed = seed;
-    options.ranks = 4;
-    options.tunables.unexpected_credit_bytes = 4 << 20;
-    options.datagrams.buffer_bytes = 64 * 1024;
-    options.datagram_faults.drop_in_1024 = uint32_t(20 * (seed % 4));
-    options.limits.virtual_ns = 60'000'000'000;  // it takes seconds, where losses are many
-    constexpr int kMessages = 12'000;
-    Report report = World(options).run([&](Process& process) {
-      PredefinedTypes types;
-      const Datatype& type = types.get(type_id::kByte);
-      PointToPoint& p2p = process.p2p();
-      if (process.world_rank() != 0) {
-        for (int i = 0; i < kMessages; ++i) {
-          EXPECT_FALSE(p2p.send({&i, sizeof i, &type, 0, process.world_rank(), 1, kContext}));
-        }
-        return;
-      }
-      for (int from = 1; from < 4; ++from) {
-        for (int i = 0; i < kMessages; ++i) {
-          int value = -1;
-          Status status;
-          EXPECT_FALSE(p2p.receive({&value, sizeof value, &type, PeerId(from), from, 1, kContext}, status));
-          ASSERT_EQ(value, i) << "from rank " << from;
-        }
-      }
-    });
-    EXPECT_TRUE(report.ok()) << report.failure;
-  });
-}
-
 // Datagrams as long as both hosts allow never arrive, for a router between them has smaller packets and says nothing: what is
 // repeated in vain goes in smaller ones, and so does all that follows. Also where other datagrams are lost by chance.
 TEST(UdpModern, DatagramsThatAreTooLongForTheWayAreSplit) {

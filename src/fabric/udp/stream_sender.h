@@ -11,7 +11,8 @@
 //
 // What may leave: new bytes as far as the peer's limit, packets as far as the congestion window and its pace (congestion.h).
 // Lost is what was sent some packets, or long enough, before another that has arrived (RFC 9002, 6.1); how many packets is
-// learned from what was repeated in vain. When nothing comes back at all the oldest packet is sent again, beyond the window.
+// learned from what was repeated in vain. When nothing comes back at all a packet is sent again at each
+// timeout, beyond the window, those that were lost first before all others; after some timeouts all but the newest count as lost.
 //
 // Thread rule: under the rank's lock.
 #pragma once
