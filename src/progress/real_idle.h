@@ -61,6 +61,7 @@ class RealIdle final : public Idle {
   uint32_t waits_without_yield_ = 0;  ///< so many sleep at once: others compute on these cores
   uint32_t penalty_ = 16;             ///< what waits_without_yield_ was set to last
   uint32_t quick_yields_ = 0;         ///< since then
+  uint32_t sightings_ = 0;            ///< long yields with strangers about, since the last without
   Releasable* lock_;
   int epoll_ = -1, wake_fd_ = -1;
   size_t watched_ = 0;                   ///< paths whose descriptor is in epoll_

@@ -121,6 +121,10 @@ TEST(Idle, WhoCannotSleepGivesTheLockUp) {
 
 int ranks_alone() { return 4; }
 int ranks_and_another() { return 5; }
+int ranks_and_now_and_then_another() {
+  static int looks = 0;
+  return ++looks % 3 == 0 ? 5 : 4;
+}
 
 TEST(Idle, YieldsThatReturnSoonGoOn) { EXPECT_EQ(sleeps_among_yields(2000, ranks_and_another), 0u); }
 TEST(Idle, YieldsThatGiveTheCoreAwayEndInSleep) {
@@ -129,6 +133,9 @@ TEST(Idle, YieldsThatGiveTheCoreAwayEndInSleep) {
   EXPECT_LT(sleeps, 3000u);  // yielding is tried again
 }
 TEST(Idle, YieldsThatGiveTheCoreToTheJobGoOn) { EXPECT_EQ(sleeps_among_yields(3'000'000, ranks_alone), 0u); }
+TEST(Idle, YieldsBesideSomebodyWhoIsThereNowAndThenGoOn) {
+  EXPECT_EQ(sleeps_among_yields(3'000'000, ranks_and_now_and_then_another), 0u);
+}
 TEST(Idle, RunnableTasksAreCounted) {
   std::atomic<bool> stop{false};
   std::thread busy[2];
