@@ -143,11 +143,13 @@ void TcpOutbound::enqueue(SendOperation& operation) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   queue_.push_back(&operation);
+  queued_bytes_ += kHeadBytes + operation.total_bytes;
 }
 
 bool TcpOutbound::withdraw(SendOperation& operation) {
   if (!operation.linked() || operation.header_sent) return false;
   SendList::remove(&operation);
+  queued_bytes_ -= kHeadBytes + operation.total_bytes;
   return true;
 }
 
@@ -157,6 +159,7 @@ bool TcpOutbound::pull() {
   if (!operation) return false;
   operation->header_sent = true;
   const size_t frame = kHeadBytes + operation->total_bytes;
+  queued_bytes_ -= frame;
   const wire::FrameHead head = head_of(*operation);
   // (The log is not moved here: the batch points into it.)
   if (frame <= kCopyFirst && log_capacity_ - log_end_ >= frame) {

@@ -84,6 +84,8 @@ class TcpOutbound {
   bool waits() const { return references_ != 0; }
   /// Something may still be unacknowledged; asks the kernel.
   bool unsure();
+  /// Bytes of everything that is here and not known to have arrived; asks the kernel.
+  uint64_t backlog();
   /// Bytes handed to kernels, and known to have arrived.
   uint64_t sent() const { return sent_; }
   uint64_t acknowledged() const { return acked_; }
@@ -129,6 +131,7 @@ class TcpOutbound {
 
   Shared& shared_;
   SendList queue_;
+  uint64_t queued_bytes_ = 0;  ///< frames of queue_
   std::deque<Segment> segments_;  ///< [acked_ or before, end_) without gaps
   uint64_t acked_ = 0, sent_ = 0, end_ = 0;
   uint64_t most_sent_ = 0;   ///< sent_ before the last rewind

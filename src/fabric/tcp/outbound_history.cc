@@ -105,6 +105,11 @@ bool TcpOutbound::unsure() {
   return acked_ != end_;
 }
 
+uint64_t TcpOutbound::backlog() {
+  ask_kernel();
+  return end_ - acked_ + queued_bytes_;
+}
+
 // Frees the senders of operations that have left.
 void TcpOutbound::settle() {
   const auto first = std::find_if(segments_.begin(), segments_.end(), [](auto& s) { return s.operation; });
@@ -184,6 +189,7 @@ void TcpOutbound::surrender(SendList& out) {
   references_ = 0;
   owned_ = 0;
   while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
+  queued_bytes_ = 0;
   acked_ = sent_ = end_;
   cipher_sent_ = cipher_bytes_ = 0;
   told_ack_ = owed_ack_;  // nobody is left to be told

@@ -45,6 +45,7 @@
 #include "fabric/tcp/interfaces.h"
 #include "fabric/tcp/outbound.h"
 #include "fabric/tcp/socket.h"
+#include "fabric/tcp/stripe_shares.h"
 
 namespace tern {
 
@@ -150,7 +151,7 @@ class TcpPath final : public Path {
     bool timed = false;       ///< counted in timed_
     int wake_bytes = 1;       ///< the socket tells a sleeper when it has so many
     Coalescing coalescing;    ///< of its small messages
-    double rate = 0;          ///< bytes per ns of the parts sent lately; 0: not measured
+    ServiceRate rate;         ///< of the parts sent lately
     // Being called:
     Setup* setup = nullptr;  ///< the outgoing attempt, if one is under way
     std::vector<TcpCandidate> candidates;  ///< the first one's network is the lane's own
@@ -175,7 +176,8 @@ class TcpPath final : public Path {
     TcpInbound::Shared receiving;
     std::unique_ptr<Lane> lanes[wire::kMaxLanes];  ///< the first is always there
     std::vector<TcpCandidate> candidates;          ///< best first
-    uint32_t stripes = 0;                          ///< sent so far
+    uint32_t shared_out = 0;                       ///< messages that could be spread so far
+    uint32_t stripes = 0;                          ///< that were
     std::string trouble;                           ///< the last attempt's, then why the peer is lost
     int error_class = 0;
     Lane& first() { return *lanes[0]; }
@@ -244,7 +246,6 @@ class TcpPath final : public Path {
   bool stripe(Peer& peer, SendOperation& operation);
   bool may_stripe(Peer& peer);
   size_t open_lanes(Peer& peer, Lane** open);
-  void share_out(Lane** open, size_t count, size_t total, size_t* shares) const;
 
   TcpOptions options_;
   Clock& clock_;

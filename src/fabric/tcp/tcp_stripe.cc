@@ -1,8 +1,8 @@
 // The router over a peer's lanes: what goes where.
 //
 // Small messages, and everything that must stay in order, take the first lane, which runs over the fastest
-// network. A long message is spread over all lanes that are worth it, in proportion to the bandwidth that their
-// latest parts have had, so that the parts end at the same time:
+// network. A long message is spread over all lanes that are worth it, so that the parts end at the same time
+// (stripe_shares.h):
 //
 //   lane 0:  ... | stripe {message, sizes of the parts} | part 0 | next message ...
 //   lane 1:  ... | part 1 |
@@ -22,15 +22,7 @@
 namespace tern {
 namespace {
 
-// A part shorter than this is not worth a lane's system calls.
-constexpr size_t kLeastPart = 64 * 1024;
-// Shares are cut at pages.
-constexpr size_t kGrain = 4096;
-// The newest measurement's weight.
-constexpr double kNewest = 0.25;
-// A lane slower than this, compared to the fastest, is left out...
-constexpr double kWorthIt = 0.1;
-// ... but tried again with the least part in every so many messages: it may have become faster.
+// A lane that gets nothing is tried again with the least part in every so many messages: it may have become faster.
 constexpr uint32_t kProbeEvery = 64;
 
 }  // namespace
@@ -55,9 +47,7 @@ struct TcpPath::Stripe : ListHook<Stripe> {
     if (error) {
       stripe.error = std::move(error);
     } else if (part.lane) {
-      double ns = double(std::max<uint64_t>(stripe.path->clock_.now_ns() - stripe.begin_ns, 1));
-      double rate = double(part.total_bytes) / ns;
-      part.lane->rate = part.lane->rate == 0 ? rate : part.lane->rate + kNewest * (rate - part.lane->rate);
+      part.lane->rate.on_carried(part.total_bytes, stripe.begin_ns, stripe.path->clock_.now_ns());
     }
     if (--stripe.left != 0) return;
     SendOperation& message = *stripe.message;
@@ -102,37 +92,16 @@ size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
   return count;
 }
 
-void TcpPath::share_out(Lane** open, size_t count, size_t total, size_t* shares) const {
-  double rates[wire::kMaxLanes], fastest = 0, sum = 0;
-  for (size_t i = 0; i < count; ++i) fastest = std::max(fastest, open[i]->rate);
-  const bool probe = open[0]->peer.stripes % kProbeEvery == 0;
-  for (size_t i = 0; i < count; ++i) {
-    rates[i] = open[i]->rate == 0 ? std::max(fastest, 1.0) : open[i]->rate;
-    if (rates[i] < kWorthIt * fastest) rates[i] = 0;
-    sum += rates[i];
-  }
-  size_t given = 0;
-  for (size_t i = 1; i < count; ++i) {
-    size_t share = size_t(double(total) * rates[i] / sum) / kGrain * kGrain;
-    if (share < kLeastPart) share = rates[i] == 0 && probe ? kLeastPart : 0;
-    shares[i] = share;
-    given += share;
-  }
-  shares[0] = total - given;
-  if (shares[0] >= kLeastPart || shares[0] == total) return;
-  // The first lane is too slow for a part of its own: the next one takes that too.
-  shares[1] += shares[0];
-  shares[0] = 0;
-}
-
 // False: the message goes over the first lane like any other.
 bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   Lane* open[wire::kMaxLanes];
   const size_t count = open_lanes(peer, open);
   if (count < 2) return false;
   const size_t total = operation.payload.remaining(), begin = operation.payload.position();
+  StripeLane loads[wire::kMaxLanes];
   size_t shares[wire::kMaxLanes] = {};
-  share_out(open, count, total, shares);
+  for (size_t i = 0; i < count; ++i) loads[i] = {open[i]->rate.now(), open[i]->outbound.backlog()};
+  share_out({loads, count}, total, ++peer.shared_out % kProbeEvery == 0, shares);
   if (shares[0] == total) return false;
 
   auto* stripe = new Stripe;
