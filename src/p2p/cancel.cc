@@ -33,9 +33,13 @@ void SendRequest::cancel() {
   }
   if ((waits & kPath) && header.kind != wire::Kind::data && to.path->withdraw(*this)) {
     impl.recount(arguments.peer);
-    if (header.release != 0) impl.owe_release(arguments.peer, header.release);
     status.cancelled = true;
-    if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) to.credit += impl.charge(total_bytes);
+    if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) {
+      to.credit += impl.charge(total_bytes);
+      to.owed += header.carried;
+    } else if (header.carried != 0) {
+      impl.owe_release(arguments.peer, header.carried);
+    }
     impl.settle(*this, 0xff);
     return;
   }

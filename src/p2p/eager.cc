@@ -3,7 +3,8 @@
 //   sender                                     receiver
 //   credit -= charge;  eager ---------------->  matched: unpack, owed += charge
 //                                               unmatched: kept until a receive comes, then the same
-//   credit += units;   <----------- credit      when half of the window is owed
+//   credit += units;   <------------- eager     which takes along what is owed; without one,
+//   credit += units;   <------------ credit     when five eighths of the window are owed
 //
 // With no credit left a sender uses rendezvous, whose announcements cost the receiver one record each and the
 // sender a request: memory for a flood that nobody reads is the window per sender, whatever its length.
@@ -21,7 +22,7 @@ void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, con
     return;
   }
   Peer& from = peers[peer];
-  ++from.arrived;
+  eager_arrived(from, header);
   ReceiveRequest* receive = matching_receive(header);
   if (!receive) {
     keep_eager(peer, header, payload, bytes);
@@ -53,7 +54,7 @@ void PointToPoint::Impl::on_other(PeerId peer, const wire::Header& header, const
 }
 
 void PointToPoint::Impl::on_control(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  if (header.release != 0) released(peer, header.release);
+  if (header.carried != 0) released(peer, header.carried);
   switch (header.kind) {
     case wire::Kind::rts: on_rts(peer, header, payload, bytes); return;
     case wire::Kind::cts: on_cts(peer, header, payload, bytes); return;
@@ -116,7 +117,8 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
     }
   } else if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync ||
              header.kind == wire::Kind::direct) {
-    ++peers[peer].arrived;
+    if (header.kind == wire::Kind::direct) ++peers[peer].arrived;
+    else eager_arrived(peers[peer], header);
     if (ReceiveRequest* posted = matching_receive(header)) {
       ReceiveRequest& receive = *posted;
       if (header.kind == wire::Kind::direct) count_received(Protocol::receiver_stream, Arrival::receiver);

@@ -302,14 +302,22 @@ struct PointToPoint::Impl final : Sink {
   [[gnu::noinline]] void keep_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   [[gnu::noinline]] static void unpack(ReceiveRequest& receive, const std::byte* payload, size_t bytes);
   UnexpectedMessage* keep(PeerId peer, const wire::Header& header, size_t bytes);
+  /// Every eager message, however it is received, is counted, and brings credit back.
+  static void eager_arrived(Peer& from, const wire::Header& header) {
+    ++from.arrived;
+    if (header.carried != 0) [[unlikely]] from.credit += header.carried;
+  }
   /// So much of the peer's eager data has been taken out of the way.
   void consumed(PeerId peer, size_t bytes) {
     peers[peer].owed += charge(bytes);
-    give_credit(peer);
+    if (peers[peer].owed >= much_owed) [[unlikely]] send_credit(peer);
   }
-  /// Tells the peer of the room that is free again, when that is half of all.
-  void give_credit(PeerId peer) {
-    if (peers[peer].owed * 64 * 2 >= tunables.unexpected_credit_bytes) [[unlikely]] send_credit(peer);
+  /// What an eager message takes along of what is owed to its receiver.
+  uint16_t carry_credit(Peer& to) const {
+    if (to.owed < worth_carrying) [[likely]] return 0;
+    const auto units = uint16_t(std::min<int64_t>(to.owed, UINT16_MAX));
+    to.owed -= units;
+    return units;
   }
   void send_credit(PeerId peer);
   void acknowledge(PeerId peer, const wire::Header& header);
@@ -412,6 +420,9 @@ struct PointToPoint::Impl final : Sink {
   Counters& counts;        ///< the rank's
   Recorder* const tracer;  ///< null: no events are recorded
   Tunables tunables;
+  /// Of Peer::owed: what is told at once, by a message of its own, and what an eager message takes along. More than half of the
+  /// window, for over TCP that is one message of the longest, which most often is answered.
+  int64_t much_owed, worth_carrying;
   std::vector<Peer> peers;
   Matching matching;
   Pool<SendRequest> sends;

@@ -77,10 +77,10 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
         (header.tag != a.tag && a.tag != kAnyTag) || arrival.bytes > capacity) {
       return false;
     }
+    eager_arrived(peer, header);
     status = Status{header.source, header.tag, Count(arrival.bytes), false};
     copy_small(a.buffer, arrival.payload, arrival.bytes);
     peer.path->take(a.peer);
-    ++peer.arrived;
     count_received(false, arrival.bytes);
     if (tracer) [[unlikely]] {
       tracer->add(record::EventKind::receive, Recorder::now_ns(), 0, 0, a.peer, header.tag, a.context, arrival.bytes);

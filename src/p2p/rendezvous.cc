@@ -48,7 +48,7 @@ void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t 
     send.body.key[1] = send.exposed.words[1];
   }
   wire::Header header = wire::make_header(wire::Kind::rts, a.source, a.context, a.tag, send.token, flags);
-  header.release = carry_release(peer);
+  header.carried = carry_release(peer);
   count(peer, a, send.token);
   push(send, header, &send.body, sizeof send.body);
 }
@@ -58,7 +58,7 @@ void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const s
   wire::RendezvousBody body;
   std::memcpy(&body, payload, sizeof body);
   ++peers[peer].arrived;
-  give_credit(peer);  // a sender that announces may be out of credit
+  if (2 * peers[peer].owed >= much_owed) send_credit(peer);  // who announces may be out of credit
   if (header.flags & wire::kWantsReleases) flush_releases(peer);
   ReceiveRequest* receive = matching_receive(header);
   if (!receive) {

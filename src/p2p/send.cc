@@ -32,7 +32,8 @@ Error PointToPoint::send(const SendArguments& a) {
   Impl::Peer& peer = impl_->peers[a.peer];
   size_t bytes = size_t(a.count) * a.type->size();
   if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
-    wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0);
+    const uint16_t carried = impl_->carry_credit(peer);
+    wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, 0, carried);
     const uint64_t began_ns = impl_->trace_time();
     if (leave_now(*peer.path, a, header, bytes)) {
       Impl::count(peer, a);
@@ -40,6 +41,7 @@ Error PointToPoint::send(const SendArguments& a) {
       return {};
     }
     peer.credit += Impl::charge(bytes);  // isend takes it again
+    peer.owed += carried;
   }
   Request* request = impl_->make_send(a, false, true);
   wait(*request);
@@ -60,10 +62,12 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
   const size_t bytes = size_t(a.count) * a.type->size();
   if (bytes > peer.eager_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
   const uint32_t sequence = next_sequence();
-  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence);
+  const uint16_t carried = carry_credit(peer);
+  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, 0, carried);
   const uint64_t began_ns = trace_time();
   if (!leave_now(*peer.path, a, header, bytes)) {
     peer.credit += charge(bytes);
+    peer.owed += carried;
     return nullptr;
   }
   count(peer, a);
@@ -138,7 +142,7 @@ void PointToPoint::Impl::trace_sent(Protocol protocol, const SendArguments& a, s
 void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes) {
   const SendArguments& a = send.arguments;
   peer.credit -= charge(bytes);
-  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0);
+  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, 0, carry_credit(peer));
   if (a.mode == SendMode::synchronous) {
     send.token = send_tokens.add(send);
     send.waits |= SendRequest::kMatch;
@@ -234,7 +238,7 @@ void PointToPoint::Impl::control(PeerId to, const wire::Header& plain, const voi
   Path* path = peers[to].path;
   if (!path) return;  // its requests are completed with an error by on_peer_lost
   wire::Header header = plain;
-  header.release = carry_release(peers[to]);
+  header.carried = carry_release(peers[to]);
   if (path->try_send(to, header, payload, bytes)) return;
   auto* message = new ControlMessage;
   TERN_ASSERT(bytes <= sizeof message->body);

@@ -9,7 +9,7 @@
 
 namespace tern::wire {
 
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 
 /// What a message is. Values are wire format: append only.
 enum class Kind : uint8_t {
@@ -20,7 +20,7 @@ enum class Kind : uint8_t {
   cts = 5,         ///< clear to send; `token` is the sender's; payload is ClearBody
   data = 6,        ///< `token` is the receiver's; payload is the whole message's bytes
   fin = 7,         ///< `token` is the sender's: the receiver has taken the data itself (get)
-  credit = 8,      ///< `token` is how many 64-byte units of unexpected-data credit come back
+  credit = 8,      ///< `token` is how many 64-byte units of unexpected-data credit come back (when no eager message carries them)
   cancel = 9,      ///< `token` is the sender's: take the message back if it is still unmatched. An eager message is not
                    ///< known by that: `context` is its context, `tag` what its `token` was (else 0)
   cancel_answer = 10,  ///< `token` is the sender's; flags bit 0: it was taken back
@@ -31,7 +31,7 @@ enum class Kind : uint8_t {
   withdraw = 14,   ///< announcements for (context, tag) are void; `token` (receiver's) comes back with withdrawn
   withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
   recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch
-  release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::release)
+  release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::carried)
 };
 
 // Flags of rts: the data lies in a library buffer, give it back with a release; give all of them back now.
@@ -44,7 +44,8 @@ inline constexpr uint8_t kTaken = 1, kLanded = 2;
 struct Header {
   Kind kind;
   uint8_t flags = 0;
-  uint16_t release = 0;  ///< of a protocol's own messages: names a library buffer that was read; 0: none
+  uint16_t carried = 0;  ///< what goes back along with it. Eager: so many 64-byte units of credit. A protocol's own: names a
+                         ///< library buffer that was read. 0: nothing
   int32_t source = 0;    ///< sender's rank in the communicator (in its local group)
   uint64_t context = 0;  ///< context id of the communicator
   int32_t tag = 0;
@@ -56,11 +57,11 @@ static_assert(sizeof(Header) == 24 && std::is_trivially_copyable_v<Header>);
 /// and a load that spans several smaller stores (16 bytes of two words, too) waits until they have left the store buffer,
 /// behind the cache miss of the message before (measured on the shared-memory path: two thirds of the time of a small send).
 inline Header make_header(Kind kind, int32_t source, uint64_t context, int32_t tag, uint32_t token,
-                          uint8_t flags = 0) {
+                          uint8_t flags = 0, uint16_t carried = 0) {
   Header header;
   using Word [[gnu::may_alias]] = uint64_t;
   auto* words = reinterpret_cast<Word*>(&header);
-  words[0] = uint64_t(kind) | uint64_t(flags) << 8 | uint64_t(uint32_t(source)) << 32;
+  words[0] = uint64_t(kind) | uint64_t(flags) << 8 | uint64_t(carried) << 16 | uint64_t(uint32_t(source)) << 32;
   words[1] = context;
   words[2] = uint64_t(uint32_t(tag)) | uint64_t(token) << 32;
   return header;
