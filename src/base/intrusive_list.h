@@ -37,7 +37,14 @@ class IntrusiveList {
     Hook* hook = static_cast<Hook*>(item)->next;
     return hook == &head_ ? nullptr : element(hook);
   }
+  /// The element before `item`, null at the beginning.
+  T* previous(T* item) {
+    Hook* hook = static_cast<Hook*>(item)->previous;
+    return hook == &head_ ? nullptr : element(hook);
+  }
   void push_back(T* item) { insert_before(&head_, item); }
+  /// Behind `position`; null: at the beginning.
+  void insert_after(T* position, T* item) { insert_before(position ? static_cast<Hook*>(position)->next : head_.next, item); }
   void push_front(T* item) { insert_before(head_.next, item); }
   static void remove(T* item) { static_cast<Hook*>(item)->unlink(); }
   T* pop_front() {

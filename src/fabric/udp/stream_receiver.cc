@@ -8,7 +8,7 @@ namespace {
 // Alone an acknowledgement goes out for this part of the window, or so many packets.
 constexpr size_t kWindowParts = 8;
 constexpr uint32_t kMostOwed = 32;
-// Small pieces that came early take more memory than their bytes.
+// Pieces that came early take more memory than their bytes.
 constexpr size_t kMostEarly = 4096;
 
 }  // namespace
@@ -35,6 +35,10 @@ bool StreamReceiver::take(const wire::Datagram& datagram, uint64_t now_ns, int& 
   urgent_ = urgent_ || gap || !in_turn || bytes == 0 || offset + bytes <= next_;
   if (!in_turn || offset + bytes <= next_) return true;
 
+  whole_ = offset + bytes;
+  for (auto early = early_.begin(); early != early_.end() && early->first <= whole_; ++early) {
+    whole_ = std::max(whole_, early->first + early->second.size());
+  }
   const size_t known = size_t(next_ - offset);
   if (!deliver(datagram.payload + known, bytes - known, handled)) return false;
   while (!early_.empty() && early_.begin()->first <= next_) {
@@ -64,6 +68,11 @@ bool StreamReceiver::keep(uint64_t offset, const std::byte* data, size_t bytes) 
     auto below = std::prev(above);
     const uint64_t end = below->first + below->second.size();
     if (end > offset) return end >= offset + bytes;
+    if (end == offset) {
+      below->second.insert(below->second.end(), data, data + bytes);
+      early_bytes_ += bytes;
+      return true;
+    }
   }
   early_.emplace_hint(above, offset, std::vector<std::byte>(data, data + bytes));
   early_bytes_ += bytes;
@@ -79,7 +88,7 @@ void StreamReceiver::abandon(const Error& error) {
 
 wire::StreamHead StreamReceiver::head(uint64_t now_ns) {
   wire::StreamHead head{};
-  head.limit = next_ + window_;
+  head.limit = whole_ + window_;
   const auto& ranges = link_.received.ranges();
   if (ranges.empty()) return head;
   head.largest = ranges.front().last;

@@ -42,7 +42,8 @@ class StreamReceiver {
   const size_t window_;
   MessageReader reader_;
   uint64_t next_ = 0;  ///< of the stream: all before has been delivered
-  std::map<uint64_t, std::vector<std::byte>> early_;  ///< by offset, beyond next_; do not overlap
+  uint64_t whole_ = 0;  ///< all before has arrived; what of it is not delivered yet, because the sink is busy, lies in early_
+  std::map<uint64_t, std::vector<std::byte>> early_;  ///< by offset, beyond next_; do not overlap; what comes behind a piece is added to it
   size_t early_bytes_ = 0;
   uint32_t owed_ = 0;          ///< packets not yet acknowledged
   size_t owed_bytes_ = 0;

@@ -135,7 +135,7 @@ StreamSender::Packet* StreamSender::next(uint64_t now_ns, bool beyond_window) {
   if (!beyond_window && !room()) return nullptr;
   for (IntrusiveList<Packet>* list : {&lost_, &fresh_}) {
     Packet* packet = list->pop_front();
-    // (In silence the oldest packets take turns: it is not only theirs that were in vain.)
+    // (In silence packets may take turns: it is not only their own sendings that were in vain.)
     if (packet && size_.in_vain(packet->payload_bytes, std::max(packet->sendings, silence_))) split(*packet, *list, now_ns);
     if (packet) return packet;
     if (beyond_window) return nullptr;
@@ -332,8 +332,21 @@ void StreamSender::give_up(Packet& packet) {
   if (packet.payload_bytes == 0) {  // a question: others will follow
     drop(packet);
   } else {
-    lost_.push_back(&packet);
+    lose(packet);
   }
+}
+
+// What is lost for the first time belongs to the end, what was repeated in vain to the beginning.
+void StreamSender::lose(Packet& packet) {
+  Packet* before = lost_.back();
+  if (before && packet.offset - std::min(packet.offset, lost_.front()->offset) < before->offset - std::min(packet.offset, before->offset)) {
+    Packet* behind = lost_.front();
+    while (behind->offset <= packet.offset) behind = lost_.next(behind);
+    before = lost_.previous(behind);
+  } else {
+    while (before && before->offset > packet.offset) before = lost_.previous(before);
+  }
+  lost_.insert_after(before, &packet);
 }
 
 void StreamSender::find_lost(uint64_t now_ns) {
@@ -359,18 +372,16 @@ void StreamSender::advance(uint64_t now_ns) {
   if (now_ns >= timeout_at_ns_ && !in_flight_.empty()) {
     if (++silence_ == kSilenceToShrink) {
       congestion_.on_silence();
-      // All but the newest count as lost. The peer may have no room for any of them before one that was lost earlier has come,
-      // for which they leave no room in the window.
+      // All count as lost (the newest below). The peer may have no room for any of them before one that was lost earlier has
+      // come, for which they leave no room in the window.
       for (Packet* packet = in_flight_.front(); in_flight_.next(packet); packet = in_flight_.front()) give_up(*packet);
     }
-    Packet* oldest = in_flight_.front();
-    if (oldest->payload_bytes == 0 && in_flight_.next(oldest)) {
-      give_up(*oldest);
-      oldest = in_flight_.front();
+    Packet* first = in_flight_.front();
+    for (Packet* packet = first; packet; packet = in_flight_.next(packet)) {
+      if (packet->offset <= first->offset) first = packet;  // equal: the bytes behind a question, rather than that
     }
-    // Behind those that were lost before: the peer may have no room for this one until they have come.
-    land(*oldest);
-    lost_.push_back(oldest);
+    land(*first);
+    lose(*first);
     timeout_at_ns_ = now_ns + trip_.timeout_ns(silence_);
     push(now_ns, true);
   }

@@ -11,8 +11,9 @@
 //
 // What may leave: new bytes as far as the peer's limit, packets as far as the congestion window and its pace (congestion.h).
 // Lost is what was sent some packets, or long enough, before another that has arrived (RFC 9002, 6.1); how many packets is
-// learned from what was repeated in vain. When nothing comes back at all a packet is sent again at each
-// timeout, beyond the window, those that were lost first before all others; after some timeouts all but the newest count as lost.
+// learned from what was repeated in vain. What was lost is sent again in the order of the stream, and when nothing comes back at all the first packet
+// of the stream that is not acknowledged at each timeout, beyond the window: the receiver may have no room for anything before
+// the bytes that it waits for have come. After some timeouts all that was on the way counts as lost.
 //
 // Thread rule: under the rank's lock.
 #pragma once
@@ -77,6 +78,7 @@ class StreamSender {
   bool push(uint64_t now_ns, bool beyond_window);
   void land(Packet& packet);
   void give_up(Packet& packet);
+  void lose(Packet& packet);
   void find_lost(uint64_t now_ns);
   void restart_timer(uint64_t now_ns);
   uint64_t patience_ns() const;
@@ -88,7 +90,7 @@ class StreamSender {
   Congestion congestion_;
   RoundTrip trip_;
   SendList queue_;
-  IntrusiveList<Packet> fresh_, sealed_, in_flight_, lost_;  ///< in_flight_: by number; lost_: oldest first
+  IntrusiveList<Packet> fresh_, sealed_, in_flight_, lost_;  ///< in_flight_: by number; lost_: by offset
   uint64_t end_ = 0;                   ///< of the stream so far
   uint64_t limit_ = kFirstLimit;       ///< the peer's
   size_t in_flight_bytes_ = 0;         ///< of sealed_ too
