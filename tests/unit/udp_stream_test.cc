@@ -42,7 +42,8 @@ class Conversation {
  public:
   static constexpr uint64_t kStep_ns = 10'000, kDelay_ns = 50'000;
 
-  explicit Conversation(size_t datagram_bytes = 1400, size_t window_bytes = 1 << 20) : zero(0, 1, datagram_bytes, window_bytes), one(1, 0, datagram_bytes, window_bytes) {}
+  explicit Conversation(size_t datagram_bytes = 1400, size_t window_bytes = 1 << 20)
+      : zero(0, 1, datagram_bytes, window_bytes), one(1, 0, datagram_bytes, window_bytes) {}
 
   /// Whether a datagram is lost: of which end, and what is in it.
   std::function<bool(PeerId from, const wire::Datagram&)> loses = [](PeerId, const wire::Datagram&) { return false; };
