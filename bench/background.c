@@ -16,7 +16,7 @@
  * Medians over iterations; an iteration's figure is the larger of both sides'. */
 #include "bench.h"
 
-enum { kMost = 201, kTag = 5 };
+enum { kMost = 201, kTurn = 67, kTag = 5 };
 
 #ifdef BENCH_SIMULATED
 static void increment(long increments) { work(increments); }
@@ -33,38 +33,35 @@ static double median_of_larger(double *mine, int n) {
   return median(larger, n);
 }
 
+/* One exchange beside the work; `increments` < 0: no transfer, that many increments. */
 struct Times {
   double total, wait, cpu;
 };
 
-/* `increments` < 0: no transfer, that many increments. */
-static struct Times both_work(char *buffer, int bytes, int rank, long increments, int n) {
-  double totals[kMost], waits[kMost];
-  struct Times times = {0, 0, 0};
-  double used = 0, passed = 0;
-  for (int i = -2; i < n; i++) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Barrier(MPI_COMM_WORLD);
-    double cpu = cpu_us(), began = MPI_Wtime();
-    if (increments >= 0) {
-      if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, kTag, MPI_COMM_WORLD, &request);
-      else MPI_Irecv(buffer, bytes, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, &request);
-    }
-    increment(increments < 0 ? -increments : increments);
-    double waiting = MPI_Wtime();
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    double ended = MPI_Wtime();
-    if (i < 0) continue;
-    totals[i] = (ended - began) * 1e6;
-    waits[i] = (ended - waiting) * 1e6;
-    used += cpu_us() - cpu;
-    passed += totals[i];
+static struct Times both_work(char *buffer, int bytes, int rank, long increments) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Barrier(MPI_COMM_WORLD);
+  double cpu = cpu_us(), began = MPI_Wtime();
+  if (increments >= 0) {
+    if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, kTag, MPI_COMM_WORLD, &request);
+    else MPI_Irecv(buffer, bytes, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, &request);
   }
-  times.total = median_of_larger(totals, n);
-  times.wait = median_of_larger(waits, n);
-  double share = 50 * used / passed;
-  MPI_Allreduce(&share, &times.cpu, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  increment(increments < 0 ? -increments : increments);
+  double waiting = MPI_Wtime();
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  double ended = MPI_Wtime();
+  struct Times times = {(ended - began) * 1e6, (ended - waiting) * 1e6, cpu_us() - cpu};
   return times;
+}
+
+/* The median of n exchanges of one kind. */
+static double median_total(char *buffer, int bytes, int rank, long increments, int n) {
+  double totals[kMost];
+  for (int i = -2; i < n; i++) {
+    double total = both_work(buffer, bytes, rank, increments).total;
+    if (i >= 0) totals[i] = total;
+  }
+  return median_of_larger(totals, n);
 }
 
 static int iterations(double each_us) {
@@ -72,20 +69,39 @@ static int iterations(double each_us) {
   return n < 11 ? 11 : n > kMost ? kMost : n;
 }
 
+/* The three are measured by turns, so that drift of the machine meets them alike. Before each turn the pattern is repeated for
+ * 10 ms: a library may need to learn it. */
 static void fixed_work(char *buffer, int bytes, int rank, double increment_us) {
-  double transfer = both_work(buffer, bytes, rank, 0, 21).total;
-  int n = iterations(3 * transfer);
-  transfer = both_work(buffer, bytes, rank, 0, n).total;
-  long increments = (long)(2 * transfer / increment_us);
-  double alone = both_work(buffer, bytes, rank, -increments, n).total;
-  struct Times with = both_work(buffer, bytes, rank, increments, n);
+  enum { TRANSFER, WORK, WITH, KINDS };
+  double transfer = median_total(buffer, bytes, rank, 0, 21);
+  const int n = iterations(3 * transfer), before = 2 + (int)(10e3 / (3 * transfer));
+  const long increments = (long)(2 * transfer / increment_us);
+  const long kinds[KINDS] = {0, -increments, increments};
+  double totals[KINDS][kMost], waits[kMost], used = 0, passed = 0;
+  for (int i = 0; i < n; i += kTurn) {
+    for (int kind = TRANSFER; kind < KINDS; kind++) {
+      for (int j = -before; j < kTurn && i + j < n; j++) {
+        struct Times times = both_work(buffer, bytes, rank, kinds[kind]);
+        if (j < 0) continue;
+        totals[kind][i + j] = times.total;
+        if (kind != WITH) continue;
+        waits[i + j] = times.wait;
+        used += times.cpu;
+        passed += times.total;
+      }
+    }
+  }
+  transfer = median_of_larger(totals[TRANSFER], n);
+  double alone = median_of_larger(totals[WORK], n), total = median_of_larger(totals[WITH], n), wait = median_of_larger(waits, n);
+  double share = 50 * used / passed, cpu;
+  MPI_Allreduce(&share, &cpu, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   if (rank != 0) return;
   point("transfer", bytes, transfer, "us");
   point("work", bytes, alone, "us");
-  point("total", bytes, with.total, "us");
-  point("wait", bytes, with.wait, "us");
-  point("overlap", bytes, 100 * (alone + transfer - with.total) / transfer, "percent");
-  point("cpu", bytes, with.cpu, "percent-of-a-core");
+  point("total", bytes, total, "us");
+  point("wait", bytes, wait, "us");
+  point("overlap", bytes, 100 * (alone + transfer - total) / transfer, "percent");
+  point("cpu", bytes, cpu, "percent-of-a-core");
 }
 
 static void figure_4_9(char *buffer, int bytes, int rank, long increments, double increment_us) {
@@ -122,7 +138,7 @@ int main(int argc, char **argv) {
   long increments = argument(argc, argv, "--increments", 0), step = argument(argc, argv, "--step", 2);
   char *buffer = touched((size_t)most);
   /* Both sides at once, as later. */
-  double increment_us = both_work(buffer, 0, rank, -200000, 21).total / 200000;
+  double increment_us = median_total(buffer, 0, rank, -200000, 21) / 200000;
   for (long bytes = least; bytes <= most; bytes *= step) {
     if (increments != 0) figure_4_9(buffer, (int)bytes, rank, increments, increment_us);
     else fixed_work(buffer, (int)bytes, rank, increment_us);

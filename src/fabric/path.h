@@ -15,6 +15,7 @@
 #include "base/counters.h"
 #include "base/error.h"
 #include "base/intrusive_list.h"
+#include "base/need.h"
 #include "base/types.h"
 #include "datatype/cursor.h"
 #include "wire/header.h"
@@ -175,15 +176,17 @@ class Path {
   /// Asks to be woken through wait_fd. False: something is here already (poll again instead of sleeping).
   virtual bool arm() { return true; }
   virtual void disarm() {}
+  /// The next bytes of a message that is arriving are expected sooner than a sleep is worth: who has nothing better to do polls on.
+  virtual bool arriving() const { return false; }
   /// When poll wants to be called although nothing arrives (retransmission, connect timeout): clock time, or ~0.
   virtual uint64_t next_deadline_ns() const { return ~uint64_t{0}; }
 
   /// True while this rank may still have to do something for bytes handed over: they have not left, or may have to be sent
   /// again. Who leaves the library for long waits for that.
   virtual bool has_unsent() const = 0;
-  /// The same at a glance, asked each time the application leaves the library: something may be left that only polls (or
-  /// `arm`, which looks closer) bring to an end. Costs no system call.
-  virtual bool may_have_unsent() const { return has_unsent(); }
+  /// The same at a glance, asked each time the application leaves the library: `now`: something may be left that only polls
+  /// bring to an end; `later`: only if a connection breaks (`arm` looks closer). Costs no system call.
+  virtual Need unsent_at_a_glance() const { return has_unsent() ? Need::now : Need::nothing; }
 
   /// Where this path counts from now on; the rank's (not owned). A path that nobody told counts for itself.
   void count_into(Counters& counters) {

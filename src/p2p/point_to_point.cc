@@ -58,12 +58,11 @@ void PointToPoint::connect(PeerId peer, Path& path) {
 
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
-bool PointToPoint::pending() const {
-  if (impl_->receives.live() != 0 || impl_->sends_open != 0 || impl_->controls_queued != 0) return true;
-  for (const Path* path : progress_.paths()) {
-    if (path->may_have_unsent()) return true;
-  }
-  return false;
+Need PointToPoint::pending() const {
+  if (impl_->receives.live() != 0 || impl_->sends_open != 0 || impl_->controls_queued != 0) return Need::now;
+  Need need = Need::nothing;
+  for (const Path* path : progress_.paths()) need = std::max(need, path->unsent_at_a_glance());
+  return need;
 }
 
 bool PointToPoint::sends_complete() const {

@@ -99,8 +99,8 @@ class PointToPoint {
   /// How many peers have been lost so far, and whether this one has: for who waits for a peer without a message.
   uint32_t losses() const;
   bool lost(PeerId peer) const;
-  /// Whether something may come that this rank is to act on, or is still to leave: a reason to poll.
-  bool pending() const;
+  /// What there would be to do for polls.
+  Need pending() const;
   /// Whether all that this rank has begun to send is complete. Gives back what is kept for a message to take it along.
   bool sends_complete() const;
   /// The same, and nothing of it is left that this rank might have to send again: it may leave the library for long.

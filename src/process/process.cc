@@ -29,7 +29,7 @@ void Process::begin_helping() {
   const bool always = tunables_.progress == "event";
   if (event_thread_ || !(always || tunables_.progress == "adaptive") || world_size() == 1) return;
   event_thread_ = std::make_unique<EventThread>(
-      progress_, *lock_, [this, always] { return always || p2p_.pending() || progress_.has_work(); });
+      progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); });
   lock_->set_successor(event_thread_.get());
   progress_.set_helper(event_thread_.get());
 }

@@ -69,6 +69,10 @@ void ProgressEngine::disarm_all() {
   for (Path* path : paths_) path->disarm();
 }
 
+bool ProgressEngine::arriving() const {
+  return std::any_of(paths_.begin(), paths_.end(), [](const Path* path) { return path->arriving(); });
+}
+
 uint64_t ProgressEngine::next_deadline_ns() const {
   return std::min(watch_ ? watch_->next_deadline_ns() : ~uint64_t{0}, path_deadline_ns());
 }

@@ -106,6 +106,7 @@ class ProgressEngine {
   bool arm_all();
   void disarm_all();
   uint64_t next_deadline_ns() const;
+  bool arriving() const;  ///< a message is, on any path
   uint64_t path_deadline_ns() const;  ///< without the watch, which only a waiting rank has
   const std::vector<Path*>& paths() const { return paths_; }
   Clock& clock() { return clock_; }

@@ -33,6 +33,11 @@ constexpr uint64_t kLongestGrace_ns = 6'400'000;
 constexpr uint64_t kSoon_ns = 30'000;
 constexpr int kMostInVain = 2;
 
+/// How soon a look is taken at what is only not known to have arrived. Its connection seldom breaks just then.
+constexpr uint64_t kLater_ns = 100'000'000;
+/// A timer that ends in less than this counts as ended.
+constexpr uint64_t kEnding_ns = 1'000'000;
+
 int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
 void barrier_everywhere() {
   [[maybe_unused]] const int result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
@@ -49,7 +54,7 @@ void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
 
 }  // namespace
 
-EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<bool()> needed)
+EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<Need()> needed)
     : engine_(engine), lock_(lock), needed_(std::move(needed)) {
   // Where the kernel has no membarrier (and under a checker that cannot see it) the mutex does the same, more slowly.
 #if defined(__SANITIZE_THREAD__)
@@ -101,40 +106,58 @@ void EventThread::look_after(uint64_t grace_ns, uint32_t turns) {
   set_timer(grace_ns);
 }
 
+// Nothing is watched, but for a look after some time. The timer is not set each time this begins and ends.
+void EventThread::look_later() {
+  if (watch_.load(std::memory_order_relaxed) == Watch::later) return;
+  watch_.store(Watch::later, std::memory_order_relaxed);
+  let_timer_end_by(engine_.clock().now_ns() + kLater_ns);
+}
+
 // False: somebody else has changed it meanwhile, and answers for what it is now.
 bool EventThread::end_watch(Watch which) {
   return watch_.compare_exchange_strong(which, Watch::nobody, std::memory_order_relaxed);
 }
 
 void EventThread::set_timer(uint64_t after_ns) {
+  timer_ends_ns_.store(engine_.clock().now_ns() + after_ns, std::memory_order_relaxed);
   const itimerspec when{{0, 0}, {time_t(after_ns / 1'000'000'000), long(after_ns % 1'000'000'000)}};
   [[maybe_unused]] const int result = timerfd_settime(timer_, 0, &when, nullptr);
   TERN_ASSERT(result == 0);
 }
 
-// --- The application's side.
-
-bool EventThread::take_over() {
-  forget_arming();
-  if (!is_needed()) return false;
-  if (stays_away_.load(std::memory_order_relaxed)) {
-    if (arm()) {
-      armed_since_ns_ = engine_.clock().now_ns();
-      return true;
-    }
-    if (!is_needed()) return false;
-  }
-  look_after(kFirstGrace_ns, lock_.turns() + 1);  // it is still inside
-  return true;
+// An earlier end will do: then the thread finds what to do next. (On a virtual machine to set a timer takes up to 6 us.)
+// After `watch_` has changed: an end that comes after this is seen with it.
+void EventThread::let_timer_end_by(uint64_t latest_ns) {
+  const uint64_t now = engine_.clock().now_ns(), ends = timer_ends_ns_.load(std::memory_order_relaxed);
+  if (ends > now + kEnding_ns && ends <= latest_ns) return;
+  set_timer(latest_ns > now ? latest_ns - now : 1);
 }
 
+// --- The application's side.
+
+Need EventThread::take_over() {
+  forget_arming();
+  Need needed = need();
+  if (needed == Need::now && stays_away_.load(std::memory_order_relaxed)) {
+    if (arm()) {
+      armed_since_ns_ = engine_.clock().now_ns();
+      return needed;
+    }
+    needed = need();
+  }
+  if (needed == Need::now) look_after(kFirstGrace_ns, lock_.turns() + 1);  // it is still inside
+  if (needed == Need::later) look_later();
+  return needed;
+}
+
+// What is here is handled first: it would wake the thread at once, on this core, before the application is outside.
 bool EventThread::arm() {
   int vain = 0;
-  while (!engine_.arm_all()) {  // something is here: it is handled first
+  do {
     vain = engine_.poll_every_path() == 0 ? vain + 1 : 0;
-    if (vain == kMostVainPolls || !is_needed()) return false;
-  }
-  if (is_needed()) {
+    if (vain == kMostVainPolls || need() != Need::now) return false;
+  } while (!engine_.arm_all());
+  if (need() == Need::now) {
     sleep_on_paths();
     return true;
   }
@@ -154,8 +177,7 @@ void EventThread::note_deadline() {
   const uint64_t deadline = engine_.path_deadline_ns();
   if (deadline >= deadline_ns_) return;
   deadline_ns_ = deadline;
-  const uint64_t now = engine_.clock().now_ns();
-  set_timer(deadline > now ? deadline - now : 1);
+  let_timer_end_by(deadline);
 }
 
 // The application is back.
@@ -187,6 +209,7 @@ void EventThread::run() {
     const Watch watch = watch_.load(std::memory_order_relaxed);
     if (watch == Watch::paths && count > 0) on_event();
     if (watch == Watch::timer && tick) on_timer();
+    if (watch == Watch::later && tick) on_later();
   }
 }
 
@@ -203,10 +226,25 @@ void EventThread::on_timer() {
   }
   end_watch(Watch::timer);
   if (!lock_.enter_as_helper(barrier_everywhere)) return;
-  if (is_needed()) {
-    stays_away_.store(true, std::memory_order_relaxed);
-    work();
+  switch (need()) {
+    case Need::now:
+      stays_away_.store(true, std::memory_order_relaxed);
+      work();
+      break;
+    case Need::later:
+      look_later();
+      break;
+    case Need::nothing:
+      break;
   }
+  lock_.leave_as_helper();
+}
+
+void EventThread::on_later() {
+  ++engine_.counters().event_ticks;
+  if (!end_watch(Watch::later)) return;
+  if (!lock_.enter_as_helper(barrier_everywhere)) return;
+  if (need() != Need::nothing) work();
   lock_.leave_as_helper();
 }
 
@@ -231,7 +269,11 @@ void EventThread::work() {
   end_watch(Watch::paths);
   int vain = 0;
   do {
-    const int handled = engine_.poll_every_path();
+    int handled = 0;
+    do {
+      handled += engine_.poll_every_path();
+      if (lock_.application_waits()) break;
+    } while (!lock_.enabled() && engine_.arriving());  // who waits for the mutex is not seen: it is given up instead
     engine_.counters().event_handled += uint64_t(handled);
     vain = handled == 0 ? vain + 1 : 0;
     if (lock_.application_waits()) return;  // it hands over again when it leaves
@@ -242,12 +284,14 @@ void EventThread::work() {
     }
   } while (!engine_.arm_all());  // armed or not: with this, senders hear how far we are
   grace_ns_ = 0;
-  if (is_needed()) {
+  const Need needed = need();
+  if (needed == Need::now) {
     sleep_on_paths();
-  } else {
-    engine_.disarm_all();
-    watch_paths(false);
+    return;
   }
+  engine_.disarm_all();
+  watch_paths(false);
+  if (needed == Need::later) look_later();
 }
 
 }  // namespace tern

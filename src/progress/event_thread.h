@@ -43,15 +43,15 @@ class EventThread final : public Successor, public WaitHelper {
  public:
   /// `needed`: whether there is something to look after while the application is away. Starts the thread; the caller then makes
   /// it the lock's successor and the engine's helper. All paths are known by now.
-  EventThread(ProgressEngine& engine, RankLock& lock, std::function<bool()> needed);
+  EventThread(ProgressEngine& engine, RankLock& lock, std::function<Need()> needed);
   /// Ends the thread. Not from inside it; the caller may hold the lock.
   ~EventThread();
   EventThread(const EventThread&) = delete;
   EventThread& operator=(const EventThread&) = delete;
 
   /// Not while a thread of the application sleeps inside: that one drives.
-  bool is_needed() override { return engine_.idle().sleepers == 0 && needed_(); }
-  bool take_over() override;
+  Need need() override { return engine_.idle().sleepers == 0 ? needed_() : Need::nothing; }
+  Need take_over() override;
   void note_deadline() override;
   /// The application waits inside: it must not share its wake-ups.
   void stand_aside() override {
@@ -61,23 +61,27 @@ class EventThread final : public Successor, public WaitHelper {
  private:
   void run();
   void on_timer();
+  void on_later();
   void on_event();
   void work();
   bool arm();
   void forget_arming();
   void sleep_on_paths();
   void look_after(uint64_t grace_ns, uint32_t turns);
+  void look_later();
   bool end_watch(Watch which);
   void set_timer(uint64_t after_ns);
+  void let_timer_end_by(uint64_t latest_ns);
   void watch_paths(bool on);
 
   ProgressEngine& engine_;
   RankLock& lock_;
-  std::function<bool()> needed_;
+  std::function<Need()> needed_;
   int epoll_ = -1;  ///< what the thread sleeps on: timer_, stop_fd_, and when armed the paths' descriptors, once
   int timer_ = -1;  ///< for the grace (Watch::timer), or the paths' deadline (Watch::paths)
   int stop_fd_ = -1;
   std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> timer_ends_ns_{0};           ///< clock time; in the past: it is not set
   std::atomic<uint32_t> seen_{0};                    ///< the lock's turns when the timer was set; changed only by who sets it
   uint64_t grace_ns_ = 0;                            ///< the thread's; 0: the first comes next
   bool looks_closely_ = false;                       ///< the thread's: the timer runs for kFirstGrace_ns

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/hints.h"
+#include "base/need.h"
 #include "progress/idle.h"
 
 namespace tern {
@@ -23,16 +24,20 @@ namespace tern {
 /// Who goes on with what is pending when the application leaves the library.
 class Successor {
  public:
-  /// What will make it look, without being asked again.
-  enum class Watch : uint8_t { nobody, timer, paths };
-  /// There is something to look after. Asked inside, when the application leaves.
-  virtual bool is_needed() = 0;
-  /// Called inside, while nobody watches. False: there is nothing to look after any more.
-  virtual bool take_over() = 0;
+  /// What will make it look, without being asked again; in the order of how soon.
+  enum class Watch : uint8_t { nobody, later, timer, paths };
+  /// Whether there is something to look after. Asked inside, when the application leaves.
+  virtual Need need() = 0;
+  /// Called inside, while it does not cover what is needed. Returns what is needed now, and is covered.
+  virtual Need take_over() = 0;
   /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a deadline.
   virtual void note_deadline() = 0;
   /// It looks after it, or will soon without being asked again. Asked from anywhere.
   bool watches() const { return watch_.load(std::memory_order_relaxed) != Watch::nobody; }
+  bool covers(Need need) const {
+    const Watch watch = watch_.load(std::memory_order_relaxed);
+    return need == Need::nothing || watch >= Watch::timer || (need == Need::later && watch == Watch::later);
+  }
   bool has_timer() const { return watch_.load(std::memory_order_relaxed) == Watch::timer; }
   bool sleeps_on_paths() const { return watch_.load(std::memory_order_relaxed) == Watch::paths; }
 
@@ -86,7 +91,7 @@ class RankLock final : public Releasable {
       return;
     }
     if (shared_) {
-      if (needs_successor() && !successor_->watches()) successor_->take_over();
+      if (const Need needed = needs_successor(); needed != Need::nothing && !successor_->covers(needed)) successor_->take_over();
       count_turn();
     }
     unlock();
@@ -156,10 +161,10 @@ class RankLock final : public Releasable {
     while (helper_inside_.load(std::memory_order_acquire)) helper_inside_.wait(true);
   }
   /// The application leaves: whether the successor must watch.
-  bool needs_successor() {
-    if (!successor_) return false;
+  Need needs_successor() {
+    if (!successor_) return Need::nothing;
     if (successor_->sleeps_on_paths()) successor_->note_deadline();
-    return successor_->watches() || successor_->is_needed();
+    return successor_->covers(Need::now) ? Need::now : successor_->need();
   }
   // Among calls that follow one another closely the timer runs all the time: one word is looked at, twice.
   void go_outside() {
@@ -171,9 +176,9 @@ class RankLock final : public Releasable {
     go_outside_slow();
   }
   [[gnu::noinline]] void go_outside_slow() {
-    bool needed = needs_successor();
+    Need needed = needs_successor();
     say_outside();
-    while (needed && !successor_->watches()) [[unlikely]] {
+    while (needed != Need::nothing && !successor_->covers(needed)) [[unlikely]] {
       go_inside();
       needed = successor_->take_over();
       say_outside();

@@ -81,7 +81,8 @@ class FaultPath final : public Path {
   void disarm() override { inner_->disarm(); }
   uint64_t next_deadline_ns() const override;
   bool has_unsent() const override { return inner_->has_unsent(); }
-  bool may_have_unsent() const override { return inner_->may_have_unsent(); }
+  bool arriving() const override { return inner_->arriving(); }
+  Need unsent_at_a_glance() const override { return inner_->unsent_at_a_glance(); }
 
  private:
   void fail(TransferOperation& operation);

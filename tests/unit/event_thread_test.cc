@@ -39,6 +39,7 @@ struct BellPath final : Path {
     return true;
   }
   void disarm() override { --armed; }
+  bool arriving() const override { return goes_on; }
   uint64_t next_deadline_ns() const override { return deadline_ns; }
   bool has_unsent() const override { return false; }
 
@@ -49,7 +50,7 @@ struct BellPath final : Path {
 
   const int fd;
   std::atomic<int> events{0}, polls{0}, armed{0};
-  std::atomic<bool> may_sleep{true};
+  std::atomic<bool> may_sleep{true}, goes_on{false};
   std::atomic<uint64_t> deadline_ns{~uint64_t{0}};
 };
 
@@ -101,7 +102,7 @@ struct Helped {
   RealIdle idle{Tunables(), false, &lock};
   ProgressEngine engine{clock, idle};
   BellPath path;
-  std::atomic<bool> needed{true};
+  std::atomic<Need> needed{Need::now};
   std::unique_ptr<EventThread> thread;
 };
 
@@ -121,17 +122,77 @@ TEST_P(EventThreadTest, EventsAreHandledWhileTheApplicationIsAway) {
 
 TEST_P(EventThreadTest, NobodyIsWokenWhileNothingIsPending) {
   Helped rank(GetParam());
-  rank.needed = false;
+  rank.needed = Need::nothing;
   rank.come_and_go();
   EXPECT_FALSE(rank.thread->watches());
   const int polls = rank.path.polls;
   rank.path.ring();
   usleep(20'000);
   EXPECT_EQ(rank.path.polls, polls);
-  rank.needed = true;
+  rank.needed = Need::now;
   rank.lock.enter();
   rank.lock.leave();
   EXPECT_TRUE(rank.until([&] { return rank.path.events == 1; }));
+}
+
+// What only others bring to an end wakes nobody, but is looked at after some time; and it does not hide what is begun next.
+TEST_P(EventThreadTest, WhatCanWaitIsLookedAtLater) {
+  Helped rank(GetParam());
+  rank.hand_over();  // who stayed away once
+  for (int i = 0; i < 3; ++i) {
+    rank.needed = Need::later;
+    rank.come_and_go();
+    EXPECT_TRUE(rank.thread->covers(Need::later));
+    ASSERT_FALSE(rank.thread->covers(Need::now));
+    EXPECT_EQ(rank.path.armed, 0);
+    rank.needed = Need::now;
+    rank.lock.enter();
+    rank.lock.leave();
+    ASSERT_TRUE(rank.thread->covers(Need::now));
+    ASSERT_TRUE(rank.is_watched());
+    rank.needed = Need::later;
+    rank.come_and_go();
+    const int events = rank.path.events;
+    rank.path.ring();
+    ASSERT_TRUE(rank.until([&] { return rank.path.events > events; })) << "in the end it is looked at";
+    ASSERT_TRUE(rank.until([&] { return rank.thread->covers(Need::later); })) << "again and again";
+    rank.needed = Need::nothing;
+    ASSERT_TRUE(rank.until([&] { return !rank.thread->watches(); }));
+  }
+}
+
+// Who leaves handles what is here by himself: the thread would be woken at once, while he is still inside.
+TEST_P(EventThreadTest, WhatIsHereWhenTheApplicationLeavesWakesNobody) {
+  Helped rank(GetParam());
+  rank.hand_over();
+  for (int i = 0; i < 10; ++i) {
+    rank.lock.enter();
+    rank.thread->stand_aside();
+    const uint64_t woken = rank.engine.counters().event_wakes;
+    rank.path.ring();
+    rank.lock.leave();
+    EXPECT_EQ(rank.path.events, i + 1);
+    usleep(2000);
+    EXPECT_EQ(rank.engine.counters().event_wakes, woken);
+  }
+  EXPECT_TRUE(rank.is_watched());
+}
+
+// In the middle of a message the thread does not sleep, unless others of the application's may want the lock.
+TEST_P(EventThreadTest, WhatIsArrivingIsAwaitedAwake) {
+  Helped rank(GetParam());
+  rank.hand_over();
+  rank.path.goes_on = true;
+  ASSERT_TRUE(rank.is_watched());
+  if (!rank.lock.enabled()) {
+    const int polls = rank.path.polls;
+    ASSERT_TRUE(rank.until([&] { return rank.path.polls > polls + 100; }));
+    EXPECT_EQ(rank.path.armed, 0);
+  }
+  rank.come_and_go();  // and gives way to the application
+  rank.path.goes_on = false;
+  EXPECT_TRUE(rank.until([&] { return rank.path.armed == 1; }));
+  EXPECT_TRUE(rank.is_watched());
 }
 
 TEST_P(EventThreadTest, ADeadlineOfAPathIsKept) {

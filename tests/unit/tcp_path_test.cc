@@ -253,6 +253,67 @@ TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
   EXPECT_EQ(engine.counters().sleeps, 0u);
 }
 
+// A rank that computes need not be woken for what has left, only for what has not.
+TEST(TcpPath, what_is_only_unacknowledged_can_be_looked_at_later) {
+  TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
+  world.send(0, 1, 0, "hello");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  ASSERT_TRUE(world.until([&] { return !world.path(0).has_unsent(); }));
+  ASSERT_TRUE(world.path(0).arm());  // has looked closely
+  world.path(0).disarm();
+  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::nothing);
+  world.send(0, 1, 1, "more");
+  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::later);
+  TestSend large(1, 2, pattern(1 << 20, 2));
+  world.path(0).enqueue(large);
+  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::now);
+  ASSERT_TRUE(world.until([&] { return large.completions == 1; }));
+  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::later);
+}
+
+// While the rest of a message is on its way a sleep is not worth it, unless it stays out, or comes in small pieces, as from a slow
+// network.
+TEST(TcpPath, a_message_that_is_arriving_is_awaited_awake_for_a_moment) {
+  TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 64 * 1024; });
+  world.send(0, 1, 0, "hello");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  EXPECT_FALSE(world.path(1).arriving());
+  TestSend large(1, 1, pattern(8 << 20, 1));
+  world.path(0).enqueue(large);
+  bool arrived = false;
+  ASSERT_TRUE(world.until([&] {
+    const bool goes_on = world.path(1).arriving();  // asked just after world.poll
+    arrived = arrived || goes_on;
+    if (goes_on) {
+      usleep(1000);
+      EXPECT_FALSE(world.path(1).arriving());
+    }
+    return world[1].sink.arrivals.size() == 2;
+  }));
+  EXPECT_TRUE(arrived);
+  EXPECT_FALSE(world.path(1).arriving());
+}
+
+TEST(TcpPath, a_message_that_comes_in_small_pieces_is_not_awaited_awake) {
+  TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
+  world.send(0, 1, 0, "hello");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  TestSend large(1, 1, pattern(1 << 20, 1));
+  world.path(0).enqueue(large);
+  int awaited = 0, pieces = 0;
+  uint64_t asked_ns = world.clock.now_ns();
+  ASSERT_TRUE(world.until([&] {
+    ++pieces;
+    awaited += world.path(1).arriving();
+    while (world.clock.now_ns() < asked_ns + 20'000) {
+    }
+    asked_ns = world.clock.now_ns();
+    return world[1].sink.arrivals.size() == 2;
+  }));
+  EXPECT_GT(pieces, 100);
+  EXPECT_LT(awaited, pieces / 2);
+}
+
 TEST(TcpPath, bytes_that_leave_are_progress) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
   world.send(0, 1, 0, "hello");

@@ -87,9 +87,11 @@ class TcpPath final : public Path {
   bool arm() override;
   void disarm() override;
   uint64_t next_deadline_ns() const override;
+  bool arriving() const override;
   bool has_unsent() const override;
-  bool may_have_unsent() const override {
-    return may_be_unsure_ || more_ || !bursts_.empty() || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty();
+  Need unsent_at_a_glance() const override {
+    if (more_ || !bursts_.empty() || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty()) return Need::now;
+    return !may_be_unsure_ ? Need::nothing : sending_.sealed ? Need::now : Need::later;
   }
 
   /// Connections that have not proven the job key, now. For tests.
@@ -194,6 +196,7 @@ class TcpPath final : public Path {
   void end_bursts();
   int receive(Link& link);
   int receive_waiting(Peer& peer);
+  void note_arrived(uint64_t bytes);
   bool flush(Lane& lane);  ///< whether bytes have left, or are known to have arrived
   void look_after_unsure(bool waits);
   void watch_link(Lane& lane);
@@ -289,6 +292,8 @@ class TcpPath final : public Path {
   size_t links_ = 0;
   size_t timed_ = 0;               ///< lanes that call, or want back to their own network: their timers run
   uint64_t next_check_ns_ = 0;     ///< when links are looked at again
+  uint64_t arrived_ns_ = 0;        ///< when much was read of a message that goes on
+  uint64_t arrived_bytes_ = 0;     ///< since then
   uint64_t wake_ns_ = ~uint64_t{0};  ///< asleep: when to look after what is not acknowledged
   uint64_t deafness_ends_ns_ = 0;  ///< descriptors ran out: listeners are off until then; 0: they are on
 };
