@@ -15,38 +15,34 @@ bool find(void* library, const char* name, Function& function, std::string& miss
 }  // namespace
 
 std::shared_ptr<const IbvLibrary> IbvLibrary::load(std::string& why_not) {
-  auto library = std::make_shared<IbvLibrary>();
-  library->verbs_ = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library->verbs_) {
+  // They stay loaded: libibverbs keeps a list of its drivers for good, which a dlclose() would leak.
+  void* verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!verbs) {
     why_not = "there is no libibverbs.so.1 (Debian: libibverbs1 and ibverbs-providers)";
     return nullptr;
   }
+  auto library = std::make_shared<IbvLibrary>();
   std::string missing;
-#define TERN_VERBS_FIND(name) find(library->verbs_, "ibv_" #name, library->name, missing);
+#define TERN_VERBS_FIND(name) find(verbs, "ibv_" #name, library->name, missing);
   TERN_VERBS_FUNCTIONS(TERN_VERBS_FIND)
 #undef TERN_VERBS_FIND
-  find(library->verbs_, "_ibv_query_gid_table", library->query_gid_table, missing);
+  find(verbs, "_ibv_query_gid_table", library->query_gid_table, missing);
   if (!missing.empty()) {
     why_not = "libibverbs.so.1 is too old: it has no " + missing;
     return nullptr;
   }
-  library->mlx5_library_ = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* direct = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_LOCAL);
   Mlx5 mlx5;
-  if (!library->mlx5_library_) {
+  if (!direct) {
     library->mlx5_why_not = "there is no libmlx5.so.1 (Debian: ibverbs-providers)";
-  } else if (find(library->mlx5_library_, "mlx5dv_is_supported", mlx5.is_supported, missing) &&
-             find(library->mlx5_library_, "mlx5dv_create_qp", mlx5.create_qp, missing) &&
-             find(library->mlx5_library_, "mlx5dv_qp_ex_from_ibv_qp_ex", mlx5.qp_ex_from_ibv_qp_ex, missing)) {
+  } else if (find(direct, "mlx5dv_is_supported", mlx5.is_supported, missing) &&
+             find(direct, "mlx5dv_create_qp", mlx5.create_qp, missing) &&
+             find(direct, "mlx5dv_qp_ex_from_ibv_qp_ex", mlx5.qp_ex_from_ibv_qp_ex, missing)) {
     library->mlx5 = mlx5;
   } else {
     library->mlx5_why_not = "libmlx5.so.1 is too old: it has no " + missing;
   }
   return library;
-}
-
-IbvLibrary::~IbvLibrary() {
-  if (mlx5_library_) dlclose(mlx5_library_);
-  if (verbs_) dlclose(verbs_);
 }
 
 }  // namespace tern::rdma

@@ -1,4 +1,4 @@
-// libibverbs and libmlx5, loaded at run time, so that Tern runs where they are not installed. Only functions that the
+// libibverbs and libmlx5, loaded at run time (once, for good), so that Tern runs where they are not installed. Only functions that the
 // libraries export stand here; the verbs that the header defines inline go through a context's own table and need no library.
 //
 // Thread rule: a constant once loaded.
@@ -25,10 +25,6 @@ struct IbvLibrary {
   /// Null, and the reason, where libibverbs is missing or too old.
   static std::shared_ptr<const IbvLibrary> load(std::string& why_not);
 
-  IbvLibrary() = default;
-  IbvLibrary(const IbvLibrary&) = delete;
-  ~IbvLibrary();
-
 #define TERN_VERBS_MEMBER(name) decltype(&ibv_##name) name = nullptr;
   TERN_VERBS_FUNCTIONS(TERN_VERBS_MEMBER)
 #undef TERN_VERBS_MEMBER
@@ -41,10 +37,6 @@ struct IbvLibrary {
     decltype(&mlx5dv_qp_ex_from_ibv_qp_ex) qp_ex_from_ibv_qp_ex = nullptr;
   } mlx5;
   std::string mlx5_why_not;  ///< why there are none
-
- private:
-  void* verbs_ = nullptr;
-  void* mlx5_library_ = nullptr;
 };
 
 }  // namespace tern::rdma

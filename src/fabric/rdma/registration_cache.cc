@@ -20,7 +20,7 @@ RegistrationCache::RegistrationCache(Hca& hca, Keep keep, MemoryWatch* watch, ui
 
 RegistrationCache::~RegistrationCache() {
   drop_overlapping(0, ~uint64_t{0});
-  TERN_DEBUG_ASSERT(live_ == 0);
+  while (Registration* used = used_.pop_front()) destroy(*used);
 }
 
 Registration* RegistrationCache::find(uint64_t begin, uint64_t end, bool writable) {
@@ -38,6 +38,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
     if (found->users++ == 0) {
       idle_.remove(found);
       idle_bytes_ -= found->end - found->begin;
+      used_.push_back(found);
     }
     return found;
   }
@@ -81,12 +82,14 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
     drop_overlapping(begin, end);
     table_[begin] = made.get();
   }
+  used_.push_back(made.get());
   return made.release();
 }
 
 void RegistrationCache::release(Registration& registration) {
   TERN_ASSERT(registration.users > 0);
   if (--registration.users != 0) return;
+  used_.remove(&registration);
   if (!registration.kept) {
     destroy(registration);
     return;

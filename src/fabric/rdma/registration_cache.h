@@ -25,7 +25,7 @@
 namespace tern::rdma {
 
 /// A stretch of registered memory. Owned by the cache; valid between acquire and release.
-struct Registration : ListHook<Registration> {  // hook: idle ones, the longest idle first
+struct Registration : ListHook<Registration> {  // hook: in use, or idle
   uint64_t begin = 0, end = 0;
   bool writable = false;  ///< peers and local operations may write
   bool kept = false;      ///< in the table: found by later acquires
@@ -44,6 +44,7 @@ class RegistrationCache {
  public:
   /// Keeps at most `kept_bytes` that nobody uses. `watch`: for Keep::watched. `hca` and `watch` outlive the cache.
   RegistrationCache(Hca& hca, Keep keep, MemoryWatch* watch, uint64_t kept_bytes);
+  /// What is still in use (the library's own buffers are, to the end) goes, too.
   ~RegistrationCache();
 
   /// A registration that covers the memory; `writable`: peers may write there, and we may read into it. Null: the adapter
@@ -70,7 +71,7 @@ class RegistrationCache {
   const uint64_t kept_limit_;
   uint64_t idle_bytes_ = 0;
   std::map<uint64_t, Registration*> table_;  ///< by begin; they do not overlap
-  IntrusiveList<Registration> idle_;
+  IntrusiveList<Registration> used_, idle_;  ///< idle: the longest idle first
   std::vector<MemoryWatch::Range> changes_;
   uint64_t hits_ = 0, misses_ = 0;
   size_t live_ = 0;
