@@ -46,7 +46,7 @@ class Killing(unittest.TestCase):
             child.send_signal(how)
             begin = time.monotonic()
             where = f"turn {turn} of seed {SEED}: {job} after {moment * 1000:.1f} ms"
-            code = child.wait(10)
+            code = child.wait(10 * SLOW)
             self.assertTrue(wait_until_gone(mark, 1.0 * SLOW - (time.monotonic() - begin)), where)
             slowest = max(slowest, time.monotonic() - begin)
             if how != signal.SIGKILL:

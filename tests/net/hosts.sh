@@ -8,6 +8,9 @@
 #   on HOST COMMAND...          runs there
 #
 # Names of namespaces and interfaces begin with a prefix of this process, so that several tests can run at a time.
+# NET_TEST_PATIENCE: by what the limits of time are longer (tests/CMakeLists.txt: sanitizers).
+
+patience=${NET_TEST_PATIENCE:-1}
 
 skip() { echo "skipped: $*"; exit 77; }
 die() { echo "FAILED: $*" >&2; exit 1; }
@@ -101,13 +104,13 @@ wait_for_addresses() {
 }
 
 # world WHAT "HOST HOST ..." : one tcp_world rank on each, cards through a directory; fails when one does, or after $world_limit
-# seconds (60).
+# seconds (80 times the patience: tcp_world gives up by itself after 60 without an end, and says what it saw).
 world() {
   what=$1 cards=$(mktemp -d -p "$NET_TEST_STATE") rank=0 children=
   set -- $2
   size=$#
   for where in "$@"; do
-    on "$where" timeout "${world_limit:-60}" "$TCP_WORLD" $rank $size "$cards" $what 2>"$cards/err.$rank" >"$cards/out.$rank" &
+    on "$where" timeout "${world_limit:-$((80 * patience))}" "$TCP_WORLD" $rank $size "$cards" $what 2>"$cards/err.$rank" >"$cards/out.$rank" &
     children="$children $!"
     rank=$((rank + 1))
   done

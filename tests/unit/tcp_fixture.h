@@ -49,7 +49,9 @@ class KeepingSink final : public Sink {
     add({peer, header, std::string(reinterpret_cast<const char*>(payload), bytes), false, {}});
   }
   Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) override {
-    auto* storage = new std::string(std::min(bytes, landing_limit), '?');
+    auto made = std::make_unique<std::string>(std::min(bytes, landing_limit), '?');
+    std::string* storage = made.get();
+    landing_[storage] = std::move(made);
     Landing landing;
     landing.target = make_target ? make_target(*storage, storage->size())
                                  : Cursor::bytes(storage->data(), storage->size());
@@ -58,8 +60,9 @@ class KeepingSink final : public Sink {
   }
   void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes,
                  Error error) override {
-    std::unique_ptr<std::string> storage(static_cast<std::string*>(landing.token));
-    add({peer, header, *storage, true, std::string(error.text())});
+    auto storage = landing_.extract(static_cast<std::string*>(landing.token));
+    ASSERT_FALSE(storage.empty());
+    add({peer, header, *storage.mapped(), true, std::string(error.text())});
   }
   void on_peer_lost(PeerId peer, Error error) override {
     EXPECT_EQ(lost.count(peer), 0u) << "a loss is announced once";
@@ -67,6 +70,8 @@ class KeepingSink final : public Sink {
   }
 
  private:
+  /// Of messages that have begun to arrive; a path that is aborted never says what became of them.
+  std::map<std::string*, std::unique_ptr<std::string>> landing_;
   void add(Arrival arrival) {
     arrivals.push_back(std::move(arrival));
     if (on_arrival) on_arrival(arrivals.back());
