@@ -30,10 +30,11 @@ def environment(**changes):
 
 
 def run(command, stdin=subprocess.DEVNULL, timeout=60, **changes):
-    """Runs to the end; the result has returncode, stdout, stderr (text). `input=` gives text to stdin."""
+    """Runs to the end; the result has returncode, stdout, stderr (text). `input=` gives text to stdin. `timeout`: seconds without
+    a sanitizer."""
     options = {"input": changes.pop("input")} if "input" in changes else {"stdin": stdin}
     cwd = changes.pop("cwd", None)
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, cwd=cwd,
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SLOW * timeout, cwd=cwd,
                           env=environment(**changes), **options)
 
 
