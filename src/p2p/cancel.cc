@@ -124,6 +124,12 @@ void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& heade
 uint32_t PointToPoint::losses() const { return impl_->losses; }
 bool PointToPoint::lost(PeerId peer) const { return impl_->peers[peer].lost; }
 
+Error PointToPoint::Impl::loss_of(PeerId peer) const {
+  const auto reason = loss_reasons.find(peer);
+  if (reason == loss_reasons.end()) return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer) + " is gone");
+  return Error(reason->second.first, reason->second.second);
+}
+
 void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   Peer& peer = peers[lost];
   if (peer.lost) return;
@@ -133,6 +139,7 @@ void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   peer.credit = kNoCredit;  // PointToPoint::send then takes the way of isend, which reports the loss
   std::string text(error.text());
   int error_class = error.error_class();
+  loss_reasons[lost] = {error_class, text};
   if (!watched.empty()) check_watched();  // what had landed counts
   if (peer.exchange) {
     peer.exchange->log.restart();

@@ -66,7 +66,7 @@ void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool bloc
   Peer& peer = peers[a.peer];
   if (!peer.path) {
     library_free.push_back(buffer);
-    fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
+    fail(send, loss_of(a.peer));
     return;
   }
   if (!types) types = std::make_unique<PredefinedTypes>();

@@ -14,7 +14,9 @@
 #pragma once
 
 #include <cstring>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/pool.h"
@@ -415,6 +417,8 @@ struct PointToPoint::Impl final : Sink {
   Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) override;
   void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
   void on_peer_lost(PeerId peer, Error error) override;
+  /// Why a peer is lost, as its path said.
+  Error loss_of(PeerId peer) const;
 
   ProgressEngine& progress;
   Counters& counts;        ///< the rank's
@@ -435,6 +439,7 @@ struct PointToPoint::Impl final : Sink {
   uint32_t eager_sequence = 0;   ///< of the last eager message that can be cancelled
   uint32_t controls_queued = 0;  ///< control messages that a path holds
   uint32_t losses = 0;           ///< peers lost
+  std::map<PeerId, std::pair<int, std::string>> loss_reasons;  ///< of those: class and text of the error
   uint32_t sends_open = 0;       ///< sends begun and not complete
 
   // --- Announcements, hybrid sends.

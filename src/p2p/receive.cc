@@ -114,7 +114,7 @@ void ReceiveRequest::renew() {
 }
 
 void PointToPoint::Impl::refuse_lost(ReceiveRequest& receive) {
-  receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
+  receive.error = loss_of(receive.from);
   complete(receive);
 }
 

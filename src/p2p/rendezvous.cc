@@ -76,7 +76,7 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
   Path* path = peers[receive.sender].path;
   size_t bytes = size_t(receive.status.bytes);
   if (!path) {
-    receive.error = Error(ErrorClass::proc_aborted, "the sending process is gone");
+    receive.error = loss_of(receive.sender);
     complete(receive);
     return;
   }

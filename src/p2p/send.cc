@@ -122,7 +122,7 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   send.clear_pending = false;
   send.clear_offset = 0;
   if (!peer.path) {
-    fail(send, Error(ErrorClass::proc_aborted, "the receiving process is gone"));
+    fail(send, loss_of(a.peer));
     return;
   }
   if (goes_eagerly(bytes, peer.eager_limit, peer.credit >= charge(bytes))) {

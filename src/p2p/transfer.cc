@@ -80,7 +80,7 @@ bool PointToPoint::Impl::piece_done(Fetch& operation) {
   } else if (path) {
     clear_to_send(receive, offset);
   } else {
-    receive.error = error ? std::move(error) : Error(ErrorClass::proc_aborted, "the sending process is gone");
+    receive.error = error ? std::move(error) : loss_of(receive.sender);
     complete(receive);
   }
   return false;
@@ -171,7 +171,7 @@ bool PointToPoint::Impl::piece_done(Put& operation) {
   }
   if (!operation.error && path && !path->came_back(to)) return true;
   if (!path) {
-    if (!send.error) send.error = Error(ErrorClass::proc_aborted, "the receiving process is gone");
+    if (!send.error) send.error = loss_of(to);
     puts.destroy(&operation);
     settle(send, SendRequest::kPut);
     return false;

@@ -107,10 +107,10 @@ void lose_a_rank(uint64_t seed, const char* protocol, bool dead_host) {
 }
 
 TEST(UdpPath, ALostProcessIsReportedToThoseWhoSendAndThoseWhoListen) {
-  for_seeds(10, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", false); });
+  for_seeds(80, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", false); });
 }
 TEST(UdpPath, ALostHostIsReportedWithinItsTimeout) {
-  for_seeds(10, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", true); });
+  for_seeds(80, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", true); });
 }
 
 // Datagrams as long as both hosts allow never arrive, for a router between them has smaller packets and says nothing: what is

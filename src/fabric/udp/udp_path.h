@@ -106,7 +106,7 @@ class UdpPath final : public Path {
   Peer& peer_at(PeerId id);
   Error meet(Peer& peer);
   void look_after(uint64_t now_ns);
-  void look_after(Peer& peer, uint64_t now_ns);
+  bool look_after(Peer& peer, uint64_t now_ns);
   void ask_host(Peer& peer, uint64_t now_ns);
   void doom(Peer& peer, std::string trouble);
   int lose_doomed();

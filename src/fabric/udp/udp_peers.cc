@@ -146,24 +146,24 @@ void UdpPath::look_after(uint64_t now_ns) {
   bool waiting = false;
   for (auto& peer : peers_) {
     if (!peer || !peer->channel || peer->lost || peer->doomed) continue;
-    look_after(*peer, now_ns);
-    waiting = waiting || peer->channel->unacknowledged();
+    waiting = look_after(*peer, now_ns) || waiting;
   }
   const uint64_t rest = keepalive_ns_ == 0 ? ~uint64_t{0} - now_ns : std::max(keepalive_ns_ / 2, kLook_ns);
   next_look_ns_ = now_ns + (waiting ? kLook_ns : rest);
 }
 
-void UdpPath::look_after(Peer& peer, uint64_t now_ns) {
+// Whether we wait for the peer.
+bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
   UdpChannel& channel = *peer.channel;
   const uint64_t quiet = now_ns - std::min(now_ns, peer.heard_ns);
-  if (!channel.unacknowledged()) {
+  // (What is to be repeated, and just finds no room in the port, is not on the way, but its answer is still missing.)
+  if (!channel.unacknowledged() && !channel.unsent()) {
     peer.asking = false;
     peer.moves = 0;
-    if (keepalive_ns_ != 0 && quiet >= keepalive_ns_) {
-      channel.ask(now_ns);
-      keep_busy(peer);
-    }
-    return;
+    if (keepalive_ns_ == 0 || quiet < keepalive_ns_) return false;
+    channel.ask(now_ns);
+    keep_busy(peer);
+    return true;
   }
   if (channel.silence() == 0) peer.moves = 0;
   if (channel.silence() >= kTimeoutsToMove * (peer.moves + 1)) {
@@ -181,6 +181,7 @@ void UdpPath::look_after(Peer& peer, uint64_t now_ns) {
   }
   if (quiet < kSilence_ns) peer.asking = false;
   if (peer.asking) ask_host(peer, now_ns);
+  return true;
 }
 
 void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
