@@ -25,7 +25,7 @@ constexpr uint64_t kCoreTaken_ns = 1'000'000;
 constexpr uint32_t kFirstPenalty = 32, kMostPenalty = 1024;
 constexpr uint32_t kSoon_yields = 1000;
 // So many long yields one after the other must have had strangers about: the kernel's threads and the launcher want a core now
-// and then, too. (NPB's SP, class A, 4 ranks on 2 cores: 7 % slower with one.)
+// and then, too. (NPB's SP, class A, 4 ranks on 2 cores: 1 to 4 % slower with one.)
 constexpr uint32_t kSightings = 4;
 
 /// Counts a sleep and its time. Begins and ends under the rank's lock.
