@@ -187,6 +187,19 @@ class Ending(unittest.TestCase):
         self.assertEqual(done.returncode, 127)
         self.assertIn("cannot be started: No such file", done.stderr)
 
+    def test_the_reason_when_descriptors_run_out(self):
+        said = 0
+        for limit in range(4, 40):
+            command = ["prlimit", f"--nofile={limit}:{limit}", MPIEXEC, "-n", "2", "true"]
+            done = run(command)
+            if done.returncode == 0:
+                break
+            if "mpiexec:" in done.stderr.split()[:1]:  # else the loader lacked some already
+                said += 1
+                self.assertIn("Too many open files", done.stderr)
+        self.assertEqual(done.returncode, 0)
+        self.assertGreater(said, 0)
+
     def test_mistakes_on_the_command_line(self):
         for words, text in ((["-n4", "-frobnicate", "true"], "unknown option '-frobnicate'"), ([], "no program"),
                             (["-n"], "lacks its value"), (["-n", "0", "true"], "0"), (["-n", "two", "true"], "two"),

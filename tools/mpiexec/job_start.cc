@@ -207,26 +207,28 @@ bool Job::start_ranks() {
     spec.descriptors = descriptor_limit_;
     spec.failure = &failures_[rank];
     if (!masks.empty()) spec.cores = &masks[size_t(rank)];
-    spec.keep = server_->open(rank);
-    spec.standard[0] = standard_input(rank);
-    bool good = spec.keep >= 0 && spec.standard[0] >= 0;
-    for (int stream = 1; plan_.label && good && stream <= 2; ++stream) {
+    // The first error is the reason: what follows it may leave one of its own.
+    int why = 0;
+    auto begun = [&why](int result) {
+      if (result < 0 && why == 0) why = errno;
+      return result;
+    };
+    spec.keep = begun(server_->open(rank));
+    spec.standard[0] = begun(standard_input(rank));
+    for (int stream = 1; plan_.label && why == 0 && stream <= 2; ++stream) {
       pipes_.emplace_back(rank, stream == 1 ? out_ : err_);
-      spec.standard[stream] = pipes_.back().open();
-      good = spec.standard[stream] >= 0;
+      spec.standard[stream] = begun(pipes_.back().open());
     }
-    if (good) {
+    if (why == 0) {
       spec.environment = rank_environment(rank, spec.keep, base);
-      ranks_[size_t(rank)].pid = start_child(spec);
-      good = ranks_[size_t(rank)].pid > 0;
+      ranks_[size_t(rank)].pid = begun(start_child(spec));
     }
-    int why = errno;
     if (spec.keep >= 0) close(spec.keep);
     if (spec.standard[0] > 2 && spec.standard[0] != null_) close(spec.standard[0]);
     for (int stream = 1; plan_.label && stream <= 2; ++stream) {
       if (spec.standard[stream] > 2) close(spec.standard[stream]);
     }
-    if (!good) {
+    if (why != 0) {
       fail(1, fmt::format("rank {} ({}) cannot be started: {}", rank, app.command[0], strerror(why)));
       return false;
     }
