@@ -104,7 +104,7 @@ class Call {
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Request handle, Request*& object, const char* argument) {
-    object = world_.requests.find(value_of(handle));
+    object = find(handle);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Session handle, Session*& object, const char* argument) {
@@ -146,7 +146,8 @@ class Call {
   /// Null without an error when the handle is none.
   Communicator* find(MPI_Comm handle) { return world_.comms.find(value_of(handle)); }
   Group* find(MPI_Group handle) { return world_.groups.find(value_of(handle)); }
-  Request* find(MPI_Request handle) { return world_.requests.find(value_of(handle)); }
+  /// No request is predefined.
+  Request* find(MPI_Request handle) { return world_.requests.find_user(value_of(handle)); }
   Datatype* find(MPI_Datatype handle) { return world_.find_type(value_of(handle)); }
   Keyval* find_keyval(int keyval) { return world_.keyvals.find(static_cast<unsigned>(keyval)); }
 
@@ -201,7 +202,7 @@ class Call {
 
   /// The request of a handle, to be finished: the handle dies unless the request is persistent. Null: none.
   Request* take(MPI_Request* handle) {
-    Request* request = world_.requests.take(value_of(*handle), [](const Request& r) { return !r.persistent(); });
+    Request* request = world_.requests.take_user(value_of(*handle), [](const Request& r) { return !r.persistent(); });
     if (request && !request->persistent()) *handle = MPI_REQUEST_NULL;
     return request;
   }

@@ -22,16 +22,20 @@ class Requests {
 
   /// Error: one that is neither null nor a request.
   Error find(bool& any_active) {
-    any_active = false;
-    for (Count i = 0; i < count_; ++i) {
+    const Count count = count_;
+    const MPI_Request* const handles = handles_;
+    Request** const found = found_;
+    bool any = false;
+    for (Count i = 0; i < count; ++i) {
       Request* request = nullptr;
-      if (handles_[i] != MPI_REQUEST_NULL) [[likely]] {
-        request = call_.find(handles_[i]);
+      if (handles[i] != MPI_REQUEST_NULL) [[likely]] {
+        request = call_.find(handles[i]);
         if (!request) [[unlikely]] return no_request(i);
-        any_active = any_active || is_active(request);
+        any |= is_active(request);
       }
-      found_[i] = request;
+      found[i] = request;
     }
+    any_active = any;
     return {};
   }
   /// Null when the handle is MPI_REQUEST_NULL.
@@ -42,10 +46,12 @@ class Requests {
     Request* request = (*this)[i];
     return is_active(request) && request->complete();
   }
-  /// Complete or not to be waited for.
-  bool settled(Count i) const {
-    Request* request = (*this)[i];
-    return !is_active(request) || request->complete();
+  /// The first from `i` on that is to be waited for (an inactive one counts as complete); size(): none.
+  Count first_unsettled(Count i) const {
+    const Count count = count_;
+    Request* const* const found = found_;
+    while (i < count && (!found[i] || found[i]->complete())) ++i;
+    return i;
   }
   Count first_ready() const {
     for (Count i = 0; i < count_; ++i) {
@@ -110,15 +116,12 @@ class ManyCompleter {
 
   /// Completes request i, with its status at `place`.
   [[gnu::always_inline]] void complete(Count i, Count place) {
-    MPI_Status* status = element(statuses_, place);
     Request* request = call_.take(&handles_[i]);  // none also where the same handle is in the array twice
-    if (!is_active(request)) [[unlikely]] {
-      put_empty(status);
-      note(place, {});
-      return;
+    if (request && is_plain(*request) && !first_) [[likely]] {
+      finish_plain(*request, element(statuses_, place));
+    } else {
+      complete_slowly(request, place);
     }
-    Error error = finish(call_, request, status);
-    if (error || first_) [[unlikely]] note(place, std::move(error));
   }
   /// The first failure, to be raised; fills the error fields.
   Error result() {
@@ -128,6 +131,16 @@ class ManyCompleter {
   }
 
  private:
+  [[gnu::noinline]] void complete_slowly(Request* request, Count place) {
+    MPI_Status* status = element(statuses_, place);
+    if (!is_active(request)) {
+      put_empty(status);
+      note(place, {});
+      return;
+    }
+    Error error = finish(call_, request, status);
+    if (error || first_) note(place, std::move(error));
+  }
   [[gnu::cold]] void note(Count place, Error error) {
     if (!first_ && !error) return;
     // From the first failure on (and backwards) the error fields are meaningful.
@@ -196,10 +209,7 @@ Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Statu
   bool any = false;
   if (Error error = requests.find(any)) return error;
   Count done = 0;
-  auto all = [&] {
-    while (done < count && requests.settled(done)) ++done;
-    return done == count;
-  };
+  auto all = [&] { return (done = requests.first_unsettled(done)) == count; };
   if (any && !all()) call.process().progress().wait_until(all);
   ManyCompleter completer(call, array_of_requests, array_of_statuses);
   for (Count i = 0; i < count; ++i) completer.complete(i, i);
@@ -211,12 +221,7 @@ Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& fla
   Requests requests(call, array_of_requests, count);
   bool any = false;
   if (Error error = requests.find(any)) return error;
-  auto all = [&] {
-    for (Count i = 0; i < count; ++i) {
-      if (!requests.settled(i)) return false;
-    }
-    return true;
-  };
+  auto all = [&] { return requests.first_unsettled(0) == count; };
   flag = all();
   if (!flag) {
     call.process().progress().poll();
@@ -351,13 +356,8 @@ Error Request_get_status_all(Call& call, Count count, const MPI_Request* array_o
   bool any = false;
   if (Error error = requests.find(any)) return error;
   if (any) call.process().progress().poll();
-  for (Count i = 0; i < count; ++i) {
-    if (!requests.settled(i)) {
-      flag = false;
-      return {};
-    }
-  }
-  flag = true;
+  flag = requests.first_unsettled(0) == count;
+  if (!flag) return {};
   for (Count i = 0; i < count; ++i) {
     if (Error error = peek(requests[i], element(array_of_statuses, i))) return error;
   }

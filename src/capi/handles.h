@@ -25,10 +25,12 @@ class HandleTable {
 
   /// The object of a handle, null when the handle is none of this table's living ones.
   T* find(uintptr_t handle) const {
-    if (handle - kBase < kReserved) return predefined_[handle - kBase];
-    const size_t index = handle & kIndexMask;
-    if (index >= slots_.size() || slots_[index].handle != handle) return nullptr;
-    return slots_[index].object;
+    return handle - kBase < kReserved ? predefined_[handle - kBase] : find_user(handle);
+  }
+  /// The same for a handle that is not one of the predefined.
+  T* find_user(uintptr_t handle) const {
+    const Slot& slot = slots_[handle & mask_];
+    return slot.handle == handle ? slot.object : nullptr;
   }
   /// Ties a predefined handle to its object (null unties).
   void set_predefined(uintptr_t handle, T* object) {
@@ -39,39 +41,26 @@ class HandleTable {
   /// The handle for an object, a new one when it has none; 0 when the table is full. Takes over the caller's
   /// reference.
   [[gnu::always_inline]] uintptr_t give(T* object) {
-    if (object->handle != 0) [[unlikely]] {
-      if (const uintptr_t handle = give_again(object)) return handle;
-    }
-    if (free_ == 0 && !grow()) [[unlikely]] return 0;
-    Slot& slot = slots_[free_];
-    uintptr_t index = free_;
-    free_ = slot.next_free;
-    slot.generation = slot.generation == 127 ? 1 : uint8_t(slot.generation + 1);
-    slot.handle = uintptr_t{slot.generation} << 24 | index;
-    slot.object = object;
-    slot.references = 1;
-    object->handle = static_cast<int32_t>(slot.handle);
-    ++live_;
-    return slot.handle;
+    if (object->handle != 0 || free_ == 0) [[unlikely]] return give_rarely(object);
+    return give_new(object);
   }
   /// Ends one giving of a handle. The object is not touched: it may be gone.
   void retire(uintptr_t handle) {
     if (handle < 4096) return;
-    TERN_ASSERT(slots_[handle & kIndexMask].handle == handle);
-    end_giving(handle & kIndexMask);
+    TERN_ASSERT(slots_[handle & mask_].handle == handle);
+    end_giving(handle & mask_);
   }
-  /// find, and retire where `ends(object)`.
+  /// find_user, and retire where `ends(object)`.
   template <typename Ends>
-  T* take(uintptr_t handle, Ends ends) {
-    T* object = find(handle);
-    if (object && handle >= 4096 && ends(*object)) end_giving(handle & kIndexMask);
+  T* take_user(uintptr_t handle, Ends ends) {
+    T* object = find_user(handle);
+    if (object && ends(*object)) end_giving(handle & mask_);
     return object;
   }
   /// Whether the number once was a handle of this table that is freed now (for the message).
   bool was_freed(uintptr_t handle) const {
-    size_t index = handle & kIndexMask;
-    return handle >= 4096 && handle <= 0x7fffffff && index < slots_.size() && slots_[index].handle != handle &&
-           slots_[index].generation != 0;
+    const Slot& slot = slots_[handle & mask_];
+    return handle >= 4096 && handle <= 0x7fffffff && (handle & kIndexMask) <= mask_ && slot.handle != handle && slot.generation != 0;
   }
   /// User objects alive.
   size_t live() const { return live_; }
@@ -102,29 +91,48 @@ class HandleTable {
     free_ = static_cast<uint32_t>(index);
     --live_;
   }
+  [[gnu::always_inline]] uintptr_t give_new(T* object) {
+    Slot& slot = slots_[free_];
+    uintptr_t index = free_;
+    free_ = slot.next_free;
+    slot.generation = slot.generation == 127 ? 1 : uint8_t(slot.generation + 1);
+    slot.handle = uintptr_t{slot.generation} << 24 | index;
+    slot.object = object;
+    slot.references = 1;
+    object->handle = static_cast<int32_t>(slot.handle);
+    ++live_;
+    return slot.handle;
+  }
+  [[gnu::noinline]] uintptr_t give_rarely(T* object) {
+    if (object->handle != 0) {
+      if (const uintptr_t handle = give_again(object)) return handle;
+    }
+    return free_ != 0 || grow() ? give_new(object) : 0;
+  }
   /// The handle that the object has already; 0: its number is an old one.
-  [[gnu::noinline]] uintptr_t give_again(T* object) {
+  uintptr_t give_again(T* object) {
     const auto handle = static_cast<uintptr_t>(object->handle);
     if (handle < 4096) return handle;
-    Slot& slot = slots_[handle & kIndexMask];
+    Slot& slot = slots_[handle & mask_];
     if (slot.handle != handle || slot.object != object) return 0;
     ++slot.references;
     return handle;
   }
-  [[gnu::noinline]] bool grow() {
-    size_t old = slots_.size(), fresh = old < 64 ? 64 : old;
+  bool grow() {
+    const size_t old = slots_.size(), now = old < 64 ? 64 : 2 * old;
     if (old > kIndexMask) return false;
-    if (old + fresh > kIndexMask + 1) fresh = kIndexMask + 1 - old;
-    slots_.resize(old + fresh);
-    for (size_t i = old + fresh; i-- > old;) {
+    slots_.resize(now);
+    mask_ = now - 1;
+    for (size_t i = now; i-- > old;) {
       slots_[i].next_free = free_;
       free_ = static_cast<uint32_t>(i);
     }
     return true;
   }
   T* predefined_[kReserved] = {};
-  std::vector<Slot> slots_;
-  uint32_t free_ = 0;  ///< slot 0 is never given out, so 0 means none
+  std::vector<Slot> slots_;  ///< a power of two of them
+  size_t mask_ = 0;          ///< of an index in slots_
+  uint32_t free_ = 0;        ///< slot 0 is never given out, so 0 means none
   size_t live_ = 0;
 };
 

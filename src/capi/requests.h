@@ -64,16 +64,22 @@ inline void forget_communicator(Request& request) {
   request.error_object = nullptr;
 }
 
+/// A request whose completion can neither fail nor keep it, nor runs a callback.
+inline bool is_plain(const Request& request) {
+  return !request.persistent() && !request.error && request.kind() != Request::Kind::generalized;
+}
+[[gnu::always_inline]] inline void finish_plain(Request& request, MPI_Status* status) {
+  put_status(status, request.status);
+  forget_communicator(request);
+  request.release();
+}
+
 Error finish_slowly(Call& call, Request*& request, MPI_Status* status);
 /// After completion: gives `status` its values (null: not wanted; MPI_ERROR stays), gives the request back
 /// unless it is persistent, and sets `request` to null when it did. Blames the communicator for an error.
 [[gnu::always_inline]] inline Error finish(Call& call, Request*& request, MPI_Status* status) {
-  if (request->persistent() || request->error || request->kind() == Request::Kind::generalized) [[unlikely]] {
-    return finish_slowly(call, request, status);
-  }
-  put_status(status, request->status);
-  forget_communicator(*request);
-  request->release();
+  if (!is_plain(*request)) [[unlikely]] return finish_slowly(call, request, status);
+  finish_plain(*request, status);
   request = nullptr;
   return {};
 }

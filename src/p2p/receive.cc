@@ -100,7 +100,8 @@ Error ReceiveRequest::start() {
 }
 
 void ReceiveRequest::destroy() {
-  if (held_type || persistent_ || orphaned_ || on_complete || error || status.cancelled) [[unlikely]] renew();
+  // Bitwise, for one branch: none of them is likely.
+  if (bool(held_type) | bool(error) | (on_complete != nullptr) | persistent_ | orphaned_ | status.cancelled) [[unlikely]] renew();
   handle = 0;
   complete_ = false;
   impl.receives.give_back(this);

@@ -80,7 +80,7 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
 }
 
 void SentRequest::destroy() {
-  if (orphaned_ || on_complete || status.cancelled) [[unlikely]] {
+  if (orphaned_ | (on_complete != nullptr) | status.cancelled) [[unlikely]] {
     PointToPoint::Impl& owner = impl;
     this->~SentRequest();
     new (this) SentRequest(owner);
