@@ -33,7 +33,7 @@ size_t SimDatagramPort::send(PeerId peer, int, const iovec* datagrams, size_t co
   for (size_t i = 0; i < count; ++i) {
     const auto* data = static_cast<const std::byte*>(datagrams[i].iov_base);
     const size_t bytes = datagrams[i].iov_len;
-    strand_.charge_ns(bytes * 1000 / costs.copy_bytes_per_us);
+    strand_.charge_ns(costs.socket_copy_ns(bytes));
     if (faults_.replay_in_1024 != 0 && rng_.chance(1, 8)) {
       if (history_.size() == kHistory) history_.erase(history_.begin());
       history_.emplace_back(peer, Bytes(data, data + bytes));
@@ -113,7 +113,7 @@ size_t SimDatagramPort::receive(Arrival* out) {
   const Bytes& bytes = taken_.back();
   buffered_ -= bytes.size() + network_.model().kHeaderBytes;
   const uint64_t taking_ns = costs.datagram_receive_ns != 0 ? costs.datagram_receive_ns : costs.receive_ns;
-  strand_.charge_ns(taking_ns + bytes.size() * 1000 / costs.copy_bytes_per_us);
+  strand_.charge_ns(taking_ns + costs.socket_copy_ns(bytes.size()));
   out[0] = {bytes.data(), bytes.size(), 0};
   return 1;
 }

@@ -35,6 +35,10 @@ struct NetworkModel {
   uint64_t local_bytes_per_us = 17000;
 
   uint64_t copy_bytes_per_us = 17000;  ///< a rank's CPU, packing and unpacking
+  /// The same into a socket and out of it, where that is another rate: the kernel's copy of what is in no cache, and its work
+  /// for each frame; 0: it is not.
+  uint64_t socket_bytes_per_us = 0;
+  uint64_t message_ns = 0;             ///< CPU time of the library itself for a message, on either side
   uint64_t send_ns = 60;               ///< CPU time for handing over a packet
   uint64_t receive_ns = 60;            ///< CPU time for taking one
   uint64_t datagram_send_ns = 0;       ///< the same for a datagram, where it is not the same; 0: it is
@@ -66,6 +70,11 @@ struct NetworkModel {
   uint32_t arrivals_per_poll = 16;
 
   static constexpr size_t kHeaderBytes = 64;
+
+  /// What moving so much through a socket costs the CPU.
+  uint64_t socket_copy_ns(size_t bytes) const {
+    return bytes * 1000 / (socket_bytes_per_us != 0 ? socket_bytes_per_us : copy_bytes_per_us);
+  }
 };
 
 struct Packet {

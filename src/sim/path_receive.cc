@@ -133,10 +133,11 @@ void SimPath::accept(const Packet& packet) {
     return;
   }
   strand_.charge_ns(model_.receive_ns);
-  charge_copy(packet.payload.size());
+  strand_.charge_ns(model_.socket_copy_ns(packet.payload.size()));
   // Given back first: what the sink sends from below must find the window as the peer will.
   network_.give_back(strand_.now_ns(), rank_, packet.from, cost(packet.payload.size()));
   if (packet.offset == 0) {
+    strand_.charge_ns(model_.message_ns);
     last_received_ = {packet.from, packet.header, packet.message_bytes};
     strand_.scheduler().trace(strand_.now_ns(), EventKind::receive, rank_,
                               (uint64_t(packet.header.kind) << 32) | packet.from,

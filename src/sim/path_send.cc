@@ -44,9 +44,10 @@ SimPath::~SimPath() { network_.attach(rank_, nullptr); }
 void SimPath::launch(PeerId to, Peer& peer, const wire::Header& header, size_t message_bytes, size_t offset,
                      std::vector<std::byte> payload) {
   strand_.charge_ns(model_.send_ns);
-  charge_copy(payload.size());
+  strand_.charge_ns(model_.socket_copy_ns(payload.size()));
   peer.in_flight += cost(payload.size());
   if (offset == 0) {
+    strand_.charge_ns(model_.message_ns);
     last_sent_ = {to, header, message_bytes};
     strand_.scheduler().trace(strand_.now_ns(), EventKind::send, rank_, (uint64_t(header.kind) << 32) | to,
                               (uint64_t(uint32_t(header.tag)) << 32) ^ message_bytes);

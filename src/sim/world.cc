@@ -41,6 +41,7 @@ void add_udp(Process& process, Machine::Rank& rank) {
   options.rank = PeerId(process.world_rank());
   options.size = uint32_t(process.world_size());
   options.copy_bytes_per_us = rank.machine.options().network.copy_bytes_per_us;
+  options.message_ns = rank.machine.options().network.message_ns;
   Error error;
   auto path = UdpPath::create(
       options, process.tunables(), rank.make_datagram_port(), process.clock(), process.sink(),

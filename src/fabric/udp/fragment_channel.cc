@@ -37,6 +37,7 @@ FragmentChannel::~FragmentChannel() {
 // --- Sending.
 
 FragmentChannel::Sending& FragmentChannel::begin(const wire::Header& header, uint64_t bytes, SendOperation* operation) {
+  link_.shared.charge_messages(1);
   Sending& sending = sendings_.emplace_back();
   sending.number = next_message_++;
   sending.header = header;

@@ -42,6 +42,7 @@ bool UdpPath::withdraw(SendOperation& operation) {
 int UdpPath::poll() {
   const uint64_t now = clock_.now_ns();
   int handled = receive(now);
+  shared_.charge_messages(handled);
   if (!busy_.empty()) advance_busy(clock_.now_ns(), false);
   if (now >= next_look_ns_) look_after(now);
   if (!doomed_.empty() || !unsendable_.empty()) handled += lose_doomed();

@@ -35,6 +35,7 @@ struct UdpOptions {
   uint32_t size = 1;
   UdpKey key{};                    ///< the job's secret
   uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: see UdpShared
+  uint64_t message_ns = 0;         ///< likewise: what a message costs either side beside its datagrams and copies
   const Log* log = nullptr;        ///< null: nothing is said
 };
 

@@ -61,6 +61,7 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
       timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
       peers_(options.size) {
   shared_.copy_bytes_per_us = options.copy_bytes_per_us;
+  shared_.message_ns = options.message_ns;
   // One sender may fill half of what the kernel keeps for us while we do not look.
   shared_.window_bytes = std::min(size_t(tunables.udp_window_bytes), port_->buffer_bytes() / 2);
   shared_.paper_window = uint32_t(tunables.udp_paper_window);
