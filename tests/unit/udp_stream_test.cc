@@ -40,7 +40,7 @@ struct End {
 /// Two ends, 0 and 1, and a network that takes kDelay_ns.
 class Conversation {
  public:
-  static constexpr uint64_t kStep_ns = 10'000, kDelay_ns = 50'000;
+  static constexpr uint64_t kDelay_ns = 50'000;
 
   explicit Conversation(size_t datagram_bytes = 1400, size_t window_bytes = 1 << 20)
       : zero(0, 1, datagram_bytes, window_bytes), one(1, 0, datagram_bytes, window_bytes) {}
@@ -49,6 +49,8 @@ class Conversation {
   std::function<bool(PeerId from, const wire::Datagram&)> loses = [](PeerId, const wire::Datagram&) { return false; };
   End zero, one;
   uint64_t now_ns = 1'000'000;
+  /// Between two polls; so long that small messages never wait for one another (coalescing.h).
+  uint64_t step_ns = 25'000;
 
   /// Rank 0 sends messages as a program does that waits for each.
   void send(const std::string& message, int count = 1) {
@@ -56,7 +58,7 @@ class Conversation {
     go_on();
   }
   void step() {
-    now_ns += kStep_ns;
+    now_ns += step_ns;
     for (End* end : {&zero, &one}) {
       End& other = end == &zero ? one : zero;
       end->channel.advance(now_ns, false);
@@ -188,6 +190,57 @@ TEST(UdpStream, an_answer_from_within_a_delivery_names_the_right_limit) {
   talk.send("abcd", 10);
   EXPECT_TRUE(talk.until([&] { return talk.arrived(); }, 2'000'000'000));
   talk.check();
+}
+
+// In a program whose bursts have been followed by polls the first of a burst leaves at once, the others together at the next poll.
+TEST(UdpStream, small_messages_of_a_burst_share_a_datagram) {
+  Conversation talk;
+  talk.step_ns = 10'000;
+  const UdpCounters& counters = talk.zero.shared.counters;
+  for (int burst = 0; burst < 16; ++burst) {
+    const uint64_t before = counters.sent;
+    talk.send("abcd", 10);
+    EXPECT_EQ(counters.sent - before, 10u) << "nothing is known of this program yet";
+    ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
+  }
+  uint64_t before = counters.sent;
+  talk.send("abcd", 10);
+  EXPECT_EQ(counters.sent - before, 1u);
+  talk.step();
+  EXPECT_EQ(counters.sent - before, 2u);
+  ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
+  // A longer one takes with it what waits; more than a packet holds fills packets.
+  before = counters.sent;
+  talk.send("abcd", 10);
+  talk.send(std::string(20'000, 'x'));
+  EXPECT_EQ(counters.sent - before, 17u) << "36 bytes alone; 324 and 20,032 in packets of at most 1336";
+  ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
+  before = counters.sent;
+  talk.send(std::string(1000, 'y'), 30);
+  ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
+  EXPECT_EQ(counters.sent - before, 24u) << "1032 bytes alone; 29 times 1032 in packets of 1336";
+  talk.check();
+}
+
+// Whatever is lost meanwhile, and however long the messages and bursts are.
+TEST(UdpStream, joined_messages_arrive_in_order) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Conversation talk(seed % 2 != 0 ? 1400 : 61'440);
+    talk.step_ns = 10'000;
+    Rng rng(seed);
+    for (int burst = 0; burst < 200; ++burst) {
+      const uint64_t lost_in_64 = burst < 20 ? 0 : rng.below(8);
+      talk.loses = [&](PeerId, const wire::Datagram&) { return rng.chance(lost_in_64, 64); };
+      for (uint64_t n = 1 + rng.below(60); n != 0; --n) {
+        talk.send(std::string(size_t(rng.below(rng.chance(1, 16) ? 20'000 : 2'100)), char('a' + n % 26)));
+      }
+      if (rng.chance(1, 4)) continue;
+      ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 10'000'000'000));
+    }
+    EXPECT_TRUE(talk.until([&] { return talk.arrived(); }, 10'000'000'000));
+    talk.check();
+  }
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// Whether a small message may wait in the kernel for the next ones, to leave with them in one segment: handing a segment to the
-// network costs 4 us on a loopback, adding to one 1 us.
+// Whether a small message may wait for the next ones, to leave with them in one segment (TCP: in the kernel) or datagram (UDP): handing a
+// segment to the network costs 4 us on a loopback, adding to one 1 us.
 //
 // Only in a burst, with no poll between its messages, the first of which always leaves at once: a rank that sends and then waits,
 // or sends now and then, sends as ever. A rank that computes after a burst would delay its end, so bursts are watched: what could have waited does only when
 // the last kTrust bursts were followed by a poll within kSoon_ns. Whoever breaks that has to earn it anew, twice as long each
 // time, until eight times as many have been good (one in some thousand is the scheduler's doing): of 128 bursts at most one is
-// delayed. (By no more than the peer's acknowledgement, or 200 ms: the kernel's limit for MSG_MORE. A message never depends on
-// this rank's next call.)
+// delayed. (Over TCP by no more than the peer's acknowledgement, or 200 ms: the kernel's limit for MSG_MORE. Over UDP, where lost
+// packets wait for this rank's next call, too, it waits for that.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -19,7 +19,7 @@ namespace tern {
 
 class Coalescing {
  public:
-  /// A longer message is worth a segment of its own.
+  /// TCP: a longer message is worth a segment of its own.
   static constexpr size_t kMostBytes = 2048;
 
   /// A message leaves now, after so many polls of this rank. True: it may wait for the next.

@@ -35,6 +35,7 @@ class StreamChannel final : public UdpChannel {
     return true;
   }
   void advance(uint64_t now_ns, bool all) override {
+    sender_.end_burst(now_ns);
     sender_.advance(now_ns);
     receiver_.acknowledge(now_ns, all);
   }

@@ -14,6 +14,10 @@ namespace {
 constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
 // Packets handed to the port at a time: what one call with segmentation offload takes.
 constexpr size_t kBatch = 64, kBatchBytes = 65'000;
+// A longer message is worth a call of the port of its own; what waits for company at most is one call.
+constexpr size_t kMostJoined = 16 * 1024, kMostHeld = kBatchBytes;
+// Memory of a packet that others may join: of some thousand small ones in flight each holds so much.
+constexpr size_t kJoinMemory = 8192;
 constexpr uint32_t kMostReorder = 64;
 // Datagrams that every network carries (RFC 8899, 5.1.2).
 constexpr size_t kLeastDatagram = 1200;
@@ -53,26 +57,39 @@ void StreamSender::drop(Packet& packet) {
 
 bool StreamSender::try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) {
   const size_t whole = kHeadBytes + bytes;
-  if (unsent() || full_ || in_flight_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
+  if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
   if (congestion_.allowance(now_ns, trip_) == 0) return false;
-  append(header, static_cast<const std::byte*>(payload), bytes);
-  push(now_ns, false);
+  const bool waits = bytes <= kMostJoined && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
+  append(header, static_cast<const std::byte*>(payload), bytes, waits);
+  if (waits) {
+    held_bytes_ += whole;
+  } else {
+    push(now_ns, false);
+  }
   return true;
 }
 
-void StreamSender::append(const wire::Header& header, const std::byte* payload, size_t bytes) {
+// `join`: others will follow into the same packet.
+void StreamSender::append(const wire::Header& header, const std::byte* payload, size_t bytes, bool join) {
   const wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
+  link_.shared.charge_messages(1);
+  Packet* packet = held_bytes_ != 0 && fresh_.back()->room() >= kHeadBytes ? fresh_.back() : nullptr;
   size_t packed = 0;
   for (bool first = true; first || packed < bytes; first = false) {
     const size_t front = first ? kHeadBytes : 0;
-    const size_t part = std::min(size_.now() - front, bytes - packed);
-    Packet* packet = make(front + part);
-    if (first) std::memcpy(packet->payload(), &head, kHeadBytes);
-    if (part != 0) std::memcpy(packet->payload() + front, payload + packed, part);
-    packet->payload_bytes = uint32_t(front + part);
+    if (!packet) {
+      const size_t most = join ? kJoinMemory - sizeof(Packet) - wire::kStreamOverhead : front + bytes - packed;
+      packet = make(std::min(size_.now(), most));
+      fresh_.push_back(packet);
+    }
+    std::byte* to = packet->payload() + packet->payload_bytes;
+    const size_t part = std::min(packet->room() - front, bytes - packed);
+    if (first) std::memcpy(to, &head, kHeadBytes);
+    if (part != 0) std::memcpy(to + front, payload + packed, part);
+    packet->payload_bytes += uint32_t(front + part);
     packed += part;
     end_ += front + part;
-    fresh_.push_back(packet);
+    packet = nullptr;
   }
   link_.shared.charge_copy(bytes);
 }
@@ -94,7 +111,7 @@ void StreamSender::surrender(SendList& out) {
   for (auto* list : {&fresh_, &sealed_, &in_flight_, &lost_}) {
     while (Packet* packet = list->pop_front()) drop(*packet);
   }
-  in_flight_bytes_ = repeats_ = 0;
+  in_flight_bytes_ = held_bytes_ = repeats_ = 0;
   timeout_at_ns_ = lost_at_ns_ = ~uint64_t{0};
 }
 
@@ -115,6 +132,7 @@ StreamSender::Packet* StreamSender::build() {
       std::memcpy(packet->payload() + at, &head, kHeadBytes);
       at += kHeadBytes;
       operation->header_sent = true;
+      link_.shared.charge_messages(1);
     }
     at += operation->payload.pack(packet->payload() + at, most - at);
     if (operation->payload.remaining() != 0) break;
@@ -179,6 +197,7 @@ void StreamSender::seal(Packet& packet, uint64_t now_ns) {
 bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
   bool any = false;
   full_ = false;
+  held_bytes_ = 0;
   paced_until_ns_ = 0;
   for (;;) {
     // Packets of one size but the last, from sealed_ first, where they wait when the port was full.

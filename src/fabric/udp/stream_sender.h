@@ -15,12 +15,16 @@
 // of the stream that is not acknowledged at each timeout, beyond the window: the receiver may have no room for anything before
 // the bytes that it waits for have come. After some timeouts all that was on the way counts as lost.
 //
+// A small message in a burst may stay in fresh_ for the next ones, to leave with them in one datagram (coalescing.h), until the next
+// poll. Here no kernel sends it when its time is over: if the rank does not come back to the library, it waits as long.
+//
 // Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "fabric/tcp/coalescing.h"
 #include "fabric/udp/channel.h"
 #include "fabric/udp/congestion.h"
 #include "fabric/udp/payload_size.h"
@@ -40,6 +44,11 @@ class StreamSender {
   bool withdraw(SendOperation& operation);
   void surrender(SendList& out);
   void on_acknowledgement(const wire::Datagram& datagram, uint64_t now_ns);
+  /// The rank looks at the network: what has waited for company has waited enough. Before `advance`.
+  void end_burst(uint64_t now_ns) {
+    ++polls_;
+    if (coalescing_.open()) coalescing_.end(now_ns);
+  }
   /// Looks after what is overdue, and sends what may leave.
   void advance(uint64_t now_ns);
   /// A packet without bytes, to be acknowledged.
@@ -65,12 +74,13 @@ class StreamSender {
     std::byte* datagram() { return reinterpret_cast<std::byte*>(this + 1); }
     std::byte* payload() { return datagram() + sizeof(wire::DatagramHead) + sizeof(wire::StreamHead); }
     size_t bytes() const { return wire::kStreamOverhead + payload_bytes; }
+    size_t room() const { return capacity - payload_bytes; }
   };
   struct Numbers;  ///< of an acknowledgement
 
   Packet* make(size_t payload_bytes);
   void drop(Packet& packet);
-  void append(const wire::Header& header, const std::byte* payload, size_t bytes);
+  void append(const wire::Header& header, const std::byte* payload, size_t bytes, bool join);
   Packet* build();
   Packet* next(uint64_t now_ns, bool beyond_window);
   void split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t now_ns);
@@ -83,17 +93,22 @@ class StreamSender {
   void restart_timer(uint64_t now_ns);
   uint64_t patience_ns() const;
   bool room() const { return in_flight_bytes_ < congestion_.window(); }
+  /// Nothing is in the way of a new message: what is in fresh_ only waits for company.
+  bool clear() const { return queue_.empty() && sealed_.empty() && lost_.empty() && (fresh_.empty() || held_bytes_ != 0) && !full_; }
 
   UdpLink& link_;
   StreamReceiver& receiver_;
   PayloadSize size_;
   Congestion congestion_;
   RoundTrip trip_;
+  Coalescing coalescing_;
+  uint64_t polls_ = 0;
   SendList queue_;
   IntrusiveList<Packet> fresh_, sealed_, in_flight_, lost_;  ///< in_flight_: by number; lost_: by offset
   uint64_t end_ = 0;                   ///< of the stream so far
   uint64_t limit_ = kFirstLimit;       ///< the peer's
   size_t in_flight_bytes_ = 0;         ///< of sealed_ too
+  size_t held_bytes_ = 0;              ///< of fresh_, when all of it waits for company; else 0
   size_t repeats_ = 0;                 ///< packets of sealed_ and in_flight_ that have been sent before
   uint64_t largest_acked_ = 0;
   uint32_t reorder_ = 3;               ///< packets by which one may come late without being lost
