@@ -43,6 +43,8 @@ struct PathProperties {
   uint32_t idle_polls = 0;      ///< a rank that polls so often in vain has time for a copy that its peer would have to make
   size_t announce_from_bytes = 0;  ///< shortest receive worth announcing to its sender; 0: none
   size_t hybrid_bytes = 0;         ///< longest message that the library copies, so that the sender is free at once; 0: none
+  size_t keep_from_bytes = 0;      ///< shortest message that is better enqueued by who need not have its memory back at once: of
+                                   ///< others try_send keeps a copy until they have arrived; 0: none
   uint64_t latency_ns = 0;      ///< estimate for a small message, one way
   uint64_t bytes_per_us = 0;    ///< estimate for a large one
 };

@@ -224,6 +224,7 @@ struct PointToPoint::Impl final : Sink {
   struct Peer {
     Path* path = nullptr;  ///< null: never connected, or lost
     size_t eager_limit = 0;
+    size_t at_once_limit = 0;  ///< of nonblocking sends; longer ones are left to the path, which saves it a copy
     int64_t credit = 0;    ///< 64-byte units we may still send eagerly without hearing back
     int64_t owed = 0;      ///< units of its eager data that were consumed and not given back yet
     uint32_t sent = 0;     ///< messages (that a receive will match) begun to it
@@ -242,7 +243,7 @@ struct PointToPoint::Impl final : Sink {
     ++peer.sent;
     if (peer.exchange) [[unlikely]] peer.exchange->log.note(a.context, a.tag, peer.sent, token);
   }
-  void begin_eager(SendRequest& send, Peer& peer, size_t bytes);
+  void begin_eager(SendRequest& send, Peer& peer, size_t bytes, bool blocking);
   Request* send_at_once(const SendArguments& a);
   void queue(SendRequest& send, const wire::Header& header, const Cursor& payload);
   void push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes);

@@ -80,7 +80,7 @@ void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool block
   Protocol protocol = choose_protocol(situation(a, bytes, ready, blocking));
   note_sent(protocol, a, bytes);
   switch (protocol) {
-    case Protocol::eager: begin_eager(send, peer, bytes); return;
+    case Protocol::eager: begin_eager(send, peer, bytes, blocking); return;
     case Protocol::receiver_put: begin_put(send, peer, bytes, *ready); return;
     case Protocol::receiver_stream: begin_direct(send, peer); return;
     case Protocol::hybrid: begin_hybrid(send, bytes, blocking); return;

@@ -44,7 +44,8 @@ void PointToPoint::connect(PeerId peer, Path& path) {
   if (impl_->peers.size() <= peer) impl_->peers.resize(peer + 1);
   Impl::Peer& entry = impl_->peers[peer];
   entry.path = &path;
-  entry.eager_limit = path.properties().eager_bytes;
+  entry.eager_limit = entry.at_once_limit = path.properties().eager_bytes;
+  if (size_t from = path.properties().keep_from_bytes; from != 0) entry.at_once_limit = std::min(entry.at_once_limit, from - 1);
   entry.peek = path.properties().peek;
   entry.credit = impl_->tunables.unexpected_credit_bytes / 64;
   const PathProperties& properties = path.properties();

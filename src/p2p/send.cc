@@ -60,7 +60,7 @@ Request* PointToPoint::send_init(const SendArguments& a) { return impl_->make_se
 Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
   Peer& peer = peers[a.peer];
   const size_t bytes = size_t(a.count) * a.type->size();
-  if (bytes > peer.eager_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
+  if (bytes > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
   const uint32_t sequence = next_sequence();
   const uint16_t carried = carry_credit(peer);
   wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, 0, carried);
@@ -127,7 +127,7 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   }
   if (goes_eagerly(bytes, peer.eager_limit, peer.credit >= charge(bytes))) {
     note_sent(Protocol::eager, a, bytes);
-    begin_eager(send, peer, bytes);
+    begin_eager(send, peer, bytes, blocking);
   } else {
     counts.without_credit += bytes <= peer.eager_limit;
     begin_large(send, bytes, blocking);
@@ -139,7 +139,7 @@ void PointToPoint::Impl::trace_sent(Protocol protocol, const SendArguments& a, s
               bytes);
 }
 
-void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes) {
+void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes, bool blocking) {
   const SendArguments& a = send.arguments;
   peer.credit -= charge(bytes);
   wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, 0, carry_credit(peer));
@@ -153,11 +153,13 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
   }
   send.waits |= SendRequest::kPath;
   count(peer, a);
-  if (leave_now(*peer.path, a, header, bytes)) {
-    settle(send, SendRequest::kPath);
-    return;
+  if (blocking || bytes <= peer.at_once_limit) {  // else the path need not copy it
+    if (leave_now(*peer.path, a, header, bytes)) {
+      settle(send, SendRequest::kPath);
+      return;
+    }
+    ++counts.sends_queued;
   }
-  ++counts.sends_queued;
   queue(send, header, cursor_of(a));
 }
 

@@ -78,7 +78,7 @@ class KeepingSink final : public Sink {
   }
 };
 
-/// An operation with its own memory.
+/// An operation with its own memory, which is used for something else when it is over.
 struct TestSend : SendOperation {
   std::string bytes;
   int completions = 0;
@@ -91,6 +91,7 @@ struct TestSend : SendOperation {
       auto& self = static_cast<TestSend&>(operation);
       ++self.completions;
       self.error = result.text();
+      std::fill(self.bytes.begin(), self.bytes.end(), 'x');
     };
   }
 };
@@ -148,10 +149,11 @@ class TcpWorld {
     }
     return true;
   }
-  /// Sends by whatever way takes it, as the layer above does.
-  void send(PeerId from, PeerId to, int32_t tag, const std::string& bytes) {
+  /// Sends by whatever way takes it, as the layer above does; `kept`: as for who need not have the memory back at once.
+  void send(PeerId from, PeerId to, int32_t tag, const std::string& bytes, bool kept = false) {
     wire::Header header{.kind = wire::Kind::eager, .tag = tag};
-    if (bytes.size() <= path(from).properties().eager_bytes &&
+    const PathProperties& properties = path(from).properties();
+    if (bytes.size() <= properties.eager_bytes && !(kept && bytes.size() >= properties.keep_from_bytes) &&
         path(from).try_send(to, header, bytes.data(), bytes.size())) {
       return;
     }

@@ -19,22 +19,19 @@ constexpr size_t kMaxPieces = 64;
 // Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile. With a head: 32 bytes
 // that are left over cost a call and a packet.
 constexpr size_t kBatchBytes = (1 << 20) + sizeof(wire::FrameHead);
-// A message so short is copied before it is sent, by the cheaper call (8 B: 0.1 us less than by sendmsg); a longer one
-// after, and only what is not acknowledged then.
-constexpr size_t kCopyFirst = 4096;
 // Operations are begun (and can then not be withdrawn) only while less than this is there to be sent.
 constexpr size_t kPullBytes = 64 * 1024;
 // Pieces shorter than this on average are packed first: the kernel's work for a piece costs as much as
 // copying a few hundred bytes.
 constexpr size_t kWorthAPiece = 512;
 
-ssize_t send_pieces(int fd, iovec* pieces, size_t count) {
+ssize_t send_pieces(int fd, iovec* pieces, size_t count, int flags = 0) {
   msghdr message{};
   message.msg_iov = pieces;
   message.msg_iovlen = count;
   ssize_t n;
   do {
-    n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
   } while (n < 0 && errno == EINTR);
   return n;
 }
@@ -76,7 +73,7 @@ struct TcpOutbound::Batch {
 bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size_t bytes, bool more) {
   if (!empty() || error_ != 0 || fd_ < 0) return false;
   const size_t frame = kHeadBytes + bytes;
-  if (frame > kCopyFirst && !shared_.sealed) return send_large(header, payload, bytes);
+  if (frame > kCopyFirst && !shared_.sealed) return send_large(header, payload, bytes, more);
   std::byte* at = reserve(frame);
   if (!at) return false;
   wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
@@ -103,21 +100,22 @@ void TcpOutbound::push() {
 }
 
 // Sent first, then what is not acknowledged is copied: while the copy is made the message is on its way.
-bool TcpOutbound::send_large(const wire::Header& header, const void* payload, size_t bytes) {
+bool TcpOutbound::send_large(const wire::Header& header, const void* payload, size_t bytes, bool more) {
   if (log_end_ - log_begin_ >= kMaxLogBytes) {
     ask_kernel();
     if (log_end_ - log_begin_ >= kMaxLogBytes) return false;
   }
   wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
   iovec pieces[2] = {{&head, sizeof head}, {const_cast<void*>(payload), bytes}};
-  ssize_t n = send_pieces(fd_, pieces, 2);
+  ssize_t n = send_pieces(fd_, pieces, 2, more ? MSG_MORE : 0);
   if (n < 0) {
     if (!is_full(errno)) error_ = errno;
     return false;
   }
   const uint64_t begin = end_;
   sent_ += size_t(n);
-  ask_kernel();  // may be ahead of end_, which is set below: forget() has then emptied the history
+  // May be ahead of end_, which is set below: forget() has then emptied the history.
+  if (bytes > kCopyUnasked) ask_kernel();
   size_t from = acked_ > begin ? size_t(acked_ - begin) : 0;
   end_ = begin + from;
   size_t rest = kHeadBytes + bytes - from;
@@ -240,35 +238,27 @@ void TcpOutbound::gather(Batch& batch, size_t limit) {
   }
 }
 
-// Some of the batch has left.
-void TcpOutbound::on_left(size_t bytes) {
-  sent_ += bytes;
-  if (references_ != 0) settle();
-}
-
-TcpOutbound::Flush TcpOutbound::flush() {
+TcpOutbound::Flush TcpOutbound::flush(bool more) {
   if (error_ != 0) return Flush::broken;
   if (fd_ < 0) return Flush::blocked;
-  if (!queue_.empty()) (void)reserve(4 * kCopyFirst);
-  Flush result = shared_.sealed ? flush_blocks() : flush_plain();
-  if (result != Flush::all) return result;
-  if (references_ != 0) settle();
-  return references_ != 0 ? Flush::blocked : Flush::all;
+  if (!queue_.empty() && queue_.front()->total_bytes < kCopyFirst) (void)reserve(4 * kCopyFirst);
+  Flush result = shared_.sealed ? flush_blocks() : flush_plain(more);
+  return result == Flush::all && references_ != 0 ? Flush::blocked : result;
 }
 
-TcpOutbound::Flush TcpOutbound::flush_plain() {
+TcpOutbound::Flush TcpOutbound::flush_plain(bool more) {
   // Bounded, so that a fast reader on the other side cannot keep us here: 8 batches.
   for (int round = 0; round < 8; ++round) {
     Batch batch;
     gather(batch, kBatchBytes);
     if (batch.piece_count == 0) return Flush::all;
-    ssize_t n = send_pieces(fd_, batch.pieces, batch.piece_count);
+    ssize_t n = send_pieces(fd_, batch.pieces, batch.piece_count, more ? MSG_MORE : 0);
     if (n < 0) {
       if (is_full(errno)) return Flush::blocked;
       error_ = errno;
       return Flush::broken;
     }
-    on_left(size_t(n));
+    sent_ += size_t(n);
     if (size_t(n) < batch.bytes) return Flush::blocked;
   }
   return empty() ? Flush::all : Flush::blocked;
@@ -306,7 +296,7 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
     }
     size_t left = std::min(size_t(n), of_head);
     block_head_sent_ += left;
-    on_left(size_t(n) - left);
+    sent_ += size_t(n) - left;
     if (size_t(n) < of_head + batch.bytes) return Flush::blocked;
   }
   return empty() ? Flush::all : Flush::blocked;
@@ -332,7 +322,7 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
       cipher_sent_ = 0;
       cipher_bytes_ = sizeof head + batch.bytes + TcpCipher::kTagBytes;
       told_ack_ = owed_ack_;
-      on_left(batch.bytes);
+      sent_ += batch.bytes;
     }
     ssize_t n = send_bytes(fd_, cipher_block_.get() + cipher_sent_, cipher_bytes_ - cipher_sent_);
     if (n < 0) {

@@ -13,8 +13,10 @@ namespace {
 
 // The history of small frames: mostly acknowledged long before it is full, then it begins anew.
 constexpr size_t kFirstLogBytes = 16 * 1024;
-// The unacknowledged end of a long operation is copied if it is no more than this, so that its sender is free.
-constexpr size_t kTailBytes = 64 * 1024, kMaxOwned = 4;
+// The unacknowledged end of operations is copied if it is no more than this, so that their senders are free.
+constexpr size_t kTailBytes = 64 * 1024 + sizeof(wire::FrameHead);
+// With more than that unacknowledged, one that reads is awaited: so many looks have found nothing more acknowledged.
+constexpr int kPatience = 16;
 
 }  // namespace
 
@@ -77,8 +79,8 @@ void TcpOutbound::forget(uint64_t received) {
       shared_.finished.push_back(segment.operation);
     }
     if (segment.own) {
-      --owned_;
-      spare_ = std::move(segment.own);
+      owned_bytes_ -= segment.bytes;
+      if (segment.bytes <= kTailBytes) spare_ = std::move(segment.own);
     }
     segments_.pop_front();
   }
@@ -99,7 +101,6 @@ void TcpOutbound::ask_kernel() {
   if (uint64_t(unacknowledged) < since) forget(sent_ - uint64_t(unacknowledged));
 }
 
-
 bool TcpOutbound::unsure() {
   ask_kernel();
   return acked_ != end_;
@@ -110,32 +111,70 @@ uint64_t TcpOutbound::backlog() {
   return end_ - acked_ + queued_bytes_;
 }
 
-// Frees the senders of operations that have left.
+// Whether its sender is not to wait for a receiver that does not read.
+bool TcpOutbound::is_eager(const SendOperation& operation) const {
+  return uint8_t(operation.header.kind) != 0 && operation.total_bytes <= shared_.eager_bytes;
+}
+
 void TcpOutbound::settle() {
+  if (references_ == 0) return;
   const auto first = std::find_if(segments_.begin(), segments_.end(), [](auto& s) { return s.operation; });
-  if (first->end() > sent_) return;
-  ask_kernel();
-  for (Segment& segment : segments_) {
-    if (segment.end() > sent_ || references_ == 0) return;
-    if (!segment.operation) continue;
-    uint64_t from = std::max(acked_, segment.begin);
-    size_t rest = size_t(segment.end() - from);
-    if (rest > kTailBytes || owned_ == kMaxOwned) return;
-    std::unique_ptr<std::byte[]> copy = std::move(spare_);
-    if (!copy) copy.reset(new std::byte[kTailBytes]);
-    copy_out(segment, from, copy.get());
-    SendOperation* operation = segment.operation;
-    segment.operation = nullptr;
-    segment.own = std::move(copy);
-    segment.begin = from;  // > its old begin only at the front: what is before is acknowledged
-    segment.bytes = rest;
-    ++owned_;
-    --references_;
-    shared_.finished.push_back(operation);
+  if (first->end() > sent_ && !is_eager(*first->operation)) return;
+  const uint64_t most = end_ - first->begin;
+  if (most <= kTailBytes) (void)reserve(size_t(most));  // makes room for a copy; may ask the kernel
+  if (most > kCopyUnasked) {
+    ask_kernel();
+    if (acked_ != looked_at_) vain_looks_ = 0;
+    looked_at_ = acked_;
+    if (end_ - acked_ > kTailBytes && ++vain_looks_ <= kPatience) return;
+  }
+  for (size_t at = 0; at < segments_.size() && references_ != 0; ++at) {
+    if (segments_[at].operation && !free_by_copy(at)) return;
   }
 }
 
-void TcpOutbound::copy_out(Segment& segment, uint64_t from, std::byte* to) {
+// The operation there, and those that follow it while there is room. False: it is too long.
+bool TcpOutbound::free_by_copy(size_t at) {
+  const uint64_t from = std::max(acked_, segments_[at].begin);
+  size_t rest = size_t(segments_[at].end() - from), run = 1;
+  if (rest > kTailBytes && !is_eager(*segments_[at].operation)) return false;
+  for (; at + run < segments_.size() && segments_[at + run].operation; ++run) {
+    const size_t longer = size_t(segments_[at + run].end() - from);
+    if (longer > kTailBytes) break;
+    rest = longer;
+  }
+  // The log has the order of the stream: only what is the last can go there.
+  std::unique_ptr<std::byte[]> own;
+  const bool to_log = at + run == segments_.size() && log_capacity_ - log_end_ >= rest;
+  if (!to_log) {
+    if (owned_bytes_ + rest > kMaxLogBytes) return false;
+    own = rest <= kTailBytes ? std::move(spare_) : nullptr;
+    if (!own) own.reset(new std::byte[std::max(rest, kTailBytes)]);
+  }
+  std::byte* to = to_log ? log_.get() + log_end_ : own.get();
+  for (size_t i = at; i < at + run; ++i) {
+    to = copy_out(segments_[i], std::max(from, segments_[i].begin), to);
+    shared_.finished.push_back(segments_[i].operation);
+  }
+  references_ -= run;
+  const auto copied = segments_.begin() + ptrdiff_t(at);
+  segments_.erase(copied + 1, copied + ptrdiff_t(run));
+  Segment& copy = segments_[at];
+  copy.operation = nullptr;
+  copy.begin = from;  // > its old begin only at the front: what is before is acknowledged
+  copy.bytes = rest;
+  if (to_log) {
+    copy.at = log_end_;
+    log_end_ += rest;
+  } else {
+    copy.own = std::move(own);
+    owned_bytes_ += rest;
+  }
+  return true;
+}
+
+// What is in the segment from `from` on. Returns the end of the copy.
+std::byte* TcpOutbound::copy_out(Segment& segment, uint64_t from, std::byte* to) {
   size_t offset = size_t(from - segment.begin);
   if (offset < kHeadBytes) {
     std::memcpy(to, reinterpret_cast<const std::byte*>(&segment.head) + offset, kHeadBytes - offset);
@@ -144,7 +183,7 @@ void TcpOutbound::copy_out(Segment& segment, uint64_t from, std::byte* to) {
   }
   Cursor& payload = segment.operation->payload;
   payload.seek(segment.payload_begin + offset - kHeadBytes);
-  payload.pack(to, size_t(segment.bytes) - offset);
+  return to + payload.pack(to, size_t(segment.bytes) - offset);
 }
 
 // --- Connections come and go.
@@ -187,7 +226,7 @@ void TcpOutbound::surrender(SendList& out) {
   }
   segments_.clear();
   references_ = 0;
-  owned_ = 0;
+  owned_bytes_ = 0;
   while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
   queued_bytes_ = 0;
   acked_ = sent_ = end_;

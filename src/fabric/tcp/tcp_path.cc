@@ -112,7 +112,7 @@ void TcpPath::enqueue(SendOperation& operation) {
   } else if (lane.state == LaneState::fresh) {
     contact(lane);
   } else if (lane.link) {
-    flush(lane);
+    flush(lane, may_wait(lane, operation.total_bytes));
   }
 }
 
@@ -120,10 +120,10 @@ bool TcpPath::withdraw(SendOperation& operation) {
   return peer_at(operation.peer).first().outbound.withdraw(operation);
 }
 
-bool TcpPath::flush(Lane& lane) {
+bool TcpPath::flush(Lane& lane, bool more) {
   const uint64_t before = lane.outbound.sent() + lane.outbound.acknowledged();
   may_be_unsure_ = true;
-  TcpOutbound::Flush result = lane.outbound.flush();
+  TcpOutbound::Flush result = lane.outbound.flush(more);
   // A broken socket is not blocked: its end shows when it is read, after everything the peer sent before.
   bool blocked = result == TcpOutbound::Flush::blocked;
   if (blocked && !lane.linked()) blocked_.push_back(&lane);
@@ -132,6 +132,12 @@ bool TcpPath::flush(Lane& lane) {
   watch_link(lane);
   if (armed_ != 0) [[unlikely]] look_after_unsure(lane.outbound.waits());
   return lane.outbound.sent() + lane.outbound.acknowledged() != before;
+}
+
+bool TcpPath::try_again(Lane& lane) {
+  const uint64_t acknowledged = lane.outbound.acknowledged();
+  lane.outbound.settle();
+  return flush(lane) || lane.outbound.acknowledged() != acknowledged;
 }
 
 void TcpPath::watch_link(Lane& lane) {
@@ -178,7 +184,7 @@ int TcpPath::poll() {
   Lane* last = blocked_.back();
   for (int i = 0; i < kMaxFlushes && !blocked_.empty(); ++i) {
     Lane* lane = blocked_.pop_front();  // flush puts it to the back if it still is blocked
-    handled += flush(*lane);
+    handled += try_again(*lane);
     if (lane == last) break;
   }
 
@@ -319,6 +325,7 @@ bool TcpPath::arm() {
     if (endpoint->kind != Endpoint::Kind::link) continue;
     Lane& lane = *static_cast<Link&>(*endpoint).lane;
     if (lane.outbound.owed() != 0) flush(lane);
+    lane.outbound.settle();
     unsure = unsure || lane.outbound.unsure();
     waits = waits || lane.outbound.waits();
     if (lane.linked()) watch_link(lane);

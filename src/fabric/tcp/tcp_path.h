@@ -197,7 +197,8 @@ class TcpPath final : public Path {
   int receive(Link& link);
   int receive_waiting(Peer& peer);
   void note_arrived(uint64_t bytes);
-  bool flush(Lane& lane);  ///< whether bytes have left, or are known to have arrived
+  bool flush(Lane& lane, bool more = false);  ///< whether bytes have left, or are known to have arrived
+  bool try_again(Lane& lane);                 ///< the same; frees senders
   void look_after_unsure(bool waits);
   void watch_link(Lane& lane);
   void ask_for(Lane& lane, uint64_t bytes);

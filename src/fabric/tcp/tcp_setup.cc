@@ -68,7 +68,8 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
   encrypted_ = tunables.tcp_encrypt != 0;
   sending_.sealed = tunables.tcp_crc != 0 || encrypted_;
   properties_.name = "tcp";
-  properties_.eager_bytes = size_t(tunables.tcp_eager_bytes);
+  properties_.eager_bytes = sending_.eager_bytes = size_t(tunables.tcp_eager_bytes);
+  properties_.keep_from_bytes = TcpOutbound::kCopyFirst;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.latency_ns = 4'000;  // loopback, both ranks polling (8 B: 3.5-4 us); a network's is above
   properties_.bytes_per_us = 4'000;
