@@ -199,7 +199,7 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
     put_empty(status);
     return {};
   }
-  if (!request->complete()) call.process().progress().poll();
+  if (!request->complete()) call.process().progress().look();
   flag = request->complete();
   return flag ? finish(call, request, status) : Error();
 }
@@ -224,7 +224,7 @@ Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& fla
   auto all = [&] { return requests.first_unsettled(0) == count; };
   flag = all();
   if (!flag) {
-    call.process().progress().poll();
+    call.process().progress().look();
     flag = all();
   }
   if (!flag) return {};
@@ -266,7 +266,7 @@ Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
   }
   Count first = requests.first_ready();
   if (first < 0) {
-    call.process().progress().poll();
+    call.process().progress().look();
     first = requests.first_ready();
   }
   flag = first >= 0;
@@ -310,7 +310,7 @@ Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
     outcount = kNone;
     return {};
   }
-  if (requests.first_ready() < 0) call.process().progress().poll();
+  if (requests.first_ready() < 0) call.process().progress().look();
   return complete_some(call, requests, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 
@@ -323,7 +323,7 @@ static Error peek(Request* request, MPI_Status* status) {
 }
 
 Error Request_get_status(Call& call, Request* request, bool& flag, MPI_Status* status) {
-  if (is_active(request) && !request->complete()) call.process().progress().poll();
+  if (is_active(request) && !request->complete()) call.process().progress().look();
   flag = !is_active(request) || request->complete();
   return flag ? peek(request, status) : Error();
 }
@@ -341,7 +341,7 @@ Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_o
   }
   Count first = requests.first_ready();
   if (first < 0) {
-    call.process().progress().poll();
+    call.process().progress().look();
     first = requests.first_ready();
   }
   flag = first >= 0;
@@ -355,7 +355,7 @@ Error Request_get_status_all(Call& call, Count count, const MPI_Request* array_o
   Requests requests(call, array_of_requests, count);
   bool any = false;
   if (Error error = requests.find(any)) return error;
-  if (any) call.process().progress().poll();
+  if (any) call.process().progress().look();
   flag = requests.first_unsettled(0) == count;
   if (!flag) return {};
   for (Count i = 0; i < count; ++i) {
@@ -373,7 +373,7 @@ Error Request_get_status_some(Call& call, Count incount, const MPI_Request* arra
     outcount = kNone;
     return {};
   }
-  call.process().progress().poll();
+  call.process().progress().look();
   outcount = 0;
   for (Count i = 0; i < incount; ++i) {
     if (!requests.ready(i)) continue;

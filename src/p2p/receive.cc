@@ -167,7 +167,7 @@ UnexpectedMessage* PointToPoint::Impl::look(int source, int tag, uint64_t contex
   auto find = [&] { return static_cast<UnexpectedMessage*>(matching.find_waiting(context, source, tag)); };
   UnexpectedMessage* message = find();
   if (message) return message;
-  progress.poll();
+  progress.look();
   return find();
 }
 

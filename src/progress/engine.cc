@@ -31,7 +31,10 @@ int ProgressEngine::poll() {
   }
   cursor_ = nullptr;
   polling_ = outer;
-  if (done != 0) notify();
+  if (idle_.sleepers != 0 && !outer && (done != 0 || changed_)) {
+    changed_ = false;
+    idle_.call_ready(*this);
+  }
   return done;
 }
 

@@ -61,15 +61,26 @@ class ProgressEngine {
 
   /// One round; returns how much was done.
   int poll();
+  /// One round for a call that does not wait, and perhaps is one of many in a loop.
+  void look() {
+    if (poll() != 0) {
+      vain_looks_ = 0;
+    } else if (++vain_looks_ % Idle::kLooks == 0) {
+      idle_.looked_in_vain(*this);
+    }
+  }
   /// Whether this is called from inside of poll (by a path's sink, by an Advanceable).
   bool polling() const { return polling_; }
   /// A round that leaves no path out whatever its interval (before sleeping, at the end).
   int poll_every_path();
-  /// A request was completed outside of poll: wakes this rank's threads that sleep.
+  /// What another thread of this rank waits for may have happened. At the end of a poll that thread is called at once.
   void notify() {
     if (idle_.sleepers == 0) return;
-    ++counters_.wakes;
-    idle_.wake();
+    if (polling_) {
+      changed_ = true;
+    } else {
+      idle_.wake(*this);
+    }
   }
 
   /// Polls until `done()`; waits as `Idle` says when nothing happens. `done` may be asked again after it has said yes, and must
@@ -79,6 +90,7 @@ class ProgressEngine {
     uint32_t fruitless = 0;
     uint64_t since_ns = 0;  // the first of the fruitless polls in a row; only while somebody wants the timer
     bool aside = !helper_;  // the helper stands aside, at least until this rank's lock is given up
+    bool relaxed = false;
     while (!done()) {
       if (!aside) [[unlikely]] {
         helper_->stand_aside();
@@ -97,8 +109,10 @@ class ProgressEngine {
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
         idle_.relax(*this, fruitless, Condition(done));
         aside = !helper_;
+        relaxed = true;
       }
     }
+    if (relaxed) idle_.end_wait(*this);
     if (since_ns != 0) [[unlikely]] end_wait(since_ns);
   }
 
@@ -133,7 +147,9 @@ class ProgressEngine {
   IntrusiveList<Advanceable> active_;
   Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it
   uint32_t round_ = 0;
+  uint32_t vain_looks_ = 0;  ///< in a row
   bool polling_ = false;
+  bool changed_ = false;  ///< notify was called from inside of this poll
 };
 
 }  // namespace tern

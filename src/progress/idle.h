@@ -28,8 +28,15 @@ class Idle {
   /// `done` is: whoever sleeps asks it after the last look at the paths, since not every change that it may be about is something
   /// that a poll has handled.
   virtual void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) = 0;
-  /// Wakes a thread of this rank that sleeps in relax (another thread has completed its request).
-  virtual void wake() {}
+  /// Of the last relax of a wait: it is over, and its thread drives no more.
+  virtual void end_wait(ProgressEngine& engine) {}
+  /// Calls those threads of this rank that wait in relax and need not any more. Asks their conditions: not from inside of a poll.
+  virtual void call_ready(ProgressEngine& engine) {}
+  /// What a thread waits for in relax may have happened: has somebody ask soon. From anywhere under the rank's lock.
+  virtual void wake(ProgressEngine& engine) {}
+  /// A call that only looks (MPI_Test) has looked in vain, and so did those before it, kLooks of them.
+  virtual void looked_in_vain(ProgressEngine& engine) {}
+  static constexpr uint32_t kLooks = 16;
 
   /// A sleep ends when this descriptor is readable, too, until it is closed.
   virtual void watch(int descriptor) {}
@@ -38,8 +45,19 @@ class Idle {
   /// the call. 0 where other threads or ranks must get the turn (a lock to give up, more ranks than cores, the simulator).
   uint32_t pauses = 0;
 
-  /// How many threads of this rank sleep in relax. Changed and read under the rank's lock only.
+  /// How many threads of this rank stay in relax until they are called, most of them asleep: one of them may be asleep on the
+  /// paths. Changed and read under the rank's lock only.
   int sleepers = 0;
+};
+
+/// A thread of the rank that is asleep on the paths.
+class Sleeper {
+ public:
+  /// Called when another thread leaves the library: what that one has begun may have a deadline.
+  virtual void note_deadline() = 0;
+
+ protected:
+  ~Sleeper() = default;
 };
 
 /// The rank's lock as Idle sees it: given up while spinning or asleep, so that other threads of the rank get in.
@@ -48,6 +66,10 @@ class Releasable {
   /// Gives the lock up completely, however deeply held; returns the depth for `reacquire`. 0: there is no lock (single-threaded).
   virtual uint32_t release_all() = 0;
   virtual void reacquire(uint32_t depth) = 0;
+  /// Whether several threads of the application may want it.
+  virtual bool shared() const = 0;
+  /// Null: nobody. Not owned. By who holds it.
+  virtual void set_sleeper(Sleeper* sleeper) = 0;
 
  protected:
   ~Releasable() = default;

@@ -56,6 +56,7 @@ class RankLock final : public Releasable {
     if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) count_turn();
   }
   bool enabled() const { return shared_; }
+  bool shared() const override { return shared_; }
   /// Null: nobody. Not owned. Called inside, or while the mutex is held and the application is nowhere else.
   void set_successor(Successor* successor) { successor_ = successor; }
 
@@ -91,6 +92,7 @@ class RankLock final : public Releasable {
       return;
     }
     if (shared_) {
+      if (sleeper_) sleeper_->note_deadline();
       if (const Need needed = needs_successor(); needed != Need::nothing && !successor_->covers(needed)) successor_->take_over();
       count_turn();
     }
@@ -103,6 +105,7 @@ class RankLock final : public Releasable {
     unlock();
     return depth;
   }
+  void set_sleeper(Sleeper* sleeper) override { sleeper_ = sleeper; }
   void reacquire(uint32_t depth) override {
     if (depth == 0) return;
     lock_mutex();
@@ -191,6 +194,7 @@ class RankLock final : public Releasable {
 
   bool shared_ = false;
   Successor* successor_ = nullptr;
+  Sleeper* sleeper_ = nullptr;  ///< shared
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;

@@ -66,6 +66,7 @@ RealIdle::~RealIdle() {
 }
 
 void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) {
+  if (sleepers != 0) call_ready(engine);  // what no poll handles may be what they wait for
   if (fruitless > rounds_) {
     sleep(engine, done);
     return;
@@ -75,26 +76,39 @@ void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless, const Condition
     sleep(engine, done);
     return;
   }
-  const uint64_t before = yield_ ? engine.clock().now_ns() : 0;
-  give_turn();
-  if (!yield_) return;
+  if (yield_) {
+    give_turn_and_see(engine);
+  } else {
+    give_turn(cpu_pause);
+  }
+}
+
+void RealIdle::looked_in_vain(ProgressEngine& engine) {
+  if (!yield_ && !(lock_ && lock_->shared())) return;
+  if (waits_without_yield_ == 0) {
+    give_turn_and_see(engine);
+  } else {
+    --waits_without_yield_;
+  }
+}
+
+void RealIdle::give_turn_and_see(ProgressEngine& engine) {
+  const uint64_t before = engine.clock().now_ns();
+  give_turn(sched_yield);
   ++engine.counters().yields;
   ++quick_yields_;
   if (engine.clock().now_ns() - before > kCoreTaken_ns) core_was_taken();
 }
 
-// To the other threads of this rank, and where ranks share cores, to those.
-void RealIdle::give_turn() {
+// To the other threads of this rank, and by sched_yield to whoever shares the core.
+template <typename Pass>
+void RealIdle::give_turn(Pass&& pass) {
+  ++turning_;
   const uint32_t depth = lock_ ? lock_->release_all() : 0;
-  if (yield_) {
-    sched_yield();
-  } else {
-    cpu_pause();
-  }
-  if (depth) {
-    lock_->reacquire(depth);
-    pauses = 0;  // there are other threads: the lock is given up from the first fruitless poll on
-  }
+  pass();
+  if (depth) lock_->reacquire(depth);
+  --turning_;
+  if (depth) pauses = 0;  // there are other threads: the lock is given up from the first fruitless poll on
 }
 
 int RealIdle::runnable_tasks() {
@@ -109,8 +123,8 @@ int RealIdle::runnable_tasks() {
 }
 
 // Ranks that yield are runnable all the time, so the machine having more runnable tasks than the job has ranks here means
-// strangers. Asked after yields of milliseconds only.
-bool RealIdle::others_compute() const { return runnable_() > ranks_; }
+// strangers. Of threads that yield the others are thought to have as many as this rank. Asked after yields of milliseconds only.
+bool RealIdle::others_compute() const { return runnable_() > ranks_ * (1 + turning_); }
 
 void RealIdle::core_was_taken() {
   if (!others_compute()) {
@@ -138,32 +152,35 @@ void RealIdle::watch(int descriptor) {
 }
 
 void RealIdle::sleep(ProgressEngine& engine, const Condition& done) {
-  if (!driving_) {
+  if (!asleep_on_) {
     drive(engine, done);
   } else if (!done()) {
-    follow(engine);
+    follow(engine, done);
   }
 }
 
-void RealIdle::follow(ProgressEngine& engine) {
+void RealIdle::follow(ProgressEngine& engine, const Condition& done) {
+  note_deadline();
+  Follower me(done);
+  followers_.push_back(&me);
   ++sleepers;
   const Nap nap(engine);
-  const uint32_t seen = generation_.load(std::memory_order_relaxed);
   const uint32_t depth = lock_->release_all();
-  generation_.wait(seen);
+  me.called.wait(0);
   lock_->reacquire(depth);
-  --sleepers;
 }
 
 void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
   if (watched_ < engine.paths().size()) watch_paths(engine);
   if (!engine.arm_all()) {
-    call_one_follower();
     // What keeps this rank awake may be up to another of its threads.
-    give_turn();
+    if (yield_) give_turn(sched_yield);
+    else give_turn(cpu_pause);
     return;
   }
+  driver_ = std::this_thread::get_id();
   if (engine.poll_every_path() == 0 && !done()) {
+    if (sleepers != 0) call_ready(engine);  // what arming has learnt may be what a follower waits for
     const uint64_t deadline = engine.next_deadline_ns();
     int timeout_ms = -1;
     if (deadline != ~uint64_t{0}) {
@@ -172,7 +189,10 @@ void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
       timeout_ms = deadline <= now ? 0 : int(std::min<uint64_t>((deadline - now) / 1'000'000 + 1, 1'000'000));
     }
     ++sleepers;
-    driving_ = true;
+    asleep_on_ = &engine;
+    asleep_for_ = &done;
+    asleep_until_ns_ = deadline;
+    if (lock_) lock_->set_sleeper(this);
     {
       const Nap nap(engine);
       const uint32_t depth = lock_ ? lock_->release_all() : 0;
@@ -180,7 +200,8 @@ void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
       epoll_wait(epoll_, events, 8, timeout_ms);
       if (depth) lock_->reacquire(depth);
     }
-    driving_ = false;
+    if (lock_) lock_->set_sleeper(nullptr);
+    asleep_on_ = nullptr;
     --sleepers;
     if (woken_) {
       uint64_t count;
@@ -189,27 +210,46 @@ void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
     }
   }
   engine.disarm_all();
-  call_one_follower();
 }
 
-void RealIdle::call_one_follower() {
-  if (sleepers == 0) return;
-  generation_.fetch_add(1, std::memory_order_relaxed);
-  generation_.notify_one();
+// It goes on when the caller gives the lock up.
+void RealIdle::call(ProgressEngine& engine, Follower& follower) {
+  IntrusiveList<Follower>::remove(&follower);
+  --sleepers;
+  ++engine.counters().wakes;
+  follower.called.store(1, std::memory_order_release);
+  follower.called.notify_one();
 }
 
-void RealIdle::wake() {
+void RealIdle::call_ready(ProgressEngine& engine) {
+  for (Follower *follower = followers_.front(), *next; follower; follower = next) {
+    next = followers_.next(follower);
+    if (follower->done()) call(engine, *follower);
+  }
+  if (asleep_on_ && (*asleep_for_)()) wake(engine);
+}
+
+void RealIdle::end_wait(ProgressEngine& engine) {
+  if (driver_ != std::this_thread::get_id()) return;
+  driver_ = std::thread::id();
   if (sleepers == 0) return;
-  const bool followers = sleepers > int(driving_);
-  if (driving_ && !woken_) {
-    woken_ = true;
-    const uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);
-  }
-  if (followers) {
-    generation_.fetch_add(1, std::memory_order_relaxed);
-    generation_.notify_all();
-  }
+  call_ready(engine);
+  Follower* follower = followers_.front();
+  if (!follower) return;
+  driver_ = follower->thread;
+  call(engine, *follower);
+}
+
+void RealIdle::note_deadline() {
+  if (asleep_on_->path_deadline_ns() < asleep_until_ns_) wake(*asleep_on_);
+}
+
+void RealIdle::wake(ProgressEngine& engine) {
+  if (!asleep_on_ || woken_) return;
+  ++engine.counters().wakes;
+  woken_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);
 }
 
 }  // namespace tern

@@ -6,28 +6,34 @@
 // Unless those who compute are the job's own ranks: they are what everybody waits for, and sleeping in turn only lets the cores go
 // idle between wake-ups (NPB's BT, class W, 16 ranks on 2 cores: 1.37 s by sleeping, 0.84 s by yielding).
 //
+// Threads of a rank (MPI_THREAD_MULTIPLE) all poll while they are awake, by turns. Of those that sleep one, the driver, sleeps on
+// the descriptors, the others are followers: they are called when what they wait for has happened. (To wake all of them
+// for each message cost more than the message.)
+//
 // Why no wake-up is lost:
 //  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes
 //    wait_fd readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled
 //    once more and what is waited for is asked once more; any success means no sleep. The descriptors are level-triggered.
-//  - Other threads of this rank: one sleeper, the driver, sleeps on the descriptors; the others, the followers, wait for
-//    `generation_` to change. Requests are completed under the rank's lock only. A sleeper holds the lock
-//    from the last look at its request until `sleepers` counts it and (a follower) until it has read the
-//    generation; whoever comes later sees the count and moves the generation on, and makes the wake
-//    descriptor readable for the driver.
-//  - A driver that wakes may leave for good, so it wakes one follower, which finds no driver when it sleeps again.
+//  - Followers: a thread becomes one only while the driver sleeps. Requests are completed under the rank's lock only. Who
+//    completes one in a poll asks the followers' conditions at its end; otherwise (a message to self) the driver is woken. The
+//    driver asks them between its polls, before it sleeps again, and when its wait is over; then it calls one of those
+//    who are left to be the driver, unless another thread has slept on the descriptors after it.
+//  - Deadlines: a thread that begins something while the driver sleeps wakes it if that has an earlier deadline, when it leaves
+//    or follows.
 //
-// Thread rule: relax and wake under the rank's lock; relax gives it up inside.
+// Thread rule: everything under the rank's lock; relax gives it up inside.
 #pragma once
 
 #include <atomic>
+#include <thread>
 
+#include "base/intrusive_list.h"
 #include "base/tunables.h"
 #include "progress/idle.h"
 
 namespace tern {
 
-class RealIdle final : public Idle {
+class RealIdle final : public Idle, private Sleeper {
  public:
   /// `lock` may be null (single-threaded). `oversubscribed`: more ranks than cores on this node. `ranks`: so many share this
   /// node; `runnable` tells how many tasks of the whole machine want a core.
@@ -37,21 +43,34 @@ class RealIdle final : public Idle {
   RealIdle& operator=(const RealIdle&) = delete;
 
   void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) override;
-  void wake() override;
+  void end_wait(ProgressEngine& engine) override;
+  void call_ready(ProgressEngine& engine) override;
+  void wake(ProgressEngine& engine) override;
+  void looked_in_vain(ProgressEngine& engine) override;
   void watch(int descriptor) override;
 
   /// Tasks of this machine that run or could, this one included, from /proc/loadavg; INT_MAX where that cannot be read.
   static int runnable_tasks();
 
  private:
-  void sleep(ProgressEngine& engine, const Condition& done);
-  void give_turn();
+  /// A thread that waits in relax to be called.
+  struct Follower : ListHook<Follower> {
+    explicit Follower(const Condition& condition) : done(condition) {}
+    const Condition& done;
+    const std::thread::id thread = std::this_thread::get_id();
+    std::atomic<uint32_t> called{0};  ///< 1: it goes on
+  };
+
+  void note_deadline() override;
+  template <typename Pass>
+  void give_turn(Pass&& pass);
+  void give_turn_and_see(ProgressEngine& engine);
   void core_was_taken();
   bool others_compute() const;
+  void sleep(ProgressEngine& engine, const Condition& done);
   void drive(ProgressEngine& engine, const Condition& done);
-  void follow(ProgressEngine& engine);
-  /// After this thread has stopped driving, or could not begin to: it may leave for good.
-  void call_one_follower();
+  void follow(ProgressEngine& engine, const Condition& done);
+  void call(ProgressEngine& engine, Follower& follower);
   void watch_paths(ProgressEngine& engine);
 
   int ranks_;
@@ -65,9 +84,13 @@ class RealIdle final : public Idle {
   Releasable* lock_;
   int epoll_ = -1, wake_fd_ = -1;
   size_t watched_ = 0;                   ///< paths whose descriptor is in epoll_
-  bool driving_ = false;                 ///< a thread is asleep on the descriptors
+  std::thread::id driver_;               ///< who slept on the descriptors last, or is called to, and still waits; or none
+  ProgressEngine* asleep_on_ = nullptr;  ///< a thread is asleep on its descriptors; null: none is
+  const Condition* asleep_for_ = nullptr;
+  uint64_t asleep_until_ns_ = 0;         ///< its deadline, or ~0
   bool woken_ = false;                   ///< wake_fd_ is readable
-  std::atomic<uint32_t> generation_{0};  ///< changed under the rank's lock
+  IntrusiveList<Follower> followers_;
+  int turning_ = 0;  ///< threads that have given their turn away
 };
 
 }  // namespace tern

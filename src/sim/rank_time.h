@@ -33,7 +33,6 @@ class SimIdle final : public Idle {
  public:
   SimIdle(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}
   void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) override;
-  void wake() override { strand_.wake(0); }
 
  private:
   Strand& strand_;

@@ -5,6 +5,7 @@
 #include <climits>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "progress/rank_lock.h"
 #include "tests/unit/shm_helpers.h"
@@ -197,7 +198,7 @@ struct SharedRank {
   }
   static Tunables spinning(int spins) {
     Tunables tunables;
-    tunables.spin_rounds = spins;
+    tunables.spin_rounds = tunables.yield_rounds = spins;
     return tunables;
   }
   Tunables tunables;
@@ -276,6 +277,101 @@ TEST(Idle, AFollowerAsksAgainBeforeSleep) {
   driver.join();
   rescuer.join();
   EXPECT_EQ(sleeps, 1u) << "the driver's";
+}
+
+/// A path to which something comes when a test says so.
+struct BusyLine final : QuietPath {
+  int poll() override { return std::exchange(arrived, 0); }
+  int arrived = 0;
+};
+
+// What comes for one thread of a rank does not wake the others.
+TEST(Idle, OnlyWhoIsMeantIsCalled) {
+  constexpr int kThreads = 5, kEvents = 50;
+  SharedRank rank(0);
+  BusyLine line;
+  rank.engine.add_path(line);
+  bool over[kThreads] = {};
+  std::vector<std::thread> threads;
+  for (int me = 0; me < kThreads; ++me) {
+    threads.emplace_back([&, me] {
+      Inside inside(rank.lock);
+      rank.engine.wait_until([&] { return over[me]; });
+    });
+  }
+  auto asleep = [&] {
+    Inside inside(rank.lock);
+    return rank.idle.sleepers == kThreads;
+  };
+  while (!asleep()) usleep(1000);
+  for (int event = 0; event < kEvents; ++event) {
+    {
+      Inside inside(rank.lock);
+      line.arrived = 1;
+      EXPECT_EQ(rank.engine.poll(), 1);
+    }
+    usleep(1000);
+  }
+  for (int me = 0; me < kThreads; ++me) {
+    Inside inside(rank.lock);
+    over[me] = true;
+    line.arrived = 1;
+    rank.engine.poll();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(rank.idle.sleepers, 0);
+  // Each once, and once more who is called to drive.
+  EXPECT_LE(rank.engine.counters().sleeps, 2u * kThreads);
+  EXPECT_LE(rank.engine.counters().wakes, 3u * kThreads);
+}
+
+// A thread that leaves may have begun what has a deadline: who sleeps on the paths looks after it.
+TEST(Idle, ASleeperHearsOfDeadlines) {
+  SharedRank rank(0);
+  uint64_t ended_ns = 0;
+  std::thread sleeper([&] {
+    Inside inside(rank.lock);
+    rank.engine.wait_until([&] { return rank.clock.now_ns() >= rank.path.deadline; });
+    ended_ns = rank.clock.now_ns();
+  });
+  for (bool asleep = false; !asleep;) {
+    Inside inside(rank.lock);
+    asleep = rank.idle.sleepers == 1;
+  }
+  uint64_t deadline;
+  {
+    Inside inside(rank.lock);
+    rank.path.deadline = deadline = rank.clock.now_ns() + 20'000'000;
+  }
+  std::thread rescuer([&] {
+    for (int i = 0; i < 500; ++i) {
+      usleep(10'000);
+      Inside inside(rank.lock);
+      if (ended_ns != 0) return;
+    }
+    Inside inside(rank.lock);
+    rank.engine.notify();
+  });
+  sleeper.join();
+  rescuer.join();
+  EXPECT_LT(ended_ns, deadline + 4'000'000'000);
+}
+
+// A loop of MPI_Test gives its turn away where ranks or threads share cores, and only there.
+TEST(Idle, WhoLooksInVainGivesItsTurn) {
+  RealClock clock;
+  for (const bool oversubscribed : {false, true}) {
+    for (const bool several_threads : {false, true}) {
+      RankLock lock;
+      if (several_threads) lock.enable();
+      RealIdle idle(Tunables(), oversubscribed, &lock, 4, ranks_alone);
+      ProgressEngine engine(clock, idle);
+      lock.enter();
+      for (uint32_t i = 0; i < 10 * Idle::kLooks; ++i) engine.look();
+      lock.leave();
+      EXPECT_EQ(engine.counters().yields, oversubscribed || several_threads ? 10u : 0u);
+    }
+  }
 }
 
 }  // namespace
