@@ -106,6 +106,8 @@ namespace tern {
 #define TERN_TEXT_TUNABLES(X) \
   X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, udp, tcp); empty: shm and tcp, best first") \
   X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP and UDP; empty: every usable one, no bridges of containers") \
+  X(tcp_congestion, "", "congestion control of TCP connections (reno, cubic, bbr: what net.ipv4.tcp_allowed_congestion_control has); " \
+    "empty: the host's own, and reno within a host") \
   X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a node take turns; empty: the best") \
   X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do), event (a thread " \

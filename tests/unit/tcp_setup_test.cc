@@ -1,8 +1,12 @@
 // How TCP connections come and go: mismatches, loss, the orderly end, and callers who are none of us.
 #include <arpa/inet.h>
 #include <linux/filter.h>
+#include <netinet/tcp.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <fstream>
+#include <map>
 
 #include "tcp_fixture.h"
 
@@ -430,6 +434,47 @@ TEST(TcpSetup, ports_begin_where_they_are_told) {
   EXPECT_NE(ports[0], ports[1]);
   world.send(0, 2, 0, "x");
   ASSERT_TRUE(world.until([&] { return world[2].sink.arrivals.size() == 1; }));
+}
+
+// How many of this process's TCP connections have which congestion control.
+std::map<std::string, int> congestion_controls() {
+  std::map<std::string, int> count;
+  for (int fd = 0; fd < 1024; ++fd) {
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_state != TCP_ESTABLISHED) continue;
+    char name[32] = {};
+    bytes = sizeof name - 1;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) == 0) ++count[name];
+  }
+  return count;
+}
+
+TEST(TcpSetup, both_ends_take_the_congestion_control_they_are_told) {
+  const std::string other = [] {  // within a host it is reno anyhow
+    std::ifstream allowed("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    for (std::string name; allowed >> name;) {
+      if (name != "reno") return name;
+    }
+    return std::string();
+  }();
+  if (other.empty()) GTEST_SKIP() << "this system allows reno only";
+  TcpWorld world(2, [&](TcpOptions&, Tunables& tunables) { tunables.tcp_congestion = other; });
+  world.send(0, 1, 0, "x");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  EXPECT_EQ(congestion_controls()[other], 2);
+}
+
+TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
+  RealClock clock;
+  KeepingSink sink;
+  TcpOptions options;
+  options.this_host_only = true;
+  Tunables tunables;
+  tunables.tcp_congestion = "nonsense";
+  Error error;
+  EXPECT_FALSE(TcpPath::create(options, tunables, clock, sink, [](PeerId, std::string&) { return Error(); }, error));
+  EXPECT_NE(std::string(error.text()).find("TERN_TCP_CONGESTION is 'nonsense'"), std::string::npos) << error.text();
 }
 
 TEST(TcpSetup, a_world_of_one_needs_no_network) {

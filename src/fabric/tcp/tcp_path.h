@@ -230,6 +230,7 @@ class TcpPath final : public Path {
   void watch(Endpoint& endpoint, uint32_t events);
   void retire(Endpoint& endpoint);
   void shape(int fd) const;
+  Error check_congestion() const;
 
   // tcp_close.cc
   void doom(Peer& peer, int error_class, std::string trouble);
@@ -259,7 +260,7 @@ class TcpPath final : public Path {
   std::string card_;
   wire::HostIdentity host_{};
   std::vector<LocalAddress> addresses_;
-  std::string interfaces_;
+  std::string interfaces_, congestion_;
   uint16_t first_port_ = 0;
   uint64_t connect_timeout_ns_ = 0;
   size_t max_lanes_ = 1, stripe_bytes_ = 0;

@@ -1,5 +1,7 @@
 // How connections come: listening, calling, and the timers of all that. (Being called and the handshake:
 // tcp_accept.cc.)
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sodium.h>
 #include <sys/epoll.h>
@@ -59,6 +61,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
       lookup_(std::move(lookup)),
       identity_{options.rank, options.key, wire::kVersion, agreement_of(tunables)},
       interfaces_(tunables.tcp_interfaces),
+      congestion_(tunables.tcp_congestion),
       first_port_(uint16_t(tunables.tcp_port_first)),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
@@ -79,6 +82,7 @@ Error TcpPath::start() {
   if (sodium_init() < 0) return Error(ErrorClass::other, "libsodium found no source of randomness");
   epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return Error(ErrorClass::other, "TCP path: epoll_create1: " + errno_text(errno));
+  if (Error error = check_congestion()) return error;
   allow_descriptors(uint64_t(options_.size) + kMaxUnproven + 256);
   host_ = host_identity();
   addresses_ = options_.addresses;
@@ -166,8 +170,17 @@ void TcpPath::retire(Endpoint& endpoint) {
 }
 
 void TcpPath::shape(int fd) const {
-  if (options_.send_buffer_bytes == 0) return;
-  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options_.send_buffer_bytes, sizeof(int));
+  if (options_.send_buffer_bytes != 0) (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options_.send_buffer_bytes, sizeof(int));
+  if (!congestion_.empty()) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion_.data(), socklen_t(congestion_.size()));
+}
+
+// A name that nobody knows is better heard of now.
+Error TcpPath::check_congestion() const {
+  if (congestion_.empty()) return {};
+  const Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd || setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, congestion_.data(), socklen_t(congestion_.size())) == 0) return {};
+  return Error(ErrorClass::arg, "TERN_TCP_CONGESTION is '" + congestion_ +
+                                    "', which is none of this host's net.ipv4.tcp_allowed_congestion_control: " + errno_text(errno));
 }
 
 void TcpPath::drop(Setup& setup) {
