@@ -4,7 +4,8 @@
 // The paper's thread is woken by every message and costs 15 us and up to 22 % of the bandwidth. This one watches only when
 // the application stays away:
 //
-//   application leaves the library     sets a timer (kFirstGrace_ns), unless it runs; no other cost
+//   application leaves the library     sets a timer (kFirstGrace_ns), unless it runs; no other cost. With nothing pending only
+//                                      if it comes and goes all the time: asking for that costs more than a timer that runs
 //   timer, application was back since  sets it again: by turns twice as long as before, up to kLongestGrace_ns, and short
 //   timer, application stayed inside   nothing: when it leaves it sets the timer
 //   timer, application stayed away     arms all paths and sleeps on their descriptors
@@ -49,8 +50,8 @@ class EventThread final : public Successor, public WaitHelper {
   EventThread(const EventThread&) = delete;
   EventThread& operator=(const EventThread&) = delete;
 
-  /// Not while a thread of the application sleeps inside: that one drives.
-  Need need() override { return engine_.idle().sleepers == 0 ? needed_() : Need::nothing; }
+  /// Who asks often in vain is not asked again for a while: then the timer runs.
+  Need need() override;
   Need take_over() override;
   void note_deadline() override;
   /// The application waits inside: it must not share its wake-ups.
@@ -59,6 +60,8 @@ class EventThread final : public Successor, public WaitHelper {
   }
 
  private:
+  /// What is to be looked after; nothing while a thread of the application sleeps inside: that one drives.
+  Need pending() const { return engine_.idle().sleepers == 0 ? needed_() : Need::nothing; }
   void run();
   void on_timer();
   void on_later();
@@ -69,6 +72,7 @@ class EventThread final : public Successor, public WaitHelper {
   void sleep_on_paths();
   void look_after(uint64_t grace_ns, uint32_t turns);
   void look_later();
+  void on_idle_leaves();
   bool end_watch(Watch which);
   void set_timer(uint64_t after_ns);
   void let_timer_end_by(uint64_t latest_ns);
@@ -76,7 +80,7 @@ class EventThread final : public Successor, public WaitHelper {
 
   ProgressEngine& engine_;
   RankLock& lock_;
-  std::function<Need()> needed_;
+  const std::function<Need()> needed_;
   int epoll_ = -1;  ///< what the thread sleeps on: timer_, stop_fd_, and when armed the paths' descriptors, once
   int timer_ = -1;  ///< for the grace (Watch::timer), or the paths' deadline (Watch::paths)
   int stop_fd_ = -1;
@@ -87,6 +91,8 @@ class EventThread final : public Successor, public WaitHelper {
   bool looks_closely_ = false;                       ///< the thread's: the timer runs for kFirstGrace_ns
   // Inside:
   bool paths_armed_ = false, watching_paths_ = false;
+  uint32_t idle_leaves_ = 0;             ///< so often the application has left with nothing to look after
+  uint64_t idle_leaves_ns_ = 0;          ///< when that was a multiple of kIdleLeaves last
   uint64_t deadline_ns_ = 0;  ///< what the timer was set to, asleep on the paths
   std::atomic<bool> stays_away_{false};  ///< it did the last time; else the timer finds out
   int in_vain_ = 0;                      ///< so often in a row the application was back soon after it had armed

@@ -164,6 +164,34 @@ TEST_P(EventThreadTest, WhatCanWaitIsLookedAtLater) {
   }
 }
 
+// Asking what is pending each time costs more than a timer that runs, for who comes and goes all the time; when he stays away nobody is
+// woken any more, and what he begins is looked after as ever.
+TEST_P(EventThreadTest, WhoComesAndGoesAllTheTimeHasATimer) {
+  Helped rank(GetParam());
+  rank.needed = Need::nothing;
+  auto visits = [&](useconds_t pause_us) {
+    for (uint32_t i = 0; i < 200 && !rank.thread->watches(); ++i) {
+      rank.lock.enter();
+      rank.lock.leave();
+      if (pause_us != 0) usleep(pause_us);
+    }
+    return rank.thread->watches();
+  };
+  EXPECT_FALSE(visits(50));
+  if (rank.lock.enabled()) return;  // the mutex costs more than asking
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(rank.until([&] { return visits(0); }));
+    const int polls = rank.path.polls;
+    ASSERT_TRUE(rank.until([&] { return !rank.thread->watches(); }));
+    EXPECT_EQ(rank.path.polls, polls);
+    ASSERT_TRUE(rank.until([&] { return visits(0); }));
+    rank.needed = Need::now;
+    EXPECT_TRUE(rank.is_watched());
+    rank.needed = Need::nothing;
+    rank.come_and_go();
+  }
+}
+
 // Who leaves handles what is here by himself: the thread would be woken at once, while he is still inside.
 TEST_P(EventThreadTest, WhatIsHereWhenTheApplicationLeavesWakesNobody) {
   Helped rank(GetParam());
