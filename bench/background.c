@@ -75,7 +75,9 @@ static void fixed_work(char *buffer, int bytes, int rank, double increment_us) {
   enum { TRANSFER, WORK, WITH, KINDS };
   double transfer = median_total(buffer, bytes, rank, 0, 21);
   const int n = iterations(3 * transfer), before = 2 + (int)(10e3 / (3 * transfer));
-  const long increments = (long)(2 * transfer / increment_us);
+  /* What an increment takes is known only roughly: it may have been measured while something else ran. */
+  const long about = (long)(2 * transfer / increment_us);
+  const long increments = (long)(2 * transfer / median_total(buffer, 0, rank, -about, 11) * (double)about);
   const long kinds[KINDS] = {0, -increments, increments};
   double totals[KINDS][kMost], waits[kMost], used = 0, passed = 0;
   for (int i = 0; i < n; i += kTurn) {
