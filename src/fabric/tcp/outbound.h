@@ -88,6 +88,8 @@ class TcpOutbound {
   bool waits() const { return references_ != 0; }
   /// Something may still be unacknowledged; asks the kernel.
   bool unsure();
+  /// Bytes that have to be acknowledged before the last operation that waits is done; asks the kernel.
+  uint64_t awaited();
   /// Bytes of everything that is here and not known to have arrived; asks the kernel.
   uint64_t backlog();
   /// Bytes handed to kernels, and known to have arrived.

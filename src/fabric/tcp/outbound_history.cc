@@ -106,6 +106,11 @@ bool TcpOutbound::unsure() {
   return acked_ != end_;
 }
 
+uint64_t TcpOutbound::awaited() {
+  ask_kernel();
+  return end_ - acked_ - std::min<uint64_t>(end_ - acked_, kTailBytes);
+}
+
 uint64_t TcpOutbound::backlog() {
   ask_kernel();
   return end_ - acked_ + queued_bytes_;

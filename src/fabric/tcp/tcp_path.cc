@@ -22,7 +22,8 @@ constexpr int kMaxCompletions = 1024;
 // With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's history).
 constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
 // How often links with something unacknowledged are looked at (tcp_close.cc), and, while a sender waits for the end of a
-// long message to be acknowledged, the kernel is asked although nothing arrives.
+// long message to be acknowledged, the kernel is asked although nothing arrives, as long as it is not known how fast it goes
+// (drain_estimate.h).
 constexpr uint64_t kCheck_ns = 200'000'000, kWaitNap_ns = 2'000'000;
 // Who sleeps while a long message arrives is woken for so much of it at a time: a wake-up costs as much as copying this
 // (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
@@ -74,7 +75,7 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
       blocked_.push_back(&lane);
       watch_link(lane);
     }
-    if (armed_ != 0) [[unlikely]] look_after_unsure(false);
+    if (armed_ != 0) [[unlikely]] look_after_unsure(kCheck_ns);
     return true;
   }
   if (lane.state == LaneState::fresh) contact(lane);
@@ -130,7 +131,7 @@ bool TcpPath::flush(Lane& lane, bool more) {
   if (!blocked && lane.linked()) lane.unlink();
   if (result == TcpOutbound::Flush::broken) heat(*lane.link);
   watch_link(lane);
-  if (armed_ != 0) [[unlikely]] look_after_unsure(lane.outbound.waits());
+  if (armed_ != 0) [[unlikely]] look_after_unsure(lane.outbound.waits() ? kWaitNap_ns : kCheck_ns);
   return lane.outbound.sent() + lane.outbound.acknowledged() != before;
 }
 
@@ -320,28 +321,35 @@ bool TcpPath::arriving() const {
 bool TcpPath::arm() {
   if (!sending_.finished.empty() || !doomed_.empty() || more_) return false;
   ++armed_;
-  bool unsure = false, waits = false;
+  const uint64_t now = clock_.now_ns();
+  bool unsure = false;
+  uint64_t nap_ns = kCheck_ns;
   for (auto& endpoint : endpoints_) {
     if (endpoint->kind != Endpoint::Kind::link) continue;
     Lane& lane = *static_cast<Link&>(*endpoint).lane;
     if (lane.outbound.owed() != 0) flush(lane);
     lane.outbound.settle();
     unsure = unsure || lane.outbound.unsure();
-    waits = waits || lane.outbound.waits();
+    if (lane.outbound.waits()) {
+      const uint64_t left = lane.outbound.awaited();
+      nap_ns = std::min(nap_ns, lane.drain.next_look_ns(now, lane.outbound.acknowledged(), left));
+    } else {
+      lane.drain.forget();
+    }
     if (lane.linked()) watch_link(lane);
     ask_for(lane, lane.inbound.certain_to_come());
   }
   may_be_unsure_ = unsure;
   wake_ns_ = ~uint64_t{0};
-  if (unsure) look_after_unsure(waits);
+  if (unsure) look_after_unsure(nap_ns);
   if (sending_.finished.empty()) return true;
   disarm();
   return false;
 }
 
 // Acknowledgements wake nobody. Asleep: what is not acknowledged is looked after in time, also what is sent from now on.
-void TcpPath::look_after_unsure(bool waits) {
-  wake_ns_ = std::min(wake_ns_, clock_.now_ns() + (waits ? kWaitNap_ns : kCheck_ns));
+void TcpPath::look_after_unsure(uint64_t nap_ns) {
+  wake_ns_ = std::min(wake_ns_, clock_.now_ns() + nap_ns);
 }
 
 void TcpPath::disarm() {

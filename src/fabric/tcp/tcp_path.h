@@ -39,6 +39,7 @@
 #include "base/tunables.h"
 #include "fabric/path.h"
 #include "fabric/tcp/coalescing.h"
+#include "fabric/tcp/drain_estimate.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/inbound.h"
 #include "fabric/tcp/interface_watch.h"
@@ -154,6 +155,7 @@ class TcpPath final : public Path {
     int wake_bytes = 1;       ///< the socket tells a sleeper when it has so many
     Coalescing coalescing;    ///< of its small messages
     ServiceRate rate;         ///< of the parts sent lately
+    DrainEstimate drain;      ///< of what our operations wait for
     // Being called:
     Setup* setup = nullptr;  ///< the outgoing attempt, if one is under way
     std::vector<TcpCandidate> candidates;  ///< the first one's network is the lane's own
@@ -199,7 +201,7 @@ class TcpPath final : public Path {
   void note_arrived(uint64_t bytes);
   bool flush(Lane& lane, bool more = false);  ///< whether bytes have left, or are known to have arrived
   bool try_again(Lane& lane);                 ///< the same; frees senders
-  void look_after_unsure(bool waits);
+  void look_after_unsure(uint64_t nap_ns);
   void watch_link(Lane& lane);
   void ask_for(Lane& lane, uint64_t bytes);
   int poll_events();
