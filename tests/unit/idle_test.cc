@@ -334,7 +334,7 @@ TEST(Idle, ASleeperHearsOfDeadlines) {
     rank.engine.wait_until([&] { return rank.clock.now_ns() >= rank.path.deadline; });
     ended_ns = rank.clock.now_ns();
   });
-  for (bool asleep = false; !asleep;) {
+  for (bool asleep = false; !asleep; usleep(1000)) {
     Inside inside(rank.lock);
     asleep = rank.idle.sleepers == 1;
   }
