@@ -231,7 +231,7 @@ TEST(UdpStream, joined_messages_arrive_in_order) {
     Rng rng(seed);
     for (int burst = 0; burst < 200; ++burst) {
       const uint64_t lost_in_64 = burst < 20 ? 0 : rng.below(8);
-      talk.loses = [&](PeerId, const wire::Datagram&) { return rng.chance(lost_in_64, 64); };
+      talk.loses = [&rng, lost_in_64](PeerId, const wire::Datagram&) { return rng.chance(lost_in_64, 64); };
       for (uint64_t n = 1 + rng.below(60); n != 0; --n) {
         talk.send(std::string(size_t(rng.below(rng.chance(1, 16) ? 20'000 : 2'100)), char('a' + n % 26)));
       }
