@@ -22,6 +22,7 @@ class Requests {
 
   /// Error: one that is neither null nor a request.
   Error find(bool& any_active) {
+    // Copies, for any store to found[i] might change the members, for all that the compiler knows.
     const Count count = count_;
     const MPI_Request* const handles = handles_;
     Request** const found = found_;
@@ -48,9 +49,7 @@ class Requests {
   }
   /// The first from `i` on that is to be waited for (an inactive one counts as complete); size(): none.
   Count first_unsettled(Count i) const {
-    const Count count = count_;
-    Request* const* const found = found_;
-    while (i < count && (!found[i] || found[i]->complete())) ++i;
+    while (i < count_ && (!found_[i] || found_[i]->complete())) ++i;
     return i;
   }
   Count first_ready() const {

@@ -19,7 +19,7 @@ namespace tern {
 
 class Coalescing {
  public:
-  /// TCP: a longer message is worth a segment of its own. (Streams on a loopback, without and with: 4 KiB 0.70 and 2.15 GB/s, 8 KiB 1.35 and
+  /// A longer message is worth a segment of its own. (TCP streams on a loopback, without and with: 4 KiB 0.70 and 2.15 GB/s, 8 KiB 1.35 and
   /// 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
   static constexpr size_t kMostBytes = 16 * 1024;
 

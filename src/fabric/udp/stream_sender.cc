@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
 // Packets handed to the port at a time: what one call with segmentation offload takes.
 constexpr size_t kBatch = 64, kBatchBytes = 65'000;
-// A longer message is worth a call of the port of its own; what waits for company at most is one call.
-constexpr size_t kMostJoined = 16 * 1024, kMostHeld = kBatchBytes;
+// What waits for company at most is one call.
+constexpr size_t kMostHeld = kBatchBytes;
 // Memory of a packet that others may join: of some thousand small ones in flight each holds so much.
 constexpr size_t kJoinMemory = 8192;
 constexpr uint32_t kMostReorder = 64;
@@ -59,7 +59,7 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   const size_t whole = kHeadBytes + bytes;
   if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
   if (congestion_.allowance(now_ns, trip_) == 0) return false;
-  const bool waits = bytes <= kMostJoined && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
+  const bool waits = bytes <= Coalescing::kMostBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
