@@ -1,5 +1,8 @@
 // Waiting for and testing requests, one or many. Source: MPI 5.0 sections 3.7.3 to 3.7.6, 3.8.4, 3.9, 13.2.
 #include "capi/requests.h"
+
+#include <algorithm>
+
 #include "fmt/format.h"
 #include "impl.gen.h"
 
@@ -21,28 +24,25 @@ class Requests {
         found_(more_ ? more_.get() : few_) {}
 
   /// Error: one that is neither null nor a request.
-  Error find(bool& any_active) {
+  Error find() {
     // Copies, for any store to found[i] might change the members, for all that the compiler knows.
     const Count count = count_;
     const MPI_Request* const handles = handles_;
     Request** const found = found_;
-    bool any = false;
     for (Count i = 0; i < count; ++i) {
       Request* request = nullptr;
       if (handles[i] != MPI_REQUEST_NULL) [[likely]] {
         request = call_.find(handles[i]);
         if (!request) [[unlikely]] return no_request(i);
-        any |= is_active(request);
       }
       found[i] = request;
     }
-    any_active = any;
     return {};
   }
   /// Null when the handle is MPI_REQUEST_NULL.
   Request* operator[](Count i) const { return found_[i]; }
   Count size() const { return count_; }
-  bool active(Count i) const { return is_active((*this)[i]); }
+  bool any_active() const { return std::any_of(found_, found_ + count_, is_active); }
   bool ready(Count i) const {
     Request* request = (*this)[i];
     return is_active(request) && request->complete();
@@ -205,11 +205,10 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
 
 Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
+  if (Error error = requests.find()) return error;
   Count done = 0;
   auto all = [&] { return (done = requests.first_unsettled(done)) == count; };
-  if (any && !all()) call.process().progress().wait_until(all);
+  if (!all()) call.process().progress().wait_until(all);
   ManyCompleter completer(call, array_of_requests, array_of_statuses);
   for (Count i = 0; i < count; ++i) completer.complete(i, i);
   return completer.result();
@@ -218,8 +217,7 @@ Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Statu
 Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& flag,
               MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
+  if (Error error = requests.find()) return error;
   auto all = [&] { return requests.first_unsettled(0) == count; };
   flag = all();
   if (!flag) {
@@ -232,6 +230,25 @@ Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& fla
   return completer.result();
 }
 
+/// Looks once for one that is ready, for those that do not wait. True: it is `index`; false: there is nothing to report but
+/// `flag` (true, with the empty status: none is active).
+static bool look_for_one(Call& call, const Requests& requests, int& index, bool& flag, MPI_Status* status) {
+  index = kNone;
+  flag = true;
+  if (!requests.any_active()) {
+    put_empty(status);
+    return false;
+  }
+  Count first = requests.first_ready();
+  if (first < 0) {
+    call.process().progress().look();
+    first = requests.first_ready();
+  }
+  flag = first >= 0;
+  if (flag) index = static_cast<int>(first);
+  return flag;
+}
+
 static Error complete_one(Call& call, MPI_Request& handle, MPI_Status* status) {
   Request* request = call.take(&handle);
   return finish(call, request, status);
@@ -239,9 +256,8 @@ static Error complete_one(Call& call, MPI_Request& handle, MPI_Status* status) {
 
 Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& index, MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
-  if (!any) {
+  if (Error error = requests.find()) return error;
+  if (!requests.any_active()) {
     index = kNone;
     put_empty(status);
     return {};
@@ -255,23 +271,9 @@ Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
 Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& index, bool& flag,
               MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
-  index = kNone;
-  if (!any) {
-    flag = true;
-    put_empty(status);
-    return {};
-  }
-  Count first = requests.first_ready();
-  if (first < 0) {
-    call.process().progress().look();
-    first = requests.first_ready();
-  }
-  flag = first >= 0;
-  if (!flag) return {};
-  index = static_cast<int>(first);
-  return complete_one(call, array_of_requests[first], status);
+  if (Error error = requests.find()) return error;
+  if (!look_for_one(call, requests, index, flag, status)) return {};
+  return complete_one(call, array_of_requests[index], status);
 }
 
 static Error complete_some(Call& call, const Requests& requests, MPI_Request* handles, int& outcount,
@@ -288,9 +290,8 @@ static Error complete_some(Call& call, const Requests& requests, MPI_Request* ha
 Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount,
                int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
-  if (!any) {
+  if (Error error = requests.find()) return error;
+  if (!requests.any_active()) {
     outcount = kNone;
     return {};
   }
@@ -303,9 +304,8 @@ Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
 Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount,
                int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
-  if (!any) {
+  if (Error error = requests.find()) return error;
+  if (!requests.any_active()) {
     outcount = kNone;
     return {};
   }
@@ -330,31 +330,16 @@ Error Request_get_status(Call& call, Request* request, bool& flag, MPI_Status* s
 Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_of_requests, int& index,
                              bool& flag, MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
-  index = kNone;
-  if (!any) {
-    flag = true;
-    put_empty(status);
-    return {};
-  }
-  Count first = requests.first_ready();
-  if (first < 0) {
-    call.process().progress().look();
-    first = requests.first_ready();
-  }
-  flag = first >= 0;
-  if (!flag) return {};
-  index = static_cast<int>(first);
-  return peek(requests[first], status);
+  if (Error error = requests.find()) return error;
+  if (!look_for_one(call, requests, index, flag, status)) return {};
+  return peek(requests[index], status);
 }
 
 Error Request_get_status_all(Call& call, Count count, const MPI_Request* array_of_requests, bool& flag,
                              MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
-  if (any) call.process().progress().look();
+  if (Error error = requests.find()) return error;
+  if (requests.any_active()) call.process().progress().look();
   flag = requests.first_unsettled(0) == count;
   if (!flag) return {};
   for (Count i = 0; i < count; ++i) {
@@ -366,9 +351,8 @@ Error Request_get_status_all(Call& call, Count count, const MPI_Request* array_o
 Error Request_get_status_some(Call& call, Count incount, const MPI_Request* array_of_requests, int& outcount,
                               int* array_of_indices, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
-  bool any = false;
-  if (Error error = requests.find(any)) return error;
-  if (!any) {
+  if (Error error = requests.find()) return error;
+  if (!requests.any_active()) {
     outcount = kNone;
     return {};
   }

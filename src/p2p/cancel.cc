@@ -121,7 +121,7 @@ void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& heade
   }
 }
 
-uint32_t PointToPoint::losses() const { return impl_->losses; }
+uint32_t PointToPoint::losses() const { return uint32_t(impl_->loss_reasons.size()); }
 bool PointToPoint::lost(PeerId peer) const { return impl_->peers[peer].lost; }
 
 Error PointToPoint::Impl::loss_of(PeerId peer) const {
@@ -134,7 +134,6 @@ void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
   Peer& peer = peers[lost];
   if (peer.lost) return;
   peer.lost = true;
-  ++losses;
   peer.path = nullptr;
   peer.credit = kNoCredit;  // PointToPoint::send then takes the way of isend, which reports the loss
   std::string text(error.text());

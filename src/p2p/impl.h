@@ -439,8 +439,7 @@ struct PointToPoint::Impl final : Sink {
   Tokens<ReceiveRequest> receive_tokens;
   uint32_t eager_sequence = 0;   ///< of the last eager message that can be cancelled
   uint32_t controls_queued = 0;  ///< control messages that a path holds
-  uint32_t losses = 0;           ///< peers lost
-  std::map<PeerId, std::pair<int, std::string>> loss_reasons;  ///< of those: class and text of the error
+  std::map<PeerId, std::pair<int, std::string>> loss_reasons;  ///< of peers lost: class and text of the error
   uint32_t sends_open = 0;       ///< sends begun and not complete
 
   // --- Announcements, hybrid sends.

@@ -27,7 +27,7 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
     take(receive, message);
     return;
   }
-  if (losses != 0 && receive.from != kNoPeer && peers[receive.from].lost) [[unlikely]] {
+  if (!loss_reasons.empty() && receive.from != kNoPeer && peers[receive.from].lost) [[unlikely]] {
     refuse_lost(receive);
     return;
   }

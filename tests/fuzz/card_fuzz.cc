@@ -1,6 +1,6 @@
 // Fuzz target: a peer's TCP card, as it comes out of the launcher's key-value space, and the choice made from
 // it.
-#include "fabric/tcp/interfaces.h"
+#include "fabric/ip/interfaces.h"
 #include "fuzz.h"
 #include "wire/card.h"
 

@@ -6,7 +6,7 @@
 #include "base/crc32c.h"
 #include "fabric/tcp/inbound.h"
 #include "fabric/tcp/outbound.h"
-#include "fabric/tcp/socket.h"
+#include "fabric/ip/socket.h"
 #include "fuzz.h"
 
 using namespace tern;

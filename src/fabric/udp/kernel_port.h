@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/tunables.h"
-#include "fabric/tcp/interfaces.h"
-#include "fabric/tcp/socket.h"
+#include "fabric/ip/interfaces.h"
+#include "fabric/ip/socket.h"
 #include "fabric/udp/datagram_port.h"
 
 namespace tern {

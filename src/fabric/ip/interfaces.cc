@@ -1,4 +1,4 @@
-#include "fabric/tcp/interfaces.h"
+#include "fabric/ip/interfaces.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,4 +1,4 @@
-#include "fabric/tcp/interface_watch.h"
+#include "fabric/ip/interface_watch.h"
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

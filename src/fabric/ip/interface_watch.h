@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fabric/tcp/socket.h"
+#include "fabric/ip/socket.h"
 
 namespace tern {
 

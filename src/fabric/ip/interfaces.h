@@ -1,4 +1,4 @@
-// Which of this host's addresses the TCP path listens on, and which of a peer's it calls first.
+// Which of this host's addresses the paths over IP (TCP, UDP) listen on, and which of a peer's they try first.
 //
 // Never a name lookup: addresses come from the kernel (getifaddrs) and from the peer's card. Which networks
 // two hosts share is decided by the addresses alone, so that both a cluster's network beside the office's and
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "fabric/tcp/socket.h"
+#include "fabric/ip/socket.h"
 #include "wire/card.h"
 
 namespace tern {

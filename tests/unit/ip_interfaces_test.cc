@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
-#include "fabric/tcp/interfaces.h"
+#include "fabric/ip/interfaces.h"
 
 namespace tern {
 namespace {

@@ -1,4 +1,4 @@
-#include "fabric/tcp/socket.h"
+#include "fabric/ip/socket.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
