@@ -65,7 +65,9 @@ TEST(Crc32c, flipped_bits_are_found) {
     std::string bad = data;
     int flips = 1 + int(rng.below(3));
     for (int k = 0; k < flips; ++k) bad[size_t(rng.below(bad.size()))] ^= char(1 << rng.below(8));
-    if (bad != data) ASSERT_NE(crc32c(bad.data(), bad.size()), good);
+    if (bad != data) {
+      ASSERT_NE(crc32c(bad.data(), bad.size()), good);
+    }
   }
 }
 

@@ -90,7 +90,9 @@ TEST(Handles, GarbageIsNeverFound) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 200000; ++i) {
     uintptr_t number = random() >> (random() % 64);
-    if (!valid.count(number)) EXPECT_EQ(table.find(number), nullptr) << number;
+    if (!valid.count(number)) {
+      EXPECT_EQ(table.find(number), nullptr) << number;
+    }
   }
   // Right in the low bits, wrong above: a handle that was cut from a pointer.
   for (uintptr_t handle : valid) {

@@ -38,7 +38,9 @@ void ring_of(int ranks, int rounds, int64_t rounds_before_sleep, bool expect_sle
       send_small(me, next, rng.below(512));
       me.engine->wait_until([&] { return me.sink.from[previous].next > uint32_t(round); });
     }
-    if (expect_sleep) EXPECT_GT(me.engine->counters().sleeps, 0u);
+    if (expect_sleep) {
+      EXPECT_GT(me.engine->counters().sleeps, 0u);
+    }
     common_fence(common, ranks);
     return true;
   });

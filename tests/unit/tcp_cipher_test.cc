@@ -39,7 +39,9 @@ TEST(TcpCipher, what_was_sealed_comes_out_in_order) {
   for (size_t size : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{65}, wire::kMaxBlockBytes}) {
     const std::string text(size, 'x');
     Block block = seal(sender, text, size);
-    if (size > 16) EXPECT_NE(text_of(block), text);
+    if (size > 16) {
+      EXPECT_NE(text_of(block), text);
+    }
     EXPECT_TRUE(receiver.open(block.head, block.bytes.data()));
     EXPECT_EQ(text_of(block), text);
   }

@@ -79,7 +79,7 @@ inline void share_out(std::span<const StripeLane> lanes, size_t total, bool prob
       ++left;
       if (least == count || wanted[i] < wanted[least]) least = i;
     }
-    if (left == 1 || wanted[least] >= double(kLeastPart)) break;
+    if (left <= 1 || wanted[least] >= double(kLeastPart)) break;
     rates[least] = 0;
   }
   size_t rest = total, most = 0;
