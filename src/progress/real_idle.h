@@ -6,6 +6,8 @@
 // Unless those who compute are the job's own ranks: they are what everybody waits for, and sleeping in turn only lets the cores go
 // idle between wake-ups (NPB's BT, class W, 16 ranks on 2 cores: 1.37 s by sleeping, 0.84 s by yielding).
 //
+// Before it yields a rank lingers, where that has mostly been worth it (progress/lingering.h).
+//
 // Threads of a rank (MPI_THREAD_MULTIPLE) all poll while they are awake, by turns. Of those that sleep one, the driver, sleeps on
 // the descriptors, the others are followers: they are called when what they wait for has happened. (To wake all of them
 // for each message cost more than the message.)
@@ -30,6 +32,7 @@
 #include "base/intrusive_list.h"
 #include "base/tunables.h"
 #include "progress/idle.h"
+#include "progress/lingering.h"
 
 namespace tern {
 
@@ -81,6 +84,7 @@ class RealIdle final : public Idle, private Sleeper {
   uint32_t penalty_ = 16;             ///< what waits_without_yield_ was set to last
   uint32_t quick_yields_ = 0;         ///< since then
   uint32_t sightings_ = 0;            ///< long yields with strangers about, since the last without
+  Lingering lingering_;               ///< where ranks yield
   Releasable* lock_;
   int epoll_ = -1, wake_fd_ = -1;
   size_t watched_ = 0;                   ///< paths whose descriptor is in epoll_

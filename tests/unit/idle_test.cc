@@ -359,6 +359,71 @@ TEST(Idle, ASleeperHearsOfDeadlines) {
   EXPECT_LT(ended_ns, deadline + 4'000'000'000);
 }
 
+/// Of so many fruitless polls of a rank that shares its core, those after which it yielded. Every wait ends with its
+/// `polls_a_wait`-th poll.
+uint64_t yields_of(uint32_t waits, uint32_t polls_a_wait) {
+  RealClock clock;
+  RealIdle idle(Tunables(), true, nullptr, 4, ranks_alone);
+  ProgressEngine engine(clock, idle);
+  for (uint32_t i = 0; i < waits; ++i) {
+    uint32_t asked = 0;
+    engine.wait_until([&] { return asked++ == polls_a_wait; });
+  }
+  return engine.counters().yields;
+}
+
+// Who is mostly answered while it lingers keeps its core; who is not yields at once but for a trial now and then.
+TEST(Idle, WhoIsAnsweredSoonKeepsTheCore) {
+  EXPECT_EQ(yields_of(Lingering::kTrialInterval, 5), 5 * Lingering::kTrialInterval);
+  EXPECT_EQ(yields_of(10'000, 5), 5 * Lingering::kTrialInterval);
+}
+TEST(Idle, WhoIsNotAnsweredSoonYields) {
+  constexpr uint32_t kWaits = 6400, kPolls = Lingering::kRounds + 8;
+  const uint64_t yields = yields_of(kWaits, kPolls);
+  EXPECT_GT(yields, uint64_t{kWaits} * kPolls * 95 / 100);
+  EXPECT_LT(yields, uint64_t{kWaits} * kPolls);  // it was tried
+}
+
+TEST(Lingering, EndsWhenItMostlyFails) {
+  Lingering lingering(1000);
+  const auto wait = [&](bool in_vain) {
+    if (in_vain && lingering.rounds() != 0) lingering.in_vain();
+    lingering.wait_ended();
+  };
+  const auto try_it = [&] {
+    for (uint32_t i = 0; i < Lingering::kTrialInterval && lingering.rounds() == 0; ++i) wait(true);
+    EXPECT_EQ(lingering.rounds(), Lingering::kRounds);
+  };
+  try_it();
+  for (uint32_t i = 0; i < Lingering::kFirstTrust / Lingering::kFailure; ++i) wait(true);
+  EXPECT_EQ(lingering.rounds(), 0u);
+  try_it();
+  for (int i = 0; i < 10'000; ++i) wait(i % 6 == 0);  // five of six succeed
+  EXPECT_EQ(lingering.rounds(), Lingering::kRounds);
+  uint32_t failures = 0;
+  while (lingering.rounds() != 0) {
+    wait(true);
+    ++failures;
+  }
+  EXPECT_LE(failures, Lingering::kMostTrust / Lingering::kFailure);
+  try_it();
+  for (int i = 0; i < 100; ++i) wait(i % 3 == 0);  // two of three succeed
+  uint32_t lingered = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    lingered += lingering.rounds() != 0;
+    wait(i % 3 == 0);
+  }
+  EXPECT_LT(lingered, 2000u);
+}
+
+TEST(Lingering, TakesNoMoreRoundsThanAWaitMay) {
+  for (const uint32_t most : {0u, 1u, 10u}) {
+    Lingering lingering(most);
+    for (uint32_t i = 0; i < 3 * Lingering::kTrialInterval; ++i) lingering.wait_ended();
+    EXPECT_EQ(lingering.rounds(), most);
+  }
+}
+
 // A loop of MPI_Test gives its turn away where ranks or threads share cores, and only there.
 TEST(Idle, WhoLooksInVainGivesItsTurn) {
   RealClock clock;
