@@ -2,7 +2,7 @@
 /* Messages that are answered never want for credit, however they are received: their answers take it back. */
 #include "check.h"
 
-enum { kBytes = 1000, kRounds = 4000 }; /* several times the credit of one sender */
+enum { kBytes = 4000, kRounds = 1000 }; /* several times the credit of one sender */
 
 static char out[kBytes], in[kBytes];
 
