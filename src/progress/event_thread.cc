@@ -151,7 +151,7 @@ Need EventThread::take_over() {
   Need needed = pending();
   if (needed == Need::now && stays_away_.load(std::memory_order_relaxed)) {
     if (arm()) {
-      armed_since_ns_ = engine_.clock().now_ns();
+      left_armed_ns_ = engine_.clock().now_ns();
       return needed;
     }
     needed = pending();
@@ -187,10 +187,21 @@ void EventThread::sleep_on_paths() {
   watch_.store(Watch::paths, std::memory_order_relaxed);
   watch_paths(true);
   deadline_ns_ = ~uint64_t{0};
-  note_deadline();
+  follow_deadline();
 }
 
-void EventThread::note_deadline() {
+// A burst of calls that do not wait (MPI_Isend) finds the paths armed each time.
+void EventThread::note_leave() {
+  const uint64_t now = engine_.clock().now_ns();
+  if (stays_inside(now)) {
+    forget_arming();
+    return;
+  }
+  left_armed_ns_ = now;
+  follow_deadline();
+}
+
+void EventThread::follow_deadline() {
   const uint64_t deadline = engine_.path_deadline_ns();
   if (deadline >= deadline_ns_) return;
   deadline_ns_ = deadline;
@@ -204,13 +215,19 @@ void EventThread::forget_arming() {
   end_watch(Watch::paths);
   watch_paths(false);
   if (engine_.idle().sleepers == 0) engine_.disarm_all();  // else another thread sleeps on them
-  if (armed_since_ns_ == 0) return;
-  const bool soon = engine_.clock().now_ns() - armed_since_ns_ < kSoon_ns;
-  armed_since_ns_ = 0;
+  if (left_armed_ns_ != 0) stays_inside(engine_.clock().now_ns());
+  left_armed_ns_ = 0;
+}
+
+// The application is back. True: so soon so often that it does not stay away any more.
+bool EventThread::stays_inside(uint64_t now_ns) {
+  const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < kSoon_ns;
   in_vain_ = soon ? in_vain_ + 1 : 0;
-  if (in_vain_ < kMostInVain) return;
+  if (in_vain_ < kMostInVain) return false;
   in_vain_ = 0;
+  left_armed_ns_ = 0;
   stays_away_.store(false, std::memory_order_relaxed);
+  return true;
 }
 
 // --- The thread's side.
@@ -282,7 +299,7 @@ void EventThread::work() {
   if (engine_.idle().sleepers != 0) return;  // a thread of the application was woken by the same event
   if (paths_armed_) engine_.disarm_all();
   paths_armed_ = false;
-  armed_since_ns_ = 0;  // it was not in vain
+  left_armed_ns_ = 0;  // it was not in vain
   end_watch(Watch::paths);
   int vain = 0;
   do {

@@ -53,7 +53,7 @@ class EventThread final : public Successor, public WaitHelper {
   /// Who asks often in vain is not asked again for a while: then the timer runs.
   Need need() override;
   Need take_over() override;
-  void note_deadline() override;
+  void note_leave() override;
   /// The application waits inside: it must not share its wake-ups.
   void stand_aside() override {
     if (paths_armed_) [[unlikely]] forget_arming();
@@ -70,6 +70,8 @@ class EventThread final : public Successor, public WaitHelper {
   bool arm();
   void forget_arming();
   void sleep_on_paths();
+  void follow_deadline();
+  bool stays_inside(uint64_t now_ns);
   void look_after(uint64_t grace_ns, uint32_t turns);
   void look_later();
   void on_idle_leaves();
@@ -95,8 +97,8 @@ class EventThread final : public Successor, public WaitHelper {
   uint64_t idle_leaves_ns_ = 0;          ///< when that was a multiple of kIdleLeaves last
   uint64_t deadline_ns_ = 0;  ///< what the timer was set to, asleep on the paths
   std::atomic<bool> stays_away_{false};  ///< it did the last time; else the timer finds out
-  int in_vain_ = 0;                      ///< so often in a row the application was back soon after it had armed
-  uint64_t armed_since_ns_ = 0;          ///< by the application; 0: the thread has been of use since
+  int in_vain_ = 0;                      ///< so often in a row the application was back soon after it had left, armed
+  uint64_t left_armed_ns_ = 0;           ///< when the application left last, armed; 0: the thread has been of use since
   std::thread thread_;
 };
 

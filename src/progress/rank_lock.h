@@ -30,8 +30,9 @@ class Successor {
   virtual Need need() = 0;
   /// Called inside, while it does not cover what is needed. Returns what is needed now, and is covered.
   virtual Need take_over() = 0;
-  /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a deadline.
-  virtual void note_deadline() = 0;
+  /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a deadline, and who
+  /// comes and goes all the time does not stay away.
+  virtual void note_leave() = 0;
   /// It looks after it, or will soon without being asked again. Asked from anywhere.
   bool watches() const { return watch_.load(std::memory_order_relaxed) != Watch::nobody; }
   bool covers(Need need) const {
@@ -166,7 +167,7 @@ class RankLock final : public Releasable {
   /// The application leaves: whether the successor must watch.
   Need needs_successor() {
     if (!successor_) return Need::nothing;
-    if (successor_->sleeps_on_paths()) successor_->note_deadline();
+    if (successor_->sleeps_on_paths()) successor_->note_leave();
     return successor_->covers(Need::now) ? Need::now : successor_->need();
   }
   // Among calls that follow one another closely the timer runs all the time: one word is looked at, twice.

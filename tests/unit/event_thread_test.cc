@@ -192,6 +192,27 @@ TEST_P(EventThreadTest, WhoComesAndGoesAllTheTimeHasATimer) {
   }
 }
 
+// A burst of calls none of which waits: the paths are not left armed under it, where each message may wake the thread.
+TEST_P(EventThreadTest, WhoComesBackForManyCallsIsNotAway) {
+  Helped rank(GetParam());
+  rank.hand_over();
+  auto call = [&] {
+    rank.lock.enter();
+    rank.lock.leave();
+    return rank.path.armed == 0;
+  };
+  for (int i = 0; i < 10; ++i) {
+    usleep(2000);  // now and then one call, though, is no reason to disarm
+    EXPECT_FALSE(call());
+  }
+  EXPECT_TRUE(rank.until([&] {
+    for (int i = 0; i < 10; ++i) call();
+    return call();
+  }));
+  EXPECT_TRUE(rank.thread->watches());
+  EXPECT_TRUE(rank.is_watched());
+}
+
 // Who leaves handles what is here by himself: the thread would be woken at once, while he is still inside.
 TEST_P(EventThreadTest, WhatIsHereWhenTheApplicationLeavesWakesNobody) {
   Helped rank(GetParam());
