@@ -17,15 +17,25 @@ Error send(const void* buf, Count count, Datatype& type, int dest, int tag, Comm
 
 Error isend(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
             SendMode mode, Request*& request) {
-  request = dest == kProcNull ? comm.p2p().completed()
-                              : comm.p2p().isend(comm.send_arguments(buf, count, type, dest, tag, mode));
+  if (dest == kProcNull) {
+    request = comm.p2p().completed();
+  } else {
+    SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
+    arguments.requested = true;
+    request = comm.p2p().isend(arguments);
+  }
   return {};
 }
 
 Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
                 SendMode mode, Request*& request) {
-  request = dest == kProcNull ? new InstantRequest(Request::Kind::send, kEmptyStatus)
-                              : comm.p2p().send_init(comm.send_arguments(buf, count, type, dest, tag, mode));
+  if (dest == kProcNull) {
+    request = new InstantRequest(Request::Kind::send, kEmptyStatus);
+  } else {
+    SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
+    arguments.requested = true;
+    request = comm.p2p().send_init(arguments);
+  }
   return {};
 }
 

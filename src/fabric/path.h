@@ -190,6 +190,8 @@ class Path {
   /// bring to an end; `later`: only if a connection breaks (`arm` looks closer). Costs no system call.
   virtual Need unsent_at_a_glance() const { return has_unsent() ? Need::now : Need::nothing; }
 
+  /// Whether a thread of this rank's polls while the application is away from the library.
+  void set_helped(bool helped) { helped_ = helped; }
   /// Where this path counts from now on; the rank's (not owned). A path that nobody told counts for itself.
   void count_into(Counters& counters) {
     counters_ = &counters;
@@ -206,6 +208,7 @@ class Path {
  protected:
   PathProperties properties_;
   bool dormant_ = false;
+  bool helped_ = false;
 
  private:
   mutable Counters* counters_ = nullptr;

@@ -44,7 +44,8 @@ class SendRequest final : public Request, public SendOperation {
       : Request(Kind::send),
         impl(owner),
         // Member by member, as wire::make_header explains: a copy in larger pieces would wait for the caller's stores.
-        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended} {}
+        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended,
+                  a.requested} {}
   Error start() override;
   void cancel() override;
 

@@ -32,6 +32,7 @@ struct SendArguments {
   uint64_t context;
   SendMode mode = SendMode::standard;
   bool attended = false;  ///< both ranks stay in the library until they have done their parts: a step of a blocking collective
+  bool requested = false;  ///< the program gets the request, and will ask for it
 };
 
 /// One receive. `source` is a rank in the communicator or kAnySource; `peer` is that rank's, kNoPeer with kAnySource.

@@ -23,6 +23,8 @@ inline bool leave_now(Path& path, const SendArguments& a, const wire::Header& he
   return bytes <= kPackBytes && leave_packed(path, a, header, bytes);
 }
 
+uint8_t flags_of(const SendArguments& a) { return a.requested ? wire::kRequested : 0; }
+
 Ref<Datatype> hold(const Datatype* type) {
   return type->is_predefined() ? Ref<Datatype>() : Ref<Datatype>::share(const_cast<Datatype*>(type));
 }
@@ -63,7 +65,7 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
   if (bytes > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
   const uint32_t sequence = next_sequence();
   const uint16_t carried = carry_credit(peer);
-  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, 0, carried);
+  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, flags_of(a), carried);
   const uint64_t began_ns = trace_time();
   if (!leave_now(*peer.path, a, header, bytes)) {
     peer.credit += charge(bytes);
@@ -142,7 +144,7 @@ void PointToPoint::Impl::trace_sent(Protocol protocol, const SendArguments& a, s
 void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes, bool blocking) {
   const SendArguments& a = send.arguments;
   peer.credit -= charge(bytes);
-  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, 0, carry_credit(peer));
+  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, flags_of(a), carry_credit(peer));
   if (a.mode == SendMode::synchronous) {
     send.token = send_tokens.add(send);
     send.waits |= SendRequest::kMatch;

@@ -32,6 +32,7 @@ void Process::begin_helping() {
       progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); });
   lock_->set_successor(event_thread_.get());
   progress_.set_helper(event_thread_.get());
+  for (auto& path : paths_) path->set_helped(true);
 }
 
 void Process::end_helping() {
@@ -39,6 +40,7 @@ void Process::end_helping() {
   lock_->set_successor(nullptr);
   progress_.set_helper(nullptr);
   event_thread_.reset();
+  for (auto& path : paths_) path->set_helped(false);
 }
 
 // Which path leads to whom: "shm to ranks 0-3, tcp to ranks 4-7".

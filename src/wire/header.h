@@ -34,6 +34,8 @@ enum class Kind : uint8_t {
   release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::carried)
 };
 
+// Flag of eager and eager_sync: the sender's program has a request for it, so it will call its library again.
+inline constexpr uint8_t kRequested = 1;
 // Flags of rts: the data lies in a library buffer, give it back with a release; give all of them back now.
 inline constexpr uint8_t kHybrid = 1, kWantsReleases = 2;
 // Flags of direct.
@@ -69,6 +71,11 @@ inline Header make_header(Kind kind, int32_t source, uint64_t context, int32_t t
 /// A message of a protocol's own, which names one request and nothing else.
 inline Header make_control_header(Kind kind, uint32_t token, uint8_t flags = 0) {
   return make_header(kind, 0, 0, 0, token, flags);
+}
+
+/// Whether the program that sends this has reason to call its library again.
+inline bool sender_comes_back(const Header& header) {
+  return (header.kind == Kind::eager || header.kind == Kind::eager_sync) && (header.flags & kRequested) != 0;
 }
 
 /// Copies by the words in which a header is built (see there).

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tcp_fixture.h"
 
 namespace tern {
@@ -81,6 +83,116 @@ TEST(Coalescing, a_message_that_waits_leaves_by_itself) {
   const uint64_t begin = world.clock.now_ns();
   while (world[1].sink.arrivals.size() < sent && world.clock.now_ns() - begin < 5'000'000'000) world.path(1).poll();
   EXPECT_EQ(world[1].sink.arrivals.size(), sent);
+}
+
+/// Rank 0 sends bursts of small messages, numbered; some of them as operations of 4 to 12 KiB.
+struct Bursts {
+  TcpWorld world{2};
+  Rng rng{1};
+  wire::Header header{.kind = wire::Kind::eager};
+  std::deque<TestSend> operations;
+  size_t sent = 0;
+
+  Bursts() { send_operation(8); }
+  void send_operation(size_t bytes) {
+    header.tag = int32_t(sent++);
+    operations.emplace_back(1, header.tag, std::string(bytes, char(header.tag)));
+    operations.back().header = header;
+    world.path(0).enqueue(operations.back());
+  }
+  void send(size_t bytes) {
+    header.tag = int32_t(sent);
+    if (const std::string content(bytes, char(sent)); world.path(0).try_send(1, header, content.data(), bytes)) ++sent;
+    else send_operation(bytes);
+  }
+  const std::vector<Arrival>& arrivals() { return world[1].sink.arrivals; }
+  bool all_arrive() {
+    return world.until([&] { return arrivals().size() >= sent; });
+  }
+  void burst(bool mixed) {
+    world.path(0).poll();
+    for (int i = 0; i < 8; ++i) {
+      if (mixed && rng.next() % 4 == 0) send_operation(4096 + rng.next() % 8192);
+      else send(rng.next() % 512);
+    }
+  }
+  /// Bursts that rank 0 polls after at once, until they are trusted; then one after which it does not, and which has not left.
+  bool one_is_held(bool mixed = false) {
+    const uint64_t begin = world.clock.now_ns();
+    for (int trusted = 20; world.clock.now_ns() - begin < uint64_t(20e9 * kPatience); trusted *= 2) {
+      if (!all_arrive()) return false;
+      for (int i = 0; i < trusted; ++i) {
+        burst(mixed);
+        world.path(0).poll();
+        if (!all_arrive()) return false;
+      }
+      burst(mixed);
+      for (int i = 0; i < 200 && arrivals().size() < sent; ++i) world.path(1).poll();
+      if (arrivals().size() < sent) return true;
+    }
+    return false;
+  }
+  void check() {
+    ASSERT_EQ(arrivals().size(), sent);
+    for (size_t i = 0; i < sent; ++i) {
+      ASSERT_EQ(arrivals()[i].header.tag, int32_t(i));
+      ASSERT_EQ(arrivals()[i].bytes, std::string(arrivals()[i].bytes.size(), char(i)));
+    }
+    ASSERT_TRUE(world.until([&] {
+      return !world.path(0).has_unsent() && std::all_of(operations.begin(), operations.end(), [](auto& o) { return o.completions == 1; });
+    }));
+  }
+};
+
+// Who has a request for it comes back: then it leaves. Until then nobody hands it to the kernel.
+TEST(Coalescing, what_is_requested_waits_in_the_rank) {
+  Bursts bursts;
+  bursts.header.flags = wire::kRequested;
+  ASSERT_TRUE(bursts.one_is_held());
+  const size_t here = bursts.arrivals().size();
+  const uint64_t begin = bursts.world.clock.now_ns();
+  while (bursts.world.clock.now_ns() - begin < 400'000'000) bursts.world.path(1).poll();
+  EXPECT_EQ(bursts.arrivals().size(), here);
+  EXPECT_TRUE(bursts.world.path(0).has_unsent());
+  EXPECT_EQ(bursts.world.path(0).unsent_at_a_glance(), Need::now);
+  EXPECT_TRUE(bursts.all_arrive());
+  bursts.check();
+}
+
+TEST(Coalescing, with_a_helping_thread_everything_may_wait_in_the_rank) {
+  Bursts bursts;
+  bursts.world.path(0).set_helped(true);
+  ASSERT_TRUE(bursts.one_is_held(true));
+  EXPECT_EQ(bursts.world.path(0).unsent_at_a_glance(), Need::now);
+  EXPECT_TRUE(bursts.all_arrive());
+  bursts.check();
+}
+
+TEST(Coalescing, what_waits_in_the_rank_survives_its_connection) {
+  for (int round = 0; round < 6; ++round) {
+    Bursts bursts;  // the one before is trusted no more
+    bursts.header.flags = wire::kRequested;
+    ASSERT_TRUE(bursts.one_is_held(true));
+    bursts.world.path(0).break_connection(1);
+    if (round % 2 == 0) bursts.send(100);
+    ASSERT_TRUE(bursts.all_arrive());
+    bursts.check();
+  }
+}
+
+// A rank that is about to sleep, or whose paths are armed for its thread, keeps nothing.
+TEST(Coalescing, nothing_waits_in_a_rank_that_is_armed) {
+  Bursts bursts;
+  bursts.header.flags = wire::kRequested;
+  ASSERT_TRUE(bursts.one_is_held());
+  ASSERT_TRUE(bursts.all_arrive());
+  ASSERT_TRUE(bursts.world.path(0).arm());
+  for (int i = 0; i < 8; ++i) bursts.send(8);
+  const uint64_t begin = bursts.world.clock.now_ns();
+  while (bursts.arrivals().size() < bursts.sent && bursts.world.clock.now_ns() - begin < 5'000'000'000) bursts.world.path(1).poll();
+  EXPECT_EQ(bursts.arrivals().size(), bursts.sent);
+  bursts.world.path(0).disarm();
+  bursts.check();
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
-// Whether a small message may wait for the next ones, to leave with them in one segment (TCP: in the kernel) or datagram (UDP): handing a
-// segment to the network costs 4 us on a loopback, adding to one 1 us.
+// Whether a small message may wait for the next ones, to leave with them in one segment (TCP) or datagram (UDP): handing a
+// segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank 0.1 us.
 //
 // Only in a burst, with no poll between its messages, the first of which always leaves at once: a rank that sends and then waits,
-// or sends now and then, sends as ever. A rank that computes after a burst would delay its end, so bursts are watched: what could have waited does only when
-// the last kTrust bursts were followed by a poll within kSoon_ns. Whoever breaks that has to earn it anew, twice as long each
-// time, until eight times as many have been good (one in some thousand is the scheduler's doing): of 128 bursts at most one is
-// delayed. (Over TCP by no more than the peer's acknowledgement, or 200 ms: the kernel's limit for MSG_MORE. Over UDP, where lost
-// packets wait for this rank's next call, too, it waits for that.)
+// or sends now and then, sends as ever. A rank that computes after a burst would delay its end, so bursts are watched: what could
+// have waited does only when the last kTrust bursts were followed by a poll within kSoon_ns. Whoever breaks that has to earn it anew,
+// the longer the later that poll was: on average a burst is delayed by kDelay_ns at most. (One in some thousand is late by the
+// scheduler's doing, a little.) What waits in the kernel leaves after 200 ms at the latest; what waits in the rank, with its next call,
+// so over TCP that is done only where somebody comes back for it: whoever has a request, or the event thread. (Over UDP, where
+// lost packets wait for this rank's next call, too, everything does.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -43,11 +44,11 @@ class Coalescing {
   bool end(uint64_t now_ns) {
     const bool waited = trust_ >= needed_;
     open_ = false;
-    if (now_ns - last_ns_ < kSoon_ns) {
-      ++trust_;
-      if (trust_ >= kForgiven * needed_) needed_ = kTrust;
+    const uint64_t late_ns = now_ns - last_ns_;
+    if (late_ns < kSoon_ns) {
+      trust_ += !waited;
     } else {
-      if (waited) needed_ = std::min(2 * needed_, kMostTrust);
+      if (waited) needed_ = uint32_t(std::clamp<uint64_t>(late_ns / kDelay_ns, kTrust, kMostTrust));
       trust_ = 0;
     }
     return waited;
@@ -55,7 +56,8 @@ class Coalescing {
 
  private:
   static constexpr uint64_t kSoon_ns = 20'000;
-  static constexpr uint32_t kTrust = 16, kMostTrust = 1 << 20, kForgiven = 8;
+  static constexpr uint64_t kDelay_ns = 2'000;
+  static constexpr uint32_t kTrust = 16, kMostTrust = 1 << 20;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
   uint32_t trust_ = 0, needed_ = kTrust;

@@ -70,10 +70,12 @@ struct TcpOutbound::Batch {
 
 // --- Sending.
 
-bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size_t bytes, bool more) {
-  if (!empty() || error_ != 0 || fd_ < 0) return false;
+bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size_t bytes, Wait wait) {
   const size_t frame = kHeadBytes + bytes;
-  if (frame > kCopyFirst && !shared_.sealed) return send_large(header, payload, bytes, more);
+  const bool to_log = frame <= kCopyFirst || shared_.sealed;
+  if (held_ && !(to_log && queue_.empty())) flush(wait != Wait::no);
+  if (!(empty() || held_) || error_ != 0 || fd_ < 0) return false;
+  if (!to_log) return send_large(header, payload, bytes, wait != Wait::no);
   std::byte* at = reserve(frame);
   if (!at) return false;
   wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
@@ -84,14 +86,26 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
     flush_blocks();
     return true;
   }
-  ssize_t n = send_bytes(fd_, at, frame, more ? MSG_MORE : 0);
+  const size_t waiting = size_t(end_ - sent_);  // just before it in the log
+  if (wait == Wait::here && waiting + frame <= kMostHeld) {
+    commit(frame);
+    held_ = true;
+    return true;
+  }
+  ssize_t n = send_bytes(fd_, at - waiting, waiting + frame, wait == Wait::in_kernel ? MSG_MORE : 0);
   if (n < 0) {
     if (!is_full(errno)) error_ = errno;
     return false;
   }
+  held_ = false;
   commit(frame);
   sent_ += size_t(n);
   return true;
+}
+
+bool TcpOutbound::hold() {
+  if (error_ != 0 || fd_ < 0 || shared_.sealed || queued_bytes_ + (end_ - sent_) > kMostHeld) return false;
+  return held_ = true;
 }
 
 void TcpOutbound::push() {
@@ -239,6 +253,7 @@ void TcpOutbound::gather(Batch& batch, size_t limit) {
 }
 
 TcpOutbound::Flush TcpOutbound::flush(bool more) {
+  held_ = false;
   if (error_ != 0) return Flush::broken;
   if (fd_ < 0) return Flush::blocked;
   if (!queue_.empty() && queue_.front()->total_bytes < kCopyFirst) (void)reserve(4 * kCopyFirst);

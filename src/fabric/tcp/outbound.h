@@ -37,6 +37,9 @@ using SendList = IntrusiveList<SendOperation>;
 class TcpOutbound {
  public:
   enum class Flush : uint8_t { all, blocked, broken };
+  /// How a message waits for those that will follow: not at all; in the kernel, which sends it after 200 ms if none comes; or here,
+  /// which costs no system call, but somebody has to `flush`.
+  enum class Wait : uint8_t { no, in_kernel, here };
 
   /// What the streams of one path share.
   struct Shared {
@@ -48,15 +51,19 @@ class TcpOutbound {
 
   explicit TcpOutbound(Shared& shared) : shared_(shared) {}
 
-  /// A whole small message: true when it has left, or is in the history and will. `more`: it waits in the kernel for what
-  /// follows, or for `push`.
-  bool try_send(const wire::Header& header, const void* payload, size_t bytes, bool more = false);
+  /// A whole small message: true when it has left, or is in the history and will.
+  bool try_send(const wire::Header& header, const void* payload, size_t bytes, Wait wait = Wait::no);
   /// Nothing waits in the kernel any more for what follows.
   void push();
   /// Takes its place in the queue; nothing is sent yet. A kind of 0 in its header: a frame of the type in its flags.
   void enqueue(SendOperation& operation);
-  /// Sends what the socket takes. `blocked`: something is left to send, or to be acknowledged. `more`: as for `try_send`.
+  /// Sends what the socket takes. `blocked`: something is left to send, or to be acknowledged. `more`: the end of it waits in the
+  /// kernel.
   Flush flush(bool more = false);
+  /// What is queued may wait here. False: there is enough for a system call, or what was before is in its way.
+  bool hold();
+  /// Everything that is still to be handed to the kernel only waits for company.
+  bool held() const { return held_; }
   /// Frees the senders of operations: of those that are acknowledged, and of what is little enough to be copied. They go to
   /// the end of Shared::finished.
   void settle();
@@ -117,6 +124,8 @@ class TcpOutbound {
   static constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
   /// So much is copied without asking whether it has arrived: asking costs as much (0.2 us).
   static constexpr size_t kCopyUnasked = 16 * 1024;
+  /// So much may wait here for company: more makes a system call hardly cheaper, and the receiver wait.
+  static constexpr size_t kMostHeld = 32 * 1024;
   static constexpr size_t kMaxLogBytes = 1 << 20;  ///< beyond it small messages wait in the queue
 
   /// Room at the end of the log; null: it is full (never when forced).
@@ -150,6 +159,7 @@ class TcpOutbound {
   uint64_t owed_ack_ = 0, told_ack_ = 0;
   int fd_ = -1;
   int error_ = 0;
+  bool held_ = false;        ///< [sent_, end_), all of it in the log, and the queue wait for company
   bool trusted_ = false;
   size_t references_ = 0;    ///< segments that are operations
   size_t owned_bytes_ = 0;   ///< of segments with memory of their own

@@ -223,6 +223,7 @@ void TcpOutbound::encrypt(const TcpKey& key) {
 void TcpOutbound::detach() {
   ask_kernel();
   fd_ = -1;
+  held_ = false;
 }
 
 void TcpOutbound::surrender(SendList& out) {
@@ -232,6 +233,7 @@ void TcpOutbound::surrender(SendList& out) {
   segments_.clear();
   references_ = 0;
   owned_bytes_ = 0;
+  held_ = false;
   while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
   queued_bytes_ = 0;
   acked_ = sent_ = end_;

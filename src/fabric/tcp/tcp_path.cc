@@ -69,9 +69,9 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   Lane& lane = peer_at(id).first();
   if (lane.link) {
     if (bytes >= stripe_bytes_ && may_stripe(lane.peer)) return false;  // `enqueue` spreads it
-    if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, bytes))) return false;
+    if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, header, bytes))) return false;
     may_be_unsure_ = true;
-    if (!lane.outbound.empty() && !lane.linked()) {
+    if (!lane.outbound.empty() && !lane.outbound.held() && !lane.linked()) {
       blocked_.push_back(&lane);
       watch_link(lane);
     }
@@ -82,18 +82,23 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   return false;
 }
 
-// Whether a message may leave together with the next ones.
-bool TcpPath::may_wait(Lane& lane, size_t bytes) {
-  if (bytes > Coalescing::kMostBytes || sending_.sealed) return false;
+// Whether a message may leave together with the next ones. In this rank only what somebody comes back for: its sender, or the
+// thread that helps.
+TcpOutbound::Wait TcpPath::may_wait(Lane& lane, const wire::Header& header, size_t bytes) {
+  using Wait = TcpOutbound::Wait;
+  if (bytes > Coalescing::kMostBytes || sending_.sealed) return Wait::no;
   const bool may = lane.coalescing.may_wait(clock_.now_ns(), polls_);
   if (lane.coalescing.open() && std::find(bursts_.begin(), bursts_.end(), &lane) == bursts_.end()) bursts_.push_back(&lane);
-  return may;
+  if (!may) return Wait::no;
+  return (helped_ || wire::sender_comes_back(header)) && armed_ == 0 ? Wait::here : Wait::in_kernel;
 }
 
 void TcpPath::end_bursts() {
   const uint64_t now = clock_.now_ns();
   for (Lane* lane : bursts_) {
-    if (lane->coalescing.end(now)) lane->outbound.push();
+    if (!lane->coalescing.end(now) || !lane->link) continue;
+    if (lane->outbound.empty()) lane->outbound.push();
+    else flush(*lane);
   }
   bursts_.clear();
 }
@@ -105,6 +110,7 @@ void TcpPath::enqueue(SendOperation& operation) {
     return;
   }
   Lane& lane = peer.first();
+  const bool nothing_before = lane.outbound.empty() || lane.outbound.held();
   lane.outbound.enqueue(operation);
   if (peer.state == PeerState::departed) {
     doom(peer, int(ErrorClass::proc_aborted), "it has ended its part of the job and receives no more");
@@ -113,12 +119,16 @@ void TcpPath::enqueue(SendOperation& operation) {
   } else if (lane.state == LaneState::fresh) {
     contact(lane);
   } else if (lane.link) {
-    flush(lane, may_wait(lane, operation.total_bytes));
+    const TcpOutbound::Wait wait = may_wait(lane, operation.header, operation.total_bytes);
+    if (wait == TcpOutbound::Wait::here && nothing_before && lane.outbound.hold()) return;
+    flush(lane, wait != TcpOutbound::Wait::no);
   }
 }
 
 bool TcpPath::withdraw(SendOperation& operation) {
-  return peer_at(operation.peer).first().outbound.withdraw(operation);
+  Lane& lane = peer_at(operation.peer).first();
+  if (lane.outbound.held()) flush(lane);  // it only waits for company, and its receiver may be waiting for it
+  return lane.outbound.withdraw(operation);
 }
 
 bool TcpPath::flush(Lane& lane, bool more) {

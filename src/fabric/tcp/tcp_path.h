@@ -194,7 +194,7 @@ class TcpPath final : public Path {
   Peer& peer_at(PeerId id);
   Lane& lane_at(Peer& peer, size_t index);
   int complete();
-  bool may_wait(Lane& lane, size_t bytes);
+  TcpOutbound::Wait may_wait(Lane& lane, const wire::Header& header, size_t bytes);
   void end_bursts();
   int receive(Link& link);
   int receive_waiting(Peer& peer);
@@ -287,7 +287,7 @@ class TcpPath final : public Path {
   bool may_be_unsure_ = false;  ///< something was sent since `arm` found everything acknowledged (and nothing owed)
 
   IntrusiveList<Lane> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
-  std::vector<Lane*> bursts_;    ///< whose small messages may wait in the kernel for the next
+  std::vector<Lane*> bursts_;    ///< whose small messages may wait for the next
   uint64_t polls_ = 0;
   std::vector<Peer*> doomed_;
   IntrusiveList<Stripe> striped_;  ///< on their way
