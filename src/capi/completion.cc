@@ -23,8 +23,9 @@ class Requests {
         more_(count > kFew ? std::make_unique_for_overwrite<Request*[]>(size_t(count)) : nullptr),
         found_(more_ ? more_.get() : few_) {}
 
-  /// Error: one that is neither null nor a request.
+  /// Error: one that is neither null nor a request. Messages that wait for this call leave.
   Error find() {
+    call_.process().progress().release_held();
     // Copies, for any store to found[i] might change the members, for all that the compiler knows.
     const Count count = count_;
     const MPI_Request* const handles = handles_;
@@ -188,7 +189,8 @@ Error Wait(Call& call, Request*& request, MPI_Status* status) {
     put_empty(status);
     return {};
   }
-  if (!request->complete()) call.process().p2p().wait(*request);
+  if (request->complete()) call.process().progress().release_held();
+  else call.process().p2p().wait(*request);
   return finish(call, request, status);
 }
 
@@ -198,7 +200,8 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
     put_empty(status);
     return {};
   }
-  if (!request->complete()) call.process().progress().look();
+  if (request->complete()) call.process().progress().release_held();
+  else call.process().progress().look();
   flag = request->complete();
   return flag ? finish(call, request, status) : Error();
 }

@@ -81,6 +81,7 @@ Error Request_free(Call& call, Request*& request) {
                  "the request belongs to a nonblocking collective operation, which must be completed. Use "
                  "MPI_Wait or MPI_Test.");
   }
+  call.process().progress().release_held();
   if (request->complete()) {
     forget_communicator(*request);
   } else {

@@ -190,6 +190,8 @@ class Path {
   /// bring to an end; `later`: only if a connection breaks (`arm` looks closer). Costs no system call.
   virtual Need unsent_at_a_glance() const { return has_unsent() ? Need::now : Need::nothing; }
 
+  /// Small messages wait in this rank for company until the next poll.
+  bool holding() const { return holding_; }
   /// Whether a thread of this rank's polls while the application is away from the library.
   void set_helped(bool helped) { helped_ = helped; }
   /// Where this path counts from now on; the rank's (not owned). A path that nobody told counts for itself.
@@ -209,6 +211,7 @@ class Path {
   PathProperties properties_;
   bool dormant_ = false;
   bool helped_ = false;
+  bool holding_ = false;
 
  private:
   mutable Counters* counters_ = nullptr;

@@ -69,6 +69,14 @@ class ProgressEngine {
       idle_.looked_in_vain(*this);
     }
   }
+  /// For a call that has nothing to wait for, by whoever has said that he would come back (Path::holding).
+  void release_held() {
+    for (const Slot& slot : slots_) {
+      if (!slot.path->holding()) [[likely]] continue;
+      poll_every_path();
+      return;
+    }
+  }
   /// Whether this is called from inside of poll (by a path's sink, by an Advanceable).
   bool polling() const { return polling_; }
   /// A round that leaves no path out whatever its interval (before sleeping, at the end).

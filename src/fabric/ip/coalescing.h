@@ -6,7 +6,7 @@
 // have waited does only when the last kTrust bursts were followed by a poll within kSoon_ns. Whoever breaks that has to earn it anew,
 // the longer the later that poll was: on average a burst is delayed by kDelay_ns at most. (One in some thousand is late by the
 // scheduler's doing, a little.) What waits in the kernel leaves after 200 ms at the latest; what waits in the rank, with its next call,
-// so over TCP that is done only where somebody comes back for it: whoever has a request, or the event thread. (Over UDP, where
+// so over TCP that is done only where somebody comes back for it: whoever has a request (ProgressEngine::release_held), or the event thread. (Over UDP, where
 // lost packets wait for this rank's next call, too, everything does.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.

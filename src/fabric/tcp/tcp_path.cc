@@ -90,7 +90,9 @@ TcpOutbound::Wait TcpPath::may_wait(Lane& lane, const wire::Header& header, size
   const bool may = lane.coalescing.may_wait(clock_.now_ns(), polls_);
   if (lane.coalescing.open() && std::find(bursts_.begin(), bursts_.end(), &lane) == bursts_.end()) bursts_.push_back(&lane);
   if (!may) return Wait::no;
-  return (helped_ || wire::sender_comes_back(header)) && armed_ == 0 ? Wait::here : Wait::in_kernel;
+  if (!(helped_ || wire::sender_comes_back(header)) || armed_ != 0) return Wait::in_kernel;
+  holding_ = true;
+  return Wait::here;
 }
 
 void TcpPath::end_bursts() {
@@ -101,6 +103,7 @@ void TcpPath::end_bursts() {
     else flush(*lane);
   }
   bursts_.clear();
+  holding_ = false;
 }
 
 void TcpPath::enqueue(SendOperation& operation) {

@@ -43,6 +43,7 @@ struct UdpShared {
   PacketPool pool{};
   SendList finished{};               ///< copied altogether; `done` is due
   UdpCounters counters{};
+  bool holding = false;              ///< messages wait for company until the next poll
   uint64_t copy_bytes_per_us = 0;    ///< simulated ranks: what copies cost in virtual time; 0: nothing
   uint64_t message_ns = 0;           ///< likewise a message, on either side, beside copies and datagrams
   size_t window_bytes = 0;           ///< modern: what one peer may send before it is acknowledged

@@ -63,6 +63,7 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
+    link_.shared.holding = true;
   } else {
     push(now_ns, false);
   }

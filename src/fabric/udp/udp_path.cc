@@ -20,6 +20,7 @@ bool UdpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
   Peer& peer = peer_at(id);
   if (peer.lost || !peer.channel) return false;
   if (!peer.channel->try_send(header, payload, bytes, clock_.now_ns())) return false;
+  holding_ = shared_.holding;
   keep_busy(peer);
   return true;
 }
@@ -41,6 +42,7 @@ bool UdpPath::withdraw(SendOperation& operation) {
 
 int UdpPath::poll() {
   const uint64_t now = clock_.now_ns();
+  holding_ = shared_.holding = false;
   int handled = receive(now);
   shared_.charge_messages(handled);
   if (!busy_.empty()) advance_busy(clock_.now_ns(), false);
