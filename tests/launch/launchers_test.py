@@ -77,6 +77,13 @@ class HydraByPort(Common, unittest.TestCase):
         done = self.launch("-n", 1, CLIENT, "info", ":", "-n", 2, CLIENT, "info")
         self.assertEqual(sorted(fields(line)["rank"] for line in done.stdout.splitlines()), ["0", "1", "2"])
 
+    def test_machine_whose_name_nobody_knows(self):
+        renamed = ["unshare", "--uts", "sh", "-c", 'hostname nobody-knows-this && exec "$@"', "sh"]
+        if subprocess.run([*renamed, "true"], capture_output=True).returncode != 0:
+            self.skipTest("this user may not give the machine another name")
+        done = run([*renamed, *self.command, "-n", "2", CLIENT, "exchange"])
+        self.assertEqual(sorted(done.stdout.splitlines()), ["rank 0 of 2 exchanged", "rank 1 of 2 exchanged"], done.stderr)
+
 
 @unittest.skipUnless(OPEN_MPI, "no mpirun of Open MPI (package openmpi-bin)")
 class OpenMpi(Common, unittest.TestCase):

@@ -258,7 +258,7 @@ class Ending(unittest.TestCase):
         self.assertTrue(wait_until_gone(mark, 0.5))
 
     def test_reports_on_request(self):
-        child = start(["-n", 2, "-genv", "X=1", CLIENT, "sleep", 5], new_mark())
+        child = start(["-n", 2, "-genv", "X=1", CLIENT, "sleep", 60], new_mark())
         time.sleep(0.5)
         child.send_signal(signal.SIGUSR1)
         time.sleep(0.2)

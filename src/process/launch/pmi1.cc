@@ -21,6 +21,7 @@
 #include <poll.h>
 #include <sodium.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -358,16 +359,11 @@ Error Pmi1::finalize() {
   return {};
 }
 
-// "host:port" to a connected socket; -1 with errno set.
-int connect_to(const std::string& address) {
-  size_t colon = address.rfind(':');
-  if (colon == std::string::npos) {
-    errno = EINVAL;
-    return -1;
-  }
+// A connected socket; -1 with errno set. Null: this machine, by its loopback.
+int connect_to(const char* host, const std::string& port) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0) {
+  if (getaddrinfo(host, port.c_str(), &hints, &found) != 0) {
     errno = EHOSTUNREACH;
     return -1;
   }
@@ -383,6 +379,20 @@ int connect_to(const std::string& address) {
   }
   freeaddrinfo(found);
   return descriptor;
+}
+
+// "host:port" to a connected socket; -1 with errno set. This machine's own name is not looked up, since not every machine can.
+int connect_to(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) {
+    errno = EINVAL;
+    return -1;
+  }
+  const std::string host = address.substr(0, colon), port = address.substr(colon + 1);
+  utsname own{};
+  const bool here = uname(&own) == 0 && host == own.nodename;
+  const int descriptor = here ? connect_to(nullptr, port) : -1;
+  return descriptor >= 0 ? descriptor : connect_to(host.c_str(), port);
 }
 
 }  // namespace
