@@ -355,10 +355,15 @@ TEST(TcpPath, wakes_a_sleeper) {
   // A sender whose socket is full sleeps until there is room.
   TestSend large(1, 2, pattern(1 << 20, 2));
   world.path(0).enqueue(large);
-  while (world.path(0).poll() != 0) {
+  // The kernels go on for a moment: what the receiver's takes late makes room once more.
+  bool asleep = false;
+  for (int i = 0; i < 50 && !asleep; ++i) {
+    world.path(0).disarm();
+    while (world.path(0).poll() != 0) {
+    }
+    asleep = world.path(0).arm() && quiet(0);
   }
-  ASSERT_TRUE(world.path(0).arm());
-  EXPECT_TRUE(quiet(0));
+  EXPECT_TRUE(asleep);
   for (int i = 0; i < 10; ++i) world.path(1).poll();
   EXPECT_TRUE(readable(0));
   world.path(0).disarm();
