@@ -9,6 +9,8 @@
 //                                                    whatever happens to the network; "ok" from rank 0, and the
 //                                                    longest time in which nothing arrived
 //   tcp_world RANK SIZE DIRECTORY rate SECONDS       rank 0 to rank 1: megabits per second of long messages
+//   tcp_world RANK SIZE DIRECTORY pingpong SECONDS   messages of 256 KiB to and fro: how many percent of rank 0's have gone over several
+//                                                    networks
 //
 // The job key is the environment's TERN_JOB_KEY (any text), so that a test can give a rank a wrong one.
 #include <fcntl.h>
@@ -297,6 +299,27 @@ int rate(World& world, double seconds) {
   return 0;
 }
 
+int pingpong(World& world, double seconds) {
+  constexpr size_t kBytes = 256 * 1024;
+  const PeerId peer = 1 - world.rank;
+  const uint64_t end = world.clock.now_ns() + uint64_t(seconds * 1e9);
+  uint64_t messages = 0;
+  for (bool last = false; !last && !world.sink.ended;) {
+    if (world.rank == 0 || messages != 0) {
+      last = world.rank == 0 && world.clock.now_ns() > end;
+      world.send(peer, kBytes, last ? CheckingSink::kLast : 0);
+    }
+    ++messages;
+    std::erase_if(world.queued, [](auto& send) { return send->complete; });
+    while (!last && world.sink.count < messages) world.poll();
+  }
+  while (world.path->has_unsent()) world.poll();
+  if (world.rank == 0) {
+    std::printf("striped %llu percent\n", static_cast<unsigned long long>(100 * world.path->counters().tcp_striped / messages));
+  }
+  return 0;
+}
+
 double one_way_us(World& world, size_t bytes, int rounds) {
   std::string text(bytes, 'x');
   wire::Header header{.kind = wire::Kind::eager};
@@ -366,15 +389,16 @@ int stream(World& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) return fail("usage: tcp_world RANK SIZE DIRECTORY traffic|latency|stream|faults|rate [rounds or seconds]");
+  if (argc < 5) return fail("usage: tcp_world RANK SIZE DIRECTORY traffic|latency|stream|faults|rate|pingpong [rounds or seconds]");
   World world(PeerId(std::atoi(argv[1])), uint32_t(std::atoi(argv[2])), argv[3]);
   if (Error error = world.start()) return fail(std::string(error.text()));
   std::string what = argv[4];
   const double seconds = argc > 5 ? std::atof(argv[5]) : 2;
-  int result = what == "latency"  ? latency(world)
-               : what == "faults" ? faults(world, seconds)
-               : what == "rate"   ? rate(world, seconds)
-               : what == "stream" ? stream(world)
-                                  : traffic(world, argc > 5 ? std::atoi(argv[5]) : 100);
+  int result = what == "latency"    ? latency(world)
+               : what == "faults"   ? faults(world, seconds)
+               : what == "rate"     ? rate(world, seconds)
+               : what == "pingpong" ? pingpong(world, seconds)
+               : what == "stream"   ? stream(world)
+                                    : traffic(world, argc > 5 ? std::atoi(argv[5]) : 100);
   return result;
 }

@@ -23,23 +23,33 @@ namespace tern {
 /// Bytes per nanosecond that a network carries while it is busy, by the parts that it has carried lately.
 class ServiceRate {
  public:
-  /// A part handed over at `begin_ns` has left. Before the one in front of it had, it only waited.
-  void on_carried(size_t bytes, uint64_t begin_ns, uint64_t now_ns) {
-    const uint64_t from_ns = std::max(begin_ns, last_ns_);
+  /// So many bytes are known to have arrived, at that time.
+  struct Mark {
+    uint64_t bytes = 0, ns = 0;
+  };
+
+  /// A part handed over at `begin` is done. Before the one in front of it was, it only waited.
+  void on_done(Mark begin, Mark now) {
+    const Mark from = begin.ns < last_.ns ? last_ : begin;
+    // Of a part that is done because its end has been copied next to nothing has arrived: no measure of anything.
+    if (now.bytes - from.bytes < kLeastBytes) return;
     // The longer it has stood still since, the less says what it did before.
-    const double memory = bytes_ == 0 ? 0 : kMemory * ns_ / (ns_ + double(from_ns - last_ns_) + 1);
-    bytes_ = memory * bytes_ + double(bytes);
-    ns_ = memory * ns_ + double(now_ns - std::min(now_ns, from_ns));
-    last_ns_ = now_ns;
+    const double memory = kMemory * kStale_ns / (kStale_ns + double(from.ns - last_.ns));
+    bytes_ = memory * bytes_ + double(now.bytes - from.bytes);
+    ns_ = memory * ns_ + double(now.ns - std::min(now.ns, from.ns));
+    last_ = now;
   }
   /// 0: not measured.
   double now() const { return bytes_ == 0 ? 0 : bytes_ / std::max(ns_, 1.0); }
 
  private:
   // (Sums, not the mean of rates: of parts that are found to have left in the same poll all but one took no time.)
-  static constexpr double kMemory = 0.75;
+  // Long, for a network that carries a burst faster (a shaper's bucket, an empty queue) has one part go ten times as fast as the next;
+  // with a memory of a few parts whoever was lucky got whole messages, and the other network stood still.
+  static constexpr double kMemory = 0.9, kStale_ns = 100e6;
+  static constexpr uint64_t kLeastBytes = 32 * 1024;
   double bytes_ = 0, ns_ = 0;
-  uint64_t last_ns_ = 0;
+  Mark last_;
 };
 
 struct StripeLane {
@@ -49,8 +59,10 @@ struct StripeLane {
 
 /// A part shorter than this is not worth a lane's system calls.
 inline constexpr size_t kLeastPart = 64 * 1024;
+/// One that shows how fast a lane is: of the last 64 KiB of a part it is not seen when they arrive.
+inline constexpr size_t kProbePart = 128 * 1024;
 
-/// Divides `total` bytes. `probe`: an idle lane that gets nothing is tried with the least part; it may have become faster.
+/// Divides `total` bytes. `probe`: an idle lane that gets nothing is tried; it may have become faster.
 inline void share_out(std::span<const StripeLane> lanes, size_t total, bool probe, size_t* shares) {
   constexpr size_t kGrain = 4096;   // shares are cut at pages
   constexpr double kWorthIt = 0.1;  // a lane slower than this, compared to the fastest, is left out
@@ -91,9 +103,9 @@ inline void share_out(std::span<const StripeLane> lanes, size_t total, bool prob
   }
   shares[most] += rest;
   for (size_t i = 0; probe && i < count; ++i) {
-    if (shares[i] != 0 || lanes[i].backlog != 0 || shares[most] < 2 * kLeastPart) continue;
-    shares[i] = kLeastPart;
-    shares[most] -= kLeastPart;
+    if (shares[i] != 0 || lanes[i].backlog != 0 || shares[most] < 2 * kProbePart) continue;
+    shares[i] = kProbePart;
+    shares[most] -= kProbePart;
   }
 }
 

@@ -22,7 +22,7 @@
 namespace tern {
 namespace {
 
-// A lane that gets nothing is tried again with the least part in every so many messages: it may have become faster.
+// A lane that gets nothing is tried again in every so many messages: it may have become faster.
 constexpr uint32_t kProbeEvery = 64;
 
 }  // namespace
@@ -32,13 +32,13 @@ struct TcpPath::Stripe : ListHook<Stripe> {
   struct Part : SendOperation {
     Stripe* stripe = nullptr;
     Lane* lane = nullptr;
+    ServiceRate::Mark begin;
   };
   TcpPath* path;
   SendOperation* message;
   wire::StripeTable table{};
   Part announcement, parts[wire::kMaxLanes];
   int left = 0;
-  uint64_t begin_ns = 0;
   Error error;
 
   static void done(SendOperation& operation, Error error) {
@@ -47,7 +47,7 @@ struct TcpPath::Stripe : ListHook<Stripe> {
     if (error) {
       stripe.error = std::move(error);
     } else if (part.lane) {
-      part.lane->rate.on_carried(part.total_bytes, stripe.begin_ns, stripe.path->clock_.now_ns());
+      part.lane->rate.on_done(part.begin, {part.lane->outbound.acknowledged(), stripe.path->clock_.now_ns()});
     }
     if (--stripe.left != 0) return;
     SendOperation& message = *stripe.message;
@@ -92,7 +92,8 @@ size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
   return count;
 }
 
-// False: the message goes over the first lane like any other.
+// False: there is one lane, and the message goes over it like any other. (Of several the first may get all of it: that, too, is a
+// part, and measured.)
 bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   Lane* open[wire::kMaxLanes];
   const size_t count = open_lanes(peer, open);
@@ -102,14 +103,13 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   size_t shares[wire::kMaxLanes] = {};
   for (size_t i = 0; i < count; ++i) loads[i] = {open[i]->rate.now(), open[i]->outbound.backlog()};
   share_out({loads, count}, total, ++peer.shared_out % kProbeEvery == 0, shares);
-  if (shares[0] == total) return false;
 
   auto* stripe = new Stripe;
   striped_.push_back(stripe);
-  ++counters().tcp_striped;
+  if (*std::max_element(shares, shares + count) != total) ++counters().tcp_striped;
   stripe->path = this;
   stripe->message = &operation;
-  stripe->begin_ns = clock_.now_ns();
+  const uint64_t now = clock_.now_ns();
   stripe->table.header = operation.header;
   stripe->table.number = ++peer.stripes;
   operation.total_bytes = total;
@@ -134,6 +134,7 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
     payload.truncate(shares[i]);
     at += shares[i];
     stripe->parts[i].lane = open[i];
+    stripe->parts[i].begin = {open[i]->outbound.acknowledged(), now};
     send(stripe->parts[i], *open[i], wire::FrameType::part, payload);
   }
   // The others first: their bytes travel while the first lane's are copied.
