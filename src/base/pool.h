@@ -65,7 +65,6 @@ class Recycler {
   /// `args` construct a new object when none is free.
   template <typename... Args>
   T* take(Args&&... args) {
-    ++live_;
     T* item = free_;
     if (!item) [[unlikely]] return more(std::forward<Args>(args)...);
     free_ = item->next_free;
@@ -74,9 +73,7 @@ class Recycler {
   void give_back(T* item) {
     item->next_free = free_;
     free_ = item;
-    --live_;
   }
-  size_t live() const { return live_; }
 
  private:
   template <typename... Args>
@@ -85,7 +82,6 @@ class Recycler {
   }
   std::deque<T> items_;
   T* free_ = nullptr;
-  size_t live_ = 0;
 };
 
 }  // namespace tern

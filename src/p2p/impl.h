@@ -442,6 +442,7 @@ struct PointToPoint::Impl final : Sink {
   uint32_t controls_queued = 0;  ///< control messages that a path holds
   std::map<PeerId, std::pair<int, std::string>> loss_reasons;  ///< of peers lost: class and text of the error
   uint32_t sends_open = 0;       ///< sends begun and not complete
+  uint32_t receives_open = 0;    ///< the same of receives
 
   // --- Announcements, hybrid sends.
   RendezvousMode mode = RendezvousMode::customised;
@@ -502,6 +503,7 @@ inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, cons
 inline void PointToPoint::Impl::complete(ReceiveRequest& receive) {
   if (receive.matched_ns != 0) [[unlikely]] trace_received(receive);
   if (receive.token != 0) [[unlikely]] retire(receive);
+  --receives_open;
   receive.set_complete();
   progress.notify();
 }

@@ -60,7 +60,7 @@ void PointToPoint::connect(PeerId peer, Path& path) {
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
 Need PointToPoint::pending() const {
-  if (impl_->receives.live() != 0 || impl_->sends_open != 0 || impl_->controls_queued != 0) return Need::now;
+  if (impl_->receives_open != 0 || impl_->sends_open != 0 || impl_->controls_queued != 0) return Need::now;
   Need need = Need::nothing;
   for (const Path* path : progress_.paths()) need = std::max(need, path->unsent_at_a_glance());
   return need;

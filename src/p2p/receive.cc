@@ -19,6 +19,7 @@ Error PointToPoint::Impl::truncation(const wire::Header& header, size_t bytes, s
 }
 
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
+  ++receives_open;
   const bool large = receive.capacity() >= announce_from;
   if (large) [[unlikely]] look_around();  // perhaps its message is here already
   if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
@@ -207,6 +208,7 @@ Request* PointToPoint::imreceive(MatchedMessage* matched, void* buffer, Count co
   ReceiveArguments a{buffer, count, &type, message.peer, message.header.source, message.header.tag,
                      message.header.context};
   ReceiveRequest* request = impl_->make_receive(a);
+  ++impl_->receives_open;
   impl_->take(*request, message);
   return request;
 }

@@ -363,7 +363,7 @@ void Actor::run() {
     return !busy(receiving_, [](auto&) { return true; }) && !busy(sending_, [](auto&) { return true; });
   });
   // Nothing of ours is left, whoever still works on his part.
-  p2p_.progress().wait_until([&] { return p2p_.quiet(); });
+  p2p_.progress().wait_until([&] { return p2p_.quiet() && p2p_.pending() == Need::nothing; });
 }
 
 std::string Actor::describe() const {

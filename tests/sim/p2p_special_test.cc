@@ -180,9 +180,55 @@ TEST(PointToPointLimits, ALostPeerEndsItsRequestsAndNoOthers) {
       EXPECT_EQ(p2p.send(bytes.send(&one, 1, 1, me, 5)).error_class(), int(ErrorClass::proc_aborted));
       EXPECT_EQ(p2p.receive(bytes.receive(&one, 1, 1, 98), status).error_class(), int(ErrorClass::proc_aborted));
       p2p.progress().wait_until([&] { return p2p.quiet(); });
+      if (me != 1) EXPECT_EQ(p2p.pending(), Need::nothing);
     });
     EXPECT_TRUE(report.ok()) << report.failure;
   });
+}
+
+// What is complete needs nobody's attention any more, whether or not the program has asked; a persistent request only while active.
+TEST(PointToPointPending, NothingOnceAReceiveIsComplete) {
+  for (size_t n : {8u, 100'000u}) {
+    Report report = World({}).run([&](Process& process) {
+      PredefinedTypes types;
+      Bytes bytes(types);
+      PointToPoint& p2p = process.p2p();
+      std::vector<std::byte> data(n);
+      if (process.world_rank() == 0) {
+        for (int tag = 0; tag < 5; ++tag) ASSERT_FALSE(p2p.send(bytes.send(data.data(), n, 1, 0, tag)));
+        return;
+      }
+      auto receive = [&](Request& request) {
+        EXPECT_EQ(p2p.pending(), Need::now);
+        p2p.progress().wait_until([&] { return request.complete() && p2p.quiet(); });
+        EXPECT_EQ(p2p.pending(), Need::nothing);
+      };
+      Request* once = p2p.ireceive(bytes.receive(data.data(), n, 0, 0));
+      receive(*once);
+      once->release();
+      Request* again = p2p.receive_init(bytes.receive(data.data(), n, 0, 1));
+      Request* never = p2p.ireceive(bytes.receive(data.data(), n, 0, 99));
+      never->cancel();
+      p2p.wait(*never);
+      never->release();
+      EXPECT_EQ(p2p.pending(), Need::nothing);
+      ASSERT_FALSE(again->start());
+      receive(*again);
+      again->set_inactive();
+      again->release();
+      Status status;
+      MatchedMessage* probed = p2p.mprobe(0, 2, kContext, status);
+      EXPECT_FALSE(p2p.mreceive(probed, data.data(), Count(n), bytes.type, status));
+      probed = p2p.mprobe(0, 3, kContext, status);
+      Request* matched = p2p.imreceive(probed, data.data(), Count(n), bytes.type);
+      p2p.wait(*matched);
+      matched->release();
+      ASSERT_FALSE(p2p.receive(bytes.receive(data.data(), n, 0, 4), status));
+      p2p.progress().wait_until([&] { return p2p.quiet(); });
+      EXPECT_EQ(p2p.pending(), Need::nothing);
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  }
 }
 
 }  // namespace
