@@ -271,6 +271,30 @@ TEST(TcpPath, what_is_only_unacknowledged_can_be_looked_at_later) {
   EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::later);
 }
 
+// An operation whose end is little enough to be copied is over with the next poll, whatever of what was sent before it is not
+// acknowledged: that is a copy already.
+TEST(TcpPath, what_can_be_copied_does_not_wait_for_what_was_before_it) {
+  TcpWorld world(2);
+  // Past its first packets a kernel puts acknowledgements off.
+  for (int i = 0; i < 50; ++i) {
+    world.send(i % 2, 1 - i % 2, i, "hello");
+    ASSERT_TRUE(world.until([&] { return world[0].sink.arrivals.size() + world[1].sink.arrivals.size() == size_t(i + 1); }));
+  }
+  for (int i = 0; i < 10; ++i) {
+    const size_t before = world[1].sink.arrivals.size();
+    world.send(0, 1, 100, "before");
+    TestSend tail(1, 101, pattern(64 * 1024, 1));
+    world.path(0).enqueue(tail);
+    for (int poll = 0; poll < 2; ++poll) world.path(0).poll();  // nobody reads
+    EXPECT_EQ(tail.completions, 1) << i;
+    ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == before + 2 && tail.completions == 1; }));
+    EXPECT_EQ(world[1].sink.arrivals.back().bytes, pattern(64 * 1024, 1));
+    world.send(1, 0, 102, "read");
+    ASSERT_TRUE(world.until([&] { return !world[0].sink.arrivals.empty() && world[0].sink.arrivals.back().header.tag == 102; }));
+    world[0].sink.arrivals.clear();
+  }
+}
+
 // While the rest of a message is on its way a sleep is not worth it, unless it stays out, or comes in small pieces, as from a slow
 // network.
 TEST(TcpPath, a_message_that_is_arriving_is_awaited_awake_for_a_moment) {

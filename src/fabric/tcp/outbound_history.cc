@@ -131,7 +131,8 @@ void TcpOutbound::settle() {
     ask_kernel();
     if (acked_ != looked_at_) vain_looks_ = 0;
     looked_at_ = acked_;
-    if (end_ - acked_ > kTailBytes && ++vain_looks_ <= kPatience) return;
+    // (What is before it, and not acknowledged, is a copy already.)
+    if (most > kTailBytes && end_ - acked_ > kTailBytes && ++vain_looks_ <= kPatience) return;
   }
   for (size_t at = 0; at < segments_.size() && references_ != 0; ++at) {
     if (segments_[at].operation && !free_by_copy(at)) return;
