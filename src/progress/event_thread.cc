@@ -182,8 +182,13 @@ bool EventThread::arm() {
   return false;
 }
 
+void EventThread::say_armed(bool armed) {
+  paths_armed_ = armed;
+  lock_.expect_helper(armed);
+}
+
 void EventThread::sleep_on_paths() {
-  paths_armed_ = true;
+  say_armed(true);
   watch_.store(Watch::paths, std::memory_order_relaxed);
   watch_paths(true);
   deadline_ns_ = ~uint64_t{0};
@@ -211,7 +216,7 @@ void EventThread::follow_deadline() {
 // The application is back.
 void EventThread::forget_arming() {
   if (!paths_armed_) return;
-  paths_armed_ = false;
+  say_armed(false);
   end_watch(Watch::paths);
   watch_paths(false);
   if (engine_.idle().sleepers == 0) engine_.disarm_all();  // else another thread sleeps on them
@@ -297,8 +302,10 @@ void EventThread::on_event() {
 
 void EventThread::work() {
   if (engine_.idle().sleepers != 0) return;  // a thread of the application was woken by the same event
-  if (paths_armed_) engine_.disarm_all();
-  paths_armed_ = false;
+  if (paths_armed_) {
+    engine_.disarm_all();
+    say_armed(false);
+  }
   left_armed_ns_ = 0;  // it was not in vain
   end_watch(Watch::paths);
   int vain = 0;

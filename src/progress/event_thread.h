@@ -70,6 +70,7 @@ class EventThread final : public Successor, public WaitHelper {
   bool arm();
   void forget_arming();
   void sleep_on_paths();
+  void say_armed(bool armed);
   void follow_deadline();
   bool stays_inside(uint64_t now_ns);
   void look_after(uint64_t grace_ns, uint32_t turns);

@@ -8,6 +8,10 @@
 // Helped, why nothing is overlooked: the application says outside, then reads whether the event thread watches; that one says
 // that it does not watch any more, membarrier, then reads whether the application is inside. So either it finds the
 // application gone and works, or the application finds nobody watching and hands over again.
+//
+// A membarrier interrupts the core on which the application computes (12 us). Where the thread is expected (`expect_helper`)
+// the application pays when it comes in, with a fence after it has said so. Then the thread that finds it gone needs none; one
+// that finds it inside still does, for what it sees may be old.
 #pragma once
 
 #include <atomic>
@@ -123,7 +127,11 @@ class RankLock final : public Releasable {
       depth_ = 1;
       return true;
     }
-    helper_inside_.store(true, std::memory_order_relaxed);
+    const uint32_t before = helper_.fetch_or(kInside, std::memory_order_seq_cst);
+    if (before & kExpected) {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      if (turns_.load(std::memory_order_acquire) % 2 == 0) return true;
+    }
     pay();
     if (turns_.load(std::memory_order_acquire) % 2 == 0) return true;
     leave_as_helper();
@@ -135,8 +143,13 @@ class RankLock final : public Releasable {
       unlock();
       return;
     }
-    helper_inside_.store(false, std::memory_order_release);
-    helper_inside_.notify_one();
+    helper_.fetch_and(~kInside, std::memory_order_release);
+    helper_.notify_one();
+  }
+  /// The event thread will probably come before the application does. By who is inside.
+  void expect_helper(bool expected) {
+    if (expected) helper_.fetch_or(kExpected, std::memory_order_seq_cst);
+    else helper_.fetch_and(~kExpected, std::memory_order_seq_cst);
   }
   /// The application waits for the event thread to leave (helped).
   bool application_waits() const { return turns_.load(std::memory_order_relaxed) % 2 != 0; }
@@ -156,13 +169,15 @@ class RankLock final : public Releasable {
   void go_inside() {
     count_turn();
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the other half is the event thread's membarrier
-    if (helper_inside_.load(std::memory_order_acquire)) [[unlikely]] await_helper();
+    if (helper_.load(std::memory_order_acquire) != 0) [[unlikely]] await_helper();
   }
   // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until then.
-  void await_helper() {
+  [[gnu::noinline]] void await_helper() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // it may be expected
     constexpr int kSpins = 500;
-    for (int i = 0; i < kSpins && helper_inside_.load(std::memory_order_acquire); ++i) cpu_pause();
-    while (helper_inside_.load(std::memory_order_acquire)) helper_inside_.wait(true);
+    for (int i = 0; i < kSpins && (helper_.load(std::memory_order_acquire) & kInside); ++i) cpu_pause();
+    uint32_t helper;
+    while ((helper = helper_.load(std::memory_order_acquire)) & kInside) helper_.wait(helper);
   }
   /// The application leaves: whether the successor must watch.
   Need needs_successor() {
@@ -201,7 +216,8 @@ class RankLock final : public Releasable {
   uint32_t depth_ = 0;
   uint32_t inside_depth_ = 0;
   std::atomic<uint32_t> turns_{0};  ///< by the application alone; shared: while it has the mutex
-  std::atomic<bool> helper_inside_{false};
+  static constexpr uint32_t kInside = 1, kExpected = 2;
+  std::atomic<uint32_t> helper_{0};  ///< the event thread: whether it is inside, or on its way; whether it is expected
 };
 
 }  // namespace tern
