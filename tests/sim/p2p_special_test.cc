@@ -180,7 +180,9 @@ TEST(PointToPointLimits, ALostPeerEndsItsRequestsAndNoOthers) {
       EXPECT_EQ(p2p.send(bytes.send(&one, 1, 1, me, 5)).error_class(), int(ErrorClass::proc_aborted));
       EXPECT_EQ(p2p.receive(bytes.receive(&one, 1, 1, 98), status).error_class(), int(ErrorClass::proc_aborted));
       p2p.progress().wait_until([&] { return p2p.quiet(); });
-      if (me != 1) EXPECT_EQ(p2p.pending(), Need::nothing);
+      if (me != 1) {
+        EXPECT_EQ(p2p.pending(), Need::nothing);
+      }
     });
     EXPECT_TRUE(report.ok()) << report.failure;
   });
