@@ -146,7 +146,8 @@ Need EventThread::need() {
   return needed;
 }
 
-Need EventThread::take_over() {
+Need EventThread::take_over(bool again) {
+  if (again) left_armed_ns_ = 0;  // the thread was woken before the application was outside
   forget_arming();
   Need needed = pending();
   if (needed == Need::now && stays_away_.load(std::memory_order_relaxed)) {

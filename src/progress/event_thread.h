@@ -52,7 +52,7 @@ class EventThread final : public Successor, public WaitHelper {
 
   /// Who asks often in vain is not asked again for a while: then the timer runs.
   Need need() override;
-  Need take_over() override;
+  Need take_over(bool again) override;
   void note_leave() override;
   /// The application waits inside: it must not share its wake-ups.
   void stand_aside() override {

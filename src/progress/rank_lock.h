@@ -32,8 +32,9 @@ class Successor {
   enum class Watch : uint8_t { nobody, later, timer, paths };
   /// Whether there is something to look after. Asked inside, when the application leaves.
   virtual Need need() = 0;
-  /// Called inside, while it does not cover what is needed. Returns what is needed now, and is covered.
-  virtual Need take_over() = 0;
+  /// Called inside, while it does not cover what is needed. Returns what is needed now, and is covered. `again`: the application has
+  /// not been back since it was called last.
+  virtual Need take_over(bool again) = 0;
   /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a deadline, and who
   /// comes and goes all the time does not stay away.
   virtual void note_leave() = 0;
@@ -98,7 +99,7 @@ class RankLock final : public Releasable {
     }
     if (shared_) {
       if (sleeper_) sleeper_->note_deadline();
-      if (const Need needed = needs_successor(); needed != Need::nothing && !successor_->covers(needed)) successor_->take_over();
+      if (const Need needed = needs_successor(); needed != Need::nothing && !successor_->covers(needed)) successor_->take_over(false);
       count_turn();
     }
     unlock();
@@ -197,9 +198,9 @@ class RankLock final : public Releasable {
   [[gnu::noinline]] void go_outside_slow() {
     Need needed = needs_successor();
     say_outside();
-    while (needed != Need::nothing && !successor_->covers(needed)) [[unlikely]] {
+    for (bool again = false; needed != Need::nothing && !successor_->covers(needed); again = true) [[unlikely]] {
       go_inside();
-      needed = successor_->take_over();
+      needed = successor_->take_over(again);
       say_outside();
     }
   }

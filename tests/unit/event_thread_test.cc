@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -40,7 +41,10 @@ struct BellPath final : Path {
   }
   void disarm() override { --armed; }
   bool arriving() const override { return goes_on; }
-  uint64_t next_deadline_ns() const override { return deadline_ns; }
+  uint64_t next_deadline_ns() const override {
+    if (at_armed) at_armed();
+    return deadline_ns;
+  }
   bool has_unsent() const override { return false; }
 
   void ring() const {
@@ -52,6 +56,7 @@ struct BellPath final : Path {
   std::atomic<int> events{0}, polls{0}, armed{0};
   std::atomic<bool> may_sleep{true}, goes_on{false};
   std::atomic<uint64_t> deadline_ns{~uint64_t{0}};
+  std::function<void()> at_armed;  ///< when the thread watches already, and the application is still inside
 };
 
 /// One rank whose application is this test's thread. `several`: as if there were more such threads (the lock is a mutex).
@@ -230,6 +235,30 @@ TEST_P(EventThreadTest, WhatIsHereWhenTheApplicationLeavesWakesNobody) {
 }
 
 // In the middle of a message the thread does not sleep, unless others of the application's may want the lock.
+// What comes just when the application leaves wakes the thread too soon, but does not mean that the application does not stay away.
+TEST_P(EventThreadTest, WhatComesWhenTheApplicationLeavesIsNotItsReturn) {
+  Helped rank(GetParam());
+  if (rank.lock.enabled()) GTEST_SKIP() << "the thread then waits for the lock";
+  rank.hand_over();
+  std::atomic<bool> comes{false};
+  rank.lock.enter();
+  rank.path.at_armed = [&] {
+    if (!comes || !rank.thread->sleeps_on_paths()) return;
+    comes = false;
+    rank.path.ring();
+    rank.until([&] { return !rank.thread->watches(); });
+    usleep(1000);  // it has found the application inside
+  };
+  rank.lock.leave();
+  for (int i = 0; i < 6; ++i) {
+    comes = true;
+    rank.come_and_go();
+    EXPECT_FALSE(comes);
+    EXPECT_TRUE(rank.thread->sleeps_on_paths()) << i;
+    ASSERT_TRUE(rank.is_watched());
+  }
+}
+
 TEST_P(EventThreadTest, WhatIsArrivingIsAwaitedAwake) {
   Helped rank(GetParam());
   rank.hand_over();
