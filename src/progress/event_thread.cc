@@ -168,18 +168,21 @@ void EventThread::on_idle_leaves() {
   if (now - before < kQuickLeaves_ns && !watches()) look_after(kFirstGrace_ns, lock_.turns() + 1);
 }
 
-// What is here is handled first: it would wake the thread at once, on this core, before the application is outside.
+// What is here is handled first: it would wake the thread at once, on this core, before the application is outside. The last look
+// comes just before the thread watches: in a program of steps what others send then arrives just now.
 bool EventThread::arm() {
-  int vain = 0;
-  do {
-    vain = engine_.poll_every_path() == 0 ? vain + 1 : 0;
-    if (vain == kMostVainPolls || pending() != Need::now) return false;
-  } while (!engine_.arm_all());
-  if (pending() == Need::now) {
-    sleep_on_paths();
-    return true;
+  for (int vain = 0; vain != kMostVainPolls && pending() == Need::now;) {
+    const bool armed = engine_.arm_all();
+    if (engine_.poll_every_path() != 0) {
+      vain = 0;
+    } else if (armed && pending() == Need::now) {
+      sleep_on_paths();
+      return true;
+    } else {
+      ++vain;
+    }
+    if (armed) engine_.disarm_all();  // or the closer look has found everything done
   }
-  engine_.disarm_all();  // the closer look has found everything done
   return false;
 }
 
