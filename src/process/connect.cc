@@ -113,6 +113,7 @@ Error Wireup::begin(const RankContext& context) {
   }
   bool crowded = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
                                                      : parts.tunables.oversubscribed == 1;
+  parts.crowded = crowded;
   parts.clock = std::make_unique<RealClock>();
   parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, context.lock.get(), int(local.size()));
   parts.lock = context.lock;

@@ -15,6 +15,7 @@ Process::Process(ProcessParts parts)
       idle_(std::move(parts.idle)),
       launcher_(std::move(parts.launcher)),
       lock_(std::move(parts.lock)),
+      crowded_(parts.crowded),
       rng_(parts.seed),
       progress_(*clock_, *idle_, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
@@ -26,10 +27,12 @@ Process::Process(ProcessParts parts)
 Process::~Process() { end_helping(); }
 
 void Process::begin_helping() {
-  const bool always = tunables_.progress == "event";
-  if (event_thread_ || !(always || tunables_.progress == "adaptive") || world_size() == 1) return;
+  // A rank that only listens for others does not take the core from one that computes.
+  const bool always = tunables_.progress == "event" && !crowded_;
+  if (event_thread_ || tunables_.progress == "polling" || world_size() == 1) return;
   event_thread_ = std::make_unique<EventThread>(
-      progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); });
+      progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); },
+      crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);
   lock_->set_successor(event_thread_.get());
   progress_.set_helper(event_thread_.get());
   for (auto& path : paths_) path->set_helped(true);

@@ -32,6 +32,7 @@ struct ProcessParts {
   std::unique_ptr<Launcher> launcher;
   std::shared_ptr<RankLock> lock;
   uint64_t seed = 1;
+  bool crowded = false;          ///< ranks take turns on the cores of this node
   Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
   Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
 };
@@ -85,6 +86,7 @@ class Process {
   std::unique_ptr<Idle> idle_;
   std::unique_ptr<Launcher> launcher_;
   std::shared_ptr<RankLock> lock_;
+  const bool crowded_;
   Rng rng_;
   ProgressEngine progress_;
   PointToPoint p2p_;

@@ -22,15 +22,8 @@ constexpr uint32_t kPath = 0, kTimer = 1, kStop = 2;
 /// it needs the lock to see it. The timer says when to look again.
 constexpr int kMostVainPolls = 4;
 
-/// A rank away for less than this computes nothing worth a wake-up, which takes 30 to 40 us to the other core. A transfer at
-/// 1 Gbit/s takes that long for 6 KiB.
-constexpr uint64_t kFirstGrace_ns = 50'000;
-/// Two ticks take some 40 us from two ranks that exchange messages all the time, more where ranks share cores: 0.6 %.
-constexpr uint64_t kLongestGrace_ns = 6'400'000;
-
-/// An application that was back so soon could as well have done without: arming and disarming cost 2 us, and what arrives
-/// meanwhile wakes the thread. So often in a row, and it is believed to stay inside.
-constexpr uint64_t kSoon_ns = 30'000;
+/// Arming and disarming in vain cost 2 us, and what arrives meanwhile wakes the thread. So often in a row, and the application is
+/// believed to stay inside.
 constexpr int kMostInVain = 2;
 
 /// Whoever leaves so often with nothing pending, in less than 3 us each time, would rather have a timer that runs: to ask what is pending
@@ -59,8 +52,14 @@ void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
 
 }  // namespace
 
-EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<Need()> needed)
-    : engine_(engine), lock_(lock), needed_(std::move(needed)) {
+// First grace: a rank away for less than this computes nothing worth a wake-up, which takes 30 to 40 us to the other core. A transfer at
+// 1 Gbit/s takes 50 us for 6 KiB. Longest: two ticks take some 40 us from two ranks that exchange messages all the time: 0.6 %; from
+// ranks that share cores more, and all of them tick.
+constinit const EventThread::Patience EventThread::kUncrowded{50'000, 6'400'000, 30'000};
+constinit const EventThread::Patience EventThread::kCrowded{400'000, 25'600'000, 400'000};
+
+EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<Need()> needed, const Patience& patience)
+    : engine_(engine), lock_(lock), needed_(std::move(needed)), patience_(patience) {
   // Where the kernel has no membarrier (and under a checker that cannot see it) the mutex does the same, more slowly.
 #if defined(__SANITIZE_THREAD__)
   lock_.enable();
@@ -157,7 +156,7 @@ Need EventThread::take_over(bool again) {
     }
     needed = pending();
   }
-  if (needed == Need::now) look_after(kFirstGrace_ns, lock_.turns() + 1);  // it is still inside
+  if (needed == Need::now) look_after(patience_.first_grace_ns, lock_.turns() + 1);  // it is still inside
   if (needed == Need::later) look_later();
   return needed;
 }
@@ -165,7 +164,7 @@ Need EventThread::take_over(bool again) {
 void EventThread::on_idle_leaves() {
   const uint64_t now = engine_.clock().now_ns(), before = idle_leaves_ns_;
   idle_leaves_ns_ = now;
-  if (now - before < kQuickLeaves_ns && !watches()) look_after(kFirstGrace_ns, lock_.turns() + 1);
+  if (now - before < kQuickLeaves_ns && !watches()) look_after(patience_.first_grace_ns, lock_.turns() + 1);
 }
 
 // What is here is handled first: it would wake the thread at once, on this core, before the application is outside. The last look
@@ -230,7 +229,7 @@ void EventThread::forget_arming() {
 
 // The application is back. True: so soon so often that it does not stay away any more.
 bool EventThread::stays_inside(uint64_t now_ns) {
-  const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < kSoon_ns;
+  const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < patience_.soon_ns;
   in_vain_ = soon ? in_vain_ + 1 : 0;
   if (in_vain_ < kMostInVain) return false;
   in_vain_ = 0;
@@ -263,8 +262,8 @@ void EventThread::on_timer() {
     seen_.store(turns, std::memory_order_relaxed);
     // A look after a long time may miss every one of many absences: a short look follows.
     looks_closely_ = !looks_closely_;
-    if (!looks_closely_) grace_ns_ = std::clamp(2 * grace_ns_, kFirstGrace_ns, kLongestGrace_ns);
-    set_timer(looks_closely_ ? kFirstGrace_ns : grace_ns_);
+    if (!looks_closely_) grace_ns_ = std::clamp(2 * grace_ns_, patience_.first_grace_ns, patience_.longest_grace_ns);
+    set_timer(looks_closely_ ? patience_.first_grace_ns : grace_ns_);
     return;
   }
   end_watch(Watch::timer);
@@ -323,7 +322,7 @@ void EventThread::work() {
     vain = handled == 0 ? vain + 1 : 0;
     if (lock_.application_waits()) return;  // it hands over again when it leaves
     if (vain == kMostVainPolls) {
-      grace_ns_ = std::clamp(2 * grace_ns_, kFirstGrace_ns, kLongestGrace_ns);
+      grace_ns_ = std::clamp(2 * grace_ns_, patience_.first_grace_ns, patience_.longest_grace_ns);
       look_after(grace_ns_, lock_.turns());
       return;
     }

@@ -4,9 +4,9 @@
 // The paper's thread is woken by every message and costs 15 us and up to 22 % of the bandwidth. This one watches only when
 // the application stays away:
 //
-//   application leaves the library     sets a timer (kFirstGrace_ns), unless it runs; no other cost. With nothing pending only
+//   application leaves the library     sets a timer (the first grace), unless it runs; no other cost. With nothing pending only
 //                                      if it comes and goes all the time: asking for that costs more than a timer that runs
-//   timer, application was back since  sets it again: by turns twice as long as before, up to kLongestGrace_ns, and short
+//   timer, application was back since  sets it again: by turns twice as long as before, up to the longest grace, and short
 //   timer, application stayed inside   nothing: when it leaves it sets the timer
 //   timer, application stayed away     arms all paths and sleeps on their descriptors
 //   a descriptor becomes readable      polls until nothing comes, arms again
@@ -42,9 +42,17 @@ namespace tern {
 
 class EventThread final : public Successor, public WaitHelper {
  public:
+  /// How long an absence has to be for the thread to be worth its wake-ups, and how seldom it looks for one.
+  struct Patience {
+    uint64_t first_grace_ns, longest_grace_ns;
+    uint64_t soon_ns;  ///< an application that was back in less could as well have done without
+  };
+  /// Cores for all ranks; fewer, so that the thread takes the core from a rank, and a rank that is away may only wait for its turn.
+  static const Patience kUncrowded, kCrowded;
+
   /// `needed`: whether there is something to look after while the application is away. Starts the thread; the caller then makes
   /// it the lock's successor and the engine's helper. All paths are known by now.
-  EventThread(ProgressEngine& engine, RankLock& lock, std::function<Need()> needed);
+  EventThread(ProgressEngine& engine, RankLock& lock, std::function<Need()> needed, const Patience& patience = kUncrowded);
   /// Ends the thread. Not from inside it; the caller may hold the lock.
   ~EventThread();
   EventThread(const EventThread&) = delete;
@@ -84,6 +92,7 @@ class EventThread final : public Successor, public WaitHelper {
   ProgressEngine& engine_;
   RankLock& lock_;
   const std::function<Need()> needed_;
+  const Patience patience_;
   int epoll_ = -1;  ///< what the thread sleeps on: timer_, stop_fd_, and when armed the paths' descriptors, once
   int timer_ = -1;  ///< for the grace (Watch::timer), or the paths' deadline (Watch::paths)
   int stop_fd_ = -1;
@@ -91,7 +100,7 @@ class EventThread final : public Successor, public WaitHelper {
   std::atomic<uint64_t> timer_ends_ns_{0};           ///< clock time; in the past: it is not set
   std::atomic<uint32_t> seen_{0};                    ///< the lock's turns when the timer was set; changed only by who sets it
   uint64_t grace_ns_ = 0;                            ///< the thread's; 0: the first comes next
-  bool looks_closely_ = false;                       ///< the thread's: the timer runs for kFirstGrace_ns
+  bool looks_closely_ = false;                       ///< the thread's: the timer runs for the first grace
   // Inside:
   bool paths_armed_ = false, watching_paths_ = false;
   uint32_t idle_leaves_ = 0;             ///< so often the application has left with nothing to look after

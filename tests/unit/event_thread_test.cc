@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/hints.h"
 #include "base/tunables.h"
 #include "progress/event_thread.h"
 #include "progress/real_idle.h"
@@ -61,10 +62,10 @@ struct BellPath final : Path {
 
 /// One rank whose application is this test's thread. `several`: as if there were more such threads (the lock is a mutex).
 struct Helped {
-  explicit Helped(bool several) {
+  explicit Helped(bool several, const EventThread::Patience& patience = EventThread::kUncrowded) {
     if (several) lock.enable();
     engine.add_path(path);
-    thread = std::make_unique<EventThread>(engine, lock, [this] { return needed.load(); });
+    thread = std::make_unique<EventThread>(engine, lock, [this] { return needed.load(); }, patience);
     lock.set_successor(thread.get());
     engine.set_helper(thread.get());
   }
@@ -195,6 +196,27 @@ TEST_P(EventThreadTest, WhoComesAndGoesAllTheTimeHasATimer) {
     rank.needed = Need::nothing;
     rank.come_and_go();
   }
+}
+
+// A rank that has to wait for its turn is away for longer than it computes; the thread would take another turn from it.
+TEST_P(EventThreadTest, WhereRanksTakeTurnsShortAbsencesAreLeftAlone) {
+  auto armed_of_50 = [&](const EventThread::Patience& patience) {
+    Helped rank(GetParam(), patience);
+    int armed = 0;
+    for (int i = 0; i < 50; ++i) {
+      rank.come_and_go();
+      for (const uint64_t end = rank.clock.now_ns() + 200'000; rank.clock.now_ns() < end;) cpu_pause();
+      armed += rank.path.armed;
+    }
+    return armed;
+  };
+  EXPECT_GT(armed_of_50(EventThread::kUncrowded), 10);
+  int armed = 50;
+  for (int i = 0; i < 100 && armed > 5; ++i) armed = armed_of_50(EventThread::kCrowded);  // on a busy machine any absence may be long
+  EXPECT_LE(armed, 5);
+  Helped rank(GetParam(), EventThread::kCrowded);
+  rank.hand_over();
+  EXPECT_TRUE(rank.is_watched());
 }
 
 // A burst of calls none of which waits: the paths are not left armed under it, where each message may wake the thread.
