@@ -9,9 +9,10 @@
 // that it does not watch any more, membarrier, then reads whether the application is inside. So either it finds the
 // application gone and works, or the application finds nobody watching and hands over again.
 //
-// A membarrier interrupts the core on which the application computes (12 us). Where the thread is expected (`expect_helper`)
-// the application pays when it comes in, with a fence after it has said so. Then the thread that finds it gone needs none; one
-// that finds it inside still does, for what it sees may be old.
+// A membarrier interrupts the core on which the application computes (12 us). Where the thread is expected (`expect_helper`) the
+// application pays when it comes in: after it has said so it changes the word that the thread changes on its way inside. Of these
+// two changes one is the later and sees what was said before the other. So a thread that finds the application gone needs no
+// membarrier; one that finds it inside does, for what it sees may be old.
 #pragma once
 
 #include <atomic>
@@ -128,11 +129,8 @@ class RankLock final : public Releasable {
       depth_ = 1;
       return true;
     }
-    const uint32_t before = helper_.fetch_or(kInside, std::memory_order_seq_cst);
-    if (before & kExpected) {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      if (turns_.load(std::memory_order_acquire) % 2 == 0) return true;
-    }
+    const bool expected = helper_.fetch_or(kInside, std::memory_order_acq_rel) & kExpected;
+    if (expected && turns_.load(std::memory_order_acquire) % 2 == 0) return true;
     pay();
     if (turns_.load(std::memory_order_acquire) % 2 == 0) return true;
     leave_as_helper();
@@ -149,8 +147,8 @@ class RankLock final : public Releasable {
   }
   /// The event thread will probably come before the application does. By who is inside.
   void expect_helper(bool expected) {
-    if (expected) helper_.fetch_or(kExpected, std::memory_order_seq_cst);
-    else helper_.fetch_and(~kExpected, std::memory_order_seq_cst);
+    if (expected) helper_.fetch_or(kExpected, std::memory_order_acq_rel);
+    else helper_.fetch_and(~kExpected, std::memory_order_acq_rel);
   }
   /// The application waits for the event thread to leave (helped).
   bool application_waits() const { return turns_.load(std::memory_order_relaxed) % 2 != 0; }
@@ -174,11 +172,13 @@ class RankLock final : public Releasable {
   }
   // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until then.
   [[gnu::noinline]] void await_helper() {
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // it may be expected
     constexpr int kSpins = 500;
-    for (int i = 0; i < kSpins && (helper_.load(std::memory_order_acquire) & kInside); ++i) cpu_pause();
-    uint32_t helper;
-    while ((helper = helper_.load(std::memory_order_acquire)) & kInside) helper_.wait(helper);
+    uint32_t helper = helper_.fetch_or(0, std::memory_order_acq_rel);  // it may be expected
+    for (int i = 0; (helper & kInside) && i < kSpins; ++i) {
+      cpu_pause();
+      helper = helper_.load(std::memory_order_acquire);
+    }
+    for (; helper & kInside; helper = helper_.load(std::memory_order_acquire)) helper_.wait(helper);
   }
   /// The application leaves: whether the successor must watch.
   Need needs_successor() {
