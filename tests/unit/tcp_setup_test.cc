@@ -436,13 +436,13 @@ TEST(TcpSetup, ports_begin_where_they_are_told) {
   ASSERT_TRUE(world.until([&] { return world[2].sink.arrivals.size() == 1; }));
 }
 
-// How many of this process's TCP connections have which congestion control.
-std::map<std::string, int> congestion_controls() {
+// How many of this process's TCP sockets in a state have which congestion control.
+std::map<std::string, int> congestion_controls(int state) {
   std::map<std::string, int> count;
   for (int fd = 0; fd < 1024; ++fd) {
     tcp_info info{};
     socklen_t bytes = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_state != TCP_ESTABLISHED) continue;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_state != state) continue;
     char name[32] = {};
     bytes = sizeof name - 1;
     if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) == 0) ++count[name];
@@ -450,6 +450,7 @@ std::map<std::string, int> congestion_controls() {
   return count;
 }
 
+// From its first packet on: a connection is accepted with that of its listener.
 TEST(TcpSetup, both_ends_take_the_congestion_control_they_are_told) {
   const std::string other = [] {  // within a host it is reno anyhow
     std::ifstream allowed("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
@@ -462,7 +463,19 @@ TEST(TcpSetup, both_ends_take_the_congestion_control_they_are_told) {
   TcpWorld world(2, [&](TcpOptions&, Tunables& tunables) { tunables.tcp_congestion = other; });
   world.send(0, 1, 0, "x");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
-  EXPECT_EQ(congestion_controls()[other], 2);
+  EXPECT_EQ(congestion_controls(TCP_ESTABLISHED)[other], 2);
+  EXPECT_GE(congestion_controls(TCP_LISTEN)[other], 2);
+  EXPECT_EQ(congestion_controls(TCP_LISTEN).size(), 1u);
+}
+
+TEST(TcpSetup, nothing_paces_within_a_host) {
+  TcpWorld world(2);
+  world.send(0, 1, 0, "x");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  for (int state : {TCP_ESTABLISHED, TCP_LISTEN}) {
+    EXPECT_GE(congestion_controls(state)["reno"], 2);
+    EXPECT_EQ(congestion_controls(state).size(), 1u);
+  }
 }
 
 TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {

@@ -29,11 +29,16 @@ bool is_loopback(const SocketAddress& address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
 }
 
-void prepare_stream(int fd, const SocketAddress& other_end) {
+// Inside one host there is no network to spare. A host set to BBR would pace us all the same: 1 MiB one way
+// takes 160 us with it, 96 with Reno, which every kernel has. On networks the host's choice stands.
+// Before a connection begins, and for those of a listener on the listener: one that has begun with BBR is paced for ever.
+void choose_congestion(int fd, const SocketAddress& end, std::string_view congestion) {
+  if (congestion.empty() && is_loopback(end)) congestion = "reno";
+  if (!congestion.empty()) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(), socklen_t(congestion.size()));
+}
+
+void prepare_stream(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // Inside one host there is no network to spare. A host set to BBR would pace us all the same: 1 MiB one way
-  // takes 160 us with it, 96 with Reno, which every kernel has. On networks the host's choice stands.
-  if (is_loopback(other_end)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   ask_if_alive(fd, false);
 }
@@ -82,10 +87,11 @@ std::string errno_text(int error) {
   return std::string(strerror_r(error, buffer, sizeof buffer)) + " (errno " + std::to_string(error) + ")";
 }
 
-Descriptor listen_on(const SocketAddress& address) {
+Descriptor listen_on(const SocketAddress& address, std::string_view congestion) {
   Descriptor fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
   if (address.storage.ss_family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  choose_congestion(fd.get(), address, congestion);
   // Kept by the kernel up to net.core.somaxconn (4096 since Linux 5.4): as many peers may call while this
   // rank computes.
   if (bind(fd.get(), address.get(), address.bytes) != 0 || listen(fd.get(), 65535) != 0) {
@@ -103,10 +109,11 @@ SocketAddress local_address(int fd) {
   return address;
 }
 
-int begin_connect(const SocketAddress& address, Descriptor& out) {
+int begin_connect(const SocketAddress& address, Descriptor& out, std::string_view congestion) {
   out = Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!out) return errno;
-  prepare_stream(out.get(), address);
+  choose_congestion(out.get(), address, congestion);
+  prepare_stream(out.get());
   int result;
   do {
     result = connect(out.get(), address.get(), address.bytes);
@@ -123,7 +130,7 @@ void ask_if_alive(int fd, bool often) {
 Descriptor accept_from(int listener, SocketAddress& from) {
   from.bytes = sizeof from.storage;
   Descriptor fd(accept4(listener, from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd) prepare_stream(fd.get(), from);
+  if (fd) prepare_stream(fd.get());
   return fd;
 }
 

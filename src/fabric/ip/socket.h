@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -32,12 +33,13 @@ struct SocketAddress {
 /// "Connection refused (errno 111)"
 std::string errno_text(int error);
 
-/// Listens on `address`; port 0: the system chooses. An invalid descriptor and errno on failure.
-Descriptor listen_on(const SocketAddress& address);
+/// Listens on `address`; port 0: the system chooses. An invalid descriptor and errno on failure. `congestion`: the congestion control
+/// of what is accepted; empty: the host's.
+Descriptor listen_on(const SocketAddress& address, std::string_view congestion = {});
 /// The address a socket is bound to.
 SocketAddress local_address(int fd);
-/// Begins to connect; 0 (done), EINPROGRESS, or the error.
-int begin_connect(const SocketAddress& address, Descriptor& out);
+/// Begins to connect; 0 (done), EINPROGRESS, or the error. `congestion`: as listen_on.
+int begin_connect(const SocketAddress& address, Descriptor& out, std::string_view congestion = {});
 /// The peer's kernel is asked every second (`often`) or minute of silence whether it is there; the connection breaks when it does
 /// not answer a few times. A peer that only computes answers.
 void ask_if_alive(int fd, bool often);

@@ -125,7 +125,7 @@ Error TcpPath::listen(const LocalAddress& local, uint16_t first_port, uint16_t& 
   for (uint32_t i = 0; i < kPortsTried; ++i) {
     if (first_port + i > 65535) break;
     address.port = uint16_t(first_port + i);
-    fd = listen_on(SocketAddress(address, address.link_local() ? local.index : 0));
+    fd = listen_on(SocketAddress(address, address.link_local() ? local.index : 0), congestion_);
     if (fd || errno != EADDRINUSE || first_port == 0) break;
   }
   if (!fd)
@@ -171,7 +171,6 @@ void TcpPath::retire(Endpoint& endpoint) {
 
 void TcpPath::shape(int fd) const {
   if (options_.send_buffer_bytes != 0) (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options_.send_buffer_bytes, sizeof(int));
-  if (!congestion_.empty()) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion_.data(), socklen_t(congestion_.size()));
 }
 
 // A name that nobody knows is better heard of now.
@@ -252,7 +251,7 @@ void TcpPath::next_attempt(Lane& lane) {
     SocketAddress address(candidate.address, candidate.scope);
     lane.proposed = std::max(lane.proposed, lane.generation) + 1;
     auto setup = std::make_unique<Setup>(identity_, lane.peer.id, lane.index, lane.proposed, lane.generation);
-    int result = begin_connect(address, setup->fd);
+    int result = begin_connect(address, setup->fd, congestion_);
     setup->where = address.text();
     if (result != 0 && result != EINPROGRESS) {
       (result == ECONNREFUSED ? lane.refused : lane.only_refusals) = result == ECONNREFUSED;
