@@ -180,8 +180,7 @@ class TcpPath final : public Path {
     TcpInbound::Shared receiving;
     std::unique_ptr<Lane> lanes[wire::kMaxLanes];  ///< the first is always there
     std::vector<TcpCandidate> candidates;          ///< best first
-    uint32_t shared_out = 0;                       ///< messages that could be spread so far
-    uint32_t stripes = 0;                          ///< that were
+    uint32_t stripes = 0;                          ///< messages sent in parts so far, if only one
     std::string trouble;                           ///< the last attempt's, then why the peer is lost
     int error_class = 0;
     Lane& first() { return *lanes[0]; }

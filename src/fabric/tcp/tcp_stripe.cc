@@ -102,7 +102,7 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   StripeLane loads[wire::kMaxLanes];
   size_t shares[wire::kMaxLanes] = {};
   for (size_t i = 0; i < count; ++i) loads[i] = {open[i]->rate.now(), open[i]->outbound.backlog()};
-  share_out({loads, count}, total, ++peer.shared_out % kProbeEvery == 0, shares);
+  share_out({loads, count}, total, ++peer.stripes % kProbeEvery == 0, shares);
 
   auto* stripe = new Stripe;
   striped_.push_back(stripe);
@@ -111,7 +111,7 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   stripe->message = &operation;
   const uint64_t now = clock_.now_ns();
   stripe->table.header = operation.header;
-  stripe->table.number = ++peer.stripes;
+  stripe->table.number = peer.stripes;
   operation.total_bytes = total;
   operation.header_sent = true;
   auto send = [&](Stripe::Part& part, Lane& lane, wire::FrameType type, Cursor payload) {
