@@ -56,7 +56,8 @@ LARGE_BY_NAME = {"Type_get_contents_c", "Type_get_envelope_c"}
 CPTR = {"Alloc_mem", "Win_allocate", "Win_allocate_shared", "Win_shared_query"}
 # Choice buffers of which only the address counts, in whatever form the array is.
 ADDRESS_ONLY = {"Get_address", "Free_mem", "Win_detach"}
-_NONBLOCKING = re.compile(r"I[a-z]+|Buffer_attach|\w+_attach_buffer|\w+_init|File_i(read|write)\w*|\w+_(begin|end)$|(R)?(put|get|accumulate|get_accumulate)$"
+_NONBLOCKING = re.compile(r"I[a-z]+|Buffer_attach|\w+_attach_buffer|"
+                          r"\w+_init|File_i(read|write)\w*|\w+_(begin|end)$|(R)?(put|get|accumulate|get_accumulate)$"
                           r"|Fetch_and_op|Compare_and_swap|Win_(create|attach|detach)|Get_address|Free_mem", re.I)
 
 

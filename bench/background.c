@@ -7,10 +7,11 @@
  *   total     us     with the work: the later side
  *   wait      us     in MPI_Wait: the longer one
  *   overlap   percent of the transfer that has passed during the work: (work + transfer - total) / transfer
- *   cpu       percent of a processor that the whole process has used during these, by the kernel's account: both sides' mean
+ *   cpu       percent of a processor that the whole process has used during these, by the kernel's account (mean of
+ *             both sides)
  *
- * --increments N: Figure 4.9 of paper 002: the sender is blocking, the receiver makes N increments between MPI_Irecv and
- * MPI_Wait and answers with 4 bytes.
+ * --increments N: Figure 4.9 of paper 002: the sender is blocking, the receiver makes N increments between MPI_Irecv
+ * and MPI_Wait and answers with 4 bytes.
  *   wait-time, total-receive-time  us  of the receiver
  *
  * Medians over iterations; an iteration's figure is the larger of both sides'. */
@@ -69,12 +70,13 @@ static int iterations(double each_us) {
   return n < 11 ? 11 : n > kMost ? kMost : n;
 }
 
-/* The three are measured by turns, so that drift of the machine meets them alike. Before each turn the pattern is repeated for
- * 10 ms: a library may need to learn it. */
+/* The three are measured by turns, so that drift of the machine meets them alike. Before each turn the pattern is
+ * repeated for 10 ms: a library may need to learn it. */
 static void fixed_work(char *buffer, int bytes, int rank, double increment_us) {
   enum { TRANSFER, WORK, WITH, KINDS };
   double transfer = 0;
-  for (int turn = 0; turn < 3; turn++) transfer = median_total(buffer, bytes, rank, 0, 21); /* the last: when the library has learned it */
+  for (int turn = 0; turn < 3; turn++)
+    transfer = median_total(buffer, bytes, rank, 0, 21); /* the last: when the library has learned it */
   const int n = iterations(3 * transfer), before = 2 + (int)(10e3 / (3 * transfer));
   /* What an increment takes is known only roughly: it may have been measured while something else ran. */
   const long about = (long)(2 * transfer / increment_us);
@@ -95,7 +97,8 @@ static void fixed_work(char *buffer, int bytes, int rank, double increment_us) {
     }
   }
   transfer = median_of_larger(totals[TRANSFER], n);
-  double alone = median_of_larger(totals[WORK], n), total = median_of_larger(totals[WITH], n), wait = median_of_larger(waits, n);
+  double alone = median_of_larger(totals[WORK], n), total = median_of_larger(totals[WITH], n),
+         wait = median_of_larger(waits, n);
   double share = 50 * used / passed, cpu;
   MPI_Allreduce(&share, &cpu, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   if (rank != 0) return;

@@ -19,9 +19,15 @@ static const struct {
   const char *name;
   void (*run)(int);
   int sized;
-} all[] = {{"barrier", run_barrier, 0},       {"bcast", run_bcast, 1},         {"reduce", run_reduce, 1},
-           {"allreduce", run_allreduce, 1},   {"gather", run_gather, 1},       {"scatter", run_scatter, 1},
-           {"allgather", run_allgather, 1},   {"alltoall", run_alltoall, 1},   {"reduce_scatter", run_reduce_scatter, 1},
+} all[] = {{"barrier", run_barrier, 0},
+           {"bcast", run_bcast, 1},
+           {"reduce", run_reduce, 1},
+           {"allreduce", run_allreduce, 1},
+           {"gather", run_gather, 1},
+           {"scatter", run_scatter, 1},
+           {"allgather", run_allgather, 1},
+           {"alltoall", run_alltoall, 1},
+           {"reduce_scatter", run_reduce_scatter, 1},
            {"scan", run_scan, 1}};
 
 static double batch(void (*run)(int), int bytes, int n) {

@@ -1,8 +1,9 @@
-/* What arrives in the course of time: rank 0 sends messages of --bytes to rank 1 for --seconds, a window of them on the way.
+/* What arrives in the course of time: rank 0 sends messages of --bytes to rank 1 for --seconds, a window of them on
+ * the way.
  *   goodput         Mbit/s  by the end of each interval of --interval ms since the first message
  *   longest-silence ms      in which no message was complete
- * `begin` on a line of its own says that the first has arrived, so that something can be done to the network at a known time
- * (bench/linkcut). */
+ * `begin` on a line of its own says that the first has arrived, so that something can be done to the network at a known
+ * time (bench/linkcut). */
 #include "bench.h"
 
 enum { kWindow = 8, kMostIntervals = 100000 };
@@ -24,7 +25,8 @@ static void receive(char *data, int bytes, double interval) {
   static double arrived[kMostIntervals];
   MPI_Request requests[kWindow];
   MPI_Status status;
-  for (int i = 0; i < kWindow; i++) MPI_Irecv(data + i * (long)bytes, bytes, MPI_BYTE, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[i]);
+  for (int i = 0; i < kWindow; i++)
+    MPI_Irecv(data + i * (long)bytes, bytes, MPI_BYTE, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[i]);
   double begin = 0, before = 0, silence = 0;
   long most = 0;
   for (long i = 0;; i++) {
@@ -41,7 +43,8 @@ static void receive(char *data, int bytes, double interval) {
       before = now;
     }
     if (status.MPI_TAG == 1) break;
-    MPI_Irecv(data + (i % kWindow) * (long)bytes, bytes, MPI_BYTE, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[i % kWindow]);
+    MPI_Irecv(data + (i % kWindow) * (long)bytes, bytes, MPI_BYTE, 0, MPI_ANY_TAG, MPI_COMM_WORLD,
+              &requests[i % kWindow]);
   }
   for (int i = 0; i < kWindow; i++) {
     if (requests[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests[i]);

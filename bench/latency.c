@@ -1,5 +1,6 @@
-/* One-way latency by ping-pong between ranks 0 and 1, blocking send and receive. With --any 1 receives take any tag: what
- * such a receive will match cannot be known beforehand, so no protocol that begins with the receiver is possible. */
+/* One-way latency by ping-pong between ranks 0 and 1, blocking send and receive. With --any 1 receives take any tag:
+ * what such a receive will match cannot be known beforehand, so no protocol that begins with the receiver is possible.
+ */
 #include "bench.h"
 
 static double batch(char *out, char *in, int bytes, int rank, int n, int tag) {

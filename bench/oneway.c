@@ -1,6 +1,7 @@
-/* One-way bandwidth from rank 0 to rank 1 in windows of nonblocking messages: --unexpected 0: the receives wait for their
- * messages; 1: the messages have been sent, the last of them seen, before the first receive is posted. (Figures 3.4, 3.5
- * and 4.4 to 4.8 of Majumder 2004.) GB/s (10^9); processor time of each side, by the kernel's account, percent of a core. */
+/* One-way bandwidth from rank 0 to rank 1 in windows of nonblocking messages: --unexpected 0: the receives wait for
+ * their messages; 1: the messages have been sent, the last of them seen, before the first receive is posted.
+ * (Figures 3.4, 3.5 and 4.4 to 4.8 of Majumder 2004.) GB/s (10^9); processor time of each side, by the kernel's
+ * account, percent of a core. */
 #include "bench.h"
 
 #define WINDOW 32

@@ -5,14 +5,15 @@
  * receiver  rank 1 posts, says so, computes, waits; rank 0 sends (blocking) when it hears of it.     Timed: rank 1.
  * sender    rank 0 starts its send, says so, computes, waits; rank 1 receives when it hears of it.   Timed: rank 0.
  * both      rank 1 posts, says so, computes, waits; rank 0 starts its send, computes, waits.         Timed: the longer.
- * free      how long a blocking send to a receiver that is not there yet keeps the sender (us), where it returns at all.
+ * free      how long a blocking send to a receiver that is not there yet keeps the sender (us), where it returns at
+ * all.
  *
- * The side that is not timed computes on when its part is done: a core that falls asleep costs the other one of a virtual
- * machine some 8 us.
+ * The side that is not timed computes on when its part is done: a core that falls asleep costs the other one of a
+ * virtual machine some 8 us.
  *
- * The computation is a fixed amount of work, eight times t_comm and at least 50 us, so that CPU time which the library takes
- * from it shows, and a copy that one side makes alone (some times slower than both together) can be hidden. --compute N: N
- * times t_comm. t_comm is the same pattern without the computation. */
+ * The computation is a fixed amount of work, eight times t_comm and at least 50 us, so that CPU time which the library
+ * takes from it shows, and a copy that one side makes alone (some times slower than both together) can be hidden.
+ * --compute N: N times t_comm. t_comm is the same pattern without the computation. */
 #include "bench.h"
 
 #define ROUNDS 41
@@ -54,8 +55,8 @@ struct figures {
   double comm, hidden; /* us without computation; percent of that */
 };
 
-/* Each round measures all three times, so that drift of the machine meets them alike; of the excess over the computation the
- * median counts. */
+/* Each round measures all three times, so that drift of the machine meets them alike; of the excess over the
+ * computation the median counts. */
 static struct figures measure(enum pattern pattern, int rank, char *data, int bytes, long loops) {
   double comm[ROUNDS], excess[ROUNDS];
   for (int i = 0; i < ROUNDS; i++) {

@@ -1,11 +1,12 @@
-// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes, in virtual time:
+// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes, in virtual
+// time:
 //
 //   simulated MACHINE.toml latency|oneway|progress|overlap|background [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
-// Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation is
-// told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a network that
-// costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread on the same core.
-// Registrations of user memory are kept, as the library does.
+// Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
+// is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
+// network that costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread on
+// the same core. Registrations of user memory are kept, as the library does.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -91,8 +92,7 @@ int main(int argc, char** argv) {
   wake_ns = machine.network.wake_ns;
   for (++i; i < argc; ++i) arguments.push_back(argv[i]);
   arguments.push_back(nullptr);
-  tern::sim::Report report = tern::sim::run_mpi(options, [](int, char**) {
-    return program_main(int(arguments.size()) - 1, arguments.data());
-  });
+  tern::sim::Report report = tern::sim::run_mpi(
+      options, [](int, char**) { return program_main(int(arguments.size()) - 1, arguments.data()); });
   return report.ok() ? 0 : fail(report.failure);
 }

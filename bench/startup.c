@@ -1,4 +1,5 @@
-/* Init, one message to everybody nearby, Finalize: bench/run times the whole mpiexec. Prints private memory per rank. */
+/* Init, one message to everybody nearby, Finalize: bench/run times the whole mpiexec. Prints private memory per rank.
+ */
 #include "bench.h"
 
 static double private_megabytes(void) {

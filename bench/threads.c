@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*kind)(int me, char *out, char *in);
-  } series[] = {{"comms", on_comms}, {"tags", on_tags},          {"large", large}, {"test", with_test},
+  } series[] = {{"comms", on_comms}, {"tags", on_tags},        {"large", large},           {"test", with_test},
                 {"window", window},  {"allreduce", allreduce}, {"waiters", beside_waiters}};
   int provided, size, most, batches = (int)argument(argc, argv, "--batches", BATCHES);
   const char *only = NULL;
@@ -102,7 +102,8 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   most = (int)argument(argc, argv, "--max", 4);
-  if (provided != MPI_THREAD_MULTIPLE || size % 2 || most > kMostThreads || batches > BATCHES) MPI_Abort(MPI_COMM_WORLD, 1);
+  if (provided != MPI_THREAD_MULTIPLE || size % 2 || most > kMostThreads || batches > BATCHES)
+    MPI_Abort(MPI_COMM_WORLD, 1);
   partner = rank ^ 1;
   for (int i = 0; i < most; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
   for (threads = 1; threads <= most; threads *= 2) {
@@ -117,7 +118,8 @@ int main(int argc, char **argv) {
       batch(5);
       int n = repetitions(batch(20), 20000);
       for (int i = 0; i < batches; i++) values[i] = batch(n);
-      if (rank == 0) point(series[s].name, kind == beside_waiters ? threads - 1 : threads, median(values, batches), "us");
+      if (rank == 0)
+        point(series[s].name, kind == beside_waiters ? threads - 1 : threads, median(values, batches), "us");
     }
     kind = NULL;
     pthread_barrier_wait(&turn);

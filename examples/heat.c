@@ -14,10 +14,10 @@
 #include <string.h>
 
 typedef struct {
-  int rows, columns;       /* of this rank's block, without halo */
+  int rows, columns; /* of this rank's block, without halo */
   int first_row, first_column;
-  int stride;              /* columns + 2 */
-  double *now, *next;      /* (rows + 2) x stride */
+  int stride;         /* columns + 2 */
+  double *now, *next; /* (rows + 2) x stride */
 } Block;
 
 static int share(int n, int parts, int index, int *first) {

@@ -1,5 +1,5 @@
-// main() of every GoogleTest executable: with --file=NAME it runs the tests that are written in that source file. A file
-// without tests is a mistake and fails.
+// main() of every GoogleTest executable: with --file=NAME it runs the tests that are written in that source file. A
+// file without tests is a mistake and fails.
 #include <gtest/gtest.h>
 
 #include <cstdio>

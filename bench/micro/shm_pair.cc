@@ -34,9 +34,7 @@ struct CountingSink final : Sink {
     return {Cursor::bytes(buffer.data(), bytes), nullptr, 0};
   }
   void on_landed(PeerId, const wire::Header&, Landing&, size_t, Error) override { ++messages; }
-  void on_peer_lost(PeerId, Error error) override {
-    fprintf(stderr, "%s\n", std::string(error.text()).c_str());
-  }
+  void on_peer_lost(PeerId, Error error) override { fprintf(stderr, "%s\n", std::string(error.text()).c_str()); }
 };
 
 struct Shared {

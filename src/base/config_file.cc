@@ -88,7 +88,8 @@ Error read_config_file(const std::string& path, bool required, Tunables& tunable
   return {};
 }
 
-Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables, Configuration& found) {
+Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables,
+                    Configuration& found) {
   Error first;
   auto read = [&](const std::string& path, bool required) {
     Error error = read_config_file(path, required, tunables, found);

@@ -1,5 +1,5 @@
-// Tunables from files: TOML, one `name = value` for each ("64K" or 65536, text for text rows). The files are read in this
-// order, later values win, and the environment wins over all:
+// Tunables from files: TOML, one `name = value` for each ("64K" or 65536, text for text rows). The files are read in
+// this order, later values win, and the environment wins over all:
 //
 //   PREFIX/etc/tern.toml                                the installation's
 //   $XDG_CONFIG_HOME/tern/tern.toml, else ~/.config/…   the user's
@@ -28,6 +28,7 @@ Error read_config_file(const std::string& path, bool required, Tunables& tunable
 
 /// Files and environment. `prefix`: where Tern is installed; empty: not known. The environment is read even when a file
 /// is wrong; the first mistake is returned.
-Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables, Configuration& found);
+Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables,
+                    Configuration& found);
 
 }  // namespace tern

@@ -8,12 +8,18 @@ namespace {
 
 static_assert(std::is_standard_layout_v<Counters> && std::is_trivially_copyable_v<Counters>);
 static_assert(size_class(0) == 0 && size_class(64) == 0 && size_class(65) == 1 && size_class(512) == 1 &&
-              size_class(513) == 2 && size_class(size_class_limit(6)) == 6 && size_class(size_class_limit(6) + 1) == 7 &&
-              size_class(~size_t{0}) == 7);
+              size_class(513) == 2 && size_class(size_class_limit(6)) == 6 &&
+              size_class(size_class_limit(6) + 1) == 7 && size_class(~size_t{0}) == 7);
 
 constexpr CounterRow kRows[] = {
-#define TERN_ROW(name, kind, unit, group, meaning) \
-  {#name, CounterClass::kind, uint32_t(offsetof(Counters, name)), uint32_t(sizeof(Counters::name) / sizeof(uint64_t)), unit, group, meaning},
+#define TERN_ROW(name, kind, unit, group, meaning)      \
+  {#name,                                               \
+   CounterClass::kind,                                  \
+   uint32_t(offsetof(Counters, name)),                  \
+   uint32_t(sizeof(Counters::name) / sizeof(uint64_t)), \
+   unit,                                                \
+   group,                                               \
+   meaning},
     TERN_PLAIN_COUNTERS(TERN_ROW) TERN_SIZED_COUNTERS(TERN_ROW)
 #undef TERN_ROW
 };

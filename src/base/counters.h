@@ -1,9 +1,10 @@
-// The one table of counters (DESIGN.md 13): from it come the struct, MPI_T performance variables, tern-info --counters, the
-// reference page, and the tables of mpiexec --summary.
+// The one table of counters (DESIGN.md 13): from it come the struct, MPI_T performance variables, tern-info --counters,
+// the reference page, and the tables of mpiexec --summary.
 //
-// A row: name, class, unit, group (an MPI_T category), meaning. Rows of the second table have one element for each size class
-// of messages. One struct per rank, plain memory: it may be mapped from a file that others read when the rank has died, so it
-// holds no pointers. Thread rule: changed under the rank's lock; reading without it gives approximate values.
+// A row: name, class, unit, group (an MPI_T category), meaning. Rows of the second table have one element for each size
+// class of messages. One struct per rank, plain memory: it may be mapped from a file that others read when the rank has
+// died, so it holds no pointers. Thread rule: changed under the rank's lock; reading without it gives approximate
+// values.
 #pragma once
 
 #include <algorithm>
@@ -29,10 +30,13 @@ inline constexpr size_t kSizeClasses = 8;
 /// The size class by the bit width of the largest number below, which is 6 up to 64 bytes.
 inline constexpr auto kSizeClassOfWidth = [] {
   std::array<uint8_t, 65> classes{};
-  for (size_t width = 7; width < classes.size(); ++width) classes[width] = uint8_t(std::min((width - 4) / 3, kSizeClasses - 1));
+  for (size_t width = 7; width < classes.size(); ++width)
+    classes[width] = uint8_t(std::min((width - 4) / 3, kSizeClasses - 1));
   return classes;
 }();
-constexpr size_t size_class(size_t bytes) { return kSizeClassOfWidth[size_t(std::bit_width((bytes - (bytes != 0)) | 63u))]; }
+constexpr size_t size_class(size_t bytes) {
+  return kSizeClassOfWidth[size_t(std::bit_width((bytes - (bytes != 0)) | 63u))];
+}
 /// The longest message of a size class, in bytes; the last has no limit.
 constexpr size_t size_class_limit(size_t index) {
   return index + 1 < kSizeClasses ? size_t{64} << (3 * index) : ~size_t{0};
@@ -59,7 +63,8 @@ constexpr size_t size_class_limit(size_t index) {
   X(coll_scheduled, counter, "calls", "collectives", \
     "nonblocking and persistent collective calls: a schedule that the progress engine drives") \
   X(wait, timer, "nanoseconds", "progress", \
-    "time in which calls waited in vain polls, asleep included; measured only where somebody asks (mpiexec --summary or " \
+    "time in which calls waited in vain polls, asleep included; measured only where somebody asks (mpiexec " \
+    "--summary or " \
     "--trace, a started MPI_T handle)") \
   X(asleep, timer, "nanoseconds", "progress", \
     "time in which calls that waited were asleep in the kernel") \

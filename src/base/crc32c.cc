@@ -1,5 +1,5 @@
-// The instruction takes 8 bytes in 3 cycles but can begin every cycle: long data is therefore cut into three lanes whose
-// checksums run side by side and are then put together. Appending n zero bytes to data is a linear map of its
+// The instruction takes 8 bytes in 3 cycles but can begin every cycle: long data is therefore cut into three lanes
+// whose checksums run side by side and are then put together. Appending n zero bytes to data is a linear map of its
 // checksum; kShift holds that map for a lane's length, as one table for each byte of the checksum.
 //
 //   lane A (n bytes)   lane B (n bytes)   lane C (n bytes)      crc = shift(shift(a) ^ b) ^ c
@@ -19,7 +19,8 @@ namespace tern {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;
-/// Bytes of one lane: three of them fit into the first-level cache with room to spare; shorter ones cost more puttings-together.
+/// Bytes of one lane: three of them fit into the first-level cache with room to spare; shorter ones cost more
+/// puttings-together.
 constexpr size_t kLane = 1024;
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;

@@ -3,7 +3,8 @@
 
 namespace tern {
 
-/// This is a spin loop: the other thread of the core runs faster meanwhile, and leaving the loop costs no pipeline flush.
+/// This is a spin loop: the other thread of the core runs faster meanwhile, and leaving the loop costs no pipeline
+/// flush.
 inline void cpu_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -12,8 +13,8 @@ inline void cpu_pause() {
 #endif
 }
 
-/// Between two looks at what is expected at once: a pause takes 25 to 45 ns on recent processors, which is half of a small
-/// message's time; reading the time stamp holds the loop up for 10 (8 B between two ranks: 77 to 73 ns).
+/// Between two looks at what is expected at once: a pause takes 25 to 45 ns on recent processors, which is half of a
+/// small message's time; reading the time stamp holds the loop up for 10 (8 B between two ranks: 77 to 73 ns).
 inline void short_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_rdtsc();

@@ -44,7 +44,9 @@ class IntrusiveList {
   }
   void push_back(T* item) { insert_before(&head_, item); }
   /// Behind `position`; null: at the beginning.
-  void insert_after(T* position, T* item) { insert_before(position ? static_cast<Hook*>(position)->next : head_.next, item); }
+  void insert_after(T* position, T* item) {
+    insert_before(position ? static_cast<Hook*>(position)->next : head_.next, item);
+  }
   void push_front(T* item) { insert_before(head_.next, item); }
   static void remove(T* item) { static_cast<Hook*>(item)->unlink(); }
   T* pop_front() {

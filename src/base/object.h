@@ -62,7 +62,8 @@ class Ref {
 
   [[gnu::always_inline]] void reset() {
     T* mine = release();
-    if (mine && mine->drop_ref()) [[unlikely]] destroy(mine);
+    if (mine && mine->drop_ref()) [[unlikely]]
+      destroy(mine);
   }
   /// Gives the reference up to the caller.
   T* release() {

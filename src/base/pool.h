@@ -53,8 +53,9 @@ class Pool {
   std::vector<std::unique_ptr<Slot[]>> chunks_;
 };
 
-/// Like Pool, but an object is constructed once and comes back as it was given back: for small objects whose constructor
-/// would store more than a use of them changes. T has a `T* next_free` that belongs to the recycler while T is free.
+/// Like Pool, but an object is constructed once and comes back as it was given back: for small objects whose
+/// constructor would store more than a use of them changes. T has a `T* next_free` that belongs to the recycler while T
+/// is free.
 template <typename T>
 class Recycler {
  public:
@@ -66,7 +67,8 @@ class Recycler {
   template <typename... Args>
   T* take(Args&&... args) {
     T* item = free_;
-    if (!item) [[unlikely]] return more(std::forward<Args>(args)...);
+    if (!item) [[unlikely]]
+      return more(std::forward<Args>(args)...);
     free_ = item->next_free;
     return item;
   }

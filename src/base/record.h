@@ -1,5 +1,6 @@
-// A record: what a rank writes about itself for mpiexec --summary and --trace, a file that is mapped into its memory. So it is
-// whole at every moment, however the rank ends; the kernel writes it to the disk. mpiexec reads it when all have ended.
+// A record: what a rank writes about itself for mpiexec --summary and --trace, a file that is mapped into its memory.
+// So it is whole at every moment, however the rank ends; the kernel writes it to the disk. mpiexec reads it when all
+// have ended.
 //
 //   Header (totals, counters)  |  padding to a page  |  Event, Event, ...  (header.events of them)
 //
@@ -19,14 +20,15 @@ inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kMaxFunctions = 1024;
 inline constexpr size_t kMaxThreads = 64;  ///< later threads are taken for the last
 
-/// All calls of one MPI function; calls inside of calls (from callbacks) are counted, their time is that of the outer call.
+/// All calls of one MPI function; calls inside of calls (from callbacks) are counted, their time is that of the outer
+/// call.
 struct Totals {
   char name[48];
   uint64_t calls, time_ns, longest_ns, wait_ns;
 };
 
-/// A comparison with rank 0's clock: when it was made (this rank's clock), what to add to get rank 0's time, and how long the
-/// question and its answer took (the error is at most half of it). Round trip 0: the clock is the same.
+/// A comparison with rank 0's clock: when it was made (this rank's clock), what to add to get rank 0's time, and how
+/// long the question and its answer took (the error is at most half of it). Round trip 0: the clock is the same.
 struct ClockSample {
   uint64_t at_ns;
   int64_t offset_ns;
@@ -59,9 +61,9 @@ struct Header {
   uint32_t header_bytes, event_bytes;
   int32_t rank, size;  ///< -1: MPI is not initialised
   int32_t process;
-  uint32_t functions;  ///< used in `totals`
-  uint32_t threads;    ///< have been seen
-  uint32_t current;    ///< what the first thread is in, function + 1; 0: nothing
+  uint32_t functions;     ///< used in `totals`
+  uint32_t threads;       ///< have been seen
+  uint32_t current;       ///< what the first thread is in, function + 1; 0: nothing
   uint32_t event_thread;  ///< the thread + 1 that is the event thread; 0: none
   uint32_t finished;      ///< the last call has been made: MPI_Finalize is over
   char host[64];

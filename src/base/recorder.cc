@@ -13,7 +13,8 @@
 namespace tern {
 namespace {
 
-// Reserving, mapping and leaving a window costs some system calls, about 20 us; 64 Ki events of 50 ns or more fill it in 3 ms.
+// Reserving, mapping and leaving a window costs some system calls, about 20 us; 64 Ki events of 50 ns or more fill it
+// in 3 ms.
 constexpr uint64_t kWindowBytes = 3 << 20;
 static_assert(kWindowBytes % sizeof(record::Event) == 0 && kWindowBytes % record::kPageBytes == 0);
 
@@ -142,8 +143,8 @@ void Recorder::add_event_thread_work(uint64_t began_ns) {
   add(record::EventKind::progress, began_ns, now_ns() - began_ns);
 }
 
-void Recorder::add(record::EventKind kind, uint64_t time_ns, uint64_t duration_ns, uint16_t what, uint32_t peer, int32_t tag,
-                   uint64_t context, uint64_t bytes) {
+void Recorder::add(record::EventKind kind, uint64_t time_ns, uint64_t duration_ns, uint16_t what, uint32_t peer,
+                   int32_t tag, uint64_t context, uint64_t bytes) {
   if (!tracing()) return;
   record::Event* event = slot();
   if (!event) return;

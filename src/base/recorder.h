@@ -1,8 +1,9 @@
-// Recorder: keeps a rank's record (base/record.h). There is one only where mpiexec --summary or --trace asks for it; whoever
-// has something to record holds a pointer that is null otherwise.
+// Recorder: keeps a rank's record (base/record.h). There is one only where mpiexec --summary or --trace asks for it;
+// whoever has something to record holds a pointer that is null otherwise.
 //
-// Events go to a window of the file that moves on when it is full; the file grows by whole windows, which are reserved before
-// they are touched, up to a limit. Beyond it, or when the disk is full, events are counted as lost and the run goes on.
+// Events go to a window of the file that moves on when it is full; the file grows by whole windows, which are reserved
+// before they are touched, up to a limit. Beyond it, or when the disk is full, events are counted as lost and the run
+// goes on.
 //
 // Thread rule: under the rank's lock, but now_ns, which is for everybody.
 #pragma once
@@ -21,8 +22,8 @@ namespace tern {
 
 class Recorder {
  public:
-  /// Makes a new file in `folder`. `event_bytes`: the most that events may take; 0: only totals are kept. `functions`: the
-  /// names of what `enter` and `leave` number. Null exactly when `error` is set.
+  /// Makes a new file in `folder`. `event_bytes`: the most that events may take; 0: only totals are kept. `functions`:
+  /// the names of what `enter` and `leave` number. Null exactly when `error` is set.
   static std::unique_ptr<Recorder> create(const std::string& folder, uint64_t event_bytes,
                                           std::span<const char* const> functions, Error& error);
   ~Recorder();
@@ -61,8 +62,8 @@ class Recorder {
   void unmap_window();
   struct Thread {
     pthread_t self;
-    uint32_t depth;            ///< calls it is in
-    uint64_t wait_before_ns;   ///< the rank's waiting time when the outermost began
+    uint32_t depth;           ///< calls it is in
+    uint64_t wait_before_ns;  ///< the rank's waiting time when the outermost began
   };
   uint8_t thread();
 

@@ -19,9 +19,9 @@ constexpr TunableRow kRows[] = {
 };
 
 // Variables of ours that are not tunables: what mpiexec tells its ranks, and what the wrappers read.
-constexpr std::string_view kNotTunables[] = {"JOB_KEY",     "JOB_ID", "LOCAL_SIZE", "LOCAL_RANK", "CORES", "CONFIG",
-                                             "HANG_REPORT", "CC",     "CXX",        "FC",         "PREFIX",
-                                             "LAUNCHER",    "RECORD",   "RECORD_EVENTS"};
+constexpr std::string_view kNotTunables[] = {"JOB_KEY", "JOB_ID",      "LOCAL_SIZE", "LOCAL_RANK",   "CORES",
+                                             "CONFIG",  "HANG_REPORT", "CC",         "CXX",          "FC",
+                                             "PREFIX",  "LAUNCHER",    "RECORD",     "RECORD_EVENTS"};
 
 // Levenshtein distance, for "did you mean".
 size_t distance(std::string_view a, std::string_view b) {
@@ -59,9 +59,12 @@ bool parse_integer(std::string_view text, int64_t& value) {
   if (suffix.empty()) return true;
   if (suffix.size() != 1) return false;
   switch (suffix[0]) {
-    case 'k': case 'K': value <<= 10; return true;
-    case 'm': case 'M': value <<= 20; return true;
-    case 'g': case 'G': value <<= 30; return true;
+    case 'k':
+    case 'K': value <<= 10; return true;
+    case 'm':
+    case 'M': value <<= 20; return true;
+    case 'g':
+    case 'G': value <<= 30; return true;
     default: return false;
   }
 }
@@ -85,9 +88,8 @@ std::string Tunables::get(std::string_view name) const {
 Error Tunables::set(std::string_view name, std::string_view value) {
   const TunableRow* row = std::find_if(std::begin(kRows), std::end(kRows), [&](auto& r) { return r.name == name; });
   if (row == std::end(kRows)) {
-    auto nearest = std::min_element(std::begin(kRows), std::end(kRows), [&](auto& a, auto& b) {
-      return distance(name, a.name) < distance(name, b.name);
-    });
+    auto nearest = std::min_element(std::begin(kRows), std::end(kRows),
+                                    [&](auto& a, auto& b) { return distance(name, a.name) < distance(name, b.name); });
     return Error(ErrorClass::arg, "there is no tunable TERN_" + upper(name) + "; the nearest name is TERN_" +
                                       upper(nearest->name) + ". `tern-info --tunables` lists them all");
   }

@@ -17,13 +17,15 @@ namespace tern {
 // clang-format off
 #define TERN_INTEGER_TUNABLES(X) \
   X(spin_rounds, 2000, 0, 1'000'000'000, "polls", false, \
-    "fruitless polls with a pause before sleeping, when no more ranks than cores (hand-over by spinning 0.13 us, by sleeping 19-38)") \
+    "fruitless polls with a pause before sleeping, when no more ranks than cores (hand-over by spinning 0.13 us, " \
+    "by sleeping 19-38)") \
   X(yield_rounds, 200, 0, 1'000'000'000, "yields", false, \
     "sched_yield calls before sleeping (4 ranks on 2 cores: 1.2 us a hand-over, pure spinning 18-5000)") \
   X(oversubscribed, -1, -1, 1, "", false, \
     "1: more ranks than cores on this node, never spin; 0: not; -1: found out at start") \
   X(tcp_poll_interval, 32, 1, 1'000'000, "polls", false, \
-    "with shared memory in use, look at sockets on every n-th poll only (a system call costs 125 ns, a shared-memory poll 5)") \
+    "with shared memory in use, look at sockets on every n-th poll only (a system call costs 125 ns, a " \
+    "shared-memory poll 5)") \
   X(shm_eager_bytes, 8192, 0, 1 << 20, "bytes", false, \
     "largest message sent eagerly over shared memory") \
   X(shm_ring_bytes, 65536, 8192, 1 << 24, "bytes", true, \
@@ -40,7 +42,8 @@ namespace tern {
   X(rendezvous_statistics, 0, 0, 1, "", false, \
     "1: every rank says at its end how many messages took which protocol, and who was there first") \
   X(tcp_eager_bytes, 524288, 0, 1 << 24, "bytes", false, \
-    "largest message sent eagerly over TCP, which saves asking (512 KiB 52 and 45 us, 128 KiB 22 and 16); when it is not expected " \
+    "largest message sent eagerly over TCP, which saves asking (512 KiB 52 and 45 us, 128 KiB 22 and 16); when it " \
+    "is not expected " \
     "it is copied once more, which costs more than was saved from 1 MiB on") \
   X(tcp_port_first, 0, 0, 65535, "", false, \
     "first port to listen on; 0: the system chooses") \
@@ -51,7 +54,8 @@ namespace tern {
   X(rdma_service_level, 0, 0, 15, "", false, \
     "InfiniBand service level (RoCE: priority) of RDMA connections") \
   X(rdma_traffic_class, 0, 0, 255, "", false, \
-    "traffic class of RDMA packets: on RoCE v2 the IP header's byte of DSCP and ECN (networks without loss often want 106)") \
+    "traffic class of RDMA packets: on RoCE v2 the IP header's byte of DSCP and ECN (networks without loss often " \
+    "want 106)") \
   X(rdma_eager_bytes, 8192, 256, 1 << 20, "bytes", false, \
     "largest message sent eagerly over RDMA; also the payload of one frame of longer ones") \
   X(rdma_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
@@ -71,9 +75,11 @@ namespace tern {
   X(rdma_greeting_ms, 20, 1, 10'000, "milliseconds", false, \
     "how long a greeting over RDMA waits for its answer before it is repeated; doubled each time, up to a second") \
   X(rdma_rnr_wait_us, 20, 1, 655'360, "microseconds", false, \
-    "how long peers are told to wait over RDMA when this rank has no receive buffer left (they come back with the next poll)") \
+    "how long peers are told to wait over RDMA when this rank has no receive buffer left (they come back with the " \
+    "next poll)") \
   X(rdma_timeout_ms, 67, 1, 10'000, "milliseconds", false, \
-    "how long the adapter waits for an acknowledgement before it sends again (rounded up to 4.096 us times a power of two)") \
+    "how long the adapter waits for an acknowledgement before it sends again (rounded up to 4.096 us times a power " \
+    "of two)") \
   X(rdma_retries, 7, 0, 7, "times", false, \
     "how often it sends again before the peer counts as lost") \
   X(tcp_lanes, 4, 1, 4, "connections", false, \
@@ -83,11 +89,13 @@ namespace tern {
   X(tcp_crc, 0, 0, 1, "", true, \
     "1: a CRC-32C for every 32 KiB sent over TCP, and what arrives damaged is sent again") \
   X(tcp_encrypt, 0, 0, 1, "", true, \
-    "1: everything sent over TCP is encrypted and authenticated (ChaCha20-Poly1305, keys of each connection from the job's key)") \
+    "1: everything sent over TCP is encrypted and authenticated (ChaCha20-Poly1305, keys of each connection from " \
+    "the job's key)") \
   X(udp_eager_bytes, 65536, 0, 1 << 24, "bytes", false, \
     "largest message sent eagerly over UDP (modern protocol)") \
   X(udp_window_bytes, 1 << 20, 65536, 1 << 28, "bytes", false, \
-    "what one peer may send over UDP before it is acknowledged (modern protocol); at most half of the socket's buffer") \
+    "what one peer may send over UDP before it is acknowledged (modern protocol); at most half of the socket's " \
+    "buffer") \
   X(udp_datagram_bytes, 61440, 1200, 65487, "bytes", false, \
     "largest UDP datagram (modern protocol), where the network's packets are not smaller") \
   X(udp_paper_window, 8, 1, 64, "fragments", false, \
@@ -104,17 +112,24 @@ namespace tern {
     "0: skip the argument checks of the C API")
 
 #define TERN_TEXT_TUNABLES(X) \
-  X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, udp, tcp); empty: shm and tcp, best first") \
-  X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP and UDP; empty: every usable one, no bridges of containers") \
-  X(tcp_congestion, "", "congestion control of TCP connections (reno, cubic, bbr: what net.ipv4.tcp_allowed_congestion_control has); " \
+  X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, udp, tcp); empty: shm and tcp, " \
+    "best first") \
+  X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP and UDP; empty: every " \
+    "usable one, no bridges of containers") \
+  X(tcp_congestion, "", "congestion control of TCP connections (reno, cubic, bbr: what " \
+    "net.ipv4.tcp_allowed_congestion_control has); " \
     "empty: the host's own, and reno within a host") \
   X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
-  X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a node take turns; empty: the best") \
-  X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls do), event (a thread " \
+  X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a " \
+    "node take turns; empty: the best") \
+  X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls " \
+    "do), event (a thread " \
     "that sleeps until something comes) or adaptive (the same, only while operations are pending)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
-  X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: rput, rget or stream") \
-  X(sender_rendezvous, "read", "customised, sender first: the receiver fetches (read), or asks the sender to put (write)") \
+  X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: " \
+    "rput, rget or stream") \
+  X(sender_rendezvous, "read", "customised, sender first: the receiver fetches (read), or asks the sender to put " \
+    "(write)") \
   X(log, "warn", "what is logged: error, warn, info (start, paths) or debug (each connection); to a file " \
     "instead of stderr with LEVEL:FILE, where %r, %h and %p are rank, host and process")
 // clang-format on
@@ -128,12 +143,14 @@ struct Tunables {
   TERN_TEXT_TUNABLES(TERN_MEMBER)
 #undef TERN_MEMBER
 
-  /// Sets one tunable by name ("shm_eager_bytes"). Error: unknown name (with the nearest one), not a number, out of range.
+  /// Sets one tunable by name ("shm_eager_bytes"). Error: unknown name (with the nearest one), not a number, out of
+  /// range.
   Error set(std::string_view name, std::string_view value);
   /// The value of one tunable as text; empty: there is none of that name.
   std::string get(std::string_view name) const;
   /// Reads every TERN_<NAME> of `environment` (null-terminated array of NAME=VALUE). Names of tools' own variables
-  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over. Files: base/config_file.h. The first mistake is returned, the rest still read.
+  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over. Files: base/config_file.h. The first mistake
+  /// is returned, the rest still read.
   Error read_environment(const char* const* environment);
 };
 

@@ -13,9 +13,9 @@ using Aint = intptr_t;  ///< MPI_Aint: byte displacements and addresses
 using PeerId = uint32_t;
 inline constexpr PeerId kNoPeer = ~PeerId{0};
 
-inline constexpr int kAnySource = -1;  ///< MPI_ANY_SOURCE
-inline constexpr int kAnyTag = -2;     ///< MPI_ANY_TAG
-inline constexpr int kProcNull = -3;   ///< MPI_PROC_NULL
+inline constexpr int kAnySource = -1;      ///< MPI_ANY_SOURCE
+inline constexpr int kAnyTag = -2;         ///< MPI_ANY_TAG
+inline constexpr int kProcNull = -3;       ///< MPI_PROC_NULL
 inline constexpr int kUndefined = -32766;  ///< MPI_UNDEFINED
 
 }  // namespace tern

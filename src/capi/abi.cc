@@ -70,8 +70,7 @@ Error Abi_set_fortran_booleans(Call& call, int logical_size, void* logical_true,
   return {};
 }
 
-Error Abi_get_fortran_booleans(Call& call, int logical_size, void* logical_true, void* logical_false,
-                               bool& is_set) {
+Error Abi_get_fortran_booleans(Call& call, int logical_size, void* logical_true, void* logical_false, bool& is_set) {
   auto& booleans = call.world().booleans;
   if (Error error = check_logical_size(logical_size)) return error;
   is_set = booleans.set;

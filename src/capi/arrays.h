@@ -32,8 +32,7 @@ class IntArray {
   const void* values_ = nullptr;
   bool wide_ = false;
 };
-static_assert(sizeof(long) == sizeof(int64_t),
-              "Tern needs a 64-bit system: MPI_Aint and MPI_Count are one type");
+static_assert(sizeof(long) == sizeof(int64_t), "Tern needs a 64-bit system: MPI_Aint and MPI_Count are one type");
 
 /// An int64 result for a caller who asked for an int: MPI_UNDEFINED when it does not fit (MPI 5.0, 5.1.5 and
 /// others).

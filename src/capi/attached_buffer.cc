@@ -10,8 +10,7 @@ namespace tern::capi {
 /// MPI_Buffer_iflush and its siblings: complete when the messages that were in the buffer have left.
 class FlushRequest final : public Request {
  public:
-  FlushRequest(uint64_t before, size_t outstanding)
-      : Request(Kind::done), before_(before), outstanding_(outstanding) {}
+  FlushRequest(uint64_t before, size_t outstanding) : Request(Kind::done), before_(before), outstanding_(outstanding) {}
 
   bool waits_for(uint64_t number) const { return number < before_; }
   /// One message left; true when it was the last.
@@ -84,8 +83,8 @@ bool AttachedBuffer::find_room(size_t bytes, std::list<Held>::iterator& before, 
   return static_cast<size_t>(bytes_) - begin >= bytes;
 }
 
-Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest,
-                           int tag, const Datatype& bytes_type, BufferedSend* user) {
+Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest, int tag,
+                           const Datatype& bytes_type, BufferedSend* user) {
   size_t bytes = static_cast<size_t>(count * type.size()), begin = 0;
   std::list<Held>::iterator before;
   if (!find_room(bytes, before, begin)) {
@@ -93,8 +92,8 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
     comm.p2p().progress().poll_every_path();
     if (!find_room(bytes, before, begin)) {
       return Error(ErrorClass::buffer, "the attached buffer of " + std::to_string(bytes_) +
-                                           " bytes has no room for a message of " + std::to_string(bytes) +
-                                           " bytes (" + std::to_string(held_.size()) +
+                                           " bytes has no room for a message of " + std::to_string(bytes) + " bytes (" +
+                                           std::to_string(held_.size()) +
                                            " messages are in it). Attach a larger buffer, or "
                                            "MPI_BUFFER_AUTOMATIC.");
     }
@@ -107,8 +106,7 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
     place = held.own.get();
   }
   Cursor(const_cast<void*>(data), count, type).pack(place, bytes);
-  held.request =
-      comm.p2p().isend(comm.send_arguments(place, static_cast<Count>(bytes), bytes_type, dest, tag));
+  held.request = comm.p2p().isend(comm.send_arguments(place, static_cast<Count>(bytes), bytes_type, dest, tag));
   if (!held.request->complete()) {
     held.request->watcher = &held;
     held.request->on_complete = on_sent;

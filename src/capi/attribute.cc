@@ -12,8 +12,7 @@ namespace tern::capi {
 namespace {
 
 Error callback_failed(int code, const char* which) {
-  return Error(code,
-               std::string("the ") + which + " callback of the attribute returned " + std::to_string(code));
+  return Error(code, std::string("the ") + which + " callback of the attribute returned " + std::to_string(code));
 }
 
 // Functions 0 and 1 are the predefined MPI_*_NULL_COPY_FN (also MPI_*_NULL_DELETE_FN) and MPI_*_DUP_FN, by
@@ -135,19 +134,15 @@ Error copy_attributes(Datatype& from, Datatype& to) {
   return from.attributes ? attributes_of(from).copy_to(from, attributes_of(to)) : Error();
 }
 
-Error delete_attributes(Datatype& type) {
-  return type.attributes ? attributes_of(type).clear(type) : Error();
-}
+Error delete_attributes(Datatype& type) { return type.attributes ? attributes_of(type).clear(type) : Error(); }
 
 namespace body {
 
 Error Comm_create_keyval(Call& call, MPI_Comm_copy_attr_function* comm_copy_attr_fn,
-                         MPI_Comm_delete_attr_function* comm_delete_attr_fn, int& comm_keyval,
-                         void* extra_state) {
-  return create_keyval(
-      call, Keyval::Kind::communicator,
-      std::make_unique<CommHooks>(call.world(), comm_copy_attr_fn, comm_delete_attr_fn, extra_state),
-      comm_keyval);
+                         MPI_Comm_delete_attr_function* comm_delete_attr_fn, int& comm_keyval, void* extra_state) {
+  return create_keyval(call, Keyval::Kind::communicator,
+                       std::make_unique<CommHooks>(call.world(), comm_copy_attr_fn, comm_delete_attr_fn, extra_state),
+                       comm_keyval);
 }
 
 Error Comm_free_keyval(Call& call, int& comm_keyval) {
@@ -184,17 +179,13 @@ Error Comm_delete_attr(Call& call, Communicator& comm, int comm_keyval) {
 }
 
 Error Type_create_keyval(Call& call, MPI_Type_copy_attr_function* type_copy_attr_fn,
-                         MPI_Type_delete_attr_function* type_delete_attr_fn, int& type_keyval,
-                         void* extra_state) {
-  return create_keyval(
-      call, Keyval::Kind::datatype,
-      std::make_unique<TypeHooks>(call.world(), type_copy_attr_fn, type_delete_attr_fn, extra_state),
-      type_keyval);
+                         MPI_Type_delete_attr_function* type_delete_attr_fn, int& type_keyval, void* extra_state) {
+  return create_keyval(call, Keyval::Kind::datatype,
+                       std::make_unique<TypeHooks>(call.world(), type_copy_attr_fn, type_delete_attr_fn, extra_state),
+                       type_keyval);
 }
 
-Error Type_free_keyval(Call& call, int& type_keyval) {
-  return free_keyval(call, Keyval::Kind::datatype, type_keyval);
-}
+Error Type_free_keyval(Call& call, int& type_keyval) { return free_keyval(call, Keyval::Kind::datatype, type_keyval); }
 
 Error Type_set_attr(Call& call, Datatype& datatype, int type_keyval, void* attribute_val) {
   Keyval* keyval = nullptr;
@@ -219,17 +210,13 @@ Error Type_delete_attr(Call& call, Datatype& datatype, int type_keyval) {
 
 // Keys of windows can be made before there are windows to use them on.
 Error Win_create_keyval(Call& call, MPI_Win_copy_attr_function* win_copy_attr_fn,
-                        MPI_Win_delete_attr_function* win_delete_attr_fn, int& win_keyval,
-                        void* extra_state) {
-  return create_keyval(
-      call, Keyval::Kind::window,
-      std::make_unique<WinHooks>(call.world(), win_copy_attr_fn, win_delete_attr_fn, extra_state),
-      win_keyval);
+                        MPI_Win_delete_attr_function* win_delete_attr_fn, int& win_keyval, void* extra_state) {
+  return create_keyval(call, Keyval::Kind::window,
+                       std::make_unique<WinHooks>(call.world(), win_copy_attr_fn, win_delete_attr_fn, extra_state),
+                       win_keyval);
 }
 
-Error Win_free_keyval(Call& call, int& win_keyval) {
-  return free_keyval(call, Keyval::Kind::window, win_keyval);
-}
+Error Win_free_keyval(Call& call, int& win_keyval) { return free_keyval(call, Keyval::Kind::window, win_keyval); }
 
 }  // namespace body
 }  // namespace tern::capi

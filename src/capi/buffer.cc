@@ -9,8 +9,7 @@ AttachedBuffer& buffer_for(World& world, Communicator& comm) {
     auto own = world.comm_buffers.find(&comm);
     if (own != world.comm_buffers.end() && own->second->attached()) return *own->second;
   }
-  if (Session* session = session_of(world, comm); session && session->buffer.attached())
-    return session->buffer;
+  if (Session* session = session_of(world, comm); session && session->buffer.attached()) return session->buffer;
   return world.buffer;
 }
 
@@ -31,8 +30,7 @@ Error attach(AttachedBuffer& to, void* memory, Count bytes) {
   }
   bool automatic = memory == MPI_BUFFER_AUTOMATIC;
   if (!automatic && memory == nullptr && bytes > 0) {
-    return Error(ErrorClass::buffer,
-                 "argument 'buffer' is a null pointer, but the size is " + std::to_string(bytes));
+    return Error(ErrorClass::buffer, "argument 'buffer' is a null pointer, but the size is " + std::to_string(bytes));
   }
   // A null pointer stands for automatic inside; an empty buffer at null gets an address that is never used.
   static std::byte nothing;
@@ -72,9 +70,7 @@ AttachedBuffer& own_buffer(Call& call, Communicator& comm) {
 
 namespace body {
 
-Error Buffer_attach(Call& call, void* buffer, Count size) {
-  return attach(call.world().buffer, buffer, size);
-}
+Error Buffer_attach(Call& call, void* buffer, Count size) { return attach(call.world().buffer, buffer, size); }
 Error Comm_attach_buffer(Call& call, Communicator& comm, void* buffer, Count size) {
   return attach(own_buffer(call, comm), buffer, size);
 }
@@ -108,9 +104,7 @@ Error Buffer_iflush(Call& call, Request*& request) { return iflush(call.world().
 Error Comm_iflush_buffer(Call& call, Communicator& comm, Request*& request) {
   return iflush(own_buffer(call, comm), request);
 }
-Error Session_iflush_buffer(Call& call, Session& session, Request*& request) {
-  return iflush(session.buffer, request);
-}
+Error Session_iflush_buffer(Call& call, Session& session, Request*& request) { return iflush(session.buffer, request); }
 
 }  // namespace body
 }  // namespace tern::capi

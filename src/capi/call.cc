@@ -22,27 +22,24 @@ std::string sentence(const World& world, const char* name, std::string_view text
 }
 
 template <typename Table, typename Handle>
-std::string handle_text(const Table& table, Handle handle, Handle null, const char* noun,
-                        const char* argument) {
+std::string handle_text(const Table& table, Handle handle, Handle null, const char* noun, const char* argument) {
   uintptr_t value = value_of(handle);
   if (value == 0) {
-    return fmt::format("argument '{}' is 0, which is never a handle. Was the variable initialised?",
-                       argument);
+    return fmt::format("argument '{}' is 0, which is never a handle. Was the variable initialised?", argument);
   }
   if (const char* name = handle_name(value); name && value < 4096) {
     if (handle == null) return fmt::format("argument '{}' is {}. Pass a valid {}.", argument, name, noun);
     if (value >= Table::kFirstPredefined && value <= Table::kLastPredefined) {
       return fmt::format(
-          "argument '{}' is {}, which does not exist here (MPI_COMM_WORLD and MPI_COMM_SELF need MPI_Init)",
-          argument, name);
+          "argument '{}' is {}, which does not exist here (MPI_COMM_WORLD and MPI_COMM_SELF need MPI_Init)", argument,
+          name);
     }
     return fmt::format("argument '{}' is {}, which is no {}", argument, name, noun);
   }
   if (table.was_freed(value)) {
     return fmt::format("argument '{}' is a {} that was freed (handle {:#x})", argument, noun, value);
   }
-  return fmt::format("argument '{}' is {:#x}, which is no {}. Was the variable initialised?", argument, value,
-                     noun);
+  return fmt::format("argument '{}' is {:#x}, which is no {}. Was the variable initialised?", argument, value, noun);
 }
 
 }  // namespace
@@ -82,7 +79,8 @@ bool Call::not_running() {
 }
 
 bool Call::tools_not_ready() {
-  trouble().error = Error(MPI_T_ERR_NOT_INITIALIZED, "the tools interface is not initialised. Call MPI_T_init_thread first");
+  trouble().error =
+      Error(MPI_T_ERR_NOT_INITIALIZED, "the tools interface is not initialised. Call MPI_T_init_thread first");
   return false;
 }
 
@@ -96,12 +94,10 @@ bool Call::bad_handle(MPI_Op handle, const char* argument) {
   return refuse(ErrorClass::op, handle_text(world_.ops, handle, MPI_OP_NULL, "reduction operator", argument));
 }
 bool Call::bad_handle(MPI_Request handle, const char* argument) {
-  return refuse(ErrorClass::request,
-                handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument));
+  return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument));
 }
 bool Call::bad_handle(MPI_Session handle, const char* argument) {
-  return refuse(ErrorClass::session,
-                handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));
+  return refuse(ErrorClass::session, handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));
 }
 bool Call::bad_handle(MPI_Group handle, const char* argument) {
   return refuse(ErrorClass::group, handle_text(world_.groups, handle, MPI_GROUP_NULL, "group", argument));
@@ -130,8 +126,7 @@ bool Call::null_pointer(const char* argument) {
 }
 
 bool Call::negative(Count count, const char* argument) {
-  return refuse(ErrorClass::count,
-                fmt::format("argument '{}' is {}. A count cannot be negative.", argument, count));
+  return refuse(ErrorClass::count, fmt::format("argument '{}' is {}. A count cannot be negative.", argument, count));
 }
 
 bool Call::uncommitted(const Datatype& type, const char* argument) {
@@ -142,18 +137,16 @@ bool Call::uncommitted(const Datatype& type, const char* argument) {
 }
 
 bool Call::bad_rank(int rank, const Communicator& comm, const char* argument, bool source) {
-  return refuse(
-      ErrorClass::rank,
-      fmt::format("argument '{}' is {}, but the {} {} has ranks 0..{}. Pass a rank in range{} or "
-                  "MPI_PROC_NULL.",
-                  argument, rank, comm.is_inter() ? "remote group of the communicator" : "communicator",
-                  describe(comm), comm.peer_group().size() - 1, source ? ", MPI_ANY_SOURCE" : ""));
+  return refuse(ErrorClass::rank,
+                fmt::format("argument '{}' is {}, but the {} {} has ranks 0..{}. Pass a rank in range{} or "
+                            "MPI_PROC_NULL.",
+                            argument, rank, comm.is_inter() ? "remote group of the communicator" : "communicator",
+                            describe(comm), comm.peer_group().size() - 1, source ? ", MPI_ANY_SOURCE" : ""));
 }
 
 bool Call::bad_tag(int tag, const char* argument, bool any) {
-  return refuse(ErrorClass::tag,
-                fmt::format("argument '{}' is {}. Tags are 0..{} (MPI_TAG_UB){}.", argument, tag,
-                            PointToPoint::kTagUpperBound, any ? " or MPI_ANY_TAG" : ""));
+  return refuse(ErrorClass::tag, fmt::format("argument '{}' is {}. Tags are 0..{} (MPI_TAG_UB){}.", argument, tag,
+                                             PointToPoint::kTagUpperBound, any ? " or MPI_ANY_TAG" : ""));
 }
 
 bool Call::root(int root, const Communicator& comm, const char* argument) {
@@ -248,8 +241,8 @@ bool Call::committed_types(const MPI_Datatype* types, Count n, const char* argum
 
 bool Call::op_applies(const Op& op, const Datatype& type, const char* argument) {
   if (op.id() == OpId::replace || op.id() == OpId::no_op) {
-    return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is for one-sided accumulates only",
-                                              argument, op.name()));
+    return refuse(ErrorClass::op,
+                  fmt::format("argument '{}' is {}, which is for one-sided accumulates only", argument, op.name()));
   }
   if (TERN_LIKELY(op.valid_for(type))) return true;
   std::string what = type.name().empty() ? std::string("a derived datatype") : "the datatype " + type.name();
@@ -276,8 +269,7 @@ int Call::fail() {
 
 int Call::fail_quietly(Error error) {
   int error_class = error.error_class(), known = 0;
-  if (world_.errors.class_of(error_class, known))
-    world_.errors.remember(known, sentence(world_, name_, error.text()));
+  if (world_.errors.class_of(error_class, known)) world_.errors.remember(known, sentence(world_, name_, error.text()));
   return error_class;
 }
 
@@ -292,8 +284,8 @@ int Call::fail(Error error) {
   std::string text = sentence(world_, name_, error.text());
   if (!(state_ & (kLocked | kEntered)) && world_.locking) lock();
   int error_class = fail_quietly(std::move(error));
-  // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has set
-  // one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.
+  // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has
+  // set one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.
   if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised) {
     Process& process = *world_.process;
     comm_ = process.self().error_handler ? &process.self() : &process.world();

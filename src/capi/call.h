@@ -35,7 +35,8 @@ class Call {
   }
   // Most calls have nothing to undo; that is all they pay for.
   [[gnu::always_inline]] ~Call() {
-    if (state_ == 0) [[likely]] return;
+    if (state_ == 0) [[likely]]
+      return;
     if (state_ == kEntered) {
       world_.lock->leave();
     } else {
@@ -71,13 +72,15 @@ class Call {
       state_ |= kEntered;
     }
     world_.call_name = name_;
-    if (state_ & kTimed) [[unlikely]] begin_record();
+    if (state_ & kTimed) [[unlikely]]
+      begin_record();
     return true;
   }
   /// Functions that may be called at any time, from any thread.
   bool enter_any_time() {
     lock();
-    if (state_ & kTimed) [[unlikely]] begin_record();
+    if (state_ & kTimed) [[unlikely]]
+      begin_record();
     return true;
   }
   /// For functions of the tools interface: it must be initialised.
@@ -95,7 +98,8 @@ class Call {
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   /// Of a message whose peer is MPI_PROC_NULL no datatype is used: the null handle passes, as bytes.
-  [[gnu::always_inline]] bool get_unless_null_process(int peer, MPI_Datatype handle, Datatype*& object, const char* argument) {
+  [[gnu::always_inline]] bool get_unless_null_process(int peer, MPI_Datatype handle, Datatype*& object,
+                                                      const char* argument) {
     object = world_.find_type(value_of(handle));
     return TERN_LIKELY(object) || type_for_null_process(peer, handle, object) || bad_handle(handle, argument);
   }
@@ -154,17 +158,11 @@ class Call {
   // --- Objects to handles. `give` takes over one reference; null gives the null handle.
   void give(MPI_Comm* handle, Communicator* object) { *handle = given(world_.comms, object, MPI_COMM_NULL); }
   void give(MPI_Group* handle, Group* object) { *handle = given(world_.groups, object, MPI_GROUP_NULL); }
-  void give(MPI_Datatype* handle, Datatype* object) {
-    *handle = given(world_.types, object, MPI_DATATYPE_NULL);
-  }
+  void give(MPI_Datatype* handle, Datatype* object) { *handle = given(world_.types, object, MPI_DATATYPE_NULL); }
   void give(MPI_Op* handle, Op* object) { *handle = given(world_.ops, object, MPI_OP_NULL); }
   void give(MPI_Info* handle, Info* object) { *handle = given(world_.infos, object, MPI_INFO_NULL); }
-  void give(MPI_Session* handle, Session* object) {
-    *handle = given(world_.sessions, object, MPI_SESSION_NULL);
-  }
-  void give(MPI_Message* handle, Message* object) {
-    *handle = given(world_.messages, object, MPI_MESSAGE_NULL);
-  }
+  void give(MPI_Session* handle, Session* object) { *handle = given(world_.sessions, object, MPI_SESSION_NULL); }
+  void give(MPI_Message* handle, Message* object) { *handle = given(world_.messages, object, MPI_MESSAGE_NULL); }
   void give(MPI_Errhandler* handle, ErrorHandler* object) {
     *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
   }
@@ -178,27 +176,17 @@ class Call {
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
-  void retire(MPI_Comm* handle, Communicator* object) {
-    retired(world_.comms, handle, object, MPI_COMM_NULL);
-  }
+  void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
   void retire(MPI_Group* handle, Group* object) { retired(world_.groups, handle, object, MPI_GROUP_NULL); }
-  void retire(MPI_Datatype* handle, Datatype* object) {
-    retired(world_.types, handle, object, MPI_DATATYPE_NULL);
-  }
+  void retire(MPI_Datatype* handle, Datatype* object) { retired(world_.types, handle, object, MPI_DATATYPE_NULL); }
   void retire(MPI_Op* handle, Op* object) { retired(world_.ops, handle, object, MPI_OP_NULL); }
   void retire(MPI_Info* handle, Info* object) { retired(world_.infos, handle, object, MPI_INFO_NULL); }
-  void retire(MPI_Session* handle, Session* object) {
-    retired(world_.sessions, handle, object, MPI_SESSION_NULL);
-  }
-  void retire(MPI_Message* handle, Message* object) {
-    retired(world_.messages, handle, object, MPI_MESSAGE_NULL);
-  }
+  void retire(MPI_Session* handle, Session* object) { retired(world_.sessions, handle, object, MPI_SESSION_NULL); }
+  void retire(MPI_Message* handle, Message* object) { retired(world_.messages, handle, object, MPI_MESSAGE_NULL); }
   void retire(MPI_Errhandler* handle, ErrorHandler* object) {
     retired(world_.error_handlers, handle, object, MPI_ERRHANDLER_NULL);
   }
-  void retire(MPI_Request* handle, Request* object) {
-    retired(world_.requests, handle, object, MPI_REQUEST_NULL);
-  }
+  void retire(MPI_Request* handle, Request* object) { retired(world_.requests, handle, object, MPI_REQUEST_NULL); }
 
   /// The request of a handle, to be finished: the handle dies unless the request is persistent. Null: none.
   Request* take(MPI_Request* handle) {
@@ -208,12 +196,8 @@ class Call {
   }
 
   // --- Values.
-  bool not_null(const void* pointer, const char* argument) {
-    return TERN_LIKELY(pointer) || null_pointer(argument);
-  }
-  bool count(Count count, const char* argument) {
-    return TERN_LIKELY(count >= 0) || negative(count, argument);
-  }
+  bool not_null(const void* pointer, const char* argument) { return TERN_LIKELY(pointer) || null_pointer(argument); }
+  bool count(Count count, const char* argument) { return TERN_LIKELY(count >= 0) || negative(count, argument); }
   bool committed(const Datatype& type, const char* argument) {
     return TERN_LIKELY(type.committed()) || uncommitted(type, argument);
   }
@@ -249,9 +233,7 @@ class Call {
   bool op_applies(const Op& op, const Datatype& type, const char* argument);
 
   /// Before a communicator is freed: what is in its attached buffer leaves.
-  bool drop_buffer(Communicator& comm) {
-    return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm);
-  }
+  bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm); }
 
   // --- Getting out with an error: tells the error handler, returns the class.
   [[gnu::cold]] int fail();
@@ -306,7 +288,7 @@ class Call {
   /// What only calls that fail have.
   struct Trouble {
     Error error;
-    int returned = 0;         ///< instead of the error's class; 0: that
+    int returned = 0;  ///< instead of the error's class; 0: that
     Ref<Communicator> kept;
   };
   [[gnu::cold]] Trouble& trouble();
@@ -326,7 +308,7 @@ class Call {
   Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
   Session* session_ = nullptr;
   uint64_t began_ns_;
-  Trouble* trouble_;              ///< owned
+  Trouble* trouble_;  ///< owned
 };
 
 /// The array of datatypes of MPI_Alltoallw and MPI_Type_create_struct; checked before.
@@ -360,12 +342,8 @@ Count status_bytes(const MPI_Status& status);
 void set_status_bytes(MPI_Status& status, Count bytes);
 
 // --- Handles outside of a call, for callbacks: of objects that have one.
-inline MPI_Comm handle_of(const Communicator& comm) {
-  return reinterpret_cast<MPI_Comm>(intptr_t{comm.handle});
-}
-inline MPI_Datatype handle_of(const Datatype& type) {
-  return reinterpret_cast<MPI_Datatype>(intptr_t{type.handle});
-}
+inline MPI_Comm handle_of(const Communicator& comm) { return reinterpret_cast<MPI_Comm>(intptr_t{comm.handle}); }
+inline MPI_Datatype handle_of(const Datatype& type) { return reinterpret_cast<MPI_Datatype>(intptr_t{type.handle}); }
 
 /// Lends a handle to a datatype that has none while a user's callback sees it.
 class LentType {

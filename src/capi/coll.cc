@@ -12,8 +12,7 @@ Error aliased(const char* read, const char* written) {
 }
 
 Error not_on_intercommunicator() {
-  return Error(ErrorClass::comm,
-               "argument 'comm' is an intercommunicator, on which this operation does not exist");
+  return Error(ErrorClass::comm, "argument 'comm' is an intercommunicator, on which this operation does not exist");
 }
 
 Error no_topology() {
@@ -33,8 +32,8 @@ bool own_block_aliased(const Call& call, const Side& whole, const void* own, con
 }
 
 // `blocks` is the root's receive side.
-Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype,
-                      const Side& blocks, int root, Communicator& comm, Operands& o) {
+Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, const Side& blocks,
+                      int root, Communicator& comm, Operands& o) {
   o.root = root;
   o.in_place = in_place(sendbuf) && blocks.type;
   if (!o.in_place) o.send = uniform(sendbuf, sendcount, sendtype);
@@ -45,8 +44,8 @@ Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype
 }
 
 // `blocks` is the root's send side.
-Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recvcount, Datatype* recvtype,
-                       int root, Communicator& comm, Operands& o) {
+Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recvcount, Datatype* recvtype, int root,
+                       Communicator& comm, Operands& o) {
   o.root = root;
   o.in_place = in_place(recvbuf) && blocks.type;
   if (!o.in_place) o.receive = uniform(recvbuf, recvcount, recvtype);
@@ -75,7 +74,8 @@ Error Gather(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtyp
 
 Error Gatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, IntArray recvcounts,
               IntArray displs, Datatype* recvtype, int root, Communicator& comm, CallOperands& o) {
-  return gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs, recvtype), root, comm, o);
+  return gather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs, recvtype), root, comm,
+                         o);
 }
 
 Error Scatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, Count recvcount,
@@ -85,7 +85,8 @@ Error Scatter(Call& call, const void* sendbuf, Count sendcount, Datatype* sendty
 
 Error Scatterv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray displs, Datatype* sendtype, void* recvbuf,
                Count recvcount, Datatype* recvtype, int root, Communicator& comm, CallOperands& o) {
-  return scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount, recvtype, root, comm, o);
+  return scatter_operands(call, vector(sendbuf, sendcounts, displs, sendtype), recvbuf, recvcount, recvtype, root, comm,
+                          o);
 }
 
 }  // namespace operands

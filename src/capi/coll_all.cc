@@ -6,8 +6,8 @@
 namespace tern::capi {
 namespace {
 
-Error allgather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype,
-                         const Side& blocks, Communicator& comm, Operands& o) {
+Error allgather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, const Side& blocks,
+                         Communicator& comm, Operands& o) {
   o.receive = blocks;
   o.in_place = in_place(sendbuf);
   if (o.in_place) return {};
@@ -40,24 +40,28 @@ Error Allgather(Call& call, const void* sendbuf, Count sendcount, Datatype* send
   return allgather_operands(call, sendbuf, sendcount, sendtype, uniform(recvbuf, recvcount, &recvtype), comm, o);
 }
 
-Error Allgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, IntArray recvcounts,
-                 IntArray displs, Datatype& recvtype, Communicator& comm, CallOperands& o) {
-  return allgather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs, &recvtype), comm, o);
+Error Allgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf,
+                 IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm, CallOperands& o) {
+  return allgather_operands(call, sendbuf, sendcount, sendtype, vector(recvbuf, recvcounts, displs, &recvtype), comm,
+                            o);
 }
 
 Error Alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, void* recvbuf, Count recvcount,
                Datatype& recvtype, Communicator& comm, CallOperands& o) {
-  return alltoall_operands(call, uniform(sendbuf, sendcount, sendtype), uniform(recvbuf, recvcount, &recvtype), comm, o);
+  return alltoall_operands(call, uniform(sendbuf, sendcount, sendtype), uniform(recvbuf, recvcount, &recvtype), comm,
+                           o);
 }
 
-Error Alltoallv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, Datatype* sendtype, void* recvbuf,
-                IntArray recvcounts, IntArray rdispls, Datatype& recvtype, Communicator& comm, CallOperands& o) {
+Error Alltoallv(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, Datatype* sendtype,
+                void* recvbuf, IntArray recvcounts, IntArray rdispls, Datatype& recvtype, Communicator& comm,
+                CallOperands& o) {
   return alltoall_operands(call, vector(sendbuf, sendcounts, sdispls, sendtype),
                            vector(recvbuf, recvcounts, rdispls, &recvtype), comm, o);
 }
 
-Error Alltoallw(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, TypeArray sendtypes, void* recvbuf,
-                IntArray recvcounts, IntArray rdispls, TypeArray recvtypes, Communicator& comm, CallOperands& o) {
+Error Alltoallw(Call& call, const void* sendbuf, IntArray sendcounts, IntArray sdispls, TypeArray sendtypes,
+                void* recvbuf, IntArray recvcounts, IntArray rdispls, TypeArray recvtypes, Communicator& comm,
+                CallOperands& o) {
   const int n = peer_count(comm);
   o.receive_types = types_of(recvtypes, n);
   Side send = uniform(sendbuf, 0, nullptr);

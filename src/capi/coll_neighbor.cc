@@ -17,18 +17,20 @@ Error neighbor_operands(const Side& send, const Side& receive, Communicator& com
 
 namespace operands {
 
-Error Neighbor_allgather(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf, Count recvcount,
-                         Datatype& recvtype, Communicator& comm, CallOperands& o) {
+Error Neighbor_allgather(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
+                         Count recvcount, Datatype& recvtype, Communicator& comm, CallOperands& o) {
   return neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount, &recvtype), comm, o);
 }
 
 Error Neighbor_allgatherv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
-                          IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm, CallOperands& o) {
-  return neighbor_operands(uniform(sendbuf, sendcount, &sendtype), vector(recvbuf, recvcounts, displs, &recvtype), comm, o);
+                          IntArray recvcounts, IntArray displs, Datatype& recvtype, Communicator& comm,
+                          CallOperands& o) {
+  return neighbor_operands(uniform(sendbuf, sendcount, &sendtype), vector(recvbuf, recvcounts, displs, &recvtype), comm,
+                           o);
 }
 
-Error Neighbor_alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf, Count recvcount,
-                        Datatype& recvtype, Communicator& comm, CallOperands& o) {
+Error Neighbor_alltoall(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, void* recvbuf,
+                        Count recvcount, Datatype& recvtype, Communicator& comm, CallOperands& o) {
   return neighbor_operands(uniform(sendbuf, sendcount, &sendtype), uniform(recvbuf, recvcount, &recvtype), comm, o);
 }
 

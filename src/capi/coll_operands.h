@@ -20,9 +20,7 @@ inline CountArray counts_of(const IntArray& array) {
   return array.wide() ? CountArray(static_cast<const int64_t*>(array.data()))
                       : CountArray(static_cast<const int32_t*>(array.data()));
 }
-inline std::byte* bytes_of(const void* buffer) {
-  return const_cast<std::byte*>(static_cast<const std::byte*>(buffer));
-}
+inline std::byte* bytes_of(const void* buffer) { return const_cast<std::byte*>(static_cast<const std::byte*>(buffer)); }
 inline Side uniform(const void* buffer, Count count, const Datatype* type) {
   Side side;
   side.buffer = bytes_of(buffer);

@@ -7,8 +7,8 @@ namespace tern::capi {
 namespace {
 
 // Types and operator are null at the bystanders of an intercommunicator.
-Error reduction_operands(Call& call, const void* sendbuf, const void* recvbuf, Count count,
-                         const Side& result, const Op* op, Operands& o) {
+Error reduction_operands(Call& call, const void* sendbuf, const void* recvbuf, Count count, const Side& result,
+                         const Op* op, Operands& o) {
   o.receive = result;
   o.op = op;
   o.in_place = in_place(sendbuf);
@@ -32,11 +32,12 @@ Error Reduce(Call& call, const void* sendbuf, void* recvbuf, Count count, Dataty
              Communicator& comm, CallOperands& o) {
   o.root = root;
   const bool result_here = !comm.is_inter() && root == comm.rank();
-  return reduction_operands(call, sendbuf, result_here ? recvbuf : nullptr, count, uniform(recvbuf, count, datatype), op, o);
+  return reduction_operands(call, sendbuf, result_here ? recvbuf : nullptr, count, uniform(recvbuf, count, datatype),
+                            op, o);
 }
 
-Error Allreduce(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op, Communicator& comm,
-                CallOperands& o) {
+Error Allreduce(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op,
+                Communicator& comm, CallOperands& o) {
   return reduction_operands(call, sendbuf, recvbuf, count, uniform(recvbuf, count, &datatype), &op, o);
 }
 
@@ -49,7 +50,8 @@ Error Reduce_scatter(Call& call, const void* sendbuf, void* recvbuf, IntArray re
 
 Error Reduce_scatter_block(Call& call, const void* sendbuf, void* recvbuf, Count recvcount, Datatype& datatype, Op& op,
                            Communicator& comm, CallOperands& o) {
-  return reduction_operands(call, sendbuf, recvbuf, recvcount * comm.size(), uniform(recvbuf, recvcount, &datatype), &op, o);
+  return reduction_operands(call, sendbuf, recvbuf, recvcount * comm.size(), uniform(recvbuf, recvcount, &datatype),
+                            &op, o);
 }
 
 Error Scan(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op, Communicator& comm,
@@ -57,8 +59,8 @@ Error Scan(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype
   return scan_operands(call, sendbuf, recvbuf, count, datatype, op, comm, o);
 }
 
-Error Exscan(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op, Communicator& comm,
-             CallOperands& o) {
+Error Exscan(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op,
+             Communicator& comm, CallOperands& o) {
   return scan_operands(call, sendbuf, recvbuf, count, datatype, op, comm, o);
 }
 

@@ -63,8 +63,7 @@ void take_hints(Communicator& comm, const Info* info) {
 
 Error intra_only(const Communicator& comm) {
   if (!comm.is_inter()) return {};
-  return Error(ErrorClass::comm,
-               "the communicator is an intercommunicator; this function needs an intracommunicator");
+  return Error(ErrorClass::comm, "the communicator is an intercommunicator; this function needs an intracommunicator");
 }
 
 namespace body {

@@ -70,8 +70,7 @@ Error Comm_idup(Call& call, Communicator& comm, Communicator*& newcomm, Request*
   return duplicate(call, comm, nullptr, newcomm, &request);
 }
 
-Error Comm_idup_with_info(Call& call, Communicator& comm, Info* info, Communicator*& newcomm,
-                          Request*& request) {
+Error Comm_idup_with_info(Call& call, Communicator& comm, Info* info, Communicator*& newcomm, Request*& request) {
   return duplicate(call, comm, info, newcomm, &request);
 }
 
@@ -90,8 +89,8 @@ Error Comm_create_group(Call& call, Communicator& comm, Group& group, int tag, C
   return {};
 }
 
-Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, Info* info,
-                             ErrorHandler& errhandler, Communicator*& newcomm) {
+Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, Info* info, ErrorHandler& errhandler,
+                             Communicator*& newcomm) {
   if (Error error = check_string_tag(stringtag)) return error;
   if (Error error = check_handler(errhandler)) return error;
   Ref<Communicator> fresh;
@@ -118,25 +117,23 @@ Error Intercomm_create(Call& call, Communicator& local_comm, int local_leader, C
   if (Error error = check_leader("local_leader", local_leader, local_comm.size())) return error;
   if (local_comm.rank() == local_leader) {
     if (!peer_comm)
-      return Error(ErrorClass::comm,
-                   "argument 'peer_comm' is no communicator, but this process is the leader");
-    if (Error error = check_leader("remote_leader", remote_leader, peer_comm->peer_group().size()))
-      return error;
+      return Error(ErrorClass::comm, "argument 'peer_comm' is no communicator, but this process is the leader");
+    if (Error error = check_leader("remote_leader", remote_leader, peer_comm->peer_group().size())) return error;
     if (!peer_comm->is_inter() && peer_comm->rank() == remote_leader)
       return Error(ErrorClass::rank,
                    "argument 'remote_leader' is this process itself. Name the leader of the other group.");
   }
   Ref<Communicator> fresh;
-  if (Error error = create::create_inter(maker_of(call), local_comm, local_leader, peer_comm, remote_leader,
-                                         tag, fresh))
+  if (Error error =
+          create::create_inter(maker_of(call), local_comm, local_leader, peer_comm, remote_leader, tag, fresh))
     return error;
   newintercomm = hand_out(local_comm, fresh);
   return {};
 }
 
 Error Intercomm_create_from_groups(Call& call, Group& local_group, int local_leader, Group* remote_group,
-                                   int remote_leader, const char* stringtag, Info* info,
-                                   ErrorHandler& errhandler, Communicator*& newintercomm) {
+                                   int remote_leader, const char* stringtag, Info* info, ErrorHandler& errhandler,
+                                   Communicator*& newintercomm) {
   if (Error error = check_string_tag(stringtag)) return error;
   if (Error error = check_handler(errhandler)) return error;
   if (local_group.size() == 0) return {};
@@ -162,8 +159,7 @@ Error Intercomm_create_from_groups(Call& call, Group& local_group, int local_lea
 
 Error Intercomm_merge(Call& call, Communicator& intercomm, bool high, Communicator*& newintracomm) {
   if (!intercomm.is_inter())
-    return Error(ErrorClass::comm,
-                 "argument 'intercomm' is an intracommunicator. Pass an intercommunicator.");
+    return Error(ErrorClass::comm, "argument 'intercomm' is an intracommunicator. Pass an intercommunicator.");
   Ref<Communicator> fresh;
   if (Error error = create::merge(maker_of(call), intercomm, high, fresh)) return error;
   newintracomm = hand_out(intercomm, fresh);

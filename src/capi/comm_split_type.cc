@@ -18,14 +18,11 @@ constexpr const char* kSetKey = "mpi_pset_name";
 constexpr const char* kShared = "mpi_shared_memory";
 
 int64_t node_of(Call& call) {
-  return call.process().node_peers().empty() ? call.process().world_rank()
-                                             : call.process().node_peers().front();
+  return call.process().node_peers().empty() ? call.process().world_rank() : call.process().node_peers().front();
 }
 
 /// instance < 2^24 (a processor, a node, a package), level < 2^6: the colour is never negative.
-int64_t place(int64_t node, size_t level, int64_t instance) {
-  return node << 30 | int64_t(level) << 24 | instance;
-}
+int64_t place(int64_t node, size_t level, int64_t instance) { return node << 30 | int64_t(level) << 24 | instance; }
 
 int64_t shared_color(Call& call) { return place(node_of(call), 0, 0); }
 
@@ -73,18 +70,14 @@ Error unguided_color(Call& call, Communicator& comm, int64_t& color, const char*
 
 }  // namespace
 
-Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, Info* info,
-                      Communicator*& newcomm) {
+Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, Info* info, Communicator*& newcomm) {
   const std::string* type = info ? info->find(kTypeKey) : nullptr;
   const std::string* set = info ? info->find(kSetKey) : nullptr;
   int64_t color = create::kNoColor;
   const char* chosen = nullptr;
   switch (split_type) {
-    case MPI_UNDEFINED:
-      break;
-    case MPI_COMM_TYPE_SHARED:
-      color = shared_color(call);
-      break;
+    case MPI_UNDEFINED: break;
+    case MPI_COMM_TYPE_SHARED: color = shared_color(call); break;
     case MPI_COMM_TYPE_HW_GUIDED:
       if (type) color = guided_color(call, *type);
       break;

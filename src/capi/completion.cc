@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kNone = MPI_UNDEFINED;
 
-/// The requests of a call with an array of them, looked up once: handles may move in their table while other threads are in,
-/// requests do not.
+/// The requests of a call with an array of them, looked up once: handles may move in their table while other threads
+/// are in, requests do not.
 class Requests {
  public:
   Requests(Call& call, const MPI_Request* handles, Count count)
@@ -34,7 +34,8 @@ class Requests {
       Request* request = nullptr;
       if (handles[i] != MPI_REQUEST_NULL) [[likely]] {
         request = call_.find(handles[i]);
-        if (!request) [[unlikely]] return no_request(i);
+        if (!request) [[unlikely]]
+          return no_request(i);
       }
       found[i] = request;
     }
@@ -102,8 +103,7 @@ Error read_status(Request& request, MPI_Status* status) {
     *status = own;
     status->MPI_ERROR = before;
   }
-  if (code != MPI_SUCCESS)
-    return Error(code, "the query function of the generalized request returned an error");
+  if (code != MPI_SUCCESS) return Error(code, "the query function of the generalized request returned an error");
   return {};
 }
 
@@ -217,8 +217,7 @@ Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Statu
   return completer.result();
 }
 
-Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& flag,
-              MPI_Status* array_of_statuses) {
+Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& flag, MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, count);
   if (Error error = requests.find()) return error;
   auto all = [&] { return requests.first_unsettled(0) == count; };
@@ -233,8 +232,8 @@ Error Testall(Call& call, Count count, MPI_Request* array_of_requests, bool& fla
   return completer.result();
 }
 
-/// Looks once for one that is ready, for those that do not wait. True: it is `index`; false: there is nothing to report but
-/// `flag` (true, with the empty status: none is active).
+/// Looks once for one that is ready, for those that do not wait. True: it is `index`; false: there is nothing to report
+/// but `flag` (true, with the empty status: none is active).
 static bool look_for_one(Call& call, const Requests& requests, int& index, bool& flag, MPI_Status* status) {
   index = kNone;
   flag = true;
@@ -271,16 +270,15 @@ Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
   return complete_one(call, array_of_requests[first], status);
 }
 
-Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& index, bool& flag,
-              MPI_Status* status) {
+Error Testany(Call& call, Count count, MPI_Request* array_of_requests, int& index, bool& flag, MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
   if (Error error = requests.find()) return error;
   if (!look_for_one(call, requests, index, flag, status)) return {};
   return complete_one(call, array_of_requests[index], status);
 }
 
-static Error complete_some(Call& call, const Requests& requests, MPI_Request* handles, int& outcount,
-                           int* indices, MPI_Status* statuses) {
+static Error complete_some(Call& call, const Requests& requests, MPI_Request* handles, int& outcount, int* indices,
+                           MPI_Status* statuses) {
   outcount = 0;
   for (Count i = 0; i < requests.size(); ++i) {
     if (requests.ready(i)) indices[outcount++] = static_cast<int>(i);
@@ -290,8 +288,8 @@ static Error complete_some(Call& call, const Requests& requests, MPI_Request* ha
   return completer.result();
 }
 
-Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount,
-               int* array_of_indices, MPI_Status* array_of_statuses) {
+Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount, int* array_of_indices,
+               MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
   if (Error error = requests.find()) return error;
   if (!requests.any_active()) {
@@ -304,8 +302,8 @@ Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
   return complete_some(call, requests, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 
-Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount,
-               int* array_of_indices, MPI_Status* array_of_statuses) {
+Error Testsome(Call& call, Count incount, MPI_Request* array_of_requests, int& outcount, int* array_of_indices,
+               MPI_Status* array_of_statuses) {
   Requests requests(call, array_of_requests, incount);
   if (Error error = requests.find()) return error;
   if (!requests.any_active()) {
@@ -330,8 +328,8 @@ Error Request_get_status(Call& call, Request* request, bool& flag, MPI_Status* s
   return flag ? peek(request, status) : Error();
 }
 
-Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_of_requests, int& index,
-                             bool& flag, MPI_Status* status) {
+Error Request_get_status_any(Call& call, Count count, const MPI_Request* array_of_requests, int& index, bool& flag,
+                             MPI_Status* status) {
   Requests requests(call, array_of_requests, count);
   if (Error error = requests.find()) return error;
   if (!look_for_one(call, requests, index, flag, status)) return {};

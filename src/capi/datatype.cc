@@ -32,10 +32,9 @@ Error Type_commit(Call& call, Datatype& datatype) {
 
 Error Type_free(Call& call, Datatype*& datatype) {
   if (datatype->is_predefined())
-    return Error(ErrorClass::type,
-                 "the datatype " +
-                     (datatype->is_named() ? datatype->name() : std::string("is predefined and")) +
-                     " cannot be freed");
+    return Error(ErrorClass::type, "the datatype " +
+                                       (datatype->is_named() ? datatype->name() : std::string("is predefined and")) +
+                                       " cannot be freed");
   if (Error error = delete_attributes(*datatype)) return error;
   Ref<Datatype>::adopt(datatype).reset();
   datatype = nullptr;
@@ -65,13 +64,12 @@ Error Type_get_name(Call& call, Datatype* datatype, char* type_name, int& result
 // --- Envelope and contents.
 
 static Error large_only() {
-  return Error(
-      ErrorClass::type,
-      "the datatype was made by a large-count constructor; ask with the variant whose name ends in _c");
+  return Error(ErrorClass::type,
+               "the datatype was made by a large-count constructor; ask with the variant whose name ends in _c");
 }
 
-Error Type_get_envelope(Call& call, Datatype& datatype, int& num_integers, int& num_addresses,
-                        int& num_datatypes, int& combiner) {
+Error Type_get_envelope(Call& call, Datatype& datatype, int& num_integers, int& num_addresses, int& num_datatypes,
+                        int& combiner) {
   const Envelope& envelope = datatype.envelope();
   if (!envelope.large_counts.empty()) return large_only();
   num_integers = int(envelope.integers.size());
@@ -97,17 +95,16 @@ template <typename T>
 static Error hand_out(const std::vector<T>& values, Count room, T* array, const char* what) {
   Count n = Count(values.size());
   if (n > room)
-    return Error(ErrorClass::arg, std::string("there are ") + std::to_string(n) + " " + what + ", but max_" +
-                                      what + " is " + std::to_string(room));
+    return Error(ErrorClass::arg, std::string("there are ") + std::to_string(n) + " " + what + ", but max_" + what +
+                                      " is " + std::to_string(room));
   if (n > 0 && !array) return Error(ErrorClass::arg, std::string("array_of_") + what + " is a null pointer");
   for (Count i = 0; i < n; ++i) array[i] = values[size_t(i)];
   return {};
 }
 
 Error Type_get_contents_c(Call& call, Datatype& datatype, Count max_integers, Count max_addresses,
-                          Count max_large_counts, Count max_datatypes, int* array_of_integers,
-                          Aint* array_of_addresses, Count* array_of_large_counts,
-                          MPI_Datatype* array_of_datatypes) {
+                          Count max_large_counts, Count max_datatypes, int* array_of_integers, Aint* array_of_addresses,
+                          Count* array_of_large_counts, MPI_Datatype* array_of_datatypes) {
   const Envelope& envelope = datatype.envelope();
   if (datatype.is_named())
     return Error(ErrorClass::type, "the datatype " + datatype.name() + " is predefined: it has no contents");
@@ -117,8 +114,7 @@ Error Type_get_contents_c(Call& call, Datatype& datatype, Count max_integers, Co
                                       std::to_string(max_datatypes));
   if (types > 0 && !array_of_datatypes) return Error(ErrorClass::arg, "array_of_datatypes is a null pointer");
   if (Error error = hand_out(envelope.integers, max_integers, array_of_integers, "integers")) return error;
-  if (Error error = hand_out(envelope.addresses, max_addresses, array_of_addresses, "addresses"))
-    return error;
+  if (Error error = hand_out(envelope.addresses, max_addresses, array_of_addresses, "addresses")) return error;
   if (Error error = hand_out(envelope.large_counts, max_large_counts, array_of_large_counts, "large_counts"))
     return error;
   for (Count i = 0; i < types; ++i) {
@@ -129,9 +125,8 @@ Error Type_get_contents_c(Call& call, Datatype& datatype, Count max_integers, Co
   return {};
 }
 
-Error Type_get_contents(Call& call, Datatype& datatype, int max_integers, int max_addresses,
-                        int max_datatypes, int* array_of_integers, Aint* array_of_addresses,
-                        MPI_Datatype* array_of_datatypes) {
+Error Type_get_contents(Call& call, Datatype& datatype, int max_integers, int max_addresses, int max_datatypes,
+                        int* array_of_integers, Aint* array_of_addresses, MPI_Datatype* array_of_datatypes) {
   if (!datatype.envelope().large_counts.empty()) return large_only();
   return Type_get_contents_c(call, datatype, max_integers, max_addresses, 0, max_datatypes, array_of_integers,
                              array_of_addresses, nullptr, array_of_datatypes);
@@ -163,9 +158,8 @@ Error Type_match_size(Call& call, int typeclass, int size, Datatype*& datatype) 
     case MPI_TYPECLASS_REAL: type_class = TypeClass::floating; break;
     case MPI_TYPECLASS_COMPLEX: type_class = TypeClass::complex; break;
     default:
-      return Error(ErrorClass::arg,
-                   "argument 'typeclass' is " + std::to_string(typeclass) +
-                       "; pass MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL or MPI_TYPECLASS_COMPLEX");
+      return Error(ErrorClass::arg, "argument 'typeclass' is " + std::to_string(typeclass) +
+                                        "; pass MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL or MPI_TYPECLASS_COMPLEX");
   }
   datatype = call.world().predefined_types.match_size(type_class, size);
   if (datatype) return {};

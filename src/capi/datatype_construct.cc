@@ -34,12 +34,11 @@ Error missing(const char* argument) {
 }  // namespace
 
 Error Type_contiguous(Call& call, Count count, Datatype& oldtype, Datatype*& newtype) {
-  return construct_with(
-      newtype, [&](auto& made) { return construct::contiguous(count, oldtype, made, width_of(call)); });
+  return construct_with(newtype,
+                        [&](auto& made) { return construct::contiguous(count, oldtype, made, width_of(call)); });
 }
 
-Error Type_vector(Call& call, Count count, Count blocklength, Count stride, Datatype& oldtype,
-                  Datatype*& newtype) {
+Error Type_vector(Call& call, Count count, Count blocklength, Count stride, Datatype& oldtype, Datatype*& newtype) {
   return construct_with(newtype, [&](auto& made) {
     return construct::vector(count, blocklength, stride, oldtype, made, width_of(call));
   });
@@ -57,18 +56,17 @@ Error Type_indexed(Call& call, Count count, IntArray array_of_blocklengths, IntA
   if (count > 0 && array_of_displacements.null()) return missing("array_of_displacements");
   std::vector<Count> blocks = array_of_blocklengths.copy(size_t(count)),
                      places = array_of_displacements.copy(size_t(count));
-  return construct_with(
-      newtype, [&](auto& made) { return construct::indexed(blocks, places, oldtype, made, width_of(call)); });
+  return construct_with(newtype,
+                        [&](auto& made) { return construct::indexed(blocks, places, oldtype, made, width_of(call)); });
 }
 
-Error Type_create_hindexed(Call& call, Count count, IntArray array_of_blocklengths,
-                           IntArray array_of_displacements, Datatype& oldtype, Datatype*& newtype) {
+Error Type_create_hindexed(Call& call, Count count, IntArray array_of_blocklengths, IntArray array_of_displacements,
+                           Datatype& oldtype, Datatype*& newtype) {
   if (count > 0 && array_of_displacements.null()) return missing("array_of_displacements");
   std::vector<Count> blocks = array_of_blocklengths.copy(size_t(count)),
                      places = array_of_displacements.copy(size_t(count));
-  return construct_with(newtype, [&](auto& made) {
-    return construct::hindexed(blocks, places, oldtype, made, width_of(call));
-  });
+  return construct_with(newtype,
+                        [&](auto& made) { return construct::hindexed(blocks, places, oldtype, made, width_of(call)); });
 }
 
 Error Type_create_indexed_block(Call& call, Count count, Count blocklength, IntArray array_of_displacements,
@@ -89,27 +87,26 @@ Error Type_create_hindexed_block(Call& call, Count count, Count blocklength, Int
   });
 }
 
-Error Type_create_struct(Call& call, Count count, IntArray array_of_blocklengths,
-                         IntArray array_of_displacements, TypeArray array_of_types, Datatype*& newtype) {
+Error Type_create_struct(Call& call, Count count, IntArray array_of_blocklengths, IntArray array_of_displacements,
+                         TypeArray array_of_types, Datatype*& newtype) {
   if (count > 0 && array_of_displacements.null()) return missing("array_of_displacements");
   if (count > 0 && array_of_types.null()) return missing("array_of_types");
   std::vector<Count> blocks = array_of_blocklengths.copy(size_t(count)),
                      places = array_of_displacements.copy(size_t(count));
   std::vector<Datatype*> olds;
   for (Count i = 0; i < count; ++i) olds.push_back(&array_of_types[size_t(i)]);
-  return construct_with(
-      newtype, [&](auto& made) { return construct::structure(blocks, places, olds, made, width_of(call)); });
+  return construct_with(newtype,
+                        [&](auto& made) { return construct::structure(blocks, places, olds, made, width_of(call)); });
 }
 
 Error Type_create_resized(Call& call, Datatype& oldtype, Count lb, Count extent, Datatype*& newtype) {
-  return construct_with(
-      newtype, [&](auto& made) { return construct::resized(lb, extent, oldtype, made, width_of(call)); });
+  return construct_with(newtype,
+                        [&](auto& made) { return construct::resized(lb, extent, oldtype, made, width_of(call)); });
 }
 
 Error Type_create_subarray(Call& call, int ndims, IntArray array_of_sizes, IntArray array_of_subsizes,
                            IntArray array_of_starts, int order, Datatype& oldtype, Datatype*& newtype) {
-  if (ndims < 1)
-    return Error(ErrorClass::arg, "argument 'ndims' is " + std::to_string(ndims) + ", must be positive");
+  if (ndims < 1) return Error(ErrorClass::arg, "argument 'ndims' is " + std::to_string(ndims) + ", must be positive");
   if (array_of_sizes.null()) return missing("array_of_sizes");
   if (array_of_subsizes.null()) return missing("array_of_subsizes");
   if (array_of_starts.null()) return missing("array_of_starts");
@@ -122,10 +119,9 @@ Error Type_create_subarray(Call& call, int ndims, IntArray array_of_sizes, IntAr
 }
 
 Error Type_create_darray(Call& call, int size, int rank, int ndims, IntArray array_of_gsizes,
-                         const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes,
-                         int order, Datatype& oldtype, Datatype*& newtype) {
-  if (ndims < 1)
-    return Error(ErrorClass::arg, "argument 'ndims' is " + std::to_string(ndims) + ", must be positive");
+                         const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order,
+                         Datatype& oldtype, Datatype*& newtype) {
+  if (ndims < 1) return Error(ErrorClass::arg, "argument 'ndims' is " + std::to_string(ndims) + ", must be positive");
   if (array_of_gsizes.null()) return missing("array_of_gsizes");
   if (!array_of_distribs) return missing("array_of_distribs");
   if (!array_of_dargs) return missing("array_of_dargs");
@@ -133,8 +129,8 @@ Error Type_create_darray(Call& call, int size, int rank, int ndims, IntArray arr
   size_t n = size_t(ndims);
   std::vector<Count> gsizes = array_of_gsizes.copy(n);
   return construct_with(newtype, [&](auto& made) {
-    return construct::darray(size, rank, gsizes, {array_of_distribs, n}, {array_of_dargs, n},
-                             {array_of_psizes, n}, order, oldtype, made, width_of(call));
+    return construct::darray(size, rank, gsizes, {array_of_distribs, n}, {array_of_dargs, n}, {array_of_psizes, n},
+                             order, oldtype, made, width_of(call));
   });
 }
 

@@ -11,10 +11,9 @@ namespace {
 
 Error check_position(const void* packed, Count position, Count size) {
   if (position >= 0 && position <= size && (packed || size == position)) return {};
-  if (position >= 0 && position <= size)
-    return Error(ErrorClass::buffer, "the packed buffer is a null pointer");
-  return Error(ErrorClass::arg, "the position " + std::to_string(position) +
-                                    " is not in the packed buffer of " + std::to_string(size) + " bytes");
+  if (position >= 0 && position <= size) return Error(ErrorClass::buffer, "the packed buffer is a null pointer");
+  return Error(ErrorClass::arg, "the position " + std::to_string(position) + " is not in the packed buffer of " +
+                                    std::to_string(size) + " bytes");
 }
 
 Error check_representation(const char* datarep) {
@@ -32,8 +31,8 @@ Error Pack(Call& call, const void* inbuf, Count incount, Datatype& datatype, voi
   size_t room = size_t(outsize - position), need = cursor.remaining();
   if (need > room)
     return Error(ErrorClass::truncate, "the data need " + std::to_string(need) +
-                                           " bytes, but the packed buffer has room for " +
-                                           std::to_string(room) + " after the position; see MPI_Pack_size");
+                                           " bytes, but the packed buffer has room for " + std::to_string(room) +
+                                           " after the position; see MPI_Pack_size");
   position += Count(cursor.pack(static_cast<std::byte*>(outbuf) + position, need));
   return {};
 }
@@ -57,8 +56,8 @@ Error Pack_size(Call& call, Count incount, Datatype& datatype, Communicator& com
   return {};
 }
 
-Error Pack_external(Call& call, const char* datarep, const void* inbuf, Count incount, Datatype& datatype,
-                    void* outbuf, Count outsize, Count& position) {
+Error Pack_external(Call& call, const char* datarep, const void* inbuf, Count incount, Datatype& datatype, void* outbuf,
+                    Count outsize, Count& position) {
   if (Error error = check_representation(datarep)) return error;
   if (Error error = check_position(outbuf, position, outsize)) return error;
   size_t used = 0;
@@ -68,13 +67,13 @@ Error Pack_external(Call& call, const char* datarep, const void* inbuf, Count in
   return error;
 }
 
-Error Unpack_external(Call& call, const char* datarep, const void* inbuf, Count insize, Count& position,
-                      void* outbuf, Count outcount, Datatype& datatype) {
+Error Unpack_external(Call& call, const char* datarep, const void* inbuf, Count insize, Count& position, void* outbuf,
+                      Count outcount, Datatype& datatype) {
   if (Error error = check_representation(datarep)) return error;
   if (Error error = check_position(inbuf, position, insize)) return error;
   size_t used = 0;
-  Error error = external32::unpack(static_cast<const std::byte*>(inbuf) + position, size_t(insize - position),
-                                   outbuf, outcount, datatype, used);
+  Error error = external32::unpack(static_cast<const std::byte*>(inbuf) + position, size_t(insize - position), outbuf,
+                                   outcount, datatype, used);
   position += Count(used);
   return error;
 }

@@ -51,8 +51,7 @@ Error Get_version(Call& call, int& version, int& subversion) {
 }
 
 Error Get_library_version(Call& call, char* version, int& resultlen) {
-  copy_text("Tern " TERN_VERSION ", MPI 5.0, standard ABI 1.0", MPI_MAX_LIBRARY_VERSION_STRING, version,
-            resultlen);
+  copy_text("Tern " TERN_VERSION ", MPI 5.0, standard ABI 1.0", MPI_MAX_LIBRARY_VERSION_STRING, version, resultlen);
   return {};
 }
 
@@ -65,8 +64,7 @@ Error Get_processor_name(Call& call, char* name, int& resultlen) {
 
 Error Get_hw_resource_info(Call& call, Info*& hw_info) {
   hw_info = new Info;
-  for (const HardwareLevel& level : hardware_levels())
-    hw_info->set(level.name, level.instance >= 0 ? "true" : "false");
+  for (const HardwareLevel& level : hardware_levels()) hw_info->set(level.name, level.instance >= 0 ? "true" : "false");
   return {};
 }
 
@@ -95,8 +93,7 @@ Error Alloc_mem(Call& call, Aint size, Info* info, void* baseptr) {
 
 Error Free_mem(Call& call, void* base) {
   if (call.world().allocations.erase(base) == 0) {
-    return Error(
-        24, fmt::format("argument 'base' is {}, which MPI_Alloc_mem did not give, or which was freed", base));
+    return Error(24, fmt::format("argument 'base' is {}, which MPI_Alloc_mem did not give, or which was freed", base));
   }
   std::free(base);
   return {};

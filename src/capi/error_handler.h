@@ -13,12 +13,8 @@ class ErrorHandler final : public Object {
   enum class Kind { fatal, abort, give_back, communicator, session, window, file };
 
   explicit ErrorHandler(Kind kind) : kind_(kind) {}
-  explicit ErrorHandler(MPI_Comm_errhandler_function* function) : kind_(Kind::communicator) {
-    comm = function;
-  }
-  explicit ErrorHandler(MPI_Session_errhandler_function* function) : kind_(Kind::session) {
-    session = function;
-  }
+  explicit ErrorHandler(MPI_Comm_errhandler_function* function) : kind_(Kind::communicator) { comm = function; }
+  explicit ErrorHandler(MPI_Session_errhandler_function* function) : kind_(Kind::session) { session = function; }
   explicit ErrorHandler(MPI_Win_errhandler_function* function) : kind_(Kind::window) { window = function; }
   explicit ErrorHandler(MPI_File_errhandler_function* function) : kind_(Kind::file) { file = function; }
   ~ErrorHandler() = default;

@@ -105,8 +105,9 @@ const Row* row_of(int error_class) {
 }
 
 Error unknown(const char* what, int number) {
-  return Error(ErrorClass::arg, "argument '" + std::string(what) + "' is " + std::to_string(number) +
-                                    ", which was not added by the program. Only what was added can be changed or removed.");
+  return Error(ErrorClass::arg,
+               "argument '" + std::string(what) + "' is " + std::to_string(number) +
+                   ", which was not added by the program. Only what was added can be changed or removed.");
 }
 
 }  // namespace
@@ -150,8 +151,9 @@ int ErrorTable::add_class() {
 Error ErrorTable::add_code(int error_class, int& code) {
   int real = 0;
   if (!class_of(error_class, real) || real != error_class) {
-    return Error(ErrorClass::arg, "argument 'errorclass' is " + std::to_string(error_class) +
-                                      ", which is no error class. Pass a class of the standard or of MPI_Add_error_class.");
+    return Error(ErrorClass::arg,
+                 "argument 'errorclass' is " + std::to_string(error_class) +
+                     ", which is no error class. Pass a class of the standard or of MPI_Add_error_class.");
   }
   code = next_number();
   user_[code] = {error_class, "", false};

@@ -50,8 +50,7 @@ Error called(Call& call, int code, Communicator* comm, Session* session) {
 
 namespace body {
 
-Error Comm_create_errhandler(Call& call, MPI_Comm_errhandler_function* comm_errhandler_fn,
-                             ErrorHandler*& errhandler) {
+Error Comm_create_errhandler(Call& call, MPI_Comm_errhandler_function* comm_errhandler_fn, ErrorHandler*& errhandler) {
   errhandler = new ErrorHandler(comm_errhandler_fn);
   return {};
 }
@@ -60,13 +59,11 @@ Error Session_create_errhandler(Call& call, MPI_Session_errhandler_function* ses
   errhandler = new ErrorHandler(session_errhandler_fn);
   return {};
 }
-Error Win_create_errhandler(Call& call, MPI_Win_errhandler_function* win_errhandler_fn,
-                            ErrorHandler*& errhandler) {
+Error Win_create_errhandler(Call& call, MPI_Win_errhandler_function* win_errhandler_fn, ErrorHandler*& errhandler) {
   errhandler = new ErrorHandler(win_errhandler_fn);
   return {};
 }
-Error File_create_errhandler(Call& call, MPI_File_errhandler_function* file_errhandler_fn,
-                             ErrorHandler*& errhandler) {
+Error File_create_errhandler(Call& call, MPI_File_errhandler_function* file_errhandler_fn, ErrorHandler*& errhandler) {
   errhandler = new ErrorHandler(file_errhandler_fn);
   return {};
 }
@@ -134,9 +131,7 @@ Error Errhandler_free(Call& call, ErrorHandler*& errhandler) {
   return {};
 }
 
-Error Error_class(Call& call, int errorcode, int& errorclass) {
-  return check_code(call, errorcode, errorclass);
-}
+Error Error_class(Call& call, int errorcode, int& errorclass) { return check_code(call, errorcode, errorclass); }
 
 Error Error_string(Call& call, int errorcode, char* string, int& resultlen) {
   std::string text;

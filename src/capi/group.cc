@@ -10,8 +10,8 @@ namespace tern::capi::body {
 
 namespace {
 
-/// One reference for the user's handle; MPI_GROUP_EMPTY, like all predefined handles, is not counted. What is derived from
-/// `parent` refers to its session.
+/// One reference for the user's handle; MPI_GROUP_EMPTY, like all predefined handles, is not counted. What is derived
+/// from `parent` refers to its session.
 Group* hand_out(Call& call, Ref<Group> group, const Group& parent) {
   if (group->size() == 0) return call.world().empty_group.get();
   group->session = parent.session;
@@ -26,8 +26,7 @@ Group* copy_for(const Session& session, const Group& set) {
 }
 
 Error check_length(int n, const void* array, const char* name) {
-  if (n < 0)
-    return Error(ErrorClass::arg, "argument 'n' is " + std::to_string(n) + ". A length cannot be negative.");
+  if (n < 0) return Error(ErrorClass::arg, "argument 'n' is " + std::to_string(n) + ". A length cannot be negative.");
   if (n > 0 && !array)
     return Error(ErrorClass::arg, "argument '" + std::string(name) + "' is a null pointer. Pass an array.");
   return {};

@@ -1,7 +1,7 @@
 // User handles are numbers, never addresses: generation << 24 | index into a table of slots per kind of
 // object, so that a freed, garbage or null handle is recognised without touching what it points to, and
-// MPI_X_toint is a cast. Predefined handles (1..4095, MPI 5.0 section 20.5) have an array of their own, since most calls name
-// two of them. Source: MPI 5.0 chapter 20. Thread rule: under the rank's lock.
+// MPI_X_toint is a cast. Predefined handles (1..4095, MPI 5.0 section 20.5) have an array of their own, since most
+// calls name two of them. Source: MPI 5.0 chapter 20. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,8 @@ class HandleTable {
   /// The handle for an object, a new one when it has none; 0 when the table is full. Takes over the caller's
   /// reference.
   [[gnu::always_inline]] uintptr_t give(T* object) {
-    if (object->handle != 0 || free_ == 0) [[unlikely]] return give_rarely(object);
+    if (object->handle != 0 || free_ == 0) [[unlikely]]
+      return give_rarely(object);
     return give_new(object);
   }
   /// Ends one giving of a handle. The object is not touched: it may be gone.
@@ -60,7 +61,8 @@ class HandleTable {
   /// Whether the number once was a handle of this table that is freed now (for the message).
   bool was_freed(uintptr_t handle) const {
     const Slot& slot = slots_[handle & mask_];
-    return handle >= 4096 && handle <= 0x7fffffff && (handle & kIndexMask) <= mask_ && slot.handle != handle && slot.generation != 0;
+    return handle >= 4096 && handle <= 0x7fffffff && (handle & kIndexMask) <= mask_ && slot.handle != handle &&
+           slot.generation != 0;
   }
   /// User objects alive.
   size_t live() const { return live_; }
@@ -79,8 +81,7 @@ class HandleTable {
     uintptr_t handle = 0;     ///< 0: free
     uint32_t references = 0;  ///< how often the handle was given
     uint32_t next_free = 0;   ///< of a free slot; 0 ends the list
-    uint8_t generation =
-        0;  ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
+    uint8_t generation = 0;   ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
   };
   void end_giving(size_t index) {
     Slot& slot = slots_[index];

@@ -106,8 +106,7 @@ Error Info_get_string(Call& call, Info& info, const char* key, int& buflen, char
   if (buflen < 0) return Error(ErrorClass::arg, fmt::format("argument 'buflen' is {}", buflen));
   if (buflen > 0) {
     if (!value)
-      return Error(ErrorClass::arg,
-                   fmt::format("argument 'value' is a null pointer, but 'buflen' is {}", buflen));
+      return Error(ErrorClass::arg, fmt::format("argument 'value' is a null pointer, but 'buflen' is {}", buflen));
     size_t n = std::min(found->size(), static_cast<size_t>(buflen) - 1);
     std::memcpy(value, found->data(), n);
     value[n] = '\0';
@@ -143,8 +142,8 @@ Error Info_get_nkeys(Call& call, Info& info, int& nkeys) {
 
 Error Info_get_nthkey(Call& call, Info& info, int n, char* key) {
   if (n < 0 || static_cast<size_t>(n) >= info.entries().size()) {
-    return Error(ErrorClass::arg, fmt::format("argument 'n' is {}, but the info object has {} keys", n,
-                                              info.entries().size()));
+    return Error(ErrorClass::arg,
+                 fmt::format("argument 'n' is {}, but the info object has {} keys", n, info.entries().size()));
   }
   const std::string& name = info.entries()[static_cast<size_t>(n)].key;
   std::memcpy(key, name.c_str(), name.size() + 1);

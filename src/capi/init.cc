@@ -91,8 +91,8 @@ Error Is_thread_main(Call& call, bool& flag) {
 }
 
 Error Abort(Call& call, Communicator& comm, int errorcode) {
-  call.world().abort_job(errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.",
-                                                errorcode, describe(comm)));
+  call.world().abort_job(
+      errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.", errorcode, describe(comm)));
 }
 
 Error Comm_get_parent(Call& call, Communicator*& parent) {

@@ -30,8 +30,7 @@ class Message final : public Object {
   ~Message() = default;
 
   MatchedMessage* matched;
-  Communicator*
-      comm;  ///< whose error handler hears of errors; a counted reference, null for MPI_MESSAGE_NO_PROC
+  Communicator* comm;  ///< whose error handler hears of errors; a counted reference, null for MPI_MESSAGE_NO_PROC
 };
 
 }  // namespace tern::capi

@@ -48,8 +48,7 @@ Error Op_create_c(Call& call, MPI_User_function_c* user_fn, bool commute, Op*& o
 }
 
 Error Op_free(Call& call, Op*& op) {
-  if (op->is_predefined())
-    return Error(ErrorClass::op, std::string(op->name()) + " is predefined and cannot be freed");
+  if (op->is_predefined()) return Error(ErrorClass::op, std::string(op->name()) + " is predefined and cannot be freed");
   Ref<Op>::adopt(op).reset();
   op = nullptr;
   return {};

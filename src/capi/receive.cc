@@ -19,17 +19,15 @@ Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, i
 
 Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
             Request*& request) {
-  request = source == kProcNull
-                ? comm.p2p().completed(kProcNullStatus)
-                : comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  request = source == kProcNull ? comm.p2p().completed(kProcNullStatus)
+                                : comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
   return {};
 }
 
-Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag,
-                Communicator& comm, Request*& request) {
-  request = source == kProcNull
-                ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
-                : comm.p2p().receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
+Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
+                Request*& request) {
+  request = source == kProcNull ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
+                                : comm.p2p().receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
   return {};
 }
 
@@ -49,13 +47,11 @@ Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* sta
   return {};
 }
 
-Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, Message*& message,
-              MPI_Status* status) {
+Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, Message*& message, MPI_Status* status) {
   Status found = kProcNullStatus;
   if (source == kProcNull) {
     message = &call.world().no_proc;
-  } else if (MatchedMessage* matched =
-                 comm.p2p().improbe(source, tag, comm.context(), found)) {
+  } else if (MatchedMessage* matched = comm.p2p().improbe(source, tag, comm.context(), found)) {
     comm.add_ref();
     message = new Message(matched, &comm);
   }

@@ -45,8 +45,7 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
   for (Count i = 0; i < count; ++i) {
     Request* request = call.find(array_of_requests[i]);
     if (!request) {
-      return Error(ErrorClass::request,
-                   fmt::format("element {} of argument 'array_of_requests' is no request", i));
+      return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' is no request", i));
     }
     if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
     if (Error error = start(*request)) return std::move(error).context(fmt::format("element {}", i));
@@ -57,8 +56,7 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
 Error Cancel(Call& call, Request*& request) {
   if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
   if (request->kind() == Request::Kind::collective) {
-    return Error(ErrorClass::request,
-                 "the request belongs to a collective operation, which cannot be cancelled");
+    return Error(ErrorClass::request, "the request belongs to a collective operation, which cannot be cancelled");
   }
   if (!is_active(request)) {
     return Error(ErrorClass::request, "the request is inactive: there is nothing to cancel");
@@ -95,8 +93,7 @@ Error Request_free(Call& call, Request*& request) {
   }
   request->release();
   request = nullptr;
-  if (code != MPI_SUCCESS)
-    return Error(code, "the free function of the generalized request returned an error");
+  if (code != MPI_SUCCESS) return Error(code, "the free function of the generalized request returned an error");
   return {};
 }
 

@@ -54,9 +54,7 @@ class InstantRequest : public Request {
 };
 
 /// A request that is to be looked at: neither null nor an inactive persistent one.
-inline bool is_active(const Request* request) {
-  return request && (!request->persistent() || request->active());
-}
+inline bool is_active(const Request* request) { return request && (!request->persistent() || request->active()); }
 
 /// Ends the request's tie to its communicator.
 inline void forget_communicator(Request& request) {
@@ -78,7 +76,8 @@ Error finish_slowly(Call& call, Request*& request, MPI_Status* status);
 /// After completion: gives `status` its values (null: not wanted; MPI_ERROR stays), gives the request back
 /// unless it is persistent, and sets `request` to null when it did. Blames the communicator for an error.
 [[gnu::always_inline]] inline Error finish(Call& call, Request*& request, MPI_Status* status) {
-  if (!is_plain(*request)) [[unlikely]] return finish_slowly(call, request, status);
+  if (!is_plain(*request)) [[unlikely]]
+    return finish_slowly(call, request, status);
   finish_plain(*request, status);
   request = nullptr;
   return {};

@@ -9,14 +9,13 @@ namespace {
 
 const Datatype& byte_type(World& world) { return world.predefined_types.get(type_id::kByte); }
 
-Error send(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
-           SendMode mode) {
+Error send(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode) {
   if (dest == kProcNull) return {};
   return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag, mode));
 }
 
-Error isend(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
-            SendMode mode, Request*& request) {
+Error isend(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
+            Request*& request) {
   if (dest == kProcNull) {
     request = comm.p2p().completed();
   } else {
@@ -27,8 +26,8 @@ Error isend(const void* buf, Count count, Datatype& type, int dest, int tag, Com
   return {};
 }
 
-Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
-                SendMode mode, Request*& request) {
+Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
+                Request*& request) {
   if (dest == kProcNull) {
     request = new InstantRequest(Request::Kind::send, kEmptyStatus);
   } else {
@@ -39,16 +38,15 @@ Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag,
   return {};
 }
 
-Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag,
-            Communicator& comm, BufferedSend* user) {
+Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+            BufferedSend* user) {
   if (dest == kProcNull) return {};
   AttachedBuffer& buffer = buffer_for(world, comm);
   if (!buffer.attached()) {
     // As if a buffer of no bytes were attached (3.6): an empty message passes.
     if (count * type.size() == 0) return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag));
-    return Error(ErrorClass::buffer,
-                 "no buffer is attached for a message of " + std::to_string(count * type.size()) +
-                     " bytes. Call MPI_Buffer_attach (or MPI_Comm_attach_buffer) before.");
+    return Error(ErrorClass::buffer, "no buffer is attached for a message of " + std::to_string(count * type.size()) +
+                                         " bytes. Call MPI_Buffer_attach (or MPI_Comm_attach_buffer) before.");
   }
   return buffer.send(comm, buf, count, type, dest, tag, byte_type(world), user);
 }
@@ -56,8 +54,7 @@ Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest
 /// MPI_Bsend_init: starting it copies the message, so it is complete at once.
 class PersistentBsend final : public BufferedSend {
  public:
-  PersistentBsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag,
-                  Communicator& comm)
+  PersistentBsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm)
       : BufferedSend(true),
         world_(world),
         buf_(buf),
@@ -87,37 +84,33 @@ class PersistentBsend final : public BufferedSend {
 
 namespace body {
 
-Error Send(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-           Communicator& comm) {
+Error Send(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
   return send(buf, count, datatype, dest, tag, comm, SendMode::standard);
 }
-Error Ssend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-            Communicator& comm) {
+Error Ssend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
   return send(buf, count, datatype, dest, tag, comm, SendMode::synchronous);
 }
-Error Rsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-            Communicator& comm) {
+Error Rsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
   return send(buf, count, datatype, dest, tag, comm, SendMode::ready);
 }
-Error Bsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-            Communicator& comm) {
+Error Bsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
   return bsend(call.world(), buf, count, datatype, dest, tag, comm, nullptr);
 }
 
-Error Isend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-            Communicator& comm, Request*& request) {
+Error Isend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+            Request*& request) {
   return isend(buf, count, datatype, dest, tag, comm, SendMode::standard, request);
 }
-Error Issend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-             Communicator& comm, Request*& request) {
+Error Issend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+             Request*& request) {
   return isend(buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
 }
-Error Irsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-             Communicator& comm, Request*& request) {
+Error Irsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+             Request*& request) {
   return isend(buf, count, datatype, dest, tag, comm, SendMode::ready, request);
 }
-Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-             Communicator& comm, Request*& request) {
+Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+             Request*& request) {
   auto* send = new BufferedSend(false);
   if (Error error = bsend(call.world(), buf, count, datatype, dest, tag, comm, send)) {
     send->release();
@@ -127,20 +120,20 @@ Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int d
   return {};
 }
 
-Error Send_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-                Communicator& comm, Request*& request) {
+Error Send_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+                Request*& request) {
   return send_init(buf, count, datatype, dest, tag, comm, SendMode::standard, request);
 }
-Error Ssend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-                 Communicator& comm, Request*& request) {
+Error Ssend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+                 Request*& request) {
   return send_init(buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
 }
-Error Rsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-                 Communicator& comm, Request*& request) {
+Error Rsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+                 Request*& request) {
   return send_init(buf, count, datatype, dest, tag, comm, SendMode::ready, request);
 }
-Error Bsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag,
-                 Communicator& comm, Request*& request) {
+Error Bsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
+                 Request*& request) {
   request = new PersistentBsend(call.world(), buf, count, datatype, dest, tag, comm);
   return {};
 }

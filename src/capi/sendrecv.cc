@@ -48,9 +48,9 @@ class SendReceive final : public Request {
 };
 
 /// Both ways at once; a partner MPI_PROC_NULL is left out.
-Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest,
-               int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag,
-               Communicator& comm, MPI_Status* status) {
+Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest, int sendtag,
+               void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag, Communicator& comm,
+               MPI_Status* status) {
   PointToPoint& p2p = comm.p2p();
   Request* receive = nullptr;
   if (source != kProcNull) {
@@ -78,17 +78,15 @@ std::vector<std::byte> packed_copy(const void* buf, Count count, const Datatype&
   return copy;
 }
 
-Request* begin_exchange(SendReceive* both, const void* sendbuf, Count sendcount, const Datatype& sendtype,
-                        int dest, int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype,
-                        int source, int recvtag, Communicator& comm) {
+Request* begin_exchange(SendReceive* both, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest,
+                        int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag,
+                        Communicator& comm) {
   PointToPoint& p2p = comm.p2p();
-  Request* receive =
-      source == kProcNull
-          ? p2p.completed(kProcNullStatus)
-          : p2p.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));
-  Request* send = dest == kProcNull
-                      ? p2p.completed()
-                      : p2p.isend(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
+  Request* receive = source == kProcNull
+                         ? p2p.completed(kProcNullStatus)
+                         : p2p.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));
+  Request* send =
+      dest == kProcNull ? p2p.completed() : p2p.isend(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
   both->begin(send, receive);
   return both;
 }
@@ -98,37 +96,37 @@ Request* begin_exchange(SendReceive* both, const void* sendbuf, Count sendcount,
 namespace body {
 
 Error Sendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, int dest, int sendtag,
-               void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag,
-               Communicator& comm, MPI_Status* status) {
-  return exchange(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
-                  recvtag, comm, status);
+               void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag, Communicator& comm,
+               MPI_Status* status) {
+  return exchange(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
+                  comm, status);
 }
 
-Error Sendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag,
-                       int source, int recvtag, Communicator& comm, MPI_Status* status) {
+Error Sendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
+                       int recvtag, Communicator& comm, MPI_Status* status) {
   std::vector<std::byte> copy;
   if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
   const Datatype& bytes = call.world().predefined_types.get(type_id::kByte);
-  return exchange(call, copy.data(), static_cast<Count>(copy.size()), bytes, dest, sendtag, buf, count,
-                  datatype, source, recvtag, comm, status);
+  return exchange(call, copy.data(), static_cast<Count>(copy.size()), bytes, dest, sendtag, buf, count, datatype,
+                  source, recvtag, comm, status);
 }
 
 Error Isendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, int dest, int sendtag,
-                void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag,
-                Communicator& comm, Request*& request) {
-  request = begin_exchange(new SendReceive({}), sendbuf, sendcount, sendtype, dest, sendtag, recvbuf,
-                           recvcount, recvtype, source, recvtag, comm);
+                void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag, Communicator& comm,
+                Request*& request) {
+  request = begin_exchange(new SendReceive({}), sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                           recvtype, source, recvtag, comm);
   return {};
 }
 
-Error Isendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag,
-                        int source, int recvtag, Communicator& comm, Request*& request) {
+Error Isendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
+                        int recvtag, Communicator& comm, Request*& request) {
   std::vector<std::byte> copy;
   if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
   Count bytes = static_cast<Count>(copy.size());
   auto* both = new SendReceive(std::move(copy));
-  request = begin_exchange(both, both->packed(), bytes, call.world().predefined_types.get(type_id::kByte),
-                           dest, sendtag, buf, count, datatype, source, recvtag, comm);
+  request = begin_exchange(both, both->packed(), bytes, call.world().predefined_types.get(type_id::kByte), dest,
+                           sendtag, buf, count, datatype, source, recvtag, comm);
   return {};
 }
 

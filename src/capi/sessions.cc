@@ -56,8 +56,7 @@ Error Session_init(Call& call, Info* info, ErrorHandler& errhandler, Session*& s
   auto fresh = std::make_unique<Session>(Ref<ErrorHandler>::share(&errhandler));
   Error error;
   if (!errhandler.fits(ErrorHandler::Kind::session)) {
-    return Error(ErrorClass::errhandler,
-                 "argument 'errhandler' was not made by MPI_Session_create_errhandler");
+    return Error(ErrorClass::errhandler, "argument 'errhandler' was not made by MPI_Session_create_errhandler");
   }
   int level = MPI_THREAD_MULTIPLE;  // the standard advises against a lower default (11.3.1)
   if (const std::string* wanted = info ? info->find("thread_level") : nullptr) {
@@ -111,8 +110,7 @@ Error Session_get_nth_pset(Call& call, Session& session, Info* info, int n, int&
   }
   if (pset_len < 0) return Error(ErrorClass::arg, fmt::format("argument 'pset_len' is {}", pset_len));
   if (pset_len > 0) {
-    if (!pset_name)
-      return Error(ErrorClass::arg, "argument 'pset_name' is a null pointer, but 'pset_len' is not 0");
+    if (!pset_name) return Error(ErrorClass::arg, "argument 'pset_name' is a null pointer, but 'pset_len' is not 0");
     size_t length = std::min(std::strlen(kSets[n]), static_cast<size_t>(pset_len) - 1);
     std::memcpy(pset_name, kSets[n], length);
     pset_name[length] = '\0';

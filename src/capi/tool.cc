@@ -68,8 +68,8 @@ std::vector<int> categories_in(size_t index) {
 
 Error check_category(int index) {
   if (index >= 0 && size_t(index) < category_count()) return {};
-  return Error(MPI_T_ERR_INVALID_INDEX, fmt::format("argument 'cat_index' is {}, but there are the categories 0..{}", index,
-                                                    category_count() - 1));
+  return Error(MPI_T_ERR_INVALID_INDEX, fmt::format("argument 'cat_index' is {}, but there are the categories 0..{}",
+                                                    index, category_count() - 1));
 }
 
 Error put(const std::vector<int>& found, int length, int* indices) {
@@ -131,8 +131,9 @@ Error T_enum_get_item(Call& call, MPI_T_enum enumtype, int index, int* value, ch
   const ToolEnum* found = find_enum(enumtype);
   if (!found) return Error(MPI_T_ERR_INVALID_HANDLE, "argument 'enumtype' is no enumeration");
   if (index < 0 || index >= found->count) {
-    return Error(MPI_T_ERR_INVALID_INDEX, fmt::format("argument 'index' is {}, but the enumeration '{}' has the items 0..{}",
-                                                      index, found->name, found->count - 1));
+    return Error(MPI_T_ERR_INVALID_INDEX,
+                 fmt::format("argument 'index' is {}, but the enumeration '{}' has the items 0..{}", index, found->name,
+                             found->count - 1));
   }
   give(value, found->items[index].value);
   give_string(found->items[index].name, name, name_len);
@@ -150,8 +151,8 @@ Error T_category_get_num(Call& call, int& num_cat) {
   return {};
 }
 
-Error T_category_get_info(Call& call, int cat_index, char* name, int* name_len, char* desc, int* desc_len, int* num_cvars,
-                          int* num_pvars, int* num_categories) {
+Error T_category_get_info(Call& call, int cat_index, char* name, int* name_len, char* desc, int* desc_len,
+                          int* num_cvars, int* num_pvars, int* num_categories) {
   if (Error error = check_category(cat_index)) return error;
   const size_t index = size_t(cat_index);
   give_string(category(index).name, name, name_len);

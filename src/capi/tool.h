@@ -1,6 +1,7 @@
 // The state of the tools interface of one rank (MPI_T; MPI 5.0, 15.3): there before MPI is initialised and after it is
-// finalised. Control variables are the tunables (base/tunables.h), performance variables the counters (base/counters.h),
-// categories their groups; there are no events. Thread rule: under the rank's lock, which every MPI_T function takes.
+// finalised. Control variables are the tunables (base/tunables.h), performance variables the counters
+// (base/counters.h), categories their groups; there are no events. Thread rule: under the rank's lock, which every
+// MPI_T function takes.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +61,8 @@ struct ToolState {
   std::vector<std::unique_ptr<ToolSession>> sessions;
 };
 
-/// Gives a string back (15.3.3): `length` is the room on the way in, what the whole string needs on the way out (the standard
-/// asks for that when there was too little room; tools expect it always). Null `length`: nothing is wanted.
+/// Gives a string back (15.3.3): `length` is the room on the way in, what the whole string needs on the way out (the
+/// standard asks for that when there was too little room; tools expect it always). Null `length`: nothing is wanted.
 void give_string(std::string_view text, char* to, int* length);
 /// The name of a control variable: the tunable's environment variable.
 std::string control_name(const TunableRow& row);

@@ -1,5 +1,5 @@
-// Control variables: the tunables. They are read when MPI is initialised, so they can be written before; `check_arguments` at
-// any time. Source: MPI 5.0 section 15.3.6.
+// Control variables: the tunables. They are read when MPI is initialised, so they can be written before;
+// `check_arguments` at any time. Source: MPI 5.0 section 15.3.6.
 #include <algorithm>
 #include <cstring>
 
@@ -17,8 +17,9 @@ std::span<const TunableRow> rows() { return tunable_rows(); }
 
 Error check_index(int index) {
   if (index >= 0 && size_t(index) < rows().size()) return {};
-  return Error(MPI_T_ERR_INVALID_INDEX, fmt::format("argument 'cvar_index' is {}, but there are the control variables 0..{}",
-                                                    index, rows().size() - 1));
+  return Error(
+      MPI_T_ERR_INVALID_INDEX,
+      fmt::format("argument 'cvar_index' is {}, but there are the control variables 0..{}", index, rows().size() - 1));
 }
 
 ToolControl* find(Call& call, MPI_T_cvar_handle handle) {

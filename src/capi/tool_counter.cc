@@ -1,5 +1,5 @@
-// Performance variables: the counters. The rank counts all the time; a handle sees what came together while it was started.
-// Levels and high watermarks are continuous and read-only. Source: MPI 5.0 section 15.3.7.
+// Performance variables: the counters. The rank counts all the time; a handle sees what came together while it was
+// started. Levels and high watermarks are continuous and read-only. Source: MPI 5.0 section 15.3.7.
 #include <algorithm>
 #include <cstring>
 
@@ -24,8 +24,9 @@ int class_of(const CounterRow& row) {
 
 Error check_index(int index) {
   if (index >= 0 && size_t(index) < counter_rows().size()) return {};
-  return Error(MPI_T_ERR_INVALID_INDEX, fmt::format("argument 'pvar_index' is {}, but there are the performance variables 0..{}",
-                                                    index, counter_rows().size() - 1));
+  return Error(MPI_T_ERR_INVALID_INDEX,
+               fmt::format("argument 'pvar_index' is {}, but there are the performance variables 0..{}", index,
+                           counter_rows().size() - 1));
 }
 
 Error find_session(Call& call, MPI_T_pvar_session handle, ToolSession*& session) {
@@ -133,7 +134,8 @@ Error T_pvar_get_info(Call& call, int pvar_index, char* name, int* name_len, int
   if (Error error = check_index(pvar_index)) return error;
   const CounterRow& row = counter_rows()[size_t(pvar_index)];
   give_string(row.name, name, name_len);
-  give(verbosity, std::string_view(row.group) == "messages" ? MPI_T_VERBOSITY_USER_BASIC : MPI_T_VERBOSITY_TUNER_DETAIL);
+  give(verbosity,
+       std::string_view(row.group) == "messages" ? MPI_T_VERBOSITY_USER_BASIC : MPI_T_VERBOSITY_TUNER_DETAIL);
   give(var_class, class_of(row));
   if (datatype) *datatype = MPI_UNSIGNED_LONG_LONG;
   if (enumtype) *enumtype = MPI_T_ENUM_NULL;
@@ -159,7 +161,8 @@ Error T_pvar_get_index(Call& call, const char* name, int var_class, int& pvar_in
       return {};
     }
   }
-  return Error(MPI_T_ERR_INVALID_NAME, fmt::format("there is no performance variable '{}' of class {}", name, var_class));
+  return Error(MPI_T_ERR_INVALID_NAME,
+               fmt::format("there is no performance variable '{}' of class {}", name, var_class));
 }
 
 Error T_pvar_session_create(Call& call, MPI_T_pvar_session* pe_session) {

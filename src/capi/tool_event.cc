@@ -1,15 +1,17 @@
-// Events of the tools interface. Tern has no event types and no sources yet (both may be none): every index and every handle is
-// refused as the standard says. Source: MPI 5.0 section 15.3.8.
+// Events of the tools interface. Tern has no event types and no sources yet (both may be none): every index and every
+// handle is refused as the standard says. Source: MPI 5.0 section 15.3.8.
 #include "fmt/format.h"
 #include "impl.gen.h"
 
 namespace tern::capi::body {
 
 static Error no_event(int index) {
-  return Error(MPI_T_ERR_INVALID_INDEX, fmt::format("argument 'event_index' is {}, but there are no event types", index));
+  return Error(MPI_T_ERR_INVALID_INDEX,
+               fmt::format("argument 'event_index' is {}, but there are no event types", index));
 }
 static Error no_source(int index) {
-  return Error(MPI_T_ERR_INVALID_INDEX, fmt::format("argument 'source_index' is {}, but there are no event sources", index));
+  return Error(MPI_T_ERR_INVALID_INDEX,
+               fmt::format("argument 'source_index' is {}, but there are no event sources", index));
 }
 static Error no_registration() {
   return Error(MPI_T_ERR_INVALID_HANDLE, "argument 'event_registration' is no handle: there are no event types");
@@ -46,8 +48,8 @@ Error T_event_handle_get_info(Call& call, MPI_T_event_registration event_registr
   return no_registration();
 }
 
-Error T_event_register_callback(Call& call, MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, Info* info,
-                                void* user_data, MPI_T_event_cb_function* event_cb_function) {
+Error T_event_register_callback(Call& call, MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety,
+                                Info* info, void* user_data, MPI_T_event_cb_function* event_cb_function) {
   return no_registration();
 }
 
@@ -71,9 +73,13 @@ Error T_event_set_dropped_handler(Call& call, MPI_T_event_registration event_reg
   return no_registration();
 }
 
-Error T_event_read(Call& call, MPI_T_event_instance event_instance, int element_index, void* buffer) { return no_instance(); }
+Error T_event_read(Call& call, MPI_T_event_instance event_instance, int element_index, void* buffer) {
+  return no_instance();
+}
 Error T_event_copy(Call& call, MPI_T_event_instance event_instance, void* buffer) { return no_instance(); }
-Error T_event_get_timestamp(Call& call, MPI_T_event_instance event_instance, Count& event_timestamp) { return no_instance(); }
+Error T_event_get_timestamp(Call& call, MPI_T_event_instance event_instance, Count& event_timestamp) {
+  return no_instance();
+}
 Error T_event_get_source(Call& call, MPI_T_event_instance event_instance, int& source_index) { return no_instance(); }
 
 Error T_source_get_num(Call& call, int& num_sources) {
@@ -82,7 +88,8 @@ Error T_source_get_num(Call& call, int& num_sources) {
 }
 
 Error T_source_get_info(Call& call, int source_index, char* name, int* name_len, char* desc, int* desc_len,
-                        MPI_T_source_order* ordering, MPI_Count* ticks_per_second, MPI_Count* max_ticks, MPI_Info* info) {
+                        MPI_T_source_order* ordering, MPI_Count* ticks_per_second, MPI_Count* max_ticks,
+                        MPI_Info* info) {
   return no_source(source_index);
 }
 

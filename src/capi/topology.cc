@@ -23,8 +23,7 @@ namespace body {
 namespace {
 
 Error find(const Communicator& comm, const Cartesian*& cartesian) {
-  if (!comm.topology || comm.topology->kind() != Topology::Kind::cartesian)
-    return no_topology(comm, "cartesian");
+  if (!comm.topology || comm.topology->kind() != Topology::Kind::cartesian) return no_topology(comm, "cartesian");
   cartesian = static_cast<const Cartesian*>(comm.topology.get());
   return {};
 }
@@ -37,23 +36,20 @@ Error find(const Communicator& comm, const Graph*& graph) {
 
 Error check_rank(const Communicator& comm, int rank) {
   if (rank >= 0 && rank < comm.size()) return {};
-  return Error(ErrorClass::rank, "argument 'rank' is " + std::to_string(rank) +
-                                     ", but the communicator has ranks 0.." +
+  return Error(ErrorClass::rank, "argument 'rank' is " + std::to_string(rank) + ", but the communicator has ranks 0.." +
                                      std::to_string(comm.size() - 1) + ". Pass a rank in range.");
 }
 
 /// How many processes the grid takes.
 Error grid_size(const Communicator& comm, int ndims, const int* dims, const int* periods, int& size) {
   if (Error error = intra_only(comm)) return error;
-  if (ndims < 0)
-    return Error(ErrorClass::dims, "argument 'ndims' is " + std::to_string(ndims) + ". Pass 0 or more.");
+  if (ndims < 0) return Error(ErrorClass::dims, "argument 'ndims' is " + std::to_string(ndims) + ". Pass 0 or more.");
   if (Error error = check_array(ndims, dims, "dims")) return error;
   if (Error error = check_array(ndims, periods, "periods")) return error;
   int64_t product = 1;
   for (int i = 0; i < ndims; ++i) {
     if (dims[i] <= 0)
-      return Error(ErrorClass::dims, "argument 'dims'[" + std::to_string(i) + "] is " +
-                                         std::to_string(dims[i]) +
+      return Error(ErrorClass::dims, "argument 'dims'[" + std::to_string(i) + "] is " + std::to_string(dims[i]) +
                                          ". A dimension is 1 or more (MPI_Dims_create chooses).");
     product *= dims[i];
     if (product > comm.size())
@@ -68,21 +64,18 @@ Error check_graph(const Communicator& comm, int nnodes, const int* index, const 
   if (Error error = intra_only(comm)) return error;
   if (nnodes < 0 || nnodes > comm.size())
     return Error(ErrorClass::arg, "argument 'nnodes' is " + std::to_string(nnodes) +
-                                      ". Pass 0 to the communicator's size (" + std::to_string(comm.size()) +
-                                      ").");
+                                      ". Pass 0 to the communicator's size (" + std::to_string(comm.size()) + ").");
   if (Error error = check_array(nnodes, index, "index")) return error;
   for (int i = 0; i < nnodes; ++i)
     if (index[i] < (i == 0 ? 0 : index[i - 1]))
-      return Error(ErrorClass::arg, "argument 'index'[" + std::to_string(i) + "] is " +
-                                        std::to_string(index[i]) +
+      return Error(ErrorClass::arg, "argument 'index'[" + std::to_string(i) + "] is " + std::to_string(index[i]) +
                                         ", less than the one before. Pass running totals of neighbours.");
   int edge_count = nnodes == 0 ? 0 : index[nnodes - 1];
   if (Error error = check_array(edge_count, edges, "edges")) return error;
   for (int i = 0; i < edge_count; ++i)
     if (edges[i] < 0 || edges[i] >= nnodes)
-      return Error(ErrorClass::arg, "argument 'edges'[" + std::to_string(i) + "] is " +
-                                        std::to_string(edges[i]) + ", but nodes are 0.." +
-                                        std::to_string(nnodes - 1));
+      return Error(ErrorClass::arg, "argument 'edges'[" + std::to_string(i) + "] is " + std::to_string(edges[i]) +
+                                        ", but nodes are 0.." + std::to_string(nnodes - 1));
   return {};
 }
 
@@ -114,14 +107,13 @@ Error Topo_test(Call& call, Communicator& comm, int& status) {
 }
 
 Error Dims_create(Call& call, int nnodes, int ndims, int* dims) {
-  if (ndims < 0)
-    return Error(ErrorClass::dims, "argument 'ndims' is " + std::to_string(ndims) + ". Pass 0 or more.");
+  if (ndims < 0) return Error(ErrorClass::dims, "argument 'ndims' is " + std::to_string(ndims) + ". Pass 0 or more.");
   if (Error error = check_array(ndims, dims, "dims")) return error;
   return dims_create(nnodes, {dims, size_t(ndims)});
 }
 
-Error Cart_create(Call& call, Communicator& comm_old, int ndims, const int* dims, const int* periods,
-                  bool reorder, Communicator*& comm_cart) {
+Error Cart_create(Call& call, Communicator& comm_old, int ndims, const int* dims, const int* periods, bool reorder,
+                  Communicator*& comm_cart) {
   int size = 0;
   if (Error error = grid_size(comm_old, ndims, dims, periods, size)) return error;
   Ref<Communicator> fresh;
@@ -181,9 +173,8 @@ Error Cart_shift(Call& call, Communicator& comm, int direction, int disp, int& r
   const Cartesian* cartesian = nullptr;
   if (Error error = find(comm, cartesian)) return error;
   if (direction < 0 || direction >= cartesian->ndims())
-    return Error(ErrorClass::arg, "argument 'direction' is " + std::to_string(direction) +
-                                      ", but the topology has " + std::to_string(cartesian->ndims()) +
-                                      " dimensions, counted from 0");
+    return Error(ErrorClass::arg, "argument 'direction' is " + std::to_string(direction) + ", but the topology has " +
+                                      std::to_string(cartesian->ndims()) + " dimensions, counted from 0");
   cartesian->shift(comm.rank(), direction, disp, rank_source, rank_dest);
   return {};
 }
@@ -204,8 +195,7 @@ Error Cart_sub(Call& call, Communicator& comm, const int* remain_dims, Communica
   for (int rank = 0; rank < comm.size(); ++rank) {
     cartesian->coords_of(rank, cartesian->ndims(), coords.data());
     bool mine = true;
-    for (size_t i = 0; i < coords.size(); ++i)
-      mine = mine && (remain_dims[i] || coords[i] == cartesian->coords()[i]);
+    for (size_t i = 0; i < coords.size(); ++i) mine = mine && (remain_dims[i] || coords[i] == cartesian->coords()[i]);
     if (mine) members.push_back(comm.group().peer(rank));
   }
   Ref<Group> group = Group::of(comm.group().me(), std::move(members));
@@ -216,8 +206,8 @@ Error Cart_sub(Call& call, Communicator& comm, const int* remain_dims, Communica
   return {};
 }
 
-Error Graph_create(Call& call, Communicator& comm_old, int nnodes, const int* index, const int* edges,
-                   bool reorder, Communicator*& comm_graph) {
+Error Graph_create(Call& call, Communicator& comm_old, int nnodes, const int* index, const int* edges, bool reorder,
+                   Communicator*& comm_graph) {
   if (Error error = check_graph(comm_old, nnodes, index, edges)) return error;
   Ref<Communicator> fresh;
   if (Error error = create_first(call, comm_old, nnodes, fresh)) return error;
@@ -228,8 +218,7 @@ Error Graph_create(Call& call, Communicator& comm_old, int nnodes, const int* in
   return {};
 }
 
-Error Graph_map(Call& call, Communicator& comm, int nnodes, const int* index, const int* edges,
-                int& newrank) {
+Error Graph_map(Call& call, Communicator& comm, int nnodes, const int* index, const int* edges, int& newrank) {
   if (Error error = check_graph(comm, nnodes, index, edges)) return error;
   newrank = comm.rank() < nnodes ? comm.rank() : MPI_UNDEFINED;
   return {};

@@ -21,16 +21,14 @@ Error check_nodes(const Communicator& comm, int n, const int* nodes, const char*
 
 Error check_length(int n, const char* name) {
   if (n >= 0) return {};
-  return Error(ErrorClass::arg,
-               "argument '" + std::string(name) + "' is " + std::to_string(n) + ". Pass 0 or more.");
+  return Error(ErrorClass::arg, "argument '" + std::string(name) + "' is " + std::to_string(n) + ". Pass 0 or more.");
 }
 
 /// Weights of `n` edges; not for MPI_UNWEIGHTED.
 Error check_weights(int n, const int* weights, const char* name) {
   if (n == 0) return {};
   if (weights == MPI_WEIGHTS_EMPTY)
-    return Error(ErrorClass::arg,
-                 "argument '" + std::string(name) + "' is MPI_WEIGHTS_EMPTY, but there are edges");
+    return Error(ErrorClass::arg, "argument '" + std::string(name) + "' is MPI_WEIGHTS_EMPTY, but there are edges");
   if (Error error = check_array(n, weights, name)) return error;
   for (int i = 0; i < n; ++i)
     if (weights[i] < 0)
@@ -70,8 +68,7 @@ constexpr size_t kEdgeWords = 3;
 
 Error Dist_graph_create_adjacent(Call& call, Communicator& comm_old, int indegree, const int* sources,
                                  const int* sourceweights, int outdegree, const int* destinations,
-                                 const int* destweights, Info* info, bool reorder,
-                                 Communicator*& comm_dist_graph) {
+                                 const int* destweights, Info* info, bool reorder, Communicator*& comm_dist_graph) {
   if (Error error = intra_only(comm_old)) return error;
   if (Error error = check_length(indegree, "indegree")) return error;
   if (Error error = check_length(outdegree, "outdegree")) return error;
@@ -88,8 +85,7 @@ Error Dist_graph_create_adjacent(Call& call, Communicator& comm_old, int indegre
     if (Error error = check_weights(outdegree, destweights, "destweights")) return error;
   }
   auto graph = std::make_unique<DistributedGraph>(edges_from(indegree, sources, sourceweights, weighted),
-                                                  edges_from(outdegree, destinations, destweights, weighted),
-                                                  weighted);
+                                                  edges_from(outdegree, destinations, destweights, weighted), weighted);
   return create_with(call, comm_old, std::move(graph), comm_dist_graph);
 }
 
@@ -114,8 +110,7 @@ Error Dist_graph_create(Call& call, Communicator& comm_old, int n, const int* so
 
   std::vector<create::Words> outgoing(size_t(comm_old.size())), incoming;
   auto tell = [&](int whom, End end, int other, int weight) {
-    for (uint64_t word : {uint64_t(end), uint64_t(other), uint64_t(weight)})
-      outgoing[size_t(whom)].push_back(word);
+    for (uint64_t word : {uint64_t(end), uint64_t(other), uint64_t(weight)}) outgoing[size_t(whom)].push_back(word);
   };
   int edge = 0;
   for (int i = 0; i < n; ++i) {
@@ -134,13 +129,11 @@ Error Dist_graph_create(Call& call, Communicator& comm_old, int n, const int* so
       if (weighted) edges.weights.push_back(int(row[at + 2]));
     }
   }
-  return create_with(call, comm_old,
-                     std::make_unique<DistributedGraph>(std::move(in), std::move(out), weighted),
+  return create_with(call, comm_old, std::make_unique<DistributedGraph>(std::move(in), std::move(out), weighted),
                      comm_dist_graph);
 }
 
-Error Dist_graph_neighbors_count(Call& call, Communicator& comm, int& indegree, int& outdegree,
-                                 int& weighted) {
+Error Dist_graph_neighbors_count(Call& call, Communicator& comm, int& indegree, int& outdegree, int& weighted) {
   const DistributedGraph* graph = nullptr;
   if (Error error = find(comm, graph)) return error;
   indegree = int(graph->in().ranks.size());
@@ -153,8 +146,7 @@ Error Dist_graph_neighbors(Call& call, Communicator& comm, int maxindegree, int*
                            int maxoutdegree, int* destinations, int* destweights) {
   const DistributedGraph* graph = nullptr;
   if (Error error = find(comm, graph)) return error;
-  auto give = [&](const DistributedGraph::Edges& edges, int most, int* ranks, int* weights,
-                  const char* name) -> Error {
+  auto give = [&](const DistributedGraph::Edges& edges, int most, int* ranks, int* weights, const char* name) -> Error {
     int count = std::min(most, int(edges.ranks.size()));
     if (Error error = check_array(count, ranks, name)) return error;
     bool wanted = graph->weighted() && weights && weights != MPI_UNWEIGHTED && weights != MPI_WEIGHTS_EMPTY;

@@ -32,8 +32,7 @@ void leave_at_exit() {
   world.lock->enter();  // the event thread is still there
   Error error = world.leave();
   world.lock->leave();
-  if (error)
-    std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
+  if (error) std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
 }
 
 }  // namespace
@@ -56,8 +55,7 @@ void report_on_signal() {
 
 }  // namespace
 
-World::World()
-    : lock(std::make_shared<RankLock>()), connect(connect_process) {
+World::World() : lock(std::make_shared<RankLock>()), connect(connect_process) {
   error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
   error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
   error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &give_back);
@@ -66,7 +64,8 @@ World::World()
 
 World::~World() = default;
 
-// A variable of mpiexec's own: the folder for records, and how many bytes of events each rank may write (0: totals only).
+// A variable of mpiexec's own: the folder for records, and how many bytes of events each rank may write (0: totals
+// only).
 void World::record_if_asked() {
   const char* folder = std::getenv("TERN_RECORD");
   if (!folder || !*folder) return;
@@ -95,7 +94,8 @@ Op* World::find_predefined_op(uintptr_t handle) {
 Error World::start(int required_level) {
   if (!process) {
     Error error;
-    process = connect(RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr, settings}, error);
+    process = connect(RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr, settings},
+                      error);
     if (!process) return error;
     if (recorder) {
       recorder->header().rank = process->world_rank();

@@ -50,11 +50,11 @@ struct World {
   std::atomic<int> running{0};  ///< World Model (1) plus sessions; MPI works while > 0
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
-  std::shared_ptr<RankLock> lock;    ///< also the Process's
-  bool locking = false;              ///< lock->enabled(), cached
-  std::unique_ptr<Process> process;  ///< null before initialisation and after finalisation
-  bool checking = true;              ///< TERN_CHECK_ARGUMENTS
-  const char* call_name = nullptr;   ///< the function called last, for the hang report
+  std::shared_ptr<RankLock> lock;      ///< also the Process's
+  bool locking = false;                ///< lock->enabled(), cached
+  std::unique_ptr<Process> process;    ///< null before initialisation and after finalisation
+  bool checking = true;                ///< TERN_CHECK_ARGUMENTS
+  const char* call_name = nullptr;     ///< the function called last, for the hang report
   std::unique_ptr<Recorder> recorder;  ///< null unless mpiexec wants to know
   /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts
   /// its own.
@@ -71,9 +71,8 @@ struct World {
   // The World holds one reference to each predefined handler, so that counting treats them like the user's.
   ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
       give_back{ErrorHandler::Kind::give_back};
-  ErrorHandler* initial_handler = &fatal;  ///< before MPI_Init and without one
-  Ref<ErrorHandler> file_handler =
-      Ref<ErrorHandler>::share(&give_back);  ///< of MPI_FILE_NULL: what new files get
+  ErrorHandler* initial_handler = &fatal;                                 ///< before MPI_Init and without one
+  Ref<ErrorHandler> file_handler = Ref<ErrorHandler>::share(&give_back);  ///< of MPI_FILE_NULL: what new files get
 
   // --- Attached buffers (MPI 5.0, 3.6): the rank's and the communicators'; sessions have their own.
   AttachedBuffer buffer;

@@ -1,5 +1,4 @@
-// The algorithms, one function each: it writes the steps of this rank into a schedule. Drawings stand with
-// the
+// The algorithms, one function each: it writes the steps of this rank into a schedule. Drawings stand with the
 // definitions, one file per family. All are for teams of any size that the table (select.cc) allows.
 #pragma once
 

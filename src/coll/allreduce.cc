@@ -12,8 +12,7 @@ namespace {
 // of the first 2 * surplus ranks the even ones stand aside, the odd ones work for both. Neighbours, so that
 // order is kept.
 struct Fold {
-  explicit Fold(const Builder& b)
-      : rank(b.rank()), power(floor_power_of_two(b.size())), surplus(b.size() - power) {
+  explicit Fold(const Builder& b) : rank(b.rank()), power(floor_power_of_two(b.size())), surplus(b.size() - power) {
     aside = rank < 2 * surplus && !(rank & 1);
     number = rank < 2 * surplus ? rank / 2 : rank - surplus;
   }
@@ -111,8 +110,7 @@ void allreduce_rabenseifner(Builder& b, const Operands& o) {
   if (fold.rank < 2 * fold.surplus) b.send(value, count, type, fold.rank - 1);
 }
 
-// Ring: p - 1 steps of reduce-scatter, p - 1 of allgather; every process sends and receives 2 (p - 1) / p of
-// the
+// Ring: p - 1 steps of reduce-scatter, p - 1 of allgather; every process sends and receives 2 (p - 1) / p of the
 // vector, always to and from its neighbours.
 //
 //   p = 3      0         1         2          part x, reduced over ranks n..: x_n

@@ -69,15 +69,14 @@ void alltoall_bruck(Builder& b, const Operands& o) {
     return at;
   };
   for (int distance = 1; distance < size; distance *= 2) {
-    size_t total = for_each_run(
-        distance, [&](std::byte* slot, size_t at, size_t run) { b.copy_bytes(slot, out + at, run); });
+    size_t total =
+        for_each_run(distance, [&](std::byte* slot, size_t at, size_t run) { b.copy_bytes(slot, out + at, run); });
     b.receive_bytes(in, total, (rank - distance + size) % size);
     b.send_bytes(out, total, (rank + distance) % size);
     b.fence();
     for_each_run(distance, [&](std::byte* slot, size_t at, size_t run) { b.copy_bytes(in + at, slot, run); });
   }
-  for (int i = 0; i < size; ++i)
-    b.unpack(slots + bytes * size_t(i), o.receive.block((rank - i + size) % size));
+  for (int i = 0; i < size; ++i) b.unpack(slots + bytes * size_t(i), o.receive.block((rank - i + size) % size));
 }
 
 // p - 1 steps; in each, every process sends to one and receives from one: no process is flooded.

@@ -19,8 +19,7 @@ void barrier_dissemination(Builder& b, const Operands&) {
   }
 }
 
-// Up a binomial tree and down again: 2 log2 p messages in turn, but only 2 (p - 1) in all; better where many
-// ranks
+// Up a binomial tree and down again: 2 log2 p messages in turn, but only 2 (p - 1) in all; better where many ranks
 // share few cores.
 //
 //   up     1->0  3->2  5->4        down   0->4

@@ -1,5 +1,4 @@
-// Broadcasts by messages (MPI 5.0, 6.4). Processes may describe the same bytes with different counts and
-// types, so what
+// Broadcasts by messages (MPI 5.0, 6.4). Processes may describe the same bytes with different counts and types, so what
 // is cut is the packed stream, never elements.
 #include <algorithm>
 
@@ -11,8 +10,7 @@ namespace {
 int relative(const Builder& b, int root) { return (b.rank() - root + b.size()) % b.size(); }
 int absolute(const Builder& b, int root, int rel) { return (rel + root) % b.size(); }
 
-// The buffer as a packed stream: itself when it is contiguous, else a copy (made here at the root, unpacked
-// by
+// The buffer as a packed stream: itself when it is contiguous, else a copy (made here at the root, unpacked by
 // `deliver` elsewhere).
 struct Stream {
   Stream(Builder& b, const Operands& o) : buffer{o.receive.buffer, o.receive.count, o.receive.type} {
@@ -50,8 +48,7 @@ void bcast_binomial(Builder& b, const Operands& o) {
   }
 }
 
-// Scatter down a binomial tree, then allgather round a ring (van de Geijn): every process sends and receives
-// about
+// Scatter down a binomial tree, then allgather round a ring (van de Geijn): every process sends and receives about
 // twice the bytes, whatever their number.
 //
 //   scatter (4 parts)       0: ABCD     1: .B..     2: ..CD     3: ...D
@@ -91,17 +88,15 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
 //   0 ──B──> 1 ──A──> 2
 //   0 ──C──> 1 ──B──> 2 ──A──> 3
 void bcast_chain(Builder& b, const Operands& o) {
-  // Parts of 64 KiB amortise a rendezvous and still fit the second-level cache; at most 1024 of them keep the
-  // schedule of a
-  // huge message small.
+  // Parts of 64 KiB amortise a rendezvous and still fit the second-level cache; at most 1024 of them keep the schedule
+  // of a huge message small.
   constexpr size_t kPartBytes = 65536, kMostParts = 1024;
   int size = b.size(), rel = relative(b, o.root);
   Stream stream(b, o);
   size_t part = std::max(kPartBytes, (stream.bytes + kMostParts - 1) / kMostParts);
   int left = absolute(b, o.root, rel + size - 1), right = absolute(b, o.root, rel + 1);
   auto receive = [&](size_t at) {
-    if (rel != 0 && at < stream.bytes)
-      b.receive_bytes(stream.data + at, std::min(part, stream.bytes - at), left);
+    if (rel != 0 && at < stream.bytes) b.receive_bytes(stream.data + at, std::min(part, stream.bytes - at), left);
   };
   receive(0);
   for (size_t at = 0; at < stream.bytes; at += part) {

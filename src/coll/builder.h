@@ -1,8 +1,6 @@
-// Builder: what an algorithm sees. It names processes by rank in a team and writes steps into a schedule.
-// A team is the communicator's group; on an intercommunicator either the remote group or, for the part of the
-// work that
-// each side does alone, the local one (its messages have a plane of their own, so that they cannot meet the
-// others).
+// Builder: what an algorithm sees. It names processes by rank in a team and writes steps into a schedule. A team is the
+// communicator's group; on an intercommunicator either the remote group or, for the part of the work that each side
+// does alone, the local one (its messages have a plane of their own, so that they cannot meet the others).
 // Thread rule: under the rank's lock; lives only while a schedule is built.
 #pragma once
 
@@ -93,21 +91,15 @@ class Builder {
     step.to_type = &to_type;
     schedule_.emit(step);
   }
-  void copy(const void* from, void* to, Count count, const Datatype& type) {
-    copy(from, count, type, to, count, type);
-  }
+  void copy(const void* from, void* to, Count count, const Datatype& type) { copy(from, count, type, to, count, type); }
   void copy(const Block& from, const Block& to) {
     copy(from.data, from.count, *from.type, to.data, to.count, *to.type);
   }
   void copy_bytes(const void* from, void* to, size_t bytes) {
     copy(from, Count(bytes), byte(), to, Count(bytes), byte());
   }
-  void pack(const Block& from, void* to) {
-    copy(from.data, from.count, *from.type, to, Count(from.bytes()), byte());
-  }
-  void unpack(const void* from, const Block& to) {
-    copy(from, Count(to.bytes()), byte(), to.data, to.count, *to.type);
-  }
+  void pack(const Block& from, void* to) { copy(from.data, from.count, *from.type, to, Count(from.bytes()), byte()); }
+  void unpack(const void* from, const Block& to) { copy(from, Count(to.bytes()), byte(), to.data, to.count, *to.type); }
   /// Everything begun so far must be complete before the next step.
   void fence() {
     Step step;

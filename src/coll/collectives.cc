@@ -79,8 +79,7 @@ CollectiveEnvironment& CollectiveEnvironment::make(Communicator& communicator) {
 }
 
 namespace {
-// Asks for the members' shared memory after a few operations that would use it. The calls are the same at all
-// members,
+// Asks for the members' shared memory after a few operations that would use it. The calls are the same at all members,
 // so is the moment, and so is the answer.
 void make_node_team(CollectiveEnvironment& environment, Communicator& communicator) {
   environment.no_team = true;
@@ -89,14 +88,14 @@ void make_node_team(CollectiveEnvironment& environment, Communicator& communicat
   uint64_t offset = kNoRoom;
   NodeMemory& memory = *communicator.p2p().node_memory;
   if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset,
-                                                 NodeTeam::zeroed_bytes_for(communicator.size())))
+                                                   NodeTeam::zeroed_bytes_for(communicator.size())))
     offset = kNoRoom;
   Operands o;
   o.receive.buffer = reinterpret_cast<std::byte*>(&offset);
   o.receive.count = sizeof offset;
   o.receive.type = environment.byte.get();
-  Schedule* schedule = environment.schedules.create(environment, communicator, Mode::blocking,
-                                                    communicator.next_collective_tag());
+  Schedule* schedule =
+      environment.schedules.create(environment, communicator, Mode::blocking, communicator.next_collective_tag());
   Builder builder(*schedule, environment);
   bcast_binomial(builder, o);
   if (schedule->finish_immediate() || offset == kNoRoom) return;
@@ -161,8 +160,7 @@ Error collective(Communicator& communicator, Operation operation, const Operands
   } else {
     hold_operands(*schedule, operands, operation, communicator);
   }
-  Builder builder(*schedule, environment,
-                  communicator.is_inter() ? Builder::Team::remote : Builder::Team::whole);
+  Builder builder(*schedule, environment, communicator.is_inter() ? Builder::Team::remote : Builder::Team::whole);
   if (algorithm) {
     algorithm->build(builder, operands);
   } else if (communicator.is_inter()) {

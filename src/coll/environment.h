@@ -1,5 +1,4 @@
-// What the collectives keep per communicator: the pool of schedules, the choice of algorithms, the sequence
-// of
+// What the collectives keep per communicator: the pool of schedules, the choice of algorithms, the sequence of
 // persistent operations. Made by the communicator's first collective.
 // Thread rule: under the rank's lock.
 #pragma once
@@ -18,12 +17,10 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
 
   /// The environment of a communicator; made when there is none.
   static CollectiveEnvironment& of(Communicator& communicator) {
-    if (communicator.collective_state)
-      return static_cast<CollectiveEnvironment&>(*communicator.collective_state);
+    if (communicator.collective_state) return static_cast<CollectiveEnvironment&>(*communicator.collective_state);
     return make(communicator);
   }
-  /// Persistent operations may be started in any order, so each has a tag of its own for ever, from another
-  /// half of the
+  /// Persistent operations may be started in any order, so each has a tag of its own for ever, from another half of the
   /// tags than those of Communicator::next_collective_tag.
   int next_persistent_tag() { return int(0x40000000u | (persistent_sequence_++ & 0x3fffffffu)); }
 

@@ -35,8 +35,7 @@ void gather_binomial(Builder& b, const Operands& o) {
     b.pack(own, data);
     for (int mask = 1; mask < below; mask *= 2) {
       int child = rel + mask;
-      b.receive_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)),
-                      absolute(b, o.root, child));
+      b.receive_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)), absolute(b, o.root, child));
     }
     b.fence_receives();
     b.send_bytes(data, bytes * size_t(below), parent);
@@ -93,8 +92,7 @@ void scatter_binomial(Builder& b, const Operands& o) {
     b.fence_receives();
     for (int mask = floor_power_of_two(below - 1); mask > 0; mask /= 2) {
       int child = rel + mask;
-      b.send_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)),
-                   absolute(b, o.root, child));
+      b.send_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)), absolute(b, o.root, child));
     }
     b.unpack(data, own);
     return;

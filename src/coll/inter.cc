@@ -1,7 +1,5 @@
-// Collectives on intercommunicators (MPI 5.0, 6.2.3): all-to-one and one-to-all between the groups, the work
-// within a
-// group done by its own members. The local parts run on the local team, whose messages are apart from the
-// others.
+// Collectives on intercommunicators (MPI 5.0, 6.2.3): all-to-one and one-to-all between the groups, the work within a
+// group done by its own members. The local parts run on the local team, whose messages are apart from the others.
 //
 //   reduce     group B reduces to its rank 0 ──> root in A
 //   bcast      root in A ──> rank 0 of B, which broadcasts in B
@@ -117,9 +115,7 @@ void allreduce(Builder& b, const Operands& o) {
 
 void reduce_scatter(Builder& b, const Operands& o) {
   Builder local = b.team(Team::local), remote = b.team(Team::remote);
-  auto length = [&](int i) {
-    return o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i];
-  };
+  auto length = [&](int i) { return o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i]; };
   const Datatype& type = *o.receive.type;
   Count total = 0;
   for (int i = 0; i < local.size(); ++i) total += length(i);

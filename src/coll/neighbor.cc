@@ -1,9 +1,7 @@
 // Neighbourhood collectives (MPI 5.0, 8.6 to 8.8): one message along each edge of the topology, all at once.
 //
-// Several edges between one pair of processes are told apart by the order of posting. Graphs: the i-th of the
-// out-list
-// meets the i-th of the in-list. Cartesian, with a periodic dimension of 1 or 2: what goes out at -1 comes in
-// at +1, so
+// Several edges between one pair of processes are told apart by the order of posting. Graphs: the i-th of the out-list
+// meets the i-th of the in-list. Cartesian, with a periodic dimension of 1 or 2: what goes out at -1 comes in at +1, so
 // the receives of a dimension are posted the other way round (the advice in 8.6.1).
 #include <vector>
 
@@ -21,8 +19,7 @@ void build_neighbor(Builder& b, Operation operation, const Operands& o) {
     size_t slot = swapped ? i ^ 1 : i;
     if (in[slot] != kProcNull) b.receive(o.receive.block(int(slot)), in[slot]);
   }
-  bool same_for_all =
-      operation == Operation::neighbor_allgather || operation == Operation::neighbor_allgatherv;
+  bool same_for_all = operation == Operation::neighbor_allgather || operation == Operation::neighbor_allgatherv;
   for (size_t i = 0; i < out.size(); ++i) {
     if (out[i] == kProcNull) continue;
     if (same_for_all) {

@@ -48,8 +48,7 @@ bool contribute(NodeTeam& team, const Operands& o, size_t bytes) {
 
 // Combines what the members `last`, `last` - 1, .. 0 have contributed to this operation, `bytes` each, or the part of
 // it at `first` that is `count` elements long, into `result`.
-bool combine(NodeTeam& team, const Operands& o, size_t bytes, int last, size_t first, Count count,
-             std::byte* result) {
+bool combine(NodeTeam& team, const Operands& o, size_t bytes, int last, size_t first, Count count, std::byte* result) {
   const Datatype& type = *o.receive.type;
   for (int i = last; i >= 0; --i) {
     const std::byte* theirs = team.await_all(i, bytes);
@@ -200,9 +199,7 @@ Error allreduce_node(NodeTeam& team, const Operands& o) {
 
 Error reduce_scatter_node(NodeTeam& team, const Operands& o) {
   team.enter();
-  auto length = [&](int i) {
-    return o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i];
-  };
+  auto length = [&](int i) { return o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i]; };
   Count first = 0, total = 0;
   for (int i = 0; i < team.size(); ++i) {
     if (i == team.rank()) first = total;

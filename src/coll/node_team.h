@@ -86,7 +86,8 @@ class NodeTeam final : public ShmWatch {
     if (theirs.number.load(std::memory_order_acquire) < sequence_) {
       if (!wait_for(theirs.number, sequence_)) return {};
     } else {
-      __builtin_prefetch(&line(member, (sequence_ + 4) % kRing));  // it is ahead, perhaps by more (scan of a stream: 53 to 44 ns)
+      __builtin_prefetch(
+          &line(member, (sequence_ + 4) % kRing));  // it is ahead, perhaps by more (scan of a stream: 53 to 44 ns)
     }
     if (theirs.bytes > bytes) [[unlikely]] {
       disagree(member, theirs.bytes, bytes);

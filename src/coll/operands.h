@@ -1,9 +1,7 @@
-// What a collective works on: the buffers, counts and datatypes of one call, in one shape for all operations,
-// so that
+// What a collective works on: the buffers, counts and datatypes of one call, in one shape for all operations, so that
 // every algorithm has the same signature and stands in one table (select.h).
 // Source: MPI 5.0 chapter 6, section 8.6. Counts in elements, displacements as the standard gives them.
-// Thread rule: values; they point to the caller's arrays, which live until the schedule is built (not
-// longer).
+// Thread rule: values; they point to the caller's arrays, which live until the schedule is built (not longer).
 #pragma once
 
 #include <cstddef>
@@ -99,8 +97,7 @@ struct Side {
   Block blocks(int first, int n) const { return {buffer + first * stride(), count * n, type}; }
 };
 
-/// One call. Which members mean something depends on the operation; a side that is not significant at this
-/// process has
+/// One call. Which members mean something depends on the operation; a side that is not significant at this process has
 /// a null type. In place: `in_place` is set and the side that the caller did not give is left empty.
 ///   bcast: receive is the buffer, at the root too.    reductions: both sides share count and type;
 /// reduce_scatter has

@@ -17,8 +17,7 @@ std::byte* Builder::temporary(Count count, const Datatype& type) {
   return memory ? memory + before : nullptr;
 }
 
-// A binomial tree. With a commutative operator ranks count from the root; else from rank 0, so that what a
-// process
+// A binomial tree. With a commutative operator ranks count from the root; else from rank 0, so that what a process
 // receives is always from the ranks right after its own, and rank 0 hands the result to the root.
 //
 //   1 -> 0   3 -> 2   5 -> 4   7 -> 6        01 23 45 67
@@ -73,11 +72,9 @@ void reduce_binomial(Builder& b, const Operands& o) {
   }
 }
 
-// Rabenseifner: reduce-scatter by recursive halving, then gather to the root; every process works on count
-// elements
-// in all instead of count * log2 p. For commutative operators. Ranks from the root; the surplus over a power
-// of two
-// folds in first (odd to even), so that the root stays.
+// Rabenseifner: reduce-scatter by recursive halving, then gather to the root; every process works on count elements in
+// all instead of count * log2 p. For commutative operators. Ranks from the root; the surplus over a power of two folds
+// in first (odd to even), so that the root stays.
 //
 //   p = 4       0        1        2        3
 //   halve       AB..     ..CD?    exchange with rank ^ 2, keep the half of one's bit
@@ -89,9 +86,7 @@ void reduce_rabenseifner(Builder& b, const Operands& o) {
   const Datatype& type = *o.receive.type;
   Count count = o.receive.count;
   int power = floor_power_of_two(size), surplus = size - power;
-  auto real = [&](int number) {
-    return ((number < surplus ? 2 * number : number + surplus) + o.root) % size;
-  };
+  auto real = [&](int number) { return ((number < surplus ? 2 * number : number + surplus) + o.root) % size; };
   if (rel < 2 * surplus && (rel & 1)) {
     b.send(o.contribution(), count, type, (b.rank() - 1 + size) % size);
     return;
@@ -133,16 +128,15 @@ void reduce_rabenseifner(Builder& b, const Operands& o) {
   }
 }
 
-// A pipeline along the chain ... -> root + 2 -> root + 1 -> root, for commutative operators and long vectors:
-// each
+// A pipeline along the chain ... -> root + 2 -> root + 1 -> root, for commutative operators and long vectors: each
 // process combines a part with its own while the next part comes in.
 void reduce_chain(Builder& b, const Operands& o) {
   constexpr Count kPartBytes = 65536, kMostParts = 1024;  // as bcast_chain
   int size = b.size(), rel = (b.rank() - o.root + size) % size;
   const Datatype& type = *o.receive.type;
   Count count = o.receive.count;
-  Count part = std::max<Count>(
-      {1, kPartBytes / std::max<Count>(1, type.size()), (count + kMostParts - 1) / kMostParts});
+  Count part =
+      std::max<Count>({1, kPartBytes / std::max<Count>(1, type.size()), (count + kMostParts - 1) / kMostParts});
   int next = (b.rank() - 1 + size) % size, previous = (b.rank() + 1) % size;
   auto length = [&](Count at) { return std::min(part, count - at); };
   if (rel + 1 == size) {

@@ -1,5 +1,4 @@
-// Reduce-scatters (MPI 5.0, 6.10): block i of the reduced vector goes to rank i. The blocks are neighbours in
-// the
+// Reduce-scatters (MPI 5.0, 6.10): block i of the reduced vector goes to rank i. The blocks are neighbours in the
 // vector; receive.counts gives their lengths (a uniform receive side: all the same).
 #include <algorithm>
 #include <utility>
@@ -17,8 +16,7 @@ class Parts {
     if (!begins_) return;
     begins_[0] = 0;
     for (int i = 0; i < b.size(); ++i)
-      begins_[i + 1] =
-          begins_[i] + (o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i]);
+      begins_[i + 1] = begins_[i] + (o.receive.shape == Side::Shape::uniform ? o.receive.count : o.receive.counts[i]);
   }
   explicit operator bool() const { return begins_ != nullptr; }
   Count begin(int i) const { return begins_[i]; }
@@ -32,9 +30,8 @@ class Parts {
 };
 }  // namespace
 
-// Recursive halving, for commutative operators: log2 p rounds. The surplus over a power of two folds in
-// first: of the first 2 * surplus
-// ranks the odd ones take over their left neighbours' vectors and blocks.
+// Recursive halving, for commutative operators: log2 p rounds. The surplus over a power of two folds in first: of the
+// first 2 * surplus ranks the odd ones take over their left neighbours' vectors and blocks.
 //
 //   p = 4      0     1     2     3
 //   ^2         AB    AB    CD    CD       send the other half, reduce the own

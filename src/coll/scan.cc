@@ -6,8 +6,7 @@
 namespace tern {
 
 namespace {
-// Recursive doubling. `partial` is the value of my group of 2^k ranks, the result that of its ranks up to me
-// (scan) or
+// Recursive doubling. `partial` is the value of my group of 2^k ranks, the result that of its ranks up to me (scan) or
 // before me (exscan: empty until the first lower partner).
 //
 //   p = 4 (scan)   0        1        2        3

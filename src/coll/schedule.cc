@@ -49,8 +49,7 @@ std::byte* Schedule::allocate(size_t bytes) {
     size_t block = bytes + 64;
     auto* extra = static_cast<Extra*>(block < bytes ? nullptr : p2p_.scratch.take(block));
     if (!extra) {
-      fail(Error(ErrorClass::no_mem,
-                 "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));
+      fail(Error(ErrorClass::no_mem, "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));
       return nullptr;
     }
     extra->next = extra_;
@@ -150,9 +149,8 @@ void Schedule::run() {
 void Schedule::carry_out(const Step& step) {
   switch (step.kind) {
     case Step::Kind::send:
-      post(p2p_.isend(
-               {step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context, SendMode::standard,
-                mode_ == Mode::blocking}),
+      post(p2p_.isend({step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context,
+                       SendMode::standard, mode_ == Mode::blocking}),
            sends_out_);
       return;
     case Step::Kind::receive:

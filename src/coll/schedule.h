@@ -1,5 +1,4 @@
-// Schedule: a collective operation as a list of steps, and the request that the user waits for. An algorithm
-// writes the
+// Schedule: a collective operation as a list of steps, and the request that the user waits for. An algorithm writes the
 // steps through a Builder (builder.h); then
 //   nonblocking   the list is kept and the progress engine drives it
 //   persistent    the same, started again and again

@@ -214,8 +214,7 @@ const Algorithm& Selection::choose(const Situation& s) const {
 const Algorithm* Selection::forced_choice(const Situation& s) const {
   const Forced* best = nullptr;
   for (const Forced& forced : forced_) {
-    if (!applies(*forced.algorithm, s) || s.bytes < forced.from_bytes || s.ranks < forced.from_ranks)
-      continue;
+    if (!applies(*forced.algorithm, s) || s.bytes < forced.from_bytes || s.ranks < forced.from_ranks) continue;
     if (!best || forced.from_bytes > best->from_bytes ||
         (forced.from_bytes == best->from_bytes && forced.from_ranks >= best->from_ranks)) {
       best = &forced;
@@ -249,8 +248,7 @@ Error Selection::parse(std::string_view text) {
     }
     if (!found || !good) {
       return Error(ErrorClass::arg, "TERN_COLL: '" + std::string(whole) +
-                                        "' is not operation=algorithm[:bytes][@ranks]; there are " +
-                                        list_of_names());
+                                        "' is not operation=algorithm[:bytes][@ranks]; there are " + list_of_names());
     }
     force(*found, bytes, int(ranks));
   }

@@ -33,12 +33,26 @@ struct Algorithm {
 
   constexpr Algorithm(Operation o, const char* n, Build b, uint8_t what, size_t from, size_t to, int few, int many,
                       const char* reason)
-      : operation(o), name(n), build(b), needs(what), from_bytes(from), to_bytes(to), from_ranks(few), to_ranks(many),
+      : operation(o),
+        name(n),
+        build(b),
+        needs(what),
+        from_bytes(from),
+        to_bytes(to),
+        from_ranks(few),
+        to_ranks(many),
         why(reason) {}
   constexpr Algorithm(Operation o, const char* n, AtOnce a, size_t from, size_t to, int few, int many,
                       const char* reason)
-      : operation(o), name(n), at_once(a), needs(kNodeMemory), from_bytes(from), to_bytes(to), from_ranks(few),
-        to_ranks(many), why(reason) {}
+      : operation(o),
+        name(n),
+        at_once(a),
+        needs(kNodeMemory),
+        from_bytes(from),
+        to_bytes(to),
+        from_ranks(few),
+        to_ranks(many),
+        why(reason) {}
 
   Operation operation;
   const char* name;
@@ -50,8 +64,7 @@ struct Algorithm {
   const char* why;
 };
 
-/// What the choice looks at. Bytes: the whole vector of bcast and reductions; one process's block of the
-/// other
+/// What the choice looks at. Bytes: the whole vector of bcast and reductions; one process's block of the other
 /// operations (the mean block of allgatherv; 0 where the processes do not know each other's counts).
 struct Situation {
   Operation operation;
@@ -68,10 +81,9 @@ bool applies(const Algorithm& algorithm, const Situation& situation);
 /// The choice of one communicator.
 class Selection {
  public:
-  /// Reads the tunable: comma-separated operation=algorithm[:bytes][@ranks], the algorithm to use from that
-  /// many bytes
-  /// and that many ranks on; of several the one with the most bytes, then ranks. Where a forced algorithm
-  /// does not apply, the table decides. Error: an unknown name (with the list), a bad number.
+  /// Reads the tunable: comma-separated operation=algorithm[:bytes][@ranks], the algorithm to use from that many bytes
+  /// and that many ranks on; of several the one with the most bytes, then ranks. Where a forced algorithm does not
+  /// apply, the table decides. Error: an unknown name (with the list), a bad number.
   Error parse(std::string_view text);
   const Algorithm& choose(const Situation& situation) const;
   void force(const Algorithm& algorithm, size_t from_bytes = 0, int from_ranks = 0) {

@@ -46,8 +46,7 @@ Error AttributeCache::copy_to(Object& owner, AttributeCache& copy) {
     if (!entry.keyval->hooks()) continue;
     void* copied = nullptr;
     bool keep = false;
-    if (Error error = entry.keyval->hooks()->copy(owner, *entry.keyval, entry.value, copied, keep))
-      return error;
+    if (Error error = entry.keyval->hooks()->copy(owner, *entry.keyval, entry.value, copied, keep)) return error;
     if (keep) copy.entries_.push_back({entry.keyval, copied});
   }
   return {};

@@ -50,8 +50,7 @@ class Communicator : public Object {
   /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource),
   /// never kProcNull.
   SendArguments send_arguments(const void* buffer, Count count, const Datatype& type, int dest, int tag,
-                               SendMode mode = SendMode::standard,
-                               Plane plane = Plane::point_to_point) const {
+                               SendMode mode = SendMode::standard, Plane plane = Plane::point_to_point) const {
     return {buffer, count, &type, peer(dest), rank_, tag, context(plane), mode};
   }
   ReceiveArguments receive_arguments(void* buffer, Count count, const Datatype& type, int source, int tag,
@@ -65,9 +64,9 @@ class Communicator : public Object {
 
   std::string name;
   AttributeCache attributes;
-  Info info;                         ///< hints in force
+  Info info;  ///< hints in force
   std::unique_ptr<Topology> topology;
-  Object* error_handler = nullptr;   ///< owned reference, capi/ knows the type
+  Object* error_handler = nullptr;  ///< owned reference, capi/ knows the type
   /// Gives the reference back when the communicator dies; set together with error_handler. Null: nobody does.
   void (*drop_error_handler)(Object&) = nullptr;
   /// An intracommunicator over the local group, for the collectives of an intercommunicator: every
@@ -75,7 +74,8 @@ class Communicator : public Object {
   Communicator* local_intra = nullptr;
   /// Of the two sides of an intercommunicator exactly one is the low one; both know which.
   bool low_side = false;
-  /// Made from a session's group, or from such a communicator (MPI 5.0, 11.3): the C API's handle of that session; else 0.
+  /// Made from a session's group, or from such a communicator (MPI 5.0, 11.3): the C API's handle of that session; else
+  /// 0.
   int32_t from_session = 0;
   /// Requests on it that the user has freed before their completion; MPI_Comm_disconnect waits for them.
   uint32_t freed_requests = 0;

@@ -107,8 +107,7 @@ Error Group::check_members(std::span<const int> ranks) const {
   std::vector<bool> seen(size_t(size_), false);
   for (int rank : ranks) {
     if (rank < 0 || rank >= size_) return Error(ErrorClass::rank, out_of_range(rank, size_));
-    if (seen[size_t(rank)])
-      return Error(ErrorClass::rank, "rank " + std::to_string(rank) + " is named twice");
+    if (seen[size_t(rank)]) return Error(ErrorClass::rank, "rank " + std::to_string(rank) + " is named twice");
     seen[size_t(rank)] = true;
   }
   return {};

@@ -49,9 +49,9 @@ class Group : public Object {
   Error translate(std::span<const int> ranks, const Group& to, int* result) const;
 
   // Set arithmetic; order as the standard says: that of the first group, then the second.
-  Ref<Group> join(const Group& other) const;       ///< MPI_Group_union
+  Ref<Group> join(const Group& other) const;  ///< MPI_Group_union
   Ref<Group> intersect(const Group& other) const;
-  Ref<Group> subtract(const Group& other) const;   ///< MPI_Group_difference
+  Ref<Group> subtract(const Group& other) const;  ///< MPI_Group_difference
   bool disjoint(const Group& other) const;
 
   /// Members `ranks` in that order. Errors: a rank out of range or twice.
@@ -87,10 +87,10 @@ class Group : public Object {
   PeerId me_;
   int size_;
   int rank_;
-  PeerId first_;                ///< strided form: the first member
-  int64_t stride_;              ///< strided form: never 0
-  std::vector<PeerId> table_;   ///< table form: the members; empty exactly in the strided form
-  std::vector<Place> sorted_;   ///< table form: by peer
+  PeerId first_;               ///< strided form: the first member
+  int64_t stride_;             ///< strided form: never 0
+  std::vector<PeerId> table_;  ///< table form: the members; empty exactly in the strided form
+  std::vector<Place> sorted_;  ///< table form: by peer
 };
 
 }  // namespace tern

@@ -28,8 +28,7 @@ Error Cartesian::rank_of(const int* coords, int& rank) const {
     if (coordinate < 0 || coordinate >= dims_[i]) {
       if (!periods_[i])
         return Error(ErrorClass::arg, "coordinate " + std::to_string(coordinate) + " of dimension " +
-                                          std::to_string(i) + " is not in 0.." +
-                                          std::to_string(dims_[i] - 1) +
+                                          std::to_string(i) + " is not in 0.." + std::to_string(dims_[i] - 1) +
                                           ", and the dimension is not periodic");
       coordinate %= dims_[i];
       if (coordinate < 0) coordinate += dims_[i];
@@ -82,13 +81,10 @@ void Graph::neighbors(int rank, std::vector<int>& in, std::vector<int>& out) con
 
 DistributedGraph::DistributedGraph(Edges in, Edges out, bool weighted)
     : Topology(Kind::distributed_graph), in_(std::move(in)), out_(std::move(out)), weighted_(weighted) {
-  TERN_ASSERT(!weighted_ ||
-              (in_.weights.size() == in_.ranks.size() && out_.weights.size() == out_.ranks.size()));
+  TERN_ASSERT(!weighted_ || (in_.weights.size() == in_.ranks.size() && out_.weights.size() == out_.ranks.size()));
 }
 
-std::unique_ptr<Topology> DistributedGraph::clone() const {
-  return std::make_unique<DistributedGraph>(*this);
-}
+std::unique_ptr<Topology> DistributedGraph::clone() const { return std::make_unique<DistributedGraph>(*this); }
 
 void DistributedGraph::neighbors(int, std::vector<int>& in, std::vector<int>& out) const {
   in = in_.ranks;

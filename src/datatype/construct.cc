@@ -13,10 +13,8 @@ class Arguments {
  public:
   Arguments(Combiner combiner, Width width) : large_(width == Width::large) { envelope_.combiner = combiner; }
   Arguments& count(Count value) {
-    if (large_)
-      envelope_.large_counts.push_back(value);
-    else
-      envelope_.integers.push_back(int(value));
+    if (large_) envelope_.large_counts.push_back(value);
+    else envelope_.integers.push_back(int(value));
     return *this;
   }
   Arguments& counts(Counts values) {
@@ -24,10 +22,8 @@ class Arguments {
     return *this;
   }
   Arguments& address(Count value) {
-    if (large_)
-      envelope_.large_counts.push_back(value);
-    else
-      envelope_.addresses.push_back(Aint(value));
+    if (large_) envelope_.large_counts.push_back(value);
+    else envelope_.addresses.push_back(Aint(value));
     return *this;
   }
   Arguments& addresses(Counts values) {
@@ -50,8 +46,7 @@ class Arguments {
 };
 
 Error negative(const char* what, Count value) {
-  return Error(ErrorClass::arg,
-               std::string(what) + " is " + std::to_string(value) + ", must not be negative");
+  return Error(ErrorClass::arg, std::string(what) + " is " + std::to_string(value) + ", must not be negative");
 }
 
 Draft blocks_of(Count block, const Datatype& old) { return repeat(block, old.extent(), draft_of(old)); }
@@ -106,8 +101,7 @@ Draft listed(Counts blocks, Counts displacements, Count unit, const Datatype& ol
 
 Error contiguous(Count count, Datatype& old, Ref<Datatype>& made, Width width) {
   if (count < 0) return negative("the count", count);
-  return make(blocks_of(count, old), Arguments(Combiner::contiguous, width).count(count).type(old).take(),
-              made);
+  return make(blocks_of(count, old), Arguments(Combiner::contiguous, width).count(count).type(old).take(), made);
 }
 
 Error vector(Count count, Count block, Count stride, Datatype& old, Ref<Datatype>& made, Width width) {
@@ -192,8 +186,7 @@ Error resized(Count lower, Count extent, Datatype& old, Ref<Datatype>& made, Wid
   Draft all = draft_of(old);
   Count upper = plus(lower, extent, all.overflow);
   Arguments arguments(Combiner::resized, width);
-  return make(marked(lower, upper, std::move(all)), arguments.address(lower).address(extent).type(old).take(),
-              made);
+  return make(marked(lower, upper, std::move(all)), arguments.address(lower).address(extent).type(old).take(), made);
 }
 
 Error dup(Datatype& old, Ref<Datatype>& made) {
@@ -227,8 +220,7 @@ Error subarray(Counts sizes, Counts subsizes, Counts starts, int order, Datatype
   if (order != kOrderC && order != kOrderFortran)
     return Error(ErrorClass::arg, "the order is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN");
   for (size_t d = 0; d < dims; ++d) {
-    bool inside =
-        subsizes[d] >= 1 && subsizes[d] <= sizes[d] && starts[d] >= 0 && starts[d] <= sizes[d] - subsizes[d];
+    bool inside = subsizes[d] >= 1 && subsizes[d] <= sizes[d] && starts[d] >= 0 && starts[d] <= sizes[d] - subsizes[d];
     if (!inside)
       return Error(ErrorClass::arg, "in dimension " + std::to_string(d) + " the subarray of " +
                                         std::to_string(subsizes[d]) + " from " + std::to_string(starts[d]) +
@@ -283,8 +275,7 @@ Error darray(int size, int rank, Counts gsizes, std::span<const int> distribs, s
   if (order != kOrderC && order != kOrderFortran)
     return Error(ErrorClass::arg, "the order is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN");
   if (size < 1 || rank < 0 || rank >= size)
-    return Error(ErrorClass::arg,
-                 "the rank " + std::to_string(rank) + " is not in a group of " + std::to_string(size));
+    return Error(ErrorClass::arg, "the rank " + std::to_string(rank) + " is not in a group of " + std::to_string(size));
   Count processes = 1;
   std::vector<Count> block(dims), place(dims);
   for (size_t d = 0; d < dims; ++d) {

@@ -16,33 +16,25 @@ using Counts = std::span<const Count>;
 
 /// Array storage orders and distributions, by the ABI's numbers.
 inline constexpr int kOrderC = 12, kOrderFortran = 15;
-inline constexpr int kDistributeNone = 16, kDistributeBlock = 17, kDistributeCyclic = 18,
-                     kDistributeDefault = 19;
+inline constexpr int kDistributeNone = 16, kDistributeBlock = 17, kDistributeCyclic = 18, kDistributeDefault = 19;
 
 Error contiguous(Count count, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 /// Strides in elements.
-Error vector(Count count, Count block, Count stride, Datatype& old, Ref<Datatype>& made,
-             Width width = Width::small);
+Error vector(Count count, Count block, Count stride, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 /// Strides in bytes.
-Error hvector(Count count, Count block, Count stride, Datatype& old, Ref<Datatype>& made,
-              Width width = Width::small);
+Error hvector(Count count, Count block, Count stride, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 /// Displacements in elements.
-Error indexed(Counts blocks, Counts displacements, Datatype& old, Ref<Datatype>& made,
-              Width width = Width::small);
+Error indexed(Counts blocks, Counts displacements, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 /// Displacements in bytes.
-Error hindexed(Counts blocks, Counts displacements, Datatype& old, Ref<Datatype>& made,
-               Width width = Width::small);
-Error indexed_block(Count block, Counts displacements, Datatype& old, Ref<Datatype>& made,
-                    Width width = Width::small);
-Error hindexed_block(Count block, Counts displacements, Datatype& old, Ref<Datatype>& made,
-                     Width width = Width::small);
+Error hindexed(Counts blocks, Counts displacements, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
+Error indexed_block(Count block, Counts displacements, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
+Error hindexed_block(Count block, Counts displacements, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 Error structure(Counts blocks, Counts displacements, std::span<Datatype* const> olds, Ref<Datatype>& made,
                 Width width = Width::small);
 Error subarray(Counts sizes, Counts subsizes, Counts starts, int order, Datatype& old, Ref<Datatype>& made,
                Width width = Width::small);
 Error darray(int size, int rank, Counts gsizes, std::span<const int> distribs, std::span<const int> dargs,
-             std::span<const int> psizes, int order, Datatype& old, Ref<Datatype>& made,
-             Width width = Width::small);
+             std::span<const int> psizes, int order, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 Error resized(Count lower, Count extent, Datatype& old, Ref<Datatype>& made, Width width = Width::small);
 /// In the same committed state; without the attributes, which are the caller's to copy.
 Error dup(Datatype& old, Ref<Datatype>& made);

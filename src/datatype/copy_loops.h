@@ -14,10 +14,8 @@ enum class Way { pack, unpack };
 template <Way way>
 inline void copy(uintptr_t user, std::byte* stream, size_t n) {
   void* memory = reinterpret_cast<void*>(user);
-  if constexpr (way == Way::pack)
-    std::memcpy(stream, memory, n);
-  else
-    std::memcpy(memory, stream, n);
+  if constexpr (way == Way::pack) std::memcpy(stream, memory, n);
+  else std::memcpy(memory, stream, n);
 }
 
 /// Short blocks of varying length: overlapping moves instead of a call.
@@ -80,14 +78,12 @@ inline void strided(uintptr_t user, int64_t stride, int64_t length, std::byte* s
 
 template <Way way, size_t length>
 inline void columns_fixed(uintptr_t user, int64_t stride, std::byte* stream, int64_t step, int64_t count) {
-  for (int64_t i = 0; i < count; ++i, user += uintptr_t(stride), stream += step)
-    copy<way>(user, stream, length);
+  for (int64_t i = 0; i < count; ++i, user += uintptr_t(stride), stream += step) copy<way>(user, stream, length);
 }
 
 /// `count` blocks of `length`, `stride` apart in memory and `step` apart in the stream.
 template <Way way>
-inline void columns(uintptr_t user, int64_t stride, int64_t length, std::byte* stream, int64_t step,
-                    int64_t count) {
+inline void columns(uintptr_t user, int64_t stride, int64_t length, std::byte* stream, int64_t step, int64_t count) {
   switch (length) {
     case 1: return columns_fixed<way, 1>(user, stride, stream, step, count);
     case 2: return columns_fixed<way, 2>(user, stride, stream, step, count);

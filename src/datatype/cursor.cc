@@ -14,9 +14,8 @@ using NodeKind = LayoutNode::Kind;
 
 namespace {
 
-constexpr int64_t kMostColumns =
-    16;                         // members of a struct beyond which the stream's cache lines no longer stay
-constexpr int64_t kBatch = 64;  // structs at a time: some KiB
+constexpr int64_t kMostColumns = 16;  // members of a struct beyond which the stream's cache lines no longer stay
+constexpr int64_t kBatch = 64;        // structs at a time: some KiB
 
 template <Way way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream);
@@ -54,12 +53,8 @@ template <Way way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream) {
   switch (node.kind) {
     case NodeKind::block: copy_loops::copy_short<way>(base, stream, size_t(node.length)); return;
-    case NodeKind::strided:
-      copy_loops::strided<way>(base, node.stride, node.length, stream, node.count);
-      return;
-    case NodeKind::blocks:
-      copy_loops::listed<way>(base, node.offsets, node.length, stream, node.count);
-      return;
+    case NodeKind::strided: copy_loops::strided<way>(base, node.stride, node.length, stream, node.count); return;
+    case NodeKind::blocks: copy_loops::listed<way>(base, node.offsets, node.length, stream, node.count); return;
     case NodeKind::pieces:
       for (int64_t i = 0; i < node.count; ++i)
         copy_loops::copy_short<way>(base + uintptr_t(node.offsets[i]), stream + node.starts[i],
@@ -140,8 +135,8 @@ struct CursorSteps {
         if (leaf.kind == NodeKind::blocks)
           copy_loops::listed<way>(frame.base, leaf.offsets + frame.index, leaf.length, stream + done, whole);
         else
-          copy_loops::strided<way>(frame.base + uintptr_t(frame.index * leaf.stride), leaf.stride,
-                                   leaf.length, stream + done, whole);
+          copy_loops::strided<way>(frame.base + uintptr_t(frame.index * leaf.stride), leaf.stride, leaf.length,
+                                   stream + done, whole);
         done += size_t(whole * leaf.length);
         frame.index += whole;
       }
@@ -288,8 +283,7 @@ size_t Cursor::segments(std::span<iovec> out, size_t max_bytes, size_t& bytes) {
     }
     int64_t length = length_of_block(node, frame.index);
     size_t piece = std::min(size_t(length - frame.within), n - bytes);
-    auto* at =
-        reinterpret_cast<std::byte*>(frame.base + uintptr_t(place_of(node, frame.index) + frame.within));
+    auto* at = reinterpret_cast<std::byte*>(frame.base + uintptr_t(place_of(node, frame.index) + frame.within));
     bool joins = used > 0 && static_cast<std::byte*>(out[used - 1].iov_base) + out[used - 1].iov_len == at;
     if (joins) {
       out[used - 1].iov_len += piece;

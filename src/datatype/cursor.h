@@ -19,12 +19,9 @@ namespace tern {
 class Cursor {
  public:
   Cursor() : contiguous_(true) {}
-  Cursor(void* base, Count count, const Datatype& type)
-      : base_(reinterpret_cast<uintptr_t>(base)), contiguous_(true) {
-    if (type.is_contiguous())
-      end_ = count > 0 ? size_t(count) * size_t(type.size()) : 0;
-    else
-      start_walk(count, type);
+  Cursor(void* base, Count count, const Datatype& type) : base_(reinterpret_cast<uintptr_t>(base)), contiguous_(true) {
+    if (type.is_contiguous()) end_ = count > 0 ? size_t(count) * size_t(type.size()) : 0;
+    else start_walk(count, type);
   }
   static Cursor bytes(void* base, size_t n);
   Cursor(const Cursor& other)

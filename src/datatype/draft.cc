@@ -53,8 +53,8 @@ Draft repeat(Count count, Count stride, const Draft& draft) {
   all.overflow = draft.overflow;
   Count last = times(count - 1, stride, all.overflow);
   bool has_data = false;
-  include(all.bounds, has_data, draft.bounds, draft.has_data(), std::min<Count>(0, last),
-          std::max<Count>(0, last), all.overflow);
+  include(all.bounds, has_data, draft.bounds, draft.has_data(), std::min<Count>(0, last), std::max<Count>(0, last),
+          all.overflow);
   times(draft.layout.size(), count, all.overflow);
   if (draft.signature) times(draft.signature->external_bytes, count, all.overflow);
   if (all.overflow) return all;
@@ -122,8 +122,7 @@ Error make(Draft draft, Envelope envelope, Ref<Datatype>& made) {
   Bounds bounds = draft.bounds;
   bool fits = !draft.overflow && draft.layout.size() < kLimit && bounds.true_lower > -kLimit &&
               bounds.true_upper < kLimit && bounds.lower > -kLimit && bounds.upper < kLimit;
-  if (!fits)
-    return Error(ErrorClass::value_too_large, "the datatype's size or bounds do not fit into 62 bits");
+  if (!fits) return Error(ErrorClass::value_too_large, "the datatype's size or bounds do not fit into 62 bits");
   Datatype::Parts parts;
   parts.bounds = finished(draft);
   parts.layout = std::move(draft.layout);

@@ -24,8 +24,8 @@ struct Plan {
 };
 
 Part part_of(const Kind& kind, size_t native, size_t external) {
-  bool is_signed = kind.rep == Rep::i8 || kind.rep == Rep::i16 || kind.rep == Rep::i32 ||
-                   kind.rep == Rep::i64 || kind.rep == Rep::i128;
+  bool is_signed = kind.rep == Rep::i8 || kind.rep == Rep::i16 || kind.rep == Rep::i32 || kind.rep == Rep::i64 ||
+                   kind.rep == Rep::i128;
   // A wide character is a code point, not a signed number.
   return {kind.rep, native, external, is_signed && kind.type_class != TypeClass::character};
 }
@@ -39,9 +39,7 @@ Plan plan_of(const Kind& kind) {
   if (kind.type_class == TypeClass::pair) {
     const Kind& value = *kind_of(kind.value_id);
     const Kind& index = *kind_of(kind.index_id);
-    return {
-        {part_of(value, value.size, value.external_size), part_of(index, index.size, index.external_size)},
-        2};
+    return {{part_of(value, value.size, value.external_size), part_of(index, index.size, index.external_size)}, 2};
   }
   return {{part_of(kind, kind.size, kind.external_size), {}}, 1};
 }
@@ -76,8 +74,7 @@ void decode(const Part& part, const std::byte* in, std::byte* out) {
   }
   swap_bytes(in, out, part.external);
   bool negative = part.is_signed && (in[0] & std::byte{0x80}) != std::byte{0};
-  if (part.native > part.external)
-    std::memset(out + part.external, negative ? 0xff : 0, part.native - part.external);
+  if (part.native > part.external) std::memset(out + part.external, negative ? 0xff : 0, part.native - part.external);
 }
 
 // Calls fn(kind, n) for runs over all `count` elements of the type.
@@ -124,8 +121,7 @@ Error pack(const void* in, Count count, const Datatype& type, std::byte* out, si
   return {};
 }
 
-Error unpack(const std::byte* in, size_t available, void* out, Count count, const Datatype& type,
-             size_t& used) {
+Error unpack(const std::byte* in, size_t available, void* out, Count count, const Datatype& type, size_t& used) {
   used = 0;
   if (size_t(packed_size(count, type)) > available)
     return Error(ErrorClass::truncate, "the datatype wants " + std::to_string(packed_size(count, type)) +

@@ -15,7 +15,6 @@ Count packed_size(Count count, const Datatype& type);
 /// Error: no room (MPI_ERR_TRUNCATE).
 Error pack(const void* in, Count count, const Datatype& type, std::byte* out, size_t room, size_t& used);
 /// The way back; `available` bytes may be read, `used` are. Error: too few (MPI_ERR_TRUNCATE).
-Error unpack(const std::byte* in, size_t available, void* out, Count count, const Datatype& type,
-             size_t& used);
+Error unpack(const std::byte* in, size_t available, void* out, Count count, const Datatype& type, size_t& used);
 
 }  // namespace tern::external32

@@ -10,8 +10,7 @@ namespace {
 static_assert(sizeof(long) == 8 && sizeof(void*) == 8 && sizeof(long double) == 16 && sizeof(wchar_t) == 4);
 static_assert(alignof(long double) == 16 && alignof(double) == 8);
 
-constexpr Kind row(int id, const char* name, TypeClass type_class, Rep rep, int size, int alignment,
-                   int external) {
+constexpr Kind row(int id, const char* name, TypeClass type_class, Rep rep, int size, int alignment, int external) {
   Kind kind;
   kind.id = int16_t(id);
   kind.name = name;
@@ -54,8 +53,7 @@ constexpr Kind kDoubleRow = row(kDouble, "MPI_DOUBLE", C::floating, Rep::f64, 8,
 constexpr Kind kLongDoubleRow = row(kLongDouble, "MPI_LONG_DOUBLE", C::floating, Rep::f80, 16, 16, 16);
 constexpr Kind kIntegerRow = row(kInteger, "MPI_INTEGER", C::fortran_integer, Rep::i32, 4, 4, 4);
 constexpr Kind kRealRow = row(kReal, "MPI_REAL", C::floating, Rep::f32, 4, 4, 4);
-constexpr Kind kDoublePrecisionRow =
-    row(kDoublePrecision, "MPI_DOUBLE_PRECISION", C::floating, Rep::f64, 8, 8, 8);
+constexpr Kind kDoublePrecisionRow = row(kDoublePrecision, "MPI_DOUBLE_PRECISION", C::floating, Rep::f64, 8, 8, 8);
 
 constexpr Kind kRows[] = {
     row(kAint, "MPI_AINT", C::multi_language, Rep::i64, 8, 8, 8),
@@ -149,8 +147,8 @@ constexpr Index kIndex = [] {
 }();
 
 bool is_number(const Kind& kind) {
-  return kind.type_class == C::c_integer || kind.type_class == C::fortran_integer ||
-         kind.type_class == C::floating || kind.type_class == C::multi_language;
+  return kind.type_class == C::c_integer || kind.type_class == C::fortran_integer || kind.type_class == C::floating ||
+         kind.type_class == C::multi_language;
 }
 
 }  // namespace

@@ -80,8 +80,7 @@ LayoutNode repeat_node(int64_t count, int64_t stride, const LayoutNode* const* h
     }
     return node;
   }
-  bool continues =
-      (child.kind == Kind::strided || child.kind == Kind::loop) && stride == child.stride * child.count;
+  bool continues = (child.kind == Kind::strided || child.kind == Kind::loop) && stride == child.stride * child.count;
   if (continues) {
     LayoutNode longer = child;
     longer.count *= count;
@@ -182,8 +181,7 @@ Layout sequence(std::vector<Layout> parts) {
     run = 0;
   };
   for (Layout& part : parts) {
-    bool extends = !joined.empty() && part.node->kind == Kind::block &&
-                   joined.back().node->kind == Kind::block &&
+    bool extends = !joined.empty() && part.node->kind == Kind::block && joined.back().node->kind == Kind::block &&
                    joined.back().offset + joined.back().node->length + run == part.offset;
     if (extends) {
       run += part.node->length;
@@ -198,9 +196,8 @@ Layout sequence(std::vector<Layout> parts) {
   bool all_blocks = true, all_same = true;
   for (const Layout& part : joined) {
     all_blocks &= part.node->kind == Kind::block;
-    all_same &= part.node == joined[0].node ||
-                (part.node->kind == Kind::block && joined[0].node->kind == Kind::block &&
-                 part.node->length == joined[0].node->length);
+    all_same &= part.node == joined[0].node || (part.node->kind == Kind::block && joined[0].node->kind == Kind::block &&
+                                                part.node->length == joined[0].node->length);
   }
   std::vector<int64_t> offsets;
   offsets.reserve(joined.size());

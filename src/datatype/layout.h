@@ -25,14 +25,14 @@ namespace tern {
 struct LayoutNode {
   enum class Kind : uint8_t { block, strided, blocks, pieces, loop, select, sequence };
   Kind kind = Kind::block;
-  int32_t depth = 1;       ///< nodes on the longest way down, this one included
-  int64_t size = 0;        ///< bytes of data in all
-  int64_t count = 1;       ///< blocks or children; 1 for a block
-  int64_t stride = 0;      ///< strided, loop
-  int64_t length = 0;      ///< block, strided, blocks
-  int64_t segments = 1;    ///< contiguous pieces in all (neighbours that happen to touch count apart)
-  const int64_t* offsets = nullptr;             ///< blocks, pieces, select, sequence: `count` of them
-  const int64_t* starts = nullptr;              ///< pieces, sequence: `count` + 1
+  int32_t depth = 1;                 ///< nodes on the longest way down, this one included
+  int64_t size = 0;                  ///< bytes of data in all
+  int64_t count = 1;                 ///< blocks or children; 1 for a block
+  int64_t stride = 0;                ///< strided, loop
+  int64_t length = 0;                ///< block, strided, blocks
+  int64_t segments = 1;              ///< contiguous pieces in all (neighbours that happen to touch count apart)
+  const int64_t* offsets = nullptr;  ///< blocks, pieces, select, sequence: `count` of them
+  const int64_t* starts = nullptr;   ///< pieces, sequence: `count` + 1
   const LayoutNode* const* children = nullptr;  ///< loop, select: one; sequence: `count`
 
   bool is_leaf() const { return kind < Kind::loop; }

@@ -7,11 +7,9 @@
 namespace tern {
 namespace {
 
-// MPI_CHAR is for text, and 6.9.2 takes it out of reductions. MPICH and Open MPI compute with it as C does, and programs
-// count on that (OSU's benchmarks reduce MPI_CHAR unless told otherwise): so it is one more C integer here.
-bool is_c_integer(const Kind& kind) {
-  return kind.type_class == TypeClass::c_integer || kind.id == type_id::kChar;
-}
+// MPI_CHAR is for text, and 6.9.2 takes it out of reductions. MPICH and Open MPI compute with it as C does, and
+// programs count on that (OSU's benchmarks reduce MPI_CHAR unless told otherwise): so it is one more C integer here.
+bool is_c_integer(const Kind& kind) { return kind.type_class == TypeClass::c_integer || kind.id == type_id::kChar; }
 
 bool is_integer(const Kind& kind) {
   TypeClass c = kind.type_class;

@@ -39,9 +39,7 @@ class Op final : public Object {
   /// signature.
   using UserFunction = std::function<void(const void* in, void* inout, Count n, const Datatype& type)>;
 
-  explicit Op(OpId id) : id_(id), commutative_(id != OpId::replace && id != OpId::no_op) {
-    handle = int32_t(id);
-  }
+  explicit Op(OpId id) : id_(id), commutative_(id != OpId::replace && id != OpId::no_op) { handle = int32_t(id); }
   Op(UserFunction function, bool commutative)
       : id_(OpId::none), commutative_(commutative), function_(std::move(function)) {}
   ~Op() = default;

@@ -9,8 +9,7 @@ namespace {
 // Integers are added and multiplied without sign, in at least 32 bits: wrapping, never undefined.
 template <typename T>
 struct Wrapping {
-  using Type =
-      std::conditional_t<sizeof(T) == 16, Uint128, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+  using Type = std::conditional_t<sizeof(T) == 16, Uint128, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
 };
 
 template <typename T>

@@ -101,8 +101,7 @@ Signature sequence(std::vector<Signature> parts) {
     if (!part) continue;
     if (!joined.empty() && same_basic(joined.back(), part))
       joined.back() = basics(part->kind, joined.back()->count + part->count);
-    else
-      joined.push_back(std::move(part));
+    else joined.push_back(std::move(part));
   }
   if (joined.empty()) return nullptr;
   if (joined.size() == 1) return joined[0];
@@ -125,8 +124,7 @@ Count elements_in(const Signature& signature, Count bytes) {
 
 Count bytes_of(const Signature& signature, Count elements) {
   if (!signature) return 0;
-  return elements / signature->elements * signature->bytes +
-         bytes_in_part(*signature, elements % signature->elements);
+  return elements / signature->elements * signature->bytes + bytes_in_part(*signature, elements % signature->elements);
 }
 
 }  // namespace tern::signature

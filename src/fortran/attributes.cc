@@ -1,10 +1,10 @@
 // Attributes from Fortran: values are integers of an address's size (INTEGER for the deprecated MPI_Attr_...).
-// MPI 5.0 sections 7.7, 19.3.7. What C sees of a value set by Fortran is the address of a cell that holds it; a pointer that
-// is no cell was set by C and is, to Fortran, its address. The cell's lower half is the INTEGER that C reads after
+// MPI 5.0 sections 7.7, 19.3.7. What C sees of a value set by Fortran is the address of a cell that holds it; a pointer
+// that is no cell was set by C and is, to Fortran, its address. The cell's lower half is the INTEGER that C reads after
 // MPI_Attr_put.
 //
-// Keyvals made by Fortran have C callbacks (below) that call the user's with Fortran's arguments; their extra state is a
-// Keyval record, which lives as long as the program, since attributes may outlive the freeing of their keyval. Equal
+// Keyvals made by Fortran have C callbacks (below) that call the user's with Fortran's arguments; their extra state is
+// a Keyval record, which lives as long as the program, since attributes may outlive the freeing of their keyval. Equal
 // records are one, so that a program that makes keyvals in a loop does not grow.
 // Thread rule: the tables have a mutex, which no callback is called under.
 #include <map>
@@ -19,7 +19,8 @@ using namespace tern::fortran;
 
 namespace {
 
-using CopyFunction = void(int* handle, int* keyval, MPI_Aint* state, MPI_Aint* in, MPI_Aint* out, int* flag, int* ierror);
+using CopyFunction = void(int* handle, int* keyval, MPI_Aint* state, MPI_Aint* in, MPI_Aint* out, int* flag,
+                          int* ierror);
 using DeleteFunction = void(int* handle, int* keyval, MPI_Aint* value, MPI_Aint* state, int* ierror);
 using OldCopyFunction = void(int* handle, int* keyval, int* state, int* in, int* out, int* flag, int* ierror);
 using OldDeleteFunction = void(int* handle, int* keyval, int* value, int* state, int* ierror);
@@ -119,9 +120,16 @@ int set_value(MPI_Aint value, Set set) {
 /// What Fortran gets to see of an attribute of MPI's own; the integer ones are pointers to int in C.
 MPI_Aint visible_value(int keyval, void* pointer) {
   switch (keyval) {
-    case MPI_TAG_UB: case MPI_IO: case MPI_HOST: case MPI_WTIME_IS_GLOBAL: case MPI_APPNUM: case MPI_LASTUSEDCODE:
-    case MPI_UNIVERSE_SIZE: case MPI_WIN_DISP_UNIT: case MPI_WIN_CREATE_FLAVOR: case MPI_WIN_MODEL:
-      return *static_cast<int*>(pointer);
+    case MPI_TAG_UB:
+    case MPI_IO:
+    case MPI_HOST:
+    case MPI_WTIME_IS_GLOBAL:
+    case MPI_APPNUM:
+    case MPI_LASTUSEDCODE:
+    case MPI_UNIVERSE_SIZE:
+    case MPI_WIN_DISP_UNIT:
+    case MPI_WIN_CREATE_FLAVOR:
+    case MPI_WIN_MODEL: return *static_cast<int*>(pointer);
     case MPI_WIN_SIZE: return *static_cast<MPI_Aint*>(pointer);
     case MPI_WIN_BASE: return reinterpret_cast<MPI_Aint>(pointer);
     default: return value_of(pointer);
@@ -168,7 +176,8 @@ void pmpi_comm_set_attr_(int* comm, int* keyval, MPI_Aint* value, int* ierror) {
   finish(ierror, set_value(*value, [&](void* v) { return PMPI_Comm_set_attr(from_int<MPI_Comm>(*comm), *keyval, v); }));
 }
 void pmpi_type_set_attr_(int* type, int* keyval, MPI_Aint* value, int* ierror) {
-  finish(ierror, set_value(*value, [&](void* v) { return PMPI_Type_set_attr(from_int<MPI_Datatype>(*type), *keyval, v); }));
+  finish(ierror,
+         set_value(*value, [&](void* v) { return PMPI_Type_set_attr(from_int<MPI_Datatype>(*type), *keyval, v); }));
 }
 void pmpi_win_set_attr_(int* win, int* keyval, MPI_Aint* value, int* ierror) {
   finish(ierror, set_value(*value, [&](void* v) { return PMPI_Win_set_attr(from_int<MPI_Win>(*win), *keyval, v); }));
@@ -208,17 +217,25 @@ TERN_FORTRAN_NAMES(win_get_attr, int*, int*, MPI_Aint*, int*, int*)
 TERN_FORTRAN_NAMES(attr_get, int*, int*, int*, int*, int*)
 
 // Predefined callbacks: plain subroutines that programs may also call.
-void mpi_comm_null_copy_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int* flag, int* ierror) { no_copy(flag, ierror); }
-void mpi_type_null_copy_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int* flag, int* ierror) { no_copy(flag, ierror); }
-void mpi_win_null_copy_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int* flag, int* ierror) { no_copy(flag, ierror); }
+void mpi_comm_null_copy_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int* flag, int* ierror) {
+  no_copy(flag, ierror);
+}
+void mpi_type_null_copy_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int* flag, int* ierror) {
+  no_copy(flag, ierror);
+}
+void mpi_win_null_copy_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int* flag, int* ierror) {
+  no_copy(flag, ierror);
+}
 void mpi_null_copy_fn_(int*, int*, int*, int*, int*, int* flag, int* ierror) { no_copy(flag, ierror); }
 void mpi_comm_dup_fn_(int*, int*, MPI_Aint*, MPI_Aint* in, MPI_Aint* out, int* flag, int* ierror) {
   *out = *in;
   *flag = 1;
   *ierror = MPI_SUCCESS;
 }
-void mpi_type_dup_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int*, int*) __attribute__((alias("mpi_comm_dup_fn_")));
-void mpi_win_dup_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int*, int*) __attribute__((alias("mpi_comm_dup_fn_")));
+void mpi_type_dup_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int*, int*)
+    __attribute__((alias("mpi_comm_dup_fn_")));
+void mpi_win_dup_fn_(int*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, int*, int*)
+    __attribute__((alias("mpi_comm_dup_fn_")));
 void mpi_dup_fn_(int*, int*, int*, int* in, int* out, int* flag, int* ierror) {
   *out = *in;
   *flag = 1;

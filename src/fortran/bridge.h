@@ -1,6 +1,6 @@
 // What every entry point of the Fortran bindings uses: handles, strings, and memory whose address has a meaning.
-// Fortran knows a handle as an INTEGER; the C ABI's handles are pointers whose value is that number (20.4.5; capi/handles.h),
-// so neither direction is a call. Source: MPI 5.0 sections 19.1, 19.3, 20.4. Thread rule: stateless.
+// Fortran knows a handle as an INTEGER; the C ABI's handles are pointers whose value is that number (20.4.5;
+// capi/handles.h), so neither direction is a call. Source: MPI 5.0 sections 19.1, 19.3, 20.4. Thread rule: stateless.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 #include "mpi.h"
 
-// Defined by the modules mpi and mpi_f08 and by the COMMON blocks of mpif.h. The program's copies win over the library's,
-// so they are always asked for through the dynamic linker.
+// Defined by the modules mpi and mpi_f08 and by the COMMON blocks of mpif.h. The program's copies win over the
+// library's, so they are always asked for through the dynamic linker.
 extern "C" {
 extern int mpi_fort_bottom_, mpi_fort_in_place_, mpi_fort_buffer_automatic_, mpi_fort_errcodes_ignore_;
 extern int mpi_fort_unweighted_, mpi_fort_weights_empty_;
@@ -25,8 +25,8 @@ extern char mpi_fort_argv_null_, mpi_fort_argvs_null_;
 
 namespace tern::fortran {
 
-// A Fortran INTEGER passed by reference may be read as the lower half of a C handle or of an MPI_Aint. The functions that
-// users give to MPI_Op_create and MPI_X_create_errhandler depend on it: C calls them as they are (callbacks.cc).
+// A Fortran INTEGER passed by reference may be read as the lower half of a C handle or of an MPI_Aint. The functions
+// that users give to MPI_Op_create and MPI_X_create_errhandler depend on it: C calls them as they are (callbacks.cc).
 static_assert(std::endian::native == std::endian::little && sizeof(void*) == 8);
 
 template <typename Handle>

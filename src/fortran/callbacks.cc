@@ -1,8 +1,8 @@
 // Callbacks with extra state: generalized requests and data representations. MPI 5.0 sections 13.2, 14.5.3.
-// Reduction functions and error handlers need nothing of this: Fortran's SUBROUTINE F(INVEC, INOUTVEC, LEN, DATATYPE) is
-// called through C's prototype as it is, because the INTEGER that it reads is the lower half of the handle that C's pointer
-// argument points to (bridge.h); so their entry points are generated.
-// Thread rule: stateless; records belong to the request.
+// Reduction functions and error handlers need nothing of this: Fortran's SUBROUTINE F(INVEC, INOUTVEC, LEN, DATATYPE)
+// is called through C's prototype as it is, because the INTEGER that it reads is the lower half of the handle that C's
+// pointer argument points to (bridge.h); so their entry points are generated. Thread rule: stateless; records belong to
+// the request.
 #include "fortran/bridge.h"
 #include "fortran/names.h"
 
@@ -85,8 +85,8 @@ int register_datarep(const std::string& name, Datarep<Length> record, bool read,
 #pragma GCC visibility push(default)
 extern "C" {
 
-void pmpi_grequest_start_(QueryFunction* query, FreeFunction* release, CancelFunction* cancel, MPI_Aint* state, int* request,
-                          int* ierror) {
+void pmpi_grequest_start_(QueryFunction* query, FreeFunction* release, CancelFunction* cancel, MPI_Aint* state,
+                          int* request, int* ierror) {
   auto* record = new Grequest{query, release, cancel, *state};
   MPI_Request made = nullptr;
   int result = PMPI_Grequest_start(query_request, free_request, cancel_request, record, &made);
@@ -100,18 +100,22 @@ void pmpi_grequest_start_(QueryFunction* query, FreeFunction* release, CancelFun
 TERN_FORTRAN_NAMES(grequest_start, QueryFunction*, FreeFunction*, CancelFunction*, MPI_Aint*, int*, int*)
 
 // Never called: known by their addresses.
-void mpi_conversion_fn_null_(void*, int*, int*, void*, MPI_Offset*, MPI_Aint*, int* ierror) { *ierror = MPI_ERR_CONVERSION; }
+void mpi_conversion_fn_null_(void*, int*, int*, void*, MPI_Offset*, MPI_Aint*, int* ierror) {
+  *ierror = MPI_ERR_CONVERSION;
+}
 void mpi_conversion_fn_null_c_(void*, int*, MPI_Count*, void*, MPI_Offset*, MPI_Aint*, int* ierror) {
   *ierror = MPI_ERR_CONVERSION;
 }
 
 void pmpi_register_datarep_(const char* name, ConversionFunction<int>* read, ConversionFunction<int>* write,
                             ExtentFunction* extent, MPI_Aint* state, int* ierror, size_t length) {
-  finish(ierror, register_datarep<int>(trimmed(name, length), {read, write, extent, *state}, read != mpi_conversion_fn_null_,
-                                       write != mpi_conversion_fn_null_, PMPI_Register_datarep));
+  finish(ierror,
+         register_datarep<int>(trimmed(name, length), {read, write, extent, *state}, read != mpi_conversion_fn_null_,
+                               write != mpi_conversion_fn_null_, PMPI_Register_datarep));
 }
-void pmpi_register_datarep_c_(const char* name, ConversionFunction<MPI_Count>* read, ConversionFunction<MPI_Count>* write,
-                              ExtentFunction* extent, MPI_Aint* state, int* ierror, size_t length) {
+void pmpi_register_datarep_c_(const char* name, ConversionFunction<MPI_Count>* read,
+                              ConversionFunction<MPI_Count>* write, ExtentFunction* extent, MPI_Aint* state,
+                              int* ierror, size_t length) {
   finish(ierror, register_datarep<MPI_Count>(trimmed(name, length), {read, write, extent, *state},
                                              read != mpi_conversion_fn_null_c_, write != mpi_conversion_fn_null_c_,
                                              PMPI_Register_datarep_c));

@@ -1,5 +1,5 @@
-// Procedures that MPI-3.0 removed and that Fortran programs still call, by their names in mpif.h only (no module declares
-// them, so new programs do not meet them). Their INTEGER displacements are what they always were: 32 bits.
+// Procedures that MPI-3.0 removed and that Fortran programs still call, by their names in mpif.h only (no module
+// declares them, so new programs do not meet them). Their INTEGER displacements are what they always were: 32 bits.
 // MPI_ADDRESS is not among them: no address fits. Source: MPI 5.0 chapter 17 names their successors.
 // Thread rule: stateless.
 #include <climits>
@@ -48,8 +48,8 @@ void pmpi_type_hvector_(int* count, int* blocklength, int* stride, int* oldtype,
 }
 void pmpi_type_hindexed_(int* count, int* lengths, int* places, int* oldtype, int* newtype, int* ierror) {
   MPI_Datatype made = nullptr;
-  int result = PMPI_Type_create_hindexed(*count, lengths, widened(places, *count).data(), from_int<MPI_Datatype>(*oldtype),
-                                         &made);
+  int result = PMPI_Type_create_hindexed(*count, lengths, widened(places, *count).data(),
+                                         from_int<MPI_Datatype>(*oldtype), &made);
   if (result == MPI_SUCCESS) *newtype = to_int(made);
   finish(ierror, result);
 }

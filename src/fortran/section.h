@@ -7,9 +7,8 @@
 //                      learns of the completion (Deferred, below)
 //
 // The procedures are ordinary Fortran procedures, not BIND(C): so that users may put a Fortran procedure of the same
-// specific name in front of them (the profiling interface, 19.1.5). Therefore the descriptor is the compiler's own; here
-// gfortran's (libgfortran's since GCC 9).
-// Thread rule: objects belong to the call that made them.
+// specific name in front of them (the profiling interface, 19.1.5). Therefore the descriptor is the compiler's own;
+// here gfortran's (libgfortran's since GCC 9). Thread rule: objects belong to the call that made them.
 #pragma once
 
 #include <cstddef>

@@ -85,13 +85,16 @@ void pmpi_comm_detach_buffer_c_f08_(int* comm, void** where, MPI_Count* size, in
   detach(where, ierror, [&](void* to) { return PMPI_Comm_detach_buffer_c(from_int<MPI_Comm>(*comm), to, size); });
 }
 void pmpi_session_detach_buffer_(int* session, void*, int* size, int* ierror) {
-  detach(nullptr, ierror, [&](void* to) { return PMPI_Session_detach_buffer(from_int<MPI_Session>(*session), to, size); });
+  detach(nullptr, ierror,
+         [&](void* to) { return PMPI_Session_detach_buffer(from_int<MPI_Session>(*session), to, size); });
 }
 void pmpi_session_detach_buffer_f08_(int* session, void** where, int* size, int* ierror) {
-  detach(where, ierror, [&](void* to) { return PMPI_Session_detach_buffer(from_int<MPI_Session>(*session), to, size); });
+  detach(where, ierror,
+         [&](void* to) { return PMPI_Session_detach_buffer(from_int<MPI_Session>(*session), to, size); });
 }
 void pmpi_session_detach_buffer_c_f08_(int* session, void** where, MPI_Count* size, int* ierror) {
-  detach(where, ierror, [&](void* to) { return PMPI_Session_detach_buffer_c(from_int<MPI_Session>(*session), to, size); });
+  detach(where, ierror,
+         [&](void* to) { return PMPI_Session_detach_buffer_c(from_int<MPI_Session>(*session), to, size); });
 }
 TERN_FORTRAN_NAME(buffer_detach, void*, int*, int*)
 TERN_FORTRAN_NAME(buffer_detach_f08, void**, int*, int*)
@@ -105,8 +108,8 @@ TERN_FORTRAN_NAME(session_detach_buffer_c_f08, int*, void**, MPI_Count*, int*)
 
 // --- Chapter 10: info.
 
-void pmpi_info_get_string_(int* info, const char* key, int* buflen, char* value, int* flag, int* ierror, size_t key_length,
-                           size_t value_length) {
+void pmpi_info_get_string_(int* info, const char* key, int* buflen, char* value, int* flag, int* ierror,
+                           size_t key_length, size_t value_length) {
   std::string name = trimmed(key, key_length, Trim::both);
   finish(ierror, get_with_length(buflen, value, value_length, flag, [&](char* to, int* length) {
            return PMPI_Info_get_string(from_int<MPI_Info>(*info), name.c_str(), length, to, flag);
@@ -148,19 +151,19 @@ void pmpi_session_get_nth_pset_(int* session, int* info, int* n, int* pset_len, 
            return PMPI_Session_get_nth_pset(from_int<MPI_Session>(*session), from_int<MPI_Info>(*info), *n, length, to);
          }));
 }
-void pmpi_comm_spawn_(const char* command, const char* argv, int* maxprocs, int* info, int* root, int* comm, int* intercomm,
-                      int* codes, int* ierror, size_t command_length, size_t argv_length) {
+void pmpi_comm_spawn_(const char* command, const char* argv, int* maxprocs, int* info, int* root, int* comm,
+                      int* intercomm, int* codes, int* ierror, size_t command_length, size_t argv_length) {
   std::string name = trimmed(command, command_length);
   const bool none = argv == &mpi_fort_argv_null_;
   Arguments arguments(none ? " " : argv, none ? 1 : argv_length, 1);
   MPI_Comm made = nullptr;
-  int result = PMPI_Comm_spawn(name.c_str(), none ? MPI_ARGV_NULL : arguments.data(), *maxprocs, from_int<MPI_Info>(*info),
-                               *root, from_int<MPI_Comm>(*comm), &made, error_codes(codes));
+  int result = PMPI_Comm_spawn(name.c_str(), none ? MPI_ARGV_NULL : arguments.data(), *maxprocs,
+                               from_int<MPI_Info>(*info), *root, from_int<MPI_Comm>(*comm), &made, error_codes(codes));
   if (result == MPI_SUCCESS) *intercomm = to_int(made);
   finish(ierror, result);
 }
-void pmpi_comm_spawn_multiple_(int* count, const char* commands, const char* argvs, int* maxprocs, int* infos, int* root,
-                               int* comm, int* intercomm, int* codes, int* ierror, size_t command_length,
+void pmpi_comm_spawn_multiple_(int* count, const char* commands, const char* argvs, int* maxprocs, int* infos,
+                               int* root, int* comm, int* intercomm, int* codes, int* ierror, size_t command_length,
                                size_t argv_length) {
   // Only the root has arrays.
   int rank = -1;
@@ -180,8 +183,9 @@ void pmpi_comm_spawn_multiple_(int* count, const char* commands, const char* arg
   for (auto& name : names) name_pointers.push_back(name.data());
   Handles<MPI_Info> info(infos, static_cast<int64_t>(n));
   MPI_Comm made = nullptr;
-  int result = PMPI_Comm_spawn_multiple(*count, name_pointers.data(), none ? MPI_ARGVS_NULL : row_pointers.data(), maxprocs,
-                                        info.data(), *root, from_int<MPI_Comm>(*comm), &made, error_codes(codes));
+  int result =
+      PMPI_Comm_spawn_multiple(*count, name_pointers.data(), none ? MPI_ARGVS_NULL : row_pointers.data(), maxprocs,
+                               info.data(), *root, from_int<MPI_Comm>(*comm), &made, error_codes(codes));
   if (result == MPI_SUCCESS) *intercomm = to_int(made);
   finish(ierror, result);
 }
@@ -190,8 +194,8 @@ TERN_FORTRAN_NAMES(init, int*)
 TERN_FORTRAN_NAMES(init_thread, int*, int*, int*)
 TERN_FORTRAN_NAMES(session_get_nth_pset, int*, int*, int*, int*, char*, int*, size_t)
 TERN_FORTRAN_NAMES(comm_spawn, const char*, const char*, int*, int*, int*, int*, int*, int*, int*, size_t, size_t)
-TERN_FORTRAN_NAMES(comm_spawn_multiple, int*, const char*, const char*, int*, int*, int*, int*, int*, int*, int*, size_t,
-                   size_t)
+TERN_FORTRAN_NAMES(comm_spawn_multiple, int*, const char*, const char*, int*, int*, int*, int*, int*, int*, int*,
+                   size_t, size_t)
 
 // --- Chapters 5, 9, 15: what is no ordinary function.
 

@@ -1,5 +1,5 @@
-// Tells the C library about Fortran when this library is loaded: the literals, sizes and kinds of the compiler that built it
-// (facts.f90). Source: MPI 5.0 section 20.4.1. Thread rule: runs once, before main.
+// Tells the C library about Fortran when this library is loaded: the literals, sizes and kinds of the compiler that
+// built it (facts.f90). Source: MPI 5.0 section 20.4.1. Thread rule: runs once, before main.
 #include <cstdio>
 
 #include "fortran/bridge.h"
@@ -20,7 +20,8 @@ __attribute__((constructor)) void tell_about_fortran() {
   if (PMPI_Abi_get_fortran_booleans(sizes[0], &before_yes, &before_no, &known) == MPI_SUCCESS && known) return;
   // The entry points pass LOGICALs to C and back as they are.
   if (yes != 1 || no != 0 || sizes[0] != 4 || sizes[1] != 4) {
-    std::fprintf(stderr, "[tern] this Fortran compiler's INTEGER or LOGICAL is not the one that libmpifort_abi was made for\n");
+    std::fprintf(stderr,
+                 "[tern] this Fortran compiler's INTEGER or LOGICAL is not the one that libmpifort_abi was made for\n");
     return;
   }
   PMPI_Abi_set_fortran_booleans(sizes[0], &yes, &no);

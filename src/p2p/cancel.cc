@@ -1,16 +1,16 @@
 // Taking back: MPI_Cancel of receives and sends (MPI 5.0, 3.8.4), and what becomes of requests whose peer is lost.
 //
-// A receive is cancelled while it is posted. A send is taken back from the path's queue if none of it has left, or else by asking
-// the receiver, who gives it up if it is still unmatched:
+// A receive is cancelled while it is posted. A send is taken back from the path's queue if none of it has left, or else
+// by asking the receiver, who gives it up if it is still unmatched:
 //
 //   sender                                            receiver
 //     eager(token = sequence), complete --------------> kept, unmatched
 //     MPI_Cancel: incomplete again; cancel -----------> looks for it among the unmatched, drops it
 //     complete, cancelled or not  <-------------------- cancel_answer
 //
-// Rendezvous announcements and synchronous messages are known to the receiver by the sender's token, other eager messages by
-// their number among those of the sending rank; blocking sends have none. The number repeats after 2^32 sends: a message
-// that is still unmatched then could be dropped in place of its namesake, so the newest is taken.
+// Rendezvous announcements and synchronous messages are known to the receiver by the sender's token, other eager
+// messages by their number among those of the sending rank; blocking sends have none. The number repeats after 2^32
+// sends: a message that is still unmatched then could be dropped in place of its namesake, so the newest is taken.
 #include "p2p/impl.h"
 
 namespace tern {

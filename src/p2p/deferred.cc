@@ -1,6 +1,6 @@
-// A long message between two ranks that both compute, over a path whose copies cost CPU time: whoever has time first makes
-// the copy, and only one does. The sender knows of the posted receive, the receiver of the data; a claim (Path::claim) on the
-// data decides between them.
+// A long message between two ranks that both compute, over a path whose copies cost CPU time: whoever has time first
+// makes the copy, and only one does. The sender knows of the posted receive, the receiver of the data; a claim
+// (Path::claim) on the data decides between them.
 //
 //   receiver                    sender                      receiver                   sender
 //     ready(address) ---------->                              ready(address) --------->
@@ -25,7 +25,8 @@ void PointToPoint::Impl::defer(SendRequest& send, Peer& peer, size_t bytes, cons
     return;
   }
   peer.path->make_claim(send.exposed);
-  send.clear = wire::ClearBody{ready.token, 0, std::min<uint64_t>(bytes, body.capacity), body.address, {body.key[0], body.key[1]}};
+  send.clear = wire::ClearBody{
+      ready.token, 0, std::min<uint64_t>(bytes, body.capacity), body.address, {body.key[0], body.key[1]}};
   send.idle_polls = 0;
   send.deferred = true;
   deferred.push_back(&send);
@@ -54,7 +55,8 @@ int PointToPoint::Impl::advance_deferred() {
     if (!claimed) continue;
     ++done;
     send.waits &= uint8_t(~SendRequest::kData);
-    if (!put(send, to, send.body.bytes, wire::kLanded, false)) stream_rest(send, to.receiver_token, size_t(to.bytes), 0);
+    if (!put(send, to, send.body.bytes, wire::kLanded, false))
+      stream_rest(send, to.receiver_token, size_t(to.bytes), 0);
   }
   return done;
 }

@@ -15,7 +15,8 @@
 
 namespace tern {
 
-// Written for the expected, contiguous, short message: what others need is out of line, so that it has no frame for them.
+// Written for the expected, contiguous, short message: what others need is out of line, so that it has no frame for
+// them.
 void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (header.kind != wire::Kind::eager && header.kind != wire::Kind::eager_sync) [[unlikely]] {
     on_other(peer, header, payload, bytes);
@@ -48,7 +49,8 @@ void PointToPoint::Impl::keep_eager(PeerId peer, const wire::Header& header, con
 }
 
 void PointToPoint::Impl::on_other(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  if (tracer) [[unlikely]] tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), peer);
+  if (tracer) [[unlikely]]
+    tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), peer);
   if (header.kind == wire::Kind::data || header.kind == wire::Kind::direct) on_data(peer, header, payload, bytes);
   else on_control(peer, header, payload, bytes);
 }
@@ -101,7 +103,8 @@ void PointToPoint::Impl::send_credit(PeerId from) {
 }
 
 void PointToPoint::Impl::acknowledge(PeerId peer, const wire::Header& header) {
-  bool wanted = header.kind == wire::Kind::direct ? header.flags & wire::kWantsAck : header.kind == wire::Kind::eager_sync;
+  bool wanted =
+      header.kind == wire::Kind::direct ? header.flags & wire::kWantsAck : header.kind == wire::Kind::eager_sync;
   if (!wanted) return;
   control(peer, wire::make_control_header(wire::Kind::sync_ack, header.token));
 }

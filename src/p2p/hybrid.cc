@@ -1,16 +1,17 @@
-// HYBRID of paper 000: a message of medium size whose receiver is not there yet is copied to a library buffer; the sender is
-// free at once, the receiver fetches the copy when it comes.
+// HYBRID of paper 000: a message of medium size whose receiver is not there yet is copied to a library buffer; the
+// sender is free at once, the receiver fetches the copy when it comes.
 //
 //   sender                                   receiver
 //     copy;  rts(hybrid, address) ------------>  matched: get (over shared memory: copy out)
 //     complete                                   ...
-//     buffer free  <--------------------------   its release rides on a message of the protocols' own (Header::release),
-//                                                or goes alone when too many are owed, or none comes
+//     buffer free  <--------------------------   its release rides on a message of the protocols'
+//                                                own (Header::carried), or goes alone when too many are owed, or none
+//                                                comes
 //
-// The copy travels as a send request of the library's own, so that a get that fails, a lost peer, the end of the program are
-// no special cases. An announcement that is found after copying is still used: the data is put (or streamed) from the
-// copy. Buffers are few (tunable hybrid_buffers); without one a sender waits for its receiver, and asks it for those that
-// it owes.
+// The copy travels as a send request of the library's own, so that a get that fails, a lost peer, the end of the
+// program are no special cases. An announcement that is found after copying is still used: the data is put (or
+// streamed) from the copy. Buffers are few (tunable hybrid_buffers); without one a sender waits for its receiver, and
+// asks it for those that it owes.
 #include <algorithm>
 
 #include "datatype/kind.h"
@@ -19,7 +20,7 @@
 namespace tern {
 
 namespace {
-constexpr size_t kMostOwed = 4;     // releases kept for a message that takes them along
+constexpr size_t kMostOwed = 4;  // releases kept for a message that takes them along
 constexpr size_t kInOneMessage = 16;
 constexpr uint64_t kCopyBytesPerNs = 12;
 }  // namespace
@@ -70,8 +71,8 @@ void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool bloc
     return;
   }
   if (!types) types = std::make_unique<PredefinedTypes>();
-  SendRequest* own = sends.create(*this, SendArguments{buffer->memory, Count(bytes), &types->get(type_id::kByte), a.peer,
-                                                       a.source, a.tag, a.context, a.mode});
+  SendRequest* own = sends.create(*this, SendArguments{buffer->memory, Count(bytes), &types->get(type_id::kByte),
+                                                       a.peer, a.source, a.tag, a.context, a.mode});
   own->library = buffer;
   own->exposed = buffer->key;
   ++sends_open;

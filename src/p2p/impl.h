@@ -44,8 +44,7 @@ class SendRequest final : public Request, public SendOperation {
       : Request(Kind::send),
         impl(owner),
         // Member by member, as wire::make_header explains: a copy in larger pieces would wait for the caller's stores.
-        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended,
-                  a.requested} {}
+        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended, a.requested} {}
   Error start() override;
   void cancel() override;
 
@@ -58,17 +57,17 @@ class SendRequest final : public Request, public SendOperation {
   };
   PointToPoint::Impl& impl;
   SendArguments arguments;
-  Ref<Datatype> type;            ///< keeps a user's datatype alive; null for predefined ones
+  Ref<Datatype> type;  ///< keeps a user's datatype alive; null for predefined ones
   wire::RendezvousBody body{};
   RemoteKey exposed;
-  uint32_t token = 0;            ///< 0: none given out
-  uint32_t sequence = 0;         ///< an eager message's name at the receiver, see cancel.cc; 0: none
+  uint32_t token = 0;     ///< 0: none given out
+  uint32_t sequence = 0;  ///< an eager message's name at the receiver, see cancel.cc; 0: none
   uint8_t waits = 0;
-  bool clear_pending = false;    ///< a cts came while the path still held the rts
-  wire::ClearBody clear{};  ///< deferred: where it may be put
-  uint64_t clear_offset = 0;  ///< so much of it is with the receiver already
-  bool deferred = false;      ///< in Impl::deferred
-  uint32_t idle_polls = 0;    ///< and since then so many polls have passed
+  bool clear_pending = false;        ///< a cts came while the path still held the rts
+  wire::ClearBody clear{};           ///< deferred: where it may be put
+  uint64_t clear_offset = 0;         ///< so much of it is with the receiver already
+  bool deferred = false;             ///< in Impl::deferred
+  uint32_t idle_polls = 0;           ///< and since then so many polls have passed
   bool asked = false;                ///< counted in Impl::attention
   uint32_t copy = 0;                 ///< hybrid: token of the request that carries the copy, for MPI_Cancel
   LibraryBuffer* library = nullptr;  ///< the data lies there: this request is the library's own, for a hybrid send
@@ -80,8 +79,8 @@ class SendRequest final : public Request, public SendOperation {
 };
 
 /// A send that was over when it began: the path took the whole eager message. What is left is the user's handle, and
-/// MPI_Cancel, which may still take the message back (cancel.cc). Recycled: between two uses only `handle` and what names the
-/// message change.
+/// MPI_Cancel, which may still take the message back (cancel.cc). Recycled: between two uses only `handle` and what
+/// names the message change.
 class SentRequest final : public Request {
  public:
   explicit SentRequest(PointToPoint::Impl& owner) : Request(Kind::send), impl(owner) { complete_ = true; }
@@ -98,8 +97,8 @@ class SentRequest final : public Request {
   void destroy() override;
 };
 
-/// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what make_receive and
-/// a match set.
+/// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what
+/// make_receive and a match set.
 class ReceiveRequest final : public Request, public PostedReceive {
  public:
   explicit ReceiveRequest(PointToPoint::Impl& owner) : Request(Kind::receive), impl(owner) {}
@@ -115,9 +114,9 @@ class ReceiveRequest final : public Request, public PostedReceive {
   const Datatype* type = nullptr;
   PeerId from = kNoPeer;      ///< the only one it takes a message of; kNoPeer: any
   Ref<Datatype> held_type;    ///< keeps a user's datatype alive; null for predefined ones
-  PeerId sender = kNoPeer;   ///< set when matched
-  uint64_t matched_ns = 0;   ///< only when events are recorded
-  bool unexpected = false;   ///< the same
+  PeerId sender = kNoPeer;    ///< set when matched
+  uint64_t matched_ns = 0;    ///< only when events are recorded
+  bool unexpected = false;    ///< the same
   uint32_t sender_token = 0;  ///< rendezvous: the sender's name for it
   uint32_t token = 0;         ///< our name for it, where the sender knows one: announced, or cleared
   bool posted = false;
@@ -125,11 +124,11 @@ class ReceiveRequest final : public Request, public PostedReceive {
   bool stays = false;
   uint8_t marks = 0;
   enum Mark : uint8_t {
-    kAnnounced = 1,   ///< and still posted, or served by it
-    kBinding = 2,     ///< and not withdrawn: the sender may use it without asking
-    kWatched = 4,     ///< in Impl::watched
-    kExposed = 8,     ///< `exposed` is valid
-    kCancelling = 16,  ///< will be cancelled when its announcement, or those behind it, are withdrawn
+    kAnnounced = 1,     ///< and still posted, or served by it
+    kBinding = 2,       ///< and not withdrawn: the sender may use it without asking
+    kWatched = 4,       ///< in Impl::watched
+    kExposed = 8,       ///< `exposed` is valid
+    kCancelling = 16,   ///< will be cancelled when its announcement, or those behind it, are withdrawn
     kFromLibrary = 32,  ///< fetches from a library buffer
     kAsked = 64,        ///< counted in Impl::attention
   };
@@ -163,8 +162,8 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   static constexpr size_t kInlineBytes = 128;
   PeerId peer = kNoPeer;
   wire::Header header{};
-  size_t bytes = 0;                   ///< of the whole message
-  wire::RendezvousBody body{};        ///< rts only
+  size_t bytes = 0;                    ///< of the whole message
+  wire::RendezvousBody body{};         ///< rts only
   ReceiveRequest* receiver = nullptr;  ///< matched while its data was still arriving
   bool arriving = false;
   std::unique_ptr<std::byte[]> heap;
@@ -172,7 +171,10 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   std::byte* data() { return heap ? heap.get() : inline_data; }
   /// Of its data that are kept here.
   size_t kept() const {
-    return header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync || header.kind == wire::Kind::direct ? bytes : 0;
+    return header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync ||
+                   header.kind == wire::Kind::direct
+               ? bytes
+               : 0;
   }
 };
 
@@ -185,7 +187,7 @@ struct Exchange {
   // As receiver.
   uint32_t epoch_in = 0;  ///< of Peer::arrived
   uint32_t next_serial = 1;
-  uint32_t announced = 0;         ///< receives announced and not complete
+  uint32_t announced = 0;          ///< receives announced and not complete
   std::vector<uint16_t> releases;  ///< library buffers of the peer's that were read, not told yet
 };
 
@@ -193,14 +195,14 @@ struct Exchange {
 struct Put final : TransferOperation {
   SendRequest* send;
   wire::ClearBody to{};
-  uint64_t total = 0;        ///< bytes of the message
-  size_t wanted = 0;         ///< of which the receive has room for so many
-  size_t offset = 0;         ///< so many are there; `bytes` more are on their way
-  size_t piece = 0;          ///< longest next piece; 0: all at once
-  uint8_t tell = 0;          ///< flags of `filled` that the receiver has not been told yet
-  bool begun = false;        ///< the first piece has not failed at once
-  bool in_call = false;      ///< Path::put has not returned
-  bool finished = false;     ///< done was called meanwhile
+  uint64_t total = 0;     ///< bytes of the message
+  size_t wanted = 0;      ///< of which the receive has room for so many
+  size_t offset = 0;      ///< so many are there; `bytes` more are on their way
+  size_t piece = 0;       ///< longest next piece; 0: all at once
+  uint8_t tell = 0;       ///< flags of `filled` that the receiver has not been told yet
+  bool begun = false;     ///< the first piece has not failed at once
+  bool in_call = false;   ///< Path::put has not returned
+  bool finished = false;  ///< done was called meanwhile
   Error error;
 };
 
@@ -226,13 +228,13 @@ struct PointToPoint::Impl final : Sink {
     Path* path = nullptr;  ///< null: never connected, or lost
     size_t eager_limit = 0;
     size_t at_once_limit = 0;  ///< of nonblocking sends; longer ones are left to the path, which saves it a copy
-    int64_t credit = 0;    ///< 64-byte units we may still send eagerly without hearing back
-    int64_t owed = 0;      ///< units of its eager data that were consumed and not given back yet
-    uint32_t sent = 0;     ///< messages (that a receive will match) begun to it
-    uint32_t arrived = 0;  ///< and come from it
+    int64_t credit = 0;        ///< 64-byte units we may still send eagerly without hearing back
+    int64_t owed = 0;          ///< units of its eager data that were consumed and not given back yet
+    uint32_t sent = 0;         ///< messages (that a receive will match) begun to it
+    uint32_t arrived = 0;      ///< and come from it
     std::unique_ptr<Exchange> exchange;  ///< null: no receive was announced yet, either way
     bool lost = false;
-    bool peek = false;     ///< the path's property
+    bool peek = false;  ///< the path's property
   };
   enum LandingKind { kLandReceive, kLandUnexpected, kLandNowhere };
 
@@ -242,7 +244,8 @@ struct PointToPoint::Impl final : Sink {
   /// Every message that a receive will match is counted where it is handed to the path.
   static void count(Peer& peer, const SendArguments& a, uint32_t token = 0) {
     ++peer.sent;
-    if (peer.exchange) [[unlikely]] peer.exchange->log.note(a.context, a.tag, peer.sent, token);
+    if (peer.exchange) [[unlikely]]
+      peer.exchange->log.note(a.context, a.tag, peer.sent, token);
   }
   void begin_eager(SendRequest& send, Peer& peer, size_t bytes, bool blocking);
   Request* send_at_once(const SendArguments& a);
@@ -271,7 +274,8 @@ struct PointToPoint::Impl final : Sink {
   /// A message begins to leave. `began_ns`: when, if that was before.
   void note_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns = 0) {
     count_sent(protocol, bytes);
-    if (tracer) [[unlikely]] trace_sent(protocol, a, bytes, began_ns);
+    if (tracer) [[unlikely]]
+      trace_sent(protocol, a, bytes, began_ns);
   }
   [[gnu::cold]] void trace_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns);
   [[gnu::cold, gnu::noinline]] void trace_received(ReceiveRequest& receive);
@@ -309,16 +313,19 @@ struct PointToPoint::Impl final : Sink {
   /// Every eager message, however it is received, is counted, and brings credit back.
   static void eager_arrived(Peer& from, const wire::Header& header) {
     ++from.arrived;
-    if (header.carried != 0) [[unlikely]] from.credit += header.carried;
+    if (header.carried != 0) [[unlikely]]
+      from.credit += header.carried;
   }
   /// So much of the peer's eager data has been taken out of the way.
   void consumed(PeerId peer, size_t bytes) {
     peers[peer].owed += charge(bytes);
-    if (peers[peer].owed >= much_owed) [[unlikely]] send_credit(peer);
+    if (peers[peer].owed >= much_owed) [[unlikely]]
+      send_credit(peer);
   }
   /// What an eager message takes along of what is owed to its receiver.
   uint16_t carry_credit(Peer& to) const {
-    if (to.owed < worth_carrying) [[likely]] return 0;
+    if (to.owed < worth_carrying) [[likely]]
+      return 0;
     const auto units = uint16_t(std::min<int64_t>(to.owed, UINT16_MAX));
     to.owed -= units;
     return units;
@@ -348,7 +355,8 @@ struct PointToPoint::Impl final : Sink {
   /// The receive that an arriving message matches; null: none.
   ReceiveRequest* matching_receive(const wire::Header& header) {
     auto* receive = static_cast<ReceiveRequest*>(matching.match_arrival(header.context, header.source, header.tag));
-    if (receive && (receive->marks & ReceiveRequest::kWatched)) [[unlikely]] return rematch(*receive, header);
+    if (receive && (receive->marks & ReceiveRequest::kWatched)) [[unlikely]]
+      return rematch(*receive, header);
     return receive;
   }
   ReceiveRequest* rematch(ReceiveRequest& receive, const wire::Header& header);
@@ -426,8 +434,8 @@ struct PointToPoint::Impl final : Sink {
   Counters& counts;        ///< the rank's
   Recorder* const tracer;  ///< null: no events are recorded
   Tunables tunables;
-  /// Of Peer::owed: what is told at once, by a message of its own, and what an eager message takes along. More than half of the
-  /// window, for over TCP that is one message of the longest, which most often is answered.
+  /// Of Peer::owed: what is told at once, by a message of its own, and what an eager message takes along. More than
+  /// half of the window, for over TCP that is one message of the longest, which most often is answered.
   int64_t much_owed, worth_carrying;
   std::vector<Peer> peers;
   Matching matching;
@@ -438,15 +446,15 @@ struct PointToPoint::Impl final : Sink {
   Pool<UnexpectedMessage, 16> unexpected;
   Tokens<SendRequest> send_tokens;
   Tokens<ReceiveRequest> receive_tokens;
-  uint32_t eager_sequence = 0;   ///< of the last eager message that can be cancelled
-  uint32_t controls_queued = 0;  ///< control messages that a path holds
+  uint32_t eager_sequence = 0;                                 ///< of the last eager message that can be cancelled
+  uint32_t controls_queued = 0;                                ///< control messages that a path holds
   std::map<PeerId, std::pair<int, std::string>> loss_reasons;  ///< of peers lost: class and text of the error
-  uint32_t sends_open = 0;       ///< sends begun and not complete
-  uint32_t receives_open = 0;    ///< the same of receives
+  uint32_t sends_open = 0;                                     ///< sends begun and not complete
+  uint32_t receives_open = 0;                                  ///< the same of receives
 
   // --- Announcements, hybrid sends.
   RendezvousMode mode = RendezvousMode::customised;
-  bool by_write = false;            ///< sender first: put rather than get
+  bool by_write = false;              ///< sender first: put rather than get
   size_t announce_from = ~size_t{0};  ///< shortest receive that may be worth announcing, over all paths
   ProtocolCounters counters;
   Pool<Put, 16> puts;
@@ -454,7 +462,7 @@ struct PointToPoint::Impl final : Sink {
   std::vector<ReceiveRequest*> watched;  ///< their last byte tells that they are filled
   std::vector<std::unique_ptr<LibraryBuffer>> library;
   std::vector<LibraryBuffer*> library_free;
-  std::vector<PeerId> owing_releases;    ///< peers whose Exchange::releases is not empty
+  std::vector<PeerId> owing_releases;      ///< peers whose Exchange::releases is not empty
   std::unique_ptr<PredefinedTypes> types;  ///< made when first used
   /// What must be done in every poll, while there is any of it.
   struct Chores final : Advanceable {
@@ -485,7 +493,8 @@ inline ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& 
 }
 
 // Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
-inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool waited) {
+inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes,
+                                      bool waited) {
   count_received(waited, bytes);
   if (tracer) [[unlikely]] {
     receive.matched_ns = Recorder::now_ns();
@@ -497,12 +506,15 @@ inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, cons
   receive.status.tag = header.tag;
   size_t capacity = receive.capacity();
   receive.status.bytes = Count(std::min(bytes, capacity));
-  if (bytes > capacity) [[unlikely]] receive.error = truncation(header, bytes, capacity);
+  if (bytes > capacity) [[unlikely]]
+    receive.error = truncation(header, bytes, capacity);
 }
 
 inline void PointToPoint::Impl::complete(ReceiveRequest& receive) {
-  if (receive.matched_ns != 0) [[unlikely]] trace_received(receive);
-  if (receive.token != 0) [[unlikely]] retire(receive);
+  if (receive.matched_ns != 0) [[unlikely]]
+    trace_received(receive);
+  if (receive.token != 0) [[unlikely]]
+    retire(receive);
   --receives_open;
   receive.set_complete();
   progress.notify();

@@ -27,8 +27,8 @@ Error parse_rendezvous(const Tunables& tunables, RendezvousMode& mode, bool& by_
                  "TERN_SENDER_RENDEZVOUS is '" + tunables.sender_rendezvous + "', but takes read or write");
   }
   mode = RendezvousMode(found - std::begin(kModes));
-  by_write = mode == RendezvousMode::rput ||
-             (mode == RendezvousMode::customised && tunables.sender_rendezvous == "write");
+  by_write =
+      mode == RendezvousMode::rput || (mode == RendezvousMode::customised && tunables.sender_rendezvous == "write");
   return {};
 }
 
@@ -68,7 +68,8 @@ SendSituation PointToPoint::Impl::situation(const SendArguments& a, size_t bytes
     else ++counters.no_buffer;
   }
   // Looking takes a moment, which is saved where the answer would change nothing.
-  const bool matters = ready && !properties.autonomous && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
+  const bool matters = ready && !properties.autonomous && (s.can_put || s.can_get) &&
+                       !(s.returns && s.can_defer && bytes > s.hybrid_limit);
   s.attentive = matters && path.attentive(a.peer, ready->body.stays);
   return s;
 }
@@ -95,7 +96,8 @@ int PointToPoint::Impl::do_chores() {
   if (attention != 0) attention_path->show_attention();
   if (!watched.empty()) done += check_watched();
   if (!deferred.empty()) done += advance_deferred();
-  // Before this rank sleeps (no poll is under way), or after some rounds, nobody waits for a message to take them along.
+  // Before this rank sleeps (no poll is under way), or after some rounds, nobody waits for a message to take them
+  // along.
   if (!owing_releases.empty() && (!progress.polling() || ++chore_rounds >= kPatience)) {
     chore_rounds = 0;
     done += flush_all_releases();

@@ -48,7 +48,8 @@ class Matching {
     if (posted_count_ == 0) return nullptr;
     PostedList& exact = exact_[key_bucket(context, source, tag)];
     PostedReceive* found = exact.front();
-    while (found && !(found->context == context && found->source == source && found->tag == tag)) found = exact.next(found);
+    while (found && !(found->context == context && found->source == source && found->tag == tag))
+      found = exact.next(found);
     if (wild_count_ != 0) found = older_wild(found, context, source, tag);
     if (found) {
       PostedList::remove(found);
@@ -68,8 +69,8 @@ class Matching {
   void remove_waiting(WaitingMessage& message);
 
   // --- The receives of one key, for announcements (receiver_initiated.cc). `receive` is exact and posted.
-  /// Visits those that were posted before it, oldest first. False: there are more than `most`, or a wildcard before it may
-  /// take one of its messages.
+  /// Visits those that were posted before it, oldest first. False: there are more than `most`, or a wildcard before it
+  /// may take one of its messages.
   template <typename Visitor>
   bool visit_ahead(const PostedReceive& receive, uint32_t most, Visitor&& visit) {
     uint32_t steps = 0;

@@ -45,7 +45,8 @@ void PointToPoint::connect(PeerId peer, Path& path) {
   Impl::Peer& entry = impl_->peers[peer];
   entry.path = &path;
   entry.eager_limit = entry.at_once_limit = path.properties().eager_bytes;
-  if (size_t from = path.properties().keep_from_bytes; from != 0) entry.at_once_limit = std::min(entry.at_once_limit, from - 1);
+  if (size_t from = path.properties().keep_from_bytes; from != 0)
+    entry.at_once_limit = std::min(entry.at_once_limit, from - 1);
   entry.peek = path.properties().peek;
   entry.credit = impl_->tunables.unexpected_credit_bytes / 64;
   const PathProperties& properties = path.properties();

@@ -31,7 +31,8 @@ struct SendArguments {
   int tag;
   uint64_t context;
   SendMode mode = SendMode::standard;
-  bool attended = false;  ///< both ranks stay in the library until they have done their parts: a step of a blocking collective
+  bool attended =
+      false;  ///< both ranks stay in the library until they have done their parts: a step of a blocking collective
   bool requested = false;  ///< the program gets the request, and will ask for it
 };
 

@@ -1,5 +1,5 @@
-// Which protocol a message takes: one function of what is known when it is sent, a table (DESIGN.md 4; paper 000, Table 1).
-// Each protocol's messages and states are in the file named beside it.
+// Which protocol a message takes: one function of what is known when it is sent, a table (DESIGN.md 4; paper 000, Table
+// 1). Each protocol's messages and states are in the file named beside it.
 //
 //   message size          sender early                    receiver early (its announcement is here)
 //   <= eager              eager                           eager
@@ -7,10 +7,11 @@
 //   larger                sender_get | _put | _data       receiver_put, or receiver_stream
 //
 // Both at about the same time: as sender early; announcement and message cross, see rendezvous.cc.
-// Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its library
-// takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put under it. A
-// nonblocking sender may go off computing, so a long message is only announced: the receiver fetches it, or asks for a stream,
-// whichever fits when it gets there; or the sender puts it, if it waits before the receiver does (deferred.cc).
+// Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its
+// library takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put
+// under it. A nonblocking sender may go off computing, so a long message is only announced: the receiver fetches it, or
+// asks for a stream, whichever fits when it gets there; or the sender puts it, if it waits before the receiver does
+// (deferred.cc).
 #pragma once
 
 #include <array>
@@ -37,16 +38,17 @@ enum class RendezvousMode : uint8_t { customised, rput, rget, stream };
 /// What the choice depends on.
 struct SendSituation {
   size_t bytes;
-  size_t eager_limit;    ///< of the path to the peer
-  size_t hybrid_limit;   ///< of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid
-  bool credit;           ///< the receiver still has room for that much unread data from us
-  bool ready;            ///< the receive is posted, and has been announced
-  bool can_put;          ///< the path puts from this memory into that receive's
-  bool can_get;          ///< the path gets from this memory: contiguous, and the peer may read it
-  bool attentive;        ///< a copy would cost CPU time, and the receiver is in its library to take its part
-  bool returns;          ///< nonblocking: the sender may go off computing
-  bool can_defer;        ///< a copy would cost CPU time, and whose can be decided later
-  bool by_write;         ///< sender first: put rather than get
+  size_t eager_limit;  ///< of the path to the peer
+  size_t
+      hybrid_limit;  ///< of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid
+  bool credit;       ///< the receiver still has room for that much unread data from us
+  bool ready;        ///< the receive is posted, and has been announced
+  bool can_put;      ///< the path puts from this memory into that receive's
+  bool can_get;      ///< the path gets from this memory: contiguous, and the peer may read it
+  bool attentive;    ///< a copy would cost CPU time, and the receiver is in its library to take its part
+  bool returns;      ///< nonblocking: the sender may go off computing
+  bool can_defer;    ///< a copy would cost CPU time, and whose can be decided later
+  bool by_write;     ///< sender first: put rather than get
 };
 
 struct ProtocolRecord {
@@ -57,8 +59,8 @@ struct ProtocolRecord {
 
 constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { return bytes <= eager_limit && credit; }
 
-/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed to a receiver who is
-/// there, without asking: it is soon over.
+/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed to a receiver
+/// who is there, without asking: it is soon over.
 constexpr bool decided_later(const SendSituation& s) {
   return s.returns && s.can_get && (s.attentive ? s.bytes > s.hybrid_limit : s.can_defer);
 }
@@ -66,10 +68,11 @@ constexpr bool decided_later(const SendSituation& s) {
 /// In order of preference; the last always applies.
 inline constexpr ProtocolRecord kProtocols[] = {
     {Protocol::eager, "eager", [](const SendSituation& s) { return goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
-    {Protocol::receiver_put, "receiver-put", [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive && !decided_later(s); }},
-    {Protocol::receiver_stream, "receiver-stream",
-     [](const SendSituation& s) { return s.ready && !decided_later(s); }},
-    {Protocol::hybrid, "hybrid", [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit && !decided_later(s); }},
+    {Protocol::receiver_put, "receiver-put",
+     [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive && !decided_later(s); }},
+    {Protocol::receiver_stream, "receiver-stream", [](const SendSituation& s) { return s.ready && !decided_later(s); }},
+    {Protocol::hybrid, "hybrid",
+     [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit && !decided_later(s); }},
     {Protocol::sender_put, "sender-put", [](const SendSituation& s) { return s.by_write && s.can_put; }},
     {Protocol::sender_get, "sender-get", [](const SendSituation& s) { return s.can_get && s.bytes != 0; }},
     {Protocol::sender_data, "sender-data", [](const SendSituation&) { return true; }},
@@ -94,15 +97,16 @@ inline constexpr size_t kArrivalCount = 4;
 inline constexpr const char* kArrivalNames[] = {"sender early", "receiver early", "both", "unannounced"};
 static_assert(sizeof kArrivalNames / sizeof kArrivalNames[0] == kArrivalCount);
 
-/// How often which protocol was taken, and who was there first; and what became of the announcements. Only 64-bit counts.
+/// How often which protocol was taken, and who was there first; and what became of the announcements. Only 64-bit
+/// counts.
 struct ProtocolCounters {
   uint64_t sent[kProtocolCount] = {};  ///< messages by protocol: the sums of the rank's table (base/counters.h)
   uint64_t received[kProtocolCount][kArrivalCount] = {};  ///< large receives by protocol and order of arrival
   // Announcements sent, and as their senders judged them (SentLog::Verdict).
   uint64_t announced = 0, held = 0, useless = 0, unknown = 0;
-  uint64_t withdrawn = 0;       ///< by cancelling
-  uint64_t no_buffer = 0;       ///< hybrid refused: all library buffers in use
-  uint64_t fins_saved = 0;      ///< puts that needed no FIN
+  uint64_t withdrawn = 0;   ///< by cancelling
+  uint64_t no_buffer = 0;   ///< hybrid refused: all library buffers in use
+  uint64_t fins_saved = 0;  ///< puts that needed no FIN
 
   uint64_t arrivals(Arrival arrival) const {
     uint64_t sum = 0;

@@ -21,7 +21,8 @@ Error PointToPoint::Impl::truncation(const wire::Header& header, size_t bytes, s
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   ++receives_open;
   const bool large = receive.capacity() >= announce_from;
-  if (large) [[unlikely]] look_around();  // perhaps its message is here already
+  if (large) [[unlikely]]
+    look_around();  // perhaps its message is here already
   if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
     auto& message = static_cast<UnexpectedMessage&>(*waiting);
     unwait(message);
@@ -34,7 +35,8 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   }
   receive.posted = true;
   matching.post(receive);
-  if (large && !receive.wild()) [[unlikely]] announce(receive);
+  if (large && !receive.wild()) [[unlikely]]
+    announce(receive);
 }
 
 Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
@@ -61,8 +63,9 @@ Request* PointToPoint::receive_init(const ReceiveArguments& a) {
   return request;
 }
 
-// The short way of a blocking receive: where nothing else is posted or waiting, the next message of its sender, if it fits,
-// is its message: it needs no request and no matching. Looks for a short while, and leaves everything else to the long way.
+// The short way of a blocking receive: where nothing else is posted or waiting, the next message of its sender, if it
+// fits, is its message: it needs no request and no matching. Looks for a short while, and leaves everything else to the
+// long way.
 bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& status) {
   if (a.peer == kNoPeer || matching.posted_count() != 0 || matching.waiting_count() != 0) return false;
   Peer& peer = peers[a.peer];
@@ -102,7 +105,9 @@ Error ReceiveRequest::start() {
 
 void ReceiveRequest::destroy() {
   // Bitwise, for one branch: none of them is likely.
-  if (bool(held_type) | bool(error) | (on_complete != nullptr) | persistent_ | orphaned_ | status.cancelled) [[unlikely]] renew();
+  if (bool(held_type) | bool(error) | (on_complete != nullptr) | persistent_ | orphaned_ | status.cancelled)
+      [[unlikely]]
+    renew();
   handle = 0;
   complete_ = false;
   impl.receives.give_back(this);
@@ -121,8 +126,8 @@ void PointToPoint::Impl::refuse_lost(ReceiveRequest& receive) {
 }
 
 void PointToPoint::Impl::trace_received(ReceiveRequest& receive) {
-  tracer->add(record::EventKind::receive, receive.matched_ns, Recorder::now_ns() - receive.matched_ns, receive.unexpected,
-              receive.sender, receive.status.tag, receive.context, size_t(receive.status.bytes));
+  tracer->add(record::EventKind::receive, receive.matched_ns, Recorder::now_ns() - receive.matched_ns,
+              receive.unexpected, receive.sender, receive.status.tag, receive.context, size_t(receive.status.bytes));
   receive.matched_ns = 0;
 }
 
@@ -205,16 +210,15 @@ MatchedMessage* PointToPoint::mprobe(int source, int tag, uint64_t context, Stat
 
 Request* PointToPoint::imreceive(MatchedMessage* matched, void* buffer, Count count, const Datatype& type) {
   auto& message = static_cast<UnexpectedMessage&>(*matched);
-  ReceiveArguments a{buffer, count, &type, message.peer, message.header.source, message.header.tag,
-                     message.header.context};
+  ReceiveArguments a{
+      buffer, count, &type, message.peer, message.header.source, message.header.tag, message.header.context};
   ReceiveRequest* request = impl_->make_receive(a);
   ++impl_->receives_open;
   impl_->take(*request, message);
   return request;
 }
 
-Error PointToPoint::mreceive(MatchedMessage* matched, void* buffer, Count count, const Datatype& type,
-                             Status& status) {
+Error PointToPoint::mreceive(MatchedMessage* matched, void* buffer, Count count, const Datatype& type, Status& status) {
   Request* request = imreceive(matched, buffer, count, type);
   wait(*request);
   status = request->status;

@@ -1,4 +1,5 @@
-// The receiver first (RECV_RNDV of paper 000): a receive that is posted before its message comes is announced to the sender.
+// The receiver first (RECV_RNDV of paper 000): a receive that is posted before its message comes is announced to the
+// sender.
 //
 //   put (the path can, and nobody has to help)      stream (no put, or the receiver is there to take its part)
 //   receiver               sender                   receiver               sender
@@ -6,21 +7,21 @@
 //     computes ...            send: put (one copy)                           send: no asking
 //     <---------------------- filled                  <--------------------- direct, into the user's buffer
 //
-// Which message an announced receive will match is known exactly (sent_log.h), and must be: a put goes straight into the
-// user's memory. What would change it afterwards, and what is done about it:
+// Which message an announced receive will match is known exactly (sent_log.h), and must be: a put goes straight into
+// the user's memory. What would change it afterwards, and what is done about it:
 //   - an earlier wildcard receive that fits too: the receive is not announced
 //   - an earlier receive is cancelled: the announcements are withdrawn first (withdraw.cc)
 //   - the sender takes a message back: its offers are void, counting begins anew (recount)
-// A stream is matched like any message, the announcement only says that it will not wait; but the data of a message that
-// had already announced itself (rendezvous.cc, both at about the same time) is addressed to the receive, too.
+// A stream is matched like any message, the announcement only says that it will not wait; but the data of a message
+// that had already announced itself (rendezvous.cc, both at about the same time) is addressed to the receive, too.
 //
 // A `filled` stands in the sender's stream of messages where the message would. A put that is not done when it must be
 // told of (messages may overtake puts) is told in two parts: the receive is taken; the data has landed.
 //
 // FIN elimination: where writes land in order the receiver watches the last byte of its buffer instead of waiting for a
-// `filled`, if the message has just the size of the buffer and that byte changes. It looks only at the oldest receive of a
-// key, and before it matches any other message with it. Who sleeps sees no byte change: such a put wakes its receiver
-// (TransferOperation::wakes), which costs it no message.
+// `filled`, if the message has just the size of the buffer and that byte changes. It looks only at the oldest receive
+// of a key, and before it matches any other message with it. Who sleeps sees no byte change: such a put wakes its
+// receiver (TransferOperation::wakes), which costs it no message.
 #include <algorithm>
 #include <atomic>
 
@@ -48,7 +49,8 @@ const Ready* PointToPoint::Impl::find_ready(Peer& peer, const SendArguments& a) 
 uint64_t PointToPoint::Impl::expose_target(ReceiveRequest& receive, uint64_t (&key)[2]) {
   PeerId from = receive.from != kNoPeer ? receive.from : receive.sender;
   Path* path = peers[from].path;
-  if (!path->properties().put || !path->can_put(from) || !receive.type->is_contiguous() || receive.capacity() == 0) return 0;
+  if (!path->properties().put || !path->can_put(from) || !receive.type->is_contiguous() || receive.capacity() == 0)
+    return 0;
   if (!(receive.marks & ReceiveRequest::kExposed)) {
     RemoteKey exposed = path->expose(receive.buffer, receive.capacity());
     if ((exposed.words[0] | exposed.words[1]) == 0) return 0;
@@ -126,8 +128,8 @@ void PointToPoint::Impl::retire(ReceiveRequest& receive) {
 // The message of an announced receive is all there without having come as one.
 void PointToPoint::Impl::fill(ReceiveRequest& receive, size_t bytes) {
   matching.unpost(receive);
-  match(receive, receive.from,
-        wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0), bytes);
+  match(receive, receive.from, wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0),
+        bytes);
   count_received(Protocol::receiver_put, Arrival::receiver);
 }
 
@@ -154,8 +156,8 @@ ReceiveRequest* PointToPoint::Impl::rematch(ReceiveRequest& receive, const wire:
   auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity() - 1;
   if (*last == receive.last_byte) return &receive;
   std::atomic_thread_fence(std::memory_order_acquire);
-  match(receive, receive.from,
-        wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0), receive.capacity());
+  match(receive, receive.from, wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0),
+        receive.capacity());
   count_received(Protocol::receiver_put, Arrival::receiver);
   complete(receive);
   return matching_receive(header);
@@ -195,12 +197,15 @@ void PointToPoint::Impl::on_ready(PeerId from, const wire::Header& header, const
     case SentLog::Verdict::unknown: ++counters.unknown; return;
     case SentLog::Verdict::useless: ++counters.useless; break;
   }
-  // It has crossed the announcement of its message, which waits for just this: the receiver's cts will come too late. Not if
-  // the receiver watches its buffer: it may see that change before it has read the message's announcement.
+  // It has crossed the announcement of its message, which waits for just this: the receiver's cts will come too late.
+  // Not if the receiver watches its buffer: it may see that change before it has read the message's announcement.
   if (ready.body.watched) return;
   SendRequest* send = token ? sender(from, token) : nullptr;
   if (!send || !(send->waits & SendRequest::kData) || send->body.address != 0) return;
-  wire::ClearBody clear{header.token, 0, std::min(ready.body.capacity, send->body.bytes), ready.body.address,
+  wire::ClearBody clear{header.token,
+                        0,
+                        std::min(ready.body.capacity, send->body.bytes),
+                        ready.body.address,
                         {ready.body.key[0], ready.body.key[1]}};
   clear_now(*send, clear, 0);
 }
@@ -222,10 +227,11 @@ void PointToPoint::Impl::begin_direct(SendRequest& send, Peer& peer) {
 void PointToPoint::Impl::begin_put(SendRequest& send, Peer& peer, size_t bytes, Ready ready) {
   const SendArguments& a = send.arguments;
   const wire::ReadyBody& body = ready.body;
-  wire::ClearBody to{ready.token, 0, std::min<uint64_t>(bytes, body.capacity), body.address, {body.key[0], body.key[1]}};
+  wire::ClearBody to{
+      ready.token, 0, std::min<uint64_t>(bytes, body.capacity), body.address, {body.key[0], body.key[1]}};
   auto last = uint8_t(static_cast<const std::byte*>(a.buffer)[bytes - 1]);
-  const bool quiet = body.watched && bytes == body.capacity && last != body.last_byte &&
-                     peer.path->properties().ordered_writes;
+  const bool quiet =
+      body.watched && bytes == body.capacity && last != body.last_byte && peer.path->properties().ordered_writes;
   if (quiet) {
     peer.exchange->log.note_put(ready);
     ++counters.fins_saved;

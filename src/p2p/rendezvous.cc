@@ -1,13 +1,14 @@
 // Sender-initiated rendezvous, in three forms.
 //
-//   get: the path can, the data is contiguous       data                            put: the same with a put, FIN after it
-//   sender                 receiver                 sender                  receiver
+//   get: the path can, the data is contiguous       data                            put: the same with a put, FIN after
+//   it sender                 receiver                 sender                  receiver
 //     rts(address) ------->                           rts ----------------->
 //                            get (one copy)             <------------------- cts (when matched)
 //     <-------------------- fin                       data -----------------> into the user's buffer
 //
-// The receiver may answer any rts with a cts, and does so if it cannot get, if its get fails (the kernel refuses, DESIGN.md
-// 3), and if a copy costs CPU time (no autonomous path) and the sender is in its library to take its part of a stream.
+// The receiver may answer any rts with a cts, and does so if it cannot get, if its get fails (the kernel refuses,
+// DESIGN.md 3), and if a copy costs CPU time (no autonomous path) and the sender is in its library to take its part of
+// a stream.
 //
 // Both at about the same time: the rts crosses the receiver's announcement. With an address in it the receiver fetches,
 // the announcement is dropped; without, the announcement serves as the cts at once (on_ready), and the cts that the
@@ -19,13 +20,15 @@
 namespace tern {
 
 namespace {
-// How often a receiver looks whether the sender is there to stream before it fetches alone. Some 0.4 us each over shared memory
-// (both computing, 16 KiB to 256 KiB: 1.7 to 1.9 us less than with one).
+// How often a receiver looks whether the sender is there to stream before it fetches alone. Some 0.4 us each over
+// shared memory (both computing, 16 KiB to 256 KiB: 1.7 to 1.9 us less than with one).
 constexpr int kLooksForBoth = 3;
 }  // namespace
 
-// `protocol`: sender_get, sender_put, sender_data; hybrid: get from a library buffer. `ready`: its receive is announced.
-void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol, const Ready* ready) {
+// `protocol`: sender_get, sender_put, sender_data; hybrid: get from a library buffer. `ready`: its receive is
+// announced.
+void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol,
+                                          const Ready* ready) {
   const SendArguments& a = send.arguments;
   send.token = send_tokens.add(send);
   send.waits |= SendRequest::kData;
@@ -68,11 +71,13 @@ void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const s
   }
   match(*receive, peer, header, body.bytes);
   receive->sender_token = header.token;
-  answer(*receive, body, header.flags, receive->marks & ReceiveRequest::kAnnounced ? Arrival::both : Arrival::unannounced);
+  answer(*receive, body, header.flags,
+         receive->marks & ReceiveRequest::kAnnounced ? Arrival::both : Arrival::unannounced);
 }
 
 // The receive is matched with an announcement: fetch the data, or ask for it.
-void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags, Arrival arrival) {
+void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags,
+                                Arrival arrival) {
   Path* path = peers[receive.sender].path;
   size_t bytes = size_t(receive.status.bytes);
   if (!path) {
@@ -97,7 +102,8 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
   bool get = body.address != 0 && (copied ? path->can_get_lent(receive.sender) : path->can_get(receive.sender));
   if (get && !copied && mode == RendezvousMode::customised && !properties.autonomous &&
       bytes < properties.get_from_bytes) {
-    // Where either may copy (deferred.cc) both are likely to come at about the same time, and a stream costs them a third of the copy.
+    // Where either may copy (deferred.cc) both are likely to come at about the same time, and a stream costs them a
+    // third of the copy.
     int looks = receive.marks & ReceiveRequest::kAnnounced ? kLooksForBoth : 1;
     while (get && looks-- > 0) get = !path->attentive(receive.sender);
   }

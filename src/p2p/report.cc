@@ -65,9 +65,11 @@ std::string PointToPoint::statistics() const {
     std::string orders;
     for (size_t i = 0; i < kArrivalCount; ++i) {
       uint64_t times = c.received[size_t(record.protocol)][i];
-      if (times != 0) orders += (orders.empty() ? "" : "; ") + std::string(kArrivalNames[i]) + " " + std::to_string(times);
+      if (times != 0)
+        orders += (orders.empty() ? "" : "; ") + std::string(kArrivalNames[i]) + " " + std::to_string(times);
     }
-    if (!orders.empty()) out += (out.empty() ? "" : ", ") + ("received by " + std::string(record.name)) + " (" + orders + ")";
+    if (!orders.empty())
+      out += (out.empty() ? "" : ", ") + ("received by " + std::string(record.name)) + " (" + orders + ")";
   }
   add("FINs saved", c.fins_saved);
   add("no library buffer", c.no_buffer);
@@ -106,7 +108,8 @@ std::string PointToPoint::report() const {
     impl.send_tokens.for_each([&](SendRequest& send) {
       const SendArguments& a = send.arguments;
       lines.add(communicator(a.context) + ", to rank " + std::to_string(a.peer) + " of MPI_COMM_WORLD, tag " +
-                std::to_string(a.tag) + ", " + std::to_string(a.type ? size_t(a.count) * a.type->size() : 0) + " bytes");
+                std::to_string(a.tag) + ", " + std::to_string(a.type ? size_t(a.count) * a.type->size() : 0) +
+                " bytes");
     });
   }
   uint32_t queued = impl.sends_open - std::min(impl.sends_open, impl.send_tokens.live());

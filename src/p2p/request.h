@@ -43,8 +43,8 @@ class Request : public Object {
   virtual Error start() { return Error(ErrorClass::request, "the request is not persistent"); }
   /// MPI_Cancel: asks only; the request still completes, `status.cancelled` says how.
   virtual void cancel() {}
-  /// A completed nonpersistent request is given back with `release`; a persistent one is released by MPI_Request_free. An incomplete
-  /// request that the user frees is released too: it destroys itself on completion.
+  /// A completed nonpersistent request is given back with `release`; a persistent one is released by MPI_Request_free.
+  /// An incomplete request that the user frees is released too: it destroys itself on completion.
   void release() {
     if (complete_) {
       destroy();

@@ -65,7 +65,8 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
   if (bytes > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
   const uint32_t sequence = next_sequence();
   const uint16_t carried = carry_credit(peer);
-  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, flags_of(a), carried);
+  wire::Header header =
+      wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, flags_of(a), carried);
   const uint64_t began_ns = trace_time();
   if (!leave_now(*peer.path, a, header, bytes)) {
     peer.credit += charge(bytes);
@@ -108,9 +109,7 @@ Error SendRequest::start() {
   return {};
 }
 
-void SendRequest::destroy() {
-  impl.sends.destroy(this);
-}
+void SendRequest::destroy() { impl.sends.destroy(this); }
 
 void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
@@ -137,14 +136,15 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
 }
 
 void PointToPoint::Impl::trace_sent(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns) {
-  tracer->add(record::EventKind::send, began_ns ? began_ns : Recorder::now_ns(), 0, uint16_t(protocol), a.peer, a.tag, a.context,
-              bytes);
+  tracer->add(record::EventKind::send, began_ns ? began_ns : Recorder::now_ns(), 0, uint16_t(protocol), a.peer, a.tag,
+              a.context, bytes);
 }
 
 void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes, bool blocking) {
   const SendArguments& a = send.arguments;
   peer.credit -= charge(bytes);
-  wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, flags_of(a), carry_credit(peer));
+  wire::Header header =
+      wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, flags_of(a), carry_credit(peer));
   if (a.mode == SendMode::synchronous) {
     send.token = send_tokens.add(send);
     send.waits |= SendRequest::kMatch;
@@ -219,7 +219,8 @@ void PointToPoint::Impl::settle(SendRequest& send, uint8_t waited) {
     --attention;
     update_chores();
   }
-  if (send.deferred) [[unlikely]] forget_deferred(send);
+  if (send.deferred) [[unlikely]]
+    forget_deferred(send);
   --sends_open;
   send.set_complete();
   progress.notify();

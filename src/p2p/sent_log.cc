@@ -45,7 +45,8 @@ const Ready* SentLog::find(uint64_t context, int tag) const {
 
 SentLog::Verdict SentLog::offer(const Ready& ready, uint32_t& token) {
   const wire::ReadyBody& body = ready.body;
-  if (after(floor_, body.arrived) || !after(body.oldest, floor_serial_) || held_.size() >= kHeld) return Verdict::unknown;
+  if (after(floor_, body.arrived) || !after(body.oldest, floor_serial_) || held_.size() >= kHeld)
+    return Verdict::unknown;
   uint32_t ahead = body.ahead;
   for (uint32_t i = logged_ - std::min(logged_, kLogged); i != logged_; ++i) {
     const Entry& entry = entries_[i % kLogged];

@@ -1,18 +1,20 @@
-// SentLog: what a sender remembers of its messages to one peer, so that it can tell which of them a RECEIVER_READY is for.
+// SentLog: what a sender remembers of its messages to one peer, so that it can tell which of them a RECEIVER_READY is
+// for.
 //
-// Paper 000 (4.1) numbers messages by counters for every (peer, communicator, tag), whose memory grows with the tags. Here
-// every message to a peer is counted once, whatever its tag, and the keys of the last few are kept; an announcement says
-// how many messages of this sender its receiver had seen and how many posted receives of the same key were before it:
+// Paper 000 (4.1) numbers messages by counters for every (peer, communicator, tag), whose memory grows with the tags.
+// Here every message to a peer is counted once, whatever its tag, and the keys of the last few are kept; an
+// announcement says how many messages of this sender its receiver had seen and how many posted receives of the same key
+// were before it:
 //
 //   sent     1:a  2:b  3:a  4:a | 5 ..               a, b: keys (context, tag)
 //   ready(key a, arrived = 2, ahead = 1):             of the a's after number 2, the receive will match the second:
 //   number 4, which has gone already (useless); with ahead = 2: the next a that is sent (held until then).
 //
-// An announcement that the log does not reach back to is dropped: an announcement is an offer, dropping it is always safe.
-// So memory is bounded: kLogged entries and kHeld offers a peer, with any number of tags.
+// An announcement that the log does not reach back to is dropped: an announcement is an offer, dropping it is always
+// safe. So memory is bounded: kLogged entries and kHeld offers a peer, with any number of tags.
 //
-// Puts that no message follows (FIN elimination) are not counted, since their receiver does not see them in order with the
-// messages; they are known by the serial of the announcement they used.
+// Puts that no message follows (FIN elimination) are not counted, since their receiver does not see them in order with
+// the messages; they are known by the serial of the announcement they used.
 //
 // Thread rule: under the rank's lock.
 #pragma once
@@ -55,7 +57,8 @@ class SentLog {
     pass(used.context, used.tag);
   }
 
-  /// The announced receive that the next message of this key will match; null: none is known. Valid until the next call.
+  /// The announced receive that the next message of this key will match; null: none is known. Valid until the next
+  /// call.
   const Ready* find(uint64_t context, int tag) const;
 
   enum class Verdict : uint8_t {

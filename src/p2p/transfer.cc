@@ -1,6 +1,7 @@
-// Puts and gets. Where they are copies by a CPU (no autonomous path) they go piece by piece: if the peer comes to its library
-// meanwhile, the rest is streamed, which both copy at the same time. Where either may copy (deferred.cc) the peer is likely to
-// come soon: pieces begin short and double, so that it waits for no longer than this rank has worked alone.
+// Puts and gets. Where they are copies by a CPU (no autonomous path) they go piece by piece: if the peer comes to its
+// library meanwhile, the rest is streamed, which both copy at the same time. Where either may copy (deferred.cc) the
+// peer is likely to come soon: pieces begin short and double, so that it waits for no longer than this rank has worked
+// alone.
 //
 //   getter                        owner                    putter                        owner
 //     get piece, piece ...          computes                 put piece, piece ...          computes
@@ -88,8 +89,8 @@ bool PointToPoint::Impl::piece_done(Fetch& operation) {
 
 // --- Put
 
-// Puts the send's data to where `to` says, and tells the receiver as `tell` says, at once or when it is done. `quiet`: tells
-// nothing. False: the put has failed at once, nothing was told.
+// Puts the send's data to where `to` says, and tells the receiver as `tell` says, at once or when it is done. `quiet`:
+// tells nothing. False: the put has failed at once, nothing was told.
 bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t flags, bool quiet) {
   Put& operation = *puts.create();
   operation.send = &send;
@@ -121,7 +122,8 @@ bool PointToPoint::Impl::run(Put& operation) {
   const PathProperties& properties = path.properties();
   do {
     operation.bytes = next_piece(path, operation.piece, operation.wanted - operation.offset);
-    operation.local = Cursor::bytes(static_cast<std::byte*>(const_cast<void*>(a.buffer)) + operation.offset, operation.bytes);
+    operation.local =
+        Cursor::bytes(static_cast<std::byte*>(const_cast<void*>(a.buffer)) + operation.offset, operation.bytes);
     operation.remote_address = operation.to.address + operation.offset;
     operation.finished = false;
     operation.in_call = true;
@@ -131,7 +133,8 @@ bool PointToPoint::Impl::run(Put& operation) {
       operation.begun = true;
       // What stands in the order of messages is told now; that the data has landed, if that can only be seen after it.
       const bool last = operation.offset + operation.bytes == operation.wanted;
-      tell(operation, last && properties.puts_before_messages ? operation.tell : uint8_t(operation.tell & wire::kTaken));
+      tell(operation,
+           last && properties.puts_before_messages ? operation.tell : uint8_t(operation.tell & wire::kTaken));
       return true;
     }
     if (operation.error && !operation.begun) {
@@ -148,7 +151,8 @@ void PointToPoint::Impl::tell(Put& operation, uint8_t flags) {
   if (flags == 0) return;
   operation.tell &= uint8_t(~flags);
   wire::FilledBody body{operation.total};
-  control(operation.peer, wire::make_control_header(wire::Kind::filled, operation.to.receiver_token, flags), &body, sizeof body);
+  control(operation.peer, wire::make_control_header(wire::Kind::filled, operation.to.receiver_token, flags), &body,
+          sizeof body);
 }
 
 // True: there is a next piece to put. False: the operation is no more.

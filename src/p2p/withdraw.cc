@@ -1,8 +1,8 @@
 // Announcements taken back, by either side.
 //
-// A receive is cancelled that was announced, or before others that were: which message those will match would change. So
-// the announcements are withdrawn first, and the receive stays posted meanwhile; what arrives for it completes it, as MPI
-// allows.
+// A receive is cancelled that was announced, or before others that were: which message those will match would change.
+// So the announcements are withdrawn first, and the receive stays posted meanwhile; what arrives for it completes it,
+// as MPI allows.
 //
 //   receiver                    sender
 //     cancel: withdraw ---------->  forgets its offers of the key

@@ -17,14 +17,15 @@ class Talk {
   Talk(Process& process, int partner, int tag)
       : process_(process), byte_(types_.get(type_id::kByte)), partner_(partner), tag_(tag) {}
   bool send(const void* data, size_t bytes) {
-    const Error error = process_.p2p().send(process_.world().send_arguments(data, Count(bytes), byte_, partner_, tag_,
-                                                                           SendMode::standard, Communicator::Plane::internal));
+    const Error error = process_.p2p().send(process_.world().send_arguments(
+        data, Count(bytes), byte_, partner_, tag_, SendMode::standard, Communicator::Plane::internal));
     return !error;
   }
   bool receive(void* data, size_t bytes) {
     Status status;
     const Error error = process_.p2p().receive(
-        process_.world().receive_arguments(data, Count(bytes), byte_, partner_, tag_, Communicator::Plane::internal), status);
+        process_.world().receive_arguments(data, Count(bytes), byte_, partner_, tag_, Communicator::Plane::internal),
+        status);
     return !error;
   }
 

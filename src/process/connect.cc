@@ -4,8 +4,8 @@
 //   launcher -> job key -> [shm socket bound] [TCP, UDP and RDMA cards put] -> fence -> shm segment joined
 //     -> (TCP, UDP, RDMA after all? fence)
 //
-// RDMA is used where TERN_PATH names it: then every rank must have an adapter. Of UDP and TCP, which reach the same ranks, the one
-// that TERN_PATH names first is used.
+// RDMA is used where TERN_PATH names it: then every rank must have an adapter. Of UDP and TCP, which reach the same
+// ranks, the one that TERN_PATH names first is used.
 #include "process/connect.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,8 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
     } else if (name == "rdma") {
       allowed.rdma = true;
     } else if (name != "self" && !name.empty()) {
-      return Error(ErrorClass::arg, "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, udp, tcp");
+      return Error(ErrorClass::arg,
+                   "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, udp, tcp");
     }
   }
   return {};
@@ -100,7 +101,8 @@ Error Wireup::begin(const RankContext& context) {
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
   const std::string& progress = parts.tunables.progress;
   if (progress != "polling" && progress != "event" && progress != "adaptive") {
-    return Error(ErrorClass::arg, "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be polling, event or adaptive");
+    return Error(ErrorClass::arg,
+                 "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be polling, event or adaptive");
   }
   if (Error error = check_rendezvous_tunables(parts.tunables)) return error;
   Error error;
@@ -143,9 +145,9 @@ Error Wireup::listen() {
   options.log = &process_->log();
   Launcher& launcher = process_->launcher();
   Error error;
-  tcp_ = TcpPath::create(options, process_->tunables(), process_->clock(), process_->sink(),
-                         [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kCardKey, card); },
-                         error);
+  tcp_ = TcpPath::create(
+      options, process_->tunables(), process_->clock(), process_->sink(),
+      [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kCardKey, card); }, error);
   return error;
 }
 
@@ -165,9 +167,9 @@ Error Wireup::open_datagrams() {
   options.key = key_;
   options.log = &process_->log();
   Launcher& launcher = process_->launcher();
-  udp_ = UdpPath::create(options, tunables, std::move(port), process_->clock(), process_->sink(),
-                         [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kUdpCardKey, card); },
-                         error);
+  udp_ = UdpPath::create(
+      options, tunables, std::move(port), process_->clock(), process_->sink(),
+      [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kUdpCardKey, card); }, error);
   return error;
 }
 
@@ -186,9 +188,9 @@ Error Wireup::open_adapter() {
   options.size = uint32_t(process_->world_size());
   options.key = key_;
   Error error;
-  rdma_ = RdmaPath::create(options, process_->tunables(), std::move(hca), process_->clock(), process_->sink(),
-                           [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kRdmaCardKey, card); },
-                           error);
+  rdma_ = RdmaPath::create(
+      options, process_->tunables(), std::move(hca), process_->clock(), process_->sink(),
+      [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kRdmaCardKey, card); }, error);
   return error;
 }
 
@@ -226,7 +228,8 @@ Error Wireup::share_memory() {
     setup.ring_bytes = size_t(process_->tunables().shm_ring_bytes);
     setup.allow_attach = process_->tunables().shm_cma != 0;
     Error fence_error;
-    node_ = ShmNode::create(setup, [&] { return launcher.fence(); }, no_memory);
+    node_ = ShmNode::create(
+        setup, [&] { return launcher.fence(); }, no_memory);
     if (no_memory) {
       process_->log().info("shm: " + std::string(no_memory.text()));
       node_.reset();
@@ -238,10 +241,12 @@ Error Wireup::share_memory() {
   if (network_now || everybody) return {};
   if (!network) {
     if (!allowed_.shm) {
-      return Error(ErrorClass::other, "TERN_PATH allows no other path than self, which leads to no other rank. Add shm, or tcp");
+      return Error(ErrorClass::other,
+                   "TERN_PATH allows no other path than self, which leads to no other rank. Add shm, or tcp");
     }
     return Error(ErrorClass::other, "not all ranks can share memory, and TERN_PATH allows no other path" +
-                                        (no_memory ? ": " + std::string(no_memory.text()) : std::string()) + ". Add tcp");
+                                        (no_memory ? ": " + std::string(no_memory.text()) : std::string()) +
+                                        ". Add tcp");
   }
   // Some ranks cannot share memory: every rank has found that out, so all of them come here.
   if (Error error = put_cards()) return error;

@@ -34,10 +34,10 @@ class HangWatch final : public WaitWatch {
   Clock& clock_;
   PointToPoint& p2p_;
   uint64_t limit_ns_;
-  uint32_t seen_ = 0;          ///< `fruitless` at the last look at this wait; 0: none yet
-  uint64_t since_ns_ = 0;      ///< when this wait was first seen
+  uint32_t seen_ = 0;      ///< `fruitless` at the last look at this wait; 0: none yet
+  uint64_t since_ns_ = 0;  ///< when this wait was first seen
   uint64_t deadline_ns_ = ~uint64_t{0};
-  bool reported_ = false;      ///< this wait has been reported
+  bool reported_ = false;  ///< this wait has been reported
   std::atomic<bool> asked_{false};
   const char* const* call_ = nullptr;  ///< null: unknown
 };

@@ -34,11 +34,9 @@ Error no_service(std::string_view who, std::string_view remedy) {
 
 // Launchers that leave their mark but nothing to talk to. To run on would make N worlds of one.
 Error mute_launcher() {
-  if (environment_number("SLURM_STEP_NUM_TASKS", 1) > 1 && getenv("SLURM_STEP_ID") &&
-      getenv("SLURM_PROCID")) {
-    return no_service(
-        "Slurm's srun",
-        "Start it with srun --mpi=pmi2 or srun --mpi=pmix (srun --mpi=list shows which there are)");
+  if (environment_number("SLURM_STEP_NUM_TASKS", 1) > 1 && getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID")) {
+    return no_service("Slurm's srun",
+                      "Start it with srun --mpi=pmi2 or srun --mpi=pmix (srun --mpi=list shows which there are)");
   }
   if (environment_number("OMPI_COMM_WORLD_SIZE", 1) > 1) {
     return no_service("Open MPI's mpirun", "Use an mpirun with PMIx (Open MPI 4 or later) or Tern's mpiexec");
@@ -81,8 +79,7 @@ int announced_size() {
 }
 
 Error get_job_key(Launcher& launcher, JobKey& key) {
-  if (sodium_init() < 0)
-    return Error(ErrorClass::other, "libsodium cannot get random numbers from the system");
+  if (sodium_init() < 0) return Error(ErrorClass::other, "libsodium cannot get random numbers from the system");
   if (is_our_mpiexec(launcher)) {
     std::string_view text = environment("TERN_JOB_KEY");
     size_t length = 0;
@@ -101,8 +98,7 @@ Error get_job_key(Launcher& launcher, JobKey& key) {
   if (launcher.rank() == 0) return {};
   std::string value;
   if (Error error = launcher.get(0, kJobKeyName, value)) return error;
-  if (value.size() != key.size())
-    return Error(ErrorClass::other, "rank 0 shared a job key of the wrong length");
+  if (value.size() != key.size()) return Error(ErrorClass::other, "rank 0 shared a job key of the wrong length");
   memcpy(key.data(), value.data(), key.size());
   return {};
 }
@@ -115,8 +111,7 @@ NodeShare node_share(const Launcher& launcher) {
     share.cores = std::max(1, int(environment_number("TERN_CORES", 1)));
     return share;
   }
-  const int mask = cores_in_mask(), all = std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN))),
-            quota = cores_in_quota();
+  const int mask = cores_in_mask(), all = std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN))), quota = cores_in_quota();
   // A mask narrower than the machine is most often this rank's own share, cut by the launcher (binding): then
   // the ranks of the node have about as many such shares together.
   share.cores = mask < all ? std::min(all, mask * share.ranks) : all;

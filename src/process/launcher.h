@@ -43,11 +43,11 @@ class Launcher {
   virtual Error fence() = 0;
   /// What `rank` put under `key` before a fence both have passed. Error when it did not.
   virtual Error get(int rank, std::string_view key, std::string& value) = 0;
-  /// Collective, without exchange of data; finalize uses it. Says that this rank has come, and returns at once: it may still
-  /// be needed by those who have not.
+  /// Collective, without exchange of data; finalize uses it. Says that this rank has come, and returns at once: it may
+  /// still be needed by those who have not.
   virtual Error enter_barrier() = 0;
-  /// After enter_barrier: whether every rank has come. Also true when that will not be known any more, with `error` set. Not
-  /// asked again then.
+  /// After enter_barrier: whether every rank has come. Also true when that will not be known any more, with `error`
+  /// set. Not asked again then.
   virtual bool barrier_is_over(Error& error) = 0;
 
   /// Says `message` on stderr (nothing when empty), has the launcher end every rank of the job with exit code

@@ -64,7 +64,8 @@ void Process::log_paths() const {
       many += next - first;
     }
     if (many == 0) continue;
-    text += (text.empty() ? "paths: " : "; ") + std::string(path->properties().name) + (many > 1 ? " to ranks " : " to rank ") + ranks;
+    text += (text.empty() ? "paths: " : "; ") + std::string(path->properties().name) +
+            (many > 1 ? " to ranks " : " to rank ") + ranks;
   }
   log_.info(text);
 }
@@ -101,8 +102,8 @@ Error Process::start() {
   return {};
 }
 
-// Whoever waits for a message of this rank has not come to the barrier. So until that is over this rank goes on: it sends
-// again what gets lost, acknowledges, and serves receives that it has freed. Then nobody needs anything any more.
+// Whoever waits for a message of this rank has not come to the barrier. So until that is over this rank goes on: it
+// sends again what gets lost, acknowledges, and serves receives that it has freed. Then nobody needs anything any more.
 Error Process::finish() {
   progress_.wait_until([&] { return p2p_.sends_complete(); });
   if (launcher_->descriptor() >= 0) idle_->watch(launcher_->descriptor());

@@ -1,5 +1,6 @@
 // Process: one rank, owner of everything below it (DESIGN.md 1). Nothing here is global: a simulated world has many.
-// Thread rule: `lock` guards all of it when the thread level is MPI_THREAD_MULTIPLE; entry points take it, waiting gives it up.
+// Thread rule: `lock` guards all of it when the thread level is MPI_THREAD_MULTIPLE; entry points take it, waiting
+// gives it up.
 #pragma once
 
 #include <memory>
@@ -17,13 +18,14 @@
 #include "p2p/point_to_point.h"
 #include "process/hang_watch.h"
 #include "process/launcher.h"
-#include "progress/rank_lock.h"
 #include "progress/engine.h"
 #include "progress/event_thread.h"
+#include "progress/rank_lock.h"
 
 namespace tern {
 
-/// What a Process is built from; the builder (real: process/connect.h, simulated: sim/world.h) owns the choice of concrete types.
+/// What a Process is built from; the builder (real: process/connect.h, simulated: sim/world.h) owns the choice of
+/// concrete types.
 struct ProcessParts {
   Tunables tunables;
   Log log;
@@ -48,7 +50,8 @@ class Process {
   Error start();
   /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
   void share_node_memory(ShmNode& node);
-  /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. Again after end_helping only.
+  /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. Again after
+  /// end_helping only.
   void begin_helping();
   void end_helping();
   bool is_helped() const { return event_thread_ != nullptr; }
@@ -73,8 +76,8 @@ class Process {
 
   /// Ids for new communicators: unique in the job for ever, without agreement (see comm/context.h).
   uint64_t new_context();
-  /// Peers on the same node as this rank, ascending, this rank included (world ranks): those that share memory with it, or
-  /// where no memory is shared, those that the launcher names.
+  /// Peers on the same node as this rank, ascending, this rank included (world ranks): those that share memory with it,
+  /// or where no memory is shared, those that the launcher names.
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
 
  private:

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/intrusive_list.h"
 #include "base/hints.h"
+#include "base/intrusive_list.h"
 #include "base/recorder.h"
 #include "fabric/path.h"
 #include "progress/idle.h"
@@ -39,7 +39,8 @@ class WaitHelper {
 
 class ProgressEngine {
  public:
-  /// Nothing is owned. `counters`: where the rank counts; null: here. `tracer`: where events are recorded; null: nowhere.
+  /// Nothing is owned. `counters`: where the rank counts; null: here. `tracer`: where events are recorded; null:
+  /// nowhere.
   ProgressEngine(Clock& clock, Idle& idle, Counters* counters = nullptr, Recorder* tracer = nullptr)
       : clock_(clock),
         idle_(idle),
@@ -47,8 +48,8 @@ class ProgressEngine {
         own_counters_(counters ? nullptr : std::make_unique<Counters>()),
         counters_(counters ? *counters : *own_counters_) {}
 
-  /// Paths are polled in the order of adding; the engine does not own them. `interval`: poll it only every so many rounds
-  /// (for paths whose poll costs a system call while a cheaper path is in use).
+  /// Paths are polled in the order of adding; the engine does not own them. `interval`: poll it only every so many
+  /// rounds (for paths whose poll costs a system call while a cheaper path is in use).
   void add_path(Path& path, uint32_t interval = 1);
   /// Not owned; null: nobody watches.
   void set_watch(WaitWatch* watch) { watch_ = watch; }
@@ -72,7 +73,8 @@ class ProgressEngine {
   /// For a call that has nothing to wait for, by whoever has said that he would come back (Path::holding).
   void release_held() {
     for (const Slot& slot : slots_) {
-      if (!slot.path->holding()) [[likely]] continue;
+      if (!slot.path->holding()) [[likely]]
+        continue;
       poll_every_path();
       return;
     }
@@ -91,8 +93,8 @@ class ProgressEngine {
     }
   }
 
-  /// Polls until `done()`; waits as `Idle` says when nothing happens. `done` may be asked again after it has said yes, and must
-  /// only look: it is also asked with the paths armed, which a poll would undo.
+  /// Polls until `done()`; waits as `Idle` says when nothing happens. `done` may be asked again after it has said yes,
+  /// and must only look: it is also asked with the paths armed, which a poll would undo.
   template <typename Predicate>
   void wait_until(Predicate&& done) {
     uint32_t fruitless = 0;
@@ -105,11 +107,13 @@ class ProgressEngine {
         aside = true;
       }
       if (poll() != 0) {
-        if (since_ns != 0) [[unlikely]] end_wait(since_ns);
+        if (since_ns != 0) [[unlikely]]
+          end_wait(since_ns);
         fruitless = 0;
         continue;
       }
-      if (fruitless++ == 0 && counters_.timing != 0) [[unlikely]] since_ns = clock_.now_ns();
+      if (fruitless++ == 0 && counters_.timing != 0) [[unlikely]]
+        since_ns = clock_.now_ns();
       if (fruitless <= idle_.pauses) {
         cpu_pause();
       } else {
@@ -121,14 +125,15 @@ class ProgressEngine {
       }
     }
     if (relaxed) idle_.end_wait(*this);
-    if (since_ns != 0) [[unlikely]] end_wait(since_ns);
+    if (since_ns != 0) [[unlikely]]
+      end_wait(since_ns);
   }
 
   // For Idle: everything it needs to sleep safely.
   bool arm_all();
   void disarm_all();
   uint64_t next_deadline_ns() const;
-  bool arriving() const;  ///< a message is, on any path
+  bool arriving() const;              ///< a message is, on any path
   uint64_t path_deadline_ns() const;  ///< without the watch, which only a waiting rank has
   const std::vector<Path*>& paths() const { return paths_; }
   Clock& clock() { return clock_; }

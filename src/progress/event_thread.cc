@@ -18,16 +18,16 @@ namespace {
 
 constexpr uint32_t kPath = 0, kTimer = 1, kStop = 2;
 
-/// What is here and is not moved by so many polls is mostly a flag that a thread of the application waits for (node memory):
-/// it needs the lock to see it. The timer says when to look again.
+/// What is here and is not moved by so many polls is mostly a flag that a thread of the application waits for (node
+/// memory): it needs the lock to see it. The timer says when to look again.
 constexpr int kMostVainPolls = 4;
 
-/// Arming and disarming in vain cost 2 us, and what arrives meanwhile wakes the thread. So often in a row, and the application is
-/// believed to stay inside.
+/// Arming and disarming in vain cost 2 us, and what arrives meanwhile wakes the thread. So often in a row, and the
+/// application is believed to stay inside.
 constexpr int kMostInVain = 2;
 
-/// Whoever leaves so often with nothing pending, in less than 3 us each time, would rather have a timer that runs: to ask what is pending
-/// takes 2 to 3 ns.
+/// Whoever leaves so often with nothing pending, in less than 3 us each time, would rather have a timer that runs: to
+/// ask what is pending takes 2 to 3 ns.
 constexpr uint32_t kIdleLeaves = 64;
 constexpr uint64_t kQuickLeaves_ns = kIdleLeaves * 3000;
 
@@ -52,9 +52,9 @@ void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
 
 }  // namespace
 
-// First grace: a rank away for less than this computes nothing worth a wake-up, which takes 30 to 40 us to the other core. A transfer at
-// 1 Gbit/s takes 50 us for 6 KiB. Longest: two ticks take some 40 us from two ranks that exchange messages all the time: 0.6 %; from
-// ranks that share cores more, and all of them tick.
+// First grace: a rank away for less than this computes nothing worth a wake-up, which takes 30 to 40 us to the other
+// core. A transfer at 1 Gbit/s takes 50 us for 6 KiB. Longest: two ticks take some 40 us from two ranks that exchange
+// messages all the time: 0.6 %; from ranks that share cores more, and all of them tick.
 constinit const EventThread::Patience EventThread::kUncrowded{50'000, 6'400'000, 30'000};
 constinit const EventThread::Patience EventThread::kCrowded{400'000, 25'600'000, 400'000};
 
@@ -70,7 +70,8 @@ EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<N
   timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   stop_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   TERN_ASSERT(epoll_ >= 0 && timer_ >= 0 && stop_fd_ >= 0);
-  watch(epoll_, EPOLL_CTL_ADD, timer_, EPOLLIN | EPOLLET, kTimer);  // edges: nobody reads it, setting it again makes the next
+  watch(epoll_, EPOLL_CTL_ADD, timer_, EPOLLIN | EPOLLET,
+        kTimer);  // edges: nobody reads it, setting it again makes the next
   watch(epoll_, EPOLL_CTL_ADD, stop_fd_, EPOLLIN, kStop);
   // Signals are the application's.
   sigset_t all, before;
@@ -93,7 +94,8 @@ EventThread::~EventThread() {
   close(epoll_);
 }
 
-// Not watched at all while the application is inside: the kernel would tell this set of every message (TCP, 8 B: 0.3 us).
+// Not watched at all while the application is inside: the kernel would tell this set of every message (TCP, 8 B: 0.3
+// us).
 void EventThread::watch_paths(bool on) {
   if (!on && !watching_paths_) return;
   const int operation = !on ? EPOLL_CTL_DEL : watching_paths_ ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -129,8 +131,8 @@ void EventThread::set_timer(uint64_t after_ns) {
   TERN_ASSERT(result == 0);
 }
 
-// An earlier end will do: then the thread finds what to do next. (On a virtual machine to set a timer takes up to 6 us.)
-// After `watch_` has changed: an end that comes after this is seen with it.
+// An earlier end will do: then the thread finds what to do next. (On a virtual machine to set a timer takes up to 6
+// us.) After `watch_` has changed: an end that comes after this is seen with it.
 void EventThread::let_timer_end_by(uint64_t latest_ns) {
   const uint64_t now = engine_.clock().now_ns(), ends = timer_ends_ns_.load(std::memory_order_relaxed);
   if (ends > now + kEnding_ns && ends <= latest_ns) return;
@@ -141,7 +143,8 @@ void EventThread::let_timer_end_by(uint64_t latest_ns) {
 
 Need EventThread::need() {
   const Need needed = pending();
-  if (needed == Need::nothing && ++idle_leaves_ % kIdleLeaves == 0) [[unlikely]] on_idle_leaves();
+  if (needed == Need::nothing && ++idle_leaves_ % kIdleLeaves == 0) [[unlikely]]
+    on_idle_leaves();
   return needed;
 }
 
@@ -167,8 +170,8 @@ void EventThread::on_idle_leaves() {
   if (now - before < kQuickLeaves_ns && !watches()) look_after(patience_.first_grace_ns, lock_.turns() + 1);
 }
 
-// What is here is handled first: it would wake the thread at once, on this core, before the application is outside. The last look
-// comes just before the thread watches: in a program of steps what others send then arrives just now.
+// What is here is handled first: it would wake the thread at once, on this core, before the application is outside. The
+// last look comes just before the thread watches: in a program of steps what others send then arrives just now.
 bool EventThread::arm() {
   for (int vain = 0; vain != kMostVainPolls && pending() == Need::now;) {
     const bool armed = engine_.arm_all();
@@ -273,11 +276,8 @@ void EventThread::on_timer() {
       stays_away_.store(true, std::memory_order_relaxed);
       work();
       break;
-    case Need::later:
-      look_later();
-      break;
-    case Need::nothing:
-      break;
+    case Need::later: look_later(); break;
+    case Need::nothing: break;
   }
   lock_.leave_as_helper();
 }

@@ -24,13 +24,14 @@ class Condition {
 class Idle {
  public:
   virtual ~Idle() = default;
-  /// `fruitless`: how many polls in a row found nothing (1 for the first). Returns when polling again makes sense, or when
-  /// `done` is: whoever sleeps asks it after the last look at the paths, since not every change that it may be about is something
-  /// that a poll has handled.
+  /// `fruitless`: how many polls in a row found nothing (1 for the first). Returns when polling again makes sense, or
+  /// when `done` is: whoever sleeps asks it after the last look at the paths, since not every change that it may be
+  /// about is something that a poll has handled.
   virtual void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) = 0;
   /// Of the last relax of a wait: it is over, and its thread drives no more.
   virtual void end_wait(ProgressEngine& engine) {}
-  /// Calls those threads of this rank that wait in relax and need not any more. Asks their conditions: not from inside of a poll.
+  /// Calls those threads of this rank that wait in relax and need not any more. Asks their conditions: not from inside
+  /// of a poll.
   virtual void call_ready(ProgressEngine& engine) {}
   /// What a thread waits for in relax may have happened: has somebody ask soon. From anywhere under the rank's lock.
   virtual void wake(ProgressEngine& engine) {}
@@ -42,11 +43,12 @@ class Idle {
   virtual void watch(int descriptor) {}
 
   /// For so many fruitless polls in a row relax would only pause the processor: the engine does that by itself, without
-  /// the call. 0 where other threads or ranks must get the turn (a lock to give up, more ranks than cores, the simulator).
+  /// the call. 0 where other threads or ranks must get the turn (a lock to give up, more ranks than cores, the
+  /// simulator).
   uint32_t pauses = 0;
 
-  /// How many threads of this rank stay in relax until they are called, most of them asleep: one of them may be asleep on the
-  /// paths. Changed and read under the rank's lock only.
+  /// How many threads of this rank stay in relax until they are called, most of them asleep: one of them may be asleep
+  /// on the paths. Changed and read under the rank's lock only.
   int sleepers = 0;
 };
 
@@ -63,7 +65,8 @@ class Sleeper {
 /// The rank's lock as Idle sees it: given up while spinning or asleep, so that other threads of the rank get in.
 class Releasable {
  public:
-  /// Gives the lock up completely, however deeply held; returns the depth for `reacquire`. 0: there is no lock (single-threaded).
+  /// Gives the lock up completely, however deeply held; returns the depth for `reacquire`. 0: there is no lock
+  /// (single-threaded).
   virtual uint32_t release_all() = 0;
   virtual void reacquire(uint32_t depth) = 0;
   /// Whether several threads of the application may want it.

@@ -1,18 +1,19 @@
 // The lock of one rank: who may be inside the library. Three situations:
 //
 //   alone    one application thread: its entry points take nothing
-//   helped   one application thread and the event thread (event_thread.h): the application says "inside" and "outside" with
-//            plain stores; the event thread, which comes rarely, pays for both with a membarrier and works only outside
+//   helped   one application thread and the event thread (event_thread.h): the application says "inside" and
+//            "outside" with plain stores; the event thread, which comes rarely, pays for both with a membarrier and
+//            works only outside
 //   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex, given up entirely while waiting
 //
-// Helped, why nothing is overlooked: the application says outside, then reads whether the event thread watches; that one says
-// that it does not watch any more, membarrier, then reads whether the application is inside. So either it finds the
-// application gone and works, or the application finds nobody watching and hands over again.
+// Helped, why nothing is overlooked: the application says outside, then reads whether the event thread watches; that
+// one says that it does not watch any more, membarrier, then reads whether the application is inside. So either it
+// finds the application gone and works, or the application finds nobody watching and hands over again.
 //
-// A membarrier interrupts the core on which the application computes (12 us). Where the thread is expected (`expect_helper`) the
-// application pays when it comes in: after it has said so it changes the word that the thread changes on its way inside. Of these
-// two changes one is the later and sees what was said before the other. So a thread that finds the application gone needs no
-// membarrier; one that finds it inside does, for what it sees may be old.
+// A membarrier interrupts the core on which the application computes (12 us). Where the thread is expected
+// (`expect_helper`) the application pays when it comes in: after it has said so it changes the word that the thread
+// changes on its way inside. Of these two changes one is the later and sees what was said before the other. So a thread
+// that finds the application gone needs no membarrier; one that finds it inside does, for what it sees may be old.
 #pragma once
 
 #include <atomic>
@@ -33,11 +34,11 @@ class Successor {
   enum class Watch : uint8_t { nobody, later, timer, paths };
   /// Whether there is something to look after. Asked inside, when the application leaves.
   virtual Need need() = 0;
-  /// Called inside, while it does not cover what is needed. Returns what is needed now, and is covered. `again`: the application has
-  /// not been back since it was called last.
+  /// Called inside, while it does not cover what is needed. Returns what is needed now, and is covered. `again`: the
+  /// application has not been back since it was called last.
   virtual Need take_over(bool again) = 0;
-  /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a deadline, and who
-  /// comes and goes all the time does not stay away.
+  /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a
+  /// deadline, and who comes and goes all the time does not stay away.
   virtual void note_leave() = 0;
   /// It looks after it, or will soon without being asked again. Asked from anywhere.
   bool watches() const { return watch_.load(std::memory_order_relaxed) != Watch::nobody; }
@@ -100,7 +101,8 @@ class RankLock final : public Releasable {
     }
     if (shared_) {
       if (sleeper_) sleeper_->note_deadline();
-      if (const Need needed = needs_successor(); needed != Need::nothing && !successor_->covers(needed)) successor_->take_over(false);
+      if (const Need needed = needs_successor(); needed != Need::nothing && !successor_->covers(needed))
+        successor_->take_over(false);
       count_turn();
     }
     unlock();
@@ -168,9 +170,11 @@ class RankLock final : public Releasable {
   void go_inside() {
     count_turn();
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the other half is the event thread's membarrier
-    if (helper_.load(std::memory_order_acquire) != 0) [[unlikely]] await_helper();
+    if (helper_.load(std::memory_order_acquire) != 0) [[unlikely]]
+      await_helper();
   }
-  // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until then.
+  // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until
+  // then.
   [[gnu::noinline]] void await_helper() {
     constexpr int kSpins = 500;
     uint32_t helper = helper_.fetch_or(0, std::memory_order_acq_rel);  // it may be expected
@@ -190,7 +194,8 @@ class RankLock final : public Releasable {
   void go_outside() {
     if (!successor_ || successor_->has_timer()) [[likely]] {
       say_outside();
-      if (!successor_ || successor_->has_timer()) [[likely]] return;
+      if (!successor_ || successor_->has_timer()) [[likely]]
+        return;
       go_inside();
     }
     go_outside_slow();
@@ -199,10 +204,10 @@ class RankLock final : public Releasable {
     Need needed = needs_successor();
     say_outside();
     for (bool again = false; needed != Need::nothing && !successor_->covers(needed); again = true) [[unlikely]] {
-      go_inside();
-      needed = successor_->take_over(again);
-      say_outside();
-    }
+        go_inside();
+        needed = successor_->take_over(again);
+        say_outside();
+      }
   }
   void say_outside() {
     count_turn();

@@ -17,24 +17,27 @@
 namespace tern {
 namespace {
 
-// A yield that takes so long gave the core to somebody who computes; among ranks that all wait it takes some microseconds.
+// A yield that takes so long gave the core to somebody who computes; among ranks that all wait it takes some
+// microseconds.
 constexpr uint64_t kCoreTaken_ns = 1'000'000;
-// Waits that sleep at once before yielding is tried again, at first and at most; doubled each time the trial fails soon.
-// Among 8 ranks of 2 cores that all wait, a hand-over by sleeping costs 25 us and one by yielding 1; a yield in the wrong
-// company costs milliseconds.
+// Waits that sleep at once before yielding is tried again, at first and at most; doubled each time the trial fails
+// soon. Among 8 ranks of 2 cores that all wait, a hand-over by sleeping costs 25 us and one by yielding 1; a yield in
+// the wrong company costs milliseconds.
 constexpr uint32_t kFirstPenalty = 32, kMostPenalty = 1024;
 constexpr uint32_t kSoon_yields = 1000;
-// So many long yields one after the other must have had strangers about: the kernel's threads and the launcher want a core now
-// and then, too. (NPB's SP, class A, 4 ranks on 2 cores: 1 to 4 % slower with one.)
+// So many long yields one after the other must have had strangers about: the kernel's threads and the launcher want a
+// core now and then, too. (NPB's SP, class A, 4 ranks on 2 cores: 1 to 4 % slower with one.)
 constexpr uint32_t kSightings = 4;
-// Of many quick yields every so many is timed, and all while there are sightings: to look at the clock twice after each change of
-// the running process is 0.08 of 1.3 us.
+// Of many quick yields every so many is timed, and all while there are sightings: to look at the clock twice after each
+// change of the running process is 0.08 of 1.3 us.
 constexpr uint32_t kTimedYields = 8;
 
 /// Counts a sleep and its time. Begins and ends under the rank's lock.
 class Nap {
  public:
-  explicit Nap(ProgressEngine& engine) : engine_(engine), since_ns_(engine.clock().now_ns()) { ++engine.counters().sleeps; }
+  explicit Nap(ProgressEngine& engine) : engine_(engine), since_ns_(engine.clock().now_ns()) {
+    ++engine.counters().sleeps;
+  }
   ~Nap() {
     const uint64_t lasted = engine_.clock().now_ns() - since_ns_;
     engine_.counters().asleep += lasted;
@@ -133,8 +136,9 @@ int RealIdle::runnable_tasks() {
   return std::sscanf(text, "%*s %*s %*s %d/", &runnable) == 1 ? runnable : INT_MAX;
 }
 
-// Ranks that yield are runnable all the time, so the machine having more runnable tasks than the job has ranks here means
-// strangers. Of threads that yield the others are thought to have as many as this rank. Asked after yields of milliseconds only.
+// Ranks that yield are runnable all the time, so the machine having more runnable tasks than the job has ranks here
+// means strangers. Of threads that yield the others are thought to have as many as this rank. Asked after yields of
+// milliseconds only.
 bool RealIdle::others_compute() const { return runnable_() > ranks_ * (1 + turning_); }
 
 void RealIdle::core_was_taken() {

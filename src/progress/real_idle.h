@@ -1,26 +1,30 @@
 // Waiting on a real machine (DESIGN.md 7): spin, or yield when there are more ranks than cores, then sleep in
 // epoll on the descriptors of all paths. The figures behind the defaults stand with the tunables spin_rounds
-// and yield_rounds. Yielding is for ranks that all wait. Where others compute on the same cores, each yield costs a slice of
-// theirs (milliseconds), while a sleeper that is woken is soon scheduled: a rank that sees its yields take long sleeps at
-// once for a while (300 MPI_Comm_split of 4 ranks beside 15 compilers on 2 cores: 1.4 s by yielding, 0.1 s by sleeping).
-// Unless those who compute are the job's own ranks: they are what everybody waits for, and sleeping in turn only lets the cores go
-// idle between wake-ups (NPB's BT, class W, 16 ranks on 2 cores: 1.37 s by sleeping, 0.84 s by yielding).
+// and yield_rounds. Yielding is for ranks that all wait. Where others compute on the same cores, each yield costs a
+// slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled: a rank that sees its yields take
+// long sleeps at once for a while (300 MPI_Comm_split of 4 ranks beside 15 compilers on 2 cores: 1.4 s by yielding, 0.1
+// s by sleeping). Unless those who compute are the job's own ranks: they are what everybody waits for, and sleeping in
+// turn only lets the cores go idle between wake-ups (NPB's BT, class W, 16 ranks on 2 cores: 1.37 s by sleeping, 0.84 s
+// by yielding).
 //
 // Before it yields a rank lingers, where that has mostly been worth it (progress/lingering.h).
 //
-// Threads of a rank (MPI_THREAD_MULTIPLE) all poll while they are awake, by turns. Of those that sleep one, the driver, sleeps on
-// the descriptors, the others are followers: they are called when what they wait for has happened. (To wake all of them
-// for each message cost more than the message.)
+// Threads of a rank (MPI_THREAD_MULTIPLE) all poll while they are awake, by turns. Of those that sleep one, the driver,
+// sleeps on the descriptors, the others are followers: they are called when what they wait for has happened. (To wake
+// all of them for each message cost more than the message.)
 //
 // Why no wake-up is lost:
 //  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes
 //    wait_fd readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled
-//    once more and what is waited for is asked once more; any success means no sleep. The descriptors are level-triggered.
-//  - Followers: a thread becomes one only while the driver sleeps. Requests are completed under the rank's lock only. Who
-//    completes one in a poll asks the followers' conditions at its end; otherwise (a message to self) the driver is woken. The
-//    driver asks them between its polls, before it sleeps again, and when its wait is over; then it calls one of those
-//    who are left to be the driver, unless another thread has slept on the descriptors after it.
-//  - Deadlines: a thread that begins something while the driver sleeps wakes it if that has an earlier deadline, when it leaves
+//    once more and what is waited for is asked once more; any success means no sleep. The descriptors are
+//    level-triggered.
+//  - Followers: a thread becomes one only while the driver sleeps. Requests are completed under the rank's lock only.
+//  Who
+//    completes one in a poll asks the followers' conditions at its end; otherwise (a message to self) the driver is
+//    woken. The driver asks them between its polls, before it sleeps again, and when its wait is over; then it calls
+//    one of those who are left to be the driver, unless another thread has slept on the descriptors after it.
+//  - Deadlines: a thread that begins something while the driver sleeps wakes it if that has an earlier deadline, when
+//  it leaves
 //    or follows.
 //
 // Thread rule: everything under the rank's lock; relax gives it up inside.
@@ -38,9 +42,10 @@ namespace tern {
 
 class RealIdle final : public Idle, private Sleeper {
  public:
-  /// `lock` may be null (single-threaded). `oversubscribed`: more ranks than cores on this node. `ranks`: so many share this
-  /// node; `runnable` tells how many tasks of the whole machine want a core.
-  RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks = 0, int (*runnable)() = runnable_tasks);
+  /// `lock` may be null (single-threaded). `oversubscribed`: more ranks than cores on this node. `ranks`: so many share
+  /// this node; `runnable` tells how many tasks of the whole machine want a core.
+  RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks = 0,
+           int (*runnable)() = runnable_tasks);
   ~RealIdle() override;
   RealIdle(const RealIdle&) = delete;
   RealIdle& operator=(const RealIdle&) = delete;
@@ -87,12 +92,12 @@ class RealIdle final : public Idle, private Sleeper {
   Lingering lingering_;               ///< where ranks yield
   Releasable* lock_;
   int epoll_ = -1, wake_fd_ = -1;
-  size_t watched_ = 0;                   ///< paths whose descriptor is in epoll_
-  std::thread::id driver_;               ///< who slept on the descriptors last, or is called to, and still waits; or none
+  size_t watched_ = 0;      ///< paths whose descriptor is in epoll_
+  std::thread::id driver_;  ///< who slept on the descriptors last, or is called to, and still waits; or none
   ProgressEngine* asleep_on_ = nullptr;  ///< a thread is asleep on its descriptors; null: none is
   const Condition* asleep_for_ = nullptr;
-  uint64_t asleep_until_ns_ = 0;         ///< its deadline, or ~0
-  bool woken_ = false;                   ///< wake_fd_ is readable
+  uint64_t asleep_until_ns_ = 0;  ///< its deadline, or ~0
+  bool woken_ = false;            ///< wake_fd_ is readable
   IntrusiveList<Follower> followers_;
   int turning_ = 0;  ///< threads that have given their turn away
 };

@@ -1,18 +1,19 @@
-// The simulated RDMA adapter: rdma::Hca in virtual time. Each node has one adapter that its ranks share. It moves data by
-// its own engine, while ranks compute, in segments that share links with everybody else's (network.h):
+// The simulated RDMA adapter: rdma::Hca in virtual time. Each node has one adapter that its ranks share. It moves data
+// by its own engine, while ranks compute, in segments that share links with everybody else's (network.h):
 //
 //   post -> send queue -> engine (queue pairs in turn; context cache) -> network -> responder -> memory, receive, entry
 //                                                                     <- answer: ack, RNR NACK, error, read's data <-
 //
-// A request is over when its answer is back. Reliable services number messages; a responder takes them in order and drops
-// everything else, a requester that is told (RNR) or must conclude (no answer in timeout * retries) that a message was not
-// taken goes back to it. Packets are never lost on the way, only dropped where nobody is ready for them, so the requester
-// is told of a drop and waits the timeout then; nothing is resent that was taken.
+// A request is over when its answer is back. Reliable services number messages; a responder takes them in order and
+// drops everything else, a requester that is told (RNR) or must conclude (no answer in timeout * retries) that a
+// message was not taken goes back to it. Packets are never lost on the way, only dropped where nobody is ready for
+// them, so the requester is told of a drop and waits the timeout then; nothing is resent that was taken.
 //
 // Memory is touched only in `AdapterNode::place` and `fetch`, by the adapter of the rank that owns it.
 // What the model leaves out: packets smaller than a segment, adaptive routing, acknowledgements that are coalesced.
 //
-// Units: nanoseconds, bytes. Thread rule: one scheduler; verbs are called by the owner's strand, events outside all strands.
+// Units: nanoseconds, bytes. Thread rule: one scheduler; verbs are called by the owner's strand, events outside all
+// strands.
 #pragma once
 
 #include <deque>
@@ -37,8 +38,8 @@ class SimQueuePair;
 
 struct AdapterPacket final : Packet {
   enum class Op : uint8_t {
-    data,          ///< a segment of a send or write
-    early_tail,    ///< without ordered_writes: the last bytes of a write that is still to land
+    data,        ///< a segment of a send or write
+    early_tail,  ///< without ordered_writes: the last bytes of a write that is still to land
     read_request,
     atomic_request,
     ack,
@@ -54,20 +55,22 @@ struct AdapterPacket final : Packet {
   rdma::Verb verb = rdma::Verb::send;
   rdma::Status status = rdma::Status::success;  ///< error
   bool solicited = false;
-  uint32_t source = 0, target = 0;              ///< queue pair numbers
-  uint32_t epoch = 0;                           ///< of the requester's attempt
+  uint32_t source = 0, target = 0;  ///< queue pair numbers
+  uint32_t epoch = 0;               ///< of the requester's attempt
   uint64_t sequence = 0;
-  uint32_t total = 0, begin = 0;                ///< bytes of the message; where this payload begins in it
+  uint32_t total = 0, begin = 0;  ///< bytes of the message; where this payload begins in it
   uint32_t immediate = 0, remote_key = 0, remote_srq = 0;
   uint64_t remote_address = 0, key = 0, compare = 0, operand = 0;
-  uint64_t wait_ns = 0;                         ///< rnr
+  uint64_t wait_ns = 0;  ///< rnr
 };
 
 class SimMemoryRegion final : public rdma::MemoryRegion {
  public:
   SimMemoryRegion(SimHca& hca, uint64_t address, size_t bytes, const rdma::Access& access);
   ~SimMemoryRegion() override;
-  bool holds(uint64_t at, uint64_t count) const { return at >= address && at - address <= bytes && count <= bytes - (at - address); }
+  bool holds(uint64_t at, uint64_t count) const {
+    return at >= address && at - address <= bytes && count <= bytes - (at - address);
+  }
 
   SimHca& hca;
   const uint64_t address;
@@ -171,7 +174,7 @@ class SimQueuePair final : public rdma::QueuePair {
     uint32_t progress = 0;  ///< bytes of message `expected` that have landed
     bool has_receive = false;
     SimReceive receive;
-    uint32_t srq = 0;       ///< xrc: whose `receive` it is
+    uint32_t srq = 0;  ///< xrc: whose `receive` it is
     uint32_t requester = 0;
   };
   /// Waits for the engine: a packet, or memory that is fetched piece by piece.
@@ -193,17 +196,17 @@ class SimQueuePair final : public rdma::QueuePair {
   rdma::QueuePairAddress peer_;
   uint32_t peer_node_ = 0;
   // Requester.
-  std::deque<Request> sends_;        ///< not yet over, oldest first
-  uint64_t first_sequence_ = 0;      ///< of sends_.front()
-  size_t next_ = 0;                  ///< what the engine sends next
-  uint32_t offset_ = 0;              ///< of it, already sent
-  uint32_t epoch_ = 0;               ///< attempt; answers to earlier ones are not heard
-  uint32_t timer_epoch_ = 0;         ///< the attempt for which a timeout is under way
+  std::deque<Request> sends_;    ///< not yet over, oldest first
+  uint64_t first_sequence_ = 0;  ///< of sends_.front()
+  size_t next_ = 0;              ///< what the engine sends next
+  uint32_t offset_ = 0;          ///< of it, already sent
+  uint32_t epoch_ = 0;           ///< attempt; answers to earlier ones are not heard
+  uint32_t timer_epoch_ = 0;     ///< the attempt for which a timeout is under way
   uint64_t stalled_until_ns_ = 0;
-  uint32_t occupied_ = 0;            ///< places of the send queue
-  uint32_t unsignaled_ = 0;          ///< over, without an entry since the last that had one
+  uint32_t occupied_ = 0;    ///< places of the send queue
+  uint32_t unsignaled_ = 0;  ///< over, without an entry since the last that had one
   uint8_t retries_left_ = 0, rnr_left_ = 0;
-  bool active_ = false;              ///< in the engine's round
+  bool active_ = false;  ///< in the engine's round
   bool dc_connected_ = false;
   uint32_t dc_node_ = 0, dc_number_ = 0;
   uint64_t dc_key_ = 0;
@@ -212,7 +215,7 @@ class SimQueuePair final : public rdma::QueuePair {
   Inbound inbound_;
   std::unordered_map<uint64_t, Inbound> dc_inbound_;  ///< by requester
   std::deque<Answer> answers_;
-  bool answering_ = false;           ///< in the engine's round
+  bool answering_ = false;  ///< in the engine's round
 };
 
 class SimHca final : public rdma::Hca {
@@ -220,8 +223,10 @@ class SimHca final : public rdma::Hca {
   SimHca(AdapterNode& node, Strand& strand);
   ~SimHca() override;
   Error make_channel(std::unique_ptr<rdma::EventChannel>& result) override;
-  Error make_completion_queue(const rdma::CompletionQueueOptions& options, std::unique_ptr<rdma::CompletionQueue>& result) override;
-  Error make_srq(const rdma::SharedReceiveQueueOptions& options, std::unique_ptr<rdma::SharedReceiveQueue>& result) override;
+  Error make_completion_queue(const rdma::CompletionQueueOptions& options,
+                              std::unique_ptr<rdma::CompletionQueue>& result) override;
+  Error make_srq(const rdma::SharedReceiveQueueOptions& options,
+                 std::unique_ptr<rdma::SharedReceiveQueue>& result) override;
   Error make_queue_pair(const rdma::QueuePairOptions& options, std::unique_ptr<rdma::QueuePair>& result) override;
   Error make_route(const rdma::PortAddress& port, std::unique_ptr<rdma::Route>& result) override;
   Error register_memory(void* address, size_t bytes, const rdma::Access& access,
@@ -304,7 +309,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void handle_answer(SimQueuePair& pair, AdapterPacket& packet);
   Inbound* find_inbound(SimQueuePair& pair, const AdapterPacket& packet);
   bool take_receive(SimQueuePair& pair, const AdapterPacket& packet, SimReceive& receive);
-  void complete_receive(SimQueuePair& pair, const AdapterPacket& packet, const SimReceive& receive, rdma::Status status);
+  void complete_receive(SimQueuePair& pair, const AdapterPacket& packet, const SimReceive& receive,
+                        rdma::Status status);
   void answer(SimQueuePair& pair, const AdapterPacket& to, Op op, uint64_t delay_ns,
               rdma::Status status = rdma::Status::success);
   void refuse(SimQueuePair& pair, const AdapterPacket& packet, rdma::Status told, rdma::Status own);
@@ -327,7 +333,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
 /// All adapters of a machine.
 class SimAdapters {
  public:
-  SimAdapters(Scheduler& scheduler, Network& network, const AdapterModel& model, const AdapterFaults& faults, uint64_t seed);
+  SimAdapters(Scheduler& scheduler, Network& network, const AdapterModel& model, const AdapterFaults& faults,
+              uint64_t seed);
   ~SimAdapters();
   /// The calling rank's own view of its node's adapter. Outlived by this.
   std::unique_ptr<rdma::Hca> open(Strand& strand);

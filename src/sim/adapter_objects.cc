@@ -75,7 +75,8 @@ void SimCompletionQueue::arm(bool solicited_only) {
   if (armed_ != Armed::any) armed_ = solicited_only ? Armed::solicited : Armed::any;
 }
 
-void SimCompletionQueue::push(const rdma::Completion& completion, bool solicited, SimQueuePair* pair, uint32_t releases) {
+void SimCompletionQueue::push(const rdma::Completion& completion, bool solicited, SimQueuePair* pair,
+                              uint32_t releases) {
   if (entries_.size() >= options_.depth) {
     rdma::AsyncEvent event;
     event.kind = rdma::AsyncEventKind::completion_overrun;
@@ -96,7 +97,8 @@ void SimCompletionQueue::forget(const SimQueuePair& pair) {
   }
 }
 
-SimSharedReceiveQueue::SimSharedReceiveQueue(SimHca& owner, const rdma::SharedReceiveQueueOptions& chosen, uint32_t number)
+SimSharedReceiveQueue::SimSharedReceiveQueue(SimHca& owner, const rdma::SharedReceiveQueueOptions& chosen,
+                                             uint32_t number)
     : hca(owner), options(chosen), table_number_(number) {
   if (options.addressed) number_ = number;
   hca.node.srqs[number] = this;
@@ -169,7 +171,8 @@ void SimQueuePair::clear() {
   rnr_left_ = options_.rnr_retries;
   address_.first_packet = uint32_t(node_.draw_sequence());
   first_sequence_ = address_.first_packet;
-  bool needs_peer = options_.kind == Kind::rc || options_.kind == Kind::xrc_initiator || options_.kind == Kind::xrc_target;
+  bool needs_peer =
+      options_.kind == Kind::rc || options_.kind == Kind::xrc_initiator || options_.kind == Kind::xrc_target;
   state_ = needs_peer ? State::idle : State::ready;
 }
 
@@ -207,7 +210,8 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
       request.inlined.resize(request.total);
       size_t at = 0;
       for (const rdma::Piece& piece : request.pieces) {
-        if (piece.bytes) std::memcpy(request.inlined.data() + at, reinterpret_cast<const void*>(piece.address), piece.bytes);
+        if (piece.bytes)
+          std::memcpy(request.inlined.data() + at, reinterpret_cast<const void*>(piece.address), piece.bytes);
         at += piece.bytes;
       }
       hca_.strand.charge_ns(request.total * 1000 / kInlineCopyBytesPerUs);
@@ -216,7 +220,8 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
       request.finish(rdma::Status::flushed);
       continue;
     }
-    request.ready_ns = hca_.strand.now_ns() + model.doorbell_ns + (wanted.inlined ? model.inline_latency_ns : model.send_latency_ns);
+    request.ready_ns =
+        hca_.strand.now_ns() + model.doorbell_ns + (wanted.inlined ? model.inline_latency_ns : model.send_latency_ns);
     earliest = std::min(earliest, request.ready_ns);
   }
   if (taken != 0) hca_.strand.charge_ns(model.doorbell_ns);
@@ -340,14 +345,16 @@ Error SimHca::make_channel(std::unique_ptr<rdma::EventChannel>& result) {
 Error SimHca::make_completion_queue(const rdma::CompletionQueueOptions& options,
                                     std::unique_ptr<rdma::CompletionQueue>& result) {
   if (options.depth == 0 || options.depth > capabilities_.max_completions) {
-    return Error(ErrorClass::other, "a completion queue of " + std::to_string(options.depth) + " entries; the adapter's most is " +
+    return Error(ErrorClass::other, "a completion queue of " + std::to_string(options.depth) +
+                                        " entries; the adapter's most is " +
                                         std::to_string(capabilities_.max_completions));
   }
   result = std::make_unique<SimCompletionQueue>(*this, options);
   return {};
 }
 
-Error SimHca::make_srq(const rdma::SharedReceiveQueueOptions& options, std::unique_ptr<rdma::SharedReceiveQueue>& result) {
+Error SimHca::make_srq(const rdma::SharedReceiveQueueOptions& options,
+                       std::unique_ptr<rdma::SharedReceiveQueue>& result) {
   if (options.addressed && !capabilities_.xrc) return lacking(node.model(), "XRC");
   if (options.depth == 0 || options.depth > capabilities_.max_srq_depth || options.pieces > capabilities_.max_pieces) {
     return Error(ErrorClass::other, "a shared receive queue of a size that the adapter does not have");
@@ -370,7 +377,8 @@ Error SimHca::make_queue_pair(const rdma::QueuePairOptions& options, std::unique
     return Error(ErrorClass::other, "a queue pair of a size that the adapter does not have");
   }
   if (node.pairs.size() >= model.max_queue_pairs) {
-    return Error(ErrorClass::no_mem, "the adapter has no queue pair left (" + std::to_string(model.max_queue_pairs) + ")");
+    return Error(ErrorClass::no_mem,
+                 "the adapter has no queue pair left (" + std::to_string(model.max_queue_pairs) + ")");
   }
   TERN_ASSERT(options.sends || options.kind == Kind::xrc_target || options.kind == Kind::dc_target);
   TERN_ASSERT(options.kind != Kind::dc_target || (options.srq && options.receives));

@@ -18,7 +18,8 @@ bool has_immediate(Verb verb) { return verb == Verb::send_immediate || verb == V
 
 bool is_answer(AdapterPacket::Op op) {
   using Op = AdapterPacket::Op;
-  return op == Op::ack || op == Op::rnr || op == Op::error || op == Op::read_answer || op == Op::atomic_answer || op == Op::dc_refused;
+  return op == Op::ack || op == Op::rnr || op == Op::error || op == Op::read_answer || op == Op::atomic_answer ||
+         op == Op::dc_refused;
 }
 
 uint64_t requester_of(uint32_t node, const AdapterPacket& packet) { return (uint64_t(node) << 32) | packet.source; }
@@ -101,7 +102,8 @@ void AdapterNode::handle(AdapterPacket& packet) {
   Inbound* inbound = pair ? find_inbound(*pair, packet) : nullptr;
   if (!inbound) {
     // Of a refused DC connection nothing is heard: the refusal is on its way.
-    bool refused = pair && pair->options_.kind == QueuePairKind::dc_target && pair->state_ == SimQueuePair::State::ready;
+    bool refused =
+        pair && pair->options_.kind == QueuePairKind::dc_target && pair->state_ == SimQueuePair::State::ready;
     if (!refused && packet.op != Op::dc_disconnect && packet.op != Op::early_tail) {
       adapters.node_of(packet.from).dropped(packet.source, packet.epoch, packet.sequence);
     }
@@ -115,17 +117,13 @@ void AdapterNode::handle(AdapterPacket& packet) {
     case Op::early_tail: {
       SimMemoryRegion* region = remote_region(*pair, packet);
       if (packet.operand != inbound->progress || !region || !region->access.remote_write) return;
-      std::memcpy(reinterpret_cast<void*>(packet.remote_address + packet.begin), packet.payload.data(), packet.payload.size());
+      std::memcpy(reinterpret_cast<void*>(packet.remote_address + packet.begin), packet.payload.data(),
+                  packet.payload.size());
       return;
     }
-    case Op::read_request:
-      handle_read(*pair, *inbound, packet);
-      return;
-    case Op::atomic_request:
-      handle_atomic(*pair, *inbound, packet);
-      return;
-    default:
-      TERN_ASSERT(false);
+    case Op::read_request: handle_read(*pair, *inbound, packet); return;
+    case Op::atomic_request: handle_atomic(*pair, *inbound, packet); return;
+    default: TERN_ASSERT(false);
   }
 }
 
@@ -140,8 +138,7 @@ AdapterNode::Inbound* AdapterNode::find_inbound(SimQueuePair& pair, const Adapte
       auto found = pair.dc_inbound_.find(requester_of(node, packet));
       return found == pair.dc_inbound_.end() ? nullptr : &found->second;
     }
-    default:
-      return nullptr;
+    default: return nullptr;
   }
 }
 
@@ -205,11 +202,13 @@ bool AdapterNode::take_receive(SimQueuePair& pair, const AdapterPacket& packet, 
   return true;
 }
 
-void AdapterNode::complete_receive(SimQueuePair& pair, const AdapterPacket& packet, const SimReceive& receive, Status status) {
+void AdapterNode::complete_receive(SimQueuePair& pair, const AdapterPacket& packet, const SimReceive& receive,
+                                   Status status) {
   rdma::Completion completion;
   completion.id = receive.id;
   completion.status = status;
-  completion.kind = packet.verb == Verb::write_immediate ? rdma::CompletionKind::receive_write : rdma::CompletionKind::receive;
+  completion.kind =
+      packet.verb == Verb::write_immediate ? rdma::CompletionKind::receive_write : rdma::CompletionKind::receive;
   completion.has_immediate = has_immediate(packet.verb);
   completion.immediate = packet.immediate;
   completion.bytes = packet.total;
@@ -223,7 +222,8 @@ void AdapterNode::complete_receive(SimQueuePair& pair, const AdapterPacket& pack
   static_cast<SimCompletionQueue*>(queue)->push(completion, packet.solicited, nullptr, 0);
 }
 
-// The first segment of a message: is it allowed, and is there a receive for it? False: it is not taken (and that is told).
+// The first segment of a message: is it allowed, and is there a receive for it? False: it is not taken (and that is
+// told).
 bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
   if (!is_send(packet.verb) && packet.total != 0) {
     SimMemoryRegion* region = remote_region(pair, packet);
@@ -235,7 +235,8 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
   if (!takes_receive(packet.verb)) return true;
   bool xrc = pair.options_.kind == QueuePairKind::xrc_target;
   auto addressed = srqs.find(packet.remote_srq);
-  if (xrc && (addressed == srqs.end() || &addressed->second->hca != &pair.hca_ || !addressed->second->options.addressed)) {
+  if (xrc &&
+      (addressed == srqs.end() || &addressed->second->hca != &pair.hca_ || !addressed->second->options.addressed)) {
     refuse(pair, packet, Status::remote_invalid_request, Status::local_queue_pair);
     return false;
   }
@@ -321,12 +322,8 @@ void AdapterNode::handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPac
     case Verb::compare_swap:
       if (old == packet.compare) *word = packet.operand;
       break;
-    case Verb::fetch_add:
-      *word = old + packet.operand;
-      break;
-    default:
-      *word = packet.operand;
-      break;
+    case Verb::fetch_add: *word = old + packet.operand; break;
+    default: *word = packet.operand; break;
   }
   packet.operand = old;
   answer(pair, packet, Op::atomic_answer, model().atomic_ns);
@@ -352,7 +349,8 @@ void AdapterNode::handle_dc_connect(SimQueuePair& pair, const AdapterPacket& pac
 
 void AdapterNode::handle_answer(SimQueuePair& pair, AdapterPacket& packet) {
   uint64_t at = packet.sequence - pair.first_sequence_;
-  if (pair.state_ != SimQueuePair::State::ready || packet.sequence < pair.first_sequence_ || at >= pair.sends_.size()) return;
+  if (pair.state_ != SimQueuePair::State::ready || packet.sequence < pair.first_sequence_ || at >= pair.sends_.size())
+    return;
   Request& request = pair.sends_[at];
   if (request.done) return;
   switch (packet.op) {
@@ -370,18 +368,13 @@ void AdapterNode::handle_answer(SimQueuePair& pair, AdapterPacket& packet) {
       pair.dc_connected_ = false;
       go_back(pair, packet.sequence, model().dc_nack_wait_ns / 2 + rng_.below(model().dc_nack_wait_ns + 1));
       return;
-    case Op::error:
-      fail_request(pair, packet.sequence, packet.status);
-      return;
+    case Op::error: fail_request(pair, packet.sequence, packet.status); return;
     case Op::read_answer:
       place(request.pieces, packet.begin, packet.payload.data(), packet.payload.size());
       if (!packet.last) return;
       break;
-    case Op::atomic_answer:
-      place(request.pieces, 0, reinterpret_cast<const std::byte*>(&packet.operand), 8);
-      break;
-    default:
-      break;
+    case Op::atomic_answer: place(request.pieces, 0, reinterpret_cast<const std::byte*>(&packet.operand), 8); break;
+    default: break;
   }
   pair.retries_left_ = pair.options_.retries;
   pair.rnr_left_ = pair.options_.rnr_retries;

@@ -22,7 +22,8 @@ std::unique_ptr<rdma::Hca> SimAdapters::open(Strand& strand) {
   return std::make_unique<SimHca>(node_of(strand.rank()), strand);
 }
 
-AdapterNode::AdapterNode(SimAdapters& all, uint32_t its_index, uint64_t seed) : index(its_index), adapters(all), rng_(seed) {}
+AdapterNode::AdapterNode(SimAdapters& all, uint32_t its_index, uint64_t seed)
+    : index(its_index), adapters(all), rng_(seed) {}
 
 const AdapterModel& AdapterNode::model() const { return adapters.model; }
 uint64_t AdapterNode::now_ns() const { return adapters.scheduler.now_ns(); }
@@ -45,8 +46,7 @@ void AdapterNode::on_event(EventKind kind, uint64_t datum) {
       if (node) on_timer(node.mapped());
       return;
     }
-    default:
-      TERN_ASSERT(false);
+    default: TERN_ASSERT(false);
   }
 }
 
@@ -67,11 +67,11 @@ void AdapterNode::on_timer(const Timer& timer) {
   if (found == pairs.end()) return;
   SimQueuePair& pair = *found->second;
   switch (timer.kind) {
-    case TimerKind::activate:
-      activate(pair, now_ns());
-      return;
+    case TimerKind::activate: activate(pair, now_ns()); return;
     case TimerKind::timeout:
-      if (pair.epoch_ != timer.epoch || pair.state_ != SimQueuePair::State::ready || timer.sequence < pair.first_sequence_) return;
+      if (pair.epoch_ != timer.epoch || pair.state_ != SimQueuePair::State::ready ||
+          timer.sequence < pair.first_sequence_)
+        return;
       if (pair.retries_left_ == 0) {
         fail_request(pair, timer.sequence, rdma::Status::retry_exceeded);
       } else {
@@ -80,7 +80,8 @@ void AdapterNode::on_timer(const Timer& timer) {
       }
       return;
     case TimerKind::dc_idle:
-      if (pair.dc_connected_ && pair.sends_.empty() && pair.first_sequence_ == timer.sequence) dc_disconnect(pair, now_ns());
+      if (pair.dc_connected_ && pair.sends_.empty() && pair.first_sequence_ == timer.sequence)
+        dc_disconnect(pair, now_ns());
       return;
   }
 }
@@ -98,7 +99,8 @@ void AdapterNode::activate(SimQueuePair& pair, uint64_t time_ns) {
 
 void AdapterNode::forget(SimQueuePair& pair) {
   for (SimQueuePair::Answer& waiting : pair.answers_) {
-    adapters.node_of(waiting.packet->to).dropped(waiting.packet->target, waiting.packet->epoch, waiting.packet->sequence);
+    adapters.node_of(waiting.packet->to)
+        .dropped(waiting.packet->target, waiting.packet->epoch, waiting.packet->sequence);
   }
   pairs.erase(pair.number());
   std::erase(active_, &pair);
@@ -335,7 +337,8 @@ uint64_t AdapterNode::send_answer(SimQueuePair& pair) {
     packet->last = true;
   } else {
     packet->payload.resize(bytes);
-    if (bytes) std::memcpy(packet->payload.data(), reinterpret_cast<const void*>(whole.remote_address + waiting.at), bytes);
+    if (bytes)
+      std::memcpy(packet->payload.data(), reinterpret_cast<const void*>(whole.remote_address + waiting.at), bytes);
     waiting.at += bytes;
     packet->last = waiting.at == whole.total;
   }
@@ -347,7 +350,8 @@ bool AdapterNode::pieces_valid(const SimHca& hca, const std::vector<rdma::Piece>
   for (const rdma::Piece& piece : pieces) {
     if (piece.bytes == 0) continue;
     auto found = regions.find(piece.local_key);
-    if (found == regions.end() || &found->second->hca != &hca || !found->second->holds(piece.address, piece.bytes)) return false;
+    if (found == regions.end() || &found->second->hca != &hca || !found->second->holds(piece.address, piece.bytes))
+      return false;
     if (written && !found->second->access.local_write) return false;
   }
   return true;

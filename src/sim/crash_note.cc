@@ -53,10 +53,11 @@ struct CrashNoteHandler {
   }
 };
 
-CrashNote::CrashNote(const Scheduler& scheduler, uint64_t seed) : scheduler_(scheduler), seed_(seed), outer_(innermost) {
+CrashNote::CrashNote(const Scheduler& scheduler, uint64_t seed)
+    : scheduler_(scheduler), seed_(seed), outer_(innermost) {
   innermost = this;
   if (outer_) return;
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = CrashNoteHandler::on_signal;
   action.sa_flags = SA_ONSTACK;
   sigaction(SIGABRT, &action, &previous_abort);

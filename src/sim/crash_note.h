@@ -1,4 +1,5 @@
-// When a simulated rank dies of an assertion (or a crash), says which rank, when, and the seed, before the process ends.
+// When a simulated rank dies of an assertion (or a crash), says which rank, when, and the seed, before the process
+// ends.
 #pragma once
 
 #include <cstdint>

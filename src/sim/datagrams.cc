@@ -13,8 +13,8 @@ constexpr uint64_t kPatientPolls = 64, kImpatience = 50;
 
 }  // namespace
 
-SimDatagramPort::SimDatagramPort(Network& network, Strand& strand, const DatagramModel& model, const DatagramFaults& faults,
-                                 uint64_t seed)
+SimDatagramPort::SimDatagramPort(Network& network, Strand& strand, const DatagramModel& model,
+                                 const DatagramFaults& faults, uint64_t seed)
     : network_(network), strand_(strand), model_(model), faults_(faults), rng_(seed) {
   network_.attach(strand_.rank(), this);
 }
@@ -49,7 +49,8 @@ size_t SimDatagramPort::send(PeerId peer, int, const iovec* datagrams, size_t co
     if (rng_.chance(faults_.replay_in_1024, 1024)) launch(old_peer, old.data(), old.size(), lateness());
     if (rng_.chance(faults_.forge_in_1024, 1024)) {
       Bytes forged = old;
-      for (uint64_t n = 1 + rng_.below(4); n != 0; --n) forged[size_t(rng_.below(forged.size()))] = std::byte(rng_.below(256));
+      for (uint64_t n = 1 + rng_.below(4); n != 0; --n)
+        forged[size_t(rng_.below(forged.size()))] = std::byte(rng_.below(256));
       if (rng_.chance(1, 4)) forged.resize(size_t(rng_.below(forged.size() + 1)));
       launch(PeerId(rng_.below(network_.ranks())), forged.data(), forged.size(), lateness());
     }

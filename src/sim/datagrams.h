@@ -1,9 +1,9 @@
 // Datagrams over the simulated network: DatagramPort as the kernel's sockets are, with the system call, the copy, IP's
-// fragments, a receive buffer that overflows, and a network that loses, doubles, delays (and so reorders), damages, replays and
-// forges, by a seed.
+// fragments, a receive buffer that overflows, and a network that loses, doubles, delays (and so reorders), damages,
+// replays and forges, by a seed.
 //
-// Probabilities are parts of 1024 of the datagrams sent. Units: nanoseconds, bytes. Thread rule: the rank's strand, and network
-// events (which come when no strand runs).
+// Probabilities are parts of 1024 of the datagrams sent. Units: nanoseconds, bytes. Thread rule: the rank's strand, and
+// network events (which come when no strand runs).
 #pragma once
 
 #include <deque>
@@ -28,19 +28,20 @@ struct DatagramModel {
 struct DatagramFaults {
   uint32_t drop_in_1024 = 0;
   uint32_t duplicate_in_1024 = 0;
-  uint32_t delay_in_1024 = 0;   ///< comes later by up to delay_ns, so behind others
+  uint32_t delay_in_1024 = 0;  ///< comes later by up to delay_ns, so behind others
   uint64_t delay_ns = 1'000'000;
-  uint32_t corrupt_in_1024 = 0;  ///< a bit is wrong
-  uint32_t replay_in_1024 = 0;   ///< an old datagram is sent again behind it
-  uint32_t forge_in_1024 = 0;    ///< a datagram made of an old one and junk is sent behind it
-  uint32_t refuse_in_1024 = 0;   ///< the way is full
+  uint32_t corrupt_in_1024 = 0;       ///< a bit is wrong
+  uint32_t replay_in_1024 = 0;        ///< an old datagram is sent again behind it
+  uint32_t forge_in_1024 = 0;         ///< a datagram made of an old one and junk is sent behind it
+  uint32_t refuse_in_1024 = 0;        ///< the way is full
   size_t largest_bytes = ~size_t{0};  ///< a longer one never arrives (a router with small packets that says nothing)
-  bool dead_hosts = false;       ///< hosts of lost ranks answer nothing; else that there is no such process
+  bool dead_hosts = false;            ///< hosts of lost ranks answer nothing; else that there is no such process
 };
 
 class SimDatagramPort final : public DatagramPort, public NetworkPort {
  public:
-  SimDatagramPort(Network& network, Strand& strand, const DatagramModel& model, const DatagramFaults& faults, uint64_t seed);
+  SimDatagramPort(Network& network, Strand& strand, const DatagramModel& model, const DatagramFaults& faults,
+                  uint64_t seed);
   ~SimDatagramPort() override;
 
   void describe(wire::DatagramCard& card) const override;
@@ -73,7 +74,8 @@ class SimDatagramPort final : public DatagramPort, public NetworkPort {
   const DatagramFaults faults_;
   Rng rng_;
   uint64_t next_flow_ = 1;
-  std::map<uint64_t, std::pair<Bytes, size_t>> partial_;  ///< by sender and flow: fragments of IP, and how many bytes are there
+  std::map<uint64_t, std::pair<Bytes, size_t>>
+      partial_;  ///< by sender and flow: fragments of IP, and how many bytes are there
   std::deque<Bytes> inbox_, taken_;
   size_t buffered_ = 0;
   uint64_t fruitless_ = 0;

@@ -104,6 +104,8 @@ bool FaultPath::arm() {
   return failing_.empty() && inner_->arm();
 }
 
-uint64_t FaultPath::next_deadline_ns() const { return std::min(awake_at_ns_ ? awake_at_ns_ : ~uint64_t{0}, inner_->next_deadline_ns()); }
+uint64_t FaultPath::next_deadline_ns() const {
+  return std::min(awake_at_ns_ ? awake_at_ns_ : ~uint64_t{0}, inner_->next_deadline_ns());
+}
 
 }  // namespace tern::sim

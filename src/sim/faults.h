@@ -17,9 +17,9 @@ namespace tern::sim {
 
 struct Faults {
   // Of the network.
-  uint32_t delay_in_1024 = 0;   ///< packets that come later, by up to delay_ns; the order of a pair is kept
+  uint32_t delay_in_1024 = 0;  ///< packets that come later, by up to delay_ns; the order of a pair is kept
   uint64_t delay_ns = 0;
-  uint32_t stall_in_1024 = 0;   ///< packets at which their pair's way closes for up to stall_ns
+  uint32_t stall_in_1024 = 0;  ///< packets at which their pair's way closes for up to stall_ns
   uint64_t stall_ns = 0;
   // Of each rank's path.
   uint32_t refuse_in_1024 = 0;    ///< try_send says no
@@ -28,10 +28,10 @@ struct Faults {
   uint32_t doze_in_1024 = 0;      ///< polls at which the rank stops looking for up to doze_ns
   uint64_t doze_ns = 0;
   // Of the ranks.
-  uint32_t slow_in_1024 = 0;    ///< ranks whose CPU is slower by slow_factor
+  uint32_t slow_in_1024 = 0;  ///< ranks whose CPU is slower by slow_factor
   uint64_t slow_factor = 1;
-  uint32_t early_in_8 = 0;      ///< sleeps that end before their time (parts of 8)
-  uint64_t start_skew_ns = 0;   ///< ranks begin at moments spread over so long
+  uint32_t early_in_8 = 0;     ///< sleeps that end before their time (parts of 8)
+  uint64_t start_skew_ns = 0;  ///< ranks begin at moments spread over so long
   struct Loss {
     uint32_t rank;
     uint64_t at_ns;

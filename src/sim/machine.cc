@@ -38,7 +38,8 @@ std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Cl
 }
 
 std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {
-  return std::make_unique<SimDatagramPort>(machine.network_, strand, machine.options_.datagrams, machine.options_.datagram_faults, seed + 4);
+  return std::make_unique<SimDatagramPort>(machine.network_, strand, machine.options_.datagrams,
+                                           machine.options_.datagram_faults, seed + 4);
 }
 
 std::unique_ptr<rdma::Hca> Machine::Rank::make_hca() { return machine.adapters_->open(strand); }

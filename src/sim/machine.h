@@ -53,10 +53,10 @@ struct WorldOptions {
 class SimAdapters;
 
 struct RankExit {
-  bool finished = false;   ///< its body returned
-  bool lost = false;       ///< it was killed by Faults::losses
-  uint64_t at_ns = 0;      ///< when it returned, or was last seen
-  std::string error;       ///< what it threw
+  bool finished = false;  ///< its body returned
+  bool lost = false;      ///< it was killed by Faults::losses
+  uint64_t at_ns = 0;     ///< when it returned, or was last seen
+  std::string error;      ///< what it threw
 };
 
 struct Report {
@@ -78,7 +78,7 @@ class Machine {
   struct Rank {
     Machine& machine;
     Strand& strand;
-    uint64_t seed;  ///< this rank's own
+    uint64_t seed;            ///< this rank's own
     SimPath* path = nullptr;  ///< set by add_paths, for the report of a deadlock
 
     std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand); }

@@ -18,8 +18,8 @@ struct MachineModel {
   NetworkModel network;
   bool has_adapter = false;
   AdapterModel adapter;
-  std::map<std::string, uint64_t> claims;        ///< published figures, by name
-  std::map<std::string, std::string> sources;    ///< of every parameter, "network.latency_ns" and so on
+  std::map<std::string, uint64_t> claims;      ///< published figures, by name
+  std::map<std::string, std::string> sources;  ///< of every parameter, "network.latency_ns" and so on
 };
 
 Error load_machine(const std::string& path, MachineModel& machine);

@@ -48,9 +48,7 @@ void Network::on_event(EventKind kind, uint64_t datum) {
   auto* packet = reinterpret_cast<Packet*>(datum);
   uint64_t now = scheduler_.now_ns();
   switch (kind) {
-    case EventKind::enter:
-      enter(packet);
-      return;
+    case EventKind::enter: enter(packet); return;
     case EventKind::switch_port: {
       uint64_t busy = duration(packet->payload.size() + model_.kHeaderBytes, model_.port_bytes_per_us);
       uint64_t begin = nodes_[packet->to / ranks_per_node_].port.reserve(now, busy);
@@ -63,9 +61,7 @@ void Network::on_event(EventKind kind, uint64_t datum) {
       arrive(packet, nodes_[packet->to / ranks_per_node_].in.reserve(now, busy) + busy);
       return;
     }
-    case EventKind::deliver:
-      deliver(packet);
-      return;
+    case EventKind::deliver: deliver(packet); return;
     case EventKind::window: {
       GiveBack back = give_backs_[datum];
       free_give_backs_.push_back(uint32_t(datum));
@@ -83,8 +79,7 @@ void Network::on_event(EventKind kind, uint64_t datum) {
         if (!lost_[rank] && ports_[rank]) ports_[rank]->on_peer_lost(PeerId(datum - ports_.size()));
       }
       return;
-    default:
-      TERN_ASSERT(false);
+    default: TERN_ASSERT(false);
   }
 }
 
@@ -105,7 +100,9 @@ void Network::enter(Packet* packet) {
 
 // A place that passes on whole frames has the first one so late; the others follow it.
 uint64_t Network::first_frame_ns(const Packet& packet) const {
-  return model_.frame_bytes == 0 ? 0 : duration(std::min(packet.payload.size(), model_.frame_bytes), model_.port_bytes_per_us);
+  return model_.frame_bytes == 0
+             ? 0
+             : duration(std::min(packet.payload.size(), model_.frame_bytes), model_.port_bytes_per_us);
 }
 
 void Network::arrive(Packet* packet, uint64_t time_ns) {
@@ -145,7 +142,8 @@ void Network::deliver(Packet* packet) {
     return;
   }
   if (packet->kind == Packet::Kind::datagram && !ports_[packet->to]) return;
-  if (!attached_[packet->to]) scheduler_.fail("a packet for rank " + std::to_string(packet->to) + ", which is not wired up yet");
+  if (!attached_[packet->to])
+    scheduler_.fail("a packet for rank " + std::to_string(packet->to) + ", which is not wired up yet");
   if (lost_[packet->from] || lost_[packet->to] || !ports_[packet->to]) return;
   ports_[packet->to]->on_packet(std::move(node.mapped()));
 }

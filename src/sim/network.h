@@ -22,45 +22,46 @@
 
 namespace tern::sim {
 
-/// Costs and sizes. The defaults are of a 100 Gbit/s adapter and of the reference machine's memory (a copy of fresh data
-/// runs at some 17 GB/s, a hand-over between cores takes 0.14 us).
+/// Costs and sizes. The defaults are of a 100 Gbit/s adapter and of the reference machine's memory (a copy of fresh
+/// data runs at some 17 GB/s, a hand-over between cores takes 0.14 us).
 struct NetworkModel {
   uint64_t latency_ns = 1000;
   uint64_t adapter_bytes_per_us = 12500;
   uint64_t port_bytes_per_us = 12500;
-  uint64_t packet_ns = 40;            ///< an adapter's own time for a packet
-  /// Switch and receiving adapter pass on whole frames of this payload (Ethernet); 0: what comes in goes out (InfiniBand).
+  uint64_t packet_ns = 40;  ///< an adapter's own time for a packet
+  /// Switch and receiving adapter pass on whole frames of this payload (Ethernet); 0: what comes in goes out
+  /// (InfiniBand).
   size_t frame_bytes = 0;
   uint64_t local_latency_ns = 140;
   uint64_t local_bytes_per_us = 17000;
 
   uint64_t copy_bytes_per_us = 17000;  ///< a rank's CPU, packing and unpacking
-  /// The same into a socket and out of it, where that is another rate: the kernel's copy of what is in no cache, and its work
-  /// for each frame; 0: it is not.
+  /// The same into a socket and out of it, where that is another rate: the kernel's copy of what is in no cache, and
+  /// its work for each frame; 0: it is not.
   uint64_t socket_bytes_per_us = 0;
-  uint64_t message_ns = 0;             ///< CPU time of the library itself for a message, on either side
-  uint64_t send_ns = 60;               ///< CPU time for handing over a packet
-  uint64_t receive_ns = 60;            ///< CPU time for taking one
-  uint64_t datagram_send_ns = 0;       ///< the same for a datagram, where it is not the same; 0: it is
+  uint64_t message_ns = 0;        ///< CPU time of the library itself for a message, on either side
+  uint64_t send_ns = 60;          ///< CPU time for handing over a packet
+  uint64_t receive_ns = 60;       ///< CPU time for taking one
+  uint64_t datagram_send_ns = 0;  ///< the same for a datagram, where it is not the same; 0: it is
   uint64_t datagram_receive_ns = 0;
-  uint64_t poll_ns = 20;               ///< CPU time of a poll
+  uint64_t poll_ns = 20;  ///< CPU time of a poll
   uint64_t fence_ns = 20'000;
-  uint64_t wake_ns = 1500;             ///< CPU time of waking the event thread on the core of who computes
+  uint64_t wake_ns = 1500;  ///< CPU time of waking the event thread on the core of who computes
 
   size_t eager_bytes = 8192;
-  size_t packet_bytes = 8192;          ///< messages are cut into packets of at most this payload
-  size_t window_bytes = 65536;         ///< on the way to one peer and not yet taken by it; headers count kHeaderBytes
+  size_t packet_bytes = 8192;   ///< messages are cut into packets of at most this payload
+  size_t window_bytes = 65536;  ///< on the way to one peer and not yet taken by it; headers count kHeaderBytes
 
   enum class Get : uint8_t { none, adapter, cpu };
-  Get get = Get::none;                 ///< adapter: moves data without either CPU; cpu: the getter copies, same node only
-  uint64_t get_ns = 600;               ///< fixed cost of a get or put by the CPU (process_vm_readv: 0.58 us)
-  bool put = false;                    ///< whoever can get can put, too
-  /// A put's bytes land in order and before the messages sent after it (adapter only). False: its packets go astray by up
-  /// to put_astray_ns each.
+  Get get = Get::none;    ///< adapter: moves data without either CPU; cpu: the getter copies, same node only
+  uint64_t get_ns = 600;  ///< fixed cost of a get or put by the CPU (process_vm_readv: 0.58 us)
+  bool put = false;       ///< whoever can get can put, too
+  /// A put's bytes land in order and before the messages sent after it (adapter only). False: its packets go astray by
+  /// up to put_astray_ns each.
   bool ordered_writes = false;
   uint64_t put_astray_ns = 20'000;
-  size_t hybrid_bytes = 0;             ///< PathProperties::hybrid_bytes
-  size_t piece_bytes = 0;              ///< PathProperties::piece_bytes
+  size_t hybrid_bytes = 0;  ///< PathProperties::hybrid_bytes
+  size_t piece_bytes = 0;   ///< PathProperties::piece_bytes
 
   /// Of 256 messages that arrive whole, how many are all the same announced with on_header first.
   uint32_t announced_in_256 = 0;
@@ -83,13 +84,13 @@ struct Packet {
   Kind kind = Kind::message;
   bool last = false;
   PeerId from = 0, to = 0;
-  wire::Header header{};        ///< messages
-  size_t message_bytes = 0;     ///< of the whole message or get
-  size_t offset = 0;            ///< of this payload in it
+  wire::Header header{};                  ///< messages
+  size_t message_bytes = 0;               ///< of the whole message or get
+  size_t offset = 0;                      ///< of this payload in it
   uint64_t get_address = 0, get_key = 0;  ///< get requests and puts
   void* put_operation = nullptr;          ///< puts: the sender's name for it
   uint64_t astray_ns = 0;                 ///< not 0: comes so much later, without regard to the order of the pair
-  uint64_t flow = 0;            ///< rdma: packets of one flow arrive in order, datagrams in any; else those of a pair of ranks do
+  uint64_t flow = 0;  ///< rdma: packets of one flow arrive in order, datagrams in any; else those of a pair of ranks do
   std::vector<std::byte> payload;
 };
 
@@ -104,8 +105,8 @@ class NetworkPort {
   /// False: not exposed under that key. The only place where one simulated rank's memory is touched for another.
   virtual bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) = 0;
   virtual bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) = 0;
-  /// What is at `offset` of a put that this rank has issued: read when it lands, so that a sender that touches its memory
-  /// too early is found out. False: the put is no more.
+  /// What is at `offset` of a put that this rank has issued: read when it lands, so that a sender that touches its
+  /// memory too early is found out. False: the put is no more.
   virtual bool read_put(const Packet& packet, std::byte* out) = 0;
   /// Whether the rank is in its library at this moment.
   virtual bool attending(uint64_t now_ns) const = 0;
@@ -206,12 +207,12 @@ class Network final : public EventTarget {
   const uint32_t ranks_per_node_;
   std::vector<NetworkPort*> ports_;
   std::vector<Node> nodes_;
-  std::vector<bool> lost_, attached_;  ///< attached: ever
-  std::unordered_map<uint64_t, Pair> pairs_;  ///< only pairs that have talked
+  std::vector<bool> lost_, attached_;                       ///< attached: ever
+  std::unordered_map<uint64_t, Pair> pairs_;                ///< only pairs that have talked
   std::unordered_map<uint64_t, uint64_t> flow_arrival_ns_;  ///< the last, by flow; with weather only
   std::unique_ptr<NetworkWeather> weather_;
   std::unordered_map<Packet*, std::unique_ptr<Packet>> flying_;
-  std::vector<GiveBack> give_backs_;        ///< slots; the event's datum is an index
+  std::vector<GiveBack> give_backs_;  ///< slots; the event's datum is an index
   std::vector<uint32_t> free_give_backs_;
   uint64_t packets_ = 0;
 };

@@ -1,6 +1,6 @@
-// SimPath: a Path over the simulated network. What it hands to the network leaves the sender's window until the receiver
-// has taken it, so try_send refuses and operations queue as on a real path; long messages stream packet by packet into
-// the landing that the sink names, or, by chance, arrive whole, so that both ways of delivery are used.
+// SimPath: a Path over the simulated network. What it hands to the network leaves the sender's window until the
+// receiver has taken it, so try_send refuses and operations queue as on a real path; long messages stream packet by
+// packet into the landing that the sink names, or, by chance, arrive whole, so that both ways of delivery are used.
 //
 // Units: nanoseconds, bytes. Thread rule: the rank's strand, and network events (which come when no strand runs).
 #pragma once
@@ -20,7 +20,8 @@ namespace tern::sim {
 
 class SimPath final : public Path, public NetworkPort {
  public:
-  /// Attaches to the network as the strand's rank until destroyed. `reaches_self`: carries messages to the rank itself too.
+  /// Attaches to the network as the strand's rank until destroyed. `reaches_self`: carries messages to the rank itself
+  /// too.
   SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bool reaches_self = true);
   ~SimPath() override;
 
@@ -69,7 +70,7 @@ class SimPath final : public Path, public NetworkPort {
     IntrusiveList<SendOperation> queue;
     size_t in_flight = 0;  ///< of the window
     bool lost = false;
-    bool ready = false;    ///< in ready_
+    bool ready = false;  ///< in ready_
     Reception reception;
     IntrusiveList<TransferOperation> gets;  ///< by the adapter, replies come in this order
     IntrusiveList<TransferOperation> puts;  ///< by the adapter, not yet confirmed
@@ -118,15 +119,15 @@ class SimPath final : public Path, public NetworkPort {
   std::unordered_map<PeerId, Peer> peers_;  ///< only those talked to; references stay valid
   size_t queued_ = 0;                       ///< operations in the peers' queues
   std::deque<std::unique_ptr<Packet>> inbox_;
-  std::vector<PeerId> ready_;               ///< peers with a queue whose window has opened
-  std::deque<PeerId> lost_;                 ///< not yet told
+  std::vector<PeerId> ready_;  ///< peers with a queue whose window has opened
+  std::deque<PeerId> lost_;    ///< not yet told
   IntrusiveList<SendOperation> sent_, unsendable_;
   IntrusiveList<TransferOperation> got_, ungettable_;
   std::unordered_map<uint64_t, Exposure> exposures_;
   uint64_t next_key_ = 1;
   uint64_t fruitless_ = 0;
   std::unordered_map<TransferOperation*, size_t> put_landed_;  ///< bytes of each put that are confirmed
-  bool landed_ = false;  ///< a put has come since the last poll
+  bool landed_ = false;                                        ///< a put has come since the last poll
   LastSeen last_sent_, last_received_;
 };
 

@@ -48,8 +48,8 @@ void SimPath::on_peer_lost(PeerId peer) {
 }
 
 bool SimPath::arm() {
-  return !landed_ && inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() && got_.empty() &&
-         ungettable_.empty();
+  return !landed_ && inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() &&
+         got_.empty() && ungettable_.empty();
 }
 
 int SimPath::poll() {
@@ -273,7 +273,8 @@ std::string SimPath::describe() const {
   }
   for (PeerId id = 0; id < network_.ranks(); ++id) {
     auto found = peers_.find(id);
-    if (found != peers_.end() && found->second.reception.active) text += ", half a message from rank " + std::to_string(id);
+    if (found != peers_.end() && found->second.reception.active)
+      text += ", half a message from rank " + std::to_string(id);
   }
   if (!exposures_.empty()) text += ", " + std::to_string(exposures_.size()) + " buffers exposed";
   return text;

@@ -94,7 +94,8 @@ void SimPath::enqueue(SendOperation& operation) {
   pump(operation.peer, peer);
 }
 
-// Sends of the queue what the window lets through. A sliver of a long message is not worth a packet unless the way is empty.
+// Sends of the queue what the window lets through. A sliver of a long message is not worth a packet unless the way is
+// empty.
 void SimPath::pump(PeerId to, Peer& peer) {
   while (SendOperation* operation = peer.queue.front()) {
     size_t left = operation->payload.remaining();
@@ -229,7 +230,8 @@ void SimPath::put_by_cpu(TransferOperation& operation) {
     ungettable_.push_back(&operation);
     return;
   }
-  if (!owner || !owner->write_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
+  if (!owner ||
+      !owner->write_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
     strand_.scheduler().fail("rank " + std::to_string(rank_) + " puts into memory of rank " +
                              std::to_string(operation.peer) + " that is not exposed (any more)");
     ungettable_.push_back(&operation);
@@ -283,8 +285,8 @@ void SimPath::land_put(const Packet& packet) {
   NetworkPort* from = network_.port(packet.from);
   if (!from || !from->read_put(packet, data.data())) return;  // it has lost us, or is lost
   if (!write_memory(packet.get_key, packet.get_address, data.data(), data.size())) {
-    strand_.scheduler().fail("rank " + std::to_string(packet.from) + " puts into memory of rank " + std::to_string(rank_) +
-                             " that is not exposed (any more)");
+    strand_.scheduler().fail("rank " + std::to_string(packet.from) + " puts into memory of rank " +
+                             std::to_string(rank_) + " that is not exposed (any more)");
     return;
   }
   auto reply = std::make_unique<Packet>();
@@ -302,9 +304,10 @@ void SimPath::get_by_cpu(TransferOperation& operation) {
   charge_copy(operation.bytes);
   NetworkPort* owner = network_.port(operation.peer);
   std::vector<std::byte> staging(operation.bytes);
-  if (!owner || !owner->read_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
-    strand_.scheduler().fail("rank " + std::to_string(rank_) + " gets memory of rank " + std::to_string(operation.peer) +
-                             " that is not exposed (any more)");
+  if (!owner ||
+      !owner->read_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
+    strand_.scheduler().fail("rank " + std::to_string(rank_) + " gets memory of rank " +
+                             std::to_string(operation.peer) + " that is not exposed (any more)");
     ungettable_.push_back(&operation);
     return;
   }
@@ -342,8 +345,8 @@ void SimPath::answer_get(const Packet& request) {
     reply->offset = offset;
     reply->payload.resize(part);
     if (!read_memory(request.get_key, request.get_address + offset, reply->payload.data(), part)) {
-      strand_.scheduler().fail("rank " + std::to_string(request.from) + " gets memory of rank " + std::to_string(rank_) +
-                               " that is not exposed (any more)");
+      strand_.scheduler().fail("rank " + std::to_string(request.from) + " gets memory of rank " +
+                               std::to_string(rank_) + " that is not exposed (any more)");
       return;
     }
     offset += part;

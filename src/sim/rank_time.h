@@ -18,8 +18,9 @@ class SimClock final : public Clock {
     return strand_.now_ns();
   }
   void charge_ns(uint64_t ns) override { strand_.charge_ns(ns); }
-  /// As charge_ns, for work outside the library while an event thread (progress/event_thread.h, always asleep on the paths) has
-  /// the same core: whenever something comes, the work stands still for waking the thread and for what a poll then does.
+  /// As charge_ns, for work outside the library while an event thread (progress/event_thread.h, always asleep on the
+  /// paths) has the same core: whenever something comes, the work stands still for waking the thread and for what a
+  /// poll then does.
   void charge_beside_events(uint64_t ns, ProgressEngine& engine, uint64_t wake_ns);
 
  private:

@@ -59,12 +59,13 @@ Strand::Strand(Scheduler& scheduler, uint32_t rank, std::byte* stack, size_t sta
       rank_(rank),
       body_(std::move(body)),
       on_switch_(on_switch),
-      fiber_(stack, stack_bytes,
-             [](void* self) {
-               auto& strand = *static_cast<Strand*>(self);
-               strand.body_(strand);
-             },
-             this) {}
+      fiber_(
+          stack, stack_bytes,
+          [](void* self) {
+            auto& strand = *static_cast<Strand*>(self);
+            strand.body_(strand);
+          },
+          this) {}
 
 void Strand::start(uint64_t time_ns) { schedule_resume(time_ns); }
 

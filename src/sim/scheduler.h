@@ -23,9 +23,25 @@ namespace tern::sim {
 inline constexpr uint64_t kNever = ~uint64_t{0};
 
 /// What an event is, in a trace. The numbers appear in traces only.
-enum class EventKind : uint32_t { resume, enter, switch_port, nic, deliver, window, lost, send, receive, get, note, engine, arrive, timer };
+enum class EventKind : uint32_t {
+  resume,
+  enter,
+  switch_port,
+  nic,
+  deliver,
+  window,
+  lost,
+  send,
+  receive,
+  get,
+  note,
+  engine,
+  arrive,
+  timer
+};
 
-/// Something that events happen to. `datum` is the target's own business (a pointer, often) and is no part of the trace.
+/// Something that events happen to. `datum` is the target's own business (a pointer, often) and is no part of the
+/// trace.
 class EventTarget {
  public:
   virtual void on_event(EventKind kind, uint64_t datum) = 0;
@@ -110,7 +126,8 @@ class Strand final : public EventTarget {
   /// Called with the rank before its fiber runs and with -1 after: the C API's current rank follows (capi/current.h).
   using OnSwitch = std::function<void(int rank)>;
 
-  Strand(Scheduler& scheduler, uint32_t rank, std::byte* stack, size_t stack_bytes, Body body, const OnSwitch& on_switch);
+  Strand(Scheduler& scheduler, uint32_t rank, std::byte* stack, size_t stack_bytes, Body body,
+         const OnSwitch& on_switch);
 
   /// Starts running at that time. Once.
   void start(uint64_t time_ns);
@@ -151,7 +168,7 @@ class Strand final : public EventTarget {
   const OnSwitch& on_switch_;
   uint64_t now_ns_ = 0;
   uint64_t slowness_ = 1;
-  uint64_t turn_ = 0;            ///< a resume event of an earlier turn is stale
+  uint64_t turn_ = 0;               ///< a resume event of an earlier turn is stale
   uint64_t resume_at_ns_ = kNever;  ///< of this turn's earliest resume event
   bool stopped_ = false;
   const char* blocked_in_ = nullptr;  ///< null: not blocked

@@ -28,7 +28,9 @@ void add_rdma(Process& process, Machine::Rank& rank) {
   Error error;
   auto path = RdmaPath::create(
       options, process.tunables(), rank.make_hca(), process.clock(), process.sink(),
-      [&launcher = process.launcher()](PeerId peer, std::string& card) { return launcher.get(int(peer), "rdma-card", card); },
+      [&launcher = process.launcher()](PeerId peer, std::string& card) {
+        return launcher.get(int(peer), "rdma-card", card);
+      },
       error);
   throw_if(error, "rdma path");
   throw_if(process.launcher().put("rdma-card", path->card()), "wire-up");
@@ -45,7 +47,9 @@ void add_udp(Process& process, Machine::Rank& rank) {
   Error error;
   auto path = UdpPath::create(
       options, process.tunables(), rank.make_datagram_port(), process.clock(), process.sink(),
-      [&launcher = process.launcher()](PeerId peer, std::string& card) { return launcher.get(int(peer), "udp-card", card); },
+      [&launcher = process.launcher()](PeerId peer, std::string& card) {
+        return launcher.get(int(peer), "udp-card", card);
+      },
       error);
   throw_if(error, "udp path");
   throw_if(process.launcher().put("udp-card", path->card()), "wire-up");

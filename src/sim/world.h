@@ -23,7 +23,8 @@ class World {
   Report run(const std::function<void(Process&)>& body);
   /// Hands out the parts from which each rank makes its Process itself (the C API's MPI_Init does).
   Report run_unstarted(const Machine::Body& body) { return machine_.run(body); }
-  /// A Process of that rank: paths added and everybody wired up, not yet started. Collective. `counters`: see ProcessParts.
+  /// A Process of that rank: paths added and everybody wired up, not yet started. Collective. `counters`: see
+  /// ProcessParts.
   static std::unique_ptr<Process> make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock,
                                                Counters* counters = nullptr);
 

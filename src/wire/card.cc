@@ -42,8 +42,7 @@ Error parse_card(std::string_view text, Card& card) {
   in.bytes(card.host.data(), card.host.size());
   if (!in.ok()) return bad("is cut short");
   if (version < 1) return bad("has no version");
-  if (count > kMaxCardAddresses || count * kAddressBytes > in.left())
-    return bad("promises more addresses than it has");
+  if (count > kMaxCardAddresses || count * kAddressBytes > in.left()) return bad("promises more addresses than it has");
   card.addresses.clear();
   for (uint16_t i = 0; i < count; ++i) {
     CardAddress address;
@@ -57,8 +56,7 @@ Error parse_card(std::string_view text, Card& card) {
     // A family that a later version may add is passed over, not refused: the card's other addresses still
     // serve.
     if (address.family != 4 && address.family != 6) continue;
-    if (address.prefix_length > (address.family == 4 ? 32 : 128))
-      return bad("has an impossible prefix length");
+    if (address.prefix_length > (address.family == 4 ? 32 : 128)) return bad("has an impossible prefix length");
     if (address.port == 0) return bad("has an address without a port");
     card.addresses.push_back(address);
   }

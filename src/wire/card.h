@@ -26,8 +26,8 @@ struct CardAddress {
 
   uint8_t family = 4;         ///< 4 or 6
   uint8_t prefix_length = 0;  ///< bits that all hosts of its network share
-  uint16_t port = 0;  ///< where the rank listens on this address, host byte order; never 0 in a parsed card
-  uint32_t megabits = 0;  ///< speed of the interface; 0: it does not say
+  uint16_t port = 0;          ///< where the rank listens on this address, host byte order; never 0 in a parsed card
+  uint32_t megabits = 0;      ///< speed of the interface; 0: it does not say
   uint8_t flags = 0;
   std::array<uint8_t, 16> bytes{};  ///< network byte order; the first 4 for IPv4, the rest 0
 

@@ -40,7 +40,8 @@ bool parse_datagram(const std::byte* data, size_t bytes, Datagram& out) {
     case DatagramType::fragment: {
       in.bytes(&out.fragment, sizeof out.fragment);
       const FragmentHead& fragment = out.fragment;
-      if (!in.ok() || fragment.bytes > kMaxFragmentedBytes || fragment.index >= fragment_count(fragment.bytes)) return false;
+      if (!in.ok() || fragment.bytes > kMaxFragmentedBytes || fragment.index >= fragment_count(fragment.bytes))
+        return false;
       const uint64_t offset = fragment_offset(fragment.index);
       const uint64_t whole = fragment.index == 0 ? kFirstFragmentBytes : kFragmentBytes;
       const uint64_t rest = fragment.bytes - offset;
@@ -48,9 +49,7 @@ bool parse_datagram(const std::byte* data, size_t bytes, Datagram& out) {
       break;
     }
     case DatagramType::ack:
-    case DatagramType::nack:
-      in.bytes(&out.answer, sizeof out.answer);
-      return in.ok() && in.left() == 0;
+    case DatagramType::nack: in.bytes(&out.answer, sizeof out.answer); return in.ok() && in.left() == 0;
   }
   out.payload_bytes = in.left();
   out.payload = data + bytes - kDatagramTagBytes - out.payload_bytes;
@@ -77,7 +76,8 @@ std::string build_datagram_card(const DatagramCard& card) {
 Error parse_datagram_card(std::string_view text, DatagramCard& card) {
   Reader in(text);
   if (in.integer<uint32_t>() != kCardMagic) return bad("is not one");
-  if (in.integer<uint16_t>() != kUdpCardVersion) return bad("is of another version of Tern: install the same on every host");
+  if (in.integer<uint16_t>() != kUdpCardVersion)
+    return bad("is of another version of Tern: install the same on every host");
   card.protocol = in.integer<uint8_t>();
   card.flags = in.integer<uint8_t>();
   in.bytes(card.salt.data(), card.salt.size());

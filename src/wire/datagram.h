@@ -1,6 +1,6 @@
 // What ranks say to each other in UDP datagrams (fabric/udp/): the card by which a rank is found, and the datagrams.
-// Every datagram is sealed with the key of its pair of ranks and direction (fabric/udp/seal.h); `number`, which is never
-// used twice under a key, is the nonce. Parsers trust nothing: lengths are checked against what arrived.
+// Every datagram is sealed with the key of its pair of ranks and direction (fabric/udp/seal.h); `number`, which is
+// never used twice under a key, is the nonce. Parsers trust nothing: lengths are checked against what arrived.
 //
 //   datagram     DatagramHead (16) | body by type | 16 bytes of authentication over all before
 //     stream       StreamHead (32) | bytes of the stream from `offset` on (none: a question whether the peer is there)
@@ -10,7 +10,8 @@
 //
 // The stream is the same sequence of frames as TCP's (wire/frame.h).
 //
-//   card   u32 magic | u16 version | u8 protocol | u8 flags | 16 bytes of salt | u8 n | n times: u16 length, a wire::Card
+//   card   u32 magic | u16 version | u8 protocol | u8 flags | 16 bytes of salt | u8 n | n times:
+//          u16 length, a wire::Card
 //
 // Thread rule: pure functions.
 #pragma once
@@ -69,7 +70,7 @@ struct FragmentHead {
   uint32_t crc;      ///< CRC-32C of this head with crc and attempt 0, and the payload
   uint32_t attempt;  ///< how often it was sent before; comes back in its answer, which so measures one round trip
   uint32_t reserved;
-  Header header;     ///< of the message
+  Header header;  ///< of the message
 };
 static_assert(sizeof(FragmentHead) == 56 && std::is_trivially_copyable_v<FragmentHead>);
 
@@ -83,8 +84,8 @@ static_assert(sizeof(FragmentAnswer) == 16 && std::is_trivially_copyable_v<Fragm
 inline constexpr size_t kStreamOverhead = sizeof(DatagramHead) + sizeof(StreamHead) + kDatagramTagBytes;
 inline constexpr size_t kFragmentOverhead = sizeof(DatagramHead) + sizeof(FragmentHead) + kDatagramTagBytes;
 
-/// The paper's sizes (002, 3.1.1), heads included (a message of 2 KB is one of two fragments there): the first fragment, which is
-/// the request, and every further one.
+/// The paper's sizes (002, 3.1.1), heads included (a message of 2 KB is one of two fragments there): the first
+/// fragment, which is the request, and every further one.
 inline constexpr size_t kFirstFragmentBytes = 2048 - kFragmentOverhead, kFragmentBytes = 8192 - kFragmentOverhead;
 
 inline uint64_t fragment_offset(uint32_t index) {
@@ -117,8 +118,8 @@ struct DatagramCard {
   enum Flags : uint8_t { kAes = 1 };  ///< its processor does AES
   uint8_t protocol = 0;               ///< of UdpProtocol
   uint8_t flags = 0;
-  std::array<uint8_t, 16> salt{};     ///< fresh for every start of a rank, so that no key is used by two of them
-  std::vector<Card> channels;         ///< where each of its sockets is; the last: where TCP shows whether its process lives
+  std::array<uint8_t, 16> salt{};  ///< fresh for every start of a rank, so that no key is used by two of them
+  std::vector<Card> channels;  ///< where each of its sockets is; the last: where TCP shows whether its process lives
 };
 inline constexpr size_t kMaxCardChannels = 3;
 

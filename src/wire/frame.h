@@ -47,7 +47,7 @@ inline constexpr size_t kMaxLanes = 4;
 /// Body of a stripe: the message itself, and how much of it comes over which connection, in this order.
 struct StripeTable {
   Header header;
-  uint32_t number;    ///< counts the stripes of one direction of one pair
+  uint32_t number;  ///< counts the stripes of one direction of one pair
   uint32_t reserved;
   uint64_t bytes[kMaxLanes];
 };
@@ -74,15 +74,11 @@ inline FrameResult parse_frame(const std::byte* data, size_t bytes, FrameHead& h
   std::memcpy(&head, data, sizeof head);
   if (head.zero != 0) return FrameResult::wrong;
   switch (head.type) {
-    case FrameType::message:
-      return uint8_t(head.header.kind) == 0 ? FrameResult::wrong : FrameResult::head;
+    case FrameType::message: return uint8_t(head.header.kind) == 0 ? FrameResult::wrong : FrameResult::head;
     case FrameType::goodbye:
-    case FrameType::settled:
-      return head.length() != 0 ? FrameResult::wrong : FrameResult::head;
-    case FrameType::stripe:
-      return head.length() != sizeof(StripeTable) ? FrameResult::wrong : FrameResult::head;
-    case FrameType::part:
-      return head.length() == 0 ? FrameResult::wrong : FrameResult::head;
+    case FrameType::settled: return head.length() != 0 ? FrameResult::wrong : FrameResult::head;
+    case FrameType::stripe: return head.length() != sizeof(StripeTable) ? FrameResult::wrong : FrameResult::head;
+    case FrameType::part: return head.length() == 0 ? FrameResult::wrong : FrameResult::head;
   }
   return FrameResult::wrong;
 }

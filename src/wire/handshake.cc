@@ -9,8 +9,7 @@
 namespace tern::wire {
 namespace {
 
-constexpr uint8_t kMagic[4] = {'T', 'e', 'r',
-                               0xf1};  // the last byte is no text in any encoding that clients speak
+constexpr uint8_t kMagic[4] = {'T', 'e', 'r', 0xf1};  // the last byte is no text in any encoding that clients speak
 
 std::string prefixed(HandshakeStage stage, std::string_view body) {
   TERN_ASSERT(body.size() <= kMaxHandshakeBody);

@@ -48,7 +48,7 @@ struct Greeting {
   uint8_t lane = 0;         ///< which of the pair's streams
   uint32_t generation = 0;  ///< its connections are numbered; a later one replaces an earlier one
   uint32_t stood = 0;       ///< the last of them that the caller has used
-  std::string agreement;  ///< tunables that must agree, "name=value\n" each, sorted by name
+  std::string agreement;    ///< tunables that must agree, "name=value\n" each, sorted by name
 };
 
 struct HandshakePrefix {

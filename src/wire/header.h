@@ -20,15 +20,17 @@ enum class Kind : uint8_t {
   cts = 5,         ///< clear to send; `token` is the sender's; payload is ClearBody
   data = 6,        ///< `token` is the receiver's; payload is the whole message's bytes
   fin = 7,         ///< `token` is the sender's: the receiver has taken the data itself (get)
-  credit = 8,      ///< `token` is how many 64-byte units of unexpected-data credit come back (when no eager message carries them)
-  cancel = 9,      ///< `token` is the sender's: take the message back if it is still unmatched. An eager message is not
-                   ///< known by that: `context` is its context, `tag` what its `token` was (else 0)
+  credit = 8,  ///< `token` is how many 64-byte units of unexpected-data credit come back (when no eager message carries
+               ///< them)
+  cancel = 9,  ///< `token` is the sender's: take the message back if it is still unmatched. An eager message is not
+               ///< known by that: `context` is its context, `tag` what its `token` was (else 0)
   cancel_answer = 10,  ///< `token` is the sender's; flags bit 0: it was taken back
   // The customised protocols (p2p/receiver_initiated.cc, p2p/hybrid.cc).
-  ready = 11,      ///< RECEIVER_READY: `token` is the receiver's; payload is ReadyBody
-  direct = 12,     ///< the whole message, of any size, because its receive was announced; flags kWantsAck: token wants a sync_ack
-  filled = 13,     ///< FIN of a put: `token` is the receiver's; payload is FilledBody; flags kTaken, kLanded
-  withdraw = 14,   ///< announcements for (context, tag) are void; `token` (receiver's) comes back with withdrawn
+  ready = 11,     ///< RECEIVER_READY: `token` is the receiver's; payload is ReadyBody
+  direct = 12,    ///< the whole message, of any size, because its receive was announced; flags kWantsAck: token wants a
+                  ///< sync_ack
+  filled = 13,    ///< FIN of a put: `token` is the receiver's; payload is FilledBody; flags kTaken, kLanded
+  withdraw = 14,  ///< announcements for (context, tag) are void; `token` (receiver's) comes back with withdrawn
   withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
   recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch
   release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::carried)
@@ -46,8 +48,8 @@ inline constexpr uint8_t kTaken = 1, kLanded = 2;
 struct Header {
   Kind kind;
   uint8_t flags = 0;
-  uint16_t carried = 0;  ///< what goes back along with it. Eager: so many 64-byte units of credit. A protocol's own: names a
-                         ///< library buffer that was read. 0: nothing
+  uint16_t carried = 0;  ///< what goes back along with it. Eager: so many 64-byte units of credit. A protocol's own:
+                         ///< names a library buffer that was read. 0: nothing
   int32_t source = 0;    ///< sender's rank in the communicator (in its local group)
   uint64_t context = 0;  ///< context id of the communicator
   int32_t tag = 0;
@@ -55,11 +57,12 @@ struct Header {
 };
 static_assert(sizeof(Header) == 24 && std::is_trivially_copyable_v<Header>);
 
-/// The builder. It writes whole 8-byte words, and where the caller wants them: a header is copied right after it was built,
-/// and a load that spans several smaller stores (16 bytes of two words, too) waits until they have left the store buffer,
-/// behind the cache miss of the message before (measured on the shared-memory path: two thirds of the time of a small send).
-inline Header make_header(Kind kind, int32_t source, uint64_t context, int32_t tag, uint32_t token,
-                          uint8_t flags = 0, uint16_t carried = 0) {
+/// The builder. It writes whole 8-byte words, and where the caller wants them: a header is copied right after it was
+/// built, and a load that spans several smaller stores (16 bytes of two words, too) waits until they have left the
+/// store buffer, behind the cache miss of the message before (measured on the shared-memory path: two thirds of the
+/// time of a small send).
+inline Header make_header(Kind kind, int32_t source, uint64_t context, int32_t tag, uint32_t token, uint8_t flags = 0,
+                          uint16_t carried = 0) {
   Header header;
   using Word [[gnu::may_alias]] = uint64_t;
   auto* words = reinterpret_cast<Word*>(&header);
@@ -89,8 +92,8 @@ inline void copy_header(Header& to, const Header& from) {
 /// Body of an rts: how much there is, and where, if the path can get.
 struct RendezvousBody {
   uint64_t bytes;
-  uint64_t address;   ///< of contiguous data in the sender; 0: not gettable
-  uint64_t key[2];    ///< RemoteKey of that memory
+  uint64_t address;  ///< of contiguous data in the sender; 0: not gettable
+  uint64_t key[2];   ///< RemoteKey of that memory
 };
 static_assert(sizeof(RendezvousBody) == 32);
 
@@ -110,12 +113,12 @@ inline constexpr size_t kShortClearBytes = 16;
 /// this (context, tag) that come after its first `arrived` ones, the one after `ahead` others.
 struct ReadyBody {
   uint64_t capacity;
-  uint64_t address;   ///< 0: nothing can be put there, only sent
+  uint64_t address;  ///< 0: nothing can be put there, only sent
   uint64_t key[2];
   uint32_t arrived;
-  uint32_t epoch;     ///< of that count
-  uint32_t serial;    ///< of this announcement
-  uint32_t oldest;    ///< serial of the oldest announced receive among those ahead, or of this one
+  uint32_t epoch;   ///< of that count
+  uint32_t serial;  ///< of this announcement
+  uint32_t oldest;  ///< serial of the oldest announced receive among those ahead, or of this one
   uint16_t ahead;
   uint8_t last_byte;  ///< what the last byte of the buffer is now
   uint8_t watched;    ///< 1: the receiver looks at that byte, a FIN is not needed when it will change

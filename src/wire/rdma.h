@@ -1,8 +1,9 @@
-// What ranks say to each other over RDMA queue pairs (fabric/rdma/): the card by which a rank is found, the greeting that
-// makes a connection, and the frames on it. Parsers trust nothing: lengths are checked against what arrived.
+// What ranks say to each other over RDMA queue pairs (fabric/rdma/): the card by which a rank is found, the greeting
+// that makes a connection, and the frames on it. Parsers trust nothing: lengths are checked against what arrived.
 //
 //   card      u32 magic | u16 version | u16 zero | address of the UD queue pair (48 bytes)
-//   greeting  u32 magic | u16 version | u8 kind | u8 zero | u32 from | u32 to | address of the RC queue pair (48 bytes) |
+//   greeting  u32 magic | u16 version | u8 kind | u8 zero | u32 from | u32 to |
+//             address of the RC queue pair (48 bytes) |
 //             u32 frame bytes | u32 window | 32 bytes of authentication over all before (keyed BLAKE2b, the job's key)
 //   frame     u8 type | u8 zero | u16 credits | u32 payload bytes | [wire::Header] | [u64 message bytes] | payload
 //
@@ -38,8 +39,8 @@ struct RdmaGreeting {
   Kind kind = Kind::hello;
   uint32_t from = 0, to = 0;  ///< ranks
   RdmaAddress address;
-  uint32_t frame_bytes = 0;   ///< longest frame that the sender of the greeting can receive
-  uint32_t window = 0;        ///< frames that it grants
+  uint32_t frame_bytes = 0;  ///< longest frame that the sender of the greeting can receive
+  uint32_t window = 0;       ///< frames that it grants
 };
 
 inline constexpr size_t kRdmaGreetingBytes = 16 + kRdmaAddressBytes + 8 + 32;
@@ -82,7 +83,8 @@ inline size_t build_rdma_frame(RdmaFrameType type, uint16_t credits, size_t payl
   std::memcpy(out, &word, sizeof word);
   size_t head = rdma_head_bytes(type);
   if (head > kRdmaFrameHeadBytes) std::memcpy(out + kRdmaFrameHeadBytes, &header, sizeof header);
-  if (head == kRdmaMaxHeadBytes) std::memcpy(out + kRdmaFrameHeadBytes + sizeof header, &message_bytes, sizeof message_bytes);
+  if (head == kRdmaMaxHeadBytes)
+    std::memcpy(out + kRdmaFrameHeadBytes + sizeof header, &message_bytes, sizeof message_bytes);
   return head;
 }
 

@@ -4,7 +4,8 @@
 #include <mpi.h>
 
 static_assert(sizeof(MPI_Status) == 32 && alignof(MPI_Status) == alignof(int), "MPI 5.0, 20.3.1");
-static_assert(sizeof(MPI_Aint) == sizeof(void*) && sizeof(MPI_Count) == 8 && sizeof(MPI_Offset) == 8, "MPI 5.0, 20.3.5");
+static_assert(sizeof(MPI_Aint) == sizeof(void*) && sizeof(MPI_Count) == 8 && sizeof(MPI_Offset) == 8,
+              "MPI 5.0, 20.3.5");
 
 extern "C" int use_header_cxx(MPI_T_cb_safety safety);
 int use_header_cxx(MPI_T_cb_safety safety) {

@@ -8,8 +8,7 @@ int MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int ta
   sends++;
   return PMPI_Send(buf, count, datatype, dest, tag, comm);
 }
-int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-              MPI_Request *request) {
+int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   receives++;
   return PMPI_Irecv(buf, count, datatype, source, tag, comm, request);
 }

@@ -49,8 +49,10 @@ int c_handles(MPI_Fint comm, MPI_Fint op, MPI_Fint type) {
          MPI_Type_f2c(type) == MPI_INTEGER && MPI_Type_c2f(MPI_INTEGER) == type &&
          MPI_Group_f2c(MPI_Group_c2f(group)) == group && MPI_Info_f2c(MPI_Info_c2f(info)) == info &&
          MPI_Request_f2c(MPI_Request_c2f(request)) == request &&
-         MPI_Errhandler_f2c(MPI_Errhandler_c2f(errors)) == errors && MPI_Comm_f2c(MPI_Comm_c2f(MPI_COMM_NULL)) == MPI_COMM_NULL &&
-         MPI_Win_f2c(MPI_Win_c2f(MPI_WIN_NULL)) == MPI_WIN_NULL && MPI_File_f2c(MPI_File_c2f(MPI_FILE_NULL)) == MPI_FILE_NULL &&
+         MPI_Errhandler_f2c(MPI_Errhandler_c2f(errors)) == errors &&
+         MPI_Comm_f2c(MPI_Comm_c2f(MPI_COMM_NULL)) == MPI_COMM_NULL &&
+         MPI_Win_f2c(MPI_Win_c2f(MPI_WIN_NULL)) == MPI_WIN_NULL &&
+         MPI_File_f2c(MPI_File_c2f(MPI_FILE_NULL)) == MPI_FILE_NULL &&
          MPI_Message_f2c(MPI_Message_c2f(MPI_MESSAGE_NO_PROC)) == MPI_MESSAGE_NO_PROC &&
          MPI_Session_f2c(MPI_Session_c2f(MPI_SESSION_NULL)) == MPI_SESSION_NULL;
   MPI_Request_free(&request);

@@ -1,5 +1,5 @@
-// Fuzz target: what comes by UDP. The input is a card, a datagram as it is, and the body of an authentic one: with the right seal it
-// goes through the state machines of both protocols, which must stand whatever a peer says.
+// Fuzz target: what comes by UDP. The input is a card, a datagram as it is, and the body of an authentic one: with the
+// right seal it goes through the state machines of both protocols, which must stand whatever a peer says.
 #include <sodium.h>
 
 #include "fabric/udp/fragment_channel.h"
@@ -19,7 +19,8 @@ class DeafPort final : public DatagramPort {
   size_t send(PeerId, int, const iovec* datagrams, size_t count) override {
     for (size_t i = 0; i < count; ++i) {
       const auto* bytes = static_cast<const uint8_t*>(datagrams[i].iov_base);
-      for (size_t at = 0; at < datagrams[i].iov_len; ++at) sum_ = sum_ + bytes[at];  // touches every byte, for the sanitizer
+      for (size_t at = 0; at < datagrams[i].iov_len; ++at)
+        sum_ = sum_ + bytes[at];  // touches every byte, for the sanitizer
     }
     return count;
   }
@@ -91,7 +92,8 @@ void converse(const uint8_t* data, size_t bytes, MakeChannel&& make) {
       const uint8_t type = data[2];
       std::vector<std::byte> whole(sizeof(wire::DatagramHead) + length + wire::kDatagramTagBytes);
       std::memcpy(whole.data() + sizeof(wire::DatagramHead), data + 3, length);
-      const wire::DatagramHead head{wire::kDatagramMagic, wire::DatagramType(type & 7), wire::kDatagramVersion, 1, ++now};
+      const wire::DatagramHead head{wire::kDatagramMagic, wire::DatagramType(type & 7), wire::kDatagramVersion, 1,
+                                    ++now};
       std::memcpy(whole.data(), &head, sizeof head);
       data += 3 + length;
       bytes -= 3 + length;
@@ -171,7 +173,9 @@ std::vector<std::string> fuzz_corpus() {
       const uint64_t bytes = 12'000;
       const size_t part = size_t(std::min<uint64_t>(index == 0 ? wire::kFirstFragmentBytes : wire::kFragmentBytes,
                                                     bytes - wire::fragment_offset(index)));
-      fragments += piece(DatagramType::fragment, raw(wire::FragmentHead{message, bytes, index, 0, 0, 0, {.kind = wire::Kind::eager}}) + std::string(part, 'f'));
+      fragments += piece(DatagramType::fragment,
+                         raw(wire::FragmentHead{message, bytes, index, 0, 0, 0, {.kind = wire::Kind::eager}}) +
+                             std::string(part, 'f'));
     }
   }
   for (uint64_t message : {0, 1}) fragments += piece(DatagramType::ack, raw(wire::FragmentAnswer{message, 0, 0}));

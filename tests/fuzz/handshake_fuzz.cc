@@ -28,8 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   handshake.output().clear();
   for (size_t at = 2; at < bytes && handshake.state() == TcpHandshake::State::talking;) {
     size_t need = handshake.need();
-    TERN_FUZZ_CHECK(need != 0 &&
-                    need <= wire::kHandshakePrefixBytes + wire::kMaxHandshakeBody + wire::kProofBytes);
+    TERN_FUZZ_CHECK(need != 0 && need <= wire::kHandshakePrefixBytes + wire::kMaxHandshakeBody + wire::kProofBytes);
     size_t n = std::min({piece, need, bytes - at});
     handshake.feed(reinterpret_cast<const std::byte*>(data) + at, n);
     at += n;

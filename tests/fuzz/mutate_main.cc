@@ -26,21 +26,11 @@ std::string mutate(std::string input, const std::vector<std::string>& corpus, te
   for (uint64_t n = 1 + rng.below(5); n > 0; --n) {
     size_t size = input.size();
     switch (size == 0 ? 4 : rng.below(7)) {
-      case 0:
-        input[rng.below(size)] ^= char(1 << rng.below(8));
-        break;
-      case 1:
-        input[rng.below(size)] = char(rng.next());
-        break;
-      case 2:
-        input.resize(rng.below(size + 1));
-        break;
-      case 3:
-        input.erase(rng.below(size), 1 + rng.below(16));
-        break;
-      case 4:
-        input.insert(rng.below(size + 1), std::string(1 + rng.below(40), char(rng.next())));
-        break;
+      case 0: input[rng.below(size)] ^= char(1 << rng.below(8)); break;
+      case 1: input[rng.below(size)] = char(rng.next()); break;
+      case 2: input.resize(rng.below(size + 1)); break;
+      case 3: input.erase(rng.below(size), 1 + rng.below(16)); break;
+      case 4: input.insert(rng.below(size + 1), std::string(1 + rng.below(40), char(rng.next()))); break;
       case 5: {
         const std::string& other = corpus[rng.below(corpus.size())];
         size_t from = rng.below(other.size() + 1);
@@ -48,8 +38,7 @@ std::string mutate(std::string input, const std::vector<std::string>& corpus, te
         break;
       }
       case 6: {
-        static const uint64_t kEdges[] = {0,      1,      0x7f,       0x80,       0xff,
-                                          0x7fff, 0xffff, 0x7fffffff, 0xffffffff, ~uint64_t{0}};
+        static const uint64_t kEdges[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, ~uint64_t{0}};
         uint64_t edge = kEdges[rng.below(10)];
         size_t width = size_t{1} << rng.below(4), at = rng.below(size);
         std::memcpy(input.data() + at, &edge, std::min(width, size - at));
@@ -75,7 +64,7 @@ int main(int argc, char** argv) {
   };
   for (const std::string& input : corpus) run(input);
   for (uint64_t i = 0; i < count; ++i) run(mutate(corpus[rng.below(corpus.size())], corpus, rng));
-  std::printf("%zu inputs and %llu mutations, seed %llu: ok\n", corpus.size(),
-              static_cast<unsigned long long>(count), static_cast<unsigned long long>(seed));
+  std::printf("%zu inputs and %llu mutations, seed %llu: ok\n", corpus.size(), static_cast<unsigned long long>(count),
+              static_cast<unsigned long long>(seed));
   return 0;
 }

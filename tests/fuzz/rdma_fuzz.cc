@@ -27,7 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     TERN_FUZZ_CHECK(greeting.window > 0 && greeting.frame_bytes > wire::kRdmaMaxHeadBytes);
     wire::RdmaGreeting again;
     std::string text = greeting_text(greeting);
-    TERN_FUZZ_CHECK(wire::parse_rdma_greeting(reinterpret_cast<const std::byte*>(text.data()), text.size(), kKey, again));
+    TERN_FUZZ_CHECK(
+        wire::parse_rdma_greeting(reinterpret_cast<const std::byte*>(text.data()), text.size(), kKey, again));
   }
   wire::RdmaFrame frame;
   if (wire::parse_rdma_frame(start, bytes, frame)) {
@@ -45,7 +46,8 @@ std::vector<std::string> fuzz_corpus() {
   greeting.frame_bytes = 8256;
   greeting.window = 32;
   out.push_back(greeting_text(greeting));
-  for (auto type : {wire::RdmaFrameType::whole, wire::RdmaFrameType::first, wire::RdmaFrameType::more, wire::RdmaFrameType::credit}) {
+  for (auto type : {wire::RdmaFrameType::whole, wire::RdmaFrameType::first, wire::RdmaFrameType::more,
+                    wire::RdmaFrameType::credit}) {
     std::string text(wire::kRdmaMaxHeadBytes + 20, 'x');
     size_t payload = type == wire::RdmaFrameType::credit ? 0 : 20;
     size_t head = wire::build_rdma_frame(type, 3, payload, wire::make_control_header(wire::Kind::eager, 1), 1000,

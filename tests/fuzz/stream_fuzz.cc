@@ -4,9 +4,9 @@
 #include <sys/socket.h>
 
 #include "base/crc32c.h"
+#include "fabric/ip/socket.h"
 #include "fabric/tcp/inbound.h"
 #include "fabric/tcp/outbound.h"
-#include "fabric/ip/socket.h"
 #include "fuzz.h"
 
 using namespace tern;
@@ -86,8 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
 std::vector<std::string> fuzz_corpus() {
   std::string stream("\20\0", 2);
   auto frame = [&](wire::FrameType type, size_t payload, uint64_t claimed) {
-    wire::FrameHead head =
-        wire::build_frame(type, {.kind = wire::Kind::eager, .tag = int32_t(payload)}, claimed);
+    wire::FrameHead head = wire::build_frame(type, {.kind = wire::Kind::eager, .tag = int32_t(payload)}, claimed);
     stream.append(reinterpret_cast<const char*>(&head), sizeof head);
     stream.append(payload, 'x');
   };

@@ -1,6 +1,6 @@
-/* A job that is busy until somebody kills it: every rank exchanges messages of every protocol (eager, streamed, rendezvous)
- * with every other one, and meets all of them now and then. The kill test ends it at random moments; left alone it ends
- * itself, so that no mistake of a test can leave it running. */
+/* A job that is busy until somebody kills it: every rank exchanges messages of every protocol (eager, streamed,
+ * rendezvous) with every other one, and meets all of them now and then. The kill test ends it at random moments; left
+ * alone it ends itself, so that no mistake of a test can leave it running. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
   for (unsigned round = 0;; round++) {
     int bytes = sizes[round % 4], count = 0;
     for (int peer = 0; peer < size; peer++) {
-      if (peer != rank) MPI_Irecv(in + (size_t)peer * kMostBytes, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[count++]);
+      if (peer != rank)
+        MPI_Irecv(in + (size_t)peer * kMostBytes, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[count++]);
     }
     for (int peer = 0; peer < size; peer++) {
       if (peer != rank) MPI_Isend(out, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[count++]);

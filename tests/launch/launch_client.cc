@@ -51,8 +51,7 @@ std::string pattern(int rank, size_t size) {
 
 int exchange(tern::Launcher& launcher) {
   const size_t sizes[] = {0, 1, 2, 3, 63, 700, 740, 760, 1024, 5000};
-  for (size_t size : sizes)
-    check(launcher.put("value" + std::to_string(size), pattern(launcher.rank(), size)));
+  for (size_t size : sizes) check(launcher.put("value" + std::to_string(size), pattern(launcher.rank(), size)));
   tern::JobKey key;
   check(tern::get_job_key(launcher, key));
   check(launcher.put("echo", {reinterpret_cast<const char*>(key.data()), key.size()}));
@@ -81,9 +80,9 @@ void info(tern::Launcher& launcher) {
   std::string local;
   for (int rank : launcher.local_ranks()) local += (local.empty() ? "" : ",") + std::to_string(rank);
   tern::NodeShare share = tern::node_share(launcher);
-  printf("rank=%d size=%d local=%s app=%d universe=%d share=%d/%d job=%.*s\n", launcher.rank(),
-         launcher.size(), local.c_str(), launcher.app_number(), launcher.universe_size(), share.ranks,
-         share.cores, int(launcher.job_id().size()), launcher.job_id().data());
+  printf("rank=%d size=%d local=%s app=%d universe=%d share=%d/%d job=%.*s\n", launcher.rank(), launcher.size(),
+         local.c_str(), launcher.app_number(), launcher.universe_size(), share.ranks, share.cores,
+         int(launcher.job_id().size()), launcher.job_id().data());
 }
 
 }  // namespace
@@ -100,9 +99,10 @@ int main(int argc, char** argv) {
   if (what == "exchange") {
     result = exchange(*launcher);
   } else if (what == "info") {
-    // Nobody leaves before all have come: Open MPI 4.1.4's mpirun (PMIx 4.2.2) sometimes does not watch the connection of a rank
-    // that comes while another leaves (its request lies unread, the descriptor is not in the server's epoll set), and the rank
-    // stands in PMIx_Init for ever: some 1 of 1,000 such jobs on a crowded machine. MPI_Init has a fence of its own.
+    // Nobody leaves before all have come: Open MPI 4.1.4's mpirun (PMIx 4.2.2) sometimes does not watch the connection
+    // of a rank that comes while another leaves (its request lies unread, the descriptor is not in the server's epoll
+    // set), and the rank stands in PMIx_Init for ever: some 1 of 1,000 such jobs on a crowded machine. MPI_Init has a
+    // fence of its own.
     check(launcher->fence());
     info(*launcher);
   } else if (what == "sleep") {

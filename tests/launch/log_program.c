@@ -1,5 +1,5 @@
-/* What the tests of the log and of the configuration file run: everybody meets and ends; `send BYTES`: before that rank 0 sends
- * rank 1 a message of so many bytes. */
+/* What the tests of the log and of the configuration file run: everybody meets and ends; `send BYTES`: before that rank
+ * 0 sends rank 1 a message of so many bytes. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

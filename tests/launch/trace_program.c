@@ -1,6 +1,6 @@
-/* What the test of --summary and --trace records: `traffic` (a known number of messages of each kind), `away` (rank 1 sleeps
- * outside of MPI while a message comes), `hang` (rank 1 waits for a message that never comes), `many N` (rank 0 sends N
- * messages to rank 1), `callback` (a call inside of a call), `threads` (two threads at a time). */
+/* What the test of --summary and --trace records: `traffic` (a known number of messages of each kind), `away` (rank 1
+ * sleeps outside of MPI while a message comes), `hang` (rank 1 waits for a message that never comes), `many N` (rank 0
+ * sends N messages to rank 1), `callback` (a call inside of a call), `threads` (two threads at a time). */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static void *ring(void *argument) {
   MPI_Comm_size(comm, &size);
   for (int i = 0; i < 50; i++) {
     char out[3] = "ab", in[3];
-    MPI_Sendrecv(out, 3, MPI_BYTE, (rank + 1) % size, 0, in, 3, MPI_BYTE, (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out, 3, MPI_BYTE, (rank + 1) % size, 0, in, 3, MPI_BYTE, (rank + size - 1) % size, 0, comm,
+                 MPI_STATUS_IGNORE);
   }
   return NULL;
 }

@@ -25,7 +25,9 @@ static int delete_notes(MPI_Comm comm, int key, void *value, void *extra) {
   return MPI_SUCCESS;
 }
 static int failing = 1;
-static int delete_fails(MPI_Comm comm, int key, void *value, void *extra) { return failing ? MPI_ERR_INTERN : MPI_SUCCESS; }
+static int delete_fails(MPI_Comm comm, int key, void *value, void *extra) {
+  return failing ? MPI_ERR_INTERN : MPI_SUCCESS;
+}
 
 static int saw(const char *text) {
   int same = strcmp(diary, text) == 0;

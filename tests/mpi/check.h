@@ -21,12 +21,12 @@ static inline unsigned char pattern(long seed, long i) {
   unsigned long x = (unsigned long)seed * 0x9e3779b97f4a7c15ul + (unsigned long)i * 0xbf58476d1ce4e5b9ul;
   return (unsigned char)(x >> 56 ^ x >> 24);
 }
-static inline void fill(void *buffer, long seed, long bytes) {
-  for (long i = 0; i < bytes; i++) ((unsigned char *)buffer)[i] = pattern(seed, i);
+static inline void fill(void* buffer, long seed, long bytes) {
+  for (long i = 0; i < bytes; i++) ((unsigned char*)buffer)[i] = pattern(seed, i);
 }
-static inline int holds(const void *buffer, long seed, long bytes) {
+static inline int holds(const void* buffer, long seed, long bytes) {
   for (long i = 0; i < bytes; i++) {
-    if (((const unsigned char *)buffer)[i] != pattern(seed, i)) return 0;
+    if (((const unsigned char*)buffer)[i] != pattern(seed, i)) return 0;
   }
   return 1;
 }

@@ -5,29 +5,33 @@
 
 static int rank, size;
 enum { BLOCKING, NONBLOCKING, PERSISTENT };
-#define CALL(name, small, ...)                                                       \
-  do {                                                                               \
-    MPI_Request q;                                                                   \
-    if (mode == BLOCKING) MPI_##name(__VA_ARGS__);                                   \
-    else if (mode == NONBLOCKING) { MPI_I##small(__VA_ARGS__, &q); MPI_Wait(&q, MPI_STATUS_IGNORE); } \
-    else {                                                                           \
-      MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &q);                             \
-      MPI_Start(&q);                                                                 \
-      MPI_Wait(&q, MPI_STATUS_IGNORE);                                               \
-      MPI_Request_free(&q);                                                          \
-    }                                                                                \
+#define CALL(name, small, ...)                           \
+  do {                                                   \
+    MPI_Request q;                                       \
+    if (mode == BLOCKING) MPI_##name(__VA_ARGS__);       \
+    else if (mode == NONBLOCKING) {                      \
+      MPI_I##small(__VA_ARGS__, &q);                     \
+      MPI_Wait(&q, MPI_STATUS_IGNORE);                   \
+    } else {                                             \
+      MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &q); \
+      MPI_Start(&q);                                     \
+      MPI_Wait(&q, MPI_STATUS_IGNORE);                   \
+      MPI_Request_free(&q);                              \
+    }                                                    \
   } while (0)
 
 static void uniform(int n, int mode) {
-  char *one = malloc((size_t)n + 1), *many = malloc((size_t)n * (size_t)size + 1), *back = malloc((size_t)n * (size_t)size + 1);
-  for (int root = 0; root < size; root += size > 4 ? 3 : 1) {
+  char *one = malloc((size_t)n + 1), *many = malloc((size_t)n * (size_t)size + 1),
+       *back = malloc((size_t)n * (size_t)size + 1);
+  for (int root = 0; root<size; root += size> 4 ? 3 : 1) {
     fill(one, rank == root ? 5 : 6, n);
     CALL(Bcast, bcast, one, n, MPI_BYTE, root, MPI_COMM_WORLD);
     CHECK(holds(one, 5, n));
     fill(one, 100 + rank, n);
     memset(many, 0, (size_t)n * (size_t)size);
     CALL(Gather, gather, one, n, MPI_BYTE, many, n, MPI_BYTE, root, MPI_COMM_WORLD);
-    if (rank == root) for (int i = 0; i < size; i++) CHECK(holds(many + (long)i * n, 100 + i, n));
+    if (rank == root)
+      for (int i = 0; i < size; i++) CHECK(holds(many + (long)i * n, 100 + i, n));
     if (rank == root) {
       memset(many, 0, (size_t)n * (size_t)size);
       fill(many + (long)rank * n, 100 + rank, n);
@@ -36,7 +40,8 @@ static void uniform(int n, int mode) {
     } else {
       CALL(Gather, gather, one, n, MPI_BYTE, NULL, 0, MPI_DATATYPE_NULL, root, MPI_COMM_WORLD);
     }
-    if (rank == root) for (int i = 0; i < size; i++) fill(many + (long)i * n, 300 + i, n);
+    if (rank == root)
+      for (int i = 0; i < size; i++) fill(many + (long)i * n, 300 + i, n);
     CALL(Scatter, scatter, many, n, MPI_BYTE, one, n, MPI_BYTE, root, MPI_COMM_WORLD);
     CHECK(holds(one, 300 + rank, n));
   }
@@ -73,12 +78,12 @@ static void various(int unit, int mode) {
   char *one = malloc((size_t)at + 1), *all = malloc((size_t)at + 1), *out = malloc((size_t)my_at + 1);
   int n = mine[0], root = size / 2;
   fill(one, 10 + rank, n);
-#define ALL_HOLD()                                                                  \
-  do {                                                                              \
-    for (int i = 0; i < size; i++) {                                                \
-      CHECK(holds(all + displs[i], 10 + i, counts[i]));                             \
-      CHECK(all[displs[i] + counts[i]] == 99);                                      \
-    }                                                                               \
+#define ALL_HOLD()                                      \
+  do {                                                  \
+    for (int i = 0; i < size; i++) {                    \
+      CHECK(holds(all + displs[i], 10 + i, counts[i])); \
+      CHECK(all[displs[i] + counts[i]] == 99);          \
+    }                                                   \
   } while (0)
   memset(all, 99, (size_t)at + 1);
   CALL(Allgatherv, allgatherv, one, n, MPI_BYTE, all, counts, displs, MPI_BYTE, MPI_COMM_WORLD);
@@ -112,11 +117,14 @@ static void strided(void) {
   MPI_Type_vector(SIDE, 1, size, MPI_INT, &column);
   MPI_Type_create_resized(column, 0, sizeof(int), &packed);
   MPI_Type_commit(&packed);
-  for (int r = 0; r < SIDE; r++) for (int c = 0; c < size; c++) in[r * size + c] = rank * 100000 + c * 1000 + r;
+  for (int r = 0; r < SIDE; r++)
+    for (int c = 0; c < size; c++) in[r * size + c] = rank * 100000 + c * 1000 + r;
   MPI_Alltoall(in, 1, packed, out, SIDE, MPI_INT, MPI_COMM_WORLD);
-  for (int c = 0; c < size; c++) for (int r = 0; r < SIDE; r++) CHECK(out[c * SIDE + r] == c * 100000 + rank * 1000 + r);
+  for (int c = 0; c < size; c++)
+    for (int r = 0; r < SIDE; r++) CHECK(out[c * SIDE + r] == c * 100000 + rank * 1000 + r);
   MPI_Bcast_c(in, (MPI_Count)size, packed, 0, MPI_COMM_WORLD);
-  for (int r = 0; r < SIDE; r++) for (int c = 0; c < size; c++) CHECK(in[r * size + c] == c * 1000 + r);
+  for (int r = 0; r < SIDE; r++)
+    for (int c = 0; c < size; c++) CHECK(in[r * size + c] == c * 1000 + r);
   MPI_Type_free(&column);
   MPI_Type_free(&packed);
   free(in);
@@ -138,7 +146,8 @@ static void outstanding(void) {
   CHECK(sum == size * (size - 1) / 2);
   MPI_Waitall(MANY, q, MPI_STATUSES_IGNORE);
   for (int i = 0; i < MANY; i++) {
-    if (i % 3 == 0) for (int r = 0; r < size; r++) CHECK(out[i][r] == r * 1000 + i);
+    if (i % 3 == 0)
+      for (int r = 0; r < size; r++) CHECK(out[i][r] == r * 1000 + i);
     if (i % 3 == 1) CHECK(out[i][0] == 1000 * sum + i * size);
   }
 }

@@ -30,7 +30,8 @@ static void between_groups(void) {
   MPI_Alltoall(out, 1, MPI_INT, all, 1, MPI_INT, inter);
   for (int i = 0; i < theirs; i++) CHECK(all[i] == (first + i) * 100 + rank);
   MPI_Gather(&rank, 1, MPI_INT, all, 1, MPI_INT, root, inter);
-  if (root == MPI_ROOT) for (int i = 0; i < theirs; i++) CHECK(all[i] == first + i);
+  if (root == MPI_ROOT)
+    for (int i = 0; i < theirs; i++) CHECK(all[i] == first + i);
   MPI_Scatter(out, 1, MPI_INT, &value, 1, MPI_INT, root, inter);
   if (!low) CHECK(value == rank);
   for (int i = 0; i < mine * theirs; i++) out[i] = rank * 100 + i;
@@ -88,7 +89,8 @@ static void graph(void) {
   int out[3] = {(rank + 1) % size, (rank + 1) % size, (rank + 2) % size};
   int in[3] = {(rank - 1 + size) % size, (rank - 2 + size) % size, (rank - 1 + size) % size};
   MPI_Comm dist;
-  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 3, in, MPI_UNWEIGHTED, 3, out, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &dist);
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 3, in, MPI_UNWEIGHTED, 3, out, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &dist);
   int data[3] = {rank * 10, rank * 10 + 1, rank * 10 + 2}, got[3] = {-1, -1, -1};
   MPI_Neighbor_alltoall(data, 1, MPI_INT, got, 1, MPI_INT, dist);
   if (size > 2) {

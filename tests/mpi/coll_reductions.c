@@ -6,7 +6,9 @@
 static int rank, size;
 
 /* x -> a x + b over unsigned integers: composition is associative, not commutative. */
-typedef struct { unsigned a, b; } affine;
+typedef struct {
+  unsigned a, b;
+} affine;
 static void compose(void *in, void *inout, int *n, MPI_Datatype *type) {
   affine *l = in, *r = inout;
   for (int i = 0; i < *n; i++) {
@@ -36,31 +38,36 @@ static int is_folded(const affine *got, int first, int last, long from, long n) 
 }
 
 enum { BLOCKING, NONBLOCKING, PERSISTENT };
-#define CALL(name, inittail, ...)                                                    \
-  do {                                                                               \
-    MPI_Request q;                                                                   \
-    if (mode == BLOCKING) MPI_##name(__VA_ARGS__);                                   \
-    else if (mode == NONBLOCKING) { MPI_I##inittail(__VA_ARGS__, &q); MPI_Wait(&q, MPI_STATUS_IGNORE); } \
-    else {                                                                           \
-      MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &q);                             \
-      MPI_Start(&q);                                                                 \
-      MPI_Wait(&q, MPI_STATUS_IGNORE);                                               \
-      CHECK(q != MPI_REQUEST_NULL);                                                  \
-      MPI_Request_free(&q);                                                          \
-    }                                                                                \
+#define CALL(name, inittail, ...)                        \
+  do {                                                   \
+    MPI_Request q;                                       \
+    if (mode == BLOCKING) MPI_##name(__VA_ARGS__);       \
+    else if (mode == NONBLOCKING) {                      \
+      MPI_I##inittail(__VA_ARGS__, &q);                  \
+      MPI_Wait(&q, MPI_STATUS_IGNORE);                   \
+    } else {                                             \
+      MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &q); \
+      MPI_Start(&q);                                     \
+      MPI_Wait(&q, MPI_STATUS_IGNORE);                   \
+      CHECK(q != MPI_REQUEST_NULL);                      \
+      MPI_Request_free(&q);                              \
+    }                                                    \
   } while (0)
 
 static void ordered(long n, int mode, MPI_Datatype type, MPI_Op op) {
   affine *in = malloc(sizeof(affine) * (size_t)(n * size + 1)), *out = malloc(sizeof(affine) * (size_t)(n * size + 1));
   for (int in_place = 0; in_place < 2; in_place++) {
     long total = n * size;
-#define FILL(count)                                                                             \
-  for (long i = 0; i < (count); i++) { in[i] = value(rank, i); if (in_place) out[i] = in[i]; }
+#define FILL(count)                    \
+  for (long i = 0; i < (count); i++) { \
+    in[i] = value(rank, i);            \
+    if (in_place) out[i] = in[i];      \
+  }
     const void *from = in_place ? MPI_IN_PLACE : in;
     FILL(n);
     CALL(Allreduce, allreduce, from, out, (int)n, type, op, MPI_COMM_WORLD);
     CHECK(is_folded(out, 0, size - 1, 0, n));
-    for (int root = 0; root < size; root += size > 3 ? 3 : 1) {
+    for (int root = 0; root<size; root += size> 3 ? 3 : 1) {
       FILL(n);
       CALL(Reduce, reduce, rank == root ? from : in, rank == root ? out : NULL, (int)n, type, op, root, MPI_COMM_WORLD);
       if (rank == root) CHECK(is_folded(out, 0, size - 1, 0, n));
@@ -78,7 +85,10 @@ static void ordered(long n, int mode, MPI_Datatype type, MPI_Op op) {
     for (int i = 0; i < size; i++) counts[i] = (int)(n * 2 * i / (size > 1 ? size - 1 : 1));
     if (size == 1) counts[0] = (int)n;
     long sum = 0;
-    for (int i = 0; i < size; i++) { if (i < rank) begin += counts[i]; sum += counts[i]; }
+    for (int i = 0; i < size; i++) {
+      if (i < rank) begin += counts[i];
+      sum += counts[i];
+    }
     CHECK(sum <= total);
     FILL(sum);
     CALL(Reduce_scatter, reduce_scatter, from, out, counts, type, op, MPI_COMM_WORLD);
@@ -97,7 +107,8 @@ static void sums(long n) {
   int root = size - 1;
   for (long i = 0; i < n; i++) out[i] = in[i];
   MPI_Reduce_c(rank == root ? MPI_IN_PLACE : in, out, (MPI_Count)n, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
-  if (rank == root) for (long i = 0; i < n; i++) CHECK(out[i] == ranks * (double)(i % 1000));
+  if (rank == root)
+    for (long i = 0; i < n; i++) CHECK(out[i] == ranks * (double)(i % 1000));
   free(in);
   free(out);
 }
@@ -128,7 +139,10 @@ int main(int argc, char **argv) {
 
   for (long n = 1; n <= 300000; n = n * 7 + 1) sums(n);
 
-  struct { double v; int i; } at = {(double)((rank * 7) % 5), rank}, low;
+  struct {
+    double v;
+    int i;
+  } at = {(double)((rank * 7) % 5), rank}, low;
   MPI_Allreduce(&at, &low, 1, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);
   CHECK(low.v == 0 && low.i == 0);
   done();

@@ -1,6 +1,6 @@
 // ranks: 2 3 4 8
-/* Many small collectives in a row with changing roots, sizes and speeds: what goes through the node's shared memory must
- * neither overtake nor be overwritten; on several communicators that come and go. */
+/* Many small collectives in a row with changing roots, sizes and speeds: what goes through the node's shared memory
+ * must neither overtake nor be overwritten; on several communicators that come and go. */
 #include "check.h"
 
 static unsigned seed = 1;
@@ -31,7 +31,9 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 500; i++) {
       int what = draw(5), root = draw(size), n = draw(300), dawdler = draw(40 * size);
       long in[300], out[300];
-      if (dawdler == rank) for (volatile int spin = 0; spin < 30000; spin++) {}
+      if (dawdler == rank)
+        for (volatile int spin = 0; spin < 30000; spin++) {
+        }
       for (int k = 0; k < n; k++) {
         in[k] = rank * 1000L + i + k;
         out[k] = -1;

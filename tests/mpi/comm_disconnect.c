@@ -1,6 +1,7 @@
 // ranks: 2 4
-/* MPI_Comm_disconnect waits for what is pending on the communicator (MPI 5.0, 11.10.4): freed sends and receives, requests
- * that the user still has, buffered messages. What it waits for is seen in the memory: it is overwritten right after. */
+/* MPI_Comm_disconnect waits for what is pending on the communicator (MPI 5.0, 11.10.4): freed sends and receives,
+ * requests that the user still has, buffered messages. What it waits for is seen in the memory: it is overwritten right
+ * after. */
 #include "check.h"
 
 #include <unistd.h>

@@ -178,7 +178,8 @@ static void test_from_groups(void) {
     talk(inter);
     MPI_Comm_free(&inter);
   }
-  MPI_Intercomm_create_from_groups(MPI_GROUP_EMPTY, 0, far, 0, "org.example.none", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter);
+  MPI_Intercomm_create_from_groups(MPI_GROUP_EMPTY, 0, far, 0, "org.example.none", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                   &inter);
   CHECK(inter == MPI_COMM_NULL);
   MPI_Group_free(&near);
   MPI_Group_free(&far);

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                             \
-  do {                                                                               \
-    if (!(condition)) {                                                              \
-      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);      \
-      abort();                                                                       \
-    }                                                                                \
+#define CHECK(condition)                                                        \
+  do {                                                                          \
+    if (!(condition)) {                                                         \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      abort();                                                                  \
+    }                                                                           \
   } while (0)
 
 static void ring(MPI_Comm comm) {
@@ -33,7 +33,8 @@ int main(void) {
   MPI_Group_rank(world, &rank);
   MPI_Group_size(world, &size);
   for (int i = 0; i < 4; i++) { /* the same tag again and again */
-    CHECK(MPI_Comm_create_from_group(world, "org.example.world", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm) == MPI_SUCCESS);
+    CHECK(MPI_Comm_create_from_group(world, "org.example.world", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm) ==
+          MPI_SUCCESS);
     ring(comm);
     if (i < 3) MPI_Comm_free(&comm);
   }
@@ -47,7 +48,8 @@ int main(void) {
   MPI_Comm_create_from_group(self, "org.example.world", MPI_INFO_NULL, MPI_ERRORS_RETURN, &sub);
   ring(sub);
   MPI_Comm_free(&sub);
-  CHECK(MPI_Comm_create_from_group(MPI_GROUP_EMPTY, "org.example.none", MPI_INFO_NULL, MPI_ERRORS_RETURN, &sub) == MPI_SUCCESS);
+  CHECK(MPI_Comm_create_from_group(MPI_GROUP_EMPTY, "org.example.none", MPI_INFO_NULL, MPI_ERRORS_RETURN, &sub) ==
+        MPI_SUCCESS);
   CHECK(sub == MPI_COMM_NULL);
   /* Odd ranks alone, backwards. */
   if (rank % 2) {

@@ -6,7 +6,8 @@
 
 enum { kShapes = 6 };
 
-// A datatype of `n` ints in all, of the given shape, and how many bytes from the buffer's address to allow on each side.
+// A datatype of `n` ints in all, of the given shape, and how many bytes from the buffer's address to allow on each
+// side.
 static MPI_Datatype shape(int which, int n) {
   MPI_Datatype type = MPI_DATATYPE_NULL, inner;
   int *list, *ones;

@@ -1,7 +1,7 @@
 // ranks: 2 3
 // Large receives that are announced to their senders (receiver-initiated rendezvous), in every situation that makes it
-// difficult: sizes that do not match, truncation, wildcards before and behind, persistent and probed receives, cancelled
-// ones, freed communicators, data with gaps, synchronous sends, very many tags. Sizes around all thresholds.
+// difficult: sizes that do not match, truncation, wildcards before and behind, persistent and probed receives,
+// cancelled ones, freed communicators, data with gaps, synchronous sends, very many tags. Sizes around all thresholds.
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,8 +119,8 @@ static void wildcards(void) {
     MPI_Request requests[N];
     unsigned char *buffers = malloc((size_t)N * (size_t)n);
     for (int i = 0; i < N; i++) {
-      MPI_Irecv(buffers + (size_t)i * (size_t)n, n, MPI_BYTE, kind[i] & 1 ? MPI_ANY_SOURCE : 0, kind[i] & 2 ? MPI_ANY_TAG : 7,
-                MPI_COMM_WORLD, &requests[i]);
+      MPI_Irecv(buffers + (size_t)i * (size_t)n, n, MPI_BYTE, kind[i] & 1 ? MPI_ANY_SOURCE : 0,
+                kind[i] & 2 ? MPI_ANY_TAG : 7, MPI_COMM_WORLD, &requests[i]);
     }
     go(0);
     work();

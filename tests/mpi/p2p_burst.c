@@ -1,7 +1,7 @@
 // ranks: 2
 // paths: tcp udp
-/* A rank whose bursts of small messages may wait for one another (fabric/ip/coalescing.h) computes after one, whose sends are complete:
- * the messages are with their receiver meanwhile. */
+/* A rank whose bursts of small messages may wait for one another (fabric/ip/coalescing.h) computes after one, whose
+ * sends are complete: the messages are with their receiver meanwhile. */
 
 #include <time.h>
 
@@ -73,7 +73,8 @@ int main(int argc, char **argv) {
       receive_burst();
       const double arrived = now();
       MPI_Recv(&computed, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      if (arrived >= computed) fprintf(stderr, "form %d: %g ms after the computation\n", how, (arrived - computed) * 1e3);
+      if (arrived >= computed)
+        fprintf(stderr, "form %d: %g ms after the computation\n", how, (arrived - computed) * 1e3);
       CHECK(arrived < computed);
     }
   }

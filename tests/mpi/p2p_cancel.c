@@ -1,6 +1,6 @@
 // ranks: 1 2 4
-/* MPI_Cancel of sends (MPI 5.0, 3.8.4): in every mode and size, what nobody has received is taken back, whether or not its
- * data has left; what was received is not; the messages around it arrive in order. */
+/* MPI_Cancel of sends (MPI 5.0, 3.8.4): in every mode and size, what nobody has received is taken back, whether or not
+ * its data has left; what was received is not; the messages around it arrive in order. */
 #include "check.h"
 
 static const int sizes[] = {0, 1, 100, 4000, 9000, 60000, 1000000};

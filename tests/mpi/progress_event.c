@@ -1,7 +1,8 @@
 // ranks: 2 4
 // progress: event adaptive
 /* TERN_PROGRESS (MPI 5.0, 2.9): what was begun is finished although nobody enters MPI: rendezvous in both directions, a
- * chain of eager messages that only credits keep going, and a nonblocking collective whose later rounds wait for earlier ones. */
+ * chain of eager messages that only credits keep going, and a nonblocking collective whose later rounds wait for
+ * earlier ones. */
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,7 +11,8 @@
 
 enum { kLarge = 8 << 20, kPatience_ms = 20000 };
 
-/* Outside MPI until the byte has its value; the last byte of a message is not always written last, so callers look at all. */
+/* Outside MPI until the byte has its value; the last byte of a message is not always written last, so callers look at
+ * all. */
 static int comes(volatile char *where, char value) {
   for (int ms = 0; ms < kPatience_ms; ms++) {
     if (*where == value) return 1;
@@ -55,8 +57,10 @@ int main(int argc, char **argv) {
     MPI_Request requests[2 * kMessages];
     memset(in, 0, kMessages * kEach);
     memset(out, 7, kEach);
-    for (int i = 0; i < kMessages; i++) MPI_Irecv(in + i * kEach, kEach, MPI_BYTE, from, i, MPI_COMM_WORLD, &requests[i]);
-    for (int i = 0; i < kMessages; i++) MPI_Isend(out, kEach, MPI_BYTE, to, i, MPI_COMM_WORLD, &requests[kMessages + i]);
+    for (int i = 0; i < kMessages; i++)
+      MPI_Irecv(in + i * kEach, kEach, MPI_BYTE, from, i, MPI_COMM_WORLD, &requests[i]);
+    for (int i = 0; i < kMessages; i++)
+      MPI_Isend(out, kEach, MPI_BYTE, to, i, MPI_COMM_WORLD, &requests[kMessages + i]);
     for (int i = 0; i < kMessages; i++) CHECK(comes(in + (i + 1) * kEach - 1, 7));
     MPI_Waitall(2 * kMessages, requests, MPI_STATUSES_IGNORE);
   }

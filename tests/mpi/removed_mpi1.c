@@ -16,7 +16,11 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
 
-  struct { double x[3]; int n; char c; } out = {{rank, rank + 0.5, rank + 0.25}, 100 + rank, 'c'}, in = {{0, 0, 0}, 0, 0};
+  struct {
+    double x[3];
+    int n;
+    char c;
+  } out = {{rank, rank + 0.5, rank + 0.25}, 100 + rank, 'c'}, in = {{0, 0, 0}, 0, 0};
   int lengths[3] = {3, 1, 1};
   MPI_Aint places[3], base;
   MPI_Datatype parts[3] = {MPI_DOUBLE, MPI_INT, MPI_CHAR}, whole, rows, blocks;

@@ -105,10 +105,8 @@ int main(int argc, char **argv) {
     memset(seen, 0, sizeof seen);
     start(receives, sends, in, out);
     while (left > 0) {
-      if (way == 0)
-        MPI_Waitsome(N, receives, &outcount, indices, statuses);
-      else
-        MPI_Testsome(N, receives, &outcount, indices, statuses);
+      if (way == 0) MPI_Waitsome(N, receives, &outcount, indices, statuses);
+      else MPI_Testsome(N, receives, &outcount, indices, statuses);
       CHECK(outcount >= (way == 0) && outcount <= left);
       for (int i = 0; i < outcount; i++) {
         CHECK(!seen[indices[i]]++);
@@ -208,7 +206,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < kMany; i++) MPI_Irecv(&many_in[i], 1, MPI_INT, from, i, MPI_COMM_WORLD, &many[i]);
   for (int i = 0; i < kMany; i++) MPI_Isend(&to, 1, MPI_INT, to, i, MPI_COMM_WORLD, &many[kMany + i]);
   MPI_Waitall(2 * kMany, many, MPI_STATUSES_IGNORE);
-  for (int i = 0; i < kMany; i++) CHECK(many_in[i] == rank && many[i] == MPI_REQUEST_NULL && many[kMany + i] == MPI_REQUEST_NULL);
+  for (int i = 0; i < kMany; i++)
+    CHECK(many_in[i] == rank && many[i] == MPI_REQUEST_NULL && many[kMany + i] == MPI_REQUEST_NULL);
 
   /* A send whose request is freed still arrives. */
   MPI_Isend(out, 1, MPI_INT, to, 8, MPI_COMM_WORLD, &sends[0]);

@@ -1,7 +1,8 @@
 // ranks: 1 2 4
 // progress: default event
-/* MPI_THREAD_MULTIPLE: the calls that work on tables the threads share (communicators, datatypes, groups, attributes, infos,
- * operators, error handlers, probes, generalized and persistent requests, sessions), from all threads at the same time. */
+/* MPI_THREAD_MULTIPLE: the calls that work on tables the threads share (communicators, datatypes, groups, attributes,
+ * infos, operators, error handlers, probes, generalized and persistent requests, sessions), from all threads at the
+ * same time. */
 #include <pthread.h>
 
 #include "check.h"

@@ -1,6 +1,6 @@
 // ranks: 1 2
-/* Control variables, enumerations, categories and events of the tools interface (MPI 5.0, 15.3): before MPI_Init, while MPI
- * runs, and after MPI_Finalize. What is written before MPI_Init holds afterwards. */
+/* Control variables, enumerations, categories and events of the tools interface (MPI 5.0, 15.3): before MPI_Init, while
+ * MPI runs, and after MPI_Finalize. What is written before MPI_Init holds afterwards. */
 #include "check.h"
 
 static int index_of(const char *name) {
@@ -17,7 +17,8 @@ static void every_variable_says_what_it_is(void) {
     int name_room = sizeof name, text_room = sizeof text, verbosity, bind, scope, again = -1, elements;
     MPI_Datatype type;
     MPI_T_enum values;
-    CHECK(MPI_T_cvar_get_info(i, name, &name_room, &verbosity, &type, &values, text, &text_room, &bind, &scope) == MPI_SUCCESS);
+    CHECK(MPI_T_cvar_get_info(i, name, &name_room, &verbosity, &type, &values, text, &text_room, &bind, &scope) ==
+          MPI_SUCCESS);
     CHECK(strncmp(name, "TERN_", 5) == 0 && strlen(text) > 10);
     CHECK(MPI_T_cvar_get_index(name, &again) == MPI_SUCCESS && again == i);
     CHECK(type == MPI_CHAR || type == MPI_COUNT || type == MPI_INT);
@@ -137,7 +138,8 @@ static void there_are_no_events(void) {
   CHECK(MPI_T_event_get_num(&count) == MPI_SUCCESS && count == 0);
   CHECK(MPI_T_source_get_num(&count) == MPI_SUCCESS && count == 0);
   CHECK(MPI_T_event_get_index("anything", &count) == MPI_T_ERR_INVALID_NAME);
-  CHECK(MPI_T_event_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) == MPI_T_ERR_INVALID_INDEX);
+  CHECK(MPI_T_event_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) ==
+        MPI_T_ERR_INVALID_INDEX);
   CHECK(MPI_T_source_get_timestamp(0, &time) == MPI_T_ERR_INVALID_INDEX);
   CHECK(MPI_T_source_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) == MPI_T_ERR_INVALID_INDEX);
   MPI_T_event_registration none = NULL;

@@ -1,5 +1,6 @@
 // ranks: 1 2 4
-/* Performance variables (MPI 5.0, 15.3.7): what is counted is what was sent; handles start, stop, reset and read by themselves. */
+/* Performance variables (MPI 5.0, 15.3.7): what is counted is what was sent; handles start, stop, reset and read by
+ * themselves. */
 #include "check.h"
 
 typedef unsigned long long number;
@@ -30,12 +31,14 @@ static void every_variable_says_what_it_is(void) {
   CHECK(MPI_T_pvar_get_num(&count) == MPI_SUCCESS && count > 20);
   for (int i = 0; i < count; i++) {
     char name[100], text[1000];
-    int name_room = sizeof name, text_room = sizeof text, verbosity, var_class, bind, readonly, continuous, atomic, again;
+    int name_room = sizeof name, text_room = sizeof text, verbosity, var_class, bind, readonly, continuous, atomic,
+        again;
     MPI_Datatype type;
     MPI_T_enum values;
-    CHECK(MPI_T_pvar_get_info(i, name, &name_room, &verbosity, &var_class, &type, &values, text, &text_room, &bind, &readonly,
-                              &continuous, &atomic) == MPI_SUCCESS);
-    CHECK(strlen(text) > 10 && type == MPI_UNSIGNED_LONG_LONG && values == MPI_T_ENUM_NULL && bind == MPI_T_BIND_NO_OBJECT);
+    CHECK(MPI_T_pvar_get_info(i, name, &name_room, &verbosity, &var_class, &type, &values, text, &text_room, &bind,
+                              &readonly, &continuous, &atomic) == MPI_SUCCESS);
+    CHECK(strlen(text) > 10 && type == MPI_UNSIGNED_LONG_LONG && values == MPI_T_ENUM_NULL &&
+          bind == MPI_T_BIND_NO_OBJECT);
     CHECK(readonly == continuous && atomic == !readonly);
     CHECK(MPI_T_pvar_get_index(name, var_class, &again) == MPI_SUCCESS && again == i);
     CHECK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_STATE, &again) == MPI_T_ERR_INVALID_NAME);
@@ -48,8 +51,8 @@ static void every_variable_says_what_it_is(void) {
 static void traffic(int rank, int size, int bytes, int count) {
   static char out[20000], in[20000];
   for (int i = 0; i < count; i++) {
-    MPI_Sendrecv(out, bytes, MPI_BYTE, (rank + 1) % size, 3, in, bytes, MPI_BYTE, (rank + size - 1) % size, 3, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out, bytes, MPI_BYTE, (rank + 1) % size, 3, in, bytes, MPI_BYTE, (rank + size - 1) % size, 3,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
 }
 
@@ -128,8 +131,8 @@ static void levels_rise_and_fall(int rank, int size) {
   CHECK(MPI_T_pvar_session_free(&session) == MPI_SUCCESS);
 }
 
-/* Rank 0 waits for rank 1, which answers its word after 50 ms: rank 0 measures from before that word, since it may have left the
- * barrier long after rank 1 where ranks share cores. */
+/* Rank 0 waits for rank 1, which answers its word after 50 ms: rank 0 measures from before that word, since it may have
+ * left the barrier long after rank 1 where ranks share cores. */
 static void waiting_is_timed(int rank, int size) {
   if (size < 2) return;
   MPI_T_pvar_session session;

@@ -99,7 +99,8 @@ static void test_dist(void) {
       all[2 * i + step - 1] = 10 * i + step;
     }
   }
-  MPI_Dist_graph_create(MPI_COMM_WORLD, n, sources, degrees, ends, n ? all : MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &graph);
+  MPI_Dist_graph_create(MPI_COMM_WORLD, n, sources, degrees, ends, n ? all : MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0,
+                        &graph);
   check_dist(graph, 1);
   MPI_Comm_free(&graph);
   /* Adjacent: both ends known; the order is kept. */
@@ -112,7 +113,8 @@ static void test_dist(void) {
   MPI_Comm_free(&graph);
   /* Nobody knows anybody, with and without weights. */
   int flag, in_count, out_count;
-  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 0, NULL, MPI_WEIGHTS_EMPTY, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &graph);
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 0, NULL, MPI_WEIGHTS_EMPTY, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL,
+                                 0, &graph);
   MPI_Dist_graph_neighbors_count(graph, &in_count, &out_count, &flag);
   CHECK(in_count == 0 && out_count == 0 && flag);
   MPI_Comm_free(&graph);

@@ -3,8 +3,8 @@
 #include "expect.h"
 
 int main(int argc, char **argv) {
-  int rank, size, x = 1, y = 0, one[8] = {1, 1, 1, 1, 1, 1, 1, 1}, zero[8] = {0},
-                  bad[8] = {1, -2, 1, 1, 1, 1, 1, 1}, all[8];
+  int rank, size, x = 1, y = 0, one[8] = {1, 1, 1, 1, 1, 1, 1, 1}, zero[8] = {0}, bad[8] = {1, -2, 1, 1, 1, 1, 1, 1},
+                  all[8];
   char here[64];
   MPI_Request request;
   MPI_Datatype pair;
@@ -16,25 +16,22 @@ int main(int argc, char **argv) {
   EXPECT(MPI_Bcast(&x, 1, MPI_INT, MPI_ROOT, MPI_COMM_WORLD), MPI_ERR_ROOT, "'root' is -4");
   EXPECT(MPI_Bcast(&x, -1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_COUNT, "'count' is -1");
   EXPECT(MPI_Bcast(NULL, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "'buffer'");
-  EXPECT(MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_IN_PLACE",
-         "not allowed");
+  EXPECT(MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_IN_PLACE", "not allowed");
   EXPECT(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM, "MPI_COMM_NULL");
   EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP, "'op' is MPI_OP_NULL");
-  EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_REPLACE, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_REPLACE",
-         "accumulates");
+  EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_REPLACE, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_REPLACE", "accumulates");
   EXPECT(MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_MINLOC, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_MINLOC", "MPI_INT",
          "not defined");
   EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_BAND", "MPI_FLOAT");
-  EXPECT(MPI_Iallreduce(&x, &y, 1, (MPI_Datatype)MPI_COMM_WORLD, MPI_SUM, MPI_COMM_WORLD, &request),
-         MPI_ERR_TYPE, "MPI_Iallreduce", "MPI_COMM_WORLD, which is no datatype");
+  EXPECT(MPI_Iallreduce(&x, &y, 1, (MPI_Datatype)MPI_COMM_WORLD, MPI_SUM, MPI_COMM_WORLD, &request), MPI_ERR_TYPE,
+         "MPI_Iallreduce", "MPI_COMM_WORLD, which is no datatype");
   {
     /* Beyond the table of 6.9.2: logical operators on the multi-language types. */
     MPI_Count flag = rank == 0 ? 7 : 0, all_set = -1, any_set = -1;
     FINE(MPI_Allreduce(&flag, &all_set, 1, MPI_COUNT, MPI_LAND, MPI_COMM_WORLD));
     FINE(MPI_Allreduce(&flag, &any_set, 1, MPI_COUNT, MPI_LOR, MPI_COMM_WORLD));
     TRUE_OR_FAIL((all_set != 0) == (size == 1) && any_set != 0);
-    EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_LXOR, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_LXOR",
-           "MPI_FLOAT");
+    EXPECT(MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_LXOR, MPI_COMM_WORLD), MPI_ERR_OP, "MPI_LXOR", "MPI_FLOAT");
   }
   {
     /* Freeing a nonblocking collective: an error while it runs, all right after a status of complete. */
@@ -62,19 +59,17 @@ int main(int argc, char **argv) {
   EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, NULL, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_ARG,
          "'recvcounts' is a null pointer");
   EXPECT(MPI_Reduce_local(&x, NULL, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER, "'inoutbuf'");
-  EXPECT(MPI_Reduce_local(&x, &x, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER, "'inbuf' and 'inoutbuf'",
-         "same memory");
+  EXPECT(MPI_Reduce_local(&x, &x, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER, "'inbuf' and 'inoutbuf'", "same memory");
   if (size > 1) {
     EXPECT(MPI_Allgatherv(&x, 1, MPI_INT, all, bad, zero, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT,
            "'recvcounts'[1] is -2");
-    EXPECT(MPI_Reduce_scatter(&x, &y, bad, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_COUNT,
-           "'recvcounts'[1]");
+    EXPECT(MPI_Reduce_scatter(&x, &y, bad, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_COUNT, "'recvcounts'[1]");
   }
   EXPECT(MPI_Alltoall(&x, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, MPI_COMM_WORLD), MPI_ERR_BUFFER,
          "'recvbuf' is MPI_IN_PLACE");
   if (rank != 0) {
-    EXPECT(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD),
-           MPI_ERR_BUFFER, "'sendbuf' is MPI_IN_PLACE");
+    EXPECT(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER,
+           "'sendbuf' is MPI_IN_PLACE");
   }
   MPI_Barrier(MPI_COMM_WORLD);
 

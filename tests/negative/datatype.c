@@ -17,8 +17,8 @@ int main(int argc, char **argv) {
   }
   EXPECT(MPI_Type_create_struct(2, blocks, places, types, &made), MPI_ERR_TYPE,
          "MPI_Type_create_struct: argument 'array_of_types[0]' is a datatype that was freed");
-  EXPECT(MPI_Type_create_struct_c(2, wide_blocks, wide_places, types, &made), MPI_ERR_TYPE,
-         "MPI_Type_create_struct_c", "'array_of_types[0]'", "freed");
+  EXPECT(MPI_Type_create_struct_c(2, wide_blocks, wide_places, types, &made), MPI_ERR_TYPE, "MPI_Type_create_struct_c",
+         "'array_of_types[0]'", "freed");
   types[0] = MPI_INT;
   types[1] = MPI_DATATYPE_NULL;
   EXPECT(MPI_Type_create_struct(2, blocks, places, types, &made), MPI_ERR_TYPE,

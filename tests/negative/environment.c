@@ -28,8 +28,7 @@ int main(int argc, char **argv) {
   FINE(MPI_Session_create_errhandler(on_session, &for_sessions));
   EXPECT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, for_sessions), MPI_ERR_ERRHANDLER, "MPI_Comm_set_errhandler",
          "MPI_Comm_create_errhandler");
-  EXPECT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER,
-         "MPI_ERRHANDLER_NULL");
+  EXPECT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER, "MPI_ERRHANDLER_NULL");
   FINE(MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler));
   EXPECT(MPI_Send(&x, 1, MPI_INT, size, 0, MPI_COMM_WORLD), MPI_ERR_RANK, "'dest'");
   TRUE_OR_FAIL(calls == 1 && last_code == MPI_ERR_RANK && last_comm == MPI_COMM_WORLD);
@@ -108,8 +107,7 @@ int main(int argc, char **argv) {
   FINE(MPI_Session_init(MPI_INFO_NULL, for_sessions, &session));
   calls = 0;
   length = 5;
-  EXPECT(MPI_Session_get_nth_pset(session, MPI_INFO_NULL, 2, &length, text), MPI_ERR_ARG,
-         "argument 'n' is 2");
+  EXPECT(MPI_Session_get_nth_pset(session, MPI_INFO_NULL, 2, &length, text), MPI_ERR_ARG, "argument 'n' is 2");
   TRUE_OR_FAIL(calls == 1 && last_code == MPI_ERR_ARG);
   EXPECT(MPI_Session_get_pset_info(session, "mpi://NOWHERE", &info), MPI_ERR_ARG, "mpi://NOWHERE");
   FINE(MPI_Session_set_errhandler(session, MPI_ERRORS_RETURN));
@@ -144,11 +142,10 @@ int main(int argc, char **argv) {
     MPI_Comm child;
     EXPECT(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_ERR_UNSUPPORTED_OPERATION,
            "MPI_Win_create_dynamic", "chapter 12");
-    EXPECT(MPI_File_open(MPI_COMM_SELF, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file),
-           MPI_ERR_UNSUPPORTED_OPERATION, "chapter 14");
-    EXPECT(
-        MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child, MPI_ERRCODES_IGNORE),
-        MPI_ERR_UNSUPPORTED_OPERATION, "chapter 11");
+    EXPECT(MPI_File_open(MPI_COMM_SELF, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_UNSUPPORTED_OPERATION,
+           "chapter 14");
+    EXPECT(MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child, MPI_ERRCODES_IGNORE),
+           MPI_ERR_UNSUPPORTED_OPERATION, "chapter 11");
     TRUE_OR_FAIL(MPI_T_cvar_get_num(&x) == MPI_T_ERR_NOT_INITIALIZED);
     TRUE_OR_FAIL(MPI_T_init_thread(12345, &x) == MPI_T_ERR_INVALID);
   }

@@ -11,15 +11,13 @@
 static int failures;
 
 /* The call's result is `expected`, and the text of the error holds all of `parts` (up to a NULL). */
-static void expect_error(const char *file, int line, const char *call, int result, int expected,
-                         const char *parts[]) {
+static void expect_error(const char* file, int line, const char* call, int result, int expected, const char* parts[]) {
   char text[MPI_MAX_ERROR_STRING + 1] = "";
   int length = 0, class = -1;
   MPI_Error_class(result, &class);
   MPI_Error_string(result, text, &length);
   if (result != expected || class != expected) {
-    fprintf(stderr, "%s:%d: %s: returned %d (class %d), not %d: %s\n", file, line, call, result, class,
-            expected, text);
+    fprintf(stderr, "%s:%d: %s: returned %d (class %d), not %d: %s\n", file, line, call, result, class, expected, text);
     failures++;
     return;
   }
@@ -33,7 +31,7 @@ static void expect_error(const char *file, int line, const char *call, int resul
 
 #define EXPECT(call, class, ...)                                      \
   do {                                                                \
-    const char *parts_[] = {__VA_ARGS__, NULL};                       \
+    const char* parts_[] = {__VA_ARGS__, NULL};                       \
     expect_error(__FILE__, __LINE__, #call, (call), (class), parts_); \
   } while (0)
 
@@ -57,7 +55,7 @@ static void expect_error(const char *file, int line, const char *call, int resul
     }                                                                           \
   } while (0)
 
-static void begin(int *argc, char ***argv, int *rank, int *size) {
+static void begin(int* argc, char*** argv, int* rank, int* size) {
   MPI_Init(argc, argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);

@@ -16,24 +16,19 @@ int main(int argc, char **argv) {
   EXPECT(MPI_Send(&x, 1, MPI_INT, 7, 0, MPI_COMM_WORLD), MPI_ERR_RANK, "MPI_Send: argument 'dest' is 7",
          "'MPI_COMM_WORLD'", range, here, "MPI_PROC_NULL");
   EXPECT(MPI_Send(&x, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD), MPI_ERR_RANK, "'dest' is -1");
-  EXPECT(MPI_Recv(&x, 1, MPI_INT, -9, 0, MPI_COMM_WORLD, &status), MPI_ERR_RANK,
-         "MPI_Recv: argument 'source' is -9", "MPI_ANY_SOURCE");
-  EXPECT(MPI_Irecv(&x, 1, MPI_INT, size, 0, MPI_COMM_WORLD, &request), MPI_ERR_RANK, "MPI_Irecv", "source",
-         range);
+  EXPECT(MPI_Recv(&x, 1, MPI_INT, -9, 0, MPI_COMM_WORLD, &status), MPI_ERR_RANK, "MPI_Recv: argument 'source' is -9",
+         "MPI_ANY_SOURCE");
+  EXPECT(MPI_Irecv(&x, 1, MPI_INT, size, 0, MPI_COMM_WORLD, &request), MPI_ERR_RANK, "MPI_Irecv", "source", range);
   EXPECT(MPI_Probe(size, 0, MPI_COMM_WORLD, &status), MPI_ERR_RANK, "MPI_Probe", "source");
   EXPECT(MPI_Iprobe(MPI_ROOT, 0, MPI_COMM_WORLD, &flag, &status), MPI_ERR_RANK, "'source' is -4");
   EXPECT(MPI_Sendrecv(&x, 1, MPI_INT, 99, 0, &y, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &status), MPI_ERR_RANK,
          "MPI_Sendrecv: argument 'dest' is 99");
-  EXPECT(MPI_Sendrecv_replace(&x, 1, MPI_INT, 0, 0, -7, 0, MPI_COMM_WORLD, &status), MPI_ERR_RANK,
-         "'source' is -7");
+  EXPECT(MPI_Sendrecv_replace(&x, 1, MPI_INT, 0, 0, -7, 0, MPI_COMM_WORLD, &status), MPI_ERR_RANK, "'source' is -7");
 
   /* Tags. */
-  EXPECT(MPI_Send(&x, 1, MPI_INT, 0, -1, MPI_COMM_WORLD), MPI_ERR_TAG, "argument 'tag' is -1", "MPI_TAG_UB",
-         here);
-  EXPECT(MPI_Isend(&x, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &request), MPI_ERR_TAG,
-         "argument 'tag' is -2");
-  EXPECT(MPI_Recv(&x, 1, MPI_INT, 0, -5, MPI_COMM_WORLD, &status), MPI_ERR_TAG, "argument 'tag' is -5",
-         "MPI_ANY_TAG");
+  EXPECT(MPI_Send(&x, 1, MPI_INT, 0, -1, MPI_COMM_WORLD), MPI_ERR_TAG, "argument 'tag' is -1", "MPI_TAG_UB", here);
+  EXPECT(MPI_Isend(&x, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &request), MPI_ERR_TAG, "argument 'tag' is -2");
+  EXPECT(MPI_Recv(&x, 1, MPI_INT, 0, -5, MPI_COMM_WORLD, &status), MPI_ERR_TAG, "argument 'tag' is -5", "MPI_ANY_TAG");
 
   /* Counts and buffers. */
   EXPECT(MPI_Send(&x, -1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_COUNT, "argument 'count' is -1", here);
@@ -41,8 +36,7 @@ int main(int argc, char **argv) {
          "MPI_Recv_c: argument 'count' is -3");
   EXPECT(MPI_Send(NULL, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "argument 'buf' is a null pointer",
          "count is 1");
-  EXPECT(MPI_Send(MPI_IN_PLACE, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER,
-         "argument 'buf' is MPI_IN_PLACE");
+  EXPECT(MPI_Send(MPI_IN_PLACE, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "argument 'buf' is MPI_IN_PLACE");
   EXPECT(MPI_Irecv(MPI_BUFFER_AUTOMATIC, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request), MPI_ERR_BUFFER,
          "MPI_BUFFER_AUTOMATIC");
   FINE(MPI_Send(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
@@ -75,12 +69,10 @@ int main(int argc, char **argv) {
   FINE(MPI_Start(&request));
   FINE(MPI_Wait(&request, &status));
   FINE(MPI_Request_free(&request));
-  FINE(MPI_Sendrecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL,
-                    0, MPI_COMM_WORLD, &status));
-  FINE(MPI_Sendrecv_replace(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
-                            &status));
-  EXPECT(MPI_Sendrecv(&x, 1, MPI_DATATYPE_NULL, rank, 0, NULL, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
-                      &status),
+  FINE(MPI_Sendrecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0,
+                    MPI_COMM_WORLD, &status));
+  FINE(MPI_Sendrecv_replace(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &status));
+  EXPECT(MPI_Sendrecv(&x, 1, MPI_DATATYPE_NULL, rank, 0, NULL, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &status),
          MPI_ERR_TYPE, "'sendtype' is MPI_DATATYPE_NULL");
   EXPECT(MPI_Sendrecv_replace(&x, 1, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, rank, 0, MPI_COMM_WORLD, &status),
          MPI_ERR_TYPE, "'datatype' is MPI_DATATYPE_NULL");
@@ -90,11 +82,9 @@ int main(int argc, char **argv) {
          "is MPI_SUM, which is no datatype");
 
   /* Communicators: the error handler of MPI_COMM_SELF hears of it, since there is no communicator to ask. */
-  EXPECT(MPI_Send(&x, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM, "argument 'comm' is MPI_COMM_NULL",
-         here);
+  EXPECT(MPI_Send(&x, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM, "argument 'comm' is MPI_COMM_NULL", here);
   EXPECT(MPI_Send(&x, 1, MPI_INT, 0, 0, (MPI_Comm)(void *)0x12345678), MPI_ERR_COMM, "is no communicator");
-  EXPECT(MPI_Send(&x, 1, MPI_INT, 0, 0, (MPI_Comm)MPI_INT), MPI_ERR_COMM,
-         "is MPI_INT, which is no communicator");
+  EXPECT(MPI_Send(&x, 1, MPI_INT, 0, 0, (MPI_Comm)MPI_INT), MPI_ERR_COMM, "is MPI_INT, which is no communicator");
   {
     MPI_Comm dup, old;
     FINE(MPI_Comm_dup(MPI_COMM_WORLD, &dup));
@@ -105,8 +95,7 @@ int main(int argc, char **argv) {
   }
 
   /* Out-parameters. */
-  EXPECT(MPI_Isend(&x, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL), MPI_ERR_ARG,
-         "argument 'request' is a null pointer");
+  EXPECT(MPI_Isend(&x, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL), MPI_ERR_ARG, "argument 'request' is a null pointer");
   EXPECT(MPI_Iprobe(0, 0, MPI_COMM_WORLD, NULL, &status), MPI_ERR_ARG, "argument 'flag' is a null pointer");
   EXPECT(MPI_Get_count(&status, MPI_INT, NULL), MPI_ERR_ARG, "argument 'count'");
   EXPECT(MPI_Get_count(MPI_STATUS_IGNORE, MPI_INT, &x), MPI_ERR_ARG, "argument 'status'");

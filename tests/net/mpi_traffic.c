@@ -1,5 +1,6 @@
 /* Ring, then random traffic among all ranks with checked contents, then collectives: an ordinary MPI program
- * for the tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. Argument: rounds of the random traffic. */
+ * for the tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. Argument: rounds of the random
+ * traffic. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static unsigned char byte_of(int from, int to, int number, int i) {
   return (unsigned char)mix((unsigned)(from * 31 + to * 7 + number * 1009 + i));
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   int rank, size, bad = 0;
   const int rounds = argc > 1 ? atoi(argv[1]) : 60;
   MPI_Init(&argc, &argv);
@@ -37,7 +38,7 @@ int main(int argc, char** argv) {
   bad += hops != size;
 
   for (int number = 0; number < rounds; ++number) {
-    MPI_Request* requests = malloc(sizeof(MPI_Request) * 2 * (size_t)size);
+    MPI_Request *requests = malloc(sizeof(MPI_Request) * 2 * (size_t)size);
     unsigned char **in = calloc((size_t)size, sizeof *in), **out = calloc((size_t)size, sizeof *out);
     int count = 0;
     for (int k = 1; k < size; ++k) {
@@ -47,8 +48,7 @@ int main(int argc, char** argv) {
       for (int i = 0; i < m; ++i) out[peer][i] = byte_of(rank, peer, number, i);
       if (number % 2) MPI_Isend(out[peer], m, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
       MPI_Irecv(in[peer], n, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
-      if (number % 2 == 0)
-        MPI_Isend(out[peer], m, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
+      if (number % 2 == 0) MPI_Isend(out[peer], m, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[count++]);
     }
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     for (int k = 1; k < size; ++k) {
@@ -68,12 +68,10 @@ int main(int argc, char** argv) {
   char name[MPI_MAX_PROCESSOR_NAME] = "", *all = calloc((size_t)size, sizeof name);
   int length, hosts = 0, total = 0;
   MPI_Get_processor_name(name, &length);
-  MPI_Allgather(name, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all, MPI_MAX_PROCESSOR_NAME, MPI_CHAR,
-                MPI_COMM_WORLD);
+  MPI_Allgather(name, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, MPI_COMM_WORLD);
   for (int i = 0; i < size; ++i) {
     int seen = 0;
-    for (int j = 0; j < i; ++j)
-      seen |= strcmp(all + i * MPI_MAX_PROCESSOR_NAME, all + j * MPI_MAX_PROCESSOR_NAME) == 0;
+    for (int j = 0; j < i; ++j) seen |= strcmp(all + i * MPI_MAX_PROCESSOR_NAME, all + j * MPI_MAX_PROCESSOR_NAME) == 0;
     hosts += !seen;
   }
   free(all);

@@ -7,9 +7,9 @@
 //     forge=    a bit of payload is flipped, and the checksum is made right again: only the receiver can know
 //     delay_us= for every packet   seed=
 //
-// It makes the device tun0 in either namespace; addresses are given by whoever starts it. Layouts: RFC 791, RFC 793, RFC 768,
-// checksum RFC 1071. IPv4 only; of datagrams that IP has cut only the first piece is known, and forge passes them over; what is
-// neither TCP nor UDP is delayed and dropped only.
+// It makes the device tun0 in either namespace; addresses are given by whoever starts it. Layouts: RFC 791, RFC 793,
+// RFC 768, checksum RFC 1071. IPv4 only; of datagrams that IP has cut only the first piece is known, and forge passes
+// them over; what is neither TCP nor UDP is delayed and dropped only.
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -60,7 +60,7 @@ struct Segment {
   size_t at = 0, payload = 0;  ///< offsets; at 0: the packet is neither
   size_t checksum = 0;         ///< its offset
   uint8_t protocol = 0;
-  bool whole = true;           ///< not cut by IP
+  bool whole = true;  ///< not cut by IP
 };
 
 Segment segment_of(const Packet& packet) {

@@ -2,15 +2,15 @@
 // that all hosts share. Serves the namespace tests (traffic between hosts without MPI above) and as a
 // microbenchmark of the path.
 //
-//   tcp_world RANK SIZE DIRECTORY traffic [rounds]   ring, then random messages among all; checked; "ok" from
-//   rank 0 tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
+//   tcp_world RANK SIZE DIRECTORY traffic [rounds]   ring, then random messages among all; checked; "ok" from rank 0
+//   tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
 //   tcp_world RANK SIZE DIRECTORY stream             rank 0 to rank 1: bandwidth by size
 //   tcp_world RANK SIZE DIRECTORY faults SECONDS     random messages both ways between two ranks for so long, checked,
 //                                                    whatever happens to the network; "ok" from rank 0, and the
 //                                                    longest time in which nothing arrived
 //   tcp_world RANK SIZE DIRECTORY rate SECONDS       rank 0 to rank 1: megabits per second of long messages
-//   tcp_world RANK SIZE DIRECTORY pingpong SECONDS   messages of 256 KiB to and fro: how many percent of rank 0's have gone over several
-//                                                    networks
+//   tcp_world RANK SIZE DIRECTORY pingpong SECONDS   messages of 256 KiB to and fro: how many percent of rank
+//                                                    0's have gone over several networks
 //
 // The job key is the environment's TERN_JOB_KEY (any text), so that a test can give a rank a wrong one.
 #include <fcntl.h>
@@ -83,8 +83,7 @@ class CheckingSink final : public Sink {
       good = word == rng.next();
     }
     if (!good && wrong.empty())
-      wrong = "message " + std::to_string(number) + " from rank " + std::to_string(peer) +
-              " is not what was sent";
+      wrong = "message " + std::to_string(number) + " from rank " + std::to_string(peer) + " is not what was sent";
   }
   PeerId self_;
   std::vector<uint64_t> next_;
@@ -102,12 +101,12 @@ struct World {
   uint32_t size;
   std::string directory;
   CheckingSink sink;
-  std::vector<std::unique_ptr<QueuedSend>> queued;  // longer-lived than the path, which may end before they are complete
+  std::vector<std::unique_ptr<QueuedSend>>
+      queued;  // longer-lived than the path, which may end before they are complete
   std::unique_ptr<TcpPath> path;
   std::vector<uint64_t> sent;
 
-  World(PeerId r, uint32_t n, std::string d)
-      : rank(r), size(n), directory(std::move(d)), sink(r, n), sent(n, 0) {}
+  World(PeerId r, uint32_t n, std::string d) : rank(r), size(n), directory(std::move(d)), sink(r, n), sent(n, 0) {}
 
   Error start() {
     TcpOptions options;
@@ -119,8 +118,8 @@ struct World {
     if (Error error = tunables.read_environment(environ)) return error;
     Error error;
     path = TcpPath::create(
-        options, tunables, clock, sink,
-        [this](PeerId peer, std::string& card) { return read_card(peer, card); }, error);
+        options, tunables, clock, sink, [this](PeerId peer, std::string& card) { return read_card(peer, card); },
+        error);
     if (error) return error;
     std::string name = directory + "/card." + std::to_string(rank);
     std::ofstream(name + ".new", std::ios::binary) << path->card();
@@ -164,10 +163,12 @@ struct World {
     queued.push_back(std::move(operation));
     path->enqueue(*queued.back());
   }
-  /// For what cannot go on without its peer: without it the program ends (the path may still hold sends of the caller's).
+  /// For what cannot go on without its peer: without it the program ends (the path may still hold sends of the
+  /// caller's).
   void poll() {
     path->poll();
-    if (!sink.lost.empty()) [[unlikely]] std::_Exit(fail(sink.lost));
+    if (!sink.lost.empty()) [[unlikely]]
+      std::_Exit(fail(sink.lost));
   }
   bool wait_for(uint64_t count, double seconds = 60) {
     uint64_t end = clock.now_ns() + uint64_t(seconds * 1e9);
@@ -202,8 +203,8 @@ int traffic(World& world, int rounds) {
   }
   expected += uint64_t(rounds) * (world.size - 1);
   if (!world.wait_for(expected)) {
-    return fail("random: " + std::to_string(world.sink.count) + " of " + std::to_string(expected) +
-                " messages; " + world.sink.wrong + world.sink.lost);
+    return fail("random: " + std::to_string(world.sink.count) + " of " + std::to_string(expected) + " messages; " +
+                world.sink.wrong + world.sink.lost);
   }
   // Who has everything says so to everyone: nobody leaves before the last has.
   for (PeerId k = 1; k < world.size; ++k) world.send((world.rank + k) % world.size, 0);
@@ -226,7 +227,8 @@ int faults(World& world, double seconds) {
   };
   for (uint64_t now = begin; !done(); now = world.clock.now_ns()) {
     if (now < end && world.queued.size() < 6) {
-      size_t size = rng.below(10) == 0 ? size_t(rng.below(2'000'000)) : size_t(rng.below(rng.chance(1, 4) ? 40'000 : 2000));
+      size_t size =
+          rng.below(10) == 0 ? size_t(rng.below(2'000'000)) : size_t(rng.below(rng.chance(1, 4) ? 40'000 : 2000));
       bytes += size;
       world.send(peer, size);
     } else if (now >= end && !last_sent) {
@@ -241,7 +243,8 @@ int faults(World& world, double seconds) {
     } else {
       sched_yield();
     }
-    if (!world.sink.wrong.empty() || !world.sink.lost.empty()) return fail("faults: " + world.sink.wrong + world.sink.lost);
+    if (!world.sink.wrong.empty() || !world.sink.lost.empty())
+      return fail("faults: " + world.sink.wrong + world.sink.lost);
     if (now > patience) return fail("faults: no end; " + std::to_string(world.sink.count) + " messages have arrived");
   }
   // Nobody leaves before the other has everything too.
@@ -276,7 +279,8 @@ int rate(World& world, double seconds) {
     }
     std::erase_if(window, [&](auto& send) {
       if (send->complete && now >= warm && now < end) {
-        if (from_ns == 0) from_ns = now; else counted += kBytes;
+        if (from_ns == 0) from_ns = now;
+        else counted += kBytes;
         to_ns = now;
       }
       return send->complete;
@@ -315,7 +319,8 @@ int pingpong(World& world, double seconds) {
   }
   while (world.path->has_unsent()) world.poll();
   if (world.rank == 0) {
-    std::printf("striped %llu percent\n", static_cast<unsigned long long>(100 * world.path->counters().tcp_striped / messages));
+    std::printf("striped %llu percent\n",
+                static_cast<unsigned long long>(100 * world.path->counters().tcp_striped / messages));
   }
   return 0;
 }
@@ -389,7 +394,8 @@ int stream(World& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) return fail("usage: tcp_world RANK SIZE DIRECTORY traffic|latency|stream|faults|rate|pingpong [rounds or seconds]");
+  if (argc < 5)
+    return fail("usage: tcp_world RANK SIZE DIRECTORY traffic|latency|stream|faults|rate|pingpong [rounds or seconds]");
   World world(PeerId(std::atoi(argv[1])), uint32_t(std::atoi(argv[2])), argv[3]);
   if (Error error = world.start()) return fail(std::string(error.text()));
   std::string what = argv[4];

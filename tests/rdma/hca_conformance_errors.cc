@@ -4,7 +4,8 @@
 namespace tern::rdma {
 namespace {
 
-// Soft-RoCE calls two errors by other names than the InfiniBand Architecture (10.10.3): there the driver's name counts, too.
+// Soft-RoCE calls two errors by other names than the InfiniBand Architecture (10.10.3): there the driver's name counts,
+// too.
 void expect_status(Side& side, Status found, Status expected, Status soft_roce) {
   const bool software = side.hca.capabilities().provider == "ibv" && !side.hca.capabilities().autonomous;
   EXPECT_TRUE(found == expected || (software && found == soft_roce)) << status_name(found);

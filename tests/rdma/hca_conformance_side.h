@@ -1,5 +1,5 @@
-// One end of a conversation in the conformance cases: an adapter, a completion queue, registered memory; and a joined pair of
-// queue pairs between two ends.
+// One end of a conversation in the conformance cases: an adapter, a completion queue, registered memory; and a joined
+// pair of queue pairs between two ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ namespace tern::rdma {
 inline constexpr size_t kSideBytes = 1 << 20;
 inline constexpr uint64_t kPatience_ns = 30'000'000'000;  ///< Soft-RoCE under emulation on a busy host is slow
 
-#define TERN_OK(expression)                            \
-  do {                                                 \
-    const Error failed = (expression);                 \
-    ASSERT_FALSE(failed) << failed.text();             \
+#define TERN_OK(expression)                \
+  do {                                     \
+    const Error failed = (expression);     \
+    ASSERT_FALSE(failed) << failed.text(); \
   } while (0)
 
 struct Side {
@@ -83,7 +83,8 @@ struct Side {
     const uint64_t until = bed.now_ns() + ns;
     Completion entry;
     while (bed.now_ns() < until) {
-      ASSERT_EQ(completions->poll(&entry, 1), 0u) << "an entry with id " << entry.id << ": " << status_name(entry.status);
+      ASSERT_EQ(completions->poll(&entry, 1), 0u)
+          << "an entry with id " << entry.id << ": " << status_name(entry.status);
       bed.pass();
     }
   }

@@ -1,5 +1,5 @@
-// Several operating-system processes over real verbs, without MPI and without a launcher: forked from the test, they meet
-// in shared memory. Ranks take the adapters of the machine in turn, so that neighbours talk over the cable.
+// Several operating-system processes over real verbs, without MPI and without a launcher: forked from the test, they
+// meet in shared memory. Ranks take the adapters of the machine in turn, so that neighbours talk over the cable.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline constexpr int kMostRanks = 4;
 
 /// What ranks tell each other: written before a `meet`, read after it.
 struct Board {
-  std::atomic<int> here[64];  ///< arrivals at each meeting
+  std::atomic<int> here[64];                       ///< arrivals at each meeting
   QueuePairAddress pairs[kMostRanks][kMostRanks];  ///< [of][for]
   QueuePairAddress datagram[kMostRanks];
   uint64_t address[kMostRanks];
@@ -74,7 +74,8 @@ class Rank {
   int meeting_ = 0;
 };
 
-/// Runs `body` in `size` processes; a process fails by gtest's means. `killed`: this rank ends by SIGKILL, as it should.
+/// Runs `body` in `size` processes; a process fails by gtest's means. `killed`: this rank ends by SIGKILL, as it
+/// should.
 inline void run_ranks(int size, const std::function<void(Rank&)>& body, int killed = -1) {
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);

@@ -1,5 +1,5 @@
-// Two to four processes over real verbs: everybody talks to everybody by RC over a shared receive queue, by UD, by writes,
-// reads and atomics; a peer is killed; the cable is pulled out; a rank sleeps until something comes.
+// Two to four processes over real verbs: everybody talks to everybody by RC over a shared receive queue, by UD, by
+// writes, reads and atomics; a peer is killed; the cable is pulled out; a rank sleeps until something comes.
 #include <poll.h>
 #include <sys/resource.h>
 
@@ -83,7 +83,8 @@ void all_to_all_sends(Rank& rank) {
   rank.meet();  // nobody leaves while others still send to it
 }
 
-// Each rank writes into its slot of every other's memory; after the meeting each reads all slots of its right neighbour.
+// Each rank writes into its slot of every other's memory; after the meeting each reads all slots of its right
+// neighbour.
 void all_to_all_writes_and_reads(Rank& rank) {
   Connected my;
   ASSERT_NO_FATAL_FAILURE(my.open(rank));
@@ -101,11 +102,13 @@ void all_to_all_writes_and_reads(Rank& rank) {
   }
   const int right = (rank.number + 1) % rank.size;
   for (int from = 0; from < rank.size; ++from) {
-    side.post(*my.pairs[right], my.at(rank, right, Verb::read, 2, size_t(from) * kSlot), (16 + size_t(from)) * kSlot, kSlot);
+    side.post(*my.pairs[right], my.at(rank, right, Verb::read, 2, size_t(from) * kSlot), (16 + size_t(from)) * kSlot,
+              kSlot);
   }
   for (const Completion& entry : side.await(size_t(rank.size))) EXPECT_EQ(entry.status, Status::success);
   for (int from = 0; from < rank.size; ++from) {
-    EXPECT_TRUE(side.holds((16 + size_t(from)) * kSlot, kSlot, salt(from, right))) << "slot " << from << " of rank " << right;
+    EXPECT_TRUE(side.holds((16 + size_t(from)) * kSlot, kSlot, salt(from, right)))
+        << "slot " << from << " of rank " << right;
   }
   rank.meet();
 }
@@ -299,7 +302,8 @@ TEST(Sleep, UntilSomethingComes) {
       const auto processor_ms = [] {
         rusage usage;
         getrusage(RUSAGE_SELF, &usage);
-        return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+        return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+               (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
       };
       Completion entry;
       side.completions->arm(false);

@@ -130,7 +130,8 @@ struct Work : rdma::WorkRequest {
 
 inline Work work(rdma::Verb verb, const rdma::Piece& piece, uint64_t id = 1) { return {verb, piece, id}; }
 
-inline Work work(rdma::Verb verb, const rdma::Piece& piece, const AdapterBench::Target& at, size_t offset, uint64_t id = 1) {
+inline Work work(rdma::Verb verb, const rdma::Piece& piece, const AdapterBench::Target& at, size_t offset,
+                 uint64_t id = 1) {
   Work request(verb, piece, id);
   request.remote_address = at.address + offset;
   request.remote_key = at.key;

@@ -1,6 +1,6 @@
-// The conformance cases that real verbs pass (tests/rdma/hca_conformance.h), on the simulated adapter, which has all that
-// Soft-RoCE lacks: XRC, DC, swap, and the InfiniBand Architecture's names for every error. One rank drives three views of
-// its node's adapter; between nodes the adapter is tested by adapter_test.cc.
+// The conformance cases that real verbs pass (tests/rdma/hca_conformance.h), on the simulated adapter, which has all
+// that Soft-RoCE lacks: XRC, DC, swap, and the InfiniBand Architecture's names for every error. One rank drives three
+// views of its node's adapter; between nodes the adapter is tested by adapter_test.cc.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -65,7 +65,8 @@ TEST(AdapterCost, SendersThatMeetAtAPortShareIt) {
   uint64_t wire = kMegabyte * 1000 / NetworkModel().port_bytes_per_us;
   EXPECT_NEAR(double(alone), double(wire), 0.08 * double(wire));
   EXPECT_NEAR(double(fan_in_ns(4, true)), 4.0 * double(wire), 0.2 * double(wire));
-  EXPECT_NEAR(double(fan_in_ns(4, false)), double(wire), 0.08 * double(wire)) << "different ports do not disturb each other";
+  EXPECT_NEAR(double(fan_in_ns(4, false)), double(wire), 0.08 * double(wire))
+      << "different ports do not disturb each other";
 }
 
 TEST(AdapterCost, DataMoveWhileTheRankComputes) {
@@ -129,11 +130,13 @@ uint64_t round_robin_ns(uint32_t peers, uint64_t& misses) {
     }
     bench.fence();
     if (rank.index() == 0) {
-      for (uint32_t i = 0; i < peers; ++i) bench.run(*pairs[i], work(Verb::write, bench.piece(0, 8), targets[i + 1], 0));
+      for (uint32_t i = 0; i < peers; ++i)
+        bench.run(*pairs[i], work(Verb::write, bench.piece(0, 8), targets[i + 1], 0));
       uint64_t begin = bench.strand.now_ns(), missed = rank.machine.adapters().node(0).cache_misses;
       constexpr uint32_t kRounds = 20;
       for (uint32_t round = 0; round < kRounds; ++round) {
-        for (uint32_t i = 0; i < peers; ++i) bench.run(*pairs[i], work(Verb::write, bench.piece(0, 8), targets[i + 1], 0));
+        for (uint32_t i = 0; i < peers; ++i)
+          bench.run(*pairs[i], work(Verb::write, bench.piece(0, 8), targets[i + 1], 0));
       }
       each = (bench.strand.now_ns() - begin) / (kRounds * peers);
       misses = (rank.machine.adapters().node(0).cache_misses - missed) / kRounds;

@@ -89,17 +89,21 @@ Report storm(uint64_t seed) {
     auto in = [&](uint32_t peer, uint64_t i) { return (peer * kMessages + i) * kRoom; };
     size_t out_begin = kRoom * kMessages * 4;
     for (uint32_t peer = 0; peer < ranks; ++peer) {
-      for (uint64_t i = 0; i < kMessages; ++i) bench.post_receive(*pairs[peer], (uint64_t{1} << 32) | (peer << 8) | i, bench.piece(in(peer, i), kRoom));
+      for (uint64_t i = 0; i < kMessages; ++i)
+        bench.post_receive(*pairs[peer], (uint64_t{1} << 32) | (peer << 8) | i, bench.piece(in(peer, i), kRoom));
     }
     bench.fence();
-    auto size_of = [](uint32_t from, uint32_t to, uint64_t i) { return size_t(8 + (from * 977 + to * 331 + i * 593) % (kRoom - 8)); };
+    auto size_of = [](uint32_t from, uint32_t to, uint64_t i) {
+      return size_t(8 + (from * 977 + to * 331 + i * 593) % (kRoom - 8));
+    };
     for (uint64_t i = 0; i < kMessages; ++i) {
       for (uint32_t peer = 0; peer < ranks; ++peer) {
         size_t at = out_begin + in(peer, i), bytes = size_of(rank.index(), peer, i);
         bench.fill(at, bytes, int(rank.index() * 50 + peer * 20 + i));
         Work request = work(Verb::send, bench.piece(at, bytes), (peer << 8) | i);
         if (i % 3 == 1) {
-          request = work(Verb::write_immediate, bench.piece(at, bytes), targets[peer], in(rank.index(), i), (peer << 8) | i);
+          request =
+              work(Verb::write_immediate, bench.piece(at, bytes), targets[peer], in(rank.index(), i), (peer << 8) | i);
         }
         request.immediate = uint32_t(i);
         bench.post(*pairs[peer], request);

@@ -1,5 +1,5 @@
-// The simulated adapter against the contract of Hca: every verb, order, errors and flushes, retries, shared receive queues,
-// XRC and DC addressing.
+// The simulated adapter against the contract of Hca: every verb, order, errors and flushes, retries, shared receive
+// queues, XRC and DC addressing.
 #include "sim/adapter.h"
 
 #include <gtest/gtest.h>
@@ -352,7 +352,8 @@ TEST(Adapter, FailedQueuePairsCanBeResetAndConnectedAnew) {
     auto all = bench.exchange(pair->address());
     EXPECT_FALSE(pair->connect(all[1 - rank.index()]));
     bench.fence();
-    EXPECT_EQ(bench.run(*pair, work(Verb::write, bench.piece(0, 8), targets[1 - rank.index()], 64)).status, Status::success);
+    EXPECT_EQ(bench.run(*pair, work(Verb::write, bench.piece(0, 8), targets[1 - rank.index()], 64)).status,
+              Status::success);
     bench.fence();
   });
 }

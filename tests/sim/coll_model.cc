@@ -83,8 +83,7 @@ void Participant::fill_rooted(int root_world) {
     if (alike) {
       uniform(side, memory, draw_type(), plan_.count, peer_size_);
     } else {
-      various(side, memory, draw_type(), peer_size_, false, who,
-              [&](int i) { return length(peer_first_ + i); });
+      various(side, memory, draw_type(), peer_size_, false, who, [&](int i) { return length(peer_first_ + i); });
     }
   };
   bool has_leaf_part = !is_root || !plan_.inter();
@@ -138,14 +137,13 @@ void Participant::fill_reduction(int root_world) {
     // The vector cut at drawn places.
     std::vector<Count> cuts{0, plan_.count};
     for (int i = 1; i < group_size_; ++i) {
-      cuts.push_back(Count(
-          Rng(plan_.seed + uint64_t(i) * 77 + uint64_t(group_first_)).below(uint64_t(plan_.count) + 1)));
+      cuts.push_back(
+          Count(Rng(plan_.seed + uint64_t(i) * 77 + uint64_t(group_first_)).below(uint64_t(plan_.count) + 1)));
     }
     std::sort(cuts.begin(), cuts.end());
     various(receive, receive_, plan_.reduction_type, group_size_, false, Who::receive,
             [&](int i) { return cuts[size_t(i) + 1] - cuts[size_t(i)]; });
-    receive_.reserve(
-        size_t(ModelTypes::elements(plan_.reduction_type, plan_.count) * receive.type->extent()));
+    receive_.reserve(size_t(ModelTypes::elements(plan_.reduction_type, plan_.count) * receive.type->extent()));
   } else {
     uniform(receive, receive_, plan_.reduction_type, plan_.count, 1);
   }
@@ -180,8 +178,7 @@ void Participant::fill_reduction(int root_world) {
       begin = rank * receive.count;
     }
     size_t element_bytes = size_t(receive.type->size());
-    Bytes part(whole.begin() + begin * Count(element_bytes),
-               whole.begin() + (begin + length) * Count(element_bytes));
+    Bytes part(whole.begin() + begin * Count(element_bytes), whole.begin() + (begin + length) * Count(element_bytes));
     // In place, what follows the own block may have any value.
     Memory memory{expected_};
     if (length != 0) Cursor(memory.base(), length, *receive.type).unpack(part.data(), part.size());

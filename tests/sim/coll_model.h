@@ -1,10 +1,7 @@
-// A collective operation drawn from a seed, what every process brings to it, and what must come out, computed
-// naively.
-// Data come in units of 8 bytes (two 32-bit words), held by several datatypes: plain ints, pairs, pairs with
-// gaps and
-// a negative lower bound, pairs whose words lie in memory the other way round. A receive buffer is compared
-// whole,
-// gaps and margins included.
+// A collective operation drawn from a seed, what every process brings to it, and what must come out, computed naively.
+// Data come in units of 8 bytes (two 32-bit words), held by several datatypes: plain ints, pairs, pairs with gaps and a
+// negative lower bound, pairs whose words lie in memory the other way round. A receive buffer is compared whole, gaps
+// and margins included.
 #pragma once
 
 #include <cstring>
@@ -153,14 +150,12 @@ class Participant {
   std::string check() const {
     for (size_t i = 0; i < expected_.size(); ++i) {
       if (receive_.data[i] != expected_[i]) {
-        return "rank " + std::to_string(me_) + ": receive buffer differs at byte " +
-               std::to_string(Count(i) - 256);
+        return "rank " + std::to_string(me_) + ": receive buffer differs at byte " + std::to_string(Count(i) - 256);
       }
     }
     for (size_t i = 0; i < send_before_.size(); ++i) {
       if (send_.data[i] != send_before_[i]) {
-        return "rank " + std::to_string(me_) + ": send buffer changed at byte " +
-               std::to_string(Count(i) - 256);
+        return "rank " + std::to_string(me_) + ": send buffer changed at byte " + std::to_string(Count(i) - 256);
       }
     }
     return {};

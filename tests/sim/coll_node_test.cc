@@ -43,10 +43,18 @@ struct NodeRank {
   NodeMemory memory;
 };
 
-constexpr Operation kOnNode[] = {Operation::barrier,        Operation::bcast,     Operation::gather,
-                                 Operation::scatter,        Operation::allgather, Operation::allgatherv,
-                                 Operation::alltoall,       Operation::reduce,    Operation::allreduce,
-                                 Operation::reduce_scatter, Operation::scan,      Operation::exscan,
+constexpr Operation kOnNode[] = {Operation::barrier,
+                                 Operation::bcast,
+                                 Operation::gather,
+                                 Operation::scatter,
+                                 Operation::allgather,
+                                 Operation::allgatherv,
+                                 Operation::alltoall,
+                                 Operation::reduce,
+                                 Operation::allreduce,
+                                 Operation::reduce_scatter,
+                                 Operation::scan,
+                                 Operation::exscan,
                                  Operation::reduce_scatter_block};
 
 /// A drawn operation, small enough for node memory most of the time.
@@ -110,29 +118,28 @@ TEST(NodeCollectives, GiveTheModelsResult) {
 /// Everyone but the last of three ranks runs `operation` until it fails; the last dies after a few.
 void die_in(Operation operation, int root) {
   constexpr int kRanks = 3, kLast = kRanks - 1;
-  test::run_processes(
-      kRanks, 65536,
-      [&](int rank, auto node, test::Common&) {
-        alarm(20);  // a hang is a failure
-        NodeRank me(rank, kRanks, std::move(node));
-        ModelTypes types;
-        Ref<Communicator> all = me.communicator(7, 0, kRanks);
-        Error error;
-        for (int i = 0; i < 1000 && !error; ++i) {
-          if (rank == kLast && i == 10) raise(SIGKILL);
-          Plan plan(3, operation, kRanks);
-          plan.count = 2;
-          plan.root = root;
-          plan.reduction_type = 0;
-          Participant part(plan, rank, types);
-          Request* none = nullptr;
-          error = collective(*all, operation, part.operands(), Mode::blocking, none);
-        }
-        EXPECT_EQ(error.error_class(), int(ErrorClass::proc_aborted)) << error.text();
-        EXPECT_NE(error.text().find("rank 2"), std::string_view::npos) << error.text();
-        return !testing::Test::HasFailure();
-      },
-      {kLast});
+  test::run_processes(kRanks, 65536,
+                      [&](int rank, auto node, test::Common&) {
+                        alarm(20);  // a hang is a failure
+                        NodeRank me(rank, kRanks, std::move(node));
+                        ModelTypes types;
+                        Ref<Communicator> all = me.communicator(7, 0, kRanks);
+                        Error error;
+                        for (int i = 0; i < 1000 && !error; ++i) {
+                          if (rank == kLast && i == 10) raise(SIGKILL);
+                          Plan plan(3, operation, kRanks);
+                          plan.count = 2;
+                          plan.root = root;
+                          plan.reduction_type = 0;
+                          Participant part(plan, rank, types);
+                          Request* none = nullptr;
+                          error = collective(*all, operation, part.operands(), Mode::blocking, none);
+                        }
+                        EXPECT_EQ(error.error_class(), int(ErrorClass::proc_aborted)) << error.text();
+                        EXPECT_NE(error.text().find("rank 2"), std::string_view::npos) << error.text();
+                        return !testing::Test::HasFailure();
+                      },
+                      {kLast});
 }
 
 TEST(NodeCollectives, ADeadMemberFailsWhoWaitsForIt) {
@@ -142,7 +149,7 @@ TEST(NodeCollectives, ADeadMemberFailsWhoWaitsForIt) {
 }
 
 TEST(NodeCollectives, ADeadMemberFailsWhoWaitsForRoomOrForItsData) {
-  die_in(Operation::bcast, 0);   // rank 0 waits for room, rank 1 for rank 0
+  die_in(Operation::bcast, 0);  // rank 0 waits for room, rank 1 for rank 0
   die_in(Operation::gather, 1);
 }
 

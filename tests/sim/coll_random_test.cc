@@ -1,7 +1,5 @@
-// Every algorithm of every collective against the naive model (coll_model.h): drawn ranks, sizes, datatypes,
-// operators,
-// in place, intercommunicators; blocking, nonblocking (several at once) and persistent; over a network with
-// faults.
+// Every algorithm of every collective against the naive model (coll_model.h): drawn ranks, sizes, datatypes, operators,
+// in place, intercommunicators; blocking, nonblocking (several at once) and persistent; over a network with faults.
 #include <gtest/gtest.h>
 
 #include "coll/algorithms.h"
@@ -21,8 +19,7 @@ WorldOptions options_for(uint64_t seed, int ranks) {
   options.limits = {2'000'000'000, 30'000'000};
   options.faults = Faults::random(rng);
   options.network.eager_bytes = size_t(64) << rng.below(8);
-  options.network.packet_bytes =
-      std::max<size_t>(2048, options.network.eager_bytes);  // fewer events, still streams
+  options.network.packet_bytes = std::max<size_t>(2048, options.network.eager_bytes);  // fewer events, still streams
   options.network.get = rng.chance(1, 2) ? NetworkModel::Get::adapter : NetworkModel::Get::none;
   options.network.announced_in_256 = uint32_t(rng.below(128));
   options.network.gathered_in_256 = uint32_t(rng.below(128));
@@ -38,8 +35,8 @@ struct TestCommunicator {
     Ref<Group> low = group(0, left == 0 ? ranks : left), high;
     if (left != 0) high = group(left, ranks - left);
     bool in_low = left == 0 || me < left;
-    communicator = Ref<Communicator>::adopt(new Communicator(process.p2p(), uint64_t(1000 + left) << 2,
-                                                             in_low ? low : high, in_low ? high : low));
+    communicator = Ref<Communicator>::adopt(
+        new Communicator(process.p2p(), uint64_t(1000 + left) << 2, in_low ? low : high, in_low ? high : low));
   }
   Ref<Communicator> communicator;
 };
@@ -63,10 +60,10 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
   std::vector<std::unique_ptr<Participant>> parts;
   for (const Plan& plan : plans) parts.push_back(std::make_unique<Participant>(plan, me, types));
   auto name = [&](size_t i, const char* mode) {
-    return std::string(mode) + " " + name_of(plans[i].operation) +
-           (forced ? std::string(" ") + forced->name : "") + " of " + std::to_string(plans[i].count) +
-           " units, root " + std::to_string(plans[i].root) + (plans[i].in_place ? ", in place" : "") +
-           (plans[i].commutative ? "" : ", ordered") + ", type " + std::to_string(plans[i].reduction_type);
+    return std::string(mode) + " " + name_of(plans[i].operation) + (forced ? std::string(" ") + forced->name : "") +
+           " of " + std::to_string(plans[i].count) + " units, root " + std::to_string(plans[i].root) +
+           (plans[i].in_place ? ", in place" : "") + (plans[i].commutative ? "" : ", ordered") + ", type " +
+           std::to_string(plans[i].reduction_type);
   };
   Request* none = nullptr;
   for (size_t i = 0; i < plans.size(); ++i) {
@@ -77,9 +74,8 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
   }
   std::vector<Request*> requests(plans.size());
   for (size_t i = 0; i < plans.size(); ++i) {
-    expect_no_error(
-        collective(communicator, plans[i].operation, parts[i]->operands(), Mode::nonblocking, requests[i]),
-        name(i, "nonblocking"));
+    expect_no_error(collective(communicator, plans[i].operation, parts[i]->operands(), Mode::nonblocking, requests[i]),
+                    name(i, "nonblocking"));
   }
   for (size_t k = plans.size(); k-- > 0;) {
     size_t i = me % 2 ? k : plans.size() - 1 - k;
@@ -90,9 +86,8 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
     parts[i]->reset();
   }
   for (size_t i = 0; i < plans.size(); ++i) {
-    expect_no_error(
-        collective(communicator, plans[i].operation, parts[i]->operands(), Mode::persistent, requests[i]),
-        name(i, "persistent"));
+    expect_no_error(collective(communicator, plans[i].operation, parts[i]->operands(), Mode::persistent, requests[i]),
+                    name(i, "persistent"));
   }
   for (int round = 0; round < 2; ++round) {
     // Started in an order of each rank's own.
@@ -111,11 +106,8 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
   for (Request* request : requests) request->release();
 }
 
-Report run_world(uint64_t seed, int ranks, const std::vector<Plan>& plans, int left,
-                 const Algorithm* forced) {
-  return World(options_for(seed, ranks)).run([&](Process& process) {
-    run_plans(process, plans, left, forced);
-  });
+Report run_world(uint64_t seed, int ranks, const std::vector<Plan>& plans, int left, const Algorithm* forced) {
+  return World(options_for(seed, ranks)).run([&](Process& process) { run_plans(process, plans, left, forced); });
 }
 
 class EveryAlgorithm : public testing::TestWithParam<size_t> {};
@@ -141,8 +133,7 @@ TEST_P(EveryAlgorithm, GivesTheModelsResult) {
 INSTANTIATE_TEST_SUITE_P(Table, EveryAlgorithm, testing::Range(size_t{0}, algorithms().size()),
                          [](const testing::TestParamInfo<size_t>& param) {
                            const Algorithm& a = algorithms()[param.param];
-                           return std::string(name_of(a.operation)) + "_" + a.name + "_" +
-                                  std::to_string(param.param);
+                           return std::string(name_of(a.operation)) + "_" + a.name + "_" + std::to_string(param.param);
                          });
 
 TEST(CollectivesTest, MixedOperationsWithTheTablesChoice) {

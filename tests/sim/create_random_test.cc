@@ -28,7 +28,7 @@ struct Model {
 
 /// What the ranks found, for comparison between them: they share the test's memory.
 struct Findings {
-  std::map<int, uint64_t> context_of;                  ///< by model
+  std::map<int, uint64_t> context_of;                     ///< by model
   std::map<std::pair<int, bool>, uint64_t> side_context;  ///< of local_intra, by model and whether left
   std::map<int, bool> left_is_low;
   std::map<uint64_t, std::string> owner_of;
@@ -42,14 +42,15 @@ void require_no(const Error& error) {
   if (error) throw std::runtime_error(std::string(error.text()));
 }
 
-bool has(const Peers& peers, PeerId peer) {
-  return std::find(peers.begin(), peers.end(), peer) != peers.end();
-}
+bool has(const Peers& peers, PeerId peer) { return std::find(peers.begin(), peers.end(), peer) != peers.end(); }
 
 class Program {
  public:
   Program(Process& process, uint64_t seed, Findings& findings)
-      : process_(process), findings_(findings), rng_(seed * 31 + 7), me_(PeerId(process.world_rank())),
+      : process_(process),
+        findings_(findings),
+        rng_(seed * 31 + 7),
+        me_(PeerId(process.world_rank())),
         maker_{process.p2p(), types_.get(type_id::kByte), [&process] { return process.new_context(); }} {
     Peers all;
     for (int rank = 0; rank < process.world_size(); ++rank) all.push_back(PeerId(rank));
@@ -144,11 +145,9 @@ class Program {
     require(communicator->is_inter() == model.inter(), "wrong kind");
     note(findings_.context_of, model.id, communicator->context(), "communicator " + std::to_string(model.id));
     if (model.inter()) {
-      require(communicator->remote_group().peers() == (on_left ? model.right : model.left),
-              "wrong remote group");
+      require(communicator->remote_group().peers() == (on_left ? model.right : model.left), "wrong remote group");
       require(communicator->local_intra != nullptr, "no local intracommunicator");
-      require(communicator->local_intra->group().peers() == communicator->group().peers(),
-              "wrong local_intra");
+      require(communicator->local_intra->group().peers() == communicator->group().peers(), "wrong local_intra");
       note(findings_.side_context, std::pair(model.id, on_left), communicator->local_intra->context(),
            "side of " + std::to_string(model.id) + (on_left ? " left" : " right"));
       bool left_low = on_left == communicator->low_side;
@@ -160,8 +159,7 @@ class Program {
 
   template <typename Map, typename Key>
   void note(Map& map, const Key& key, uint64_t context, const std::string& owner) {
-    require(map.try_emplace(key, context).first->second == context,
-            "members have different contexts: " + owner);
+    require(map.try_emplace(key, context).first->second == context, "members have different contexts: " + owner);
     std::string& other = findings_.owner_of.try_emplace(context, owner).first->second;
     require(other == owner, owner + " has the context of " + other);
   }
@@ -177,8 +175,7 @@ class Program {
     if (!model.inter()) {
       int next = (me + 1) % far, previous = (me + far - 1) % far;
       from_me(next, &said);
-      requests.push_back(
-          process_.p2p().ireceive(communicator.receive_arguments(&heard, 4, maker_.byte, previous, 3)));
+      requests.push_back(process_.p2p().ireceive(communicator.receive_arguments(&heard, 4, maker_.byte, previous, 3)));
       wait(requests);
       require(heard == model.id * 1000 + previous, "a wrong message");
       return;
@@ -241,8 +238,7 @@ class Program {
         choice[peer] = {color, int(rng_.below(5)) - 2};
       }
     Ref<Communicator> result;
-    if (member(parent))
-      require_no(create::split(maker_, at(parent), choice[me_].first, choice[me_].second, result));
+    if (member(parent)) require_no(create::split(maker_, at(parent), choice[me_].first, choice[me_].second, result));
     auto of_color = [&](const Peers& side, int64_t color) {
       Peers chosen;
       for (PeerId peer : side)
@@ -253,8 +249,7 @@ class Program {
     };
     bool placed = false;
     for (int color = 0; color < colors; ++color) {
-      Model model{0, of_color(parent.left, int64_t(color) << 33),
-                  of_color(parent.right, int64_t(color) << 33)};
+      Model model{0, of_color(parent.left, int64_t(color) << 33), of_color(parent.right, int64_t(color) << 33)};
       if (model.left.empty() || (parent.inter() && model.right.empty())) continue;
       placed = placed || member(model);
       add(model, member(model) ? result : Ref<Communicator>());
@@ -265,8 +260,7 @@ class Program {
   void create_disjoint(const Model& parent) {
     Peers order = shuffled(some(parent.left));
     size_t cut = order.empty() ? 0 : rng_.below(order.size() + 1);
-    Peers first(order.begin(), order.begin() + ptrdiff_t(cut)),
-        second(order.begin() + ptrdiff_t(cut), order.end());
+    Peers first(order.begin(), order.begin() + ptrdiff_t(cut)), second(order.begin() + ptrdiff_t(cut), order.end());
     Ref<Communicator> result;
     if (member(parent))
       require_no(create::create(maker_, at(parent), *group_of(has(first, me_) ? first : second), result));
@@ -278,8 +272,7 @@ class Program {
     Peers members = shuffled(some(parent.left));
     int tag = int(rng_.below(2));
     Ref<Communicator> result;
-    if (has(members, me_))
-      require_no(create::create_group(maker_, at(parent), *group_of(members), tag, result));
+    if (has(members, me_)) require_no(create::create_group(maker_, at(parent), *group_of(members), tag, result));
     if (!members.empty()) add({0, members, {}}, result);
   }
 
@@ -310,8 +303,8 @@ class Program {
     if (through_groups) {
       if (member(model)) {
         Ref<Group> remote = group_of(far);
-        require_no(create::create_inter_from_groups(
-            maker_, *group_of(near), leader, leading ? remote.get() : nullptr, far_leader, "tag", result));
+        require_no(create::create_inter_from_groups(maker_, *group_of(near), leader, leading ? remote.get() : nullptr,
+                                                    far_leader, "tag", result));
       }
     } else {
       Ref<Communicator> side;
@@ -319,8 +312,7 @@ class Program {
         require_no(create::create(maker_, at(parent), *group_of(member(model) ? near : Peers()), side));
       if (member(model)) {
         int far_rank = at(parent).group().rank_of(far[size_t(far_leader)]);
-        require_no(create::create_inter(maker_, *side, leader, leading ? &at(parent) : nullptr, far_rank, tag,
-                                        result));
+        require_no(create::create_inter(maker_, *side, leader, leading ? &at(parent) : nullptr, far_rank, tag, result));
       }
     }
     add(model, result);
@@ -373,8 +365,7 @@ class Program {
     std::vector<create::Words> outgoing, incoming;
     for (int to = 0; to < n; ++to) outgoing.push_back(row(me, to));
     require_no(create::exchange_all(maker_, communicator, outgoing, incoming));
-    for (int from = 0; from < n; ++from)
-      require(incoming[size_t(from)] == row(from, me), "wrong row in exchange_all");
+    for (int from = 0; from < n; ++from) require(incoming[size_t(from)] == row(from, me), "wrong row in exchange_all");
   }
 
   Process& process_;
@@ -415,8 +406,7 @@ TEST(Creation, the_same_seed_gives_the_same_run) {
     uint64_t hashes[2];
     for (uint64_t& hash : hashes) {
       Findings findings;
-      Report report =
-          World(options_for(seed)).run([&](Process& process) { Program(process, seed, findings).run(15); });
+      Report report = World(options_for(seed)).run([&](Process& process) { Program(process, seed, findings).run(15); });
       ASSERT_TRUE(report.ok()) << report.failure;
       hash = report.trace_hash;
     }
@@ -429,8 +419,7 @@ TEST(Creation, overlapping_groups_are_refused_on_both_sides) {
   options.ranks = 3;
   Report report = World(options).run([](Process& process) {
     PredefinedTypes types;
-    create::Maker maker{process.p2p(), types.get(type_id::kByte),
-                        [&process] { return process.new_context(); }};
+    create::Maker maker{process.p2p(), types.get(type_id::kByte), [&process] { return process.new_context(); }};
     // Sides {0, 1} and {1, 2} meet through their leaders 0 and 2; rank 1 is in both and sees one of them
     // only.
     Ref<Communicator> left, right, result;

@@ -13,10 +13,10 @@
 
 namespace tern::sim {
 
-/// The others greet rank 1 (nobody learns of the loss of a rank that he never had to do with); it says something and then waits
-/// for its death. Rank 0 only listens to it, rank 2 also sends; both learn of it, by an error that names `path`, get the same answer
-/// when they ask again, and can still talk to each other. (Where most packets are lost it may die before its word has arrived.)
-/// Returns when this rank learned of it, clock time.
+/// The others greet rank 1 (nobody learns of the loss of a rank that he never had to do with); it says something and
+/// then waits for its death. Rank 0 only listens to it, rank 2 also sends; both learn of it, by an error that names
+/// `path`, get the same answer when they ask again, and can still talk to each other. (Where most packets are lost it
+/// may die before its word has arrived.) Returns when this rank learned of it, clock time.
 inline uint64_t live_through_a_death(Process& process, std::string_view path) {
   constexpr uint64_t kContext = uint64_t{1} << 2;
   PredefinedTypes types;

@@ -1,5 +1,5 @@
-// The shipped machines: every file loads, every number has a source, the model keeps the published figures that the files
-// claim; and wrong files are refused by name.
+// The shipped machines: every file loads, every number has a source, the model keeps the published figures that the
+// files claim; and wrong files are refused by name.
 #include "sim/machine_file.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ std::vector<std::string> machine_files() {
 }
 
 /// Runs two ranks, one on each of two nodes; `body` gives what rank 0 has measured.
-uint64_t measure(const MachineModel& machine, const std::function<uint64_t(AdapterBench&, rdma::QueuePair&, int rank)>& body) {
+uint64_t measure(const MachineModel& machine,
+                 const std::function<uint64_t(AdapterBench&, rdma::QueuePair&, int rank)>& body) {
   WorldOptions options;
   options.network = machine.network;
   options.adapter = machine.adapter;

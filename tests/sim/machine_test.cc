@@ -37,7 +37,8 @@ TEST(Machine, StrandsInterleaveByVirtualTime) {
     }
   });
   ASSERT_TRUE(report.ok()) << report.failure;
-  // Rank r acts at multiples of 100 (r + 1); at equal times whoever asked first (rank 1 asked for 200 before rank 0 did).
+  // Rank r acts at multiples of 100 (r + 1); at equal times whoever asked first (rank 1 asked for 200 before rank 0
+  // did).
   EXPECT_EQ(order, (std::vector<uint32_t>{0, 1, 0, 2, 0, 1, 2, 1, 2}));
   EXPECT_EQ(report.virtual_ns, 900u);
   EXPECT_EQ(report.ranks[1].at_ns, 600u);
@@ -83,8 +84,9 @@ TEST(Machine, FenceMakesPutsVisibleAndHoldsEverybody) {
     ASSERT_FALSE(launcher->get(4, "k", value));
     EXPECT_EQ(value, "of 4");
     EXPECT_TRUE(launcher->put("k", "again"));
-    EXPECT_EQ(launcher->local_ranks(), rank.index() == 4 ? std::vector<int>{4}
-                                                         : std::vector<int>({int(rank.index() & ~1u), int(rank.index() | 1u)}));
+    EXPECT_EQ(launcher->local_ranks(), rank.index() == 4
+                                           ? std::vector<int>{4}
+                                           : std::vector<int>({int(rank.index() & ~1u), int(rank.index() | 1u)}));
     Error error;
     ASSERT_FALSE(launcher->enter_barrier());
     while (!launcher->barrier_is_over(error)) rank.strand.block(kNever, "in the barrier");

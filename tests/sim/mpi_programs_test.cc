@@ -11,8 +11,8 @@
 namespace tern::sim {
 namespace {
 
-#define CHECK_MPI(call) \
-  do { \
+#define CHECK_MPI(call)                         \
+  do {                                          \
     if ((call) != MPI_SUCCESS) return __LINE__; \
   } while (0)
 

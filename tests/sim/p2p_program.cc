@@ -86,7 +86,11 @@ bool LaidOut::intact() const {
 }
 
 Actor::Actor(Process& process, Plan& plan)
-    : process_(process), p2p_(process.p2p()), plan_(plan), rng_(process.rng().next()), rank_(uint32_t(process.world_rank())) {
+    : process_(process),
+      p2p_(process.p2p()),
+      plan_(plan),
+      rng_(process.rng().next()),
+      rank_(uint32_t(process.world_rank())) {
   size_t largest = 0;
   for (const PlannedMessage& m : plan.messages) largest = m.to == rank_ ? std::max(largest, m.bytes) : largest;
   for (size_t id = 0; id < plan.messages.size(); ++id) {
@@ -100,20 +104,22 @@ Actor::Actor(Process& process, Plan& plan)
       case Use::any_tag: to_receive_.push_back({m.use, int(m.from), kAnyTag, largest}); break;
       case Use::any_any: to_receive_.push_back({m.use, kAnySource, kAnyTag, largest}); break;
       case Use::mixed:
-        to_receive_.push_back({m.use, rng_.chance(1, 2) ? kAnySource : int(m.from), rng_.chance(1, 2) ? kAnyTag : m.tag, largest});
+        to_receive_.push_back(
+            {m.use, rng_.chance(1, 2) ? kAnySource : int(m.from), rng_.chance(1, 2) ? kAnyTag : m.tag, largest});
         break;
     }
   }
 }
 
 SendArguments Actor::arguments(const PlannedMessage& m, LaidOut& data) const {
-  return {data.buffer(), data.count(), &data.type(), m.to, int(rank_), m.tag, context_of(m.use),
-          m.synchronous ? SendMode::synchronous : SendMode::standard};
+  return {data.buffer(), data.count(), &data.type(),      m.to,
+          int(rank_),    m.tag,        context_of(m.use), m.synchronous ? SendMode::synchronous : SendMode::standard};
 }
 
 ReceiveArguments Actor::arguments(const Wanted& wanted, LaidOut& data) const {
-  return {data.buffer(), data.count(), &data.type(), wanted.source == kAnySource ? kNoPeer : PeerId(wanted.source),
-          wanted.source, wanted.tag, context_of(wanted.use)};
+  return {
+      data.buffer(), data.count(), &data.type(),          wanted.source == kAnySource ? kNoPeer : PeerId(wanted.source),
+      wanted.source, wanted.tag,   context_of(wanted.use)};
 }
 
 std::unique_ptr<LaidOut> Actor::lay_out(size_t bytes) {
@@ -188,7 +194,8 @@ void Actor::receive_next() {
   receipt.tag = wanted.tag;
   receipt.capacity = wanted.capacity;
   Receiving receiving{index, nullptr, lay_out(wanted.capacity)};
-  bool exact_peer = wanted.source != kAnySource && blocking_allowed(uint32_t(wanted.source)) && wanted.use != Use::mixed;
+  bool exact_peer =
+      wanted.source != kAnySource && blocking_allowed(uint32_t(wanted.source)) && wanted.use != Use::mixed;
   if (exact_peer && rng_.chance(1, 2)) {
     Error error = p2p_.receive(arguments(wanted, *receiving.data), receipt.status);
     receipt.error_class = error.error_class();
@@ -296,9 +303,7 @@ void Actor::step() {
     case 4:
       if (!to_receive_.empty()) receive_next();
       break;
-    case 5:
-      p2p_.progress().poll();
-      break;
+    case 5: p2p_.progress().poll(); break;
     case 6:
       if (rng_.chance(1, 2)) {
         reap();
@@ -327,7 +332,8 @@ bool Actor::mixed_over() const {
 void Actor::drain_mixed() {
   while (!mixed_over()) {
     for (Receiving& receiving : receiving_) {
-      if (!receiving.request || receipts_[receiving.receipt].use != Use::mixed || receiving.request->complete()) continue;
+      if (!receiving.request || receipts_[receiving.receipt].use != Use::mixed || receiving.request->complete())
+        continue;
       receiving.cancel_asked = true;
       receiving.request->cancel();
     }
@@ -380,8 +386,8 @@ std::string Actor::describe() const {
   for (const Receiving& r : receiving_) {
     const Receipt& receipt = receipts_[r.receipt];
     if (!r.request) continue;
-    text += "\n  receives from " + std::to_string(receipt.source) + ", use " + std::to_string(int(receipt.use)) + ", tag " +
-            std::to_string(receipt.tag) + (r.cancel_asked ? ", cancel asked" : "") +
+    text += "\n  receives from " + std::to_string(receipt.source) + ", use " + std::to_string(int(receipt.use)) +
+            ", tag " + std::to_string(receipt.tag) + (r.cancel_asked ? ", cancel asked" : "") +
             (r.request->complete() ? ", complete" : "");
   }
   return text + "\n" + p2p_.report() + (p2p_.quiet() ? "" : "  not quiet\n");

@@ -3,9 +3,9 @@
 // probes, wildcards, noncontiguous data, short buffers, cancels). What each receive got is judged at the end, by one
 // rule for all ways:
 //
-//   among the receives of a rank in posting order, those that met messages of one (context, source, tag) got them in the
-//   order of sending; and no receive got a message while an earlier sent one of the same sender, that it fits, went to
-//   a later receive (MPI 5.0, 3.5, "Order").
+//   among the receives of a rank in posting order, those that met messages of one (context, source, tag) got them in
+//   the order of sending; and no receive got a message while an earlier sent one of the same sender, that it fits, went
+//   to a later receive (MPI 5.0, 3.5, "Order").
 //
 // Units: bytes. Thread rule: one world.
 #pragma once
@@ -59,11 +59,11 @@ struct Receipt {
   Use use = Use::exact;
   int source = kAnySource, tag = kAnyTag;  ///< as asked for
   size_t capacity = 0;
-  bool probed = false;                     ///< source and tag come from a matched probe
+  bool probed = false;  ///< source and tag come from a matched probe
   Status status;
   int error_class = 0;
   bool complete = false;
-  std::vector<std::byte> data;             ///< packed, `capacity` bytes
+  std::vector<std::byte> data;  ///< packed, `capacity` bytes
 };
 
 /// A buffer of user data in some layout, fenced by guard bytes.
@@ -144,7 +144,7 @@ class Actor {
   PredefinedTypes types_;
   std::deque<size_t> to_send_;
   std::deque<Wanted> to_receive_;
-  std::deque<Sending> sending_;      // elements stay where they are: completions are counted in them
+  std::deque<Sending> sending_;  // elements stay where they are: completions are counted in them
   std::deque<Receiving> receiving_;
   std::vector<Receipt> receipts_;
 };

@@ -104,7 +104,8 @@ TEST(PointToPointLimits, CreditsComeBack) {
   ASSERT_TRUE(report.ok()) << report.failure;
   EXPECT_EQ(eager_bytes_at(report, 1, kNever), 500u * 1000);
   for (const TraceEntry& entry : report.trace) {
-    EXPECT_FALSE(entry.kind == EventKind::send && entry.first >> 32 == uint64_t(wire::Kind::credit)) << "the answers take it along";
+    EXPECT_FALSE(entry.kind == EventKind::send && entry.first >> 32 == uint64_t(wire::Kind::credit))
+        << "the answers take it along";
   }
 }
 
@@ -188,7 +189,8 @@ TEST(PointToPointLimits, ALostPeerEndsItsRequestsAndNoOthers) {
   });
 }
 
-// What is complete needs nobody's attention any more, whether or not the program has asked; a persistent request only while active.
+// What is complete needs nobody's attention any more, whether or not the program has asked; a persistent request only
+// while active.
 TEST(PointToPointPending, NothingOnceAReceiveIsComplete) {
   for (size_t n : {8u, 100'000u}) {
     Report report = World({}).run([&](Process& process) {

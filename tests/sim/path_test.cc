@@ -1,5 +1,5 @@
-// SimPath and its faults against the contract of Path: order per pair, whole and streamed delivery, completions once and
-// from poll only, refusals, gets in both ways, lost peers; and the costs of the network's model.
+// SimPath and its faults against the contract of Path: order per pair, whole and streamed delivery, completions once
+// and from poll only, refusals, gets in both ways, lost peers; and the costs of the network's model.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -72,7 +72,10 @@ class CheckingSink final : public Sink {
 /// What one rank needs to drive a path without a Process.
 struct Bench {
   explicit Bench(Machine::Rank& rank)
-      : clock(rank.make_clock()), idle(rank.make_idle()), engine(*clock, *idle), path(rank.make_path(sink, *clock, true)) {
+      : clock(rank.make_clock()),
+        idle(rank.make_idle()),
+        engine(*clock, *idle),
+        path(rank.make_path(sink, *clock, true)) {
     engine.add_path(*path);
   }
   CheckingSink sink;
@@ -102,7 +105,8 @@ std::vector<std::byte> message(int number, size_t bytes) {
 }
 
 /// Sends `data` now or queues it; the operation lives in `queue` until the end.
-void send(Bench& bench, std::deque<Queued>& queue, PeerId peer, int number, std::vector<std::byte> data, bool& in_call) {
+void send(Bench& bench, std::deque<Queued>& queue, PeerId peer, int number, std::vector<std::byte> data,
+          bool& in_call) {
   wire::Header header = header_of(number, data.size());
   if (data.size() <= bench.path->properties().eager_bytes &&
       bench.path->try_send(peer, header, data.data(), data.size())) {
@@ -207,7 +211,8 @@ TEST(SimPath, BothWaysOfDeliveryAreUsed) {
     if (rank.index() == 0) {
       for (int i = 0; i < 100; ++i) send(bench, queue, 1, i, message(i, 100), in_call);
     }
-    bench.engine.wait_until([&] { return rank.index() == 0 ? !bench.path->has_unsent() : bench.sink.received(0) == 100; });
+    bench.engine.wait_until(
+        [&] { return rank.index() == 0 ? !bench.path->has_unsent() : bench.sink.received(0) == 100; });
     if (rank.index() == 1) {
       EXPECT_GT(bench.sink.whole, 20);
       EXPECT_GT(bench.sink.announced, 20);
@@ -330,7 +335,8 @@ TEST(SimPath, AGetOfConcealedMemoryIsABreach) {
     bench.engine.wait_until([&] { return fetch.done_calls != 0; });
     (void)rank.make_launcher()->fence();
   });
-  EXPECT_NE(report.failure.find("rank 1 gets memory of rank 0 that is not exposed"), std::string::npos) << report.failure;
+  EXPECT_NE(report.failure.find("rank 1 gets memory of rank 0 that is not exposed"), std::string::npos)
+      << report.failure;
 }
 
 TEST(SimPath, ALostPeerEndsWhatWasQueuedAndHalfReceived) {

@@ -59,7 +59,11 @@ struct Sending : SendOperation {
 
 struct Bench {
   explicit Bench(Machine::Rank& rank)
-      : strand(rank.strand), clock(rank.make_clock()), idle(rank.make_idle()), launcher(rank.make_launcher()), engine(*clock, *idle) {
+      : strand(rank.strand),
+        clock(rank.make_clock()),
+        idle(rank.make_idle()),
+        launcher(rank.make_launcher()),
+        engine(*clock, *idle) {
     RdmaOptions options;
     options.rank = rank.index();
     options.size = uint32_t(launcher->size());
@@ -69,8 +73,9 @@ struct Bench {
     options.receive_ns = network.receive_ns;
     options.keep = rank.machine.options().keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
     Error error;
-    path = RdmaPath::create(options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,
-                            [this](PeerId peer, std::string& card) { return launcher->get(int(peer), "rdma-card", card); }, error);
+    path = RdmaPath::create(
+        options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,
+        [this](PeerId peer, std::string& card) { return launcher->get(int(peer), "rdma-card", card); }, error);
     EXPECT_FALSE(error) << error.text();
     EXPECT_FALSE(launcher->put("rdma-card", path->card()));
     EXPECT_FALSE(launcher->fence());
@@ -211,7 +216,8 @@ TEST(RdmaPathContract, GetsAndPutsAreExactInAllTheirWays) {
             Bench bench(rank);
             transfer_program(bench, is_put, bytes, strided);
           });
-          ASSERT_TRUE(report.ok()) << report.failure << "\nput " << is_put << " strided " << strided << " bytes " << bytes;
+          ASSERT_TRUE(report.ok()) << report.failure << "\nput " << is_put << " strided " << strided << " bytes "
+                                   << bytes;
         }
       }
     }
@@ -240,7 +246,8 @@ TEST(RdmaPathContract, UnexposedMemoryIsAnErrorOfTheOperationOnly) {
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
-// All ranks greet all others at the same time while half of the greetings are lost; messages of all sizes come in order.
+// All ranks greet all others at the same time while half of the greetings are lost; messages of all sizes come in
+// order.
 TEST(RdmaPathContract, CrossingAndLostGreetingsMakeOneConnectionEach) {
   for_seeds(30, [](uint64_t seed) {
     WorldOptions options = options_of(seed);
@@ -251,7 +258,8 @@ TEST(RdmaPathContract, CrossingAndLostGreetingsMakeOneConnectionEach) {
       constexpr int kMessages = 6;
       for (int i = 0; i < kMessages; ++i) {
         for (PeerId peer = 0; peer < 5; ++peer) {
-          if (bench.path->reaches(peer)) bench.send(peer, std::vector<std::byte>(size_t(i * i * i * 40), std::byte(uint8_t(i))));
+          if (bench.path->reaches(peer))
+            bench.send(peer, std::vector<std::byte>(size_t(i * i * i * 40), std::byte(uint8_t(i))));
         }
       }
       for (PeerId peer = 0; peer < 5; ++peer) {
@@ -353,7 +361,8 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
   EXPECT_LT(got_ns, computed_ns);
 }
 
-// The adapter dies under a get, a queued message and a peer that nobody has talked to yet: all of them end with an error.
+// The adapter dies under a get, a queued message and a peer that nobody has talked to yet: all of them end with an
+// error.
 TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
   WorldOptions options = options_of(6);
   options.ranks = 3;

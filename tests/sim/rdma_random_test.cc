@@ -1,6 +1,6 @@
 // The random point-to-point programs (p2p_program.h) over the rdma path on simulated adapters: every protocol for large
-// messages, few slots, little credit, small queue-pair caches, receiver-not-ready storms, lost greetings and everything else that goes wrong; and
-// what becomes of a lost rank.
+// messages, few slots, little credit, small queue-pair caches, receiver-not-ready storms, lost greetings and everything
+// else that goes wrong; and what becomes of a lost rank.
 #include <gtest/gtest.h>
 
 #include <iterator>

@@ -6,8 +6,8 @@
 
 namespace tern::sim {
 
-/// `program` is a main(): it calls MPI_Init and MPI_Finalize. A nonzero return, an abort and a fatal MPI error fail the run.
-/// Globals and statics of the program are shared by all ranks: it must not have any that it writes.
+/// `program` is a main(): it calls MPI_Init and MPI_Finalize. A nonzero return, an abort and a fatal MPI error fail the
+/// run. Globals and statics of the program are shared by all ranks: it must not have any that it writes.
 Report run_mpi(WorldOptions options, int (*program)(int, char**));
 
 }  // namespace tern::sim

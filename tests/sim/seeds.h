@@ -1,5 +1,5 @@
-// How simulated tests run over seeds. By default the fixed seeds 1..n, so that the run cannot flake (a tenth of them under
-// ASan and TSan):
+// How simulated tests run over seeds. By default the fixed seeds 1..n, so that the run cannot flake (a tenth of them
+// under ASan and TSan):
 //   TERN_SIM_SEEDS=5000   more of them
 //   TERN_SIM_SEED=17      only this one (what a failure prints)
 #pragma once

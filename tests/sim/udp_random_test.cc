@@ -1,5 +1,5 @@
-// The random point-to-point programs (p2p_program.h) over the UDP path, both protocols, on a network that loses, doubles, delays,
-// damages, replays and forges datagrams; and what becomes of a lost rank.
+// The random point-to-point programs (p2p_program.h) over the UDP path, both protocols, on a network that loses,
+// doubles, delays, damages, replays and forges datagrams; and what becomes of a lost rank.
 #include <gtest/gtest.h>
 
 #include "datatype/kind.h"
@@ -113,8 +113,9 @@ TEST(UdpPath, ALostHostIsReportedWithinItsTimeout) {
   for_seeds(80, [](uint64_t seed) { lose_a_rank(seed, seed % 2 ? "modern" : "paper", true); });
 }
 
-// Datagrams as long as both hosts allow never arrive, for a router between them has smaller packets and says nothing: what is
-// repeated in vain goes in smaller ones, and so does all that follows. Also where other datagrams are lost by chance.
+// Datagrams as long as both hosts allow never arrive, for a router between them has smaller packets and says nothing:
+// what is repeated in vain goes in smaller ones, and so does all that follows. Also where other datagrams are lost by
+// chance.
 TEST(UdpModern, DatagramsThatAreTooLongForTheWayAreSplit) {
   for_seeds(20, [](uint64_t seed) {
     Rng rng(seed);
@@ -136,9 +137,11 @@ TEST(UdpModern, DatagramsThatAreTooLongForTheWayAreSplit) {
       for (int i = 0; i < kMessages; ++i) {
         if (i % 2 == me) {
           for (size_t k = 0; k < out.size(); ++k) out[k] = std::byte(k * 7 + size_t(i));
-          EXPECT_FALSE(process.p2p().send({out.data(), Count(out.size()), &byte, PeerId(1 - me), me, i, kContext, SendMode::standard}));
+          EXPECT_FALSE(process.p2p().send(
+              {out.data(), Count(out.size()), &byte, PeerId(1 - me), me, i, kContext, SendMode::standard}));
         } else {
-          EXPECT_FALSE(process.p2p().receive({in.data(), Count(in.size()), &byte, PeerId(1 - me), 1 - me, i, kContext}, status));
+          EXPECT_FALSE(
+              process.p2p().receive({in.data(), Count(in.size()), &byte, PeerId(1 - me), 1 - me, i, kContext}, status));
           size_t wrong = 0;
           for (size_t k = 0; k < in.size(); ++k) wrong += in[k] != std::byte(k * 7 + size_t(i));
           EXPECT_EQ(wrong, 0u) << "message " << i;
@@ -168,7 +171,8 @@ TEST(UdpPath, ARankThatComputesIsNotLost) {
       std::vector<std::byte> data(300'000, std::byte(7));
       Status status;
       if (me == 0) {
-        EXPECT_FALSE(process.p2p().send({data.data(), Count(data.size()), &byte, 1, me, 1, kContext, SendMode::synchronous}));
+        EXPECT_FALSE(
+            process.p2p().send({data.data(), Count(data.size()), &byte, 1, me, 1, kContext, SendMode::synchronous}));
       } else {
         process.clock().charge_ns(20'000'000'000);
         std::vector<std::byte> in(data.size());

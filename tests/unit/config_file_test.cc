@@ -50,8 +50,9 @@ TEST_F(ConfigFile, AnUnknownNameIsWarnedOfByFileAndLineAndTheRestIsRead) {
   EXPECT_FALSE(read("\nshm_eager_byte = 1\nspin_rounds = 7\n[more]\nspin_rounds = 9\n"));
   EXPECT_EQ(tunables_.spin_rounds, 7);
   ASSERT_EQ(found_.warnings.size(), 2u);
-  EXPECT_NE((found_.warnings[0] + found_.warnings[1]).find("tern.toml:2: there is no tunable TERN_SHM_EAGER_BYTE; the "
-                                                           "nearest name is TERN_SHM_EAGER_BYTES"),
+  EXPECT_NE((found_.warnings[0] + found_.warnings[1])
+                .find("tern.toml:2: there is no tunable TERN_SHM_EAGER_BYTE; the "
+                      "nearest name is TERN_SHM_EAGER_BYTES"),
             std::string::npos);
 }
 
@@ -67,7 +68,8 @@ TEST_F(ConfigFile, TheOrderOfPlaces) {
   write("home/.config/tern/tern.toml", "spin_rounds = 2\nyield_rounds = 2\n");
   write("xdg/tern/tern.toml", "yield_rounds = 5\n");
   std::string named = write("named.toml", "hang_report_s = 4\n");
-  std::string home = "HOME=" + folder_ + "/home", xdg = "XDG_CONFIG_HOME=" + folder_ + "/xdg", config = "TERN_CONFIG=" + named;
+  std::string home = "HOME=" + folder_ + "/home", xdg = "XDG_CONFIG_HOME=" + folder_ + "/xdg",
+              config = "TERN_CONFIG=" + named;
   auto values = [&](std::vector<const char*> environment, const std::string& prefix) {
     environment.push_back(nullptr);
     Tunables tunables;

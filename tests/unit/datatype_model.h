@@ -56,10 +56,8 @@ struct TypeMap {
   void append(const TypeMap& other, int64_t offset) {
     for (const Entry& e : other.entries) entries.push_back({e.kind, e.displacement + offset});
     if (!other.markers) return;
-    marked_lower =
-        markers ? std::min(marked_lower, other.marked_lower + offset) : other.marked_lower + offset;
-    marked_upper =
-        markers ? std::max(marked_upper, other.marked_upper + offset) : other.marked_upper + offset;
+    marked_lower = markers ? std::min(marked_lower, other.marked_lower + offset) : other.marked_lower + offset;
+    marked_upper = markers ? std::max(marked_upper, other.marked_upper + offset) : other.marked_upper + offset;
     markers = true;
   }
   void append_block(const TypeMap& other, int64_t count, int64_t offset) {
@@ -158,8 +156,8 @@ class Generator {
       blocks.push_back(block);
       displacements.push_back(at);
       // Often just behind the last block, so that joining is tried.
-      at += rng_.chance(1, 2) ? (bytes ? block * old.map.extent() : block)
-                              : between(-5, 9) * (bytes ? between(1, 8) : 1);
+      at +=
+          rng_.chance(1, 2) ? (bytes ? block * old.map.extent() : block) : between(-5, 9) * (bytes ? between(1, 8) : 1);
     }
     Error error;
     if (one_length)
@@ -237,8 +235,7 @@ class Generator {
     }
     int order = rng_.chance(1, 2) ? construct::kOrderC : construct::kOrderFortran;
     EXPECT_FALSE(construct::subarray(sizes, subsizes, starts, order, *old.type, made.type));
-    array(made, old, sizes, order,
-          [&](size_t d, int64_t i) { return i >= starts[d] && i < starts[d] + subsizes[d]; });
+    array(made, old, sizes, order, [&](size_t d, int64_t i) { return i >= starts[d] && i < starts[d] + subsizes[d]; });
     return made;
   }
   Sample darray(Sample& old) {
@@ -250,8 +247,7 @@ class Generator {
     for (size_t d = 0; d < dims; ++d) {
       gsizes.push_back(between(1, 6));
       distribs.push_back(int(between(construct::kDistributeNone, construct::kDistributeCyclic)));
-      bool none = distribs[d] == construct::kDistributeNone,
-           cyclic = distribs[d] == construct::kDistributeCyclic;
+      bool none = distribs[d] == construct::kDistributeNone, cyclic = distribs[d] == construct::kDistributeCyclic;
       psizes.push_back(none ? 1 : int(between(1, 3)));
       int64_t share = (gsizes[d] + psizes[d] - 1) / psizes[d];
       bool standard = rng_.chance(1, 3);
@@ -268,8 +264,7 @@ class Generator {
     }
     int order = rng_.chance(1, 2) ? construct::kOrderC : construct::kOrderFortran;
     EXPECT_FALSE(construct::darray(size, rank, gsizes, distribs, dargs, psizes, order, *old.type, made.type));
-    array(made, old, gsizes, order,
-          [&](size_t d, int64_t i) { return i / block[d] % psizes[d] == place[d]; });
+    array(made, old, gsizes, order, [&](size_t d, int64_t i) { return i / block[d] % psizes[d] == place[d]; });
     return made;
   }
 

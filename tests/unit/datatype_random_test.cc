@@ -166,8 +166,7 @@ TEST_F(RandomDatatype, SegmentsNameTheSameBytes) {
       for (size_t i = 0; i < filled; ++i) {
         ASSERT_GT(pieces[i].iov_len, 0u);
         sum += pieces[i].iov_len;
-        for (size_t b = 0; b < pieces[i].iov_len; ++b)
-          found.push_back(static_cast<std::byte*>(pieces[i].iov_base) + b);
+        for (size_t b = 0; b < pieces[i].iov_len; ++b) found.push_back(static_cast<std::byte*>(pieces[i].iov_base) + b);
       }
       ASSERT_EQ(sum, bytes);
       if (rng.chance(1, 3)) cursor.seek(cursor.position());
@@ -182,10 +181,9 @@ TEST_F(RandomDatatype, CountsElementsOfPartialData) {
     std::vector<Count> ends{0};  // packed offsets after each basic element; a pair is two
     for (int copy = 0; copy < 2; ++copy)
       for (const model::Entry& entry : sample.map.entries) {
-        if (entry.kind.type_class == TypeClass::pair)
-          ends.push_back(ends.back() + Count(rep_size(entry.kind.rep)));
-        Count value = entry.kind.type_class == TypeClass::pair ? Count(rep_size(entry.kind.index_rep))
-                                                               : entry.kind.size;
+        if (entry.kind.type_class == TypeClass::pair) ends.push_back(ends.back() + Count(rep_size(entry.kind.rep)));
+        Count value =
+            entry.kind.type_class == TypeClass::pair ? Count(rep_size(entry.kind.index_rep)) : entry.kind.size;
         ends.push_back(ends.back() + value);
       }
     const Signature& signature = sample.type->signature();
@@ -227,9 +225,9 @@ TEST_F(RandomDatatype, External32BringsBackWhatWasPacked) {
     EXPECT_EQ(used, stream.size());
     for (int64_t place : places) ASSERT_EQ(back.at(place), buffer.at(place));
     if (!stream.empty()) {
-      EXPECT_EQ(external32::pack(buffer.base(), count, *sample.type, stream.data(), stream.size() - 1, used)
-                    .error_class(),
-                15);
+      EXPECT_EQ(
+          external32::pack(buffer.base(), count, *sample.type, stream.data(), stream.size() - 1, used).error_class(),
+          15);
     }
   });
 }

@@ -113,8 +113,7 @@ TEST(PredefinedTypes, FortranKinds) {
 Ref<Datatype> rebuild(const Envelope& e) {
   bool large = !e.large_counts.empty();
   Width width = large ? Width::large : Width::small;
-  std::vector<Count> counts =
-      large ? e.large_counts : std::vector<Count>(e.integers.begin(), e.integers.end());
+  std::vector<Count> counts = large ? e.large_counts : std::vector<Count>(e.integers.begin(), e.integers.end());
   auto part = [](const std::vector<Count>& v, size_t from, size_t n) {
     return std::vector<Count>(v.begin() + ptrdiff_t(from), v.begin() + ptrdiff_t(from + n));
   };
@@ -126,9 +125,7 @@ Ref<Datatype> rebuild(const Envelope& e) {
   switch (e.combiner) {
     case Combiner::dup: error = construct::dup(*old, made); break;
     case Combiner::contiguous: error = construct::contiguous(counts[0], *old, made, width); break;
-    case Combiner::vector:
-      error = construct::vector(counts[0], counts[1], counts[2], *old, made, width);
-      break;
+    case Combiner::vector: error = construct::vector(counts[0], counts[1], counts[2], *old, made, width); break;
     case Combiner::hvector:
       error = construct::hvector(counts[0], counts[1], large ? counts[2] : places[0], *old, made, width);
       break;
@@ -136,8 +133,7 @@ Ref<Datatype> rebuild(const Envelope& e) {
       error = construct::indexed(part(counts, 1, n), part(counts, 1 + n, n), *old, made, width);
       break;
     case Combiner::hindexed:
-      error =
-          construct::hindexed(part(counts, 1, n), large ? part(counts, 1 + n, n) : places, *old, made, width);
+      error = construct::hindexed(part(counts, 1, n), large ? part(counts, 1 + n, n) : places, *old, made, width);
       break;
     case Combiner::indexed_block:
       error = construct::indexed_block(counts[1], part(counts, 2, n), *old, made, width);
@@ -148,13 +144,11 @@ Ref<Datatype> rebuild(const Envelope& e) {
     case Combiner::structure: {
       std::vector<Datatype*> olds;
       for (const Ref<Datatype>& type : e.types) olds.push_back(type.get());
-      error = construct::structure(part(counts, 1, n), large ? part(counts, 1 + n, n) : places, olds, made,
-                                   width);
+      error = construct::structure(part(counts, 1, n), large ? part(counts, 1 + n, n) : places, olds, made, width);
       break;
     }
     case Combiner::resized:
-      error =
-          construct::resized(large ? counts[0] : places[0], large ? counts[1] : places[1], *old, made, width);
+      error = construct::resized(large ? counts[0] : places[0], large ? counts[1] : places[1], *old, made, width);
       break;
     case Combiner::subarray: {
       size_t d = size_t(e.integers[0]), at = large ? 0 : 1;
@@ -166,8 +160,8 @@ Ref<Datatype> rebuild(const Envelope& e) {
       size_t d = size_t(e.integers[2]), at = large ? 3 : 3 + d;
       std::vector<Count> gsizes = large ? e.large_counts : part(counts, 3, d);
       auto ints = [&](size_t i) { return std::span<const int>(e.integers.data() + at + i * d, d); };
-      error = construct::darray(e.integers[0], e.integers[1], gsizes, ints(0), ints(1), ints(2),
-                                e.integers.back(), *old, made, width);
+      error = construct::darray(e.integers[0], e.integers[1], gsizes, ints(0), ints(1), ints(2), e.integers.back(),
+                                *old, made, width);
       break;
     }
     default: ADD_FAILURE() << "combiner " << int(e.combiner);
@@ -214,10 +208,8 @@ TEST(Envelope, HasTheStandardsShape) {
   for (Width width : {Width::small, Width::large}) {
     bool large = width == Width::large;
     auto check = [&](Combiner combiner, size_t integers, size_t addresses, size_t datatypes) {
-      if (large)
-        expect(combiner, 0, 0, integers + addresses, datatypes);
-      else
-        expect(combiner, integers, addresses, 0, datatypes);
+      if (large) expect(combiner, 0, 0, integers + addresses, datatypes);
+      else expect(combiner, integers, addresses, 0, datatypes);
     };
     ASSERT_FALSE(construct::contiguous(3, old, made, width));
     check(Combiner::contiguous, 1, 0, 1);
@@ -239,8 +231,7 @@ TEST(Envelope, HasTheStandardsShape) {
     check(Combiner::resized, 0, 2, 1);
     ASSERT_FALSE(construct::subarray(sizes, subsizes, starts, construct::kOrderC, old, made, width));
     large ? expect(Combiner::subarray, 2, 0, 6, 1) : expect(Combiner::subarray, 8, 0, 0, 1);
-    ASSERT_FALSE(
-        construct::darray(6, 2, sizes, distribs, dargs, psizes, construct::kOrderC, old, made, width));
+    ASSERT_FALSE(construct::darray(6, 2, sizes, distribs, dargs, psizes, construct::kOrderC, old, made, width));
     large ? expect(Combiner::darray, 10, 0, 2, 1) : expect(Combiner::darray, 12, 0, 0, 1);
   }
   ASSERT_FALSE(construct::dup(old, made));
@@ -300,8 +291,7 @@ TEST(Layout, ArraysOfStructsPackInFragments) {
   std::vector<Record> records(5 * 230);
   std::vector<std::byte> expected;
   auto append = [&](const void* from, size_t n) {
-    expected.insert(expected.end(), static_cast<const std::byte*>(from),
-                    static_cast<const std::byte*>(from) + n);
+    expected.insert(expected.end(), static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + n);
   };
   for (size_t i = 0; i < records.size(); ++i) {
     records[i] = {int16_t(i), double(i) / 3, {char(i), char(i / 7), char(i / 11)}, float(i) / 7};
@@ -319,8 +309,7 @@ TEST(Layout, ArraysOfStructsPackInFragments) {
     ASSERT_EQ(out.remaining(), expected.size());
     for (size_t at = 0; at < stream.size();) at += out.pack(stream.data() + at, step);
     EXPECT_EQ(stream, expected);
-    for (size_t at = 0; at < stream.size();)
-      at += in.unpack(stream.data() + at, std::min(step, stream.size() - at));
+    for (size_t at = 0; at < stream.size();) at += in.unpack(stream.data() + at, std::min(step, stream.size() - at));
     std::vector<std::byte> again(expected.size());
     Cursor(back.data(), 1, *outer).pack(again.data(), again.size());
     EXPECT_EQ(again, expected);
@@ -366,8 +355,7 @@ TEST(External32, KnownVectors) {
     size_t used = 0;
     ASSERT_EQ(external32::packed_size(1, type), Count(expected.size())) << type.name();
     ASSERT_FALSE(external32::pack(value, 1, type, stream.data(), stream.size(), used));
-    for (size_t i = 0; i < expected.size(); ++i)
-      EXPECT_EQ(int(stream[i]), expected[i]) << type.name() << " byte " << i;
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(int(stream[i]), expected[i]) << type.name() << " byte " << i;
     std::byte back[32] = {};
     ASSERT_FALSE(external32::unpack(stream.data(), stream.size(), back, 1, type, used));
     size_t compared = type.basic_kind()->rep == Rep::f80 ? 10 : size_t(type.size());

@@ -1,5 +1,5 @@
-// The event thread's hand-overs (progress/event_thread.h): whatever the application does between them, somebody looks after
-// what is pending. One that is lost makes `until` fail.
+// The event thread's hand-overs (progress/event_thread.h): whatever the application does between them, somebody looks
+// after what is pending. One that is lost makes `until` fail.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -60,12 +60,14 @@ struct BellPath final : Path {
   std::function<void()> at_armed;  ///< when the thread watches already, and the application is still inside
 };
 
-/// One rank whose application is this test's thread. `several`: as if there were more such threads (the lock is a mutex).
+/// One rank whose application is this test's thread. `several`: as if there were more such threads (the lock is a
+/// mutex).
 struct Helped {
   explicit Helped(bool several, const EventThread::Patience& patience = EventThread::kUncrowded) {
     if (several) lock.enable();
     engine.add_path(path);
-    thread = std::make_unique<EventThread>(engine, lock, [this] { return needed.load(); }, patience);
+    thread = std::make_unique<EventThread>(
+        engine, lock, [this] { return needed.load(); }, patience);
     lock.set_successor(thread.get());
     engine.set_helper(thread.get());
   }
@@ -144,7 +146,8 @@ TEST_P(EventThreadTest, NobodyIsWokenWhileNothingIsPending) {
   EXPECT_TRUE(rank.until([&] { return rank.path.events == 1; }));
 }
 
-// What only others bring to an end wakes nobody, but is looked at after some time; and it does not hide what is begun next.
+// What only others bring to an end wakes nobody, but is looked at after some time; and it does not hide what is begun
+// next.
 TEST_P(EventThreadTest, WhatCanWaitIsLookedAtLater) {
   Helped rank(GetParam());
   rank.hand_over();  // who stayed away once
@@ -170,8 +173,8 @@ TEST_P(EventThreadTest, WhatCanWaitIsLookedAtLater) {
   }
 }
 
-// Asking what is pending each time costs more than a timer that runs, for who comes and goes all the time; when he stays away nobody is
-// woken any more, and what he begins is looked after as ever.
+// Asking what is pending each time costs more than a timer that runs, for who comes and goes all the time; when he
+// stays away nobody is woken any more, and what he begins is looked after as ever.
 TEST_P(EventThreadTest, WhoComesAndGoesAllTheTimeHasATimer) {
   Helped rank(GetParam());
   rank.needed = Need::nothing;
@@ -259,7 +262,8 @@ TEST_P(EventThreadTest, WhatIsHereWhenTheApplicationLeavesWakesNobody) {
 }
 
 // In the middle of a message the thread does not sleep, unless others of the application's may want the lock.
-// What comes just when the application leaves wakes the thread too soon, but does not mean that the application does not stay away.
+// What comes just when the application leaves wakes the thread too soon, but does not mean that the application does
+// not stay away.
 TEST_P(EventThreadTest, WhatComesWhenTheApplicationLeavesIsNotItsReturn) {
   Helped rank(GetParam());
   if (rank.lock.enabled()) GTEST_SKIP() << "the thread then waits for the lock";

@@ -32,9 +32,7 @@ Peers random_peers(Rng& rng) {
   return peers;
 }
 
-bool has(const Peers& peers, PeerId peer) {
-  return std::find(peers.begin(), peers.end(), peer) != peers.end();
-}
+bool has(const Peers& peers, PeerId peer) { return std::find(peers.begin(), peers.end(), peer) != peers.end(); }
 
 Comparison naive_compare(const Peers& a, const Peers& b) {
   if (a == b) return Comparison::identical;
@@ -136,8 +134,7 @@ TEST(Group, refuses_bad_ranks) {
   EXPECT_EQ(class_of(group->exclude(std::vector<int>{3, 3}, result)), ErrorClass::rank);
   EXPECT_EQ(class_of(group->include_ranges(std::vector<Group::Range>{{0, 3, 0}}, result)), ErrorClass::arg);
   EXPECT_EQ(class_of(group->include_ranges(std::vector<Group::Range>{{0, 4, 1}}, result)), ErrorClass::rank);
-  EXPECT_EQ(class_of(group->include_ranges(std::vector<Group::Range>{{0, 2, 1}, {2, 3, 1}}, result)),
-            ErrorClass::rank);
+  EXPECT_EQ(class_of(group->include_ranges(std::vector<Group::Range>{{0, 2, 1}, {2, 3, 1}}, result)), ErrorClass::rank);
   int translated = 0;
   EXPECT_EQ(class_of(group->translate(std::vector<int>{4}, *group, &translated)), ErrorClass::rank);
   EXPECT_FALSE(result);

@@ -1,6 +1,6 @@
-// Provider `ibv` against a made-up driver, for what Soft-RoCE lacks: XRC and DC. The driver checks which attributes come
-// with each change of state as Linux does (drivers/infiniband/core/verbs.c, hw/mlx5/qp.c), remembers what is made and
-// destroyed, and records what is posted. What an adapter then does with it, this test cannot know.
+// Provider `ibv` against a made-up driver, for what Soft-RoCE lacks: XRC and DC. The driver checks which attributes
+// come with each change of state as Linux does (drivers/infiniband/core/verbs.c, hw/mlx5/qp.c), remembers what is made
+// and destroyed, and records what is posted. What an adapter then does with it, this test cannot know.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -69,7 +69,8 @@ FakePair* make_pair_of(Kind kind, uint32_t capacity) {
 
 // Required attributes of a change of state, and those that may be there besides; -1: no such change.
 std::pair<int, int> attributes_of(Kind kind, ibv_qp_state from, ibv_qp_state to) {
-  const bool initiates = kind == Kind::rc || kind == Kind::xrc_send, answers = kind == Kind::rc || kind == Kind::xrc_receive;
+  const bool initiates = kind == Kind::rc || kind == Kind::xrc_send,
+             answers = kind == Kind::rc || kind == Kind::xrc_receive;
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return {kind == Kind::dct ? -1 : 0, 0};
   if (from == IBV_QPS_RESET && to == IBV_QPS_INIT) {
     const int both = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -87,7 +88,8 @@ std::pair<int, int> attributes_of(Kind kind, ibv_qp_state from, ibv_qp_state to)
     if (kind == Kind::ud) return {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY};
     if (kind == Kind::dct) return {-1, 0};
     const int waits = IBV_QP_TIMEOUT | IBV_QP_SQ_PSN;
-    if (initiates || kind == Kind::dci) return {waits | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER};
+    if (initiates || kind == Kind::dci)
+      return {waits | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER};
     return {waits, IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS};
   }
   return {-1, 0};
@@ -99,7 +101,8 @@ int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   mask &= ~IBV_QP_STATE;
   if (required < 0 || (mask & required) != required || (mask & ~(required | optional)) != 0) return EINVAL;
   pair->state = attributes->qp_state;
-  if (pair->kind == Kind::dct && pair->state == IBV_QPS_RTR) qp->qp_num = driver->next_number++;  // its number comes now
+  if (pair->kind == Kind::dct && pair->state == IBV_QPS_RTR)
+    qp->qp_num = driver->next_number++;  // its number comes now
   return 0;
 }
 
@@ -165,7 +168,8 @@ std::shared_ptr<const IbvLibrary> made_up_library() {
   library->create_srq = [](ibv_pd*, ibv_srq_init_attr*) { return made(new ibv_srq{}); };
   library->destroy_srq = [](ibv_srq* queue) { return gone(queue); };
   library->create_qp = [](ibv_pd*, ibv_qp_init_attr* attributes) {
-    return &make_pair_of(attributes->qp_type == IBV_QPT_UD ? Kind::ud : Kind::rc, attributes->cap.max_send_wr)->base.qp_base;
+    return &make_pair_of(attributes->qp_type == IBV_QPT_UD ? Kind::ud : Kind::rc, attributes->cap.max_send_wr)
+                ->base.qp_base;
   };
   library->destroy_qp = [](ibv_qp* pair) { return gone(reinterpret_cast<FakePair*>(pair)); };
   library->modify_qp = modify_qp;
@@ -208,7 +212,9 @@ class IbvFake : public ::testing::Test {
     port_.capabilities.xrc = port_.capabilities.atomics = true;
     port_.capabilities.max_reads = 16;
   }
-  void TearDown() override { EXPECT_TRUE(mine_.objects.empty()) << mine_.objects.size() << " objects of the driver are left"; }
+  void TearDown() override {
+    EXPECT_TRUE(mine_.objects.empty()) << mine_.objects.size() << " objects of the driver are left";
+  }
 
   std::unique_ptr<IbvHca> open() {
     auto hca = std::make_unique<IbvHca>(made_up_library(), port_, tunables_, 1);
@@ -232,8 +238,8 @@ TEST_F(IbvFake, EveryKindReachesItsStates) {
   ASSERT_FALSE(hca->make_srq({16, 1, false, nullptr}, srq));
   ASSERT_FALSE(hca->make_srq({16, 1, true, completions.get()}, addressed));
   EXPECT_NE(addressed->number(), 0u);
-  for (QueuePairKind kind : {QueuePairKind::rc, QueuePairKind::ud, QueuePairKind::xrc_initiator, QueuePairKind::xrc_target,
-                             QueuePairKind::dc_initiator, QueuePairKind::dc_target}) {
+  for (QueuePairKind kind : {QueuePairKind::rc, QueuePairKind::ud, QueuePairKind::xrc_initiator,
+                             QueuePairKind::xrc_target, QueuePairKind::dc_initiator, QueuePairKind::dc_target}) {
     SCOPED_TRACE(int(kind));
     QueuePairOptions options;
     options.kind = kind;
@@ -243,7 +249,8 @@ TEST_F(IbvFake, EveryKindReachesItsStates) {
     std::unique_ptr<QueuePair> pair;
     Error error = hca->make_queue_pair(options, pair);
     ASSERT_FALSE(error) << error.text();
-    const bool connected = kind == QueuePairKind::rc || kind == QueuePairKind::xrc_initiator || kind == QueuePairKind::xrc_target;
+    const bool connected =
+        kind == QueuePairKind::rc || kind == QueuePairKind::xrc_initiator || kind == QueuePairKind::xrc_target;
     for (int round = 0; round < 2; ++round) {
       EXPECT_EQ(pair->state(), connected ? QueuePair::State::idle : QueuePair::State::ready);
       if (connected) {
@@ -296,7 +303,8 @@ TEST_F(IbvFake, TargetsAreAddressedPerMessage) {
     work[i].remote_key_of_queue = 0xfeed0000 + i;
   }
   EXPECT_EQ(initiator->post({work.data(), 3}), 3u);
-  EXPECT_EQ(initiator->post({work.data() + 3, 5}), 2u) << "the driver takes a batch whole or not at all: as many as fit go singly";
+  EXPECT_EQ(initiator->post({work.data() + 3, 5}), 2u)
+      << "the driver takes a batch whole or not at all: as many as fit go singly";
   EXPECT_EQ(initiator->post({work.data() + 5, 1}), 0u);
   const FakePair* fake = mine_.newest_initiator;
   ASSERT_EQ(fake->posted.size(), 5u);

@@ -25,7 +25,9 @@ constexpr auto kOld = IbvGid::Type::roce_v1;
 TEST(IbvPorts, RoceAddress) {
   EXPECT_EQ(chosen({}), -1);
   // What an mlx5 port with one IPv4 address shows.
-  EXPECT_EQ(chosen({gid(0, "fe80::1", kOld), gid(1, "fe80::1"), gid(2, "::ffff:10.1.2.3", kOld), gid(3, "::ffff:10.1.2.3")}), 3);
+  EXPECT_EQ(
+      chosen({gid(0, "fe80::1", kOld), gid(1, "fe80::1"), gid(2, "::ffff:10.1.2.3", kOld), gid(3, "::ffff:10.1.2.3")}),
+      3);
   // Version 2 passes routers; version 1 does not, whatever its address.
   EXPECT_EQ(chosen({gid(0, "::ffff:10.1.2.3", kOld), gid(1, "fe80::1")}), 1);
   EXPECT_EQ(chosen({gid(0, "fe80::1"), gid(1, "2001:db8::5"), gid(2, "fe80::2")}), 1);

@@ -76,7 +76,8 @@ struct SteppingClock final : Clock {
   uint64_t step_ns, now = 0;
 };
 
-/// Sleeps among the first 3000 fruitless rounds of a rank that yields, one of four on a machine with so many runnable tasks.
+/// Sleeps among the first 3000 fruitless rounds of a rank that yields, one of four on a machine with so many runnable
+/// tasks.
 uint64_t sleeps_among_yields(uint64_t step_ns, int (*runnable)()) {
   Tunables tunables;
   tunables.yield_rounds = 1'000'000;
@@ -142,9 +143,11 @@ TEST(Idle, YieldsBesideSomebodyWhoIsThereNowAndThenGoOn) {
 TEST(Idle, RunnableTasksAreCounted) {
   std::atomic<bool> stop{false};
   std::thread busy[2];
-  for (std::thread& thread : busy) thread = std::thread([&] {
-    while (!stop) {}
-  });
+  for (std::thread& thread : busy)
+    thread = std::thread([&] {
+      while (!stop) {
+      }
+    });
   int most = 0;  // the kernel's figure is a momentary one
   for (int i = 0; i < 1000 && most < 2; ++i) most = std::max(most, RealIdle::runnable_tasks());
   stop = true;

@@ -120,9 +120,8 @@ TEST(TcpInterfaces, order_of_candidates) {
 
 TEST(TcpInterfaces, selection) {
   const std::vector<LocalAddress> all = {
-      local("lo", "127.0.0.1", 8),        local("eth0", "10.0.0.1", 24),
-      local("eth1", "192.168.0.1", 24),   local("eth1", "fd00::1", 64),
-      local("docker0", "172.17.0.1", 16), local("br-0123456789ab", "172.18.0.1", 16)};
+      local("lo", "127.0.0.1", 8),  local("eth0", "10.0.0.1", 24),      local("eth1", "192.168.0.1", 24),
+      local("eth1", "fd00::1", 64), local("docker0", "172.17.0.1", 16), local("br-0123456789ab", "172.18.0.1", 16)};
   auto chosen = [&](const char* wanted) {
     std::vector<LocalAddress> out;
     std::string names;
@@ -135,10 +134,9 @@ TEST(TcpInterfaces, selection) {
   EXPECT_EQ(chosen("192.168.0.0/16, docker0"), "lo eth1 docker0");
   EXPECT_EQ(chosen("fd00::/16"), "lo eth1");
   EXPECT_EQ(chosen("10.0.0.1"), "lo eth0");
-  EXPECT_NE(
-      chosen("eth7").find(
-          "TERN_TCP_INTERFACES=eth7 matches none of this host's addresses: lo 127.0.0.1, eth0 10.0.0.1"),
-      std::string::npos);
+  EXPECT_NE(chosen("eth7").find(
+                "TERN_TCP_INTERFACES=eth7 matches none of this host's addresses: lo 127.0.0.1, eth0 10.0.0.1"),
+            std::string::npos);
   EXPECT_NE(chosen("10.0.0.0/33").find("neither an interface nor a network"), std::string::npos);
   EXPECT_NE(chosen("10.0.0/8").find("neither"), std::string::npos);
 }
@@ -148,8 +146,7 @@ TEST(TcpInterfaces, names_of_containers) {
        {"docker0", "virbr0", "cni0", "veth1a2b3c4", "br-0123456789ab", "flannel.1", "cali12345678901"}) {
     EXPECT_TRUE(belongs_to_containers(name)) << name;
   }
-  for (const char* name :
-       {"eth0", "br0", "bond0", "ib0", "enp3s0", "wlan0", "br-mgmt", "veth0", "hsn0", "eno1"}) {
+  for (const char* name : {"eth0", "br0", "bond0", "ib0", "enp3s0", "wlan0", "br-mgmt", "veth0", "hsn0", "eno1"}) {
     EXPECT_FALSE(belongs_to_containers(name)) << name;
   }
 }

@@ -33,8 +33,7 @@ TEST(Log, SaysWhatTheLevelWants) {
   };
   EXPECT_EQ(heard(LogLevel::error, 3, all), "[tern rank 3] error: a\n");
   EXPECT_EQ(heard(LogLevel::warn, 3, all), "[tern rank 3] error: a\n[tern rank 3] warning: b\n");
-  EXPECT_EQ(heard(LogLevel::debug, -1, all),
-            "[tern] error: a\n[tern] warning: b\n[tern] info: c\n[tern] debug: d\n");
+  EXPECT_EQ(heard(LogLevel::debug, -1, all), "[tern] error: a\n[tern] warning: b\n[tern] info: c\n[tern] debug: d\n");
 }
 
 TEST(Log, LevelsByName) {

@@ -16,21 +16,17 @@ namespace {
 
 using namespace type_id;
 
-const OpId kAllOps[] = {OpId::sum,    OpId::min,    OpId::max,     OpId::prod, OpId::band,
-                        OpId::bor,    OpId::bxor,   OpId::land,    OpId::lor,  OpId::lxor,
-                        OpId::minloc, OpId::maxloc, OpId::replace, OpId::no_op};
+const OpId kAllOps[] = {OpId::sum,  OpId::min, OpId::max,  OpId::prod,   OpId::band,   OpId::bor,     OpId::bxor,
+                        OpId::land, OpId::lor, OpId::lxor, OpId::minloc, OpId::maxloc, OpId::replace, OpId::no_op};
 
 // The last, MPI_CHAR, is beyond the standard (op.cc says why).
-const std::set<int> kCIntegers = {kInt,        kLong,         kShort,    kUnsignedShort,
-                                  kUnsigned,   kUnsignedLong, kLongLong, kUnsignedLongLong,
-                                  kSignedChar, kUnsignedChar, kInt8,     kInt16,
-                                  kInt32,      kInt64,        kUint8,    kUint16,
-                                  kUint32,     kUint64,       kChar};
+const std::set<int> kCIntegers = {
+    kInt,        kLong,         kShort, kUnsignedShort, kUnsigned, kUnsignedLong, kLongLong, kUnsignedLongLong,
+    kSignedChar, kUnsignedChar, kInt8,  kInt16,         kInt32,    kInt64,        kUint8,    kUint16,
+    kUint32,     kUint64,       kChar};
 const std::set<int> kFortranIntegers = {kInteger, kInteger1, kInteger2, kInteger4, kInteger8, kInteger16};
-const std::set<int> kFloats = {kFloat, kDouble, kReal,  kDoublePrecision, kLongDouble,
-                               kReal2, kReal4,  kReal8, kReal16};
-const std::set<int> kLogicals = {kLogical,  kCBool,    kCxxBool,  kLogical1,
-                                 kLogical2, kLogical4, kLogical8, kLogical16};
+const std::set<int> kFloats = {kFloat, kDouble, kReal, kDoublePrecision, kLongDouble, kReal2, kReal4, kReal8, kReal16};
+const std::set<int> kLogicals = {kLogical, kCBool, kCxxBool, kLogical1, kLogical2, kLogical4, kLogical8, kLogical16};
 const std::set<int> kComplexes = {kComplex,
                                   kCFloatComplex,
                                   kCDoubleComplex,
@@ -75,8 +71,7 @@ TEST(Op, TakesWhatTheStandardsTableSays) {
     for (int i = 0; i < kind_count(); ++i) {
       Datatype& type = types.get(kind_at(i).id);
       const Op& op = ops.get(id);
-      EXPECT_EQ(op.valid_for(type), standard_allows(id, type.predefined_id()))
-          << op.name() << " " << type.name();
+      EXPECT_EQ(op.valid_for(type), standard_allows(id, type.predefined_id())) << op.name() << " " << type.name();
       valid += op.valid_for(type);
       if (!op.valid_for(type)) continue;
       // Every valid combination has a loop (apply asserts otherwise).
@@ -208,8 +203,7 @@ void check_complexes(int type) {
 
 TEST(Op, Complex) {
   for (int type : {kComplex, kCFloatComplex, kCxxFloatComplex, kComplex8}) check_complexes<float>(type);
-  for (int type : {kCDoubleComplex, kCxxDoubleComplex, kDoubleComplex, kComplex16})
-    check_complexes<double>(type);
+  for (int type : {kCDoubleComplex, kCxxDoubleComplex, kDoubleComplex, kComplex16}) check_complexes<double>(type);
   for (int type : {kCLongDoubleComplex, kCxxLongDoubleComplex}) check_complexes<long double>(type);
 }
 

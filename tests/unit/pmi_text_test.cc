@@ -59,9 +59,9 @@ TEST(ProcessMapping, BlocksAndCycles) {
 }
 
 TEST(ProcessMapping, MalformedTextIsNoMapping) {
-  for (const char* text : {"", "(vector)", "(vector,)", "(vector,(0,1))", "(vector,(0,1,4)",
-                           "(vector,(0,0,0))", "(vector,(0,1,-4))", "(vector,(0,1,99999999999999999999))",
-                           "vector,(0,1,4)", "(vector,(0,1,4)x)", "(vector,(a,1,4))"}) {
+  for (const char* text :
+       {"", "(vector)", "(vector,)", "(vector,(0,1))", "(vector,(0,1,4)", "(vector,(0,0,0))", "(vector,(0,1,-4))",
+        "(vector,(0,1,99999999999999999999))", "vector,(0,1,4)", "(vector,(0,1,4)x)", "(vector,(a,1,4))"}) {
     EXPECT_TRUE(parse_process_mapping(text, 0, 4).empty()) << text;
   }
   // Huge counts are cut to what is needed, not multiplied.

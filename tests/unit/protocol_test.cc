@@ -62,10 +62,14 @@ TEST(Protocol, TableOne) {
       {"large, receiver there, nonblocking, no get", with(5000, true, true, false, true), Protocol::receiver_stream},
       {"large, receiver computes", with(5000, true, true, true, false), Protocol::receiver_put},
       {"large, receiver computes, blocking", with(5000, true, true, true, false, false), Protocol::receiver_put},
-      {"large, receiver computes, nonblocking, decided later", later(with(5000, true, true, true, false)), Protocol::sender_get},
-      {"large, receiver computes, blocking, nothing to decide", later(with(5000, true, true, true, false, false)), Protocol::receiver_put},
-      {"medium, receiver computes, nonblocking, decided later", later(with(500, true, true, true, false)), Protocol::sender_get},
-      {"medium, receiver there, nonblocking, nothing to decide", later(with(500, true, true, true, true)), Protocol::receiver_stream},
+      {"large, receiver computes, nonblocking, decided later", later(with(5000, true, true, true, false)),
+       Protocol::sender_get},
+      {"large, receiver computes, blocking, nothing to decide", later(with(5000, true, true, true, false, false)),
+       Protocol::receiver_put},
+      {"medium, receiver computes, nonblocking, decided later", later(with(500, true, true, true, false)),
+       Protocol::sender_get},
+      {"medium, receiver there, nonblocking, nothing to decide", later(with(500, true, true, true, true)),
+       Protocol::receiver_stream},
       {"large, receiver computes, no put", with(5000, true, false, true, false), Protocol::receiver_stream},
   };
   for (const Row& row : rows) EXPECT_EQ(choose_protocol(row.situation), row.expected) << row.what;
@@ -89,7 +93,8 @@ TEST(SentLog, TellsWhichMessageAnAnnouncementIsFor) {
   log.note(1, 6, 2, 0);
   log.note(1, 5, 3, 33);
   log.note(1, 5, 4, 44);
-  // The receiver had seen two: of the fives after them the first is number 3, the second number 4, the third is to come.
+  // The receiver had seen two: of the fives after them the first is number 3, the second number 4, the third is to
+  // come.
   EXPECT_EQ(log.offer(ready(1, 5, 2, 0, 1), token), Verdict::useless);
   EXPECT_EQ(token, 33u);
   EXPECT_EQ(log.offer(ready(1, 5, 2, 1, 2), token), Verdict::useless);

@@ -1,5 +1,5 @@
-// The lock between one application thread and the event thread (progress/rank_lock.h): never both inside, and the thread pays
-// for a barrier on all cores only when it must.
+// The lock between one application thread and the event thread (progress/rank_lock.h): never both inside, and the
+// thread pays for a barrier on all cores only when it must.
 #include "progress/rank_lock.h"
 
 #include <gtest/gtest.h>
@@ -44,10 +44,12 @@ TEST(RankLock, WhoIsExpectedPaysNothing) {
   EXPECT_EQ(payments.made, 3);
 }
 
-// Both come and go as fast as they can; whoever is inside now and then changes whether the thread is expected. The application's
-// stores are held up by others that miss the caches, so that its word of being inside comes late to the other core.
+// Both come and go as fast as they can; whoever is inside now and then changes whether the thread is expected. The
+// application's stores are held up by others that miss the caches, so that its word of being inside comes late to the
+// other core.
 TEST(RankLock, NeverBothInside) {
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0) GTEST_SKIP() << "the kernel has no membarrier";
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
+    GTEST_SKIP() << "the kernel has no membarrier";
   constexpr size_t kFarBytes = 64 << 20, kStride = 4096 + 64;
   const std::unique_ptr<char[]> far(new char[kFarBytes]());
   RankLock lock;

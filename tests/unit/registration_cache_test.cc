@@ -1,5 +1,5 @@
-// Registrations of user memory: found again, joined, bounded, and never found for memory that was given back, in all the
-// ways in which a program (or its allocator) gives memory back.
+// Registrations of user memory: found again, joined, bounded, and never found for memory that was given back, in all
+// the ways in which a program (or its allocator) gives memory back.
 #include "fabric/rdma/registration_cache.h"
 
 #include <gtest/gtest.h>
@@ -18,13 +18,17 @@ constexpr size_t kPage = 4096;
 class CountingHca final : public Hca {
  public:
   struct Region final : MemoryRegion {
-    Region(CountingHca& its_owner, uint64_t b, uint64_t e) : owner(its_owner), begin(b), end(e) { owner.regions.insert(this); }
+    Region(CountingHca& its_owner, uint64_t b, uint64_t e) : owner(its_owner), begin(b), end(e) {
+      owner.regions.insert(this);
+    }
     ~Region() override { owner.regions.erase(this); }
     CountingHca& owner;
     uint64_t begin, end;
   };
   Error make_channel(std::unique_ptr<EventChannel>&) override { return no(); }
-  Error make_completion_queue(const CompletionQueueOptions&, std::unique_ptr<CompletionQueue>&) override { return no(); }
+  Error make_completion_queue(const CompletionQueueOptions&, std::unique_ptr<CompletionQueue>&) override {
+    return no();
+  }
   Error make_srq(const SharedReceiveQueueOptions&, std::unique_ptr<SharedReceiveQueue>&) override { return no(); }
   Error make_queue_pair(const QueuePairOptions&, std::unique_ptr<QueuePair>&) override { return no(); }
   Error make_route(const PortAddress&, std::unique_ptr<Route>&) override { return no(); }
@@ -48,7 +52,8 @@ class CountingHca final : public Hca {
 };
 
 std::byte* map(size_t bytes, void* where = nullptr) {
-  void* memory = mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (where ? MAP_FIXED : 0), -1, 0);
+  void* memory =
+      mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (where ? MAP_FIXED : 0), -1, 0);
   EXPECT_NE(memory, MAP_FAILED);
   return static_cast<std::byte*>(memory);
 }

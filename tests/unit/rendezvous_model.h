@@ -1,5 +1,5 @@
-// The model for rendezvous_model_test.cc: an explorer that runs through all sequences of choices, and a path whose every
-// step is one of them. Units: bytes. Thread rule: one thread.
+// The model for rendezvous_model_test.cc: an explorer that runs through all sequences of choices, and a path whose
+// every step is one of them. Units: bytes. Thread rule: one thread.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // A model check of point-to-point between two ranks: the real protocols over a path whose every step is chosen by an
-// explorer, which runs through all interleavings of two sends, two receives (and a cancel), the arrival of each message,
-// the landing of each put and get. Judged: data exact and in order, nothing written into memory after it was given back,
-// everything completes, nothing is held at the end.
+// explorer, which runs through all interleavings of two sends, two receives (and a cancel), the arrival of each
+// message, the landing of each put and get. Judged: data exact and in order, nothing written into memory after it was
+// given back, everything completes, nothing is held at the end.
 //
 //   TERN_MODEL_RUNS=n   at most so many interleavings a program (default 400; the largest programs have millions)
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ struct Program {
   size_t capacity[2];  ///< of the receives, in the order of posting
   int tags[2];         ///< of messages and receives
   int receive_tags[2];
-  int cancel;          ///< index of the receive that is cancelled after both are posted; -1: none
+  int cancel;  ///< index of the receive that is cancelled after both are posted; -1: none
 };
 
 PredefinedTypes& types() {
@@ -73,7 +73,9 @@ struct Receiving {
 class Run {
  public:
   Run(Explorer& explorer, const Kind& kind, const Program& program, const Tunables& tunables)
-      : explorer_(explorer), program_(program), model_{explorer, kind, {}, {}, {}, {}},
+      : explorer_(explorer),
+        program_(program),
+        model_{explorer, kind, {}, {}, {}, {}},
         ranks_{{model_, 0, tunables}, {model_, 1, tunables}} {}
 
   void go() {
@@ -141,7 +143,8 @@ class Run {
     }
     Receiving& r = receiving_[i];
     r.data.assign(program_.capacity[i], kUntouched);
-    r.request = ranks_[1].p2p.ireceive({r.data.data(), Count(r.data.size()), &byte(), 0, 0, program_.receive_tags[i], kContext});
+    r.request = ranks_[1].p2p.ireceive(
+        {r.data.data(), Count(r.data.size()), &byte(), 0, 0, program_.receive_tags[i], kContext});
   }
   // What is complete is the user's again, and used at once for something else.
   void reap() {
@@ -174,7 +177,8 @@ class Run {
       for (Receiving& r : receiving_) got |= r.over && !r.status.cancelled && matched(r) == i;
       if (got || program_.cancel < 0) continue;
       rest[i].assign(program_.bytes[i], kUntouched);
-      requests[i] = ranks_[1].p2p.ireceive({rest[i].data(), Count(rest[i].size()), &byte(), 0, 0, program_.tags[i], kContext});
+      requests[i] =
+          ranks_[1].p2p.ireceive({rest[i].data(), Count(rest[i].size()), &byte(), 0, 0, program_.tags[i], kContext});
     }
     settle();
     for (int i = 0; i < 2; ++i) {
@@ -214,7 +218,9 @@ class Run {
     }
   }
 
-  int matched(const Receiving& r) { return r.got.empty() ? -1 : r.got[0] == byte_of(0, 0) ? 0 : r.got[0] == byte_of(1, 0) ? 1 : -1; }
+  int matched(const Receiving& r) {
+    return r.got.empty() ? -1 : r.got[0] == byte_of(0, 0) ? 0 : r.got[0] == byte_of(1, 0) ? 1 : -1;
+  }
 
   void judge() {
     std::vector<int> order[2];
@@ -258,9 +264,10 @@ uint64_t explore(const Kind& kind, const Program& program, const char* form, uin
     ++runs;
     if (testing::Test::HasFailure()) {
       ADD_FAILURE() << kind.name << ", sender by " << form << ", messages of " << program.bytes[0] << " and "
-                    << program.bytes[1] << " into " << program.capacity[0] << " and " << program.capacity[1] << ", tags "
-                    << program.tags[0] << program.tags[1] << "/" << program.receive_tags[0] << program.receive_tags[1]
-                    << ", cancel " << program.cancel << ", run " << runs << ": " << explorer.text();
+                    << program.bytes[1] << " into " << program.capacity[0] << " and " << program.capacity[1]
+                    << ", tags " << program.tags[0] << program.tags[1] << "/" << program.receive_tags[0]
+                    << program.receive_tags[1] << ", cancel " << program.cancel << ", run " << runs << ": "
+                    << explorer.text();
       break;
     }
     // All of them in turn; when they prove too many, by fives here and there.
@@ -284,7 +291,8 @@ TEST(RendezvousModel, AllInterleavingsOfTwoMessages) {
               // The same size; more room than is needed (a small message for an announced receive); different tags.
               size_t room = shape == 1 ? 4 : 0;
               bool crossed = shape == 2;
-              Program program{{first, second}, {first + room, second + room}, {0, crossed ? 1 : 0}, {0, crossed ? 1 : 0}, cancel};
+              Program program{
+                  {first, second}, {first + room, second + room}, {0, crossed ? 1 : 0}, {0, crossed ? 1 : 0}, cancel};
               if (shape != 2 && cancel >= 0) program.capacity[0] = program.capacity[1] = kLarge;
               if (crossed) {
                 std::swap(program.capacity[0], program.capacity[1]);

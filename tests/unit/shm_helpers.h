@@ -30,8 +30,7 @@ struct Common {
   std::atomic<uint64_t> words[64]{};
 };
 inline Common* make_common() {
-  return new (mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-      Common;
+  return new (mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Common;
 }
 inline void common_fence(Common& common, int ranks) {
   const int generation = common.generation;
@@ -148,8 +147,7 @@ struct TestRank {
   uint32_t rank;
   std::vector<uint32_t> sent;
 
-  TestRank(uint32_t r, size_t ranks, std::unique_ptr<ShmNode> node, bool oversubscribed,
-           const Tunables& values = {})
+  TestRank(uint32_t r, size_t ranks, std::unique_ptr<ShmNode> node, bool oversubscribed, const Tunables& values = {})
       : tunables(values), sink(ranks), rank(r), sent(ranks) {
     path = std::make_unique<ShmPath>(std::move(node), sink, tunables);
     idle = std::make_unique<RealIdle>(tunables, oversubscribed, nullptr);

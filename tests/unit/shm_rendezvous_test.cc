@@ -1,5 +1,5 @@
-// Large messages between two processes over real shared memory: who is there first decides who copies, and the other one
-// may compute. With and without cross-memory attach.
+// Large messages between two processes over real shared memory: who is there first decides who copies, and the other
+// one may compute. With and without cross-memory attach.
 #include <gtest/gtest.h>
 
 #include "datatype/kind.h"
@@ -23,8 +23,12 @@ struct TwoRanks {
   Common& common;
 
   TwoRanks(int me, std::unique_ptr<ShmNode> node, Common& c, const Tunables& tunables)
-      : idle(tunables, false, nullptr), progress(clock, idle), p2p(progress, tunables),
-        path(std::move(node), p2p.sink(), tunables), rank(me), common(c) {
+      : idle(tunables, false, nullptr),
+        progress(clock, idle),
+        p2p(progress, tunables),
+        path(std::move(node), p2p.sink(), tunables),
+        rank(me),
+        common(c) {
     progress.add_path(path);
     p2p.connect(PeerId(1 - me), path);
   }
@@ -88,8 +92,8 @@ TEST(ShmRendezvous, ReceiverEarly) {
   });
 }
 
-// The sender starts and computes: free at once of a medium message, and of a large one without a poll of its own as soon as
-// the receiver has taken it.
+// The sender starts and computes: free at once of a medium message, and of a large one without a poll of its own as
+// soon as the receiver has taken it.
 TEST(ShmRendezvous, SenderEarly) {
   for (int attach = 0; attach < 2; ++attach) {
     run_processes(2, 65536, [attach](int rank, std::unique_ptr<ShmNode> node, Common& common) {

@@ -32,8 +32,7 @@ std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool str
   header.tag = int32_t(number);
   std::vector<std::byte> data(n);
   for (size_t i = 0; i < n; ++i) data[i] = pattern(me.rank, number, i);
-  if (!strided && !queue && n <= me.path->properties().eager_bytes &&
-      me.path->try_send(to, header, data.data(), n))
+  if (!strided && !queue && n <= me.path->properties().eager_bytes && me.path->try_send(to, header, data.data(), n))
     return nullptr;
   auto out = std::make_unique<Outgoing>();
   out->peer = to;
@@ -57,16 +56,11 @@ std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool str
 
 size_t random_size(Rng& rng, size_t most) {
   switch (rng.below(5)) {
-    case 0:
-      return rng.below(34);
-    case 1:
-      return rng.below(1100);
-    case 2:
-      return rng.below(9000);
-    case 3:
-      return rng.below(40000);
-    default:
-      return rng.below(20) == 0 ? rng.below(most) : rng.below(200);
+    case 0: return rng.below(34);
+    case 1: return rng.below(1100);
+    case 2: return rng.below(9000);
+    case 3: return rng.below(40000);
+    default: return rng.below(20) == 0 ? rng.below(most) : rng.below(200);
   }
 }
 
@@ -191,13 +185,11 @@ TEST(ShmPath, KilledPeerIsReportedAfterWhatItSent) {
     run_processes(3, 16384,
                   [&](int rank, auto node, Common& common) {
                     Tunables tunables;
-                    if (when % 2)
-                      tunables.spin_rounds = tunables.yield_rounds = 2;  // noticed asleep, or spinning
+                    if (when % 2) tunables.spin_rounds = tunables.yield_rounds = 2;  // noticed asleep, or spinning
                     TestRank me(uint32_t(rank), 3, std::move(node), true, tunables);
                     if (rank == 2) {
                       for (int i = 0; i < 5; ++i) start_send(me, 0, 100, false, false);
-                      auto large =
-                          start_send(me, 0, 1 << 20, false, true);  // its beginning fits, its end never comes
+                      auto large = start_send(me, 0, 1 << 20, false, true);  // its beginning fits, its end never comes
                       if (when >= 2) usleep(20000);
                       kill(getpid(), SIGKILL);
                     }
@@ -259,8 +251,7 @@ TEST(ShmPath, GetReadsTheOtherProcess) {
         me.path->get(operation);
         EXPECT_EQ(calls, 1);
         EXPECT_EQ(errors, 0);
-        for (size_t i = 0; i < kBytes && good; ++i)
-          good = memory[strided ? i / 7 * 10 + i % 7 : i] == pattern(1, 0, i);
+        for (size_t i = 0; i < kBytes && good; ++i) good = memory[strided ? i / 7 * 10 + i % 7 : i] == pattern(1, 0, i);
         EXPECT_TRUE(good);
         operation.local = Cursor::bytes(memory.data(), 4096);
         operation.remote_address = 64;  // nothing is mapped there
@@ -316,8 +307,7 @@ void join_with(const std::function<void(ShmSetup&)>& outsider, bool outsider_joi
       if (rank == 1 && !outsider_joins) {
         good = bool(error) && !node;
       } else {
-        good = node &&
-               node->members() == (outsider_joins ? std::vector<PeerId>{0, 1, 2} : std::vector<PeerId>{0, 2});
+        good = node && node->members() == (outsider_joins ? std::vector<PeerId>{0, 1, 2} : std::vector<PeerId>{0, 2});
       }
       common_fence(*common, 3);
       _exit(good ? 0 : 1);
@@ -399,9 +389,7 @@ TEST(NodeMemory, FlagsWakeSleepers) {
       common.words[0] = offset;
     }
     common_fence(common, 4);
-    auto flag = [&](int r) {
-      return reinterpret_cast<std::atomic<uint64_t>*>(memory.at(common.words[0]) + 64 * r);
-    };
+    auto flag = [&](int r) { return reinterpret_cast<std::atomic<uint64_t>*>(memory.at(common.words[0]) + 64 * r); };
     FlagWatch watch;
     watch.flag = flag((rank + 3) % 4);
     memory.add_watch(watch);

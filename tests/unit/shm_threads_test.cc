@@ -19,8 +19,7 @@ void play(TestRank& me, int messages, uint64_t seed) {
     for (size_t k = 0; k < n; ++k) data[k] = pattern(me.rank, uint32_t(i), k);
     wire::Header header{wire::Kind::eager};
     header.tag = i;
-    if (n <= me.path->properties().eager_bytes && me.path->try_send(partner, header, data.data(), n))
-      continue;
+    if (n <= me.path->properties().eager_bytes && me.path->try_send(partner, header, data.data(), n)) continue;
     Operation operation;
     operation.peer = partner;
     operation.header = header;

@@ -116,7 +116,8 @@ struct Bursts {
       else send(rng.next() % 512);
     }
   }
-  /// Bursts that rank 0 polls after at once, until they are trusted; then one after which it does not, and which has not left.
+  /// Bursts that rank 0 polls after at once, until they are trusted; then one after which it does not, and which has
+  /// not left.
   bool one_is_held(bool mixed = false) {
     const uint64_t begin = world.clock.now_ns();
     for (int trusted = 20; world.clock.now_ns() - begin < uint64_t(20e9 * kPatience); trusted *= 2) {
@@ -139,7 +140,8 @@ struct Bursts {
       ASSERT_EQ(arrivals()[i].bytes, std::string(arrivals()[i].bytes.size(), char(i)));
     }
     ASSERT_TRUE(world.until([&] {
-      return !world.path(0).has_unsent() && std::all_of(operations.begin(), operations.end(), [](auto& o) { return o.completions == 1; });
+      return !world.path(0).has_unsent() &&
+             std::all_of(operations.begin(), operations.end(), [](auto& o) { return o.completions == 1; });
     }));
   }
 };
@@ -189,7 +191,8 @@ TEST(Coalescing, nothing_waits_in_a_rank_that_is_armed) {
   ASSERT_TRUE(bursts.world.path(0).arm());
   for (int i = 0; i < 8; ++i) bursts.send(8);
   const uint64_t begin = bursts.world.clock.now_ns();
-  while (bursts.arrivals().size() < bursts.sent && bursts.world.clock.now_ns() - begin < 5'000'000'000) bursts.world.path(1).poll();
+  while (bursts.arrivals().size() < bursts.sent && bursts.world.clock.now_ns() - begin < 5'000'000'000)
+    bursts.world.path(1).poll();
   EXPECT_EQ(bursts.arrivals().size(), bursts.sent);
   bursts.world.path(0).disarm();
   bursts.check();

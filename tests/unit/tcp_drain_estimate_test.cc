@@ -55,7 +55,8 @@ TEST(TcpDrainEstimate, looks_in_quick_succession_do_not_spoil_it) {
   (void)estimate.next_look_ns(1'000'000'000, 0, 4 << 20);
   const uint64_t first = estimate.next_look_ns(1'002'000'000, 250'000, 1'000'000);
   EXPECT_EQ(first, 8'000'000u);
-  EXPECT_EQ(estimate.next_look_ns(1'002'010'000, 250'000, 1'000'000), first) << "10 us later nothing more has been acknowledged";
+  EXPECT_EQ(estimate.next_look_ns(1'002'010'000, 250'000, 1'000'000), first)
+      << "10 us later nothing more has been acknowledged";
 }
 
 TEST(TcpDrainEstimate, what_went_before_does_not_count) {

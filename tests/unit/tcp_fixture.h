@@ -18,8 +18,8 @@
 
 namespace tern {
 
-/// By how much longer a test waits before it gives something up: megabytes through small buffers take half a minute under TSan
-/// on a crowded machine.
+/// By how much longer a test waits before it gives something up: megabytes through small buffers take half a minute
+/// under TSan on a crowded machine.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr double kPatience = 5;
 #else
@@ -53,13 +53,12 @@ class KeepingSink final : public Sink {
     std::string* storage = made.get();
     landing_[storage] = std::move(made);
     Landing landing;
-    landing.target = make_target ? make_target(*storage, storage->size())
-                                 : Cursor::bytes(storage->data(), storage->size());
+    landing.target =
+        make_target ? make_target(*storage, storage->size()) : Cursor::bytes(storage->data(), storage->size());
     landing.token = storage;
     return landing;
   }
-  void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes,
-                 Error error) override {
+  void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) override {
     auto storage = landing_.extract(static_cast<std::string*>(landing.token));
     ASSERT_FALSE(storage.empty());
     add({peer, header, *storage.mapped(), true, std::string(error.text())});
@@ -120,10 +119,8 @@ class TcpWorld {
           options, tunables, clock, rank.sink,
           [this, &rank](PeerId peer, std::string& card) {
             ++rank.lookups;
-            if (cards.count(peer))
-              card = cards[peer];
-            else
-              card = ranks[peer]->path->card();
+            if (cards.count(peer)) card = cards[peer];
+            else card = ranks[peer]->path->card();
             return Error();
           },
           error);

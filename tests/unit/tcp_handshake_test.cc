@@ -24,7 +24,6 @@ TcpIdentity identity(PeerId rank, uint8_t key = 1) {
 
 // Hands over what `from` has to say, in pieces of at most `piece` bytes.
 void pass(TcpHandshake& from, TcpHandshake& to, size_t piece = 1000) {
-
   std::string bytes = std::exchange(from.output(), {});
   size_t at = 0;
   while (at < bytes.size() && to.state() == State::talking) {
@@ -101,8 +100,7 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
   const std::string versions = "wire version 9999 and " + std::to_string(wire::kVersion);
   const Case cases[] = {
       {"version", [](TcpIdentity& b) { b.version = 9999; }, Verdict::version, versions.c_str()},
-      {"agreement", [](TcpIdentity& b) { b.agreement = "a=1\nb=3\n"; }, Verdict::agreement,
-       "b: theirs 3, ours 2"},
+      {"agreement", [](TcpIdentity& b) { b.agreement = "a=1\nb=3\n"; }, Verdict::agreement, "b: theirs 3, ours 2"},
       {"a tunable more", [](TcpIdentity& b) { b.agreement += "c=4\n"; }, Verdict::agreement,
        "c: theirs 4, ours not set"},
   };
@@ -116,8 +114,7 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
     EXPECT_EQ(caller.state(), State::decided);
     EXPECT_FALSE(caller.committed());
     EXPECT_EQ(caller.verdict(), c.verdict);
-    EXPECT_NE(caller.describe(caller.verdict()).find(c.text), std::string::npos)
-        << caller.describe(caller.verdict());
+    EXPECT_NE(caller.describe(caller.verdict()).find(c.text), std::string::npos) << caller.describe(caller.verdict());
     pass(caller, called);
     EXPECT_EQ(called.state(), State::decided);
     EXPECT_EQ(called.verdict(), c.verdict);
@@ -147,8 +144,7 @@ TEST(TcpHandshake, reflections_and_replays_prove_nothing) {
   TcpHandshake caller(a, 1);
   std::string hello = caller.output();
   {
-    TcpHandshake reflected(
-        a);  // our own hello, sent to our own listener: its answer is a true one, but of no use
+    TcpHandshake reflected(a);  // our own hello, sent to our own listener: its answer is a true one, but of no use
     reflected.feed(reinterpret_cast<const std::byte*>(hello.data()), 8);
     reflected.feed(reinterpret_cast<const std::byte*>(hello.data()) + 8, hello.size() - 8);
     pass(reflected, caller);

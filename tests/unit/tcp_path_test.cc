@@ -21,8 +21,8 @@ TEST(TcpPath, small_messages_arrive_in_order_both_ways) {
     world.send(1, 0, i, pattern(i % 89, i + 5000));
     if (i % 7 == 0) world.poll();
   }
-  ASSERT_TRUE(world.until(
-      [&] { return world[0].sink.arrivals.size() == 1000 && world[1].sink.arrivals.size() == 1000; }));
+  ASSERT_TRUE(
+      world.until([&] { return world[0].sink.arrivals.size() == 1000 && world[1].sink.arrivals.size() == 1000; }));
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(world[1].sink.arrivals[i].header.tag, i);
     EXPECT_EQ(world[1].sink.arrivals[i].bytes, pattern(i % 97, i));
@@ -35,7 +35,8 @@ TEST(TcpPath, small_messages_arrive_in_order_both_ways) {
   for (auto& send : world.sends) EXPECT_EQ(send->error, "");
   EXPECT_EQ(world.path(0).connections(), 1u);
   EXPECT_EQ(world[0].lookups + world[1].lookups, 2);  // both called first, each asked once
-  EXPECT_TRUE(world.until([&] { return !world.path(0).has_unsent(); }));  // the peer's kernel acknowledges when it has time
+  EXPECT_TRUE(
+      world.until([&] { return !world.path(0).has_unsent(); }));  // the peer's kernel acknowledges when it has time
 }
 
 TEST(TcpPath, sizes_around_every_boundary) {
@@ -89,8 +90,7 @@ class Ledger {
 };
 
 bool all_complete(TcpWorld& world) {
-  return std::all_of(world.sends.begin(), world.sends.end(),
-                     [](auto& send) { return send->completions != 0; });
+  return std::all_of(world.sends.begin(), world.sends.end(), [](auto& send) { return send->completions != 0; });
 }
 
 // Tiny kernel buffers: every message is cut into pieces at random places, on both sides.
@@ -98,8 +98,8 @@ TEST(TcpPath, random_traffic_through_tiny_socket_buffers) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     constexpr uint32_t kRanks = 3;
-    TcpWorld world(
-        kRanks, [&](TcpOptions& options, Tunables&) { options.send_buffer_bytes = seed % 2 ? 2048 : 20000; });
+    TcpWorld world(kRanks,
+                   [&](TcpOptions& options, Tunables&) { options.send_buffer_bytes = seed % 2 ? 2048 : 20000; });
     Rng rng(seed);
     Ledger ledger;
     for (int i = 0; i < 300; ++i) {
@@ -219,15 +219,15 @@ TEST(TcpPath, the_sink_may_send_while_it_is_called) {
   int rounds = 0;
   for (PeerId id : {0u, 1u}) {
     world[id].sink.on_arrival = [&, id](const Arrival& arrival) {
-      if (++rounds < 500)
-        world.send(id, 1 - id, arrival.header.tag + 1, pattern(size_t(arrival.header.tag) * 211, 9));
+      if (++rounds < 500) world.send(id, 1 - id, arrival.header.tag + 1, pattern(size_t(arrival.header.tag) * 211, 9));
     };
   }
   world.send(0, 1, 0, "");
   ASSERT_TRUE(world.until([&] { return rounds >= 500; }));
 }
 
-// A rank that leaves for long waits until nothing is unsent. Acknowledgements wake nobody, so it must ask again before it sleeps.
+// A rank that leaves for long waits until nothing is unsent. Acknowledgements wake nobody, so it must ask again before
+// it sleeps.
 TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
   TcpWorld world(2);
   world.send(0, 1, 0, "hello");
@@ -271,14 +271,15 @@ TEST(TcpPath, what_is_only_unacknowledged_can_be_looked_at_later) {
   EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::later);
 }
 
-// An operation whose end is little enough to be copied is over with the next poll, whatever of what was sent before it is not
-// acknowledged: that is a copy already.
+// An operation whose end is little enough to be copied is over with the next poll, whatever of what was sent before it
+// is not acknowledged: that is a copy already.
 TEST(TcpPath, what_can_be_copied_does_not_wait_for_what_was_before_it) {
   TcpWorld world(2);
   // Past its first packets a kernel puts acknowledgements off.
   for (int i = 0; i < 50; ++i) {
     world.send(i % 2, 1 - i % 2, i, "hello");
-    ASSERT_TRUE(world.until([&] { return world[0].sink.arrivals.size() + world[1].sink.arrivals.size() == size_t(i + 1); }));
+    ASSERT_TRUE(
+        world.until([&] { return world[0].sink.arrivals.size() + world[1].sink.arrivals.size() == size_t(i + 1); }));
   }
   for (int i = 0; i < 10; ++i) {
     const size_t before = world[1].sink.arrivals.size();
@@ -290,13 +291,14 @@ TEST(TcpPath, what_can_be_copied_does_not_wait_for_what_was_before_it) {
     ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == before + 2 && tail.completions == 1; }));
     EXPECT_EQ(world[1].sink.arrivals.back().bytes, pattern(64 * 1024, 1));
     world.send(1, 0, 102, "read");
-    ASSERT_TRUE(world.until([&] { return !world[0].sink.arrivals.empty() && world[0].sink.arrivals.back().header.tag == 102; }));
+    ASSERT_TRUE(world.until(
+        [&] { return !world[0].sink.arrivals.empty() && world[0].sink.arrivals.back().header.tag == 102; }));
     world[0].sink.arrivals.clear();
   }
 }
 
-// While the rest of a message is on its way a sleep is not worth it, unless it stays out, or comes in small pieces, as from a slow
-// network.
+// While the rest of a message is on its way a sleep is not worth it, unless it stays out, or comes in small pieces, as
+// from a slow network.
 TEST(TcpPath, a_message_that_is_arriving_is_awaited_awake_for_a_moment) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 64 * 1024; });
   world.send(0, 1, 0, "hello");

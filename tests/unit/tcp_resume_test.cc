@@ -105,8 +105,10 @@ TEST(TcpResume, an_idle_connection_that_breaks_costs_nothing_but_a_new_one) {
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
   for (int i = 0; i < 5; ++i) {
     world.path(PeerId(i % 2)).break_connection(PeerId(1 - i % 2));
-    ASSERT_TRUE(world.until([&] { return world.path(0).counters().tcp_resumed == uint64_t(i + 1) &&
-                                         world.path(1).counters().tcp_resumed == uint64_t(i + 1); }));
+    ASSERT_TRUE(world.until([&] {
+      return world.path(0).counters().tcp_resumed == uint64_t(i + 1) &&
+             world.path(1).counters().tcp_resumed == uint64_t(i + 1);
+    }));
     world.send(1, 0, i, "after");
     ASSERT_TRUE(world.until([&] { return world[0].sink.arrivals.size() == size_t(i + 1); }));
   }
@@ -147,7 +149,9 @@ TEST(TcpResume, what_is_sent_again_is_what_was_sent) {
       if (i % 7 == 0) world.path(0).poll();
     }
     // The receiver does not read: what it has not acknowledged is copied.
-    auto free = [&] { return std::all_of(world.sends.begin(), world.sends.end(), [](auto& s) { return s->completions != 0; }); };
+    auto free = [&] {
+      return std::all_of(world.sends.begin(), world.sends.end(), [](auto& s) { return s->completions != 0; });
+    };
     for (int i = 0; i < 1000 && !free(); ++i) world.path(0).poll();
     EXPECT_TRUE(free()) << bytes;
     EXPECT_EQ(world[1].sink.arrivals.size(), 1u);

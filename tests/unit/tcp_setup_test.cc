@@ -40,10 +40,8 @@ bool hung_up(const Descriptor& fd, std::string& heard) {
   char bytes[512];
   for (;;) {
     ssize_t n = recv(fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n > 0)
-      heard.append(bytes, size_t(n));
-    else
-      return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+    if (n > 0) heard.append(bytes, size_t(n));
+    else return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
 }
 
@@ -90,8 +88,7 @@ TEST(TcpSetup, nobody_there) {
   world.path(0).enqueue(send);
   ASSERT_TRUE(world.until([&] { return send.completions == 1; }));
   EXPECT_NE(send.error.find("Connection refused"), std::string::npos) << send.error;
-  EXPECT_LT(world.clock.now_ns() - begin, 5'000'000'000u)
-      << "refused by everyone: no need to wait for the time limit";
+  EXPECT_LT(world.clock.now_ns() - begin, 5'000'000'000u) << "refused by everyone: no need to wait for the time limit";
   EXPECT_EQ(world[0].sink.lost.count(1), 1u);
 }
 
@@ -184,8 +181,7 @@ TEST(TcpSetup, a_killed_process_is_a_loss) {
       error);
   if (error) _exit(1);
   (void)!write(me == 0 ? to_child[1] : to_parent[1], path->card().data(), path->card().size());
-  other.resize(
-      size_t(std::max<ssize_t>(0, read(me == 0 ? to_parent[0] : to_child[0], other.data(), other.size()))));
+  other.resize(size_t(std::max<ssize_t>(0, read(me == 0 ? to_parent[0] : to_child[0], other.data(), other.size()))));
   wire::Header header{.kind = wire::Kind::eager};
   if (child == 0) {
     while (!path->try_send(0, header, "last words", 10)) path->poll();
@@ -237,9 +233,9 @@ TEST(TcpSetup, rubbish_is_closed_in_silence) {
     hello = handshake.output();
   }
   std::string long_body("Ter\xf1\x01\x00\xff\xff", 8);
-  for (std::string_view text : {std::string_view("GET / HTTP/1.1\r\n\r\n"), std::string_view("\0\0\0\0", 4),
-                                std::string_view("SSH-2.0-x\r\n"), std::string_view(long_body),
-                                std::string_view(hello), std::string_view("Tx")}) {
+  for (std::string_view text :
+       {std::string_view("GET / HTTP/1.1\r\n\r\n"), std::string_view("\0\0\0\0", 4), std::string_view("SSH-2.0-x\r\n"),
+        std::string_view(long_body), std::string_view(hello), std::string_view("Tx")}) {
     callers.push_back(call(world.path(0)));
     say(callers.back(), text);
   }
@@ -300,8 +296,9 @@ TEST(TcpSetup, a_replayed_greeting_leads_nowhere) {
   EXPECT_TRUE(world[0].sink.lost.empty());
 }
 
-// Stands between a caller and a rank, and passes everything on until the rank has said that the caller's connection is to be
-// used: that is lost, and from then on the caller's side is a network that has gone (nothing arrives, nothing is refused).
+// Stands between a caller and a rank, and passes everything on until the rank has said that the caller's connection is
+// to be used: that is lost, and from then on the caller's side is a network that has gone (nothing arrives, nothing is
+// refused).
 class GoingDark {
  public:
   explicit GoingDark(const SocketAddress& rank) : rank_(rank) {
@@ -349,8 +346,8 @@ class GoingDark {
   int answers_ = 0;  ///< pieces that the rank has said
 };
 
-// The network goes when the called side already relies on the connection and the caller does not yet. A kernel that has nothing to
-// repeat would wait for hours.
+// The network goes when the called side already relies on the connection and the caller does not yet. A kernel that has
+// nothing to repeat would wait for hours.
 TEST(TcpSetup, a_network_that_goes_dark_in_the_handshake_is_left) {
   for (const bool called_knows : {false, true}) {
     SCOPED_TRACE(called_knows);
@@ -486,7 +483,8 @@ TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
   Tunables tunables;
   tunables.tcp_congestion = "nonsense";
   Error error;
-  EXPECT_FALSE(TcpPath::create(options, tunables, clock, sink, [](PeerId, std::string&) { return Error(); }, error));
+  EXPECT_FALSE(TcpPath::create(
+      options, tunables, clock, sink, [](PeerId, std::string&) { return Error(); }, error));
   EXPECT_NE(std::string(error.text()).find("TERN_TCP_CONGESTION is 'nonsense'"), std::string::npos) << error.text();
 }
 

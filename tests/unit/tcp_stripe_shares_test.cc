@@ -1,5 +1,5 @@
-// How long messages are divided among networks (fabric/tcp/stripe_shares.h), alone and in a model of a sender that keeps some messages
-// on the way.
+// How long messages are divided among networks (fabric/tcp/stripe_shares.h), alone and in a model of a sender that
+// keeps some messages on the way.
 #include "fabric/tcp/stripe_shares.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,16 @@ TEST(StripeShares, idle_networks_get_shares_by_their_rates) {
   EXPECT_EQ(shares_of({{1, 0}, {1, 0}}, kMiB), (std::vector<size_t>{kMiB / 2, kMiB / 2}));
   EXPECT_EQ(shares_of({{1, 0}, {3, 0}}, kMiB), (std::vector<size_t>{kMiB / 4, 3 * kMiB / 4}));
   EXPECT_EQ(shares_of({{0, 0}, {0, 0}}, kMiB), (std::vector<size_t>{kMiB / 2, kMiB / 2})) << "nothing is known";
-  EXPECT_EQ(shares_of({{0.125, 0}, {0, 0}}, kMiB), (std::vector<size_t>{kMiB / 2, kMiB / 2})) << "of one nothing is known";
+  EXPECT_EQ(shares_of({{0.125, 0}, {0, 0}}, kMiB), (std::vector<size_t>{kMiB / 2, kMiB / 2}))
+      << "of one nothing is known";
 }
 
 TEST(StripeShares, who_still_has_much_to_carry_gets_less) {
   EXPECT_EQ(shares_of({{1, 512 * kKiB}, {1, 0}}, kMiB), (std::vector<size_t>{256 * kKiB, 768 * kKiB}));
   EXPECT_EQ(shares_of({{1, 4 * kMiB}, {1, 0}}, kMiB), (std::vector<size_t>{0, kMiB}));
   EXPECT_EQ(shares_of({{1, 4 * kMiB}, {1, 0}, {2, 0}}, 3 * kMiB), (std::vector<size_t>{0, kMiB, 2 * kMiB}));
-  EXPECT_EQ(shares_of({{1, 0}, {1, 200 * kKiB}}, 256 * kKiB), (std::vector<size_t>{256 * kKiB, 0})) << "not worth a part";
+  EXPECT_EQ(shares_of({{1, 0}, {1, 200 * kKiB}}, 256 * kKiB), (std::vector<size_t>{256 * kKiB, 0}))
+      << "not worth a part";
 }
 
 TEST(StripeShares, a_slow_network_is_only_tried_now_and_then) {
@@ -41,7 +43,8 @@ TEST(StripeShares, a_slow_network_is_only_tried_now_and_then) {
   EXPECT_EQ(shares_of({{1, 0}, {0.05, 0}}, kMiB, true), (std::vector<size_t>{kMiB - kProbePart, kProbePart}));
   EXPECT_EQ(shares_of({{0.05, 0}, {1, 0}}, kMiB), (std::vector<size_t>{0, kMiB}));
   EXPECT_EQ(shares_of({{0.05, 0}, {1, 0}}, kMiB, true), (std::vector<size_t>{kProbePart, kMiB - kProbePart}));
-  EXPECT_EQ(shares_of({{1, 0}, {0.15, 0}}, 256 * kKiB, true), (std::vector<size_t>{128 * kKiB, kProbePart})) << "too short a part else";
+  EXPECT_EQ(shares_of({{1, 0}, {0.15, 0}}, 256 * kKiB, true), (std::vector<size_t>{128 * kKiB, kProbePart}))
+      << "too short a part else";
 }
 
 TEST(ServiceRate, waiting_behind_others_does_not_count) {
@@ -62,9 +65,9 @@ TEST(ServiceRate, what_was_only_copied_has_not_been_carried) {
   EXPECT_NEAR(rate.now(), 0.5, 1e-9);
 }
 
-/// Networks that carry what they are given in turn, each with a speed that changes by a fifth from millisecond to millisecond, and at
-/// `kBurstSpeed` while there is something in its bucket, which fills with its speed. As over TCP a part is done when its last
-/// `kTailBytes` are still on the way.
+/// Networks that carry what they are given in turn, each with a speed that changes by a fifth from millisecond to
+/// millisecond, and at `kBurstSpeed` while there is something in its bucket, which fills with its speed. As over TCP a
+/// part is done when its last `kTailBytes` are still on the way.
 struct Model {
   struct Part {
     size_t message;
@@ -124,7 +127,8 @@ struct Model {
  private:
   void step() {
     if (now_ns % kPhase_ns == 0) {
-      for (size_t i = 0; i < networks.size(); ++i) speeds[i] = networks[i].speed * (0.8 + 0.4 * double(rng.below(1000)) / 1000);
+      for (size_t i = 0; i < networks.size(); ++i)
+        speeds[i] = networks[i].speed * (0.8 + 0.4 * double(rng.below(1000)) / 1000);
     }
     now_ns += kStep_ns;
     for (size_t i = 0; i < networks.size(); ++i) work(networks[i], speeds[i] * double(kStep_ns));
@@ -172,13 +176,15 @@ struct Model {
 
 // Divided by rates alone, each measured from the handing over of a part to its end, they carry 0.74 to 0.97 of that.
 TEST(StripeShares, a_stream_of_messages_keeps_all_networks_busy) {
-  for (const std::vector<double>& speeds : {std::vector<double>{0.125, 0.125}, {0.125, 0.25}, {0.625, 0.125}, {0.125, 0.25, 0.125}}) {
+  for (const std::vector<double>& speeds :
+       {std::vector<double>{0.125, 0.125}, {0.125, 0.25}, {0.625, 0.125}, {0.125, 0.25, 0.125}}) {
     for (size_t bytes : {256 * kKiB, kMiB, 4 * kMiB}) {
       for (size_t window : {4u, 8u, 32u}) {
         for (uint64_t seed = 1; seed <= 3; ++seed) {
           const double most = std::accumulate(speeds.begin(), speeds.end(), 0.0);
           const double got = Model(speeds, seed).throughput(bytes, window, 500'000'000, 1'000'000'000) / most;
-          EXPECT_GT(got, 0.98) << speeds[0] << ":" << speeds[1] << ", " << bytes << " bytes, window " << window << ", seed " << seed;
+          EXPECT_GT(got, 0.98) << speeds[0] << ":" << speeds[1] << ", " << bytes << " bytes, window " << window
+                               << ", seed " << seed;
         }
       }
     }

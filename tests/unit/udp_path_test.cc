@@ -1,5 +1,5 @@
-// The UDP path over the kernel's sockets, several ranks in one process: order, content, both protocols, with and without
-// segmentation offload, forged and replayed datagrams, sleep, and a process that ends.
+// The UDP path over the kernel's sockets, several ranks in one process: order, content, both protocols, with and
+// without segmentation offload, forged and replayed datagrams, sleep, and a process that ends.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -115,8 +115,10 @@ constexpr Way kWays[] = {{"modern", true}, {"modern", false}, {"paper", true}};
 TEST(UdpPath, sizes_around_every_boundary_both_ways) {
   for (const Way& way : kWays) {
     for (int64_t datagram : {1400, 61440}) {
-      SCOPED_TRACE(std::string(way.protocol) + (way.segmentation ? "" : " without segmentation") + ", " + std::to_string(datagram));
-      UdpWorld world(2, way.protocol, way.segmentation, [&](Tunables& tunables) { tunables.udp_datagram_bytes = datagram; });
+      SCOPED_TRACE(std::string(way.protocol) + (way.segmentation ? "" : " without segmentation") + ", " +
+                   std::to_string(datagram));
+      UdpWorld world(2, way.protocol, way.segmentation,
+                     [&](Tunables& tunables) { tunables.udp_datagram_bytes = datagram; });
       const std::vector<size_t> sizes = {0,    1,    32,   64,    65,    1303,  1304,   1305,    1959,         1960,
                                          1961, 2048, 8192, 10063, 10064, 10065, 65'536, 1 << 20, (5 << 20) + 3};
       int tag = 0;
@@ -125,7 +127,8 @@ TEST(UdpPath, sizes_around_every_boundary_both_ways) {
         world.send(1, 0, tag++, pattern(size, size + 1));
       }
       ASSERT_TRUE(world.until([&] {
-        return world[1].sink.arrivals.size() == sizes.size() && world[0].sink.arrivals.size() == sizes.size() && world.quiet();
+        return world[1].sink.arrivals.size() == sizes.size() && world[0].sink.arrivals.size() == sizes.size() &&
+               world.quiet();
       }));
       for (size_t i = 0; i < sizes.size(); ++i) {
         EXPECT_EQ(world[1].sink.arrivals[i].header.tag, int(i));
@@ -185,7 +188,8 @@ TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
     const SocketAddress target(card.channels[0].addresses.front());
     uint64_t forged = 0, replayed = 0;
     auto attack = [&](const std::string& bytes) {
-      ASSERT_EQ(sendto(attacker.get(), bytes.data(), bytes.size(), 0, target.get(), target.bytes), ssize_t(bytes.size()));
+      ASSERT_EQ(sendto(attacker.get(), bytes.data(), bytes.size(), 0, target.get(), target.bytes),
+                ssize_t(bytes.size()));
       world[1].path->poll();
     };
     const std::vector<std::string> seen = world[0].tap->sent, own = world[1].tap->sent;
@@ -207,7 +211,8 @@ TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
       attack(datagram);
       ++forged;
     }
-    ASSERT_TRUE(world.until([&] { return world[1].path->counters().forged + world[1].path->counters().replayed >= forged + replayed; }, 5));
+    ASSERT_TRUE(world.until(
+        [&] { return world[1].path->counters().forged + world[1].path->counters().replayed >= forged + replayed; }, 5));
     EXPECT_EQ(world[1].path->counters().replayed, replayed);
     EXPECT_EQ(world[1].path->counters().forged, forged);
     world.send(0, 1, 20, "after");

@@ -15,7 +15,8 @@ class HeldPort final : public DatagramPort {
   size_t datagram_bytes(PeerId) const override { return 1400; }
   size_t buffer_bytes() const override { return 4 << 20; }
   size_t send(PeerId, int, const iovec* datagrams, size_t count) override {
-    for (size_t i = 0; i < count; ++i) sent.emplace_back(static_cast<const char*>(datagrams[i].iov_base), datagrams[i].iov_len);
+    for (size_t i = 0; i < count; ++i)
+      sent.emplace_back(static_cast<const char*>(datagrams[i].iov_base), datagrams[i].iov_len);
     return count;
   }
   size_t receive(Arrival*) override { return 0; }
@@ -27,7 +28,8 @@ class HeldPort final : public DatagramPort {
 struct End {
   End(PeerId self, PeerId peer, size_t datagram_bytes, size_t window_bytes)
       : shared{.self = self, .port = port, .sink = sink, .clock = clock, .window_bytes = window_bytes},
-        link{shared, peer, DatagramSeal({}, self, {}, peer, {}, false), DatagramSeal({}, peer, {}, self, {}, false), 1, {}},
+        link{shared, peer, DatagramSeal({}, self, {}, peer, {}, false), DatagramSeal({}, peer, {}, self, {}, false),
+             1,      {}},
         channel(link, datagram_bytes) {}
   RealClock clock;
   HeldPort port;
@@ -82,7 +84,9 @@ class Conversation {
     }
     return true;
   }
-  bool arrived() { return one.sink.arrivals.size() == sent.size() && !zero.channel.unacknowledged() && !zero.channel.unsent(); }
+  bool arrived() {
+    return one.sink.arrivals.size() == sent.size() && !zero.channel.unacknowledged() && !zero.channel.unsent();
+  }
   /// All that has arrived is what was sent, in order.
   void check() {
     for (size_t i = 0; i < one.sink.arrivals.size(); ++i) {
@@ -143,7 +147,8 @@ TEST(UdpStream, many_short_early_pieces_have_room) {
   talk.check();
 }
 
-// Where most of what was sent has been lost the receiver may have no room for anything but what it waits for: that comes first.
+// Where most of what was sent has been lost the receiver may have no room for anything but what it waits for: that
+// comes first.
 TEST(UdpStream, a_flood_goes_on_when_the_network_is_sound_again) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
@@ -161,7 +166,8 @@ TEST(UdpStream, a_flood_goes_on_when_the_network_is_sound_again) {
     talk.send("abcd", 60'000);
     talk.until([&] { return talk.arrived(); }, rng.below(100'000'000));
     lost_in_8 = 0;
-    EXPECT_TRUE(talk.until([&] { return talk.arrived(); }, 2'000'000'000)) << talk.one.sink.arrivals.size() << " messages have arrived";
+    EXPECT_TRUE(talk.until([&] { return talk.arrived(); }, 2'000'000'000))
+        << talk.one.sink.arrivals.size() << " messages have arrived";
     talk.check();
   }
 }
@@ -192,7 +198,8 @@ TEST(UdpStream, an_answer_from_within_a_delivery_names_the_right_limit) {
   talk.check();
 }
 
-// In a program whose bursts have been followed by polls the first of a burst leaves at once, the others together at the next poll.
+// In a program whose bursts have been followed by polls the first of a burst leaves at once, the others together at the
+// next poll.
 TEST(UdpStream, small_messages_of_a_burst_share_a_datagram) {
   Conversation talk;
   talk.step_ns = 10'000;

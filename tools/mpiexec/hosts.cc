@@ -22,8 +22,7 @@ namespace {
 bool is_own_address(const std::string& host) {
   in_addr v4;
   in6_addr v6;
-  const bool is_v4 = inet_pton(AF_INET, host.c_str(), &v4) == 1,
-             is_v6 = inet_pton(AF_INET6, host.c_str(), &v6) == 1;
+  const bool is_v4 = inet_pton(AF_INET, host.c_str(), &v4) == 1, is_v6 = inet_pton(AF_INET6, host.c_str(), &v6) == 1;
   if (!is_v4 && !is_v6) return false;
   if ((is_v4 && host.starts_with("127.")) || (is_v6 && host == "::1")) return true;
   ifaddrs* interfaces = nullptr;

@@ -153,8 +153,7 @@ void Job::on_signals() {
           kill_at_ms_ = now_ms();
         } else {
           interrupted_ = true;
-          fail(128 + int(info.ssi_signo),
-               fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
+          fail(128 + int(info.ssi_signo), fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
         }
     }
   }
@@ -225,8 +224,7 @@ void Job::reap() {
   }
   if (ended.empty()) return;
   // Of those that ended together, signals count first: they are causes more often than exit codes are.
-  std::stable_partition(ended.begin(), ended.end(),
-                        [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
+  std::stable_partition(ended.begin(), ended.end(), [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
   for (int rank : ended) judge(rank);
   check_stuck();
 }
@@ -237,8 +235,7 @@ void Job::judge(int rank) {
   const bool inside = server_->is_inside(rank);
   const int status = ranks_[size_t(rank)].status;
   if (const int why = failures_[rank]) {
-    return fail(why == ENOENT ? 127 : 126,
-                fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
+    return fail(why == ENOENT ? 127 : 126, fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
   }
   if (abort_code) return abort_asked(rank, *abort_code);
   if (WIFSIGNALED(status)) {
@@ -250,10 +247,9 @@ void Job::judge(int rank) {
   }
   const int code = WEXITSTATUS(status);
   if (inside && live_ > 0) {
-    return fail(code != 0 ? code : 1,
-                fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize; "
-                            "ending the others",
-                            name_of(rank), code));
+    return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize; "
+                                                  "ending the others",
+                                                  name_of(rank), code));
   }
   if (code != 0 && !exit_code_) exit_code_ = code;
 }
@@ -268,8 +264,7 @@ void Job::check_stuck() {
   fail(code != 0 ? code : 1,
        fmt::format("{} ended with exit code {} {}, but {} waits for every rank in MPI_Init or MPI_Finalize; "
                    "ending the others",
-                   name_of(gone), code,
-                   server_->was_inside(gone) ? "after MPI_Finalize" : "without calling MPI_Init",
+                   name_of(gone), code, server_->was_inside(gone) ? "after MPI_Finalize" : "without calling MPI_Init",
                    name_of(stuck)));
 }
 

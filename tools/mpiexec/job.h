@@ -35,8 +35,7 @@ class Job {
   bool open_descriptors();
   bool start_ranks();
   std::vector<std::string> base_environment() const;
-  std::vector<std::string> rank_environment(int rank, int descriptor,
-                                            const std::vector<std::string>& base) const;
+  std::vector<std::string> rank_environment(int rank, int descriptor, const std::vector<std::string>& base) const;
   int standard_input(int rank);
 
   // Middle (job.cc)

@@ -24,12 +24,12 @@ namespace {
 
 // What a launcher around us told us is not for our ranks; what we tell them ourselves is set anew.
 constexpr std::string_view kNotPassedOn[] = {
-    "PMI_FD",      "PMI_RANK",     "PMI_SIZE",   "PMI_PORT",          "PMI_ID",          "PMI_JOBID",
-    "PMI_SPAWNED", "PMI_KVS",      "PMI_APPNUM", "PMI_UNIVERSE_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-    "TERN_JOB_ID", "TERN_JOB_KEY", "TERN_CORES", "TERN_LOCAL_SIZE",   "TERN_LOCAL_RANK",
-    "TERN_RECORD", "TERN_RECORD_EVENTS"};
-constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_",
-                                                     "PMIX_VERSION", "OMPI_COMM_WORLD_"};
+    "PMI_FD",          "PMI_RANK",        "PMI_SIZE",    "PMI_PORT",          "PMI_ID",
+    "PMI_JOBID",       "PMI_SPAWNED",     "PMI_KVS",     "PMI_APPNUM",        "PMI_UNIVERSE_SIZE",
+    "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "TERN_JOB_ID", "TERN_JOB_KEY",      "TERN_CORES",
+    "TERN_LOCAL_SIZE", "TERN_LOCAL_RANK", "TERN_RECORD", "TERN_RECORD_EVENTS"};
+constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_", "PMIX_VERSION",
+                                                     "OMPI_COMM_WORLD_"};
 
 std::string_view name_of_variable(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
@@ -104,9 +104,7 @@ int Job::find_programs() {
       const bool path = app.command[0].find('/') != std::string::npos;
       fmt::print(stderr, "mpiexec: {} '{}'{}\n",
                  verdict == 127 ? "there is no program" : "not an executable program:", app.command[0],
-                 verdict == 127 && !path
-                     ? " in PATH (for one in this directory, write ./" + app.command[0] + ")"
-                     : "");
+                 verdict == 127 && !path ? " in PATH (for one in this directory, write ./" + app.command[0] + ")" : "");
       return verdict;
     }
     files_.push_back(std::move(file));
@@ -123,11 +121,9 @@ bool Job::open_descriptors() {
 
   sigset_t handled;
   sigemptyset(&handled);
-  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGCHLD, SIGUSR1, SIGTSTP, SIGCONT})
-    sigaddset(&handled, signal);
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGCHLD, SIGUSR1, SIGTSTP, SIGCONT}) sigaddset(&handled, signal);
   struct sigaction hangup;
-  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-    sigaddset(&handled, SIGHUP);  // nohup
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&handled, SIGHUP);  // nohup
   sigprocmask(SIG_BLOCK, &handled, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGTTOU, SIG_IGN);
@@ -136,8 +132,7 @@ bool Job::open_descriptors() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (null_ < 0 || signals_ < 0 || epoll_ < 0) return false;
   watch(signals_, Source::signals, 0, EPOLLIN);
-  void* shared =
-      mmap(nullptr, ranks_.size() * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* shared = mmap(nullptr, ranks_.size() * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return false;
   failures_ = static_cast<int*>(shared);
   return true;
@@ -149,19 +144,19 @@ std::vector<std::string> Job::base_environment() const {
   std::vector<std::string> base;
   for (char** entry = environ; *entry; ++entry) {
     std::string_view name = name_of_variable(*entry);
-    bool listed = plan_.inherit_all ||
-                  std::find(plan_.inherited.begin(), plan_.inherited.end(), name) != plan_.inherited.end();
+    bool listed =
+        plan_.inherit_all || std::find(plan_.inherited.begin(), plan_.inherited.end(), name) != plan_.inherited.end();
     if (listed && passed_on(name)) base.emplace_back(*entry);
   }
-  // A rank that is ended because another failed has no time to write what it has buffered. gfortran does not buffer standard
-  // output that is a pipe, as under launchers that gather it; ours hands on what it has itself, which may be a file.
+  // A rank that is ended because another failed has no time to write what it has buffered. gfortran does not buffer
+  // standard output that is a pipe, as under launchers that gather it; ours hands on what it has itself, which may be a
+  // file.
   if (!getenv(kUnbuffered)) base.push_back(fmt::format("{}=y", kUnbuffered));
   for (auto& entry : plan_.environment) set(base, entry);
   return base;
 }
 
-std::vector<std::string> Job::rank_environment(int rank, int descriptor,
-                                               const std::vector<std::string>& base) const {
+std::vector<std::string> Job::rank_environment(int rank, int descriptor, const std::vector<std::string>& base) const {
   std::vector<std::string> environment = base;
   for (auto& entry : plan_.apps[size_t(ranks_[size_t(rank)].app)].environment) set(environment, entry);
   const size_t size = ranks_.size();

@@ -40,13 +40,11 @@ struct Words {
 void add_options(CLI::App& app, Words& words) {
   app.set_version_flag("--version,-V", "mpiexec (Tern) " TERN_VERSION);
   app.add_option("-n,--np", words.ranks, "number of ranks")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--env", words.environment,
-                 "NAME VALUE or NAME=VALUE: set in the environment of this program's ranks")
+  app.add_option("--env", words.environment, "NAME VALUE or NAME=VALUE: set in the environment of this program's ranks")
       ->type_size(1);
   app.add_option("--wdir,--wd", words.directory, "working directory of this program's ranks");
   app.add_option("--path", words.search_path, "where to look for the program, instead of PATH");
-  app.add_option("--genv", words.global_environment,
-                 "NAME VALUE or NAME=VALUE: set in the environment of all ranks")
+  app.add_option("--genv", words.global_environment, "NAME VALUE or NAME=VALUE: set in the environment of all ranks")
       ->type_size(1);
   app.add_option("-x", words.exported, "NAME or NAME=VALUE: pass on to, or set for, all ranks")->type_size(1);
   app.add_flag("--genvall", words.inherit_all, "pass on the whole environment (the default)");
@@ -59,12 +57,10 @@ void add_options(CLI::App& app, Words& words) {
                  "auto (default: each rank to its share of the cores when there are enough cores, else "
                  "none), core, none")
       ->check(CLI::IsMember({"auto", "core", "none"}));
-  app.add_option("--timeout", words.timeout_s,
-                 "seconds after which the job is killed (also: MPIEXEC_TIMEOUT)")
+  app.add_option("--timeout", words.timeout_s, "seconds after which the job is killed (also: MPIEXEC_TIMEOUT)")
       ->check(CLI::Range(1, 1 << 30));
-  app.add_option(
-         "--host,--hosts,-H", words.hosts,
-         "HOST,HOST...: where to run; hosts other than this one are left to Slurm, PRRTE, Open MPI or Hydra")
+  app.add_option("--host,--hosts,-H", words.hosts,
+                 "HOST,HOST...: where to run; hosts other than this one are left to Slurm, PRRTE, Open MPI or Hydra")
       ->delimiter(',')
       ->type_size(1);
   app.add_option("-f,--hostfile,--machinefile", words.host_file, "file with one host per line, as --host");
@@ -92,8 +88,7 @@ bool takes_value(CLI::App& app, const std::string& name) {
 
 // "-n4".
 bool is_joined_count(const std::string& word) {
-  return word.size() > 2 && word.starts_with("-n") &&
-         word.find_first_not_of("0123456789", 2) == std::string::npos;
+  return word.size() > 2 && word.starts_with("-n") && word.find_first_not_of("0123456789", 2) == std::string::npos;
 }
 
 // Takes the options of one segment from `words` at `at` on; leaves `at` at the program. False: a mistake, in
@@ -231,9 +226,8 @@ bool parse_command_line(const std::vector<std::string>& words, Plan& plan, int& 
     merge(values, plan, app);
     while (at < words.size() && words[at] != ":") app.command.push_back(words[at++]);
     if (app.command.empty()) {
-      exit_code =
-          complain(plan.apps.empty() ? "no program to start; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS]"
-                                     : "a ':' is not followed by a program");
+      exit_code = complain(plan.apps.empty() ? "no program to start; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS]"
+                                             : "a ':' is not followed by a program");
       return false;
     }
     plan.apps.push_back(std::move(app));

@@ -15,8 +15,11 @@ constexpr size_t kLineMax = 1 << 16;
 }  // namespace
 
 PmiServer::PmiServer(std::string job_id, std::vector<int> app_of, int universe_size)
-    : job_id_(std::move(job_id)), app_of_(std::move(app_of)), universe_size_(universe_size),
-      mapping_(fmt::format("(vector,(0,1,{}))", app_of_.size())), peers_(app_of_.size()) {
+    : job_id_(std::move(job_id)),
+      app_of_(std::move(app_of)),
+      universe_size_(universe_size),
+      mapping_(fmt::format("(vector,(0,1,{}))", app_of_.size())),
+      peers_(app_of_.size()) {
   values_["PMI_process_mapping"] = mapping_;
 }
 
@@ -135,8 +138,7 @@ std::string PmiServer::stored(const PmiLine& line) {
 
 std::string PmiServer::found(const PmiLine& line) const {
   auto at = values_.find(line["key"]);
-  if (at == values_.end())
-    return fmt::format("cmd=get_result rc=-1 msg=key_{}_not_found value=unknown", line["key"]);
+  if (at == values_.end()) return fmt::format("cmd=get_result rc=-1 msg=key_{}_not_found value=unknown", line["key"]);
   return fmt::format("cmd=get_result rc=0 msg=success value={}", at->second);
 }
 

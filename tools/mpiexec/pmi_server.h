@@ -38,9 +38,7 @@ class PmiServer {
   std::optional<int> rank_ended(int rank);
 
   /// Between init and finalize: the end of such a rank leaves the others hanging.
-  bool is_inside(int rank) const {
-    return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised;
-  }
+  bool is_inside(int rank) const { return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised; }
   bool was_inside(int rank) const { return peers_[size_t(rank)].initialised; }
   /// A rank that waits in a barrier which an ended rank will never enter; -1 when there is none.
   int stuck_rank() const;

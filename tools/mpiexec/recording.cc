@@ -31,7 +31,8 @@ std::string folder_prefix(const Plan& plan, bool elsewhere) {
     return file.substr(0, slash + 1) + "." + file.substr(slash + 1) + "-";
   }
   const char* temporary = getenv("TMPDIR");
-  return elsewhere ? absolute(".tern-summary-") : std::string(temporary && *temporary ? temporary : "/tmp") + "/tern-summary-";
+  return elsewhere ? absolute(".tern-summary-")
+                   : std::string(temporary && *temporary ? temporary : "/tmp") + "/tern-summary-";
 }
 
 }  // namespace
@@ -74,7 +75,8 @@ bool Recording::end(const Plan& plan) {
     return false;
   }
   if (result.lost != 0) {
-    fmt::print(stderr, "mpiexec: trace '{}': the ends of time lines are missing, {} events, for lack of room (--trace-size)\n",
+    fmt::print(stderr,
+               "mpiexec: trace '{}': the ends of time lines are missing, {} events, for lack of room (--trace-size)\n",
                plan.trace_file, result.lost);
   }
   if (plan.verbose) {

@@ -1,4 +1,5 @@
-// The records that ranks have left (base/record.h): where they are put, and how they are read when all ranks have ended.
+// The records that ranks have left (base/record.h): where they are put, and how they are read when all ranks have
+// ended.
 #pragma once
 
 #include <memory>

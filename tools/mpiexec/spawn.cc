@@ -84,8 +84,7 @@ struct Prepared {
   }
   if (good && spec.keep >= 0) good = fcntl(spec.keep, F_SETFD, 0) == 0;
   if (good && !spec.directory.empty()) good = chdir(spec.directory.c_str()) == 0;
-  if (spec.cores)
-    sched_setaffinity(0, sizeof *spec.cores, spec.cores);  // a wish: to fail is no reason not to run
+  if (spec.cores) sched_setaffinity(0, sizeof *spec.cores, spec.cores);  // a wish: to fail is no reason not to run
   setrlimit(RLIMIT_NOFILE, &spec.descriptors);
   if (good) {
     sigset_t none;
@@ -147,9 +146,7 @@ int find_program(const std::string& program, const std::string& directory, const
     return verdict;
   }
   const char* path = getenv("PATH");
-  std::istringstream folders(!search_path.empty() ? search_path
-                             : path               ? path
-                                                  : "/usr/local/bin:/usr/bin:/bin");
+  std::istringstream folders(!search_path.empty() ? search_path : path ? path : "/usr/local/bin:/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (consider(absolute((folder.empty() ? "." : folder) + "/" + program))) return 0;
   }

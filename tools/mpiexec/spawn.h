@@ -37,9 +37,8 @@ struct ChildSpec {
   int keep = -1;                     ///< further descriptor to hand down (PMI), with its number
   const cpu_set_t* cores = nullptr;  ///< null: not bound
   pid_t group = 0;
-  rlimit descriptors{};  ///< limit on descriptors to restore
-  int* failure =
-      nullptr;  ///< in shared memory, 0 at first: the child's errno when it cannot become the program
+  rlimit descriptors{};    ///< limit on descriptors to restore
+  int* failure = nullptr;  ///< in shared memory, 0 at first: the child's errno when it cannot become the program
 };
 
 /// Starts the process; -1: errno says why. Whether exec went well shows only when the child has ended: with

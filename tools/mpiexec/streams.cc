@@ -22,8 +22,7 @@ bool Sink::flush() {
   while (done < waiting_.size()) {
     pollfd wait{descriptor_, POLLOUT, 0};
     if (poll(&wait, 1, 0) != 1) break;
-    ssize_t n =
-        write(descriptor_, waiting_.data() + done, std::min<size_t>(PIPE_BUF, waiting_.size() - done));
+    ssize_t n = write(descriptor_, waiting_.data() + done, std::min<size_t>(PIPE_BUF, waiting_.size() - done));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) {
       good = false;

@@ -11,7 +11,7 @@
 namespace tern::mpiexec {
 namespace {
 
-constexpr size_t kMostRanks = 32;      // in the table; beyond it the extremes
+constexpr size_t kMostRanks = 32;  // in the table; beyond it the extremes
 constexpr size_t kMostFunctions = 12;
 
 double seconds(uint64_t ns) { return double(ns) * 1e-9; }
@@ -27,7 +27,7 @@ std::string amount(uint64_t bytes) {
 
 /// "<=4K".
 std::string size_label(size_t bytes) {
-  return bytes < 1024 ? fmt::format("<={}", bytes)
+  return bytes < 1024        ? fmt::format("<={}", bytes)
          : bytes < (1 << 20) ? fmt::format("<={}K", bytes >> 10)
                              : fmt::format("<={}M", bytes >> 20);
 }
@@ -108,13 +108,14 @@ std::string rank_line(const std::string& name, const Line& line) {
 }
 
 std::string ranks_table(const std::vector<Line>& lines) {
-  std::string out = fmt::format("{:>6} {:>10} {:>10} {:>5} {:>10} {:>5} {:>11} {:>11} {:>11} {:>6}\n", "rank", "time s", "in MPI s",
-                                "%", "waiting s", "%", "sent", "bytes", "received", "unex.%");
+  std::string out = fmt::format("{:>6} {:>10} {:>10} {:>5} {:>10} {:>5} {:>11} {:>11} {:>11} {:>6}\n", "rank", "time s",
+                                "in MPI s", "%", "waiting s", "%", "sent", "bytes", "received", "unex.%");
   if (lines.size() <= kMostRanks) {
     for (const Line& line : lines) out += rank_line(fmt::format("{}", line.record->rank()), line);
   } else {
     auto less = [](const Line& a, const Line& b) { return a.mpi_ns < b.mpi_ns; };
-    for (auto* line : {&*std::min_element(lines.begin(), lines.end(), less), &*std::max_element(lines.begin(), lines.end(), less)}) {
+    for (auto* line :
+         {&*std::min_element(lines.begin(), lines.end(), less), &*std::max_element(lines.begin(), lines.end(), less)}) {
       out += rank_line(fmt::format("{}", line->record->rank()), *line);
     }
     out += fmt::format("       (least and most time in MPI, of {} ranks)\n", lines.size());
@@ -141,9 +142,10 @@ std::string imbalance(const std::vector<Line>& lines) {
     if (line.compute_ns() > most->compute_ns()) most = &line;
   }
   const double mean = total / double(lines.size()), longest = seconds(most->compute_ns());
-  return fmt::format("imbalance: outside of MPI {:.3f} s on average, {:.3f} s at most (rank {}): {:.1f} % of the latter lost to "
-                     "waiting for it\n",
-                     mean, longest, most->record->rank(), percent(longest - mean, longest));
+  return fmt::format(
+      "imbalance: outside of MPI {:.3f} s on average, {:.3f} s at most (rank {}): {:.1f} % of the latter lost to "
+      "waiting for it\n",
+      mean, longest, most->record->rank(), percent(longest - mean, longest));
 }
 
 std::string functions_table(const std::vector<Line>& lines) {
@@ -163,13 +165,14 @@ std::string functions_table(const std::vector<Line>& lines) {
       row.calls += totals.calls;
       row.time_ns += totals.time_ns;
       row.wait_ns += totals.wait_ns;
-      if (totals.longest_ns > row.longest_ns) row.longest_ns = totals.longest_ns, row.longest_rank = line.record->rank();
+      if (totals.longest_ns > row.longest_ns)
+        row.longest_ns = totals.longest_ns, row.longest_rank = line.record->rank();
     }
   }
   std::vector<std::pair<std::string, Row>> order(rows.begin(), rows.end());
   std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.second.time_ns > b.second.time_ns; });
-  std::string out = fmt::format("\n{:<28} {:>11} {:>10} {:>9} {:>10} {:>11} {:>6}\n", "function (all ranks)", "calls", "time s",
-                                "% of all", "waiting s", "longest ms", "rank");
+  std::string out = fmt::format("\n{:<28} {:>11} {:>10} {:>9} {:>10} {:>11} {:>6}\n", "function (all ranks)", "calls",
+                                "time s", "% of all", "waiting s", "longest ms", "rank");
   for (size_t i = 0; i < order.size() && i < kMostFunctions; ++i) {
     const Row& row = order[i].second;
     out += fmt::format("{:<28} {:>11} {:>10.3f} {:>9.1f} {:>10.3f} {:>11.3f} {:>6}\n", order[i].first, row.calls,

@@ -126,15 +126,16 @@ void add_event(Writer& out, const Record& record, const Event& event, uint64_t& 
     case EventKind::receive: {
       if (event.duration_ns < kWorthShowing_ns) return;
       const uint64_t id = ++receives;
-      out.add(R"({{"ph":"b","pid":{},"tid":{},"ts":{},"id":"{}.{}","cat":"receive","name":"receive from {}","args":{{"bytes":{},"tag":{},"unexpected":{}}}}})",
-              rank, event.thread, at, rank, id, event.peer, event.bytes, event.tag, event.what != 0);
+      out.add(
+          R"({{"ph":"b","pid":{},"tid":{},"ts":{},"id":"{}.{}","cat":"receive","name":"receive from {}","args":{{"bytes":{},"tag":{},"unexpected":{}}}}})",
+          rank, event.thread, at, rank, id, event.peer, event.bytes, event.tag, event.what != 0);
       out.add(R"({{"ph":"e","pid":{},"tid":{},"ts":{},"id":"{}.{}","cat":"receive","name":"receive from {}"}})", rank,
               event.thread, out.at(record, event.time_ns + event.duration_ns), rank, id, event.peer);
       return;
     }
     case EventKind::control:
-      out.add(R"({{"ph":"i","s":"t","pid":{},"tid":{},"ts":{},"cat":"protocol","name":"{} from {}"}})", rank, event.thread, at,
-              control_name(event.what), event.peer);
+      out.add(R"({{"ph":"i","s":"t","pid":{},"tid":{},"ts":{},"cat":"protocol","name":"{} from {}"}})", rank,
+              event.thread, at, control_name(event.what), event.peer);
       return;
   }
 }
@@ -145,15 +146,16 @@ void add_unfinished(Writer& out, const Record& record, uint64_t ended_ns) {
   if (!call) return;
   const bool ours = Recorder::clock_domain() == header.clock_domain;
   const uint64_t end = std::max(ours ? ended_ns : header.last_ns, header.current_since_ns);
-  out.add(R"({{"ph":"X","pid":{},"tid":0,"ts":{},"dur":{},"name":"{}","cat":"call","args":{{"unfinished":true}}}})", record.rank(),
-          out.at(record, header.current_since_ns), Writer::micro(end - header.current_since_ns), call);
+  out.add(R"({{"ph":"X","pid":{},"tid":0,"ts":{},"dur":{},"name":"{}","cat":"call","args":{{"unfinished":true}}}})",
+          record.rank(), out.at(record, header.current_since_ns), Writer::micro(end - header.current_since_ns), call);
 }
 
 void collect(const Record& record, std::vector<End>& sent, std::vector<End>& received) {
   const uint32_t me = uint32_t(record.rank());
   for (size_t i = 0; i < record.event_count(); ++i) {
     const Event& event = record.events()[i];
-    if (event.kind == EventKind::send) sent.push_back({me, event.peer, event.context, event.tag, event.time_ns, &record, &event});
+    if (event.kind == EventKind::send)
+      sent.push_back({me, event.peer, event.context, event.tag, event.time_ns, &record, &event});
     if (event.kind == EventKind::receive) {
       received.push_back({event.peer, me, event.context, event.tag, event.time_ns, &record, &event});
     }
@@ -173,11 +175,12 @@ uint64_t add_flows(Writer& out, const Records& records) {
     if (to == received.end() || to->envelope() != from.envelope()) continue;
     ++flows;
     const Event &left = *from.event, &came = *to->event;
-    out.add(R"({{"ph":"s","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}","args":{{"to":{},"bytes":{},"tag":{}}}}})",
-            from.from, left.thread, out.at(*from.record, left.time_ns), flows, protocol_name(left.what), from.to, left.bytes,
-            left.tag);
-    out.add(R"({{"ph":"f","bp":"e","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", from.to, came.thread,
-            out.at(*to->record, came.time_ns + came.duration_ns), flows, protocol_name(left.what));
+    out.add(
+        R"({{"ph":"s","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}","args":{{"to":{},"bytes":{},"tag":{}}}}})",
+        from.from, left.thread, out.at(*from.record, left.time_ns), flows, protocol_name(left.what), from.to,
+        left.bytes, left.tag);
+    out.add(R"({{"ph":"f","bp":"e","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", from.to,
+            came.thread, out.at(*to->record, came.time_ns + came.duration_ns), flows, protocol_name(left.what));
     ++to;
   }
   return flows;
@@ -193,7 +196,8 @@ TraceResult write_trace(const Records& records, const std::string& path, uint64_
   for (auto& record : records) begin = std::min(begin, record->aligned(record->header().first_ns));
   for (auto& record : records) {
     // A call of an inner library may have begun before what is known as the first.
-    for (size_t i = 0; i < record->event_count(); ++i) begin = std::min(begin, record->aligned(record->events()[i].time_ns));
+    for (size_t i = 0; i < record->event_count(); ++i)
+      begin = std::min(begin, record->aligned(record->events()[i].time_ns));
   }
   Writer out(file, begin);
   out.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");

@@ -1,4 +1,5 @@
-// mpiexec --trace: one time line of all ranks, as JSON that Perfetto and chrome://tracing open (the Trace Event Format).
+// mpiexec --trace: one time line of all ranks, as JSON that Perfetto and chrome://tracing open (the Trace Event
+// Format).
 //
 //   a process for each rank, a thread for each of its threads
 //   calls, sleeps, work of the event thread     complete events (X), which nest
@@ -6,8 +7,8 @@
 //   a receive that took time                    an asynchronous slice (b, e) from the match to its completion
 //   messages of protocols                       instant events (i)
 //
-// Messages are paired by counting: of those with the same sender, receiver, context and tag, the n-th that was sent is the n-th
-// that was matched (MPI 5.0, 3.5: messages do not overtake).
+// Messages are paired by counting: of those with the same sender, receiver, context and tag, the n-th that was sent is
+// the n-th that was matched (MPI 5.0, 3.5: messages do not overtake).
 #pragma once
 
 #include <string>

@@ -77,23 +77,28 @@ void print_counters() {
     fmt::print("{}: {}\n", group.name, group.meaning);
     for (const tern::CounterRow& row : tern::counter_rows()) {
       if (row.group != std::string_view(group.name)) continue;
-      fmt::print("  {} ({}, {})\n      {}\n", row.name, tern::counter_class_name(row.counter_class), unit_of(row), row.meaning);
+      fmt::print("  {} ({}, {})\n      {}\n", row.name, tern::counter_class_name(row.counter_class), unit_of(row),
+                 row.meaning);
     }
   }
 }
 
 void print_counters_markdown() {
   fmt::print(
-      "# Counters\n\nEvery rank keeps them all the time. `mpiexec --summary` prints the most important ones at the end of a job; a "
-      "program reads them as MPI_T performance variables of the same names. Rows by size class have {} elements: messages ",
+      "# Counters\n\nEvery rank keeps them all the time. `mpiexec --summary` prints the most important ones at the end "
+      "of a job; a "
+      "program reads them as MPI_T performance variables of the same names. Rows by size class have {} elements: "
+      "messages ",
       tern::kSizeClasses);
   for (size_t i = 0; i + 1 < tern::kSizeClasses; ++i) fmt::print("of up to {} bytes, ", tern::size_class_limit(i));
   fmt::print("and longer.\n");
   for (const tern::CounterGroup& group : tern::counter_groups()) {
-    fmt::print("\n## {}\n\n{}.\n\n| counter | class | unit | meaning |\n|---|---|---|---|\n", group.name, group.meaning);
+    fmt::print("\n## {}\n\n{}.\n\n| counter | class | unit | meaning |\n|---|---|---|---|\n", group.name,
+               group.meaning);
     for (const tern::CounterRow& row : tern::counter_rows()) {
       if (row.group != std::string_view(group.name)) continue;
-      fmt::print("| `{}` | {} | {} | {} |\n", row.name, tern::counter_class_name(row.counter_class), unit_of(row), row.meaning);
+      fmt::print("| `{}` | {} | {} | {} |\n", row.name, tern::counter_class_name(row.counter_class), unit_of(row),
+                 row.meaning);
     }
   }
 }
@@ -115,13 +120,12 @@ void print_text(const tern::Tunables& tunables, const tern::Configuration& confi
   fmt::print("  self          yes\n");
   fmt::print("  shm           {}; one copy by cross-memory attach: {}\n", found.shared_memory,
              found.cross_memory_attach);
-  fmt::print("  tcp           {}\n", found.interfaces.empty()
-                                         ? "no interface is up"
-                                         : fmt::format("{}", fmt::join(found.interfaces, ", ")));
+  fmt::print("  tcp           {}\n",
+             found.interfaces.empty() ? "no interface is up" : fmt::format("{}", fmt::join(found.interfaces, ", ")));
   for (const std::string& adapter : found.adapters) fmt::print("  rdma          {}\n", adapter);
   fmt::print("configuration {}\n", configuration.files.empty()
-                                         ? "no file (docs/commands.md: where one may be)"
-                                         : fmt::format("{}", fmt::join(configuration.files, ", ")));
+                                       ? "no file (docs/commands.md: where one may be)"
+                                       : fmt::format("{}", fmt::join(configuration.files, ", ")));
   size_t changed = 0;
   for (const TunableRow& row : tern::tunable_rows()) {
     const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
@@ -139,12 +143,11 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
       "{{\n  \"version\": {},\n  \"mpi\": \"5.0\",\n  \"build_type\": {},\n  \"compiler\": {},\n  "
       "\"sanitizer\": {},\n",
       quote(TERN_VERSION), quote(TERN_BUILD_TYPE), quote(TERN_COMPILER), quote(TERN_SANITIZE));
-  fmt::print("  \"library\": {},\n  \"mpiexec\": {},\n  \"pmix\": {},\n  \"processors\": {},\n",
-             quote(found.library), quote(found.mpiexec), quote(found.pmix), found.cores);
+  fmt::print("  \"library\": {},\n  \"mpiexec\": {},\n  \"pmix\": {},\n  \"processors\": {},\n", quote(found.library),
+             quote(found.mpiexec), quote(found.pmix), found.cores);
   fmt::print("  \"shared_memory\": {},\n  \"cross_memory_attach\": {},\n  \"interfaces\": [",
              quote(found.shared_memory), quote(found.cross_memory_attach));
-  for (size_t i = 0; i < found.interfaces.size(); ++i)
-    fmt::print("{}{}", i ? ", " : "", quote(found.interfaces[i]));
+  for (size_t i = 0; i < found.interfaces.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.interfaces[i]));
   fmt::print("],\n  \"adapters\": [");
   for (size_t i = 0; i < found.adapters.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.adapters[i]));
   fmt::print("],\n  \"tunables\": [\n");
@@ -152,24 +155,23 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
   for (size_t i = 0; i < rows.size(); ++i) {
     const TunableRow& row = rows[i];
     const std::string value = tunables.get(row.name);
-    fmt::print("    {{\"name\": {}, \"value\": {}, ", quote(variable(row.name)),
-               row.is_integer ? value : quote(value));
+    fmt::print("    {{\"name\": {}, \"value\": {}, ", quote(variable(row.name)), row.is_integer ? value : quote(value));
     if (row.is_integer) {
-      fmt::print("\"default\": {}, \"minimum\": {}, \"maximum\": {}, ", row.initial, row.minimum,
-                 row.maximum);
+      fmt::print("\"default\": {}, \"minimum\": {}, \"maximum\": {}, ", row.initial, row.minimum, row.maximum);
     } else {
       fmt::print("\"default\": {}, ", quote(row.initial_text));
     }
-    fmt::print("\"unit\": {}, \"ranks_must_agree\": {}, \"meaning\": {}}}{}\n", quote(row.unit),
-               row.ranks_must_agree, quote(row.meaning), i + 1 < rows.size() ? "," : "");
+    fmt::print("\"unit\": {}, \"ranks_must_agree\": {}, \"meaning\": {}}}{}\n", quote(row.unit), row.ranks_must_agree,
+               quote(row.meaning), i + 1 < rows.size() ? "," : "");
   }
   fmt::print("  ],\n  \"counters\": [\n");
   const auto counters = tern::counter_rows();
   for (size_t i = 0; i < counters.size(); ++i) {
     const tern::CounterRow& row = counters[i];
-    fmt::print("    {{\"name\": {}, \"class\": {}, \"unit\": {}, \"elements\": {}, \"group\": {}, \"meaning\": {}}}{}\n",
-               quote(row.name), quote(tern::counter_class_name(row.counter_class)), quote(row.unit), row.elements,
-               quote(row.group), quote(row.meaning), i + 1 < counters.size() ? "," : "");
+    fmt::print(
+        "    {{\"name\": {}, \"class\": {}, \"unit\": {}, \"elements\": {}, \"group\": {}, \"meaning\": {}}}{}\n",
+        quote(row.name), quote(tern::counter_class_name(row.counter_class)), quote(row.unit), row.elements,
+        quote(row.group), quote(row.meaning), i + 1 < counters.size() ? "," : "");
   }
   fmt::print("  ]\n}}\n");
 }
@@ -178,11 +180,13 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
 
 int main(int argc, char** argv) {
   const std::string_view wish = argc > 1 ? argv[1] : "";
-  constexpr std::string_view kWishes[] = {"", "--tunables", "--markdown", "--counters", "--counters-markdown", "--json", "--version"};
+  constexpr std::string_view kWishes[] = {"",       "--tunables", "--markdown", "--counters", "--counters-markdown",
+                                          "--json", "--version"};
   const bool known = std::find(std::begin(kWishes), std::end(kWishes), wish) != std::end(kWishes);
   if (argc > 2 || !known) {
     const bool help = wish == "--help" || wish == "-h";
-    fmt::print(help ? stdout : stderr, "usage: tern-info [--tunables | --counters | --markdown | --counters-markdown | --json | --version]\n");
+    fmt::print(help ? stdout : stderr,
+               "usage: tern-info [--tunables | --counters | --markdown | --counters-markdown | --json | --version]\n");
     return help ? 0 : 2;
   }
   if (wish == "--markdown" || wish == "--counters" || wish == "--counters-markdown") {

@@ -33,9 +33,7 @@ std::string prefix() {
 
 namespace {
 
-std::string existing(const std::string& path) {
-  return access(path.c_str(), R_OK) == 0 ? path : std::string();
-}
+std::string existing(const std::string& path) { return access(path.c_str(), R_OK) == 0 ? path : std::string(); }
 
 std::string probe_shared_memory() {
   int descriptor = memfd_create("tern-info", MFD_CLOEXEC);
@@ -128,7 +126,8 @@ std::vector<std::string> probe_adapters(const Tunables& tunables) {
                         can.shared_receive ? " SRQ" : "", can.xrc ? " XRC" : "", can.dc ? " DC" : "",
                         can.atomics ? " atomics" : "");
     if (!can.xrc) line += ", no XRC";
-    if (!can.dc) line += fmt::format(", no DC ({})", port.why_no_dc.empty() ? "the adapter refuses it" : port.why_no_dc);
+    if (!can.dc)
+      line += fmt::format(", no DC ({})", port.why_no_dc.empty() ? "the adapter refuses it" : port.why_no_dc);
     found.push_back(line);
   }
   if (found.empty()) found.push_back("no: " + why_none);

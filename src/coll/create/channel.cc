@@ -5,8 +5,13 @@
 namespace tern::create {
 
 Channel::Channel(const Maker& maker, Group& group, uint64_t context, int tag)
-    : p2p_(&maker.p2p), byte_(&maker.byte), group_(Ref<Group>::share(&group)), context_(context), tag_(tag),
-      rank_(group.rank()), self_(group.rank()) {}
+    : p2p_(&maker.p2p),
+      byte_(&maker.byte),
+      group_(Ref<Group>::share(&group)),
+      context_(context),
+      tag_(tag),
+      rank_(group.rank()),
+      self_(group.rank()) {}
 
 Channel::Channel(const Maker& maker, Group& group, uint64_t context, int tag, std::vector<int> members)
     : Channel(maker, group, context, tag) {
@@ -18,8 +23,7 @@ Channel::Channel(const Maker& maker, Group& group, uint64_t context, int tag, st
 
 Channel Channel::of(const Maker& maker, Communicator& intra) {
   TERN_ASSERT(!intra.is_inter());
-  return Channel(maker, intra.group(), intra.context(Communicator::Plane::internal),
-                 intra.next_collective_tag());
+  return Channel(maker, intra.group(), intra.context(Communicator::Plane::internal), intra.next_collective_tag());
 }
 
 Channel Channel::across(const Maker& maker, Group& far, int self, uint64_t context, int tag) {
@@ -29,13 +33,13 @@ Channel Channel::across(const Maker& maker, Group& far, int self, uint64_t conte
 }
 
 Request* Channel::start_send(int to, std::span<const uint64_t> words) const {
-  return p2p_->isend({words.data(), Count(words.size_bytes()), byte_, group_->peer(number(to)), self_, tag_,
-                      context_, SendMode::standard});
+  return p2p_->isend({words.data(), Count(words.size_bytes()), byte_, group_->peer(number(to)), self_, tag_, context_,
+                      SendMode::standard});
 }
 
 Request* Channel::start_receive(int from, std::span<uint64_t> words) const {
-  return p2p_->ireceive({words.data(), Count(words.size_bytes()), byte_, group_->peer(number(from)),
-                         number(from), tag_, context_});
+  return p2p_->ireceive(
+      {words.data(), Count(words.size_bytes()), byte_, group_->peer(number(from)), number(from), tag_, context_});
 }
 
 Flow Channel::send(int to, std::span<const uint64_t> words) const {
@@ -47,8 +51,8 @@ Flow Channel::receive(int from, std::span<uint64_t> words) const {
 }
 
 Flow Channel::receive_any(std::span<uint64_t> words) const {
-  co_return co_await Completion(p2p_->ireceive(
-      {words.data(), Count(words.size_bytes()), byte_, kNoPeer, kAnySource, tag_, context_}));
+  co_return co_await Completion(
+      p2p_->ireceive({words.data(), Count(words.size_bytes()), byte_, kNoPeer, kAnySource, tag_, context_}));
 }
 
 // Waits for both whatever happens to the first: the buffers are the caller's.
@@ -62,8 +66,7 @@ Flow Channel::exchange(int with, std::span<const uint64_t> mine, std::span<uint6
 
 Flow Channel::exchange(int with, const Words& mine, Words& theirs) const {
   uint64_t my_count = mine.size(), their_count = 0;
-  Error error =
-      co_await exchange(with, std::span<const uint64_t>(&my_count, 1), std::span<uint64_t>(&their_count, 1));
+  Error error = co_await exchange(with, std::span<const uint64_t>(&my_count, 1), std::span<uint64_t>(&their_count, 1));
   if (error) co_return std::move(error);
   theirs.resize(their_count);
   error = co_await exchange(with, std::span<const uint64_t>(mine), std::span<uint64_t>(theirs));

@@ -35,8 +35,7 @@ Error create(const Maker& maker, Communicator& comm, Group& group, Ref<Communica
 /// MPI_Comm_create_group; null for a caller outside `group`.
 Error create_group(const Maker& maker, Communicator& comm, Group& group, int tag, Ref<Communicator>& result);
 /// MPI_Comm_create_from_group.
-Error create_from_group(const Maker& maker, Group& group, std::string_view string_tag,
-                        Ref<Communicator>& result);
+Error create_from_group(const Maker& maker, Group& group, std::string_view string_tag, Ref<Communicator>& result);
 
 /// MPI_Comm_split, also of intercommunicators; colour kUndefined gives null. Colours are 64 bits wide so that
 /// callers can make them from more than the user's.
@@ -47,8 +46,8 @@ inline constexpr int64_t kNoColor = kUndefined;
 Error create_inter(const Maker& maker, Communicator& local, int local_leader, Communicator* peer_comm,
                    int remote_leader, int tag, Ref<Communicator>& result);
 /// MPI_Intercomm_create_from_groups; `remote` is read at the leader only (null elsewhere).
-Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote,
-                               int remote_leader, std::string_view string_tag, Ref<Communicator>& result);
+Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote, int remote_leader,
+                               std::string_view string_tag, Ref<Communicator>& result);
 /// MPI_Intercomm_merge.
 Error merge(const Maker& maker, Communicator& inter, bool high, Ref<Communicator>& result);
 

@@ -3,9 +3,8 @@
 // program and yet MPI_Comm_idup returns at once.
 //
 //   Flow agree(Channel channel, ...) {
-//     if (Error error = co_await channel.receive(0, words)) co_return error;   // suspends until the message
-//     is here co_return co_await channel.broadcast(0, words);                           // a Flow awaits
-//     another
+//     if (Error error = co_await channel.receive(0, words)) co_return error;   // suspends until the message is here
+//     co_return co_await channel.broadcast(0, words);                           // a Flow awaits another
 //   }
 //
 // A FlowRequest runs a Flow under the progress engine and is a Request to whoever waits. A Flow starts when
@@ -83,8 +82,7 @@ class FlowRequest final : public Request, private Advanceable {
 
  private:
   friend struct Completion;
-  FlowRequest(ProgressEngine& engine, Flow flow)
-      : Request(Kind::collective), engine_(engine), flow_(std::move(flow)) {
+  FlowRequest(ProgressEngine& engine, Flow flow) : Request(Kind::collective), engine_(engine), flow_(std::move(flow)) {
     flow_.handle_.promise().runner = this;
   }
   ~FlowRequest() override = default;

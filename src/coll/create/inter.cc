@@ -24,14 +24,13 @@ enum Verdict : uint64_t { kGo, kNothing, kFailed, kOverlap };
 
 /// Between rank 0 of both sides of an intercommunicator, in the order of its collectives.
 Channel bridge_of(const Maker& maker, Communicator& inter) {
-  return Channel::across(maker, inter.remote_group(), inter.rank(),
-                         inter.context(Communicator::Plane::internal), inter.next_collective_tag());
+  return Channel::across(maker, inter.remote_group(), inter.rank(), inter.context(Communicator::Plane::internal),
+                         inter.next_collective_tag());
 }
 
 Error failed(Verdict verdict) {
   if (verdict == kOverlap)
-    return Error(ErrorClass::comm,
-                 "the local and the remote group have a process in common; they must be disjoint");
+    return Error(ErrorClass::comm, "the local and the remote group have a process in common; they must be disjoint");
   return Error(ErrorClass::other, "the leader of the local group could not reach the other group's leader");
 }
 
@@ -102,8 +101,7 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
   if (words[0] == kNothing) co_return Error();
   if (words[0] != kGo) co_return failed(Verdict(words[0]));
   auto remote = Group::of(local_group.me(), to_peers(std::span<const uint64_t>(words).subspan(4)));
-  result = make_inter(maker, words[1], words[3], Ref<Group>::share(&local_group), std::move(remote),
-                      words[2] != 0);
+  result = make_inter(maker, words[1], words[3], Ref<Group>::share(&local_group), std::move(remote), words[2] != 0);
   co_return Error();
 }
 
@@ -112,31 +110,27 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
 Ref<Communicator> make_inter(const Maker& maker, uint64_t context, uint64_t local_context, Ref<Group> local,
                              Ref<Group> remote, bool low_side) {
   auto intra = make_intra(maker, local_context, local);
-  auto inter =
-      Ref<Communicator>::adopt(new Communicator(maker.p2p, context, std::move(local), std::move(remote)));
+  auto inter = Ref<Communicator>::adopt(new Communicator(maker.p2p, context, std::move(local), std::move(remote)));
   inter->local_intra = intra.release();
   inter->low_side = low_side;
   return inter;
 }
 
 Flow duplicate_inter(const Maker& maker, Communicator& inter, Ref<Communicator>& result) {
-  result = make_inter(maker, 0, 0, Ref<Group>::share(&inter.group()),
-                      Ref<Group>::share(&inter.remote_group()), inter.low_side);
-  return duplicate_flow(maker, result, inter.low_side, Channel::of(maker, *inter.local_intra),
-                        bridge_of(maker, inter));
+  result = make_inter(maker, 0, 0, Ref<Group>::share(&inter.group()), Ref<Group>::share(&inter.remote_group()),
+                      inter.low_side);
+  return duplicate_flow(maker, result, inter.low_side, Channel::of(maker, *inter.local_intra), bridge_of(maker, inter));
 }
 
 Error create_from_inter(const Maker& maker, Communicator& inter, Group& group, Ref<Communicator>& result) {
   for (int rank = 0; rank < group.size(); ++rank)
     if (!inter.group().contains(group.peer(rank)))
-      return Error(ErrorClass::group,
-                   "the group's rank " + std::to_string(rank) + " is not in the local group");
+      return Error(ErrorClass::group, "the group's rank " + std::to_string(rank) + " is not in the local group");
   Channel local = Channel::of(maker, *inter.local_intra);
   Channel bridge = bridge_of(maker, inter);
   // Said: a context, and the chosen members as ranks of their side.
   Words said{local.rank() == 0 ? maker.new_context() : 0}, heard;
-  for (int rank = 0; rank < group.size(); ++rank)
-    said.push_back(uint64_t(inter.group().rank_of(group.peer(rank))));
+  for (int rank = 0; rank < group.size(); ++rank) said.push_back(uint64_t(inter.group().rank_of(group.peer(rank))));
   if (Error error = run(maker.p2p, relay(local, 0, bridge, 0, said, heard))) return error;
   Words own{said[0], local.rank() == 0 ? maker.new_context() : 0};
   if (Error error = run(maker.p2p, local.broadcast(0, std::span<uint64_t>(own)))) return error;
@@ -148,8 +142,7 @@ Error create_from_inter(const Maker& maker, Communicator& inter, Group& group, R
   return {};
 }
 
-Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int key,
-                  Ref<Communicator>& result) {
+Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int key, Ref<Communicator>& result) {
   Channel local = Channel::of(maker, *inter.local_intra);
   Channel bridge = bridge_of(maker, inter);
   Words ours, theirs;
@@ -160,8 +153,8 @@ Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int ke
   SplitGroup near = split_group(inter.group(), ours, color);
   SplitGroup far = split_group(inter.remote_group(), theirs, color);
   if (far.group->size() == 0) return {};
-  result = make_inter(maker, inter.low_side ? near.context : far.context, near.local_context,
-                      std::move(near.group), std::move(far.group), inter.low_side);
+  result = make_inter(maker, inter.low_side ? near.context : far.context, near.local_context, std::move(near.group),
+                      std::move(far.group), inter.low_side);
   return {};
 }
 
@@ -172,12 +165,11 @@ Error create_inter(const Maker& maker, Communicator& local, int local_leader, Co
     return run(maker.p2p, connect_flow(maker, local.group(), side, local_leader, nullptr, 0, result));
   Channel bridge = Channel::across(maker, peer_comm->peer_group(), peer_comm->rank(),
                                    peer_comm->context(Communicator::Plane::tagged), tag);
-  return run(maker.p2p,
-             connect_flow(maker, local.group(), side, local_leader, &bridge, remote_leader, result));
+  return run(maker.p2p, connect_flow(maker, local.group(), side, local_leader, &bridge, remote_leader, result));
 }
 
-Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote,
-                               int remote_leader, std::string_view string_tag, Ref<Communicator>& result) {
+Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote, int remote_leader,
+                               std::string_view string_tag, Ref<Communicator>& result) {
   if (local.size() == 0) return {};
   if (local.rank() == kUndefined) return Error(ErrorClass::group, "this process is not in the local group");
   // Tags apart from create_from_group's 0, which may use the same string and group.

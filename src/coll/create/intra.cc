@@ -20,8 +20,7 @@ Error members_of(const Group& group, const Group& numbering, std::vector<int>& r
   for (int i = 0; i < group.size(); ++i) {
     ranks.push_back(numbering.rank_of(group.peer(i)));
     if (ranks.back() == kUndefined)
-      return Error(ErrorClass::group,
-                   "the group's rank " + std::to_string(i) + " is no member of the communicator");
+      return Error(ErrorClass::group, "the group's rank " + std::to_string(i) + " is no member of the communicator");
   }
   return {};
 }
@@ -104,13 +103,12 @@ uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash) {
   return ((mixed ^ (mixed >> 31)) | (uint64_t{1} << 63)) & ~uint64_t{3};
 }
 
-Error create_from_group(const Maker& maker, Group& group, std::string_view string_tag,
-                        Ref<Communicator>& result) {
+Error create_from_group(const Maker& maker, Group& group, std::string_view string_tag, Ref<Communicator>& result) {
   if (group.size() == 0) return {};
   if (group.rank() == kUndefined) return Error(ErrorClass::group, "this process is not in the group");
   uint64_t context = 0;
-  Channel channel(maker, group,
-                  bootstrap_context(string_tag, group.hash(0)) | uint64_t(Communicator::Plane::internal), 0);
+  Channel channel(maker, group, bootstrap_context(string_tag, group.hash(0)) | uint64_t(Communicator::Plane::internal),
+                  0);
   if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
   result = make_intra(maker, context, Ref<Group>::share(&group));
   return {};

@@ -1,13 +1,15 @@
-// Whether a small message may wait for the next ones, to leave with them in one segment (TCP) or datagram (UDP): handing a
-// segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank 0.1 us.
+// Whether a small message may wait for the next ones, to leave with them in one segment (TCP) or datagram (UDP):
+// handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
+// 0.1 us.
 //
-// Only in a burst, with no poll between its messages, the first of which always leaves at once: a rank that sends and then waits,
-// or sends now and then, sends as ever. A rank that computes after a burst would delay its end, so bursts are watched: what could
-// have waited does only when the last kTrust bursts were followed by a poll within kSoon_ns. Whoever breaks that has to earn it anew,
-// the longer the later that poll was: on average a burst is delayed by kDelay_ns at most. (One in some thousand is late by the
-// scheduler's doing, a little.) What waits in the kernel leaves after 200 ms at the latest; what waits in the rank, with its next call,
-// so over TCP that is done only where somebody comes back for it: whoever has a request (ProgressEngine::release_held), or the event thread. (Over UDP, where
-// lost packets wait for this rank's next call, too, everything does.)
+// Only in a burst, with no poll between its messages, the first of which always leaves at once: a rank that sends and
+// then waits, or sends now and then, sends as ever. A rank that computes after a burst would delay its end, so bursts
+// are watched: what could have waited does only when the last kTrust bursts were followed by a poll within kSoon_ns.
+// Whoever breaks that has to earn it anew, the longer the later that poll was: on average a burst is delayed by
+// kDelay_ns at most. (One in some thousand is late by the scheduler's doing, a little.) What waits in the kernel leaves
+// after 200 ms at the latest; what waits in the rank, with its next call, so over TCP that is done only where somebody
+// comes back for it: whoever has a request (ProgressEngine::release_held), or the event thread. (Over UDP, where lost
+// packets wait for this rank's next call, too, everything does.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -20,8 +22,8 @@ namespace tern {
 
 class Coalescing {
  public:
-  /// A longer message is worth a segment of its own. (TCP streams on a loopback, without and with: 4 KiB 0.70 and 2.15 GB/s, 8 KiB 1.35 and
-  /// 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
+  /// A longer message is worth a segment of its own. (TCP streams on a loopback, without and with: 4 KiB 0.70 and 2.15
+  /// GB/s, 8 KiB 1.35 and 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
   static constexpr size_t kMostBytes = 16 * 1024;
 
   /// A message leaves now, after so many polls of this rank. True: it may wait for the next.

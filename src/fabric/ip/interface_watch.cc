@@ -22,10 +22,12 @@ void InterfaceWatch::read(int fd, std::vector<uint32_t>& down) {
     const ssize_t got = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
     if (got <= 0) return;  // nothing more; or too much at a time (ENOBUFS), and silence will tell
     auto left = unsigned(got);
-    for (auto* message = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
+    for (auto* message = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(message, left);
+         message = NLMSG_NEXT(message, left)) {
       if (message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK) continue;
       auto* link = static_cast<ifinfomsg*>(NLMSG_DATA(message));
-      const bool works = message->nlmsg_type == RTM_NEWLINK && (link->ifi_flags & IFF_UP) && (link->ifi_flags & IFF_RUNNING);
+      const bool works =
+          message->nlmsg_type == RTM_NEWLINK && (link->ifi_flags & IFF_UP) && (link->ifi_flags & IFF_RUNNING);
       if (!works) down.push_back(uint32_t(link->ifi_index));
     }
   }

@@ -1,6 +1,6 @@
-// Tells when an interface of this host goes down or loses its carrier: a connection over it is dead long before its silence
-// shows that. (Netlink, RTM_NEWLINK: rtnetlink(7).)
-// Thread rule: as Path. Errors: where the kernel does not let us listen there is no descriptor, and nothing is told.
+// Tells when an interface of this host goes down or loses its carrier: a connection over it is dead long before its
+// silence shows that. (Netlink, RTM_NEWLINK: rtnetlink(7).) Thread rule: as Path. Errors: where the kernel does not let
+// us listen there is no descriptor, and nothing is told.
 #pragma once
 
 #include <cstdint>

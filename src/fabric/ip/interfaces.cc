@@ -71,8 +71,7 @@ bool is_unicast(const CardAddress& address) {
   static constexpr uint8_t kZero[16] = {};
   const uint8_t* b = address.bytes.data();
   if (address.family == 4) return b[0] != 0 && b[0] < 224;
-  return b[0] != 0xff && std::memcmp(b, kZero, 16) != 0 &&
-         (std::memcmp(b, kZero, 10) != 0 || address.loopback());
+  return b[0] != 0xff && std::memcmp(b, kZero, 16) != 0 && (std::memcmp(b, kZero, 10) != 0 || address.loopback());
 }
 
 struct Selector {
@@ -186,8 +185,7 @@ bool belongs_to_containers(std::string_view interface) {
   return interface.starts_with("veth") && interface.size() >= 11;
 }
 
-Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all,
-                        std::vector<LocalAddress>& out) {
+Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all, std::vector<LocalAddress>& out) {
   out.clear();
   std::vector<Selector> selectors;
   for (std::string_view rest = wanted; !rest.empty();) {
@@ -214,9 +212,9 @@ Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>
     }
   }
   if (!selectors.empty() && matched == 0) {
-    return Error(ErrorClass::arg, "TERN_TCP_INTERFACES=" + std::string(wanted) +
-                                      " matches none of this host's addresses: " +
-                                      (all.empty() ? "it has none" : names_of(all)));
+    return Error(ErrorClass::arg,
+                 "TERN_TCP_INTERFACES=" + std::string(wanted) +
+                     " matches none of this host's addresses: " + (all.empty() ? "it has none" : names_of(all)));
   }
   return {};
 }
@@ -238,16 +236,13 @@ Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out)
       if (address.bytes[0] == 169 && address.bytes[1] == 254) continue;  // self-assigned: nobody routes it
     } else if (entry->ifa_addr->sa_family == AF_INET6) {
       address.family = 6;
-      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr,
-                  16);
-      if (address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80)
-        address.flags |= CardAddress::kLinkLocal;
+      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr, 16);
+      if (address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80) address.flags |= CardAddress::kLinkLocal;
     } else {
       continue;
     }
     if (entry->ifa_flags & IFF_LOOPBACK) {
-      bool standard =
-          address.family == 4 ? address.bytes[0] == 127 : address.bytes[15] == 1 && address.bytes[0] == 0;
+      bool standard = address.family == 4 ? address.bytes[0] == 127 : address.bytes[15] == 1 && address.bytes[0] == 0;
       if (!standard) continue;
       address.flags = CardAddress::kLoopback;
     }
@@ -273,16 +268,16 @@ uint32_t network_of(const std::vector<LocalAddress>& ours, const SocketAddress& 
   return 0;
 }
 
-std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
-                                          const wire::HostIdentity& our_host, const wire::Card& theirs) {
+std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours, const wire::HostIdentity& our_host,
+                                          const wire::Card& theirs) {
   bool same_host = our_host == theirs.host;
   std::vector<TcpCandidate> out;
   for (const CardAddress& their : theirs.addresses) {
     // An address that is ours too, on another host, leads back to ourselves.
-    bool ours_too = !same_host && !their.link_local() &&
-                    std::any_of(ours.begin(), ours.end(), [&](const LocalAddress& our) {
-                      return our.address.family == their.family && our.address.bytes == their.bytes;
-                    });
+    bool ours_too =
+        !same_host && !their.link_local() && std::any_of(ours.begin(), ours.end(), [&](const LocalAddress& our) {
+          return our.address.family == their.family && our.address.bytes == their.bytes;
+        });
     if (ours_too) continue;
     TcpCandidate best;
     best.rank = -1;

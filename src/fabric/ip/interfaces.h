@@ -37,7 +37,7 @@ struct LocalAddress {
 struct TcpCandidate {
   wire::CardAddress address;
   uint32_t scope = 0;
-  int rank = 0;  ///< lower is better
+  int rank = 0;          ///< lower is better
   uint32_t network = 0;  ///< our interface that leads there (LocalAddress::index); 0: through a router, not known which
   bool operator==(const TcpCandidate&) const = default;
 };
@@ -50,8 +50,7 @@ wire::HostIdentity host_identity();
 Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out);
 
 /// The rule behind it, for the test: keeps what `wanted` asks for.
-Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all,
-                        std::vector<LocalAddress>& out);
+Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>& all, std::vector<LocalAddress>& out);
 
 /// True for interfaces that container and virtual machine managers make for themselves.
 bool belongs_to_containers(std::string_view interface);
@@ -60,7 +59,7 @@ bool belongs_to_containers(std::string_view interface);
 uint32_t network_of(const std::vector<LocalAddress>& ours, const SocketAddress& local);
 
 /// Every way to a peer worth trying, best first.
-std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
-                                          const wire::HostIdentity& our_host, const wire::Card& theirs);
+std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours, const wire::HostIdentity& our_host,
+                                          const wire::Card& theirs);
 
 }  // namespace tern

@@ -17,9 +17,7 @@ constexpr int kKeepIdle_s = 60, kKeepInterval_s = 10, kKeepProbes = 6;
 // Whoever waits for the answer to its call has nothing unacknowledged that the kernel would repeat.
 constexpr int kOftenIdle_s = 1, kOftenInterval_s = 1, kOftenProbes = 2;
 
-void set(int fd, int level, int option, int value) {
-  (void)setsockopt(fd, level, option, &value, sizeof value);
-}
+void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
 
 bool is_loopback(const SocketAddress& address) {
   if (address.storage.ss_family == AF_INET) {
@@ -31,10 +29,12 @@ bool is_loopback(const SocketAddress& address) {
 
 // Inside one host there is no network to spare. A host set to BBR would pace us all the same: 1 MiB one way
 // takes 160 us with it, 96 with Reno, which every kernel has. On networks the host's choice stands.
-// Before a connection begins, and for those of a listener on the listener: one that has begun with BBR is paced for ever.
+// Before a connection begins, and for those of a listener on the listener: one that has begun with BBR is paced for
+// ever.
 void choose_congestion(int fd, const SocketAddress& end, std::string_view congestion) {
   if (congestion.empty() && is_loopback(end)) congestion = "reno";
-  if (!congestion.empty()) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(), socklen_t(congestion.size()));
+  if (!congestion.empty())
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(), socklen_t(congestion.size()));
 }
 
 void prepare_stream(int fd) {

@@ -33,15 +33,15 @@ struct SocketAddress {
 /// "Connection refused (errno 111)"
 std::string errno_text(int error);
 
-/// Listens on `address`; port 0: the system chooses. An invalid descriptor and errno on failure. `congestion`: the congestion control
-/// of what is accepted; empty: the host's.
+/// Listens on `address`; port 0: the system chooses. An invalid descriptor and errno on failure. `congestion`: the
+/// congestion control of what is accepted; empty: the host's.
 Descriptor listen_on(const SocketAddress& address, std::string_view congestion = {});
 /// The address a socket is bound to.
 SocketAddress local_address(int fd);
 /// Begins to connect; 0 (done), EINPROGRESS, or the error. `congestion`: as listen_on.
 int begin_connect(const SocketAddress& address, Descriptor& out, std::string_view congestion = {});
-/// The peer's kernel is asked every second (`often`) or minute of silence whether it is there; the connection breaks when it does
-/// not answer a few times. A peer that only computes answers.
+/// The peer's kernel is asked every second (`often`) or minute of silence whether it is there; the connection breaks
+/// when it does not answer a few times. A peer that only computes answers.
 void ask_if_alive(int fd, bool often);
 /// Next connection that waits at a listener; an invalid descriptor and errno when there is none.
 Descriptor accept_from(int listener, SocketAddress& from);

@@ -1,24 +1,26 @@
-// Hca: an RDMA adapter as verbs have it (InfiniBand Architecture 1.4, chapters 9-11; DC: Mellanox' dynamically connected
-// transport), whoever provides it: `ibv` (libibverbs) or the simulated adapter (sim/adapter.h). Everything above, the
-// rdma path, later DC channels and tuple queues, is written against this page and asks `capabilities`, never for a provider.
+// Hca: an RDMA adapter as verbs have it (InfiniBand Architecture 1.4, chapters 9-11; DC: Mellanox' dynamically
+// connected transport), whoever provides it: `ibv` (libibverbs) or the simulated adapter (sim/adapter.h). Everything
+// above, the rdma path, later DC channels and tuple queues, is written against this page and asks `capabilities`, never
+// for a provider.
 //
-// Who owns what: an Hca outlives everything made from it. Objects are owned by whoever made them (unique_ptr) and refer to
-// others by plain pointers: a queue pair goes before its completion queues and shared receive queue, a memory region after
-// the last request that names it has completed. Destroying a queue pair drops what is outstanding on it without completions.
+// Who owns what: an Hca outlives everything made from it. Objects are owned by whoever made them (unique_ptr) and refer
+// to others by plain pointers: a queue pair goes before its completion queues and shared receive queue, a memory region
+// after the last request that names it has completed. Destroying a queue pair drops what is outstanding on it without
+// completions.
 //
 // Work requests are copied at post: the WorkRequest and its pieces may be reused at once, the memory that pieces name
 // belongs to the adapter until the request completes (inlined: is free at once). Nothing allocates per work request.
 //
 // Completions: a request that asked for one (`signaled`) gives exactly one entry in the queue pair's completion queue;
 // others give one only when they fail. Entries of one queue pair's send side come in the order of posting, and an entry
-// says that everything posted there before it is over, too. Unsignaled requests occupy the send queue until such a later
-// entry is polled. A request that fails puts its queue pair into the error state; everything outstanding then, and all
-// that is posted from then on, comes back as `flushed`.
+// says that everything posted there before it is over, too. Unsignaled requests occupy the send queue until such a
+// later entry is polled. A request that fails puts its queue pair into the error state; everything outstanding then,
+// and all that is posted from then on, comes back as `flushed`.
 //
 // Order on one connected queue pair: sends and writes take effect at the peer in the order of posting (a receive that
-// completes sees the writes before it); reads and atomics are answered in order, but what is posted after one may overtake
-// its answer unless it is fenced. Different queue pairs: no order. Whether the bytes inside one write become visible in
-// address order is `ordered_writes`.
+// completes sees the writes before it); reads and atomics are answered in order, but what is posted after one may
+// overtake its answer unless it is fenced. Different queue pairs: no order. Whether the bytes inside one write become
+// visible in address order is `ordered_writes`.
 //
 // Units: bytes, nanoseconds. Words of atomics and immediates are in the host's byte order.
 // Thread rule: everything under the rank's lock, except that a descriptor may be waited on by any thread.
@@ -53,14 +55,15 @@ struct Capabilities {
   std::string provider;  ///< "ibv", "sim"
   std::string device;    ///< "mlx5_0", "rxe0", the name of a simulated machine
   bool rc = false, ud = false, xrc = false, dc = false;
-  bool shared_receive = false;   ///< SRQs for RC and UD
-  bool atomics = false;          ///< compare_swap and fetch_add
-  bool atomic_swap = false;      ///< swap (paper 004: makes MCS's message count constant)
-  bool atomics_with_cpu = false; ///< a CPU's own atomic instructions on that memory exclude the adapter's
-  bool ordered_writes = false;   ///< bytes of one RDMA write become visible in address order (FIN elimination, paper 000)
-  bool autonomous = false;       ///< data moves without a CPU; false for software adapters (Soft-RoCE)
+  bool shared_receive = false;    ///< SRQs for RC and UD
+  bool atomics = false;           ///< compare_swap and fetch_add
+  bool atomic_swap = false;       ///< swap (paper 004: makes MCS's message count constant)
+  bool atomics_with_cpu = false;  ///< a CPU's own atomic instructions on that memory exclude the adapter's
+  bool ordered_writes =
+      false;                ///< bytes of one RDMA write become visible in address order (FIN elimination, paper 000)
+  bool autonomous = false;  ///< data moves without a CPU; false for software adapters (Soft-RoCE)
   bool roce = false;
-  uint32_t mtu_bytes = 0;        ///< also the largest UD message
+  uint32_t mtu_bytes = 0;  ///< also the largest UD message
   uint32_t max_message_bytes = 0;
   uint32_t max_inline_bytes = 0;
   uint32_t max_pieces = 1;       ///< gather/scatter entries of a request
@@ -68,15 +71,16 @@ struct Capabilities {
   uint32_t max_srq_depth = 0;
   uint32_t max_completions = 0;  ///< entries of a completion queue
   uint32_t max_queue_pairs = 0;
-  uint32_t max_reads = 0;        ///< reads and atomics outstanding on one queue pair
-  uint32_t queue_pair_cache = 0; ///< queue pairs whose context the adapter keeps at hand; 0: not known
-  uint64_t latency_ns = 0;       ///< estimate: a small write, one way
-  uint64_t bytes_per_us = 0;     ///< estimate of the link, after its headers
-  uint64_t register_ns = 0;      ///< estimate: registering one page; and
-  uint64_t register_page_ns = 0; ///< each further page
+  uint32_t max_reads = 0;         ///< reads and atomics outstanding on one queue pair
+  uint32_t queue_pair_cache = 0;  ///< queue pairs whose context the adapter keeps at hand; 0: not known
+  uint64_t latency_ns = 0;        ///< estimate: a small write, one way
+  uint64_t bytes_per_us = 0;      ///< estimate of the link, after its headers
+  uint64_t register_ns = 0;       ///< estimate: registering one page; and
+  uint64_t register_page_ns = 0;  ///< each further page
 };
 
-/// Where a port is; opaque, plain bytes, the same on every rank of the job. Travels in messages and through the launcher.
+/// Where a port is; opaque, plain bytes, the same on every rank of the job. Travels in messages and through the
+/// launcher.
 struct PortAddress {
   uint8_t bytes[32] = {};
   bool operator==(const PortAddress&) const = default;
@@ -94,7 +98,7 @@ static_assert(sizeof(QueuePairAddress) == 48);
 
 /// What peers may do with registered memory. Local reading is always allowed.
 struct Access {
-  bool local_write = true;    ///< receives, answers of reads and atomics may land here
+  bool local_write = true;  ///< receives, answers of reads and atomics may land here
   bool remote_read = false;
   bool remote_write = false;
   bool remote_atomic = false;
@@ -130,9 +134,9 @@ enum class Verb : uint8_t {
   write,
   write_immediate,  ///< takes one receive at the peer, whose completion brings the immediate; its memory is not used
   read,
-  compare_swap,     ///< *remote == compare ? *remote = operand; the old value lands in the piece (8 bytes, aligned)
-  fetch_add,        ///< *remote += operand, likewise
-  swap,             ///< *remote = operand, likewise; where capabilities().atomic_swap
+  compare_swap,  ///< *remote == compare ? *remote = operand; the old value lands in the piece (8 bytes, aligned)
+  fetch_add,     ///< *remote += operand, likewise
+  swap,          ///< *remote = operand, likewise; where capabilities().atomic_swap
 };
 
 struct WorkRequest {
@@ -149,9 +153,9 @@ struct WorkRequest {
   uint32_t remote_key = 0;
   uint64_t compare = 0, operand = 0;  ///< atomics
   // Addressed per message:
-  uint32_t remote_srq = 0;       ///< xrc: SharedReceiveQueue::number() at the peer (send, send_immediate, write_immediate)
-  const Route* route = nullptr;  ///< ud, dc
-  uint32_t remote_number = 0;    ///< ud: queue pair; dc: dc_target
+  uint32_t remote_srq = 0;  ///< xrc: SharedReceiveQueue::number() at the peer (send, send_immediate, write_immediate)
+  const Route* route = nullptr;      ///< ud, dc
+  uint32_t remote_number = 0;        ///< ud: queue pair; dc: dc_target
   uint64_t remote_key_of_queue = 0;  ///< ud: its Q_Key; dc: its access key
 };
 
@@ -167,22 +171,29 @@ inline constexpr uint32_t kUdHeaderBytes = 40;
 /// The verbs' completion statuses, as far as they tell different stories.
 enum class Status : uint8_t {
   success,
-  local_length,          ///< the message is longer than the receive (at the receiver), or than allowed (at the sender)
-  local_queue_pair,      ///< the request makes no sense on this queue pair
-  local_protection,      ///< a piece is not inside its memory region
-  flushed,               ///< the queue pair was in (or went to) the error state
+  local_length,      ///< the message is longer than the receive (at the receiver), or than allowed (at the sender)
+  local_queue_pair,  ///< the request makes no sense on this queue pair
+  local_protection,  ///< a piece is not inside its memory region
+  flushed,           ///< the queue pair was in (or went to) the error state
   remote_invalid_request,
-  remote_access,         ///< remote_address/remote_key do not allow that
-  remote_operation,      ///< the peer could not do it
-  retry_exceeded,        ///< no acknowledgement: the peer is dead, its queue pair in error, or the link is
-  rnr_retry_exceeded,    ///< the peer had no receive posted for too long
-  aborted,               ///< the peer's side of the connection is gone
-  fatal,                 ///< the adapter is
+  remote_access,       ///< remote_address/remote_key do not allow that
+  remote_operation,    ///< the peer could not do it
+  retry_exceeded,      ///< no acknowledgement: the peer is dead, its queue pair in error, or the link is
+  rnr_retry_exceeded,  ///< the peer had no receive posted for too long
+  aborted,             ///< the peer's side of the connection is gone
+  fatal,               ///< the adapter is
   other,
 };
 const char* status_name(Status status);
 
-enum class CompletionKind : uint8_t { send, write, read, atomic, receive, receive_write };  ///< receive_write: by write_immediate
+enum class CompletionKind : uint8_t {
+  send,
+  write,
+  read,
+  atomic,
+  receive,
+  receive_write
+};  ///< receive_write: by write_immediate
 
 struct Completion {
   uint64_t id = 0;
@@ -190,9 +201,9 @@ struct Completion {
   CompletionKind kind = CompletionKind::send;
   bool has_immediate = false;
   uint32_t immediate = 0;
-  uint32_t bytes = 0;           ///< receives: of the message; receive_write: that were written
-  uint32_t queue_pair = 0;      ///< number of the local queue pair (xrc: of the target, dc: of the dc_target)
-  uint32_t source_number = 0;   ///< ud receives: the sender's queue pair
+  uint32_t bytes = 0;          ///< receives: of the message; receive_write: that were written
+  uint32_t queue_pair = 0;     ///< number of the local queue pair (xrc: of the target, dc: of the dc_target)
+  uint32_t source_number = 0;  ///< ud receives: the sender's queue pair
   uint32_t vendor_error = 0;
 };
 
@@ -200,8 +211,8 @@ struct Completion {
 class EventChannel {
  public:
   virtual ~EventChannel() = default;
-  /// Readable while an armed queue of this channel has fired and `drain` was not called, and while asynchronous events of
-  /// the adapter wait. -1 for a simulated adapter, which wakes the rank's Idle itself. Constant.
+  /// Readable while an armed queue of this channel has fired and `drain` was not called, and while asynchronous events
+  /// of the adapter wait. -1 for a simulated adapter, which wakes the rank's Idle itself. Constant.
   virtual int descriptor() const = 0;
   /// Takes all fired events. Queues that fired are not armed any more.
   virtual void drain() = 0;
@@ -213,8 +224,8 @@ class CompletionQueue {
   /// Takes up to `most` entries, oldest first. More entries than its depth: an event of kind completion_overrun, and
   /// the queue is useless; make it deep enough for everything that can be outstanding.
   virtual size_t poll(Completion* entries, size_t most) = 0;
-  /// Asks for one event at the next entry (solicited_only: the next solicited receive, or any error). An entry that came
-  /// before is no event: poll once more after arming. Only for queues with a channel.
+  /// Asks for one event at the next entry (solicited_only: the next solicited receive, or any error). An entry that
+  /// came before is no event: poll once more after arming. Only for queues with a channel.
   virtual void arm(bool solicited_only) = 0;
 };
 
@@ -237,17 +248,18 @@ class QueuePair {
   enum class State : uint8_t { idle, ready, error };  ///< idle: receives may be posted, nothing be sent
 
   virtual ~QueuePair() = default;
-  /// rc, xrc: joins this queue pair with the peer's (the peer does the same with ours); then it is ready. A message that
-  /// comes before our `connect` waits for the sender's retries. ud, dc: are ready when created.
+  /// rc, xrc: joins this queue pair with the peer's (the peer does the same with ours); then it is ready. A message
+  /// that comes before our `connect` waits for the sender's retries. ud, dc: are ready when created.
   virtual Error connect(const QueuePairAddress& peer) = 0;
-  /// Posts work, in order, with one ring of the doorbell. How many were taken: fewer than asked when the send queue is full.
+  /// Posts work, in order, with one ring of the doorbell. How many were taken: fewer than asked when the send queue is
+  /// full.
   virtual size_t post(std::span<const WorkRequest> work) = 0;
   /// Likewise receives, on a queue pair that has no SRQ.
   virtual size_t post_receives(std::span<const ReceiveRequest> requests) = 0;
   /// To the error state: outstanding work comes back flushed (receives in an SRQ stay there).
   virtual void fail() = 0;
-  /// From any state back to idle (ud, dc: ready), for another peer: pools reuse queue pairs, whose making is dear (paper
-  /// 003). What is outstanding is forgotten: `fail` and poll the flushed completions first if they matter.
+  /// From any state back to idle (ud, dc: ready), for another peer: pools reuse queue pairs, whose making is dear
+  /// (paper 003). What is outstanding is forgotten: `fail` and poll the flushed completions first if they matter.
   virtual Error reset() = 0;
   virtual State state() const = 0;
   const QueuePairAddress& address() const { return address_; }
@@ -277,9 +289,9 @@ struct QueuePairOptions {
   uint32_t send_depth = 0;
   uint32_t receive_depth = 0;
   uint32_t send_pieces = 1, receive_pieces = 1;
-  uint32_t inline_bytes = 0;     ///< longest inlined message; at most the adapter's
-  uint32_t reads = 0;            ///< reads and atomics on their way at one time, either direction; 0: the adapter's most
-  uint64_t key = 0;              ///< ud: Q_Key; dc_target: access key
+  uint32_t inline_bytes = 0;  ///< longest inlined message; at most the adapter's
+  uint32_t reads = 0;         ///< reads and atomics on their way at one time, either direction; 0: the adapter's most
+  uint64_t key = 0;           ///< ud: Q_Key; dc_target: access key
   // What happens when the peer does not answer, or has no receive:
   uint64_t timeout_ns = 67'000'000;  ///< rounded up to what the adapter has (4.096 us times a power of two)
   uint8_t retries = 7;               ///< of a packet, after timeouts (at most 7)
@@ -288,13 +300,13 @@ struct QueuePairOptions {
 };
 
 enum class AsyncEventKind : uint8_t {
-  queue_pair_error,      ///< of one without outstanding work to say it; number: the queue pair
-  srq_limit,             ///< number: what SharedReceiveQueue::number() says; `srq` is the queue
-  srq_drained,           ///< the last receive that a queue pair in error took from its SRQ has completed; number: queue pair
-  completion_overrun,    ///< `queue` was too small
+  queue_pair_error,  ///< of one without outstanding work to say it; number: the queue pair
+  srq_limit,         ///< number: what SharedReceiveQueue::number() says; `srq` is the queue
+  srq_drained,  ///< the last receive that a queue pair in error took from its SRQ has completed; number: queue pair
+  completion_overrun,  ///< `queue` was too small
   port_down,
   port_up,
-  fatal,                 ///< the adapter is lost: make no further call but destruction
+  fatal,  ///< the adapter is lost: make no further call but destruction
 };
 
 struct AsyncEvent {
@@ -310,13 +322,16 @@ class Hca {
   const Capabilities& capabilities() const { return capabilities_; }
   const PortAddress& port() const { return port_; }
 
-  // Each gives back an error (out of resources, or what the adapter lacks: ErrorClass::unsupported_operation) or an object.
+  // Each gives back an error (out of resources, or what the adapter lacks: ErrorClass::unsupported_operation) or an
+  // object.
   virtual Error make_channel(std::unique_ptr<EventChannel>& result) = 0;
-  virtual Error make_completion_queue(const CompletionQueueOptions& options, std::unique_ptr<CompletionQueue>& result) = 0;
+  virtual Error make_completion_queue(const CompletionQueueOptions& options,
+                                      std::unique_ptr<CompletionQueue>& result) = 0;
   virtual Error make_srq(const SharedReceiveQueueOptions& options, std::unique_ptr<SharedReceiveQueue>& result) = 0;
   virtual Error make_queue_pair(const QueuePairOptions& options, std::unique_ptr<QueuePair>& result) = 0;
   virtual Error make_route(const PortAddress& port, std::unique_ptr<Route>& result) = 0;
-  virtual Error register_memory(void* address, size_t bytes, const Access& access, std::unique_ptr<MemoryRegion>& result) = 0;
+  virtual Error register_memory(void* address, size_t bytes, const Access& access,
+                                std::unique_ptr<MemoryRegion>& result) = 0;
 
   /// The oldest asynchronous event, if there is one.
   virtual bool take_event(AsyncEvent& event) = 0;

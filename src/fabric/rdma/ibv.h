@@ -1,8 +1,8 @@
-// Provider `ibv`: adapters of this machine through libibverbs (and libmlx5's direct verbs for DC), as Hca. Connections need
-// no connection manager: queue pairs exchange their addresses through whatever the caller has (the launcher's key-value
-// space), and the kernel resolves a RoCE peer's Ethernet address when the queue pair is joined. librdmacm would add a
-// listener, a thread of events and a second way of exchanging addresses; what it alone could do is ask a subnet manager
-// for path records (a service level for each pair of ports), for which TERN_RDMA_SERVICE_LEVEL stands.
+// Provider `ibv`: adapters of this machine through libibverbs (and libmlx5's direct verbs for DC), as Hca. Connections
+// need no connection manager: queue pairs exchange their addresses through whatever the caller has (the launcher's
+// key-value space), and the kernel resolves a RoCE peer's Ethernet address when the queue pair is joined. librdmacm
+// would add a listener, a thread of events and a second way of exchanging addresses; what it alone could do is ask a
+// subnet manager for path records (a service level for each pair of ports), for which TERN_RDMA_SERVICE_LEVEL stands.
 //
 // Thread rule: as Hca. Nothing here needs verbs' headers.
 #pragma once
@@ -28,8 +28,8 @@ struct IbvGid {
   std::string text() const;
 };
 
-/// Which of a RoCE port's addresses peers should use: version 2 before 1 (only 2 passes routers), an IPv4 address before a
-/// global IPv6 one before a link-local one, and the first of equals. Null when the list is empty.
+/// Which of a RoCE port's addresses peers should use: version 2 before 1 (only 2 passes routers), an IPv4 address
+/// before a global IPv6 one before a link-local one, and the first of equals. Null when the list is empty.
 const IbvGid* choose_roce_gid(std::span<const IbvGid> gids);
 
 /// A port of an adapter of this machine, whether used or not.
@@ -38,9 +38,9 @@ struct IbvPort {
   int port = 1;
   std::string why_not;  ///< it cannot be used; empty: it can
   std::string why_no_dc;
-  bool software = false;      ///< Soft-RoCE, soft iWARP: no adapter behind it
-  bool infiniband = false;    ///< else Ethernet (RoCE)
-  int numa_node = -1;         ///< -1: not known
+  bool software = false;    ///< Soft-RoCE, soft iWARP: no adapter behind it
+  bool infiniband = false;  ///< else Ethernet (RoCE)
+  int numa_node = -1;       ///< -1: not known
   uint16_t lid = 0;
   int mtu = 0;                ///< verbs' code of it
   IbvGid gid;                 ///< the one in use

@@ -1,7 +1,7 @@
-// Provider `ibv`: DC, the dynamically connected transport of mlx5 adapters, through their direct verbs (mlx5dv_create_qp(3),
-// mlx5dv_wr_post(3)). An initiator's requests name their target each by a route, a DCT number and an access key. Not tried
-// on an adapter: Soft-RoCE has none. Which attributes each state takes is what the kernel's driver checks
-// (drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok and mlx5_ib_modify_dct).
+// Provider `ibv`: DC, the dynamically connected transport of mlx5 adapters, through their direct verbs
+// (mlx5dv_create_qp(3), mlx5dv_wr_post(3)). An initiator's requests name their target each by a route, a DCT number and
+// an access key. Not tried on an adapter: Soft-RoCE has none. Which attributes each state takes is what the kernel's
+// driver checks (drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok and mlx5_ib_modify_dct).
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -117,8 +117,8 @@ Error IbvQueuePair::begin_dc() {
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   int mask = IBV_QP_PKEY_INDEX | IBV_QP_PORT | (target ? IBV_QP_ACCESS_FLAGS : 0);
   if (Error error = modify(attributes, mask, "initialised")) return error;
-  // The peers are not known: of the way to them only what is the same for all counts. An initiator takes such a way since
-  // Linux 5.14 only, and needs none unless a service level was chosen.
+  // The peers are not known: of the way to them only what is the same for all counts. An initiator takes such a way
+  // since Linux 5.14 only, and needs none unless a service level was chosen.
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = ibv_mtu(hca_.own_port().mtu);
   attributes.ah_attr = hca_.route_to(hca_.port());
@@ -135,7 +135,8 @@ Error IbvQueuePair::begin_dc() {
   attributes.retry_cnt = std::min<uint8_t>(options_.retries, 7);
   attributes.rnr_retry = std::min<uint8_t>(options_.rnr_retries, 7);
   attributes.max_rd_atomic = uint8_t(hca_.capabilities().max_reads);
-  return modify(attributes, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+  return modify(attributes,
+                IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
                 "made to send");
 }
 

@@ -62,14 +62,17 @@ Error open_ibv(const IbvOptions& options, const Tunables& tunables, std::unique_
   std::string why_not;
   const std::vector<IbvPort> ports = find_ibv_ports(tunables, why_not);
   if (ports.empty()) return Error(ErrorClass::other, std::move(why_not));
-  const std::string wanted = options.device.empty() ? own_device(tunables.rdma_devices, options.local_rank) : options.device;
+  const std::string wanted =
+      options.device.empty() ? own_device(tunables.rdma_devices, options.local_rank) : options.device;
   const auto port = std::find_if(ports.begin(), ports.end(), [&](const IbvPort& p) {
     return wanted.empty() || wanted == p.device || wanted == fmt::format("{}:{}", p.device, p.port);
   });
   if (port == ports.end())
-    return Error(ErrorClass::arg, fmt::format("there is no RDMA adapter '{}'; `tern-info` lists those that are there", wanted));
+    return Error(ErrorClass::arg,
+                 fmt::format("there is no RDMA adapter '{}'; `tern-info` lists those that are there", wanted));
   if (!port->why_not.empty())
-    return Error(ErrorClass::other, fmt::format("RDMA adapter {}, port {}: {}", port->device, port->port, port->why_not));
+    return Error(ErrorClass::other,
+                 fmt::format("RDMA adapter {}, port {}: {}", port->device, port->port, port->why_not));
 
   std::shared_ptr<const IbvLibrary> library = IbvLibrary::load(why_not);
   int count = 0;
@@ -138,7 +141,8 @@ void IbvHca::find_inline_limit() {
 // A few registrations tell what pinning costs here: protocols weigh it against copying.
 void IbvHca::measure_registration() {
   constexpr size_t kPage = 4096, kPages = 64;
-  void* memory = mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* memory =
+      mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return;
   RealClock clock;
   auto best_of_three = [&](size_t bytes) {
@@ -182,7 +186,8 @@ Error IbvHca::make_channel(std::unique_ptr<EventChannel>& result) {
   for (int descriptor : {channel->fd, context_->async_fd}) {
     epoll_event event{};
     event.events = EPOLLIN;
-    if (poller < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, descriptor, &event) != 0) return ibv_failure("no epoll for RDMA events", errno);
+    if (poller < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, descriptor, &event) != 0)
+      return ibv_failure("no epoll for RDMA events", errno);
   }
   result = std::move(made);
   return {};
@@ -196,7 +201,8 @@ Error IbvHca::make_route(const PortAddress& port, std::unique_ptr<Route>& result
   return {};
 }
 
-Error IbvHca::register_memory(void* address, size_t bytes, const Access& access, std::unique_ptr<MemoryRegion>& result) {
+Error IbvHca::register_memory(void* address, size_t bytes, const Access& access,
+                              std::unique_ptr<MemoryRegion>& result) {
   unsigned flags = 0;
   if (access.local_write || access.remote_write || access.remote_atomic) flags |= IBV_ACCESS_LOCAL_WRITE;
   if (access.remote_read) flags |= IBV_ACCESS_REMOTE_READ;
@@ -274,9 +280,7 @@ bool IbvHca::translate(const ibv_async_event& from, AsyncEvent& event) {
       event.kind = from.event_type == IBV_EVENT_PORT_ERR ? AsyncEventKind::port_down : AsyncEventKind::port_up;
       return true;
     case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_SRQ_ERR:
-      event.kind = AsyncEventKind::fatal;
-      return true;
+    case IBV_EVENT_SRQ_ERR: event.kind = AsyncEventKind::fatal; return true;
     default:  // address tables and subnet managers: the address in use is fixed when the port is opened
       return false;
   }

@@ -1,5 +1,6 @@
-// libibverbs and libmlx5, loaded at run time (once, for good), so that Tern runs where they are not installed. Only functions that the
-// libraries export stand here; the verbs that the header defines inline go through a context's own table and need no library.
+// libibverbs and libmlx5, loaded at run time (once, for good), so that Tern runs where they are not installed. Only
+// functions that the libraries export stand here; the verbs that the header defines inline go through a context's own
+// table and need no library.
 //
 // Thread rule: a constant once loaded.
 #pragma once
@@ -14,7 +15,8 @@ namespace tern::rdma {
 
 // clang-format off
 #define TERN_VERBS_FUNCTIONS(X) \
-  X(get_device_list) X(free_device_list) X(get_device_name) X(open_device) X(close_device) X(query_device) X(query_port) \
+  X(get_device_list) X(free_device_list) X(get_device_name) X(open_device) X(close_device) \
+  X(query_device) X(query_port) \
   X(alloc_pd) X(dealloc_pd) X(reg_mr) X(dereg_mr) \
   X(create_comp_channel) X(destroy_comp_channel) X(get_cq_event) X(ack_cq_events) X(create_cq) X(destroy_cq) \
   X(create_srq) X(modify_srq) X(destroy_srq) X(create_qp) X(modify_qp) X(destroy_qp) X(qp_to_qp_ex) \

@@ -1,5 +1,5 @@
-// The classes behind provider `ibv`, shared by its files only. Each wraps one verbs object and says what verbs leave open.
-// Thread rule: as Hca.
+// The classes behind provider `ibv`, shared by its files only. Each wraps one verbs object and says what verbs leave
+// open. Thread rule: as Hca.
 #pragma once
 
 #include <infiniband/mlx5dv.h>
@@ -121,13 +121,15 @@ class IbvQueuePair final : public QueuePair {
   void on_error() { state_ = State::error; }
 
  private:
-  bool is_dc() const { return options_.kind == QueuePairKind::dc_initiator || options_.kind == QueuePairKind::dc_target; }
+  bool is_dc() const {
+    return options_.kind == QueuePairKind::dc_initiator || options_.kind == QueuePairKind::dc_target;
+  }
   void destroy();
   Error create_plain();
   Error create_dc();  ///< ibv_dc.cc
   Error begin();      ///< from the reset state to the first one
   Error begin_ud();
-  Error begin_dc();   ///< ibv_dc.cc
+  Error begin_dc();  ///< ibv_dc.cc
   Error modify(ibv_qp_attr& attributes, int mask, const char* what);
   size_t post_dc(std::span<const WorkRequest> work);  ///< ibv_dc.cc
   int post_dc_batch(std::span<const WorkRequest> work);
@@ -154,7 +156,8 @@ class IbvHca final : public Hca {
   Error make_srq(const SharedReceiveQueueOptions& options, std::unique_ptr<SharedReceiveQueue>& result) override;
   Error make_queue_pair(const QueuePairOptions& options, std::unique_ptr<QueuePair>& result) override;
   Error make_route(const PortAddress& port, std::unique_ptr<Route>& result) override;
-  Error register_memory(void* address, size_t bytes, const Access& access, std::unique_ptr<MemoryRegion>& result) override;
+  Error register_memory(void* address, size_t bytes, const Access& access,
+                        std::unique_ptr<MemoryRegion>& result) override;
   bool take_event(AsyncEvent& event) override;
 
   /// The way to a peer's port, for queue pairs and routes.
@@ -201,7 +204,8 @@ inline unsigned send_flags(const WorkRequest& work) {
 /// Pieces are verbs' scatter/gather elements under another name.
 inline ibv_sge* as_verbs(const Piece* pieces) { return reinterpret_cast<ibv_sge*>(const_cast<Piece*>(pieces)); }
 static_assert(sizeof(Piece) == sizeof(ibv_sge) && offsetof(Piece, address) == offsetof(ibv_sge, addr) &&
-              offsetof(Piece, bytes) == offsetof(ibv_sge, length) && offsetof(Piece, local_key) == offsetof(ibv_sge, lkey));
+              offsetof(Piece, bytes) == offsetof(ibv_sge, length) &&
+              offsetof(Piece, local_key) == offsetof(ibv_sge, lkey));
 
 /// Posts receives to a queue pair's own queue or to an SRQ: `give` hands a chain of at most kChain to the driver.
 template <typename Give>

@@ -72,7 +72,8 @@ Capabilities describe(const IbvPort& port, const ibv_device_attr& device, const 
   can.max_queue_pairs = positive(device.max_qp);
   // Verbs count them in a byte.
   can.max_reads = std::min({positive(device.max_qp_rd_atom), positive(device.max_qp_init_rd_atom), 255u});
-  // Estimates: a small write over a present-day adapter and one switch; over Soft-RoCE two passes through the UDP stack.
+  // Estimates: a small write over a present-day adapter and one switch; over Soft-RoCE two passes through the UDP
+  // stack.
   can.latency_ns = port.software ? 20'000 : 1'000;
   can.bytes_per_us = link_rate(attributes.active_width, attributes.active_speed);
   return can;
@@ -141,7 +142,8 @@ void judge_device(const IbvLibrary& library, ibv_device* device, int64_t wanted_
   }
   ibv_context* context = library.open_device(device);
   if (!context) {
-    port.why_not = fmt::format("it cannot be opened: {} (is /dev/infiniband/{} accessible?)", strerror(errno), device->dev_name);
+    port.why_not =
+        fmt::format("it cannot be opened: {} (is /dev/infiniband/{} accessible?)", strerror(errno), device->dev_name);
     ports.push_back(port);
     return;
   }

@@ -18,9 +18,9 @@ constexpr unsigned kAllAccess = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
 
 // Waiting times that a 5-bit code stands for (IBA, table 45), in units of 10 us: 0 is the longest.
 uint8_t ibv_rnr_code(uint64_t wait_ns) {
-  static constexpr uint32_t kTensOfMicroseconds[] = {65536, 1,   2,   3,   4,   6,   8,   12,   16,   24,   32,
-                                                     48,    64,  96,  128, 192, 256, 384, 512,  768,  1024, 1536,
-                                                     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  static constexpr uint32_t kTensOfMicroseconds[] = {
+      65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
+      256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
   for (uint8_t code = 1; code < 32; ++code)
     if (uint64_t(kTensOfMicroseconds[code]) * 10'000 >= wait_ns) return code;
   return 0;
@@ -96,8 +96,8 @@ Error IbvHca::make_queue_pair(const QueuePairOptions& options, std::unique_ptr<Q
   const bool dc = options.kind == QueuePairKind::dc_initiator || options.kind == QueuePairKind::dc_target;
   if ((xrc && !capabilities_.xrc) || (dc && !capabilities_.dc)) {
     return Error(ErrorClass::unsupported_operation,
-                 fmt::format("the RDMA adapter {} has no {}{}", capabilities_.device, xrc ? "XRC" : "DC: ",
-                             xrc ? std::string() : port_found_.why_no_dc));
+                 fmt::format("the RDMA adapter {} has no {}{}", capabilities_.device,
+                             xrc ? "XRC" : "DC: ", xrc ? std::string() : port_found_.why_no_dc));
   }
   auto made = std::make_unique<IbvQueuePair>(*this, options);
   if (Error error = made->create()) return error;
@@ -135,8 +135,13 @@ Error IbvQueuePair::create_plain() {
     // Verbs want both queues: a side that is not used gets the other's.
     if (!attributes.recv_cq) attributes.recv_cq = attributes.send_cq;
     if (!attributes.send_cq) attributes.send_cq = attributes.recv_cq;
-    ibv_qp_init_attr plain{attributes.qp_context, attributes.send_cq, attributes.recv_cq, attributes.srq,
-                           attributes.cap,        attributes.qp_type, 0};
+    ibv_qp_init_attr plain{attributes.qp_context,
+                           attributes.send_cq,
+                           attributes.recv_cq,
+                           attributes.srq,
+                           attributes.cap,
+                           attributes.qp_type,
+                           0};
     pair_ = hca_.verbs().create_qp(hca_.domain(), &plain);
   } else if (options_.kind == QueuePairKind::xrc_initiator) {
     attributes.recv_cq = nullptr;
@@ -202,7 +207,8 @@ Error IbvQueuePair::connect(const QueuePairAddress& peer) {
   if (state_ != State::idle) return Error(ErrorClass::intern, "a queue pair is connected from its idle state only");
   const Capabilities& can = hca_.capabilities();
   const uint8_t reads = uint8_t(std::min(options_.reads ? options_.reads : can.max_reads, can.max_reads));
-  const bool initiates = options_.kind != QueuePairKind::xrc_target, answers = options_.kind != QueuePairKind::xrc_initiator;
+  const bool initiates = options_.kind != QueuePairKind::xrc_target,
+             answers = options_.kind != QueuePairKind::xrc_initiator;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.ah_attr = hca_.route_to(peer.port);
@@ -285,9 +291,8 @@ void IbvQueuePair::refuse(const WorkRequest& work, int system_error) {
 
 size_t IbvQueuePair::post_receives(std::span<const ReceiveRequest> requests) {
   TERN_ASSERT(options_.srq == nullptr);
-  return post_receive_chain(requests, [&](ibv_recv_wr* chain, ibv_recv_wr** refused) {
-    return ibv_post_recv(pair_, chain, refused);
-  });
+  return post_receive_chain(
+      requests, [&](ibv_recv_wr* chain, ibv_recv_wr** refused) { return ibv_post_recv(pair_, chain, refused); });
 }
 
 }  // namespace tern::rdma

@@ -126,7 +126,8 @@ Error IbvHca::make_srq(const SharedReceiveQueueOptions& options, std::unique_ptr
     if (!capabilities_.xrc)
       return Error(ErrorClass::unsupported_operation, "the RDMA adapter " + capabilities_.device + " has no XRC");
     TERN_ASSERT(options.completions != nullptr);
-    attributes.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD;
+    attributes.comp_mask =
+        IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD;
     attributes.srq_type = IBV_SRQT_XRC;
     attributes.xrcd = xrc_domain_;
     attributes.cq = static_cast<IbvCompletionQueue*>(options.completions)->queue;
@@ -147,9 +148,8 @@ IbvSharedReceiveQueue::~IbvSharedReceiveQueue() {
 }
 
 size_t IbvSharedReceiveQueue::post(std::span<const ReceiveRequest> requests) {
-  return post_receive_chain(requests, [&](ibv_recv_wr* chain, ibv_recv_wr** refused) {
-    return ibv_post_srq_recv(queue, chain, refused);
-  });
+  return post_receive_chain(
+      requests, [&](ibv_recv_wr* chain, ibv_recv_wr** refused) { return ibv_post_srq_recv(queue, chain, refused); });
 }
 
 void IbvSharedReceiveQueue::arm_limit(uint32_t limit) {

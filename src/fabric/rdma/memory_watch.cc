@@ -97,14 +97,9 @@ void MemoryWatch::read_events() {
     Range range{};
     switch (message.event) {
       case UFFD_EVENT_UNMAP:
-      case UFFD_EVENT_REMOVE:
-        range = {message.arg.remove.start, message.arg.remove.end};
-        break;
-      case UFFD_EVENT_REMAP:
-        range = {message.arg.remap.from, message.arg.remap.from + message.arg.remap.len};
-        break;
-      default:
-        continue;
+      case UFFD_EVENT_REMOVE: range = {message.arg.remove.start, message.arg.remove.end}; break;
+      case UFFD_EVENT_REMAP: range = {message.arg.remap.from, message.arg.remap.from + message.arg.remap.len}; break;
+      default: continue;
     }
     if (count_ == kMaxRanges) {
       overflow_ = true;

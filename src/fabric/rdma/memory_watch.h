@@ -1,14 +1,15 @@
 // Tells when memory is given back to the system (munmap, madvise, brk, mremap, a mapping put over another), so that
-// registrations kept for it can be dropped (registration_cache.h). Source: Linux userfaultfd(2), non-cooperative events.
+// registrations kept for it can be dropped (registration_cache.h). Source: Linux userfaultfd(2), non-cooperative
+// events.
 //
 // The kernel holds the thread that gives memory back until we have read the event. A thread of ours does that, under a
 // mutex that `take_changes` takes, too: once the application's munmap has returned, the change is either in the list or
-// the mutex is still held, and no lookup can pass it by. That thread and whoever holds the mutex never allocate or free:
-// the allocator could give back watched memory, and wait for the thread that is waiting for it.
+// the mutex is still held, and no lookup can pass it by. That thread and whoever holds the mutex never allocate or
+// free: the allocator could give back watched memory, and wait for the thread that is waiting for it.
 //
 // Watched memory behaves as before, except that the kernel does not merge its mappings or make huge pages of it later.
-// No special right is needed (UFFD_USER_MODE_ONLY); seccomp profiles of containers often forbid the call, and then there
-// is no watch.
+// No special right is needed (UFFD_USER_MODE_ONLY); seccomp profiles of containers often forbid the call, and then
+// there is no watch.
 //
 // Thread rule: watch and take_changes under the rank's lock; memory may be given back by any thread.
 #pragma once
@@ -36,7 +37,8 @@ class MemoryWatch {
   /// From now on changes of these whole pages are reported, until they are given back. False: this memory cannot be
   /// watched (a file's, a device's, not mapped throughout).
   bool watch(uint64_t begin, uint64_t end);
-  /// Appends what was given back since the last call. False: there was more than could be kept; take everything for changed.
+  /// Appends what was given back since the last call. False: there was more than could be kept; take everything for
+  /// changed.
   bool take_changes(std::vector<Range>& changes);
 
  private:

@@ -13,15 +13,16 @@ namespace tern {
 namespace {
 
 constexpr uint32_t kSendDepth = 256;
-constexpr uint32_t kDatagramSlots = 64;   // each way; what does not fit is lost and repeated
+constexpr uint32_t kDatagramSlots = 64;  // each way; what does not fit is lost and repeated
 constexpr uint32_t kMostOutstanding = 8192;
-constexpr size_t kLongestInlined = 512;   // of what adapters offer
-constexpr uint32_t kTimerPolls = 64;      // the clock is read on every so-manieth poll
+constexpr size_t kLongestInlined = 512;  // of what adapters offer
+constexpr uint32_t kTimerPolls = 64;     // the clock is read on every so-manieth poll
 
 }  // namespace
 
-std::unique_ptr<RdmaPath> RdmaPath::create(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca,
-                                           Clock& clock, Sink& sink, Lookup lookup, Error& error) {
+std::unique_ptr<RdmaPath> RdmaPath::create(const RdmaOptions& options, const Tunables& tunables,
+                                           std::unique_ptr<rdma::Hca> hca, Clock& clock, Sink& sink, Lookup lookup,
+                                           Error& error) {
   std::unique_ptr<RdmaPath> path(new RdmaPath(options, tunables, std::move(hca), clock, sink, std::move(lookup)));
   error = path->start();
   if (error) path.reset();
@@ -30,9 +31,16 @@ std::unique_ptr<RdmaPath> RdmaPath::create(const RdmaOptions& options, const Tun
 
 RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock,
                    Sink& sink, Lookup lookup)
-    : options_(options), clock_(clock), sink_(sink), lookup_(std::move(lookup)), hca_(std::move(hca)), peers_(options.size) {
+    : options_(options),
+      clock_(clock),
+      sink_(sink),
+      lookup_(std::move(lookup)),
+      hca_(std::move(hca)),
+      peers_(options.size) {
   const rdma::Capabilities& able = hca_->capabilities();
-  auto at_most = [](int64_t wanted, uint32_t limit) { return uint32_t(limit ? std::min<int64_t>(wanted, limit) : wanted); };
+  auto at_most = [](int64_t wanted, uint32_t limit) {
+    return uint32_t(limit ? std::min<int64_t>(wanted, limit) : wanted);
+  };
   slot_bytes_ = (size_t(tunables.rdma_eager_bytes) + wire::kRdmaMaxHeadBytes + 63) / 64 * 64;
   receive_slots_ = at_most(tunables.rdma_receives, able.max_srq_depth);
   send_slots_ = uint32_t(tunables.rdma_sends);
@@ -40,7 +48,9 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   send_depth_ = at_most(kSendDepth, able.max_queue_depth);
   inline_bytes_ = std::min<size_t>(able.max_inline_bytes, kLongestInlined);
   uint32_t others = receive_slots_ + 2 * kDatagramSlots;
-  most_outstanding_ = able.max_completions ? std::min(kMostOutstanding, able.max_completions - std::min(others, able.max_completions / 2)) : kMostOutstanding;
+  most_outstanding_ = able.max_completions ? std::min(kMostOutstanding,
+                                                      able.max_completions - std::min(others, able.max_completions / 2))
+                                           : kMostOutstanding;
   connect_timeout_ns_ = uint64_t(tunables.rdma_connect_timeout_s) * 1'000'000'000;
   keepalive_ns_ = uint64_t(tunables.rdma_keepalive_ms) * 1'000'000;
   greeting_ns_ = uint64_t(tunables.rdma_greeting_ms) * 1'000'000;
@@ -50,7 +60,8 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   rdma::Keep keep = options.keep;
   if (tunables.rdma_registration_bytes == 0) keep = rdma::Keep::nothing;
   if (keep == rdma::Keep::watched && !(watch_ = rdma::MemoryWatch::create())) keep = rdma::Keep::nothing;
-  registrations_ = std::make_unique<rdma::RegistrationCache>(*hca_, keep, watch_.get(), uint64_t(tunables.rdma_registration_bytes));
+  registrations_ =
+      std::make_unique<rdma::RegistrationCache>(*hca_, keep, watch_.get(), uint64_t(tunables.rdma_registration_bytes));
 
   properties_.name = "rdma";
   properties_.eager_bytes = slot_bytes_ - wire::kRdmaMaxHeadBytes;
@@ -69,7 +80,8 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
 Error RdmaPath::start() {
   const rdma::Capabilities& able = hca_->capabilities();
   if (!able.rc || !able.ud || !able.shared_receive) {
-    return Error(ErrorClass::unsupported_operation, "the adapter " + able.device + " lacks RC, UD or shared receive queues, which the rdma path needs");
+    return Error(ErrorClass::unsupported_operation,
+                 "the adapter " + able.device + " lacks RC, UD or shared receive queues, which the rdma path needs");
   }
   if (Error error = hca_->make_channel(channel_)) return error;
   rdma::CompletionQueueOptions queue{receive_slots_ + 2 * kDatagramSlots + most_outstanding_, channel_.get()};
@@ -108,7 +120,8 @@ Error RdmaPath::make_memory() {
   memory_ = static_cast<std::byte*>(memory);
   slots_.resize(count);
   Error error = hca_->register_memory(memory_, memory_bytes_, rdma::Access{}, memory_region_);
-  if (error) return std::move(error).context("registering " + std::to_string(memory_bytes_) + " bytes of buffers (ulimit -l?)");
+  if (error)
+    return std::move(error).context("registering " + std::to_string(memory_bytes_) + " bytes of buffers (ulimit -l?)");
   return {};
 }
 
@@ -160,7 +173,8 @@ bool RdmaPath::post_frame(Peer& peer, wire::RdmaFrameType type, const wire::Head
   }
   charge_copy(bytes);
   charge(options_.send_ns);
-  rdma::Piece piece = inlined ? rdma::Piece{reinterpret_cast<uint64_t>(small), uint32_t(whole), 0} : slot_piece(slot, whole);
+  rdma::Piece piece =
+      inlined ? rdma::Piece{reinterpret_cast<uint64_t>(small), uint32_t(whole), 0} : slot_piece(slot, whole);
   rdma::WorkRequest work;
   work.verb = rdma::Verb::send;
   work.inlined = inlined;
@@ -182,7 +196,9 @@ bool RdmaPath::post_frame(Peer& peer, wire::RdmaFrameType type, const wire::Head
 
 bool RdmaPath::try_send(PeerId id, const wire::Header& header, const void* payload, size_t bytes) {
   Peer* peer = peers_[id].get();
-  if (!peer || peer->state != PeerState::ready || peer->credits == 0 || !peer->queue.empty() || !peer->transfers.empty()) return false;
+  if (!peer || peer->state != PeerState::ready || peer->credits == 0 || !peer->queue.empty() ||
+      !peer->transfers.empty())
+    return false;
   if (wire::rdma_head_bytes(wire::RdmaFrameType::whole) + bytes > peer->frame_bytes) return false;
   return post_frame(*peer, wire::RdmaFrameType::whole, header, bytes, payload, nullptr, bytes);
 }
@@ -215,8 +231,8 @@ void RdmaPath::block(Peer& peer) {
   blocked_.push_back(&peer);
 }
 
-// Sends of the queue what credit, slots and the send queue allow; nothing while a put waits to be posted, which messages
-// must not overtake.
+// Sends of the queue what credit, slots and the send queue allow; nothing while a put waits to be posted, which
+// messages must not overtake.
 void RdmaPath::pump(Peer& peer) {
   using Type = wire::RdmaFrameType;
   if (peer.state != PeerState::ready || !peer.transfers.empty()) return;
@@ -323,9 +339,7 @@ void RdmaPath::handle(const rdma::Completion& completion) {
       free_slots_.push_back(uint32_t(value));
       return;
     }
-    case Tag::inlined:
-      returned(*peers_[value]);
-      return;
+    case Tag::inlined: returned(*peers_[value]); return;
     case Tag::transfer: {
       auto& transfer = *reinterpret_cast<Transfer*>(value << 3);
       Peer& peer = *peers_[transfer.operation->peer];
@@ -342,9 +356,7 @@ void RdmaPath::handle(const rdma::Completion& completion) {
       datagrams_->post_receives({&receive, 1});
       return;
     }
-    case Tag::greeting_out:
-      free_greetings_.push_back(uint32_t(value));
-      return;
+    case Tag::greeting_out: free_greetings_.push_back(uint32_t(value)); return;
   }
 }
 

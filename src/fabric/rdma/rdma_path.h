@@ -1,9 +1,11 @@
-// The rdma path: messages over reliable queue pairs, get and put by RDMA read and write, over whatever adapter provides Hca.
+// The rdma path: messages over reliable queue pairs, get and put by RDMA read and write, over whatever adapter provides
+// Hca.
 //
-// A message is one frame (wire/rdma.h), or a first one and more, sent from a slot of registered memory (or inlined) into a
-// receive of the peer, which all peers share (a shared receive queue): memory does not grow with their number. Frames need
-// credit, so that a peer that does not look is not flooded; the adapter's receiver-not-ready retries take care of many
-// peers that use their credit at one time. Credits come back on frames of the other direction, or alone when half are due.
+// A message is one frame (wire/rdma.h), or a first one and more, sent from a slot of registered memory (or inlined)
+// into a receive of the peer, which all peers share (a shared receive queue): memory does not grow with their number.
+// Frames need credit, so that a peer that does not look is not flooded; the adapter's receiver-not-ready retries take
+// care of many peers that use their credit at one time. Credits come back on frames of the other direction, or alone
+// when half are due.
 //
 // Connections are made on first contact. Every rank has a datagram queue pair, whose address it publishes:
 //
@@ -12,16 +14,16 @@
 //     <----------- welcome {B's queue pair}
 //     connects, sends a frame ----------->  now knows that A is connected, and sends, too
 //
-// Greetings are lost and repeated; both may begin at the same time (each then connects on the other's hello). A greeting
-// counts only with the job key's signature.
+// Greetings are lost and repeated; both may begin at the same time (each then connects on the other's hello). A
+// greeting counts only with the job key's signature.
 //
-// Errors: a request that fails breaks the connection; when everything outstanding on it has come back, what waits for that
-// peer is completed with an error and the sink is told. Ranks that only listen find a dead peer by empty writes to peers
-// that were silent for a while (TERN_RDMA_KEEPALIVE_MS).
+// Errors: a request that fails breaks the connection; when everything outstanding on it has come back, what waits for
+// that peer is completed with an error and the sink is told. Ranks that only listen find a dead peer by empty writes to
+// peers that were silent for a while (TERN_RDMA_KEEPALIVE_MS).
 //
-// rdma_path.cc: frames; rdma_connect.cc: greetings, timers; rdma_transfer.cc: get, put, registered memory; rdma_close.cc:
-// loss. Source: paper 003, section 2.1 (RC, sendrecv channel); paper 000 for what rendezvous asks of get and put.
-// Units: bytes, nanoseconds. Thread rule: as Path.
+// rdma_path.cc: frames; rdma_connect.cc: greetings, timers; rdma_transfer.cc: get, put, registered memory;
+// rdma_close.cc: loss. Source: paper 003, section 2.1 (RC, sendrecv channel); paper 000 for what rendezvous asks of get
+// and put. Units: bytes, nanoseconds. Thread rule: as Path.
 #pragma once
 
 #include <array>
@@ -45,9 +47,9 @@ namespace tern {
 struct RdmaOptions {
   PeerId rank = 0;
   uint32_t size = 1;
-  std::array<uint8_t, 32> key{};    ///< the job's secret
+  std::array<uint8_t, 32> key{};  ///< the job's secret
   // Simulated ranks: what the CPU's work costs in virtual time (a real clock knows itself).
-  uint64_t copy_bytes_per_us = 0;   ///< 0: copies cost nothing
+  uint64_t copy_bytes_per_us = 0;        ///< 0: copies cost nothing
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
   rdma::Keep keep = rdma::Keep::watched;
 };
@@ -58,8 +60,9 @@ class RdmaPath final : public Path {
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
 
   /// Clock and sink outlive the path. Null exactly when `error` is set.
-  static std::unique_ptr<RdmaPath> create(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca,
-                                          Clock& clock, Sink& sink, Lookup lookup, Error& error);
+  static std::unique_ptr<RdmaPath> create(const RdmaOptions& options, const Tunables& tunables,
+                                          std::unique_ptr<rdma::Hca> hca, Clock& clock, Sink& sink, Lookup lookup,
+                                          Error& error);
   ~RdmaPath() override;
 
   /// What peers need to greet this rank.
@@ -92,7 +95,7 @@ class RdmaPath final : public Path {
     greeting,  ///< we have said hello
     answered,  ///< our queue pair is connected, the peer's perhaps not yet
     ready,
-    broken,    ///< a request failed; waits for the others to come back
+    broken,  ///< a request failed; waits for the others to come back
     lost,
   };
   struct Transfer : ListHook<Transfer> {  // hook: in its peer's `transfers`, then in its `posted_transfers`
@@ -114,16 +117,16 @@ class RdmaPath final : public Path {
   struct Peer {
     PeerId id = 0;
     PeerState state = PeerState::fresh;
-    bool blocked = false;     ///< in blocked_
-    bool heard = true;        ///< something came from there since the last look
-    bool greeted = false;     ///< in greeted_: hellos are repeated
+    bool blocked = false;  ///< in blocked_
+    bool heard = true;     ///< something came from there since the last look
+    bool greeted = false;  ///< in greeted_: hellos are repeated
     std::unique_ptr<rdma::QueuePair> pair;
     rdma::QueuePairAddress remote;  ///< of its queue pair; when connected
-    uint32_t credits = 0;     ///< frames that we may send
-    uint32_t owed = 0;        ///< frames of the peer that were taken and not yet told
-    uint32_t window = 0;      ///< ours, as the peer was told
+    uint32_t credits = 0;           ///< frames that we may send
+    uint32_t owed = 0;              ///< frames of the peer that were taken and not yet told
+    uint32_t window = 0;            ///< ours, as the peer was told
     uint32_t outstanding = 0;
-    size_t frame_bytes = 0;   ///< longest that both handle
+    size_t frame_bytes = 0;  ///< longest that both handle
     IntrusiveList<SendOperation> queue;
     IntrusiveList<Transfer> transfers, posted_transfers;
     Reception reception;
@@ -131,7 +134,7 @@ class RdmaPath final : public Path {
     std::unique_ptr<rdma::Route> route;
     rdma::QueuePairAddress datagram;
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
-    std::string trouble;      ///< why it is broken
+    std::string trouble;  ///< why it is broken
   };
   /// Of registered memory, for one frame (or one part of a transfer).
   struct Slot {
@@ -142,7 +145,8 @@ class RdmaPath final : public Path {
   /// What a completion is about, in the low bits of its id; above them a slot, a peer, or a Transfer's address.
   enum class Tag : uint64_t { receive, slot, inlined, transfer, greeting_in, greeting_out };
 
-  RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock, Sink& sink, Lookup lookup);
+  RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock,
+           Sink& sink, Lookup lookup);
   Error start();
   Error make_memory();
 
@@ -155,8 +159,8 @@ class RdmaPath final : public Path {
   static uint64_t id_of(Tag tag, uint64_t value) { return value << 3 | uint64_t(tag); }
   bool room(const Peer& peer) const { return peer.outstanding < send_depth_ && outstanding_ < most_outstanding_; }
   bool post(Peer& peer, const rdma::WorkRequest& work);
-  bool post_frame(Peer& peer, wire::RdmaFrameType type, const wire::Header& header, uint64_t message_bytes, const void* flat,
-                  Cursor* cursor, size_t bytes);
+  bool post_frame(Peer& peer, wire::RdmaFrameType type, const wire::Header& header, uint64_t message_bytes,
+                  const void* flat, Cursor* cursor, size_t bytes);
   void pump(Peer& peer);
   void block(Peer& peer);
   int take_completions();
@@ -225,25 +229,25 @@ class RdmaPath final : public Path {
     counters().rdma_registration_misses = registrations_->misses();
   }
   std::unique_ptr<rdma::RegistrationCache> registrations_;
-  std::byte* memory_ = nullptr;    ///< all slots: receives, sends, then datagrams in and out
+  std::byte* memory_ = nullptr;  ///< all slots: receives, sends, then datagrams in and out
   size_t memory_bytes_ = 0;
   std::unique_ptr<rdma::MemoryRegion> memory_region_;
   std::unique_ptr<rdma::EventChannel> channel_;
   std::unique_ptr<rdma::CompletionQueue> completions_;
   std::unique_ptr<rdma::SharedReceiveQueue> receives_;
   std::unique_ptr<rdma::QueuePair> datagrams_;
-  std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
+  std::vector<std::unique_ptr<Peer>> peers_;       ///< by PeerId; null: never heard of
   std::unordered_map<uint32_t, Peer*> by_number_;  ///< by our queue pair's number
 
   std::vector<Slot> slots_;
-  std::vector<uint32_t> free_slots_;          ///< for sending
-  std::vector<uint32_t> taken_receives_;      ///< to be posted again
-  std::vector<uint32_t> free_greetings_;      ///< datagram slots for sending
+  std::vector<uint32_t> free_slots_;      ///< for sending
+  std::vector<uint32_t> taken_receives_;  ///< to be posted again
+  std::vector<uint32_t> free_greetings_;  ///< datagram slots for sending
   Pool<Transfer> transfer_pool_;
   uint32_t outstanding_ = 0;
-  size_t queued_ = 0;                         ///< operations in the peers' queues
-  IntrusiveList<SendOperation> finished_;                         ///< copied altogether; `done` is due
-  IntrusiveList<SendOperation> unsendable_;   ///< for lost peers
+  size_t queued_ = 0;                        ///< operations in the peers' queues
+  IntrusiveList<SendOperation> finished_;    ///< copied altogether; `done` is due
+  IntrusiveList<SendOperation> unsendable_;  ///< for lost peers
   IntrusiveList<TransferOperation> untransferable_;
   std::vector<Peer*> blocked_, broken_, greeted_;
 

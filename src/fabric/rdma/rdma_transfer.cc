@@ -1,5 +1,5 @@
-// Get and put: RDMA read and write between the peer's exposed memory and ours. Contiguous local memory is registered and
-// moved at once; other memory goes part by part through slots. See rdma_path.h.
+// Get and put: RDMA read and write between the peer's exposed memory and ours. Contiguous local memory is registered
+// and moved at once; other memory goes part by part through slots. See rdma_path.h.
 #include <algorithm>
 
 #include "base/assert.h"

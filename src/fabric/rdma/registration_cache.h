@@ -1,14 +1,14 @@
 // Registrations of user memory, kept for the next time: registering costs a system call and the pinning of every page,
 // which for a few hundred kilobytes is as long as the transfer itself.
 //
-// A kept registration is wrong as soon as the application gives the memory back: the adapter goes on reading and writing the
-// old pages, while a new mapping at the same address has other pages. A library must not intercept munmap or free, and the
-// allocator gives memory back by munmap, madvise and brk alike. So: what is kept is watched by the kernel (memory_watch.h:
-// userfaultfd reports each of these before the address can be used again); where the kernel does not let us watch, nothing
-// is kept beyond the operation that uses it.
+// A kept registration is wrong as soon as the application gives the memory back: the adapter goes on reading and
+// writing the old pages, while a new mapping at the same address has other pages. A library must not intercept munmap
+// or free, and the allocator gives memory back by munmap, madvise and brk alike. So: what is kept is watched by the
+// kernel (memory_watch.h: userfaultfd reports each of these before the address can be used again); where the kernel
+// does not let us watch, nothing is kept beyond the operation that uses it.
 //
-// Memory that is given back while an operation uses it is a mistake of the application; the registration lives until the
-// operation is over and is then dropped.
+// Memory that is given back while an operation uses it is a mistake of the application; the registration lives until
+// the operation is over and is then dropped.
 //
 // Units: bytes. Thread rule: the rank's lock.
 #pragma once
@@ -47,8 +47,8 @@ class RegistrationCache {
   /// What is still in use (the library's own buffers are, to the end) goes, too.
   ~RegistrationCache();
 
-  /// A registration that covers the memory; `writable`: peers may write there, and we may read into it. Null: the adapter
-  /// will not (no memory to pin, a limit, pages that may not be written).
+  /// A registration that covers the memory; `writable`: peers may write there, and we may read into it. Null: the
+  /// adapter will not (no memory to pin, a limit, pages that may not be written).
   Registration* acquire(const void* address, size_t bytes, bool writable);
   void release(Registration& registration);
 

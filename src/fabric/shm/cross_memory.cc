@@ -58,16 +58,14 @@ Error transfer(Move move, const char* what, pid_t pid, Cursor& local, uint64_t a
   while (bytes != 0) {
     size_t covered = 0;
     const size_t count = local.segments(std::span<iovec>(pieces), bytes, covered);
-    if (covered == 0)
-      return Error(ErrorClass::intern, std::string(what) + ": the buffer is shorter than the transfer");
+    if (covered == 0) return Error(ErrorClass::intern, std::string(what) + ": the buffer is shorter than the transfer");
     const iovec remote{reinterpret_cast<void*>(address), covered};
     ssize_t got;
     do got = move(pid, pieces, count, &remote, 1, 0);
     while (got < 0 && errno == EINTR);
     // A single remote piece is copied whole or up to a fault: short means an address that is not there.
     if (got != ssize_t(covered)) {
-      return Error(ErrorClass::other,
-                   std::string(what) + ": " + (got < 0 ? strerror(errno) : "short"));
+      return Error(ErrorClass::other, std::string(what) + ": " + (got < 0 ? strerror(errno) : "short"));
     }
     address += covered;
     bytes -= covered;

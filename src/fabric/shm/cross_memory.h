@@ -1,6 +1,6 @@
 // Cross-memory attach: reading and writing another process's memory in one copy (process_vm_readv, _writev), where the
-// kernel allows it. It does not between user namespaces, for another user, under some seccomp filters and for undumpable
-// processes, so both are really tried before they are believed. Units: bytes. Thread rule: stateless.
+// kernel allows it. It does not between user namespaces, for another user, under some seccomp filters and for
+// undumpable processes, so both are really tried before they are believed. Units: bytes. Thread rule: stateless.
 #pragma once
 
 #include <sys/types.h>

@@ -75,8 +75,7 @@ void ShmNode::attach(uint32_t slot) {
   my_slot_ = slot;
   shm::RankBlock& mine = block(slot);
   probe_ = std::make_unique<uint64_t[]>(2);
-  if (getrandom(probe_.get(), sizeof probe_[0], GRND_NONBLOCK) != sizeof probe_[0])
-    probe_[0] = uintptr_t(probe_.get());
+  if (getrandom(probe_.get(), sizeof probe_[0], GRND_NONBLOCK) != sizeof probe_[0]) probe_[0] = uintptr_t(probe_.get());
   mine.pid = getpid();
   mine.pid_namespace = shm::pid_namespace();
   mine.probe_address = reinterpret_cast<uint64_t>(probe_.get());
@@ -120,8 +119,7 @@ void ShmNode::declare_asleep(uint32_t reasons) {
   if (block(my_slot_).asleep.exchange(reasons, std::memory_order_seq_cst) == 0 && declared_) ++rings_owed_;
   declared_ = true;
   fence();
-  if (!full_fence_ && shm::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
-    TERN_ASSERT(!"membarrier went away");
+  if (!full_fence_ && shm::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) TERN_ASSERT(!"membarrier went away");
 }
 
 bool ShmNode::declare_awake() {
@@ -138,8 +136,7 @@ bool ShmNode::declare_awake() {
   return rung;
 }
 
-std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::function<Error()>& fence,
-                                         Error& error) {
+std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error) {
   Error problem;
   std::unique_ptr<ShmNode> node = prepare(setup, problem);
   error = fence();
@@ -152,8 +149,7 @@ std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::funct
   return node;
 }
 
-std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks,
-                                                            size_t ring_bytes) {
+std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks, size_t ring_bytes) {
   shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes)};
   Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
   TERN_ASSERT(memfd && ftruncate(memfd.get(), off_t(layout.total())) == 0);

@@ -39,9 +39,8 @@ class ShmWatch : public ListHook<ShmWatch> {
 };
 
 struct ShmSetup {
-  int rank = 0;  ///< mine, in the world
-  std::vector<int>
-      candidates;  ///< ranks said to be on my node, ascending, mine included; the same at all of them
+  int rank = 0;                 ///< mine, in the world
+  std::vector<int> candidates;  ///< ranks said to be on my node, ascending, mine included; the same at all of them
   std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey
   size_t ring_bytes = 65536;          ///< tunable shm_ring_bytes
   bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
@@ -58,8 +57,7 @@ class ShmNode {
   Error join();
   /// Both halves around the caller's fence. The fence is called in every case, so that failing here hangs
   /// nobody.
-  static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence,
-                                         Error& error);
+  static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error);
 
   /// For tests: nodes for `ranks` members in this OS process, over one mapping.
   static std::vector<std::unique_ptr<ShmNode>> create_local(const std::vector<int>& ranks, size_t ring_bytes);
@@ -82,8 +80,7 @@ class ShmNode {
     return reinterpret_cast<shm::RankBlock*>(base_ + layout_.blocks())[slot];
   }
   shm::Progress& progress(uint32_t receiver, uint32_t sender) const {
-    return reinterpret_cast<shm::Progress*>(base_ +
-                                            layout_.progress())[size_t{receiver} * layout_.ranks + sender];
+    return reinterpret_cast<shm::Progress*>(base_ + layout_.progress())[size_t{receiver} * layout_.ranks + sender];
   }
   shm::Cell* cells(uint32_t receiver, uint32_t sender) const {
     return reinterpret_cast<shm::Cell*>(pair(receiver, sender));
@@ -145,7 +142,7 @@ class ShmNode {
   std::vector<int> doorbells_, life_lines_;  ///< by slot; -1: none
   IntrusiveList<ShmWatch> watches_;
   std::shared_ptr<Mapping> mapping_;
-  std::unique_ptr<Joining> joining_;  ///< during start-up only
+  std::unique_ptr<Joining> joining_;   ///< during start-up only
   std::unique_ptr<uint64_t[]> probe_;  ///< the words that RankBlock::probe_address names
 };
 

@@ -32,8 +32,8 @@ using shm::system_error;
 constexpr size_t kNonceBytes = 16, kProofBytes = 32;
 constexpr uint32_t kProtocol = 1;
 constexpr uint32_t kDescriptorBatch = 100;  ///< slots per message: two descriptors each, SCM_MAX_FD is 253
-constexpr int kLookAgainMs = 20;  ///< between two tries to reach a socket whose queue strangers have filled
-constexpr size_t kMaxStrangers = 256;  ///< connections that have proven nothing yet
+constexpr int kLookAgainMs = 20;            ///< between two tries to reach a socket whose queue strangers have filled
+constexpr size_t kMaxStrangers = 256;       ///< connections that have proven nothing yet
 
 struct Hello {
   uint32_t magic, protocol;
@@ -66,8 +66,8 @@ using Key = std::array<uint8_t, 32>;
 socklen_t socket_name(const Key& key, int rank, sockaddr_un& address) {
   uint8_t digest[16];
   const std::string text = "tern shm " + std::to_string(rank);
-  crypto_generichash(digest, sizeof digest, reinterpret_cast<const uint8_t*>(text.data()), text.size(),
-                     key.data(), key.size());
+  crypto_generichash(digest, sizeof digest, reinterpret_cast<const uint8_t*>(text.data()), text.size(), key.data(),
+                     key.size());
   char hex[2 * sizeof digest + 1];
   sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
   const std::string name = std::string("tern-") + hex;
@@ -213,13 +213,11 @@ class Reception {
     std::vector<pollfd> set{{listener_, POLLIN, 0}};
     for (const Stranger& stranger : strangers_) set.push_back({stranger.connection.get(), POLLIN, 0});
     const size_t beacons = set.size();
-    for (const Candidate& c : candidates)
-      set.push_back({c.gone || c.connection ? -1 : c.beacon.get(), POLLIN, 0});
+    for (const Candidate& c : candidates) set.push_back({c.gone || c.connection ? -1 : c.beacon.get(), POLLIN, 0});
     if (::poll(set.data(), set.size(), look_again ? kLookAgainMs : -1) < 0) return;  // EINTR: again
     // Joined members first: one that answers and dies at once is dealt with by the connection's end.
     for (size_t i = strangers_.size(); i-- > 0;) {
-      if (set[1 + i].revents != 0 && !advance(strangers_[i]))
-        strangers_.erase(strangers_.begin() + ptrdiff_t(i));
+      if (set[1 + i].revents != 0 && !advance(strangers_[i])) strangers_.erase(strangers_.begin() + ptrdiff_t(i));
     }
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (set[beacons + i].revents != 0 && !candidates[i].connection) candidates[i].gone = true;
@@ -387,8 +385,7 @@ Error ShmNode::join_as_leader() {
   for (uint32_t slot = 1; slot < layout.ranks; ++slot) {
     Candidate& member = *joined[slot - 1];
     Attached attached{};
-    if (member.gone || !receive_message(member.connection.get(), &attached, sizeof attached) ||
-        attached.ok != 1) {
+    if (member.gone || !receive_message(member.connection.get(), &attached, sizeof attached) || attached.ok != 1) {
       member.gone = true;
       continue;
     }
@@ -420,8 +417,7 @@ Error ShmNode::join_as_member() {
   }
   uint8_t proof[kProofBytes];
   make_proof(setup.job_key, 'L', hello, challenge.nonce, proof);
-  if (sodium_memcmp(proof, challenge.proof, kProofBytes) != 0)
-    return alone("what answers does not know the job's key");
+  if (sodium_memcmp(proof, challenge.proof, kProofBytes) != 0) return alone("what answers does not know the job's key");
 
   Descriptor bell(shm::open_doorbell()), life(shm::open_life_line());
   if (!bell) return system_error("eventfd");

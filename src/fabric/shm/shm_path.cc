@@ -21,12 +21,13 @@ constexpr uint32_t kLifeInterval = 8192;
 constexpr uint32_t kFirstCapacity = 32768;
 /// First word of a RemoteKey: the address is one of the peer's own, or an offset in its lent memory.
 constexpr uint64_t kKeyPrivate = 1, kKeyLent = 2;
-/// Cross-memory attach pins and copies page by page, by one core, at about a third of the speed of a stream, which two copy
-/// (1 MiB: 65 and 21 us; a call costs 1 us, a look at the peer 0.5).
+/// Cross-memory attach pins and copies page by page, by one core, at about a third of the speed of a stream, which two
+/// copy (1 MiB: 65 and 21 us; a call costs 1 us, a look at the peer 0.5).
 constexpr size_t kPieceBytes = 256 * 1024;
 constexpr size_t kFirstPieceBytes = 8 * 1024;  ///< 1.3 us
-constexpr uint32_t kIdlePolls = 64;  ///< some 2 us
-/// Looks at a peer's beat, some 40 ns apart; a peer that polls changes it every 20 to 100 ns, and with every chunk of a stream.
+constexpr uint32_t kIdlePolls = 64;            ///< some 2 us
+/// Looks at a peer's beat, some 40 ns apart; a peer that polls changes it every 20 to 100 ns, and with every chunk of a
+/// stream.
 constexpr int kAttentionLooks = 8;
 
 Error lost_error(PeerId peer) {
@@ -186,8 +187,7 @@ int ShmPath::lose(Peer& peer) {
     peer.landing_open = false;
     sink_.on_landed(peer.rank, peer.landing_header, peer.landing, peer.landing_total, lost_error(peer.rank));
   }
-  while (SendOperation* operation = peer.queue.pop_front())
-    operation->done(*operation, lost_error(peer.rank));
+  while (SendOperation* operation = peer.queue.pop_front()) operation->done(*operation, lost_error(peer.rank));
   sink_.on_peer_lost(peer.rank, lost_error(peer.rank));
   return done + 1;
 }
@@ -201,8 +201,8 @@ RemoteKey ShmPath::expose(const void*, size_t) {
   return key;
 }
 
-// A claim is a word of my lent memory: twice its generation, and one more when it was taken. Its key says which word and
-// which generation (a peer may read of memory long after it was concealed).
+// A claim is a word of my lent memory: twice its generation, and one more when it was taken. Its key says which word
+// and which generation (a peer may read of memory long after it was concealed).
 void ShmPath::make_claim(RemoteKey& key) {
   if (key.words[0] != kKeyPrivate) return;
   if (!claims_made_) {
@@ -259,9 +259,7 @@ std::byte* ShmPath::lend(size_t bytes, RemoteKey& key) {
   return memory;
 }
 
-void ShmPath::show_attention() {
-  node_->block(node_->my_slot()).beat.store(++beat_, std::memory_order_relaxed);
-}
+void ShmPath::show_attention() { node_->block(node_->my_slot()).beat.store(++beat_, std::memory_order_relaxed); }
 
 bool ShmPath::attentive(PeerId rank, bool stays) {
   const Peer& peer = *by_rank_[rank];
@@ -283,7 +281,8 @@ bool ShmPath::attentive(PeerId rank, bool stays) {
 bool ShmPath::came_back(PeerId rank) {
   const Peer& peer = *by_rank_[rank];
   const shm::RankBlock& block = node_->block(peer.slot);
-  return block.beat.load(std::memory_order_relaxed) != peer.beat_seen || block.copying.load(std::memory_order_relaxed) != 0;
+  return block.beat.load(std::memory_order_relaxed) != peer.beat_seen ||
+         block.copying.load(std::memory_order_relaxed) != 0;
 }
 
 Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cursor&, uint64_t, size_t)) {
@@ -319,9 +318,8 @@ void ShmPath::get(TransferOperation& operation) {
     return;
   }
   if (!can_get(operation.peer) || operation.key.words[0] == 0) {
-    operation.done(operation,
-                   Error(ErrorClass::unsupported_operation,
-                         "cross-memory attach does not work with rank " + std::to_string(operation.peer)));
+    operation.done(operation, Error(ErrorClass::unsupported_operation,
+                                    "cross-memory attach does not work with rank " + std::to_string(operation.peer)));
     return;
   }
   Error error = copy_across(operation, shm::read_cross_memory);

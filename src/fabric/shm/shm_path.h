@@ -80,7 +80,7 @@ class ShmPath final : public Path {
     shm::Cell* out_cells = nullptr;
     std::byte* out_ring = nullptr;
     shm::Progress* out_progress = nullptr;
-    uint32_t streak = 0;  ///< small messages sent since the last arrival from there
+    uint32_t streak = 0;         ///< small messages sent since the last arrival from there
     uint64_t head = 0;           ///< data ring: position where the next chunk begins
     uint64_t consumed_seen = 0;  ///< and up to where it is known to be free again
 
@@ -151,15 +151,15 @@ class ShmPath final : public Path {
   IntrusiveList<SendOperation> finished_;  ///< left entirely, `done` is due
   size_t finished_count_ = 0;
   static constexpr uint32_t kCellQuantum = shm::kCells / 4;
-  /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: whoever polls beside it may
-  /// sleep too and leave nobody to tell.
+  /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: whoever polls beside
+  /// it may sleep too and leave nobody to tell.
   uint32_t cell_quantum_ = kCellQuantum, quantum_ = 0;
   uint32_t largest_chunk_ = 0;
   uint32_t fruitless_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
-  size_t lent_ = 0;  ///< bytes of my lent memory that are given out, for good
-  uint32_t claim_generation_ = 0;     ///< of the last claim made
+  size_t lent_ = 0;                    ///< bytes of my lent memory that are given out, for good
+  uint32_t claim_generation_ = 0;      ///< of the last claim made
   std::vector<uint32_t> free_claims_;  ///< offsets in my lent memory
   bool claims_made_ = false;
   uint32_t beat_ = 0;

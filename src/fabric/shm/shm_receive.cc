@@ -8,10 +8,9 @@
 namespace tern {
 namespace {
 
-constexpr size_t kHot = 8;  ///< rings looked at in every poll
-constexpr size_t kColdLooks =
-    8;                       ///< and so many of the others in turn: a poll stays below 0.1 us with 128 peers
-constexpr int kBudget = 32;  ///< cells taken from one ring before the others get their turn
+constexpr size_t kHot = 8;        ///< rings looked at in every poll
+constexpr size_t kColdLooks = 8;  ///< and so many of the others in turn: a poll stays below 0.1 us with 128 peers
+constexpr int kBudget = 32;       ///< cells taken from one ring before the others get their turn
 
 }  // namespace
 
@@ -141,8 +140,7 @@ void ShmPath::land(Peer& peer, const std::byte* data, size_t bytes) {
 
 /// Tells the sender how far we are, now and then: each time costs it a cache miss when it looks.
 inline void ShmPath::give_back(Peer& peer) {
-  if (peer.expected - 1 - peer.published < cell_quantum_ && peer.in_consumed - peer.in_published < quantum_)
-      [[likely]]
+  if (peer.expected - 1 - peer.published < cell_quantum_ && peer.in_consumed - peer.in_published < quantum_) [[likely]]
     return;
   give_back_now(peer);
 }

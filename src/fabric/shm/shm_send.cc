@@ -36,8 +36,7 @@ uint32_t ShmPath::free_cells(Peer& peer) {
 }
 
 void ShmPath::publish(Peer& peer, shm::CellKind kind, uint32_t bytes) {
-  peer.out_cells[peer.next % shm::kCells].word.store(shm::cell_word(peer.next, kind, bytes),
-                                                     std::memory_order_release);
+  peer.out_cells[peer.next % shm::kCells].word.store(shm::cell_word(peer.next, kind, bytes), std::memory_order_release);
   ++peer.next;
 }
 

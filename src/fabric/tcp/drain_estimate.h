@@ -1,5 +1,6 @@
-// When a connection will have carried what is left, by how fast it has gone so far: whoever sleeps until then need not look every
-// few milliseconds (a look takes some 40 us from a program that computes: the timer, the event thread, the next timer).
+// When a connection will have carried what is left, by how fast it has gone so far: whoever sleeps until then need not
+// look every few milliseconds (a look takes some 40 us from a program that computes: the timer, the event thread, the
+// next timer).
 //
 // Units: bytes, nanoseconds. Thread rule: a value of its lane.
 #pragma once

@@ -47,8 +47,8 @@ void TcpHandshake::feed(const std::byte* data, size_t bytes) {
 
 void TcpHandshake::on_whole_message() {
   std::string_view message(input_);
-  std::string_view body = message.substr(wire::kHandshakePrefixBytes,
-                                         message.size() - wire::kHandshakePrefixBytes - wire::kProofBytes);
+  std::string_view body =
+      message.substr(wire::kHandshakePrefixBytes, message.size() - wire::kHandshakePrefixBytes - wire::kProofBytes);
   if (!authentic(message)) {
     state_ = State::rubbish;
     return;
@@ -123,8 +123,8 @@ Verdict TcpHandshake::judge(const wire::Greeting& greeting) const {
 std::string TcpHandshake::describe(Verdict verdict) const {
   std::string who = "rank " + std::to_string(peer_) + " and rank " + std::to_string(self_.rank);
   if (verdict == Verdict::version) {
-    return who + " use different versions of Tern (wire version " + std::to_string(theirs_.version) +
-           " and " + std::to_string(self_.version) + "): install the same version on every host";
+    return who + " use different versions of Tern (wire version " + std::to_string(theirs_.version) + " and " +
+           std::to_string(self_.version) + "): install the same version on every host";
   }
   if (verdict == Verdict::agreement) {
     return who + " run with different settings that must agree: " +
@@ -136,13 +136,14 @@ std::string TcpHandshake::describe(Verdict verdict) const {
 
 std::array<uint8_t, wire::kProofBytes> TcpHandshake::authentication() const {
   std::array<uint8_t, wire::kProofBytes> out;
-  crypto_generichash(out.data(), out.size(), reinterpret_cast<const uint8_t*>(transcript_.data()),
-                     transcript_.size(), self_.key.data(), self_.key.size());
+  crypto_generichash(out.data(), out.size(), reinterpret_cast<const uint8_t*>(transcript_.data()), transcript_.size(),
+                     self_.key.data(), self_.key.size());
   return out;
 }
 
 TcpKey TcpHandshake::session_key(bool from_caller) const {
-  static constexpr std::string_view kCaller = "tern tcp stream of the caller", kCalled = "tern tcp stream of the called";
+  static constexpr std::string_view kCaller = "tern tcp stream of the caller",
+                                    kCalled = "tern tcp stream of the called";
   const std::string_view purpose = from_caller ? kCaller : kCalled;
   TcpKey out;
   crypto_generichash_state state;

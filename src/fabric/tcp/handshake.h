@@ -5,9 +5,9 @@
 // The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of
 // the handshake so far, both directions, this message's included. Each side's nonce is fresh, so a proof
 // cannot be replayed; the stage and both ranks are in the transcript, so none can be reflected or used
-// between other ranks. The stream after the handshake is encrypted if TERN_TCP_ENCRYPT says so (cipher.h), with keys made
-// of the job's key and the whole transcript, so with both nonces; else who can change packets on the wire is out of scope
-// (DESIGN.md 11).
+// between other ranks. The stream after the handshake is encrypted if TERN_TCP_ENCRYPT says so (cipher.h), with keys
+// made of the job's key and the whole transcript, so with both nonces; else who can change packets on the wire is out
+// of scope (DESIGN.md 11).
 //
 // Thread rule: a value of its connection, under the rank's lock.
 #pragma once
@@ -42,8 +42,8 @@ class TcpHandshake {
 
   /// The side that listens.
   explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoPeer) {}
-  /// The side that calls `target`, for the `generation`-th connection of that `lane`, having used the `stood`-th; kNoPeer: the side
-  /// that listens.
+  /// The side that calls `target`, for the `generation`-th connection of that `lane`, having used the `stood`-th;
+  /// kNoPeer: the side that listens.
   TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane = 0, uint32_t generation = 1, uint32_t stood = 0);
 
   State state() const { return state_; }
@@ -52,8 +52,8 @@ class TcpHandshake {
   size_t need() const { return need_ - input_.size(); }
   /// Takes at most `need` bytes from the peer.
   void feed(const std::byte* data, size_t bytes);
-  /// In state `asks`: what becomes of the connection. `received`: bytes of the stream that have arrived here; the caller (who
-  /// says so first, and then waits for the verdict) reads no more from the connection before this one.
+  /// In state `asks`: what becomes of the connection. `received`: bytes of the stream that have arrived here; the
+  /// caller (who says so first, and then waits for the verdict) reads no more from the connection before this one.
   void decide(wire::Verdict verdict, uint64_t received = 0);
   /// Bytes to send now; the caller sends all of them and clears the string.
   std::string& output() { return output_; }

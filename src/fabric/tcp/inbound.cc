@@ -121,8 +121,7 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
     if (result == wire::FrameResult::wrong || (departed_ && available != 0)) return State::wrong;
     uint64_t length = result == wire::FrameResult::head ? head.length() : 0;
     const bool part = result == wire::FrameResult::head && head.type == wire::FrameType::part;
-    if (result == wire::FrameResult::more ||
-        (!part && length <= kAwaitBytes && available < sizeof head + length)) {
+    if (result == wire::FrameResult::more || (!part && length <= kAwaitBytes && available < sizeof head + length)) {
       if (begin_ != 0) std::memmove(buffer_.get(), at, available);
       begin_ = 0;
       end_ = available;
@@ -348,13 +347,13 @@ void TcpInbound::abandon(const Error& error) {
   landing_now_ = false;
   if (message) {
     shared_.sink.on_landed(shared_.peer, head_.header, landing_, size_t(head_.length()),
-                            Error(error.error_class(), std::string(error.text())));
+                           Error(error.error_class(), std::string(error.text())));
   }
   TcpAssembly& assembly = shared_.assembly;
   if (lane_ != 0 || !assembly.open) return;
   assembly.open = false;
   shared_.sink.on_landed(shared_.peer, assembly.table.header, assembly.landing, size_t(assembly.total),
-                          Error(error.error_class(), std::string(error.text())));
+                         Error(error.error_class(), std::string(error.text())));
 }
 
 }  // namespace tern

@@ -63,7 +63,9 @@ class TcpInbound {
   bool can_go_on() const { return waiting_ && (lane_ == 0 ? !shared_.assembly.open : announced()); }
   bool waiting() const { return waiting_; }
   /// So many bytes are still to be read from the socket whatever else happens on this stream; 0: none is certain.
-  uint64_t certain_to_come() const { return landing_now_ && !waiting_ && !shared_.sealed && ready_bytes_ == 0 ? left_ : 0; }
+  uint64_t certain_to_come() const {
+    return landing_now_ && !waiting_ && !shared_.sealed && ready_bytes_ == 0 ? left_ : 0;
+  }
   /// The connection is over: takes all that its socket still holds.
   void drain(int fd);
   /// A new connection begins.
@@ -101,7 +103,7 @@ class TcpInbound {
   size_t begin_ = 0, end_ = 0;  ///< what is in the buffer and not yet delivered
   bool landing_now_ = false;    ///< a payload is on its way to landing_; the buffer is empty
   bool waiting_ = false;
-  bool departed_ = false;       ///< the peer has said goodbye
+  bool departed_ = false;  ///< the peer has said goodbye
   bool settled_ = false;
   int error_ = 0;
   uint64_t left_ = 0;  ///< bytes of that payload that have not arrived

@@ -16,8 +16,8 @@ namespace tern {
 namespace {
 
 constexpr size_t kMaxPieces = 64;
-// Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile. With a head: 32 bytes
-// that are left over cost a call and a packet.
+// Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile. With a
+// head: 32 bytes that are left over cost a call and a packet.
 constexpr size_t kBatchBytes = (1 << 20) + sizeof(wire::FrameHead);
 // Operations are begun (and can then not be withdrawn) only while less than this is there to be sent.
 constexpr size_t kPullBytes = 64 * 1024;
@@ -45,9 +45,7 @@ ssize_t send_bytes(int fd, const void* data, size_t bytes, int flags = 0) {
 }
 
 // The socket lives, but takes nothing now.
-bool is_full(int error) {
-  return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
-}
+bool is_full(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM; }
 
 wire::FrameHead head_of(const SendOperation& operation) {
   const wire::Header& header = operation.header;
@@ -110,7 +108,8 @@ bool TcpOutbound::hold() {
 
 void TcpOutbound::push() {
   int on = 1;
-  if (fd_ >= 0) (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // is on already: setting it sends what is there
+  if (fd_ >= 0)
+    (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // is on already: setting it sends what is there
 }
 
 // Sent first, then what is not acknowledged is copied: while the copy is made the message is on its way.
@@ -291,8 +290,8 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
       if (batch.bytes == 0 && owed() == 0) return Flush::all;
       block_end_ = sent_ + batch.bytes;
       block_head_ = {0, uint32_t(batch.bytes), owed_ack_};
-      block_head_.crc = crc32c(&block_head_.length, sizeof block_head_ - sizeof block_head_.crc,
-                               crc32c(&sent_, sizeof sent_));
+      block_head_.crc =
+          crc32c(&block_head_.length, sizeof block_head_ - sizeof block_head_.crc, crc32c(&sent_, sizeof sent_));
       for (size_t i = 1; i < batch.piece_count; ++i)
         block_head_.crc = crc32c(batch.pieces[i].iov_base, batch.pieces[i].iov_len, block_head_.crc);
       block_head_sent_ = 0;

@@ -1,5 +1,5 @@
-// The sending half of a stream: operations in order, as few system calls as possible, and everything that might have to be
-// sent again.
+// The sending half of a stream: operations in order, as few system calls as possible, and everything that might have to
+// be sent again.
 //
 // A stream outlives its connections. Its bytes are numbered; the history holds those from `acked_` to `end_`, and
 // a new connection goes on from whatever byte the peer has got to (`resume`):
@@ -9,8 +9,8 @@
 //
 // The history is made of segments: small frames are copied to the log (their senders are free at once); of long
 // operations only the place in the user's memory is kept, and they are finished when their last bytes are
-// acknowledged, or when what is not is so little that it is copied instead. When is decided by polls, after they have left: of
-// a stream of operations most are acknowledged by the time that their sender waits for them.
+// acknowledged, or when what is not is so little that it is copied instead. When is decided by polls, after they have
+// left: of a stream of operations most are acknowledged by the time that their sender waits for them.
 //
 // What counts as acknowledged: without checksums, what the peer's kernel has acknowledged (the peer reads its socket
 // to the end before it says where to go on, so that is as good as received, and costs no message); with
@@ -37,8 +37,8 @@ using SendList = IntrusiveList<SendOperation>;
 class TcpOutbound {
  public:
   enum class Flush : uint8_t { all, blocked, broken };
-  /// How a message waits for those that will follow: not at all; in the kernel, which sends it after 200 ms if none comes; or here,
-  /// which costs no system call, but somebody has to `flush`.
+  /// How a message waits for those that will follow: not at all; in the kernel, which sends it after 200 ms if none
+  /// comes; or here, which costs no system call, but somebody has to `flush`.
   enum class Wait : uint8_t { no, in_kernel, here };
 
   /// What the streams of one path share.
@@ -46,7 +46,7 @@ class TcpOutbound {
     SendList finished;                     ///< left altogether; `done` is due
     std::unique_ptr<std::byte[]> scratch;  ///< kScratchBytes of working memory
     bool sealed = false;                   ///< in blocks: with checksums or encrypted
-    size_t eager_bytes = 0;                ///< a message so short is copied rather than wait for a peer that does not read
+    size_t eager_bytes = 0;  ///< a message so short is copied rather than wait for a peer that does not read
   };
 
   explicit TcpOutbound(Shared& shared) : shared_(shared) {}
@@ -57,15 +57,15 @@ class TcpOutbound {
   void push();
   /// Takes its place in the queue; nothing is sent yet. A kind of 0 in its header: a frame of the type in its flags.
   void enqueue(SendOperation& operation);
-  /// Sends what the socket takes. `blocked`: something is left to send, or to be acknowledged. `more`: the end of it waits in the
-  /// kernel.
+  /// Sends what the socket takes. `blocked`: something is left to send, or to be acknowledged. `more`: the end of it
+  /// waits in the kernel.
   Flush flush(bool more = false);
   /// What is queued may wait here. False: there is enough for a system call, or what was before is in its way.
   bool hold();
   /// Everything that is still to be handed to the kernel only waits for company.
   bool held() const { return held_; }
-  /// Frees the senders of operations: of those that are acknowledged, and of what is little enough to be copied. They go to
-  /// the end of Shared::finished.
+  /// Frees the senders of operations: of those that are acknowledged, and of what is little enough to be copied. They
+  /// go to the end of Shared::finished.
   void settle();
   /// Takes back an operation of which no byte has left.
   bool withdraw(SendOperation& operation);
@@ -106,8 +106,8 @@ class TcpOutbound {
   int error() const { return error_; }
 
   static constexpr size_t kScratchBytes = 64 * 1024;
-  /// A message so short is copied before it is sent, by the cheaper call (8 B: 0.1 us less than by sendmsg); of a longer one only what
-  /// is not acknowledged later.
+  /// A message so short is copied before it is sent, by the cheaper call (8 B: 0.1 us less than by sendmsg); of a
+  /// longer one only what is not acknowledged later.
   static constexpr size_t kCopyFirst = 4096;
 
  private:
@@ -130,7 +130,8 @@ class TcpOutbound {
 
   /// Room at the end of the log; null: it is full (never when forced).
   std::byte* reserve(size_t bytes, bool force = false) {
-    if (log_capacity_ - log_end_ >= bytes) [[likely]] return log_.get() + log_end_;
+    if (log_capacity_ - log_end_ >= bytes) [[likely]]
+      return log_.get() + log_end_;
     return reserve_slow(bytes, force);
   }
   std::byte* reserve_slow(size_t bytes, bool force);
@@ -151,20 +152,20 @@ class TcpOutbound {
 
   Shared& shared_;
   SendList queue_;
-  uint64_t queued_bytes_ = 0;  ///< frames of queue_
+  uint64_t queued_bytes_ = 0;     ///< frames of queue_
   std::deque<Segment> segments_;  ///< [acked_ or before, end_) without gaps
   uint64_t acked_ = 0, sent_ = 0, end_ = 0;
-  uint64_t most_sent_ = 0;   ///< sent_ before the last rewind
-  uint64_t began_ = 0;       ///< sent_ when this connection began
+  uint64_t most_sent_ = 0;  ///< sent_ before the last rewind
+  uint64_t began_ = 0;      ///< sent_ when this connection began
   uint64_t owed_ack_ = 0, told_ack_ = 0;
   int fd_ = -1;
   int error_ = 0;
-  bool held_ = false;        ///< [sent_, end_), all of it in the log, and the queue wait for company
+  bool held_ = false;  ///< [sent_, end_), all of it in the log, and the queue wait for company
   bool trusted_ = false;
-  size_t references_ = 0;    ///< segments that are operations
-  size_t owned_bytes_ = 0;   ///< of segments with memory of their own
-  uint64_t looked_at_ = 0;   ///< acked_ when it was looked at last
-  int vain_looks_ = 0;       ///< so often in a row it was the same
+  size_t references_ = 0;               ///< segments that are operations
+  size_t owned_bytes_ = 0;              ///< of segments with memory of their own
+  uint64_t looked_at_ = 0;              ///< acked_ when it was looked at last
+  int vain_looks_ = 0;                  ///< so often in a row it was the same
   std::unique_ptr<std::byte[]> spare_;  ///< such memory, kTailBytes of it, for the next
   std::unique_ptr<std::byte[]> log_;
   size_t log_capacity_ = 0, log_begin_ = 0, log_end_ = 0;

@@ -1,12 +1,12 @@
-// How a long message is divided among the networks to a peer: so that all parts end at the same time, given what each network
-// still has to carry and how fast it has carried the latest parts.
+// How a long message is divided among the networks to a peer: so that all parts end at the same time, given what each
+// network still has to carry and how fast it has carried the latest parts.
 //
 //   first network   ..... backlog ..... | part 0      |
 //   second network  . backlog . | part 1              |
 //                                                     ^ both end here
 //
-// Who looks at rates alone divides a stream of messages badly: a network that once is ahead stays ahead, has all its parts done
-// and stands still while the other works off its queue.
+// Who looks at rates alone divides a stream of messages badly: a network that once is ahead stays ahead, has all its
+// parts done and stands still while the other works off its queue.
 //
 // Units: bytes, nanoseconds. Thread rule: values of their owner.
 #pragma once
@@ -44,8 +44,9 @@ class ServiceRate {
 
  private:
   // (Sums, not the mean of rates: of parts that are found to have left in the same poll all but one took no time.)
-  // Long, for a network that carries a burst faster (a shaper's bucket, an empty queue) has one part go ten times as fast as the next;
-  // with a memory of a few parts whoever was lucky got whole messages, and the other network stood still.
+  // Long, for a network that carries a burst faster (a shaper's bucket, an empty queue) has one part go ten times as
+  // fast as the next; with a memory of a few parts whoever was lucky got whole messages, and the other network stood
+  // still.
   static constexpr double kMemory = 0.9, kStale_ns = 100e6;
   static constexpr uint64_t kLeastBytes = 32 * 1024;
   double bytes_ = 0, ns_ = 0;

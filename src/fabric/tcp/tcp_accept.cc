@@ -119,8 +119,8 @@ bool TcpPath::send_output(Setup& setup) {
   return whole;
 }
 
-// The peer has proven itself to our call: from now on nothing is read from the connection before this one, and we say how
-// far we have got.
+// The peer has proven itself to our call: from now on nothing is read from the connection before this one, and we say
+// how far we have got.
 void TcpPath::commit(Setup& setup) {
   Lane& lane = *setup.lane;
   if (lane.link) {
@@ -146,8 +146,8 @@ void TcpPath::answer(Setup& setup) {
     } else if (lane->setup && lane->setup->handshake.committed() && identity_.rank < id &&
                setup.handshake.stood() < lane->setup->generation) {
       // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
-      // that is not committed can be given up without harm, the peer has heard nothing of it that counts; and so can one that
-      // the peer has relied on and lost, though we have not heard of either.
+      // that is not committed can be given up without harm, the peer has heard nothing of it that counts; and so can
+      // one that the peer has relied on and lost, though we have not heard of either.
       verdict = Verdict::keep_other;
     } else if (lane->link) {
       give_up_link(*lane);  // the peer has lost it, or wants another
@@ -169,8 +169,7 @@ void TcpPath::conclude(Setup& setup) {
   if (!setup.lane) {
     // Incoming, and no connection. A mismatch concerns both sides: it would come up again with our own call.
     PeerId id = setup.handshake.peer();
-    if ((verdict == Verdict::version || verdict == Verdict::agreement) && id < options_.size &&
-        id != identity_.rank) {
+    if ((verdict == Verdict::version || verdict == Verdict::agreement) && id < options_.size && id != identity_.rank) {
       Peer& peer = peer_at(id);
       if (!peer.first().link) doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
     }
@@ -178,20 +177,16 @@ void TcpPath::conclude(Setup& setup) {
   }
   Lane& lane = *setup.lane;
   switch (verdict) {
-    case Verdict::accept:
-      return establish(setup, lane);
+    case Verdict::accept: return establish(setup, lane);
     case Verdict::keep_other:
       // The peer's own call is on its way; should it fail, ours is repeated.
       drop(setup);
       lane.next_candidate = 0;
       lane.retry_ns = clock_.now_ns() + kSecond;
       return;
-    case Verdict::wrong_rank:
-      return attempt_failed(setup, "another rank answers there");
+    case Verdict::wrong_rank: return attempt_failed(setup, "another rank answers there");
     case Verdict::version:
-    case Verdict::agreement:
-      doom(lane.peer, int(ErrorClass::other), setup.handshake.describe(verdict));
-      break;
+    case Verdict::agreement: doom(lane.peer, int(ErrorClass::other), setup.handshake.describe(verdict)); break;
     case Verdict::refused:
       doom(lane.peer, int(ErrorClass::proc_aborted), setup.where + ": it refuses the connection");
       break;
@@ -229,8 +224,8 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   if (ours) ask_if_alive(entered.fd.get(), false);
   lane.network = network_of(addresses_, local_address(entered.fd.get()));
   // Only one side brings a lane home, or the two might disagree for ever on where that is.
-  const bool away = identity_.rank < lane.peer.id && !lane.candidates.empty() &&
-                    lane.candidates.front().network != 0 && lane.candidates.front().network != lane.network;
+  const bool away = identity_.rank < lane.peer.id && !lane.candidates.empty() && lane.candidates.front().network != 0 &&
+                    lane.candidates.front().network != lane.network;
   lane.next_candidate = 0;
   if (away) lane.retry_ns = clock_.now_ns() + kSecond;
   set_timed(lane, away);
@@ -239,8 +234,9 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
     give_up_link(lane);
     lane.state = LaneState::calling;
     return doom(lane.peer, int(ErrorClass::other),
-                "its stream cannot be gone on with: it has " + std::to_string(theirs) + " bytes of it, and we hold those from " +
-                    std::to_string(lane.outbound.acknowledged()) + " to " + std::to_string(lane.outbound.sent()));
+                "its stream cannot be gone on with: it has " + std::to_string(theirs) +
+                    " bytes of it, and we hold those from " + std::to_string(lane.outbound.acknowledged()) + " to " +
+                    std::to_string(lane.outbound.sent()));
   }
   if (encrypted_) {
     lane.outbound.encrypt(out_key);

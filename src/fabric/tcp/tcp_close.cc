@@ -134,14 +134,14 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
   link_broken(lane,
               prefix + (how == TcpInbound::State::unsound ? "what arrived was damaged on the way"
                         : said != 0                       ? errno_text(said)
-                                                          : "it was closed without a goodbye, so its process was killed or "
-                                                            "has crashed"),
+                                    : "it was closed without a goodbye, so its process was killed or "
+                                      "has crashed"),
               false);
   return 0;
 }
 
-// The stream goes on over another connection (DESIGN.md: no sink is called here). The lower rank calls first: two calls at
-// a time would get in each other's way.
+// The stream goes on over another connection (DESIGN.md: no sink is called here). The lower rank calls first: two calls
+// at a time would get in each other's way.
 void TcpPath::link_broken(Lane& lane, std::string why, bool network_is_bad) {
   const uint32_t network = lane.network;
   if (lane.setup) drop(*lane.setup);
@@ -195,13 +195,15 @@ bool TcpPath::several_networks() const {
   });
 }
 
-// An interface of ours has gone down: what runs over it goes on elsewhere at once, if it can. (With no other network it waits:
-// the interface may come back, and the connection with it.) If it was the peer's, the peer calls us.
+// An interface of ours has gone down: what runs over it goes on elsewhere at once, if it can. (With no other network it
+// waits: the interface may come back, and the connection with it.) If it was the peer's, the peer calls us.
 void TcpPath::on_interfaces(Interfaces& watch) {
   std::vector<uint32_t> down;
   InterfaceWatch::read(watch.fd.get(), down);
   if (down.empty()) return;
-  auto gone = [&](uint32_t network) { return network != 0 && std::find(down.begin(), down.end(), network) != down.end(); };
+  auto gone = [&](uint32_t network) {
+    return network != 0 && std::find(down.begin(), down.end(), network) != down.end();
+  };
   std::vector<Lane*> lost;
   std::vector<Setup*> failed;
   for (auto& endpoint : endpoints_) {
@@ -217,7 +219,8 @@ void TcpPath::on_interfaces(Interfaces& watch) {
     if (look_up(lane->peer)) continue;
     const auto& ways = lane->peer.candidates;
     if (std::all_of(ways.begin(), ways.end(), [&](auto& candidate) { return gone(candidate.network); })) continue;
-    if (lane->link) link_broken(*lane, "the connection to " + lane->link->where + " is lost: its interface has gone down", true);
+    if (lane->link)
+      link_broken(*lane, "the connection to " + lane->link->where + " is lost: its interface has gone down", true);
   }
   for (Setup* setup : failed) {
     if (setup->kind == Endpoint::Kind::setup) attempt_failed(*setup, "its interface has gone down");

@@ -19,17 +19,19 @@ constexpr uint32_t kEventInterval = 8;
 constexpr int kMaxEvents = 64;
 // Completions of one poll: a done-function may send again, and what it sends may leave at once.
 constexpr int kMaxCompletions = 1024;
-// With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's history).
+// With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's
+// history).
 constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
-// How often links with something unacknowledged are looked at (tcp_close.cc), and, while a sender waits for the end of a
-// long message to be acknowledged, the kernel is asked although nothing arrives, as long as it is not known how fast it goes
-// (drain_estimate.h).
+// How often links with something unacknowledged are looked at (tcp_close.cc), and, while a sender waits for the end of
+// a long message to be acknowledged, the kernel is asked although nothing arrives, as long as it is not known how fast
+// it goes (drain_estimate.h).
 constexpr uint64_t kCheck_ns = 200'000'000, kWaitNap_ns = 2'000'000;
 // Who sleeps while a long message arrives is woken for so much of it at a time: a wake-up costs as much as copying this
 // (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
 constexpr uint64_t kWakeBytes = 256 * 1024;
-// So long a rank polls on for the next bytes of a message: what a sleep and a wake-up cost together. On a loopback 64 KiB come every
-// 5 to 10 us; on a network of 1 Gbit/s, where packets come as often, so much takes 0.3 ms, and it sleeps.
+// So long a rank polls on for the next bytes of a message: what a sleep and a wake-up cost together. On a loopback 64
+// KiB come every 5 to 10 us; on a network of 1 Gbit/s, where packets come as often, so much takes 0.3 ms, and it
+// sleeps.
 constexpr uint64_t kWorthSleeping_ns = 15'000, kWorthWaiting_bytes = 32 * 1024;
 // Blocked connections tried again in one poll.
 constexpr int kMaxFlushes = 4;
@@ -45,8 +47,7 @@ TcpPath::Lane::Lane(Peer& owner, uint8_t number, TcpOutbound::Shared& sending)
     : peer(owner), index(number), outbound(sending), inbound(owner.receiving, number) {}
 
 TcpPath::Peer::Peer(PeerId number, Sink& sink, TcpOutbound::Shared& sending)
-    : id(number),
-      receiving{number, sink, sending.scratch.get(), TcpOutbound::kScratchBytes, sending.sealed, {}} {
+    : id(number), receiving{number, sink, sending.scratch.get(), TcpOutbound::kScratchBytes, sending.sealed, {}} {
   lanes[0] = std::make_unique<Lane>(*this, 0, sending);
 }
 
@@ -75,20 +76,22 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
       blocked_.push_back(&lane);
       watch_link(lane);
     }
-    if (armed_ != 0) [[unlikely]] look_after_unsure(kCheck_ns);
+    if (armed_ != 0) [[unlikely]]
+      look_after_unsure(kCheck_ns);
     return true;
   }
   if (lane.state == LaneState::fresh) contact(lane);
   return false;
 }
 
-// Whether a message may leave together with the next ones. In this rank only what somebody comes back for: its sender, or the
-// thread that helps.
+// Whether a message may leave together with the next ones. In this rank only what somebody comes back for: its sender,
+// or the thread that helps.
 TcpOutbound::Wait TcpPath::may_wait(Lane& lane, const wire::Header& header, size_t bytes) {
   using Wait = TcpOutbound::Wait;
   if (bytes > Coalescing::kMostBytes || sending_.sealed) return Wait::no;
   const bool may = lane.coalescing.may_wait(clock_.now_ns(), polls_);
-  if (lane.coalescing.open() && std::find(bursts_.begin(), bursts_.end(), &lane) == bursts_.end()) bursts_.push_back(&lane);
+  if (lane.coalescing.open() && std::find(bursts_.begin(), bursts_.end(), &lane) == bursts_.end())
+    bursts_.push_back(&lane);
   if (!may) return Wait::no;
   if (!(helped_ || wire::sender_comes_back(header)) || armed_ != 0) return Wait::in_kernel;
   holding_ = true;
@@ -108,8 +111,7 @@ void TcpPath::end_bursts() {
 
 void TcpPath::enqueue(SendOperation& operation) {
   Peer& peer = peer_at(operation.peer);
-  if (peer.state == PeerState::open && operation.payload.remaining() >= stripe_bytes_ &&
-      stripe(peer, operation)) {
+  if (peer.state == PeerState::open && operation.payload.remaining() >= stripe_bytes_ && stripe(peer, operation)) {
     return;
   }
   Lane& lane = peer.first();
@@ -144,7 +146,8 @@ bool TcpPath::flush(Lane& lane, bool more) {
   if (!blocked && lane.linked()) lane.unlink();
   if (result == TcpOutbound::Flush::broken) heat(*lane.link);
   watch_link(lane);
-  if (armed_ != 0) [[unlikely]] look_after_unsure(lane.outbound.waits() ? kWaitNap_ns : kCheck_ns);
+  if (armed_ != 0) [[unlikely]]
+    look_after_unsure(lane.outbound.waits() ? kWaitNap_ns : kCheck_ns);
   return lane.outbound.sent() + lane.outbound.acknowledged() != before;
 }
 
@@ -155,8 +158,8 @@ bool TcpPath::try_again(Lane& lane) {
 }
 
 void TcpPath::watch_link(Lane& lane) {
-  // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel. A stream that
-  // waits for its peer's others is not read, and would wake a sleeper for nothing.
+  // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel. A stream
+  // that waits for its peer's others is not read, and would wake a sleeper for nothing.
   uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : uint32_t{EPOLLIN};
   if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= EPOLLOUT;
   watch(*lane.link, events);
@@ -216,17 +219,10 @@ int TcpPath::poll_events() {
   for (int i = 0; i < n; ++i) {
     auto& endpoint = *static_cast<Endpoint*>(events[i].data.ptr);
     switch (endpoint.kind) {
-      case Endpoint::Kind::dead:
-        break;  // retired while an earlier event was handled
-      case Endpoint::Kind::listener:
-        accept_some(static_cast<Listener&>(endpoint));
-        break;
-      case Endpoint::Kind::setup:
-        on_setup(static_cast<Setup&>(endpoint), events[i].events);
-        break;
-      case Endpoint::Kind::interfaces:
-        on_interfaces(static_cast<Interfaces&>(endpoint));
-        break;
+      case Endpoint::Kind::dead: break;  // retired while an earlier event was handled
+      case Endpoint::Kind::listener: accept_some(static_cast<Listener&>(endpoint)); break;
+      case Endpoint::Kind::setup: on_setup(static_cast<Setup&>(endpoint), events[i].events); break;
+      case Endpoint::Kind::interfaces: on_interfaces(static_cast<Interfaces&>(endpoint)); break;
       case Endpoint::Kind::link: {
         auto& link = static_cast<Link&>(endpoint);
         if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
@@ -254,7 +250,8 @@ int TcpPath::receive(Link& link) {
   if (lane.link != &link) return handled;  // the sink has sent, and found the connection broken
   if (lane.inbound.settled()) lane.outbound.trust();
   if (lane.inbound.certain_to_come() != 0) note_arrived(lane.inbound.received() - before);
-  if (lane.wake_bytes > 1 && uint64_t(lane.wake_bytes) > lane.inbound.certain_to_come()) [[unlikely]] ask_for(lane, 1);
+  if (lane.wake_bytes > 1 && uint64_t(lane.wake_bytes) > lane.inbound.certain_to_come()) [[unlikely]]
+    ask_for(lane, 1);
   if (sending_.sealed) {
     if (!lane.outbound.acknowledge(lane.inbound.acknowledged())) state = TcpInbound::State::wrong;
     lane.outbound.owe_acknowledgement(lane.inbound.received());
@@ -264,11 +261,8 @@ int TcpPath::receive(Link& link) {
     if (lane.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(lane);
   }
   switch (state) {
-    case TcpInbound::State::idle:
-      break;
-    case TcpInbound::State::more:
-      more_ = true;
-      break;
+    case TcpInbound::State::idle: break;
+    case TcpInbound::State::more: more_ = true; break;
     case TcpInbound::State::waits:
       if (lane.outbound.error() != 0) {  // nobody reads it to its end, where the break would show
         handled += link_ended(link, TcpInbound::State::broken);
@@ -279,9 +273,7 @@ int TcpPath::receive(Link& link) {
     case TcpInbound::State::ended:
     case TcpInbound::State::broken:
     case TcpInbound::State::unsound:
-    case TcpInbound::State::wrong:
-      handled += link_ended(link, state);
-      break;
+    case TcpInbound::State::wrong: handled += link_ended(link, state); break;
   }
   if (peer.lanes[1]) handled += receive_waiting(peer);
   return handled;
@@ -360,10 +352,9 @@ bool TcpPath::arm() {
   return false;
 }
 
-// Acknowledgements wake nobody. Asleep: what is not acknowledged is looked after in time, also what is sent from now on.
-void TcpPath::look_after_unsure(uint64_t nap_ns) {
-  wake_ns_ = std::min(wake_ns_, clock_.now_ns() + nap_ns);
-}
+// Acknowledgements wake nobody. Asleep: what is not acknowledged is looked after in time, also what is sent from now
+// on.
+void TcpPath::look_after_unsure(uint64_t nap_ns) { wake_ns_ = std::min(wake_ns_, clock_.now_ns() + nap_ns); }
 
 void TcpPath::disarm() {
   if (--armed_ != 0) return;
@@ -376,8 +367,8 @@ bool TcpPath::has_unsent() const {
     if (!peer) continue;
     for (const auto& lane : peer->lanes) {
       if (!lane) continue;
-      // Who asks may not come back soon: a peer that does the same waits for our acknowledgement, and the kernel would put it
-      // off.
+      // Who asks may not come back soon: a peer that does the same waits for our acknowledgement, and the kernel would
+      // put it off.
       if (lane->link) acknowledge_at_once(lane->link->fd.get());
       unsent = lane->outbound.unsure() || unsent || !lane->outbound.empty() || lane->outbound.owed() != 0;
     }

@@ -71,8 +71,8 @@ class TcpPath final : public Path {
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
 
   /// Listens. Clock and sink outlive the path. Null exactly when `error` is set.
-  static std::unique_ptr<TcpPath> create(const TcpOptions& options, const Tunables& tunables, Clock& clock,
-                                         Sink& sink, Lookup lookup, Error& error);
+  static std::unique_ptr<TcpPath> create(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink,
+                                         Lookup lookup, Error& error);
   /// Delivers what was sent, then closes (tcp_close.cc).
   ~TcpPath() override;
 
@@ -91,7 +91,8 @@ class TcpPath final : public Path {
   bool arriving() const override;
   bool has_unsent() const override;
   Need unsent_at_a_glance() const override {
-    if (more_ || !bursts_.empty() || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty()) return Need::now;
+    if (more_ || !bursts_.empty() || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty())
+      return Need::now;
     return !may_be_unsure_ ? Need::nothing : sending_.sealed ? Need::now : Need::later;
   }
 
@@ -157,7 +158,7 @@ class TcpPath final : public Path {
     ServiceRate rate;         ///< of the parts sent lately
     DrainEstimate drain;      ///< of what our operations wait for
     // Being called:
-    Setup* setup = nullptr;  ///< the outgoing attempt, if one is under way
+    Setup* setup = nullptr;                ///< the outgoing attempt, if one is under way
     std::vector<TcpCandidate> candidates;  ///< the first one's network is the lane's own
     size_t next_candidate = 0;
     int rounds = 0;             ///< how often all candidates have been tried
@@ -281,24 +282,24 @@ class TcpPath final : public Path {
   size_t hot_count_ = 0;
   uint32_t turn_ = 0;
   uint32_t rounds_since_events_ = 0;
-  int armed_ = 0;      ///< threads that sleep on wait_fd
-  bool more_ = false;  ///< a connection's turn was over before its data were
+  int armed_ = 0;               ///< threads that sleep on wait_fd
+  bool more_ = false;           ///< a connection's turn was over before its data were
   bool may_be_unsure_ = false;  ///< something was sent since `arm` found everything acknowledged (and nothing owed)
 
   IntrusiveList<Lane> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
   std::vector<Lane*> bursts_;    ///< whose small messages may wait for the next
   uint64_t polls_ = 0;
   std::vector<Peer*> doomed_;
-  IntrusiveList<Stripe> striped_;  ///< on their way
+  IntrusiveList<Stripe> striped_;       ///< on their way
   IntrusiveList<Setup> unproven_list_;  ///< incoming, oldest first
   size_t unproven_ = 0;
   size_t links_ = 0;
-  size_t timed_ = 0;               ///< lanes that call, or want back to their own network: their timers run
-  uint64_t next_check_ns_ = 0;     ///< when links are looked at again
-  uint64_t arrived_ns_ = 0;        ///< when much was read of a message that goes on
-  uint64_t arrived_bytes_ = 0;     ///< since then
+  size_t timed_ = 0;                 ///< lanes that call, or want back to their own network: their timers run
+  uint64_t next_check_ns_ = 0;       ///< when links are looked at again
+  uint64_t arrived_ns_ = 0;          ///< when much was read of a message that goes on
+  uint64_t arrived_bytes_ = 0;       ///< since then
   uint64_t wake_ns_ = ~uint64_t{0};  ///< asleep: when to look after what is not acknowledged
-  uint64_t deafness_ends_ns_ = 0;  ///< descriptors ran out: listeners are off until then; 0: they are on
+  uint64_t deafness_ends_ns_ = 0;    ///< descriptors ran out: listeners are off until then; 0: they are on
 };
 
 }  // namespace tern

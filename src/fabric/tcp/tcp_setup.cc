@@ -46,8 +46,8 @@ void allow_descriptors(uint64_t wanted) {
 
 }  // namespace
 
-std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunables& tunables, Clock& clock,
-                                         Sink& sink, Lookup lookup, Error& error) {
+std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink,
+                                         Lookup lookup, Error& error) {
   std::unique_ptr<TcpPath> path(new TcpPath(options, tunables, clock, sink, std::move(lookup)));
   error = path->start();
   if (error) path.reset();
@@ -128,8 +128,7 @@ Error TcpPath::listen(const LocalAddress& local, uint16_t first_port, uint16_t& 
     fd = listen_on(SocketAddress(address, address.link_local() ? local.index : 0), congestion_);
     if (fd || errno != EADDRINUSE || first_port == 0) break;
   }
-  if (!fd)
-    return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(errno));
+  if (!fd) return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(errno));
   port = local_address(fd.get()).port();
   auto listener = std::make_unique<Listener>();
   listener->fd = std::move(fd);
@@ -170,16 +169,19 @@ void TcpPath::retire(Endpoint& endpoint) {
 }
 
 void TcpPath::shape(int fd) const {
-  if (options_.send_buffer_bytes != 0) (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options_.send_buffer_bytes, sizeof(int));
+  if (options_.send_buffer_bytes != 0)
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options_.send_buffer_bytes, sizeof(int));
 }
 
 // A name that nobody knows is better heard of now.
 Error TcpPath::check_congestion() const {
   if (congestion_.empty()) return {};
   const Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd || setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, congestion_.data(), socklen_t(congestion_.size())) == 0) return {};
-  return Error(ErrorClass::arg, "TERN_TCP_CONGESTION is '" + congestion_ +
-                                    "', which is none of this host's net.ipv4.tcp_allowed_congestion_control: " + errno_text(errno));
+  if (!fd || setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, congestion_.data(), socklen_t(congestion_.size())) == 0)
+    return {};
+  return Error(ErrorClass::arg,
+               "TERN_TCP_CONGESTION is '" + congestion_ +
+                   "', which is none of this host's net.ipv4.tcp_allowed_congestion_control: " + errno_text(errno));
 }
 
 void TcpPath::drop(Setup& setup) {
@@ -286,10 +288,10 @@ void TcpPath::end_round(Lane& lane) {
     return;
   }
   ++lane.rounds;
-  // Who has listened at an address and does so no more has ended, whatever other addresses say; if its connection was closed
-  // too there is no doubt.
-  bool nobody_there = (lane.generation != 0 ? lane.refused : lane.only_refusals) &&
-                      (lane.closed || lane.rounds >= kRefusedRounds);
+  // Who has listened at an address and does so no more has ended, whatever other addresses say; if its connection was
+  // closed too there is no doubt.
+  bool nobody_there =
+      (lane.generation != 0 ? lane.refused : lane.only_refusals) && (lane.closed || lane.rounds >= kRefusedRounds);
   if (nobody_there || now >= lane.give_up_ns) {
     std::string trouble = "it cannot be reached: " + lane.peer.trouble;
     if (!lane.loss.empty()) trouble = lane.loss + "; called again, " + trouble;

@@ -62,8 +62,8 @@ void TcpPath::forget_stripes() {
   while (Stripe* stripe = striped_.pop_front()) delete stripe;
 }
 
-// Whether there may be several networks to the peer. On the same host there is one, whatever addresses it has: more connections
-// only cost (1 MiB one way: 98 us over one, 127 over two).
+// Whether there may be several networks to the peer. On the same host there is one, whatever addresses it has: more
+// connections only cost (1 MiB one way: 98 us over one, 127 over two).
 bool TcpPath::may_stripe(Peer& peer) {
   return max_lanes_ > 1 && peer.first().link && !look_up(peer) && !peer.candidates.front().address.loopback();
 }
@@ -75,7 +75,8 @@ size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
   uint32_t networks[wire::kMaxLanes];
   size_t wanted = 0, count = 0;
   for (const TcpCandidate& candidate : peer.candidates) {
-    if (candidate.network == 0 || std::find(networks, networks + wanted, candidate.network) != networks + wanted) continue;
+    if (candidate.network == 0 || std::find(networks, networks + wanted, candidate.network) != networks + wanted)
+      continue;
     networks[wanted++] = candidate.network;
     if (wanted == max_lanes_) break;
   }
@@ -92,8 +93,8 @@ size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
   return count;
 }
 
-// False: there is one lane, and the message goes over it like any other. (Of several the first may get all of it: that, too, is a
-// part, and measured.)
+// False: there is one lane, and the message goes over it like any other. (Of several the first may get all of it: that,
+// too, is a part, and measured.)
 bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   Lane* open[wire::kMaxLanes];
   const size_t count = open_lanes(peer, open);

@@ -1,8 +1,8 @@
-// What the UDP path's protocols have in common: each conversation with a peer is a state machine that is given the time and
-// authentic datagrams, and gives datagrams to a port. It knows neither sockets nor clocks, so it runs in the simulator over a
-// network that does its worst.
+// What the UDP path's protocols have in common: each conversation with a peer is a state machine that is given the time
+// and authentic datagrams, and gives datagrams to a port. It knows neither sockets nor clocks, so it runs in the
+// simulator over a network that does its worst.
 //
-//   stream_channel.h     the modern protocol: a stream of bytes, selective acknowledgements, pacing, congestion back-off
+//   stream_channel.h     the modern protocol: a stream of bytes, selective acknowledgements, pacing, back-off
 //   fragment_channel.h   the paper's (002, chapter 3.1)
 //
 // Units: bytes, nanoseconds. Thread rule: under the rank's lock; only on_datagram calls the sink.
@@ -41,13 +41,13 @@ struct UdpShared {
   Sink& sink;
   Clock& clock;
   PacketPool pool{};
-  SendList finished{};               ///< copied altogether; `done` is due
+  SendList finished{};  ///< copied altogether; `done` is due
   UdpCounters counters{};
-  bool holding = false;              ///< messages wait for company until the next poll
-  uint64_t copy_bytes_per_us = 0;    ///< simulated ranks: what copies cost in virtual time; 0: nothing
-  uint64_t message_ns = 0;           ///< likewise a message, on either side, beside copies and datagrams
-  size_t window_bytes = 0;           ///< modern: what one peer may send before it is acknowledged
-  uint32_t paper_window = 0;         ///< paper: fragments of one message on the way
+  bool holding = false;            ///< messages wait for company until the next poll
+  uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: what copies cost in virtual time; 0: nothing
+  uint64_t message_ns = 0;         ///< likewise a message, on either side, beside copies and datagrams
+  size_t window_bytes = 0;         ///< modern: what one peer may send before it is acknowledged
+  uint32_t paper_window = 0;       ///< paper: fragments of one message on the way
   void charge_copy(size_t bytes) {
     if (copy_bytes_per_us != 0) clock.charge_ns(bytes * 1000 / copy_bytes_per_us);
   }
@@ -96,8 +96,8 @@ class UdpChannel {
   virtual void surrender(SendList& out) = 0;
   virtual void abandon(const Error& error) = 0;
 
-  /// Handles a datagram that is authentic and whose number is new; marks the number as received, unless it has no room for
-  /// it now. False: no sound peer sends this. Adds to `handled` what was delivered.
+  /// Handles a datagram that is authentic and whose number is new; marks the number as received, unless it has no room
+  /// for it now. False: no sound peer sends this. Adds to `handled` what was delivered.
   virtual bool on_datagram(const wire::Datagram& datagram, uint64_t now_ns, int& handled) = 0;
   /// Sends what time and windows allow. `all`: acknowledgements too that could wait for company (before sleeping).
   virtual void advance(uint64_t now_ns, bool all) = 0;

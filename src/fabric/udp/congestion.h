@@ -1,7 +1,7 @@
 // How much may be on the way to a peer, and how fast it leaves: slow start, then additive increase; a loss takes three
-// tenths off the window, once per round trip (RFC 9002, 7, with the factor of RFC 9438, CUBIC); after two timeouts in a row it begins anew.
-// Pacing spreads the window over a round trip, so that a switch's queue is not met by a burst; what has not been used in
-// the last two milliseconds may still leave at once, since a sleeper's clock ticks that coarsely.
+// tenths off the window, once per round trip (RFC 9002, 7, with the factor of RFC 9438, CUBIC); after two timeouts in a
+// row it begins anew. Pacing spreads the window over a round trip, so that a switch's queue is not met by a burst; what
+// has not been used in the last two milliseconds may still leave at once, since a sleeper's clock ticks that coarsely.
 // Units: bytes, nanoseconds. Thread rule: a value of its peer.
 #pragma once
 
@@ -17,7 +17,10 @@ class Congestion {
  public:
   /// `datagram`: bytes of a full one; `most`: the window never grows beyond.
   Congestion(size_t datagram, size_t most)
-      : least_(2 * datagram), most_(std::max(most, least_)), window_(std::clamp(kFirstWindow, least_, most_)), datagram_(datagram) {}
+      : least_(2 * datagram),
+        most_(std::max(most, least_)),
+        window_(std::clamp(kFirstWindow, least_, most_)),
+        datagram_(datagram) {}
 
   size_t window() const { return window_; }
   /// `full`: the window was what held the sender back; else it says nothing to have got through.
@@ -74,7 +77,7 @@ class Congestion {
 
   size_t least_, most_, window_, datagram_;
   size_t threshold_ = ~size_t{0};
-  size_t credit_ = 0;             ///< acknowledged in congestion avoidance, towards the next datagram of window
+  size_t credit_ = 0;  ///< acknowledged in congestion avoidance, towards the next datagram of window
   uint64_t recovered_from_ = 0;
   double bucket_ = double(kBurst);
   uint64_t filled_ns_ = 0;

@@ -1,6 +1,6 @@
-// DatagramPort: what moves datagrams between ranks, without promises: they may be lost, doubled, reordered, damaged. The UDP
-// path's protocols stand on it as the rdma path stands on Hca; there are two: the kernel's sockets (kernel_port.h) and the simulated
-// network (sim/datagrams.h).
+// DatagramPort: what moves datagrams between ranks, without promises: they may be lost, doubled, reordered, damaged.
+// The UDP path's protocols stand on it as the rdma path stands on Hca; there are two: the kernel's sockets
+// (kernel_port.h) and the simulated network (sim/datagrams.h).
 //
 // Thread rule: under the rank's lock. Units: bytes.
 #pragma once
@@ -29,8 +29,8 @@ class DatagramPort {
   /// What arrives while nobody looks is kept up to so much, of all peers together.
   virtual size_t buffer_bytes() const = 0;
 
-  /// Sends datagrams, all of one size but the last, which may be shorter. Returns how many were taken: fewer when the way
-  /// is full; what the network refuses altogether counts as taken (and lost). The memory is free again at once.
+  /// Sends datagrams, all of one size but the last, which may be shorter. Returns how many were taken: fewer when the
+  /// way is full; what the network refuses altogether counts as taken (and lost). The memory is free again at once.
   virtual size_t send(PeerId peer, int channel, const iovec* datagrams, size_t count) = 0;
 
   struct Arrival {
@@ -53,7 +53,7 @@ class DatagramPort {
     unknown,  ///< not asked
     asked,    ///< no answer so far
     lives,
-    gone,     ///< its host says that there is no such process
+    gone,  ///< its host says that there is no such process
   };
   virtual void ask_life(PeerId peer) = 0;
   virtual Life life(PeerId peer) = 0;

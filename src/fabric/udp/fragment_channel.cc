@@ -79,7 +79,8 @@ void FragmentChannel::copy(Sending& sending, const std::byte* flat) {
   if (flat) {
     if (bytes != 0) std::memcpy(fragment->payload(), flat, bytes);
   } else {
-    [[maybe_unused]] const size_t packed = sending.operation ? sending.operation->payload.pack(fragment->payload(), bytes) : 0;
+    [[maybe_unused]] const size_t packed =
+        sending.operation ? sending.operation->payload.pack(fragment->payload(), bytes) : 0;
     TERN_ASSERT(packed == bytes);
   }
   link_.shared.charge_copy(bytes);
@@ -285,7 +286,8 @@ bool FragmentChannel::on_fragment(const wire::Datagram& datagram, int& handled) 
   if (head.message < expected_) {  // its ack was lost, or the timeout was too short
     answer(DatagramType::ack, head.message, head.index, head.attempt);
   } else if (head.message > expected_) {
-    // Only first fragments come before the clear. One that is the whole message is safe here; a longer message has to wait.
+    // Only first fragments come before the clear. One that is the whole message is safe here; a longer message has to
+    // wait.
     if (!first || head.message - expected_ >= kMessages) return true;
     if (!early_.count(head.message)) early_[head.message] = {head, std::vector<std::byte>(payload, payload + bytes)};
     if (wire::fragment_count(head.bytes) == 1) answer(DatagramType::ack, head.message, 0, head.attempt);
@@ -301,7 +303,8 @@ bool FragmentChannel::on_fragment(const wire::Datagram& datagram, int& handled) 
   while (!reception_.active && !early_.empty() && early_.begin()->first == expected_) {
     auto node = early_.extract(early_.begin());
     const Early& early = node.mapped();
-    if (wire::fragment_count(early.head.bytes) != 1) answer(DatagramType::ack, early.head.message, 0, early.head.attempt);
+    if (wire::fragment_count(early.head.bytes) != 1)
+      answer(DatagramType::ack, early.head.message, 0, early.head.attempt);
     open(early.head, early.payload.data(), early.payload.size(), handled);
   }
   return true;

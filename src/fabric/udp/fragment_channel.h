@@ -1,6 +1,6 @@
-// The paper's UDP protocol (002, chapter 3.1), complete: messages in fragments, the first of 2 KB over the short socket, further
-// ones of 8 KB over the long socket; every fragment copied, checked by a CRC, acknowledged for itself; a message is done for the
-// program when it is copied.
+// The paper's UDP protocol (002, chapter 3.1), complete: messages in fragments, the first of 2 KB over the short
+// socket, further ones of 8 KB over the long socket; every fragment copied, checked by a CRC, acknowledged for itself;
+// a message is done for the program when it is copied.
 //
 //   sender                                              receiver
 //     fragment 0 (2 KB, short socket) ───────────────>  where does the message go? (its request to send)
@@ -10,13 +10,14 @@
 //     <─────────────────────────────────────── nack 3   overtaken by another, or its CRC is wrong: sent again at once
 //     (no answer within the timeout: sent again)
 //
-// At most `paper_window` fragments of a message are on the way. Messages are numbered and delivered in that order; a receiver keeps the
-// first fragments of the next kMessages that come early.
+// At most `paper_window` fragments of a message are on the way. Messages are numbered and delivered in that order; a
+// receiver keeps the first fragments of the next kMessages that come early.
 //
-// Where this is not the paper's: datagrams are sealed; the clear does not wait for the posted receive but for the layer above to
-// say where the data goes, which for an unexpected message is memory that its sender's credit pays for (beyond the credit that
-// layer asks first, p2p/rendezvous.cc); data is checked before it touches the user's memory, so it comes there by a copy; and
-// answers carry the attempt they answer, so that repetitions measure round trips too. The timeout is RFC 6298's.
+// Where this is not the paper's: datagrams are sealed; the clear does not wait for the posted receive but for the layer
+// above to say where the data goes, which for an unexpected message is memory that its sender's credit pays for (beyond
+// the credit that layer asks first, p2p/rendezvous.cc); data is checked before it touches the user's memory, so it
+// comes there by a copy; and answers carry the attempt they answer, so that repetitions measure round trips too. The
+// timeout is RFC 6298's.
 //
 // Thread rule: as UdpChannel.
 #pragma once
@@ -60,9 +61,9 @@ class FragmentChannel final : public UdpChannel {
   struct Fragment : ListHook<Fragment> {  // hook: in ready_, or in on_the_way_
     wire::FragmentHead head{};
     uint64_t sent_ns = 0;
-    uint64_t due_ns = 0;           ///< when it is sent again
+    uint64_t due_ns = 0;  ///< when it is sent again
     uint32_t payload_bytes = 0;
-    bool flying = false;           ///< in on_the_way_
+    bool flying = false;  ///< in on_the_way_
     std::byte* datagram() { return reinterpret_cast<std::byte*>(this + 1); }
     std::byte* payload() { return datagram() + sizeof(wire::DatagramHead) + sizeof(wire::FragmentHead); }
     size_t bytes() const { return wire::kFragmentOverhead + payload_bytes; }
@@ -75,8 +76,8 @@ class FragmentChannel final : public UdpChannel {
     SendOperation* operation = nullptr;  ///< null: copied altogether
     uint32_t copied = 0, total = 0;      ///< fragments
     uint32_t acknowledged = 0;
-    bool cleared = false;                ///< fragment 0 is acknowledged
-    std::vector<Fragment*> fragments;    ///< copied and not acknowledged
+    bool cleared = false;              ///< fragment 0 is acknowledged
+    std::vector<Fragment*> fragments;  ///< copied and not acknowledged
   };
   /// The message that is being received.
   struct Reception {
@@ -84,10 +85,10 @@ class FragmentChannel final : public UdpChannel {
     wire::Header header{};
     uint64_t bytes = 0;
     Landing landing;
-    size_t begin = 0;             ///< position of the landing's target at the first byte
-    std::vector<bool> there;      ///< by fragment
+    size_t begin = 0;         ///< position of the landing's target at the first byte
+    std::vector<bool> there;  ///< by fragment
     uint32_t missing = 0;
-    uint32_t highest = 0;         ///< index of the newest that has come
+    uint32_t highest = 0;  ///< index of the newest that has come
   };
   struct Early {
     wire::FragmentHead head;
@@ -116,19 +117,19 @@ class FragmentChannel final : public UdpChannel {
   UdpLink& link_;
   RoundTrip trip_;
   // Sending.
-  SendList queue_;                   ///< not begun
-  IntrusiveList<Sending> copying_;   ///< begun, oldest first
-  std::deque<Sending> sendings_;     ///< from the oldest that is not acknowledged altogether
-  IntrusiveList<Fragment> ready_;    ///< to be sent (again)
+  SendList queue_;                  ///< not begun
+  IntrusiveList<Sending> copying_;  ///< begun, oldest first
+  std::deque<Sending> sendings_;    ///< from the oldest that is not acknowledged altogether
+  IntrusiveList<Fragment> ready_;   ///< to be sent (again)
   IntrusiveList<Fragment> on_the_way_;
   uint64_t next_due_ns_ = ~uint64_t{0};  ///< of on_the_way_, or before
-  uint64_t asked_at_ns_ = 0;         ///< a question is on its way; 0: none
+  uint64_t asked_at_ns_ = 0;             ///< a question is on its way; 0: none
   uint64_t next_message_ = 0;
   uint32_t silence_ = 0;
   bool full_ = false;
   uint64_t retry_at_ns_ = 0;
   // Receiving.
-  uint64_t expected_ = 0;            ///< number of the message that is delivered next, or is being received
+  uint64_t expected_ = 0;  ///< number of the message that is delivered next, or is being received
   Reception reception_;
   std::map<uint64_t, Early> early_;  ///< first fragments of messages after `expected_`
   std::deque<Answer> answers_;

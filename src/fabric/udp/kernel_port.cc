@@ -34,7 +34,8 @@ void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level,
 // Half of what the kernel says is for its own bookkeeping.
 size_t widen(int fd, int option, int forced) {
   const int wanted = int(kBufferBytes);
-  if (setsockopt(fd, SOL_SOCKET, forced, &wanted, sizeof wanted) != 0) (void)setsockopt(fd, SOL_SOCKET, option, &wanted, sizeof wanted);
+  if (setsockopt(fd, SOL_SOCKET, forced, &wanted, sizeof wanted) != 0)
+    (void)setsockopt(fd, SOL_SOCKET, option, &wanted, sizeof wanted);
   int got = 0;
   socklen_t bytes = sizeof got;
   return getsockopt(fd, SOL_SOCKET, option, &got, &bytes) == 0 ? size_t(got) / 2 : 0;
@@ -42,9 +43,11 @@ size_t widen(int fd, int option, int forced) {
 
 bool same_host(const SocketAddress& a, const wire::CardAddress& b) {
   if (a.storage.ss_family == AF_INET) {
-    return b.family == 4 && std::memcmp(&reinterpret_cast<const sockaddr_in&>(a.storage).sin_addr, b.bytes.data(), 4) == 0;
+    return b.family == 4 &&
+           std::memcmp(&reinterpret_cast<const sockaddr_in&>(a.storage).sin_addr, b.bytes.data(), 4) == 0;
   }
-  return b.family == 6 && std::memcmp(&reinterpret_cast<const sockaddr_in6&>(a.storage).sin6_addr, b.bytes.data(), 16) == 0;
+  return b.family == 6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6&>(a.storage).sin6_addr, b.bytes.data(), 16) == 0;
 }
 
 uint16_t port_at(const wire::Card& card, const wire::CardAddress& address) {
@@ -56,7 +59,8 @@ uint16_t port_at(const wire::Card& card, const wire::CardAddress& address) {
 
 }  // namespace
 
-std::unique_ptr<KernelPort> KernelPort::create(const KernelPortOptions& options, const Tunables& tunables, Error& error) {
+std::unique_ptr<KernelPort> KernelPort::create(const KernelPortOptions& options, const Tunables& tunables,
+                                               Error& error) {
   std::unique_ptr<KernelPort> port(new KernelPort(options, tunables));
   for (const LocalAddress& address : options.addresses) port->locals_.emplace_back().address = address;
   error = port->start(tunables.tcp_interfaces);
@@ -97,7 +101,8 @@ Error KernelPort::start(const std::string& interfaces) {
       event.data.u32 = name;
       TERN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
     };
-    for (int channel = 0; channel < channels_; ++channel) watch(locals_[i].sockets[channel].get(), uint32_t(2 * i) + uint32_t(channel));
+    for (int channel = 0; channel < channels_; ++channel)
+      watch(locals_[i].sockets[channel].get(), uint32_t(2 * i) + uint32_t(channel));
     watch(locals_[i].listener.get(), kListenerName + uint32_t(i));
   }
   return {};
@@ -110,7 +115,8 @@ Error KernelPort::open(Local& local) {
   wire::CardAddress address = local.address.address;
   address.port = 0;
   local.listener = listen_on(SocketAddress(address, address.link_local() ? local.address.index : 0));
-  if (!local.listener) return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(errno));
+  if (!local.listener)
+    return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(errno));
   local.life_port = local_address(local.listener.get()).port();
   return {};
 }
@@ -189,13 +195,16 @@ bool KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way)
   Descriptor fd(socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd || connect(fd.get(), target.get(), target.bytes) != 0) return false;
   const SocketAddress from = local_address(fd.get());
-  auto local = std::find_if(locals_.begin(), locals_.end(), [&](const Local& ours) { return same_host(from, ours.address.address); });
+  auto local = std::find_if(locals_.begin(), locals_.end(),
+                            [&](const Local& ours) { return same_host(from, ours.address.address); });
   if (local == locals_.end()) return false;
   way.local = size_t(local - locals_.begin());
   const bool four = target.storage.ss_family == AF_INET;
   int mtu = 0;
   socklen_t bytes = sizeof mtu;
-  if (getsockopt(fd.get(), four ? int(IPPROTO_IP) : int(IPPROTO_IPV6), four ? IP_MTU : IPV6_MTU, &mtu, &bytes) != 0 || mtu < 1280) mtu = 1280;
+  if (getsockopt(fd.get(), four ? int(IPPROTO_IP) : int(IPPROTO_IPV6), four ? IP_MTU : IPV6_MTU, &mtu, &bytes) != 0 ||
+      mtu < 1280)
+    mtu = 1280;
   way.datagram_bytes = std::min(size_t(mtu) - (four ? kHeads4 : kHeads6), most_bytes_);
   return true;
 }

@@ -1,15 +1,15 @@
-// Datagrams through the kernel: one socket for each channel and address of this host (one in the modern protocol, the paper's short and long
-// one in the other), so for each interface in use.
+// Datagrams through the kernel: one socket for each channel and address of this host (one in the modern protocol, the
+// paper's short and long one in the other), so for each interface in use.
 //
-// Where the kernel can, many datagrams of one size go to it in one call, which cuts them (UDP_SEGMENT), and come from it in one
-// (UDP_GRO); where it cannot, in sendmmsg and one by one. Kernels that lack either are found out by asking.
+// Where the kernel can, many datagrams of one size go to it in one call, which cuts them (UDP_SEGMENT), and come from
+// it in one (UDP_GRO); where it cannot, in sendmmsg and one by one. Kernels that lack either are found out by asking.
 //
-// Beside them a TCP socket listens at each address and accepts nothing but to close it: a connection that is established shows that
-// the process lives, though it may be computing; a refused one that it does not. ICMP's word for the same (a port that
-// nobody has) is not listened to: whoever guesses ports can forge it.
+// Beside them a TCP socket listens at each address and accepts nothing but to close it: a connection that is
+// established shows that the process lives, though it may be computing; a refused one that it does not. ICMP's word for
+// the same (a port that nobody has) is not listened to: whoever guesses ports can forge it.
 //
-// Polling: the sockets that were busy last are read at each call, all of them (epoll) every few calls. Thread rule: under the
-// rank's lock. Units: bytes.
+// Polling: the sockets that were busy last are read at each call, all of them (epoll) every few calls. Thread rule:
+// under the rank's lock. Units: bytes.
 #pragma once
 
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ namespace tern {
 struct KernelPortOptions {
   uint32_t ranks = 1;
   int channels = 1;
-  bool segmentation = true;   ///< false: as on a kernel without it (tests)
+  bool segmentation = true;             ///< false: as on a kernel without it (tests)
   std::vector<LocalAddress> addresses;  ///< of this host, instead of asking the kernel (tests)
 };
 
@@ -59,19 +59,19 @@ class KernelPort final : public DatagramPort {
  private:
   /// One way to a peer: from one of our addresses to one of its.
   struct Way {
-    SocketAddress to[2];     ///< by channel
-    SocketAddress life;      ///< TCP
-    size_t local = 0;        ///< of ours (locals_)
+    SocketAddress to[2];  ///< by channel
+    SocketAddress life;   ///< TCP
+    size_t local = 0;     ///< of ours (locals_)
     size_t datagram_bytes = 0;
   };
   struct Peer {
-    std::vector<Way> ways;   ///< best first
+    std::vector<Way> ways;  ///< best first
     size_t current = 0;
-    Descriptor question;     ///< a TCP connection that shows whether the process lives
+    Descriptor question;  ///< a TCP connection that shows whether the process lives
   };
   struct Local {
     LocalAddress address;
-    Descriptor sockets[2];   ///< by channel
+    Descriptor sockets[2];  ///< by channel
     Descriptor listener;
     uint16_t ports[2] = {}, life_port = 0;
   };
@@ -95,9 +95,11 @@ class KernelPort final : public DatagramPort {
   Descriptor epoll_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::unique_ptr<std::byte[]> memory_;
-  static constexpr uint32_t kVainInterval = 8, kInterval = 64;  ///< calls in vain, or at all, after which all are looked at
+  static constexpr uint32_t kVainInterval = 8,
+                            kInterval = 64;  ///< calls in vain, or at all, after which all are looked at
   static constexpr size_t kHot = 4;
-  size_t hot_[kHot] = {};  ///< sockets (2 * local + channel) read without asking epoll; the first brought something last
+  size_t hot_[kHot] =
+      {};  ///< sockets (2 * local + channel) read without asking epoll; the first brought something last
   size_t hot_count_ = 0;
   uint32_t calls_ = 0, vain_ = 0;
 };

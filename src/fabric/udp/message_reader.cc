@@ -55,8 +55,10 @@ size_t MessageReader::gather(const std::byte* data, size_t bytes) {
   return now;
 }
 
-// A head has arrived, and `there` bytes behind it, of which `used` are taken. False: the payload has to be gathered first.
-bool MessageReader::begin(const wire::FrameHead& head, const std::byte* payload, size_t there, size_t& used, int& handled) {
+// A head has arrived, and `there` bytes behind it, of which `used` are taken. False: the payload has to be gathered
+// first.
+bool MessageReader::begin(const wire::FrameHead& head, const std::byte* payload, size_t there, size_t& used,
+                          int& handled) {
   const uint64_t length = head.length();
   if (length <= there) {
     used = size_t(length);
@@ -93,7 +95,8 @@ void MessageReader::abandon(const Error& error) {
   gathered_bytes_ = 0;
   if (!landing_now_) return;
   landing_now_ = false;
-  sink_.on_landed(peer_, head_.header, landing_, size_t(head_.length()), Error(error.error_class(), std::string(error.text())));
+  sink_.on_landed(peer_, head_.header, landing_, size_t(head_.length()),
+                  Error(error.error_class(), std::string(error.text())));
 }
 
 }  // namespace tern

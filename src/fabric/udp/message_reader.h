@@ -1,7 +1,7 @@
 // Turns the bytes of a stream, in order and in pieces of any length, into messages for the sink (frames: wire/frame.h).
-// A message that is whole in its piece is delivered from there; of a longer one the payload goes straight to where the sink
-// wants it. Protocols' own short bodies are gathered first (Sink::on_header).
-// Thread rule: under the rank's lock, from Path::poll only (it calls the sink).
+// A message that is whole in its piece is delivered from there; of a longer one the payload goes straight to where the
+// sink wants it. Protocols' own short bodies are gathered first (Sink::on_header). Thread rule: under the rank's lock,
+// from Path::poll only (it calls the sink).
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// How long the packets to a peer may be. What both hosts allow may be too much for a router between them, or for the peer's
-// receive buffer, and nobody need say so: what has been repeated in vain is split, and what follows is as short (RFC 8899, 4.3).
-// Packets become longer again when those of the present length arrive; as long as what failed only after a while.
-// Units: bytes of payload, nanoseconds. Thread rule: a value of its peer.
+// How long the packets to a peer may be. What both hosts allow may be too much for a router between them, or for the
+// peer's receive buffer, and nobody need say so: what has been repeated in vain is split, and what follows is as short
+// (RFC 8899, 4.3). Packets become longer again when those of the present length arrive; as long as what failed only
+// after a while. Units: bytes of payload, nanoseconds. Thread rule: a value of its peer.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ class PayloadSize {
   size_t now() const { return now_; }
   /// Whether a packet that was sent so often, and as often given up, should be split.
   bool in_vain(size_t bytes, uint32_t sendings) const { return bytes > now_ || (bytes > least_ && sendings >= kVain); }
-  /// The length of the pieces, and of what follows. `silent`: nothing else has arrived either, so what would is not known.
+  /// The length of the pieces, and of what follows. `silent`: nothing else has arrived either, so what would is not
+  /// known.
   size_t split(size_t bytes, bool silent, uint64_t now_ns) {
     if (bytes <= now_) {
       wait_ns_ = retried_ ? std::min(2 * wait_ns_, kMostWait_ns) : kFirstWait_ns;
@@ -31,7 +32,8 @@ class PayloadSize {
     return now_;
   }
   void on_arrived(size_t bytes, uint64_t now_ns) {
-    if (now_ == most_ || (arrived_ += bytes) < kProof * now_) [[likely]] return;
+    if (now_ == most_ || (arrived_ += bytes) < kProof * now_) [[likely]]
+      return;
     arrived_ = 0;
     const size_t next = std::min(2 * now_, most_);
     if (next >= too_long_ && now_ns < retry_at_ns_) return;
@@ -46,8 +48,8 @@ class PayloadSize {
 
   size_t least_, most_, now_;
   size_t too_long_ = ~size_t{0};
-  size_t arrived_ = 0;          ///< since the length has changed
-  bool retried_ = false;        ///< the present length failed before
+  size_t arrived_ = 0;    ///< since the length has changed
+  bool retried_ = false;  ///< the present length failed before
   uint64_t wait_ns_ = kFirstWait_ns, retry_at_ns_ = 0;
 };
 

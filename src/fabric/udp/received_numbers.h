@@ -1,7 +1,7 @@
-// The numbers of the datagrams that have arrived from a peer: what was there before is a replay, and what is there is what
-// the peer's acknowledgements say (RFC 9000, 13.2.3). Ranges are kept, newest first, at most kMost of them; everything below the
-// oldest that is kept counts as received. A datagram so late is thrown away, and its sender repeats what was in it under a
-// new number.
+// The numbers of the datagrams that have arrived from a peer: what was there before is a replay, and what is there is
+// what the peer's acknowledgements say (RFC 9000, 13.2.3). Ranges are kept, newest first, at most kMost of them;
+// everything below the oldest that is kept counts as received. A datagram so late is thrown away, and its sender
+// repeats what was in it under a new number.
 //
 //   ranges_:  [ 95..97 ]  [ 40..93 ]  [ 3..38 ]   below 3: all received
 //

@@ -1,6 +1,6 @@
-// How long the way to a peer and back takes, smoothed, and how long an answer is waited for (RFC 6298; RFC 9002, 5). Used by
-// both UDP protocols, each of which knows to which sending of a datagram an acknowledgement belongs.
-// Units: nanoseconds. Thread rule: a value of its peer.
+// How long the way to a peer and back takes, smoothed, and how long an answer is waited for (RFC 6298; RFC 9002, 5).
+// Used by both UDP protocols, each of which knows to which sending of a datagram an acknowledgement belongs. Units:
+// nanoseconds. Thread rule: a value of its peer.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,12 @@ class RoundTrip {
   uint64_t least_ns() const { return measured() ? least_ns_ : kGuess_ns; }
   /// When nothing has come back after so long, it is asked again; after `repetitions` in vain, twice as late each time.
   uint64_t timeout_ns(uint32_t repetitions) const {
-    const uint64_t once =
-        measured() ? std::max(smoothed_ns_ + 4 * deviation_ns_, kLeastTimeout_ns) : kFirstTimeout_ns;
+    const uint64_t once = measured() ? std::max(smoothed_ns_ + 4 * deviation_ns_, kLeastTimeout_ns) : kFirstTimeout_ns;
     return std::min(once << std::min(repetitions, 20u), kMostTimeout_ns);
   }
 
-  // A peer that shares its core with others may be off it for some milliseconds; one that computes answers only when it calls
-  // the library again, and is not to be sent more than a handful of datagrams until then.
+  // A peer that shares its core with others may be off it for some milliseconds; one that computes answers only when it
+  // calls the library again, and is not to be sent more than a handful of datagrams until then.
   static constexpr uint64_t kLeastTimeout_ns = 4'000'000, kFirstTimeout_ns = 20'000'000, kMostTimeout_ns = 500'000'000;
   static constexpr uint64_t kGuess_ns = 200'000;
 

@@ -31,7 +31,8 @@ struct DatagramSeal::Aes {
 
 bool DatagramSeal::can_aes() { return crypto_aead_aes256gcm_is_available() == 1; }
 
-DatagramSeal::DatagramSeal(const UdpKey& job, PeerId from, const UdpSalt& from_salt, PeerId to, const UdpSalt& to_salt, bool aes) {
+DatagramSeal::DatagramSeal(const UdpKey& job, PeerId from, const UdpSalt& from_salt, PeerId to, const UdpSalt& to_salt,
+                           bool aes) {
   crypto_generichash_state state;
   crypto_generichash_init(&state, job.data(), job.size(), key_.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kPurpose.data()), kPurpose.size());
@@ -59,8 +60,8 @@ void DatagramSeal::close(std::byte* datagram, size_t bytes, uint64_t number) con
     crypto_aead_aes256gcm_encrypt_detached_afternm(&nothing, tag, nullptr, nullptr, 0, raw(datagram), covered, nullptr,
                                                    nonce.data(), &aes_->state);
   } else {
-    crypto_aead_chacha20poly1305_ietf_encrypt_detached(&nothing, tag, nullptr, nullptr, 0, raw(datagram), covered, nullptr,
-                                                       nonce.data(), key_.data());
+    crypto_aead_chacha20poly1305_ietf_encrypt_detached(&nothing, tag, nullptr, nullptr, 0, raw(datagram), covered,
+                                                       nullptr, nonce.data(), key_.data());
   }
 }
 

@@ -13,7 +13,8 @@ namespace tern {
 class StreamChannel final : public UdpChannel {
  public:
   StreamChannel(UdpLink& link, size_t datagram_bytes)
-      : receiver_(link, std::max(link.shared.window_bytes, StreamSender::kFirstLimit)), sender_(link, receiver_, datagram_bytes) {}
+      : receiver_(link, std::max(link.shared.window_bytes, StreamSender::kFirstLimit)),
+        sender_(link, receiver_, datagram_bytes) {}
 
   bool try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) override {
     return sender_.try_send(header, payload, bytes, now_ns);

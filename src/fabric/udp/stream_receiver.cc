@@ -63,7 +63,8 @@ bool StreamReceiver::keep(uint64_t offset, const std::byte* data, size_t bytes) 
   if (offset + bytes > next_ + window_ || early_bytes_ + bytes > window_ || early_.size() >= kMostEarly) return false;
   auto above = early_.lower_bound(offset);
   // What overlaps is a repetition, whole or in pieces: it is there, or comes again later.
-  if (above != early_.end() && above->first < offset + bytes) return above->first == offset && above->second.size() >= bytes;
+  if (above != early_.end() && above->first < offset + bytes)
+    return above->first == offset && above->second.size() >= bytes;
   if (above != early_.begin()) {
     auto below = std::prev(above);
     const uint64_t end = below->first + below->second.size();

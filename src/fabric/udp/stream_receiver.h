@@ -1,8 +1,8 @@
-// The receiving half of the modern protocol: packets in any order become the stream again, and what has arrived is said to the
-// sender. Bytes that come before their turn are kept, no more of them than the limit that the sender was told.
+// The receiving half of the modern protocol: packets in any order become the stream again, and what has arrived is said
+// to the sender. Bytes that come before their turn are kept, no more of them than the limit that the sender was told.
 //
-// Acknowledgements travel with our own packets; alone when a gap shows, when a good part of the window is owed, or after a
-// short while. Thread rule: under the rank's lock.
+// Acknowledgements travel with our own packets; alone when a gap shows, when a good part of the window is owed, or
+// after a short while. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -42,14 +42,16 @@ class StreamReceiver {
   const size_t window_;
   MessageReader reader_;
   uint64_t next_ = 0;  ///< of the stream: all before has been delivered
-  uint64_t whole_ = 0;  ///< all before has arrived; what of it is not delivered yet, because the sink is busy, lies in early_
-  std::map<uint64_t, std::vector<std::byte>> early_;  ///< by offset, beyond next_; do not overlap; what comes behind a piece is added to it
+  uint64_t whole_ =
+      0;  ///< all before has arrived; what of it is not delivered yet, because the sink is busy, lies in early_
+  std::map<uint64_t, std::vector<std::byte>>
+      early_;  ///< by offset, beyond next_; do not overlap; what comes behind a piece is added to it
   size_t early_bytes_ = 0;
-  uint32_t owed_ = 0;          ///< packets not yet acknowledged
+  uint32_t owed_ = 0;  ///< packets not yet acknowledged
   size_t owed_bytes_ = 0;
-  uint64_t owed_from_ = 0;     ///< the lowest number among them
+  uint64_t owed_from_ = 0;  ///< the lowest number among them
   uint64_t owed_since_ns_ = 0;
-  uint64_t newest_ns_ = 0;     ///< when the largest number arrived
+  uint64_t newest_ns_ = 0;  ///< when the largest number arrived
   bool urgent_ = false;
 };
 

@@ -59,7 +59,8 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   const size_t whole = kHeadBytes + bytes;
   if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
   if (congestion_.allowance(now_ns, trip_) == 0) return false;
-  const bool waits = bytes <= Coalescing::kMostBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
+  const bool waits =
+      bytes <= Coalescing::kMostBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
@@ -129,7 +130,8 @@ StreamSender::Packet* StreamSender::build() {
   while (SendOperation* operation = queue_.front()) {
     if (!operation->header_sent) {
       if (most - at < kHeadBytes) break;
-      const wire::FrameHead head = wire::build_frame(wire::FrameType::message, operation->header, operation->total_bytes);
+      const wire::FrameHead head =
+          wire::build_frame(wire::FrameType::message, operation->header, operation->total_bytes);
       std::memcpy(packet->payload() + at, &head, kHeadBytes);
       at += kHeadBytes;
       operation->header_sent = true;
@@ -155,14 +157,16 @@ StreamSender::Packet* StreamSender::next(uint64_t now_ns, bool beyond_window) {
   for (IntrusiveList<Packet>* list : {&lost_, &fresh_}) {
     Packet* packet = list->pop_front();
     // (In silence packets may take turns: it is not only their own sendings that were in vain.)
-    if (packet && size_.in_vain(packet->payload_bytes, std::max(packet->sendings, silence_))) split(*packet, *list, now_ns);
+    if (packet && size_.in_vain(packet->payload_bytes, std::max(packet->sendings, silence_)))
+      split(*packet, *list, now_ns);
     if (packet) return packet;
     if (beyond_window) return nullptr;
   }
   return build();
 }
 
-// What does not fit into a packet of the length that is right now goes back to the front of `rest`, in packets of that length.
+// What does not fit into a packet of the length that is right now goes back to the front of `rest`, in packets of that
+// length.
 void StreamSender::split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t now_ns) {
   const size_t part = size_.split(packet.payload_bytes, silence_ != 0, now_ns);
   const size_t last = (packet.payload_bytes - 1) / part * part;
@@ -359,7 +363,8 @@ void StreamSender::give_up(Packet& packet) {
 // What is lost for the first time belongs to the end, what was repeated in vain to the beginning.
 void StreamSender::lose(Packet& packet) {
   Packet* before = lost_.back();
-  if (before && packet.offset - std::min(packet.offset, lost_.front()->offset) < before->offset - std::min(packet.offset, before->offset)) {
+  if (before && packet.offset - std::min(packet.offset, lost_.front()->offset) <
+                    before->offset - std::min(packet.offset, before->offset)) {
     Packet* behind = lost_.front();
     while (behind->offset <= packet.offset) behind = lost_.next(behind);
     before = lost_.previous(behind);
@@ -392,8 +397,8 @@ void StreamSender::advance(uint64_t now_ns) {
   if (now_ns >= timeout_at_ns_ && !in_flight_.empty()) {
     if (++silence_ == kSilenceToShrink) {
       congestion_.on_silence();
-      // All count as lost (the newest below). The peer may have no room for any of them before one that was lost earlier has
-      // come, for which they leave no room in the window.
+      // All count as lost (the newest below). The peer may have no room for any of them before one that was lost
+      // earlier has come, for which they leave no room in the window.
       for (Packet* packet = in_flight_.front(); in_flight_.next(packet); packet = in_flight_.front()) give_up(*packet);
     }
     Packet* first = in_flight_.front();

@@ -1,4 +1,5 @@
-// The way of the data: from try_send and enqueue to the channels, from the port through seal and number to the channels.
+// The way of the data: from try_send and enqueue to the channels, from the port through seal and number to the
+// channels.
 #include "fabric/udp/udp_path.h"
 
 #include <algorithm>
@@ -83,7 +84,8 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
     return;
   }
   ++shared_.counters.received;
-  // Where our own datagrams get no answer the peer's way is tried; else each keeps its own, or both would chase each other.
+  // Where our own datagrams get no answer the peer's way is tried; else each keeps its own, or both would chase each
+  // other.
   if (number > link.received.largest() && (peer.channel->silence() != 0 || !peer.channel->unacknowledged())) {
     port_->follow(peer.id, arrival.route);
   }

@@ -3,14 +3,15 @@
 // Two protocols (TERN_UDP), each a state machine for each peer (channel.h): `modern` (stream_channel.h) and `paper`
 // (fragment_channel.h). Here is what both need: first contact, the check of every datagram, timers, silent peers, loss.
 //
-// There is no connection. Who knows a peer's card has the keys and the addresses, and its first datagram may carry a message. A
-// datagram counts only with the right seal and a number that has not been there; all else is counted and forgotten, and no
-// state depends on it.
+// There is no connection. Who knows a peer's card has the keys and the addresses, and its first datagram may carry a
+// message. A datagram counts only with the right seal and a number that has not been there; all else is counted and
+// forgotten, and no state depends on it.
 //
-// A peer that computes answers nothing, because this is no kernel's protocol. So silence alone loses nobody: the host of a
-// silent peer is asked by TCP whether the process is there (DatagramPort::ask_life; its kernel answers), over another network
-// after some timeouts. Lost is a peer whose host says three times that there is no such process, or whose host says nothing for
-// TERN_UDP_TIMEOUT_S. Peers that only listen ask each other for a sign of life when it was quiet for TERN_UDP_KEEPALIVE_MS.
+// A peer that computes answers nothing, because this is no kernel's protocol. So silence alone loses nobody: the host
+// of a silent peer is asked by TCP whether the process is there (DatagramPort::ask_life; its kernel answers), over
+// another network after some timeouts. Lost is a peer whose host says three times that there is no such process, or
+// whose host says nothing for TERN_UDP_TIMEOUT_S. Peers that only listen ask each other for a sign of life when it was
+// quiet for TERN_UDP_KEEPALIVE_MS.
 //
 // udp_path.cc: the data's way; udp_peers.cc: first contact, silence, loss. Source: paper 002, chapter 3.1; RFC 9002.
 // Units: bytes, nanoseconds. Thread rule: as Path.
@@ -45,8 +46,9 @@ class UdpPath final : public Path {
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
 
   /// Clock and sink outlive the path. Null exactly when `error` is set.
-  static std::unique_ptr<UdpPath> create(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
-                                         Clock& clock, Sink& sink, Lookup lookup, Error& error);
+  static std::unique_ptr<UdpPath> create(const UdpOptions& options, const Tunables& tunables,
+                                         std::unique_ptr<DatagramPort> port, Clock& clock, Sink& sink, Lookup lookup,
+                                         Error& error);
   ~UdpPath() override;
 
   /// TERN_UDP.
@@ -74,22 +76,22 @@ class UdpPath final : public Path {
   struct Peer {
     PeerId id = 0;
     bool lost = false;
-    bool doomed = false;     ///< in doomed_: lost in the next poll
-    bool busy = false;       ///< in busy_
+    bool doomed = false;            ///< in doomed_: lost in the next poll
+    bool busy = false;              ///< in busy_
     std::unique_ptr<UdpLink> link;  ///< null: not met
     std::unique_ptr<UdpChannel> channel;
-    uint64_t heard_ns = 0;   ///< when an authentic datagram came last
-    uint64_t asked_ns = 0;   ///< since when its host owes an answer; 0: it does not
-    uint64_t ask_at_ns = 0;  ///< when its host is asked (again)
+    uint64_t heard_ns = 0;     ///< when an authentic datagram came last
+    uint64_t asked_ns = 0;     ///< since when its host owes an answer; 0: it does not
+    uint64_t ask_at_ns = 0;    ///< when its host is asked (again)
     uint64_t patience_ns = 0;  ///< how long the last answer is believed
     bool asking = false;
     int refusals = 0;
-    uint32_t moves = 0;      ///< networks tried in this silence
+    uint32_t moves = 0;  ///< networks tried in this silence
     std::string trouble;
   };
 
-  UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port, UdpProtocol protocol, Clock& clock,
-          Sink& sink, Lookup lookup);
+  UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port, UdpProtocol protocol,
+          Clock& clock, Sink& sink, Lookup lookup);
 
   // udp_path.cc
   int receive(uint64_t now_ns);
@@ -126,8 +128,8 @@ class UdpPath final : public Path {
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<Peer*> busy_;                   ///< whose timers run, or who have something to send
   std::vector<Peer*> doomed_;
-  SendList unsendable_;                       ///< for lost peers
-  uint64_t next_look_ns_ = ~uint64_t{0};      ///< ~0: no peer is met
+  SendList unsendable_;                   ///< for lost peers
+  uint64_t next_look_ns_ = ~uint64_t{0};  ///< ~0: no peer is met
 };
 
 }  // namespace tern

@@ -35,8 +35,9 @@ Error UdpPath::read_protocol(const Tunables& tunables, UdpProtocol& protocol) {
   return {};
 }
 
-std::unique_ptr<UdpPath> UdpPath::create(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
-                                         Clock& clock, Sink& sink, Lookup lookup, Error& error) {
+std::unique_ptr<UdpPath> UdpPath::create(const UdpOptions& options, const Tunables& tunables,
+                                         std::unique_ptr<DatagramPort> port, Clock& clock, Sink& sink, Lookup lookup,
+                                         Error& error) {
   UdpProtocol protocol;
   error = read_protocol(tunables, protocol);
   if (error) return nullptr;
@@ -44,13 +45,14 @@ std::unique_ptr<UdpPath> UdpPath::create(const UdpOptions& options, const Tunabl
     error = Error(ErrorClass::other, "libsodium found no source of randomness");
     return nullptr;
   }
-  std::unique_ptr<UdpPath> path(new UdpPath(options, tunables, std::move(port), protocol, clock, sink, std::move(lookup)));
+  std::unique_ptr<UdpPath> path(
+      new UdpPath(options, tunables, std::move(port), protocol, clock, sink, std::move(lookup)));
   path->start();
   return path;
 }
 
-UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port, UdpProtocol protocol,
-                 Clock& clock, Sink& sink, Lookup lookup)
+UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
+                 UdpProtocol protocol, Clock& clock, Sink& sink, Lookup lookup)
     : options_(options),
       protocol_(protocol),
       lookup_(std::move(lookup)),
@@ -67,7 +69,8 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
   shared_.paper_window = uint32_t(tunables.udp_paper_window);
   properties_.name = "udp";
   // The paper's protocol asks for itself whether a message may come.
-  properties_.eager_bytes = size_t(protocol == UdpProtocol::paper ? tunables.unexpected_credit_bytes : tunables.udp_eager_bytes);
+  properties_.eager_bytes =
+      size_t(protocol == UdpProtocol::paper ? tunables.unexpected_credit_bytes : tunables.udp_eager_bytes);
   properties_.latency_ns = 4'000;
   properties_.bytes_per_us = 1'500;
 }
@@ -83,8 +86,8 @@ void UdpPath::start() {
   port_->describe(card);
   card_ = wire::build_datagram_card(card);
   if (options_.log) {
-    options_.log->info(std::string("udp: ") + (protocol_ == UdpProtocol::paper ? "the paper's" : "the modern") + " protocol, sealed by " +
-                       (aes_ ? "AES-256-GCM" : "ChaCha20-Poly1305"));
+    options_.log->info(std::string("udp: ") + (protocol_ == UdpProtocol::paper ? "the paper's" : "the modern") +
+                       " protocol, sealed by " + (aes_ ? "AES-256-GCM" : "ChaCha20-Poly1305"));
   }
 }
 
@@ -105,7 +108,8 @@ UdpPath::~UdpPath() {
 UdpPath::Peer& UdpPath::peer_at(PeerId id) {
   TERN_ASSERT(reaches(id));
   std::unique_ptr<Peer>& slot = peers_[id];
-  if (slot) [[likely]] return *slot;
+  if (slot) [[likely]]
+    return *slot;
   slot = std::make_unique<Peer>();
   slot->id = id;
   if (Error error = meet(*slot)) doom(*slot, std::string(error.text()));
@@ -122,7 +126,8 @@ Error UdpPath::meet(Peer& peer) {
   if (card.protocol != uint8_t(protocol_)) {
     return Error(ErrorClass::arg, "it uses the other UDP protocol: set TERN_UDP for all ranks (mpiexec -genv)");
   }
-  if (card.channels.size() != size_t(channels(protocol_)) + 1) return Error(ErrorClass::intern, "its UDP card is cut short");
+  if (card.channels.size() != size_t(channels(protocol_)) + 1)
+    return Error(ErrorClass::intern, "its UDP card is cut short");
   if (Error no_way = port_->meet(peer.id, card)) return no_way;
   const bool aes = aes_ && (card.flags & wire::DatagramCard::kAes);
   peer.link.reset(new UdpLink{shared_,
@@ -171,7 +176,8 @@ bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
     ++peer.moves;
     if (port_->change_route(peer.id)) {
       ++shared_.counters.moved;
-      if (options_.log) options_.log->info("udp: rank " + std::to_string(peer.id) + " is silent; another network is tried");
+      if (options_.log)
+        options_.log->info("udp: rank " + std::to_string(peer.id) + " is silent; another network is tried");
     }
   }
   if (!peer.asking && quiet >= kSilence_ns) {
@@ -215,7 +221,8 @@ void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
 // --- Loss.
 
 Error UdpPath::reason(const Peer& peer) const {
-  return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer.id) + " cannot be reached by UDP: " + peer.trouble);
+  return Error(ErrorClass::proc_aborted,
+               "rank " + std::to_string(peer.id) + " cannot be reached by UDP: " + peer.trouble);
 }
 
 // For places that must not call the sink: the peer is lost in the next poll.

@@ -41,8 +41,8 @@ namespace {
 // How long the server may take over its first answer: a descriptor that is not PMI at all is noticed by
 // silence.
 constexpr int kFirstAnswerMs = 20'000;
-// It is waited in slices: of the time for which this process (and with it perhaps the server) is stopped, by Ctrl-Z or in a
-// paused container, no more than one counts.
+// It is waited in slices: of the time for which this process (and with it perhaps the server) is stopped, by Ctrl-Z or
+// in a paused container, no more than one counts.
 constexpr int kSliceMs = 500;
 // Slurm reads a request into 1024 bytes and tears longer ones apart, though it grants values of 1024.
 constexpr size_t kLineMax = 1000;
@@ -50,8 +50,8 @@ constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 
 std::string encode(std::string_view value) {
   std::string text(sodium_base64_ENCODED_LEN(value.size(), kBase64), '\0');
-  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(value.data()),
-                    value.size(), kBase64);
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(value.data()), value.size(),
+                    kBase64);
   text.pop_back();  // the terminating null
   return text;
 }
@@ -60,8 +60,8 @@ bool decode(std::string_view text, std::string& value) {
   value.resize(text.size());
   size_t length = 0;
   const char* end = nullptr;
-  if (sodium_base642bin(reinterpret_cast<unsigned char*>(value.data()), value.size(), text.data(),
-                        text.size(), nullptr, &length, &end, kBase64) != 0 ||
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(value.data()), value.size(), text.data(), text.size(), nullptr,
+                        &length, &end, kBase64) != 0 ||
       end != text.data() + text.size()) {
     return false;
   }
@@ -200,8 +200,7 @@ Error Pmi1::learn_identity_by_port() {
   if (Error error = send(fmt::format("cmd=initack pmiid={}", environment_number("PMI_ID", 0)))) return error;
   std::string line;
   if (Error error = read_line(line, kFirstAnswerMs)) return error;
-  if (PmiLine(line).command() != "initack")
-    return broken(fmt::format("answers '{}' where initack was due", line));
+  if (PmiLine(line).command() != "initack") return broken(fmt::format("answers '{}' where initack was due", line));
   // Three lines follow: size, rank, debug, in any order.
   for (int i = 0; i < 3; ++i) {
     if (Error error = read_line(line, kFirstAnswerMs)) return error;
@@ -223,8 +222,7 @@ Error Pmi1::open(bool by_port) {
     return broken(fmt::format("says rank {} of {} (PMI_RANK, PMI_SIZE), which cannot be", rank_, size_));
   }
   std::string answer;
-  if (Error error =
-          ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", answer, kFirstAnswerMs))
+  if (Error error = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", answer, kFirstAnswerMs))
     return error;
   PmiLine opening(answer);
   if (opening.number("rc", -1) != 0) return broken(fmt::format("refuses PMI version 1.1: '{}'", answer));
@@ -252,8 +250,7 @@ Error Pmi1::learn_rest(const PmiLine& opening) {
     // A server without the key says so; then learn_neighbours finds another way.
     if (Error error = get_one("PMI_process_mapping", mapping)) mapping.clear();
   }
-  if (value_max_ < 64)
-    return broken(fmt::format("takes values of at most {} bytes, which is too few", value_max_));
+  if (value_max_ < 64) return broken(fmt::format("takes values of at most {} bytes, which is too few", value_max_));
   if (space_.empty()) return broken("names no key-value space");
   job_id_ = clean_name(space_);
   return learn_neighbours(mapping);
@@ -283,20 +280,17 @@ Error Pmi1::learn_neighbours(std::string_view mapping) {
 
 Error Pmi1::put_one(std::string_view key, std::string_view value) {
   std::string answer;
-  if (Error error =
-          ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, value), "put_result", answer)) {
+  if (Error error = ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, value), "put_result", answer)) {
     return error;
   }
   PmiLine parsed(answer);
-  if (parsed.number("rc", 0) != 0)
-    return broken(fmt::format("does not store key '{}': {}", key, parsed["msg"]));
+  if (parsed.number("rc", 0) != 0) return broken(fmt::format("does not store key '{}': {}", key, parsed["msg"]));
   return {};
 }
 
 Error Pmi1::get_one(std::string_view key, std::string& value) {
   std::string answer;
-  if (Error error = ask(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result", answer))
-    return error;
+  if (Error error = ask(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result", answer)) return error;
   PmiLine parsed(answer);
   if (parsed.number("rc", 0) != 0) return broken(fmt::format("has no key '{}': {}", key, parsed["msg"]));
   value = parsed["value"];
@@ -307,8 +301,8 @@ Error Pmi1::put(std::string_view key, std::string_view value) {
   TERN_ASSERT(key.size() <= kMaxKeyLength);
   const std::string text = encode(value);
   // Room for "<length>." and the terminating null in the value; for the rest of the command in the line.
-  const size_t line_rest = std::string_view("cmd=put kvsname= key= value=\n").size() + space_.size() +
-                           full_key(rank_, key, 999).size();
+  const size_t line_rest =
+      std::string_view("cmd=put kvsname= key= value=\n").size() + space_.size() + full_key(rank_, key, 999).size();
   const size_t chunk_size = std::min(size_t(value_max_), kLineMax - std::min(line_rest, kLineMax / 2)) - 24;
   size_t at = 0;
   for (size_t chunk = 0; chunk == 0 || at < text.size(); ++chunk) {
@@ -343,7 +337,8 @@ Error Pmi1::get(int rank, std::string_view key, std::string& value) {
 void Pmi1::abort(int code, std::string_view message) {
   say_last_words(message);
   flush_standard_streams();
-  // Other launchers (Hydra) kill at once and drop what stands in the pipe of this process's stderr; ours reads it first.
+  // Other launchers (Hydra) kill at once and drop what stands in the pipe of this process's stderr; ours reads it
+  // first.
   constexpr useconds_t kReadingTimeUs = 100'000;
   if (!getenv("TERN_JOB_ID") && !message.empty()) usleep(kReadingTimeUs);
   // A launcher that is gone cannot be told; this process ends all the same.
@@ -381,7 +376,8 @@ int connect_to(const char* host, const std::string& port) {
   return descriptor;
 }
 
-// "host:port" to a connected socket; -1 with errno set. This machine's own name is not looked up, since not every machine can.
+// "host:port" to a connected socket; -1 with errno set. This machine's own name is not looked up, since not every
+// machine can.
 int connect_to(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) {
@@ -406,8 +402,8 @@ std::unique_ptr<Launcher> connect_pmi1(Error& error) {
     origin = fmt::format("PMI-1 at {}", address ? address : "?");
     descriptor = connect_to(address ? address : "");
     if (descriptor < 0) {
-      error = Error(ErrorClass::other, fmt::format("the launcher ({}, from PMI_PORT) cannot be reached: {}",
-                                                   origin, strerror(errno)));
+      error = Error(ErrorClass::other,
+                    fmt::format("the launcher ({}, from PMI_PORT) cannot be reached: {}", origin, strerror(errno)));
       return nullptr;
     }
   } else {
@@ -416,11 +412,10 @@ std::unique_ptr<Launcher> connect_pmi1(Error& error) {
     if (!is_socket(descriptor)) {
       error =
           Error(ErrorClass::other,
-                fmt::format(
-                    "PMI_FD={} says that a launcher (Hydra, Slurm or mpiexec) started this program, but that "
-                    "descriptor is not a socket here. Something between the launcher and the program closed "
-                    "it, or this program was started by a rank: clear PMI_FD, PMI_RANK and PMI_SIZE for it",
-                    getenv("PMI_FD")));
+                fmt::format("PMI_FD={} says that a launcher (Hydra, Slurm or mpiexec) started this program, but that "
+                            "descriptor is not a socket here. Something between the launcher and the program closed "
+                            "it, or this program was started by a rank: clear PMI_FD, PMI_RANK and PMI_SIZE for it",
+                            getenv("PMI_FD")));
       return nullptr;
     }
     // Programs that this rank starts must not speak on its behalf.

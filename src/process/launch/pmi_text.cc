@@ -12,8 +12,7 @@ PmiLine::PmiLine(std::string_view line) {
     if (end == std::string_view::npos) end = line.size();
     std::string_view field = line.substr(at, end - at);
     size_t equals = field.find('=');
-    if (equals != std::string_view::npos)
-      fields_.emplace_back(field.substr(0, equals), field.substr(equals + 1));
+    if (equals != std::string_view::npos) fields_.emplace_back(field.substr(0, equals), field.substr(equals + 1));
     at = end + 1;
   }
 }
@@ -70,8 +69,7 @@ bool parse_blocks(std::string_view text, std::vector<Block>& blocks) {
     for (int i = 0; i < 3; ++i) {
       auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), numbers[i]);
       size_t used = size_t(end - text.data());
-      if (failure != std::errc() || numbers[i] < 0 || used >= text.size() ||
-          text[used] != (i < 2 ? ',' : ')'))
+      if (failure != std::errc() || numbers[i] < 0 || used >= text.size() || text[used] != (i < 2 ? ',' : ')'))
         return false;
       text.remove_prefix(used + 1);
     }

@@ -55,15 +55,14 @@ Error PmixLibrary::load() {
   if (!library) {
     return Error(
         ErrorClass::other,
-        fmt::format(
-            "PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
-            "started this program, but its library cannot be loaded: {}. Install libpmix2 (Debian), or "
-            "start the program with Tern's mpiexec",
-            getenv("PMIX_NAMESPACE"), dlerror()));
+        fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
+                    "started this program, but its library cannot be loaded: {}. Install libpmix2 (Debian), or "
+                    "start the program with Tern's mpiexec",
+                    getenv("PMIX_NAMESPACE"), dlerror()));
   }
   if (!find(library, "PMIx_Init", init) || !find(library, "PMIx_Finalize", finalize) ||
-      !find(library, "PMIx_Put", put) || !find(library, "PMIx_Commit", commit) ||
-      !find(library, "PMIx_Fence", fence) || !find(library, "PMIx_Fence_nb", begin_fence) || !find(library, "PMIx_Get", get) ||
+      !find(library, "PMIx_Put", put) || !find(library, "PMIx_Commit", commit) || !find(library, "PMIx_Fence", fence) ||
+      !find(library, "PMIx_Fence_nb", begin_fence) || !find(library, "PMIx_Get", get) ||
       !find(library, "PMIx_Abort", abort) || !find(library, "PMIx_Error_string", error_string)) {
     return Error(ErrorClass::other, fmt::format("libpmix.so.2 is not a PMIx library: {}", dlerror()));
   }
@@ -117,7 +116,7 @@ class Pmix final : public Launcher {
   int app_number_ = -1;
   std::string job_id_;
   std::vector<int> local_ranks_;
-  int barrier_event_;  ///< readable when the barrier is over
+  int barrier_event_;                                        ///< readable when the barrier is over
   std::atomic<pmix_status_t> barrier_status_{PMIX_SUCCESS};  ///< set before that
 };
 
@@ -128,17 +127,15 @@ Error Pmix::open() {
   if (status != PMIX_SUCCESS) {
     return Error(
         ErrorClass::other,
-        fmt::format(
-            "PMIX_NAMESPACE={} says that a PMIx launcher started this program, but its server does not "
-            "answer: {} ({}). Is the program in another network namespace or container than the server, "
-            "or was it started by a rank?",
-            getenv("PMIX_NAMESPACE"), library_.error_string(status), status));
+        fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher started this program, but its server does not "
+                    "answer: {} ({}). Is the program in another network namespace or container than the server, "
+                    "or was it started by a rank?",
+                    getenv("PMIX_NAMESPACE"), library_.error_string(status), status));
   }
   size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
   if (size_ < 1 || me_.rank >= pmix_rank_t(size_)) {
-    return Error(ErrorClass::other,
-                 fmt::format("the launcher (PMIx, job {}) says rank {} of {}, which cannot be", me_.nspace,
-                             me_.rank, size_));
+    return Error(ErrorClass::other, fmt::format("the launcher (PMIx, job {}) says rank {} of {}, which cannot be",
+                                                me_.nspace, me_.rank, size_));
   }
   universe_size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, -1);
   app_number_ = look_up_number(me_.rank, PMIX_APPNUM, -1);
@@ -160,8 +157,7 @@ Error Pmix::open() {
     }
   }
   drop(peers);
-  if (std::find(local_ranks_.begin(), local_ranks_.end(), rank()) == local_ranks_.end())
-    local_ranks_.push_back(rank());
+  if (std::find(local_ranks_.begin(), local_ranks_.end(), rank()) == local_ranks_.end()) local_ranks_.push_back(rank());
   std::sort(local_ranks_.begin(), local_ranks_.end());
   return {};
 }
@@ -243,8 +239,7 @@ Error Pmix::get(int rank, std::string_view key, std::string& value) {
   bool good = found && found->type == PMIX_BYTE_OBJECT && found->data.bo.size >= 1;
   if (good) value.assign(found->data.bo.bytes + 1, found->data.bo.size - 1);
   drop(found);
-  if (!good)
-    return failed(fmt::format("spoilt value of key '{}' of rank {}", key, rank), PMIX_ERR_TYPE_MISMATCH);
+  if (!good) return failed(fmt::format("spoilt value of key '{}' of rank {}", key, rank), PMIX_ERR_TYPE_MISMATCH);
   return {};
 }
 
@@ -298,12 +293,11 @@ std::unique_ptr<Launcher> connect_pmix(Error& error) {
 #else  // the header was not there when Tern was built
 
 std::unique_ptr<Launcher> connect_pmix(Error& error) {
-  error = Error(
-      ErrorClass::other,
-      fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
-                  "started this program, but this Tern was built without PMIx (libpmix-dev). Use mpiexec of "
-                  "Tern or of MPICH, or srun --mpi=pmi2",
-                  getenv("PMIX_NAMESPACE")));
+  error = Error(ErrorClass::other,
+                fmt::format("PMIX_NAMESPACE={} says that a PMIx launcher (Open MPI's mpirun, PRRTE or srun --mpi=pmix) "
+                            "started this program, but this Tern was built without PMIx (libpmix-dev). Use mpiexec of "
+                            "Tern or of MPICH, or srun --mpi=pmi2",
+                            getenv("PMIX_NAMESPACE")));
   return nullptr;
 }
 

@@ -79,8 +79,7 @@ void say_last_words(std::string_view message) {
 std::string clean_name(std::string_view text) {
   std::string name(text);
   for (char& c : name) {
-    bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
+    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
     if (!plain) c = '-';
   }
   return name;
