@@ -26,15 +26,15 @@ namespace {
 struct CountingSink final : Sink {
   std::vector<std::byte> buffer = std::vector<std::byte>(size_t{8} << 20);
   uint64_t messages = 0;
-  void on_message(PeerId, const wire::Header&, const std::byte* payload, size_t bytes) override {
+  void on_message(Lane&, const wire::Header&, const std::byte* payload, size_t bytes) override {
     std::memcpy(buffer.data(), payload, bytes);
     ++messages;
   }
-  Landing on_header(PeerId, const wire::Header&, size_t bytes) override {
+  Landing on_header(Lane&, const wire::Header&, size_t bytes) override {
     return {Cursor::bytes(buffer.data(), bytes), nullptr, 0};
   }
-  void on_landed(PeerId, const wire::Header&, Landing&, size_t, Error) override { ++messages; }
-  void on_peer_lost(PeerId, Error error) override { fprintf(stderr, "%s\n", std::string(error.text()).c_str()); }
+  void on_landed(Lane&, const wire::Header&, Landing&, size_t, Error) override { ++messages; }
+  void on_peer_lost(Lane&, Error error) override { fprintf(stderr, "%s\n", std::string(error.text()).c_str()); }
 };
 
 struct Shared {
@@ -82,13 +82,13 @@ struct Rank {
     path = std::make_unique<ShmPath>(std::move(node), sink, tunables);
     idle = std::make_unique<RealIdle>(tunables, oversubscribed, nullptr);
     engine = std::make_unique<ProgressEngine>(clock, *idle);
-    engine->add_path(*path);
+    engine->add(*path);
   }
   void send(PeerId to, const void* data, size_t bytes) {
     wire::Header header{wire::Kind::eager};
-    if (bytes <= path->properties().eager_bytes && path->try_send(to, header, data, bytes)) return;
+    if (bytes <= path->properties().eager_bytes && path->try_send(path->lane(to), header, data, bytes)) return;
     SendOperation operation;
-    operation.peer = to;
+    operation.lane = &path->lane(to);
     operation.header = header;
     operation.payload = Cursor::bytes(const_cast<void*>(data), bytes);
     bool done = false;
@@ -172,10 +172,10 @@ void get(Rank& me, size_t bytes) {
   if (me.rank == 1) shared->address = reinterpret_cast<uint64_t>(data);
   (void)fence();
   std::vector<double> times;
-  if (me.rank == 0 && me.path->can_get(1)) {
+  if (me.rank == 0 && me.path->can_get(me.path->lane(1))) {
     for (int i = 0; i < 100; ++i) {
       TransferOperation operation;
-      operation.peer = 1;
+      operation.lane = &me.path->lane(1);
       operation.local = Cursor::bytes(data, bytes);
       operation.remote_address = shared->address;
       operation.key.words[0] = 1;

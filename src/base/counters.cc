@@ -30,6 +30,7 @@ constexpr CounterGroup kGroups[] = {
     {"progress", "Who waits, sleeps and is woken"},
     {"shm", "Shared memory"},
     {"tcp", "TCP"},
+    {"udp", "UDP"},
     {"rdma", "InfiniBand and RoCE"},
 };
 

@@ -94,6 +94,28 @@ constexpr size_t size_class_limit(size_t index) {
     "blocks whose checksum was wrong (TERN_TCP_CRC); they were sent again") \
   X(tcp_striped, counter, "messages", "tcp", \
     "messages spread over several networks (TERN_TCP_LANES)") \
+  X(lane_failovers, counter, "changes", "messages", \
+    "times that a peer's messages went on over another path, because theirs was lost") \
+  X(lane_failbacks, counter, "changes", "messages", \
+    "times that they returned to a better path that worked again") \
+  X(lane_resent, counter, "messages", "messages", \
+    "messages sent again over another path, because they were not known to have arrived") \
+  X(udp_sent, counter, "datagrams", "udp", \
+    "datagrams sent, repeated ones included") \
+  X(udp_received, counter, "datagrams", "udp", \
+    "datagrams received: authentic, for the first time") \
+  X(udp_repeated, counter, "datagrams", "udp", \
+    "datagrams (paper: fragments) sent again because they were lost, or seemed so") \
+  X(udp_spurious, counter, "datagrams", "udp", \
+    "those of them that had arrived all the same") \
+  X(udp_forged, counter, "datagrams", "udp", \
+    "datagrams without a right seal, or from no rank of this job") \
+  X(udp_replayed, counter, "datagrams", "udp", \
+    "datagrams that had been received before (doubles that the network made, too)") \
+  X(udp_nacks, counter, "datagrams", "udp", \
+    "negative acknowledgements sent (TERN_UDP=paper)") \
+  X(udp_moved, counter, "changes", "udp", \
+    "times that another network was tried for a silent peer") \
   X(rdma_registration_hits, counter, "registrations", "rdma", \
     "transfers whose memory was registered already") \
   X(rdma_registration_misses, counter, "registrations", "rdma", \

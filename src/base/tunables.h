@@ -102,6 +102,12 @@ namespace tern {
     "fragments of one message on the way at a time (TERN_UDP=paper)") \
   X(udp_keepalive_ms, 1000, 0, 3'600'000, "milliseconds", false, \
     "peers that were silent for so long are asked for a sign of life over UDP; 0: never") \
+  X(udp_failover_ms, 1000, 10, 3'600'000, "milliseconds", false, \
+    "another path takes over from UDP when a peer that owes acknowledgements has been silent for so long (so is a " \
+    "rank that computes without an event thread: then the change costs one round trip)") \
+  X(path_failback_ms, 1000, 1, 3'600'000, "milliseconds", false, \
+    "how long after its loss a path is tried again while another one carries its messages; each time after twice as " \
+    "long, up to sixteen times this (a link that was pulled is seldom back within a second)") \
   X(udp_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a peer and its host may be silent before the peer is reported lost over UDP") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \

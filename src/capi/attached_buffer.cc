@@ -89,7 +89,7 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
   std::list<Held>::iterator before;
   if (!find_room(bytes, before, begin)) {
     // Messages may have left without anybody looking.
-    comm.p2p().progress().poll_every_path();
+    comm.p2p().progress().poll_all();
     if (!find_room(bytes, before, begin)) {
       return Error(ErrorClass::buffer, "the attached buffer of " + std::to_string(bytes_) +
                                            " bytes has no room for a message of " + std::to_string(bytes) + " bytes (" +

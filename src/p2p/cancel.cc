@@ -25,20 +25,20 @@ void ReceiveRequest::cancel() {
 
 void SendRequest::cancel() {
   if (!active() || (waits & kAnswer) || status.cancelled || error) return;
-  PointToPoint::Impl::Peer& to = impl.peers[arguments.peer];
-  if (!to.path) return;
+  Endpoint& to = endpoint;
+  if (to.lost()) return;
   if (copy != 0) {
     impl.cancel_copy(*this);
     return;
   }
   if ((waits & kPath) && header.kind != wire::Kind::data && to.path->withdraw(*this)) {
-    impl.recount(arguments.peer);
+    impl.recount(to);
     status.cancelled = true;
     if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) {
       to.credit += impl.charge(total_bytes);
       to.owed += header.carried;
     } else if (header.carried != 0) {
-      impl.owe_release(arguments.peer, header.carried);
+      impl.owe_release(to, header.carried);
     }
     impl.settle(*this, 0xff);
     return;
@@ -53,14 +53,14 @@ void SendRequest::cancel() {
     return;
   }
   waits |= kAnswer;
-  impl.control(arguments.peer, wire::make_header(wire::Kind::cancel, 0, arguments.context, int32_t(sequence), token));
+  impl.control(to, wire::make_header(wire::Kind::cancel, 0, arguments.context, int32_t(sequence), token));
 }
 
 // A hybrid send is over; what may still be taken back is its copy.
 void PointToPoint::Impl::cancel_copy(SendRequest& send) {
   SendRequest* own = send_tokens.find(send.copy);
   const SendArguments& a = send.arguments;
-  bool found = own && own->library && own->arguments.peer == a.peer && own->arguments.tag == a.tag &&
+  bool found = own && own->library && &own->endpoint == &send.endpoint && own->arguments.tag == a.tag &&
                own->arguments.context == a.context;
   if (!found || !send.complete()) return;  // received, or asked already
   own->watcher = &send;
@@ -76,7 +76,8 @@ void PointToPoint::Impl::cancel_copy(SendRequest& send) {
 // The question is that of a full request, made for it.
 void SentRequest::cancel() {
   if (!complete() || status.cancelled) return;
-  SendRequest* asking = impl.sends.create(impl, SendArguments{nullptr, 0, nullptr, receiver, 0, 0, context});
+  SendRequest* asking =
+      impl.sends.create(impl, *receiver, SendArguments{nullptr, 0, nullptr, receiver->peer, 0, 0, context});
   asking->complete_ = true;
   asking->sequence = sequence;
   asking->watcher = this;
@@ -91,12 +92,12 @@ void SentRequest::cancel() {
   asking->release();
 }
 
-void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
+void PointToPoint::Impl::on_cancel(Endpoint& peer, const wire::Header& header) {
   UnexpectedMessage* found = nullptr;
   uint32_t sequence = uint32_t(header.tag);
   matching.for_each_waiting([&](WaitingMessage& waiting) {
     auto& message = static_cast<UnexpectedMessage&>(waiting);
-    if (message.peer != peer || message.arriving || message.context != header.context) return;
+    if (message.from != &peer || message.arriving || message.context != header.context) return;
     bool eager = message.header.kind == wire::Kind::eager;
     if (eager == (sequence != 0) && message.header.token == (eager ? sequence : header.token)) found = &message;
   });
@@ -110,7 +111,7 @@ void PointToPoint::Impl::on_cancel(PeerId peer, const wire::Header& header) {
   control(peer, wire::make_control_header(wire::Kind::cancel_answer, header.token, found ? 1 : 0));
 }
 
-void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& header) {
+void PointToPoint::Impl::on_cancel_answer(Endpoint& peer, const wire::Header& header) {
   SendRequest* send = sender(peer, header.token);
   if (!send || !(send->waits & SendRequest::kAnswer)) return;
   if (header.flags & 1) {
@@ -121,49 +122,42 @@ void PointToPoint::Impl::on_cancel_answer(PeerId peer, const wire::Header& heade
   }
 }
 
-uint32_t PointToPoint::losses() const { return uint32_t(impl_->loss_reasons.size()); }
-bool PointToPoint::lost(PeerId peer) const { return impl_->peers[peer].lost; }
+uint32_t PointToPoint::losses() const { return impl_->endpoints.losses(); }
+bool PointToPoint::lost(PeerId peer) const { return impl_->endpoints.lost(peer); }
 
-Error PointToPoint::Impl::loss_of(PeerId peer) const {
-  const auto reason = loss_reasons.find(peer);
-  if (reason == loss_reasons.end()) return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer) + " is gone");
-  return Error(reason->second.first, reason->second.second);
-}
-
-void PointToPoint::Impl::on_peer_lost(PeerId lost, Error error) {
-  Peer& peer = peers[lost];
-  if (peer.lost) return;
-  peer.lost = true;
-  peer.path = nullptr;
+void PointToPoint::Impl::on_peer_lost(Lane& lane, Error error) {
+  Endpoint& peer = endpoints.of(lane);
+  if (!endpoints.lose(peer, error)) return;
   peer.credit = kNoCredit;  // PointToPoint::send then takes the way of isend, which reports the loss
+  peer.peek = false;
   std::string text(error.text());
   int error_class = error.error_class();
-  loss_reasons[lost] = {error_class, text};
   if (!watched.empty()) check_watched();  // what had landed counts
-  if (peer.exchange) {
-    peer.exchange->log.restart();
-    peer.exchange->releases.clear();
-    std::erase(owing_releases, lost);
+  if (peer.announcements) {
+    peer.announcements->log.restart();
+    peer.announcements->releases.clear();
+    std::erase(owing_releases, &peer);
   }
   matching.for_each_posted([&](PostedReceive& posted) {
     auto& receive = static_cast<ReceiveRequest&>(posted);
-    if (receive.from != lost) return;
+    if (receive.from != &peer) return;
     matching.unpost(receive);
     receive.posted = false;
     receive.error = Error(error_class, text);
     complete(receive);
   });
   receive_tokens.for_each([&](ReceiveRequest& receive) {
-    if (receive.sender != lost) return;
+    if (receive.sender != &peer) return;
     receive.error = Error(error_class, text);
     complete(receive);
   });
   send_tokens.for_each([&](SendRequest& send) {
-    if (send.arguments.peer != lost) return;
+    if (&send.endpoint != &peer) return;
     send.error = Error(error_class, text);
     if (!send.library) send.exposed = {};
     settle(send, uint8_t(~(SendRequest::kPath | SendRequest::kPut)));
   });
+  for (MessageHandler* handler : endpoints.handlers()) handler->on_peer_lost(peer, error);
 }
 
 }  // namespace tern

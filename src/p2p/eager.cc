@@ -17,24 +17,24 @@ namespace tern {
 
 // Written for the expected, contiguous, short message: what others need is out of line, so that it has no frame for
 // them.
-void PointToPoint::Impl::on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::on_message(Lane& lane, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Endpoint& from = endpoints.of(lane);
   if (header.kind != wire::Kind::eager && header.kind != wire::Kind::eager_sync) [[unlikely]] {
-    on_other(peer, header, payload, bytes);
+    on_other(from, header, payload, bytes);
     return;
   }
-  Peer& from = peers[peer];
   eager_arrived(from, header);
   ReceiveRequest* receive = matching_receive(header);
   if (!receive) {
-    keep_eager(peer, header, payload, bytes);
+    keep_eager(from, header, payload, bytes);
     return;
   }
-  match(*receive, peer, header, bytes);
+  match(*receive, from, header, bytes);
   const size_t stored = size_t(receive->status.bytes);
   if (receive->type->is_contiguous()) copy_small(receive->buffer, payload, stored);
   else unpack(*receive, payload, stored);
-  if (header.kind == wire::Kind::eager_sync) acknowledge(peer, header);
-  consumed(peer, bytes);
+  if (header.kind == wire::Kind::eager_sync) acknowledge(from, header);
+  consumed(from, bytes);
   complete(*receive);
 }
 
@@ -43,19 +43,22 @@ void PointToPoint::Impl::unpack(ReceiveRequest& receive, const std::byte* payloa
   target.unpack(payload, bytes);
 }
 
-void PointToPoint::Impl::keep_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::keep_eager(Endpoint& peer, const wire::Header& header, const std::byte* payload,
+                                    size_t bytes) {
   UnexpectedMessage* message = keep(peer, header, bytes);
   if (bytes != 0) std::memcpy(message->data(), payload, bytes);
 }
 
-void PointToPoint::Impl::on_other(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::on_other(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (tracer) [[unlikely]]
-    tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), peer);
-  if (header.kind == wire::Kind::data || header.kind == wire::Kind::direct) on_data(peer, header, payload, bytes);
+    tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), peer.peer);
+  if (MessageHandler* handler = endpoints.handler_of(header.kind)) handler->on_message(peer, header, payload, bytes);
+  else if (header.kind == wire::Kind::data || header.kind == wire::Kind::direct) on_data(peer, header, payload, bytes);
   else on_control(peer, header, payload, bytes);
 }
 
-void PointToPoint::Impl::on_control(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::on_control(Endpoint& peer, const wire::Header& header, const std::byte* payload,
+                                    size_t bytes) {
   if (header.carried != 0) released(peer, header.carried);
   switch (header.kind) {
     case wire::Kind::rts: on_rts(peer, header, payload, bytes); return;
@@ -67,7 +70,7 @@ void PointToPoint::Impl::on_control(PeerId peer, const wire::Header& header, con
     case wire::Kind::withdrawn: on_withdrawn(peer, header); return;
     case wire::Kind::recount: on_recount(peer, header); return;
     case wire::Kind::release: on_release(peer, payload, bytes); return;
-    case wire::Kind::credit: peers[peer].credit += header.token; return;
+    case wire::Kind::credit: peer.credit += header.token; return;
     case wire::Kind::sync_ack:
       if (SendRequest* send = sender(peer, header.token)) settle(*send, SendRequest::kMatch);
       return;
@@ -77,12 +80,12 @@ void PointToPoint::Impl::on_control(PeerId peer, const wire::Header& header, con
   }
 }
 
-UnexpectedMessage* PointToPoint::Impl::keep(PeerId peer, const wire::Header& header, size_t bytes) {
+UnexpectedMessage* PointToPoint::Impl::keep(Endpoint& peer, const wire::Header& header, size_t bytes) {
   UnexpectedMessage* message = unexpected.create();
   message->context = header.context;
   message->source = header.source;
   message->tag = header.tag;
-  message->peer = peer;
+  message->from = &peer;
   message->header = header;
   message->bytes = bytes;
   if (header.kind != wire::Kind::rts && bytes > UnexpectedMessage::kInlineBytes) {
@@ -95,24 +98,39 @@ UnexpectedMessage* PointToPoint::Impl::keep(PeerId peer, const wire::Header& hea
   return message;
 }
 
-void PointToPoint::Impl::send_credit(PeerId from) {
-  Peer& peer = peers[from];
+void PointToPoint::Impl::send_credit(Endpoint& peer) {
   wire::Header header = wire::make_control_header(wire::Kind::credit, uint32_t(peer.owed));
   // Not queued when the way is full: the debt stays until the peer's next message, eager or an rts.
-  if (peer.path && peer.path->try_send(from, header, nullptr, 0)) peer.owed = 0;
+  if (!peer.lost() && peer.try_send(header, nullptr, 0)) peer.owed = 0;
 }
 
-void PointToPoint::Impl::acknowledge(PeerId peer, const wire::Header& header) {
+void PointToPoint::Impl::acknowledge(Endpoint& peer, const wire::Header& header) {
   bool wanted =
       header.kind == wire::Kind::direct ? header.flags & wire::kWantsAck : header.kind == wire::Kind::eager_sync;
   if (!wanted) return;
   control(peer, wire::make_control_header(wire::Kind::sync_ack, header.token));
 }
 
-Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, size_t bytes) {
+Landing PointToPoint::Impl::on_header(Lane& lane, const wire::Header& header, size_t bytes) {
+  Endpoint& from = endpoints.of(lane);
+  if (MessageHandler* handler = endpoints.handler_of(header.kind)) return handler->on_header(from, header, bytes);
+  return landing_of(from, header, bytes);
+}
+
+void PointToPoint::Impl::on_landed(Lane& lane, const wire::Header& header, Landing& landing, size_t bytes,
+                                   Error error) {
+  Endpoint& from = endpoints.of(lane);
+  if (MessageHandler* handler = endpoints.handler_of(header.kind)) {
+    handler->on_landed(from, header, landing, bytes, std::move(error));
+  } else {
+    landed(from, header, landing, bytes, std::move(error));
+  }
+}
+
+Landing PointToPoint::Impl::landing_of(Endpoint& peer, const wire::Header& header, size_t bytes) {
   if (header.kind == wire::Kind::data) {
     ReceiveRequest* receive = receive_tokens.find(header.token);
-    if (receive && receive->sender == peer) {
+    if (receive && receive->sender == &peer) {
       Cursor target = receive->target();
       target.truncate(size_t(receive->status.bytes));
       target.skip(size_t(header.context));
@@ -120,8 +138,8 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
     }
   } else if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync ||
              header.kind == wire::Kind::direct) {
-    if (header.kind == wire::Kind::direct) ++peers[peer].arrived;
-    else eager_arrived(peers[peer], header);
+    if (header.kind == wire::Kind::direct) ++peer.arrived;
+    else eager_arrived(peer, header);
     if (ReceiveRequest* posted = matching_receive(header)) {
       ReceiveRequest& receive = *posted;
       if (header.kind == wire::Kind::direct) count_received(Protocol::receiver_stream, Arrival::receiver);
@@ -137,8 +155,8 @@ Landing PointToPoint::Impl::on_header(PeerId peer, const wire::Header& header, s
   return Landing{Cursor(), nullptr, kLandNowhere};
 }
 
-void PointToPoint::Impl::on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes,
-                                   Error error) {
+void PointToPoint::Impl::landed(Endpoint& peer, const wire::Header& header, Landing& landing, size_t bytes,
+                                Error error) {
   if (landing.token_kind == kLandReceive) {
     auto& receive = *static_cast<ReceiveRequest*>(landing.token);
     if (error) {

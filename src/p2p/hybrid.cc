@@ -25,28 +25,29 @@ constexpr size_t kInOneMessage = 16;
 constexpr uint64_t kCopyBytesPerNs = 12;
 }  // namespace
 
-bool PointToPoint::Impl::buffer_left(Path& path) {
+bool PointToPoint::Impl::buffer_left(Endpoint& peer) {
   if (library.size() < size_t(tunables.hybrid_buffers)) return true;
-  return std::any_of(library_free.begin(), library_free.end(), [&](LibraryBuffer* b) { return b->path == &path; });
+  return std::any_of(library_free.begin(), library_free.end(),
+                     [&](LibraryBuffer* b) { return b->memory_of == peer.memory; });
 }
 
 // Of the path's hybrid_bytes; the one that was given back last, which is still in the cache.
-LibraryBuffer* PointToPoint::Impl::borrow(Path& path) {
+LibraryBuffer* PointToPoint::Impl::borrow(Endpoint& peer) {
   for (size_t i = library_free.size(); i-- > 0;) {
     LibraryBuffer* buffer = library_free[i];
-    if (buffer->path != &path) continue;
+    if (buffer->memory_of != peer.memory) continue;
     library_free.erase(library_free.begin() + ptrdiff_t(i));
     return buffer;
   }
   if (library.size() >= size_t(tunables.hybrid_buffers)) return nullptr;
-  size_t bytes = path.properties().hybrid_bytes;
-  auto buffer = std::make_unique<LibraryBuffer>(LibraryBuffer{&path, nullptr, {}, nullptr});
-  buffer->memory = path.lend(bytes, buffer->key);
+  size_t bytes = peer.path->properties().hybrid_bytes;
+  auto buffer = std::make_unique<LibraryBuffer>(LibraryBuffer{peer.memory, nullptr, {}, nullptr});
+  if (peer.arbiter) buffer->memory = peer.arbiter->lend(bytes, buffer->key);
   if (!buffer->memory) {
     buffer->own = std::make_unique_for_overwrite<std::byte[]>(bytes);
     buffer->memory = buffer->own.get();
-    buffer->key = path.expose(buffer->memory, bytes);
-    if ((buffer->key.words[0] | buffer->key.words[1]) == 0) return nullptr;
+    buffer->key = peer.memory->expose(buffer->memory, bytes, {.read = true});
+    if (buffer->key.empty()) return nullptr;
   }
   library.push_back(std::move(buffer));
   return library.back().get();
@@ -54,37 +55,38 @@ LibraryBuffer* PointToPoint::Impl::borrow(Path& path) {
 
 void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool blocking) {
   const SendArguments a = send.arguments;
-  LibraryBuffer* buffer = borrow(*peers[a.peer].path);
+  Endpoint& peer = send.endpoint;
+  LibraryBuffer* buffer = borrow(peer);
   if (!buffer) {  // the path has no more memory for it, whatever the tunable says
     ++counters.no_buffer;
-    bool can_get = a.type->is_contiguous() && peers[a.peer].path->can_get(a.peer) && !by_write;
-    begin_rendezvous(send, peers[a.peer], bytes, can_get ? Protocol::sender_get : Protocol::sender_data, nullptr);
+    bool can_get = a.type->is_contiguous() && peer.can_get() && !by_write;
+    begin_rendezvous(send, bytes, can_get ? Protocol::sender_get : Protocol::sender_data, nullptr);
     return;
   }
   Cursor(const_cast<void*>(a.buffer), a.count, *a.type).pack(buffer->memory, bytes);
   progress.clock().charge_ns(bytes / kCopyBytesPerNs);
   look_around();
-  Peer& peer = peers[a.peer];
-  if (!peer.path) {
+  if (peer.lost()) {
     library_free.push_back(buffer);
-    fail(send, loss_of(a.peer));
+    fail(send, endpoints.loss_of(a.peer));
     return;
   }
   if (!types) types = std::make_unique<PredefinedTypes>();
-  SendRequest* own = sends.create(*this, SendArguments{buffer->memory, Count(bytes), &types->get(type_id::kByte),
-                                                       a.peer, a.source, a.tag, a.context, a.mode});
+  SendRequest* own = sends.create(*this, peer,
+                                  SendArguments{buffer->memory, Count(bytes), &types->get(type_id::kByte), a.peer,
+                                                a.source, a.tag, a.context, a.mode});
   own->library = buffer;
   own->exposed = buffer->key;
   ++sends_open;
   const Ready* ready = find_ready(peer, a);
   Protocol protocol = Protocol::hybrid;
-  if (ready) protocol = choose_protocol(situation(own->arguments, bytes, ready, blocking));
+  if (ready) protocol = choose_protocol(situation(peer, own->arguments, bytes, ready, blocking));
   if (protocol == Protocol::receiver_put) {
-    begin_put(*own, peer, bytes, *ready);
+    begin_put(*own, bytes, *ready);
   } else if (protocol == Protocol::receiver_stream) {
-    begin_direct(*own, peer);
+    begin_direct(*own);
   } else {
-    begin_rendezvous(*own, peer, bytes, Protocol::hybrid, nullptr);
+    begin_rendezvous(*own, bytes, Protocol::hybrid, nullptr);
   }
   send.copy = own->token;
   own->release();  // destroys itself when it completes, and gives the buffer back
@@ -97,15 +99,15 @@ void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool bloc
 void PointToPoint::Impl::give_release(ReceiveRequest& receive) {
   uint32_t token = receive.sender_token;
   if (!Tokens<SendRequest>::has_name(token)) {
-    control(receive.sender, wire::make_control_header(wire::Kind::fin, token));
+    control(*receive.sender, wire::make_control_header(wire::Kind::fin, token));
     return;
   }
-  owe_release(receive.sender, uint16_t((token & 0xffff) + 1));
+  owe_release(*receive.sender, uint16_t((token & 0xffff) + 1));
 }
 
-void PointToPoint::Impl::owe_release(PeerId to, uint16_t name) {
-  Exchange& pair = exchange(peers[to]);
-  if (pair.releases.empty()) owing_releases.push_back(to);
+void PointToPoint::Impl::owe_release(Endpoint& to, uint16_t name) {
+  Announcements& pair = announcements_of(to);
+  if (pair.releases.empty()) owing_releases.push_back(&to);
   pair.releases.push_back(name);
   chore_rounds = 0;
   if (pair.releases.size() >= kMostOwed) flush_releases(to);
@@ -113,39 +115,38 @@ void PointToPoint::Impl::owe_release(PeerId to, uint16_t name) {
 }
 
 // One release for a message that goes to that peer anyway; 0: none is owed.
-uint16_t PointToPoint::Impl::carry_release(Peer& peer) {
-  if (!peer.exchange || peer.exchange->releases.empty()) return 0;
-  uint16_t name = peer.exchange->releases.back();
-  peer.exchange->releases.pop_back();
-  if (peer.exchange->releases.empty()) std::erase(owing_releases, PeerId(&peer - peers.data()));
+uint16_t PointToPoint::Impl::carry_release(Endpoint& peer) {
+  if (!peer.announcements || peer.announcements->releases.empty()) return 0;
+  uint16_t name = peer.announcements->releases.back();
+  peer.announcements->releases.pop_back();
+  if (peer.announcements->releases.empty()) std::erase(owing_releases, &peer);
   return name;
 }
 
-void PointToPoint::Impl::flush_releases(PeerId to) {
-  Peer& peer = peers[to];
-  if (!peer.exchange || peer.exchange->releases.empty()) return;
+void PointToPoint::Impl::flush_releases(Endpoint& peer) {
+  if (!peer.announcements || peer.announcements->releases.empty()) return;
   std::vector<uint16_t> names;
-  names.swap(peer.exchange->releases);
-  std::erase(owing_releases, to);
+  names.swap(peer.announcements->releases);
+  std::erase(owing_releases, &peer);
   for (size_t at = 0; at < names.size(); at += kInOneMessage) {
     size_t n = std::min(kInOneMessage, names.size() - at);
-    control(to, wire::make_control_header(wire::Kind::release, 0), &names[at], n * sizeof names[0]);
+    control(peer, wire::make_control_header(wire::Kind::release, 0), &names[at], n * sizeof names[0]);
   }
 }
 
 bool PointToPoint::Impl::flush_all_releases() {
   bool any = !owing_releases.empty();
-  while (!owing_releases.empty()) flush_releases(owing_releases.back());
+  while (!owing_releases.empty()) flush_releases(*owing_releases.back());
   return any;
 }
 
-void PointToPoint::Impl::released(PeerId peer, uint16_t name) {
+void PointToPoint::Impl::released(Endpoint& peer, uint16_t name) {
   SendRequest* send = send_tokens.find_by_name(uint16_t(name - 1));
-  if (!send || !send->library || send->arguments.peer != peer || !(send->waits & SendRequest::kData)) return;
+  if (!send || !send->library || &send->endpoint != &peer || !(send->waits & SendRequest::kData)) return;
   settle(*send, SendRequest::kData);
 }
 
-void PointToPoint::Impl::on_release(PeerId peer, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::on_release(Endpoint& peer, const std::byte* payload, size_t bytes) {
   for (size_t at = 0; at + sizeof(uint16_t) <= bytes; at += sizeof(uint16_t)) {
     uint16_t name;
     std::memcpy(&name, payload + at, sizeof name);

@@ -21,6 +21,8 @@
 
 #include "base/pool.h"
 #include "datatype/predefined.h"
+#include "p2p/announcements.h"
+#include "p2p/endpoint.h"
 #include "p2p/matching.h"
 #include "p2p/point_to_point.h"
 #include "p2p/protocol.h"
@@ -31,7 +33,7 @@ namespace tern {
 
 /// Memory for hybrid sends; peers get from it. Lives as long as its path.
 struct LibraryBuffer {
-  Path* path;
+  RemoteMemory* memory_of;  ///< through which peers get from it
   std::byte* memory;
   RemoteKey key;
   std::unique_ptr<std::byte[]> own;  ///< null: lent by the path
@@ -40,9 +42,10 @@ struct LibraryBuffer {
 /// A send in progress. Completes when nothing in `waits` is left.
 class SendRequest final : public Request, public SendOperation {
  public:
-  explicit SendRequest(PointToPoint::Impl& owner, const SendArguments& a)
+  SendRequest(PointToPoint::Impl& owner, Endpoint& to, const SendArguments& a)
       : Request(Kind::send),
         impl(owner),
+        endpoint(to),
         // Member by member, as wire::make_header explains: a copy in larger pieces would wait for the caller's stores.
         arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended, a.requested} {}
   Error start() override;
@@ -56,6 +59,7 @@ class SendRequest final : public Request, public SendOperation {
     kPut = 16,    ///< a put is on its way
   };
   PointToPoint::Impl& impl;
+  Endpoint& endpoint;  ///< of arguments.peer
   SendArguments arguments;
   Ref<Datatype> type;  ///< keeps a user's datatype alive; null for predefined ones
   wire::RendezvousBody body{};
@@ -88,7 +92,7 @@ class SentRequest final : public Request {
 
   PointToPoint::Impl& impl;
   SentRequest* next_free = nullptr;
-  PeerId receiver = kNoPeer;
+  Endpoint* receiver = nullptr;
   uint32_t sequence = 0;  ///< the message's name at the receiver, see cancel.cc
   uint64_t context = 0;
 
@@ -112,13 +116,13 @@ class ReceiveRequest final : public Request, public PostedReceive {
   void* buffer = nullptr;
   Count count = 0;
   const Datatype* type = nullptr;
-  PeerId from = kNoPeer;      ///< the only one it takes a message of; kNoPeer: any
-  Ref<Datatype> held_type;    ///< keeps a user's datatype alive; null for predefined ones
-  PeerId sender = kNoPeer;    ///< set when matched
-  uint64_t matched_ns = 0;    ///< only when events are recorded
-  bool unexpected = false;    ///< the same
-  uint32_t sender_token = 0;  ///< rendezvous: the sender's name for it
-  uint32_t token = 0;         ///< our name for it, where the sender knows one: announced, or cleared
+  Endpoint* from = nullptr;    ///< the only one it takes a message of; null: any
+  Ref<Datatype> held_type;     ///< keeps a user's datatype alive; null for predefined ones
+  Endpoint* sender = nullptr;  ///< set when matched
+  uint64_t matched_ns = 0;     ///< only when events are recorded
+  bool unexpected = false;     ///< the same
+  uint32_t sender_token = 0;   ///< rendezvous: the sender's name for it
+  uint32_t token = 0;          ///< our name for it, where the sender knows one: announced, or cleared
   bool posted = false;
   bool attended = false;
   bool stays = false;
@@ -149,7 +153,7 @@ struct Fetch final : TransferOperation {
   uint64_t address = 0;   ///< of the whole data
   size_t offset = 0;      ///< so much of it is here; `bytes` more are on their way
   size_t piece = 0;       ///< longest next piece; 0: all at once
-  bool in_call = false;   ///< Path::get has not returned
+  bool in_call = false;   ///< RemoteMemory::get has not returned
   bool finished = false;  ///< done was called meanwhile
   Error error;
 };
@@ -160,7 +164,7 @@ class MatchedMessage {};
 /// A message without its receive: eager data kept for it, or the announcement of a rendezvous.
 struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   static constexpr size_t kInlineBytes = 128;
-  PeerId peer = kNoPeer;
+  Endpoint* from = nullptr;
   wire::Header header{};
   size_t bytes = 0;                    ///< of the whole message
   wire::RendezvousBody body{};         ///< rts only
@@ -178,19 +182,6 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   }
 };
 
-/// What a pair of ranks keeps for announcements, from the first one on.
-struct Exchange {
-  explicit Exchange(uint32_t sent) : log(sent) {}
-  // As sender.
-  SentLog log;
-  uint32_t epoch_out = 0;  ///< of Peer::sent
-  // As receiver.
-  uint32_t epoch_in = 0;  ///< of Peer::arrived
-  uint32_t next_serial = 1;
-  uint32_t announced = 0;          ///< receives announced and not complete
-  std::vector<uint16_t> releases;  ///< library buffers of the peer's that were read, not told yet
-};
-
 /// A put on its way.
 struct Put final : TransferOperation {
   SendRequest* send;
@@ -201,7 +192,7 @@ struct Put final : TransferOperation {
   size_t piece = 0;       ///< longest next piece; 0: all at once
   uint8_t tell = 0;       ///< flags of `filled` that the receiver has not been told yet
   bool begun = false;     ///< the first piece has not failed at once
-  bool in_call = false;   ///< Path::put has not returned
+  bool in_call = false;   ///< RemoteMemory::put has not returned
   bool finished = false;  ///< done was called meanwhile
   Error error;
 };
@@ -224,37 +215,25 @@ inline constexpr SentCounters kSentCounters[kProtocolCount] = {
 struct PointToPoint::Impl final : Sink {
   Impl(ProgressEngine& p, const Tunables& t);
 
-  struct Peer {
-    Path* path = nullptr;  ///< null: never connected, or lost
-    size_t eager_limit = 0;
-    size_t at_once_limit = 0;  ///< of nonblocking sends; longer ones are left to the path, which saves it a copy
-    int64_t credit = 0;        ///< 64-byte units we may still send eagerly without hearing back
-    int64_t owed = 0;          ///< units of its eager data that were consumed and not given back yet
-    uint32_t sent = 0;         ///< messages (that a receive will match) begun to it
-    uint32_t arrived = 0;      ///< and come from it
-    std::unique_ptr<Exchange> exchange;  ///< null: no receive was announced yet, either way
-    bool lost = false;
-    bool peek = false;  ///< the path's property
-  };
   enum LandingKind { kLandReceive, kLandUnexpected, kLandNowhere };
 
   // send.cc
-  Request* make_send(const SendArguments& a, bool persistent, bool blocking = false);
+  Request* make_send(Endpoint& peer, const SendArguments& a, bool persistent, bool blocking = false);
   void begin(SendRequest& send, bool blocking = false);
   /// Every message that a receive will match is counted where it is handed to the path.
-  static void count(Peer& peer, const SendArguments& a, uint32_t token = 0) {
+  static void count(Endpoint& peer, const SendArguments& a, uint32_t token = 0) {
     ++peer.sent;
-    if (peer.exchange) [[unlikely]]
-      peer.exchange->log.note(a.context, a.tag, peer.sent, token);
+    if (peer.announcements) [[unlikely]]
+      peer.announcements->log.note(a.context, a.tag, peer.sent, token);
   }
-  void begin_eager(SendRequest& send, Peer& peer, size_t bytes, bool blocking);
-  Request* send_at_once(const SendArguments& a);
+  void begin_eager(SendRequest& send, size_t bytes, bool blocking);
+  Request* send_at_once(Endpoint& peer, const SendArguments& a);
   void queue(SendRequest& send, const wire::Header& header, const Cursor& payload);
   void push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes);
   void path_done(SendRequest& send, Error error);
   void settle(SendRequest& send, uint8_t waited);
   void fail(SendRequest& send, Error error);
-  bool take_credit(Peer& peer, size_t bytes) {
+  bool take_credit(Endpoint& peer, size_t bytes) {
     int64_t units = charge(bytes);
     if (peer.credit < units) return false;
     peer.credit -= units;
@@ -293,7 +272,7 @@ struct PointToPoint::Impl final : Sink {
   void begin(ReceiveRequest& receive);
   bool receive_at_once(const ReceiveArguments& a, Status& status);
   /// `unexpected`: the message was here, or announced, before the receive.
-  void match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes, bool waited = false);
+  void match(ReceiveRequest& receive, Endpoint& peer, const wire::Header& header, size_t bytes, bool waited = false);
   [[gnu::cold, gnu::noinline]] void refuse_lost(ReceiveRequest& receive);
   // Out of line, so that receives without it have no frame for its strings.
   [[gnu::cold, gnu::noinline]] static Error truncation(const wire::Header& header, size_t bytes, size_t capacity);
@@ -307,47 +286,47 @@ struct PointToPoint::Impl final : Sink {
   MatchedMessage* take_waiting(UnexpectedMessage& message, Status& status);
 
   // eager.cc
-  [[gnu::noinline]] void keep_eager(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  [[gnu::noinline]] void keep_eager(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   [[gnu::noinline]] static void unpack(ReceiveRequest& receive, const std::byte* payload, size_t bytes);
-  UnexpectedMessage* keep(PeerId peer, const wire::Header& header, size_t bytes);
+  UnexpectedMessage* keep(Endpoint& peer, const wire::Header& header, size_t bytes);
   /// Every eager message, however it is received, is counted, and brings credit back.
-  static void eager_arrived(Peer& from, const wire::Header& header) {
+  static void eager_arrived(Endpoint& from, const wire::Header& header) {
     ++from.arrived;
     if (header.carried != 0) [[unlikely]]
       from.credit += header.carried;
   }
   /// So much of the peer's eager data has been taken out of the way.
-  void consumed(PeerId peer, size_t bytes) {
-    peers[peer].owed += charge(bytes);
-    if (peers[peer].owed >= much_owed) [[unlikely]]
+  void consumed(Endpoint& peer, size_t bytes) {
+    peer.owed += charge(bytes);
+    if (peer.owed >= much_owed) [[unlikely]]
       send_credit(peer);
   }
   /// What an eager message takes along of what is owed to its receiver.
-  uint16_t carry_credit(Peer& to) const {
+  uint16_t carry_credit(Endpoint& to) const {
     if (to.owed < worth_carrying) [[likely]]
       return 0;
     const auto units = uint16_t(std::min<int64_t>(to.owed, UINT16_MAX));
     to.owed -= units;
     return units;
   }
-  void send_credit(PeerId peer);
-  void acknowledge(PeerId peer, const wire::Header& header);
+  void send_credit(Endpoint& peer);
+  void acknowledge(Endpoint& peer, const wire::Header& header);
 
   // large.cc
   void begin_large(SendRequest& send, size_t bytes, bool blocking);
-  SendSituation situation(const SendArguments& a, size_t bytes, const Ready* ready, bool blocking);
+  SendSituation situation(Endpoint& peer, const SendArguments& a, size_t bytes, const Ready* ready, bool blocking);
   void look_around();
   int do_chores();
   void update_chores();
 
   // receiver_initiated.cc
-  Exchange& exchange(Peer& peer);
-  const Ready* find_ready(Peer& peer, const SendArguments& a);
+  Announcements& announcements_of(Endpoint& peer);
+  const Ready* find_ready(Endpoint& peer, const SendArguments& a);
   void announce(ReceiveRequest& receive);
-  void on_ready(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void begin_direct(SendRequest& send, Peer& peer);
-  void begin_put(SendRequest& send, Peer& peer, size_t bytes, Ready ready);
-  void on_filled(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_ready(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void begin_direct(SendRequest& send);
+  void begin_put(SendRequest& send, size_t bytes, Ready ready);
+  void on_filled(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void fill(ReceiveRequest& receive, size_t bytes);
   uint64_t expose_target(ReceiveRequest& receive, uint64_t (&key)[2]);
   [[gnu::noinline]] void retire(ReceiveRequest& receive);
@@ -363,38 +342,38 @@ struct PointToPoint::Impl final : Sink {
 
   // withdraw.cc
   bool withdraw(ReceiveRequest& receive);
-  void on_withdraw(PeerId peer, const wire::Header& header);
-  void on_withdrawn(PeerId peer, const wire::Header& header);
-  void recount(PeerId peer);
-  void on_recount(PeerId peer, const wire::Header& header);
+  void on_withdraw(Endpoint& peer, const wire::Header& header);
+  void on_withdrawn(Endpoint& peer, const wire::Header& header);
+  void recount(Endpoint& peer);
+  void on_recount(Endpoint& peer, const wire::Header& header);
 
   // hybrid.cc
-  LibraryBuffer* borrow(Path& path);
-  bool buffer_left(Path& path);
+  LibraryBuffer* borrow(Endpoint& peer);
+  bool buffer_left(Endpoint& peer);
   void begin_hybrid(SendRequest& send, size_t bytes, bool blocking);
   void cancel_copy(SendRequest& send);
   void give_release(ReceiveRequest& receive);
-  void owe_release(PeerId peer, uint16_t name);
-  void flush_releases(PeerId peer);
+  void owe_release(Endpoint& peer, uint16_t name);
+  void flush_releases(Endpoint& peer);
   bool flush_all_releases();
-  void released(PeerId peer, uint16_t name);
-  void on_release(PeerId peer, const std::byte* payload, size_t bytes);
-  uint16_t carry_release(Peer& peer);
+  void released(Endpoint& peer, uint16_t name);
+  void on_release(Endpoint& peer, const std::byte* payload, size_t bytes);
+  uint16_t carry_release(Endpoint& peer);
 
   // rendezvous.cc
-  void begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol, const Ready* ready);
-  void on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void begin_rendezvous(SendRequest& send, size_t bytes, Protocol protocol, const Ready* ready);
+  void on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags, Arrival arrival);
   void count_received(Protocol protocol, Arrival arrival) { ++counters.received[size_t(protocol)][size_t(arrival)]; }
   bool clear_to_send(ReceiveRequest& receive, size_t offset);
   void fetched(ReceiveRequest& receive);
-  void on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_cts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void clear_now(SendRequest& send, const wire::ClearBody& clear, uint64_t offset);
   void send_data(SendRequest& send);
   void stream_rest(SendRequest& send, uint32_t receiver_token, size_t end, size_t offset);
   /// data and direct: as if it came in pieces.
-  void on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void on_fin(PeerId peer, const wire::Header& header);
+  void on_data(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_fin(Endpoint& peer, const wire::Header& header);
 
   // transfer.cc
   void fetch(ReceiveRequest& receive, const wire::RendezvousBody& body);
@@ -404,31 +383,31 @@ struct PointToPoint::Impl final : Sink {
   bool run(Put& put);
   bool piece_done(Put& put);
   void tell(Put& put, uint8_t flags);
-  size_t first_piece(const Path& path, bool either) const;
-  static size_t next_piece(const Path& path, size_t& piece, size_t left);
+  size_t first_piece(const Endpoint& peer, bool either) const;
+  static size_t next_piece(const Endpoint& peer, size_t& piece, size_t left);
 
   // deferred.cc
-  void defer(SendRequest& send, Peer& peer, size_t bytes, const Ready& ready);
+  void defer(SendRequest& send, size_t bytes, const Ready& ready);
   int advance_deferred();
   void forget_deferred(SendRequest& send);
 
   // cancel.cc
-  void on_cancel(PeerId peer, const wire::Header& header);
-  void on_cancel_answer(PeerId peer, const wire::Header& header);
+  void on_cancel(Endpoint& peer, const wire::Header& header);
+  void on_cancel_answer(Endpoint& peer, const wire::Header& header);
 
   /// Sends a message of the protocol's own (no request waits for it), queued if it must be.
-  void control(PeerId peer, const wire::Header& header, const void* payload = nullptr, size_t bytes = 0);
-  SendRequest* sender(PeerId peer, uint32_t token);
+  void control(Endpoint& peer, const wire::Header& header, const void* payload = nullptr, size_t bytes = 0);
+  SendRequest* sender(Endpoint& peer, uint32_t token);
 
   // Sink
-  [[gnu::noinline]] void on_other(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void on_control(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override;
-  Landing on_header(PeerId peer, const wire::Header& header, size_t bytes) override;
-  void on_landed(PeerId peer, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
-  void on_peer_lost(PeerId peer, Error error) override;
-  /// Why a peer is lost, as its path said.
-  Error loss_of(PeerId peer) const;
+  [[gnu::noinline]] void on_other(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_control(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
+  Landing landing_of(Endpoint& from, const wire::Header& header, size_t bytes);
+  void landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error);
+  void on_message(Lane& lane, const wire::Header& header, const std::byte* payload, size_t bytes) override;
+  Landing on_header(Lane& lane, const wire::Header& header, size_t bytes) override;
+  void on_landed(Lane& lane, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
+  void on_peer_lost(Lane& lane, Error error) override;
 
   ProgressEngine& progress;
   Counters& counts;        ///< the rank's
@@ -437,7 +416,7 @@ struct PointToPoint::Impl final : Sink {
   /// Of Peer::owed: what is told at once, by a message of its own, and what an eager message takes along. More than
   /// half of the window, for over TCP that is one message of the longest, which most often is answered.
   int64_t much_owed, worth_carrying;
-  std::vector<Peer> peers;
+  Endpoints endpoints;
   Matching matching;
   Pool<SendRequest> sends;
   Recycler<SentRequest> sent;
@@ -446,11 +425,9 @@ struct PointToPoint::Impl final : Sink {
   Pool<UnexpectedMessage, 16> unexpected;
   Tokens<SendRequest> send_tokens;
   Tokens<ReceiveRequest> receive_tokens;
-  uint32_t eager_sequence = 0;                                 ///< of the last eager message that can be cancelled
-  uint32_t controls_queued = 0;                                ///< control messages that a path holds
-  std::map<PeerId, std::pair<int, std::string>> loss_reasons;  ///< of peers lost: class and text of the error
-  uint32_t sends_open = 0;                                     ///< sends begun and not complete
-  uint32_t receives_open = 0;                                  ///< the same of receives
+  uint32_t eager_sequence = 0;  ///< of the last eager message that can be cancelled
+  uint32_t sends_open = 0;      ///< sends begun and not complete
+  uint32_t receives_open = 0;   ///< the same of receives
 
   // --- Announcements, hybrid sends.
   RendezvousMode mode = RendezvousMode::customised;
@@ -462,7 +439,7 @@ struct PointToPoint::Impl final : Sink {
   std::vector<ReceiveRequest*> watched;  ///< their last byte tells that they are filled
   std::vector<std::unique_ptr<LibraryBuffer>> library;
   std::vector<LibraryBuffer*> library_free;
-  std::vector<PeerId> owing_releases;      ///< peers whose Exchange::releases is not empty
+  std::vector<Endpoint*> owing_releases;   ///< peers whose Announcements::releases is not empty
   std::unique_ptr<PredefinedTypes> types;  ///< made when first used
   /// What must be done in every poll, while there is any of it.
   struct Chores final : Advanceable {
@@ -470,9 +447,9 @@ struct PointToPoint::Impl final : Sink {
     int advance() override { return impl.do_chores(); }
     Impl& impl;
   } chores{*this};
-  Path* attention_path = nullptr;  ///< the one whose peers ask whether this rank is in its library
-  uint32_t attention = 0;          ///< for so many operations peers may ask
-  uint32_t chore_rounds = 0;       ///< polls since the last release became due
+  CopyArbiter* heartbeat = nullptr;  ///< whose peers ask whether this rank is in its library
+  uint32_t attention = 0;            ///< for so many operations peers may ask
+  uint32_t chore_rounds = 0;         ///< polls since the last release became due
 };
 
 // --- What every receive goes through, inlined where it is used.
@@ -482,7 +459,7 @@ inline ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& 
   receive->buffer = a.buffer;
   receive->count = a.count;
   receive->type = a.type;
-  receive->from = a.peer;
+  receive->from = a.peer == kNoPeer ? nullptr : &endpoints.at(a.peer);
   receive->context = a.context;
   receive->source = a.source;
   receive->tag = a.tag;
@@ -493,7 +470,7 @@ inline ReceiveRequest* PointToPoint::Impl::make_receive(const ReceiveArguments& 
 }
 
 // Fixes what the status will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
-inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes,
+inline void PointToPoint::Impl::match(ReceiveRequest& receive, Endpoint& peer, const wire::Header& header, size_t bytes,
                                       bool waited) {
   count_received(waited, bytes);
   if (tracer) [[unlikely]] {
@@ -501,7 +478,7 @@ inline void PointToPoint::Impl::match(ReceiveRequest& receive, PeerId peer, cons
     receive.unexpected = waited;
   }
   receive.posted = false;
-  receive.sender = peer;
+  receive.sender = &peer;
   receive.status.source = header.source;
   receive.status.tag = header.tag;
   size_t capacity = receive.capacity();

@@ -43,10 +43,9 @@ void PointToPoint::Impl::look_around() {
   if (!progress.polling()) progress.poll();
 }
 
-SendSituation PointToPoint::Impl::situation(const SendArguments& a, size_t bytes, const Ready* ready, bool blocking) {
-  Peer& peer = peers[a.peer];
-  Path& path = *peer.path;
-  const PathProperties& properties = path.properties();
+SendSituation PointToPoint::Impl::situation(Endpoint& peer, const SendArguments& a, size_t bytes, const Ready* ready,
+                                            bool blocking) {
+  const size_t hybrid_bytes = peer.path->properties().hybrid_bytes;
   const bool contiguous = a.type->is_contiguous();
   SendSituation s{};
   s.bytes = bytes;
@@ -56,36 +55,36 @@ SendSituation PointToPoint::Impl::situation(const SendArguments& a, size_t bytes
   s.by_write = by_write;
   if (mode == RendezvousMode::stream) return s;
   // Where both attend nobody needs to copy alone while the other one computes: a stream is fastest.
-  if (mode != RendezvousMode::customised || !a.attended || !properties.claims) {
+  if (mode != RendezvousMode::customised || !a.attended || !peer.copy_locks()) {
     s.ready = ready != nullptr;
-    s.can_put = contiguous && path.can_put(a.peer) && (!ready || takes_put(ready->body, bytes));
-    s.can_get = contiguous && path.can_get(a.peer) && !by_write;
+    s.can_put = contiguous && peer.can_put() && (!ready || takes_put(ready->body, bytes));
+    s.can_get = contiguous && peer.can_get() && !by_write;
   }
   if (mode != RendezvousMode::customised) return s;
-  s.can_defer = ready && properties.claims && !properties.autonomous && s.can_put && s.can_get;
-  if (a.mode != SendMode::synchronous && bytes <= properties.hybrid_bytes && path.can_get_lent(a.peer)) {
-    if (buffer_left(path)) s.hybrid_limit = properties.hybrid_bytes;
+  s.can_defer = ready && peer.copy_locks() && !peer.autonomous() && s.can_put && s.can_get;
+  if (a.mode != SendMode::synchronous && bytes <= hybrid_bytes && peer.can_get_lent()) {
+    if (buffer_left(peer)) s.hybrid_limit = hybrid_bytes;
     else ++counters.no_buffer;
   }
   // Looking takes a moment, which is saved where the answer would change nothing.
-  const bool matters = ready && !properties.autonomous && (s.can_put || s.can_get) &&
-                       !(s.returns && s.can_defer && bytes > s.hybrid_limit);
-  s.attentive = matters && path.attentive(a.peer, ready->body.stays);
+  const bool matters =
+      ready && !peer.autonomous() && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
+  s.attentive = matters && peer.peer_is_polling(ready->body.stays);
   return s;
 }
 
 void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool blocking) {
   const SendArguments& a = send.arguments;
-  Peer& peer = peers[a.peer];
+  Endpoint& peer = send.endpoint;
   const Ready* ready = find_ready(peer, a);
-  Protocol protocol = choose_protocol(situation(a, bytes, ready, blocking));
+  Protocol protocol = choose_protocol(situation(peer, a, bytes, ready, blocking));
   note_sent(protocol, a, bytes);
   switch (protocol) {
-    case Protocol::eager: begin_eager(send, peer, bytes, blocking); return;
-    case Protocol::receiver_put: begin_put(send, peer, bytes, *ready); return;
-    case Protocol::receiver_stream: begin_direct(send, peer); return;
+    case Protocol::eager: begin_eager(send, bytes, blocking); return;
+    case Protocol::receiver_put: begin_put(send, bytes, *ready); return;
+    case Protocol::receiver_stream: begin_direct(send); return;
     case Protocol::hybrid: begin_hybrid(send, bytes, blocking); return;
-    default: begin_rendezvous(send, peer, bytes, protocol, ready); return;
+    default: begin_rendezvous(send, bytes, protocol, ready); return;
   }
 }
 
@@ -93,7 +92,7 @@ void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool block
 
 int PointToPoint::Impl::do_chores() {
   int done = 0;
-  if (attention != 0) attention_path->show_attention();
+  if (attention != 0) heartbeat->publish_heartbeat();
   if (!watched.empty()) done += check_watched();
   if (!deferred.empty()) done += advance_deferred();
   // Before this rank sleeps (no poll is under way), or after some rounds, nobody waits for a message to take them

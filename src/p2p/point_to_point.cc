@@ -26,7 +26,8 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       tracer(p.tracer()),
       tunables(t),
       much_owed(t.unexpected_credit_bytes / 64 * 5 / 8),
-      worth_carrying(std::max<int64_t>(t.unexpected_credit_bytes / 64 / 16, 1)) {
+      worth_carrying(std::max<int64_t>(t.unexpected_credit_bytes / 64 / 16, 1)),
+      endpoints(t.unexpected_credit_bytes / 64) {
   // A wrong value was reported when the program started; here it means the default.
   static_cast<void>(parse_rendezvous(t, mode, by_write));
 }
@@ -40,41 +41,34 @@ Sink& PointToPoint::sink() { return *impl_; }
 
 const Tunables& PointToPoint::tunables() const { return impl_->tunables; }
 
-void PointToPoint::connect(PeerId peer, Path& path) {
-  if (impl_->peers.size() <= peer) impl_->peers.resize(peer + 1);
-  Impl::Peer& entry = impl_->peers[peer];
-  entry.path = &path;
-  entry.eager_limit = entry.at_once_limit = path.properties().eager_bytes;
-  if (size_t from = path.properties().keep_from_bytes; from != 0)
-    entry.at_once_limit = std::min(entry.at_once_limit, from - 1);
-  entry.peek = path.properties().peek;
-  entry.credit = impl_->tunables.unexpected_credit_bytes / 64;
-  const PathProperties& properties = path.properties();
-  if (impl_->mode == RendezvousMode::customised && properties.announce_from_bytes != 0) {
-    impl_->announce_from = std::min(impl_->announce_from, properties.announce_from_bytes);
-  }
-  if ((properties.get || properties.put) && !properties.autonomous && properties.attention) {
-    impl_->attention_path = &path;
-  }
+void PointToPoint::add_path(Path& path) {
+  impl_->endpoints.add_path(path);
+  const size_t announce_from = path.properties().announce_from_bytes;
+  if (impl_->mode == RendezvousMode::customised && announce_from != 0)
+    impl_->announce_from = std::min(impl_->announce_from, announce_from);
+  const RemoteMemory* memory = path.remote_memory();
+  if (path.copy_arbiter() && memory && !memory->remote_properties().autonomous) impl_->heartbeat = path.copy_arbiter();
 }
+
+Endpoints& PointToPoint::endpoints() { return impl_->endpoints; }
 
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
 Need PointToPoint::pending() const {
-  if (impl_->receives_open != 0 || impl_->sends_open != 0 || impl_->controls_queued != 0) return Need::now;
+  if (impl_->receives_open != 0 || impl_->sends_open != 0 || impl_->endpoints.posts_queued() != 0) return Need::now;
   Need need = Need::nothing;
-  for (const Path* path : progress_.paths()) need = std::max(need, path->unsent_at_a_glance());
+  for (const Path* path : impl_->endpoints.paths()) need = std::max(need, path->unsent_hint());
   return need;
 }
 
 bool PointToPoint::sends_complete() const {
   impl_->flush_all_releases();  // the senders of those wait for them
-  return impl_->sends_open == 0 && impl_->controls_queued == 0;
+  return impl_->sends_open == 0 && impl_->endpoints.posts_queued() == 0;
 }
 
 bool PointToPoint::quiet() const {
   if (!sends_complete()) return false;
-  for (Path* path : progress_.paths()) {
+  for (Path* path : impl_->endpoints.paths()) {
     if (path->has_unsent()) return false;
   }
   return true;

@@ -11,6 +11,7 @@
 #include "base/tunables.h"
 #include "datatype/datatype.h"
 #include "fabric/path.h"
+#include "p2p/endpoint.h"
 #include "p2p/protocol.h"
 #include "p2p/request.h"
 #include "progress/engine.h"
@@ -60,8 +61,10 @@ class PointToPoint {
   PointToPoint(ProgressEngine& progress, const Tunables& tunables);
   ~PointToPoint();
 
-  /// Which path messages to `peer` take; called by Process before the first message and whenever a peer joins.
-  void connect(PeerId peer, Path& path);
+  /// A path that messages may take; best first, all before the first message. Not owned.
+  void add_path(Path& path);
+  /// The peers of this rank; other floors send and receive messages of their own through them.
+  Endpoints& endpoints();
 
   // --- Nonblocking. The request is the caller's: wait for complete(), then release().
   Request* isend(const SendArguments& arguments);

@@ -29,7 +29,7 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
     take(receive, message);
     return;
   }
-  if (!loss_reasons.empty() && receive.from != kNoPeer && peers[receive.from].lost) [[unlikely]] {
+  if (receive.from && receive.from->lost()) [[unlikely]] {
     refuse_lost(receive);
     return;
   }
@@ -68,14 +68,14 @@ Request* PointToPoint::receive_init(const ReceiveArguments& a) {
 // long way.
 bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& status) {
   if (a.peer == kNoPeer || matching.posted_count() != 0 || matching.waiting_count() != 0) return false;
-  Peer& peer = peers[a.peer];
+  Endpoint& peer = endpoints.at(a.peer);
   if (!peer.peek || !a.type->is_contiguous() || progress.has_work()) return false;
   const size_t capacity = size_t(a.count) * a.type->size();
   if (capacity > peer.eager_limit) return false;
   const uint32_t looks = std::min(progress.idle().pauses, kDirectLooks);
   PeekedMessage arrival;
   for (uint32_t i = 0; i < looks; ++i, short_pause()) {
-    if (!peer.path->peek(a.peer, arrival)) continue;
+    if (!peer.path->peek(*peer.lane, arrival)) continue;
     const wire::Header& header = *arrival.header;
     if (header.kind != wire::Kind::eager || header.context != a.context || header.source != a.source ||
         (header.tag != a.tag && a.tag != kAnyTag) || arrival.bytes > capacity) {
@@ -84,12 +84,12 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
     eager_arrived(peer, header);
     status = Status{header.source, header.tag, Count(arrival.bytes), false};
     copy_small(a.buffer, arrival.payload, arrival.bytes);
-    peer.path->take(a.peer);
+    peer.path->take(*peer.lane);
     count_received(false, arrival.bytes);
     if (tracer) [[unlikely]] {
       tracer->add(record::EventKind::receive, Recorder::now_ns(), 0, 0, a.peer, header.tag, a.context, arrival.bytes);
     }
-    consumed(a.peer, arrival.bytes);
+    consumed(peer, arrival.bytes);
     return true;
   }
   return false;
@@ -97,7 +97,7 @@ bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& stat
 
 Error ReceiveRequest::start() {
   restart();
-  sender = kNoPeer;
+  sender = nullptr;
   marks = 0;
   impl.begin(*this);
   return {};
@@ -121,13 +121,14 @@ void ReceiveRequest::renew() {
 }
 
 void PointToPoint::Impl::refuse_lost(ReceiveRequest& receive) {
-  receive.error = loss_of(receive.from);
+  receive.error = endpoints.loss_of(receive.from->peer);
   complete(receive);
 }
 
 void PointToPoint::Impl::trace_received(ReceiveRequest& receive) {
   tracer->add(record::EventKind::receive, receive.matched_ns, Recorder::now_ns() - receive.matched_ns,
-              receive.unexpected, receive.sender, receive.status.tag, receive.context, size_t(receive.status.bytes));
+              receive.unexpected, receive.sender->peer, receive.status.tag, receive.context,
+              size_t(receive.status.bytes));
   receive.matched_ns = 0;
 }
 
@@ -139,7 +140,7 @@ void PointToPoint::Impl::unwait(UnexpectedMessage& message) {
 
 // A receive meets a message that was there before it. The message is out of matching already.
 void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& message) {
-  match(receive, message.peer, message.header, message.bytes, true);
+  match(receive, *message.from, message.header, message.bytes, true);
   if (message.header.kind == wire::Kind::rts) {
     receive.sender_token = message.header.token;
     wire::RendezvousBody body = message.body;
@@ -159,8 +160,8 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
 
 // An eager message's data has reached its receive: room at the receiver is free again.
 void PointToPoint::Impl::drop(UnexpectedMessage& message) {
-  acknowledge(message.peer, message.header);
-  if (message.header.kind != wire::Kind::direct) consumed(message.peer, message.bytes);
+  acknowledge(*message.from, message.header);
+  if (message.header.kind != wire::Kind::direct) consumed(*message.from, message.bytes);
   counts.unexpected_bytes -= message.kept();
   unexpected.destroy(&message);
 }
@@ -211,7 +212,7 @@ MatchedMessage* PointToPoint::mprobe(int source, int tag, uint64_t context, Stat
 Request* PointToPoint::imreceive(MatchedMessage* matched, void* buffer, Count count, const Datatype& type) {
   auto& message = static_cast<UnexpectedMessage&>(*matched);
   ReceiveArguments a{
-      buffer, count, &type, message.peer, message.header.source, message.header.tag, message.header.context};
+      buffer, count, &type, message.from->peer, message.header.source, message.header.tag, message.header.context};
   ReceiveRequest* request = impl_->make_receive(a);
   ++impl_->receives_open;
   impl_->take(*request, message);

@@ -34,30 +34,28 @@ constexpr uint32_t kMostAnnounced = uint32_t(SentLog::kHeld);  // to one peer
 constexpr uint32_t kMostAhead = 64;                            // receives of the same key; finding them is linear
 }  // namespace
 
-Exchange& PointToPoint::Impl::exchange(Peer& peer) {
-  if (!peer.exchange) peer.exchange = std::make_unique<Exchange>(peer.sent);
-  return *peer.exchange;
+Announcements& PointToPoint::Impl::announcements_of(Endpoint& peer) {
+  if (!peer.announcements) peer.announcements = std::make_unique<Announcements>(peer.sent);
+  return *peer.announcements;
 }
 
-const Ready* PointToPoint::Impl::find_ready(Peer& peer, const SendArguments& a) {
-  return peer.exchange ? peer.exchange->log.find(a.context, a.tag) : nullptr;
+const Ready* PointToPoint::Impl::find_ready(Endpoint& peer, const SendArguments& a) {
+  return peer.announcements ? peer.announcements->log.find(a.context, a.tag) : nullptr;
 }
 
 // --- The receiver
 
 // Makes the receive's buffer puttable, if the path can; its address, or 0.
 uint64_t PointToPoint::Impl::expose_target(ReceiveRequest& receive, uint64_t (&key)[2]) {
-  PeerId from = receive.from != kNoPeer ? receive.from : receive.sender;
-  Path* path = peers[from].path;
-  if (!path->properties().put || !path->can_put(from) || !receive.type->is_contiguous() || receive.capacity() == 0)
-    return 0;
+  Endpoint& peer = receive.from ? *receive.from : *receive.sender;
+  if (peer.lost() || !peer.can_put() || !receive.type->is_contiguous() || receive.capacity() == 0) return 0;
   if (!(receive.marks & ReceiveRequest::kExposed)) {
-    RemoteKey exposed = path->expose(receive.buffer, receive.capacity());
-    if ((exposed.words[0] | exposed.words[1]) == 0) return 0;
+    RemoteKey exposed = peer.memory->expose(receive.buffer, receive.capacity(), {.write = true});
+    if (exposed.empty()) return 0;
     receive.exposed[0] = exposed.words[0];
     receive.exposed[1] = exposed.words[1];
     receive.marks |= ReceiveRequest::kExposed;
-    if (!path->properties().autonomous && attention_path) {
+    if (peer.arbitrates()) {
       receive.marks |= ReceiveRequest::kAsked;
       ++attention;
       update_chores();
@@ -69,12 +67,12 @@ uint64_t PointToPoint::Impl::expose_target(ReceiveRequest& receive, uint64_t (&k
 }
 
 void PointToPoint::Impl::announce(ReceiveRequest& receive) {
-  Peer& peer = peers[receive.from];
-  const PathProperties& properties = peer.path->properties();
+  Endpoint& peer = *receive.from;
+  const size_t announce_from_bytes = peer.path->properties().announce_from_bytes;
   size_t capacity = receive.capacity();
-  if (properties.announce_from_bytes == 0 || capacity < properties.announce_from_bytes) return;
-  if (receive.attended && properties.claims) return;  // its sender does not look for it
-  Exchange& pair = exchange(peer);
+  if (announce_from_bytes == 0 || capacity < announce_from_bytes) return;
+  if (receive.attended && peer.copy_locks()) return;  // its sender does not look for it
+  Announcements& pair = announcements_of(peer);
   if (pair.announced >= kMostAnnounced) return;
   uint32_t ahead = 0, oldest = pair.next_serial;
   bool cancelling = false;
@@ -94,19 +92,19 @@ void PointToPoint::Impl::announce(ReceiveRequest& receive) {
   body.oldest = oldest;
   body.ahead = uint16_t(ahead);
   body.stays = receive.stays;
-  if (properties.ordered_writes && body.address != 0) {
+  if (body.address != 0 && peer.memory->remote_properties().ordered_writes) {
     body.last_byte = receive.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
     body.watched = 1;
     receive.marks |= ReceiveRequest::kWatched;
     watched.push_back(&receive);
     update_chores();
   }
-  receive.sender = kNoPeer;  // recycled requests remember the last one
+  receive.sender = nullptr;  // recycled requests remember the last one
   receive.token = receive_tokens.add(receive);
   receive.marks |= ReceiveRequest::kAnnounced | ReceiveRequest::kBinding;
   ++pair.announced;
   ++counters.announced;
-  control(receive.from, wire::make_header(wire::Kind::ready, 0, receive.context, receive.tag, receive.token), &body,
+  control(*receive.from, wire::make_header(wire::Kind::ready, 0, receive.context, receive.tag, receive.token), &body,
           sizeof body);
 }
 
@@ -114,10 +112,10 @@ void PointToPoint::Impl::announce(ReceiveRequest& receive) {
 void PointToPoint::Impl::retire(ReceiveRequest& receive) {
   receive_tokens.remove(receive.token);
   receive.token = 0;
-  Peer& peer = peers[receive.from != kNoPeer ? receive.from : receive.sender];
-  if (receive.marks & ReceiveRequest::kAnnounced) --peer.exchange->announced;
+  Endpoint& peer = receive.from ? *receive.from : *receive.sender;
+  if (receive.marks & ReceiveRequest::kAnnounced) --peer.announcements->announced;
   if (receive.marks & ReceiveRequest::kExposed) {
-    if (peer.path) peer.path->conceal(RemoteKey{{receive.exposed[0], receive.exposed[1]}});
+    if (!peer.lost()) peer.memory->conceal(RemoteKey{{receive.exposed[0], receive.exposed[1]}});
     if (receive.marks & ReceiveRequest::kAsked) --attention;
   }
   if (receive.marks & ReceiveRequest::kWatched) std::erase(watched, &receive);
@@ -128,7 +126,7 @@ void PointToPoint::Impl::retire(ReceiveRequest& receive) {
 // The message of an announced receive is all there without having come as one.
 void PointToPoint::Impl::fill(ReceiveRequest& receive, size_t bytes) {
   matching.unpost(receive);
-  match(receive, receive.from, wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0),
+  match(receive, *receive.from, wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0),
         bytes);
   count_received(Protocol::receiver_put, Arrival::receiver);
 }
@@ -156,37 +154,36 @@ ReceiveRequest* PointToPoint::Impl::rematch(ReceiveRequest& receive, const wire:
   auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity() - 1;
   if (*last == receive.last_byte) return &receive;
   std::atomic_thread_fence(std::memory_order_acquire);
-  match(receive, receive.from, wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0),
+  match(receive, *receive.from, wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0),
         receive.capacity());
   count_received(Protocol::receiver_put, Arrival::receiver);
   complete(receive);
   return matching_receive(header);
 }
 
-void PointToPoint::Impl::on_filled(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::on_filled(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   ReceiveRequest* receive = receive_tokens.find(header.token);
   if (!receive || bytes != sizeof(wire::FilledBody)) return;
   wire::FilledBody body;
   std::memcpy(&body, payload, sizeof body);
   if (header.flags & wire::kTaken) {
-    if (!receive->posted || receive->from != peer) return;
-    ++peers[peer].arrived;
+    if (!receive->posted || receive->from != &peer) return;
+    ++peer.arrived;
     if (receive->marks & ReceiveRequest::kWatched) check_watched();  // those before it
     // Anything else would mean that the two sides count differently, and that the data is in the wrong buffer.
     TERN_ASSERT(matching.first_of_key(*receive) == receive);
     fill(*receive, body.bytes);
   }
-  if ((header.flags & wire::kLanded) && receive->sender == peer) complete(*receive);
+  if ((header.flags & wire::kLanded) && receive->sender == &peer) complete(*receive);
 }
 
 // --- The sender
 
-void PointToPoint::Impl::on_ready(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  Peer& peer = peers[from];
+void PointToPoint::Impl::on_ready(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (bytes != sizeof(wire::ReadyBody) || mode != RendezvousMode::customised) return;
   Ready ready{header.context, header.tag, header.token, 0, {}};
   std::memcpy(&ready.body, payload, sizeof ready.body);
-  Exchange& pair = exchange(peer);
+  Announcements& pair = announcements_of(peer);
   if (ready.body.epoch != pair.epoch_out) {
     ++counters.unknown;
     return;
@@ -200,7 +197,7 @@ void PointToPoint::Impl::on_ready(PeerId from, const wire::Header& header, const
   // It has crossed the announcement of its message, which waits for just this: the receiver's cts will come too late.
   // Not if the receiver watches its buffer: it may see that change before it has read the message's announcement.
   if (ready.body.watched) return;
-  SendRequest* send = token ? sender(from, token) : nullptr;
+  SendRequest* send = token ? sender(peer, token) : nullptr;
   if (!send || !(send->waits & SendRequest::kData) || send->body.address != 0) return;
   wire::ClearBody clear{header.token,
                         0,
@@ -211,7 +208,7 @@ void PointToPoint::Impl::on_ready(PeerId from, const wire::Header& header, const
 }
 
 // Streams the message; its receive is posted, so that neither size nor credit matter.
-void PointToPoint::Impl::begin_direct(SendRequest& send, Peer& peer) {
+void PointToPoint::Impl::begin_direct(SendRequest& send) {
   const SendArguments& a = send.arguments;
   wire::Header header = wire::make_header(wire::Kind::direct, a.source, a.context, a.tag, 0);
   if (a.mode == SendMode::synchronous) {
@@ -220,20 +217,21 @@ void PointToPoint::Impl::begin_direct(SendRequest& send, Peer& peer) {
     header.flags = wire::kWantsAck;
     header.token = send.token;
   }
-  count(peer, a);
+  count(send.endpoint, a);
   queue(send, header, Cursor(const_cast<void*>(a.buffer), a.count, *a.type));
 }
 
-void PointToPoint::Impl::begin_put(SendRequest& send, Peer& peer, size_t bytes, Ready ready) {
+void PointToPoint::Impl::begin_put(SendRequest& send, size_t bytes, Ready ready) {
   const SendArguments& a = send.arguments;
+  Endpoint& peer = send.endpoint;
   const wire::ReadyBody& body = ready.body;
   wire::ClearBody to{
       ready.token, 0, std::min<uint64_t>(bytes, body.capacity), body.address, {body.key[0], body.key[1]}};
   auto last = uint8_t(static_cast<const std::byte*>(a.buffer)[bytes - 1]);
-  const bool quiet =
-      body.watched && bytes == body.capacity && last != body.last_byte && peer.path->properties().ordered_writes;
+  const bool quiet = body.watched && bytes == body.capacity && last != body.last_byte &&
+                     peer.memory->remote_properties().ordered_writes;
   if (quiet) {
-    peer.exchange->log.note_put(ready);
+    peer.announcements->log.note_put(ready);
     ++counters.fins_saved;
   } else {
     count(peer, a);

@@ -27,25 +27,25 @@ constexpr int kLooksForBoth = 3;
 
 // `protocol`: sender_get, sender_put, sender_data; hybrid: get from a library buffer. `ready`: its receive is
 // announced.
-void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t bytes, Protocol protocol,
-                                          const Ready* ready) {
+void PointToPoint::Impl::begin_rendezvous(SendRequest& send, size_t bytes, Protocol protocol, const Ready* ready) {
   const SendArguments& a = send.arguments;
+  Endpoint& peer = send.endpoint;
   send.token = send_tokens.add(send);
   send.waits |= SendRequest::kData;
   send.body = wire::RendezvousBody{bytes, 0, {0, 0}};
   uint8_t flags = 0;
   if (protocol == Protocol::sender_get) {
-    send.exposed = peer.path->expose(a.buffer, bytes);
-    if (!peer.path->properties().autonomous && attention_path) {
+    send.exposed = peer.memory->expose(a.buffer, bytes, {.read = true});
+    if (peer.arbitrates()) {
       ++attention;
       send.asked = true;
       update_chores();
     }
-    if (ready) defer(send, peer, bytes, *ready);
+    if (ready) defer(send, bytes, *ready);
   }
   if (protocol == Protocol::hybrid) flags = wire::kHybrid;
   else if (bytes <= peer.path->properties().hybrid_bytes) flags = wire::kWantsReleases;
-  if (send.exposed.words[0] | send.exposed.words[1]) {
+  if (!send.exposed.empty()) {
     send.body.address = reinterpret_cast<uint64_t>(a.buffer);
     send.body.key[0] = send.exposed.words[0];
     send.body.key[1] = send.exposed.words[1];
@@ -56,12 +56,12 @@ void PointToPoint::Impl::begin_rendezvous(SendRequest& send, Peer& peer, size_t 
   push(send, header, &send.body, sizeof send.body);
 }
 
-void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (bytes != sizeof(wire::RendezvousBody)) return;
   wire::RendezvousBody body;
   std::memcpy(&body, payload, sizeof body);
-  ++peers[peer].arrived;
-  if (2 * peers[peer].owed >= much_owed) send_credit(peer);  // who announces may be out of credit
+  ++peer.arrived;
+  if (2 * peer.owed >= much_owed) send_credit(peer);  // who announces may be out of credit
   if (header.flags & wire::kWantsReleases) flush_releases(peer);
   ReceiveRequest* receive = matching_receive(header);
   if (!receive) {
@@ -78,10 +78,10 @@ void PointToPoint::Impl::on_rts(PeerId peer, const wire::Header& header, const s
 // The receive is matched with an announcement: fetch the data, or ask for it.
 void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags,
                                 Arrival arrival) {
-  Path* path = peers[receive.sender].path;
+  Endpoint& peer = *receive.sender;
   size_t bytes = size_t(receive.status.bytes);
-  if (!path) {
-    receive.error = loss_of(receive.sender);
+  if (peer.lost()) {
+    receive.error = endpoints.loss_of(peer.peer);
     complete(receive);
     return;
   }
@@ -93,19 +93,19 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
     return;
   }
   // Its sender has had time first, and puts it.
-  if (!copied && body.address != 0 && !path->claim(receive.sender, RemoteKey{{body.key[0], body.key[1]}})) {
+  if (!copied && body.address != 0 && peer.arbiter &&
+      !peer.arbiter->try_lock_copy(peer.lane, RemoteKey{{body.key[0], body.key[1]}})) {
     TERN_ASSERT(receive.marks & ReceiveRequest::kAnnounced);
     count_received(Protocol::sender_put, arrival);
     return;
   }
-  const PathProperties& properties = path->properties();
-  bool get = body.address != 0 && (copied ? path->can_get_lent(receive.sender) : path->can_get(receive.sender));
-  if (get && !copied && mode == RendezvousMode::customised && !properties.autonomous &&
-      bytes < properties.get_from_bytes) {
+  bool get = body.address != 0 && (copied ? peer.can_get_lent() : peer.can_get());
+  if (get && !copied && mode == RendezvousMode::customised && !peer.autonomous() &&
+      bytes < peer.memory->remote_properties().get_from_bytes) {
     // Where either may copy (deferred.cc) both are likely to come at about the same time, and a stream costs them a
     // third of the copy.
     int looks = receive.marks & ReceiveRequest::kAnnounced ? kLooksForBoth : 1;
-    while (get && looks-- > 0) get = !path->attentive(receive.sender);
+    while (get && looks-- > 0) get = !peer.peer_is_polling();
   }
   if (!get) {
     bool put = clear_to_send(receive, 0);
@@ -121,7 +121,7 @@ void PointToPoint::Impl::fetched(ReceiveRequest& receive) {
     receive.marks &= uint8_t(~ReceiveRequest::kFromLibrary);
     give_release(receive);
   } else {
-    control(receive.sender, wire::make_control_header(wire::Kind::fin, receive.sender_token));
+    control(*receive.sender, wire::make_control_header(wire::Kind::fin, receive.sender_token));
   }
   complete(receive);
 }
@@ -131,12 +131,12 @@ bool PointToPoint::Impl::clear_to_send(ReceiveRequest& receive, size_t offset) {
   if (receive.token == 0) receive.token = receive_tokens.add(receive);
   wire::ClearBody body{receive.token, 0, uint64_t(receive.status.bytes), 0, {0, 0}};
   if (by_write) body.address = expose_target(receive, body.key);
-  control(receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, receive.sender_token), &body,
+  control(*receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, receive.sender_token), &body,
           body.address != 0 ? sizeof body : wire::kShortClearBytes);
   return body.address != 0;
 }
 
-void PointToPoint::Impl::on_cts(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void PointToPoint::Impl::on_cts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   SendRequest* send = sender(peer, header.token);
   if (!send || (bytes != sizeof(wire::ClearBody) && bytes != wire::kShortClearBytes)) return;
   // Without kData: an announcement has cleared it before.
@@ -159,11 +159,11 @@ void PointToPoint::Impl::clear_now(SendRequest& send, const wire::ClearBody& cle
 
 void PointToPoint::Impl::send_data(SendRequest& send) {
   const SendArguments& a = send.arguments;
-  Path& path = *peers[a.peer].path;
+  Endpoint& peer = send.endpoint;
   send.waits &= uint8_t(~SendRequest::kData);
   size_t bytes = size_t(std::min<uint64_t>(send.clear.bytes, send.body.bytes));
-  if (send.clear.address != 0 && bytes != 0 && a.type->is_contiguous() && path.can_put(a.peer) &&
-      (path.properties().autonomous || mode == RendezvousMode::rput || !path.attentive(a.peer))) {
+  if (send.clear.address != 0 && bytes != 0 && a.type->is_contiguous() && peer.can_put() &&
+      (peer.autonomous() || mode == RendezvousMode::rput || !peer.peer_is_polling())) {
     if (put(send, send.clear, send.body.bytes, wire::kLanded, false)) return;
   }
   stream_rest(send, send.clear.receiver_token, bytes, size_t(send.clear_offset));
@@ -178,13 +178,13 @@ void PointToPoint::Impl::stream_rest(SendRequest& send, uint32_t receiver_token,
   queue(send, wire::make_header(wire::Kind::data, 0, offset, 0, receiver_token), payload);
 }
 
-void PointToPoint::Impl::on_data(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  Landing landing = on_header(peer, header, bytes);
+void PointToPoint::Impl::on_data(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Landing landing = landing_of(peer, header, bytes);
   landing.target.unpack(payload, bytes);
-  on_landed(peer, header, landing, bytes, {});
+  landed(peer, header, landing, bytes, {});
 }
 
-void PointToPoint::Impl::on_fin(PeerId peer, const wire::Header& header) {
+void PointToPoint::Impl::on_fin(Endpoint& peer, const wire::Header& header) {
   SendRequest* send = sender(peer, header.token);
   if (send && (send->waits & SendRequest::kData)) settle(*send, SendRequest::kData);
 }

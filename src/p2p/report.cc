@@ -48,7 +48,8 @@ ProtocolCounters PointToPoint::counters() const {
 
 uint32_t PointToPoint::open_announcements() const {
   uint32_t open = 0;
-  for (const Impl::Peer& peer : impl_->peers) open += peer.exchange ? peer.exchange->announced : 0;
+  impl_->endpoints.for_each(
+      [&](const Endpoint& peer) { open += peer.announcements ? peer.announcements->announced : 0; });
   return open;
 }
 

@@ -11,16 +11,16 @@ constexpr size_t kPackBytes = 4096;
 Cursor cursor_of(const SendArguments& a) { return Cursor(const_cast<void*>(a.buffer), a.count, *a.type); }
 
 // Packs on the stack; out of line so that contiguous sends have no large frame.
-[[gnu::noinline]] bool leave_packed(Path& path, const SendArguments& a, const wire::Header& header, size_t bytes) {
+[[gnu::noinline]] bool leave_packed(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
   std::byte packed[kPackBytes];
   cursor_of(a).pack(packed, bytes);
-  return path.try_send(a.peer, header, packed, bytes);
+  return to.try_send(header, packed, bytes);
 }
 
 // The whole eager message, at once or not at all.
-inline bool leave_now(Path& path, const SendArguments& a, const wire::Header& header, size_t bytes) {
-  if (a.type->is_contiguous()) return path.try_send(a.peer, header, a.buffer, bytes);
-  return bytes <= kPackBytes && leave_packed(path, a, header, bytes);
+inline bool leave_now(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
+  if (a.type->is_contiguous()) return to.try_send(header, a.buffer, bytes);
+  return bytes <= kPackBytes && leave_packed(to, a, header, bytes);
 }
 
 uint8_t flags_of(const SendArguments& a) { return a.requested ? wire::kRequested : 0; }
@@ -31,13 +31,13 @@ Ref<Datatype> hold(const Datatype* type) {
 }  // namespace
 
 Error PointToPoint::send(const SendArguments& a) {
-  Impl::Peer& peer = impl_->peers[a.peer];
+  Endpoint& peer = impl_->endpoints.at(a.peer);
   size_t bytes = size_t(a.count) * a.type->size();
   if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
     const uint16_t carried = impl_->carry_credit(peer);
     wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, 0, carried);
     const uint64_t began_ns = impl_->trace_time();
-    if (leave_now(*peer.path, a, header, bytes)) {
+    if (leave_now(peer, a, header, bytes)) {
       Impl::count(peer, a);
       impl_->note_sent(Protocol::eager, a, bytes, began_ns);
       return {};
@@ -45,7 +45,7 @@ Error PointToPoint::send(const SendArguments& a) {
     peer.credit += Impl::charge(bytes);  // isend takes it again
     peer.owed += carried;
   }
-  Request* request = impl_->make_send(a, false, true);
+  Request* request = impl_->make_send(peer, a, false, true);
   wait(*request);
   Error error = std::move(request->error);
   request->release();
@@ -53,14 +53,16 @@ Error PointToPoint::send(const SendArguments& a) {
 }
 
 Request* PointToPoint::isend(const SendArguments& a) {
-  Request* sent = impl_->send_at_once(a);
-  return sent ? sent : impl_->make_send(a, false);
+  Endpoint& peer = impl_->endpoints.at(a.peer);
+  Request* sent = impl_->send_at_once(peer, a);
+  return sent ? sent : impl_->make_send(peer, a, false);
 }
-Request* PointToPoint::send_init(const SendArguments& a) { return impl_->make_send(a, true); }
+Request* PointToPoint::send_init(const SendArguments& a) {
+  return impl_->make_send(impl_->endpoints.at(a.peer), a, true);
+}
 
 // A nonblocking send whose eager message leaves at once; null: it does not.
-Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
-  Peer& peer = peers[a.peer];
+Request* PointToPoint::Impl::send_at_once(Endpoint& peer, const SendArguments& a) {
   const size_t bytes = size_t(a.count) * a.type->size();
   if (bytes > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
   const uint32_t sequence = next_sequence();
@@ -68,7 +70,7 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
   wire::Header header =
       wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, flags_of(a), carried);
   const uint64_t began_ns = trace_time();
-  if (!leave_now(*peer.path, a, header, bytes)) {
+  if (!leave_now(peer, a, header, bytes)) {
     peer.credit += charge(bytes);
     peer.owed += carried;
     return nullptr;
@@ -76,7 +78,7 @@ Request* PointToPoint::Impl::send_at_once(const SendArguments& a) {
   count(peer, a);
   note_sent(Protocol::eager, a, bytes, began_ns);
   SentRequest* request = sent.take(*this);
-  request->receiver = a.peer;
+  request->receiver = &peer;
   request->sequence = sequence;
   request->context = a.context;
   return request;
@@ -92,8 +94,8 @@ void SentRequest::destroy() {
   impl.sent.give_back(this);
 }
 
-Request* PointToPoint::Impl::make_send(const SendArguments& a, bool persistent, bool blocking) {
-  SendRequest* send = sends.create(*this, a);
+Request* PointToPoint::Impl::make_send(Endpoint& peer, const SendArguments& a, bool persistent, bool blocking) {
+  SendRequest* send = sends.create(*this, peer, a);
   send->type = hold(a.type);
   if (persistent) {
     send->make_persistent();
@@ -114,21 +116,21 @@ void SendRequest::destroy() { impl.sends.destroy(this); }
 void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
   size_t bytes = size_t(a.count) * a.type->size();
-  if (bytes > peers[a.peer].eager_limit) look_around();
-  Peer& peer = peers[a.peer];
+  Endpoint& peer = send.endpoint;
+  if (bytes > peer.eager_limit) look_around();
   ++sends_open;
   send.waits = 0;
   send.sequence = 0;
   send.copy = 0;
   send.clear_pending = false;
   send.clear_offset = 0;
-  if (!peer.path) {
-    fail(send, loss_of(a.peer));
+  if (peer.lost()) {
+    fail(send, endpoints.loss_of(a.peer));
     return;
   }
   if (goes_eagerly(bytes, peer.eager_limit, peer.credit >= charge(bytes))) {
     note_sent(Protocol::eager, a, bytes);
-    begin_eager(send, peer, bytes, blocking);
+    begin_eager(send, bytes, blocking);
   } else {
     counts.without_credit += bytes <= peer.eager_limit;
     begin_large(send, bytes, blocking);
@@ -140,8 +142,9 @@ void PointToPoint::Impl::trace_sent(Protocol protocol, const SendArguments& a, s
               a.context, bytes);
 }
 
-void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes, bool blocking) {
+void PointToPoint::Impl::begin_eager(SendRequest& send, size_t bytes, bool blocking) {
   const SendArguments& a = send.arguments;
+  Endpoint& peer = send.endpoint;
   peer.credit -= charge(bytes);
   wire::Header header =
       wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, flags_of(a), carry_credit(peer));
@@ -156,7 +159,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
   send.waits |= SendRequest::kPath;
   count(peer, a);
   if (blocking || bytes <= peer.at_once_limit) {  // else the path need not copy it
-    if (leave_now(*peer.path, a, header, bytes)) {
+    if (leave_now(peer, a, header, bytes)) {
       settle(send, SendRequest::kPath);
       return;
     }
@@ -168,7 +171,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, Peer& peer, size_t bytes
 // Hands the operation to the path; kPath is waited for until the path has taken all of it.
 void PointToPoint::Impl::queue(SendRequest& send, const wire::Header& header, const Cursor& payload) {
   send.waits |= SendRequest::kPath;
-  send.SendOperation::peer = send.arguments.peer;
+  send.lane = send.endpoint.lane;
   send.header = header;
   send.header_sent = false;
   send.payload = payload;
@@ -176,13 +179,12 @@ void PointToPoint::Impl::queue(SendRequest& send, const wire::Header& header, co
     auto& request = static_cast<SendRequest&>(op);
     request.impl.path_done(request, std::move(e));
   };
-  peers[send.arguments.peer].path->enqueue(send);
+  send.endpoint.path->enqueue(send);
 }
 
 // Sends `header` and contiguous bytes for this request.
 void PointToPoint::Impl::push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes) {
-  PeerId to = send.arguments.peer;
-  if (peers[to].path->try_send(to, header, payload, bytes)) return;
+  if (send.endpoint.try_send(header, payload, bytes)) return;
   ++counts.sends_queued;
   queue(send, header, Cursor::bytes(const_cast<void*>(payload), bytes));
 }
@@ -209,9 +211,9 @@ void PointToPoint::Impl::settle(SendRequest& send, uint8_t waited) {
     send_tokens.remove(send.token);
     send.token = 0;
   }
-  if (send.exposed.words[0] | send.exposed.words[1]) {
+  if (!send.exposed.empty()) {
     if (send.library) library_free.push_back(send.library);
-    else peers[send.arguments.peer].path->conceal(send.exposed);
+    else send.endpoint.memory->conceal(send.exposed);
     send.exposed = {};
   }
   if (send.asked) [[unlikely]] {
@@ -232,38 +234,16 @@ void PointToPoint::Impl::fail(SendRequest& send, Error error) {
   settle(send, uint8_t(~SendRequest::kPut));
 }
 
-namespace {
-struct ControlMessage final : SendOperation {
-  PointToPoint::Impl* impl;
-  std::byte body[sizeof(wire::ReadyBody)];
-};
-}  // namespace
-
-void PointToPoint::Impl::control(PeerId to, const wire::Header& plain, const void* payload, size_t bytes) {
-  Path* path = peers[to].path;
-  if (!path) return;  // its requests are completed with an error by on_peer_lost
+void PointToPoint::Impl::control(Endpoint& to, const wire::Header& plain, const void* payload, size_t bytes) {
+  if (to.lost()) return;  // its requests are completed with an error by on_peer_lost
   wire::Header header = plain;
-  header.carried = carry_release(peers[to]);
-  if (path->try_send(to, header, payload, bytes)) return;
-  auto* message = new ControlMessage;
-  TERN_ASSERT(bytes <= sizeof message->body);
-  if (bytes != 0) std::memcpy(message->body, payload, bytes);
-  message->impl = this;
-  message->peer = to;
-  message->header = header;
-  message->payload = Cursor::bytes(message->body, bytes);
-  message->done = [](SendOperation& op, Error) {
-    auto* self = static_cast<ControlMessage*>(&op);
-    --self->impl->controls_queued;
-    delete self;
-  };
-  ++controls_queued;
-  path->enqueue(*message);
+  header.carried = carry_release(to);
+  endpoints.post(to, header, payload, bytes);
 }
 
-SendRequest* PointToPoint::Impl::sender(PeerId from, uint32_t token) {
+SendRequest* PointToPoint::Impl::sender(Endpoint& from, uint32_t token) {
   SendRequest* send = send_tokens.find(token);
-  return send && send->arguments.peer == from ? send : nullptr;
+  return send && &send->endpoint == &from ? send : nullptr;
 }
 
 }  // namespace tern

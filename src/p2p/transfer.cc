@@ -15,17 +15,17 @@
 namespace tern {
 
 // `either`: of a message that either side may copy.
-size_t PointToPoint::Impl::first_piece(const Path& path, bool either) const {
-  const PathProperties& properties = path.properties();
-  if (mode != RendezvousMode::customised) return 0;
+size_t PointToPoint::Impl::first_piece(const Endpoint& peer, bool either) const {
+  if (mode != RendezvousMode::customised || !peer.arbiter) return 0;
+  const CopyArbiterProperties& properties = peer.arbiter->arbiter_properties();
   return either && properties.first_piece_bytes != 0 ? properties.first_piece_bytes : properties.piece_bytes;
 }
 
 // How much of `left` is moved now.
-size_t PointToPoint::Impl::next_piece(const Path& path, size_t& piece, size_t left) {
+size_t PointToPoint::Impl::next_piece(const Endpoint& peer, size_t& piece, size_t left) {
   if (piece == 0 || piece >= left) return left;
   const size_t now = piece;
-  piece = std::min(2 * piece, path.properties().piece_bytes);
+  piece = std::min(2 * piece, peer.arbiter->arbiter_properties().piece_bytes);
   return now;
 }
 
@@ -35,11 +35,10 @@ size_t PointToPoint::Impl::next_piece(const Path& path, size_t& piece, size_t le
 void PointToPoint::Impl::fetch(ReceiveRequest& receive, const wire::RendezvousBody& body) {
   Fetch& operation = *fetches.create();
   operation.receive = &receive;
-  operation.peer = receive.sender;
   operation.address = body.address;
   operation.key = RemoteKey{{body.key[0], body.key[1]}};
   constexpr uint8_t kWhich = ReceiveRequest::kAnnounced | ReceiveRequest::kFromLibrary;
-  operation.piece = first_piece(*peers[receive.sender].path, (receive.marks & kWhich) == ReceiveRequest::kAnnounced);
+  operation.piece = first_piece(*receive.sender, (receive.marks & kWhich) == ReceiveRequest::kAnnounced);
   operation.done = [](TransferOperation& op, Error e) {
     auto& self = static_cast<Fetch&>(op);
     self.error = std::move(e);
@@ -51,17 +50,18 @@ void PointToPoint::Impl::fetch(ReceiveRequest& receive, const wire::RendezvousBo
 }
 
 void PointToPoint::Impl::run(Fetch& operation) {
-  Path& path = *peers[operation.peer].path;
+  Endpoint& peer = *operation.receive->sender;
   do {
     const size_t left = size_t(operation.receive->status.bytes) - operation.offset;
-    operation.bytes = next_piece(path, operation.piece, left);
+    operation.bytes = next_piece(peer, operation.piece, left);
     operation.local = operation.receive->target();
     operation.local.skip(operation.offset);
     operation.local.truncate(operation.bytes);
     operation.remote_address = operation.address + operation.offset;
     operation.finished = false;
     operation.in_call = true;
-    path.get(operation);
+    operation.lane = peer.lane;  // each time: where several paths lead to the peer, the last piece had another
+    peer.memory->get(operation);
     operation.in_call = false;
   } while (operation.finished && piece_done(operation));
 }
@@ -69,19 +69,19 @@ void PointToPoint::Impl::run(Fetch& operation) {
 // True: there is a next piece to get. False: the operation is no more.
 bool PointToPoint::Impl::piece_done(Fetch& operation) {
   ReceiveRequest& receive = *operation.receive;
-  Path* path = peers[receive.sender].path;
+  Endpoint& peer = *receive.sender;
   const size_t bytes = size_t(receive.status.bytes);
   if (!operation.error) operation.offset += operation.bytes;
-  if (!operation.error && operation.offset < bytes && path && !path->came_back(receive.sender)) return true;
+  if (!operation.error && operation.offset < bytes && !peer.lost() && !peer.peer_has_polled()) return true;
   const size_t offset = operation.offset;
   Error error = std::move(operation.error);
   fetches.destroy(&operation);
   if (offset == bytes) {
     fetched(receive);
-  } else if (path) {
+  } else if (!peer.lost()) {
     clear_to_send(receive, offset);
   } else {
-    receive.error = error ? std::move(error) : loss_of(receive.sender);
+    receive.error = error ? std::move(error) : endpoints.loss_of(peer.peer);
     complete(receive);
   }
   return false;
@@ -94,13 +94,12 @@ bool PointToPoint::Impl::piece_done(Fetch& operation) {
 bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_t total, uint8_t flags, bool quiet) {
   Put& operation = *puts.create();
   operation.send = &send;
-  operation.peer = send.arguments.peer;
   operation.to = to;
   operation.total = total;
   operation.wanted = size_t(std::min<uint64_t>(to.bytes, total));
   operation.offset = size_t(std::min<uint64_t>(send.clear_offset, operation.wanted));
   operation.key = RemoteKey{{to.key[0], to.key[1]}};
-  operation.piece = first_piece(*peers[operation.peer].path, (send.exposed.words[0] | send.exposed.words[1]) != 0);
+  operation.piece = first_piece(send.endpoint, !send.exposed.empty());
   operation.tell = quiet ? 0 : flags;
   operation.wakes = quiet;
   operation.done = [](TransferOperation& op, Error e) {
@@ -118,23 +117,24 @@ bool PointToPoint::Impl::put(SendRequest& send, const wire::ClearBody& to, size_
 bool PointToPoint::Impl::run(Put& operation) {
   SendRequest& send = *operation.send;
   const SendArguments& a = send.arguments;
-  Path& path = *peers[a.peer].path;
-  const PathProperties& properties = path.properties();
+  Endpoint& peer = send.endpoint;
   do {
-    operation.bytes = next_piece(path, operation.piece, operation.wanted - operation.offset);
+    operation.bytes = next_piece(peer, operation.piece, operation.wanted - operation.offset);
     operation.local =
         Cursor::bytes(static_cast<std::byte*>(const_cast<void*>(a.buffer)) + operation.offset, operation.bytes);
     operation.remote_address = operation.to.address + operation.offset;
     operation.finished = false;
     operation.in_call = true;
-    path.put(operation);
+    operation.lane = peer.lane;
+    peer.memory->put(operation);
     operation.in_call = false;
     if (!operation.finished) {
       operation.begun = true;
       // What stands in the order of messages is told now; that the data has landed, if that can only be seen after it.
       const bool last = operation.offset + operation.bytes == operation.wanted;
-      tell(operation,
-           last && properties.puts_before_messages ? operation.tell : uint8_t(operation.tell & wire::kTaken));
+      tell(operation, last && peer.memory->remote_properties().puts_before_messages
+                          ? operation.tell
+                          : uint8_t(operation.tell & wire::kTaken));
       return true;
     }
     if (operation.error && !operation.begun) {
@@ -151,16 +151,15 @@ void PointToPoint::Impl::tell(Put& operation, uint8_t flags) {
   if (flags == 0) return;
   operation.tell &= uint8_t(~flags);
   wire::FilledBody body{operation.total};
-  control(operation.peer, wire::make_control_header(wire::Kind::filled, operation.to.receiver_token, flags), &body,
-          sizeof body);
+  control(operation.send->endpoint, wire::make_control_header(wire::Kind::filled, operation.to.receiver_token, flags),
+          &body, sizeof body);
 }
 
 // True: there is a next piece to put. False: the operation is no more.
 bool PointToPoint::Impl::piece_done(Put& operation) {
   SendRequest& send = *operation.send;
-  const PeerId to = operation.peer;
-  Path* path = peers[to].path;
-  if (operation.error && (!path || path->properties().puts_before_messages || send.error)) {
+  Endpoint& peer = send.endpoint;
+  if (operation.error && (peer.lost() || peer.memory->remote_properties().puts_before_messages || send.error)) {
     if (!send.error) send.error = std::move(operation.error);
     puts.destroy(&operation);
     settle(send, SendRequest::kPut);
@@ -168,14 +167,14 @@ bool PointToPoint::Impl::piece_done(Put& operation) {
   }
   if (!operation.error) operation.offset += operation.bytes;
   if (operation.offset == operation.wanted && !operation.error) {
-    if (path) tell(operation, operation.tell);
+    if (!peer.lost()) tell(operation, operation.tell);
     puts.destroy(&operation);
     settle(send, SendRequest::kPut);
     return false;
   }
-  if (!operation.error && path && !path->came_back(to)) return true;
-  if (!path) {
-    if (!send.error) send.error = loss_of(to);
+  if (!operation.error && !peer.lost() && !peer.peer_has_polled()) return true;
+  if (peer.lost()) {
+    if (!send.error) send.error = endpoints.loss_of(peer.peer);
     puts.destroy(&operation);
     settle(send, SendRequest::kPut);
     return false;

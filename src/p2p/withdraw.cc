@@ -19,8 +19,8 @@ namespace tern {
 // False: nothing is in the way of cancelling it now.
 bool PointToPoint::Impl::withdraw(ReceiveRequest& receive) {
   if (receive.wild()) return false;
-  Peer& peer = peers[receive.from];
-  if (!peer.path || !peer.exchange || peer.exchange->announced == 0) return false;
+  Endpoint& peer = *receive.from;
+  if (peer.lost() || !peer.announcements || peer.announcements->announced == 0) return false;
   bool binding = false;
   matching.visit_from(receive, [&](PostedReceive& posted) {
     binding |= (static_cast<ReceiveRequest&>(posted).marks & ReceiveRequest::kBinding) != 0;
@@ -28,23 +28,23 @@ bool PointToPoint::Impl::withdraw(ReceiveRequest& receive) {
   if (!binding) return false;
   receive.marks |= ReceiveRequest::kCancelling;
   if (receive.token == 0) {
-    receive.sender = kNoPeer;
+    receive.sender = nullptr;
     receive.token = receive_tokens.add(receive);
   }
   ++counters.withdrawn;
-  control(receive.from, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receive.token));
+  control(peer, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receive.token));
   return true;
 }
 
-void PointToPoint::Impl::on_withdraw(PeerId peer, const wire::Header& header) {
-  if (peers[peer].exchange) peers[peer].exchange->log.withdraw(header.context, header.tag);
+void PointToPoint::Impl::on_withdraw(Endpoint& peer, const wire::Header& header) {
+  if (peer.announcements) peer.announcements->log.withdraw(header.context, header.tag);
   control(peer, wire::make_control_header(wire::Kind::withdrawn, header.token));
 }
 
-void PointToPoint::Impl::on_withdrawn(PeerId peer, const wire::Header& header) {
+void PointToPoint::Impl::on_withdrawn(Endpoint& peer, const wire::Header& header) {
   if (!watched.empty()) check_watched();
   ReceiveRequest* receive = receive_tokens.find(header.token);
-  if (!receive || receive->from != peer || !(receive->marks & ReceiveRequest::kCancelling)) return;
+  if (!receive || receive->from != &peer || !(receive->marks & ReceiveRequest::kCancelling)) return;
   receive->marks &= uint8_t(~ReceiveRequest::kCancelling);
   if (!receive->posted) return;  // its message has come first
   matching.visit_from(*receive, [&](PostedReceive& posted) {
@@ -56,19 +56,17 @@ void PointToPoint::Impl::on_withdrawn(PeerId peer, const wire::Header& header) {
   complete(*receive);
 }
 
-void PointToPoint::Impl::recount(PeerId to) {
-  Peer& peer = peers[to];
+void PointToPoint::Impl::recount(Endpoint& peer) {
   if (peer.path->properties().announce_from_bytes == 0) return;
-  Exchange& pair = exchange(peer);
+  Announcements& pair = announcements_of(peer);
   pair.log.restart();
   peer.sent = 0;
-  control(to, wire::make_control_header(wire::Kind::recount, ++pair.epoch_out));
+  control(peer, wire::make_control_header(wire::Kind::recount, ++pair.epoch_out));
 }
 
-void PointToPoint::Impl::on_recount(PeerId from, const wire::Header& header) {
-  Peer& peer = peers[from];
+void PointToPoint::Impl::on_recount(Endpoint& peer, const wire::Header& header) {
   peer.arrived = 0;
-  exchange(peer).epoch_in = header.token;
+  announcements_of(peer).epoch_in = header.token;
 }
 
 }  // namespace tern

@@ -4,8 +4,8 @@
 //   launcher -> job key -> [shm socket bound] [TCP, UDP and RDMA cards put] -> fence -> shm segment joined
 //     -> (TCP, UDP, RDMA after all? fence)
 //
-// RDMA is used where TERN_PATH names it: then every rank must have an adapter. Of UDP and TCP, which reach the same
-// ranks, the one that TERN_PATH names first is used.
+// RDMA is used where TERN_PATH names it: then every rank must have an adapter. Where it names several paths of a
+// network, which reach the same ranks, a path scheduler stands before them: messages take the first that works.
 #include "process/connect.h"
 
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 #include "coll/collectives.h"
 #include "fabric/rdma/ibv.h"
 #include "fabric/rdma/rdma_path.h"
+#include "fabric/scheduler/path_scheduler.h"
 #include "fabric/self/self_path.h"
 #include "fabric/shm/shm_path.h"
 #include "fabric/tcp/tcp_path.h"
@@ -33,12 +34,13 @@ constexpr std::string_view kUdpCardKey = "udp-card";
 
 struct Allowed {
   bool shm = true, tcp = true, rdma = false, udp = false;
+  std::vector<std::string> network = {"tcp"};  ///< those of a network, best first: as TERN_PATH names them
 };
 
 // TERN_PATH; `self` is always there.
 Error read_allowed(std::string_view list, Allowed& allowed) {
   if (list.empty()) return {};
-  allowed = {false, false, false, false};
+  allowed = {false, false, false, false, {}};
   while (!list.empty()) {
     size_t comma = std::min(list.find(','), list.size());
     std::string_view name = list.substr(0, comma);
@@ -46,15 +48,18 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
     if (name == "shm") {
       allowed.shm = true;
     } else if (name == "tcp") {
-      allowed.tcp = !allowed.udp;
+      allowed.tcp = true;
     } else if (name == "udp") {
-      allowed.udp = !allowed.tcp;
+      allowed.udp = true;
     } else if (name == "rdma") {
       allowed.rdma = true;
     } else if (name != "self" && !name.empty()) {
       return Error(ErrorClass::arg,
                    "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, udp, tcp");
     }
+    const bool network = name == "tcp" || name == "udp" || name == "rdma";
+    if (network && std::find(allowed.network.begin(), allowed.network.end(), name) == allowed.network.end())
+      allowed.network.emplace_back(name);
   }
   return {};
 }
@@ -85,7 +90,12 @@ class Wireup {
   std::unique_ptr<Process> process_;
   JobKey key_{};
   Allowed allowed_;
+  /// What network paths deliver to.
+  Sink& network_sink() { return scheduler_ ? scheduler_->sink_below() : process_->sink(); }
+  void add_network_paths(bool shared_memory);
+
   std::unique_ptr<ShmNode> node_;
+  std::unique_ptr<PathScheduler> scheduler_;  ///< null: there is at most one network path
   std::unique_ptr<TcpPath> tcp_;
   std::unique_ptr<UdpPath> udp_;
   std::unique_ptr<RdmaPath> rdma_;
@@ -146,7 +156,7 @@ Error Wireup::listen() {
   Launcher& launcher = process_->launcher();
   Error error;
   tcp_ = TcpPath::create(
-      options, process_->tunables(), process_->clock(), process_->sink(),
+      options, process_->tunables(), process_->clock(), network_sink(),
       [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kCardKey, card); }, error);
   return error;
 }
@@ -168,7 +178,7 @@ Error Wireup::open_datagrams() {
   options.log = &process_->log();
   Launcher& launcher = process_->launcher();
   udp_ = UdpPath::create(
-      options, tunables, std::move(port), process_->clock(), process_->sink(),
+      options, tunables, std::move(port), process_->clock(), network_sink(),
       [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kUdpCardKey, card); }, error);
   return error;
 }
@@ -189,7 +199,7 @@ Error Wireup::open_adapter() {
   options.key = key_;
   Error error;
   rdma_ = RdmaPath::create(
-      options, process_->tunables(), std::move(hca), process_->clock(), process_->sink(),
+      options, process_->tunables(), std::move(hca), process_->clock(), network_sink(),
       [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kRdmaCardKey, card); }, error);
   return error;
 }
@@ -197,6 +207,10 @@ Error Wireup::open_adapter() {
 // Makes this rank reachable from other nodes.
 Error Wireup::put_cards() {
   Launcher& launcher = process_->launcher();
+  if (allowed_.network.size() > 1) {
+    scheduler_ = std::make_unique<PathScheduler>(PeerId(process_->world_rank()), process_->tunables(),
+                                                 process_->clock(), process_->sink(), &process_->log());
+  }
   if (allowed_.rdma) {
     if (Error error = open_adapter()) return error;
     if (Error error = launcher.put(kRdmaCardKey, rdma_->card())) return error;
@@ -253,6 +267,29 @@ Error Wireup::share_memory() {
   return launcher.fence();
 }
 
+// Sockets cost a system call a poll: beside a path that is polled for less they are looked at seldom, and so is a path
+// that is there for the case that a better one fails.
+void Wireup::add_network_paths(bool shared_memory) {
+  const auto seldom = uint32_t(process_->tunables().tcp_poll_interval);
+  bool cheaper = shared_memory;
+  for (const std::string& name : allowed_.network) {
+    std::unique_ptr<Path> path;
+    if (name == "rdma") path = std::move(rdma_);
+    else if (name == "udp") path = std::move(udp_);
+    else path = std::move(tcp_);
+    if (!path) continue;
+    const uint32_t interval = cheaper && name != "rdma" ? seldom : 1;
+    cheaper = true;
+    if (scheduler_) {
+      scheduler_->add_path(*path);
+      process_->add_path_below(std::move(path), interval);
+    } else {
+      process_->add_path(std::move(path), interval);
+    }
+  }
+  if (scheduler_) process_->add_path(std::move(scheduler_));
+}
+
 Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) {
   if (Error error = begin(context)) return error;
   if (process_->world_size() > 1) {
@@ -264,11 +301,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
     process_->share_node_memory(*node_);
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
-  bool rdma = rdma_ != nullptr;
-  if (rdma) process_->add_path(std::move(rdma_));
-  bool seldom = rdma || process_->p2p().node_memory;
-  if (udp_) process_->add_path(std::move(udp_), seldom ? uint32_t(tunables.tcp_poll_interval) : 1);
-  if (tcp_) process_->add_path(std::move(tcp_), seldom ? uint32_t(tunables.tcp_poll_interval) : 1);
+  add_network_paths(process_->p2p().node_memory != nullptr);
   if (Error error = process_->start()) return error;
   result = std::move(process_);
   return {};

@@ -71,7 +71,12 @@ void Process::log_paths() const {
 }
 
 void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
-  progress_.add_path(*path, poll_interval);
+  p2p_.add_path(*path);
+  add_path_below(std::move(path), poll_interval);
+}
+
+void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval) {
+  progress_.add(*path, poll_interval);
   paths_.push_back(std::move(path));
 }
 
@@ -84,15 +89,13 @@ void Process::share_node_memory(ShmNode& node) {
 Error Process::start() {
   PeerId me = PeerId(world_rank());
   for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {
-    auto path = std::find_if(paths_.begin(), paths_.end(), [&](auto& p) { return p->reaches(peer); });
-    if (path == paths_.end()) {
+    if (!p2p_.endpoints().path_to(peer)) {
       std::string names;
       for (auto& p : paths_) names += (names.empty() ? "" : ", ") + std::string(p->properties().name);
       return Error(ErrorClass::other, "no path reaches rank " + std::to_string(peer) + " from rank " +
                                           std::to_string(me) + " (paths in use: " + names +
                                           "). TERN_PATH restricts the paths; `tern-info` lists them");
     }
-    p2p_.connect(peer, **path);
   }
   if (log_.wants(LogLevel::info)) log_paths();
   world_ = std::make_unique<Communicator>(p2p_, kWorldContext, Group::strided(me, 0, 1, world_size()), Ref<Group>());

@@ -4,10 +4,10 @@
 
 namespace tern {
 
-void ProgressEngine::add_path(Path& path, uint32_t interval) {
-  path.count_into(counters_);
-  paths_.push_back(&path);
-  slots_.push_back({&path, interval});
+void ProgressEngine::add(Pollable& pollable, uint32_t interval) {
+  pollable.count_into(counters_);
+  pollables_.push_back(&pollable);
+  slots_.push_back({&pollable, &pollable.hints(), interval});
 }
 
 void ProgressEngine::end_wait(uint64_t& since_ns) {
@@ -21,8 +21,8 @@ int ProgressEngine::poll() {
   polling_ = true;
   int done = 0;
   for (const Slot& slot : slots_) {
-    if (slot.path->dormant()) continue;
-    if (slot.interval == 1 || round_ % slot.interval == 0) done += slot.path->poll();
+    if (slot.hints->dormant) continue;
+    if (slot.interval == 1 || round_ % slot.interval == 0) done += slot.pollable->poll();
   }
   // An advance may end itself, or others, or begin new work: `cursor_` is moved on by deactivate.
   for (Advanceable* work = active_.front(); work; work = cursor_) {
@@ -43,10 +43,10 @@ void ProgressEngine::deactivate(Advanceable& work) {
   IntrusiveList<Advanceable>::remove(&work);
 }
 
-int ProgressEngine::poll_every_path() {
+int ProgressEngine::poll_all() {
   int done = 0;
   for (const Slot& slot : slots_) {
-    if (slot.interval != 1) done += slot.path->poll();
+    if (slot.interval != 1) done += slot.pollable->poll();
   }
   return done + poll();
 }
@@ -60,29 +60,30 @@ bool ProgressEngine::arm_all() {
   }
   cursor_ = nullptr;
   if (done != 0) return false;
-  for (size_t i = 0; i < paths_.size(); ++i) {
-    if (paths_[i]->arm()) continue;
-    for (size_t j = 0; j < i; ++j) paths_[j]->disarm();
+  for (size_t i = 0; i < pollables_.size(); ++i) {
+    if (pollables_[i]->arm()) continue;
+    for (size_t j = 0; j < i; ++j) pollables_[j]->disarm();
     return false;
   }
   return true;
 }
 
 void ProgressEngine::disarm_all() {
-  for (Path* path : paths_) path->disarm();
+  for (Pollable* pollable : pollables_) pollable->disarm();
 }
 
 bool ProgressEngine::arriving() const {
-  return std::any_of(paths_.begin(), paths_.end(), [](const Path* path) { return path->arriving(); });
+  return std::any_of(pollables_.begin(), pollables_.end(),
+                     [](const Pollable* pollable) { return pollable->arriving(); });
 }
 
 uint64_t ProgressEngine::next_deadline_ns() const {
-  return std::min(watch_ ? watch_->next_deadline_ns() : ~uint64_t{0}, path_deadline_ns());
+  return std::min(watch_ ? watch_->next_deadline_ns() : ~uint64_t{0}, pollable_deadline_ns());
 }
 
-uint64_t ProgressEngine::path_deadline_ns() const {
+uint64_t ProgressEngine::pollable_deadline_ns() const {
   uint64_t earliest = ~uint64_t{0};
-  for (const Path* path : paths_) earliest = std::min(earliest, path->next_deadline_ns());
+  for (const Pollable* pollable : pollables_) earliest = std::min(earliest, pollable->next_deadline_ns());
   return earliest;
 }
 

@@ -11,7 +11,7 @@
 #include "base/hints.h"
 #include "base/intrusive_list.h"
 #include "base/recorder.h"
-#include "fabric/path.h"
+#include "fabric/pollable.h"
 #include "progress/idle.h"
 #include "progress/watch.h"
 
@@ -48,9 +48,9 @@ class ProgressEngine {
         own_counters_(counters ? nullptr : std::make_unique<Counters>()),
         counters_(counters ? *counters : *own_counters_) {}
 
-  /// Paths are polled in the order of adding; the engine does not own them. `interval`: poll it only every so many
-  /// rounds (for paths whose poll costs a system call while a cheaper path is in use).
-  void add_path(Path& path, uint32_t interval = 1);
+  /// Polled in the order of adding; not owned. `interval`: poll it only every so many rounds (where a poll costs a
+  /// system call while a cheaper path is in use).
+  void add(Pollable& pollable, uint32_t interval = 1);
   /// Not owned; null: nobody watches.
   void set_watch(WaitWatch* watch) { watch_ = watch; }
   void activate(Advanceable& work) { active_.push_back(&work); }
@@ -70,19 +70,19 @@ class ProgressEngine {
       idle_.looked_in_vain(*this);
     }
   }
-  /// For a call that has nothing to wait for, by whoever has said that he would come back (Path::holding).
+  /// For a call that has nothing to wait for, by whoever has said that he would come back (PollHints::holding).
   void release_held() {
     for (const Slot& slot : slots_) {
-      if (!slot.path->holding()) [[likely]]
+      if (!slot.hints->holding) [[likely]]
         continue;
-      poll_every_path();
+      poll_all();
       return;
     }
   }
   /// Whether this is called from inside of poll (by a path's sink, by an Advanceable).
   bool polling() const { return polling_; }
   /// A round that leaves no path out whatever its interval (before sleeping, at the end).
-  int poll_every_path();
+  int poll_all();
   /// What another thread of this rank waits for may have happened. At the end of a poll that thread is called at once.
   void notify() {
     if (idle_.sleepers == 0) return;
@@ -133,9 +133,9 @@ class ProgressEngine {
   bool arm_all();
   void disarm_all();
   uint64_t next_deadline_ns() const;
-  bool arriving() const;              ///< a message is, on any path
-  uint64_t path_deadline_ns() const;  ///< without the watch, which only a waiting rank has
-  const std::vector<Path*>& paths() const { return paths_; }
+  bool arriving() const;                  ///< a message is, on any path
+  uint64_t pollable_deadline_ns() const;  ///< without the watch, which only a waiting rank has
+  const std::vector<Pollable*>& pollables() const { return pollables_; }
   Clock& clock() { return clock_; }
   Counters& counters() { return counters_; }
   Recorder* tracer() { return tracer_; }
@@ -143,7 +143,8 @@ class ProgressEngine {
 
  private:
   struct Slot {
-    Path* path;
+    Pollable* pollable;
+    const PollHints* hints;
     uint32_t interval;
   };
   void end_wait(uint64_t& since_ns);
@@ -155,7 +156,7 @@ class ProgressEngine {
   Counters& counters_;
   WaitWatch* watch_ = nullptr;
   WaitHelper* helper_ = nullptr;
-  std::vector<Path*> paths_;
+  std::vector<Pollable*> pollables_;
   std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;
   Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it

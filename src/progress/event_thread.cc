@@ -99,7 +99,7 @@ EventThread::~EventThread() {
 void EventThread::watch_paths(bool on) {
   if (!on && !watching_paths_) return;
   const int operation = !on ? EPOLL_CTL_DEL : watching_paths_ ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-  for (Path* path : engine_.paths()) {
+  for (Pollable* path : engine_.pollables()) {
     if (path->wait_fd() >= 0) watch(epoll_, operation, path->wait_fd(), EPOLLIN | EPOLLONESHOT, kPath);
   }
   watching_paths_ = on;
@@ -175,7 +175,7 @@ void EventThread::on_idle_leaves() {
 bool EventThread::arm() {
   for (int vain = 0; vain != kMostVainPolls && pending() == Need::now;) {
     const bool armed = engine_.arm_all();
-    if (engine_.poll_every_path() != 0) {
+    if (engine_.poll_all() != 0) {
       vain = 0;
     } else if (armed && pending() == Need::now) {
       sleep_on_paths();
@@ -213,7 +213,7 @@ void EventThread::note_leave() {
 }
 
 void EventThread::follow_deadline() {
-  const uint64_t deadline = engine_.path_deadline_ns();
+  const uint64_t deadline = engine_.pollable_deadline_ns();
   if (deadline >= deadline_ns_) return;
   deadline_ns_ = deadline;
   let_timer_end_by(deadline);
@@ -315,7 +315,7 @@ void EventThread::work() {
   do {
     int handled = 0;
     do {
-      handled += engine_.poll_every_path();
+      handled += engine_.poll_all();
       if (lock_.application_waits()) break;
     } while (!lock_.enabled() && engine_.arriving());  // who waits for the mutex is not seen: it is given up instead
     engine_.counters().event_handled += uint64_t(handled);

@@ -153,8 +153,8 @@ void RealIdle::core_was_taken() {
 }
 
 void RealIdle::watch_paths(ProgressEngine& engine) {
-  for (; watched_ < engine.paths().size(); ++watched_) {
-    const int fd = engine.paths()[watched_]->wait_fd();
+  for (; watched_ < engine.pollables().size(); ++watched_) {
+    const int fd = engine.pollables()[watched_]->wait_fd();
     if (fd >= 0) watch(fd);
   }
 }
@@ -186,7 +186,7 @@ void RealIdle::follow(ProgressEngine& engine, const Condition& done) {
 }
 
 void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
-  if (watched_ < engine.paths().size()) watch_paths(engine);
+  if (watched_ < engine.pollables().size()) watch_paths(engine);
   if (!engine.arm_all()) {
     // What keeps this rank awake may be up to another of its threads.
     if (yield_) give_turn(sched_yield);
@@ -194,7 +194,7 @@ void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
     return;
   }
   driver_ = std::this_thread::get_id();
-  if (engine.poll_every_path() == 0 && !done()) {
+  if (engine.poll_all() == 0 && !done()) {
     if (sleepers != 0) call_ready(engine);  // what arming has learnt may be what a follower waits for
     const uint64_t deadline = engine.next_deadline_ns();
     int timeout_ms = -1;
@@ -257,7 +257,7 @@ void RealIdle::end_wait(ProgressEngine& engine) {
 }
 
 void RealIdle::note_deadline() {
-  if (asleep_on_->path_deadline_ns() < asleep_until_ns_) wake(*asleep_on_);
+  if (asleep_on_->pollable_deadline_ns() < asleep_until_ns_) wake(*asleep_on_);
 }
 
 void RealIdle::wake(ProgressEngine& engine) {

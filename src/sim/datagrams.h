@@ -61,7 +61,7 @@ class SimDatagramPort final : public DatagramPort, public NetworkPort {
   bool write_memory(uint64_t, uint64_t, const std::byte*, size_t) override { return false; }
   bool read_put(const Packet&, std::byte*) override { return false; }
   bool attending(uint64_t) const override { return true; }
-  bool take_claim(uint64_t) override { return false; }
+  bool take_copy_lock(uint64_t) override { return false; }
 
  private:
   using Bytes = std::vector<std::byte>;

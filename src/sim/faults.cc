@@ -33,18 +33,31 @@ uint64_t FaultyWeather::extra_delay_ns(uint64_t now_ns, PeerId from, PeerId to) 
 }
 
 FaultPath::FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed)
-    : inner_(std::move(inner)), clock_(clock), faults_(faults), rng_(seed) {
+    : inner_(std::move(inner)),
+      memory_(inner_->remote_memory()),
+      arbiter_(inner_->copy_arbiter()),
+      clock_(clock),
+      faults_(faults),
+      rng_(seed) {
   properties_ = inner_->properties();
+  if (memory_) remote_properties_ = memory_->remote_properties();
+  if (arbiter_) arbiter_properties_ = arbiter_->arbiter_properties();
 }
 
-bool FaultPath::try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) {
+Lane& FaultPath::lane(PeerId peer) {
+  Lane& lane = inner_->lane(peer);
+  if (std::find(lanes_.begin(), lanes_.end(), &lane) == lanes_.end()) lanes_.push_back(&lane);
+  return lane;
+}
+
+bool FaultPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
   if (rng_.chance(faults_.refuse_in_1024, 1024)) return false;
-  return inner_->try_send(peer, header, payload, bytes);
+  return inner_->try_send(lane, header, payload, bytes);
 }
 
 void FaultPath::get(TransferOperation& operation) {
   if (!rng_.chance(faults_.get_fail_in_1024, 1024)) {
-    inner_->get(operation);
+    memory_->get(operation);
     return;
   }
   // An error means that nothing is known of the local bytes: leave some of them wrong.
@@ -62,8 +75,8 @@ void FaultPath::get(TransferOperation& operation) {
 
 // Where messages come after puts, a put only fails with its peer. Elsewhere it may have written anything, or nothing.
 void FaultPath::put(TransferOperation& operation) {
-  if (properties_.puts_before_messages || !rng_.chance(faults_.get_fail_in_1024, 1024)) {
-    inner_->put(operation);
+  if (remote_properties_.puts_before_messages || !rng_.chance(faults_.get_fail_in_1024, 1024)) {
+    memory_->put(operation);
   } else if (rng_.chance(1, 2)) {
     fail(operation);
   } else {
@@ -71,8 +84,9 @@ void FaultPath::put(TransferOperation& operation) {
   }
 }
 
-bool FaultPath::attentive(PeerId peer, bool stays) {
-  bool truth = inner_->attentive(peer, stays);
+bool FaultPath::peer_is_polling(Lane& lane, bool stays) { return misjudged(arbiter_->peer_is_polling(lane, stays)); }
+
+bool FaultPath::misjudged(bool truth) {
   return rng_.chance(faults_.misjudge_in_1024, 1024) ? rng_.chance(1, 2) : truth;
 }
 
@@ -90,6 +104,8 @@ int FaultPath::poll() {
       return 0;
     }
   }
+  if (faults_.cut_in_65536 != 0 && replaceable_ && !lanes_.empty() && rng_.chance(faults_.cut_in_65536, 65536))
+    inner_->give_up(*lanes_[size_t(rng_.below(lanes_.size()))]);
   int handled = 0;
   while (TransferOperation* operation = failing_.pop_front()) {
     ++handled;

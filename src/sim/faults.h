@@ -27,6 +27,7 @@ struct Faults {
   uint32_t misjudge_in_1024 = 0;  ///< whether a peer is in its library is answered by chance
   uint32_t doze_in_1024 = 0;      ///< polls at which the rank stops looking for up to doze_ns
   uint64_t doze_ns = 0;
+  uint32_t cut_in_65536 = 0;  ///< polls at which a lane of a path that can be replaced is lost
   // Of the ranks.
   uint32_t slow_in_1024 = 0;  ///< ranks whose CPU is slower by slow_factor
   uint64_t slow_factor = 1;
@@ -55,42 +56,69 @@ class FaultyWeather final : public NetworkWeather {
 };
 
 /// Wraps a Path and misbehaves within its contract. Arrivals and completions come from the inner path directly.
-class FaultPath final : public Path {
+class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
  public:
   FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed);
 
   bool reaches(PeerId peer) const override { return inner_->reaches(peer); }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  Lane& lane(PeerId peer) override;
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override { inner_->enqueue(operation); }
   bool withdraw(SendOperation& operation) override { return inner_->withdraw(operation); }
-  RemoteKey expose(const void* address, size_t bytes) override { return inner_->expose(address, bytes); }
-  void conceal(const RemoteKey& key) override { inner_->conceal(key); }
-  void make_claim(RemoteKey& key) override { inner_->make_claim(key); }
-  bool claim(PeerId owner, const RemoteKey& key) override { return inner_->claim(owner, key); }
-  bool can_get(PeerId peer) const override { return inner_->can_get(peer); }
+  bool peek(Lane& lane, PeekedMessage& message) override { return inner_->peek(lane, message); }
+  void take(Lane& lane) override { inner_->take(lane); }
+  void give_up(Lane& lane) override { inner_->give_up(lane); }
+  bool reopen(Lane& lane, uint32_t incarnation) override { return inner_->reopen(lane, incarnation); }
+  void set_replaceable() override {
+    replaceable_ = true;
+    inner_->set_replaceable();
+  }
+  bool has_unsent() const override { return inner_->has_unsent(); }
+  Need unsent_hint() const override { return inner_->unsent_hint(); }
+
+  RemoteMemory* remote_memory() override { return memory_ ? this : nullptr; }
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override {
+    return memory_->expose(address, bytes, access);
+  }
+  void conceal(const RemoteKey& key) override { memory_->conceal(key); }
+  bool can_get(Lane& lane) override { return memory_->can_get(lane); }
   void get(TransferOperation& operation) override;
-  bool can_put(PeerId peer) const override { return inner_->can_put(peer); }
+  bool can_put(Lane& lane) override { return memory_->can_put(lane); }
   void put(TransferOperation& operation) override;
-  bool attentive(PeerId peer, bool stays) override;
-  void show_attention() override { inner_->show_attention(); }
-  std::byte* lend(size_t bytes, RemoteKey& key) override { return inner_->lend(bytes, key); }
-  bool can_get_lent(PeerId peer) const override { return inner_->can_get_lent(peer); }
+  void atomic(AtomicOperation& operation) override { memory_->atomic(operation); }
+  void flush(FlushOperation& operation) override { memory_->flush(operation); }
+
+  CopyArbiter* copy_arbiter() override { return arbiter_ ? this : nullptr; }
+  void add_copy_lock(RemoteKey& key) override { arbiter_->add_copy_lock(key); }
+  bool try_lock_copy(Lane* owner, const RemoteKey& key) override { return arbiter_->try_lock_copy(owner, key); }
+  std::byte* lend(size_t bytes, RemoteKey& key) override { return arbiter_->lend(bytes, key); }
+  bool can_get_lent(Lane& lane) override { return arbiter_->can_get_lent(lane); }
+  void publish_heartbeat() override { arbiter_->publish_heartbeat(); }
+  bool peer_is_polling(Lane& lane, bool stays) override;
+  bool peer_has_polled(Lane& lane) override { return misjudged(arbiter_->peer_has_polled(lane)); }
+
+  const PollHints& hints() const override { return inner_->hints(); }
   int poll() override;
   int wait_fd() const override { return inner_->wait_fd(); }
   bool arm() override;
   void disarm() override { inner_->disarm(); }
   uint64_t next_deadline_ns() const override;
-  bool has_unsent() const override { return inner_->has_unsent(); }
   bool arriving() const override { return inner_->arriving(); }
-  Need unsent_at_a_glance() const override { return inner_->unsent_at_a_glance(); }
+  void set_helped(bool helped) override { inner_->set_helped(helped); }
+  void count_into(Counters& counters) override { inner_->count_into(counters); }
 
  private:
   void fail(TransferOperation& operation);
+  bool misjudged(bool truth);
 
   std::unique_ptr<Path> inner_;
+  RemoteMemory* const memory_;
+  CopyArbiter* const arbiter_;
   Clock& clock_;
   const Faults faults_;
   Rng rng_;
+  std::vector<Lane*> lanes_;  ///< given out
+  bool replaceable_ = false;
   uint64_t awake_at_ns_ = 0;
   IntrusiveList<TransferOperation> failing_;  ///< gets whose error is told from the next poll
 };

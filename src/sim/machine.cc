@@ -33,8 +33,10 @@ std::unique_ptr<Path> Machine::Rank::make_path(Sink& sink, Clock& clock, bool re
   return with_faults(std::move(inner), clock);
 }
 
-std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Clock& clock) {
-  return std::make_unique<FaultPath>(std::move(inner), clock, machine.options_.faults, seed + 3);
+std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut) {
+  Faults faults = machine.options_.faults;
+  if (!may_be_cut) faults.cut_in_65536 = 0;
+  return std::make_unique<FaultPath>(std::move(inner), clock, faults, seed + 3);
 }
 
 std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {

@@ -32,8 +32,9 @@ struct WorldOptions {
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
-  bool rdma = false;  ///< ranks talk over their adapters (RdmaPath), not over SimPath
-  bool udp = false;   ///< ranks talk by datagrams (UdpPath, of Tunables::udp)
+  bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
+  bool udp = false;        ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
+  bool udp_first = false;  ///< with both: the other way round
   DatagramModel datagrams;
   /// Registrations of user memory are kept between transfers. For programs that keep their buffers: which of the memory
   /// that is freed and allocated again lies where depends on more than the seed.
@@ -87,7 +88,7 @@ class Machine {
     /// The rank's path with its faults around it.
     std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, bool reaches_self);
     /// Wraps the machine's faults around any path.
-    std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock);
+    std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true);
     /// The rank's end of a network that carries datagrams.
     std::unique_ptr<DatagramPort> make_datagram_port();
     /// The rank's own view of its node's RDMA adapter; goes before the machine.

@@ -110,8 +110,8 @@ class NetworkPort {
   virtual bool read_put(const Packet& packet, std::byte* out) = 0;
   /// Whether the rank is in its library at this moment.
   virtual bool attending(uint64_t now_ns) const = 0;
-  /// Whether the claim on this rank's memory was open; it is not any more.
-  virtual bool take_claim(uint64_t key) = 0;
+  /// Whether the copy lock on this rank's memory was open; it is not any more.
+  virtual bool take_copy_lock(uint64_t key) = 0;
 
  protected:
   ~NetworkPort() = default;

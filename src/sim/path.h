@@ -18,7 +18,7 @@
 
 namespace tern::sim {
 
-class SimPath final : public Path, public NetworkPort {
+class SimPath final : public CountingPath, public RemoteMemory, public CopyArbiter, public NetworkPort {
  public:
   /// Attaches to the network as the strand's rank until destroyed. `reaches_self`: carries messages to the rank itself
   /// too.
@@ -26,18 +26,22 @@ class SimPath final : public Path, public NetworkPort {
   ~SimPath() override;
 
   bool reaches(PeerId peer) const override { return peer < network_.ranks() && (reaches_self_ || peer != rank_); }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  Lane& lane(PeerId peer) override { return peer_at(peer); }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
-  RemoteKey expose(const void* address, size_t bytes) override;
+  RemoteMemory* remote_memory() override { return this; }
+  CopyArbiter* copy_arbiter() override { return this; }
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override;
   void conceal(const RemoteKey& key) override;
-  void make_claim(RemoteKey& key) override;
-  bool claim(PeerId owner, const RemoteKey& key) override;
-  bool can_get(PeerId peer) const override;
+  bool can_get(Lane& lane) override;
   void get(TransferOperation& operation) override;
-  bool can_put(PeerId peer) const override { return model_.put && can_get(peer); }
+  bool can_put(Lane& lane) override { return model_.put && can_get(lane); }
   void put(TransferOperation& operation) override;
-  bool attentive(PeerId peer, bool stays) override;
+  void add_copy_lock(RemoteKey& key) override;
+  bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
+  bool can_get_lent(Lane& lane) override { return can_get(lane); }
+  bool peer_is_polling(Lane& lane, bool stays) override;
   int poll() override;
   bool arm() override;
   bool has_unsent() const override { return queued_ != 0; }
@@ -49,7 +53,7 @@ class SimPath final : public Path, public NetworkPort {
   bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) override;
   bool read_put(const Packet& packet, std::byte* out) override;
   bool attending(uint64_t now_ns) const override;
-  bool take_claim(uint64_t key) override;
+  bool take_copy_lock(uint64_t key) override;
 
   /// One line on what is queued, half received, and was last seen; for the report of a deadlock.
   std::string describe() const;
@@ -66,7 +70,8 @@ class SimPath final : public Path, public NetworkPort {
     Landing landing;
     std::vector<std::byte> gathering;
   };
-  struct Peer {
+  struct Peer : Lane {
+    using Lane::Lane;
     IntrusiveList<SendOperation> queue;
     size_t in_flight = 0;  ///< of the window
     bool lost = false;
@@ -78,7 +83,7 @@ class SimPath final : public Path, public NetworkPort {
   struct Exposure {
     uint64_t address;
     size_t bytes;
-    bool claim_open = false;
+    bool lock_open = false;
   };
   struct LastSeen {
     PeerId peer = kNoPeer;
@@ -86,6 +91,7 @@ class SimPath final : public Path, public NetworkPort {
     size_t bytes = 0;
   };
 
+  Peer& peer_at(PeerId id) { return peers_.try_emplace(id, id).first->second; }
   void launch(PeerId to, Peer& peer, const wire::Header& header, size_t message_bytes, size_t offset,
               std::vector<std::byte> payload);
   void pump(PeerId to, Peer& peer);

@@ -32,7 +32,7 @@ void SimPath::on_packet(std::unique_ptr<Packet> packet) {
 }
 
 void SimPath::on_window(PeerId id, size_t bytes) {
-  Peer& peer = peers_[id];
+  Peer& peer = peer_at(id);
   if (peer.lost) return;
   TERN_ASSERT(peer.in_flight >= bytes);
   peer.in_flight -= bytes;
@@ -72,7 +72,7 @@ int SimPath::pump_ready() {
   std::vector<PeerId> ready;
   ready.swap(ready_);
   for (PeerId id : ready) {
-    Peer& peer = peers_[id];
+    Peer& peer = peer_at(id);
     peer.ready = false;
     pump(id, peer);
   }
@@ -87,7 +87,7 @@ int SimPath::complete_sends() {
   }
   while (SendOperation* operation = unsendable_.pop_front()) {
     ++handled;
-    operation->done(*operation, lost_error(operation->peer));
+    operation->done(*operation, lost_error(operation->lane->id));
   }
   return handled;
 }
@@ -100,7 +100,7 @@ int SimPath::finish_gets() {
   }
   while (TransferOperation* operation = ungettable_.pop_front()) {
     ++handled;
-    operation->done(*operation, lost_error(operation->peer));
+    operation->done(*operation, lost_error(operation->lane->id));
   }
   return handled;
 }
@@ -118,7 +118,7 @@ int SimPath::take_arrivals() {
 }
 
 void SimPath::accept(const Packet& packet) {
-  Peer& peer = peers_[packet.from];
+  Peer& peer = peer_at(packet.from);
   if (packet.kind == Packet::Kind::get_reply) {
     TransferOperation* operation = peer.gets.front();
     if (!operation) return;  // the peer was lost meanwhile
@@ -166,12 +166,12 @@ void SimPath::confirm_put(Peer& peer, const Packet& packet) {
 
 void SimPath::deliver_whole(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (bytes <= kAlwaysWholeBytes || !rng_.chance(model_.announced_in_256, 256)) {
-    sink_.on_message(from, header, payload, bytes);
+    sink_.on_message(peer_at(from), header, payload, bytes);
     return;
   }
-  Landing landing = sink_.on_header(from, header, bytes);
+  Landing landing = sink_.on_header(peer_at(from), header, bytes);
   landing.target.unpack(payload, bytes);
-  sink_.on_landed(from, header, landing, bytes, Error());
+  sink_.on_landed(peer_at(from), header, landing, bytes, Error());
 }
 
 void SimPath::take_part(Peer& peer, const Packet& packet) {
@@ -183,7 +183,8 @@ void SimPath::take_part(Peer& peer, const Packet& packet) {
     reception.bytes = packet.message_bytes;
     reception.gathered = packet.message_bytes <= kAlwaysWholeBytes ||
                          (packet.message_bytes <= model_.eager_bytes && rng_.chance(model_.gathered_in_256, 256));
-    if (!reception.gathered) reception.landing = sink_.on_header(packet.from, packet.header, packet.message_bytes);
+    if (!reception.gathered)
+      reception.landing = sink_.on_header(peer_at(packet.from), packet.header, packet.message_bytes);
   }
   if (reception.gathered) {
     reception.gathering.insert(reception.gathering.end(), packet.payload.begin(), packet.payload.end());
@@ -195,9 +196,9 @@ void SimPath::take_part(Peer& peer, const Packet& packet) {
   if (reception.gathered) {
     std::vector<std::byte> whole;
     whole.swap(reception.gathering);
-    sink_.on_message(packet.from, reception.header, whole.data(), whole.size());
+    sink_.on_message(peer_at(packet.from), reception.header, whole.data(), whole.size());
   } else {
-    sink_.on_landed(packet.from, reception.header, reception.landing, reception.bytes, Error());
+    sink_.on_landed(peer_at(packet.from), reception.header, reception.landing, reception.bytes, Error());
   }
 }
 
@@ -215,7 +216,7 @@ int SimPath::tell_losses() {
 
 void SimPath::lose(PeerId id) {
   complete_sends();  // what had left counts as sent
-  Peer& peer = peers_[id];
+  Peer& peer = peer_at(id);
   peer.lost = true;
   while (SendOperation* operation = peer.queue.pop_front()) {
     --queued_;
@@ -229,10 +230,10 @@ void SimPath::lose(PeerId id) {
   if (peer.reception.active) {
     peer.reception.active = false;
     if (!peer.reception.gathered) {
-      sink_.on_landed(id, peer.reception.header, peer.reception.landing, peer.reception.bytes, lost_error(id));
+      sink_.on_landed(peer_at(id), peer.reception.header, peer.reception.landing, peer.reception.bytes, lost_error(id));
     }
   }
-  sink_.on_peer_lost(id, lost_error(id));
+  sink_.on_peer_lost(peer_at(id), lost_error(id));
 }
 
 const char* kind_name(wire::Kind kind) {

@@ -18,24 +18,23 @@ SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bo
   TERN_ASSERT(model_.window_bytes >= cost(1) && model_.packet_bytes > 0);
   properties_.name = "sim";
   properties_.eager_bytes = model_.eager_bytes;
-  properties_.get = model_.get != NetworkModel::Get::none;
-  properties_.autonomous = model_.get == NetworkModel::Get::adapter;
-  // As over shared memory: with both in their library a stream is as good up to here.
-  if (model_.get == NetworkModel::Get::cpu) properties_.get_from_bytes = 20'000;
-  properties_.put = properties_.get && model_.put;
-  properties_.ordered_writes = properties_.put && properties_.autonomous && model_.ordered_writes;
-  properties_.puts_before_messages = properties_.ordered_writes;
-  properties_.attention = true;
-  properties_.claims = model_.get == NetworkModel::Get::cpu;
-  if (model_.get == NetworkModel::Get::cpu) {
-    properties_.piece_bytes = model_.piece_bytes;
-    properties_.first_piece_bytes = model_.piece_bytes / 4;
-  }
-  properties_.idle_polls = 4;
   properties_.announce_from_bytes = model_.eager_bytes + 1;
   properties_.hybrid_bytes = model_.hybrid_bytes;
-  properties_.latency_ns = model_.latency_ns;
-  properties_.bytes_per_us = model_.adapter_bytes_per_us;
+  const bool by_cpu = model_.get == NetworkModel::Get::cpu;
+  remote_properties_.get = model_.get != NetworkModel::Get::none;
+  remote_properties_.autonomous = model_.get == NetworkModel::Get::adapter;
+  properties_.needs_cpu = !remote_properties_.autonomous;
+  // As over shared memory: with both in their library a stream is as good up to here.
+  if (by_cpu) remote_properties_.get_from_bytes = 20'000;
+  remote_properties_.put = remote_properties_.get && model_.put;
+  remote_properties_.ordered_writes = remote_properties_.put && remote_properties_.autonomous && model_.ordered_writes;
+  remote_properties_.puts_before_messages = remote_properties_.ordered_writes;
+  arbiter_properties_.copy_locks = by_cpu;
+  if (by_cpu) {
+    arbiter_properties_.piece_bytes = model_.piece_bytes;
+    arbiter_properties_.first_piece_bytes = model_.piece_bytes / 4;
+  }
+  arbiter_properties_.idle_polls = 4;
   network_.attach(rank_, this);
 }
 
@@ -63,9 +62,9 @@ void SimPath::launch(PeerId to, Peer& peer, const wire::Header& header, size_t m
   network_.send(strand_.now_ns(), std::move(packet));
 }
 
-bool SimPath::try_send(PeerId to, const wire::Header& header, const void* payload, size_t bytes) {
-  TERN_ASSERT(bytes <= std::max(model_.eager_bytes, kAlwaysWholeBytes) && reaches(to));
-  Peer& peer = peers_[to];
+bool SimPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+  TERN_ASSERT(bytes <= std::max(model_.eager_bytes, kAlwaysWholeBytes));
+  auto& peer = static_cast<Peer&>(lane);
   size_t packets = std::max<size_t>(1, (bytes + model_.packet_bytes - 1) / model_.packet_bytes);
   size_t wanted = bytes + packets * NetworkModel::kHeaderBytes;
   if (peer.lost || !peer.queue.empty() || peer.in_flight + wanted > model_.window_bytes) return false;
@@ -73,7 +72,7 @@ bool SimPath::try_send(PeerId to, const wire::Header& header, const void* payloa
   size_t offset = 0;
   do {
     size_t part = std::min(bytes - offset, model_.packet_bytes);
-    launch(to, peer, header, bytes, offset,
+    launch(lane.id, peer, header, bytes, offset,
            part ? std::vector<std::byte>(data + offset, data + offset + part) : std::vector<std::byte>());
     offset += part;
   } while (offset < bytes);
@@ -81,8 +80,8 @@ bool SimPath::try_send(PeerId to, const wire::Header& header, const void* payloa
 }
 
 void SimPath::enqueue(SendOperation& operation) {
-  TERN_ASSERT(reaches(operation.peer) && !operation.linked());
-  Peer& peer = peers_[operation.peer];
+  TERN_ASSERT(reaches(operation.lane->id) && !operation.linked());
+  auto& peer = static_cast<Peer&>(*operation.lane);
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   if (peer.lost) {
@@ -91,7 +90,7 @@ void SimPath::enqueue(SendOperation& operation) {
   }
   peer.queue.push_back(&operation);
   ++queued_;
-  pump(operation.peer, peer);
+  pump(operation.lane->id, peer);
 }
 
 // Sends of the queue what the window lets through. A sliver of a long message is not worth a packet unless the way is
@@ -117,38 +116,38 @@ void SimPath::pump(PeerId to, Peer& peer) {
 
 bool SimPath::withdraw(SendOperation& operation) {
   if (operation.header_sent || !operation.linked()) return false;
-  Peer& peer = peers_[operation.peer];
+  auto& peer = static_cast<Peer&>(*operation.lane);
   if (peer.lost) return false;  // on its way to done, with an error
   IntrusiveList<SendOperation>::remove(&operation);
   --queued_;
-  pump(operation.peer, peer);
+  pump(operation.lane->id, peer);
   return true;
 }
 
-RemoteKey SimPath::expose(const void* address, size_t bytes) {
+RemoteKey SimPath::expose(const void* address, size_t bytes, RemoteAccess) {
   if (model_.get == NetworkModel::Get::none) return {};
   uint64_t key = next_key_++;
   exposures_[key] = {reinterpret_cast<uintptr_t>(address), bytes};
   return {{key, rank_}};
 }
 
-constexpr uint64_t kClaimed = uint64_t{1} << 63;  // of RemoteKey::words[1]; the rank is below
+constexpr uint64_t kLocked = uint64_t{1} << 63;  // of RemoteKey::words[1]; the rank is below
 
-void SimPath::make_claim(RemoteKey& key) {
-  exposures_[key.words[0]].claim_open = true;
-  key.words[1] |= kClaimed;
+void SimPath::add_copy_lock(RemoteKey& key) {
+  exposures_[key.words[0]].lock_open = true;
+  key.words[1] |= kLocked;
 }
 
-bool SimPath::claim(PeerId owner, const RemoteKey& key) {
-  if (!(key.words[1] & kClaimed)) return true;
-  if (owner == kNoPeer) return take_claim(key.words[0]);
-  NetworkPort* port = network_.port(owner);
-  return !port || network_.is_lost(owner) || port->take_claim(key.words[0]);
+bool SimPath::try_lock_copy(Lane* owner, const RemoteKey& key) {
+  if (!(key.words[1] & kLocked)) return true;
+  if (!owner) return take_copy_lock(key.words[0]);
+  NetworkPort* port = network_.port(owner->id);
+  return !port || network_.is_lost(owner->id) || port->take_copy_lock(key.words[0]);
 }
 
-bool SimPath::take_claim(uint64_t key) {
+bool SimPath::take_copy_lock(uint64_t key) {
   auto found = exposures_.find(key);
-  return found != exposures_.end() && std::exchange(found->second.claim_open, false);
+  return found != exposures_.end() && std::exchange(found->second.lock_open, false);
 }
 
 void SimPath::conceal(const RemoteKey& key) {
@@ -156,8 +155,8 @@ void SimPath::conceal(const RemoteKey& key) {
   TERN_ASSERT(exposures_.erase(key.words[0]) == 1);
 }
 
-bool SimPath::can_get(PeerId peer) const {
-  if (model_.get == NetworkModel::Get::cpu) return network_.same_node(rank_, peer);
+bool SimPath::can_get(Lane& lane) {
+  if (model_.get == NetworkModel::Get::cpu) return network_.same_node(rank_, lane.id);
   return model_.get == NetworkModel::Get::adapter;
 }
 
@@ -191,15 +190,15 @@ bool SimPath::attending(uint64_t now_ns) const {
   return strand_.blocked_in() != nullptr || strand_.now_ns() <= now_ns + 500;
 }
 
-bool SimPath::attentive(PeerId peer, bool) {
-  const NetworkPort* port = network_.port(peer);
-  return port && !network_.is_lost(peer) && port->attending(strand_.now_ns());
+bool SimPath::peer_is_polling(Lane& lane, bool) {
+  const NetworkPort* port = network_.port(lane.id);
+  return port && !network_.is_lost(lane.id) && port->attending(strand_.now_ns());
 }
 
 void SimPath::get(TransferOperation& operation) {
-  TERN_ASSERT(can_get(operation.peer) && !operation.linked() && operation.bytes <= operation.local.remaining());
-  strand_.scheduler().trace(strand_.now_ns(), EventKind::get, rank_, operation.peer, operation.bytes);
-  if (peers_[operation.peer].lost) {
+  TERN_ASSERT(can_get(*operation.lane) && !operation.linked() && operation.bytes <= operation.local.remaining());
+  strand_.scheduler().trace(strand_.now_ns(), EventKind::get, rank_, operation.lane->id, operation.bytes);
+  if (peer_at(operation.lane->id).lost) {
     ungettable_.push_back(&operation);
   } else if (model_.get == NetworkModel::Get::cpu) {
     get_by_cpu(operation);
@@ -209,9 +208,9 @@ void SimPath::get(TransferOperation& operation) {
 }
 
 void SimPath::put(TransferOperation& operation) {
-  TERN_ASSERT(can_put(operation.peer) && !operation.linked() && operation.bytes <= operation.local.remaining());
-  strand_.scheduler().trace(strand_.now_ns(), EventKind::get, rank_, operation.peer, operation.bytes);
-  if (peers_[operation.peer].lost) {
+  TERN_ASSERT(can_put(*operation.lane) && !operation.linked() && operation.bytes <= operation.local.remaining());
+  strand_.scheduler().trace(strand_.now_ns(), EventKind::get, rank_, operation.lane->id, operation.bytes);
+  if (peer_at(operation.lane->id).lost) {
     ungettable_.push_back(&operation);
   } else if (model_.get == NetworkModel::Get::cpu) {
     put_by_cpu(operation);
@@ -223,17 +222,17 @@ void SimPath::put(TransferOperation& operation) {
 void SimPath::put_by_cpu(TransferOperation& operation) {
   strand_.charge_ns(model_.get_ns);
   charge_copy(operation.bytes);
-  NetworkPort* owner = network_.port(operation.peer);
+  NetworkPort* owner = network_.port(operation.lane->id);
   std::vector<std::byte> staging(operation.bytes);
   operation.local.pack(staging.data(), staging.size());
-  if (network_.is_lost(operation.peer)) {
+  if (network_.is_lost(operation.lane->id)) {
     ungettable_.push_back(&operation);
     return;
   }
   if (!owner ||
       !owner->write_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
     strand_.scheduler().fail("rank " + std::to_string(rank_) + " puts into memory of rank " +
-                             std::to_string(operation.peer) + " that is not exposed (any more)");
+                             std::to_string(operation.lane->id) + " that is not exposed (any more)");
     ungettable_.push_back(&operation);
     return;
   }
@@ -246,14 +245,14 @@ void SimPath::put_by_cpu(TransferOperation& operation) {
 
 void SimPath::put_by_adapter(TransferOperation& operation) {
   strand_.charge_ns(model_.send_ns);
-  peers_[operation.peer].puts.push_back(&operation);
+  peer_at(operation.lane->id).puts.push_back(&operation);
   size_t offset = 0;
   do {
     size_t part = std::min(operation.bytes - offset, model_.packet_bytes);
     auto packet = std::make_unique<Packet>();
     packet->kind = Packet::Kind::put;
     packet->from = rank_;
-    packet->to = operation.peer;
+    packet->to = operation.lane->id;
     packet->message_bytes = operation.bytes;
     packet->offset = offset;
     packet->payload.resize(part);
@@ -268,7 +267,7 @@ void SimPath::put_by_adapter(TransferOperation& operation) {
 }
 
 bool SimPath::read_put(const Packet& packet, std::byte* out) {
-  IntrusiveList<TransferOperation>& puts = peers_[packet.to].puts;
+  IntrusiveList<TransferOperation>& puts = peer_at(packet.to).puts;
   for (TransferOperation* put = puts.front(); put; put = puts.next(put)) {
     if (put != packet.put_operation) continue;
     Cursor from = put->local;
@@ -302,12 +301,12 @@ void SimPath::land_put(const Packet& packet) {
 void SimPath::get_by_cpu(TransferOperation& operation) {
   strand_.charge_ns(model_.get_ns);
   charge_copy(operation.bytes);
-  NetworkPort* owner = network_.port(operation.peer);
+  NetworkPort* owner = network_.port(operation.lane->id);
   std::vector<std::byte> staging(operation.bytes);
   if (!owner ||
       !owner->read_memory(operation.key.words[0], operation.remote_address, staging.data(), operation.bytes)) {
     strand_.scheduler().fail("rank " + std::to_string(rank_) + " gets memory of rank " +
-                             std::to_string(operation.peer) + " that is not exposed (any more)");
+                             std::to_string(operation.lane->id) + " that is not exposed (any more)");
     ungettable_.push_back(&operation);
     return;
   }
@@ -321,11 +320,11 @@ void SimPath::get_by_cpu(TransferOperation& operation) {
 
 void SimPath::get_by_adapter(TransferOperation& operation) {
   strand_.charge_ns(model_.send_ns);
-  peers_[operation.peer].gets.push_back(&operation);
+  peer_at(operation.lane->id).gets.push_back(&operation);
   auto request = std::make_unique<Packet>();
   request->kind = Packet::Kind::get_request;
   request->from = rank_;
-  request->to = operation.peer;
+  request->to = operation.lane->id;
   request->message_bytes = operation.bytes;
   request->get_address = operation.remote_address;
   request->get_key = operation.key.words[0];

@@ -27,13 +27,13 @@ void SimClock::charge_beside_events(uint64_t ns, ProgressEngine& engine, uint64_
     strand_.catch_up();
     if (engine.arm_all()) {
       const uint64_t began = strand_.now_ns();
-      strand_.block(std::min(began + left, engine.path_deadline_ns()), "computing");
+      strand_.block(std::min(began + left, engine.pollable_deadline_ns()), "computing");
       engine.disarm_all();
       left -= std::min(strand_.now_ns() - began, left);
       if (left == 0) return;
       strand_.charge_ns(wake_ns);
     }
-    while (engine.poll_every_path() != 0) {
+    while (engine.poll_all() != 0) {
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "fabric/rdma/rdma_path.h"
+#include "fabric/scheduler/path_scheduler.h"
 #include "fabric/self/self_path.h"
 #include "fabric/udp/udp_path.h"
 
@@ -15,8 +16,7 @@ void throw_if(const Error& error, const char* where) {
 }
 
 // As process/connect.cc does it on real adapters.
-void add_rdma(Process& process, Machine::Rank& rank) {
-  process.add_path(std::make_unique<SelfPath>(PeerId(process.world_rank()), process.sink()));
+std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& rank) {
   RdmaOptions options;
   options.rank = PeerId(process.world_rank());
   options.size = uint32_t(process.world_size());
@@ -27,18 +27,17 @@ void add_rdma(Process& process, Machine::Rank& rank) {
   options.keep = world.keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
   Error error;
   auto path = RdmaPath::create(
-      options, process.tunables(), rank.make_hca(), process.clock(), process.sink(),
+      options, process.tunables(), rank.make_hca(), process.clock(), sink,
       [&launcher = process.launcher()](PeerId peer, std::string& card) {
         return launcher.get(int(peer), "rdma-card", card);
       },
       error);
   throw_if(error, "rdma path");
   throw_if(process.launcher().put("rdma-card", path->card()), "wire-up");
-  process.add_path(rank.with_faults(std::move(path), process.clock()));
+  return path;
 }
 
-void add_udp(Process& process, Machine::Rank& rank) {
-  process.add_path(std::make_unique<SelfPath>(PeerId(process.world_rank()), process.sink()));
+std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank) {
   UdpOptions options;
   options.rank = PeerId(process.world_rank());
   options.size = uint32_t(process.world_size());
@@ -46,14 +45,33 @@ void add_udp(Process& process, Machine::Rank& rank) {
   options.message_ns = rank.machine.options().network.message_ns;
   Error error;
   auto path = UdpPath::create(
-      options, process.tunables(), rank.make_datagram_port(), process.clock(), process.sink(),
+      options, process.tunables(), rank.make_datagram_port(), process.clock(), sink,
       [&launcher = process.launcher()](PeerId peer, std::string& card) {
         return launcher.get(int(peer), "udp-card", card);
       },
       error);
   throw_if(error, "udp path");
   throw_if(process.launcher().put("udp-card", path->card()), "wire-up");
-  process.add_path(rank.with_faults(std::move(path), process.clock()));
+  return path;
+}
+
+void add_network_paths(Process& process, Machine::Rank& rank) {
+  const WorldOptions& options = rank.machine.options();
+  process.add_path(std::make_unique<SelfPath>(PeerId(process.world_rank()), process.sink()));
+  if (options.rdma != options.udp) {
+    auto* make = options.rdma ? make_rdma : make_udp;
+    process.add_path(rank.with_faults(make(process, process.sink(), rank), process.clock()));
+    return;
+  }
+  auto scheduler = std::make_unique<PathScheduler>(PeerId(process.world_rank()), process.tunables(), process.clock(),
+                                                   process.sink(), nullptr);
+  for (bool first : {true, false}) {
+    auto* make = first != options.udp_first ? make_rdma : make_udp;
+    auto path = rank.with_faults(make(process, scheduler->sink_below(), rank), process.clock(), first);
+    scheduler->add_path(*path);
+    process.add_path_below(std::move(path));
+  }
+  process.add_path(std::move(scheduler));
 }
 
 }  // namespace
@@ -68,10 +86,8 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.seed = rank.seed;
   parts.counters = counters;
   auto process = std::make_unique<Process>(std::move(parts));
-  if (rank.machine.options().rdma) {
-    add_rdma(*process, rank);
-  } else if (rank.machine.options().udp) {
-    add_udp(*process, rank);
+  if (rank.machine.options().rdma || rank.machine.options().udp) {
+    add_network_paths(*process, rank);
   } else {
     process->add_path(rank.make_path(process->sink(), process->clock(), true));
   }

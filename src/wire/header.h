@@ -9,7 +9,7 @@
 
 namespace tern::wire {
 
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 
 /// What a message is. Values are wire format: append only.
 enum class Kind : uint8_t {
@@ -34,7 +34,20 @@ enum class Kind : uint8_t {
   withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
   recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch
   release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::carried)
+
+  // 32 to 223: of the floors above point-to-point, which register them (p2p/endpoint.h).
+  // 224 and more: the path scheduler's own (wire/lanes.h).
 };
+inline constexpr Kind kFirstWindowKind = Kind(32), kLastWindowKind = Kind(95);
+inline constexpr Kind kFirstFileKind = Kind(96), kLastFileKind = Kind(127);
+inline constexpr Kind kFirstCollectiveKind = Kind(128), kLastCollectiveKind = Kind(159);
+inline constexpr Kind kFirstLaneKind = Kind(224);
+
+/// The low bits of Header::flags are the kind's, the others the path scheduler's: how many messages of the receiver's
+/// it confirms (fabric/scheduler/).
+inline constexpr uint8_t kKindFlags = 0x07;
+inline constexpr int kConfirmShift = 3;
+inline constexpr uint8_t kMaxConfirmed = 0xff >> kConfirmShift;
 
 // Flag of eager and eager_sync: the sender's program has a request for it, so it will call its library again.
 inline constexpr uint8_t kRequested = 1;

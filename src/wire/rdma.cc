@@ -53,6 +53,7 @@ void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::
   writer.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
   writer.integer(greeting.frame_bytes);
   writer.integer(greeting.window);
+  writer.integer(greeting.incarnation);
   std::string text = writer.take();
   std::memcpy(out, text.data(), kSignedBytes);
   sign(out, key, reinterpret_cast<uint8_t*>(out) + kSignedBytes);
@@ -72,6 +73,7 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   in.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
   greeting.frame_bytes = in.integer<uint32_t>();
   greeting.window = in.integer<uint32_t>();
+  greeting.incarnation = in.integer<uint32_t>();
   bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
   return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0;
 }

@@ -4,7 +4,8 @@
 //   card      u32 magic | u16 version | u16 zero | address of the UD queue pair (48 bytes)
 //   greeting  u32 magic | u16 version | u8 kind | u8 zero | u32 from | u32 to |
 //             address of the RC queue pair (48 bytes) |
-//             u32 frame bytes | u32 window | 32 bytes of authentication over all before (keyed BLAKE2b, the job's key)
+//             u32 frame bytes | u32 window | u32 incarnation | 32 bytes of authentication over all before (keyed
+//             BLAKE2b, the job's key)
 //   frame     u8 type | u8 zero | u16 credits | u32 payload bytes | [wire::Header] | [u64 message bytes] | payload
 //
 // Thread rule: pure functions.
@@ -41,9 +42,10 @@ struct RdmaGreeting {
   RdmaAddress address;
   uint32_t frame_bytes = 0;  ///< longest frame that the sender of the greeting can receive
   uint32_t window = 0;       ///< frames that it grants
+  uint32_t incarnation = 0;  ///< how often this lane was made anew: earlier greetings are void
 };
 
-inline constexpr size_t kRdmaGreetingBytes = 16 + kRdmaAddressBytes + 8 + 32;
+inline constexpr size_t kRdmaGreetingBytes = 16 + kRdmaAddressBytes + 12 + 32;
 
 void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::byte* out);
 /// False: not a greeting of this job.

@@ -34,12 +34,12 @@ class DeafPort final : public DatagramPort {
 
 class BoundedSink final : public Sink {
  public:
-  void on_message(PeerId, const wire::Header&, const std::byte* payload, size_t bytes) override {
+  void on_message(Lane&, const wire::Header&, const std::byte* payload, size_t bytes) override {
     unsigned sum = 0;
     for (size_t i = 0; i < bytes; ++i) sum += unsigned(payload[i]);
     sum_ = sum;
   }
-  Landing on_header(PeerId, const wire::Header&, size_t bytes) override {
+  Landing on_header(Lane&, const wire::Header&, size_t bytes) override {
     TERN_FUZZ_CHECK(!landing && bytes > kAlwaysWholeBytes);
     landing = true;
     memory_.resize(std::min<size_t>(bytes, 65536));
@@ -47,11 +47,11 @@ class BoundedSink final : public Sink {
     where.target = Cursor::bytes(memory_.data(), memory_.size());
     return where;
   }
-  void on_landed(PeerId, const wire::Header&, Landing&, size_t, Error) override {
+  void on_landed(Lane&, const wire::Header&, Landing&, size_t, Error) override {
     TERN_FUZZ_CHECK(landing);
     landing = false;
   }
-  void on_peer_lost(PeerId, Error) override {}
+  void on_peer_lost(Lane&, Error) override {}
   bool landing = false;
 
  private:
@@ -71,15 +71,20 @@ void converse(const uint8_t* data, size_t bytes, MakeChannel&& make) {
   DeafPort port;
   BoundedSink sink;
   FixedClock clock;
-  UdpShared shared{.self = 0, .port = port, .sink = sink, .clock = clock};
+  Counters counters;
+  UdpShared shared{.self = 0, .port = port, .sink = sink, .clock = clock, .counters = &counters};
+  struct PeerLane : Lane {
+    using Lane::Lane;
+  } lane{1};
   shared.window_bytes = 65536;
   shared.paper_window = 4;
   {
-    UdpLink link{shared, 1, DatagramSeal(key, 0, {}, 1, {}, false), DatagramSeal(key, 1, {}, 0, {}, false), 1, {}};
+    UdpLink link{shared, lane, 1, DatagramSeal(key, 0, {}, 1, {}, false), DatagramSeal(key, 1, {}, 0, {}, false),
+                 1,      {}};
     auto channel = make(link);
     static std::byte text[10'000];
     SendOperation operation;
-    operation.peer = 1;
+    operation.lane = &lane;
     operation.header = {.kind = wire::Kind::eager};
     operation.payload = Cursor::bytes(text, sizeof text);
     operation.done = [](SendOperation&, Error) {};

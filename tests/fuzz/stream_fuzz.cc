@@ -15,10 +15,10 @@ namespace {
 
 class CountingSink final : public Sink {
  public:
-  void on_message(PeerId, const wire::Header&, const std::byte* payload, size_t bytes) override {
+  void on_message(Lane&, const wire::Header&, const std::byte* payload, size_t bytes) override {
     count(payload, bytes);
   }
-  Landing on_header(PeerId, const wire::Header& header, size_t bytes) override {
+  Landing on_header(Lane&, const wire::Header& header, size_t bytes) override {
     TERN_FUZZ_CHECK(!landing_);
     landing_ = true;
     // The layer above bounds what it holds: here 64 KiB, the rest is thrown away.
@@ -27,7 +27,7 @@ class CountingSink final : public Sink {
     landing.target = Cursor::bytes(memory_.data(), memory_.size());
     return landing;
   }
-  void on_landed(PeerId, const wire::Header&, Landing& landing, size_t, Error error) override {
+  void on_landed(Lane&, const wire::Header&, Landing& landing, size_t, Error error) override {
     TERN_FUZZ_CHECK(landing_);
     landing_ = false;
     if (!error) {
@@ -35,7 +35,7 @@ class CountingSink final : public Sink {
       count(memory_.data(), memory_.size());
     }
   }
-  void on_peer_lost(PeerId, Error) override {}
+  void on_peer_lost(Lane&, Error) override {}
   size_t total = 0;
   bool landing_ = false;
 
@@ -60,7 +60,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   CountingSink sink;
   static std::byte scratch[TcpOutbound::kScratchBytes];
   // The input's second byte: with checksums or not, the first stream or a further one.
-  TcpInbound::Shared shared{0, sink, scratch, sizeof scratch, (data[1] & 1) != 0, {}};
+  struct PeerLane : Lane {
+    using Lane::Lane;
+  } lane{0};
+  TcpInbound::Shared shared{lane, sink, scratch, sizeof scratch, (data[1] & 1) != 0, {}};
   TcpInbound inbound(shared, data[1] >> 1 & 1);
   TcpInbound::State state = TcpInbound::State::idle;
   int handled = 0;

@@ -29,6 +29,7 @@
 
 #include "base/rng.h"
 #include "fabric/tcp/tcp_path.h"
+#include "tests/peer_sink.h"
 
 namespace {
 
@@ -44,7 +45,7 @@ uint64_t content(PeerId from, PeerId to, uint64_t number) {
 }
 
 /// Checks what arrives: per sender consecutive tags, the size and bytes that `content` gives.
-class CheckingSink final : public Sink {
+class CheckingSink final : public test::PeerSink {
  public:
   CheckingSink(PeerId self, uint32_t size) : self_(self), next_(size, 0), memory_(size) {}
   void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override {
@@ -153,10 +154,10 @@ struct World {
       std::memcpy(text.data() + i, &word, 8);
     }
     wire::Header header{.kind = wire::Kind::eager, .tag = int32_t(number), .token = token};
-    if (bytes <= path->properties().eager_bytes && path->try_send(to, header, text.data(), bytes)) return;
+    if (bytes <= path->properties().eager_bytes && path->try_send(path->lane(to), header, text.data(), bytes)) return;
     auto operation = std::make_unique<QueuedSend>();
     operation->bytes = std::move(text);
-    operation->peer = to;
+    operation->lane = &path->lane(to);
     operation->header = header;
     operation->payload = Cursor::bytes(operation->bytes.data(), bytes);
     operation->done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };
@@ -288,7 +289,7 @@ int rate(World& world, double seconds) {
     if (now < end && window.size() < 8) {
       window.push_back(std::make_unique<QueuedSend>());
       QueuedSend& send = *window.back();
-      send.peer = 1;
+      send.lane = &world.path->lane(1);
       send.header = {.kind = wire::Kind::eager};
       send.payload = Cursor::bytes(text.data(), kBytes);
       send.done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };
@@ -334,11 +335,11 @@ double one_way_us(World& world, size_t bytes, int rounds) {
     for (int i = 0; i < rounds; ++i) {
       uint64_t count = world.sink.count;
       if (world.rank == 0) {
-        while (!world.path->try_send(1, header, text.data(), bytes)) world.poll();
+        while (!world.path->try_send(world.path->lane(1), header, text.data(), bytes)) world.poll();
       }
       while (world.sink.count == count) world.poll();
       if (world.rank == 1) {
-        while (!world.path->try_send(0, header, text.data(), bytes)) world.poll();
+        while (!world.path->try_send(world.path->lane(0), header, text.data(), bytes)) world.poll();
       }
     }
     times.push_back(double(world.clock.now_ns() - begin) / 2e3 / rounds);
@@ -365,13 +366,13 @@ int stream(World& world) {
       wire::Header header{.kind = wire::Kind::eager};
       for (int i = 0; i < messages; ++i) {
         if (bytes <= world.path->properties().eager_bytes) {
-          while (!world.path->try_send(1, header, text.data(), bytes)) world.poll();
+          while (!world.path->try_send(world.path->lane(1), header, text.data(), bytes)) world.poll();
           continue;
         }
         QueuedSend& operation = window[size_t(i) % window.size()];
         while (i >= int(window.size()) && !operation.complete) world.poll();
         operation.complete = false;
-        operation.peer = 1;
+        operation.lane = &world.path->lane(1);
         operation.header = header;
         operation.payload = Cursor::bytes(text.data(), bytes);
         operation.done = [](SendOperation& done, Error) { static_cast<QueuedSend&>(done).complete = true; };

@@ -22,10 +22,8 @@ struct NodeRank {
         p2p(engine, tunables),
         path(std::move(node), p2p.sink(), tunables),
         memory(path.node()) {
-    engine.add_path(path);
-    for (int i = 0; i < ranks; ++i) {
-      if (i != rank) p2p.connect(PeerId(i), path);
-    }
+    engine.add(path);
+    p2p.add_path(path);
     p2p.node_memory = &memory;
   }
   /// Ranks first .. first + size - 1.

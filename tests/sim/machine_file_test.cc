@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "tests/peer_sink.h"
 #include "tests/sim/adapter_bench.h"
 
 namespace tern::sim {
@@ -93,7 +94,7 @@ uint64_t compare_swap_ns(const MachineModel& machine) {
 }
 
 /// Answers, or counts answers.
-class EchoSink final : public Sink {
+class EchoSink final : public test::PeerSink {
  public:
   void on_message(PeerId, const wire::Header&, const std::byte*, size_t) override { ++arrived; }
   Landing on_header(PeerId, const wire::Header&, size_t) override { return {}; }
@@ -115,7 +116,7 @@ uint64_t message_ns(const MachineModel& machine) {
     uint64_t begin = rank.strand.now_ns();
     for (int i = 0; i < 2 * kRounds; ++i) {
       if (uint32_t(i % 2) == rank.index()) {
-        EXPECT_TRUE(path->try_send(1 - rank.index(), {wire::Kind::eager}, &i, 4));
+        EXPECT_TRUE(path->try_send(path->lane(1 - rank.index()), {wire::Kind::eager}, &i, 4));
         continue;
       }
       for (int before = sink.arrived; sink.arrived == before;) {

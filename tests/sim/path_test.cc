@@ -8,6 +8,7 @@
 
 #include "progress/engine.h"
 #include "sim/machine.h"
+#include "tests/peer_sink.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
@@ -16,7 +17,7 @@ namespace {
 std::byte pattern(uint64_t message, size_t at) { return std::byte(uint8_t(message * 131 + at * 7 + (at >> 8))); }
 
 /// Checks what climbs up: messages of a sender are numbered (header.tag) and their bytes follow `pattern`.
-class CheckingSink final : public Sink {
+class CheckingSink final : public test::PeerSink {
  public:
   void on_message(PeerId peer, const wire::Header& header, const std::byte* payload, size_t bytes) override {
     ++whole;
@@ -76,8 +77,9 @@ struct Bench {
         idle(rank.make_idle()),
         engine(*clock, *idle),
         path(rank.make_path(sink, *clock, true)) {
-    engine.add_path(*path);
+    engine.add(*path);
   }
+  RemoteMemory& memory() { return *path->remote_memory(); }
   CheckingSink sink;
   std::unique_ptr<Clock> clock;
   std::unique_ptr<Idle> idle;
@@ -109,13 +111,13 @@ void send(Bench& bench, std::deque<Queued>& queue, PeerId peer, int number, std:
           bool& in_call) {
   wire::Header header = header_of(number, data.size());
   if (data.size() <= bench.path->properties().eager_bytes &&
-      bench.path->try_send(peer, header, data.data(), data.size())) {
+      bench.path->try_send(bench.path->lane(peer), header, data.data(), data.size())) {
     std::fill(data.begin(), data.end(), std::byte{0xee});  // the path has copied
     return;
   }
   Queued& operation = queue.emplace_back();
   operation.data = std::move(data);
-  operation.peer = peer;
+  operation.lane = &bench.path->lane(peer);
   operation.header = header;
   operation.payload = Cursor::bytes(operation.data.data(), operation.data.size());
   operation.done = [](SendOperation& self, Error error) {
@@ -264,22 +266,22 @@ void expect_gets(NetworkModel::Get mode, uint32_t fail_in_1024) {
   bool exposed = false, over = false;
   Report report = Machine(options).run([&](Machine::Rank& rank) {
     Bench bench(rank);
-    EXPECT_TRUE(bench.path->properties().get);
+    EXPECT_TRUE(bench.memory().remote_properties().get);
     if (rank.index() == 0) {
-      key = bench.path->expose(memory.data(), memory.size());
+      key = bench.memory().expose(memory.data(), memory.size(), {.read = true, .write = true});
       exposed = true;
       ASSERT_FALSE(rank.make_launcher()->fence());
       ASSERT_FALSE(rank.make_launcher()->fence());
-      bench.path->conceal(key);
+      bench.memory().conceal(key);
       over = true;
       return;
     }
     ASSERT_FALSE(rank.make_launcher()->fence());
-    ASSERT_TRUE(bench.path->can_get(0));
+    ASSERT_TRUE(bench.memory().can_get(bench.path->lane(0)));
     std::vector<std::byte> here(60'000);
     Fetch fetches[3];
     for (int i = 0; i < 3; ++i) {
-      fetches[i].peer = 0;
+      fetches[i].lane = &bench.path->lane(0);
       fetches[i].local = Cursor::bytes(here.data() + i * 20'000, 20'000);
       fetches[i].remote_address = reinterpret_cast<uintptr_t>(memory.data()) + size_t(i) * 30'000;
       fetches[i].key = key;
@@ -288,7 +290,7 @@ void expect_gets(NetworkModel::Get mode, uint32_t fail_in_1024) {
         ++static_cast<Fetch&>(self).done_calls;
         static_cast<Fetch&>(self).failed = bool(error);
       };
-      bench.path->get(fetches[i]);
+      bench.memory().get(fetches[i]);
     }
     bench.engine.wait_until([&] { return fetches[0].done_calls && fetches[1].done_calls && fetches[2].done_calls; });
     for (int i = 0; i < 3; ++i) {
@@ -316,8 +318,8 @@ TEST(SimPath, AGetOfConcealedMemoryIsABreach) {
   Report report = Machine(options).run([&](Machine::Rank& rank) {
     Bench bench(rank);
     if (rank.index() == 0) {
-      key = bench.path->expose(memory.data(), memory.size());
-      bench.path->conceal(key);
+      key = bench.memory().expose(memory.data(), memory.size(), {.read = true, .write = true});
+      bench.memory().conceal(key);
       (void)rank.make_launcher()->fence();
       (void)rank.make_launcher()->fence();
       return;
@@ -325,13 +327,13 @@ TEST(SimPath, AGetOfConcealedMemoryIsABreach) {
     (void)rank.make_launcher()->fence();
     Fetch fetch;
     std::byte here[10];
-    fetch.peer = 0;
+    fetch.lane = &bench.path->lane(0);
     fetch.local = Cursor::bytes(here, sizeof here);
     fetch.remote_address = reinterpret_cast<uintptr_t>(memory.data());
     fetch.key = key;
     fetch.bytes = sizeof here;
     fetch.done = [](TransferOperation& self, Error) { ++static_cast<Fetch&>(self).done_calls; };
-    bench.path->get(fetch);
+    bench.memory().get(fetch);
     bench.engine.wait_until([&] { return fetch.done_calls != 0; });
     (void)rank.make_launcher()->fence();
   });

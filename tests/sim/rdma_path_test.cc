@@ -14,13 +14,14 @@
 #include "sim/adapter.h"
 #include "sim/machine.h"
 #include "sim/machine_file.h"
+#include "tests/peer_sink.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
 namespace {
 
 /// Counts what arrives, and keeps the last message.
-class Mailbox final : public Sink {
+class Mailbox final : public test::PeerSink {
  public:
   void on_message(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) override {
     EXPECT_EQ(header.tag, next[from]++) << "out of order";
@@ -79,14 +80,16 @@ struct Bench {
     EXPECT_FALSE(error) << error.text();
     EXPECT_FALSE(launcher->put("rdma-card", path->card()));
     EXPECT_FALSE(launcher->fence());
-    engine.add_path(*path);
+    engine.add(*path);
   }
   void send(PeerId to, std::vector<std::byte> data) {
     wire::Header header{wire::Kind::eager};
     header.tag = sent_[to]++;
-    if (data.size() <= path->properties().eager_bytes && path->try_send(to, header, data.data(), data.size())) return;
+    if (data.size() <= path->properties().eager_bytes &&
+        path->try_send(path->lane(to), header, data.data(), data.size()))
+      return;
     Sending& operation = queue.emplace_back();
-    operation.peer = to;
+    operation.lane = &path->lane(to);
     operation.header = header;
     operation.data = std::move(data);
     operation.payload = Cursor::bytes(operation.data.data(), operation.data.size());
@@ -168,7 +171,7 @@ void transfer_program(Bench& bench, bool is_put, size_t bytes, bool strided) {
   if (owner) {
     std::vector<std::byte> memory(bytes + 1);
     for (size_t i = 0; i < bytes && !is_put; ++i) memory[i] = pattern(i);
-    RemoteKey key = bench.path->expose(memory.data(), bytes);
+    RemoteKey key = bench.path->expose(memory.data(), bytes, {.read = true, .write = true});
     bench.send(1, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
     bench.wait_messages(1, 1);  // "done": all bytes of a put are there when a later message is
     for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[i], pattern(i)) << "at " << i;
@@ -185,7 +188,7 @@ void transfer_program(Bench& bench, bool is_put, size_t bytes, bool strided) {
   bench.wait_messages(0, 1);
   Exposed there = exposed_in(bench.sink.last);
   Transfer transfer;
-  transfer.peer = 0;
+  transfer.lane = &bench.path->lane(0);
   transfer.remote_address = there.address;
   transfer.key = there.key;
   transfer.bytes = bytes;
@@ -231,7 +234,7 @@ TEST(RdmaPathContract, UnexposedMemoryIsAnErrorOfTheOperationOnly) {
     PeerId peer = 1 - rank.index();
     std::byte memory[100] = {};
     Transfer transfer;
-    transfer.peer = peer;
+    transfer.lane = &bench.path->lane(peer);
     transfer.remote_address = 4096;
     transfer.bytes = sizeof memory;
     transfer.local = Cursor::bytes(memory, sizeof memory);
@@ -328,7 +331,7 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
     if (rank.index() == 0) {
       std::vector<std::byte> memory(kBytes);
       for (size_t i = 0; i < kBytes; ++i) memory[i] = pattern(i);
-      RemoteKey key = bench.path->expose(memory.data(), kBytes);
+      RemoteKey key = bench.path->expose(memory.data(), kBytes, {.read = true, .write = true});
       bench.send(1, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
       bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
       bench.strand.charge_ns(kComputeNs);
@@ -343,7 +346,7 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
     uint64_t begin = bench.strand.now_ns();
     Exposed there = exposed_in(bench.sink.last);
     Transfer transfer;
-    transfer.peer = 0;
+    transfer.lane = &bench.path->lane(0);
     transfer.remote_address = there.address;
     transfer.key = there.key;
     transfer.bytes = kBytes;
@@ -370,7 +373,7 @@ TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
     Bench bench(rank);
     std::vector<std::byte> memory(1 << 20);
     if (rank.index() == 1) {
-      RemoteKey key = bench.path->expose(memory.data(), memory.size());
+      RemoteKey key = bench.path->expose(memory.data(), memory.size(), {.read = true, .write = true});
       bench.send(0, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
       bench.finish();
       bench.path->conceal(key);
@@ -383,7 +386,7 @@ TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
     bench.wait_messages(1, 1);
     Exposed there = exposed_in(bench.sink.last);
     Transfer transfer;
-    transfer.peer = 1;
+    transfer.lane = &bench.path->lane(1);
     transfer.remote_address = there.address;
     transfer.key = there.key;
     transfer.bytes = memory.size();
@@ -433,7 +436,7 @@ TEST(RdmaPathContract, DracosRendezvousPingPongTakesThePublishedTime) {
         bench.wait_messages(peer, ++seen);
         Exposed there = exposed_in(bench.sink.last);
         Transfer transfer;
-        transfer.peer = peer;
+        transfer.lane = &bench.path->lane(peer);
         transfer.remote_address = there.address;
         transfer.key = there.key;
         transfer.bytes = kBytes;
@@ -443,7 +446,7 @@ TEST(RdmaPathContract, DracosRendezvousPingPongTakesThePublishedTime) {
         bench.engine.wait_until([&] { return transfer.calls != 0; });
       } else {
         bench.wait_messages(peer, ++seen);
-        RemoteKey key = bench.path->expose(buffer.data(), kBytes);
+        RemoteKey key = bench.path->expose(buffer.data(), kBytes, {.read = true, .write = true});
         bench.send(peer, bytes_of({reinterpret_cast<uint64_t>(buffer.data()), key}));
         bench.wait_messages(peer, ++seen);
         bench.path->conceal(key);

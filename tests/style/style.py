@@ -109,7 +109,7 @@ def check_tunables(root, build):
     names = set()
     for name, rest in re.findall(r"\bX\((\w+),(.*?)\"\)", header, re.S):
         names.add(name)
-        meaning = re.findall(r'"((?:[^"\\]|\\.)*)(?:"|$)', rest)[-1]
+        meaning = " ".join(re.findall(r'"((?:[^"\\]|\\.)*)(?:"|$)', rest))
         if len(meaning.split()) < 4:
             yield f"the tunable {name} does not say what it is for"
     if not names:

@@ -20,13 +20,10 @@ namespace {
 
 constexpr uint64_t kSecond_ns = 1'000'000'000;
 
-/// A path on which events are rung for; carries nothing.
-struct BellPath final : Path {
+/// Events are rung for on it.
+struct BellPath final : Pollable {
   BellPath() : fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   ~BellPath() override { close(fd); }
-  bool reaches(PeerId) const override { return false; }
-  bool try_send(PeerId, const wire::Header&, const void*, size_t) override { return false; }
-  void enqueue(SendOperation&) override {}
   int poll() override {
     ++polls;
     uint64_t count = 0;
@@ -46,7 +43,6 @@ struct BellPath final : Path {
     if (at_armed) at_armed();
     return deadline_ns;
   }
-  bool has_unsent() const override { return false; }
 
   void ring() const {
     const uint64_t one = 1;
@@ -65,7 +61,7 @@ struct BellPath final : Path {
 struct Helped {
   explicit Helped(bool several, const EventThread::Patience& patience = EventThread::kUncrowded) {
     if (several) lock.enable();
-    engine.add_path(path);
+    engine.add(path);
     thread = std::make_unique<EventThread>(
         engine, lock, [this] { return needed.load(); }, patience);
     lock.set_successor(thread.get());

@@ -20,7 +20,7 @@ void send_small(TestRank& me, PeerId to, size_t bytes) {
   header.tag = int32_t(number);
   std::byte data[512];
   for (size_t i = 0; i < bytes; ++i) data[i] = pattern(me.rank, number, i);
-  while (!me.path->try_send(to, header, data, bytes)) me.engine->poll();
+  while (!me.path->try_send(me.path->lane(to), header, data, bytes)) me.engine->poll();
 }
 
 /// Neighbours in a ring play ping-pong, with rests in between; `rounds_before_sleep` few, so that sleeping
@@ -52,12 +52,9 @@ TEST(Idle, RingSleepsAfterFewYields) { ring_of(8, 1500, 5, false); }
 TEST(Idle, SixteenRanks) { ring_of(16, 500, 20, false); }
 TEST(Idle, PairSpinsThenSleeps) { ring_of(2, 4000, 50, false); }
 
-/// A path that carries nothing and says what it was asked.
-struct QuietPath : Path {
+/// Has nothing, and says what it was asked.
+struct QuietPath : Pollable {
   int armed = 0;
-  bool reaches(PeerId) const override { return false; }
-  bool try_send(PeerId, const wire::Header&, const void*, size_t) override { return false; }
-  void enqueue(SendOperation&) override {}
   int poll() override { return 0; }
   bool arm() override {
     ++armed;
@@ -65,7 +62,6 @@ struct QuietPath : Path {
   }
   void disarm() override { --armed; }
   uint64_t next_deadline_ns() const override { return deadline; }
-  bool has_unsent() const override { return false; }
   uint64_t deadline = ~uint64_t{0};
 };
 
@@ -86,7 +82,7 @@ uint64_t sleeps_among_yields(uint64_t step_ns, int (*runnable)()) {
   ProgressEngine engine(clock, idle);
   QuietPath path;
   path.deadline = 0;  // no sleep lasts
-  engine.add_path(path);
+  engine.add(path);
   int rounds = 0;
   engine.wait_until([&] {
     rounds += path.armed == 0;  // who is about to sleep asks once more
@@ -111,7 +107,7 @@ TEST(Idle, WhoCannotSleepGivesTheLockUp) {
   RealIdle idle(tunables, true, &lock);
   ProgressEngine engine(clock, idle);
   BusyPath path;
-  engine.add_path(path);
+  engine.add(path);
   bool ready = false;
   std::thread other([&] {
     lock.acquire();
@@ -163,7 +159,7 @@ TEST(Idle, DeadlineEndsSleep) {
   RealIdle idle(tunables, false, nullptr);
   ProgressEngine engine(clock, idle);
   QuietPath path;
-  engine.add_path(path);
+  engine.add(path);
   const uint64_t start = clock.now_ns();
   path.deadline = start + 20'000'000;
   engine.wait_until([&] { return clock.now_ns() >= path.deadline; });
@@ -189,7 +185,7 @@ TEST(Idle, WhatIsWaitedForIsAskedAgainBeforeSleep) {
   ProgressEngine engine(clock, idle);
   LearningPath path;
   path.deadline = clock.now_ns() + 5'000'000'000;  // who sleeps through it
-  engine.add_path(path);
+  engine.add(path);
   engine.wait_until([&] { return path.learnt; });
   EXPECT_EQ(engine.counters().sleeps, 0u);
   EXPECT_EQ(path.armed, 0);
@@ -199,7 +195,7 @@ TEST(Idle, WhatIsWaitedForIsAskedAgainBeforeSleep) {
 struct SharedRank {
   explicit SharedRank(int spins) : tunables(spinning(spins)), idle(tunables, false, &lock), engine(clock, idle) {
     lock.enable();
-    engine.add_path(path);
+    engine.add(path);
   }
   static Tunables spinning(int spins) {
     Tunables tunables;
@@ -295,7 +291,7 @@ TEST(Idle, OnlyWhoIsMeantIsCalled) {
   constexpr int kThreads = 5, kEvents = 50;
   SharedRank rank(0);
   BusyLine line;
-  rank.engine.add_path(line);
+  rank.engine.add(line);
   bool over[kThreads] = {};
   std::vector<std::thread> threads;
   for (int me = 0; me < kThreads; ++me) {

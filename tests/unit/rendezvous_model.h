@@ -88,54 +88,57 @@ struct Model {
   std::vector<bool> flying_is_put;
 };
 
-class ModelPath final : public Path {
+class ModelPath final : public Path, public RemoteMemory, public CopyArbiter {
  public:
-  ModelPath(Model& model, PeerId me, Sink& sink) : model_(model), me_(me), sink_(sink) {
+  ModelPath(Model& model, PeerId me, Sink& sink) : model_(model), me_(me), lane_(1 - me), sink_(sink) {
     properties_.name = "model";
     properties_.eager_bytes = kEager;
-    properties_.get = model.kind.get;
-    properties_.put = model.kind.put;
-    properties_.autonomous = model.kind.autonomous;
-    properties_.puts_before_messages = model.kind.ordered;
-    properties_.ordered_writes = model.kind.watched;
-    properties_.attention = true;
-    properties_.claims = model.kind.get && !model.kind.autonomous;
-    properties_.piece_bytes = model.kind.autonomous ? 0 : kPiece;
+    remote_properties_.get = model.kind.get;
+    remote_properties_.put = model.kind.put;
+    remote_properties_.autonomous = model.kind.autonomous;
+    remote_properties_.puts_before_messages = model.kind.ordered;
+    remote_properties_.ordered_writes = model.kind.watched;
+    arbiter_properties_.copy_locks = model.kind.get && !model.kind.autonomous;
+    arbiter_properties_.piece_bytes = model.kind.autonomous ? 0 : kPiece;
     properties_.announce_from_bytes = kEager + 1;
     properties_.hybrid_bytes = model.kind.get ? kHybrid : 0;
     model.ends[me] = this;
   }
   bool reaches(PeerId peer) const override { return peer != me_; }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override {
+  Lane& lane(PeerId) override { return lane_; }
+  RemoteMemory* remote_memory() override { return this; }
+  CopyArbiter* copy_arbiter() override { return this; }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override {
     auto* data = static_cast<const std::byte*>(payload);
-    model_.toward[peer].push_back({header, std::vector<std::byte>(data, data + bytes), nullptr});
+    model_.toward[lane.id].push_back({header, std::vector<std::byte>(data, data + bytes), nullptr});
     return true;
   }
   void enqueue(SendOperation& operation) override {
     Item item{operation.header, std::vector<std::byte>(operation.payload.remaining()), nullptr};
     operation.payload.pack(item.bytes.data(), item.bytes.size());
-    model_.toward[operation.peer].push_back(std::move(item));
+    model_.toward[operation.lane->id].push_back(std::move(item));
     sent_.push_back(&operation);
   }
-  RemoteKey expose(const void* address, size_t bytes) override {
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess) override {
     exposed_[++next_key_] = {static_cast<const std::byte*>(address), bytes};
     return {{next_key_, 1}};
   }
   void conceal(const RemoteKey& key) override {
     EXPECT_EQ(exposed_.erase(key.words[0]), 1u);
-    claims_.erase(key.words[0]);
+    locks_.erase(key.words[0]);
   }
-  void make_claim(RemoteKey& key) override {
-    claims_.insert(key.words[0]);
+  void add_copy_lock(RemoteKey& key) override {
+    locks_.insert(key.words[0]);
     key.words[1] = 2;
   }
-  bool claim(PeerId owner, const RemoteKey& key) override {
-    ModelPath& of = owner == kNoPeer ? *this : *model_.ends[owner];
-    return key.words[1] != 2 || of.claims_.erase(key.words[0]) == 1;
+  bool try_lock_copy(Lane* owner, const RemoteKey& key) override {
+    ModelPath& of = owner ? *model_.ends[owner->id] : *this;
+    return key.words[1] != 2 || of.locks_.erase(key.words[0]) == 1;
   }
-  bool can_get(PeerId) const override { return model_.kind.get; }
-  bool can_put(PeerId) const override { return model_.kind.put; }
-  bool attentive(PeerId, bool) override { return model_.explorer.choose(2) == 0; }
+  bool can_get(Lane&) override { return model_.kind.get; }
+  bool can_put(Lane&) override { return model_.kind.put; }
+  bool can_get_lent(Lane&) override { return model_.kind.get; }
+  bool peer_is_polling(Lane&, bool) override { return model_.explorer.choose(2) == 0; }
   void get(TransferOperation& operation) override { begin(operation, false); }
   void put(TransferOperation& operation) override { begin(operation, true); }
   bool has_unsent() const override { return false; }
@@ -177,7 +180,7 @@ class ModelPath final : public Path {
 
  private:
   void begin(TransferOperation& operation, bool put) {
-    ModelPath& owner = *model_.ends[operation.peer];
+    ModelPath& owner = *model_.ends[operation.lane->id];
     if (!model_.kind.autonomous) {
       owner.move(operation, put);
       if (model_.explorer.choose(2) == 0) {  // done at once, or at the next poll
@@ -185,7 +188,7 @@ class ModelPath final : public Path {
         operation.done(operation, Error());
       }
     } else if (put && model_.kind.ordered) {
-      model_.toward[operation.peer].push_back({{}, {}, &operation});
+      model_.toward[operation.lane->id].push_back({{}, {}, &operation});
     } else {
       model_.flying.push_back(&operation);
       model_.flying_is_put.push_back(put);
@@ -199,18 +202,21 @@ class ModelPath final : public Path {
     if (item.put) {
       move(*item.put, true);
     } else {
-      sink_.on_message(1 - me_, item.header, item.bytes.data(), item.bytes.size());
+      sink_.on_message(lane_, item.header, item.bytes.data(), item.bytes.size());
     }
     return true;
   }
 
   Model& model_;
   PeerId me_;
+  struct PeerLane : Lane {
+    using Lane::Lane;
+  } lane_;
   Sink& sink_;
   IntrusiveList<SendOperation> sent_;
   IntrusiveList<TransferOperation> confirmed_;
   std::map<uint64_t, std::pair<const std::byte*, size_t>> exposed_;
-  std::set<uint64_t> claims_;  ///< keys whose claim is open
+  std::set<uint64_t> locks_;  ///< keys whose copy lock is open
   uint64_t next_key_ = 0;
   int allowed_ = 0;
 };

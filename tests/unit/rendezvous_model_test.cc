@@ -36,8 +36,8 @@ struct Rank {
   PointToPoint p2p;
   ModelPath path;
   Rank(Model& model, PeerId me, const Tunables& tunables) : p2p(progress, tunables), path(model, me, p2p.sink()) {
-    progress.add_path(path);
-    p2p.connect(1 - me, path);
+    progress.add(path);
+    p2p.add_path(path);
   }
 };
 
@@ -113,7 +113,7 @@ class Run {
           bool put = model_.flying_is_put[which];
           model_.flying.erase(model_.flying.begin() + ptrdiff_t(which));
           model_.flying_is_put.erase(model_.flying_is_put.begin() + ptrdiff_t(which));
-          ranks_[operation->peer].path.move(*operation, put);
+          ranks_[operation->lane->id].path.move(*operation, put);
           break;
         }
       }
@@ -207,7 +207,7 @@ class Run {
         bool put = model_.flying_is_put.back();
         model_.flying.pop_back();
         model_.flying_is_put.pop_back();
-        ranks_[operation->peer].path.move(*operation, put);
+        ranks_[operation->lane->id].path.move(*operation, put);
       }
       for (Rank& rank : ranks_) {
         rank.path.allow_one();

@@ -6,11 +6,12 @@
 #include "datatype/construct.h"
 #include "datatype/predefined.h"
 #include "fabric/self/self_path.h"
+#include "tests/peer_sink.h"
 
 namespace tern {
 namespace {
 
-struct LastSink final : Sink {
+struct LastSink final : public test::PeerSink {
   std::vector<std::byte> got = std::vector<std::byte>(100000);
   size_t bytes = 0, room = ~size_t{0};
   int messages = 0, landed = 0;
@@ -36,7 +37,6 @@ struct LastSink final : Sink {
 struct Operation : SendOperation {
   int finished = 0;
   Operation() {
-    peer = 3;
     done = [](SendOperation& o, Error error) {
       EXPECT_FALSE(error);
       ++static_cast<Operation&>(o).finished;
@@ -49,7 +49,7 @@ TEST(SelfPath, DeliversAtOnceAndIsDoneInPoll) {
   SelfPath path(3, sink);
   EXPECT_TRUE(path.reaches(3));
   EXPECT_FALSE(path.reaches(2));
-  EXPECT_TRUE(path.try_send(3, {wire::Kind::eager}, "abcd", 4));
+  EXPECT_TRUE(path.try_send(path.lane(3), {wire::Kind::eager}, "abcd", 4));
   EXPECT_EQ(sink.bytes, 4u);
   EXPECT_EQ(sink.got[3], std::byte{'d'});
   std::vector<std::byte> data(90000, std::byte{7});
@@ -96,10 +96,10 @@ TEST(SelfPath, GetCopies) {
   SelfPath path(3, sink);
   std::vector<std::byte> from(5000, std::byte{9}), to(5000);
   TransferOperation operation;
-  operation.peer = 3;
+  operation.lane = &path.lane(3);
   operation.local = Cursor::bytes(to.data(), to.size());
   operation.remote_address = reinterpret_cast<uint64_t>(from.data());
-  operation.key = path.expose(from.data(), from.size());
+  operation.key = path.expose(from.data(), from.size(), {.read = true, .write = true});
   operation.bytes = from.size();
   static int done = 0;
   operation.done = [](TransferOperation&, Error error) {
@@ -107,7 +107,7 @@ TEST(SelfPath, GetCopies) {
     ++done;
   };
   EXPECT_NE(operation.key.words[0], 0u);
-  EXPECT_TRUE(path.can_get(3));
+  EXPECT_TRUE(path.can_get(path.lane(3)));
   path.get(operation);
   EXPECT_EQ(done, 1);
   EXPECT_EQ(to, from);

@@ -21,6 +21,7 @@
 #include "fabric/shm/shm_path.h"
 #include "progress/engine.h"
 #include "progress/real_idle.h"
+#include "tests/peer_sink.h"
 
 namespace tern::test {
 
@@ -56,7 +57,7 @@ inline std::byte pattern(uint32_t source, uint32_t number, size_t i) {
 
 /// Receives numbered messages, in order per peer (header.tag), checks their bytes, and takes some into
 /// strided buffers.
-struct CheckingSink final : Sink {
+struct CheckingSink final : public test::PeerSink {
   /// A buffer type of `n` bytes in blocks with gaps.
   struct TypeOwner;
   struct FromPeer {
@@ -152,7 +153,7 @@ struct TestRank {
     path = std::make_unique<ShmPath>(std::move(node), sink, tunables);
     idle = std::make_unique<RealIdle>(tunables, oversubscribed, nullptr);
     engine = std::make_unique<ProgressEngine>(clock, *idle);
-    engine->add_path(*path);
+    engine->add(*path);
   }
 };
 

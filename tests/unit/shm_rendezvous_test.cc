@@ -29,8 +29,8 @@ struct TwoRanks {
         path(std::move(node), p2p.sink(), tunables),
         rank(me),
         common(c) {
-    progress.add_path(path);
-    p2p.connect(PeerId(1 - me), path);
+    progress.add(path);
+    p2p.add_path(path);
   }
   const Datatype& byte() { return types.get(type_id::kByte); }
   SendArguments to_peer(std::vector<std::byte>& data, int tag) {
@@ -64,7 +64,7 @@ std::vector<std::byte> message(size_t bytes, uint32_t number) {
 TEST(ShmRendezvous, ReceiverEarly) {
   run_processes(2, 65536, [](int rank, std::unique_ptr<ShmNode> node, Common& common) {
     TwoRanks me(rank, std::move(node), common, Tunables{});
-    bool attach = me.path.can_put(PeerId(1 - rank));
+    bool attach = me.path.can_put(me.path.lane(PeerId(1 - rank)));
     for (int i = 0; i < 4; ++i) {
       std::vector<std::byte> expected = message(i % 2 ? kMedium : kLarge, uint32_t(i));
       if (rank == 0) {
@@ -100,7 +100,7 @@ TEST(ShmRendezvous, SenderEarly) {
       Tunables tunables;
       tunables.shm_cma = attach;
       TwoRanks me(rank, std::move(node), common, tunables);
-      bool can_get = me.path.can_get(PeerId(1 - rank));
+      bool can_get = me.path.can_get(me.path.lane(PeerId(1 - rank)));
       for (int i = 0; i < 6; ++i) {
         bool medium = i % 2;
         std::vector<std::byte> expected = message(medium ? kMedium : kLarge, uint32_t(i));

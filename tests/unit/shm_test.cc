@@ -32,10 +32,11 @@ std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool str
   header.tag = int32_t(number);
   std::vector<std::byte> data(n);
   for (size_t i = 0; i < n; ++i) data[i] = pattern(me.rank, number, i);
-  if (!strided && !queue && n <= me.path->properties().eager_bytes && me.path->try_send(to, header, data.data(), n))
+  if (!strided && !queue && n <= me.path->properties().eager_bytes &&
+      me.path->try_send(me.path->lane(to), header, data.data(), n))
     return nullptr;
   auto out = std::make_unique<Outgoing>();
-  out->peer = to;
+  out->lane = &me.path->lane(to);
   out->header = header;
   if (strided && n != 0) {
     out->type = std::make_unique<CheckingSink::TypeOwner>(n);
@@ -161,20 +162,20 @@ TEST(ShmPath, AttentiveIsWhoPollsCopiesOrStays) {
   auto& asleep = const_cast<std::atomic<uint32_t>&>(other.asleep);
   CheckingSink sinks[2] = {CheckingSink(2), CheckingSink(2)};
   ShmPath mine(std::move(nodes[0]), sinks[0], Tunables{}), its(std::move(nodes[1]), sinks[1], Tunables{});
-  EXPECT_FALSE(mine.attentive(1, false)) << "it has not polled";
-  EXPECT_TRUE(mine.attentive(1, true)) << "it stays until it has its message";
+  EXPECT_FALSE(mine.peer_is_polling(mine.lane(1), false)) << "it has not polled";
+  EXPECT_TRUE(mine.peer_is_polling(mine.lane(1), true)) << "it stays until it has its message";
   copying = 1;
-  EXPECT_TRUE(mine.attentive(1, false)) << "it is copying and will look around";
+  EXPECT_TRUE(mine.peer_is_polling(mine.lane(1), false)) << "it is copying and will look around";
   asleep = shm::kAsleep;
-  EXPECT_FALSE(mine.attentive(1, false));
-  EXPECT_FALSE(mine.attentive(1, true)) << "asleep: who is awake copies";
+  EXPECT_FALSE(mine.peer_is_polling(mine.lane(1), false));
+  EXPECT_FALSE(mine.peer_is_polling(mine.lane(1), true)) << "asleep: who is awake copies";
   copying = asleep = 0;
   std::atomic<bool> done{false};
   std::thread polls([&] {
-    while (!done) its.show_attention();
+    while (!done) its.publish_heartbeat();
   });
   int seen = 0;
-  for (int i = 0; i < 1'000'000 && seen == 0; ++i) seen += mine.attentive(1, false);
+  for (int i = 0; i < 1'000'000 && seen == 0; ++i) seen += mine.peer_is_polling(mine.lane(1), false);
   done = true;
   polls.join();
   EXPECT_EQ(seen, 1) << "it polls";
@@ -227,17 +228,17 @@ TEST(ShmPath, GetReadsTheOtherProcess) {
     std::vector<std::byte> data(kBytes);
     if (rank == 1) {
       for (size_t i = 0; i < kBytes; ++i) data[i] = pattern(1, 0, i);
-      EXPECT_NE(me.path->expose(data.data(), kBytes).words[0], 0u);
+      EXPECT_NE(me.path->expose(data.data(), kBytes, {.read = true, .write = true}).words[0], 0u);
       common.words[0] = reinterpret_cast<uint64_t>(data.data());
     }
     common_fence(common, 2);
     bool good = true;
-    if (rank == 0 && me.path->can_get(1)) {
+    if (rank == 0 && me.path->can_get(me.path->lane(1))) {
       for (bool strided : {false, true}) {
         CheckingSink::TypeOwner type(kBytes);
         std::vector<std::byte> memory(kBytes);
         TransferOperation operation;
-        operation.peer = 1;
+        operation.lane = &me.path->lane(1);
         operation.local = strided ? type.over(memory, kBytes) : Cursor::bytes(memory.data(), kBytes);
         operation.remote_address = common.words[0];
         operation.key.words[0] = 1;

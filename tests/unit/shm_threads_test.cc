@@ -19,9 +19,10 @@ void play(TestRank& me, int messages, uint64_t seed) {
     for (size_t k = 0; k < n; ++k) data[k] = pattern(me.rank, uint32_t(i), k);
     wire::Header header{wire::Kind::eager};
     header.tag = i;
-    if (n <= me.path->properties().eager_bytes && me.path->try_send(partner, header, data.data(), n)) continue;
+    if (n <= me.path->properties().eager_bytes && me.path->try_send(me.path->lane(partner), header, data.data(), n))
+      continue;
     Operation operation;
-    operation.peer = partner;
+    operation.lane = &me.path->lane(partner);
     operation.header = header;
     operation.payload = Cursor::bytes(data.data(), n);
     operation.done = [](SendOperation& o, Error) { static_cast<Operation&>(o).finished = true; };

@@ -71,11 +71,11 @@ TEST(Coalescing, a_message_that_waits_leaves_by_itself) {
   const wire::Header header{.kind = wire::Kind::eager};
   const uint64_t word = 7;
   TestSend first(1, 0, "begins the connection");
-  world.path(0).enqueue(first);
+  world.path(0).enqueue(first.over(world.path(0)));
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
   size_t sent = 1;
   for (int burst = 0; burst < 40; ++burst) {
-    for (int i = 0; i < 10; ++i) sent += world.path(0).try_send(1, header, &word, sizeof word);
+    for (int i = 0; i < 10; ++i) sent += world.path(0).try_send(world.path(0).lane(1), header, &word, sizeof word);
     if (burst == 39) break;
     ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == sent; }));
   }
@@ -98,11 +98,13 @@ struct Bursts {
     header.tag = int32_t(sent++);
     operations.emplace_back(1, header.tag, std::string(bytes, char(header.tag)));
     operations.back().header = header;
-    world.path(0).enqueue(operations.back());
+    world.path(0).enqueue(operations.back().over(world.path(0)));
   }
   void send(size_t bytes) {
     header.tag = int32_t(sent);
-    if (const std::string content(bytes, char(sent)); world.path(0).try_send(1, header, content.data(), bytes)) ++sent;
+    if (const std::string content(bytes, char(sent));
+        world.path(0).try_send(world.path(0).lane(1), header, content.data(), bytes))
+      ++sent;
     else send_operation(bytes);
   }
   const std::vector<Arrival>& arrivals() { return world[1].sink.arrivals; }
@@ -156,7 +158,7 @@ TEST(Coalescing, what_is_requested_waits_in_the_rank) {
   while (bursts.world.clock.now_ns() - begin < 400'000'000) bursts.world.path(1).poll();
   EXPECT_EQ(bursts.arrivals().size(), here);
   EXPECT_TRUE(bursts.world.path(0).has_unsent());
-  EXPECT_EQ(bursts.world.path(0).unsent_at_a_glance(), Need::now);
+  EXPECT_EQ(bursts.world.path(0).unsent_hint(), Need::now);
   EXPECT_TRUE(bursts.all_arrive());
   bursts.check();
 }
@@ -165,7 +167,7 @@ TEST(Coalescing, with_a_helping_thread_everything_may_wait_in_the_rank) {
   Bursts bursts;
   bursts.world.path(0).set_helped(true);
   ASSERT_TRUE(bursts.one_is_held(true));
-  EXPECT_EQ(bursts.world.path(0).unsent_at_a_glance(), Need::now);
+  EXPECT_EQ(bursts.world.path(0).unsent_hint(), Need::now);
   EXPECT_TRUE(bursts.all_arrive());
   bursts.check();
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "fabric/tcp/tcp_path.h"
+#include "tests/peer_sink.h"
 
 namespace tern {
 
@@ -36,7 +37,7 @@ struct Arrival {
 
 /// Keeps everything; a landing gets a buffer of `landing_limit` bytes at most (less than the message:
 /// truncation).
-class KeepingSink final : public Sink {
+class KeepingSink final : public test::PeerSink {
  public:
   std::vector<Arrival> arrivals;
   std::map<PeerId, std::string> lost;
@@ -82,8 +83,8 @@ struct TestSend : SendOperation {
   std::string bytes;
   int completions = 0;
   std::string error;
-  TestSend(PeerId to, int32_t tag, std::string content) : bytes(std::move(content)) {
-    peer = to;
+  const PeerId to;
+  TestSend(PeerId receiver, int32_t tag, std::string content) : bytes(std::move(content)), to(receiver) {
     header = {.kind = wire::Kind::eager, .tag = tag};
     payload = Cursor::bytes(bytes.data(), bytes.size());
     done = [](SendOperation& operation, Error result) {
@@ -92,6 +93,11 @@ struct TestSend : SendOperation {
       self.error = result.text();
       std::fill(self.bytes.begin(), self.bytes.end(), 'x');
     };
+  }
+  /// Itself, to be enqueued there.
+  TestSend& over(Path& path) {
+    lane = &path.lane(to);
+    return *this;
   }
 };
 
@@ -151,11 +157,11 @@ class TcpWorld {
     wire::Header header{.kind = wire::Kind::eager, .tag = tag};
     const PathProperties& properties = path(from).properties();
     if (bytes.size() <= properties.eager_bytes && !(kept && bytes.size() >= properties.keep_from_bytes) &&
-        path(from).try_send(to, header, bytes.data(), bytes.size())) {
+        path(from).try_send(path(from).lane(to), header, bytes.data(), bytes.size())) {
       return;
     }
     sends.push_back(std::make_unique<TestSend>(to, tag, bytes));
-    path(from).enqueue(*sends.back());
+    path(from).enqueue(sends.back()->over(path(from)));
   }
 
   RealClock clock;

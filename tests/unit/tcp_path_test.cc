@@ -178,7 +178,7 @@ TEST(TcpPath, scattered_data) {
     send.payload = Cursor(memory.data(), count, *vector);
     std::string received(memory.size(), 0);
     world[1].sink.make_target = [&](std::string&, size_t) { return Cursor(received.data(), count, *vector); };
-    world.path(0).enqueue(send);
+    world.path(0).enqueue(send.over(world.path(0)));
     ASSERT_TRUE(world.until([&] { return send.completions == 1 && !world[1].sink.arrivals.empty(); }));
     Cursor got(received.data(), count, *vector);
     std::string repacked(got.remaining(), 0);
@@ -201,10 +201,10 @@ TEST(TcpPath, what_the_landing_has_no_room_for_is_thrown_away) {
 TEST(TcpPath, an_operation_is_withdrawn_only_before_it_leaves) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
   TestSend first(1, 1, pattern(1 << 20, 1)), second(1, 2, "second"), third(1, 3, "third");
-  world.path(0).enqueue(first);
+  world.path(0).enqueue(first.over(world.path(0)));
   ASSERT_TRUE(world.until([&] { return world.path(0).connections() == 1 && first.header_sent; }));
-  world.path(0).enqueue(second);
-  world.path(0).enqueue(third);
+  world.path(0).enqueue(second.over(world.path(0)));
+  world.path(0).enqueue(third.over(world.path(0)));
   EXPECT_FALSE(world.path(0).withdraw(first));
   EXPECT_TRUE(world.path(0).withdraw(second));
   ASSERT_TRUE(world.until([&] { return third.completions == 1 && world[1].sink.arrivals.size() == 2; }));
@@ -241,7 +241,7 @@ TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
   tunables.spin_rounds = 0;
   RealIdle idle(tunables, false, nullptr);
   ProgressEngine engine(world.clock, idle);
-  engine.add_path(world.path(0));
+  engine.add(world.path(0));
   int asked = 0;
   engine.wait_until([&] {
     if (++asked == 1) {
@@ -261,14 +261,14 @@ TEST(TcpPath, what_is_only_unacknowledged_can_be_looked_at_later) {
   ASSERT_TRUE(world.until([&] { return !world.path(0).has_unsent(); }));
   ASSERT_TRUE(world.path(0).arm());  // has looked closely
   world.path(0).disarm();
-  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::nothing);
+  EXPECT_EQ(world.path(0).unsent_hint(), Need::nothing);
   world.send(0, 1, 1, "more");
-  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::later);
+  EXPECT_EQ(world.path(0).unsent_hint(), Need::later);
   TestSend large(1, 2, pattern(1 << 20, 2));
-  world.path(0).enqueue(large);
-  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::now);
+  world.path(0).enqueue(large.over(world.path(0)));
+  EXPECT_EQ(world.path(0).unsent_hint(), Need::now);
   ASSERT_TRUE(world.until([&] { return large.completions == 1; }));
-  EXPECT_EQ(world.path(0).unsent_at_a_glance(), Need::later);
+  EXPECT_EQ(world.path(0).unsent_hint(), Need::later);
 }
 
 // An operation whose end is little enough to be copied is over with the next poll, whatever of what was sent before it
@@ -285,7 +285,7 @@ TEST(TcpPath, what_can_be_copied_does_not_wait_for_what_was_before_it) {
     const size_t before = world[1].sink.arrivals.size();
     world.send(0, 1, 100, "before");
     TestSend tail(1, 101, pattern(64 * 1024, 1));
-    world.path(0).enqueue(tail);
+    world.path(0).enqueue(tail.over(world.path(0)));
     for (int poll = 0; poll < 2; ++poll) world.path(0).poll();  // nobody reads
     EXPECT_EQ(tail.completions, 1) << i;
     ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == before + 2 && tail.completions == 1; }));
@@ -305,7 +305,7 @@ TEST(TcpPath, a_message_that_is_arriving_is_awaited_awake_for_a_moment) {
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
   EXPECT_FALSE(world.path(1).arriving());
   TestSend large(1, 1, pattern(8 << 20, 1));
-  world.path(0).enqueue(large);
+  world.path(0).enqueue(large.over(world.path(0)));
   bool arrived = false;
   ASSERT_TRUE(world.until([&] {
     const bool goes_on = world.path(1).arriving();  // asked just after world.poll
@@ -325,7 +325,7 @@ TEST(TcpPath, a_message_that_comes_in_small_pieces_is_not_awaited_awake) {
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
   TestSend large(1, 1, pattern(1 << 20, 1));
-  world.path(0).enqueue(large);
+  world.path(0).enqueue(large.over(world.path(0)));
   int awaited = 0, pieces = 0;
   uint64_t asked_ns = world.clock.now_ns();
   ASSERT_TRUE(world.until([&] {
@@ -345,7 +345,7 @@ TEST(TcpPath, bytes_that_leave_are_progress) {
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
   TestSend large(1, 1, pattern(8 << 20, 1));
-  world.path(0).enqueue(large);
+  world.path(0).enqueue(large.over(world.path(0)));
   for (int i = 0; i < 5; ++i) {
     while (world.path(0).poll() != 0) {
     }
@@ -380,7 +380,7 @@ TEST(TcpPath, wakes_a_sleeper) {
   world.path(1).disarm();
   // A sender whose socket is full sleeps until there is room.
   TestSend large(1, 2, pattern(1 << 20, 2));
-  world.path(0).enqueue(large);
+  world.path(0).enqueue(large.over(world.path(0)));
   // The kernels go on for a moment: what the receiver's takes late makes room once more.
   bool asleep = false;
   for (int i = 0; i < 50 && !asleep; ++i) {
@@ -398,7 +398,7 @@ TEST(TcpPath, wakes_a_sleeper) {
   // An operation that left at once is complete only in poll: no sleep before that.
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 3; }));
   TestSend small(1, 3, "x");
-  world.path(0).enqueue(small);
+  world.path(0).enqueue(small.over(world.path(0)));
   EXPECT_EQ(small.completions, 0);
   EXPECT_FALSE(world.path(0).arm());
   world.path(0).poll();

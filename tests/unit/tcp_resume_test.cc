@@ -123,7 +123,7 @@ TEST(TcpResume, a_long_message_is_complete_when_it_need_not_be_sent_again) {
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
   std::string content = pattern(3 << 20, 1);
   TestSend large(1, 1, content);
-  world.path(0).enqueue(large);
+  world.path(0).enqueue(large.over(world.path(0)));
   // The peer does not look: the kernel takes what it takes, and the connection breaks with that in it.
   for (int i = 0; i < 200; ++i) world.path(0).poll();
   world.path(0).break_connection(1);

@@ -51,7 +51,7 @@ TEST(TcpSetup, another_key_never_connects) {
     tunables.tcp_connect_timeout_s = 1;
   });
   TestSend send(1, 1, "secret");
-  world.path(0).enqueue(send);
+  world.path(0).enqueue(send.over(world.path(0)));
   ASSERT_TRUE(world.until([&] { return send.completions == 1; }));
   EXPECT_NE(send.error.find("rank 1"), std::string::npos) << send.error;
   EXPECT_EQ(world[0].sink.lost.size(), 1u);
@@ -64,15 +64,15 @@ TEST(TcpSetup, settings_that_must_agree_are_a_clear_error_on_both_sides) {
     if (options.rank == 1) tunables.unexpected_credit_bytes = 12345;
   });
   TestSend send(1, 1, "x");
-  world.path(0).enqueue(send);
+  world.path(0).enqueue(send.over(world.path(0)));
   ASSERT_TRUE(world.until([&] { return world[0].sink.lost.size() == 1 && world[1].sink.lost.size() == 1; }));
   const std::string ours = std::to_string(Tunables().unexpected_credit_bytes);
   EXPECT_NE(send.error.find("unexpected_credit_bytes: theirs 12345, ours " + ours), std::string::npos) << send.error;
   EXPECT_NE(world[1].sink.lost[0].find("unexpected_credit_bytes"), std::string::npos);
   // Later sends fail too, once, and only in poll.
   TestSend late(1, 2, "y");
-  EXPECT_FALSE(world.path(0).try_send(1, late.header, "y", 1));
-  world.path(0).enqueue(late);
+  EXPECT_FALSE(world.path(0).try_send(world.path(0).lane(1), late.header, "y", 1));
+  world.path(0).enqueue(late.over(world.path(0)));
   EXPECT_EQ(late.completions, 0);
   EXPECT_FALSE(world.path(0).arm());
   world.poll();
@@ -85,7 +85,7 @@ TEST(TcpSetup, nobody_there) {
   world[1].path.reset();
   TestSend send(1, 1, "x");
   uint64_t begin = world.clock.now_ns();
-  world.path(0).enqueue(send);
+  world.path(0).enqueue(send.over(world.path(0)));
   ASSERT_TRUE(world.until([&] { return send.completions == 1; }));
   EXPECT_NE(send.error.find("Connection refused"), std::string::npos) << send.error;
   EXPECT_LT(world.clock.now_ns() - begin, 5'000'000'000u) << "refused by everyone: no need to wait for the time limit";
@@ -98,8 +98,8 @@ TEST(TcpSetup, unreadable_card) {
   wire::Card empty;
   world.cards[2] = wire::build_card(empty);
   TestSend first(1, 1, "x"), second(2, 1, "x");
-  world.path(0).enqueue(first);
-  world.path(0).enqueue(second);
+  world.path(0).enqueue(first.over(world.path(0)));
+  world.path(0).enqueue(second.over(world.path(0)));
   EXPECT_EQ(first.completions, 0);
   ASSERT_TRUE(world.until([&] { return first.completions == 1 && second.completions == 1; }, 2));
   EXPECT_NE(first.error.find("card is not one"), std::string::npos) << first.error;
@@ -121,7 +121,7 @@ TEST(TcpSetup, the_wrong_rank_answers) {
   EXPECT_TRUE(world[1].sink.arrivals.empty());
   world.cards[1] = world.path(2).card();
   TestSend lost(1, 1, "for one");
-  world.path(0).enqueue(lost);
+  world.path(0).enqueue(lost.over(world.path(0)));
   ASSERT_TRUE(world.until([&] { return lost.completions == 1; }));
   EXPECT_NE(lost.error.find("another rank answers there"), std::string::npos) << lost.error;
 }
@@ -137,9 +137,9 @@ TEST(TcpSetup, a_lost_peer_fails_what_is_queued_and_is_announced) {
     world.send(0, 1, 0, "hello");
     ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
     TestSend large(left, 1, pattern(8 << 20, 1)), back(gone, 2, pattern(8 << 20, 2)), behind(gone, 3, "behind");
-    world.path(gone).enqueue(large);
-    world.path(left).enqueue(back);
-    world.path(left).enqueue(behind);
+    world.path(gone).enqueue(large.over(world.path(gone)));
+    world.path(left).enqueue(back.over(world.path(left)));
+    world.path(left).enqueue(behind.over(world.path(left)));
     for (int i = 0; i < 50; ++i) world.poll();
     ASSERT_TRUE(large.header_sent && back.header_sent);
     world.path(gone).abort();
@@ -184,7 +184,7 @@ TEST(TcpSetup, a_killed_process_is_a_loss) {
   other.resize(size_t(std::max<ssize_t>(0, read(me == 0 ? to_parent[0] : to_child[0], other.data(), other.size()))));
   wire::Header header{.kind = wire::Kind::eager};
   if (child == 0) {
-    while (!path->try_send(0, header, "last words", 10)) path->poll();
+    while (!path->try_send(path->lane(0), header, "last words", 10)) path->poll();
     raise(SIGKILL);
   }
   ASSERT_GT(child, 0);
@@ -214,7 +214,7 @@ TEST(TcpSetup, the_orderly_end_delivers_everything) {
     ASSERT_TRUE(world.until([&] { return world.path(1).connections() == 0; }));
     EXPECT_TRUE(world[1].sink.lost.empty()) << "a goodbye is no loss";
     TestSend late(0, 4, "too late");
-    world.path(1).enqueue(late);
+    world.path(1).enqueue(late.over(world.path(1)));
     ASSERT_TRUE(world.until([&] { return late.completions == 1; }));
     EXPECT_NE(late.error.find("has ended"), std::string::npos) << late.error;
   }

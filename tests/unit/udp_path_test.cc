@@ -89,9 +89,11 @@ class UdpWorld {
   void send(PeerId from, PeerId to, int32_t tag, const std::string& bytes) {
     UdpPath& path = *ranks[from]->path;
     const wire::Header header{.kind = wire::Kind::eager, .tag = tag};
-    if (bytes.size() <= path.properties().eager_bytes && path.try_send(to, header, bytes.data(), bytes.size())) return;
+    if (bytes.size() <= path.properties().eager_bytes &&
+        path.try_send(path.lane(to), header, bytes.data(), bytes.size()))
+      return;
     sends.push_back(std::make_unique<TestSend>(to, tag, bytes));
-    path.enqueue(*sends.back());
+    path.enqueue(sends.back()->over(path));
   }
   bool quiet() {
     for (auto& rank : ranks) {
@@ -212,9 +214,12 @@ TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
       ++forged;
     }
     ASSERT_TRUE(world.until(
-        [&] { return world[1].path->counters().forged + world[1].path->counters().replayed >= forged + replayed; }, 5));
-    EXPECT_EQ(world[1].path->counters().replayed, replayed);
-    EXPECT_EQ(world[1].path->counters().forged, forged);
+        [&] {
+          return world[1].path->counters().udp_forged + world[1].path->counters().udp_replayed >= forged + replayed;
+        },
+        5));
+    EXPECT_EQ(world[1].path->counters().udp_replayed, replayed);
+    EXPECT_EQ(world[1].path->counters().udp_forged, forged);
     world.send(0, 1, 20, "after");
     world.send(1, 0, 0, "answer");
     ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 21 && world[0].sink.arrivals.size() == 1; }));
@@ -229,7 +234,7 @@ TEST(UdpPath, a_wrong_key_is_none_of_ours) {
   world.cards[0][20] ^= 1;  // rank 1 gets another salt of rank 0, and with it another key
   world.send(0, 1, 0, "hello");
   EXPECT_FALSE(world.until([&] { return !world[1].sink.arrivals.empty(); }, 0.3));
-  EXPECT_GT(world[1].path->counters().forged, 0u);
+  EXPECT_GT(world[1].path->counters().udp_forged, 0u);
 }
 
 TEST(UdpPath, a_sleeper_is_woken) {
@@ -267,7 +272,7 @@ TEST(UdpPath, a_process_that_has_ended_is_reported_in_time) {
     EXPECT_NE(world[0].sink.lost[1].find("its process is not there"), std::string::npos) << world[0].sink.lost[1];
     for (auto& send : world.sends) EXPECT_EQ(send->completions, 1);
     TestSend late(1, 2, "too late");
-    world[0].path->enqueue(late);
+    world[0].path->enqueue(late.over(*world[0].path));
     EXPECT_TRUE(world.until([&] { return late.completions == 1; }, 1));
     EXPECT_NE(late.error, "");
   }

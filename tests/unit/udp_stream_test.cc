@@ -27,14 +27,29 @@ class HeldPort final : public DatagramPort {
 
 struct End {
   End(PeerId self, PeerId peer, size_t datagram_bytes, size_t window_bytes)
-      : shared{.self = self, .port = port, .sink = sink, .clock = clock, .window_bytes = window_bytes},
-        link{shared, peer, DatagramSeal({}, self, {}, peer, {}, false), DatagramSeal({}, peer, {}, self, {}, false),
-             1,      {}},
+      : shared{.self = self,
+               .port = port,
+               .sink = sink,
+               .clock = clock,
+               .counters = &counters,
+               .window_bytes = window_bytes},
+        lane(peer),
+        link{shared,
+             lane,
+             peer,
+             DatagramSeal({}, self, {}, peer, {}, false),
+             DatagramSeal({}, peer, {}, self, {}, false),
+             1,
+             {}},
         channel(link, datagram_bytes) {}
   RealClock clock;
   HeldPort port;
   KeepingSink sink;
+  Counters counters;
   UdpShared shared;
+  struct PeerLane : Lane {
+    using Lane::Lane;
+  } lane;
   UdpLink link;
   StreamChannel channel;
 };
@@ -132,7 +147,7 @@ TEST(UdpStream, many_short_early_pieces_have_room) {
   Conversation talk;
   talk.send("abcd", kMany);  // opens the window
   ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 10'000'000'000));
-  ASSERT_EQ(talk.zero.shared.counters.repeated, 0u);
+  ASSERT_EQ(talk.zero.counters.udp_repeated, 0u);
   uint64_t first = 0;
   int losses = 0;
   talk.loses = [&](PeerId from, const wire::Datagram& datagram) {
@@ -143,7 +158,7 @@ TEST(UdpStream, many_short_early_pieces_have_room) {
   talk.send("abcd", kMany);
   ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 20'000'000'000));
   EXPECT_EQ(losses, 21);
-  EXPECT_LE(talk.zero.shared.counters.repeated, 25u);
+  EXPECT_LE(talk.zero.counters.udp_repeated, 25u);
   talk.check();
 }
 
@@ -203,29 +218,29 @@ TEST(UdpStream, an_answer_from_within_a_delivery_names_the_right_limit) {
 TEST(UdpStream, small_messages_of_a_burst_share_a_datagram) {
   Conversation talk;
   talk.step_ns = 10'000;
-  const UdpCounters& counters = talk.zero.shared.counters;
+  const Counters& counters = talk.zero.counters;
   for (int burst = 0; burst < 16; ++burst) {
-    const uint64_t before = counters.sent;
+    const uint64_t before = counters.udp_sent;
     talk.send("abcd", 10);
-    EXPECT_EQ(counters.sent - before, 10u) << "nothing is known of this program yet";
+    EXPECT_EQ(counters.udp_sent - before, 10u) << "nothing is known of this program yet";
     ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
   }
-  uint64_t before = counters.sent;
+  uint64_t before = counters.udp_sent;
   talk.send("abcd", 10);
-  EXPECT_EQ(counters.sent - before, 1u);
+  EXPECT_EQ(counters.udp_sent - before, 1u);
   talk.step();
-  EXPECT_EQ(counters.sent - before, 2u);
+  EXPECT_EQ(counters.udp_sent - before, 2u);
   ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
   // A longer one takes with it what waits; more than a packet holds fills packets.
-  before = counters.sent;
+  before = counters.udp_sent;
   talk.send("abcd", 10);
   talk.send(std::string(20'000, 'x'));
-  EXPECT_EQ(counters.sent - before, 17u) << "36 bytes alone; 324 and 20,032 in packets of at most 1336";
+  EXPECT_EQ(counters.udp_sent - before, 17u) << "36 bytes alone; 324 and 20,032 in packets of at most 1336";
   ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
-  before = counters.sent;
+  before = counters.udp_sent;
   talk.send(std::string(1000, 'y'), 30);
   ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
-  EXPECT_EQ(counters.sent - before, 24u) << "1032 bytes alone; 29 times 1032 in packets of 1336";
+  EXPECT_EQ(counters.udp_sent - before, 24u) << "1032 bytes alone; 29 times 1032 in packets of 1336";
   talk.check();
 }
 

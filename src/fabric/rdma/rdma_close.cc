@@ -1,6 +1,7 @@
 // Loss: what becomes of a peer that a request failed for. See rdma_path.h.
 #include <algorithm>
 
+#include "base/assert.h"
 #include "fabric/rdma/rdma_path.h"
 
 namespace tern {
@@ -52,9 +53,24 @@ void RdmaPath::lose(Peer& peer) {
   }
   if (peer.reception.active) {
     peer.reception.active = false;
-    sink_.on_landed(peer.id, peer.reception.header, peer.reception.landing, peer.reception.bytes, reason(peer));
+    sink_.on_landed(peer, peer.reception.header, peer.reception.landing, peer.reception.bytes, reason(peer));
   }
-  sink_.on_peer_lost(peer.id, reason(peer));
+  sink_.on_peer_lost(peer, reason(peer));
+}
+
+void RdmaPath::give_up(Lane& lane) { break_peer(static_cast<Peer&>(lane), "given up for another path"); }
+
+bool RdmaPath::reopen(Lane& lane, uint32_t incarnation) {
+  auto& peer = static_cast<Peer&>(lane);
+  if (peer.state != PeerState::lost || adapter_failed_) return false;
+  TERN_ASSERT(peer.outstanding == 0 && peer.queue.empty());
+  peer.state = PeerState::fresh;
+  peer.incarnation = incarnation;
+  peer.heard = true;
+  peer.credits = peer.owed = peer.window = 0;
+  peer.reception = {};
+  peer.trouble.clear();
+  return true;
 }
 
 void RdmaPath::take_events() {

@@ -78,6 +78,7 @@ void RdmaPath::greet(Peer& peer, wire::RdmaGreeting::Kind kind) {
   greeting.address = std::bit_cast<wire::RdmaAddress>(peer.pair->address());
   greeting.frame_bytes = uint32_t(slot_bytes_);
   greeting.window = window_;
+  greeting.incarnation = peer.incarnation;
   wire::build_rdma_greeting(greeting, options_.key.data(), slot_memory(slot));
   rdma::Piece piece = slot_piece(slot, wire::kRdmaGreetingBytes);
   rdma::WorkRequest work;
@@ -97,6 +98,7 @@ void RdmaPath::on_greeting(const std::byte* data, size_t bytes) {
   if (greeting.to != options_.rank || !reaches(greeting.from)) return;
   Peer& peer = peer_at(greeting.from);
   if (peer.state == PeerState::broken || peer.state == PeerState::lost) return;
+  if (greeting.incarnation != peer.incarnation) return;  // of a lane that both have given up
   peer.heard = true;
   if (greeting.kind == Greeting::hello) {
     if (Error error = prepare(peer)) {

@@ -65,16 +65,15 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
 
   properties_.name = "rdma";
   properties_.eager_bytes = slot_bytes_ - wire::kRdmaMaxHeadBytes;
-  properties_.get = properties_.put = true;
-  properties_.get_from_bytes = properties_.eager_bytes;
-  properties_.autonomous = able.autonomous;
+  properties_.needs_cpu = !able.autonomous;
+  remote_properties_.get = remote_properties_.put = true;
+  remote_properties_.get_from_bytes = properties_.eager_bytes;
+  remote_properties_.autonomous = able.autonomous;
   // RC delivers in the order of posting, and `pump` posts no message before an earlier put.
-  properties_.puts_before_messages = true;
-  properties_.ordered_writes = able.ordered_writes;
+  remote_properties_.puts_before_messages = true;
+  remote_properties_.ordered_writes = able.ordered_writes;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.rdma_hybrid_bytes);
-  properties_.latency_ns = able.latency_ns;
-  properties_.bytes_per_us = able.bytes_per_us;
 }
 
 Error RdmaPath::start() {
@@ -137,8 +136,7 @@ RdmaPath::~RdmaPath() {
 RdmaPath::Peer& RdmaPath::peer_at(PeerId id) {
   TERN_DEBUG_ASSERT(reaches(id));
   if (!peers_[id]) {
-    peers_[id] = std::make_unique<Peer>();
-    peers_[id]->id = id;
+    peers_[id] = std::make_unique<Peer>(id);
   }
   return *peers_[id];
 }
@@ -194,17 +192,16 @@ bool RdmaPath::post_frame(Peer& peer, wire::RdmaFrameType type, const wire::Head
   return true;
 }
 
-bool RdmaPath::try_send(PeerId id, const wire::Header& header, const void* payload, size_t bytes) {
-  Peer* peer = peers_[id].get();
-  if (!peer || peer->state != PeerState::ready || peer->credits == 0 || !peer->queue.empty() ||
-      !peer->transfers.empty())
+bool RdmaPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+  auto* peer = static_cast<Peer*>(&lane);
+  if (peer->state != PeerState::ready || peer->credits == 0 || !peer->queue.empty() || !peer->transfers.empty())
     return false;
   if (wire::rdma_head_bytes(wire::RdmaFrameType::whole) + bytes > peer->frame_bytes) return false;
   return post_frame(*peer, wire::RdmaFrameType::whole, header, bytes, payload, nullptr, bytes);
 }
 
 void RdmaPath::enqueue(SendOperation& operation) {
-  Peer& peer = peer_at(operation.peer);
+  auto& peer = static_cast<Peer&>(*operation.lane);
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   if (peer.state == PeerState::lost) {
@@ -218,7 +215,7 @@ void RdmaPath::enqueue(SendOperation& operation) {
 }
 
 bool RdmaPath::withdraw(SendOperation& operation) {
-  Peer& peer = peer_at(operation.peer);
+  auto& peer = static_cast<Peer&>(*operation.lane);
   if (operation.header_sent || !operation.linked() || peer.state == PeerState::lost) return false;
   IntrusiveList<SendOperation>::remove(&operation);
   --queued_;
@@ -265,11 +262,11 @@ int RdmaPath::complete_finished() {
   }
   while (SendOperation* operation = unsendable_.pop_front()) {
     ++handled;
-    operation->done(*operation, reason(*peers_[operation->peer]));
+    operation->done(*operation, reason(static_cast<Peer&>(*operation->lane)));
   }
   while (TransferOperation* operation = untransferable_.pop_front()) {
     ++handled;
-    operation->done(*operation, reason(*peers_[operation->peer]));
+    operation->done(*operation, reason(static_cast<Peer&>(*operation->lane)));
   }
   return handled;
 }
@@ -342,7 +339,7 @@ void RdmaPath::handle(const rdma::Completion& completion) {
     case Tag::inlined: returned(*peers_[value]); return;
     case Tag::transfer: {
       auto& transfer = *reinterpret_cast<Transfer*>(value << 3);
-      Peer& peer = *peers_[transfer.operation->peer];
+      auto& peer = static_cast<Peer&>(*transfer.operation->lane);
       returned(peer);
       part_done(peer, transfer, nullptr, ok);
       return;
@@ -394,7 +391,7 @@ void RdmaPath::on_message_frame(Peer& peer, const wire::RdmaFrame& frame) {
   }
   charge_copy(frame.payload_bytes);
   if (frame.type == wire::RdmaFrameType::whole) {
-    sink_.on_message(peer.id, frame.header, frame.payload, frame.payload_bytes);
+    sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);
     return;
   }
   if (frame.type == wire::RdmaFrameType::first) {
@@ -402,13 +399,13 @@ void RdmaPath::on_message_frame(Peer& peer, const wire::RdmaFrame& frame) {
     reception.header = frame.header;
     reception.bytes = frame.message_bytes;
     reception.received = 0;
-    reception.landing = sink_.on_header(peer.id, frame.header, frame.message_bytes);
+    reception.landing = sink_.on_header(peer, frame.header, frame.message_bytes);
   }
   reception.landing.target.unpack(frame.payload, frame.payload_bytes);
   reception.received += frame.payload_bytes;
   if (reception.received < reception.bytes) return;
   reception.active = false;
-  sink_.on_landed(peer.id, reception.header, reception.landing, reception.bytes, Error());
+  sink_.on_landed(peer, reception.header, reception.landing, reception.bytes, Error());
 }
 
 void RdmaPath::give_credit(Peer& peer) {

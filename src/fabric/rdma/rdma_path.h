@@ -54,7 +54,7 @@ struct RdmaOptions {
   rdma::Keep keep = rdma::Keep::watched;
 };
 
-class RdmaPath final : public Path {
+class RdmaPath final : public CountingPath, public RemoteMemory {
  public:
   /// Gets what `peer` published as its card; called on first contact only. May block.
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
@@ -70,15 +70,19 @@ class RdmaPath final : public Path {
   const rdma::Hca& hca() const { return *hca_; }
 
   bool reaches(PeerId peer) const override { return peer != options_.rank && peer < options_.size; }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  Lane& lane(PeerId peer) override { return peer_at(peer); }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
-  RemoteKey expose(const void* address, size_t bytes) override;
+  RemoteMemory* remote_memory() override { return this; }
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override;
   void conceal(const RemoteKey& key) override;
-  bool can_get(PeerId peer) const override { return reaches(peer); }
+  bool can_get(Lane&) override { return true; }
   void get(TransferOperation& operation) override { transfer(operation, false); }
-  bool can_put(PeerId peer) const override { return reaches(peer); }
+  bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override { transfer(operation, true); }
+  void give_up(Lane& lane) override;
+  bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
   int wait_fd() const override { return channel_->descriptor(); }
   bool arm() override;
@@ -114,8 +118,8 @@ class RdmaPath final : public Path {
     Landing landing;
     uint64_t bytes = 0, received = 0;
   };
-  struct Peer {
-    PeerId id = 0;
+  struct Peer : Lane {
+    using Lane::Lane;
     PeerState state = PeerState::fresh;
     bool blocked = false;  ///< in blocked_
     bool heard = true;     ///< something came from there since the last look
@@ -134,7 +138,8 @@ class RdmaPath final : public Path {
     std::unique_ptr<rdma::Route> route;
     rdma::QueuePairAddress datagram;
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
-    std::string trouble;  ///< why it is broken
+    std::string trouble;       ///< why it is broken
+    uint32_t incarnation = 0;  ///< how often the lane was made anew
   };
   /// Of registered memory, for one frame (or one part of a transfer).
   struct Slot {

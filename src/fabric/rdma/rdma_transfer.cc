@@ -13,7 +13,7 @@ constexpr uint64_t kExposed = uint64_t{1} << 63;
 
 }  // namespace
 
-RemoteKey RdmaPath::expose(const void* address, size_t bytes) {
+RemoteKey RdmaPath::expose(const void* address, size_t bytes, RemoteAccess) {
   if (bytes == 0) return {};
   rdma::Registration* registration = registrations_->acquire(address, bytes, true);
   // Constant data, for example, cannot be registered for writing.
@@ -28,7 +28,7 @@ void RdmaPath::conceal(const RemoteKey& key) {
 }
 
 void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
-  Peer& peer = peer_at(operation.peer);
+  auto& peer = static_cast<Peer&>(*operation.lane);
   TERN_ASSERT(!operation.linked() && operation.bytes <= operation.local.remaining());
   if (peer.state == PeerState::lost) {
     untransferable_.push_back(&operation);
@@ -129,7 +129,7 @@ void RdmaPath::finish(Transfer& transfer) {
   if (transfer.linked()) transfer.unlink();
   if (transfer.registration) registrations_->release(*transfer.registration);
   transfer_pool_.destroy(&transfer);
-  operation.done(operation, failed ? reason(*peers_[operation.peer]) : Error());
+  operation.done(operation, failed ? reason(static_cast<Peer&>(*operation.lane)) : Error());
 }
 
 }  // namespace tern

@@ -12,17 +12,15 @@ namespace {
 constexpr size_t kEagerBytes = 65536;
 }  // namespace
 
-SelfPath::SelfPath(PeerId me, Sink& sink) : me_(me), sink_(sink) {
+SelfPath::SelfPath(PeerId me, Sink& sink) : lane_(me), sink_(sink) {
   properties_.name = "self";
   properties_.eager_bytes = kEagerBytes;
-  properties_.get = true;
-  properties_.latency_ns = 30;
-  properties_.bytes_per_us = 15000;
+  properties_.needs_cpu = false;
+  remote_properties_.get = true;
 }
 
-bool SelfPath::try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) {
-  TERN_DEBUG_ASSERT(peer == me_);
-  sink_.on_message(me_, header, static_cast<const std::byte*>(payload), bytes);
+bool SelfPath::try_send(Lane&, const wire::Header& header, const void* payload, size_t bytes) {
+  sink_.on_message(lane_, header, static_cast<const std::byte*>(payload), bytes);
   return true;
 }
 
@@ -34,10 +32,10 @@ void SelfPath::enqueue(SendOperation& operation) {
   if (payload.is_contiguous()) {
     const std::byte* data = total ? payload.contiguous_data() : nullptr;
     payload.skip(total);
-    sink_.on_message(me_, operation.header, data, total);
+    sink_.on_message(lane_, operation.header, data, total);
   } else {
     const wire::Header header = operation.header;
-    Landing landing = sink_.on_header(me_, header, total);
+    Landing landing = sink_.on_header(lane_, header, total);
     iovec pieces[16];
     while (payload.remaining() != 0) {
       size_t covered = 0;
@@ -47,15 +45,20 @@ void SelfPath::enqueue(SendOperation& operation) {
         landing.target.unpack(static_cast<const std::byte*>(pieces[i].iov_base), pieces[i].iov_len);
       }
     }
-    sink_.on_landed(me_, header, landing, total, Error());
+    sink_.on_landed(lane_, header, landing, total, Error());
   }
   finished_.push_back(&operation);
-  dormant_ = false;
+  hints_.dormant = false;
 }
 
 void SelfPath::get(TransferOperation& operation) {
   operation.local.unpack(reinterpret_cast<const std::byte*>(operation.remote_address), operation.bytes);
   operation.done(operation, Error());
+}
+
+// Nothing is gained by it: the receiver is at hand when the sender is.
+void SelfPath::put(TransferOperation& operation) {
+  operation.done(operation, Error(ErrorClass::unsupported_operation, "the self path does not put"));
 }
 
 int SelfPath::poll() {
@@ -68,7 +71,7 @@ int SelfPath::poll() {
     operation->done(*operation, Error());
     if (end) break;
   }
-  dormant_ = finished_.empty();
+  hints_.dormant = finished_.empty();
   return count;
 }
 

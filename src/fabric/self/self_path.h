@@ -6,23 +6,31 @@
 
 namespace tern {
 
-class SelfPath final : public Path {
+class SelfPath final : public CountingPath, public RemoteMemory {
  public:
   SelfPath(PeerId me, Sink& sink);
 
-  bool reaches(PeerId peer) const override { return peer == me_; }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  bool reaches(PeerId peer) const override { return peer == lane_.id; }
+  Lane& lane(PeerId) override { return lane_; }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   /// Delivers at once; `done` is called from the next poll.
   void enqueue(SendOperation& operation) override;
-  RemoteKey expose(const void*, size_t) override { return {{1, 0}}; }
-  bool can_get(PeerId peer) const override { return peer == me_; }
+  RemoteMemory* remote_memory() override { return this; }
+  RemoteKey expose(const void*, size_t, RemoteAccess) override { return {{1, 0}}; }
+  void conceal(const RemoteKey&) override {}
+  bool can_get(Lane&) override { return true; }
+  bool can_put(Lane&) override { return false; }
+  void put(TransferOperation& operation) override;
   void get(TransferOperation& operation) override;
   int poll() override;
   bool arm() override { return finished_.empty(); }
   bool has_unsent() const override { return false; }
 
  private:
-  PeerId me_;
+  struct Way final : Lane {
+    using Lane::Lane;
+  };
+  Way lane_;
   Sink& sink_;
   IntrusiveList<SendOperation> finished_;  ///< delivered, `done` is due
 };

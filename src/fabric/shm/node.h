@@ -90,7 +90,7 @@ class ShmNode {
   }
   size_t ring_bytes() const { return layout_.ring_bytes; }
   std::byte* arena(uint32_t slot) const { return base_ + layout_.arenas() + slot * shm::kArenaBytes; }
-  /// What a rank lends to its peers (Path::lend): written by it, read by them.
+  /// What a rank lends to its peers (CopyArbiter::lend): written by it, read by them.
   std::byte* lent(uint32_t slot) const { return base_ + layout_.lent() + slot * shm::kLentBytes; }
   size_t segment_bytes() const { return layout_.total(); }
   std::byte* base() const { return base_; }

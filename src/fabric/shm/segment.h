@@ -26,7 +26,7 @@ inline constexpr size_t kInlineBytes = 32;
 inline constexpr size_t kLine = 64;
 inline constexpr size_t kPage = 4096;
 inline constexpr size_t kArenaBytes = size_t{4} << 20;  ///< per rank, of address space; see node_memory.h
-inline constexpr size_t kLentBytes = size_t{2} << 20;   ///< per rank, of address space; Path::lend
+inline constexpr size_t kLentBytes = size_t{2} << 20;   ///< per rank, of address space; CopyArbiter::lend
 
 /// One control cell: one cache line, so that a small message moves exactly one.
 struct alignas(kLine) Cell {
@@ -83,7 +83,7 @@ struct alignas(kLine) RankBlock {
   std::atomic<uint32_t> ready;    ///< the fields above are valid
   std::atomic<uint32_t> present;  ///< written by the leader: part of the final list
 
-  /// Goes up in every poll while a peer may want to know whether this rank is polling (Path::attentive).
+  /// Goes up in every poll while a peer may want to know whether this rank is polling (CopyArbiter::peer_is_polling).
   alignas(kLine) std::atomic<uint32_t> beat;
   std::atomic<uint32_t> copying;  ///< 1: in a copy by cross-memory attach, after which it looks around
 

@@ -43,19 +43,15 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   // empty.
   properties_.name = "shm";
   properties_.eager_bytes = std::min<size_t>(size_t(tunables.shm_eager_bytes), ring / 4);
-  properties_.get = allow_attach_;
   properties_.peek = true;
-  properties_.get_from_bytes = size_t(tunables.shm_get_bytes);
-  properties_.put = allow_attach_;
-  properties_.attention = true;
-  properties_.claims = allow_attach_;
-  properties_.piece_bytes = kPieceBytes;
-  properties_.first_piece_bytes = kFirstPieceBytes;
-  properties_.idle_polls = kIdlePolls;
+  remote_properties_.get = remote_properties_.put = allow_attach_;
+  remote_properties_.get_from_bytes = size_t(tunables.shm_get_bytes);
+  arbiter_properties_.copy_locks = allow_attach_;
+  arbiter_properties_.piece_bytes = kPieceBytes;
+  arbiter_properties_.first_piece_bytes = kFirstPieceBytes;
+  arbiter_properties_.idle_polls = kIdlePolls;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.shm_hybrid_bytes);
-  properties_.latency_ns = 150;
-  properties_.bytes_per_us = 12000;
   quantum_ = quantum_awake();
   largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
 
@@ -72,10 +68,9 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   senders_known_.assign((node_->slots() + 63) / 64, 0);
   for (uint32_t slot = 0; slot < node_->slots(); ++slot) {
     if (slot == me || !node_->present(slot)) continue;
-    peers_[slot] = std::make_unique<Peer>();
+    peers_[slot] = std::make_unique<Peer>(node_->rank_of(slot));
     Peer& peer = *peers_[slot];
     peer.slot = slot;
-    peer.rank = node_->rank_of(slot);
     peer.out_cells = node_->cells(slot, me);
     peer.out_ring = node_->ring(slot, me);
     peer.out_progress = &node_->progress(slot, me);
@@ -83,7 +78,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
     peer.in_cells = node_->cells(me, slot);
     peer.in_ring = node_->ring(me, slot);
     peer.in_progress = &node_->progress(me, slot);
-    by_rank_[peer.rank] = &peer;
+    by_rank_[peer.id] = &peer;
     if (node_->life_line(slot) < 0) continue;
     event.data.u32 = slot;
     epoll_ctl(epoll_, EPOLL_CTL_ADD, node_->life_line(slot), &event);
@@ -116,7 +111,7 @@ int ShmPath::complete_finished() {
     SendOperation* operation = finished_.pop_front();
     --finished_count_;
     Error error;
-    if (!operation->header_sent || operation->payload.remaining() != 0) error = lost_error(operation->peer);
+    if (!operation->header_sent || operation->payload.remaining() != 0) error = lost_error(operation->lane->id);
     operation->done(*operation, std::move(error));
   }
   return int(count);
@@ -185,61 +180,61 @@ int ShmPath::lose(Peer& peer) {
   peer.open = false;
   if (peer.landing_open) {
     peer.landing_open = false;
-    sink_.on_landed(peer.rank, peer.landing_header, peer.landing, peer.landing_total, lost_error(peer.rank));
+    sink_.on_landed(peer, peer.landing_header, peer.landing, peer.landing_total, lost_error(peer.id));
   }
-  while (SendOperation* operation = peer.queue.pop_front()) operation->done(*operation, lost_error(peer.rank));
-  sink_.on_peer_lost(peer.rank, lost_error(peer.rank));
+  while (SendOperation* operation = peer.queue.pop_front()) operation->done(*operation, lost_error(peer.id));
+  sink_.on_peer_lost(peer, lost_error(peer.id));
   return done + 1;
 }
 
 // --- Cross-memory attach
 
-RemoteKey ShmPath::expose(const void*, size_t) {
+RemoteKey ShmPath::expose(const void*, size_t, RemoteAccess) {
   // Memory needs no registration here; who may read it is decided by the kernel (can_get).
   RemoteKey key;
   if (allow_attach_) key.words[0] = kKeyPrivate;
   return key;
 }
 
-// A claim is a word of my lent memory: twice its generation, and one more when it was taken. Its key says which word
-// and which generation (a peer may read of memory long after it was concealed).
-void ShmPath::make_claim(RemoteKey& key) {
+// A copy lock is a word of my lent memory: twice its generation, and one more when it was taken. Its key says which
+// word and which generation (a peer may read of memory long after it was concealed).
+void ShmPath::add_copy_lock(RemoteKey& key) {
   if (key.words[0] != kKeyPrivate) return;
-  if (!claims_made_) {
-    claims_made_ = true;
+  if (!locks_made_) {
+    locks_made_ = true;
     RemoteKey where;
     if (lend(shm::kPage, where)) {
       for (uint32_t i = shm::kPage / sizeof(uint64_t); i-- > 0;) {
-        free_claims_.push_back(uint32_t(where.words[1]) + i * uint32_t(sizeof(uint64_t)));
+        free_locks_.push_back(uint32_t(where.words[1]) + i * uint32_t(sizeof(uint64_t)));
       }
     }
   }
-  if (free_claims_.empty()) return;
-  const uint32_t offset = free_claims_.back();
-  free_claims_.pop_back();
-  if (++claim_generation_ == 0) ++claim_generation_;
+  if (free_locks_.empty()) return;
+  const uint32_t offset = free_locks_.back();
+  free_locks_.pop_back();
+  if (++lock_generation_ == 0) ++lock_generation_;
   auto* word = reinterpret_cast<uint64_t*>(node_->lent(node_->my_slot()) + offset);
-  std::atomic_ref(*word).store(uint64_t{claim_generation_} * 2, std::memory_order_relaxed);
-  key.words[1] = uint64_t{claim_generation_} << 32 | offset;
+  std::atomic_ref(*word).store(uint64_t{lock_generation_} * 2, std::memory_order_relaxed);
+  key.words[1] = uint64_t{lock_generation_} << 32 | offset;
 }
 
-bool ShmPath::claim(PeerId owner, const RemoteKey& key) {
+bool ShmPath::try_lock_copy(Lane* owner, const RemoteKey& key) {
   if (key.words[0] != kKeyPrivate || key.words[1] == 0) return true;
   const uint32_t offset = uint32_t(key.words[1]);
   if (offset > shm::kLentBytes - sizeof(uint64_t) || offset % sizeof(uint64_t) != 0) return false;
-  const uint32_t slot = reaches(owner) ? by_rank_[owner]->slot : node_->my_slot();
+  const uint32_t slot = owner ? static_cast<Peer*>(owner)->slot : node_->my_slot();
   auto* word = reinterpret_cast<uint64_t*>(node_->lent(slot) + offset);
   uint64_t open = (key.words[1] >> 32) * 2;
   return std::atomic_ref(*word).compare_exchange_strong(open, open + 1, std::memory_order_acq_rel);
 }
 
 void ShmPath::conceal(const RemoteKey& key) {
-  if (key.words[0] == kKeyPrivate && key.words[1] != 0) free_claims_.push_back(uint32_t(key.words[1]));
+  if (key.words[0] == kKeyPrivate && key.words[1] != 0) free_locks_.push_back(uint32_t(key.words[1]));
 }
 
-bool ShmPath::can_get(PeerId rank) const {
-  if (!allow_attach_ || !reaches(rank)) return false;
-  Peer& peer = *by_rank_[rank];
+bool ShmPath::can_get(Lane& lane) {
+  if (!allow_attach_) return false;
+  auto& peer = static_cast<Peer&>(lane);
   if (peer.attach < 0) {
     peer.pid = shm::probe_cross_memory(node_->block(peer.slot), node_->life_line(peer.slot), peer.attach_writes);
     peer.attach = peer.pid > 0;
@@ -247,7 +242,7 @@ bool ShmPath::can_get(PeerId rank) const {
   return peer.attach == 1;
 }
 
-bool ShmPath::can_put(PeerId rank) const { return can_get(rank) && by_rank_[rank]->attach_writes; }
+bool ShmPath::can_put(Lane& lane) { return can_get(lane) && static_cast<Peer&>(lane).attach_writes; }
 
 std::byte* ShmPath::lend(size_t bytes, RemoteKey& key) {
   bytes = shm::Layout::up(bytes);
@@ -259,17 +254,17 @@ std::byte* ShmPath::lend(size_t bytes, RemoteKey& key) {
   return memory;
 }
 
-void ShmPath::show_attention() { node_->block(node_->my_slot()).beat.store(++beat_, std::memory_order_relaxed); }
+void ShmPath::publish_heartbeat() { node_->block(node_->my_slot()).beat.store(++beat_, std::memory_order_relaxed); }
 
-bool ShmPath::attentive(PeerId rank, bool stays) {
-  const Peer& peer = *by_rank_[rank];
+bool ShmPath::peer_is_polling(Lane& lane, bool stays) {
+  const auto& peer = static_cast<Peer&>(lane);
   const shm::RankBlock& block = node_->block(peer.slot);
   if (block.asleep.load(std::memory_order_relaxed) & shm::kAsleep) return false;
   if (stays || block.copying.load(std::memory_order_relaxed) != 0) return true;
   const uint32_t beat = block.beat.load(std::memory_order_relaxed);
   const uint32_t cells = peer.out_progress->cells.load(std::memory_order_relaxed);
   for (int look = 0; look < kAttentionLooks; ++look) {
-    show_attention();  // it may be asking the same of this rank
+    publish_heartbeat();  // it may be asking the same of this rank
     cpu_pause();
     if (block.beat.load(std::memory_order_relaxed) != beat) return true;
     // In the middle of our own data, say.
@@ -278,15 +273,15 @@ bool ShmPath::attentive(PeerId rank, bool stays) {
   return false;
 }
 
-bool ShmPath::came_back(PeerId rank) {
-  const Peer& peer = *by_rank_[rank];
+bool ShmPath::peer_has_polled(Lane& lane) {
+  const auto& peer = static_cast<Peer&>(lane);
   const shm::RankBlock& block = node_->block(peer.slot);
   return block.beat.load(std::memory_order_relaxed) != peer.beat_seen ||
          block.copying.load(std::memory_order_relaxed) != 0;
 }
 
 Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cursor&, uint64_t, size_t)) {
-  Peer& peer = *by_rank_[operation.peer];
+  auto& peer = static_cast<Peer&>(*operation.lane);
   peer.beat_seen = node_->block(peer.slot).beat.load(std::memory_order_relaxed);
   std::atomic<uint32_t>& copying = node_->block(node_->my_slot()).copying;
   copying.store(1, std::memory_order_relaxed);
@@ -296,9 +291,9 @@ Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cu
 }
 
 void ShmPath::put(TransferOperation& operation) {
-  if (!can_put(operation.peer) || operation.key.words[0] != kKeyPrivate) {
+  if (!can_put(*operation.lane) || operation.key.words[0] != kKeyPrivate) {
     operation.done(operation, Error(ErrorClass::unsupported_operation,
-                                    "cross-memory attach cannot write to rank " + std::to_string(operation.peer)));
+                                    "cross-memory attach cannot write to rank " + std::to_string(operation.lane->id)));
     return;
   }
   Error error = copy_across(operation, shm::write_cross_memory);
@@ -313,13 +308,13 @@ void ShmPath::get(TransferOperation& operation) {
       operation.done(operation, Error(ErrorClass::intern, "lent memory: outside of it"));
       return;
     }
-    operation.local.unpack(node_->lent(by_rank_[operation.peer]->slot) + offset, operation.bytes);
+    operation.local.unpack(node_->lent(static_cast<Peer&>(*operation.lane).slot) + offset, operation.bytes);
     operation.done(operation, Error());
     return;
   }
-  if (!can_get(operation.peer) || operation.key.words[0] == 0) {
-    operation.done(operation, Error(ErrorClass::unsupported_operation,
-                                    "cross-memory attach does not work with rank " + std::to_string(operation.peer)));
+  if (!can_get(*operation.lane) || operation.key.words[0] == 0) {
+    operation.done(operation, Error(ErrorClass::unsupported_operation, "cross-memory attach does not work with rank " +
+                                                                           std::to_string(operation.lane->id)));
     return;
   }
   Error error = copy_across(operation, shm::read_cross_memory);

@@ -30,33 +30,38 @@
 
 namespace tern {
 
-class ShmPath final : public Path {
+class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbiter {
  public:
   /// `node` has joined. Deliveries go to `sink` from poll.
   ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tunables);
   ~ShmPath() override;
 
   bool reaches(PeerId peer) const override { return peer < by_rank_.size() && by_rank_[peer] != nullptr; }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  Lane& lane(PeerId peer) override { return *by_rank_[peer]; }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
 
-  bool peek(PeerId peer, PeekedMessage& message) override;
-  void take(PeerId peer) override;
+  bool peek(Lane& lane, PeekedMessage& message) override;
+  void take(Lane& lane) override;
 
-  RemoteKey expose(const void* address, size_t bytes) override;
+  RemoteMemory* remote_memory() override { return this; }
+  CopyArbiter* copy_arbiter() override { return this; }
+
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override;
   void conceal(const RemoteKey& key) override;
-  void make_claim(RemoteKey& key) override;
-  bool claim(PeerId owner, const RemoteKey& key) override;
-  bool can_get(PeerId peer) const override;
+  bool can_get(Lane& lane) override;
   void get(TransferOperation& operation) override;
-  bool can_put(PeerId peer) const override;
+  bool can_put(Lane& lane) override;
   void put(TransferOperation& operation) override;
+
+  void add_copy_lock(RemoteKey& key) override;
+  bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
   std::byte* lend(size_t bytes, RemoteKey& key) override;
-  bool can_get_lent(PeerId peer) const override { return reaches(peer); }
-  void show_attention() override;
-  bool attentive(PeerId peer, bool stays) override;
-  bool came_back(PeerId peer) override;
+  bool can_get_lent(Lane&) override { return true; }
+  void publish_heartbeat() override;
+  bool peer_is_polling(Lane& lane, bool stays) override;
+  bool peer_has_polled(Lane& lane) override;
 
   int poll() override;
 
@@ -69,7 +74,8 @@ class ShmPath final : public Path {
 
  private:
   /// Everything about one peer. The sending half first: its first line is all that a small message touches.
-  struct alignas(64) Peer {
+  struct alignas(64) Peer : Lane {
+    using Lane::Lane;
     bool open = false;  ///< a message may leave at once: activated, nothing queued, not lost
     bool lost = false;
     bool activated = false;  ///< it knows that it must look at our ring
@@ -96,7 +102,6 @@ class ShmPath final : public Path {
     std::byte* in_ring = nullptr;
     shm::Progress* in_progress = nullptr;
     uint64_t in_consumed = 0, in_published = 0;  ///< data ring
-    PeerId rank = kNoPeer;
     bool landing_open = false;
     bool polled = false;  ///< in active_
     size_t landing_left = 0, landing_total = 0;
@@ -105,9 +110,9 @@ class ShmPath final : public Path {
 
     uint32_t beat_seen = 0;  ///< of the peer, when the last copy by cross-memory attach began
 
-    mutable int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
-    mutable bool attach_writes = false;
-    mutable pid_t pid = 0;
+    int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
+    bool attach_writes = false;
+    pid_t pid = 0;
   };
 
   // --- shm_send.cc
@@ -158,10 +163,10 @@ class ShmPath final : public Path {
   uint32_t fruitless_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
-  size_t lent_ = 0;                    ///< bytes of my lent memory that are given out, for good
-  uint32_t claim_generation_ = 0;      ///< of the last claim made
-  std::vector<uint32_t> free_claims_;  ///< offsets in my lent memory
-  bool claims_made_ = false;
+  size_t lent_ = 0;                   ///< bytes of my lent memory that are given out, for good
+  uint32_t lock_generation_ = 0;      ///< of the last copy lock made
+  std::vector<uint32_t> free_locks_;  ///< offsets in my lent memory
+  bool locks_made_ = false;
   uint32_t beat_ = 0;
   int epoll_ = -1;
 };

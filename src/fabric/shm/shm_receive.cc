@@ -54,8 +54,8 @@ bool ShmPath::find_senders() {
   return found;
 }
 
-bool ShmPath::peek(PeerId rank, PeekedMessage& arrival) {
-  Peer& peer = *by_rank_[rank];
+bool ShmPath::peek(Lane& lane, PeekedMessage& arrival) {
+  auto& peer = static_cast<Peer&>(lane);
   shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
   const uint64_t word = cell.word.load(std::memory_order_acquire);
   if (uint32_t(word >> 32) != peer.expected) return false;
@@ -72,8 +72,8 @@ bool ShmPath::peek(PeerId rank, PeekedMessage& arrival) {
   return kind == shm::CellKind::first && arrival.bytes == chunk.total_bytes;
 }
 
-void ShmPath::take(PeerId rank) {
-  Peer& peer = *by_rank_[rank];
+void ShmPath::take(Lane& lane) {
+  auto& peer = static_cast<Peer&>(lane);
   const shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
   const auto kind = shm::CellKind(uint32_t(cell.word.load(std::memory_order_relaxed)) >> shm::kKindShift);
   if (kind != shm::CellKind::message) {
@@ -95,7 +95,7 @@ int ShmPath::drain(Peer& peer) {
     peer.streak = 0;
     const auto info = uint32_t(word);
     if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::message) [[likely]] {
-      sink_.on_message(peer.rank, cell.header, cell.body, info);  // that kind is 0: the rest is the length
+      sink_.on_message(peer, cell.header, cell.body, info);  // that kind is 0: the rest is the length
     } else {
       receive_chunk(peer, cell, info);
     }
@@ -114,11 +114,11 @@ void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
   const std::byte* data = peer.in_ring + chunk.offset;
   if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::first) {
     if (bytes == chunk.total_bytes) {
-      sink_.on_message(peer.rank, cell.header, data, bytes);
+      sink_.on_message(peer, cell.header, data, bytes);
     } else {
       peer.landing_header = cell.header;
       peer.landing_total = peer.landing_left = chunk.total_bytes;
-      peer.landing = sink_.on_header(peer.rank, cell.header, chunk.total_bytes);
+      peer.landing = sink_.on_header(peer, cell.header, chunk.total_bytes);
       peer.landing_open = true;
       land(peer, data, bytes);
     }
@@ -131,11 +131,11 @@ void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
 void ShmPath::land(Peer& peer, const std::byte* data, size_t bytes) {
   TERN_ASSERT(peer.landing_open && bytes <= peer.landing_left);
   peer.landing.target.unpack(data, bytes);
-  show_attention();
+  publish_heartbeat();
   peer.landing_left -= bytes;
   if (peer.landing_left != 0) return;
   peer.landing_open = false;
-  sink_.on_landed(peer.rank, peer.landing_header, peer.landing, peer.landing_total, Error());
+  sink_.on_landed(peer, peer.landing_header, peer.landing, peer.landing_total, Error());
 }
 
 /// Tells the sender how far we are, now and then: each time costs it a cache miss when it looks.

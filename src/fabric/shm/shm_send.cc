@@ -40,8 +40,8 @@ void ShmPath::publish(Peer& peer, shm::CellKind kind, uint32_t bytes) {
   ++peer.next;
 }
 
-bool ShmPath::try_send(PeerId rank, const wire::Header& header, const void* payload, size_t bytes) {
-  Peer& peer = *by_rank_[rank];
+bool ShmPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+  auto& peer = static_cast<Peer&>(lane);
   if (bytes > shm::kInlineBytes || !peer.open || int32_t(peer.limit - peer.next) < 0) [[unlikely]] {
     return try_send_slow(peer, header, payload, bytes);
   }
@@ -72,7 +72,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
   if (!peer.open) return false;
   if (bytes <= shm::kInlineBytes) {
     if (free_cells(peer) == 0) return false;
-    return try_send(peer.rank, header, payload, bytes);
+    return try_send(peer, header, payload, bytes);
   }
   const auto chunks = uint32_t((bytes + largest_chunk_ - 1) / largest_chunk_);
   if (!fits(peer, bytes, chunks)) return false;
@@ -151,7 +151,7 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
 // --- The queue
 
 void ShmPath::enqueue(SendOperation& operation) {
-  Peer& peer = *by_rank_[operation.peer];
+  auto& peer = static_cast<Peer&>(*operation.lane);
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   if (!peer.activated) activate(peer);
@@ -167,7 +167,7 @@ void ShmPath::enqueue(SendOperation& operation) {
 }
 
 bool ShmPath::withdraw(SendOperation& operation) {
-  Peer& peer = *by_rank_[operation.peer];
+  auto& peer = static_cast<Peer&>(*operation.lane);
   if (operation.header_sent || peer.lost || !operation.linked()) return false;
   IntrusiveList<SendOperation>::remove(&operation);
   if (peer.queue.empty()) advance_queue(peer);
@@ -217,7 +217,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
     std::byte* place = reserve(peer, size, chunk);
     if (!place) return false;
     payload.pack(place, size);
-    show_attention();
+    publish_heartbeat();
     chunk.total_bytes = operation.total_bytes;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
     if (!operation.header_sent) wire::copy_header(cell.header, operation.header);

@@ -47,7 +47,7 @@ class TcpInbound {
 
   /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory.
   struct Shared {
-    PeerId peer;
+    Lane& peer;  ///< whose messages the sink gets
     Sink& sink;
     std::byte* scratch;
     size_t scratch_bytes;

@@ -122,10 +122,10 @@ bool TcpPath::send_output(Setup& setup) {
 // The peer has proven itself to our call: from now on nothing is read from the connection before this one, and we say
 // how far we have got.
 void TcpPath::commit(Setup& setup) {
-  Lane& lane = *setup.lane;
+  Stream& lane = *setup.lane;
   if (lane.link) {
     give_up_link(lane);
-    lane.state = LaneState::calling;
+    lane.state = StreamState::calling;
     lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
   }
   setup.handshake.decide(Verdict::accept, lane.inbound.received());
@@ -136,11 +136,11 @@ void TcpPath::answer(Setup& setup) {
   PeerId id = setup.handshake.peer();
   Verdict verdict = Verdict::accept;
   Peer* peer = id < options_.size ? &peer_at(id) : nullptr;
-  Lane* lane = nullptr;
+  Stream* lane = nullptr;
   if (!peer || peer->state != PeerState::open || setup.handshake.lane() >= wire::kMaxLanes) {
     verdict = Verdict::refused;
   } else {
-    lane = &lane_at(*peer, setup.handshake.lane());
+    lane = &stream_at(*peer, setup.handshake.lane());
     if (setup.handshake.generation() <= lane->generation) {
       verdict = Verdict::keep_other;  // an attempt that its caller has given up since
     } else if (lane->setup && lane->setup->handshake.committed() && identity_.rank < id &&
@@ -156,7 +156,7 @@ void TcpPath::answer(Setup& setup) {
   setup.handshake.decide(verdict, lane ? lane->inbound.received() : 0);
   if (!send_output(setup) || verdict != Verdict::accept) {
     drop(setup);
-    if (lane && !lane->link && lane->state == LaneState::established)
+    if (lane && !lane->link && lane->state == StreamState::established)
       link_broken(*lane, "the peer called again and hung up", false);
     return;
   }
@@ -175,7 +175,7 @@ void TcpPath::conclude(Setup& setup) {
     }
     return drop(setup);
   }
-  Lane& lane = *setup.lane;
+  Stream& lane = *setup.lane;
   switch (verdict) {
     case Verdict::accept: return establish(setup, lane);
     case Verdict::keep_other:
@@ -194,7 +194,7 @@ void TcpPath::conclude(Setup& setup) {
   drop(setup);
 }
 
-void TcpPath::establish(Setup& setup, Lane& lane) {
+void TcpPath::establish(Setup& setup, Stream& lane) {
   TERN_ASSERT(!lane.link);
   const bool ours = setup.lane != nullptr, again = lane.generation != 0;
   if (lane.setup && lane.setup != &setup) drop(*lane.setup);
@@ -211,7 +211,7 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
                         (ours ? ", called" : ", was called") + (again ? ", again" : ""));
   }
   drop(setup);
-  lane.state = LaneState::established;
+  lane.state = StreamState::established;
   lane.link = link.get();
   lane.retry_ns = kNever;
   lane.rounds = 0;
@@ -232,7 +232,7 @@ void TcpPath::establish(Setup& setup, Lane& lane) {
   lane.inbound.begin();
   if (!lane.outbound.resume(entered.fd.get(), theirs, ours)) {
     give_up_link(lane);
-    lane.state = LaneState::calling;
+    lane.state = StreamState::calling;
     return doom(lane.peer, int(ErrorClass::other),
                 "its stream cannot be gone on with: it has " + std::to_string(theirs) +
                     " bytes of it, and we hold those from " + std::to_string(lane.outbound.acknowledged()) + " to " +

@@ -48,12 +48,36 @@ int TcpPath::lose_doomed() {
   for (Peer* peer : now) {
     peer->doomed = false;
     bool calling = false;
-    for (auto& lane : peer->lanes) calling = calling || (lane && lane->state == LaneState::calling);
+    for (auto& lane : peer->lanes) calling = calling || (lane && lane->state == StreamState::calling);
     // Meanwhile the peer may have called us.
-    if (peer->state == PeerState::open && peer->first().link && !calling) continue;
+    if (peer->state == PeerState::open && peer->first().link && !calling && !peer->given_up) continue;
     handled += lose(*peer);
   }
   return handled;
+}
+
+void TcpPath::give_up(Lane& lane) {
+  auto& peer = static_cast<Peer&>(lane);
+  peer.given_up = true;
+  doom(peer, int(ErrorClass::proc_aborted), "given up for another path");
+}
+
+// The streams begin at their first byte again, and the peer's do.
+bool TcpPath::reopen(Lane& lane, uint32_t) {
+  auto& peer = static_cast<Peer&>(lane);
+  if (peer.state != PeerState::lost || peer.doomed) return false;
+  for (auto& stream : peer.lanes) {
+    if (!stream) continue;
+    std::erase(bursts_, stream.get());
+    if (stream->linked()) stream->unlink();
+    stream.reset();
+  }
+  peer.receiving.assembly = {};
+  peer.lanes[0] = std::make_unique<Stream>(peer, 0, sending_);
+  peer.state = PeerState::open;
+  peer.announced = peer.given_up = false;
+  peer.trouble.clear();
+  return true;
 }
 
 int TcpPath::fail_operations(Peer& peer) {
@@ -71,23 +95,23 @@ int TcpPath::fail_operations(Peer& peer) {
 
 int TcpPath::lose(Peer& peer) {
   const bool departed = peer.state == PeerState::departed;
-  if (!departed) peer.state = PeerState::lost;
+  if (!departed || peer.given_up) peer.state = PeerState::lost;
   int handled = 0;
   for (size_t i = wire::kMaxLanes; i-- != 0;) {  // the first knows of the message that others have parts of: last
-    Lane* lane = peer.lanes[i].get();
+    Stream* lane = peer.lanes[i].get();
     if (!lane) continue;
     if (lane->setup) drop(*lane->setup);
     if (lane->link) give_up_link(*lane);
     set_timed(*lane, false);
-    lane->state = LaneState::ended;
+    lane->state = StreamState::ended;
     (void)lane->inbound.receive(-1, handled);  // what had arrived before the loss still counts
     lane->inbound.abandon(reason(peer));
   }
   handled += fail_operations(peer);
-  if (!departed && !peer.announced) {
+  if ((!departed || peer.given_up) && !peer.announced) {
     peer.announced = true;
     ++handled;
-    sink_.on_peer_lost(peer.id, reason(peer));
+    sink_.on_peer_lost(peer, reason(peer));
   }
   return handled;
 }
@@ -95,7 +119,7 @@ int TcpPath::lose(Peer& peer) {
 // Nothing more is read from this connection but what its socket holds, and that is kept. (After the shutdown the
 // kernel answers further data with a reset instead of acknowledging it: what we do not have the peer knows that
 // we do not have.)
-void TcpPath::give_up_link(Lane& lane) {
+void TcpPath::give_up_link(Stream& lane) {
   Link& link = *lane.link;
   shutdown(link.fd.get(), SHUT_RDWR);
   lane.inbound.drain(link.fd.get());
@@ -109,7 +133,7 @@ void TcpPath::give_up_link(Lane& lane) {
 
 // A connection has come to its end, in order or not.
 int TcpPath::link_ended(Link& link, TcpInbound::State how) {
-  Lane& lane = *link.lane;
+  Stream& lane = *link.lane;
   Peer& peer = lane.peer;
   const std::string prefix = "the connection to " + link.where + " is lost: ";
   if (how == TcpInbound::State::wrong) {
@@ -120,7 +144,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
   if (how == TcpInbound::State::ended && lane.inbound.departed()) {
     if (lane.index != 0) {  // the peer is about to say so on the first lane too
       give_up_link(lane);
-      lane.state = LaneState::ended;
+      lane.state = StreamState::ended;
       return 0;
     }
     peer.error_class = int(ErrorClass::proc_aborted);
@@ -142,7 +166,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
 
 // The stream goes on over another connection (DESIGN.md: no sink is called here). The lower rank calls first: two calls
 // at a time would get in each other's way.
-void TcpPath::link_broken(Lane& lane, std::string why, bool network_is_bad) {
+void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
   const uint32_t network = lane.network;
   if (lane.setup) drop(*lane.setup);
   if (lane.link) give_up_link(lane);
@@ -169,18 +193,18 @@ void TcpPath::check_links(uint64_t now) {
     return info.tcpi_retransmits >= (several ? kRepetitions : kRepetitionsAlone) &&
            info.tcpi_last_ack_recv >= kSilence_ms;
   };
-  std::vector<Lane*> lost;
+  std::vector<Stream*> lost;
   std::vector<Setup*> failed;
   for (auto& endpoint : endpoints_) {
     if (endpoint->kind == Endpoint::Kind::link) {
-      Lane& lane = *static_cast<Link&>(*endpoint).lane;
+      Stream& lane = *static_cast<Link&>(*endpoint).lane;
       if (lane.outbound.unsure() && stalled(endpoint->fd.get())) lost.push_back(&lane);
     } else if (endpoint->kind == Endpoint::Kind::setup) {
       Setup& setup = static_cast<Setup&>(*endpoint);
       if (setup.lane && setup.connected && stalled(endpoint->fd.get())) failed.push_back(&setup);
     }
   }
-  for (Lane* lane : lost)
+  for (Stream* lane : lost)
     link_broken(*lane, "the connection to " + lane->link->where + " is lost: no answer any more", true);
   for (Setup* setup : failed) {
     if (setup->kind != Endpoint::Kind::setup) continue;
@@ -204,18 +228,18 @@ void TcpPath::on_interfaces(Interfaces& watch) {
   auto gone = [&](uint32_t network) {
     return network != 0 && std::find(down.begin(), down.end(), network) != down.end();
   };
-  std::vector<Lane*> lost;
+  std::vector<Stream*> lost;
   std::vector<Setup*> failed;
   for (auto& endpoint : endpoints_) {
     if (endpoint->kind == Endpoint::Kind::link) {
-      Lane& lane = *static_cast<Link&>(*endpoint).lane;
+      Stream& lane = *static_cast<Link&>(*endpoint).lane;
       if (gone(lane.network)) lost.push_back(&lane);
     } else if (endpoint->kind == Endpoint::Kind::setup) {
       Setup& setup = static_cast<Setup&>(*endpoint);
       if (setup.lane && gone(network_of(addresses_, local_address(setup.fd.get())))) failed.push_back(&setup);
     }
   }
-  for (Lane* lane : lost) {
+  for (Stream* lane : lost) {
     if (look_up(lane->peer)) continue;
     const auto& ways = lane->peer.candidates;
     if (std::all_of(ways.begin(), ways.end(), [&](auto& candidate) { return gone(candidate.network); })) continue;
@@ -272,7 +296,7 @@ TcpPath::~TcpPath() {
 // reset cannot take from it).
 void TcpPath::close_in_order() {
   struct Closing {
-    Lane* lane;
+    Stream* lane;
     bool said = false;
   };
   std::vector<Closing> open;
@@ -287,7 +311,7 @@ void TcpPath::close_in_order() {
   while (!open.empty()) {
     waits.clear();
     std::erase_if(open, [&](Closing& closing) {
-      Lane& lane = *closing.lane;
+      Stream& lane = *closing.lane;
       int fd = lane.link->fd.get();
       for (;;) {
         ssize_t n = recv(fd, sending_.scratch.get(), TcpOutbound::kScratchBytes, MSG_DONTWAIT);

@@ -43,12 +43,12 @@ void acknowledge_at_once(int fd) {
 
 }  // namespace
 
-TcpPath::Lane::Lane(Peer& owner, uint8_t number, TcpOutbound::Shared& sending)
+TcpPath::Stream::Stream(Peer& owner, uint8_t number, TcpOutbound::Shared& sending)
     : peer(owner), index(number), outbound(sending), inbound(owner.receiving, number) {}
 
 TcpPath::Peer::Peer(PeerId number, Sink& sink, TcpOutbound::Shared& sending)
-    : id(number), receiving{number, sink, sending.scratch.get(), TcpOutbound::kScratchBytes, sending.sealed, {}} {
-  lanes[0] = std::make_unique<Lane>(*this, 0, sending);
+    : Lane(number), receiving{*this, sink, sending.scratch.get(), TcpOutbound::kScratchBytes, sending.sealed, {}} {
+  lanes[0] = std::make_unique<Stream>(*this, 0, sending);
 }
 
 TcpPath::Peer& TcpPath::peer_at(PeerId id) {
@@ -58,16 +58,16 @@ TcpPath::Peer& TcpPath::peer_at(PeerId id) {
   return *slot;
 }
 
-TcpPath::Lane& TcpPath::lane_at(Peer& peer, size_t index) {
+TcpPath::Stream& TcpPath::stream_at(Peer& peer, size_t index) {
   TERN_ASSERT(index < wire::kMaxLanes);
-  std::unique_ptr<Lane>& slot = peer.lanes[index];
-  if (!slot) slot = std::make_unique<Lane>(peer, uint8_t(index), sending_);
+  std::unique_ptr<Stream>& slot = peer.lanes[index];
+  if (!slot) slot = std::make_unique<Stream>(peer, uint8_t(index), sending_);
   return *slot;
 }
 
-bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payload, size_t bytes) {
+bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payload, size_t bytes) {
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
-  Lane& lane = peer_at(id).first();
+  Stream& lane = static_cast<Peer&>(way).first();
   if (lane.link) {
     if (bytes >= stripe_bytes_ && may_stripe(lane.peer)) return false;  // `enqueue` spreads it
     if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, header, bytes))) return false;
@@ -80,13 +80,13 @@ bool TcpPath::try_send(PeerId id, const wire::Header& header, const void* payloa
       look_after_unsure(kCheck_ns);
     return true;
   }
-  if (lane.state == LaneState::fresh) contact(lane);
+  if (lane.state == StreamState::fresh) contact(lane);
   return false;
 }
 
 // Whether a message may leave together with the next ones. In this rank only what somebody comes back for: its sender,
 // or the thread that helps.
-TcpOutbound::Wait TcpPath::may_wait(Lane& lane, const wire::Header& header, size_t bytes) {
+TcpOutbound::Wait TcpPath::may_wait(Stream& lane, const wire::Header& header, size_t bytes) {
   using Wait = TcpOutbound::Wait;
   if (bytes > Coalescing::kMostBytes || sending_.sealed) return Wait::no;
   const bool may = lane.coalescing.may_wait(clock_.now_ns(), polls_);
@@ -94,34 +94,34 @@ TcpOutbound::Wait TcpPath::may_wait(Lane& lane, const wire::Header& header, size
     bursts_.push_back(&lane);
   if (!may) return Wait::no;
   if (!(helped_ || wire::sender_comes_back(header)) || armed_ != 0) return Wait::in_kernel;
-  holding_ = true;
+  hints_.holding = true;
   return Wait::here;
 }
 
 void TcpPath::end_bursts() {
   const uint64_t now = clock_.now_ns();
-  for (Lane* lane : bursts_) {
+  for (Stream* lane : bursts_) {
     if (!lane->coalescing.end(now) || !lane->link) continue;
     if (lane->outbound.empty()) lane->outbound.push();
     else flush(*lane);
   }
   bursts_.clear();
-  holding_ = false;
+  hints_.holding = false;
 }
 
 void TcpPath::enqueue(SendOperation& operation) {
-  Peer& peer = peer_at(operation.peer);
+  Peer& peer = static_cast<Peer&>(*operation.lane);
   if (peer.state == PeerState::open && operation.payload.remaining() >= stripe_bytes_ && stripe(peer, operation)) {
     return;
   }
-  Lane& lane = peer.first();
+  Stream& lane = peer.first();
   const bool nothing_before = lane.outbound.empty() || lane.outbound.held();
   lane.outbound.enqueue(operation);
   if (peer.state == PeerState::departed) {
     doom(peer, int(ErrorClass::proc_aborted), "it has ended its part of the job and receives no more");
   } else if (peer.state == PeerState::lost) {
     doom(peer, peer.error_class, peer.trouble);
-  } else if (lane.state == LaneState::fresh) {
+  } else if (lane.state == StreamState::fresh) {
     contact(lane);
   } else if (lane.link) {
     const TcpOutbound::Wait wait = may_wait(lane, operation.header, operation.total_bytes);
@@ -131,12 +131,12 @@ void TcpPath::enqueue(SendOperation& operation) {
 }
 
 bool TcpPath::withdraw(SendOperation& operation) {
-  Lane& lane = peer_at(operation.peer).first();
+  Stream& lane = static_cast<Peer&>(*operation.lane).first();
   if (lane.outbound.held()) flush(lane);  // it only waits for company, and its receiver may be waiting for it
   return lane.outbound.withdraw(operation);
 }
 
-bool TcpPath::flush(Lane& lane, bool more) {
+bool TcpPath::flush(Stream& lane, bool more) {
   const uint64_t before = lane.outbound.sent() + lane.outbound.acknowledged();
   may_be_unsure_ = true;
   TcpOutbound::Flush result = lane.outbound.flush(more);
@@ -151,13 +151,13 @@ bool TcpPath::flush(Lane& lane, bool more) {
   return lane.outbound.sent() + lane.outbound.acknowledged() != before;
 }
 
-bool TcpPath::try_again(Lane& lane) {
+bool TcpPath::try_again(Stream& lane) {
   const uint64_t acknowledged = lane.outbound.acknowledged();
   lane.outbound.settle();
   return flush(lane) || lane.outbound.acknowledged() != acknowledged;
 }
 
-void TcpPath::watch_link(Lane& lane) {
+void TcpPath::watch_link(Stream& lane) {
   // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel. A stream
   // that waits for its peer's others is not read, and would wake a sleeper for nothing.
   uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : uint32_t{EPOLLIN};
@@ -166,7 +166,7 @@ void TcpPath::watch_link(Lane& lane) {
 }
 
 // A sleeper is told when so many bytes are there (or the connection has ended), but not for less than it can handle.
-void TcpPath::ask_for(Lane& lane, uint64_t bytes) {
+void TcpPath::ask_for(Stream& lane, uint64_t bytes) {
   const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
   if (lane.wake_bytes == wanted) return;
   lane.wake_bytes = wanted;
@@ -198,9 +198,9 @@ int TcpPath::poll() {
       if (handled != 0 && other < hot_count_) std::swap(hot_[0], hot_[other]);
     }
   }
-  Lane* last = blocked_.back();
+  Stream* last = blocked_.back();
   for (int i = 0; i < kMaxFlushes && !blocked_.empty(); ++i) {
-    Lane* lane = blocked_.pop_front();  // flush puts it to the back if it still is blocked
+    Stream* lane = blocked_.pop_front();  // flush puts it to the back if it still is blocked
     handled += try_again(*lane);
     if (lane == last) break;
   }
@@ -242,7 +242,7 @@ int TcpPath::poll_events() {
 }
 
 int TcpPath::receive(Link& link) {
-  Lane& lane = *link.lane;
+  Stream& lane = *link.lane;
   Peer& peer = lane.peer;
   int handled = 0;
   const uint64_t before = lane.inbound.received();
@@ -331,7 +331,7 @@ bool TcpPath::arm() {
   uint64_t nap_ns = kCheck_ns;
   for (auto& endpoint : endpoints_) {
     if (endpoint->kind != Endpoint::Kind::link) continue;
-    Lane& lane = *static_cast<Link&>(*endpoint).lane;
+    Stream& lane = *static_cast<Link&>(*endpoint).lane;
     if (lane.outbound.owed() != 0) flush(lane);
     lane.outbound.settle();
     unsure = unsure || lane.outbound.unsure();
@@ -358,7 +358,7 @@ void TcpPath::look_after_unsure(uint64_t nap_ns) { wake_ns_ = std::min(wake_ns_,
 
 void TcpPath::disarm() {
   if (--armed_ != 0) return;
-  for (Lane* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
+  for (Stream* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
 }
 
 bool TcpPath::has_unsent() const {

@@ -64,7 +64,7 @@ struct TcpOptions {
   const Log* log = nullptr;  ///< not owned; null: says nothing
 };
 
-class TcpPath final : public Path {
+class TcpPath final : public CountingPath {
  public:
   /// Gets what `peer` published as its card; called on first contact only. May block (a question to the
   /// launcher).
@@ -80,9 +80,12 @@ class TcpPath final : public Path {
   const std::string& card() const { return card_; }
 
   bool reaches(PeerId peer) const override { return peer != identity_.rank && peer < options_.size; }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  Lane& lane(PeerId peer) override { return peer_at(peer); }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
+  void give_up(Lane& lane) override;
+  bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
   int wait_fd() const override { return epoll_.get(); }
   bool arm() override;
@@ -90,7 +93,7 @@ class TcpPath final : public Path {
   uint64_t next_deadline_ns() const override;
   bool arriving() const override;
   bool has_unsent() const override;
-  Need unsent_at_a_glance() const override {
+  Need unsent_hint() const override {
     if (more_ || !bursts_.empty() || timed_ != 0 || !blocked_.empty() || !sending_.finished.empty() || !doomed_.empty())
       return Need::now;
     return !may_be_unsure_ ? Need::nothing : sending_.sealed ? Need::now : Need::later;
@@ -120,14 +123,14 @@ class TcpPath final : public Path {
   struct Listener : Endpoint {};
   /// Tells which interfaces go down.
   struct Interfaces : Endpoint {};
-  struct Lane;
+  struct Stream;
   /// A connection that is being made.
   struct Setup : Endpoint, ListHook<Setup> {
     explicit Setup(const TcpIdentity& self) : handshake(self) {}
     Setup(const TcpIdentity& self, PeerId target, uint8_t index, uint32_t number, uint32_t stood)
         : handshake(self, target, index, number, stood), generation(number) {}
     TcpHandshake handshake;
-    Lane* lane = nullptr;      ///< outgoing: what we call for; incoming: null
+    Stream* lane = nullptr;    ///< outgoing: what we call for; incoming: null
     uint32_t generation = 0;   ///< outgoing
     bool connected = true;     ///< outgoing: false until the kernel has connected
     uint64_t deadline_ns = 0;  ///< ~0: none
@@ -135,17 +138,17 @@ class TcpPath final : public Path {
   };
   /// An established connection.
   struct Link : Endpoint {
-    Lane* lane = nullptr;
+    Stream* lane = nullptr;
     std::string where;
   };
-  enum class LaneState : uint8_t { fresh, calling, established, ended };
-  /// One stream to and from a peer, and the connections it has had. Lane 0 carries all messages in order; further ones
-  /// parts of long messages, each over another network if there is one.
-  struct Lane : ListHook<Lane> {  // hook: in blocked_
-    Lane(Peer& owner, uint8_t number, TcpOutbound::Shared& sending);
+  enum class StreamState : uint8_t { fresh, calling, established, ended };
+  /// One stream to and from a peer, and the connections it has had. Stream 0 carries all messages in order; further
+  /// ones parts of long messages, each over another network if there is one.
+  struct Stream : ListHook<Stream> {  // hook: in blocked_
+    Stream(Peer& owner, uint8_t number, TcpOutbound::Shared& sending);
     Peer& peer;
     const uint8_t index;
-    LaneState state = LaneState::fresh;
+    StreamState state = StreamState::fresh;
     Link* link = nullptr;  ///< owned by endpoints_
     TcpOutbound outbound;
     TcpInbound inbound;
@@ -171,20 +174,20 @@ class TcpPath final : public Path {
     std::string loss;  ///< how the connection before was lost; empty: there was none
   };
   enum class PeerState : uint8_t { open, departed, lost };
-  struct Peer {
+  struct Peer : Lane {
     Peer(PeerId id, Sink& sink, TcpOutbound::Shared& sending);
-    const PeerId id;
     PeerState state = PeerState::open;
     bool doomed = false;     ///< in doomed_: its operations fail, and it is lost, in the next poll
     bool announced = false;  ///< the sink knows of the loss
+    bool given_up = false;   ///< for another path: a connection that stands does not save it
     bool looked_up = false;
     TcpInbound::Shared receiving;
-    std::unique_ptr<Lane> lanes[wire::kMaxLanes];  ///< the first is always there
-    std::vector<TcpCandidate> candidates;          ///< best first
-    uint32_t stripes = 0;                          ///< messages sent in parts so far, if only one
-    std::string trouble;                           ///< the last attempt's, then why the peer is lost
+    std::unique_ptr<Stream> lanes[wire::kMaxLanes];  ///< the first is always there
+    std::vector<TcpCandidate> candidates;            ///< best first
+    uint32_t stripes = 0;                            ///< messages sent in parts so far, if only one
+    std::string trouble;                             ///< the last attempt's, then why the peer is lost
     int error_class = 0;
-    Lane& first() { return *lanes[0]; }
+    Stream& first() { return *lanes[0]; }
   };
   struct Stripe;
 
@@ -192,18 +195,18 @@ class TcpPath final : public Path {
 
   // tcp_path.cc
   Peer& peer_at(PeerId id);
-  Lane& lane_at(Peer& peer, size_t index);
+  Stream& stream_at(Peer& peer, size_t index);
   int complete();
-  TcpOutbound::Wait may_wait(Lane& lane, const wire::Header& header, size_t bytes);
+  TcpOutbound::Wait may_wait(Stream& lane, const wire::Header& header, size_t bytes);
   void end_bursts();
   int receive(Link& link);
   int receive_waiting(Peer& peer);
   void note_arrived(uint64_t bytes);
-  bool flush(Lane& lane, bool more = false);  ///< whether bytes have left, or are known to have arrived
-  bool try_again(Lane& lane);                 ///< the same; frees senders
+  bool flush(Stream& lane, bool more = false);  ///< whether bytes have left, or are known to have arrived
+  bool try_again(Stream& lane);                 ///< the same; frees senders
   void look_after_unsure(uint64_t nap_ns);
-  void watch_link(Lane& lane);
-  void ask_for(Lane& lane, uint64_t bytes);
+  void watch_link(Stream& lane);
+  void ask_for(Stream& lane, uint64_t bytes);
   int poll_events();
   void heat(Link& link);
   void cool(Link& link);
@@ -212,11 +215,11 @@ class TcpPath final : public Path {
   Error start();
   Error listen(const LocalAddress& local, uint16_t first_port, uint16_t& port);
   Error look_up(Peer& peer);
-  void contact(Lane& lane);
-  void next_attempt(Lane& lane);
-  void end_round(Lane& lane);
+  void contact(Stream& lane);
+  void next_attempt(Stream& lane);
+  void end_round(Stream& lane);
   void attempt_failed(Setup& setup, const std::string& trouble);
-  void set_timed(Lane& lane, bool timed);
+  void set_timed(Stream& lane, bool timed);
   void accept_some(Listener& listener);
   bool make_room();
   void go_deaf();
@@ -225,7 +228,7 @@ class TcpPath final : public Path {
   void commit(Setup& setup);
   void answer(Setup& setup);
   void conclude(Setup& setup);
-  void establish(Setup& setup, Lane& lane);
+  void establish(Setup& setup, Stream& lane);
   void drop(Setup& setup);
   void run_timers(uint64_t now);
   Endpoint* adopt(std::unique_ptr<Endpoint> endpoint, Endpoint::Kind kind);
@@ -239,8 +242,8 @@ class TcpPath final : public Path {
   int lose(Peer& peer);
   int lose_doomed();
   int link_ended(Link& link, TcpInbound::State how);
-  void give_up_link(Lane& lane);
-  void link_broken(Lane& lane, std::string why, bool network_is_bad);
+  void give_up_link(Stream& lane);
+  void link_broken(Stream& lane, std::string why, bool network_is_bad);
   void check_links(uint64_t now);
   bool several_networks() const;
   void on_interfaces(Interfaces& watch);
@@ -252,7 +255,7 @@ class TcpPath final : public Path {
   void forget_stripes();
   bool stripe(Peer& peer, SendOperation& operation);
   bool may_stripe(Peer& peer);
-  size_t open_lanes(Peer& peer, Lane** open);
+  size_t open_lanes(Peer& peer, Stream** open);
 
   TcpOptions options_;
   Clock& clock_;
@@ -286,8 +289,8 @@ class TcpPath final : public Path {
   bool more_ = false;           ///< a connection's turn was over before its data were
   bool may_be_unsure_ = false;  ///< something was sent since `arm` found everything acknowledged (and nothing owed)
 
-  IntrusiveList<Lane> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
-  std::vector<Lane*> bursts_;    ///< whose small messages may wait for the next
+  IntrusiveList<Stream> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
+  std::vector<Stream*> bursts_;    ///< whose small messages may wait for the next
   uint64_t polls_ = 0;
   std::vector<Peer*> doomed_;
   IntrusiveList<Stripe> striped_;       ///< on their way

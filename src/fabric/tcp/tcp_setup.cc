@@ -74,8 +74,6 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
   properties_.eager_bytes = sending_.eager_bytes = size_t(tunables.tcp_eager_bytes);
   properties_.keep_from_bytes = TcpOutbound::kCopyFirst;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
-  properties_.latency_ns = 4'000;  // loopback, both ranks polling (8 B: 3.5-4 us); a network's is above
-  properties_.bytes_per_us = 4'000;
 }
 
 Error TcpPath::start() {
@@ -195,7 +193,7 @@ void TcpPath::drop(Setup& setup) {
 
 // --- Calling.
 
-void TcpPath::set_timed(Lane& lane, bool timed) {
+void TcpPath::set_timed(Stream& lane, bool timed) {
   if (lane.timed == timed) return;
   lane.timed = timed;
   timed_ += timed ? 1 : size_t(-1);
@@ -224,8 +222,8 @@ Error TcpPath::look_up(Peer& peer) {
 }
 
 // Begins to call: for the first time, or after a connection was lost.
-void TcpPath::contact(Lane& lane) {
-  lane.state = LaneState::calling;
+void TcpPath::contact(Stream& lane) {
+  lane.state = StreamState::calling;
   set_timed(lane, true);
   lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
   lane.next_candidate = 0;
@@ -234,7 +232,7 @@ void TcpPath::contact(Lane& lane) {
   lane.refused = false;
   if (Error error = look_up(lane.peer)) return doom(lane.peer, error.error_class(), std::string(error.text()));
   lane.candidates = lane.peer.candidates;
-  // Lane k prefers the k-th of the networks, in the order of their first addresses.
+  // Stream k prefers the k-th of the networks, in the order of their first addresses.
   std::vector<uint32_t> networks;
   for (auto& candidate : lane.candidates) {
     if (std::find(networks.begin(), networks.end(), candidate.network) == networks.end())
@@ -246,7 +244,7 @@ void TcpPath::contact(Lane& lane) {
   if (lane.generation == 0) next_attempt(lane);
 }
 
-void TcpPath::next_attempt(Lane& lane) {
+void TcpPath::next_attempt(Stream& lane) {
   while (lane.next_candidate < lane.candidates.size()) {
     const TcpCandidate& candidate = lane.candidates[lane.next_candidate++];
     if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants home
@@ -280,7 +278,7 @@ void TcpPath::next_attempt(Lane& lane) {
 }
 
 // All addresses have been tried in vain; later again, unless there is no hope.
-void TcpPath::end_round(Lane& lane) {
+void TcpPath::end_round(Stream& lane) {
   uint64_t now = clock_.now_ns();
   lane.next_candidate = 0;
   if (lane.link) {  // it only wanted back to its own network
@@ -304,7 +302,7 @@ void TcpPath::end_round(Lane& lane) {
 
 // An attempt of ours has ended without a connection.
 void TcpPath::attempt_failed(Setup& setup, const std::string& trouble) {
-  Lane& lane = *setup.lane;
+  Stream& lane = *setup.lane;
   lane.peer.trouble = setup.where + ": " + trouble;
   if (setup.connected) {
     // The peer was there, perhaps for a long time before it answered: the clock starts now.

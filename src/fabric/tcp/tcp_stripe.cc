@@ -31,7 +31,7 @@ constexpr uint32_t kProbeEvery = 64;
 struct TcpPath::Stripe : ListHook<Stripe> {
   struct Part : SendOperation {
     Stripe* stripe = nullptr;
-    Lane* lane = nullptr;
+    Stream* lane = nullptr;
     ServiceRate::Mark begin;
   };
   TcpPath* path;
@@ -69,7 +69,7 @@ bool TcpPath::may_stripe(Peer& peer) {
 }
 
 // Finds the lanes that can carry a part now, and calls for those that there could be.
-size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
+size_t TcpPath::open_lanes(Peer& peer, Stream** open) {
   if (!may_stripe(peer)) return 1;
   // As many lanes as there are networks that both hosts are on.
   uint32_t networks[wire::kMaxLanes];
@@ -83,10 +83,10 @@ size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
   open[count++] = &peer.first();
   for (size_t i = 1; i < wire::kMaxLanes; ++i) {
     if (i >= wanted && !peer.lanes[i]) continue;
-    Lane& lane = lane_at(peer, i);
+    Stream& lane = stream_at(peer, i);
     if (lane.link) {
       open[count++] = &lane;
-    } else if (lane.state == LaneState::fresh && identity_.rank < peer.id) {
+    } else if (lane.state == StreamState::fresh && identity_.rank < peer.id) {
       contact(lane);
     }
   }
@@ -96,7 +96,7 @@ size_t TcpPath::open_lanes(Peer& peer, Lane** open) {
 // False: there is one lane, and the message goes over it like any other. (Of several the first may get all of it: that,
 // too, is a part, and measured.)
 bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
-  Lane* open[wire::kMaxLanes];
+  Stream* open[wire::kMaxLanes];
   const size_t count = open_lanes(peer, open);
   if (count < 2) return false;
   const size_t total = operation.payload.remaining(), begin = operation.payload.position();
@@ -115,9 +115,9 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   stripe->table.number = peer.stripes;
   operation.total_bytes = total;
   operation.header_sent = true;
-  auto send = [&](Stripe::Part& part, Lane& lane, wire::FrameType type, Cursor payload) {
+  auto send = [&](Stripe::Part& part, Stream& lane, wire::FrameType type, Cursor payload) {
     part.stripe = stripe;
-    part.peer = peer.id;
+    part.SendOperation::lane = &peer;
     part.header = wire::make_header(wire::Kind(0), 0, 0, 0, stripe->table.number, uint8_t(type));
     part.payload = payload;
     part.done = Stripe::done;

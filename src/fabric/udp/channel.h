@@ -23,17 +23,6 @@ namespace tern {
 
 using SendList = IntrusiveList<SendOperation>;
 
-/// Counted by all conversations of a path together.
-struct UdpCounters {
-  uint64_t sent = 0, received = 0;  ///< datagrams
-  uint64_t repeated = 0;            ///< sent again because they were lost, or seemed so
-  uint64_t spurious = 0;            ///< of those: had arrived all the same
-  uint64_t forged = 0;              ///< without a right seal, or none of ours
-  uint64_t replayed = 0;            ///< had been received before (the network's doubles, too)
-  uint64_t nacks = 0;               ///< sent (paper)
-  uint64_t moved = 0;               ///< times that another network was tried
-};
-
 /// What the conversations of a path share.
 struct UdpShared {
   PeerId self = 0;
@@ -41,8 +30,8 @@ struct UdpShared {
   Sink& sink;
   Clock& clock;
   PacketPool pool{};
-  SendList finished{};  ///< copied altogether; `done` is due
-  UdpCounters counters{};
+  SendList finished{};             ///< copied altogether; `done` is due
+  Counters* counters = nullptr;    ///< where the path counts; never null in use
   bool holding = false;            ///< messages wait for company until the next poll
   uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: what copies cost in virtual time; 0: nothing
   uint64_t message_ns = 0;         ///< likewise a message, on either side, beside copies and datagrams
@@ -59,7 +48,8 @@ struct UdpShared {
 /// One peer's end of the wire: numbers and seals.
 struct UdpLink {
   UdpShared& shared;
-  const PeerId peer;
+  Lane& lane;         ///< whose messages the sink gets
+  const PeerId peer;  ///< its id
   DatagramSeal sealing, checking;
   uint64_t next_number = 1;
   ReceivedNumbers received;
@@ -79,7 +69,7 @@ struct UdpLink {
       --next_number;
       return false;
     }
-    ++shared.counters.sent;
+    ++shared.counters->udp_sent;
     return true;
   }
 };

@@ -123,7 +123,7 @@ bool FragmentChannel::send(Fragment& fragment, uint64_t now_ns) {
     --link_.next_number;
     return false;
   }
-  ++link_.shared.counters.sent;
+  ++link_.shared.counters->udp_sent;
   fragment.sent_ns = now_ns;
   fragment.due_ns = now_ns + trip_.timeout_ns(fragment.head.attempt);
   next_due_ns_ = std::min(next_due_ns_, fragment.due_ns);
@@ -154,7 +154,7 @@ void FragmentChannel::repeat(Fragment& fragment) {
   IntrusiveList<Fragment>::remove(&fragment);
   fragment.flying = false;
   ++fragment.head.attempt;
-  ++link_.shared.counters.repeated;
+  ++link_.shared.counters->udp_repeated;
   ready_.push_back(&fragment);
 }
 
@@ -194,7 +194,7 @@ void FragmentChannel::on_answer(const wire::Datagram& datagram, uint64_t now_ns)
   if (said.attempt == fragment.head.attempt) {
     if (fragment.flying) trip_.sample(now_ns - std::min(now_ns, fragment.sent_ns), 0);
   } else {
-    ++link_.shared.counters.spurious;
+    ++link_.shared.counters->udp_spurious;
   }
   if (said.index == 0) sending->cleared = true;
   ++sending->acknowledged;
@@ -260,7 +260,7 @@ void FragmentChannel::surrender(SendList& out) {
 // --- Receiving.
 
 void FragmentChannel::answer(DatagramType type, uint64_t message, uint32_t index, uint32_t attempt) {
-  link_.shared.counters.nacks += type == DatagramType::nack && message != kQuestion;
+  link_.shared.counters->udp_nacks += type == DatagramType::nack && message != kQuestion;
   answers_.push_back({type, {message, index, attempt}});
 }
 
@@ -317,7 +317,7 @@ void FragmentChannel::open(const wire::FragmentHead& head, const std::byte* payl
     ++expected_;
     ++handled;
     link_.shared.charge_copy(bytes);
-    link_.shared.sink.on_message(link_.peer, head.header, payload, bytes);
+    link_.shared.sink.on_message(link_.lane, head.header, payload, bytes);
     return;
   }
   reception_.active = true;
@@ -326,7 +326,7 @@ void FragmentChannel::open(const wire::FragmentHead& head, const std::byte* payl
   reception_.there.assign(size_t(count), false);
   reception_.missing = uint32_t(count);
   reception_.highest = 0;
-  reception_.landing = link_.shared.sink.on_header(link_.peer, head.header, size_t(head.bytes));
+  reception_.landing = link_.shared.sink.on_header(link_.lane, head.header, size_t(head.bytes));
   reception_.begin = reception_.landing.target.position();
   land(0, payload, bytes, handled);
 }
@@ -346,14 +346,14 @@ void FragmentChannel::land(uint32_t index, const std::byte* payload, size_t byte
   ++expected_;
   ++handled;
   target.seek(reception_.begin + size_t(reception_.bytes));
-  link_.shared.sink.on_landed(link_.peer, reception_.header, reception_.landing, size_t(reception_.bytes), {});
+  link_.shared.sink.on_landed(link_.lane, reception_.header, reception_.landing, size_t(reception_.bytes), {});
 }
 
 void FragmentChannel::abandon(const Error& error) {
   early_.clear();
   if (!reception_.active) return;
   reception_.active = false;
-  link_.shared.sink.on_landed(link_.peer, reception_.header, reception_.landing, size_t(reception_.bytes),
+  link_.shared.sink.on_landed(link_.lane, reception_.header, reception_.landing, size_t(reception_.bytes),
                               Error(error.error_class(), std::string(error.text())));
 }
 

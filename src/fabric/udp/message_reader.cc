@@ -63,7 +63,7 @@ bool MessageReader::begin(const wire::FrameHead& head, const std::byte* payload,
   if (length <= there) {
     used = size_t(length);
     ++handled;
-    sink_.on_message(peer_, head.header, payload, used);
+    sink_.on_message(lane_, head.header, payload, used);
     return true;
   }
   if (length <= kAlwaysWholeBytes) {
@@ -75,7 +75,7 @@ bool MessageReader::begin(const wire::FrameHead& head, const std::byte* payload,
   }
   head_ = head;
   left_ = length;
-  landing_ = sink_.on_header(peer_, head.header, size_t(length));
+  landing_ = sink_.on_header(lane_, head.header, size_t(length));
   landing_now_ = true;
   used = there;
   if (there != 0) land(payload, there, handled);
@@ -88,14 +88,14 @@ void MessageReader::land(const std::byte* data, size_t bytes, int& handled) {
   if (left_ != 0) return;
   landing_now_ = false;
   ++handled;
-  sink_.on_landed(peer_, head_.header, landing_, size_t(head_.length()), {});
+  sink_.on_landed(lane_, head_.header, landing_, size_t(head_.length()), {});
 }
 
 void MessageReader::abandon(const Error& error) {
   gathered_bytes_ = 0;
   if (!landing_now_) return;
   landing_now_ = false;
-  sink_.on_landed(peer_, head_.header, landing_, size_t(head_.length()),
+  sink_.on_landed(lane_, head_.header, landing_, size_t(head_.length()),
                   Error(error.error_class(), std::string(error.text())));
 }
 

@@ -14,7 +14,7 @@ namespace tern {
 
 class MessageReader {
  public:
-  MessageReader(PeerId peer, Sink& sink) : peer_(peer), sink_(sink) {}
+  MessageReader(Lane& lane, Sink& sink) : lane_(lane), sink_(sink) {}
 
   /// False: this is no stream of messages. Adds to `handled` what was delivered.
   bool feed(const std::byte* data, size_t bytes, int& handled);
@@ -26,7 +26,7 @@ class MessageReader {
   size_t gather(const std::byte* data, size_t bytes);
   void land(const std::byte* data, size_t bytes, int& handled);
 
-  const PeerId peer_;
+  Lane& lane_;
   Sink& sink_;
   wire::FrameHead head_{};
   Landing landing_;

@@ -14,7 +14,7 @@ constexpr size_t kMostEarly = 4096;
 }  // namespace
 
 StreamReceiver::StreamReceiver(UdpLink& link, size_t window_bytes)
-    : link_(link), window_(window_bytes), reader_(link.peer, link.shared.sink) {}
+    : link_(link), window_(window_bytes), reader_(link.lane, link.shared.sink) {}
 
 bool StreamReceiver::take(const wire::Datagram& datagram, uint64_t now_ns, int& handled) {
   const uint64_t number = datagram.head.number, offset = datagram.stream.offset;

@@ -189,7 +189,7 @@ void StreamSender::seal(Packet& packet, uint64_t now_ns) {
   if (packet.number != 0) {
     packet.old_number = packet.number;
     ++repeats_;
-    ++link_.shared.counters.repeated;
+    ++link_.shared.counters->udp_repeated;
   }
   wire::StreamHead head = receiver_.head(now_ns);
   head.offset = packet.offset;
@@ -240,7 +240,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
     }
     if (count == 0) return any;
     const size_t taken = link_.shared.port.send(link_.peer, 0, batch, count);
-    link_.shared.counters.sent += taken;
+    link_.shared.counters->udp_sent += taken;
     for (size_t i = 0; i < taken; ++i) {
       Packet* gone = sealed_.pop_front();
       gone->sent_ns = now_ns;
@@ -308,7 +308,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
     const bool late = !numbers.contains(packet->number);
     if (late && (packet->old_number == 0 || !numbers.contains(packet->old_number))) return false;
     if (late) {  // what was given up for lost has only been overtaken
-      ++link_.shared.counters.spurious;
+      ++link_.shared.counters->udp_spurious;
       reorder_ = std::min(2 * reorder_, kMostReorder);
     } else if (packet->number == said.largest) {
       trip_.sample(now_ns - std::min(now_ns, packet->sent_ns), uint64_t(said.delay_us) * 1000);
@@ -327,7 +327,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
   for (Packet *packet = lost_.front(), *following; packet; packet = following) {
     following = lost_.next(packet);
     if (!numbers.contains(packet->number)) continue;
-    ++link_.shared.counters.spurious;
+    ++link_.shared.counters->udp_spurious;
     reorder_ = std::min(2 * reorder_, kMostReorder);
     acknowledged += packet->bytes();
     IntrusiveList<Packet>::remove(packet);

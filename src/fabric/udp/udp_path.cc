@@ -16,18 +16,18 @@ constexpr int kMostCompletions = 1024;
 
 }  // namespace
 
-bool UdpPath::try_send(PeerId id, const wire::Header& header, const void* payload, size_t bytes) {
+bool UdpPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
   TERN_DEBUG_ASSERT(bytes <= std::max(properties_.eager_bytes, kAlwaysWholeBytes));
-  Peer& peer = peer_at(id);
+  auto& peer = static_cast<Peer&>(lane);
   if (peer.lost || !peer.channel) return false;
   if (!peer.channel->try_send(header, payload, bytes, clock_.now_ns())) return false;
-  holding_ = shared_.holding;
+  hints_.holding = shared_.holding;
   keep_busy(peer);
   return true;
 }
 
 void UdpPath::enqueue(SendOperation& operation) {
-  Peer& peer = peer_at(operation.peer);
+  auto& peer = static_cast<Peer&>(*operation.lane);
   if (peer.lost || !peer.channel) {
     unsendable_.push_back(&operation);
     return;
@@ -37,13 +37,13 @@ void UdpPath::enqueue(SendOperation& operation) {
 }
 
 bool UdpPath::withdraw(SendOperation& operation) {
-  Peer& peer = peer_at(operation.peer);
+  auto& peer = static_cast<Peer&>(*operation.lane);
   return !peer.lost && peer.channel && peer.channel->withdraw(operation);
 }
 
 int UdpPath::poll() {
   const uint64_t now = clock_.now_ns();
-  holding_ = shared_.holding = false;
+  hints_.holding = shared_.holding = false;
   int handled = receive(now);
   shared_.charge_messages(handled);
   if (!busy_.empty()) advance_busy(clock_.now_ns(), false);
@@ -67,7 +67,7 @@ int UdpPath::receive(uint64_t now_ns) {
 void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, int& handled) {
   wire::Datagram datagram;
   if (!wire::parse_datagram_head(arrival.data, arrival.bytes, datagram.head) || !reaches(datagram.head.from)) {
-    ++shared_.counters.forged;
+    ++shared_.counters->udp_forged;
     return;
   }
   Peer& peer = peer_at(datagram.head.from);
@@ -76,14 +76,14 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
   const uint64_t number = datagram.head.number;
   if (!link.checking.check(arrival.data, arrival.bytes, number) ||
       !wire::parse_datagram(arrival.data, arrival.bytes, datagram)) {
-    ++shared_.counters.forged;
+    ++shared_.counters->udp_forged;
     return;
   }
   if (link.received.contains(number)) {
-    ++shared_.counters.replayed;
+    ++shared_.counters->udp_replayed;
     return;
   }
-  ++shared_.counters.received;
+  ++shared_.counters->udp_received;
   // Where our own datagrams get no answer the peer's way is tried; else each keeps its own, or both would chase each
   // other.
   if (number > link.received.largest() && (peer.channel->silence() != 0 || !peer.channel->unacknowledged())) {

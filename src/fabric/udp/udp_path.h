@@ -40,7 +40,7 @@ struct UdpOptions {
   const Log* log = nullptr;        ///< null: nothing is said
 };
 
-class UdpPath final : public Path {
+class UdpPath final : public CountingPath {
  public:
   /// Gets what `peer` published as its card; called on first contact only. May block.
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
@@ -57,15 +57,22 @@ class UdpPath final : public Path {
   static int channels(UdpProtocol protocol) { return protocol == UdpProtocol::paper ? 2 : 1; }
 
   const std::string& card() const { return card_; }
-  const UdpCounters& counters() const { return shared_.counters; }
   /// Memory for datagrams in use: nought when all has arrived. For tests.
   size_t held() const { return shared_.pool.live(); }
   DatagramPort& port() { return *port_; }
 
   bool reaches(PeerId peer) const override { return peer != options_.rank && peer < options_.size; }
-  bool try_send(PeerId peer, const wire::Header& header, const void* payload, size_t bytes) override;
+  Lane& lane(PeerId peer) override { return peer_at(peer); }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
+  void give_up(Lane& lane) override;
+  bool reopen(Lane& lane, uint32_t incarnation) override;
+  void set_replaceable() override { replaceable_ = true; }
+  void count_into(Counters& counters) override {
+    CountingPath::count_into(counters);
+    shared_.counters = &counters;
+  }
   int poll() override;
   int wait_fd() const override { return port_->descriptor(); }
   bool arm() override;
@@ -73,8 +80,8 @@ class UdpPath final : public Path {
   bool has_unsent() const override;
 
  private:
-  struct Peer {
-    PeerId id = 0;
+  struct Peer : Lane {
+    using Lane::Lane;
     bool lost = false;
     bool doomed = false;            ///< in doomed_: lost in the next poll
     bool busy = false;              ///< in busy_
@@ -86,7 +93,8 @@ class UdpPath final : public Path {
     uint64_t patience_ns = 0;  ///< how long the last answer is believed
     bool asking = false;
     int refusals = 0;
-    uint32_t moves = 0;  ///< networks tried in this silence
+    uint32_t moves = 0;        ///< networks tried in this silence
+    uint32_t incarnation = 0;  ///< how often the lane was made anew
     std::string trouble;
   };
 
@@ -124,7 +132,8 @@ class UdpPath final : public Path {
   UdpSalt salt_{};
   bool aes_ = false;
   std::string card_;
-  uint64_t keepalive_ns_ = 0, timeout_ns_ = 0;
+  uint64_t keepalive_ns_ = 0, timeout_ns_ = 0, failover_ns_ = 0;
+  bool replaceable_ = false;                  ///< another path reaches the same peers
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<Peer*> busy_;                   ///< whose timers run, or who have something to send
   std::vector<Peer*> doomed_;

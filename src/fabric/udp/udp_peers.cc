@@ -58,7 +58,7 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
       lookup_(std::move(lookup)),
       clock_(clock),
       port_(std::move(port)),
-      shared_{.self = options.rank, .port = *port_, .sink = sink, .clock = clock},
+      shared_{.self = options.rank, .port = *port_, .sink = sink, .clock = clock, .counters = &counters()},
       keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMs),
       timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
       peers_(options.size) {
@@ -71,8 +71,6 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
   // The paper's protocol asks for itself whether a message may come.
   properties_.eager_bytes =
       size_t(protocol == UdpProtocol::paper ? tunables.unexpected_credit_bytes : tunables.udp_eager_bytes);
-  properties_.latency_ns = 4'000;
-  properties_.bytes_per_us = 1'500;
 }
 
 void UdpPath::start() {
@@ -110,11 +108,17 @@ UdpPath::Peer& UdpPath::peer_at(PeerId id) {
   std::unique_ptr<Peer>& slot = peers_[id];
   if (slot) [[likely]]
     return *slot;
-  slot = std::make_unique<Peer>();
-  slot->id = id;
+  slot = std::make_unique<Peer>(id);
   if (Error error = meet(*slot)) doom(*slot, std::string(error.text()));
   return *slot;
 }
+
+namespace {
+UdpSalt salt_of(UdpSalt salt, uint32_t incarnation) {
+  for (size_t i = 0; i < sizeof incarnation; ++i) salt[i] ^= uint8_t(incarnation >> (8 * i));
+  return salt;
+}
+}  // namespace
 
 // First contact, ours or the peer's.
 Error UdpPath::meet(Peer& peer) {
@@ -130,10 +134,13 @@ Error UdpPath::meet(Peer& peer) {
     return Error(ErrorClass::intern, "its UDP card is cut short");
   if (Error no_way = port_->meet(peer.id, card)) return no_way;
   const bool aes = aes_ && (card.flags & wire::DatagramCard::kAes);
+  // A lane made anew has keys of its own, so that what the network still holds of the one before is not believed.
+  const UdpSalt ours = salt_of(salt_, peer.incarnation), its = salt_of(card.salt, peer.incarnation);
   peer.link.reset(new UdpLink{shared_,
+                              peer,
                               peer.id,
-                              DatagramSeal(options_.key, options_.rank, salt_, peer.id, card.salt, aes),
-                              DatagramSeal(options_.key, peer.id, card.salt, options_.rank, salt_, aes),
+                              DatagramSeal(options_.key, options_.rank, ours, peer.id, its, aes),
+                              DatagramSeal(options_.key, peer.id, its, options_.rank, ours, aes),
                               1,
                               {}});
   if (protocol_ == UdpProtocol::paper) {
@@ -175,10 +182,14 @@ bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
   if (channel.silence() >= kTimeoutsToMove * (peer.moves + 1)) {
     ++peer.moves;
     if (port_->change_route(peer.id)) {
-      ++shared_.counters.moved;
+      ++shared_.counters->udp_moved;
       if (options_.log)
         options_.log->info("udp: rank " + std::to_string(peer.id) + " is silent; another network is tried");
     }
+  }
+  if (replaceable_ && quiet >= failover_ns_ && channel.silence() >= kTimeoutsToMove) {
+    doom(peer, "it has not answered for " + std::to_string(quiet / 1'000'000) + " ms (TERN_UDP_FAILOVER_MS)");
+    return true;
   }
   if (!peer.asking && quiet >= kSilence_ns) {
     peer.asking = true;
@@ -233,6 +244,26 @@ void UdpPath::doom(Peer& peer, std::string trouble) {
   doomed_.push_back(&peer);
 }
 
+void UdpPath::give_up(Lane& lane) { doom(static_cast<Peer&>(lane), "given up for another path"); }
+
+bool UdpPath::reopen(Lane& lane, uint32_t incarnation) {
+  auto& peer = static_cast<Peer&>(lane);
+  if (!peer.lost) return false;
+  if (peer.busy) {  // its timers were the old channel's
+    std::erase(busy_, &peer);
+    peer.busy = false;
+  }
+  peer.channel.reset();
+  peer.link.reset();
+  peer.incarnation = incarnation;
+  peer.asking = false;
+  peer.refusals = 0;
+  peer.moves = 0;
+  peer.lost = peer.doomed = false;
+  if (Error error = meet(peer)) doom(peer, std::string(error.text()));
+  return true;
+}
+
 int UdpPath::lose_doomed() {
   // Done-functions may send to the same peer again; that is for the next poll.
   std::vector<Peer*> now;
@@ -248,11 +279,11 @@ int UdpPath::lose_doomed() {
   }
   while (SendOperation* operation = failed.pop_front()) {
     ++handled;
-    operation->done(*operation, reason(*peers_[operation->peer]));
+    operation->done(*operation, reason(static_cast<Peer&>(*operation->lane)));
   }
   for (Peer* peer : now) {
     ++handled;
-    shared_.sink.on_peer_lost(peer->id, reason(*peer));
+    shared_.sink.on_peer_lost(*peer, reason(*peer));
   }
   return handled;
 }

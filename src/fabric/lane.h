@@ -1,0 +1,25 @@
+// Lane: the way of one path to one peer. Its path makes it when it is first asked for it, or when something comes from
+// that peer, and keeps it as long as the path lives; each path derives its own. So a call that has resolved its peer
+// once hands the lane down, and an arrival names its peer without a look-up.
+//
+// Thread rule: under the rank's lock.
+#pragma once
+
+#include "base/types.h"
+
+namespace tern {
+
+struct Lane {
+  explicit Lane(PeerId peer) : id(peer) {}
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  const PeerId id;  ///< of the peer
+  /// What the sink keeps about the peer; null until the sink has seen this lane. The path never looks at it.
+  void* owner = nullptr;
+
+ protected:
+  ~Lane() = default;
+};
+
+}  // namespace tern

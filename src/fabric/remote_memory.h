@@ -1,0 +1,103 @@
+// RemoteMemory: get, put and atomics on the memory of peers. A path that has it says so by Path::remote_memory; what it
+// can do and what is true of it stands in its properties, and for one peer in `can_get` and `can_put`.
+//
+// Thread rule: as Path. Re-entrance: get, put and the atomics may call `done` before they return.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/intrusive_list.h"
+#include "datatype/cursor.h"
+#include "fabric/lane.h"
+
+namespace tern {
+
+/// Names memory of this rank to its peers; opaque to protocols, travels in their headers.
+struct RemoteKey {
+  uint64_t words[2] = {0, 0};
+  bool empty() const { return (words[0] | words[1]) == 0; }
+};
+
+/// What peers may do with exposed memory.
+struct RemoteAccess {
+  bool read = false, write = false, atomic = false;
+};
+
+/// A transfer: get (remote memory to `local`) or put (`local` to remote memory).
+struct TransferOperation : ListHook<TransferOperation> {
+  Lane* lane = nullptr;
+  Cursor local;
+  uint64_t remote_address = 0;
+  RemoteKey key;
+  size_t bytes = 0;
+  /// Of a put: no message tells of it, but its peer, should it sleep, shall wake up when the bytes are there.
+  bool wakes = false;
+  /// Called once, possibly before `get` returns. An error means nothing is known of the local bytes; the caller
+  /// falls back to messages.
+  void (*done)(TransferOperation&, Error) = nullptr;
+};
+
+/// An operation on one aligned 8-byte word of a peer, in the host's byte order.
+struct AtomicOperation : ListHook<AtomicOperation> {
+  enum class Kind : uint8_t { fetch_add, compare_swap, swap };
+  Lane* lane = nullptr;
+  Kind kind = Kind::fetch_add;
+  uint64_t remote_address = 0;
+  RemoteKey key;
+  uint64_t operand = 0;  ///< what is added, or stored
+  uint64_t compare = 0;  ///< compare_swap
+  uint64_t result = 0;   ///< the word as it was before; valid when `done` is called without an error
+  void (*done)(AtomicOperation&, Error) = nullptr;
+};
+
+/// All gets, puts and atomics begun on this lane before it are over, the puts at the peer.
+struct FlushOperation : ListHook<FlushOperation> {
+  Lane* lane = nullptr;
+  void (*done)(FlushOperation&, Error) = nullptr;
+};
+
+/// What a RemoteMemory is. Constant after the path is started.
+struct RemoteMemoryProperties {
+  bool get = false;           ///< for peers that `can_get` confirms
+  bool put = false;           ///< for peers that `can_put` confirms
+  size_t get_from_bytes = 0;  ///< shortest transfer for which get is better than sending the data as a message
+  bool autonomous = false;    ///< data moves without the CPU of either side; else by the CPU of the rank that asks
+  /// The bytes of a put become visible before a message that is handed over after the put was issued (done or not). A
+  /// put then fails only because the lane is lost, or at once.
+  bool puts_before_messages = false;
+  bool ordered_writes = false;    ///< the same, and the bytes of one put become visible in address order
+  bool atomics = false;           ///< fetch_add and compare_swap, for memory exposed with RemoteAccess::atomic
+  bool atomic_swap = false;       ///< swap, too
+  bool atomics_with_cpu = false;  ///< the CPU's own atomic instructions on that memory exclude these
+};
+
+class RemoteMemory {
+ public:
+  const RemoteMemoryProperties& remote_properties() const { return remote_properties_; }
+
+  /// Makes memory of this rank accessible to peers until `conceal`; an empty key where that is impossible.
+  virtual RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) = 0;
+  virtual void conceal(const RemoteKey& key) = 0;
+
+  /// Whether get works with this peer (shared memory: whether the kernel allows cross-memory attach, really tried).
+  virtual bool can_get(Lane& lane) = 0;
+  virtual void get(TransferOperation& operation) = 0;
+  virtual bool can_put(Lane& lane) = 0;
+  /// Writes `local` into the peer's exposed memory. Done without error: the bytes are there, and a message sent to that
+  /// peer from now on is seen after them.
+  virtual void put(TransferOperation& operation) = 0;
+  /// Only where the properties say so; `kind` tells which.
+  virtual void atomic(AtomicOperation& operation) {
+    operation.done(operation, Error(ErrorClass::unsupported_operation, "this path has no remote atomics"));
+  }
+  /// Where every transfer is done when its call returns there is nothing to wait for.
+  virtual void flush(FlushOperation& operation) { operation.done(operation, Error()); }
+
+ protected:
+  ~RemoteMemory() = default;
+  RemoteMemoryProperties remote_properties_;
+};
+
+}  // namespace tern

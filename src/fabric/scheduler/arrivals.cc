@@ -1,0 +1,101 @@
+// What the lanes bring: counted, and handed up in the order in which it was sent. See path_scheduler.h.
+#include "base/assert.h"
+#include "fabric/scheduler/path_scheduler.h"
+
+namespace tern {
+
+PathScheduler::Way& PathScheduler::way_of(Lane& lane) {
+  if (!lane.owner) [[unlikely]]
+    pair_at(lane.id);  // makes the owners of its lanes
+  return *static_cast<Way*>(lane.owner);
+}
+
+// Whether what comes over this lane is the peer's next message. Else it is of a lane that the peer has left, and comes
+// again.
+bool PathScheduler::takes(const Way& way) const {
+  const Pair& pair = *way.pair;
+  return way.index == pair.in && pair.phase != Phase::resuming && pair.phase != Phase::lost;
+}
+
+// Takes what is the scheduler's out of a header.
+wire::Header PathScheduler::accept(Pair& pair, const wire::Header& header) {
+  if (const int confirmed = header.flags >> wire::kConfirmShift; confirmed != 0)
+    confirm_up_to(pair, pair.confirmed + uint64_t(confirmed));
+  return wire::make_header(header.kind, header.source, header.context, header.tag, header.token,
+                           uint8_t(header.flags & wire::kKindFlags), header.carried);
+}
+
+void PathScheduler::on_message(Lane& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Way& way = way_of(from);
+  Pair& pair = *way.pair;
+  if (wire::is_lane_kind(header.kind)) [[unlikely]] {
+    on_control(way, header);
+    return;
+  }
+  if (!takes(way)) return;
+  const wire::Header own = accept(pair, header);
+  count_arrival(pair, bytes);
+  if (pair.interrupted) [[unlikely]] {
+    pair.interrupted = false;
+    Landing landing = pair.landing;
+    landing.target.unpack(payload, bytes);
+    sink_.on_landed(pair, own, landing, bytes, Error());
+    return;
+  }
+  sink_.on_message(pair, own, payload, bytes);
+}
+
+Landing PathScheduler::on_header(Lane& from, const wire::Header& header, size_t bytes) {
+  Way& way = way_of(from);
+  Pair& pair = *way.pair;
+  if (!takes(way)) return {};
+  const wire::Header own = accept(pair, header);
+  pair.landing_open = true;
+  if (pair.interrupted) {
+    pair.interrupted = false;
+    return pair.landing;
+  }
+  pair.landing_header = own;
+  pair.landing_bytes = bytes;
+  pair.landing = sink_.on_header(pair, own, bytes);
+  return pair.landing;
+}
+
+void PathScheduler::on_landed(Lane& from, const wire::Header&, Landing&, size_t bytes, Error error) {
+  Way& way = way_of(from);
+  Pair& pair = *way.pair;
+  if (way.index != pair.in || !pair.landing_open) return;  // discarded, or it comes again
+  pair.landing_open = false;
+  if (error) {  // on_peer_lost follows
+    pair.interrupted = true;
+    return;
+  }
+  count_arrival(pair, bytes);
+  Landing landing = pair.landing;
+  sink_.on_landed(pair, pair.landing_header, landing, bytes, Error());
+}
+
+void PathScheduler::on_control(Way& way, const wire::Header& header) {
+  Pair& pair = *way.pair;
+  if (pair.phase == Phase::lost) return;
+  switch (wire::LaneKind(header.kind)) {
+    case wire::LaneKind::resume: on_resume(way, header); return;
+    case wire::LaneKind::confirm:
+      if (takes(way)) confirm_up_to(pair, header.context);
+      return;
+    case wire::LaneKind::probe: on_probe(way, header); return;
+    case wire::LaneKind::probed: on_probed(way, header); return;
+    case wire::LaneKind::hello:
+      if (way.state != WayState::probing || uint32_t(header.tag) != way.incarnation) return;
+      post(way, wire::LaneKind::welcome, way.index, way.incarnation);
+      way_works(way);
+      return;
+    case wire::LaneKind::welcome:
+      if (way.state == WayState::probing && uint32_t(header.tag) == way.incarnation) way_works(way);
+      return;
+    case wire::LaneKind::leave: on_leave(way, header); return;
+    case wire::LaneKind::left: on_left(way, header); return;
+  }
+}
+
+}  // namespace tern

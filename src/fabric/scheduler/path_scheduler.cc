@@ -1,0 +1,337 @@
+// Sending, confirming, and the memory of peers. See path_scheduler.h.
+#include "fabric/scheduler/path_scheduler.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace tern {
+namespace {
+
+// A message of at most so many bytes is copied when its path has taken it, so that its sender goes on at once; a longer
+// one holds its sender's memory until it is confirmed, which takes a round trip: at 64 KiB that is what the copy takes.
+constexpr size_t kCopyBytes = 64 * 1024;
+// Copies for one peer; beyond this, operations hold their memory.
+constexpr size_t kMaxCopiedBytes = 1024 * 1024;
+// The receiver confirms at the latest after so many messages (which fit into a header's bits) and bytes: half of what a
+// sender may keep as copies, so that a stream never waits for it.
+constexpr uint32_t kConfirmMessages = wire::kMaxConfirmed - 7;
+constexpr size_t kConfirmBytes = kMaxCopiedBytes / 2;
+constexpr uint32_t kTimerPolls = 64;  // the clock is read on every so-manieth poll
+
+}  // namespace
+
+PathScheduler::PathScheduler(PeerId self, const Tunables& tunables, Clock& clock, Sink& sink, const Log* log)
+    : self_(self),
+      first_probe_ns_(uint64_t(tunables.path_failback_ms) * 1'000'000),
+      clock_(clock),
+      sink_(sink),
+      log_(log) {
+  hints_.dormant = true;
+}
+
+PathScheduler::~PathScheduler() {
+  for (auto& pair : pairs_) {
+    while (pair && pair->kept.front()) {
+      Kept* kept = pair->kept.pop_front();
+      kept_pool_.destroy(kept);
+    }
+  }
+}
+
+void PathScheduler::add_path(Path& path) {
+  TERN_ASSERT(paths_.size() < kMaxPaths);
+  const PathProperties& its = path.properties();
+  if (paths_.empty()) {
+    properties_ = its;
+    properties_.peek = false;
+  }
+  if (RemoteMemory* memory = path.remote_memory(); memory && !memory_) {
+    memory_ = memory;
+    memory_path_ = uint8_t(paths_.size());
+    remote_properties_ = memory->remote_properties();
+    remote_properties_.puts_before_messages = false;
+    remote_properties_.ordered_writes = false;
+  }
+  properties_.needs_cpu = properties_.needs_cpu || its.needs_cpu;
+  paths_.push_back(&path);
+  if (paths_.size() > 1) {
+    for (Path* each : paths_) each->set_replaceable();
+  }
+}
+
+bool PathScheduler::reaches(PeerId peer) const {
+  return std::any_of(paths_.begin(), paths_.end(), [&](Path* path) { return path->reaches(peer); });
+}
+
+PathScheduler::Pair& PathScheduler::pair_at(PeerId peer) {
+  if (pairs_.size() <= peer) pairs_.resize(size_t(peer) + 1);
+  if (!pairs_[peer]) {
+    pairs_[peer] = std::make_unique<Pair>(peer, *this);
+    Pair& pair = *pairs_[peer];
+    pair.ways.reserve(paths_.size());
+    for (Path* path : paths_) {
+      if (!path->reaches(peer)) continue;
+      pair.ways.push_back({&pair, path, &path->lane(peer), uint8_t(pair.ways.size()), WayState::up, 0});
+    }
+    for (Way& way : pair.ways) way.lane->owner = &way;
+  }
+  return *pairs_[peer];
+}
+
+// --- Sending
+
+// What the next message to the peer says that we have of its.
+uint8_t PathScheduler::take_confirmation(Pair& pair) {
+  const uint64_t count = std::min<uint64_t>(pair.arrived - pair.told, wire::kMaxConfirmed);
+  if (count == 0) return 0;
+  pair.told += count;
+  if (pair.told == pair.arrived) pair.untold_bytes = 0;
+  return uint8_t(count << wire::kConfirmShift);
+}
+
+PathScheduler::Kept& PathScheduler::keep(Pair& pair, const wire::Header& header, size_t bytes) {
+  Kept& kept = *kept_pool_.create();
+  kept.pair = &pair;
+  kept.header = header;
+  kept.bytes = bytes;
+  kept.inner.kept = &kept;
+  kept.inner.done = [](SendOperation& operation, Error error) {
+    Kept& mine = *static_cast<Inner&>(operation).kept;
+    mine.pair->scheduler.inner_done(mine, std::move(error));
+  };
+  pair.kept.push_back(&kept);
+  return kept;
+}
+
+bool PathScheduler::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+  auto& pair = static_cast<Pair&>(lane);
+  if (!ready(pair) || pair.copied_bytes + bytes > kMaxCopiedBytes) return false;
+  Way& way = pair.ways[pair.out];
+  if (bytes > std::max(way.path->properties().eager_bytes, kAlwaysWholeBytes)) return false;
+  const uint8_t confirmation = take_confirmation(pair);
+  wire::Header told = wire::make_header(header.kind, header.source, header.context, header.tag, header.token,
+                                        uint8_t(header.flags | confirmation), header.carried);
+  if (!way.path->try_send(*way.lane, told, payload, bytes)) {
+    pair.told -= confirmation >> wire::kConfirmShift;
+    return false;
+  }
+  Kept& kept = keep(pair, header, bytes);
+  if (bytes > Kept::kInlineBytes) kept.heap = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  if (bytes != 0) std::memcpy(kept.data(), payload, bytes);
+  kept.copied = true;
+  pair.copied_bytes += bytes;
+  return true;
+}
+
+void PathScheduler::enqueue(SendOperation& operation) {
+  auto& pair = static_cast<Pair&>(*operation.lane);
+  operation.total_bytes = operation.payload.remaining();
+  operation.header_sent = false;
+  if (pair.phase == Phase::lost) {
+    unsendable_.push_back(&operation);
+    hints_.dormant = false;
+  } else if (ready(pair)) {
+    forward(pair, operation);
+  } else {
+    pair.waiting.push_back(&operation);
+  }
+}
+
+void PathScheduler::forward(Pair& pair, SendOperation& operation) {
+  operation.header_sent = true;
+  Kept& kept = keep(pair, operation.header, operation.total_bytes);
+  kept.user = &operation;
+  kept.original = operation.payload;
+  ++held_;
+  hand_over(kept);
+}
+
+// To the lane in use, the first time or again.
+void PathScheduler::hand_over(Kept& kept) {
+  Pair& pair = *kept.pair;
+  Way& way = pair.ways[pair.out];
+  kept.inner.lane = way.lane;
+  kept.inner.header = kept.header;
+  kept.inner.header.flags |= take_confirmation(pair);
+  kept.inner.header_sent = false;
+  kept.inner.payload = kept.copied ? Cursor::bytes(kept.data(), kept.bytes) : kept.original;
+  kept.in_path = true;
+  ++pair.in_path;
+  way.path->enqueue(kept.inner);
+}
+
+// A path has let go of a message: it has taken all of it, or its lane is lost.
+void PathScheduler::inner_done(Kept& kept, Error error) {
+  Pair& pair = *kept.pair;
+  kept.in_path = false;
+  --pair.in_path;
+  if (kept.confirmed) {
+    release(kept);
+  } else if (!error && kept.user && kept.bytes <= kCopyBytes && pair.copied_bytes < kMaxCopiedBytes) {
+    copy_of(kept);
+  }
+  if (pair.phase == Phase::resuming) [[unlikely]]
+    try_finish_resume(pair);
+}
+
+// So that the sender goes on.
+void PathScheduler::copy_of(Kept& kept) {
+  if (kept.bytes > Kept::kInlineBytes) kept.heap = std::make_unique_for_overwrite<std::byte[]>(kept.bytes);
+  kept.original.pack(kept.data(), kept.bytes);
+  kept.copied = true;
+  kept.pair->copied_bytes += kept.bytes;
+  --held_;
+  finish(*std::exchange(kept.user, nullptr));
+}
+
+// It has arrived. The operation of a message that its path still holds stays with it until then.
+void PathScheduler::release(Kept& kept) {
+  if (kept.in_path) {
+    kept.confirmed = true;
+    return;
+  }
+  if (kept.copied) kept.pair->copied_bytes -= kept.bytes;
+  if (kept.user) {
+    --held_;
+    finish(*kept.user);
+  }
+  kept_pool_.destroy(&kept);
+}
+
+void PathScheduler::confirm_up_to(Pair& pair, uint64_t count) {
+  for (; pair.confirmed < count && pair.kept.front(); ++pair.confirmed) release(*pair.kept.pop_front());
+}
+
+bool PathScheduler::withdraw(SendOperation& operation) {
+  auto& pair = static_cast<Pair&>(*operation.lane);
+  if (pair.phase == Phase::lost || !operation.linked()) {
+    // Forwarded operations are in no list of ours: look for the one that carries it.
+    for (Kept* kept = pair.kept.back(); pair.phase != Phase::lost && kept; kept = pair.kept.previous(kept)) {
+      if (kept->user != &operation) continue;
+      if (!kept->in_path || !pair.ways[pair.out].path->withdraw(kept->inner)) return false;
+      IntrusiveList<Kept>::remove(kept);
+      --pair.in_path;
+      --held_;
+      kept_pool_.destroy(kept);
+      operation.header_sent = false;
+      return true;
+    }
+    return false;
+  }
+  if (operation.header_sent) return false;  // complete, but for its `done`
+  IntrusiveList<SendOperation>::remove(&operation);
+  return true;
+}
+
+bool PathScheduler::has_unsent() const {
+  return held_ != 0 || unsettled_ != 0 || !finished_.empty() || !unsendable_.empty() ||
+         std::any_of(paths_.begin(), paths_.end(), [](const Path* path) { return path->has_unsent(); });
+}
+
+Need PathScheduler::unsent_hint() const {
+  if (held_ != 0 || unsettled_ != 0 || !finished_.empty() || !unsendable_.empty()) return Need::now;
+  Need need = Need::nothing;
+  for (const Path* path : paths_) need = std::max(need, path->unsent_hint());
+  return need;
+}
+
+// --- What polls do
+
+bool PathScheduler::work_due() const { return !finished_.empty() || !unsendable_.empty() || !confirms_due_.empty(); }
+
+int PathScheduler::poll() {
+  int handled = 0;
+  if (!confirms_due_.empty()) tell_arrived();
+  while (SendOperation* operation = finished_.pop_front()) {
+    ++handled;
+    operation->done(*operation, Error());
+  }
+  while (SendOperation* operation = unsendable_.pop_front()) {
+    ++handled;
+    const auto& pair = static_cast<Pair&>(*operation->lane);
+    operation->done(*operation, Error(ErrorClass::proc_aborted, pair.trouble));
+  }
+  if (next_probe_ns_ != ~uint64_t{0} && ++polls_ % kTimerPolls == 0) run_probes(clock_.now_ns());
+  hints_.dormant = !work_due() && next_probe_ns_ == ~uint64_t{0};
+  return handled;
+}
+
+// A message of the scheduler's own, behind everything sent on that lane.
+void PathScheduler::post(Way& way, wire::LaneKind kind, uint8_t path, uint32_t incarnation, uint64_t count) {
+  const wire::Header header = wire::make_lane_header(kind, path, way.pair->incident, incarnation, count);
+  if (way.path->try_send(*way.lane, header, nullptr, 0)) return;
+  auto* note = new SendOperation;
+  note->lane = way.lane;
+  note->header = header;
+  note->done = [](SendOperation& operation, Error) { delete &operation; };
+  way.path->enqueue(*note);
+}
+
+void PathScheduler::count_arrival(Pair& pair, size_t bytes) {
+  ++pair.arrived;
+  pair.untold_bytes += bytes;
+  // A longer one holds its sender's memory.
+  const bool soon = bytes > kCopyBytes || pair.untold_bytes >= kConfirmBytes;
+  if (pair.confirm_due || (pair.arrived - pair.told < kConfirmMessages && !soon)) return;
+  pair.confirm_due = true;
+  confirms_due_.push_back(&pair);
+  hints_.dormant = false;
+}
+
+// Where no message of ours has said it meanwhile.
+void PathScheduler::tell_arrived() {
+  std::vector<Pair*> due;
+  due.swap(confirms_due_);
+  for (Pair* pair : due) {
+    pair->confirm_due = false;
+    if (pair->told == pair->arrived || pair->phase == Phase::resuming || pair->phase == Phase::lost) continue;
+    Way& way = pair->ways[pair->out];
+    const wire::Header header = wire::make_lane_header(wire::LaneKind::confirm, 0, pair->incident, 0, pair->arrived);
+    if (way.path->try_send(*way.lane, header, nullptr, 0)) {
+      pair->told = pair->arrived;
+      pair->untold_bytes = 0;
+    } else {
+      pair->confirm_due = true;
+      confirms_due_.push_back(pair);
+    }
+  }
+}
+
+// --- The memory of peers
+
+bool PathScheduler::moves_memory(Lane& lane) const {
+  auto& pair = static_cast<Pair&>(lane);
+  return pair.phase == Phase::steady && pair.ways[pair.out].path == paths_[memory_path_];
+}
+
+namespace {
+Error no_memory_now() { return Error(ErrorClass::other, "the lane that moves memory is not in use"); }
+}  // namespace
+
+void PathScheduler::get(TransferOperation& operation) {
+  if (!moves_memory(*operation.lane)) return operation.done(operation, no_memory_now());
+  operation.lane = in_use(*operation.lane).lane;
+  memory_->get(operation);
+}
+
+void PathScheduler::put(TransferOperation& operation) {
+  if (!moves_memory(*operation.lane)) return operation.done(operation, no_memory_now());
+  operation.lane = in_use(*operation.lane).lane;
+  memory_->put(operation);
+}
+
+void PathScheduler::atomic(AtomicOperation& operation) {
+  if (!moves_memory(*operation.lane)) return operation.done(operation, no_memory_now());
+  operation.lane = in_use(*operation.lane).lane;
+  memory_->atomic(operation);
+}
+
+void PathScheduler::flush(FlushOperation& operation) {
+  if (!moves_memory(*operation.lane)) return operation.done(operation, no_memory_now());
+  operation.lane = in_use(*operation.lane).lane;
+  memory_->flush(operation);
+}
+
+}  // namespace tern

@@ -1,0 +1,228 @@
+// The path scheduler (LA-MPI; Majumder, chapter 2): several paths that reach the same peers, as one path. Each message
+// is bound to one lane. When a lane dies while another path reaches the peer, everything that is not known to have
+// arrived goes by the other: nothing is lost, doubled or reordered. A better path is taken up again when it works
+// again.
+//
+// Every message of a pair is numbered, by counting: the n-th that was handed to a lane is the n-th that the peer
+// delivers, whichever lanes they took. A sender keeps what is not confirmed: small messages as copies, large ones in
+// their operations, which are complete only then. Confirmations ride on messages the other way (wire/header.h) or go
+// alone after some messages or bytes.
+//
+//   A                                       B
+//     lane 0: m1 m2 m3 ... is lost            has m1; perhaps it has not noticed
+//     lane 1: resume(lost 0, has k) ------->  gives up lane 0, takes nothing more from it
+//     <------ resume(lost 0, has 1)
+//     m2 m3 again, then what has waited ---->  (and the same the other way)
+//
+// Between its own resume and the peer's a rank discards what arrives: it will come again. A message that was landing
+// when its lane was lost comes again as a whole, into the same place.
+//
+// Back to a better path, begun by the lower rank of the pair after a pause that doubles:
+//
+//     probe(path) over the lane in use; both begin that lane anew; hello and welcome over it;
+//     then each for its own direction: leave(path), left, and what follows takes the better lane.
+//
+// Gets and puts go by the lane in use where it has them; those that a lost lane fails fall back to messages as they
+// always do. A put is told of only when it is done: a message must not overtake a put that may have to be made again.
+//
+// path_scheduler.cc: sending, confirming; lane_loss.cc: loss, resuming, failing back; arrivals.cc: the way up.
+// Thread rule: as Path. The paths below are polled by the engine themselves; poll here does what is left to be done.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/pool.h"
+#include "base/tunables.h"
+#include "fabric/path.h"
+#include "wire/lanes.h"
+
+namespace tern {
+
+class PathScheduler final : public CountingPath, public RemoteMemory, private Sink {
+ public:
+  static constexpr size_t kMaxPaths = 4;  ///< of one pair; wire::kKindFlags names them
+
+  /// Everything outlives the scheduler. `log`: null: it says nothing.
+  PathScheduler(PeerId self, const Tunables& tunables, Clock& clock, Sink& sink, const Log* log);
+  ~PathScheduler() override;
+
+  /// What the paths below deliver to.
+  Sink& sink_below() { return *this; }
+  /// Best first, all before the first lane. Not owned; every one was made with sink_below().
+  void add_path(Path& path);
+
+  bool reaches(PeerId peer) const override;
+  Lane& lane(PeerId peer) override { return pair_at(peer); }
+  bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
+  void enqueue(SendOperation& operation) override;
+  bool withdraw(SendOperation& operation) override;
+  bool has_unsent() const override;
+  Need unsent_hint() const override;
+  int poll() override;
+  bool arm() override { return !work_due(); }
+  uint64_t next_deadline_ns() const override { return next_probe_ns_; }
+
+  RemoteMemory* remote_memory() override { return memory_ ? this : nullptr; }
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override {
+    return memory_->expose(address, bytes, access);
+  }
+  void conceal(const RemoteKey& key) override { memory_->conceal(key); }
+  bool can_get(Lane& lane) override { return moves_memory(lane) && memory_->can_get(*in_use(lane).lane); }
+  bool can_put(Lane& lane) override { return moves_memory(lane) && memory_->can_put(*in_use(lane).lane); }
+  void get(TransferOperation& operation) override;
+  void put(TransferOperation& operation) override;
+  void atomic(AtomicOperation& operation) override;
+  void flush(FlushOperation& operation) override;
+
+ private:
+  struct Pair;
+  enum class WayState : uint8_t {
+    up,       ///< or never used
+    closing,  ///< given up; its path has not said that it is over
+    down,
+    probing,  ///< begun anew, not known to work
+  };
+  /// One path's lane to the peer. The lane's owner.
+  struct Way {
+    Pair* pair = nullptr;
+    Path* path = nullptr;
+    Lane* lane = nullptr;
+    uint8_t index = 0;
+    WayState state = WayState::up;
+    uint32_t incarnation = 0;
+  };
+  /// A message that is not confirmed.
+  struct Kept;
+  struct Inner final : SendOperation {
+    Kept* kept = nullptr;
+  };
+  struct Kept : ListHook<Kept> {
+    static constexpr size_t kInlineBytes = 64;
+    Pair* pair = nullptr;
+    wire::Header header{};
+    size_t bytes = 0;
+    Cursor original;                ///< while `user` is there: its payload from the beginning
+    SendOperation* user = nullptr;  ///< not complete; null: there is none, or it is
+    bool in_path = false;           ///< `inner` is a path's
+    bool confirmed = false;         ///< waits only for its path to let go of it
+    bool copied = false;            ///< the data is here, inline or on the heap
+    std::unique_ptr<std::byte[]> heap;
+    std::byte small[kInlineBytes];
+    Inner inner;
+    std::byte* data() { return heap ? heap.get() : small; }
+  };
+  enum class Phase : uint8_t {
+    steady,
+    resuming,  ///< between the loss of a lane and the peer's resume
+    leaving,   ///< a better lane works; the peer has not said that it has everything of this one
+    lost,
+  };
+  struct Pair : Lane {
+    Pair(PeerId peer, PathScheduler& its) : Lane(peer), scheduler(its) {}
+    PathScheduler& scheduler;
+    std::vector<Way> ways;  ///< best first
+    Phase phase = Phase::steady;
+    uint8_t out = 0, in = 0;  ///< ways in use
+    uint8_t next_out = 0;     ///< leaving: the better one
+    // Sending.
+    IntrusiveList<Kept> kept;              ///< oldest first
+    size_t copied_bytes = 0;               ///< of those that are copies
+    uint32_t in_path = 0;                  ///< of those that a path holds
+    uint64_t confirmed = 0;                ///< messages that the peer has
+    IntrusiveList<SendOperation> waiting;  ///< for the end of the phase
+    // Receiving.
+    uint64_t arrived = 0, told = 0;  ///< whole messages; those that the peer was told of
+    size_t untold_bytes = 0;
+    bool confirm_due = false;   ///< in confirms_due_
+    bool landing_open = false;  ///< a message is arriving over way `in`
+    bool interrupted = false;   ///< and will come again, from the beginning
+    wire::Header landing_header{};
+    Landing landing;
+    size_t landing_bytes = 0;
+    // Resuming.
+    uint32_t incident = 0;
+    uint8_t lost_way = 0;
+    bool resume_sent = false, peer_resumed = false;
+    uint64_t peer_has = 0;
+    std::string trouble;  ///< how the last lane was lost
+    // Failing back.
+    uint64_t probe_ns = ~uint64_t{0}, probe_pause_ns = 0;
+  };
+
+  // path_scheduler.cc
+  Pair& pair_at(PeerId peer);
+  static Way& in_use(Lane& lane) {
+    auto& pair = static_cast<Pair&>(lane);
+    return pair.ways[pair.out];
+  }
+  bool moves_memory(Lane& lane) const;
+  bool ready(const Pair& pair) const { return pair.phase == Phase::steady && pair.waiting.empty(); }
+  uint8_t take_confirmation(Pair& pair);
+  Kept& keep(Pair& pair, const wire::Header& header, size_t bytes);
+  void forward(Pair& pair, SendOperation& operation);
+  void hand_over(Kept& kept);
+  void inner_done(Kept& kept, Error error);
+  void copy_of(Kept& kept);
+  void release(Kept& kept);
+  void confirm_up_to(Pair& pair, uint64_t count);
+  void finish(SendOperation& operation) {
+    finished_.push_back(&operation);
+    hints_.dormant = false;
+  }
+  void post(Way& way, wire::LaneKind kind, uint8_t path, uint32_t incarnation = 0, uint64_t count = 0);
+  bool work_due() const;
+  void tell_arrived();
+
+  // arrivals.cc
+  Way& way_of(Lane& lane);
+  bool takes(const Way& way) const;
+  void count_arrival(Pair& pair, size_t bytes);
+  wire::Header accept(Pair& pair, const wire::Header& header);
+  void on_message(Lane& from, const wire::Header& header, const std::byte* payload, size_t bytes) override;
+  Landing on_header(Lane& from, const wire::Header& header, size_t bytes) override;
+  void on_landed(Lane& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
+  void on_peer_lost(Lane& from, Error error) override;
+  void on_control(Way& way, const wire::Header& header);
+
+  // lane_loss.cc
+  void begin_resume(Pair& pair, uint8_t lost_way, uint32_t incident);
+  void send_resume(Pair& pair);
+  void on_resume(Way& way, const wire::Header& header);
+  void try_finish_resume(Pair& pair);
+  void finish_resume(Pair& pair);
+  void flush_waiting(Pair& pair);
+  int choose_way(const Pair& pair) const;
+  void lose(Pair& pair, const Error& error);
+  void plan_probe(Pair& pair);
+  void run_probes(uint64_t now_ns);
+  void on_probe(Way& way, const wire::Header& header);
+  void on_probed(Way& way, const wire::Header& header);
+  void way_works(Way& way);
+  void on_leave(Way& way, const wire::Header& header);
+  void on_left(Way& way, const wire::Header& header);
+  void say(const Pair& pair, const std::string& what) const;
+
+  const PeerId self_;
+  const uint64_t first_probe_ns_;
+  Clock& clock_;
+  Sink& sink_;
+  const Log* const log_;
+  std::vector<Path*> paths_;
+  RemoteMemory* memory_ = nullptr;  ///< of the first path that has it
+  uint8_t memory_path_ = 0;
+  std::vector<std::unique_ptr<Pair>> pairs_;  ///< by PeerId; null: never used
+  Pool<Kept, 64> kept_pool_;
+  IntrusiveList<SendOperation> finished_;    ///< `done` is due
+  IntrusiveList<SendOperation> unsendable_;  ///< likewise, for lost peers
+  std::vector<Pair*> confirms_due_;
+  uint32_t held_ = 0;       ///< operations that wait for a confirmation
+  uint32_t unsettled_ = 0;  ///< pairs that are neither steady nor lost
+  uint64_t next_probe_ns_ = ~uint64_t{0};
+  uint32_t polls_ = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,99 @@
+// The random point-to-point programs (p2p_program.h) over two paths at once, of which the better one is lost again and
+// again, at any moment: every message arrives once, whole and in its order, and the better path is taken up again.
+#include <gtest/gtest.h>
+
+#include <iterator>
+
+#include "tests/sim/p2p_program.h"
+#include "tests/sim/seeds.h"
+
+namespace tern::sim {
+namespace {
+
+struct Totals {
+  uint64_t failovers = 0, failbacks = 0, resent = 0;
+  void record() const {
+    testing::Test::RecordProperty("failovers", std::to_string(failovers));
+    testing::Test::RecordProperty("failbacks", std::to_string(failbacks));
+    testing::Test::RecordProperty("resent", std::to_string(resent));
+  }
+};
+
+WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
+  WorldOptions options;
+  options.rdma = options.udp = true;
+  options.udp_first = rng.chance(1, 3);
+  options.seed = seed;
+  options.ranks = uint32_t(2 + rng.below(3));
+  Tunables& tunables = options.tunables;
+  tunables.rdma_keepalive_ms = 0;
+  tunables.rdma_eager_bytes = int64_t(256 + rng.below(uint64_t{1} << (4 + rng.below(10))));
+  tunables.rdma_hybrid_bytes = rng.chance(2, 3) ? tunables.rdma_eager_bytes + int64_t(rng.below(20'000)) : 0;
+  constexpr const char* kModes[] = {"customised", "customised", "customised", "rput", "rget", "stream"};
+  tunables.rendezvous = kModes[rng.below(std::size(kModes))];
+  tunables.sender_rendezvous = rng.chance(1, 2) ? "read" : "write";
+  tunables.rdma_receives = int64_t(16 + rng.below(200));
+  tunables.rdma_sends = int64_t(8 + rng.below(100));
+  tunables.rdma_window = int64_t(2 + rng.below(40));
+  tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
+  tunables.udp_eager_bytes = int64_t(rng.below(uint64_t{1} << (6 + rng.below(11))));
+  tunables.path_failback_ms = 1;
+  options.adapter.ordered_writes = rng.chance(1, 2);
+  options.limits.events = 50'000'000;
+  options.limits.virtual_ns = 3'600'000'000'000;
+  if (faults) options.faults = Faults::random(rng);
+  options.faults.cut_in_65536 = uint32_t(1) << rng.below(12);
+  return options;
+}
+
+Report run_program(uint64_t seed, bool faults, Totals& totals) {
+  Rng rng(seed * 1'000'003 + faults + 55);
+  WorldOptions options = random_world(rng, seed, faults);
+  Plan plan = Plan::random(rng, options.ranks, {size_t(options.tunables.rdma_eager_bytes)});
+  std::vector<std::vector<Receipt>> receipts(options.ranks);
+  std::vector<Actor*> actors(options.ranks);
+  Report report = World(options).run([&](Process& process) {
+    Actor actor(process, plan);
+    actors[size_t(process.world_rank())] = &actor;
+    actor.run();
+    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
+    totals.failovers += process.counters().lane_failovers;
+    totals.failbacks += process.counters().lane_failbacks;
+    totals.resent += process.counters().lane_resent;
+    actors[size_t(process.world_rank())] = nullptr;
+  });
+  std::string open;
+  for (Actor* actor : actors) {
+    if (actor && report.deadlock) open += actor->describe();  // its stack is kept
+  }
+  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
+  if (report.ok()) check_receipts(plan, receipts);
+  return report;
+}
+
+TEST(Lanes, RandomProgramsWhileTheBetterPathIsCut) {
+  Totals totals;
+  for_seeds(300, [&](uint64_t seed) { run_program(seed, false, totals); });
+  EXPECT_GT(totals.failovers, 0u);
+  EXPECT_GT(totals.resent, 0u);
+  EXPECT_GT(totals.failbacks, 0u);
+  totals.record();
+}
+TEST(Lanes, RandomProgramsWhileTheBetterPathIsCutAndEverythingElseGoesWrong) {
+  Totals totals;
+  for_seeds(300, [&](uint64_t seed) { run_program(seed, true, totals); });
+  EXPECT_GT(totals.failovers, 0u);
+  totals.record();
+}
+
+TEST(Lanes, TheSameSeedGivesTheSameRun) {
+  for_seeds(10, [](uint64_t seed) {
+    Totals totals;
+    Report first = run_program(seed, true, totals), second = run_program(seed, true, totals);
+    EXPECT_EQ(first.trace_hash, second.trace_hash);
+    EXPECT_EQ(first.virtual_ns, second.virtual_ns);
+  });
+}
+
+}  // namespace
+}  // namespace tern::sim
