@@ -107,7 +107,7 @@ Error read_tunables(const char* const* environment, const std::string& prefix, T
       read(std::string(home) + "/.config/tern/tern.toml", false);
     }
   }
-  Error error = tunables.read_environment(environment);
+  Error error = tunables.read_environment(environment, &found.warnings);
   return first ? std::move(first) : std::move(error);
 }
 

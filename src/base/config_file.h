@@ -19,7 +19,7 @@ namespace tern {
 
 struct Configuration {
   std::vector<std::string> files;     ///< that were read
-  std::vector<std::string> warnings;  ///< names that are no tunables, by file and line
+  std::vector<std::string> warnings;  ///< names that are no tunables, those in files by file and line
 };
 
 /// One file; none at `path`: nothing happens, unless `required`. Error: not TOML, or a value that its tunable does not

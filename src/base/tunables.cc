@@ -18,10 +18,13 @@ constexpr TunableRow kRows[] = {
 #undef TERN_ROW
 };
 
-// Variables of ours that are not tunables: what mpiexec tells its ranks, and what the wrappers read.
+// Variables of ours that are not tunables: what mpiexec tells its ranks, what the wrappers read, and what is read when
+// no rank is there yet.
 constexpr std::string_view kNotTunables[] = {"JOB_KEY", "JOB_ID",      "LOCAL_SIZE", "LOCAL_RANK",   "CORES",
                                              "CONFIG",  "HANG_REPORT", "CC",         "CXX",          "FC",
                                              "PREFIX",  "LAUNCHER",    "RECORD",     "RECORD_EVENTS"};
+// Of these, the ones that users set.
+constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "LAUNCHER", "CC", "CXX", "FC"};
 
 // Levenshtein distance, for "did you mean".
 size_t distance(std::string_view a, std::string_view b) {
@@ -49,6 +52,32 @@ std::string lower(std::string_view name) {
   std::string out(name);
   for (char& c : out) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
   return out;
+}
+
+// What a user may have meant by `name` (lower case): a name that continues it, else one that is only a few letters
+// away. Empty: nothing is near.
+std::string nearest(std::string_view name) {
+  std::string continued, near;
+  size_t least = name.size() / 3 + 2;  // of eight letters three may be wrong: more is another name
+  auto consider = [&](std::string_view candidate) {
+    if (!name.empty() && candidate.starts_with(name) && (continued.empty() || candidate.size() < continued.size())) {
+      continued = candidate;
+    }
+    if (size_t letters = distance(name, candidate); letters < least) {
+      least = letters;
+      near = candidate;
+    }
+  };
+  for (const TunableRow& row : kRows) consider(row.name);
+  for (std::string_view other : kOfUsers) consider(lower(other));
+  return continued.empty() ? near : continued;
+}
+
+std::string unknown(std::string_view name) {
+  const std::string meant = nearest(name);
+  return "there is no tunable TERN_" + upper(name) +
+         (meant.empty() ? "" : "; the nearest name is TERN_" + upper(meant)) +
+         ". `tern-info --tunables` lists them all";
 }
 
 // Bytes may carry a suffix: 64K, 1M, 2G.
@@ -87,12 +116,7 @@ std::string Tunables::get(std::string_view name) const {
 
 Error Tunables::set(std::string_view name, std::string_view value) {
   const TunableRow* row = std::find_if(std::begin(kRows), std::end(kRows), [&](auto& r) { return r.name == name; });
-  if (row == std::end(kRows)) {
-    auto nearest = std::min_element(std::begin(kRows), std::end(kRows),
-                                    [&](auto& a, auto& b) { return distance(name, a.name) < distance(name, b.name); });
-    return Error(ErrorClass::arg, "there is no tunable TERN_" + upper(name) + "; the nearest name is TERN_" +
-                                      upper(nearest->name) + ". `tern-info --tunables` lists them all");
-  }
+  if (row == std::end(kRows)) return Error(ErrorClass::arg, unknown(name));
   if (!row->is_integer) {
 #define TERN_SET(member, ...) \
   if (name == #member) member = value;
@@ -113,7 +137,7 @@ Error Tunables::set(std::string_view name, std::string_view value) {
   return {};
 }
 
-Error Tunables::read_environment(const char* const* environment) {
+Error Tunables::read_environment(const char* const* environment, std::vector<std::string>* warnings) {
   Error first;
   for (; environment && *environment; ++environment) {
     std::string_view entry(*environment);
@@ -121,7 +145,12 @@ Error Tunables::read_environment(const char* const* environment) {
     if (!entry.starts_with("TERN_") || equals == std::string_view::npos) continue;
     std::string_view name = entry.substr(5, equals - 5);
     if (std::find(std::begin(kNotTunables), std::end(kNotTunables), name) != std::end(kNotTunables)) continue;
-    Error error = set(lower(name), entry.substr(equals + 1));
+    const std::string tunable = lower(name);
+    if (std::none_of(std::begin(kRows), std::end(kRows), [&](auto& row) { return row.name == tunable; })) {
+      if (warnings) warnings->push_back(unknown(tunable) + "; it is ignored");
+      continue;
+    }
+    Error error = set(tunable, entry.substr(equals + 1));
     if (error && !first) first = std::move(error);
   }
   return first;

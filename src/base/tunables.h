@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -155,9 +156,10 @@ struct Tunables {
   /// The value of one tunable as text; empty: there is none of that name.
   std::string get(std::string_view name) const;
   /// Reads every TERN_<NAME> of `environment` (null-terminated array of NAME=VALUE). Names of tools' own variables
-  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over. Files: base/config_file.h. The first mistake
-  /// is returned, the rest still read.
-  Error read_environment(const char* const* environment);
+  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over; of other names that are no tunables (a module
+  /// file's TERN_HOME) there is a text in `warnings`, when given. Files: base/config_file.h. The first wrong value is
+  /// returned, the rest still read.
+  Error read_environment(const char* const* environment, std::vector<std::string>* warnings = nullptr);
 };
 
 /// A row of the table, for tern-info, MPI_T and the reference page.

@@ -9,7 +9,7 @@ import uuid
 
 BUILD = os.environ.get("TERN_BUILD", "build/release")
 CLIENT = os.environ.get("TERN_CLIENT", os.path.join(BUILD, "tests/launch/launch_client"))
-MPIEXEC = os.path.join(BUILD, "bin", "mpiexec")
+MPIEXEC = os.path.abspath(os.path.join(BUILD, "bin", "mpiexec"))
 # Sanitizers slow every start down.
 SANITIZED = os.environ.get("TERN_SANITIZED", "")
 SLOW = 5 if SANITIZED else 1
@@ -74,10 +74,11 @@ def new_mark():
 
 
 def start(words, mark, **options):
-    """mpiexec in the background, in a session of its own, marked."""
+    """mpiexec in the background, in a session of its own, marked. Names in capitals are variables."""
+    variables = {name: options.pop(name) for name in list(options) if name.isupper()}
     return subprocess.Popen([MPIEXEC, *[str(w) for w in words]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, start_new_session=True,
-                            env=environment(LAUNCH_TEST_MARK=mark), **options)
+                            env=environment(LAUNCH_TEST_MARK=mark, **variables), **options)
 
 
 def main():

@@ -64,20 +64,20 @@ class Killing(unittest.TestCase):
     def test_terminate(self):
         self.play(signal.SIGTERM)
 
-    def test_guard_killed(self):
-        """The guard's death changes nothing while mpiexec lives."""
+    def test_keeper_killed(self):
+        """The death of the keeper changes nothing while mpiexec lives."""
         mark = new_mark()
         child = start(["-n", 2, CLIENT, "sleep", 1], mark)
         time.sleep(0.3)
         with open(f"/proc/{child.pid}/task/{child.pid}/children") as file:
             children = file.read().split()
-        guards = []
+        keepers = []
         for pid in children:
             with open(f"/proc/{pid}/comm") as file:
-                if file.read().strip() == "mpiexec-guard":
-                    guards.append(int(pid))
-        self.assertEqual(len(guards), 1)
-        os.kill(guards[0], signal.SIGKILL)
+                if file.read().strip() == "tern-keeper":
+                    keepers.append(int(pid))
+        self.assertEqual(len(keepers), 1)
+        os.kill(keepers[0], signal.SIGKILL)
         out, err = child.communicate(timeout=30)
         self.assertEqual((child.returncode, err), (0, ""))
         self.assertTrue(wait_until_gone(mark, 0.5))

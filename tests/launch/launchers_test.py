@@ -53,6 +53,8 @@ class Common:
         done = self.launch("-n", 3, CLIENT, "abort", 1, 7, "busy")
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertIn("rank 1 gives up", done.stderr)
+        # 256 has no place in an exit code; it must not read as success.
+        self.assertNotEqual(self.launch("-n", 2, CLIENT, "abort", 1, 256, "busy").returncode, 0)
 
     def test_death_ends_the_job(self):
         self.assertNotEqual(self.launch("-n", 3, CLIENT, "die", 1, 11, "busy").returncode, 0)
@@ -121,6 +123,7 @@ class Alone(unittest.TestCase):
         self.assertEqual((words["rank"], words["size"], words["local"], words["share"].split("/")[0]), ("0", "1", "0", "1"))
         self.assertEqual(run([CLIENT, "exchange"]).stdout, "rank 0 of 1 exchanged\n")
         self.assertEqual(run([CLIENT, "abort", "0", "5"]).returncode, 5)
+        self.assertEqual(run([CLIENT, "abort", "0", "256"]).returncode, 1)
 
     def refused(self, text, **variables):
         done = run([CLIENT, "info"], **variables)

@@ -60,6 +60,20 @@ class Configuration(unittest.TestCase):
             self.assertIn(f"{folder}/t.toml", info.stdout)
             self.assertIn("TERN_PATH=tcp", info.stdout)
 
+    def test_an_unknown_variable_is_warned_of_once(self):
+        """Module files set such names; a job of several ranks says it once and goes on."""
+        done = job(3, TERN_CONFIG="", TERN_HOME="/opt/tern", TERN_SHM_EAGER="5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("warning: there is no tunable TERN_HOME."), 1, done.stderr)
+        self.assertEqual(done.stderr.count("TERN_SHM_EAGER; the nearest name is TERN_SHM_EAGER_BYTES"), 1, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
+        alone = run([PROGRAM, "meet"], TERN_CONFIG="", TERN_HOME="/opt/tern")
+        self.assertEqual((alone.returncode, alone.stderr.count("TERN_HOME")), (0, 1), alone.stderr)
+        info = run([os.path.join(BUILD, "bin", "tern-info")], TERN_CONFIG="", TERN_HOME="/opt/tern")
+        self.assertEqual(info.returncode, 0)
+        self.assertIn("there is no tunable TERN_HOME", info.stderr)
+        self.assertNotEqual(job(2, TERN_CONFIG="", TERN_SHM_CMA="2").returncode, 0)
+
     def test_a_wrong_value_ends_the_start(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(f"{folder}/t.toml", "w") as file:

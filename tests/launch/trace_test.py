@@ -7,12 +7,13 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-from common import BUILD, SANITIZED, main, mpiexec
+from common import BUILD, SANITIZED, SLOW, main, mpiexec, new_mark, start, wait_until_gone
 
-PROGRAM = os.environ.get("TERN_TRACE_PROGRAM", os.path.join(BUILD, "tests/launch/trace_program"))
+PROGRAM = os.path.abspath(os.environ.get("TERN_TRACE_PROGRAM", os.path.join(BUILD, "tests/launch/trace_program")))
 ROUNDING = 0.0015  # us: times are written in whole nanoseconds
 
 
@@ -177,6 +178,35 @@ class Recording(unittest.TestCase):
         done = mpiexec("--trace", self.folder / "no" / "such" / "folder", "-n", 1, PROGRAM)
         self.assertEqual(done.returncode, 1)
         self.assertIn("No such file or directory", done.stderr)
+
+
+class Killed(unittest.TestCase):
+    """Nothing of the records is left when mpiexec is killed, at whatever moment."""
+
+    def test_nothing_is_left(self):
+        for option in (["--summary"], ["--trace", "trace.json"]):
+            for moment in (0.003, 0.01, 0.03, 0.3, 0.7):
+                with self.subTest(option=option, moment=moment), tempfile.TemporaryDirectory() as folder:
+                    mark = new_mark()
+                    child = start([*option, "-n", 2, "sh", "-c", f"{PROGRAM}; sleep 100"], mark, cwd=folder, TMPDIR=folder)
+                    time.sleep(moment)
+                    child.kill()
+                    child.communicate(timeout=20)
+                    self.assertTrue(wait_until_gone(mark, 1.0 * SLOW))
+                    self.assertEqual(os.listdir(folder), [])
+
+    def test_no_empty_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = mpiexec("--trace", os.path.join(folder, "trace.json"), "-n", 2, "true")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("no rank has called MPI_Init", done.stderr)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_where_no_trace_can_be_written(self):
+        for path in ("/nonexistent/trace.json", "/tmp"):
+            done = mpiexec("--trace", path, "-n", 2, PROGRAM)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(f"trace '{path}'", done.stderr)
 
 
 class Summary(unittest.TestCase):

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "spawn.h"
+#include "streams.h"
 
 namespace tern::mpiexec {
 namespace {
@@ -151,7 +152,7 @@ std::vector<std::string> translate(const Plan& plan, const Engine& engine) {
 bool needs_other_hosts(const Plan& plan, int& exit_code) {
   std::vector<std::string> hosts;
   if (!plan.host_file.empty() && !read_host_file(plan.host_file, hosts)) {
-    fmt::print(stderr, "mpiexec: host file '{}': {}\n", plan.host_file, strerror(errno));
+    say(fmt::format("host file '{}': {}", plan.host_file, strerror(errno)));
     exit_code = 2;
     return true;
   }
@@ -171,11 +172,11 @@ static int run_child(const std::string& file, char* const* arguments) {
   if (child == 0) {
     sigprocmask(SIG_UNBLOCK, &signals, nullptr);
     execv(file.c_str(), arguments);
-    fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
+    say(fmt::format("{}: {}", file, strerror(errno)));
     _exit(126);
   }
   if (child < 0) {
-    fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
+    say(fmt::format("{}: {}", file, strerror(errno)));
     return 126;
   }
   int status = 0;
@@ -196,21 +197,21 @@ int run_elsewhere(const Plan& plan) {
     std::string file;
     if (find_program(engine.program, "", "", file) != 0) continue;
     std::vector<std::string> words = translate(plan, engine);
-    if (plan.verbose) fmt::print(stderr, "mpiexec: handing over to: {}\n", fmt::join(words, " "));
+    if (plan.verbose) say(fmt::format("handing over to: {}", fmt::join(words, " ")));
     if (plan.timeout_s > 0) setenv("MPIEXEC_TIMEOUT", std::to_string(plan.timeout_s).c_str(), 1);
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    ::signal(SIGPIPE, SIG_DFL);  // for the engine
     if (plan.records()) return run_child(file, arguments.data());
     execv(file.c_str(), arguments.data());
-    fmt::print(stderr, "mpiexec: {}: {}\n", file, strerror(errno));
+    say(fmt::format("{}: {}", file, strerror(errno)));
   }
-  fmt::print(stderr,
-             "mpiexec: other hosts than this one are named, and Tern's mpiexec starts ranks on this machine "
-             "only. It hands\n"
-             "over to srun (inside an allocation), prterun, mpirun.openmpi or mpiexec.hydra, none of which "
-             "is in PATH.\n"
-             "Install one of them (Debian: openmpi-bin or mpich); Tern's programs run under each.\n");
+  say("other hosts than this one are named, and Tern's mpiexec starts ranks on this machine "
+      "only. It hands\n"
+      "over to srun (inside an allocation), prterun, mpirun.openmpi or mpiexec.hydra, none of which "
+      "is in PATH.\n"
+      "Install one of them (Debian: openmpi-bin or mpich); Tern's programs run under each.");
   return 1;
 }
 

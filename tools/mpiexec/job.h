@@ -1,21 +1,22 @@
 // One job from its first process to its last: starts the ranks, serves them, notices how they end, ends them
-// all. One thread, one event loop (epoll over the ranks' sockets, a signalfd, the output pipes).
+// all. One thread, one event loop (epoll over the keeper's and the ranks' sockets, a signalfd, the output pipes).
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "keeper.h"
 #include "plan.h"
 #include "pmi_server.h"
-#include "spawn.h"
 #include "streams.h"
 
 namespace tern::mpiexec {
 
 class Job {
  public:
-  explicit Job(const Plan& plan);
+  /// The keeper has been started; it and the plan outlive the job.
+  Job(const Plan& plan, Keeper& keeper);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -25,21 +26,25 @@ class Job {
  private:
   struct Rank {
     int app = 0;
-    pid_t pid = -1;  ///< -1: not started, or ended and waited for
-    int status = 0;  ///< of waitpid, once ended
+    bool live = false;  ///< ordered from the keeper, and not ended
+    int status = 0;     ///< of waitpid, once ended
+    int failure = 0;    ///< the errno with which it could not become its program
   };
-  enum class Source : uint32_t { signals, pmi, pipe, sink, terminal, rank_input };
+  enum class Source : uint32_t { signals, keeper, pmi, pipe, sink, terminal, rank_input };
 
   // Beginning (job_start.cc)
   int find_programs();
   bool open_descriptors();
-  bool start_ranks();
+  void start_ranks();
+  bool start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores);
+  int kept_descriptor() const;
   std::vector<std::string> base_environment() const;
-  std::vector<std::string> rank_environment(int rank, int descriptor, const std::vector<std::string>& base) const;
+  std::vector<std::string> rank_environment(int rank, const std::vector<std::string>& base) const;
   int standard_input(int rank);
 
   // Middle (job.cc)
   void loop();
+  void turn();
   void dispatch(Source source, int index, uint32_t events);
   void on_signals();
   void on_terminal_stop();
@@ -51,32 +56,39 @@ class Job {
   void watch(int descriptor, Source source, int index, uint32_t events);
   void unwatch(int descriptor);
   void update_watches();
+  void write_output();
+  void tell(const std::string& message);
+  void on_started(int rank, pid_t pid);
 
-  // End (job.cc)
+  // End (job_end.cc)
   void reap();
   void judge(int rank);
+  void on_output_lost(Sink& sink, int why);
   void check_stuck();
   void abort_asked(int rank, int code);
   void fail(int code, const std::string& message);
   void end_ranks(const std::string& message);
   void request_reports();
-  void signal_ranks(int signal);
+  void finish();
   void drain_output();
   std::string name_of(int rank) const;
+  static bool reports_wanted();
   static uint64_t now_ms();
 
   const Plan& plan_;
+  Keeper& keeper_;
   std::vector<std::string> files_;  ///< resolved program of each app
   std::vector<Rank> ranks_;
   int live_ = 0;
   std::string job_id_, job_key_;
   int cores_ = 1;
   rlimit descriptor_limit_{};
-  int* failures_ = nullptr;  ///< shared with the children until they exec: one errno per rank (spawn.h)
-  Guard guard_;
+  sigset_t signals_before_{};
   std::optional<PmiServer> server_;
   Sink out_{1}, err_{2};
-  std::vector<LabelledPipe> pipes_;  ///< with labels: two per rank, stdout and stderr
+  bool output_lost_ = false;
+  std::vector<LabelledPipe> pipes_;     ///< with labels: two per rank, stdout and stderr
+  std::vector<std::string> described_;  ///< with -v: what there is to say about each rank when it has started
   TerminalInput input_;
   bool input_watched_ = false, rank_input_watched_ = false, pipes_paused_ = false;
   bool sink_watched_[2] = {false, false};
@@ -85,7 +97,8 @@ class Job {
   std::optional<int> exit_code_;  ///< of the first failure
   bool ending_ = false;           ///< the ranks have been told to end
   bool interrupted_ = false;
-  uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, report_until_ms_ = 0;  ///< 0: not set
+  bool draining_ = false;  ///< no rank is left, but output that our reader has not taken
+  uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, report_until_ms_ = 0, drop_at_ms_ = 0;  ///< 0: not set
 };
 
 }  // namespace tern::mpiexec

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -16,6 +15,8 @@
 #include "bind.h"
 #include "job.h"
 #include "process/launch/cores.h"
+#include "spawn.h"
+#include "streams.h"
 
 extern char** environ;
 
@@ -74,7 +75,8 @@ std::string core_list(const cpu_set_t& set) {
 
 }  // namespace
 
-Job::Job(const Plan& plan) : plan_(plan), ranks_(size_t(plan.ranks())), pmi_write_watched_(ranks_.size()) {
+Job::Job(const Plan& plan, Keeper& keeper)
+    : plan_(plan), keeper_(keeper), ranks_(size_t(plan.ranks())), pmi_write_watched_(ranks_.size()) {
   // Unique while we live by the process id, afterwards by the random part.
   job_id_ = fmt::format("tern-{}-{}", getpid(), random_hex(4));
   job_key_ = random_hex(32);
@@ -85,8 +87,6 @@ Job::Job(const Plan& plan) : plan_(plan), ranks_(size_t(plan.ranks())), pmi_writ
 }
 
 Job::~Job() {
-  guard_.end_group();
-  if (failures_) munmap(failures_, ranks_.size() * sizeof(int));
   for (int descriptor : {epoll_, signals_, null_}) {
     if (descriptor >= 0) close(descriptor);
   }
@@ -96,15 +96,15 @@ int Job::find_programs() {
   for (auto& app : plan_.apps) {
     std::string file;
     if (!app.directory.empty() && access(app.directory.c_str(), X_OK) != 0) {
-      fmt::print(stderr, "mpiexec: working directory '{}': {}\n", app.directory, strerror(errno));
+      say(fmt::format("working directory '{}': {}", app.directory, strerror(errno)));
       return 1;
     }
     int verdict = find_program(app.command[0], app.directory, app.search_path, file);
     if (verdict != 0) {
       const bool path = app.command[0].find('/') != std::string::npos;
-      fmt::print(stderr, "mpiexec: {} '{}'{}\n",
-                 verdict == 127 ? "there is no program" : "not an executable program:", app.command[0],
-                 verdict == 127 && !path ? " in PATH (for one in this directory, write ./" + app.command[0] + ")" : "");
+      say(fmt::format(
+          "{} '{}'{}", verdict == 127 ? "there is no program" : "not an executable program:", app.command[0],
+          verdict == 127 && !path ? " in PATH (for one in this directory, write ./" + app.command[0] + ")" : ""));
       return verdict;
     }
     files_.push_back(std::move(file));
@@ -124,17 +124,14 @@ bool Job::open_descriptors() {
   for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGCHLD, SIGUSR1, SIGTSTP, SIGCONT}) sigaddset(&handled, signal);
   struct sigaction hangup;
   if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&handled, SIGHUP);  // nohup
-  sigprocmask(SIG_BLOCK, &handled, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
+  sigprocmask(SIG_BLOCK, &handled, &signals_before_);
   ::signal(SIGTTOU, SIG_IGN);
   null_ = open("/dev/null", O_RDWR | O_CLOEXEC);
   signals_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (null_ < 0 || signals_ < 0 || epoll_ < 0) return false;
   watch(signals_, Source::signals, 0, EPOLLIN);
-  void* shared = mmap(nullptr, ranks_.size() * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return false;
-  failures_ = static_cast<int*>(shared);
+  watch(keeper_.descriptor(), Source::keeper, 0, EPOLLIN);
   return true;
 }
 
@@ -156,11 +153,11 @@ std::vector<std::string> Job::base_environment() const {
   return base;
 }
 
-std::vector<std::string> Job::rank_environment(int rank, int descriptor, const std::vector<std::string>& base) const {
+std::vector<std::string> Job::rank_environment(int rank, const std::vector<std::string>& base) const {
   std::vector<std::string> environment = base;
   for (auto& entry : plan_.apps[size_t(ranks_[size_t(rank)].app)].environment) set(environment, entry);
   const size_t size = ranks_.size();
-  environment.push_back(fmt::format("PMI_FD={}", descriptor));
+  environment.push_back(fmt::format("PMI_FD={}", kept_descriptor()));
   environment.push_back(fmt::format("PMI_RANK={}", rank));
   environment.push_back(fmt::format("PMI_SIZE={}", size));
   // Names of other launchers that scripts use to share out devices and files among the ranks of a node.
@@ -181,76 +178,92 @@ int Job::standard_input(int rank) {
   return isatty(STDIN_FILENO) ? input_.open() : STDIN_FILENO;
 }
 
-bool Job::start_ranks() {
+// The number of the ranks' PMI socket: one that neither scripts (exec 3>file) nor shells (10 and up) use for their own.
+int Job::kept_descriptor() const {
+  constexpr rlim_t kWanted = 100;
+  return int(std::max<rlim_t>(3, std::min(kWanted, descriptor_limit_.rlim_cur - 1)));
+}
+
+// False: it cannot be, and the job has been ended.
+bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores) {
+  const int app_number = ranks_[size_t(rank)].app;
+  const App& app = plan_.apps[size_t(app_number)];
+  ChildSpec spec;
+  spec.file = files_[size_t(app_number)];
+  spec.arguments = app.command;
+  spec.directory = app.directory;
+  spec.descriptors = descriptor_limit_;
+  spec.keep_as = kept_descriptor();
+  if (cores) spec.cores = *cores;
+  // The first error is the reason: what follows it may leave one of its own.
+  int why = 0;
+  auto begun = [&why](int result) {
+    if (result < 0 && why == 0) why = errno;
+    return result;
+  };
+  spec.keep = begun(server_->open(rank));
+  spec.standard[0] = begun(standard_input(rank));
+  for (int stream = 1; stream <= 2; ++stream) {
+    spec.standard[stream] = stream;
+    if (!plan_.label || why != 0) continue;
+    pipes_.emplace_back(rank, stream == 1 ? out_ : err_);
+    spec.standard[stream] = begun(pipes_.back().open());
+  }
+  if (why == 0) {
+    spec.environment = rank_environment(rank, base);
+    if (!keeper_.start_child(rank, spec)) why = errno;
+  }
+  for (int descriptor : {spec.keep, spec.standard[0], spec.standard[1], spec.standard[2]}) {
+    if (descriptor > 2 && descriptor != null_) close(descriptor);
+  }
+  if (why != 0) {
+    fail(1, fmt::format("rank {} ({}) cannot be started: {}", rank, app.command[0], strerror(why)));
+    return false;
+  }
+  ranks_[size_t(rank)].live = true;
+  ++live_;
+  watch(server_->descriptor(rank), Source::pmi, rank, EPOLLIN);
+  if (plan_.verbose) {
+    described_[size_t(rank)] = fmt::format("{}{}, {}", cores ? ", processors " : "", cores ? core_list(*cores) : "",
+                                           fmt::join(app.command, " "));
+  }
+  return true;
+}
+
+void Job::on_started(int rank, pid_t pid) {
+  if (plan_.verbose) tell(fmt::format("rank {}: process {}{}", rank, pid, described_[size_t(rank)]));
+}
+
+void Job::start_ranks() {
   std::string reason;
-  std::vector<cpu_set_t> masks = choose_binding(plan_.binding, int(ranks_.size()), reason);
+  const std::vector<cpu_set_t> masks = choose_binding(plan_.binding, int(ranks_.size()), reason);
   cores_ = usable_cores();
-  if (plan_.verbose) fmt::print(stderr, "mpiexec: job {}, {} ranks, {}\n", job_id_, ranks_.size(), reason);
+  if (plan_.verbose) tell(fmt::format("job {}, {} ranks, {}", job_id_, ranks_.size(), reason));
   std::vector<int> app_of;
   for (auto& rank : ranks_) app_of.push_back(rank.app);
   server_.emplace(job_id_, std::move(app_of), std::max(cores_, int(ranks_.size())));
   if (plan_.label) pipes_.reserve(2 * ranks_.size());
-
+  if (plan_.verbose) described_.resize(ranks_.size());
   const std::vector<std::string> base = base_environment();
   for (int rank = 0; rank < int(ranks_.size()); ++rank) {
-    const App& app = plan_.apps[size_t(ranks_[size_t(rank)].app)];
-    ChildSpec spec;
-    spec.file = files_[size_t(ranks_[size_t(rank)].app)];
-    spec.arguments = app.command;
-    spec.directory = app.directory;
-    spec.group = guard_.group();
-    spec.descriptors = descriptor_limit_;
-    spec.failure = &failures_[rank];
-    if (!masks.empty()) spec.cores = &masks[size_t(rank)];
-    // The first error is the reason: what follows it may leave one of its own.
-    int why = 0;
-    auto begun = [&why](int result) {
-      if (result < 0 && why == 0) why = errno;
-      return result;
-    };
-    spec.keep = begun(server_->open(rank));
-    spec.standard[0] = begun(standard_input(rank));
-    for (int stream = 1; plan_.label && why == 0 && stream <= 2; ++stream) {
-      pipes_.emplace_back(rank, stream == 1 ? out_ : err_);
-      spec.standard[stream] = begun(pipes_.back().open());
-    }
-    if (why == 0) {
-      spec.environment = rank_environment(rank, spec.keep, base);
-      ranks_[size_t(rank)].pid = begun(start_child(spec));
-    }
-    if (spec.keep >= 0) close(spec.keep);
-    if (spec.standard[0] > 2 && spec.standard[0] != null_) close(spec.standard[0]);
-    for (int stream = 1; plan_.label && stream <= 2; ++stream) {
-      if (spec.standard[stream] > 2) close(spec.standard[stream]);
-    }
-    if (why != 0) {
-      fail(1, fmt::format("rank {} ({}) cannot be started: {}", rank, app.command[0], strerror(why)));
-      return false;
-    }
-    ++live_;
-    watch(server_->descriptor(rank), Source::pmi, rank, EPOLLIN);
-    if (plan_.verbose) {
-      fmt::print(stderr, "mpiexec: rank {}: process {}{}{}, {}\n", rank, ranks_[size_t(rank)].pid,
-                 masks.empty() ? "" : ", processors ", masks.empty() ? "" : core_list(masks[size_t(rank)]),
-                 fmt::join(app.command, " "));
-    }
+    if (!start_rank(rank, base, masks.empty() ? nullptr : &masks[size_t(rank)])) break;
   }
-  for (size_t i = 0; i < pipes_.size(); ++i) watch(pipes_[i].descriptor(), Source::pipe, int(i), EPOLLIN);
-  return true;
+  for (size_t i = 0; i < pipes_.size(); ++i) {
+    if (pipes_[i].descriptor() >= 0) watch(pipes_[i].descriptor(), Source::pipe, int(i), EPOLLIN);
+  }
 }
 
 int Job::run() {
   if (int code = find_programs()) return code;
-  if (!open_descriptors() || !guard_.start()) {
-    fmt::print(stderr, "mpiexec: cannot set up the job: {}\n", strerror(errno));
+  if (!open_descriptors()) {
+    say(fmt::format("cannot set up the job: {}", strerror(errno)));
     return 1;
   }
   if (plan_.timeout_s > 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
   start_ranks();
   loop();
-  guard_.end_group();
-  drain_output();
-  return exit_code_.value_or(0);
+  finish();
+  return exit_code_.value_or(output_lost_ ? 1 : 0);
 }
 
 }  // namespace tern::mpiexec

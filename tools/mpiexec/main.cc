@@ -1,31 +1,50 @@
 // mpiexec (also installed as mpirun): starts MPI programs on this machine, or hands over to an engine that
 // reaches others. DESIGN.md 10.
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
 
 #include "hosts.h"
 #include "job.h"
+#include "keeper.h"
 #include "plan.h"
 #include "recording.h"
+#include "streams.h"
+
+namespace {
+
+// Descriptors 0 to 2 must be taken, or one of ours would land there and be given to the ranks. Writing to one that was
+// closed stays an error.
+void fill_standard_descriptors() {
+  int descriptor = 0;
+  while (descriptor >= 0 && descriptor <= 2) descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  // Those of 0 to 2 are handed down all the same: the ranks get copies.
+  if (descriptor > 2) close(descriptor);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace tern::mpiexec;
-  // Descriptors 0 to 2 must be taken, or one of ours would land there and be given to the ranks.
-  while (true) {
-    int descriptor = open("/dev/null", O_RDWR);
-    if (descriptor > 2) {
-      close(descriptor);
-      break;
-    }
-    if (descriptor < 0) break;
-  }
+  fill_standard_descriptors();
+  signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of write()
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;
   const bool elsewhere = needs_other_hosts(plan, exit_code);
   if (exit_code != 0) return exit_code;
+  if (elsewhere && !plan.records()) return run_elsewhere(plan);
+  Keeper keeper;
+  if (!keeper.start(argv)) {
+    say(std::string("cannot set up the job: ") + strerror(errno));
+    return 1;
+  }
   Recording recording;
-  if (!recording.begin(plan, elsewhere)) return 1;
-  const int code = elsewhere ? run_elsewhere(plan) : Job(plan).run();
+  if (!recording.begin(plan, elsewhere, keeper)) return 1;
+  const int code = elsewhere ? run_elsewhere(plan) : Job(plan, keeper).run();
   return recording.end(plan) || code != 0 ? code : 1;
 }

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "streams.h"
+
 namespace tern::mpiexec {
 namespace {
 
@@ -190,7 +192,7 @@ bool read_timeout(Plan& plan, std::string& mistake) {
 }
 
 int complain(const std::string& mistake) {
-  fmt::print(stderr, "mpiexec: {}\n", mistake);
+  say(mistake);
   return 2;
 }
 
@@ -211,12 +213,10 @@ bool parse_command_line(const std::vector<std::string>& words, Plan& plan, int& 
     try {
       parser.parse(options);
     } catch (const CLI::CallForHelp&) {
-      fmt::print("{}", parser.help());
-      exit_code = 0;
+      exit_code = print(parser.help()) ? 0 : 1;
       return false;
     } catch (const CLI::CallForVersion& version) {
-      fmt::print("{}\n", version.what());
-      exit_code = 0;
+      exit_code = print(fmt::format("{}\n", version.what())) ? 0 : 1;
       return false;
     } catch (const CLI::ParseError& error) {
       exit_code = complain(error.what());

@@ -1,7 +1,7 @@
 #include "recording.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/recorder.h"
+#include "streams.h"
 #include "summary.h"
 #include "trace.h"
 
@@ -21,6 +22,18 @@ std::string absolute(const std::string& path) {
   const std::string whole = std::string(here ? here : "") + "/" + path;
   free(here);
   return whole;
+}
+
+/// Without making it: a job that is killed leaves no empty trace.
+bool can_be_written(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) errno = EISDIR;
+    return !S_ISDIR(status.st_mode) && access(path.c_str(), W_OK) == 0;
+  }
+  if (errno != ENOENT) return false;
+  const std::string whole = absolute(path);
+  return access(whole.substr(0, whole.rfind('/') + 1).c_str(), W_OK | X_OK) == 0;
 }
 
 /// Beside the trace, which is where there is room for it; totals alone are small.
@@ -37,20 +50,18 @@ std::string folder_prefix(const Plan& plan, bool elsewhere) {
 
 }  // namespace
 
-bool Recording::begin(Plan& plan, bool elsewhere) {
+bool Recording::begin(Plan& plan, bool elsewhere, Keeper& keeper) {
   if (!plan.records()) return true;
   if (!plan.trace_file.empty()) {
     // Now, not after hours: whether there may be such a file.
-    const int file = open(plan.trace_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0) {
-      fmt::print(stderr, "mpiexec: trace '{}': {}\n", plan.trace_file, strerror(errno));
+    if (!can_be_written(plan.trace_file)) {
+      say(fmt::format("trace '{}': {}", plan.trace_file, strerror(errno)));
       return false;
     }
-    close(file);
   }
   const std::string prefix = folder_prefix(plan, elsewhere);
-  if (!folder_.make(prefix)) {
-    fmt::print(stderr, "mpiexec: a folder '{}...' for the ranks' records: {}\n", prefix, strerror(errno));
+  if (!folder_.make(prefix, [&keeper](const std::string& path) { keeper.sweep(path); })) {
+    say(fmt::format("a folder '{}...' for the ranks' records: {}", prefix, strerror(errno)));
     return false;
   }
   plan.environment.push_back("TERN_RECORD=" + folder_.path());
@@ -63,26 +74,25 @@ bool Recording::end(const Plan& plan) {
   if (!plan.records()) return true;
   const uint64_t ended_ns = Recorder::now_ns();
   const Records records = read_records(folder_.path());
-  if (plan.summary) fmt::print(stderr, "{}", summary_of(records, plan.ranks(), ended_ns));
-  if (plan.trace_file.empty()) return true;
+  const bool told = !plan.summary || print_error(summary_of(records, plan.ranks(), ended_ns));
+  if (plan.trace_file.empty()) return told;
   if (records.empty()) {
-    fmt::print(stderr, "mpiexec: trace '{}': no rank has called MPI_Init of this Tern\n", plan.trace_file);
+    say(fmt::format("trace '{}': no rank has called MPI_Init of this Tern", plan.trace_file));
     return false;
   }
   const TraceResult result = write_trace(records, plan.trace_file, ended_ns);
   if (!result.written) {
-    fmt::print(stderr, "mpiexec: trace '{}': {}\n", plan.trace_file, strerror(errno));
+    say(fmt::format("trace '{}': {}", plan.trace_file, strerror(errno)));
     return false;
   }
   if (result.lost != 0) {
-    fmt::print(stderr,
-               "mpiexec: trace '{}': the ends of time lines are missing, {} events, for lack of room (--trace-size)\n",
-               plan.trace_file, result.lost);
+    say(fmt::format("trace '{}': the ends of time lines are missing, {} events, for lack of room (--trace-size)",
+                    plan.trace_file, result.lost));
   }
   if (plan.verbose) {
-    fmt::print(stderr, "mpiexec: trace '{}': {} events, {} messages\n", plan.trace_file, result.events, result.flows);
+    say(fmt::format("trace '{}': {} events, {} messages", plan.trace_file, result.events, result.flows));
   }
-  return true;
+  return told;
 }
 
 }  // namespace tern::mpiexec

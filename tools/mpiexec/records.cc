@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,17 +35,25 @@ bool sound(const record::Header& header) {
 
 }  // namespace
 
-bool RecordFolder::make(const std::string& prefix) {
-  std::string name = prefix + "XXXXXX";
-  if (!mkdtemp(name.data())) return false;
+bool RecordFolder::make(const std::string& prefix, const std::function<void(const std::string&)>& before) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  unsigned char random[8];
+  if (getrandom(random, sizeof random, 0) != ssize_t(sizeof random)) return false;
+  std::string name = prefix;
+  for (unsigned char byte : random) name += kLetters[byte % kLetters.size()];
+  before(name);
+  if (mkdir(name.c_str(), 0700) != 0) return false;
   path_ = name;
   return true;
 }
 
 RecordFolder::~RecordFolder() {
-  if (path_.empty()) return;
-  for (const std::string& name : files_in(path_)) unlink(name.c_str());
-  rmdir(path_.c_str());
+  if (!path_.empty()) remove_records(path_);
+}
+
+void remove_records(const std::string& folder) {
+  for (const std::string& name : files_in(folder)) unlink(name.c_str());
+  rmdir(folder.c_str());
 }
 
 std::unique_ptr<Record> Record::open(const std::string& path) {

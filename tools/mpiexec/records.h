@@ -2,6 +2,7 @@
 // ended.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 
 namespace tern::mpiexec {
 
+/// Removes the folder with the files in it, when it is there.
+void remove_records(const std::string& folder);
+
 /// A folder for the records of one job, removed with all that is in it at the end.
 class RecordFolder {
  public:
@@ -17,8 +21,9 @@ class RecordFolder {
   ~RecordFolder();
   RecordFolder(const RecordFolder&) = delete;
   RecordFolder& operator=(const RecordFolder&) = delete;
-  /// Makes a new folder named `prefix` and six letters. False: errno says why.
-  bool make(const std::string& prefix);
+  /// Makes a new folder named `prefix` and some letters. `before` hears its name before it is there. False: errno says
+  /// why.
+  bool make(const std::string& prefix, const std::function<void(const std::string&)>& before);
   const std::string& path() const { return path_; }
 
  private:

@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,42 +11,6 @@
 #include <sstream>
 
 namespace tern::mpiexec {
-
-bool Guard::start() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  pid_ = fork();
-  if (pid_ < 0) return false;
-  if (pid_ == 0) {
-    setpgid(0, 0);
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, nullptr);
-    prctl(PR_SET_NAME, "mpiexec-guard");
-    // Hold nothing open that somebody waits to see closed.
-    dup2(ends[0], 0);
-    close_range(1, ~0u, 0);
-    char byte;
-    while (read(0, &byte, 1) < 0 && errno == EINTR) {
-    }
-    kill(0, SIGKILL);
-    _exit(0);
-  }
-  setpgid(pid_, pid_);  // whoever of the two comes first
-  close(ends[0]);
-  alive_ = ends[1];
-  return true;
-}
-
-void Guard::end_group() {
-  if (pid_ < 0) return;
-  kill(-pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  close(alive_);
-  pid_ = alive_ = -1;
-}
-
 namespace {
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -62,29 +24,28 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 /// Made before fork: the child must not allocate.
 struct Prepared {
   const ChildSpec* spec;
+  pid_t group;
+  int* failure;
   char* const* arguments;
   char* const* environment;
   char* const* shell_arguments;  ///< for a script without "#!"
-  pid_t parent;
 };
 
 [[noreturn]] void become_rank(const Prepared& prepared) {
   const ChildSpec& spec = *prepared.spec;
-  setpgid(0, spec.group);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != prepared.parent) _exit(1);  // mpiexec died before the line above
+  setpgid(0, prepared.group);
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;
   for (int signal : {SIGPIPE, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGTSTP, SIGCHLD, SIGTTOU}) {
     sigaction(signal, &by_default, nullptr);
   }
   bool good = true;
-  for (int i = 0; i < 3 && good; ++i) {
-    good = spec.standard[i] == i || dup2(spec.standard[i], i) >= 0;
+  for (int i = 0; i < 3 && good; ++i) good = dup2(spec.standard[i], i) >= 0;
+  if (good && spec.keep >= 0) {
+    good = dup2(spec.keep, spec.keep_as) >= 0 && fcntl(spec.keep_as, F_SETFD, 0) == 0;
   }
-  if (good && spec.keep >= 0) good = fcntl(spec.keep, F_SETFD, 0) == 0;
   if (good && !spec.directory.empty()) good = chdir(spec.directory.c_str()) == 0;
-  if (spec.cores) sched_setaffinity(0, sizeof *spec.cores, spec.cores);  // a wish: to fail is no reason not to run
+  if (spec.cores) sched_setaffinity(0, sizeof *spec.cores, &*spec.cores);  // a wish: to fail is no reason not to run
   setrlimit(RLIMIT_NOFILE, &spec.descriptors);
   if (good) {
     sigset_t none;
@@ -93,7 +54,7 @@ struct Prepared {
     execve(spec.file.c_str(), prepared.arguments, prepared.environment);
     if (errno == ENOEXEC) execve("/bin/sh", prepared.shell_arguments, prepared.environment);
   }
-  *spec.failure = errno;
+  *prepared.failure = errno;
   _exit(127);
 }
 
@@ -102,12 +63,12 @@ struct Prepared {
 // Not vfork (nor posix_spawn, which is built on it): there the parent waits until each child has passed exec,
 // which with 16 ranks on 2 busy cores took 50 ms instead of 20; mpiexec is small, and copying its page tables
 // costs 0.1 ms.
-pid_t start_child(const ChildSpec& spec) {
+pid_t start_child(const ChildSpec& spec, pid_t group, int* failure) {
   std::vector<char*> arguments = pointers(spec.arguments), environment = pointers(spec.environment);
   std::vector<char*> shell_arguments = arguments;
   shell_arguments[0] = const_cast<char*>(spec.file.c_str());
   shell_arguments.insert(shell_arguments.begin(), const_cast<char*>("sh"));
-  const Prepared prepared{&spec, arguments.data(), environment.data(), shell_arguments.data(), getpid()};
+  const Prepared prepared{&spec, group, failure, arguments.data(), environment.data(), shell_arguments.data()};
   pid_t child = fork();
   if (child == 0) become_rank(prepared);
   return child;

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace tern::mpiexec {
 namespace {
@@ -14,25 +17,76 @@ namespace {
 constexpr size_t kLongestLine = 1 << 16;
 }  // namespace
 
-// The descriptor is shared with others (the shell), so it is not made non-blocking; a pipe that poll calls
-// writable takes PIPE_BUF bytes without blocking.
-bool Sink::flush() {
-  size_t done = 0;
-  bool good = true;
-  while (done < waiting_.size()) {
+// The descriptor is shared with others (the shell, the ranks), so it is not made non-blocking: a pipe or a terminal is
+// opened a second time. Where that is refused (the terminal of another user), it is asked before each write; then
+// somebody else may fill it in between, and the write blocks.
+Sink::Sink(int descriptor) : descriptor_(descriptor) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return;
+  if (S_ISSOCK(status.st_mode)) way_ = Way::socket;
+  if (!S_ISFIFO(status.st_mode) && !isatty(descriptor)) return;
+  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+  own_ = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (own_ < 0) way_ = Way::polled;
+}
+
+Sink::~Sink() {
+  if (own_ >= 0) close(own_);
+}
+
+ssize_t Sink::write_some(const char* data, size_t bytes) const {
+  if (way_ == Way::socket) return send(descriptor_, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (way_ == Way::polled) {
     pollfd wait{descriptor_, POLLOUT, 0};
-    if (poll(&wait, 1, 0) != 1) break;
-    ssize_t n = write(descriptor_, waiting_.data() + done, std::min<size_t>(PIPE_BUF, waiting_.size() - done));
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (poll(&wait, 1, 0) != 1) {
+      errno = EAGAIN;
+      return -1;
+    }
+  }
+  return write(descriptor(), data, bytes);
+}
+
+int Sink::flush() {
+  size_t done = 0;
+  int failure = 0;
+  while (done < waiting_.size()) {
+    // Pieces of this size are not mixed with what others write into the same pipe.
+    const ssize_t n = write_some(waiting_.data() + done, std::min<size_t>(PIPE_BUF, waiting_.size() - done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
     if (n < 0) {
-      good = false;
+      failure = errno;
       done = waiting_.size();
       break;
     }
     done += size_t(n);
   }
   waiting_.erase(0, done);
-  return good;
+  return failure;
+}
+
+namespace {
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = write(descriptor, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    text.remove_prefix(size_t(n));
+  }
+  return true;
+}
+
+}  // namespace
+
+void say(std::string_view message) { write_all(STDERR_FILENO, "mpiexec: " + std::string(message) + "\n"); }
+
+bool print_error(std::string_view text) { return write_all(STDERR_FILENO, text); }
+
+bool print(std::string_view text) {
+  if (write_all(STDOUT_FILENO, text)) return true;
+  say(std::string("standard output: ") + strerror(errno));
+  return false;
 }
 
 int LabelledPipe::open() {

@@ -14,17 +14,37 @@ namespace tern::mpiexec {
 /// Our stdout or stderr.
 class Sink {
  public:
-  explicit Sink(int descriptor) : descriptor_(descriptor) {}
-  int descriptor() const { return descriptor_; }
+  explicit Sink(int descriptor);
+  ~Sink();
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  const char* name() const { return descriptor_ == 1 ? "standard output" : "standard error"; }
+  /// To watch for writing.
+  int descriptor() const { return own_ >= 0 ? own_ : descriptor_; }
   void add(std::string_view text) { waiting_ += text; }
-  /// Writes what the descriptor takes now. False: nobody reads it any more.
-  bool flush();
+  /// Writes what the descriptor takes now. Not 0: an errno (EPIPE: nobody reads it any more); what was waiting has been
+  /// dropped.
+  int flush();
   size_t waiting() const { return waiting_.size(); }
+  void drop() { waiting_.clear(); }
 
  private:
+  ssize_t write_some(const char* data, size_t bytes) const;
+
+  enum class Way { plain, polled, socket };
   int descriptor_;
+  int own_ = -1;  ///< the same pipe or terminal, opened anew without blocking; -1: none
+  Way way_ = Way::plain;
   std::string waiting_;
 };
+
+/// Writes "mpiexec: `message`" to standard error at once, where no Job takes care of it. Nothing can be done when it is
+/// closed or full.
+void say(std::string_view message);
+/// Writes `text` to standard output. False, said on standard error: it cannot be.
+bool print(std::string_view text);
+/// Writes `text` to standard error. False: it cannot be.
+bool print_error(std::string_view text);
 
 /// The output pipe of one rank: turned into whole lines, each with its label.
 class LabelledPipe {

@@ -58,7 +58,7 @@ void print_tunables(const tern::Tunables& tunables) {
 void print_markdown() {
   fmt::print(
       "# Tunables\n\nEach is read once, when a program starts, from the environment variable of its name. An "
-      "unknown TERN_ variable is reported with the nearest name.\n\n"
+      "unknown TERN_ variable is ignored, with a warning that has the nearest name.\n\n"
       "| variable | default | range | unit | meaning |\n|---|---|---|---|---|\n");
   for (const TunableRow& row : tern::tunable_rows()) {
     const std::string initial = row.is_integer ? std::to_string(row.initial) : row.initial_text;
@@ -124,7 +124,7 @@ void print_text(const tern::Tunables& tunables, const tern::Configuration& confi
              found.interfaces.empty() ? "no interface is up" : fmt::format("{}", fmt::join(found.interfaces, ", ")));
   for (const std::string& adapter : found.adapters) fmt::print("  rdma          {}\n", adapter);
   fmt::print("configuration {}\n", configuration.files.empty()
-                                       ? "no file (docs/commands.md: where one may be)"
+                                       ? "no file (docs/paths.md: where one may be)"
                                        : fmt::format("{}", fmt::join(configuration.files, ", ")));
   size_t changed = 0;
   for (const TunableRow& row : tern::tunable_rows()) {

@@ -18,6 +18,9 @@ std::unique_ptr<Launcher> connect_pmix(Error& error);
 /// A world of one.
 std::unique_ptr<Launcher> make_singleton();
 
+/// The exit status of a process that MPI_Abort ends with `code`: the system keeps 8 bits, and 256 must not read as
+/// success.
+int exit_status(int code);
 /// Before a rank ends the hard way: its buffered output, unless another thread is in the middle of writing.
 void flush_standard_streams();
 /// "message\n" to stderr in one write.

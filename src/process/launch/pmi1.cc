@@ -340,10 +340,12 @@ void Pmi1::abort(int code, std::string_view message) {
   // Other launchers (Hydra) kill at once and drop what stands in the pipe of this process's stderr; ours reads it
   // first.
   constexpr useconds_t kReadingTimeUs = 100'000;
-  if (!getenv("TERN_JOB_ID") && !message.empty()) usleep(kReadingTimeUs);
+  const bool ours = getenv("TERN_JOB_ID") != nullptr;
+  if (!ours && !message.empty()) usleep(kReadingTimeUs);
   // A launcher that is gone cannot be told; this process ends all the same.
-  if (Error error = send(fmt::format("cmd=abort exitcode={}", code))) _exit(code);
-  _exit(code);
+  if (Error error = send(fmt::format("cmd=abort exitcode={}", ours ? code : exit_status(code))))
+    _exit(exit_status(code));
+  _exit(exit_status(code));
 }
 
 Error Pmi1::finalize() {

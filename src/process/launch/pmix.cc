@@ -271,8 +271,8 @@ void Pmix::abort(int code, std::string_view message) {
   say_last_words(message);
   flush_standard_streams();
   // Known: Open MPI 4.1's mpirun may crash or hang in PMIx_server_finalize when other ranks are in a fence just now.
-  library_.abort(code, nullptr, nullptr, 0);
-  _exit(code);
+  library_.abort(exit_status(code), nullptr, nullptr, 0);
+  _exit(exit_status(code));
 }
 
 Error Pmix::finalize() {

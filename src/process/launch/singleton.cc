@@ -1,5 +1,6 @@
 // A program started alone: a world of one rank, whose key-value space is a map.
 #include <fmt/format.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -46,7 +47,7 @@ class Singleton final : public Launcher {
   void abort(int code, std::string_view message) override {
     say_last_words(message);
     flush_standard_streams();
-    _exit(code);
+    _exit(exit_status(code));
   }
   Error finalize() override { return {}; }
 
@@ -58,6 +59,8 @@ class Singleton final : public Launcher {
 }  // namespace
 
 std::unique_ptr<Launcher> make_singleton() { return std::make_unique<Singleton>(); }
+
+int exit_status(int code) { return code != 0 && (code & 0xff) == 0 ? 1 : code & 0xff; }
 
 void flush_standard_streams() {
   for (FILE* stream : {stdout, stderr}) {
@@ -72,7 +75,8 @@ void say_last_words(std::string_view message) {
   if (message.empty()) return;
   std::string line(message);
   if (line.back() != '\n') line += '\n';
-  // Nothing is left to do about a stderr that does not take it.
+  // Nothing is left to do about a stderr that does not take it; nor shall it decide how this process ends.
+  signal(SIGPIPE, SIG_IGN);
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 

@@ -1,0 +1,21 @@
+// Processes that descend from this one, wherever they went: into other process groups, sessions, or (with
+// PR_SET_CHILD_SUBREAPER set here) away from parents that have ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <vector>
+
+namespace tern::mpiexec {
+
+/// All of them at this moment, parents before children. From /proc.
+std::vector<pid_t> descendants();
+
+void signal_descendants(int signal);
+
+/// Kills all descendants until none is left, at most for `patience_ms`. `on_end` is told about each child that has been
+/// waited for. Returns those that are still there: the kernel does not end a process inside of some system calls.
+std::vector<pid_t> end_descendants(int patience_ms, const std::function<void(pid_t, int status)>& on_end);
+
+}  // namespace tern::mpiexec

@@ -1,0 +1,164 @@
+// The end of a job: who has ended and why, what that means for the others, and what is left to be done.
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "job.h"
+
+namespace tern::mpiexec {
+namespace {
+// Ranks may clean up after SIGTERM for so long; with the kill, the job is gone within a second.
+constexpr uint64_t kMercyMs = 500;
+// When the job is ended by a signal and all ranks are gone, our reader may take what is left for so long; together less
+// than a second.
+constexpr uint64_t kLastWordsMs = 200;
+}  // namespace
+
+bool Job::reports_wanted() {
+  const char* wish = getenv("TERN_HANG_REPORT");
+  return wish && *wish && strcmp(wish, "0") != 0;
+}
+
+// Every rank that is inside MPI is asked to print what it waits for. Without TERN_HANG_REPORT the ranks do
+// not listen to the signal, which would then kill them.
+void Job::request_reports() {
+  if (!reports_wanted()) {
+    return tell("no reports: the job was started without TERN_HANG_REPORT=1");
+  }
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].live && server_->is_inside(int(rank))) keeper_.signal_one(int(rank), SIGUSR1);
+  }
+}
+
+// Takes the keeper's reports.
+void Job::reap() {
+  std::vector<int> ended;
+  for (Report report; keeper_.next(report);) {
+    if (report.kind == ReportKind::started) on_started(report.id, report.pid);
+    if (report.kind != ReportKind::ended && report.kind != ReportKind::failed) continue;
+    Rank& rank = ranks_[size_t(report.id)];
+    rank.live = false;
+    rank.status = report.status;
+    rank.failure = report.error;
+    --live_;
+    ended.push_back(report.id);
+  }
+  if (ended.empty()) return;
+  // Of those that ended together, signals count first: they are causes more often than exit codes are.
+  std::stable_partition(ended.begin(), ended.end(), [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
+  for (int rank : ended) judge(rank);
+  check_stuck();
+}
+
+void Job::judge(int rank) {
+  if (server_->descriptor(rank) >= 0) unwatch(server_->descriptor(rank));
+  const std::optional<int> abort_code = server_->rank_ended(rank);
+  const bool inside = server_->is_inside(rank);
+  const int status = ranks_[size_t(rank)].status;
+  if (const int why = ranks_[size_t(rank)].failure) {
+    // Without a process: the machine has no more of something.
+    const int code = status == 0 ? 1 : why == ENOENT ? 127 : 126;
+    return fail(code, fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
+  }
+  if (abort_code) return abort_asked(rank, *abort_code);
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return fail(128 + signal, fmt::format("{} was killed by signal {} (SIG{}, {}){}", name_of(rank), signal,
+                                          sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
+                                          sigdescr_np(signal) ? sigdescr_np(signal) : "unknown",
+                                          live_ > 0 ? "; ending the others" : ""));
+  }
+  const int code = WEXITSTATUS(status);
+  if (inside && live_ > 0) {
+    return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize; "
+                                                  "ending the others",
+                                                  name_of(rank), code));
+  }
+  if (code != 0 && !exit_code_) exit_code_ = code;
+}
+
+// All ranks must enter a fence: one that has ended never will.
+void Job::check_stuck() {
+  if (ending_) return;
+  const int stuck = server_->stuck_rank();
+  if (stuck < 0) return;
+  const int gone = server_->first_ended();
+  const int code = WIFEXITED(ranks_[size_t(gone)].status) ? WEXITSTATUS(ranks_[size_t(gone)].status) : 0;
+  fail(code != 0 ? code : 1,
+       fmt::format("{} ended with exit code {} {}, but {} waits for every rank in MPI_Init or MPI_Finalize; "
+                   "ending the others",
+                   name_of(gone), code, server_->was_inside(gone) ? "after MPI_Finalize" : "without calling MPI_Init",
+                   name_of(stuck)));
+}
+
+void Job::abort_asked(int rank, int code) {
+  // 256 and the like would read as success.
+  const int low = code & 255;
+  fail(code != 0 && low == 0 ? 1 : low, fmt::format("{} aborted the job with code {}", name_of(rank), code));
+}
+
+void Job::fail(int code, const std::string& message) {
+  if (ending_) return;
+  if (!exit_code_) exit_code_ = code;
+  end_ranks(message);
+}
+
+void Job::end_ranks(const std::string& message) {
+  if (ending_) return;
+  ending_ = true;
+  if (!message.empty()) tell(message);
+  keeper_.signal_all(SIGTERM);
+  keeper_.signal_all(SIGCONT);  // a stopped rank would not notice
+  kill_at_ms_ = now_ms() + kMercyMs;
+}
+
+// Our own reader is gone, or has no room. Messages of our own that nobody can read change nothing.
+void Job::on_output_lost(Sink& sink, int why) {
+  if (!plan_.label) return;
+  if (why == EPIPE) return fail(128 + SIGPIPE, "");
+  if (!output_lost_ && &sink == &out_) {
+    tell(fmt::format("{}: {}; output of the ranks is lost", sink.name(), strerror(why)));
+  }
+  output_lost_ = true;
+}
+
+// No rank is left. What they have left behind is ended, what they wrote last is handed on.
+void Job::finish() {
+  const std::vector<pid_t> left = keeper_.end_all();
+  if (!left.empty()) {
+    tell(
+        fmt::format("these processes of the job do not end although they were killed, as in a system call that waits "
+                    "for a dead device: {}",
+                    fmt::join(left, ", ")));
+  }
+  drain_output();
+  // From here on a signal ends mpiexec in the ordinary way.
+  ::signal(SIGUSR1, SIG_IGN);
+  sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
+}
+
+// A reader of ours that does not read is waited for, unless the job is ended: then it gets a moment.
+void Job::drain_output() {
+  for (auto& pipe : pipes_) {
+    for (int empty = 0; pipe.descriptor() >= 0 && empty < 64; ++empty) pipe.pump();
+  }
+  draining_ = true;
+  while (true) {
+    update_watches();
+    if (out_.waiting() + err_.waiting() == 0) break;
+    if (interrupted_ && drop_at_ms_ == 0) drop_at_ms_ = now_ms() + kLastWordsMs;
+    if (drop_at_ms_ != 0 && now_ms() >= drop_at_ms_) break;
+    turn();
+  }
+  if (const size_t bytes = out_.waiting(); bytes > 0) {
+    err_.drop();
+    tell(fmt::format("{} bytes of output were not taken by the reader of {}", bytes, out_.name()));
+  }
+}
+
+}  // namespace tern::mpiexec
