@@ -2,6 +2,7 @@
 // again, at any moment: every message arrives once, whole and in its order, and the better path is taken up again.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <iterator>
 
 #include "tests/sim/p2p_program.h"
@@ -64,9 +65,12 @@ Report run_program(uint64_t seed, bool faults, Totals& totals) {
   });
   std::string open;
   for (Actor* actor : actors) {
-    if (actor && report.deadlock) open += actor->describe();  // its stack is kept
+    if (actor && !report.ok()) open += actor->describe();  // its stack is kept
   }
-  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
+  EXPECT_TRUE(report.ok()) << report.failure << "\n"
+                           << (options.udp_first ? "udp, rdma " : "rdma, udp ") << options.tunables.rendezvous << ", "
+                           << options.tunables.sender_rendezvous << "\n"
+                           << open;
   if (report.ok()) check_receipts(plan, receipts);
   return report;
 }
@@ -74,16 +78,18 @@ Report run_program(uint64_t seed, bool faults, Totals& totals) {
 TEST(Lanes, RandomProgramsWhileTheBetterPathIsCut) {
   Totals totals;
   for_seeds(300, [&](uint64_t seed) { run_program(seed, false, totals); });
+  totals.record();
+  if (std::getenv("TERN_SIM_SEED")) return;
   EXPECT_GT(totals.failovers, 0u);
   EXPECT_GT(totals.resent, 0u);
   EXPECT_GT(totals.failbacks, 0u);
-  totals.record();
 }
 TEST(Lanes, RandomProgramsWhileTheBetterPathIsCutAndEverythingElseGoesWrong) {
   Totals totals;
   for_seeds(300, [&](uint64_t seed) { run_program(seed, true, totals); });
-  EXPECT_GT(totals.failovers, 0u);
   totals.record();
+  if (std::getenv("TERN_SIM_SEED")) return;
+  EXPECT_GT(totals.failovers, 0u);
 }
 
 TEST(Lanes, TheSameSeedGivesTheSameRun) {

@@ -14,7 +14,8 @@ PathScheduler::Way& PathScheduler::way_of(Lane& lane) {
 // again.
 bool PathScheduler::takes(const Way& way) const {
   const Pair& pair = *way.pair;
-  return way.index == pair.in && pair.phase != Phase::resuming && pair.phase != Phase::lost;
+  if (pair.phase == Phase::lost || (pair.phase == Phase::resuming && !pair.peer_resumed)) return false;
+  return way.index == pair.in;
 }
 
 // Takes what is the scheduler's out of a header.

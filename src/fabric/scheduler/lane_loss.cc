@@ -248,6 +248,7 @@ void PathScheduler::on_left(Way& way, const wire::Header& header) {
   --unsettled_;
   pair.out = pair.next_out;
   ++counters().lane_failbacks;
+  confirm_soon(pair);
   flush_waiting(pair);
   plan_probe(pair);
 }

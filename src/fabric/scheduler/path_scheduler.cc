@@ -274,7 +274,11 @@ void PathScheduler::count_arrival(Pair& pair, size_t bytes) {
   pair.untold_bytes += bytes;
   // A longer one holds its sender's memory.
   const bool soon = bytes > kCopyBytes || pair.untold_bytes >= kConfirmBytes;
-  if (pair.confirm_due || (pair.arrived - pair.told < kConfirmMessages && !soon)) return;
+  if (soon || pair.arrived - pair.told >= kConfirmMessages) confirm_soon(pair);
+}
+
+void PathScheduler::confirm_soon(Pair& pair) {
+  if (pair.confirm_due) return;
   pair.confirm_due = true;
   confirms_due_.push_back(&pair);
   hints_.dormant = false;
@@ -286,7 +290,8 @@ void PathScheduler::tell_arrived() {
   due.swap(confirms_due_);
   for (Pair* pair : due) {
     pair->confirm_due = false;
-    if (pair->told == pair->arrived || pair->phase == Phase::resuming || pair->phase == Phase::lost) continue;
+    // After `leave` nothing more may go by the old lane; `on_left` brings us here again, a resume says it itself.
+    if (pair->told == pair->arrived || pair->phase != Phase::steady) continue;
     Way& way = pair->ways[pair->out];
     const wire::Header header = wire::make_lane_header(wire::LaneKind::confirm, 0, pair->incident, 0, pair->arrived);
     if (way.path->try_send(*way.lane, header, nullptr, 0)) {

@@ -175,6 +175,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   }
   void post(Way& way, wire::LaneKind kind, uint8_t path, uint32_t incarnation = 0, uint64_t count = 0);
   bool work_due() const;
+  void confirm_soon(Pair& pair);
   void tell_arrived();
 
   // arrivals.cc

@@ -61,6 +61,7 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
       shared_{.self = options.rank, .port = *port_, .sink = sink, .clock = clock, .counters = &counters()},
       keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMs),
       timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
+      failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs),
       peers_(options.size) {
   shared_.copy_bytes_per_us = options.copy_bytes_per_us;
   shared_.message_ns = options.message_ns;
