@@ -16,9 +16,9 @@ namespace tern {
 
 // clang-format off
 #define TERN_INTEGER_TUNABLES(X) \
-  X(spin_rounds, 2000, 0, 1'000'000'000, "polls", false, \
-    "fruitless polls with a pause before sleeping, when no more ranks than cores (hand-over by spinning 0.13 us, " \
-    "by sleeping 19-38)") \
+  X(spin_us, 10'000, 0, 1'000'000'000, "microseconds", false, \
+    "how long a rank with a core of its own polls before it sleeps, unless somebody else wants the core (a message " \
+    "is answered 0.13 us after it comes while the rank polls, 19-38 when it sleeps: 0.4 % of a wait of 10 ms)") \
   X(yield_rounds, 200, 0, 1'000'000'000, "yields", false, \
     "sched_yield calls before sleeping (4 ranks on 2 cores: 1.2 us a hand-over, pure spinning 18-5000)") \
   X(oversubscribed, -1, -1, 1, "", false, \
