@@ -122,9 +122,10 @@ namespace tern {
   X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a " \
     "node take turns; empty: the best") \
-  X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls " \
-    "do), event (a thread " \
-    "that sleeps until something comes) or adaptive (the same, only while operations are pending)") \
+  X(progress, "auto", "who moves messages while the application computes: polling (nobody: only its own calls " \
+    "do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
+    "pending), or auto (adaptive where some peer is reached by TCP, UDP or software RDMA, which need this rank's " \
+    "processor; polling where all share memory or have adapters that move data by themselves)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
   X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: " \
     "rput, rget or stream") \
