@@ -75,7 +75,7 @@ constexpr size_t size_class_limit(size_t index) {
   X(wakes, counter, "wakes", "progress", \
     "how often one thread of a rank woke another") \
   X(event_ticks, counter, "ticks", "progress", \
-    "how often the event thread's timer looked whether the application stays away (TERN_PROGRESS=event; LA-MPI-ED)") \
+    "how often the event thread's timer looked whether the application stays away (TERN_PROGRESS; LA-MPI-ED)") \
   X(event_wakes, counter, "wakes", "progress", \
     "wake-ups of the event thread by what came, or by a path's deadline") \
   X(event_wakes_vain, counter, "wakes", "progress", \

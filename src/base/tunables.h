@@ -17,9 +17,9 @@ namespace tern {
 
 // clang-format off
 #define TERN_INTEGER_TUNABLES(X) \
-  X(spin_rounds, 2000, 0, 1'000'000'000, "polls", false, \
-    "fruitless polls with a pause before sleeping, when no more ranks than cores (hand-over by spinning 0.13 us, " \
-    "by sleeping 19-38)") \
+  X(spin_us, 10'000, 0, 1'000'000'000, "microseconds", false, \
+    "how long a rank with a core of its own polls before it sleeps, unless somebody else wants the core (a message " \
+    "is answered 0.13 us after it comes while the rank polls, 19-38 when it sleeps: 0.4 % of a wait of 10 ms)") \
   X(yield_rounds, 200, 0, 1'000'000'000, "yields", false, \
     "sched_yield calls before sleeping (4 ranks on 2 cores: 1.2 us a hand-over, pure spinning 18-5000)") \
   X(oversubscribed, -1, -1, 1, "", false, \
@@ -129,9 +129,10 @@ namespace tern {
   X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a " \
     "node take turns; empty: the best") \
-  X(progress, "polling", "who moves messages while the application computes: polling (nobody: only its own calls " \
-    "do), event (a thread " \
-    "that sleeps until something comes) or adaptive (the same, only while operations are pending)") \
+  X(progress, "auto", "who moves messages while the application computes: polling (nobody: only its own calls " \
+    "do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
+    "pending), or auto (adaptive where some peer is reached by TCP, UDP or software RDMA, which need this rank's " \
+    "processor; polling where all share memory or have adapters that move data by themselves)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
   X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: " \
     "rput, rget or stream") \

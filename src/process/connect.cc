@@ -110,9 +110,9 @@ Error Wireup::begin(const RankContext& context) {
   if (Error error = read_allowed(parts.tunables.path, allowed_)) return error;
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
   const std::string& progress = parts.tunables.progress;
-  if (progress != "polling" && progress != "event" && progress != "adaptive") {
+  if (progress != "auto" && progress != "polling" && progress != "event" && progress != "adaptive") {
     return Error(ErrorClass::arg,
-                 "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be polling, event or adaptive");
+                 "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be auto, polling, event or adaptive");
   }
   if (Error error = check_rendezvous_tunables(parts.tunables)) return error;
   Error error;

@@ -26,10 +26,24 @@ Process::Process(ProcessParts parts)
 
 Process::~Process() { end_helping(); }
 
+// Peers that share memory copy for one another, and adapters move data by themselves. What remains needs this rank's
+// processor for every message; and a thread can look after it only if there is something to sleep on.
+bool Process::some_peer_needs_helper() const {
+  for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {
+    if (peer == PeerId(world_rank())) continue;
+    if (node_memory_ && std::binary_search(node_peers_.begin(), node_peers_.end(), peer)) continue;
+    auto path = std::find_if(paths_.begin(), paths_.end(), [&](auto& p) { return p->reaches(peer); });
+    if (path != paths_.end() && (*path)->properties().needs_cpu && (*path)->wait_fd() >= 0) return true;
+  }
+  return false;
+}
+
 void Process::begin_helping() {
+  const std::string& progress = tunables_.progress;
+  if (event_thread_ || progress == "polling" || world_size() == 1) return;
+  if (progress == "auto" && !some_peer_needs_helper()) return;
   // A rank that only listens for others does not take the core from one that computes.
-  const bool always = tunables_.progress == "event" && !crowded_;
-  if (event_thread_ || tunables_.progress == "polling" || world_size() == 1) return;
+  const bool always = progress == "event" && !crowded_;
   event_thread_ = std::make_unique<EventThread>(
       progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); },
       crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);

@@ -52,8 +52,8 @@ class Process {
   Error start();
   /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
   void share_node_memory(ShmNode& node);
-  /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. Again after
-  /// end_helping only.
+  /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. After `start`; again
+  /// after end_helping only.
   void begin_helping();
   void end_helping();
   bool is_helped() const { return event_thread_ != nullptr; }
@@ -84,6 +84,7 @@ class Process {
 
  private:
   void log_paths() const;
+  bool some_peer_needs_helper() const;
 
   Tunables tunables_;
   Log log_;

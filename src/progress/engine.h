@@ -97,9 +97,10 @@ class ProgressEngine {
   /// and must only look: it is also asked with the paths armed, which a poll would undo.
   template <typename Predicate>
   void wait_until(Predicate&& done) {
-    uint32_t fruitless = 0;
-    uint64_t since_ns = 0;  // the first of the fruitless polls in a row; only while somebody wants the timer
-    bool aside = !helper_;  // the helper stands aside, at least until this rank's lock is given up
+    Wait wait;
+    uint32_t pauses = idle_.pauses;  // left until relax is called
+    uint64_t since_ns = 0;           // the first of the empty polls in a row; only while somebody wants the timer
+    bool aside = !helper_;           // the helper stands aside, at least until this rank's lock is given up
     bool relaxed = false;
     while (!done()) {
       if (!aside) [[unlikely]] {
@@ -109,22 +110,32 @@ class ProgressEngine {
       if (poll() != 0) {
         if (since_ns != 0) [[unlikely]]
           end_wait(since_ns);
-        fruitless = 0;
+        if (wait.empty != 0) {
+          if (wait.is_long()) [[unlikely]]
+            idle_.found(*this, wait);
+          wait = Wait();
+        }
+        pauses = idle_.pauses;
         continue;
       }
-      if (fruitless++ == 0 && counters_.timing != 0) [[unlikely]]
+      if (wait.empty++ == 0 && counters_.timing != 0) [[unlikely]]
         since_ns = clock_.now_ns();
-      if (fruitless <= idle_.pauses) {
+      if (pauses != 0) {
+        --pauses;
         cpu_pause();
       } else {
-        if (watch_) watch_->on_fruitless(fruitless);
+        if (watch_) watch_->on_fruitless(wait.empty);
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
-        idle_.relax(*this, fruitless, Condition(done));
+        idle_.relax(*this, wait, Condition(done));
+        pauses = idle_.pauses;
         aside = !helper_;
         relaxed = true;
       }
     }
-    if (relaxed) idle_.end_wait(*this);
+    if (relaxed) {
+      if (wait.is_long()) idle_.found(*this, wait);
+      idle_.end_wait(*this);
+    }
     if (since_ns != 0) [[unlikely]]
       end_wait(since_ns);
   }

@@ -78,6 +78,7 @@ EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<N
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { run(); });
+  pthread_setname_np(thread_.native_handle(), "tern-events");
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -244,7 +245,6 @@ bool EventThread::stays_inside(uint64_t now_ns) {
 // --- The thread's side.
 
 void EventThread::run() {
-  pthread_setname_np(pthread_self(), "tern-events");
   while (true) {
     epoll_event events[8];
     const int count = epoll_wait(epoll_, events, 8, -1);

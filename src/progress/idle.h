@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "progress/wait_policy.h"
+
 namespace tern {
 
 class ProgressEngine;
@@ -24,10 +26,12 @@ class Condition {
 class Idle {
  public:
   virtual ~Idle() = default;
-  /// `fruitless`: how many polls in a row found nothing (1 for the first). Returns when polling again makes sense, or
-  /// when `done` is: whoever sleeps asks it after the last look at the paths, since not every change that it may be
-  /// about is something that a poll has handled.
-  virtual void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) = 0;
+  /// `wait.empty` is at least 1. Returns when polling again makes sense, or when `done` is: whoever sleeps asks it
+  /// after the last look at the paths, since not every change that it may be about is something that a poll has
+  /// handled.
+  virtual void relax(ProgressEngine& engine, Wait& wait, const Condition& done) = 0;
+  /// A poll of a long wait has found something, or the wait is over.
+  virtual void found(ProgressEngine& engine, Wait& wait) {}
   /// Of the last relax of a wait: it is over, and its thread drives no more.
   virtual void end_wait(ProgressEngine& engine) {}
   /// Calls those threads of this rank that wait in relax and need not any more. Asks their conditions: not from inside
@@ -42,9 +46,8 @@ class Idle {
   /// A sleep ends when this descriptor is readable, too, until it is closed.
   virtual void watch(int descriptor) {}
 
-  /// For so many fruitless polls in a row relax would only pause the processor: the engine does that by itself, without
-  /// the call. 0 where other threads or ranks must get the turn (a lock to give up, more ranks than cores, the
-  /// simulator).
+  /// So many empty polls before each call of relax it would only pause the processor: the engine does that by itself.
+  /// 0 where other threads or ranks must get the turn (a lock to give up, more ranks than cores, the simulator).
   uint32_t pauses = 0;
 
   /// How many threads of this rank stay in relax until they are called, most of them asleep: one of them may be asleep

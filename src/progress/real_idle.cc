@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,21 +17,6 @@
 
 namespace tern {
 namespace {
-
-// A yield that takes so long gave the core to somebody who computes; among ranks that all wait it takes some
-// microseconds.
-constexpr uint64_t kCoreTaken_ns = 1'000'000;
-// Waits that sleep at once before yielding is tried again, at first and at most; doubled each time the trial fails
-// soon. Among 8 ranks of 2 cores that all wait, a hand-over by sleeping costs 25 us and one by yielding 1; a yield in
-// the wrong company costs milliseconds.
-constexpr uint32_t kFirstPenalty = 32, kMostPenalty = 1024;
-constexpr uint32_t kSoon_yields = 1000;
-// So many long yields one after the other must have had strangers about: the kernel's threads and the launcher want a
-// core now and then, too. (NPB's SP, class A, 4 ranks on 2 cores: 1 to 4 % slower with one.)
-constexpr uint32_t kSightings = 4;
-// Of many quick yields every so many is timed, and all while there are sightings: to look at the clock twice after each
-// change of the running process is 0.08 of 1.3 us.
-constexpr uint32_t kTimedYields = 8;
 
 /// Counts a sleep and its time. Begins and ends under the rank's lock.
 class Nap {
@@ -53,18 +39,22 @@ class Nap {
 
 }  // namespace
 
-RealIdle::RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks, int (*runnable)())
-    : ranks_(ranks),
-      runnable_(runnable),
-      rounds_(uint32_t(oversubscribed ? tunables.yield_rounds : tunables.spin_rounds)),
-      yield_(oversubscribed),
-      lingering_(rounds_),
-      lock_(lock) {
-  if (!yield_) pauses = rounds_;
+RealIdle::RealIdle(const WaitPolicy::Setup& setup, Releasable* lock, const MachineProbes& probes)
+    : policy_(setup), probes_(probes), oversubscribed_(setup.oversubscribed), lock_(lock) {
+  pauses = policy_.pauses();
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   TERN_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
   watch(wake_fd_);
+}
+
+WaitPolicy::Setup RealIdle::setup(const Tunables& tunables, bool oversubscribed, int ranks) {
+  WaitPolicy::Setup setup;
+  setup.oversubscribed = oversubscribed;
+  setup.ranks = ranks;
+  setup.spin_ns = uint64_t(tunables.spin_us) * 1000;
+  setup.yields = uint64_t(tunables.yield_rounds);
+  return setup;
 }
 
 RealIdle::~RealIdle() {
@@ -72,46 +62,39 @@ RealIdle::~RealIdle() {
   close(epoll_);
 }
 
-void RealIdle::relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) {
+void RealIdle::relax(ProgressEngine& engine, Wait& wait, const Condition& done) {
   if (sleepers != 0) call_ready(engine);  // what no poll handles may be what they wait for
-  if (const uint32_t lingers = lingering_.rounds(); lingers != 0) {
-    if (fruitless <= lingers) {
-      give_turn(cpu_pause);
-      return;
-    }
-    if (fruitless == lingers + 1) lingering_.in_vain();
-  }
-  if (fruitless > rounds_) {
-    sleep(engine, done);
-    return;
-  }
-  if (waits_without_yield_ != 0) {
-    --waits_without_yield_;
-    sleep(engine, done);
-    return;
-  }
-  if (yield_) {
-    give_turn_and_see(engine);
-  } else {
+  const bool threads = lock_ && lock_->shared();
+  Step step = policy_.on_empty(wait, threads);
+  if (step == Step::read_clock) step = look(engine, wait, threads);
+  if (step == Step::pause) {
     give_turn(cpu_pause);
+  } else if (step == Step::sleep) {
+    wait.looked_ns = 0;
+    sleep(engine, done);
+  } else {
+    yield(engine, step);
   }
 }
+
+RealIdle::Step RealIdle::look(ProgressEngine& engine, Wait& wait, bool threads) {
+  const Step step = policy_.on_clock(wait, engine.clock().now_ns(), threads);
+  return step == Step::count_preemptions ? policy_.on_preemptions(wait, probes_.preemptions(), threads) : step;
+}
+
+void RealIdle::found(ProgressEngine& engine, Wait& wait) { look(engine, wait, lock_ && lock_->shared()); }
 
 void RealIdle::looked_in_vain(ProgressEngine& engine) {
-  if (!yield_ && !(lock_ && lock_->shared())) return;
-  if (waits_without_yield_ == 0) {
-    give_turn_and_see(engine);
-  } else {
-    --waits_without_yield_;
-  }
+  const Step step = policy_.on_empty_look(lock_ && lock_->shared());
+  if (step != Step::pause) yield(engine, step);
 }
 
-void RealIdle::give_turn_and_see(ProgressEngine& engine) {
+void RealIdle::yield(ProgressEngine& engine, Step step) {
   ++engine.counters().yields;
-  const bool timed = ++quick_yields_ < kSoon_yields || sightings_ != 0 || quick_yields_ % kTimedYields == 0;
+  const bool timed = step == Step::timed_yield;
   const uint64_t before = timed ? engine.clock().now_ns() : 0;
   give_turn(sched_yield);
-  if (timed && engine.clock().now_ns() - before > kCoreTaken_ns) core_was_taken();
+  if (timed && policy_.on_yielded(engine.clock().now_ns() - before)) policy_.on_tasks(probes_.runnable(), turning_);
 }
 
 // To the other threads of this rank, and by sched_yield to whoever shares the core.
@@ -125,7 +108,13 @@ void RealIdle::give_turn(Pass&& pass) {
   if (depth) pauses = 0;  // there are other threads: the lock is given up from the first fruitless poll on
 }
 
-int RealIdle::runnable_tasks() {
+int64_t preemptions_of_this_thread() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
+
+int runnable_tasks() {
   const int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return INT_MAX;
   char text[128];
@@ -134,22 +123,6 @@ int RealIdle::runnable_tasks() {
   text[std::max<ssize_t>(length, 0)] = '\0';
   int runnable;
   return std::sscanf(text, "%*s %*s %*s %d/", &runnable) == 1 ? runnable : INT_MAX;
-}
-
-// Ranks that yield are runnable all the time, so the machine having more runnable tasks than the job has ranks here
-// means strangers. Of threads that yield the others are thought to have as many as this rank. Asked after yields of
-// milliseconds only.
-bool RealIdle::others_compute() const { return runnable_() > ranks_ * (1 + turning_); }
-
-void RealIdle::core_was_taken() {
-  if (!others_compute()) {
-    sightings_ = 0;
-    return;
-  }
-  if (++sightings_ < kSightings) return;
-  penalty_ = quick_yields_ > kSoon_yields ? kFirstPenalty : std::min(2 * penalty_, kMostPenalty);
-  quick_yields_ = 0;
-  waits_without_yield_ = penalty_;
 }
 
 void RealIdle::watch_paths(ProgressEngine& engine) {
@@ -189,7 +162,7 @@ void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
   if (watched_ < engine.pollables().size()) watch_paths(engine);
   if (!engine.arm_all()) {
     // What keeps this rank awake may be up to another of its threads.
-    if (yield_) give_turn(sched_yield);
+    if (oversubscribed_) give_turn(sched_yield);
     else give_turn(cpu_pause);
     return;
   }
@@ -245,7 +218,7 @@ void RealIdle::call_ready(ProgressEngine& engine) {
 }
 
 void RealIdle::end_wait(ProgressEngine& engine) {
-  if (yield_) lingering_.wait_ended();
+  policy_.on_wait_over();
   if (driver_ != std::this_thread::get_id()) return;
   driver_ = std::thread::id();
   if (sleepers == 0) return;

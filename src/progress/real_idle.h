@@ -1,13 +1,5 @@
-// Waiting on a real machine (DESIGN.md 7): spin, or yield when there are more ranks than cores, then sleep in
-// epoll on the descriptors of all paths. The figures behind the defaults stand with the tunables spin_rounds
-// and yield_rounds. Yielding is for ranks that all wait. Where others compute on the same cores, each yield costs a
-// slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled: a rank that sees its yields take
-// long sleeps at once for a while (300 MPI_Comm_split of 4 ranks beside 15 compilers on 2 cores: 1.4 s by yielding, 0.1
-// s by sleeping). Unless those who compute are the job's own ranks: they are what everybody waits for, and sleeping in
-// turn only lets the cores go idle between wake-ups (NPB's BT, class W, 16 ranks on 2 cores: 1.37 s by sleeping, 0.84 s
-// by yielding).
-//
-// Before it yields a rank lingers, where that has mostly been worth it (progress/lingering.h).
+// Waiting on a real machine (DESIGN.md 7): carries out what the policy says (progress/wait_policy.h). To sleep is to
+// stand in epoll on the descriptors of all paths.
 //
 // Threads of a rank (MPI_THREAD_MULTIPLE) all poll while they are awake, by turns. Of those that sleep one, the driver,
 // sleeps on the descriptors, the others are followers: they are called when what they wait for has happened. (To wake
@@ -36,31 +28,44 @@
 #include "base/intrusive_list.h"
 #include "base/tunables.h"
 #include "progress/idle.h"
-#include "progress/lingering.h"
+#include "progress/wait_policy.h"
 
 namespace tern {
 
+/// Tasks of this machine that run or could, this one included, from /proc/loadavg; INT_MAX where that cannot be read.
+int runnable_tasks();
+/// How often the kernel has taken the processor from this thread and given it to somebody else.
+int64_t preemptions_of_this_thread();
+
+/// What the policy asks of the machine.
+struct MachineProbes {
+  int (*runnable)() = runnable_tasks;
+  int64_t (*preemptions)() = preemptions_of_this_thread;
+};
+
 class RealIdle final : public Idle, private Sleeper {
  public:
-  /// `lock` may be null (single-threaded). `oversubscribed`: more ranks than cores on this node. `ranks`: so many share
-  /// this node; `runnable` tells how many tasks of the whole machine want a core.
-  RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks = 0,
-           int (*runnable)() = runnable_tasks);
+  /// `lock` may be null (single-threaded).
+  RealIdle(const WaitPolicy::Setup& setup, Releasable* lock, const MachineProbes& probes = {});
+  /// `ranks`: so many share this node.
+  RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks = 1)
+      : RealIdle(setup(tunables, oversubscribed, ranks), lock) {}
   ~RealIdle() override;
   RealIdle(const RealIdle&) = delete;
   RealIdle& operator=(const RealIdle&) = delete;
 
-  void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) override;
+  void relax(ProgressEngine& engine, Wait& wait, const Condition& done) override;
+  void found(ProgressEngine& engine, Wait& wait) override;
   void end_wait(ProgressEngine& engine) override;
   void call_ready(ProgressEngine& engine) override;
   void wake(ProgressEngine& engine) override;
   void looked_in_vain(ProgressEngine& engine) override;
   void watch(int descriptor) override;
 
-  /// Tasks of this machine that run or could, this one included, from /proc/loadavg; INT_MAX where that cannot be read.
-  static int runnable_tasks();
+  static WaitPolicy::Setup setup(const Tunables& tunables, bool oversubscribed, int ranks);
 
  private:
+  using Step = WaitPolicy::Step;
   /// A thread that waits in relax to be called.
   struct Follower : ListHook<Follower> {
     explicit Follower(const Condition& condition) : done(condition) {}
@@ -72,24 +77,17 @@ class RealIdle final : public Idle, private Sleeper {
   void note_deadline() override;
   template <typename Pass>
   void give_turn(Pass&& pass);
-  void give_turn_and_see(ProgressEngine& engine);
-  void core_was_taken();
-  bool others_compute() const;
+  void yield(ProgressEngine& engine, Step step);
+  Step look(ProgressEngine& engine, Wait& wait, bool threads);
   void sleep(ProgressEngine& engine, const Condition& done);
   void drive(ProgressEngine& engine, const Condition& done);
   void follow(ProgressEngine& engine, const Condition& done);
   void call(ProgressEngine& engine, Follower& follower);
   void watch_paths(ProgressEngine& engine);
 
-  int ranks_;
-  int (*runnable_)();
-  uint32_t rounds_;  ///< of spinning or yielding before sleep
-  bool yield_;
-  uint32_t waits_without_yield_ = 0;  ///< so many sleep at once: others compute on these cores
-  uint32_t penalty_ = 16;             ///< what waits_without_yield_ was set to last
-  uint32_t quick_yields_ = 0;         ///< since then
-  uint32_t sightings_ = 0;            ///< long yields with strangers about, since the last without
-  Lingering lingering_;               ///< where ranks yield
+  WaitPolicy policy_;
+  const MachineProbes probes_;
+  const bool oversubscribed_;
   Releasable* lock_;
   int epoll_ = -1, wake_fd_ = -1;
   size_t watched_ = 0;      ///< paths whose descriptor is in epoll_

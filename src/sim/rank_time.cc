@@ -6,7 +6,7 @@
 
 namespace tern::sim {
 
-void SimIdle::relax(ProgressEngine& engine, uint32_t, const Condition& done) {
+void SimIdle::relax(ProgressEngine& engine, Wait&, const Condition& done) {
   strand_.catch_up();
   if (!engine.arm_all()) return;
   if (done()) {

@@ -33,7 +33,7 @@ class SimClock final : public Clock {
 class SimIdle final : public Idle {
  public:
   SimIdle(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}
-  void relax(ProgressEngine& engine, uint32_t fruitless, const Condition& done) override;
+  void relax(ProgressEngine& engine, Wait& wait, const Condition& done) override;
 
  private:
   Strand& strand_;

@@ -47,11 +47,11 @@ class Configuration(unittest.TestCase):
     def test_a_file_is_used_and_the_environment_wins(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(f"{folder}/t.toml", "w") as file:
-                file.write('path = "tcp"\nlog = "info"\nspin_round = 3\n')
+                file.write('path = "tcp"\nlog = "info"\nspin_u = 3\n')
             done = job(3, TERN_CONFIG=f"{folder}/t.toml")
             self.assertIn("tcp to ranks 1-2", done.stderr)
             self.assertIn(f"[tern rank 0] info: tunables from {folder}/t.toml", done.stderr)
-            warning = f"[tern rank 0] warning: {folder}/t.toml:3: there is no tunable TERN_SPIN_ROUND; the nearest name is TERN_SPIN_ROUNDS"
+            warning = f"[tern rank 0] warning: {folder}/t.toml:3: there is no tunable TERN_SPIN_U; the nearest name is TERN_SPIN_US"
             self.assertEqual(done.stderr.count(warning), 1, done.stderr)
             self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
             done = job(3, TERN_CONFIG=f"{folder}/t.toml", TERN_PATH="shm", TERN_LOG="warn")

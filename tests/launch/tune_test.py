@@ -47,9 +47,9 @@ class Stored(unittest.TestCase):
 
     def test_only_its_own_lines_are_replaced(self):
         self.config.parent.mkdir()
-        self.config.write_text("# mine\nshm_eager_bytes = 4096\nspin_rounds = 100\ntcp_eager_bytes = 100000")
+        self.config.write_text("# mine\nshm_eager_bytes = 4096\nspin_us = 100\ntcp_eager_bytes = 100000")
         load_tune().store(self.config, {"shm_eager_bytes": 512})
-        self.assertEqual(self.config.read_text(), "# mine\nspin_rounds = 100\ntcp_eager_bytes = 100000\nshm_eager_bytes = 512\n")
+        self.assertEqual(self.config.read_text(), "# mine\nspin_us = 100\ntcp_eager_bytes = 100000\nshm_eager_bytes = 512\n")
 
 
 if __name__ == "__main__":

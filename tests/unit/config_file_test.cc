@@ -47,8 +47,8 @@ TEST_F(ConfigFile, ValuesOfEveryKind) {
 }
 
 TEST_F(ConfigFile, AnUnknownNameIsWarnedOfByFileAndLineAndTheRestIsRead) {
-  EXPECT_FALSE(read("\nshm_eager_byte = 1\nspin_rounds = 7\n[more]\nspin_rounds = 9\n"));
-  EXPECT_EQ(tunables_.spin_rounds, 7);
+  EXPECT_FALSE(read("\nshm_eager_byte = 1\nspin_us = 7\n[more]\nspin_us = 9\n"));
+  EXPECT_EQ(tunables_.spin_us, 7);
   ASSERT_EQ(found_.warnings.size(), 2u);
   EXPECT_NE((found_.warnings[0] + found_.warnings[1])
                 .find("tern.toml:2: there is no tunable TERN_SHM_EAGER_BYTE; the "
@@ -57,15 +57,15 @@ TEST_F(ConfigFile, AnUnknownNameIsWarnedOfByFileAndLineAndTheRestIsRead) {
 }
 
 TEST_F(ConfigFile, MistakesAreErrorsByFileAndLine) {
-  EXPECT_NE(read("spin_rounds = 1\n\nspin_rounds2 = [\n").text().find("tern.toml:"), std::string_view::npos);
+  EXPECT_NE(read("spin_us = 1\n\nspin_us2 = [\n").text().find("tern.toml:"), std::string_view::npos);
   EXPECT_NE(read("shm_cma = 5\n").text().find("tern.toml:1: TERN_SHM_CMA is '5'"), std::string_view::npos);
-  EXPECT_NE(read("\nspin_rounds = [1, 2]\n").text().find("tern.toml:2: spin_rounds takes"), std::string_view::npos);
-  EXPECT_NE(read("\nspin_rounds = 1\nspin_rounds = 2\n").text().find("tern.toml:3: "), std::string_view::npos);
+  EXPECT_NE(read("\nspin_us = [1, 2]\n").text().find("tern.toml:2: spin_us takes"), std::string_view::npos);
+  EXPECT_NE(read("\nspin_us = 1\nspin_us = 2\n").text().find("tern.toml:3: "), std::string_view::npos);
 }
 
 TEST_F(ConfigFile, TheOrderOfPlaces) {
-  write("prefix/etc/tern.toml", "spin_rounds = 1\nyield_rounds = 1\nshm_cma = 0\n");
-  write("home/.config/tern/tern.toml", "spin_rounds = 2\nyield_rounds = 2\n");
+  write("prefix/etc/tern.toml", "spin_us = 1\nyield_rounds = 1\nshm_cma = 0\n");
+  write("home/.config/tern/tern.toml", "spin_us = 2\nyield_rounds = 2\n");
   write("xdg/tern/tern.toml", "yield_rounds = 5\n");
   std::string named = write("named.toml", "hang_report_s = 4\n");
   std::string home = "HOME=" + folder_ + "/home", xdg = "XDG_CONFIG_HOME=" + folder_ + "/xdg",
@@ -76,7 +76,7 @@ TEST_F(ConfigFile, TheOrderOfPlaces) {
     Configuration found;
     EXPECT_FALSE(read_tunables(environment.data(), prefix, tunables, found));
     EXPECT_TRUE(found.warnings.empty());
-    return std::vector<int64_t>{tunables.spin_rounds, tunables.yield_rounds, tunables.shm_cma, tunables.hang_report_s};
+    return std::vector<int64_t>{tunables.spin_us, tunables.yield_rounds, tunables.shm_cma, tunables.hang_report_s};
   };
   std::string prefix = folder_ + "/prefix";
   using Values = std::vector<int64_t>;
@@ -84,16 +84,16 @@ TEST_F(ConfigFile, TheOrderOfPlaces) {
   EXPECT_EQ(values({}, prefix), (Values{1, 1, 0, 0}));
   EXPECT_EQ(values({home.c_str()}, prefix), (Values{2, 2, 0, 0}));
   EXPECT_EQ(values({home.c_str(), xdg.c_str()}, prefix), (Values{1, 5, 0, 0}));
-  EXPECT_EQ(values({home.c_str(), "TERN_SPIN_ROUNDS=3"}, prefix), (Values{3, 2, 0, 0}));
+  EXPECT_EQ(values({home.c_str(), "TERN_SPIN_US=3"}, prefix), (Values{3, 2, 0, 0}));
   EXPECT_EQ(values({home.c_str(), config.c_str()}, prefix), (Values{2000, 200, 1, 4}));
   EXPECT_EQ(values({home.c_str(), "TERN_CONFIG="}, prefix), (Values{2000, 200, 1, 0}));
 }
 
 TEST_F(ConfigFile, ANamedFileMustBeThere) {
-  const char* environment[] = {"TERN_CONFIG=/nowhere/tern.toml", "TERN_SPIN_ROUNDS=3", nullptr};
+  const char* environment[] = {"TERN_CONFIG=/nowhere/tern.toml", "TERN_SPIN_US=3", nullptr};
   Error error = read_tunables(environment, "", tunables_, found_);
   EXPECT_NE(error.text().find("/nowhere/tern.toml cannot be read"), std::string_view::npos);
-  EXPECT_EQ(tunables_.spin_rounds, 3);
+  EXPECT_EQ(tunables_.spin_us, 3);
 }
 
 TEST_F(ConfigFile, AnUnknownVariableIsWarnedOfAndTheRestIsRead) {

@@ -1,6 +1,8 @@
 // Waiting on a real machine: no wake-up is lost, whoever causes it - another process through the
 // shared-memory path, or another thread of the same rank. A lost one hangs the test (and ctest's timeout
 // reports it).
+#include <sched.h>
+
 #include <atomic>
 #include <climits>
 #include <mutex>
@@ -23,12 +25,13 @@ void send_small(TestRank& me, PeerId to, size_t bytes) {
   while (!me.path->try_send(me.path->lane(to), header, data, bytes)) me.engine->poll();
 }
 
-/// Neighbours in a ring play ping-pong, with rests in between; `rounds_before_sleep` few, so that sleeping
+/// Neighbours in a ring play ping-pong, with rests in between; `polls_before_sleep` few, so that sleeping
 /// and ringing meet at every point.
-void ring_of(int ranks, int rounds, int64_t rounds_before_sleep, bool expect_sleep) {
+void ring_of(int ranks, int rounds, int64_t polls_before_sleep, bool expect_sleep) {
   run_processes(ranks, 16384, [&](int rank, auto node, Common& common) {
     Tunables tunables;
-    tunables.yield_rounds = tunables.spin_rounds = rounds_before_sleep;
+    tunables.yield_rounds = polls_before_sleep;
+    tunables.spin_us = polls_before_sleep;  // a poll with its pause takes less
     TestRank me(uint32_t(rank), size_t(ranks), std::move(node), ranks > 2, tunables);
     Rng rng(uint64_t(rank) * 31 + 7);
     const auto next = PeerId((rank + 1) % ranks), previous = PeerId((rank + ranks - 1) % ranks);
@@ -78,7 +81,7 @@ uint64_t sleeps_among_yields(uint64_t step_ns, int (*runnable)()) {
   Tunables tunables;
   tunables.yield_rounds = 1'000'000;
   SteppingClock clock(step_ns);
-  RealIdle idle(tunables, true, nullptr, 4, runnable);
+  RealIdle idle(RealIdle::setup(tunables, true, 4), nullptr, {runnable});
   ProgressEngine engine(clock, idle);
   QuietPath path;
   path.deadline = 0;  // no sleep lasts
@@ -145,16 +148,70 @@ TEST(Idle, RunnableTasksAreCounted) {
       }
     });
   int most = 0;  // the kernel's figure is a momentary one
-  for (int i = 0; i < 1000 && most < 2; ++i) most = std::max(most, RealIdle::runnable_tasks());
+  for (int i = 0; i < 1000 && most < 2; ++i) most = std::max(most, runnable_tasks());
   stop = true;
   for (std::thread& thread : busy) thread.join();
   EXPECT_GE(most, 2);
   EXPECT_LT(most, INT_MAX);
 }
 
+/// A rank with a core of its own, on a clock that a test moves: each look at it takes `step_ns`.
+struct OwnCore {
+  explicit OwnCore(uint64_t step_ns)
+      : clock(step_ns),
+        idle(RealIdle::setup(Tunables(), false, 2), nullptr, {ranks_alone, [] { return preemptions; }}) {
+    preemptions = 0;
+    path.deadline = 0;  // no sleep lasts
+    engine.add_path(path);
+  }
+  /// Waits until it sleeps; returns after how long.
+  uint64_t polls_for() {
+    const uint64_t began = clock.now, sleeps = engine.counters().sleeps;
+    engine.wait_until([&] { return path.armed == 0 && engine.counters().sleeps != sleeps; });
+    return clock.now - began;
+  }
+  static inline int64_t preemptions = 0;
+  SteppingClock clock;
+  RealIdle idle;
+  ProgressEngine engine{clock, idle};
+  QuietPath path;
+};
+
+TEST(Idle, WithACoreOfItsOwnARankPollsUntilASleepIsCheap) {
+  OwnCore rank(2000);
+  EXPECT_NEAR(double(rank.polls_for()), 10e6, 1e5);
+  rank.clock.step_ns = 3'000'000;  // gaps, in which somebody else has the core
+  OwnCore::preemptions = 1;
+  EXPECT_GE(rank.polls_for(), 10'000'000u) << "the count has not changed since it was asked first";
+  rank.clock.step_ns = 2000;
+  EXPECT_NEAR(double(rank.polls_for()), 10e6, 1e5);
+}
+
+TEST(Idle, PreemptionsAreCounted) {
+  std::atomic<bool> stop{false};
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  std::thread busy([&] {
+    while (!stop) {
+    }
+  });
+  const int64_t first = preemptions_of_this_thread();
+  RealClock clock;
+  for (const uint64_t end = clock.now_ns() + 20'000'000'000; clock.now_ns() < end;) {
+    if (preemptions_of_this_thread() > first + 2) break;
+  }
+  stop = true;
+  busy.join();
+  sched_setaffinity(0, sizeof before, &before);
+  EXPECT_GT(preemptions_of_this_thread(), first + 2);
+}
+
 TEST(Idle, DeadlineEndsSleep) {
   Tunables tunables;
-  tunables.spin_rounds = 1;
+  tunables.spin_us = 1;
   RealClock clock;
   RealIdle idle(tunables, false, nullptr);
   ProgressEngine engine(clock, idle);
@@ -179,7 +236,7 @@ struct LearningPath final : QuietPath {
 
 TEST(Idle, WhatIsWaitedForIsAskedAgainBeforeSleep) {
   Tunables tunables;
-  tunables.spin_rounds = 1;
+  tunables.spin_us = 1;
   RealClock clock;
   RealIdle idle(tunables, false, nullptr);
   ProgressEngine engine(clock, idle);
@@ -199,7 +256,7 @@ struct SharedRank {
   }
   static Tunables spinning(int spins) {
     Tunables tunables;
-    tunables.spin_rounds = tunables.yield_rounds = spins;
+    tunables.spin_us = tunables.yield_rounds = spins;
     return tunables;
   }
   Tunables tunables;
@@ -362,7 +419,7 @@ TEST(Idle, ASleeperHearsOfDeadlines) {
 /// `polls_a_wait`-th poll.
 uint64_t yields_of(uint32_t waits, uint32_t polls_a_wait) {
   RealClock clock;
-  RealIdle idle(Tunables(), true, nullptr, 4, ranks_alone);
+  RealIdle idle(RealIdle::setup(Tunables(), true, 4), nullptr, {ranks_alone});
   ProgressEngine engine(clock, idle);
   for (uint32_t i = 0; i < waits; ++i) {
     uint32_t asked = 0;
@@ -371,56 +428,18 @@ uint64_t yields_of(uint32_t waits, uint32_t polls_a_wait) {
   return engine.counters().yields;
 }
 
-// Who is mostly answered while it lingers keeps its core; who is not yields at once but for a trial now and then.
+constexpr WaitingLimits kLimits;
+
+// Who is mostly answered while it spins keeps its core; who is not yields at once but for a trial now and then.
 TEST(Idle, WhoIsAnsweredSoonKeepsTheCore) {
-  EXPECT_EQ(yields_of(Lingering::kTrialInterval, 5), 5 * Lingering::kTrialInterval);
-  EXPECT_EQ(yields_of(10'000, 5), 5 * Lingering::kTrialInterval);
+  EXPECT_EQ(yields_of(kLimits.spin_trial_interval, 5), 5 * kLimits.spin_trial_interval);
+  EXPECT_EQ(yields_of(10'000, 5), 5 * kLimits.spin_trial_interval);
 }
 TEST(Idle, WhoIsNotAnsweredSoonYields) {
-  constexpr uint32_t kWaits = 6400, kPolls = Lingering::kRounds + 8;
+  constexpr uint32_t kWaits = 6400, kPolls = kLimits.spin_polls + 8;
   const uint64_t yields = yields_of(kWaits, kPolls);
   EXPECT_GT(yields, uint64_t{kWaits} * kPolls * 95 / 100);
   EXPECT_LT(yields, uint64_t{kWaits} * kPolls);  // it was tried
-}
-
-TEST(Lingering, EndsWhenItMostlyFails) {
-  Lingering lingering(1000);
-  const auto wait = [&](bool in_vain) {
-    if (in_vain && lingering.rounds() != 0) lingering.in_vain();
-    lingering.wait_ended();
-  };
-  const auto try_it = [&] {
-    for (uint32_t i = 0; i < Lingering::kTrialInterval && lingering.rounds() == 0; ++i) wait(true);
-    EXPECT_EQ(lingering.rounds(), Lingering::kRounds);
-  };
-  try_it();
-  for (uint32_t i = 0; i < Lingering::kFirstTrust / Lingering::kFailure; ++i) wait(true);
-  EXPECT_EQ(lingering.rounds(), 0u);
-  try_it();
-  for (int i = 0; i < 10'000; ++i) wait(i % 6 == 0);  // five of six succeed
-  EXPECT_EQ(lingering.rounds(), Lingering::kRounds);
-  uint32_t failures = 0;
-  while (lingering.rounds() != 0) {
-    wait(true);
-    ++failures;
-  }
-  EXPECT_LE(failures, Lingering::kMostTrust / Lingering::kFailure);
-  try_it();
-  for (int i = 0; i < 100; ++i) wait(i % 3 == 0);  // two of three succeed
-  uint32_t lingered = 0;
-  for (int i = 0; i < 10'000; ++i) {
-    lingered += lingering.rounds() != 0;
-    wait(i % 3 == 0);
-  }
-  EXPECT_LT(lingered, 2000u);
-}
-
-TEST(Lingering, TakesNoMoreRoundsThanAWaitMay) {
-  for (const uint32_t most : {0u, 1u, 10u}) {
-    Lingering lingering(most);
-    for (uint32_t i = 0; i < 3 * Lingering::kTrialInterval; ++i) lingering.wait_ended();
-    EXPECT_EQ(lingering.rounds(), most);
-  }
 }
 
 // A loop of MPI_Test gives its turn away where ranks or threads share cores, and only there.
@@ -430,7 +449,7 @@ TEST(Idle, WhoLooksInVainGivesItsTurn) {
     for (const bool several_threads : {false, true}) {
       RankLock lock;
       if (several_threads) lock.enable();
-      RealIdle idle(Tunables(), oversubscribed, &lock, 4, ranks_alone);
+      RealIdle idle(RealIdle::setup(Tunables(), oversubscribed, 4), &lock, {ranks_alone});
       ProgressEngine engine(clock, idle);
       lock.enter();
       for (uint32_t i = 0; i < 10 * Idle::kLooks; ++i) engine.look();

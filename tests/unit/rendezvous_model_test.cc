@@ -26,7 +26,7 @@ struct StillClock final : Clock {
   uint64_t now_ns() override { return 0; }
 };
 struct NoIdle final : Idle {
-  void relax(ProgressEngine&, uint32_t, const Condition&) override { FAIL() << "nobody waits here"; }
+  void relax(ProgressEngine&, Wait&, const Condition&) override { FAIL() << "nobody waits here"; }
 };
 
 struct Rank {

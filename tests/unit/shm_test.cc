@@ -68,7 +68,7 @@ size_t random_size(Rng& rng, size_t most) {
 bool exchange(int rank, int ranks, std::unique_ptr<ShmNode> node, Common& common, uint32_t each, bool sleepy,
               uint64_t seed) {
   Tunables tunables;
-  if (sleepy) tunables.spin_rounds = tunables.yield_rounds = 3;
+  if (sleepy) tunables.spin_us = tunables.yield_rounds = 3;
   TestRank me(uint32_t(rank), size_t(ranks), std::move(node), true, tunables);
   Rng rng(seed * 977 + uint64_t(rank));
   std::vector<std::unique_ptr<Outgoing>> outgoing;
@@ -186,7 +186,7 @@ TEST(ShmPath, KilledPeerIsReportedAfterWhatItSent) {
     run_processes(3, 16384,
                   [&](int rank, auto node, Common& common) {
                     Tunables tunables;
-                    if (when % 2) tunables.spin_rounds = tunables.yield_rounds = 2;  // noticed asleep, or spinning
+                    if (when % 2) tunables.spin_us = tunables.yield_rounds = 2;  // noticed asleep, or spinning
                     TestRank me(uint32_t(rank), 3, std::move(node), true, tunables);
                     if (rank == 2) {
                       for (int i = 0; i < 5; ++i) start_send(me, 0, 100, false, false);

@@ -36,7 +36,7 @@ TEST(ShmThreads, TwoRanksInOneProcess) {
   for (const bool sleepy : {false, true}) {
     auto nodes = ShmNode::create_local({0, 1}, 16384);
     Tunables tunables;
-    if (sleepy) tunables.spin_rounds = tunables.yield_rounds = 1;
+    if (sleepy) tunables.spin_us = tunables.yield_rounds = 1;
     TestRank zero(0, 2, std::move(nodes[0]), true, tunables), one(1, 2, std::move(nodes[1]), true, tunables);
     std::thread other([&] { play(one, 800, 2); });
     play(zero, 800, 1);

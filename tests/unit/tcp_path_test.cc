@@ -238,7 +238,7 @@ TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
   };
   ASSERT_TRUE(world.until(unacknowledged));
   Tunables tunables;
-  tunables.spin_rounds = 0;
+  tunables.spin_us = 0;
   RealIdle idle(tunables, false, nullptr);
   ProgressEngine engine(world.clock, idle);
   engine.add(world.path(0));

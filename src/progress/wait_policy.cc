@@ -1,0 +1,90 @@
+#include "progress/wait_policy.h"
+
+#include <algorithm>
+
+namespace tern {
+
+WaitPolicy::WaitPolicy(const Setup& setup)
+    : limits_(setup.limits),
+      oversubscribed_(setup.oversubscribed),
+      ranks_(setup.ranks),
+      spin_ns_(setup.spin_ns),
+      yields_(setup.yields),
+      spin_(yields_, limits_),
+      last_sleeps_(limits_.first_sleeps / 2) {}
+
+WaitPolicy::Step WaitPolicy::on_empty(Wait& wait, bool threads) {
+  if (!oversubscribed_) {
+    // Between two looks the engine pauses by itself, unless it gives the lock to other threads.
+    const bool looks = !threads || spin_ns_ == 0 || wait.empty % limits_.polls_per_look == 0;
+    return looks ? Step::read_clock : Step::pause;
+  }
+  if (const uint64_t polls = spin_.polls(); polls != 0) {
+    if (wait.empty <= polls) return Step::pause;
+    if (wait.empty == polls + 1) spin_.was_empty();
+  }
+  if (wait.empty > yields_) return Step::sleep;
+  if (sleeps_left_ == 0) return yield();
+  --sleeps_left_;
+  return Step::sleep;
+}
+
+WaitPolicy::Step WaitPolicy::on_clock(Wait& wait, uint64_t now_ns, bool threads) {
+  if (wait.since_ns == 0) wait.since_ns = now_ns;
+  const bool gap = wait.looked_ns != 0 && now_ns - wait.looked_ns >= limits_.core_taken_ns;
+  wait.looked_ns = now_ns;
+  const bool base = wait.preemptions < 0 && now_ns - wait.since_ns >= limits_.wake_ns;
+  if (base || (gap && wait.preemptions >= 0)) return Step::count_preemptions;
+  return poll_or_sleep(wait, now_ns, threads);
+}
+
+WaitPolicy::Step WaitPolicy::on_preemptions(Wait& wait, int64_t count, bool threads) {
+  const uint64_t now_ns = wait.looked_ns;
+  if (wait.preemptions >= 0 && count > wait.preemptions) {
+    const bool soon = wanted_for_ns_ != 0 && now_ns - wanted_until_ns_ < wanted_for_ns_;
+    wanted_for_ns_ = soon ? std::min(2 * wanted_for_ns_, limits_.max_wanted_ns) : limits_.first_wanted_ns;
+    wanted_until_ns_ = now_ns + wanted_for_ns_;
+  }
+  wait.preemptions = count;
+  return poll_or_sleep(wait, now_ns, threads);
+}
+
+WaitPolicy::Step WaitPolicy::poll_or_sleep(const Wait& wait, uint64_t now_ns, bool threads) const {
+  const bool wanted = threads || now_ns < wanted_until_ns_;
+  const uint64_t limit_ns = wanted ? std::min(spin_ns_, limits_.wake_ns) : spin_ns_;
+  return now_ns - wait.since_ns >= limit_ns ? Step::sleep : Step::pause;
+}
+
+WaitPolicy::Step WaitPolicy::yield() {
+  ++yields_since_;
+  const bool timed =
+      yields_since_ < limits_.soon_yields || sightings_ != 0 || yields_since_ % limits_.timed_yields == 0;
+  return timed ? Step::timed_yield : Step::yield;
+}
+
+// Ranks that yield are runnable all the time, so the machine having more runnable tasks than the job has ranks here
+// means strangers. Of threads that yield the others are thought to have as many as this rank.
+void WaitPolicy::on_tasks(int runnable, int turning) {
+  if (runnable <= ranks_ * (1 + turning)) {
+    sightings_ = 0;
+    return;
+  }
+  if (++sightings_ < limits_.sightings) return;
+  const bool soon = yields_since_ <= limits_.soon_yields;
+  last_sleeps_ = soon ? std::min(std::max<uint64_t>(2 * last_sleeps_, 1), limits_.max_sleeps) : limits_.first_sleeps;
+  yields_since_ = 0;
+  sleeps_left_ = last_sleeps_;
+}
+
+void WaitPolicy::on_wait_over() {
+  if (oversubscribed_) spin_.wait_ended();
+}
+
+WaitPolicy::Step WaitPolicy::on_empty_look(bool threads) {
+  if (!oversubscribed_ && !threads) return Step::pause;
+  if (sleeps_left_ == 0) return yield();
+  --sleeps_left_;
+  return Step::pause;
+}
+
+}  // namespace tern
