@@ -151,7 +151,7 @@ class RegistrationRaceTest : public testing::Test {
     run(way, 100'000);
   }
 
-  int rounds = 200;
+  int rounds = 60;
   cpu_set_t cores;
   PlainHca hca;
   std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
