@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -127,6 +130,40 @@ TEST_F(RegistrationCacheTest, EveryWayOfGivingMemoryBackIsNoticed) {
   again("moved away");
   std::thread([&] { munmap(memory, kPage), map(kPage, memory); }).join();
   again("by another thread");
+  munmap(memory, 16 * kPage);
+}
+
+// Its pages go without a word when somebody shortens the file behind it.
+TEST_F(RegistrationCacheTest, SharedMemoryIsNotKept) {
+  int fd = memfd_create("shared", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, 16 * kPage), 0);
+  void* shared = mmap(nullptr, 16 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  memset(shared, 1, 16 * kPage);
+  EXPECT_FALSE(is_kept(shared, 16 * kPage));
+  EXPECT_FALSE(is_kept(shared, 16 * kPage));
+  EXPECT_TRUE(hca.regions.empty());
+  munmap(shared, 16 * kPage);
+  close(fd);
+}
+
+// A thread that gives memory back is held until the watch has been told; in between nothing kept is trusted, and
+// nothing waits.
+TEST_F(RegistrationCacheTest, WhileAChangeIsOnItsWayNothingKeptIsUsed) {
+  std::byte* memory = map(16 * kPage);
+  EXPECT_FALSE(is_kept(memory, 16 * kPage));
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) {
+      std::byte* theirs = map(kPage);
+      watch->watch(reinterpret_cast<uint64_t>(theirs), reinterpret_cast<uint64_t>(theirs + kPage));
+      munmap(theirs, kPage);
+    }
+  });
+  int found = 0, passed_by = 0;
+  while (found < 1000 || passed_by == 0) ++(is_kept(memory, 16 * kPage) ? found : passed_by);
+  EXPECT_EQ(hca.regions.size(), 1u) << "the kept one is still there";
+  stop = true;
+  other.join();
   munmap(memory, 16 * kPage);
 }
 

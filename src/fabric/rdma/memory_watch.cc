@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,6 +30,28 @@ int open_fault_fd() {
   return -1;
 }
 
+uint64_t page_bytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
+
+std::byte* map_pages(size_t count) {
+  void* memory = mmap(nullptr, count * page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+/// Signals are the application's: none of them is handled on a thread of ours.
+bool start_quietly(pthread_t& thread, void* (*function)(void*), void* argument) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = pthread_create(&thread, nullptr, function, argument) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void* unmap_page(void* page) {
+  munmap(page, page_bytes());
+  return nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<MemoryWatch> MemoryWatch::create() {
@@ -35,24 +59,27 @@ std::unique_ptr<MemoryWatch> MemoryWatch::create() {
   watch->fault_fd_ = open_fault_fd();
   if (watch->fault_fd_ < 0) return nullptr;
   watch->stop_fd_ = eventfd(0, EFD_CLOEXEC);
-  // Signals are the application's: none of them is handled on our thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = watch->stop_fd_ >= 0 && pthread_create(&watch->thread_, nullptr, thread_main, watch.get()) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) return watch;
-  close(watch->fault_fd_);
-  watch->fault_fd_ = -1;
+  watch->pages_fd_ = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  watch->probe_ = map_pages(1);
+  const auto probe = reinterpret_cast<uint64_t>(watch->probe_);
+  if (watch->stop_fd_ >= 0 && watch->pages_fd_ >= 0 && watch->probe_ && watch->watch(probe, probe + page_bytes()) &&
+      watch->counts_changes() && start_quietly(watch->thread_, thread_main, watch.get())) {
+    watch->running_ = true;
+    return watch;
+  }
   return nullptr;
 }
 
 MemoryWatch::~MemoryWatch() {
-  if (fault_fd_ >= 0) {
+  if (running_) {
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(stop_fd_, &one, sizeof one);
     pthread_join(thread_, nullptr);
+  } else if (fault_fd_ >= 0) {
+    close(fault_fd_);
   }
+  if (probe_) munmap(probe_, page_bytes());
+  if (pages_fd_ >= 0) close(pages_fd_);
   if (stop_fd_ >= 0) close(stop_fd_);
 }
 
@@ -62,6 +89,66 @@ bool MemoryWatch::watch(uint64_t begin, uint64_t end) {
   request.range = {begin, end - begin};
   request.mode = UFFDIO_REGISTER_MODE_WP;
   return ioctl(fault_fd_, UFFDIO_REGISTER, &request) == 0;
+}
+
+bool MemoryWatch::is_private(uint64_t begin, uint64_t end) const {
+  constexpr uint64_t kFileOrShared = uint64_t{1} << 61;  // Linux, admin-guide/mm/pagemap
+  for (uint64_t at : {begin, end - 1}) {
+    uint64_t entry;
+    if (pread(pages_fd_, &entry, sizeof entry, off_t(at / page_bytes() * sizeof entry)) != ssize_t(sizeof entry) ||
+        (entry & kFileOrShared)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool MemoryWatch::changing() const {
+  uffdio_writeprotect nothing{};  // mode 0: no protection, as before
+  nothing.range = {reinterpret_cast<uint64_t>(probe_), page_bytes()};
+  return ioctl(fault_fd_, UFFDIO_WRITEPROTECT, &nothing) != 0;
+}
+
+bool MemoryWatch::settled() {
+  if (!changing()) return true;
+  read_events();  // whoever gives back may wait only for that
+  return !changing();
+}
+
+// Two threads give a page back; when the event of the first has been read, the second's change must still show.
+bool MemoryWatch::counts_changes() {
+  std::byte* pages = map_pages(3);  // the one between keeps the two apart
+  if (!pages) return false;
+  std::byte* page[2] = {pages, pages + 2 * page_bytes()};
+  pthread_t thread[2];
+  auto start = [&](int i) {
+    const auto begin = reinterpret_cast<uint64_t>(page[i]);
+    return watch(begin, begin + page_bytes()) && start_quietly(thread[i], unmap_page, page[i]);
+  };
+  auto finish = [&](int i) {
+    pollfd readable{fault_fd_, POLLIN, 0};
+    while (poll(&readable, 1, -1) < 1) {
+    }
+    uffd_msg message;
+    [[maybe_unused]] ssize_t got = read(fault_fd_, &message, sizeof message);
+    pthread_join(thread[i], nullptr);
+  };
+  bool counts = false;
+  if (start(0)) {
+    pollfd readable{fault_fd_, POLLIN, 0};
+    while (poll(&readable, 1, -1) < 1) {
+    }
+    const bool second = start(1);
+    // Unmapped is counted. Bounded: another thread may map something there.
+    unsigned char resident;
+    for (int i = 0; second && i < 10'000 && mincore(page[1], page_bytes(), &resident) == 0; ++i) sched_yield();
+    const bool gone = second && mincore(page[1], page_bytes(), &resident) != 0;
+    finish(0);
+    counts = gone && changing();
+    if (second) finish(1);
+  }
+  munmap(pages + page_bytes(), page_bytes());
+  return counts;
 }
 
 bool MemoryWatch::take_changes(std::vector<Range>& changes) {

@@ -32,8 +32,16 @@ Registration* RegistrationCache::find(uint64_t begin, uint64_t end, bool writabl
 
 Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool writable) {
   drop_changed();
-  uint64_t begin = reinterpret_cast<uintptr_t>(address), end = begin + bytes;
-  if (Registration* found = kept_limit_ ? find(begin, end, writable) : nullptr) {
+  const uint64_t first = reinterpret_cast<uintptr_t>(address), last = first + bytes;
+  uint64_t begin = first, end = last;
+  Registration* found = kept_limit_ ? find(begin, end, writable) : nullptr;
+  bool settled = true;
+  if (found && watch_) {
+    settled = watch_->settled();
+    drop_changed();
+    found = settled ? find(begin, end, writable) : nullptr;
+  }
+  if (found) {
     ++hits_;
     if (found->users++ == 0) {
       idle_.remove(found);
@@ -44,7 +52,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
   }
   ++misses_;
   auto made = std::make_unique<Registration>();
-  if (kept_limit_) {
+  if (kept_limit_ && settled) {  // not settled: what would join may be gone; this one is for the operation only
     // Whole pages are pinned anyhow; and what overlaps joins, so that the table stays without overlaps.
     uint64_t page = keep_ == Keep::trusted ? 1 : page_bytes();  // where memory lies is no part of a simulated run
     begin = begin / page * page;
@@ -59,8 +67,8 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
     // First watched, then pinned: what is given back in between is reported.
     made->kept = keep_ == Keep::trusted || watch_->watch(begin, end);
     if (!made->kept) {
-      begin = reinterpret_cast<uintptr_t>(address);
-      end = begin + bytes;
+      begin = first;
+      end = last;
     }
   }
   made->begin = begin;
@@ -78,6 +86,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
   }
   if (error) return nullptr;
   ++live_;
+  if (made->kept && watch_) made->kept = watch_->is_private(first, last);
   if (made->kept) {
     drop_overlapping(begin, end);
     table_[begin] = made.get();

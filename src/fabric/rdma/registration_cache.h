@@ -4,8 +4,9 @@
 // A kept registration is wrong as soon as the application gives the memory back: the adapter goes on reading and
 // writing the old pages, while a new mapping at the same address has other pages. A library must not intercept munmap
 // or free, and the allocator gives memory back by munmap, madvise and brk alike. So: what is kept is watched by the
-// kernel (memory_watch.h: userfaultfd reports each of these before the address can be used again); where the kernel
-// does not let us watch, nothing is kept beyond the operation that uses it.
+// kernel, and at every hit the watch is asked whether a change is on its way (memory_watch.h; one system call). While
+// one is, registrations are made for one operation each. Where the kernel does not let us watch, nothing is kept
+// beyond the operation that uses it; nor is shared memory, which others can take away.
 //
 // Memory that is given back while an operation uses it is a mistake of the application; the registration lives until
 // the operation is over and is then dropped.
