@@ -31,6 +31,7 @@ constexpr CounterGroup kGroups[] = {
     {"shm", "Shared memory"},
     {"tcp", "TCP"},
     {"rdma", "InfiniBand and RoCE"},
+    {"files", "Reading and writing files (MPI-IO)"},
 };
 
 constexpr bool in_a_group(const CounterRow& row) {
