@@ -74,14 +74,14 @@ void TwoPhase::note(Error error) {
   if (error && !error_) error_ = std::move(error);
 }
 
-Request* TwoPhase::send(const void* data, uint64_t bytes, int to) {
+Request* TwoPhase::send(const void* data, uint64_t bytes, int to, int tag) {
   Communicator& comm = *file_.comm_;
-  return p2p().isend({data, Count(bytes), &file_.environment_.byte(), comm.peer(to), rank_, sequence_, comm.context()});
+  return p2p().isend({data, Count(bytes), &file_.environment_.byte(), comm.peer(to), rank_, tag, comm.context()});
 }
 
-Request* TwoPhase::receive(void* data, uint64_t bytes, int from) {
+Request* TwoPhase::receive(void* data, uint64_t bytes, int from, int tag) {
   Communicator& comm = *file_.comm_;
-  return p2p().ireceive({data, Count(bytes), &file_.environment_.byte(), comm.peer(from), from, sequence_, comm.context()});
+  return p2p().ireceive({data, Count(bytes), &file_.environment_.byte(), comm.peer(from), from, tag, comm.context()});
 }
 
 // --- A rank's own part.
@@ -126,13 +126,13 @@ Flow TwoPhase::tell_lists() {
     }
     for (size_t a = 0; a < aggregators_; ++a) {
       if (int(a) == mine_) continue;
-      requests.push_back(send(outgoing[a].data(), words * sizeof(int64_t), file_.team_.aggregators[a]));
+      requests.push_back(send_list(outgoing[a], file_.team_.aggregators[a]));
     }
   }
   for (size_t r = 0; r < members_.size() && mine_ >= 0; ++r) {
     if (members_[r].form != Member::listed || int(r) == rank_) continue;
     listed_[r].assign(words, 0);
-    requests.push_back(receive(listed_[r].data(), words * sizeof(int64_t), int(r)));
+    requests.push_back(receive_list(listed_[r], int(r)));
   }
   for (Request* request : requests) {
     Outcome outcome = co_await Done(p2p(), request, access_.blocking);
@@ -156,7 +156,7 @@ void TwoPhase::send_own(int round, std::vector<Message>& messages) {
     const int to = file_.team_.aggregators[a];
     if (listed) {
       message.list = list_pieces(message.at, message.bytes);
-      message.list_request = send(message.list.data(), message.list.size() * sizeof(int64_t), to);
+      message.list_request = send_list(message.list, to);
     }
     memory_.seek(message.at);
     const std::byte* data = nullptr;
@@ -220,7 +220,7 @@ bool TwoPhase::open_window(int round, Window& window) {
   for (Part& part : window.parts) {
     if (part.pattern) continue;
     part.list.assign(size_t(2 * part.pieces), 0);
-    part.list_request = receive(part.list.data(), part.list.size() * sizeof(int64_t), part.rank);
+    part.list_request = receive_list(part.list, part.rank);
   }
   return true;
 }

@@ -99,8 +99,18 @@ class TwoPhase {
   int64_t window_begin(int64_t k) const { return first_ + k * size_; }
   void note(Error error);
   PointToPoint& p2p() const { return file_.p2p(); }
-  Request* send(const void* data, uint64_t bytes, int to);
-  Request* receive(void* data, uint64_t bytes, int from);
+  Request* send(const void* data, uint64_t bytes, int to, int tag);
+  Request* receive(void* data, uint64_t bytes, int from, int tag);
+  // Data and lists of pieces may go the same way at the same time, and are told apart by their tags.
+  Request* send(const void* data, uint64_t bytes, int to) { return send(data, bytes, to, sequence_); }
+  Request* receive(void* data, uint64_t bytes, int from) { return receive(data, bytes, from, sequence_); }
+  static constexpr int kListTag = 0x40000000;
+  Request* send_list(const std::vector<int64_t>& list, int to) {
+    return send(list.data(), list.size() * sizeof(int64_t), to, sequence_ | kListTag);
+  }
+  Request* receive_list(std::vector<int64_t>& list, int from) {
+    return receive(list.data(), list.size() * sizeof(int64_t), from, sequence_ | kListTag);
+  }
 
   // All ranks.
   uint64_t own_stop(int64_t k) const;

@@ -20,7 +20,7 @@ void TwoPhase::receive_own(int round, std::vector<Message>& messages) {
       const int from = file_.team_.aggregators[a];
       if (listed) {
         message.list = list_pieces(message.at, message.bytes);
-        message.list_request = send(message.list.data(), message.list.size() * sizeof(int64_t), from);
+        message.list_request = send_list(message.list, from);
       }
       memory_.seek(message.at);
       std::byte* data = nullptr;

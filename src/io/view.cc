@@ -105,8 +105,6 @@ Error View::make(int64_t displacement, Datatype& etype, Datatype& filetype, cons
                                       " bytes of data, which is no multiple of the etype's " +
                                       std::to_string(etype.size()) + ". Build the filetype from copies of the etype.");
   }
-  // In the file the lengths may be others, but not the order: what is wrong there is wrong in memory, too.
-  if (Error error = check(Pattern(displacement, view->filetype_), writable)) return error;
   if (!representation.calls_user()) {
     if (Error error = view->prepare()) return error;
   }
@@ -137,7 +135,7 @@ Error View::make_side(const Representation& representation, Side& side) const {
   if (same) {
     side.etype_bytes = etype_->size();
     side.pattern.emplace(displacement_, filetype_);
-    return {};
+    return check(*side.pattern, writable_);
   }
   Ref<Datatype> etype, filetype;
   if (Error error = file_type(representation, *types_, *etype_, etype)) return error;

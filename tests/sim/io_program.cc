@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 namespace tern::sim {
@@ -70,7 +71,7 @@ struct FileProgram::Memory {
 };
 
 void FileProgram::say(const std::string& what) {
-  if (wrong_.empty()) wrong_ = "rank " + std::to_string(rank_) + ": " + what;
+  if (wrong_.empty()) wrong_ = "rank " + std::to_string(rank_) + ": " + what + "\n" + history_;
 }
 
 bool FileProgram::ok(int code, const char* what) {
@@ -93,7 +94,7 @@ void FileProgram::deal(bool to_all) {
   dealing_.external = rng_.chance(1, 4);
   dealing_.displacement = rng_.chance(1, 2) ? 0 : int64_t(rng_.below(300));
   dealing_.places.resize(size_t(size_));
-  const size_t places = rng_.chance(1, 6) ? 1 : 1 + rng_.below(rng_.chance(1, 8) ? 400 : 24);
+  const size_t places = rng_.chance(1, 6) ? 1 : 1 + rng_.below(rng_.chance(1, 30) ? 3000 : rng_.chance(1, 8) ? 400 : 24);
   // Runs of places, blocks of one length, or each by itself.
   const uint64_t run = 1 + rng_.below(6);
   int owner = -1;
@@ -138,8 +139,6 @@ MPI_Datatype FileProgram::make_filetype(MPI_Datatype etype, int rank) {
 }
 
 void FileProgram::set_view() {
-  if (etype_ != MPI_BYTE && dealing_.basics >= 1) {
-  }
   MPI_Datatype etype = dealing_.basic.type;
   const bool derived = dealing_.basics > 1;
   if (derived) {
@@ -161,6 +160,8 @@ void FileProgram::set_view() {
   PMPI_Type_commit(&etype_);
   pointers_.assign(size_t(size_), 0);
   shared_ = 0;
+  history_ += std::string("  view ") + representation + ", basic of " + std::to_string(dealing_.basic.bytes) + ", " +
+              std::to_string(dealing_.basics) + " in an etype, tile of " + std::to_string(dealing_.owner.size()) + "\n";
 }
 
 int64_t FileProgram::file_offset(int rank, int64_t etype) const {
@@ -316,6 +317,8 @@ void FileProgram::phase_access(bool write) {
   const size_t many = form == 1 ? 1 + rng_.below(3) : 1;
   const auto salt = int64_t(rng_.below(1 << 30));
   const uint64_t most = rng_.chance(1, 10) ? 3000 : 60;
+  history_ += std::string(write ? "  write" : "  read") + (individual ? "" : "_at") + (together ? "_all" : "") +
+              " form " + std::to_string(form) + " x " + std::to_string(many) + "\n";
   std::vector<std::vector<Part>> parts(static_cast<size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) {
     int64_t next = individual ? pointers_[size_t(rank)] : int64_t(rng_.below(40));
@@ -360,7 +363,8 @@ void FileProgram::phase_shared() {
   const int64_t base = shared_;
   const auto salt = int64_t(rng_.below(1 << 30));
   const int rounds = int(1 + rng_.below(2)), nonblocking = int(rng_.below(2));
-  std::vector<std::vector<int64_t>> lengths(size_t(rounds), std::vector<int64_t>(size_t(size_)));
+  std::vector<std::vector<int64_t>> lengths(static_cast<size_t>(rounds));
+  for (auto& round : lengths) round.resize(size_t(size_));
   int64_t total = 0;
   for (auto& round : lengths)
     for (int64_t& length : round) total += length = int64_t(1 + rng_.below(20));
@@ -386,7 +390,7 @@ void FileProgram::phase_shared() {
   MPI_Status status;
   ok(PMPI_File_read_at_c(file_, base, all.buffer.data(), all.count, all.type, &status), "reading what was written");
   std::vector<unsigned char> found = all.get();
-  std::vector<int> next(size_t(size_), 0);
+  std::vector<int> next(static_cast<size_t>(size_), 0);
   for (int64_t position = 0; position < total;) {
     bool fits = false;
     for (int rank = 0; rank < size_ && !fits; ++rank) {
@@ -441,6 +445,7 @@ void FileProgram::phase_ordered(bool write) {
 void FileProgram::phase_size() {
   const auto bytes = int64_t(rng_.below(2 * model_.bytes.size() + 100));
   if (rng_.chance(1, 2)) {
+    history_ += "  size " + std::to_string(bytes) + "\n";
     ok(PMPI_File_set_size(file_, bytes), "set_size");
     model_.bytes.resize(size_t(bytes));
   } else {
@@ -483,7 +488,10 @@ std::string FileProgram::play(int phases) {
   if (rng_.chance(1, 3)) PMPI_Info_set(info, "striping_unit", "4096");
   ok(PMPI_File_open(MPI_COMM_WORLD, name_.c_str(), MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file_), "open");
   PMPI_Info_free(&info);
-  if (rng_.chance(1, 4)) ok(PMPI_File_set_atomicity(file_, 1), "set_atomicity");
+  if (rng_.chance(1, 4)) {
+    history_ += "  atomic\n";
+    ok(PMPI_File_set_atomicity(file_, 1), "set_atomicity");
+  }
   deal(false);
   set_view();
   for (int phase = 0; phase < phases && wrong_.empty(); ++phase) {
@@ -494,10 +502,13 @@ std::string FileProgram::play(int phases) {
     } else if (kind == 3) {
       phase_size();
     } else if (kind == 4) {
+      history_ += "  shared and ordered\n";
       phase_shared();
       phase_ordered(true);
       PMPI_Barrier(MPI_COMM_WORLD);
       phase_ordered(false);
+      deal(false);
+      set_view();
     } else {
       phase_access(kind < 13);
     }

@@ -68,7 +68,7 @@ class FileProgram {
 
   Rng rng_;
   std::string name_;
-  std::string wrong_;
+  std::string wrong_, history_;
   FileModel model_;
   int rank_ = 0, size_ = 1;
   MPI_File file_ = MPI_FILE_NULL;

@@ -162,7 +162,7 @@ int DrawnBackground::poll() {
     if (result == -EAGAIN) {
       // Somebody else has the lock: time passes until this rank asks again.
       strand_.block(strand_.now_ns() + 1 + rng_.below(5000), "waiting for a lock");
-      return 0;
+      return 1;  // nothing else would wake this rank
     }
     job->note(result);
   } else {
