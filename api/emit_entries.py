@@ -136,9 +136,14 @@ def _checks(function, parameter, kind, comm):
     return always, optional
 
 
+def _about_files(function):
+    """Whether errors go to a file's error handler, or without a file to the default one of files (14.7)."""
+    return function.chapter == 14 or any(p.kind in ("file", "file?") for p in function.parameters)
+
+
 def _order(functions_parameters):
     """Handles first (they decide who hears of an error), communicators before everything."""
-    rank = {"comm": 0, "session": 0}
+    rank = {"comm": 0, "session": 0, "file": 0, "file?": 0, "free_file": 0}
     return sorted(functions_parameters, key=lambda p: (rank.get(p.kind, 1 if p.kind != "root" else 0.5)))
 
 
@@ -163,6 +168,8 @@ def emit_entry(function, large, numbers):
         return "\n".join(out)
     comm = next((p.name for p in function.parameters if p.kind == "comm"), "")
     out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});')
+    if _about_files(function):
+        out.append("  call.blame_files();")
     locals_, always, optional, after, arguments = [], [], [], [], []
     rooted = any(p.kind == "root" for p in function.parameters)
     for p in _order(function.parameters):

@@ -35,9 +35,10 @@ HANDLES = {
     "request": ("MPI_Request", "Request"),
     "message": ("MPI_Message", "Message"),
     "session": ("MPI_Session", "Session"),
+    "file": ("MPI_File", "File"),
 }
 # Handles whose objects do not exist yet: passed through as they are.
-OPAQUE = {"win": "MPI_Win", "file": "MPI_File"}
+OPAQUE = {"win": "MPI_Win"}
 
 KINDS = {
     "buffer": Kind("const void *$", "const void* $"),
@@ -113,7 +114,8 @@ KINDS = {
                   resolve='call.get_or_null($, $_, "$")'),
     "request?": Kind("MPI_Request $", "Request* $", arg="$_", local="Request* $_ = nullptr;",
                      resolve='call.get_or_null($, $_, "$")'),
-    "file?": Kind("MPI_File $", "MPI_File $"),
+    "file?": Kind("MPI_File $", "File* $", arg="$_", local="File* $_ = nullptr;",
+                  resolve='call.get_or_null($, $_, "$")'),
     "comm_at_leader": Kind("MPI_Comm $", "Communicator* $", arg="call.find($)"),
     "group_at_leader": Kind("MPI_Group $", "Group* $", arg="call.find($)"),
     "committed_type": Kind("MPI_Datatype $", "Datatype& $", arg="*$_", local="Datatype* $_ = nullptr;",

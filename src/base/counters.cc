@@ -32,6 +32,7 @@ constexpr CounterGroup kGroups[] = {
     {"tcp", "TCP"},
     {"udp", "UDP"},
     {"rdma", "InfiniBand and RoCE"},
+    {"files", "Reading and writing files (MPI-IO)"},
 };
 
 constexpr bool in_a_group(const CounterRow& row) {

@@ -119,7 +119,15 @@ constexpr size_t size_class_limit(size_t index) {
   X(rdma_registration_hits, counter, "registrations", "rdma", \
     "transfers whose memory was registered already") \
   X(rdma_registration_misses, counter, "registrations", "rdma", \
-    "transfers whose memory had to be registered")
+    "transfers whose memory had to be registered") \
+  X(io_together, counter, "calls", "files", \
+    "collective file accesses whose data went through aggregators (two-phase)") \
+  X(io_windows, counter, "windows", "files", \
+    "windows that this rank has read or written as an aggregator") \
+  X(io_sieved, counter, "blocks", "files", \
+    "blocks read, or read and written back, with holes between the wanted pieces (data sieving)") \
+  X(io_background, counter, "transfers", "files", \
+    "reads and writes handed to io_uring or to a thread")
 
 #define TERN_SIZED_COUNTERS(X) \
   X(sent_eager, counter, "messages", "messages", \
@@ -157,7 +165,15 @@ constexpr size_t size_class_limit(size_t index) {
   X(received_unexpected, counter, "messages", "messages", \
     "messages that were here, or announced, before their receive was posted") \
   X(received_unexpected_bytes, aggregate, "bytes", "messages", \
-    "bytes of those messages")
+    "bytes of those messages") \
+  X(io_read, counter, "transfers", "files", \
+    "reads of files (system calls, or what io_uring does)") \
+  X(io_read_bytes, aggregate, "bytes", "files", \
+    "bytes asked for by them") \
+  X(io_written, counter, "transfers", "files", \
+    "writes to files") \
+  X(io_written_bytes, aggregate, "bytes", "files", \
+    "bytes of those writes")
 // clang-format on
 
 using SizedCounter = std::array<uint64_t, kSizeClasses>;

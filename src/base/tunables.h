@@ -113,6 +113,13 @@ namespace tern {
     "how long a peer and its host may be silent before the peer is reported lost over UDP") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
+  X(io_uring, 1, 0, 1, "", false, \
+    "nonblocking file accesses go through io_uring where the kernel allows it; 0: threads do them") \
+  X(io_threads, 4, 1, 256, "threads", false, \
+    "most threads of a rank that read and write files in the background, where io_uring does not") \
+  X(io_sync_on_close, 0, 0, 1, "", false, \
+    "1: MPI_File_close waits until what was written is on the storage device, as MPI_File_sync does; 0: until all hosts " \
+    "can see it (fsync of a small file on a disk: 5-50 ms)") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
     "a rank blocked for this long prints what it waits for; 0: only on a signal") \
   X(check_arguments, 1, 0, 1, "", false, \

@@ -114,6 +114,16 @@ bool Call::bad_handle(MPI_Message handle, const char* argument) {
                 handle_text(world_.messages, handle, MPI_MESSAGE_NULL, "matched message", argument));
 }
 
+bool Call::bad_handle(MPI_File handle, const char* argument) {
+  return refuse(ErrorClass::file, handle_text(world_.files, handle, MPI_FILE_NULL, "file", argument));
+}
+
+void Call::blame_last(Ref<File> file) {
+  state_ |= kAboutFiles;
+  file_ = file.get();
+  trouble().kept_file = std::move(file);
+}
+
 bool Call::type_for_null_process(int peer, MPI_Datatype handle, Datatype*& object) {
   if (peer != kProcNull || handle != MPI_DATATYPE_NULL) return false;
   object = &world_.predefined_types.get(type_id::kByte);
@@ -284,6 +294,10 @@ int Call::fail(Error error) {
   std::string text = sentence(world_, name_, error.text());
   if (!(state_ & (kLocked | kEntered)) && world_.locking) lock();
   int error_class = fail_quietly(std::move(error));
+  if (state_ & kAboutFiles) {
+    world_.raise(error_class, text, file_);
+    return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
+  }
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has
   // set one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.
   if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised) {

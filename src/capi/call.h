@@ -59,6 +59,13 @@ class Call {
     comm_ = comm.get();
     trouble().kept = std::move(comm);
   }
+  /// Errors go to a file's error handler: that of the first file among the arguments, or the default one.
+  void blame_files() {
+    state_ |= kAboutFiles;
+    file_ = nullptr;
+  }
+  /// To that of this file, which may have no other reference.
+  void blame_last(Ref<File> file);
   /// The entry point returns this class instead of the error's own (MPI_ERR_IN_STATUS).
   void return_instead(int error_class) { trouble().returned = error_class; }
   /// The answer of what does not exist yet. `chapter`: of the standard; 0: unknown.
@@ -135,6 +142,15 @@ class Call {
     object = world_.messages.find(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
+  /// Only after blame_files.
+  bool get(MPI_File handle, File*& object, const char* argument) {
+    object = world_.files.find(value_of(handle));
+    if (object) file_ = object;
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get_or_null(MPI_File handle, File*& object, const char* argument) {
+    return handle == MPI_FILE_NULL || get(handle, object, argument);
+  }
   bool get_or_null(MPI_Comm handle, Communicator*& object, const char* argument) {
     return handle == MPI_COMM_NULL || get(handle, object, argument);
   }
@@ -163,15 +179,21 @@ class Call {
   void give(MPI_Info* handle, Info* object) { *handle = given(world_.infos, object, MPI_INFO_NULL); }
   void give(MPI_Session* handle, Session* object) { *handle = given(world_.sessions, object, MPI_SESSION_NULL); }
   void give(MPI_Message* handle, Message* object) { *handle = given(world_.messages, object, MPI_MESSAGE_NULL); }
+  void give(MPI_File* handle, File* object) { *handle = given(world_.files, object, MPI_FILE_NULL); }
   void give(MPI_Errhandler* handle, ErrorHandler* object) {
     *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
   }
-  /// A request in which an error may still be found also remembers its communicator.
+  /// A request in which an error may still be found also remembers its communicator, or file.
   void give(MPI_Request* handle, Request* object) {
     const bool over = object && object->complete() && !object->persistent() && !object->error;
-    if (object && !over && !object->error_object && comm_) {
-      comm_->add_ref();
-      object->error_object = comm_;
+    if (object && !over && !object->error_object) {
+      if (comm_) {
+        comm_->add_ref();
+        object->error_object = comm_;
+      } else if (object->kind() == Request::Kind::file) {
+        file_->add_ref();
+        object->error_object = file_;
+      }
     }
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
   }
@@ -183,6 +205,7 @@ class Call {
   void retire(MPI_Info* handle, Info* object) { retired(world_.infos, handle, object, MPI_INFO_NULL); }
   void retire(MPI_Session* handle, Session* object) { retired(world_.sessions, handle, object, MPI_SESSION_NULL); }
   void retire(MPI_Message* handle, Message* object) { retired(world_.messages, handle, object, MPI_MESSAGE_NULL); }
+  void retire(MPI_File* handle, File* object) { retired(world_.files, handle, object, MPI_FILE_NULL); }
   void retire(MPI_Errhandler* handle, ErrorHandler* object) {
     retired(world_.error_handlers, handle, object, MPI_ERRHANDLER_NULL);
   }
@@ -273,6 +296,7 @@ class Call {
   [[gnu::cold]] bool bad_handle(MPI_Info handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Errhandler handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Message handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_File handle, const char* argument);
   [[gnu::cold]] bool type_for_null_process(int peer, MPI_Datatype handle, Datatype*& object);
   [[gnu::cold]] bool null_pointer(const char* argument);
   [[gnu::cold]] bool negative(Count count, const char* argument);
@@ -290,6 +314,7 @@ class Call {
     Error error;
     int returned = 0;  ///< instead of the error's class; 0: that
     Ref<Communicator> kept;
+    Ref<File> kept_file;
   };
   [[gnu::cold]] Trouble& trouble();
 
@@ -299,6 +324,7 @@ class Call {
     kTimed = 4,     ///< began_ns_ is set
     kRecorded = 8,  ///< and the recorder knows that it has got in
     kTrouble = 16,  ///< trouble_ is set
+    kAboutFiles = 32,  ///< file_ is set
   };
 
   World& world_;
@@ -307,6 +333,7 @@ class Call {
   uint8_t state_ = 0;             ///< of State
   Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
   Session* session_ = nullptr;
+  File* file_;  ///< whose error handler is asked; null: the default one of files
   uint64_t began_ns_;
   Trouble* trouble_;  ///< owned
 };

@@ -89,8 +89,9 @@ void put_empty(MPI_Status* status) {
   set_error(status, MPI_SUCCESS);
 }
 
-/// Asks a generalized request for its status, others have it.
+/// Asks a generalized request for its status, others have it. An access to a file may end with the user's conversions.
 Error read_status(Request& request, MPI_Status* status) {
+  if (request.kind() == Request::Kind::file) static_cast<io::FileRequest&>(request).settle();
   if (request.kind() != Request::Kind::generalized) {
     put_status(status, request.status);
     return {};
@@ -162,6 +163,13 @@ Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
   Error error = read_status(*request, status);
   if (request->error) error = std::move(request->error);
   request->error = Error();
+  if (request->kind() == Request::Kind::file) {
+    Ref<File> file = take_file(*request);
+    if (error && file) call.blame_last(std::move(file));
+    request->release();
+    request = nullptr;
+    return error;
+  }
   auto comm = static_cast<Communicator*>(request->error_object);
   if (request->persistent()) {
     request->set_inactive();

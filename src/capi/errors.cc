@@ -86,19 +86,13 @@ Error Session_get_errhandler(Call& call, Session& session, ErrorHandler*& errhan
   errhandler = for_user(*session.error_handler);
   return {};
 }
-Error File_set_errhandler(Call& call, MPI_File file, ErrorHandler& errhandler) {
-  if (file != MPI_FILE_NULL)
-    return Error(ErrorClass::unsupported_operation,
-                 "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
+Error File_set_errhandler(Call& call, File* file, ErrorHandler& errhandler) {
   if (Error error = check_fit(errhandler, Kind::file, "files")) return error;
-  call.world().file_handler = Ref<ErrorHandler>::share(&errhandler);
+  (file ? file->error_handler : call.world().file_handler) = Ref<ErrorHandler>::share(&errhandler);
   return {};
 }
-Error File_get_errhandler(Call& call, MPI_File file, ErrorHandler*& errhandler) {
-  if (file != MPI_FILE_NULL)
-    return Error(ErrorClass::unsupported_operation,
-                 "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
-  errhandler = for_user(*call.world().file_handler);
+Error File_get_errhandler(Call& call, File* file, ErrorHandler*& errhandler) {
+  errhandler = for_user(file ? *file->error_handler : *call.world().file_handler);
   return {};
 }
 
@@ -108,20 +102,10 @@ Error Comm_call_errhandler(Call& call, Communicator& comm, int errorcode) {
 Error Session_call_errhandler(Call& call, Session& session, int errorcode) {
   return called(call, errorcode, nullptr, &session);
 }
-Error File_call_errhandler(Call& call, MPI_File file, int errorcode) {
+Error File_call_errhandler(Call& call, File* file, int errorcode) {
   int error_class = 0;
-  if (file != MPI_FILE_NULL)
-    return Error(ErrorClass::unsupported_operation,
-                 "files are not in this version of Tern yet; only MPI_FILE_NULL is valid");
   if (Error error = check_code(call, errorcode, error_class)) return error;
-  ErrorHandler& handler = *call.world().file_handler;
-  std::string text = called_text(call, errorcode);
-  if (handler.kind() == Kind::file) {
-    MPI_File null = MPI_FILE_NULL;
-    handler.file(&null, &errorcode, text.c_str());
-  } else if (handler.kind() != Kind::give_back) {
-    call.world().abort_job(errorcode, text);
-  }
+  call.world().raise(errorcode, called_text(call, errorcode), file);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Objects that exist only for the C API: sessions and matched messages.
-// Source: MPI 5.0 sections 11.3 and 3.8.2. Thread rule: under the rank's lock.
+// Objects that exist only for the C API: sessions, matched messages, and files with their error handlers.
+// Source: MPI 5.0 sections 11.3, 3.8.2 and 14.7. Thread rule: under the rank's lock.
 #pragma once
 
 #include "base/object.h"
@@ -7,6 +7,7 @@
 #include "capi/error_handler.h"
 #include "comm/communicator.h"
 #include "comm/info.h"
+#include "io/file.h"
 
 namespace tern::capi {
 
@@ -31,6 +32,17 @@ class Message final : public Object {
 
   MatchedMessage* matched;
   Communicator* comm;  ///< whose error handler hears of errors; a counted reference, null for MPI_MESSAGE_NO_PROC
+};
+
+/// MPI_File.
+class File final : public Object {
+ public:
+  File(std::unique_ptr<io::File> opened, Ref<ErrorHandler> handler)
+      : file(std::move(opened)), error_handler(std::move(handler)) {}
+  ~File() = default;
+
+  std::unique_ptr<io::File> file;
+  Ref<ErrorHandler> error_handler;
 };
 
 }  // namespace tern::capi

@@ -32,6 +32,26 @@ void leave_to_communicator(Request& request) {
   };
 }
 
+// A freed access that goes on keeps its file.
+void leave_to_file(Request& request) {
+  if (request.complete()) {
+    take_file(request);
+    return;
+  }
+  request.watcher = request.error_object;
+  request.error_object = nullptr;
+  request.on_complete = [](Request& completed) { Ref<File>::adopt(static_cast<File*>(completed.watcher)); };
+}
+
+void blame_object(Call& call, Request& request) {
+  if (!request.error_object) return;
+  if (request.kind() == Request::Kind::file) {
+    call.blame_last(Ref<File>::share(static_cast<File*>(request.error_object)));
+  } else {
+    call.blame(static_cast<Communicator*>(request.error_object));
+  }
+}
+
 }  // namespace
 
 namespace body {
@@ -54,8 +74,8 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
 }
 
 Error Cancel(Call& call, Request*& request) {
-  if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
-  if (request->kind() == Request::Kind::collective) {
+  blame_object(call, *request);
+  if (is_collective(*request)) {
     return Error(ErrorClass::request, "the request belongs to a collective operation, which cannot be cancelled");
   }
   if (!is_active(request)) {
@@ -73,14 +93,16 @@ Error Cancel(Call& call, Request*& request) {
 Error Request_free(Call& call, Request*& request) {
   // 6.12 calls freeing these erroneous, 3.7.6 has "test, wait or free" follow a status that says complete;
   // then nothing can go wrong.
-  if (request->kind() == Request::Kind::collective && !request->persistent() && !request->complete()) {
-    if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
+  if (is_collective(*request) && !request->persistent() && !request->complete()) {
+    blame_object(call, *request);
     return Error(ErrorClass::request,
                  "the request belongs to a nonblocking collective operation, which must be completed. Use "
                  "MPI_Wait or MPI_Test.");
   }
   call.process().progress().release_held();
-  if (request->complete()) {
+  if (request->kind() == Request::Kind::file) {
+    leave_to_file(*request);
+  } else if (request->complete()) {
     forget_communicator(*request);
   } else {
     leave_to_communicator(*request);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "capi/call.h"
+#include "io/file_request.h"
 
 namespace tern::capi {
 
@@ -61,10 +62,20 @@ inline void forget_communicator(Request& request) {
   if (request.error_object) Ref<Communicator>::adopt(static_cast<Communicator*>(request.error_object));
   request.error_object = nullptr;
 }
+/// The same for accesses to files.
+inline Ref<File> take_file(Request& request) {
+  return Ref<File>::adopt(static_cast<File*>(std::exchange(request.error_object, nullptr)));
+}
+
+/// Whether it belongs to a collective operation, on a communicator or a file.
+inline bool is_collective(const Request& request) {
+  return request.kind() == Request::Kind::collective ||
+         (request.kind() == Request::Kind::file && static_cast<const io::FileRequest&>(request).is_collective());
+}
 
 /// A request whose completion can neither fail nor keep it, nor runs a callback.
 inline bool is_plain(const Request& request) {
-  return !request.persistent() && !request.error && request.kind() != Request::Kind::generalized;
+  return !request.persistent() && !request.error && request.kind() < Request::Kind::generalized;
 }
 [[gnu::always_inline]] inline void finish_plain(Request& request, MPI_Status* status) {
   put_status(status, request.status);

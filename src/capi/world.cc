@@ -144,29 +144,38 @@ Error World::leave() {
   return error;
 }
 
-void World::raise(int error_class, const std::string& text, Communicator* comm, Session* session) {
-  ErrorHandler& handler = comm ? handler_of(*comm) : session ? *session->error_handler : *initial_handler;
-  // The user's function may replace the handler or free the object.
-  Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
+// What the predefined handlers do. False: it is the user's.
+bool World::raise_predefined(const ErrorHandler& handler, int error_class, const std::string& text) {
   switch (handler.kind()) {
-    case ErrorHandler::Kind::give_back: return;
+    case ErrorHandler::Kind::give_back: return true;
     case ErrorHandler::Kind::fatal:
       abort_job(error_class, text + "\nThe error handler is MPI_ERRORS_ARE_FATAL: the job ends.");
     case ErrorHandler::Kind::abort:
       abort_job(error_class, text + "\nThe error handler is MPI_ERRORS_ABORT: the job ends.");
-    case ErrorHandler::Kind::communicator: {
-      MPI_Comm handle = comm ? handle_of(*comm) : MPI_COMM_NULL;
-      handler.comm(&handle, &error_class, text.c_str());
-      return;
-    }
-    case ErrorHandler::Kind::session: {
-      auto handle = reinterpret_cast<MPI_Session>(intptr_t{session ? session->handle : 0});
-      handler.session(&handle, &error_class, text.c_str());
-      return;
-    }
-    case ErrorHandler::Kind::window:
-    case ErrorHandler::Kind::file: return;  // cannot be set on what exists
+    default: return false;
   }
+}
+
+void World::raise(int error_class, const std::string& text, Communicator* comm, Session* session) {
+  ErrorHandler& handler = comm ? handler_of(*comm) : session ? *session->error_handler : *initial_handler;
+  // The user's function may replace the handler or free the object.
+  Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
+  if (raise_predefined(handler, error_class, text)) return;
+  if (handler.kind() == ErrorHandler::Kind::communicator) {
+    MPI_Comm handle = comm ? handle_of(*comm) : MPI_COMM_NULL;
+    handler.comm(&handle, &error_class, text.c_str());
+  } else if (handler.kind() == ErrorHandler::Kind::session) {
+    auto handle = reinterpret_cast<MPI_Session>(intptr_t{session ? session->handle : 0});
+    handler.session(&handle, &error_class, text.c_str());
+  }
+}
+
+void World::raise(int error_class, const std::string& text, File* file) {
+  ErrorHandler& handler = file ? *file->error_handler : *file_handler;
+  Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
+  if (raise_predefined(handler, error_class, text)) return;
+  MPI_File handle = file ? reinterpret_cast<MPI_File>(intptr_t{file->handle}) : MPI_FILE_NULL;
+  handler.file(&handle, &error_class, text.c_str());
 }
 
 void World::abort_job(int code, const std::string& text) {

@@ -33,6 +33,7 @@ struct World {
   // --- Handles. Reserved ranges: MPI 5.0 section 20.5.
   HandleTable<Communicator, 0x100, 8> comms;
   HandleTable<Group, 0x108, 8> groups;
+  HandleTable<File, 0x118, 8> files;
   HandleTable<Session, 0x120, 8> sessions;
   HandleTable<Message, 0x128, 8> messages;
   HandleTable<Info, 0x130, 16> infos;
@@ -109,6 +110,8 @@ struct World {
   /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the
   /// initial one.
   void raise(int error_class, const std::string& text, Communicator* comm, Session* session);
+  /// Tells the file's error handler; null: the default one of files (MPI 5.0, 14.7).
+  void raise(int error_class, const std::string& text, File* file);
   /// Ends all ranks.
   [[noreturn]] void abort_job(int code, const std::string& text);
   /// The error handler of a communicator; never null.
@@ -126,6 +129,7 @@ struct World {
   }
 
  private:
+  bool raise_predefined(const ErrorHandler& handler, int error_class, const std::string& text);
   Datatype* find_predefined_type(uintptr_t handle);
   Op* find_predefined_op(uintptr_t handle);
 };

@@ -77,6 +77,61 @@ void decode(const Part& part, const std::byte* in, std::byte* out) {
   if (part.native > part.external) std::memset(out + part.external, negative ? 0xff : 0, part.native - part.external);
 }
 
+// Numbers of the same length in both: only the order of their bytes differs. (One loop for each length: the compiler makes
+// vector code of it.)
+template <typename Word>
+void swap_words(const std::byte* in, std::byte* out, Count n) {
+  for (Count i = 0; i < n; ++i) {
+    Word word;
+    std::memcpy(&word, in + i * Count(sizeof word), sizeof word);
+    if constexpr (sizeof word == 8) word = __builtin_bswap64(word);
+    else if constexpr (sizeof word == 4) word = __builtin_bswap32(word);
+    else word = __builtin_bswap16(word);
+    std::memcpy(out + i * Count(sizeof word), &word, sizeof word);
+  }
+}
+
+/// False: these elements need more than that.
+bool swap_run(const Plan& plan, const std::byte* in, std::byte* out, Count elements) {
+  const Part& first = plan.parts[0];
+  for (int p = 0; p < plan.count; ++p) {
+    const Part& part = plan.parts[p];
+    if (part.rep == Rep::f80 || part.native != part.external || part.native != first.native) return false;
+  }
+  const Count n = elements * plan.count;
+  switch (first.native) {
+    case 1: std::memcpy(out, in, size_t(n)); return true;
+    case 2: swap_words<uint16_t>(in, out, n); return true;
+    case 4: swap_words<uint32_t>(in, out, n); return true;
+    case 8: swap_words<uint64_t>(in, out, n); return true;
+    default: return false;
+  }
+}
+
+size_t encode_run(const Plan& plan, const std::byte* in, std::byte* out, Count elements) {
+  if (swap_run(plan, in, out, elements)) return size_t(elements * plan.count) * plan.parts[0].external;
+  std::byte* const begin = out;
+  for (Count i = 0; i < elements; ++i)
+    for (int p = 0; p < plan.count; ++p) {
+      encode(plan.parts[p], in, out);
+      in += plan.parts[p].native;
+      out += plan.parts[p].external;
+    }
+  return size_t(out - begin);
+}
+
+size_t decode_run(const Plan& plan, const std::byte* in, std::byte* out, Count elements) {
+  if (swap_run(plan, in, out, elements)) return size_t(elements * plan.count) * plan.parts[0].external;
+  const std::byte* const begin = in;
+  for (Count i = 0; i < elements; ++i)
+    for (int p = 0; p < plan.count; ++p) {
+      decode(plan.parts[p], in, out);
+      in += plan.parts[p].external;
+      out += plan.parts[p].native;
+    }
+  return size_t(in - begin);
+}
+
 // Calls fn(kind, n) for runs over all `count` elements of the type.
 template <typename Fn>
 void for_each_run(Count count, const Datatype& type, Fn&& fn) {
@@ -86,6 +141,26 @@ void for_each_run(Count count, const Datatype& type, Fn&& fn) {
 
 constexpr size_t kChunkElements = 128;
 constexpr size_t kLargestElement = 32;  // complex of 16-byte numbers, pairs of two
+
+// Decodes at most `items` values; returns the bytes read.
+size_t decode_all(const std::byte* in, Count items, void* out, Count count, const Datatype& type) {
+  Cursor cursor(out, count, type);
+  const std::byte* at = in;
+  for_each_run(count, type, [&](const Kind& kind, Count n) {
+    Plan plan = plan_of(kind);
+    std::byte chunk[kChunkElements * kLargestElement];
+    n = std::min(n, items);
+    items -= n;
+    while (n > 0) {
+      Count some = std::min<Count>(n, Count(kChunkElements));
+      at += decode_run(plan, at, chunk, some);
+      cursor.unpack(chunk, size_t(some) * kind.size);
+      n -= some;
+    }
+    return items > 0;
+  });
+  return size_t(at - in);
+}
 
 }  // namespace
 
@@ -106,13 +181,7 @@ Error pack(const void* in, Count count, const Datatype& type, std::byte* out, si
     while (n > 0) {
       Count some = std::min<Count>(n, Count(kChunkElements));
       cursor.pack(chunk, size_t(some) * kind.size);
-      const std::byte* from = chunk;
-      for (Count i = 0; i < some; ++i)
-        for (int p = 0; p < plan.count; ++p) {
-          encode(plan.parts[p], from, at);
-          from += plan.parts[p].native;
-          at += plan.parts[p].external;
-        }
+      at += encode_run(plan, chunk, at, some);
       n -= some;
     }
     return true;
@@ -126,27 +195,12 @@ Error unpack(const std::byte* in, size_t available, void* out, Count count, cons
   if (size_t(packed_size(count, type)) > available)
     return Error(ErrorClass::truncate, "the datatype wants " + std::to_string(packed_size(count, type)) +
                                            " bytes, but the buffer holds " + std::to_string(available));
-  Cursor cursor(out, count, type);
-  const std::byte* at = in;
-  for_each_run(count, type, [&](const Kind& kind, Count n) {
-    Plan plan = plan_of(kind);
-    std::byte chunk[kChunkElements * kLargestElement];
-    while (n > 0) {
-      Count some = std::min<Count>(n, Count(kChunkElements));
-      std::byte* to = chunk;
-      for (Count i = 0; i < some; ++i)
-        for (int p = 0; p < plan.count; ++p) {
-          decode(plan.parts[p], at, to);
-          to += plan.parts[p].native;
-          at += plan.parts[p].external;
-        }
-      cursor.unpack(chunk, size_t(some) * kind.size);
-      n -= some;
-    }
-    return true;
-  });
-  used = size_t(at - in);
+  used = decode_all(in, INT64_MAX, out, count, type);
   return {};
+}
+
+void unpack_items(const std::byte* in, Count items, void* out, Count count, const Datatype& type) {
+  decode_all(in, items, out, count, type);
 }
 
 }  // namespace tern::external32

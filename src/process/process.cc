@@ -135,6 +135,13 @@ Error Process::finish() {
   return launcher_->finalize();
 }
 
+io::Environment& Process::files() {
+  if (!files_) {
+    files_ = std::make_unique<io::Environment>(p2p_, tunables_, *lock_, node_peers_, [this] { return new_context(); });
+  }
+  return *files_;
+}
+
 uint64_t Process::new_context() { return make_context(PeerId(world_rank()), next_context_++); }
 
 }  // namespace tern

@@ -15,6 +15,7 @@
 #include "comm/communicator.h"
 #include "fabric/path.h"
 #include "fabric/shm/node_memory.h"
+#include "io/environment.h"
 #include "p2p/point_to_point.h"
 #include "process/hang_watch.h"
 #include "process/launcher.h"
@@ -81,6 +82,8 @@ class Process {
   /// Peers on the same node as this rank, ascending, this rank included (world ranks): those that share memory with it,
   /// or where no memory is shared, those that the launcher names.
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
+  /// Files; made when first asked for.
+  io::Environment& files();
 
  private:
   void log_paths() const;
@@ -102,6 +105,7 @@ class Process {
   std::vector<PeerId> node_peers_;
   std::unique_ptr<Communicator> world_, self_;
   std::unique_ptr<EventThread> event_thread_;
+  std::unique_ptr<io::Environment> files_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
 };
 

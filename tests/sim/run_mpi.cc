@@ -8,7 +8,8 @@
 
 namespace tern::sim {
 
-Report run_mpi(WorldOptions options, int (*program)(int, char**)) {
+Report run_mpi(WorldOptions options, int (*program)(int, char**),
+               const std::function<void(Machine::Rank&, Process&)>& prepare) {
   std::vector<capi::World*> worlds(options.ranks);
   capi::World* outside = capi::exchange_current(nullptr);
   capi::exchange_current(outside);
@@ -19,8 +20,9 @@ Report run_mpi(WorldOptions options, int (*program)(int, char**)) {
   Report report = world.run_unstarted([&](Machine::Rank& rank) {
     // On the fiber's heap, not its stack: a rank that is stopped for ever (abort) leaves it where it is.
     auto mine = std::make_unique<capi::World>();
-    mine->connect = [&rank](const RankContext& context, Error& error) {
+    mine->connect = [&rank, &prepare](const RankContext& context, Error& error) {
       std::unique_ptr<Process> process = World::make_process(rank, context.lock, context.counters);
+      if (prepare) prepare(rank, *process);
       error = process->start();
       return process;
     };

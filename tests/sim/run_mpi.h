@@ -2,12 +2,17 @@
 // Thread rule: one world at a time (the C API has one pointer to the current rank).
 #pragma once
 
+#include <functional>
+
+#include "process/process.h"
 #include "sim/machine.h"
 
 namespace tern::sim {
 
 /// `program` is a main(): it calls MPI_Init and MPI_Finalize. A nonzero return, an abort and a fatal MPI error fail the
 /// run. Globals and statics of the program are shared by all ranks: it must not have any that it writes.
-Report run_mpi(WorldOptions options, int (*program)(int, char**));
+/// `prepare`: called with each rank's Process before it starts.
+Report run_mpi(WorldOptions options, int (*program)(int, char**),
+               const std::function<void(Machine::Rank&, Process&)>& prepare = nullptr);
 
 }  // namespace tern::sim

@@ -1,0 +1,208 @@
+// Collective accesses: what the ranks tell each other first, which way they go, and the error that all of them get.
+//
+// A blocking access uses the blocking collectives of coll/, a nonblocking one a channel of its own (coll/create/channel.h): its
+// steps begin whenever the ones before are over, at each rank in another order among the accesses on their way, so that they
+// cannot take part in the communicator's sequence of collectives.
+#include <algorithm>
+#include <cstring>
+
+#include "coll/create/channel.h"
+#include "io/two_phase.h"
+
+namespace tern::io {
+
+namespace {
+
+// A pattern of more words is not told to everybody: 4 KiB for each rank at each rank.
+constexpr size_t kMaxWords = 512;
+// Pieces of all ranks' filetypes together that are compared to find out whether they overlap.
+constexpr size_t kMaxCompared = 1 << 16;
+
+/// Displacement, extent, layout; empty: too long.
+std::vector<uint64_t> words_of(const Pattern& pattern) {
+  std::vector<uint64_t> words{uint64_t(pattern.displacement()), uint64_t(pattern.type().extent())};
+  if (!write_words(pattern.type().layout(), kMaxWords - words.size(), words)) words.clear();
+  return words;
+}
+
+std::unique_ptr<Pattern> pattern_from(std::span<const uint64_t> words) {
+  const auto displacement = int64_t(words[0]), extent = int64_t(words[1]);
+  Layout layout;
+  words = words.subspan(2);
+  if (!read_words(words, layout)) return nullptr;
+  return std::make_unique<Pattern>(displacement, extent, layout);
+}
+
+/// Whether no byte of the file is in two ranks' patterns, if that is found out easily.
+bool patterns_disjoint(const KnownPatterns& patterns) {
+  std::vector<std::pair<int64_t, int64_t>> spans;
+  int64_t extent = 0;
+  for (const auto& pattern : patterns.of) {
+    if (!pattern) return false;
+    if (pattern->tile_bytes() == 0) continue;
+    const int64_t mine = pattern->type().extent();
+    if (mine <= 0 || (extent != 0 && mine != extent)) return false;
+    extent = mine;
+    if (size_t(pattern->type().segments()) > kMaxCompared - spans.size()) return false;
+    Cursor cursor = pattern->cursor(nullptr, 0, pattern->tile_bytes());
+    iovec pieces[64];
+    while (cursor.remaining() > 0) {
+      size_t length = 0;
+      const size_t n = cursor.segments(pieces, SIZE_MAX, length);
+      for (size_t i = 0; i < n; ++i) {
+        const int64_t begin = reinterpret_cast<intptr_t>(pieces[i].iov_base) % extent;
+        const int64_t end = begin + int64_t(pieces[i].iov_len);
+        spans.emplace_back(begin, std::min(end, extent));
+        if (end > extent) spans.emplace_back(0, end - extent);
+      }
+    }
+  }
+  std::sort(spans.begin(), spans.end());
+  for (size_t i = 1; i < spans.size(); ++i) {
+    if (spans[i].first < spans[i - 1].second) return false;
+  }
+  return true;
+}
+
+bool members_disjoint(const std::vector<Member>& members) {
+  std::vector<std::pair<int64_t, int64_t>> spans;
+  for (const Member& member : members) {
+    if (member.bytes == 0) continue;
+    if (member.form != Member::contiguous) return false;
+    spans.emplace_back(member.begin, member.end);
+  }
+  std::sort(spans.begin(), spans.end());
+  for (size_t i = 1; i < spans.size(); ++i) {
+    if (spans[i].first < spans[i - 1].second) return false;
+  }
+  return true;
+}
+
+Member describe(const Access& access, bool known, size_t words) {
+  Member member;
+  const Pattern& pattern = access.pattern();
+  if (pattern.contiguous() || pattern.tile_bytes() == 0) {
+    member.form = Member::contiguous;
+    member.origin = pattern.tile_bytes() == 0 ? 0 : pattern.begin();
+  } else if (pattern.course() != Course::forward) {
+    member.form = Member::alone;
+  } else if (known) {
+    member.form = words != 0 ? Member::known : Member::listed;
+  } else {
+    member.form = words != 0 ? Member::told : Member::listed;
+    member.words = uint32_t(words);
+  }
+  member.position = access.position;
+  member.bytes = access.bytes;
+  if (access.bytes == 0) return member;
+  member.begin = access.begin();
+  member.end = access.end();
+  member.pieces = uint64_t(pattern.pieces_in(access.bytes));
+  return member;
+}
+
+}  // namespace
+
+Flow File::gather_words(std::span<const uint64_t> mine, create::Words& all, bool blocking, int sequence) {
+  if (blocking) {
+    all.resize(mine.size() * size_t(comm_->size()));
+    co_return allgather(environment_, *comm_, mine.data(), mine.size_bytes(), all.data());
+  }
+  const create::Maker maker{p2p(), environment_.byte(), {}};
+  create::Channel channel(maker, comm_->group(), comm_->context(Communicator::Plane::internal), sequence);
+  co_return co_await channel.allgather(mine, all);
+}
+
+Flow File::broadcast_words(std::span<uint64_t> words, int root, bool blocking, int sequence) {
+  if (blocking) co_return broadcast(environment_, *comm_, words.data(), words.size_bytes(), root);
+  const create::Maker maker{p2p(), environment_.byte(), {}};
+  create::Channel channel(maker, comm_->group(), comm_->context(Communicator::Plane::internal), sequence);
+  co_return co_await channel.broadcast(root, words);
+}
+
+/// The error of the first rank that has one, to all; a rank's own error is its own.
+Flow File::share_error(Error mine, bool blocking, int sequence) {
+  create::Words all;
+  const auto error_class = uint64_t(mine.error_class());
+  Error error = co_await gather_words(std::span<const uint64_t>(&error_class, 1), all, blocking, sequence);
+  if (error) co_return mine ? std::move(mine) : std::move(error);
+  const auto first = std::find_if(all.begin(), all.end(), [](uint64_t word) { return word != 0; });
+  if (first == all.end()) co_return Error();
+  const auto root = int(first - all.begin());
+  constexpr size_t kTextWords = 30;
+  uint64_t text[kTextWords] = {};
+  if (root == comm_->rank()) {
+    const std::string_view said = mine.text();
+    std::memcpy(text, said.data(), std::min(said.size(), sizeof text - 1));
+  }
+  error = co_await broadcast_words(std::span<uint64_t>(text), root, blocking, sequence);
+  if (mine) co_return std::move(mine);
+  if (error) co_return std::move(error);
+  co_return Error(int(*first), "rank " + std::to_string(root) + " of the file: " + reinterpret_cast<const char*>(text));
+}
+
+/// The patterns of those who say that they tell them.
+Flow File::tell_patterns(const std::vector<Member>& members, const std::vector<uint64_t>& mine, KnownPatterns& patterns,
+                         bool blocking, int sequence) {
+  uint32_t most = 0;
+  for (const Member& member : members) most = std::max(most, member.words);
+  create::Words all, padded(mine);
+  padded.resize(most);
+  Error error;
+  if (most != 0) error = co_await gather_words(std::span<const uint64_t>(padded), all, blocking, sequence);
+  if (error) co_return std::move(error);
+  patterns.of.clear();
+  patterns.of.resize(members.size());
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    const Member& member = members[rank];
+    if (member.form == Member::told) {
+      patterns.of[rank] = pattern_from(std::span<const uint64_t>(all).subspan(rank * most, member.words));
+      if (!patterns.of[rank])
+        co_return Error(ErrorClass::intern, "rank " + std::to_string(rank) + " has told a view that is none");
+    } else if (member.form == Member::contiguous) {
+      patterns.of[rank] =
+          std::make_unique<Pattern>(member.origin, Ref<Datatype>::share(&environment_.types().get(type_id::kByte)));
+    }
+  }
+  patterns.disjoint = patterns_disjoint(patterns);
+  patterns.view_number = view_number_;
+  co_return Error();
+}
+
+Flow File::move_together(Access& access, int sequence, Error wrong) {
+  KnownPatterns& kept = known_[access.write];
+  KnownPatterns own;
+  const bool known = kept.view_number == view_number_;
+  const bool prepared = !wrong || !view_->prepare();
+  std::vector<uint64_t> mine;
+  bool short_enough = known && kept.of[size_t(comm_->rank())] != nullptr;
+  if (!known && prepared && !access.pattern().contiguous()) {
+    mine = words_of(access.pattern());
+    short_enough = !mine.empty();
+  }
+  if (!prepared) access.forget();
+  const Member member = prepared ? describe(access, known, known ? size_t(short_enough) : mine.size()) : Member();
+  create::Words all;
+  const auto* member_words = reinterpret_cast<const uint64_t*>(&member);
+  Error error = co_await gather_words(std::span(member_words, sizeof member / sizeof(uint64_t)), all, access.blocking,
+                                      sequence);
+  std::vector<Member> members(size_t(comm_->size()));
+  if (!error) std::memcpy(static_cast<void*>(members.data()), all.data(), members.size() * sizeof(Member));
+  const bool together = !error && TwoPhase::pays(*this, access.write, members);
+  // A blocking access leaves what was told behind: it is over at all ranks in the same order.
+  KnownPatterns& patterns = known || access.blocking ? kept : own;
+  if (together && !known) error = co_await tell_patterns(members, mine, patterns, access.blocking, sequence);
+  if (!error && together) {
+    ++environment_.counters().io_together;
+    TwoPhase phases(*this, access, sequence, members, patterns, patterns.disjoint || members_disjoint(members));
+    if (access.write) error = co_await phases.write();
+    else error = co_await phases.read();
+    if (!error && member.form == Member::alone) error = co_await move(access);
+  } else if (!error) {
+    error = co_await move(access);
+  }
+  if (!wrong) wrong = std::move(error);
+  co_return co_await share_error(std::move(wrong), access.blocking, sequence);
+}
+
+}  // namespace tern::io

@@ -1,0 +1,151 @@
+#include "io/environment.h"
+
+#include <algorithm>
+
+#include "io/kernel_file_system.h"
+
+namespace tern::io {
+
+namespace {
+// A blocking transfer looks after messages after so many bytes: about a millisecond.
+constexpr size_t kPiece_bytes = size_t{4} << 20;
+// Up to here a nonblocking transfer is done at once, where that does not wait for a device: to hand it over costs more
+// (page cache, 16 KiB: 3 to 8 us; through io_uring or a thread 20 to 30 us).
+constexpr size_t kAtOnce_bytes = 16 * 1024;
+
+size_t bytes_of(const iovec* pieces, int count) {
+  size_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+  return bytes;
+}
+
+bool is_aligned(const iovec* pieces, int count, int64_t offset) {
+  uintptr_t bits = uintptr_t(offset);
+  for (int i = 0; i < count; ++i) bits |= reinterpret_cast<uintptr_t>(pieces[i].iov_base) | pieces[i].iov_len;
+  return bits % Buffers::kAlignment == 0;
+}
+}  // namespace
+
+/// The background's turn in every poll while it has work.
+class Environment::Turn final : public Advanceable {
+ public:
+  Turn(ProgressEngine& progress, Background& background) : progress_(progress), background_(background) {
+    if (background.wait_fd() >= 0) progress.idle().watch(background.wait_fd());
+  }
+  ~Turn() {
+    if (linked()) progress_.deactivate(*this);
+  }
+  void wanted() {
+    if (!linked()) progress_.activate(*this);
+  }
+  int advance() override {
+    if (!progress_.polling()) background_.arm();  // this rank is about to sleep
+    const int done = background_.poll();
+    if (background_.pending() == 0) progress_.deactivate(*this);
+    return done;
+  }
+
+ private:
+  ProgressEngine& progress_;
+  Background& background_;
+};
+
+Environment::Environment(PointToPoint& p2p, const Tunables& tunables, Releasable& lock,
+                         const std::vector<PeerId>& node_peers, std::function<uint64_t()> new_context)
+    : p2p_(p2p),
+      tunables_(tunables),
+      lock_(lock),
+      new_context_(std::move(new_context)),
+      node_(*std::min_element(node_peers.begin(), node_peers.end())),
+      byte_(Ref<Datatype>::share(&types_.get(type_id::kByte))),
+      files_(std::make_unique<KernelFileSystem>()) {}
+
+Environment::~Environment() = default;
+
+void Environment::use(std::unique_ptr<FileSystem> files, std::unique_ptr<Background> background) {
+  turn_.reset();
+  background_ = std::move(background);
+  files_ = std::move(files);
+}
+
+void Environment::begin(Job& job) {
+  if (!background_) background_ = make_background(*files_, tunables_);
+  if (!turn_) turn_ = std::make_unique<Turn>(progress(), *background_);
+  background_->begin(job);
+  turn_->wanted();
+}
+
+void Environment::flush() {
+  if (background_) background_->flush();
+}
+
+// Other threads of this rank go on meanwhile, and messages between the pieces.
+void Environment::carry_out(Job& job) {
+  for (;;) {
+    const uint32_t depth = lock_.release_all();
+    const bool over = job.carry_out(kPiece_bytes);
+    lock_.reacquire(depth);
+    if (over) break;
+    if (!progress().polling()) progress().poll();
+  }
+  job.settle();
+  job.set_complete();
+}
+
+Request* Environment::transfer(OpenFile& file, bool write, iovec* pieces, int count, int64_t offset, bool blocking) {
+  const bool direct = file.direct >= 0 && is_aligned(pieces, count, offset);
+  auto* job = new Job(write ? Job::Work::write : Job::Work::read, *files_, direct ? file.direct : file.descriptor,
+                      file.path);
+  job->pieces = pieces;
+  job->count = count;
+  job->offset = offset;
+  const size_t bytes = bytes_of(pieces, count);
+  Counters& counted = counters();
+  ++(write ? counted.io_written : counted.io_read)[size_class(bytes)];
+  (write ? counted.io_written_bytes : counted.io_read_bytes)[size_class(bytes)] += bytes;
+  const bool quick = file.facts.regular && !file.facts.remote;
+  if (blocking && offset != FileSystem::kStream) {
+    carry_out(*job);
+    return job;
+  }
+  if (quick && bytes <= kAtOnce_bytes) {
+    if (write) {
+      carry_out(*job);
+      return job;
+    }
+    if (job->note(files_->read_cached(job->file, job->pieces, job->count, job->offset))) {
+      job->settle();
+      job->set_complete();
+      return job;
+    }
+  }
+  ++counted.io_background;
+  begin(*job);
+  if (blocking) {
+    flush();
+    wait(*job);
+  }
+  return job;
+}
+
+Request* Environment::call_elsewhere(const std::string& path, const char* what, std::function<int64_t()> work,
+                                     bool blocking) {
+  auto* job = new Job(Job::Work::call, *files_, -1, path);
+  job->call = std::move(work);
+  job->what = what;
+  begin(*job);
+  flush();
+  if (blocking) wait(*job);
+  return job;
+}
+
+Error Environment::call_here(const std::string& path, const char* what, const std::function<int64_t()>& work) {
+  Job job(Job::Work::call, *files_, -1, path);
+  job.call = work;
+  job.what = what;
+  job.carry_out();
+  job.settle();
+  return std::move(job.error);
+}
+
+}  // namespace tern::io

@@ -1,0 +1,273 @@
+// Opening and closing a file.
+//
+// open: every rank says how it was called; rank 0 looks at it, opens the file (creating it where that is wanted: only one
+// rank may), and tells the others, who open it then. An error of any rank becomes that of all.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <thread>
+
+#include "fabric/shm/node_memory.h"
+#include "io/file.h"
+#include "io/system_error.h"
+
+namespace tern::io {
+
+namespace {
+
+// What aggregators handle at a time where neither a hint nor the file system says it.
+constexpr int64_t kWindow_bytes = int64_t{1} << 20;
+// More ranks of a node than this do not write faster together.
+constexpr int kMaxPerNode = 4;
+// Layout of the memory that the ranks of a file share: the pointer in a cache line of its own, then the range locks.
+constexpr size_t kLocksAt = 128;
+
+// Words of the statements: the ranks', and rank 0's verdict.
+constexpr int kAmode = 0, kNode = 1, kShares = 2;
+constexpr int kContext = 0, kOffset = 1;
+constexpr int64_t kNoOffset = -1;
+
+Error check_amode(int amode) {
+  constexpr int kAll = 511;
+  const int ways = amode & (mode::kReadOnly | mode::kReadWrite | mode::kWriteOnly);
+  const auto wrong = [&](const std::string& what) {
+    return Error(ErrorClass::amode, "argument 'amode' is " + std::to_string(amode) + ": " + what);
+  };
+  if (amode & ~kAll) return wrong("it has bits that are no access mode of a file");
+  if (ways != mode::kReadOnly && ways != mode::kReadWrite && ways != mode::kWriteOnly)
+    return wrong("exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR and MPI_MODE_WRONLY must be given");
+  if (ways == mode::kReadOnly && (amode & (mode::kCreate | mode::kExclusive)))
+    return wrong("MPI_MODE_RDONLY does not go with MPI_MODE_CREATE or MPI_MODE_EXCL");
+  if (ways == mode::kReadWrite && (amode & mode::kSequential))
+    return wrong("MPI_MODE_RDWR does not go with MPI_MODE_SEQUENTIAL");
+  return {};
+}
+
+int default_per_node(const FileFacts& facts) {
+  if (facts.remote) return 1;  // one client of the server for each host
+  return int(std::clamp(std::thread::hardware_concurrency(), 1u, unsigned(kMaxPerNode)));
+}
+
+/// What rank 0 says of the team and of the hints that must be equal; then come the aggregators.
+struct TeamWords {
+  int64_t aggregators, window, nodes;
+  int64_t collective_buffer, block, stripe, stripes, per_node;
+  uint8_t collective_read, collective_write, sieve_write, unused[5];
+};
+
+}  // namespace
+
+File::File(Environment& environment, std::string path, int amode)
+    : environment_(environment), amode_(amode), turns_(environment.progress()) {
+  file_.path = std::move(path);
+}
+
+File::~File() {
+  if (file_.descriptor >= 0) static_cast<void>(close_here());
+}
+
+Error File::open_here(bool create) {
+  FileSystem& files = environment_.files();
+  int flags = amode_ & mode::kReadOnly ? O_RDONLY : amode_ & mode::kWriteOnly ? O_WRONLY : O_RDWR;
+  if (create && (amode_ & mode::kCreate)) flags |= O_CREAT | (amode_ & mode::kExclusive ? O_EXCL : 0);
+  const auto permissions = unsigned(hints_.permissions >= 0 ? hints_.permissions : 0666);
+  const auto try_open = [&](int with) -> int64_t { return files.open(file_.path.c_str(), with, permissions); };
+  int64_t result = -EACCES;
+  if (amode_ & mode::kSequential) {
+    // A pipe's other end may be long in coming.
+    Request* request = environment_.call_elsewhere(
+        file_.path, "opening", [&] { return result = try_open(flags); }, true);
+    request->release();
+  } else {
+    // Who only writes reads, too, to change parts of a block: where that is allowed.
+    const bool reads_too = (flags & O_ACCMODE) == O_WRONLY;
+    if (reads_too) result = try_open((flags & ~O_ACCMODE) | O_RDWR);
+    file_.readable = result >= 0 || !reads_too;
+    if (result == -EACCES || result == -EPERM) result = try_open(flags);
+  }
+  if (result < 0) return system_error("opening", file_.path, int(-result));
+  file_.descriptor = int(result);
+  file_.writable = !(amode_ & mode::kReadOnly);
+  if (const int wrong = files.inspect(file_.descriptor, file_.facts); wrong < 0)
+    return system_error("opening", file_.path, -wrong);
+  if (!file_.facts.seekable && !(amode_ & mode::kSequential))
+    return Error(ErrorClass::unsupported_operation,
+                 "'" + file_.path + "' is a pipe or a terminal. Open it with MPI_MODE_SEQUENTIAL");
+  return {};
+}
+
+// Past the page cache, for transfers whose ends are aligned. A file system that cannot do it is no error: get_info tells.
+void File::open_direct() {
+  const bool wanted = hints_.direct_read || hints_.direct_write;
+  if (!wanted || !file_.facts.regular) {
+    hints_.direct_read = hints_.direct_write = false;
+    return;
+  }
+  const int flags = O_DIRECT | (file_.writable ? O_RDWR : O_RDONLY);
+  file_.direct = environment_.files().open(file_.path.c_str(), flags, 0);
+  if (file_.direct < 0) hints_.direct_read = hints_.direct_write = false;
+}
+
+Error File::close_here() {
+  FileSystem& files = environment_.files();
+  int result = 0;
+  if (file_.descriptor >= 0) result = files.close(file_.descriptor);
+  if (file_.direct >= 0) files.close(file_.direct);
+  file_.descriptor = file_.direct = -1;
+  return result < 0 ? system_error("closing", file_.path, -result) : Error();
+}
+
+// The first aggregator of each node, then the second of each, and so on.
+void File::choose_team(std::span<const Statement> all) {
+  std::map<int64_t, std::vector<int>> nodes;
+  for (size_t rank = 0; rank < all.size(); ++rank) nodes[all[rank].words[kNode]].push_back(int(rank));
+  team_.nodes = int(nodes.size());
+  const int64_t per_node =
+      hints_.aggregators_per_node > 0 ? hints_.aggregators_per_node : default_per_node(file_.facts);
+  int64_t most = hints_.aggregators > 0 ? hints_.aggregators : INT64_MAX;
+  if (hints_.aggregators == 0 && hints_.stripes > 0) most = std::max<int64_t>(hints_.stripes, team_.nodes);
+  for (size_t round = 0; int64_t(team_.aggregators.size()) < most; ++round) {
+    const size_t before = team_.aggregators.size();
+    for (const auto& [node, ranks] : nodes) {
+      if (round >= ranks.size() || int64_t(team_.aggregators.size()) == most) continue;
+      if (hints_.aggregators == 0 && int64_t(round) >= per_node) continue;
+      team_.aggregators.push_back(ranks[round]);
+    }
+    if (team_.aggregators.size() == before) break;
+  }
+}
+
+// The hints that must be the same at all ranks are rank 0's.
+Error File::share_hints() {
+  TeamWords words{};
+  if (comm_->rank() == 0) {
+    if (hints_.stripe == 0) hints_.stripe = file_.facts.stripe_bytes;
+    if (hints_.stripes == 0) hints_.stripes = file_.facts.stripes;
+    if (hints_.block == 0) hints_.block = hints_.stripe > 0 ? hints_.stripe : kWindow_bytes;
+    // Two windows at a time, one filling while the other is written.
+    team_.window = std::max<int64_t>(std::min(hints_.block, hints_.collective_buffer / 2), 4096);
+    words = {int64_t(team_.aggregators.size()),
+             team_.window,
+             team_.nodes,
+             hints_.collective_buffer,
+             hints_.block,
+             hints_.stripe,
+             hints_.stripes,
+             hints_.aggregators_per_node,
+             uint8_t(hints_.collective_read),
+             uint8_t(hints_.collective_write),
+             uint8_t(hints_.sieve_write),
+             {}};
+  }
+  if (comm_->size() > 1) {
+    if (Error error = broadcast(environment_, *comm_, &words, sizeof words)) return error;
+    team_.aggregators.resize(size_t(words.aggregators));
+    if (Error error = broadcast(environment_, *comm_, team_.aggregators.data(), team_.aggregators.size() * sizeof(int)))
+      return error;
+  }
+  team_.window = words.window;
+  team_.nodes = int(words.nodes);
+  hints_.aggregators = words.aggregators;
+  hints_.collective_buffer = words.collective_buffer;
+  hints_.block = words.block;
+  hints_.stripe = words.stripe;
+  hints_.stripes = words.stripes;
+  hints_.aggregators_per_node = words.per_node;
+  hints_.collective_read = Wish(words.collective_read);
+  hints_.collective_write = Wish(words.collective_write);
+  hints_.sieve_write = Wish(words.sieve_write);
+  return {};
+}
+
+// `memory`: of all ranks; null where they are not all on one node.
+void File::set_up_shared(std::byte* memory) {
+  shared_memory_ = memory;
+  if (memory) {
+    locks_ = RangeLocks(memory + kLocksAt, comm_->rank(), comm_->size());
+  } else if (comm_->size() == 1 && (amode_ & mode::kUniqueOpen)) {
+    locks_ = RangeLocks(nullptr, 0, 1);
+  }
+  shared_pointer_ =
+      std::make_unique<SharedPointer>(environment_, *comm_, reinterpret_cast<std::atomic<int64_t>*>(memory));
+}
+
+Error File::open(Environment& environment, Communicator& comm, const char* path, int amode, const Info* info,
+                 std::unique_ptr<File>& made) {
+  std::unique_ptr<File> file(new File(environment, path, amode));
+  if (info) file->hints_.take(*info, true);
+  NodeMemory* memory = comm.p2p().node_memory;
+  Statement mine, verdict;
+  mine.words[kAmode] = amode;
+  mine.words[kNode] = environment.node();
+  mine.words[kShares] = comm.size() > 1 && memory && memory->shares(comm.peer(0));
+  if (*path == '\0') mine.set(Error(ErrorClass::bad_file, "argument 'filename' is empty"));
+  else mine.set(check_amode(amode));
+  const auto judge = [&](std::span<const Statement> all, Statement& said) {
+    if (said.error_class == 0) said.set(require_same(all, kAmode, "argument 'amode'"));
+    if (said.error_class == 0) said.set(file->open_here(true));
+    if (said.error_class != 0) return;
+    file->choose_team(all);
+    said.words[kContext] = int64_t(environment.new_context());
+    const bool one_node = comm.size() > 1 && std::all_of(all.begin(), all.end(), [](const Statement& statement) {
+                            return statement.words[kShares] != 0;
+                          });
+    const bool some = one_node && memory->allocate(kLocksAt + RangeLocks::bytes_for(comm.size()), file->shared_offset_);
+    said.words[kOffset] = some ? int64_t(file->shared_offset_) : kNoOffset;
+  };
+  if (Error error = agree(environment, comm, mine, judge, &verdict)) return error;
+  file->comm_ = Ref<Communicator>::adopt(new Communicator(
+      comm.p2p(), uint64_t(verdict.words[kContext]), Ref<Group>::share(&comm.group()), Ref<Group>()));
+  file->set_up_shared(verdict.words[kOffset] == kNoOffset ? nullptr : memory->at(uint64_t(verdict.words[kOffset])));
+  Error error = comm.rank() == 0 ? Error() : file->open_here(false);
+  if (comm.size() > 1) error = agree(environment, *file->comm_, std::move(error));
+  if (!error) error = file->share_hints();
+  if (error) {
+    // The others are past the agreement, so nobody needs the memory any more.
+    if (file->shared_memory_ && comm.rank() == 0) memory->release(file->shared_offset_);
+    return error;
+  }
+  file->open_direct();
+  file->follow_hints();
+  file->view_ = std::make_shared<View>(environment.representations().native(), environment.types().get(type_id::kByte));
+  if (amode & mode::kAppend) {
+    int64_t bytes = 0;
+    error = file->size(bytes);
+    file->pointer_ = bytes;
+    if (comm.rank() == 0) file->shared_pointer_->set(bytes);
+    error = agree(environment, *file->comm_, std::move(error));  // nobody adds before the pointer is there
+    if (error) return error;
+  }
+  made = std::move(file);
+  return {};
+}
+
+// What is not on its way to the disk gets there by the system's own rules, unless the tunable asks for more; all hosts see
+// it (NFS: closing sends it to the server).
+Error File::close() {
+  Error error = not_busy();
+  if (!error && environment_.tunables().io_sync_on_close != 0 && file_.writable && dirty_) {
+    error = environment_.call_here(file_.path, "sync", [&] { return environment_.files().sync(file_.descriptor); });
+  }
+  Error closing = close_here();
+  if (!error) error = std::move(closing);
+  Statement mine;
+  mine.set(error);
+  Error agreed = agree(environment_, *comm_, mine, [&](std::span<const Statement>, Statement& said) {
+    if (amode_ & mode::kDeleteOnClose) {
+      Error removed = remove(environment_, file_.path.c_str());
+      if (said.error_class == 0) said.set(removed);
+    }
+    shared_pointer_.reset();
+    if (shared_memory_) comm_->p2p().node_memory->release(shared_offset_);
+  });
+  return error ? std::move(error) : std::move(agreed);
+}
+
+Error File::remove(Environment& environment, const char* path) {
+  const int result = environment.files().remove(path);
+  return result < 0 ? system_error("deleting", path, -result) : Error();
+}
+
+}  // namespace tern::io

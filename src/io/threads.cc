@@ -1,0 +1,108 @@
+#include "io/threads.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <deque>
+#include <system_error>
+
+namespace tern::io {
+
+struct Threads::Shared {
+  std::mutex mutex;
+  std::condition_variable work;
+  std::deque<Job*> waiting;
+  Job* finished = nullptr;
+  int idle = 0;
+  bool stop = false;
+  int finished_fd;
+  std::vector<char> busy;  ///< by thread
+};
+
+Threads::Threads(int most, int finished_fd) : shared_(std::make_shared<Shared>()), most_(most) {
+  shared_->finished_fd = finished_fd;
+}
+
+Threads::~Threads() {
+  std::vector<char> busy;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+    shared_->waiting.clear();
+    busy = shared_->busy;
+  }
+  shared_->work.notify_all();
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    if (busy[i]) threads_[i].detach();
+    else threads_[i].join();
+  }
+}
+
+// Signals are for the application's own threads. False: the system gives no more threads.
+bool Threads::start_one() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  shared_->busy.push_back(0);
+  try {
+    threads_.emplace_back(run, shared_, shared_->busy.size() - 1);
+  } catch (const std::system_error&) {
+    shared_->busy.pop_back();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !threads_.empty();
+}
+
+void Threads::begin(Job& job) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->waiting.push_back(&job);
+    const bool somebody = int(shared_->waiting.size()) <= shared_->idle;
+    const bool more = job.work == Job::Work::call || int(threads_.size()) < most_;
+    if (!somebody && more && !start_one()) {
+      // The caller's own thread is the last resort.
+      shared_->waiting.pop_back();
+      job.carry_out();
+      finish(*shared_, job);
+      return;
+    }
+  }
+  shared_->work.notify_one();
+}
+
+// With the mutex.
+void Threads::finish(Shared& shared, Job& job) {
+  job.next = shared.finished;
+  shared.finished = &job;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(shared.finished_fd, &one, sizeof one);
+}
+
+Job* Threads::take() {
+  const std::lock_guard lock(shared_->mutex);
+  Job* jobs = shared_->finished;
+  shared_->finished = nullptr;
+  return jobs;
+}
+
+void Threads::run(std::shared_ptr<Shared> shared, size_t index) {
+  std::unique_lock lock(shared->mutex);
+  for (;;) {
+    ++shared->idle;
+    shared->work.wait(lock, [&] { return shared->stop || !shared->waiting.empty(); });
+    --shared->idle;
+    if (shared->stop) return;
+    Job* job = shared->waiting.front();
+    shared->waiting.pop_front();
+    shared->busy[index] = 1;
+    lock.unlock();
+    job->carry_out();
+    lock.lock();
+    shared->busy[index] = 0;
+    if (shared->stop) return;  // nobody takes it any more
+    finish(*shared, *job);
+  }
+}
+
+}  // namespace tern::io
