@@ -53,11 +53,12 @@ def page(title, body, version):
     yield f'.TH {first.upper()} 1 "" "Tern {version}" "MPI"'
     yield ".SH NAME"
     yield f"{escape(', '.join(names))} \\- {SUMMARIES[first]}"
-    described = False
+    described = synopsis = False
     for block in re.split(r"\n\n+", body.strip("\n")):
         lines = block.split("\n")
         if all(line.startswith("    ") for line in lines):
-            yield ".SH SYNOPSIS"
+            yield ".PP" if synopsis else ".SH SYNOPSIS"  # the first; the others are examples
+            synopsis = True
             yield from (".nf", *(escape(line[4:]) for line in lines), ".fi")
             continue
         if not described:

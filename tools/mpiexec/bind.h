@@ -7,14 +7,34 @@
 #include <string>
 #include <vector>
 
-#include "plan.h"
-
 namespace tern::mpiexec {
 
-/// One mask per rank, or empty: not bound. `reason` says why, for -v.
-///   automatic: each rank gets an equal share of neighbouring cores (two ranks on 64 cores get 32 each: room for
-///              their threads); none with more ranks than cores, under a processor quota, or for one rank
-///   core:      one core for each rank, none when there are fewer cores
-std::vector<cpu_set_t> choose_binding(Binding wish, int ranks, std::string& reason);
+/// Parts of a machine, as hwloc knows them.
+enum class Part { automatic, none, hwthread, core, l3cache, numa, socket, machine };
+
+/// What was asked for with --map-by and --bind-to.
+struct Placement {
+  Part map = Part::automatic;  ///< ranks take turns on these parts; automatic: neighbours are filled first
+  int per_part = 0;            ///< ppr:N: so many ranks on one part, then the next; 0: not said
+  int cores_per_rank = 0;      ///< pe=N; 0: not said
+  Part bind = Part::automatic;
+  bool report = false;
+};
+
+struct Binding {
+  std::vector<cpu_set_t> masks{};     ///< one for each rank; none: not bound
+  std::string reason{};               ///< why, for -v
+  std::vector<std::string> places{};  ///< of each rank, in words; only with Placement::report
+};
+
+/// Neither map nor bind is said: each rank gets an equal share of neighbouring cores (two ranks on 64 cores get 32
+/// each: room for their threads); none with more ranks, times `threads` of each, than cores, under a processor quota,
+/// or for one rank. Otherwise ranks are dealt out over the parts of `map`; without pe=N the ranks of a part share its
+/// cores. They are bound to what they got, or to the whole parts of `bind` around it. None when there are fewer cores.
+Binding choose_binding(const Placement& wish, int ranks, int threads);
+
+/// Reads "core", "socket:pe=2", "ppr:2:socket" (of --map-by) and "core", "core:2" (of --bind-to). False: neither.
+bool read_map(const std::string& text, Placement& placement);
+bool read_bind(const std::string& text, Placement& placement);
 
 }  // namespace tern::mpiexec

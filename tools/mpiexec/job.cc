@@ -96,7 +96,7 @@ void Job::tell(const std::string& message) {
 
 void Job::write_output() {
   for (Sink* sink : {&out_, &err_}) {
-    if (const int why = sink->flush()) on_output_lost(*sink, why);
+    if (const int why = sink->flush()) on_output_lost(sink->name(), why);
   }
 }
 
@@ -149,7 +149,9 @@ void Job::on_pmi(int rank, uint32_t events) {
   check_stuck();
 }
 
-void Job::on_pipe(int index) { pipes_[size_t(index)].pump(); }
+void Job::on_pipe(int index) {
+  if (const int why = pipes_[size_t(index)].pump()) on_output_lost("a rank's output file", why);
+}
 
 void Job::on_signals() {
   signalfd_siginfo info;

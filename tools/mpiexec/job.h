@@ -37,8 +37,12 @@ class Job {
   bool open_descriptors();
   void start_ranks();
   bool start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores);
+  int standard_output(int rank, int stream);
+  bool passes_through() const { return plan_.label || (!plan_.files.folder.empty() && plan_.files.copy); }
+  int threads_per_rank() const;
+  void report_bindings(const Binding& binding);
   int kept_descriptor() const;
-  std::vector<std::string> base_environment() const;
+  std::vector<std::string> base_environment(const App& app) const;
   std::vector<std::string> rank_environment(int rank, const std::vector<std::string>& base) const;
   int standard_input(int rank);
 
@@ -63,7 +67,7 @@ class Job {
   // End (job_end.cc)
   void reap();
   void judge(int rank);
-  void on_output_lost(Sink& sink, int why);
+  void on_output_lost(const char* name, int why);
   void check_stuck();
   void abort_asked(int rank, int code);
   void fail(int code, const std::string& message);
@@ -71,6 +75,7 @@ class Job {
   void request_reports();
   void finish();
   void drain_output();
+  void print_exit_codes();
   std::string name_of(int rank) const;
   static bool reports_wanted();
   static uint64_t now_ms();
@@ -87,7 +92,7 @@ class Job {
   std::optional<PmiServer> server_;
   Sink out_{1}, err_{2};
   bool output_lost_ = false;
-  std::vector<LabelledPipe> pipes_;     ///< with labels: two per rank, stdout and stderr
+  std::vector<OutputPipe> pipes_;       ///< when output passes through us: two per rank
   std::vector<std::string> described_;  ///< with -v: what there is to say about each rank when it has started
   TerminalInput input_;
   bool input_watched_ = false, rank_input_watched_ = false, pipes_paused_ = false;

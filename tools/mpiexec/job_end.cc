@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <map>
+#include <utility>
 
 #include "job.h"
+#include "ranges.h"
 
 namespace tern::mpiexec {
 namespace {
@@ -118,13 +121,11 @@ void Job::end_ranks(const std::string& message) {
 }
 
 // Our own reader is gone, or has no room. Messages of our own that nobody can read change nothing.
-void Job::on_output_lost(Sink& sink, int why) {
-  if (!plan_.label) return;
+void Job::on_output_lost(const char* name, int why) {
+  if (!passes_through()) return;
   if (why == EPIPE) return fail(128 + SIGPIPE, "");
-  if (!output_lost_ && &sink == &out_) {
-    tell(fmt::format("{}: {}; output of the ranks is lost", sink.name(), strerror(why)));
-  }
-  output_lost_ = true;
+  if (std::exchange(output_lost_, true)) return;
+  tell(fmt::format("{}: {}; output of the ranks is lost", name, strerror(why)));
 }
 
 // No rank is left. What they have left behind is ended, what they wrote last is handed on.
@@ -136,16 +137,34 @@ void Job::finish() {
                     "for a dead device: {}",
                     fmt::join(left, ", ")));
   }
+  if (plan_.print_exit_codes) print_exit_codes();
   drain_output();
   // From here on a signal ends mpiexec in the ordinary way.
   ::signal(SIGUSR1, SIG_IGN);
   sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
 }
 
+// "exit codes: 0 of ranks 0-2, SIGSEGV of rank 3".
+void Job::print_exit_codes() {
+  std::map<std::string, std::vector<int>> ranks_of;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const int status = ranks_[rank].status;
+    ranks_of[WIFSIGNALED(status) ? fmt::format("SIG{}", sigabbrev_np(WTERMSIG(status)))
+                                 : std::to_string(WEXITSTATUS(status))]
+        .push_back(int(rank));
+  }
+  std::string text;
+  for (auto& [code, ranks] : ranks_of) {
+    text += fmt::format("{}{} of rank{} {}", text.empty() ? "exit codes: " : ", ", code, ranks.size() > 1 ? "s" : "",
+                        ranges(ranks));
+  }
+  tell(text);
+}
+
 // A reader of ours that does not read is waited for, unless the job is ended: then it gets a moment.
 void Job::drain_output() {
-  for (auto& pipe : pipes_) {
-    for (int empty = 0; pipe.descriptor() >= 0 && empty < 64; ++empty) pipe.pump();
+  for (size_t i = 0; i < pipes_.size(); ++i) {
+    for (int empty = 0; pipes_[i].descriptor() >= 0 && empty < 64; ++empty) on_pipe(int(i));
   }
   draining_ = true;
   while (true) {

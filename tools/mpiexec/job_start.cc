@@ -14,6 +14,7 @@
 
 #include "bind.h"
 #include "job.h"
+#include "output_files.h"
 #include "process/launch/cores.h"
 #include "spawn.h"
 #include "streams.h"
@@ -137,12 +138,13 @@ bool Job::open_descriptors() {
 
 constexpr const char* kUnbuffered = "GFORTRAN_UNBUFFERED_PRECONNECTED";
 
-std::vector<std::string> Job::base_environment() const {
+std::vector<std::string> Job::base_environment(const App& app) const {
+  const Inheritance& inheritance = plan_.inheritance_of(app);
   std::vector<std::string> base;
   for (char** entry = environ; *entry; ++entry) {
     std::string_view name = name_of_variable(*entry);
-    bool listed =
-        plan_.inherit_all || std::find(plan_.inherited.begin(), plan_.inherited.end(), name) != plan_.inherited.end();
+    const bool listed = inheritance.all ||
+                        std::find(inheritance.names.begin(), inheritance.names.end(), name) != inheritance.names.end();
     if (listed && passed_on(name)) base.emplace_back(*entry);
   }
   // A rank that is ended because another failed has no time to write what it has buffered. gfortran does not buffer
@@ -150,12 +152,12 @@ std::vector<std::string> Job::base_environment() const {
   // file.
   if (!getenv(kUnbuffered)) base.push_back(fmt::format("{}=y", kUnbuffered));
   for (auto& entry : plan_.environment) set(base, entry);
+  for (auto& entry : app.environment) set(base, entry);
   return base;
 }
 
 std::vector<std::string> Job::rank_environment(int rank, const std::vector<std::string>& base) const {
   std::vector<std::string> environment = base;
-  for (auto& entry : plan_.apps[size_t(ranks_[size_t(rank)].app)].environment) set(environment, entry);
   const size_t size = ranks_.size();
   environment.push_back(fmt::format("PMI_FD={}", kept_descriptor()));
   environment.push_back(fmt::format("PMI_RANK={}", rank));
@@ -184,6 +186,45 @@ int Job::kept_descriptor() const {
   return int(std::max<rlim_t>(3, std::min(kWanted, descriptor_limit_.rlim_cur - 1)));
 }
 
+// What becomes the rank's descriptor `stream`. -1: errno says why.
+int Job::standard_output(int rank, int stream) {
+  int file = -1;
+  if (has_output_file(plan_.files, stream)) {
+    std::string path;
+    file = open_output_file(plan_.files, rank, int(ranks_.size()), stream, path);
+    if (file < 0) {
+      const int why = errno;
+      tell(fmt::format("output file '{}': {}", path, strerror(why)));
+      errno = why;
+      return -1;
+    }
+    const std::string& pattern = stream == 1 ? plan_.files.out_pattern : plan_.files.err_pattern;
+    if (!pattern.empty() || !plan_.files.copy) return file;
+  }
+  if (!passes_through()) return stream;
+  pipes_.emplace_back(plan_.label ? fmt::format("[{}] ", rank) : "", stream == 1 ? out_ : err_, file);
+  return pipes_.back().open();
+}
+
+// What a hybrid program will take for itself.
+int Job::threads_per_rank() const {
+  constexpr std::string_view kVariable = "OMP_NUM_THREADS=";
+  int most = 1;
+  for (auto& app : plan_.apps) {
+    for (auto& entry : base_environment(app)) {
+      if (entry.starts_with(kVariable)) most = std::max(most, atoi(entry.c_str() + kVariable.size()));
+    }
+  }
+  return most;
+}
+
+void Job::report_bindings(const Binding& binding) {
+  if (binding.masks.empty()) return tell(fmt::format("ranks are {}", binding.reason));
+  for (size_t rank = 0; rank < binding.places.size(); ++rank) {
+    tell(fmt::format("rank {} bound to {}", rank, binding.places[rank]));
+  }
+}
+
 // False: it cannot be, and the job has been ended.
 bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores) {
   const int app_number = ranks_[size_t(rank)].app;
@@ -204,10 +245,7 @@ bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_s
   spec.keep = begun(server_->open(rank));
   spec.standard[0] = begun(standard_input(rank));
   for (int stream = 1; stream <= 2; ++stream) {
-    spec.standard[stream] = stream;
-    if (!plan_.label || why != 0) continue;
-    pipes_.emplace_back(rank, stream == 1 ? out_ : err_);
-    spec.standard[stream] = begun(pipes_.back().open());
+    spec.standard[stream] = why == 0 ? begun(standard_output(rank, stream)) : stream;
   }
   if (why == 0) {
     spec.environment = rank_environment(rank, base);
@@ -235,18 +273,22 @@ void Job::on_started(int rank, pid_t pid) {
 }
 
 void Job::start_ranks() {
-  std::string reason;
-  const std::vector<cpu_set_t> masks = choose_binding(plan_.binding, int(ranks_.size()), reason);
+  const Binding binding = choose_binding(plan_.placement, int(ranks_.size()), threads_per_rank());
+  const std::vector<cpu_set_t>& masks = binding.masks;
   cores_ = usable_cores();
-  if (plan_.verbose) tell(fmt::format("job {}, {} ranks, {}", job_id_, ranks_.size(), reason));
+  if (plan_.verbose) tell(fmt::format("job {}, {} ranks, {}", job_id_, ranks_.size(), binding.reason));
+  if (plan_.placement.report) report_bindings(binding);
   std::vector<int> app_of;
   for (auto& rank : ranks_) app_of.push_back(rank.app);
-  server_.emplace(job_id_, std::move(app_of), std::max(cores_, int(ranks_.size())));
-  if (plan_.label) pipes_.reserve(2 * ranks_.size());
+  const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores_, int(ranks_.size()));
+  server_.emplace(job_id_, std::move(app_of), universe);
+  if (passes_through()) pipes_.reserve(2 * ranks_.size());
   if (plan_.verbose) described_.resize(ranks_.size());
-  const std::vector<std::string> base = base_environment();
+  std::vector<std::vector<std::string>> base;
+  for (auto& app : plan_.apps) base.push_back(base_environment(app));
   for (int rank = 0; rank < int(ranks_.size()); ++rank) {
-    if (!start_rank(rank, base, masks.empty() ? nullptr : &masks[size_t(rank)])) break;
+    if (!start_rank(rank, base[size_t(ranks_[size_t(rank)].app)], masks.empty() ? nullptr : &masks[size_t(rank)]))
+      break;
   }
   for (size_t i = 0; i < pipes_.size(); ++i) {
     if (pipes_[i].descriptor() >= 0) watch(pipes_[i].descriptor(), Source::pipe, int(i), EPOLLIN);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;
+  for (App& app : plan.apps) app.ranks = std::max(app.ranks, 1);
   const bool elsewhere = needs_other_hosts(plan, exit_code);
   if (exit_code != 0) return exit_code;
   if (elsewhere && !plan.records()) return run_elsewhere(plan);

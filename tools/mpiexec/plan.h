@@ -1,39 +1,57 @@
 // What the command line of mpiexec asks for: mpiexec [global and local options] program arguments : [local]
-// program ... MPI 5.0 section 11.6 (Portable MPI process startup) names -n, -host, -wdir, -path and the
-// colon.
+// program ... MPI 5.0 section 11.6 (Portable MPI process startup) names -n, -host, -wdir, -path, -configfile and the
+// colon; most other options are those of Hydra and of Open MPI's mpirun. The options themselves: options.h.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "bind.h"
+
 namespace tern::mpiexec {
+
+/// Which of mpiexec's own variables are passed on.
+struct Inheritance {
+  bool all = true;
+  std::vector<std::string> names{};  ///< when not all
+};
 
 /// One program of the (MPMD) command.
 struct App {
-  std::vector<std::string> command;  ///< program and arguments, never empty
-  int ranks = 1;
-  std::vector<std::string> environment;  ///< "NAME=VALUE", for these ranks only
-  std::string directory;                 ///< working directory; empty: mpiexec's own
-  std::string search_path;               ///< where to look for the program instead of PATH
-  std::vector<std::string> hosts;
+  std::vector<std::string> command{};      ///< program and arguments, never empty
+  int ranks = 0;                           ///< 0: not said
+  std::vector<std::string> environment{};  ///< "NAME=VALUE", for these ranks only
+  bool own_inheritance = false;            ///< `inheritance` holds instead of the plan's
+  Inheritance inheritance{};
+  std::string directory{};    ///< working directory; empty: mpiexec's own
+  std::string search_path{};  ///< where to look for the program instead of PATH
+  std::vector<std::string> hosts{};
 };
 
-enum class Binding { automatic, core, none };
+/// Where the ranks' output goes beside, or instead of, mpiexec's own. In patterns %r is the rank, %h the host, %% a %.
+struct OutputFiles {
+  std::string out_pattern{}, err_pattern{};  ///< empty: none; instead
+  std::string folder{};                      ///< empty: none; FOLDER/1/rank.N/stdout and stderr
+  bool copy = true;                          ///< of the folder: beside, else instead
+};
 
 struct Plan {
-  std::vector<App> apps;
-  std::vector<std::string> environment;  ///< "NAME=VALUE", for all ranks
-  std::vector<std::string> inherited;    ///< names to pass on when `inherit_all` is false
-  bool inherit_all = true;
+  std::vector<App> apps{};
+  std::vector<std::string> environment{};  ///< "NAME=VALUE", for all ranks
+  Inheritance inheritance{};
   bool label = false;  ///< "[rank] " before each line of output
-  Binding binding = Binding::automatic;
+  OutputFiles files{};
+  Placement placement{};
   int timeout_s = 0;  ///< 0: none
   bool verbose = false;
-  std::string host_file;
+  bool print_exit_codes = false;
+  int universe_size = 0;  ///< 0: not said; -1: without limit
+  std::string host_file{};
   int ranks_per_host = 0;  ///< 0: not said
+  bool here = false;       ///< on this machine, whatever an allocation says
   bool summary = false;
-  std::string trace_file;  ///< empty: no trace
-  int trace_mib = 256;     ///< of events, for each rank
+  std::string trace_file{};  ///< empty: no trace
+  int trace_mib = 256;       ///< of events, for each rank
 
   /// Ranks shall leave records (recording.h).
   bool records() const { return summary || !trace_file.empty(); }
@@ -42,6 +60,9 @@ struct Plan {
     int sum = 0;
     for (auto& app : apps) sum += app.ranks;
     return sum;
+  }
+  const Inheritance& inheritance_of(const App& app) const {
+    return app.own_inheritance ? app.inheritance : inheritance;
   }
 };
 

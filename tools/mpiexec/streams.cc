@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace tern::mpiexec {
 namespace {
@@ -89,7 +90,19 @@ bool print(std::string_view text) {
   return false;
 }
 
-int LabelledPipe::open() {
+OutputPipe::OutputPipe(OutputPipe&& other) noexcept
+    : label_(std::move(other.label_)),
+      sink_(other.sink_),
+      file_(std::exchange(other.file_, -1)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      line_(std::move(other.line_)) {}
+
+OutputPipe::~OutputPipe() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (file_ >= 0) close(file_);
+}
+
+int OutputPipe::open() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
   descriptor_ = ends[0];
@@ -97,18 +110,15 @@ int LabelledPipe::open() {
   return ends[1];
 }
 
-bool LabelledPipe::pump() {
-  char buffer[16384];
-  ssize_t n = read(descriptor_, buffer, sizeof buffer);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (n <= 0) {
-    if (!line_.empty()) sink_->add(label_ + line_ + "\n");
-    line_.clear();
-    close(descriptor_);
-    descriptor_ = -1;
-    return false;
-  }
-  line_.append(buffer, size_t(n));
+int OutputPipe::store(std::string_view text) {
+  if (file_ < 0 || write_all(file_, text)) return 0;
+  const int why = errno;
+  close(file_);
+  file_ = -1;
+  return why;
+}
+
+void OutputPipe::add_lines() {
   size_t start = 0;
   for (size_t end; (end = line_.find('\n', start)) != std::string::npos; start = end + 1) {
     sink_->add(label_ + line_.substr(start, end + 1 - start));
@@ -118,7 +128,27 @@ bool LabelledPipe::pump() {
     sink_->add(label_ + line_ + "\n");
     line_.clear();
   }
-  return true;
+}
+
+int OutputPipe::pump() {
+  char buffer[16384];
+  const ssize_t n = read(descriptor_, buffer, sizeof buffer);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  if (n <= 0) {
+    if (!line_.empty()) sink_->add(label_ + line_ + "\n");
+    line_.clear();
+    close(descriptor_);
+    descriptor_ = -1;
+    return 0;
+  }
+  const std::string_view text(buffer, size_t(n));
+  if (label_.empty()) {
+    sink_->add(text);
+  } else {
+    line_ += text;
+    add_lines();
+  }
+  return store(text);
 }
 
 TerminalInput::~TerminalInput() { close_pipe(); }

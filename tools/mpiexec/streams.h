@@ -46,20 +46,28 @@ bool print(std::string_view text);
 /// Writes `text` to standard error. False: it cannot be.
 bool print_error(std::string_view text);
 
-/// The output pipe of one rank: turned into whole lines, each with its label.
-class LabelledPipe {
+/// The output pipe of one rank: handed on as it comes, or in whole lines with a label before each.
+class OutputPipe {
  public:
-  LabelledPipe(int rank, Sink& sink) : label_("[" + std::to_string(rank) + "] "), sink_(&sink) {}
+  /// `file`: gets everything, too, without labels; -1: there is none. Ours from now on.
+  OutputPipe(std::string label, Sink& sink, int file) : label_(std::move(label)), sink_(&sink), file_(file) {}
+  ~OutputPipe();
+  OutputPipe(OutputPipe&& other) noexcept;
+  OutputPipe& operator=(OutputPipe&&) = delete;
   /// Makes the pipe; returns the rank's end (close-on-exec), -1: errno.
   int open();
   int descriptor() const { return descriptor_; }
-  Sink& sink() const { return *sink_; }
-  /// Reads what is there. False at the end of the stream, when the descriptor has been closed.
-  bool pump();
+  /// Reads what is there; closes the descriptor at the end of the stream. Not 0: the errno with which the file has lost
+  /// some, once.
+  int pump();
 
  private:
+  void add_lines();
+  int store(std::string_view text);
+
   std::string label_;
   Sink* sink_;
+  int file_;
   int descriptor_ = -1;
   std::string line_;  ///< begun, newline not seen yet
 };

@@ -1,0 +1,67 @@
+#include "output_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <set>
+#include <string>
+
+namespace tern::mpiexec {
+namespace {
+
+const std::string& pattern_of(const OutputFiles& files, int stream) {
+  return stream == 1 ? files.out_pattern : files.err_pattern;
+}
+
+std::string expanded(const std::string& pattern, int rank) {
+  std::string name;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    switch (pattern[i] == '%' && i + 1 < pattern.size() ? pattern[++i] : 0) {
+      case 'r': name += std::to_string(rank); break;
+      case '%': name += '%'; break;
+      case 'h': {
+        char host[256] = "";
+        gethostname(host, sizeof host - 1);
+        name += host;
+        break;
+      }
+      case 0: name += pattern[i]; break;
+      default: name += {'%', pattern[i]};
+    }
+  }
+  return name;
+}
+
+// As Open MPI names them: the rank with as many digits as the number of ranks has.
+std::string in_folder(const std::string& folder, int rank, int ranks, int stream) {
+  std::string number = std::to_string(rank);
+  number.insert(0, std::to_string(ranks).size() - number.size(), '0');
+  return folder + "/1/rank." + number + (stream == 1 ? "/stdout" : "/stderr");
+}
+
+bool make_folders(const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    if (mkdir(path.substr(0, slash).c_str(), 0777) != 0 && errno != EEXIST) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool has_output_file(const OutputFiles& files, int stream) {
+  return !pattern_of(files, stream).empty() || !files.folder.empty();
+}
+
+int open_output_file(const OutputFiles& files, int rank, int ranks, int stream, std::string& path) {
+  const std::string& pattern = pattern_of(files, stream);
+  path = pattern.empty() ? in_folder(files.folder, rank, ranks, stream) : expanded(pattern, rank);
+  if (!make_folders(path)) return -1;
+  // Emptied by the first that opens it, shared by the others.
+  static std::set<std::string> opened;
+  const int fresh = opened.insert(path).second ? O_TRUNC : 0;
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | fresh, 0666);
+}
+
+}  // namespace tern::mpiexec
