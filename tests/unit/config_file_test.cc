@@ -97,24 +97,24 @@ TEST_F(ConfigFile, ANamedFileMustBeThere) {
 }
 
 TEST_F(ConfigFile, AnUnknownVariableIsWarnedOfAndTheRestIsRead) {
-  const char* environment[] = {"TERN_CONFIG=",  "TERN_HOME=/opt/tern", "TERN_SHM_EAGER=1",   "TERN_SPIN_ROUND=1",
-                               "TERN_ROUNDS=5", "TERN_HANG_REPROT=1",  "TERN_SPIN_ROUNDS=3", nullptr};
+  const char* environment[] = {"TERN_CONFIG=",  "TERN_HOME=/opt/tern", "TERN_SHM_EAGER=1",   "TERN_SPIN_U=1",
+                               "TERN_ROUNDS=5", "TERN_HANG_REPROT=1",  "TERN_SPIN_US=3", nullptr};
   EXPECT_FALSE(read_tunables(environment, "", tunables_, found_));
-  EXPECT_EQ(tunables_.spin_rounds, 3);
+  EXPECT_EQ(tunables_.spin_us, 3);
   ASSERT_EQ(found_.warnings.size(), 5u);
   const std::string list = ". `tern-info --tunables` lists them all; it is ignored";
   EXPECT_EQ(found_.warnings[0], "there is no tunable TERN_HOME" + list);
   // A name that was left unfinished comes before one that is fewer letters away.
   EXPECT_EQ(found_.warnings[1], "there is no tunable TERN_SHM_EAGER; the nearest name is TERN_SHM_EAGER_BYTES" + list);
-  EXPECT_EQ(found_.warnings[2], "there is no tunable TERN_SPIN_ROUND; the nearest name is TERN_SPIN_ROUNDS" + list);
+  EXPECT_EQ(found_.warnings[2], "there is no tunable TERN_SPIN_U; the nearest name is TERN_SPIN_US" + list);
   EXPECT_EQ(found_.warnings[3], "there is no tunable TERN_ROUNDS" + list);
   EXPECT_EQ(found_.warnings[4], "there is no tunable TERN_HANG_REPROT; the nearest name is TERN_HANG_REPORT" + list);
 }
 
 TEST_F(ConfigFile, AWrongValueOfAKnownVariableStaysAnError) {
-  const char* environment[] = {"TERN_CONFIG=", "TERN_HOME=/opt/tern", "TERN_SPIN_ROUNDS=many", nullptr};
+  const char* environment[] = {"TERN_CONFIG=", "TERN_HOME=/opt/tern", "TERN_SPIN_US=many", nullptr};
   Error error = read_tunables(environment, "", tunables_, found_);
-  EXPECT_NE(error.text().find("TERN_SPIN_ROUNDS is 'many'"), std::string_view::npos);
+  EXPECT_NE(error.text().find("TERN_SPIN_US is 'many'"), std::string_view::npos);
   EXPECT_EQ(found_.warnings.size(), 1u);
 }
 

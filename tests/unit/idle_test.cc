@@ -162,7 +162,7 @@ struct OwnCore {
         idle(RealIdle::setup(Tunables(), false, 2), nullptr, {ranks_alone, [] { return preemptions; }}) {
     preemptions = 0;
     path.deadline = 0;  // no sleep lasts
-    engine.add_path(path);
+    engine.add(path);
   }
   /// Waits until it sleeps; returns after how long.
   uint64_t polls_for() {
