@@ -171,7 +171,7 @@ constexpr size_t size_class_limit(size_t index) {
   X(io_read_bytes, aggregate, "bytes", "files", \
     "bytes asked for by them") \
   X(io_written, counter, "transfers", "files", \
-    "writes to files") \
+    "writes to files (system calls, or what io_uring does)") \
   X(io_written_bytes, aggregate, "bytes", "files", \
     "bytes of those writes")
 // clang-format on

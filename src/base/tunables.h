@@ -118,7 +118,8 @@ namespace tern {
   X(io_threads, 4, 1, 256, "threads", false, \
     "most threads of a rank that read and write files in the background, where io_uring does not") \
   X(io_sync_on_close, 0, 0, 1, "", false, \
-    "1: MPI_File_close waits until what was written is on the storage device, as MPI_File_sync does; 0: until all hosts " \
+    "1: MPI_File_close waits until what was written is on the storage device, as MPI_File_sync does; 0: until all " \
+    "hosts " \
     "can see it (fsync of a small file on a disk: 5-50 ms)") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
     "a rank blocked for this long prints what it waits for; 0: only on a signal") \

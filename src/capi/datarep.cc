@@ -80,8 +80,9 @@ template <typename Length, typename Function>
 Error add(Call& call, const char* name, Function* read, Function* write, MPI_Datarep_extent_function* extent,
           void* state) {
   if (*name == '\0' || std::strlen(name) >= MPI_MAX_DATAREP_STRING)
-    return Error(ErrorClass::arg, "argument 'datarep' has " + std::to_string(std::strlen(name)) + " characters. Pass 1 to " +
-                                      std::to_string(MPI_MAX_DATAREP_STRING - 1) + " (MPI_MAX_DATAREP_STRING - 1).");
+    return Error(ErrorClass::arg, "argument 'datarep' has " + std::to_string(std::strlen(name)) +
+                                      " characters. Pass 1 to " + std::to_string(MPI_MAX_DATAREP_STRING - 1) +
+                                      " (MPI_MAX_DATAREP_STRING - 1).");
   if (!extent) return Error(ErrorClass::arg, "argument 'dtype_file_extent_fn' is a null pointer");
   io::Representations& all = call.process().files().representations();
   if (all.find(name))

@@ -45,32 +45,40 @@ Error File_read_at(Call& call, File& fh, Count offset, void* buf, Count count, D
 Error File_iread_at(Call& call, File& fh, Count offset, void* buf, Count count, Datatype& datatype, Request*& request) {
   return file_of(fh).begin(reading(Position::explicit_offset, false, offset, buf, count, datatype), request);
 }
-Error File_read_at_all(Call& call, File& fh, Count offset, void* buf, Count count, Datatype& datatype, MPI_Status* status) {
+Error File_read_at_all(Call& call, File& fh, Count offset, void* buf, Count count, Datatype& datatype,
+                       MPI_Status* status) {
   return run(fh, reading(Position::explicit_offset, true, offset, buf, count, datatype), status);
 }
-Error File_iread_at_all(Call& call, File& fh, Count offset, void* buf, Count count, Datatype& datatype, Request*& request) {
+Error File_iread_at_all(Call& call, File& fh, Count offset, void* buf, Count count, Datatype& datatype,
+                        Request*& request) {
   return file_of(fh).begin(reading(Position::explicit_offset, true, offset, buf, count, datatype), request);
 }
 Error File_read_at_all_begin(Call& call, File& fh, Count offset, void* buf, Count count, Datatype& datatype) {
   return file_of(fh).begin_split(reading(Position::explicit_offset, true, offset, buf, count, datatype), read_at_all);
 }
 Error File_read_at_all_end(Call& call, File& fh, void* buf, MPI_Status* status) { return end(fh, read_at_all, status); }
-Error File_write_at(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype, MPI_Status* status) {
+Error File_write_at(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype,
+                    MPI_Status* status) {
   return run(fh, writing(Position::explicit_offset, false, offset, buf, count, datatype), status);
 }
-Error File_iwrite_at(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype, Request*& request) {
+Error File_iwrite_at(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype,
+                     Request*& request) {
   return file_of(fh).begin(writing(Position::explicit_offset, false, offset, buf, count, datatype), request);
 }
-Error File_write_at_all(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype, MPI_Status* status) {
+Error File_write_at_all(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype,
+                        MPI_Status* status) {
   return run(fh, writing(Position::explicit_offset, true, offset, buf, count, datatype), status);
 }
-Error File_iwrite_at_all(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype, Request*& request) {
+Error File_iwrite_at_all(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype,
+                         Request*& request) {
   return file_of(fh).begin(writing(Position::explicit_offset, true, offset, buf, count, datatype), request);
 }
 Error File_write_at_all_begin(Call& call, File& fh, Count offset, const void* buf, Count count, Datatype& datatype) {
   return file_of(fh).begin_split(writing(Position::explicit_offset, true, offset, buf, count, datatype), write_at_all);
 }
-Error File_write_at_all_end(Call& call, File& fh, const void* buf, MPI_Status* status) { return end(fh, write_at_all, status); }
+Error File_write_at_all_end(Call& call, File& fh, const void* buf, MPI_Status* status) {
+  return end(fh, write_at_all, status);
+}
 
 // --- Individual pointers.
 
@@ -105,7 +113,9 @@ Error File_iwrite_all(Call& call, File& fh, const void* buf, Count count, Dataty
 Error File_write_all_begin(Call& call, File& fh, const void* buf, Count count, Datatype& datatype) {
   return file_of(fh).begin_split(writing(Position::individual, true, 0, buf, count, datatype), write_all);
 }
-Error File_write_all_end(Call& call, File& fh, const void* buf, MPI_Status* status) { return end(fh, write_all, status); }
+Error File_write_all_end(Call& call, File& fh, const void* buf, MPI_Status* status) {
+  return end(fh, write_all, status);
+}
 
 // --- The shared pointer.
 
@@ -130,14 +140,18 @@ Error File_read_ordered(Call& call, File& fh, void* buf, Count count, Datatype& 
 Error File_read_ordered_begin(Call& call, File& fh, void* buf, Count count, Datatype& datatype) {
   return file_of(fh).begin_split(reading(Position::shared, true, 0, buf, count, datatype), read_ordered);
 }
-Error File_read_ordered_end(Call& call, File& fh, void* buf, MPI_Status* status) { return end(fh, read_ordered, status); }
+Error File_read_ordered_end(Call& call, File& fh, void* buf, MPI_Status* status) {
+  return end(fh, read_ordered, status);
+}
 Error File_write_ordered(Call& call, File& fh, const void* buf, Count count, Datatype& datatype, MPI_Status* status) {
   return run(fh, writing(Position::shared, true, 0, buf, count, datatype), status);
 }
 Error File_write_ordered_begin(Call& call, File& fh, const void* buf, Count count, Datatype& datatype) {
   return file_of(fh).begin_split(writing(Position::shared, true, 0, buf, count, datatype), write_ordered);
 }
-Error File_write_ordered_end(Call& call, File& fh, const void* buf, MPI_Status* status) { return end(fh, write_ordered, status); }
+Error File_write_ordered_end(Call& call, File& fh, const void* buf, MPI_Status* status) {
+  return end(fh, write_ordered, status);
+}
 
 }  // namespace body
 }  // namespace tern::capi

@@ -77,8 +77,8 @@ void decode(const Part& part, const std::byte* in, std::byte* out) {
   if (part.native > part.external) std::memset(out + part.external, negative ? 0xff : 0, part.native - part.external);
 }
 
-// Numbers of the same length in both: only the order of their bytes differs. (One loop for each length: the compiler makes
-// vector code of it.)
+// Numbers of the same length in both: only the order of their bytes differs. (One loop for each length: the compiler
+// makes vector code of it.)
 template <typename Word>
 void swap_words(const std::byte* in, std::byte* out, Count n) {
   for (Count i = 0; i < n; ++i) {

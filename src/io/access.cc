@@ -8,8 +8,8 @@ namespace tern::io {
 namespace {
 
 // Costs behind the choice of a way (page cache of ext4; tmpfs is cheaper): a read 0.7 us, a write 3 to 6, and a block
-// streams in and out at some GB/s. So so many bytes of the file, holes included, are cheaper to move than one more call;
-// where each call is a message to a server, many more.
+// streams in and out at some GB/s. So so many bytes of the file, holes included, are cheaper to move than one more
+// call; where each call is a message to a server, many more.
 constexpr double kSieveSpan_bytes = 8192, kRemoteSieveSpan_bytes = 512 * 1024;
 // Pieces in memory that are longer on average are gathered by the kernel, shorter ones are copied together first.
 constexpr double kGather_bytes = 2048;
@@ -148,8 +148,8 @@ Flow move_list(Access& access, uint64_t stop) {
     for (size_t i = 0; i < n; ++i) {
       pieces[i] = {next, offsets[i].iov_len};
       next += offsets[i].iov_len;
-      transfers[i] = begin_transfer(access, &pieces[i], 1, reinterpret_cast<intptr_t>(offsets[i].iov_base),
-                                    offsets[i].iov_len);
+      transfers[i] =
+          begin_transfer(access, &pieces[i], 1, reinterpret_cast<intptr_t>(offsets[i].iov_base), offsets[i].iov_len);
     }
     at.environment.flush();
     size_t moved = 0;
@@ -208,8 +208,8 @@ Flow sieve_read(Access& access) {
       stop = std::max(access.moved, below - std::min(below, access.position));
     }
     ++at.environment.counters().io_sieved;
-    Cursor in_block = access.pattern().cursor(block.data() - window.begin, access.position + access.moved,
-                                              stop - access.moved);
+    Cursor in_block =
+        access.pattern().cursor(block.data() - window.begin, access.position + access.moved, stop - access.moved);
     copy(in_block, memory);
     access.moved = stop;
     if (outcome.error) co_return std::move(outcome.error);
@@ -218,8 +218,8 @@ Flow sieve_read(Access& access) {
   co_return Error();
 }
 
-/// Reads a block, changes it, writes it back. Without giving up the rank's lock, since others wait for the range. `done`:
-/// false when the range could not be had.
+/// Reads a block, changes it, writes it back. Without giving up the rank's lock, since others wait for the range.
+/// `done`: false when the range could not be had.
 Error change_block(Access& access, const Window& window, Buffer& block, Cursor& memory, bool& done) {
   const Place& at = access.at;
   FileSystem& files = at.environment.files();
@@ -294,9 +294,7 @@ bool sieving_pays(const Access& access) {
 
 }  // namespace
 
-double Access::pieces_in_memory() const {
-  return converted_ ? 1.0 : io::pieces_in_memory(*type_, count_);
-}
+double Access::pieces_in_memory() const { return converted_ ? 1.0 : io::pieces_in_memory(*type_, count_); }
 
 Flow move_alone(Access& access) {
   if (access.bytes == access.moved) co_return Error();

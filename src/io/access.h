@@ -1,14 +1,15 @@
-// One access of one rank to a file: which bytes of memory, which bytes of the file, and what has become of it. Here are also
-// the ways in which a rank moves them by itself:
+// One access of one rank to a file: which bytes of memory, which bytes of the file, and what has become of it. Here are
+// also the ways in which a rank moves them by itself:
 //
 //   one piece    the stream lies in the file in one piece: one transfer, from or to the pieces in memory
-//   sieve        read a block with the wanted pieces and the holes between, copy the pieces out of it (Thakur, Gropp, Lusk,
-//                "Data Sieving and Collective I/O in ROMIO", 1999). For writing: read the block, change it, write it back,
-//                while nobody else may write there (range_locks.h)
+//   sieve        read a block with the wanted pieces and the holes between, copy the pieces out of it (Thakur, Gropp,
+//   Lusk,
+//                "Data Sieving and Collective I/O in ROMIO", 1999). For writing: read the block, change it, write it
+//                back, while nobody else may write there (range_locks.h)
 //   list         a transfer for each piece
 //
-// All are flows (coll/create/flow.h): a blocking call runs one without ever suspending, a nonblocking one goes on in polls.
-// Units: bytes in the file's representation. Thread rule: under the rank's lock.
+// All are flows (coll/create/flow.h): a blocking call runs one without ever suspending, a nonblocking one goes on in
+// polls. Units: bytes in the file's representation. Thread rule: under the rank's lock.
 #pragma once
 
 #include <memory>
@@ -23,8 +24,8 @@ namespace tern::io {
 
 using create::Flow;
 
-/// What became of a request: awaited instead of create::Completion where the number of bytes is wanted, or where the caller
-/// may block.
+/// What became of a request: awaited instead of create::Completion where the number of bytes is wanted, or where the
+/// caller may block.
 struct Outcome {
   Error error;
   Status status;

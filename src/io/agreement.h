@@ -1,7 +1,7 @@
-// Agreement: what all ranks of a file must know of each other before they go on, for operations that may block. Every rank
-// makes a statement; rank 0 sees all of them and says what follows, to all. So one pair of collectives (gather, broadcast)
-// carries arguments that must be equal, what a rank alone has done, and errors with their text.
-// Thread rule: under the rank's lock.
+// Agreement: what all ranks of a file must know of each other before they go on, for operations that may block. Every
+// rank makes a statement; rank 0 sees all of them and says what follows, to all. So one pair of collectives (gather,
+// broadcast) carries arguments that must be equal, what a rank alone has done, and errors with their text. Thread rule:
+// under the rank's lock.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct Statement {
   Error error() const;
 };
 
-/// Rank 0: looks at all statements and writes the verdict, which starts as rank 0's own statement. An error of any rank has
-/// then become the verdict's, with the rank's number in its text.
+/// Rank 0: looks at all statements and writes the verdict, which starts as rank 0's own statement. An error of any rank
+/// has then become the verdict's, with the rank's number in its text.
 using Judge = std::function<void(std::span<const Statement> all, Statement& verdict)>;
 
 /// Blocking and collective. Returns the verdict's error (a rank's own error if it has one).

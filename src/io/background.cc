@@ -32,7 +32,8 @@ bool Job::note(int64_t result) {
 void Job::settle() {
   status = kEmptyStatus;
   status.bytes = moved_;
-  if (number_ != 0) error = system_error(work == Work::call ? what : work == Work::read ? "read" : "write", path_, number_);
+  if (number_ != 0)
+    error = system_error(work == Work::call ? what : work == Work::read ? "read" : "write", path_, number_);
 }
 
 bool Job::carry_out(size_t limit) {

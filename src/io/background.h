@@ -18,8 +18,8 @@
 namespace tern::io {
 
 /// One piece of work. `pieces` belong to who began it and are changed: what was moved is taken off them. A transfer is
-/// complete when everything is moved, the file has ended, or something is wrong; `status.bytes` says how much was moved.
-/// Who began it releases it.
+/// complete when everything is moved, the file has ended, or something is wrong; `status.bytes` says how much was
+/// moved. Who began it releases it.
 class Job final : public Request {
  public:
   enum class Work : uint8_t { read, write, call };

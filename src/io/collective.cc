@@ -1,8 +1,8 @@
 // Collective accesses: what the ranks tell each other first, which way they go, and the error that all of them get.
 //
-// A blocking access uses the blocking collectives of coll/, a nonblocking one a channel of its own (coll/create/channel.h): its
-// steps begin whenever the ones before are over, at each rank in another order among the accesses on their way, so that they
-// cannot take part in the communicator's sequence of collectives.
+// A blocking access uses the blocking collectives of coll/, a nonblocking one a channel of its own
+// (coll/create/channel.h): its steps begin whenever the ones before are over, at each rank in another order among the
+// accesses on their way, so that they cannot take part in the communicator's sequence of collectives.
 #include <algorithm>
 #include <cstring>
 
@@ -184,8 +184,8 @@ Flow File::move_together(Access& access, int sequence, Error wrong) {
   const Member member = prepared ? describe(access, known, known ? size_t(short_enough) : mine.size()) : Member();
   create::Words all;
   const auto* member_words = reinterpret_cast<const uint64_t*>(&member);
-  Error error = co_await gather_words(std::span(member_words, sizeof member / sizeof(uint64_t)), all, access.blocking,
-                                      sequence);
+  Error error =
+      co_await gather_words(std::span(member_words, sizeof member / sizeof(uint64_t)), all, access.blocking, sequence);
   std::vector<Member> members(size_t(comm_->size()));
   if (!error) std::memcpy(static_cast<void*>(members.data()), all.data(), members.size() * sizeof(Member));
   const bool together = !error && TwoPhase::pays(*this, access.write, members);

@@ -94,8 +94,8 @@ void Environment::carry_out(Job& job) {
 
 Request* Environment::transfer(OpenFile& file, bool write, iovec* pieces, int count, int64_t offset, bool blocking) {
   const bool direct = file.direct >= 0 && is_aligned(pieces, count, offset);
-  auto* job = new Job(write ? Job::Work::write : Job::Work::read, *files_, direct ? file.direct : file.descriptor,
-                      file.path);
+  auto* job =
+      new Job(write ? Job::Work::write : Job::Work::read, *files_, direct ? file.direct : file.descriptor, file.path);
   job->pieces = pieces;
   job->count = count;
   job->offset = offset;

@@ -53,8 +53,8 @@ class Environment {
   Representations& representations() { return representations_; }
   Buffer buffer(size_t bytes) { return Buffer(buffers_, bytes); }
 
-  /// Moves bytes between the pieces (which are changed) and the file. `blocking`: it is complete on return. Else the pieces
-  /// stay where they are until it is complete; flush() begins what was begun. Who asked releases the request.
+  /// Moves bytes between the pieces (which are changed) and the file. `blocking`: it is complete on return. Else the
+  /// pieces stay where they are until it is complete; flush() begins what was begun. Who asked releases the request.
   Request* transfer(OpenFile& file, bool write, iovec* pieces, int count, int64_t offset, bool blocking);
   void flush();
   /// Calls `work` on another thread, or here. `what` and `path` are for the error and outlive the request.

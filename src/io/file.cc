@@ -104,10 +104,11 @@ Error File::set_view(int64_t displacement, Datatype& etype, Datatype& filetype, 
   Error wrong = not_busy();
   const bool sequential = amode_ & mode::kSequential;
   if (!wrong && sequential != (displacement == kCurrentDisplacement)) {
-    wrong = Error(ErrorClass::disp, sequential ? "argument 'disp' must be MPI_DISPLACEMENT_CURRENT, since the file was "
-                                                 "opened with MPI_MODE_SEQUENTIAL"
-                                               : "argument 'disp' is MPI_DISPLACEMENT_CURRENT, which is for files opened "
-                                                 "with MPI_MODE_SEQUENTIAL");
+    wrong =
+        Error(ErrorClass::disp, sequential ? "argument 'disp' must be MPI_DISPLACEMENT_CURRENT, since the file was "
+                                             "opened with MPI_MODE_SEQUENTIAL"
+                                           : "argument 'disp' is MPI_DISPLACEMENT_CURRENT, which is for files opened "
+                                             "with MPI_MODE_SEQUENTIAL");
   }
   if (!wrong && displacement < 0 && !sequential)
     wrong = Error(ErrorClass::disp,
@@ -239,8 +240,8 @@ Error File::byte_offset(int64_t offset, int64_t& bytes) const {
     return {};
   }
   if (!pattern.reaches(position + 1))
-    return Error(ErrorClass::value_too_large, "argument 'offset' is " + std::to_string(offset) +
-                                                  ", which lies beyond the largest file offset");
+    return Error(ErrorClass::value_too_large,
+                 "argument 'offset' is " + std::to_string(offset) + ", which lies beyond the largest file offset");
   bytes = pattern.offset_of(position);
   return {};
 }

@@ -1,6 +1,6 @@
-// File: what MPI_File stands for (MPI 5.0, chapter 14), one rank's part of it. Everything here is collective unless it says
-// that it is local. How data move is in access.h (alone) and collective.h (together).
-// Units: bytes; offsets and pointers in etypes. Thread rule: under the rank's lock, which waiting gives up.
+// File: what MPI_File stands for (MPI 5.0, chapter 14), one rank's part of it. Everything here is collective unless it
+// says that it is local. How data move is in access.h (alone) and collective.h (together). Units: bytes; offsets and
+// pointers in etypes. Thread rule: under the rank's lock, which waiting gives up.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ struct Operation {
   enum class Position : uint8_t { explicit_offset, individual, shared };
   bool write;
   Position position;
-  bool together;  ///< collective
+  bool together;   ///< collective
   int64_t offset;  ///< explicit_offset only
   void* buffer;
   Count count;
@@ -42,8 +42,8 @@ struct Operation {
 
 /// The patterns of all ranks' views, as far as they are short enough to be told to everybody (collective.cc).
 struct KnownPatterns {
-  int view_number = -1;  ///< of File::view_number_, when they were told
-  bool disjoint = false;  ///< no byte is in two of them; false: perhaps
+  int view_number = -1;                      ///< of File::view_number_, when they were told
+  bool disjoint = false;                     ///< no byte is in two of them; false: perhaps
   std::vector<std::unique_ptr<Pattern>> of;  ///< by rank; null: too long
 };
 
@@ -129,8 +129,8 @@ class File {
   Flow gather_words(std::span<const uint64_t> mine, create::Words& all, bool blocking, int sequence);
   Flow broadcast_words(std::span<uint64_t> words, int root, bool blocking, int sequence);
   Flow share_error(Error mine, bool blocking, int sequence);
-  Flow tell_patterns(const std::vector<Member>& members, const std::vector<uint64_t>& mine,
-                     KnownPatterns& patterns, bool blocking, int sequence);
+  Flow tell_patterns(const std::vector<Member>& members, const std::vector<uint64_t>& mine, KnownPatterns& patterns,
+                     bool blocking, int sequence);
   Flow move_together(Access& access, int sequence, Error wrong);
 
   Environment& environment_;
@@ -152,7 +152,7 @@ class File {
   Turns turns_;
   Request* split_ = nullptr;
   int split_kind_ = 0;
-  int view_number_ = 0;  ///< so often the view was set
+  int view_number_ = 0;     ///< so often the view was set
   KnownPatterns known_[2];  ///< for reading and for writing
 };
 

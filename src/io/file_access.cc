@@ -1,4 +1,5 @@
-// The data access routines (MPI 5.0, 14.4): where an access begins, in which order accesses happen, and what they report.
+// The data access routines (MPI 5.0, 14.4): where an access begins, in which order accesses happen, and what they
+// report.
 #include <algorithm>
 
 #include "io/file_request.h"
@@ -28,8 +29,8 @@ Error File::check(const Operation& operation) const {
   return {};
 }
 
-// Where the access lies, unless the shared pointer says it. `access` has its bytes already. `pointer_moved_to`: where the
-// individual pointer was put, -1 when it was not.
+// Where the access lies, unless the shared pointer says it. `access` has its bytes already. `pointer_moved_to`: where
+// the individual pointer was put, -1 when it was not.
 Error File::set_out(const Operation& operation, Access& access, int64_t& pointer_moved_to) {
   pointer_moved_to = -1;
   const int64_t etype_bytes = view_->etype_bytes(operation.write);
@@ -66,7 +67,8 @@ Flow File::move_guarded(Access& access, Lock kind) {
   if (result == -EAGAIN) {
     // Whoever has it is inside of its access. Waiting is for another thread, so that messages go on.
     Request* request = environment_.call_elsewhere(
-        file_.path, "locking", [&files, this, kind, begin, length] {
+        file_.path, "locking",
+        [&files, this, kind, begin, length] {
           return int64_t(files.lock(file_.descriptor, kind, begin, length, true));
         },
         false);
@@ -100,7 +102,8 @@ Flow File::move_stream(Access& access, bool together, int sequence) {
   const int rank = comm_->rank();
   Outcome turn = co_await Done(p2p(), turns_.take(), access.blocking);
   if (together && rank > 0) {
-    Request* before = p2p().ireceive({&token, 1, &environment_.byte(), comm_->peer(rank - 1), rank - 1, sequence, context});
+    Request* before =
+        p2p().ireceive({&token, 1, &environment_.byte(), comm_->peer(rank - 1), rank - 1, sequence, context});
     Outcome came = co_await Done(p2p(), before, access.blocking);
     turn.error = std::move(came.error);
   }
@@ -116,8 +119,7 @@ Flow File::move_stream(Access& access, bool together, int sequence) {
     iovec pieces[16];
     size_t length = 0;
     const auto count = int(memory.segments(pieces, SIZE_MAX, length));
-    Request* request =
-        environment_.transfer(file_, access.write, pieces, count, FileSystem::kStream, access.blocking);
+    Request* request = environment_.transfer(file_, access.write, pieces, count, FileSystem::kStream, access.blocking);
     Outcome outcome = co_await Done(p2p(), request, access.blocking);
     access.moved += uint64_t(outcome.status.bytes);
     error = std::move(outcome.error);
@@ -167,7 +169,8 @@ Flow File::take_shared(Access& access, bool together, int sequence) {
   co_return Error();
 }
 
-/// All of an access. `wrong`: what is wrong with this rank's call already; the others of a collective access hear of it.
+/// All of an access. `wrong`: what is wrong with this rank's call already; the others of a collective access hear of
+/// it.
 Flow File::perform(Access& access, Operation operation, int sequence, Error wrong) {
   const bool shared = operation.position == Operation::Position::shared;
   if (wrong) access.forget();

@@ -1,7 +1,7 @@
 // Opening and closing a file.
 //
-// open: every rank says how it was called; rank 0 looks at it, opens the file (creating it where that is wanted: only one
-// rank may), and tells the others, who open it then. An error of any rank becomes that of all.
+// open: every rank says how it was called; rank 0 looks at it, opens the file (creating it where that is wanted: only
+// one rank may), and tells the others, who open it then. An error of any rank becomes that of all.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -98,7 +98,8 @@ Error File::open_here(bool create) {
   return {};
 }
 
-// Past the page cache, for transfers whose ends are aligned. A file system that cannot do it is no error: get_info tells.
+// Past the page cache, for transfers whose ends are aligned. A file system that cannot do it is no error: get_info
+// tells.
 void File::open_direct() {
   const bool wanted = hints_.direct_read || hints_.direct_write;
   if (!wanted || !file_.facts.regular) {
@@ -217,8 +218,8 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
     said.words[kOffset] = some ? int64_t(file->shared_offset_) : kNoOffset;
   };
   if (Error error = agree(environment, comm, mine, judge, &verdict)) return error;
-  file->comm_ = Ref<Communicator>::adopt(new Communicator(
-      comm.p2p(), uint64_t(verdict.words[kContext]), Ref<Group>::share(&comm.group()), Ref<Group>()));
+  file->comm_ = Ref<Communicator>::adopt(
+      new Communicator(comm.p2p(), uint64_t(verdict.words[kContext]), Ref<Group>::share(&comm.group()), Ref<Group>()));
   file->set_up_shared(verdict.words[kOffset] == kNoOffset ? nullptr : memory->at(uint64_t(verdict.words[kOffset])));
   Error error = comm.rank() == 0 ? Error() : file->open_here(false);
   if (comm.size() > 1) error = agree(environment, *file->comm_, std::move(error));
@@ -243,8 +244,8 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
   return {};
 }
 
-// What is not on its way to the disk gets there by the system's own rules, unless the tunable asks for more; all hosts see
-// it (NFS: closing sends it to the server).
+// What is not on its way to the disk gets there by the system's own rules, unless the tunable asks for more; all hosts
+// see it (NFS: closing sends it to the server).
 Error File::close() {
   Error error = not_busy();
   if (!error && environment_.tunables().io_sync_on_close != 0 && file_.writable && dirty_) {

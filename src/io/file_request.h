@@ -19,7 +19,8 @@ class FileRequest final : public Request {
   void go(ProgressEngine& progress, Flow flow);
   /// Over from the start.
   void fail(Error why);
-  /// Of a complete request, in a call of the user's: the user's own conversion of what was read, if it is still to be made.
+  /// Of a complete request, in a call of the user's: the user's own conversion of what was read, if it is still to be
+  /// made.
   void settle();
 
   Access access;

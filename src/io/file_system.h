@@ -1,9 +1,9 @@
 // FileSystem: the only way to files, so that tests can put another in its place (one in memory, one that fails).
 //
-// Results are as the system's: 0 or a number when all is well, -errno when not. read and write may do less than they were
-// asked for, and say how much; callers go on with the rest (io/background.h).
-// Units: bytes, from the beginning of the file. Thread rule: read, write, sync and lock may be called from any thread
-// and at the same time; everything else under the rank's lock.
+// Results are as the system's: 0 or a number when all is well, -errno when not. read and write may do less than they
+// were asked for, and say how much; callers go on with the rest (io/background.h). Units: bytes, from the beginning of
+// the file. Thread rule: read, write, sync and lock may be called from any thread and at the same time; everything else
+// under the rank's lock.
 #pragma once
 
 #include <sys/uio.h>

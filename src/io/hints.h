@@ -1,5 +1,6 @@
-// The hints of a file (MPI 5.0, 14.2.8): what an info object may say, what is in force, and how MPI_File_get_info tells it.
-// Names are those of the standard, of ROMIO and of OMPIO where they mean the same. Units: bytes. Thread rule: values.
+// The hints of a file (MPI 5.0, 14.2.8): what an info object may say, what is in force, and how MPI_File_get_info tells
+// it. Names are those of the standard, of ROMIO and of OMPIO where they mean the same. Units: bytes. Thread rule:
+// values.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ enum class Wish : uint8_t { automatic, enable, disable };
 
 struct Hints {
   Wish collective_read = Wish::automatic, collective_write = Wish::automatic;  ///< romio_cb_*, collective_buffering
-  int64_t aggregators = 0;               ///< cb_nodes; 0: so many for each node
+  int64_t aggregators = 0;                                                     ///< cb_nodes; 0: so many for each node
   int64_t aggregators_per_node = 0;      ///< cb_config_list ("*:2"); 0: as the node's cores suggest
   int64_t collective_buffer = 16 << 20;  ///< cb_buffer_size, of one aggregator
   int64_t block = 0;                     ///< cb_block_size; 0: the file system's stripe, or kBlock_bytes

@@ -1,5 +1,5 @@
-// The kernel's file systems. Sources: open(2), preadv2(2), fallocate(2), fcntl(2) (open file description locks), statfs(2).
-// Thread rule: as FileSystem.
+// The kernel's file systems. Sources: open(2), preadv2(2), fallocate(2), fcntl(2) (open file description locks),
+// statfs(2). Thread rule: as FileSystem.
 #pragma once
 
 #include "io/file_system.h"

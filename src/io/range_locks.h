@@ -1,14 +1,17 @@
-// RangeLocks: who of the ranks that opened a file together writes where at this moment, in memory that they share. They make
-// it safe to write back a block of which only parts were changed (data sieving) beside others who write into its holes.
+// RangeLocks: who of the ranks that opened a file together writes where at this moment, in memory that they share. They
+// make it safe to write back a block of which only parts were changed (data sieving) beside others who write into its
+// holes.
 //
-//   plain write    says its range (shared), looks whether somebody has one for himself; if so, and it is the same range,
+//   plain write    says its range (shared), looks whether somebody has one for himself; if so, and it is the same
+//   range,
 //                  takes it back and waits: that one is inside of two system calls and waits for nobody
-//   sieving        says its range (exclusive), looks at all others; if anybody writes there, takes it back: the caller writes
+//   sieving        says its range (exclusive), looks at all others; if anybody writes there, takes it back: the caller
+//   writes
 //                  piece by piece instead. So nobody waits for a rank that computes
 //
 // Each says first and looks then, with sequentially consistent stores and loads, so of two one sees the other. Without
-// common memory (several hosts) there are no exclusive ranges. Source: the flags of Dekker's algorithm (Dijkstra, EWD 123).
-// Thread rule: under the rank's lock; the memory is shared with other processes.
+// common memory (several hosts) there are no exclusive ranges. Source: the flags of Dekker's algorithm (Dijkstra, EWD
+// 123). Thread rule: under the rank's lock; the memory is shared with other processes.
 #pragma once
 
 #include <atomic>

@@ -7,7 +7,8 @@ namespace {
 constexpr int kRequestTag = 0, kAnswerTag = 1;
 }  // namespace
 
-/// Answers requests: a receive is posted at every moment; one that is complete is handled in the next round of progress.
+/// Answers requests: a receive is posted at every moment; one that is complete is handled in the next round of
+/// progress.
 struct SharedPointer::Server final : public Advanceable {
   explicit Server(SharedPointer& pointer) : owner(pointer), p2p(pointer.environment_.p2p()) { post(); }
   ~Server() {
@@ -77,8 +78,8 @@ Flow SharedPointer::add(int64_t etypes, int64_t& before, bool blocking) {
   int64_t answer = 0;
   Request* receive =
       p2p.ireceive({&answer, Count(sizeof answer), &environment_.byte(), comm_.peer(0), 0, kAnswerTag, context});
-  Request* send = p2p.isend({&etypes, Count(sizeof etypes), &environment_.byte(), comm_.peer(0), comm_.rank(),
-                             kRequestTag, context});
+  Request* send = p2p.isend(
+      {&etypes, Count(sizeof etypes), &environment_.byte(), comm_.peer(0), comm_.rank(), kRequestTag, context});
   Outcome sent = co_await Done(p2p, send, blocking);
   Outcome received = co_await Done(p2p, receive, blocking);
   before = answer;

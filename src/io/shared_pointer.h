@@ -1,7 +1,8 @@
 // SharedPointer: the file pointer that all ranks of a file share (MPI 5.0, 14.4.4), in etypes. It is never in a file.
 //
 //   one node         a number in memory that the ranks share: fetch-and-add
-//   several nodes    rank 0 has it; others ask by a message and get the old value back. The answer is given where the message
+//   several nodes    rank 0 has it; others ask by a message and get the old value back. The answer is given where the
+//   message
 //                    is handled: by whoever polls for rank 0, its event thread while it computes (TERN_PROGRESS)
 //
 //   rank 2                          rank 0 (always has a receive posted)

@@ -1,5 +1,6 @@
-// Turns: in atomic mode the accesses of one rank to one file happen one after the other, in the order in which they began: a
-// lock on the file keeps out other ranks, not other accesses through the same descriptor. Thread rule: under the rank's lock.
+// Turns: in atomic mode the accesses of one rank to one file happen one after the other, in the order in which they
+// began: a lock on the file keeps out other ranks, not other accesses through the same descriptor. Thread rule: under
+// the rank's lock.
 #pragma once
 
 #include <deque>

@@ -38,7 +38,8 @@ bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& mem
   }
   if ((end - spans[0].first) / kSparse > int64_t(bytes)) return false;
   if (!interleaved)
-    return spans.size() > 1 && file.file_.facts.remote && file.team_.nodes > 1 && bytes / spans.size() < kSmallPart_bytes;
+    return spans.size() > 1 && file.file_.facts.remote && file.team_.nodes > 1 &&
+           bytes / spans.size() < kSmallPart_bytes;
   return bytes / std::max<uint64_t>(pieces, 1) < kLargePiece_bytes;
 }
 

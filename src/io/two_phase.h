@@ -1,16 +1,18 @@
-// A collective access in two phases (del Rosario, Bordawekar, Choudhary 1993; Thakur, Gropp, Lusk 1999): the file is cut into
-// windows, each handled by one rank, its aggregator; the ranks' data go to (or come from) the aggregators by messages, and
-// only those touch the file, in large pieces.
+// A collective access in two phases (del Rosario, Bordawekar, Choudhary 1993; Thakur, Gropp, Lusk 1999): the file is
+// cut into windows, each handled by one rank, its aggregator; the ranks' data go to (or come from) the aggregators by
+// messages, and only those touch the file, in large pieces.
 //
 //   file     | window 0 | window 1 | window 2 | window 3 | ...
 //   handled    A0         A1         A0         A1            (two aggregators)
 //              round 0 ───────────┘  round 1 ───────────┘
 //
-// Views run forward through the file, so what a rank has in a window is one stretch of its stream: one message, without any
-// list of offsets. Where its pieces lie the aggregator works out from the rank's pattern, which all ranks have been told
-// once after the view was set (layouts.h). Ranks whose pattern is too long to be told send the pieces of each window along.
+// Views run forward through the file, so what a rank has in a window is one stretch of its stream: one message, without
+// any list of offsets. Where its pieces lie the aggregator works out from the rank's pattern, which all ranks have been
+// told once after the view was set (layouts.h). Ranks whose pattern is too long to be told send the pieces of each
+// window along.
 //
-//   write   round r:  ranks send; the aggregator has posted receives for round r + 1, gathers the window of round r, and
+//   write   round r:  ranks send; the aggregator has posted receives for round r + 1, gathers the window of round r,
+//   and
 //                     begins to write it while the next one fills (two windows at a time)
 //   read    round r:  the aggregator reads ahead the window of round r + 1, and sends the parts of round r
 //
@@ -65,10 +67,10 @@ class TwoPhase {
     const Pattern* pattern = nullptr;  ///< null: still on its way
     uint64_t from = 0;                 ///< in the pattern's stream
     std::unique_ptr<Pattern> own_pattern;
-    std::vector<int64_t> list;       ///< of a listed rank: offsets and lengths of its pieces
-    std::byte* data = nullptr;       ///< where its bytes are, or go
-    Buffer buffer;                   ///< of its own for them; or none
-    bool in_place = false;           ///< that is their place in the block
+    std::vector<int64_t> list;  ///< of a listed rank: offsets and lengths of its pieces
+    std::byte* data = nullptr;  ///< where its bytes are, or go
+    Buffer buffer;              ///< of its own for them; or none
+    bool in_place = false;      ///< that is their place in the block
     Request* list_request = nullptr;
     Request* request = nullptr;
   };
@@ -88,8 +90,8 @@ class TwoPhase {
   /// A message of this rank's own part.
   struct Message {
     Request* request = nullptr;
-    Buffer buffer;          ///< the data; empty: the user's memory, or nothing
-    uint64_t at = 0;        ///< of its bytes in the access
+    Buffer buffer;    ///< the data; empty: the user's memory, or nothing
+    uint64_t at = 0;  ///< of its bytes in the access
     uint64_t bytes = 0, got = 0;
     std::vector<int64_t> list;
     Request* list_request = nullptr;
@@ -147,8 +149,8 @@ class TwoPhase {
   int mine_ = -1;  ///< my place among the aggregators; -1: none
   int64_t first_ = 0, size_ = 0, windows_ = 0;
   const bool disjoint_;  ///< no byte belongs to two ranks; false: perhaps
-  uint64_t sent_ = 0;      ///< bytes of the access that are sent, or asked for
-  bool whole_ = true;      ///< reading: all bytes so far were there
+  uint64_t sent_ = 0;    ///< bytes of the access that are sent, or asked for
+  bool whole_ = true;    ///< reading: all bytes so far were there
   /// Of listed ranks, by rank: bytes and pieces in each of my windows.
   std::vector<std::vector<int64_t>> listed_;
   Cursor memory_;

@@ -175,9 +175,8 @@ void TwoPhase::begin_write(Window& window) {
   for_runs(map, length, 1, [&](int64_t, int64_t) { ++runs; });
   if (runs > 1 && change_block(window, map, runs)) return;
   window.pieces.reserve(runs);  // transfers point to them
-  for_runs(map, length, 1, [&](int64_t begin, int64_t end) {
-    begin_transfer(window, true, window.low + begin, window.low + end);
-  });
+  for_runs(map, length, 1,
+           [&](int64_t begin, int64_t end) { begin_transfer(window, true, window.low + begin, window.low + end); });
 }
 
 Flow TwoPhase::write() {

@@ -1,5 +1,5 @@
-// View: which bytes of a file a rank sees, and in which order (MPI 5.0, 14.3). The filetype, repeated from the displacement
-// on, makes a stream of bytes; an offset of the C API is a position in it, counted in etypes.
+// View: which bytes of a file a rank sees, and in which order (MPI 5.0, 14.3). The filetype, repeated from the
+// displacement on, makes a stream of bytes; an offset of the C API is a position in it, counted in etypes.
 //
 //   displacement  filetype      filetype      ...
 //   ............  [ab.c.]       [de.f.]              stream: a b c d e f ...
@@ -36,8 +36,8 @@ class Pattern {
   int64_t begin() const { return displacement_ + first_; }
   Course course() const { return course_; }
 
-  /// Where byte `position` of the stream lies in the file, and where the byte before it ends. Errors are impossible: the
-  /// caller has asked `reaches`.
+  /// Where byte `position` of the stream lies in the file, and where the byte before it ends. Errors are impossible:
+  /// the caller has asked `reaches`.
   int64_t offset_of(uint64_t position) const;
   int64_t end_of(uint64_t position) const { return offset_of(position - 1) + 1; }
   /// Whether offsets up to that position fit 63 bits.
@@ -47,8 +47,8 @@ class Pattern {
   /// Pieces in so many bytes of the stream, about.
   double pieces_in(uint64_t bytes) const;
 
-  /// Walks over the stream from `position` on, `bytes` of it. Byte 0 of the file is thought to lie at `file`: with null the
-  /// addresses of its segments are file offsets.
+  /// Walks over the stream from `position` on, `bytes` of it. Byte 0 of the file is thought to lie at `file`: with null
+  /// the addresses of its segments are file offsets.
   Cursor cursor(std::byte* file, uint64_t position, uint64_t bytes) const;
 
  private:

@@ -6,32 +6,32 @@
 
 #include "check.h"
 
-#define FINE(call)                                                                                 \
-  do {                                                                                             \
-    int fine_ = (call);                                                                            \
-    if (fine_ != MPI_SUCCESS) {                                                                    \
-      char text_[MPI_MAX_ERROR_STRING] = "";                                                       \
-      int length_, rank_;                                                                          \
-      MPI_Error_string(fine_, text_, &length_);                                                    \
-      MPI_Comm_rank(MPI_COMM_WORLD, &rank_);                                                       \
-      fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, rank_, #call, text_);        \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                \
-    }                                                                                              \
+#define FINE(call)                                                                          \
+  do {                                                                                      \
+    int fine_ = (call);                                                                     \
+    if (fine_ != MPI_SUCCESS) {                                                             \
+      char text_[MPI_MAX_ERROR_STRING] = "";                                                \
+      int length_, rank_;                                                                   \
+      MPI_Error_string(fine_, text_, &length_);                                             \
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank_);                                                \
+      fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, rank_, #call, text_); \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                         \
+    }                                                                                       \
   } while (0)
 
 /* The call must fail with this class. */
-#define FAILS(call, class)                                                                         \
-  do {                                                                                             \
-    int fails_ = (call), fails_class_ = MPI_SUCCESS;                                               \
-    MPI_Error_class(fails_, &fails_class_);                                                        \
-    if (fails_class_ != (class)) {                                                                 \
-      char text_[MPI_MAX_ERROR_STRING] = "";                                                       \
-      int length_, rank_;                                                                          \
-      MPI_Error_string(fails_, text_, &length_);                                                   \
-      MPI_Comm_rank(MPI_COMM_WORLD, &rank_);                                                       \
+#define FAILS(call, class)                                                                                  \
+  do {                                                                                                      \
+    int fails_ = (call), fails_class_ = MPI_SUCCESS;                                                        \
+    MPI_Error_class(fails_, &fails_class_);                                                                 \
+    if (fails_class_ != (class)) {                                                                          \
+      char text_[MPI_MAX_ERROR_STRING] = "";                                                                \
+      int length_, rank_;                                                                                   \
+      MPI_Error_string(fails_, text_, &length_);                                                            \
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank_);                                                                \
       fprintf(stderr, "%s:%d: rank %d: %s: not %s: %s\n", __FILE__, __LINE__, rank_, #call, #class, text_); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                \
-    }                                                                                              \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                                         \
+    }                                                                                                       \
   } while (0)
 
 /* The same name at all ranks; there is no file of that name. */

@@ -6,7 +6,7 @@ static int rank, size;
 
 static void test_modes(void) {
   MPI_File fh;
-  const char* name = new_name();
+  const char *name = new_name();
   int amode;
   FAILS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &fh), MPI_ERR_NO_SUCH_FILE);
   FAILS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY | MPI_MODE_RDWR, MPI_INFO_NULL, &fh), MPI_ERR_AMODE);
@@ -14,11 +14,13 @@ static void test_modes(void) {
   FAILS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY | MPI_MODE_CREATE, MPI_INFO_NULL, &fh), MPI_ERR_AMODE);
   FAILS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL, &fh), MPI_ERR_AMODE);
   FAILS(MPI_File_open(MPI_COMM_WORLD, "/tmp", MPI_MODE_RDONLY, MPI_INFO_NULL, &fh), MPI_ERR_BAD_FILE);
-  FAILS(MPI_File_open(MPI_COMM_WORLD, "/proc/version", MPI_MODE_RDWR | MPI_MODE_EXCL | MPI_MODE_CREATE, MPI_INFO_NULL, &fh),
+  FAILS(MPI_File_open(MPI_COMM_WORLD, "/proc/version", MPI_MODE_RDWR | MPI_MODE_EXCL | MPI_MODE_CREATE, MPI_INFO_NULL,
+                      &fh),
         MPI_ERR_FILE_EXISTS);
   if (size > 1)
-    FAILS(MPI_File_open(MPI_COMM_WORLD, name, rank == 0 ? MPI_MODE_RDWR | MPI_MODE_CREATE : MPI_MODE_WRONLY | MPI_MODE_CREATE,
-                        MPI_INFO_NULL, &fh),
+    FAILS(MPI_File_open(MPI_COMM_WORLD, name,
+                        rank == 0 ? MPI_MODE_RDWR | MPI_MODE_CREATE : MPI_MODE_WRONLY | MPI_MODE_CREATE, MPI_INFO_NULL,
+                        &fh),
           MPI_ERR_NOT_SAME);
   FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL, MPI_INFO_NULL, &fh));
   FINE(MPI_File_get_amode(fh, &amode));
@@ -55,8 +57,9 @@ static void test_modes(void) {
 static void test_size(void) {
   MPI_File fh;
   MPI_Offset bytes;
-  const char* name = new_name();
-  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &fh));
+  const char *name = new_name();
+  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &fh));
   FINE(MPI_File_set_size(fh, 1000));
   FINE(MPI_File_get_size(fh, &bytes));
   CHECK(bytes == 1000);
@@ -82,7 +85,7 @@ static void test_pointers(void) {
   MPI_Offset at, disp;
   MPI_Status status;
   int numbers[100], back[100];
-  const char* name = new_name();
+  const char *name = new_name();
   FINE(MPI_File_open(MPI_COMM_SELF, rank == 0 ? name : "/dev/null", MPI_MODE_RDWR | (rank == 0 ? MPI_MODE_CREATE : 0),
                      MPI_INFO_NULL, &fh));
   if (rank == 0) {
@@ -131,9 +134,10 @@ static void test_views(void) {
   MPI_Offset disp;
   char datarep[MPI_MAX_DATAREP_STRING];
   unsigned char mine[kBlocks * kBlock], *all = malloc((size_t)(kBlocks * kBlock * size + 5));
-  const char* name = new_name();
+  const char *name = new_name();
   fill(mine, rank, sizeof mine);
-  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &fh));
+  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &fh));
   MPI_Type_vector(2, kBlock, kBlock * size, MPI_BYTE, &columns);
   MPI_Type_create_resized(columns, 0, 2 * kBlock * size, &filetype);
   MPI_Type_commit(&filetype);
@@ -174,8 +178,9 @@ static void test_views(void) {
 static void test_bad_views(void) {
   MPI_File fh;
   MPI_Datatype type;
-  const char* name = new_name();
-  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &fh));
+  const char *name = new_name();
+  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &fh));
   FAILS(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "martian", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP);
   FAILS(MPI_File_set_view(fh, -5, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_DISP);
   FAILS(MPI_File_set_view(fh, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_DISP);
@@ -195,7 +200,8 @@ static void test_bad_views(void) {
   FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_ARG);
   MPI_Type_free(&type);
   if (size > 1)
-    FAILS(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, rank == 0 ? "native" : "internal", MPI_INFO_NULL), MPI_ERR_NOT_SAME);
+    FAILS(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, rank == 0 ? "native" : "internal", MPI_INFO_NULL),
+          MPI_ERR_NOT_SAME);
   if (size > 1) {
     MPI_Datatype etype = rank == 0 ? MPI_INT : MPI_SHORT;
     FAILS(MPI_File_set_view(fh, 0, etype, etype, "native", MPI_INFO_NULL), MPI_ERR_NOT_SAME);
@@ -209,10 +215,11 @@ static void test_empty_view(void) {
   MPI_Datatype none;
   MPI_Status status;
   char byte = 1;
-  const char* name = new_name();
+  const char *name = new_name();
   MPI_Type_contiguous(0, MPI_BYTE, &none);
   MPI_Type_commit(&none);
-  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &fh));
+  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &fh));
   FINE(MPI_File_set_view(fh, 0, MPI_BYTE, none, "native", MPI_INFO_NULL));
   FINE(MPI_File_write_at(fh, 0, &byte, 0, MPI_BYTE, &status));
   FINE(MPI_File_write_at_all(fh, 0, &byte, 0, MPI_BYTE, &status));
@@ -224,7 +231,7 @@ static void test_empty_view(void) {
 
 static int handled, handled_code;
 static MPI_File handled_file;
-static void on_error(MPI_File* fh, int* code, ...) {
+static void on_error(MPI_File *fh, int *code, ...) {
   ++handled;
   handled_code = *code;
   handled_file = *fh;
@@ -237,7 +244,7 @@ static void test_handlers(void) {
   MPI_Info info;
   int x = 0, result, flag, length;
   char text[MPI_MAX_ERROR_STRING], value[256];
-  const char* name = new_name();
+  const char *name = new_name();
   FINE(MPI_File_get_errhandler(MPI_FILE_NULL, &back));
   CHECK(back == MPI_ERRORS_RETURN);
   MPI_File_create_errhandler(on_error, &handler);
@@ -246,7 +253,8 @@ static void test_handlers(void) {
   CHECK(handled == 1 && handled_code == MPI_ERR_NO_SUCH_FILE && handled_file == MPI_FILE_NULL);
   MPI_Error_string(MPI_ERR_NO_SUCH_FILE, text, &length);
   CHECK(strstr(text, name) && strstr(text, "ENOENT") && strstr(text, "MPI_File_open"));
-  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &fh));
+  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &fh));
   FAILS(MPI_File_read_at(fh, 0, &x, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ACCESS);
   CHECK(handled == 2 && handled_file == fh);
   FINE(MPI_File_call_errhandler(fh, MPI_ERR_IO));
@@ -290,9 +298,10 @@ static void test_large(void) {
   MPI_Status status;
   MPI_Datatype filetype, pieces;
   const MPI_Offset far = (MPI_Offset)5 << 30;
-  const char* name = new_name();
+  const char *name = new_name();
   int x = rank + 1000, y = 0;
-  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &fh));
+  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &fh));
   FINE(MPI_File_write_at(fh, far + 4 * rank, &x, 1, MPI_INT, &status));
   FINE(MPI_File_read_at(fh, far + 4 * rank, &y, 1, MPI_INT, &status));
   CHECK(y == x);
@@ -319,7 +328,7 @@ static void test_large(void) {
   FINE(MPI_File_close(&fh));
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

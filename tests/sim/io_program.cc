@@ -87,14 +87,18 @@ bool FileProgram::ok(int code, const char* what) {
 
 /// Deals the places of a tile out; to_all: every rank gets the same ones.
 void FileProgram::deal(bool to_all) {
-  static const Basic kBasics[] = {{MPI_BYTE, 1, 1}, {MPI_SHORT, 2, 2}, {MPI_INT, 4, 4}, {MPI_LONG, 8, 4}, {MPI_DOUBLE, 8, 8}};
+  static const Basic kBasics[] = {
+      {MPI_BYTE, 1, 1}, {MPI_SHORT, 2, 2}, {MPI_INT, 4, 4}, {MPI_LONG, 8, 4}, {MPI_DOUBLE, 8, 8}};
   dealing_ = Dealing();
   dealing_.basic = kBasics[rng_.below(5)];
   dealing_.basics = rng_.chance(1, 2) ? 1 : int(1 + rng_.below(4));
   dealing_.external = rng_.chance(1, 4);
   dealing_.displacement = rng_.chance(1, 2) ? 0 : int64_t(rng_.below(300));
   dealing_.places.resize(size_t(size_));
-  const size_t places = rng_.chance(1, 6) ? 1 : 1 + rng_.below(rng_.chance(1, 30) ? 3000 : rng_.chance(1, 8) ? 400 : 24);
+  const size_t places = rng_.chance(1, 6) ? 1
+                                          : 1 + rng_.below(rng_.chance(1, 30)  ? 3000
+                                                           : rng_.chance(1, 8) ? 400
+                                                                               : 24);
   // Runs of places, blocks of one length, or each by itself.
   const uint64_t run = 1 + rng_.below(6);
   int owner = -1;
@@ -270,7 +274,8 @@ void FileProgram::access(bool write, const std::vector<Part>& parts, bool indivi
     int code = MPI_SUCCESS;
 #define EITHER(call_write, call_read) (write ? call_write : call_read)
     if (form == 0 && individual && together)
-      code = EITHER(PMPI_File_write_all_c(file_, b, m.count, m.type, s), PMPI_File_read_all_c(file_, b, m.count, m.type, s));
+      code = EITHER(PMPI_File_write_all_c(file_, b, m.count, m.type, s),
+                    PMPI_File_read_all_c(file_, b, m.count, m.type, s));
     else if (form == 0 && individual)
       code = EITHER(PMPI_File_write_c(file_, b, m.count, m.type, s), PMPI_File_read_c(file_, b, m.count, m.type, s));
     else if (form == 0 && together)
@@ -280,7 +285,8 @@ void FileProgram::access(bool write, const std::vector<Part>& parts, bool indivi
       code = EITHER(PMPI_File_write_at_c(file_, part.offset, b, m.count, m.type, s),
                     PMPI_File_read_at_c(file_, part.offset, b, m.count, m.type, s));
     else if (form == 1 && individual && together)
-      code = EITHER(PMPI_File_iwrite_all_c(file_, b, m.count, m.type, r), PMPI_File_iread_all_c(file_, b, m.count, m.type, r));
+      code = EITHER(PMPI_File_iwrite_all_c(file_, b, m.count, m.type, r),
+                    PMPI_File_iread_all_c(file_, b, m.count, m.type, r));
     else if (form == 1 && individual)
       code = EITHER(PMPI_File_iwrite_c(file_, b, m.count, m.type, r), PMPI_File_iread_c(file_, b, m.count, m.type, r));
     else if (form == 1 && together)
@@ -290,15 +296,15 @@ void FileProgram::access(bool write, const std::vector<Part>& parts, bool indivi
       code = EITHER(PMPI_File_iwrite_at_c(file_, part.offset, b, m.count, m.type, r),
                     PMPI_File_iread_at_c(file_, part.offset, b, m.count, m.type, r));
     else if (individual)
-      code = EITHER(PMPI_File_write_all_begin_c(file_, b, m.count, m.type), PMPI_File_read_all_begin_c(file_, b, m.count, m.type));
+      code = EITHER(PMPI_File_write_all_begin_c(file_, b, m.count, m.type),
+                    PMPI_File_read_all_begin_c(file_, b, m.count, m.type));
     else
       code = EITHER(PMPI_File_write_at_all_begin_c(file_, part.offset, b, m.count, m.type),
                     PMPI_File_read_at_all_begin_c(file_, part.offset, b, m.count, m.type));
     ok(code, write ? "a write" : "a read");
     if (form == 2 && individual)
       code = EITHER(PMPI_File_write_all_end(file_, b, s), PMPI_File_read_all_end(file_, b, s));
-    else if (form == 2)
-      code = EITHER(PMPI_File_write_at_all_end(file_, b, s), PMPI_File_read_at_all_end(file_, b, s));
+    else if (form == 2) code = EITHER(PMPI_File_write_at_all_end(file_, b, s), PMPI_File_read_at_all_end(file_, b, s));
 #undef EITHER
     ok(code, "the end of a split access");
   }
@@ -354,8 +360,8 @@ void FileProgram::phase_access(bool write) {
     say("the individual pointer is at " + std::to_string(at) + ", not " + std::to_string(pointers_[size_t(rank_)]));
 }
 
-/// Everybody writes by the shared pointer, without an order: the pieces must lie one after the other in some order, those of
-/// one rank in theirs.
+/// Everybody writes by the shared pointer, without an order: the pieces must lie one after the other in some order,
+/// those of one rank in theirs.
 void FileProgram::phase_shared() {
   deal(true);
   set_view();
@@ -399,7 +405,8 @@ void FileProgram::phase_shared() {
       const int64_t n = lengths[size_t(round)][size_t(rank)];
       const std::vector<unsigned char> piece = values(rank, round * 1000, n, salt);
       const auto begin = size_t(position * dealing_.etype_bytes());
-      if (begin + piece.size() > found.size() || std::memcmp(found.data() + begin, piece.data(), piece.size()) != 0) continue;
+      if (begin + piece.size() > found.size() || std::memcmp(found.data() + begin, piece.data(), piece.size()) != 0)
+        continue;
       put_in_model(0, {base + position, n}, piece);
       position += n;
       ++next[size_t(rank)];
@@ -429,11 +436,14 @@ void FileProgram::phase_ordered(bool write) {
   void* b = m.buffer.data();
   if (split) {
     ok(write ? PMPI_File_write_ordered_begin_c(file_, b, m.count, m.type)
-             : PMPI_File_read_ordered_begin_c(file_, b, m.count, m.type), "ordered_begin");
-    ok(write ? PMPI_File_write_ordered_end(file_, b, &status) : PMPI_File_read_ordered_end(file_, b, &status), "ordered_end");
+             : PMPI_File_read_ordered_begin_c(file_, b, m.count, m.type),
+       "ordered_begin");
+    ok(write ? PMPI_File_write_ordered_end(file_, b, &status) : PMPI_File_read_ordered_end(file_, b, &status),
+       "ordered_end");
   } else {
     ok(write ? PMPI_File_write_ordered_c(file_, b, m.count, m.type, &status)
-             : PMPI_File_read_ordered_c(file_, b, m.count, m.type, &status), "ordered");
+             : PMPI_File_read_ordered_c(file_, b, m.count, m.type, &status),
+       "ordered");
   }
   for (int rank = 0; rank < size_ && write; ++rank) {
     const Part part = parts[size_t(rank)];
@@ -465,7 +475,8 @@ void FileProgram::phase_size() {
     if (etypes >= back) {
       ok(PMPI_File_seek(file_, -back, MPI_SEEK_END), "seek");
       ok(PMPI_File_get_position(file_, &at), "get_position");
-      if (at != etypes - back) say("the end of the file is at " + std::to_string(at) + ", not " + std::to_string(etypes - back));
+      if (at != etypes - back)
+        say("the end of the file is at " + std::to_string(at) + ", not " + std::to_string(etypes - back));
     }
   }
   ok(PMPI_File_seek(file_, 0, MPI_SEEK_SET), "seek");

@@ -1,7 +1,6 @@
-// A random program about files, and a model of the file: every rank draws the same plan, does its part, and knows from the
-// model what it must find. Views are made by dealing the places of a tile out to the ranks, so that what the ranks write at the
-// same time never overlaps.
-// Thread rule: one object for each rank.
+// A random program about files, and a model of the file: every rank draws the same plan, does its part, and knows from
+// the model what it must find. Views are made by dealing the places of a tile out to the ranks, so that what the ranks
+// write at the same time never overlaps. Thread rule: one object for each rank.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +35,10 @@ class FileProgram {
   };
   struct Dealing {
     Basic basic;
-    int basics = 1;      ///< in an etype
+    int basics = 1;  ///< in an etype
     bool external = false;
     int64_t displacement = 0;
-    std::vector<int> owner;               ///< by place in the tile; -1: nobody
+    std::vector<int> owner;                ///< by place in the tile; -1: nobody
     std::vector<std::vector<int>> places;  ///< by rank
     int etype_bytes() const { return basics * basic.bytes; }
     int etype_file_bytes() const { return basics * (external ? basic.file_bytes : basic.bytes); }

@@ -1,7 +1,7 @@
 // A file system in memory that all ranks of a simulated world share, with faults: transfers that do less than they were
-// asked for, interruptions, writes that others see half done, a disk that is full, errors of the device. Byte-range locks
-// as the kernel's open file description locks.
-// Thread rule: one thread; other ranks run inside of the calls where those take time.
+// asked for, interruptions, writes that others see half done, a disk that is full, errors of the device. Byte-range
+// locks as the kernel's open file description locks. Thread rule: one thread; other ranks run inside of the calls where
+// those take time.
 #pragma once
 
 #include <cstdint>

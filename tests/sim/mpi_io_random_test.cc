@@ -1,5 +1,5 @@
-// Random programs about files against a model of the file (io_program.h), in the world: drawn ranks, hosts, networks with
-// faults, transfers that are cut short, interrupted and seen half done by others.
+// Random programs about files against a model of the file (io_program.h), in the world: drawn ranks, hosts, networks
+// with faults, transfers that are cut short, interrupted and seen half done by others.
 #include <gtest/gtest.h>
 
 #include "tests/sim/io_program.h"

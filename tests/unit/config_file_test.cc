@@ -80,13 +80,13 @@ TEST_F(ConfigFile, TheOrderOfPlaces) {
   };
   std::string prefix = folder_ + "/prefix";
   using Values = std::vector<int64_t>;
-  EXPECT_EQ(values({}, ""), (Values{2000, 200, 1, 0}));
+  EXPECT_EQ(values({}, ""), (Values{10000, 200, 1, 0}));
   EXPECT_EQ(values({}, prefix), (Values{1, 1, 0, 0}));
   EXPECT_EQ(values({home.c_str()}, prefix), (Values{2, 2, 0, 0}));
   EXPECT_EQ(values({home.c_str(), xdg.c_str()}, prefix), (Values{1, 5, 0, 0}));
   EXPECT_EQ(values({home.c_str(), "TERN_SPIN_US=3"}, prefix), (Values{3, 2, 0, 0}));
-  EXPECT_EQ(values({home.c_str(), config.c_str()}, prefix), (Values{2000, 200, 1, 4}));
-  EXPECT_EQ(values({home.c_str(), "TERN_CONFIG="}, prefix), (Values{2000, 200, 1, 0}));
+  EXPECT_EQ(values({home.c_str(), config.c_str()}, prefix), (Values{10000, 200, 1, 4}));
+  EXPECT_EQ(values({home.c_str(), "TERN_CONFIG="}, prefix), (Values{10000, 200, 1, 0}));
 }
 
 TEST_F(ConfigFile, ANamedFileMustBeThere) {
@@ -97,8 +97,8 @@ TEST_F(ConfigFile, ANamedFileMustBeThere) {
 }
 
 TEST_F(ConfigFile, AnUnknownVariableIsWarnedOfAndTheRestIsRead) {
-  const char* environment[] = {"TERN_CONFIG=",  "TERN_HOME=/opt/tern", "TERN_SHM_EAGER=1",   "TERN_SPIN_U=1",
-                               "TERN_ROUNDS=5", "TERN_HANG_REPROT=1",  "TERN_SPIN_US=3", nullptr};
+  const char* environment[] = {"TERN_CONFIG=",  "TERN_HOME=/opt/tern", "TERN_SHM_EAGER=1", "TERN_SPIN_U=1",
+                               "TERN_ROUNDS=5", "TERN_HANG_REPROT=1",  "TERN_SPIN_US=3",   nullptr};
   EXPECT_FALSE(read_tunables(environment, "", tunables_, found_));
   EXPECT_EQ(tunables_.spin_us, 3);
   ASSERT_EQ(found_.warnings.size(), 5u);
