@@ -142,6 +142,11 @@ io::Environment& Process::files() {
   return *files_;
 }
 
+rma::Environment& Process::windows() {
+  if (!windows_) windows_ = std::make_unique<rma::Environment>(p2p_, [this] { return new_context(); });
+  return *windows_;
+}
+
 uint64_t Process::new_context() { return make_context(PeerId(world_rank()), next_context_++); }
 
 }  // namespace tern

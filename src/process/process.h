@@ -22,6 +22,7 @@
 #include "progress/engine.h"
 #include "progress/event_thread.h"
 #include "progress/rank_lock.h"
+#include "rma/environment.h"
 
 namespace tern {
 
@@ -84,6 +85,8 @@ class Process {
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
   /// Files; made when first asked for.
   io::Environment& files();
+  /// Windows; made when first asked for.
+  rma::Environment& windows();
 
  private:
   void log_paths() const;
@@ -106,6 +109,7 @@ class Process {
   std::unique_ptr<Communicator> world_, self_;
   std::unique_ptr<EventThread> event_thread_;
   std::unique_ptr<io::Environment> files_;
+  std::unique_ptr<rma::Environment> windows_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
 };
 
