@@ -340,11 +340,11 @@ class Call {
   [[gnu::cold]] Trouble& trouble();
 
   enum State : uint8_t {
-    kEntered = 1,      ///< through the rank's lock
-    kLocked = 2,       ///< which is held, whoever may be inside
-    kTimed = 4,        ///< began_ns_ is set
-    kRecorded = 8,     ///< and the recorder knows that it has got in
-    kTrouble = 16,     ///< trouble_ is set
+    kEntered = 1,       ///< through the rank's lock
+    kLocked = 2,        ///< which is held, whoever may be inside
+    kTimed = 4,         ///< began_ns_ is set
+    kRecorded = 8,      ///< and the recorder knows that it has got in
+    kTrouble = 16,      ///< trouble_ is set
     kAboutFiles = 32,   ///< file_ is set
     kAboutWindow = 64,  ///< window_ is set
   };

@@ -49,8 +49,9 @@ Error begin(Window& win, const Operation& operation, Request*& request) {
 /// Fetching operations take one element of a predefined type.
 Error one_element(const Datatype& type) {
   if (type.kind()) return {};
-  return Error(ErrorClass::type, "argument 'datatype' is a derived datatype. MPI_Fetch_and_op and "
-                                 "MPI_Compare_and_swap take predefined ones (MPI 5.0, 12.3.4).");
+  return Error(ErrorClass::type,
+               "argument 'datatype' is a derived datatype. MPI_Fetch_and_op and "
+               "MPI_Compare_and_swap take predefined ones (MPI 5.0, 12.3.4).");
 }
 
 }  // namespace
@@ -59,24 +60,26 @@ namespace body {
 
 Error Put(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
           Aint target_disp, Count target_count, Datatype& target_datatype, Window& win) {
-  return run(win, put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                      target_datatype));
+  return run(win,
+             put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype));
 }
 Error Rput(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
            Aint target_disp, Count target_count, Datatype& target_datatype, Window& win, Request*& request) {
-  return begin(win, put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                        target_datatype), request);
+  return begin(win,
+               put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype),
+               request);
 }
 
 Error Get(Call& call, void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
           Aint target_disp, Count target_count, Datatype& target_datatype, Window& win) {
-  return run(win, get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                      target_datatype));
+  return run(win,
+             get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype));
 }
 Error Rget(Call& call, void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
            Aint target_disp, Count target_count, Datatype& target_datatype, Window& win, Request*& request) {
-  return begin(win, get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                        target_datatype), request);
+  return begin(win,
+               get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype),
+               request);
 }
 
 Error Accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
@@ -87,22 +90,25 @@ Error Accumulate(Call& call, const void* origin_addr, Count origin_count, Dataty
 Error Raccumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
                   Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win,
                   Request*& request) {
-  return begin(win, accumulate(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                               target_datatype, op), request);
+  return begin(win,
+               accumulate(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                          target_datatype, op),
+               request);
 }
 
 Error Get_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype,
                      void* result_addr, Count result_count, Datatype& result_datatype, int target_rank,
                      Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win) {
-  return run(win, get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count,
-                                 result_datatype, target_rank, target_disp, target_count, target_datatype, op));
+  return run(win, get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype,
+                                 target_rank, target_disp, target_count, target_datatype, op));
 }
 Error Rget_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype,
                       void* result_addr, Count result_count, Datatype& result_datatype, int target_rank,
                       Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win,
                       Request*& request) {
-  return begin(win, get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count,
-                                   result_datatype, target_rank, target_disp, target_count, target_datatype, op),
+  return begin(win,
+               get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype,
+                              target_rank, target_disp, target_count, target_datatype, op),
                request);
 }
 

@@ -40,8 +40,7 @@ Error Win_create(Call& call, void* base, Aint size, Aint disp_unit, Info* info, 
   return make(call, comm, {Flavor::create, base, size, disp_unit, info}, nullptr, win);
 }
 
-Error Win_allocate(Call& call, Aint size, Aint disp_unit, Info* info, Communicator& comm, void* baseptr,
-                   Window*& win) {
+Error Win_allocate(Call& call, Aint size, Aint disp_unit, Info* info, Communicator& comm, void* baseptr, Window*& win) {
   return make(call, comm, {Flavor::allocate, nullptr, size, disp_unit, info}, baseptr, win);
 }
 

@@ -49,18 +49,10 @@ void Encoder::node(const Node& node) {
   int64_t before = 0;
   switch (node.kind) {
     case Node::Kind::block: return;
-    case Node::Kind::strided:
-      difference(node.stride);
-      return number(uint64_t(node.length));
-    case Node::Kind::blocks:
-      number(uint64_t(node.length));
-      return offsets(node);
-    case Node::Kind::loop:
-      difference(node.stride);
-      return this->node(*node.children[0]);
-    case Node::Kind::select:
-      offsets(node);
-      return this->node(*node.children[0]);
+    case Node::Kind::strided: difference(node.stride); return number(uint64_t(node.length));
+    case Node::Kind::blocks: number(uint64_t(node.length)); return offsets(node);
+    case Node::Kind::loop: difference(node.stride); return this->node(*node.children[0]);
+    case Node::Kind::select: offsets(node); return this->node(*node.children[0]);
     case Node::Kind::pieces:
     case Node::Kind::sequence:
       for (int64_t i = 0; i < node.count; ++i) {

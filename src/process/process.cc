@@ -41,11 +41,17 @@ bool Process::some_peer_needs_helper() const {
 void Process::begin_helping() {
   const std::string& progress = tunables_.progress;
   if (event_thread_ || progress == "polling" || world_size() == 1) return;
-  if (progress == "auto" && !some_peer_needs_helper()) return;
+  const bool serves_windows = windows_ && windows_->serves();
+  if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only listens for others does not take the core from one that computes.
   const bool always = progress == "event" && !crowded_;
   event_thread_ = std::make_unique<EventThread>(
-      progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); },
+      progress_, *lock_,
+      [this, always] {
+        // Origins of one-sided operations do not wait until a target comes to its library.
+        if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
+        return p2p_.pending();
+      },
       crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);
   lock_->set_successor(event_thread_.get());
   progress_.set_helper(event_thread_.get());

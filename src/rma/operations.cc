@@ -24,9 +24,7 @@ bool fetches(WindowAction action) {
   return action == WindowAction::get || action == WindowAction::get_accumulate ||
          action == WindowAction::compare_and_swap;
 }
-bool brings(const Operation& operation) {
-  return operation.action != WindowAction::get && operation.op != OpId::no_op;
-}
+bool brings(const Operation& operation) { return operation.action != WindowAction::get && operation.op != OpId::no_op; }
 
 size_t bytes_of(Count count, const Datatype* type) { return type ? size_t(count) * size_t(type->size()) : 0; }
 
@@ -54,8 +52,8 @@ Error Window::check_range(const Operation& operation) const {
   if (operation.target_count == 0 || operation.target_type->size() == 0) return {};
   if (flavor_ == Flavor::dynamic) return {};  // the target knows what is attached
   if (operation.displacement < 0) {
-    return Error(ErrorClass::disp, "argument 'target_disp' is " + std::to_string(operation.displacement) +
-                                       ". It cannot be negative.");
+    return Error(ErrorClass::disp,
+                 "argument 'target_disp' is " + std::to_string(operation.displacement) + ". It cannot be negative.");
   }
   int64_t low = 0, high = 0, start = 0;
   const bool sane = touched(*operation.target_type, operation.target_count, low, high) &&
@@ -72,8 +70,10 @@ Error Window::check_range(const Operation& operation) const {
 Error Window::check_types(const Operation& operation) const {
   const size_t there = bytes_of(operation.target_count, operation.target_type);
   const auto too_much = [&](const char* what, size_t has, size_t wants) {
-    return Error(ErrorClass::truncate, std::string(what) + " are " + std::to_string(wants) + " bytes, but there is room "
-                                                           "for " + std::to_string(has));
+    return Error(ErrorClass::truncate, std::string(what) + " are " + std::to_string(wants) +
+                                           " bytes, but there is room "
+                                           "for " +
+                                           std::to_string(has));
   };
   if (operation.action == WindowAction::put) {
     const size_t here = bytes_of(operation.origin_count, operation.origin_type);
@@ -86,9 +86,9 @@ Error Window::check_types(const Operation& operation) const {
   if (operation.action == WindowAction::compare_and_swap) {
     const Kind* kind = operation.target_type->kind();
     const TypeClass group = kind ? kind->type_class : TypeClass::pair;
-    const bool allowed = kind && (group == TypeClass::c_integer || group == TypeClass::fortran_integer ||
-                                  group == TypeClass::logical || group == TypeClass::multi_language ||
-                                  group == TypeClass::byte || kind->id == type_id::kChar);
+    const bool allowed =
+        kind && (group == TypeClass::c_integer || group == TypeClass::fortran_integer || group == TypeClass::logical ||
+                 group == TypeClass::multi_language || group == TypeClass::byte || kind->id == type_id::kChar);
     if (allowed) return {};
     return Error(ErrorClass::type, "argument 'datatype' is " +
                                        (kind ? std::string(kind->name) : std::string("a derived datatype")) +
@@ -99,8 +99,9 @@ Error Window::check_types(const Operation& operation) const {
   const auto& type = *operation.target_type;
   if (!op.valid_for_accumulate(type)) {
     const Kind* kind = type.basic_kind();
-    return Error(ErrorClass::op, std::string("argument 'op' is ") + op.name() + ", which is not defined for " +
-                                     (kind ? std::string(kind->name) : std::string("a datatype of several basic types")));
+    return Error(ErrorClass::op,
+                 std::string("argument 'op' is ") + op.name() + ", which is not defined for " +
+                     (kind ? std::string(kind->name) : std::string("a datatype of several basic types")));
   }
   if (operation.op != OpId::no_op) {
     if (type.size() != 0 && !type.basic_kind())
@@ -129,8 +130,9 @@ Error Window::check(const Operation& operation) const {
 Error Window::not_in_epoch(int rank) const {
   if (started_) return sync_error("rank " + std::to_string(rank) + " is not in the group of MPI_Win_start");
   if (locked_ != 0) return sync_error("rank " + std::to_string(rank) + " is not locked. Call MPI_Win_lock first.");
-  return sync_error("there is no access epoch. Call MPI_Win_fence, MPI_Win_start, MPI_Win_lock or MPI_Win_lock_all "
-                    "first.");
+  return sync_error(
+      "there is no access epoch. Call MPI_Win_fence, MPI_Win_start, MPI_Win_lock or MPI_Win_lock_all "
+      "first.");
 }
 
 // Whether the epoch allows an operation to the target.
@@ -262,8 +264,10 @@ Error Window::begin(const Operation& operation, Request** request) {
   }
   if (Error error = check(operation)) return error;
   Target& to = target(operation.target);
-  if (request && !passive()) return sync_error("request-based operations are for passive-target epochs "
-                                               "(MPI_Win_lock, MPI_Win_lock_all) only");
+  if (request && !passive())
+    return sync_error(
+        "request-based operations are for passive-target epochs "
+        "(MPI_Win_lock, MPI_Win_lock_all) only");
   if (Error error = allow(to)) return error;
   Counters& counters = environment_.counters();
   ++(operation.action == WindowAction::put   ? counters.rma_puts

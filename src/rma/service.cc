@@ -209,8 +209,8 @@ Error Window::locate(Source& from, const WindowOperationBody& body, Cursor& curs
                     !__builtin_add_overflow(high, int64_t(body.address), &high);
   if (!sane || !contains(low, high)) {
     const std::string where = "bytes " + std::to_string(low) + " to " + std::to_string(high) + " are not inside ";
-    return Error(ErrorClass::rma_range, where + (flavor_ == Flavor::dynamic ? "memory attached to the window"
-                                                                             : "the target's memory"));
+    return Error(ErrorClass::rma_range,
+                 where + (flavor_ == Flavor::dynamic ? "memory attached to the window" : "the target's memory"));
   }
   auto* start = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(flavor_ == Flavor::dynamic ? nullptr : base_) +
                                              uintptr_t(body.address));
@@ -232,7 +232,8 @@ void Window::accumulate(OpId id, std::span<const std::byte> data, Cursor cursor,
 const char* Window::wrong_with(const WindowRecord& head, const WindowOperationBody& body, const Datatype& type) const {
   const auto action = WindowAction(head.flag);
   if (action < WindowAction::put || action > WindowAction::compare_and_swap) return "unknown operation";
-  if (action == WindowAction::compare_and_swap && body.bytes != uint64_t(type.size())) return "compare-and-swap of parts";
+  if (action == WindowAction::compare_and_swap && body.bytes != uint64_t(type.size()))
+    return "compare-and-swap of parts";
   if (action != WindowAction::accumulate && action != WindowAction::get_accumulate) return nullptr;
   const auto id = OpId(body.op);
   if (id == OpId::replace || id == OpId::no_op) return nullptr;

@@ -9,7 +9,9 @@ namespace tern::rma {
 
 // --- Errors.
 
-Error Window::sync_error(const std::string& text) const { return Error(ErrorClass::rma_sync, describe() + ": " + text); }
+Error Window::sync_error(const std::string& text) const {
+  return Error(ErrorClass::rma_sync, describe() + ": " + text);
+}
 
 Error Window::check_rank(int rank) const {
   if (rank >= 0 && rank < comm_->size()) return {};
@@ -104,8 +106,8 @@ Error Window::barrier() {
 // --- Fence.
 
 Error Window::fence(int assertions) {
-  if (Error error = check_assertions(assertions, assertion::kNoStore | assertion::kNoPut | assertion::kNoPrecede |
-                                                     assertion::kNoSucceed))
+  if (Error error = check_assertions(
+          assertions, assertion::kNoStore | assertion::kNoPut | assertion::kNoPrecede | assertion::kNoSucceed))
     return error;
   if (Error error = not_idle("fenced")) return error;
   Error error = finish_all();
@@ -121,8 +123,8 @@ Error Window::members(Group& group, std::vector<int>& ranks) const {
   for (int i = 0; i < group.size(); ++i) {
     const int rank = comm_->group().rank_of(group.peer(i));
     if (rank == kUndefined) {
-      return Error(ErrorClass::group, describe() + ": rank " + std::to_string(i) +
-                                          " of argument 'group' is not in the window's group");
+      return Error(ErrorClass::group,
+                   describe() + ": rank " + std::to_string(i) + " of argument 'group' is not in the window's group");
     }
     ranks.push_back(rank);
   }
@@ -238,8 +240,8 @@ void Window::lock_own() {
 
 Error Window::lock(int type, int rank, int assertions) {
   if (type != kLockExclusive && type != kLockShared)
-    return Error(ErrorClass::locktype, "argument 'lock_type' is " + std::to_string(type) +
-                                           ". Pass MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED.");
+    return Error(ErrorClass::locktype,
+                 "argument 'lock_type' is " + std::to_string(type) + ". Pass MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED.");
   if (Error error = check_assertions(assertions, assertion::kNoCheck)) return error;
   if (Error error = may_lock()) return error;
   if (rank == kProcNull) return {};

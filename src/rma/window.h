@@ -243,7 +243,7 @@ class Window {
   std::unique_ptr<std::byte[], void (*)(std::byte*)> owned_;  ///< memory of this rank alone that MPI has allocated
   uint64_t shared_offset_ = 0;                                ///< of node memory that this rank has allocated
   bool shared_ = false;
-  PerRank shared_at_;  ///< where the members' parts begin in that memory
+  PerRank shared_at_;                     ///< where the members' parts begin in that memory
   std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
   // Info.
   bool no_locks_ = false;
@@ -256,8 +256,8 @@ class Window {
   uint32_t free_awaited_ = 0;  ///< index + 1
   Fence fence_ = Fence::none;
   bool lock_all_ = false, lock_all_unchecked_ = false;
-  int locked_ = 0;         ///< targets locked by MPI_Win_lock
-  Ref<Group> started_;     ///< of the access epoch of MPI_Win_start; null: none
+  int locked_ = 0;      ///< targets locked by MPI_Win_lock
+  Ref<Group> started_;  ///< of the access epoch of MPI_Win_start; null: none
   std::vector<int> started_ranks_;
   bool started_unchecked_ = false;
 
@@ -266,8 +266,8 @@ class Window {
   LockQueue locks_;
   std::vector<int> granted_;  ///< origins whose held records may be carried out
   bool granting_ = false;
-  std::string broken_;        ///< why the lock cannot be had any more; empty: it can
-  Ref<Group> posted_;         ///< of the exposure epoch; null: none
+  std::string broken_;  ///< why the lock cannot be had any more; empty: it can
+  Ref<Group> posted_;   ///< of the exposure epoch; null: none
   std::vector<int> posted_ranks_;
   int completed_ = 0;  ///< of those origins
   bool freed_ = false;

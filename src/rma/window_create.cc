@@ -87,7 +87,8 @@ Window::~Window() {
 
 Error Window::check_plan() const {
   if (size_ < 0) {
-    return Error(ErrorClass::size, "argument 'size' is " + std::to_string(size_) + ". A window cannot be smaller than 0.");
+    return Error(ErrorClass::size,
+                 "argument 'size' is " + std::to_string(size_) + ". A window cannot be smaller than 0.");
   }
   if (disp_unit_ <= 0) {
     return Error(ErrorClass::disp, "argument 'disp_unit' is " + std::to_string(disp_unit_) +
@@ -131,7 +132,8 @@ Error Window::allocate_shared() {
   }
   if (mine.error_class == 0 && comm.rank() == 0 && memory) {
     if (memory->allocate(size_t(std::max<int64_t>(total, 1)), mine.offset)) shared_ = true;
-    else mine.set(Error(ErrorClass::no_mem, "there is no room for " + std::to_string(total) + " bytes of shared memory"));
+    else
+      mine.set(Error(ErrorClass::no_mem, "there is no room for " + std::to_string(total) + " bytes of shared memory"));
   }
   shared_offset_ = mine.offset;
   std::vector<Statement> all;
@@ -202,8 +204,7 @@ Error Window::attach(void* base, Aint size) {
   const auto low = reinterpret_cast<uintptr_t>(base);
   auto next = attached_.lower_bound(low);
   const bool overlaps_next = next != attached_.end() && next->first - low < size_t(size);
-  const bool overlaps_previous =
-      next != attached_.begin() && low - std::prev(next)->first < std::prev(next)->second;
+  const bool overlaps_previous = next != attached_.begin() && low - std::prev(next)->first < std::prev(next)->second;
   if (overlaps_next || overlaps_previous)
     return wrong(ErrorClass::rma_attach, "the " + std::to_string(size) + " bytes overlap memory that is attached");
   attached_[low] = size_t(size);
@@ -220,8 +221,9 @@ Error Window::detach(const void* base) {
 
 Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) const {
   if (flavor_ != Flavor::shared)
-    return Error(ErrorClass::rma_flavor, describe() + " does not lie in memory shared by its ranks. Use "
-                                                      "MPI_Win_allocate_shared.");
+    return Error(ErrorClass::rma_flavor, describe() +
+                                             " does not lie in memory shared by its ranks. Use "
+                                             "MPI_Win_allocate_shared.");
   if (rank == kProcNull) {
     // The first rank with memory (12.2.3).
     for (rank = 0; rank + 1 < comm_->size() && sizes_.of(rank) == 0;) ++rank;
