@@ -116,6 +116,7 @@ int main(int argc, char** argv) {
     MPI_Compare_and_swap(next, wrong, result, integers[i], to, 0, win);
     MPI_Win_fence(0, win);
     CHECK(memcmp(result, there, size) == 0 && memcmp(memory, there, 8) == 0);
+    MPI_Win_fence(0, win);
     MPI_Compare_and_swap(next, there, result, integers[i], to, 0, win);
     MPI_Win_fence(0, win);
     CHECK(memcmp(result, there, size) == 0 && memcmp(memory, next, size) == 0);
