@@ -73,8 +73,8 @@ void RdmaPath::greet(Peer& peer, wire::RdmaGreeting::Kind kind) {
   uint32_t slot = free_greetings_.back();
   wire::RdmaGreeting greeting;
   greeting.kind = kind;
-  greeting.from = options_.rank;
-  greeting.to = peer.id;
+  greeting.from = table_.my_name();
+  greeting.to = table_.name(peer.id);
   greeting.address = std::bit_cast<wire::RdmaAddress>(peer.pair->address());
   greeting.frame_bytes = uint32_t(slot_bytes_);
   greeting.window = window_;
@@ -95,8 +95,9 @@ void RdmaPath::greet(Peer& peer, wire::RdmaGreeting::Kind kind) {
 void RdmaPath::on_greeting(const std::byte* data, size_t bytes) {
   wire::RdmaGreeting greeting;
   if (!wire::parse_rdma_greeting(data, bytes, options_.key.data(), greeting)) return;
-  if (greeting.to != options_.rank || !reaches(greeting.from)) return;
-  Peer& peer = peer_at(greeting.from);
+  const PeerId from = table_.find(greeting.from);
+  if (greeting.to != table_.my_name() || from == kNoPeer || !reaches(from)) return;
+  Peer& peer = peer_at(from);
   if (peer.state == PeerState::broken || peer.state == PeerState::lost) return;
   if (greeting.incarnation != peer.incarnation) return;  // of a lane that both have given up
   peer.heard = true;

@@ -32,11 +32,11 @@ std::unique_ptr<RdmaPath> RdmaPath::create(const RdmaOptions& options, const Tun
 RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock,
                    Sink& sink, Lookup lookup)
     : options_(options),
+      table_(*options.peers),
       clock_(clock),
       sink_(sink),
       lookup_(std::move(lookup)),
-      hca_(std::move(hca)),
-      peers_(options.size) {
+      hca_(std::move(hca)) {
   const rdma::Capabilities& able = hca_->capabilities();
   auto at_most = [](int64_t wanted, uint32_t limit) {
     return uint32_t(limit ? std::min<int64_t>(wanted, limit) : wanted);
@@ -135,9 +135,8 @@ RdmaPath::~RdmaPath() {
 
 RdmaPath::Peer& RdmaPath::peer_at(PeerId id) {
   TERN_DEBUG_ASSERT(reaches(id));
-  if (!peers_[id]) {
-    peers_[id] = std::make_unique<Peer>(id);
-  }
+  if (peers_.size() <= id) peers_.resize(table_.size());
+  if (!peers_[id]) peers_[id] = std::make_unique<Peer>(id);
   return *peers_[id];
 }
 

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/peer_table.h"
 #include "base/pool.h"
 #include "base/tunables.h"
 #include "fabric/path.h"
@@ -45,9 +46,8 @@
 namespace tern {
 
 struct RdmaOptions {
-  PeerId rank = 0;
-  uint32_t size = 1;
-  std::array<uint8_t, 32> key{};  ///< the job's secret
+  const PeerTable* peers = nullptr;  ///< not owned: greetings of ranks that are not in it are ignored
+  std::array<uint8_t, 32> key{};     ///< the job's secret
   // Simulated ranks: what the CPU's work costs in virtual time (a real clock knows itself).
   uint64_t copy_bytes_per_us = 0;        ///< 0: copies cost nothing
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
@@ -69,7 +69,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
   const std::string& card() const { return card_; }
   const rdma::Hca& hca() const { return *hca_; }
 
-  bool reaches(PeerId peer) const override { return peer != options_.rank && peer < options_.size; }
+  bool reaches(PeerId peer) const override { return peer != table_.me() && peer < table_.size(); }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
@@ -211,6 +211,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
   Error reason(const Peer& peer) const;
 
   const RdmaOptions options_;
+  const PeerTable& table_;
   Clock& clock_;
   Sink& sink_;
   const Lookup lookup_;
