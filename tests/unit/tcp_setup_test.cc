@@ -228,10 +228,11 @@ TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
     KeepingSink sink;
     std::unique_ptr<TcpPath> path;
   };
+  RealClock clock;
+  std::deque<TestSend> sends;
   Rank ranks[] = {{1, 2}, {2, 1}, {3, 1}};
   const PeerId second = ranks[0].peers.add_job(2, 1), first = ranks[1].peers.add_job(1, 2),
                first_of_third = ranks[2].peers.add_job(1, 2);
-  RealClock clock;
   Tunables tunables;
   tunables.tcp_connect_timeout_s = 1;
   for (Rank& rank : ranks) {
@@ -249,10 +250,9 @@ TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
         error);
     ASSERT_FALSE(error) << error.text();
   }
-  TestSend there(second, 1, "to job 2"), back(first, 2, "to job 1"), refused(first_of_third, 3, "to job 1, too");
-  ranks[0].path->enqueue(there.over(*ranks[0].path));
-  ranks[1].path->enqueue(back.over(*ranks[1].path));
-  ranks[2].path->enqueue(refused.over(*ranks[2].path));
+  const PeerId targets[] = {second, first, first_of_third};
+  for (size_t i = 0; i < 3; ++i)
+    ranks[i].path->enqueue(sends.emplace_back(targets[i], int32_t(i), "hello").over(*ranks[i].path));
   const uint64_t end = clock.now_ns() + uint64_t(kPatience * 20e9);
   while (clock.now_ns() < end &&
          (ranks[0].sink.arrivals.empty() || ranks[1].sink.arrivals.empty() || ranks[2].sink.lost.empty())) {
@@ -524,7 +524,9 @@ TEST(TcpSetup, nothing_paces_within_a_host) {
 TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
   RealClock clock;
   KeepingSink sink;
+  const PeerTable alone({0, 0}, 1);
   TcpOptions options;
+  options.peers = &alone;
   options.this_host_only = true;
   Tunables tunables;
   tunables.tcp_congestion = "nonsense";
@@ -537,7 +539,9 @@ TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
 TEST(TcpSetup, a_world_of_one_needs_no_network) {
   RealClock clock;
   KeepingSink sink;
+  const PeerTable alone({0, 0}, 1);
   TcpOptions options;
+  options.peers = &alone;
   options.this_host_only = true;
   Tunables tunables;
   Error error;
