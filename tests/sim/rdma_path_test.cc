@@ -292,6 +292,24 @@ TEST(RdmaPathContract, ConnectionsAreMadeOnFirstContactOnly) {
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
+// The way of small messages, for counting instructions (callgrind): nothing else happens in this test.
+TEST(RdmaPathContract, EightBytePingPong) {
+  WorldOptions options = options_of(2);
+  options.adapter_faults = {};
+  constexpr int kRounds = 1000;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    PeerId me = rank.index(), peer = 1 - me;
+    for (int i = 0; i < kRounds; ++i) {
+      if (me == 0) bench.send(peer, std::vector<std::byte>(8));
+      bench.wait_messages(peer, i + 1);
+      if (me == 1) bench.send(peer, std::vector<std::byte>(8));
+    }
+    bench.finish();
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
 // A receiver that computes for long holds its peers to their windows; everything still arrives, nothing is retried for
 // lack of receives as long as the windows fit.
 TEST(RdmaPathContract, CreditsHoldSendersToTheirWindow) {
