@@ -273,6 +273,11 @@ Error Window::begin(const Operation& operation, Request** request) {
   ++(operation.action == WindowAction::put   ? counters.rma_puts
      : operation.action == WindowAction::get ? counters.rma_gets
                                              : counters.rma_accumulates);
+  if (goes_directly(to)) {
+    perform_directly(operation);
+    if (request) *request = environment_.p2p().completed();
+    return {};
+  }
   if (!request) {
     put_out(operation, to, nullptr);
     return {};

@@ -221,6 +221,7 @@ Error Window::locate(Source& from, const WindowOperationBody& body, Cursor& curs
 }
 
 void Window::accumulate(OpId id, std::span<const std::byte> data, Cursor cursor, const Kind* kind) {
+  // The caller keeps ranks of this node out.
   if (id == OpId::replace) {
     cursor.unpack(data.data(), data.size());
   } else if (id != OpId::no_op) {
@@ -271,11 +272,17 @@ void Window::perform(const WindowRecord& head, const WindowOperationBody& body, 
   switch (WindowAction(head.flag)) {
     case WindowAction::put: cursor.unpack(data.data(), bytes); return;
     case WindowAction::get: return answers.result(head.number, cursor, bytes, type, false);
-    case WindowAction::accumulate: return accumulate(OpId(body.op), data, cursor, type.basic_kind());
-    case WindowAction::get_accumulate:
+    case WindowAction::accumulate: {
+      AccumulateGuard alone(control_of(comm_->rank()));
+      return accumulate(OpId(body.op), data, cursor, type.basic_kind());
+    }
+    case WindowAction::get_accumulate: {
+      AccumulateGuard alone(control_of(comm_->rank()));
       answers.result(head.number, cursor, bytes, type, true);
       return accumulate(OpId(body.op), data, cursor, type.basic_kind());
+    }
     case WindowAction::compare_and_swap: {
+      AccumulateGuard alone(control_of(comm_->rank()));
       std::byte now[32];
       Cursor reader = cursor;
       if (bytes > sizeof now || data.size() != 2 * bytes)

@@ -66,6 +66,7 @@ struct Target {
 
   LockState lock = LockState::none;
   bool exclusive = false;
+  uint32_t ticket = 0;     ///< of NodeLocks
   bool unchecked = false;  ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
   bool pumping = false;
   uint32_t pending = 0;  ///< data that have not left, results that have not come
