@@ -69,6 +69,10 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   remote_properties_.get = remote_properties_.put = true;
   remote_properties_.get_from_bytes = properties_.eager_bytes;
   remote_properties_.autonomous = able.autonomous;
+  remote_properties_.atomics = able.atomics;
+  remote_properties_.atomic_swap = able.atomic_swap;
+  remote_properties_.atomics_with_cpu = able.atomics_with_cpu;
+  remote_properties_.ordered_atomics = able.atomics;
   // RC delivers in the order of posting, and `pump` posts no message before an earlier put.
   remote_properties_.puts_before_messages = true;
   remote_properties_.ordered_writes = able.ordered_writes;
@@ -339,7 +343,7 @@ void RdmaPath::handle(const rdma::Completion& completion) {
     case Tag::inlined: returned(*peers_[value]); return;
     case Tag::transfer: {
       auto& transfer = *reinterpret_cast<Transfer*>(value << 3);
-      auto& peer = static_cast<Peer&>(*transfer.operation->lane);
+      auto& peer = static_cast<Peer&>(*transfer.lane);
       returned(peer);
       part_done(peer, transfer, nullptr, ok);
       return;

@@ -22,8 +22,8 @@
 // peers that were silent for a while (TERN_RDMA_KEEPALIVE_MS).
 //
 // rdma_path.cc: frames; rdma_connect.cc: greetings, timers; rdma_transfer.cc: get, put, registered memory;
-// rdma_close.cc: loss. Source: paper 003, section 2.1 (RC, sendrecv channel); paper 000 for what rendezvous asks of get
-// and put. Units: bytes, nanoseconds. Thread rule: as Path.
+// rdma_atomic.cc: atomics, flush; rdma_close.cc: loss. Source: paper 003, section 2.1 (RC, sendrecv channel); paper 000
+// for what rendezvous asks of get and put. Units: bytes, nanoseconds. Thread rule: as Path.
 #pragma once
 
 #include <array>
@@ -81,6 +81,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
   void get(TransferOperation& operation) override { transfer(operation, false); }
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override { transfer(operation, true); }
+  void atomic(AtomicOperation& operation) override;
+  void flush(FlushOperation& operation) override;
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
@@ -103,10 +105,14 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
     lost,
   };
   struct Transfer : ListHook<Transfer> {  // hook: in its peer's `transfers`, then in its `posted_transfers`
-    TransferOperation* operation = nullptr;
+    Lane* lane = nullptr;
+    TransferOperation* operation = nullptr;  ///< of these three one
+    AtomicOperation* atomic = nullptr;
+    FlushOperation* flush = nullptr;
     rdma::Registration* registration = nullptr;  ///< of the local memory; null: through slots
     size_t posted = 0;
     uint32_t outstanding = 0;
+    uint32_t answer = 0;  ///< of an atomic that is posted: where its answer lands
     bool is_put = false;
     bool all_posted = false;
     bool failed = false;
@@ -201,6 +207,15 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
   bool post_part(Peer& peer, Transfer& transfer);
   void part_done(Peer& peer, Transfer& transfer, Slot* slot, bool ok);
   void finish(Transfer& transfer);
+  void begin(Peer& peer, Transfer& transfer);
+  static bool is_exposed(const RemoteKey& key);
+
+  // rdma_atomic.cc
+  Error make_answers();
+  Error check(const AtomicOperation& operation) const;
+  bool post_atomic(Peer& peer, Transfer& transfer);
+  void finish_atomic(Transfer& transfer);
+  void finish_flushes(Peer& peer, bool failed);
 
   // rdma_close.cc
   void break_peer(Peer& peer, std::string trouble);
@@ -237,6 +252,9 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
   std::byte* memory_ = nullptr;  ///< all slots: receives, sends, then datagrams in and out
   size_t memory_bytes_ = 0;
   std::unique_ptr<rdma::MemoryRegion> memory_region_;
+  std::unique_ptr<uint64_t[]> answers_;  ///< of atomics; null before the first
+  std::unique_ptr<rdma::MemoryRegion> answer_region_;
+  std::vector<uint32_t> free_answers_;
   std::unique_ptr<rdma::EventChannel> channel_;
   std::unique_ptr<rdma::CompletionQueue> completions_;
   std::unique_ptr<rdma::SharedReceiveQueue> receives_;

@@ -13,18 +13,20 @@ constexpr uint64_t kExposed = uint64_t{1} << 63;
 
 }  // namespace
 
-RemoteKey RdmaPath::expose(const void* address, size_t bytes, RemoteAccess) {
+bool RdmaPath::is_exposed(const RemoteKey& key) { return key.words[0] & kExposed; }
+
+RemoteKey RdmaPath::expose(const void* address, size_t bytes, RemoteAccess access) {
   if (bytes == 0) return {};
   rdma::Registration* registration = registrations_->acquire(address, bytes, true);
   // Constant data, for example, cannot be registered for writing.
-  if (!registration) registration = registrations_->acquire(address, bytes, false);
+  if (!registration && !access.atomic) registration = registrations_->acquire(address, bytes, false);
   count_registrations();
   if (!registration) return {};
   return {{registration->region->remote_key() | kExposed, reinterpret_cast<uintptr_t>(registration)}};
 }
 
 void RdmaPath::conceal(const RemoteKey& key) {
-  if (key.words[0] & kExposed) registrations_->release(*reinterpret_cast<rdma::Registration*>(key.words[1]));
+  if (is_exposed(key)) registrations_->release(*reinterpret_cast<rdma::Registration*>(key.words[1]));
 }
 
 void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
@@ -34,18 +36,23 @@ void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
     untransferable_.push_back(&operation);
     return;
   }
-  if (!(operation.key.words[0] & kExposed) && operation.bytes != 0) {
+  if (!is_exposed(operation.key) && operation.bytes != 0) {
     operation.done(operation, Error(ErrorClass::other, "the peer's memory is not exposed"));
     return;
   }
   Transfer* transfer = transfer_pool_.create();
+  transfer->lane = &peer;
   transfer->operation = &operation;
   transfer->is_put = is_put;
   if (operation.local.is_contiguous() && operation.bytes != 0) {
     transfer->registration = registrations_->acquire(operation.local.contiguous_data(), operation.bytes, !is_put);
     count_registrations();
   }
-  peer.transfers.push_back(transfer);
+  begin(peer, *transfer);
+}
+
+void RdmaPath::begin(Peer& peer, Transfer& transfer) {
+  peer.transfers.push_back(&transfer);
   if (peer.state == PeerState::fresh) contact(peer);
   pump_transfers(peer);
 }
@@ -53,11 +60,13 @@ void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
 void RdmaPath::pump_transfers(Peer& peer) {
   if (peer.state != PeerState::ready) return;
   while (Transfer* transfer = peer.transfers.front()) {
-    if (!post_part(peer, *transfer)) {
+    const bool posted =
+        transfer->flush || (transfer->atomic ? post_atomic(peer, *transfer) : post_part(peer, *transfer));
+    if (!posted) {
       block(peer);
       return;
     }
-    if (transfer->posted < transfer->operation->bytes) continue;
+    if (transfer->operation && transfer->posted < transfer->operation->bytes) continue;
     IntrusiveList<Transfer>::remove(transfer);
     transfer->all_posted = true;
     peer.posted_transfers.push_back(transfer);
@@ -124,12 +133,24 @@ void RdmaPath::part_done(Peer& peer, Transfer& transfer, Slot* slot, bool ok) {
 }
 
 void RdmaPath::finish(Transfer& transfer) {
-  TransferOperation& operation = *transfer.operation;
-  bool failed = transfer.failed;
+  auto& peer = static_cast<Peer&>(*transfer.lane);
+  const bool failed = transfer.failed;
+  if (transfer.flush) {  // here only when its peer is lost
+    FlushOperation& operation = *transfer.flush;
+    transfer_pool_.destroy(&transfer);
+    operation.done(operation, reason(peer));
+    return;
+  }
   if (transfer.linked()) transfer.unlink();
-  if (transfer.registration) registrations_->release(*transfer.registration);
-  transfer_pool_.destroy(&transfer);
-  operation.done(operation, failed ? reason(static_cast<Peer&>(*operation.lane)) : Error());
+  if (transfer.atomic) {
+    finish_atomic(transfer);
+  } else {
+    TransferOperation& operation = *transfer.operation;
+    if (transfer.registration) registrations_->release(*transfer.registration);
+    transfer_pool_.destroy(&transfer);
+    operation.done(operation, failed ? reason(peer) : Error());
+  }
+  finish_flushes(peer, failed);
 }
 
 }  // namespace tern
