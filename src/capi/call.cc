@@ -2,8 +2,13 @@
 // Source: MPI 5.0 section 9.3 (which error handler), 20.5 (handles). Thread rule: under the rank's lock.
 #include "capi/call.h"
 
+#include <cerrno>
 #include <cstring>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
+#include "base/limits.h"
 #include "fmt/format.h"
 #include "names.gen.h"
 
@@ -281,6 +286,18 @@ int Call::fail_quietly(Error error) {
   int error_class = error.error_class(), known = 0;
   if (world_.errors.class_of(error_class, known)) world_.errors.remember(known, sentence(world_, name_, error.text()));
   return error_class;
+}
+
+int Call::fail_exception() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return fail(Error(ErrorClass::no_mem, "memory has run out; " + errno_text(ENOMEM)));
+  } catch (const std::length_error&) {
+    return fail(Error(ErrorClass::no_mem, "more memory is needed than there can be: an argument is much too large"));
+  } catch (const std::system_error& error) {
+    return fail(Error(ErrorClass::other, errno_text(error.code().value())));
+  }
 }
 
 int Call::fail_tool() { return fail_tool(std::move(trouble().error)); }

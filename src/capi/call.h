@@ -264,6 +264,9 @@ class Call {
   /// Only remembers the text and returns the class.
   [[gnu::cold]] int fail_quietly(Error error);
   /// The same for functions of the tools interface, whose invalid arguments have a code of their own (15.3.10).
+  /// In a handler of exceptions: those of the library (memory, threads) become errors; others, of the program's own
+  /// functions, go on.
+  [[gnu::cold]] int fail_exception();
   [[gnu::cold]] int fail_tool();
   [[gnu::cold]] int fail_tool(Error error);
 

@@ -51,6 +51,7 @@ struct World {
   std::atomic<int> running{0};  ///< World Model (1) plus sessions; MPI works while > 0
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
+  int process_id = 0;                  ///< whose `process` is; a forked child has another
   std::shared_ptr<RankLock> lock;      ///< also the Process's
   bool locking = false;                ///< lock->enabled(), cached
   std::unique_ptr<Process> process;    ///< null before initialisation and after finalisation

@@ -31,7 +31,7 @@
 namespace tern::wire {
 
 inline constexpr uint16_t kDatagramMagic = 0x7455;
-inline constexpr uint8_t kDatagramVersion = 1;
+inline constexpr uint8_t kDatagramVersion = 2;
 inline constexpr size_t kDatagramTagBytes = 16;
 /// The largest payload that UDP over IPv4 and over IPv6 carries.
 inline constexpr size_t kMaxDatagramBytes = 65'487;
@@ -43,10 +43,11 @@ struct DatagramHead {
   uint16_t magic;
   DatagramType type;
   uint8_t version;
-  uint32_t from;    ///< rank
+  uint32_t from;    ///< rank in its job
+  uint64_t job;     ///< the sender's
   uint64_t number;  ///< from 1 on; counts the datagrams of one direction of one pair
 };
-static_assert(sizeof(DatagramHead) == 16 && std::is_trivially_copyable_v<DatagramHead>);
+static_assert(sizeof(DatagramHead) == 24 && std::is_trivially_copyable_v<DatagramHead>);
 
 struct StreamHead {
   uint64_t offset;    ///< of the payload's first byte in the stream

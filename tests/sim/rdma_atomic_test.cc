@@ -62,10 +62,10 @@ struct Bench {
         clock(rank.make_clock()),
         idle(rank.make_idle()),
         launcher(rank.make_launcher()),
+        peers({0, rank.index()}, uint32_t(launcher->size())),
         engine(*clock, *idle) {
     RdmaOptions options;
-    options.rank = rank.index();
-    options.size = uint32_t(launcher->size());
+    options.peers = &peers;
     options.keep = rdma::Keep::trusted;
     Error error;
     auto made = RdmaPath::create(
@@ -139,6 +139,7 @@ struct Bench {
   std::unique_ptr<Clock> clock;
   std::unique_ptr<Idle> idle;
   std::unique_ptr<Launcher> launcher;
+  PeerTable peers;
   ProgressEngine engine;
   RdmaPath* bare = nullptr;
   std::unique_ptr<Path> path;

@@ -38,6 +38,8 @@ class TapPort final : public DatagramPort {
 class UdpWorld {
  public:
   struct Rank {
+    Rank(PeerId id, uint32_t size) : peers({0, id}, size) {}
+    PeerTable peers;
     KeepingSink sink;
     TapPort* tap = nullptr;
     std::unique_ptr<UdpPath> path;
@@ -52,17 +54,15 @@ class UdpWorld {
       UdpProtocol chosen;
       EXPECT_FALSE(UdpPath::read_protocol(tunables, chosen));
       KernelPortOptions sockets;
-      sockets.ranks = size;
       sockets.channels = UdpPath::channels(chosen);
       sockets.segmentation = segmentation;
       Error error;
       auto port = std::make_unique<TapPort>(KernelPort::create(sockets, tunables, error));
       EXPECT_FALSE(error) << error.text();
-      ranks[id] = std::make_unique<Rank>();
+      ranks[id] = std::make_unique<Rank>(id, size);
       ranks[id]->tap = port.get();
       UdpOptions options;
-      options.rank = id;
-      options.size = size;
+      options.peers = &ranks[id]->peers;
       options.key.fill(7);
       ranks[id]->path = UdpPath::create(
           options, tunables, std::move(port), clock, ranks[id]->sink,

@@ -81,12 +81,6 @@ std::string SocketAddress::text() const {
   return wire::to_text(address);
 }
 
-std::string errno_text(int error) {
-  char buffer[128] = "";
-  // The GNU strerror_r: thread-safe, may return a static text instead of filling the buffer.
-  return std::string(strerror_r(error, buffer, sizeof buffer)) + " (errno " + std::to_string(error) + ")";
-}
-
 Descriptor listen_on(const SocketAddress& address, std::string_view congestion) {
   Descriptor fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return fd;

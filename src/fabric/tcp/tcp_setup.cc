@@ -35,15 +35,6 @@ std::string agreement_of(const Tunables& tunables) {
   return out;
 }
 
-// A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far
-// above.
-void allow_descriptors(uint64_t wanted) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 }  // namespace
 
 std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink,
@@ -56,17 +47,17 @@ std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunabl
 
 TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink, Lookup lookup)
     : options_(options),
+      table_(*options.peers),
       clock_(clock),
       sink_(sink),
       lookup_(std::move(lookup)),
-      identity_{options.rank, options.key, wire::kVersion, agreement_of(tunables)},
+      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables)},
       interfaces_(tunables.tcp_interfaces),
       congestion_(tunables.tcp_congestion),
       first_port_(uint16_t(tunables.tcp_port_first)),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
-      stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
-      peers_(options.size) {
+      stripe_bytes_(size_t(tunables.tcp_stripe_bytes)) {
   sending_.scratch.reset(new std::byte[TcpOutbound::kScratchBytes]);
   encrypted_ = tunables.tcp_encrypt != 0;
   sending_.sealed = tunables.tcp_crc != 0 || encrypted_;
@@ -81,7 +72,8 @@ Error TcpPath::start() {
   epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return Error(ErrorClass::other, "TCP path: epoll_create1: " + errno_text(errno));
   if (Error error = check_congestion()) return error;
-  allow_descriptors(uint64_t(options_.size) + kMaxUnproven + 256);
+  // A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far above.
+  raise_descriptor_limit(uint64_t(table_.size()) + kMaxUnproven + 256);
   host_ = host_identity();
   addresses_ = options_.addresses;
   if (addresses_.empty()) {
@@ -102,7 +94,7 @@ Error TcpPath::start() {
       card.addresses.push_back(address);
     }
   }
-  if (card.addresses.empty() && options_.size > 1) return Error(ErrorClass::other, "TCP path: " + trouble);
+  if (card.addresses.empty() && table_.size() > 1) return Error(ErrorClass::other, "TCP path: " + trouble);
   card_ = wire::build_card(card);
   if (several_networks()) {
     auto interfaces = std::make_unique<Interfaces>();
@@ -250,7 +242,8 @@ void TcpPath::next_attempt(Stream& lane) {
     if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants home
     SocketAddress address(candidate.address, candidate.scope);
     lane.proposed = std::max(lane.proposed, lane.generation) + 1;
-    auto setup = std::make_unique<Setup>(identity_, lane.peer.id, lane.index, lane.proposed, lane.generation);
+    auto setup =
+        std::make_unique<Setup>(identity_, table_.name(lane.peer.id), lane.index, lane.proposed, lane.generation);
     int result = begin_connect(address, setup->fd, congestion_);
     setup->where = address.text();
     if (result != 0 && result != EINPROGRESS) {

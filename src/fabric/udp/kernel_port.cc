@@ -72,7 +72,6 @@ KernelPort::KernelPort(const KernelPortOptions& options, const Tunables& tunable
     : channels_(options.channels),
       most_bytes_(std::min(size_t(tunables.udp_datagram_bytes), wire::kMaxDatagramBytes)),
       segmentation_(options.segmentation),
-      peers_(options.ranks),
       memory_(new std::byte[kScratchBytes]) {}
 
 Error KernelPort::start(const std::string& interfaces) {
@@ -185,6 +184,7 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
                                         (theirs.empty() ? "none" : theirs.substr(1)) +
                                         "). TERN_TCP_INTERFACES chooses which networks are used");
   }
+  if (peers_.size() <= id) peers_.resize(size_t(id) + 1);
   peers_[id] = std::move(peer);
   return {};
 }

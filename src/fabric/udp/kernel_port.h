@@ -26,7 +26,6 @@
 namespace tern {
 
 struct KernelPortOptions {
-  uint32_t ranks = 1;
   int channels = 1;
   bool segmentation = true;             ///< false: as on a kernel without it (tests)
   std::vector<LocalAddress> addresses;  ///< of this host, instead of asking the kernel (tests)

@@ -24,7 +24,8 @@ using UdpSalt = std::array<uint8_t, 16>;
 class DatagramSeal {
  public:
   /// For what `from` sends to `to`. `aes`: both processors have it.
-  DatagramSeal(const UdpKey& job, PeerId from, const UdpSalt& from_salt, PeerId to, const UdpSalt& to_salt, bool aes);
+  DatagramSeal(const UdpKey& job, const RankName& from, const UdpSalt& from_salt, const RankName& to,
+               const UdpSalt& to_salt, bool aes);
   ~DatagramSeal();
 
   /// Fills the last wire::kDatagramTagBytes of a datagram of `bytes` bytes.

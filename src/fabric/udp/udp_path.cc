@@ -66,11 +66,14 @@ int UdpPath::receive(uint64_t now_ns) {
 
 void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, int& handled) {
   wire::Datagram datagram;
-  if (!wire::parse_datagram_head(arrival.data, arrival.bytes, datagram.head) || !reaches(datagram.head.from)) {
+  PeerId from = kNoPeer;
+  if (wire::parse_datagram_head(arrival.data, arrival.bytes, datagram.head))
+    from = table_.find({datagram.head.job, datagram.head.from});
+  if (from == kNoPeer || !reaches(from)) {
     ++shared_.counters->udp_forged;
     return;
   }
-  Peer& peer = peer_at(datagram.head.from);
+  Peer& peer = peer_at(from);
   if (peer.lost || !peer.channel) return;
   UdpLink& link = *peer.link;
   const uint64_t number = datagram.head.number;

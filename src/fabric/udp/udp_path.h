@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/peer_table.h"
 #include "base/tunables.h"
 #include "fabric/path.h"
 #include "fabric/udp/channel.h"
@@ -32,12 +33,11 @@ namespace tern {
 enum class UdpProtocol : uint8_t { paper = 1, modern = 2 };
 
 struct UdpOptions {
-  PeerId rank = 0;
-  uint32_t size = 1;
-  UdpKey key{};                    ///< the job's secret
-  uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: see UdpShared
-  uint64_t message_ns = 0;         ///< likewise: what a message costs either side beside its datagrams and copies
-  const Log* log = nullptr;        ///< null: nothing is said
+  const PeerTable* peers = nullptr;  ///< not owned: datagrams of ranks that are not in it are forged
+  UdpKey key{};                      ///< the job's secret
+  uint64_t copy_bytes_per_us = 0;    ///< simulated ranks: see UdpShared
+  uint64_t message_ns = 0;           ///< likewise: what a message costs either side beside its datagrams and copies
+  const Log* log = nullptr;          ///< null: nothing is said
 };
 
 class UdpPath final : public CountingPath {
@@ -61,7 +61,7 @@ class UdpPath final : public CountingPath {
   size_t held() const { return shared_.pool.live(); }
   DatagramPort& port() { return *port_; }
 
-  bool reaches(PeerId peer) const override { return peer != options_.rank && peer < options_.size; }
+  bool reaches(PeerId peer) const override { return peer != table_.me() && peer < table_.size(); }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
@@ -124,6 +124,7 @@ class UdpPath final : public CountingPath {
   Error reason(const Peer& peer) const;
 
   const UdpOptions options_;
+  const PeerTable& table_;
   const UdpProtocol protocol_;
   const Lookup lookup_;
   Clock& clock_;

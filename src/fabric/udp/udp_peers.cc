@@ -54,15 +54,15 @@ std::unique_ptr<UdpPath> UdpPath::create(const UdpOptions& options, const Tunabl
 UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
                  UdpProtocol protocol, Clock& clock, Sink& sink, Lookup lookup)
     : options_(options),
+      table_(*options.peers),
       protocol_(protocol),
       lookup_(std::move(lookup)),
       clock_(clock),
       port_(std::move(port)),
-      shared_{.self = options.rank, .port = *port_, .sink = sink, .clock = clock, .counters = &counters()},
+      shared_{.self = table_.my_name(), .port = *port_, .sink = sink, .clock = clock, .counters = &counters()},
       keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMs),
       timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
-      failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs),
-      peers_(options.size) {
+      failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs) {
   shared_.copy_bytes_per_us = options.copy_bytes_per_us;
   shared_.message_ns = options.message_ns;
   // One sender may fill half of what the kernel keeps for us while we do not look.
@@ -106,6 +106,7 @@ UdpPath::~UdpPath() {
 
 UdpPath::Peer& UdpPath::peer_at(PeerId id) {
   TERN_ASSERT(reaches(id));
+  if (peers_.size() <= id) peers_.resize(table_.size());
   std::unique_ptr<Peer>& slot = peers_[id];
   if (slot) [[likely]]
     return *slot;
@@ -140,8 +141,8 @@ Error UdpPath::meet(Peer& peer) {
   peer.link.reset(new UdpLink{shared_,
                               peer,
                               peer.id,
-                              DatagramSeal(options_.key, options_.rank, ours, peer.id, its, aes),
-                              DatagramSeal(options_.key, peer.id, its, options_.rank, ours, aes),
+                              DatagramSeal(options_.key, table_.my_name(), ours, table_.name(peer.id), its, aes),
+                              DatagramSeal(options_.key, table_.name(peer.id), its, table_.my_name(), ours, aes),
                               1,
                               {}});
   if (protocol_ == UdpProtocol::paper) {
