@@ -21,6 +21,7 @@
 #include "fabric/scheduler/path_scheduler.h"
 #include "fabric/self/self_path.h"
 #include "fabric/shm/shm_path.h"
+#include "fabric/shm/shm_segments.h"
 #include "fabric/tcp/tcp_path.h"
 #include "fabric/udp/kernel_port.h"
 #include "fabric/udp/udp_path.h"
@@ -302,6 +303,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
   const Tunables& tunables = process_->tunables();
   if (node_) {
     process_->share_node_memory(*node_);
+    process_->share_segments(std::make_unique<ShmSegments>(*node_));
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
   add_network_paths(process_->p2p().node_memory != nullptr);

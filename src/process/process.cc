@@ -115,6 +115,11 @@ void Process::share_node_memory(ShmNode& node) {
   p2p_.node_memory = node_memory_.get();
 }
 
+void Process::share_segments(std::unique_ptr<NodeSegments> segments) {
+  node_segments_ = std::move(segments);
+  p2p_.node_segments = node_segments_.get();
+}
+
 Error Process::start() {
   PeerId me = PeerId(world_rank());
   for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {

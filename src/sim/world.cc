@@ -84,6 +84,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.seed = rank.seed;
   parts.counters = counters;
   auto process = std::make_unique<Process>(std::move(parts));
+  if (rank.machine.options().segments) process->share_segments(rank.make_segments());
   if (rank.machine.options().rdma || rank.machine.options().udp) {
     add_network_paths(*process, rank);
   } else {
