@@ -38,6 +38,10 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   remote_properties_.get = remote_properties_.put = true;
   remote_properties_.get_from_bytes = properties_.eager_bytes;
   remote_properties_.autonomous = able.autonomous;
+  remote_properties_.atomics = able.atomics;
+  remote_properties_.atomic_swap = able.atomic_swap;
+  remote_properties_.atomics_with_cpu = able.atomics_with_cpu;
+  remote_properties_.ordered_atomics = able.atomics;
   // A queue pair delivers in the order of posting, and no message is posted before an earlier put.
   remote_properties_.puts_before_messages = true;
   remote_properties_.ordered_writes = able.ordered_writes;
@@ -95,6 +99,20 @@ void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
   count_registrations();
 }
 
+// Of an atomic or a flush.
+template <typename Operation>
+void RdmaPath::begin(Operation& operation) {
+  auto& peer = static_cast<RdmaPeer&>(*operation.lane);
+  if (peer.state == RdmaPeer::State::lost) {
+    operation.done(operation, reason(peer));
+    return;
+  }
+  transfers_.begin(operation);
+  if (peer.state == RdmaPeer::State::fresh && transfers_.waiting(peer)) connections_.contact(peer);
+}
+template void RdmaPath::begin(AtomicOperation&);
+template void RdmaPath::begin(FlushOperation&);
+
 void RdmaPath::count_registrations() {
   counters().rdma_registration_hits = transfers_.registrations().hits();
   counters().rdma_registration_misses = transfers_.registrations().misses();
@@ -141,12 +159,12 @@ void RdmaPath::handle(const rdma::Completion& completion) {
     case RdmaTag::part: {
       RdmaPeer& peer = *peers_[adapter_.slots.use(value).peer];
       returned(peer);
-      transfers_.on_part(peer, uint32_t(value), ok);
+      transfers_.on_part(uint32_t(value), ok);
       return;
     }
     case RdmaTag::transfer: {
       auto& transfer = *static_cast<RdmaTransfers::Transfer*>(RdmaAdapter::address_of(completion.id));
-      returned(static_cast<RdmaPeer&>(*transfer.operation->lane));
+      returned(transfer.peer);
       transfers_.on_transfer(transfer, ok);
       return;
     }

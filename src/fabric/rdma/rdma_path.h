@@ -4,7 +4,7 @@
 //
 //   RdmaConnections   greetings, queue pairs of peers, signs of life
 //   MessageStreams    messages as frames, credit        -> Channel: what carries them (channels/)
-//   RdmaTransfers     get and put, registered user memory
+//   RdmaTransfers     get, put, atomics and flush, registered user memory
 //   RdmaAdapter       queues, slots, what is outstanding -> rdma::Hca
 //
 // Errors: a request that fails breaks the connection; when everything outstanding on it has come back, what waits for
@@ -53,6 +53,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   void get(TransferOperation& operation) override { transfer(operation, false); }
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override { transfer(operation, true); }
+  void atomic(AtomicOperation& operation) override { begin(operation); }
+  void flush(FlushOperation& operation) override { begin(operation); }
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
@@ -71,6 +73,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   Error start();
   RdmaPeer& peer_at(PeerId id);
   void transfer(TransferOperation& operation, bool is_put);
+  template <typename Operation>
+  void begin(Operation& operation);
   void count_registrations();
 
   int take_completions();
