@@ -27,12 +27,13 @@ void copy(Cursor from, Cursor to, size_t bytes) {
   iovec pieces[16];
   size_t filled_bytes = 0;
   while (size_t filled = from.segments(pieces, from.remaining(), filled_bytes)) {
-    for (size_t i = 0; i < filled; ++i)
-      to.unpack(static_cast<const std::byte*>(pieces[i].iov_base), pieces[i].iov_len);
+    for (size_t i = 0; i < filled; ++i) to.unpack(static_cast<const std::byte*>(pieces[i].iov_base), pieces[i].iov_len);
   }
 }
 
-bool is_aligned(const void* address, const Kind& kind) { return reinterpret_cast<uintptr_t>(address) % kind.alignment == 0; }
+bool is_aligned(const void* address, const Kind& kind) {
+  return reinterpret_cast<uintptr_t>(address) % kind.alignment == 0;
+}
 
 /// Combines `bytes` of the origin's data with what is at `to`.
 void combine(const Op& op, Cursor from, Cursor to, size_t bytes, const Kind& kind) {
@@ -84,8 +85,8 @@ void Window::perform_directly(const Operation& o) {
     return;
   }
   if (o.action == WindowAction::get_accumulate) {
-    const size_t wanted = o.op == OpId::no_op ? bytes_of(o.target_count, o.target_type)
-                                              : bytes_of(o.origin_count, o.origin_type);
+    const size_t wanted =
+        o.op == OpId::no_op ? bytes_of(o.target_count, o.target_type) : bytes_of(o.origin_count, o.origin_type);
     copy(there, Cursor(o.result, o.result_count, *o.result_type), wanted);
   }
   if (o.op == OpId::no_op) return;

@@ -97,6 +97,12 @@ Error Window::check_types(const Operation& operation) const {
   }
   const Op& op = environment_.op(operation.op);
   const auto& type = *operation.target_type;
+  if (operation.op != OpId::no_op && !operation.origin_type)
+    return Error(ErrorClass::type, "argument 'origin_datatype' is MPI_DATATYPE_NULL, which goes with MPI_NO_OP only");
+  if (there == 0) {
+    const size_t here = operation.op == OpId::no_op ? 0 : bytes_of(operation.origin_count, operation.origin_type);
+    return here == 0 ? Error() : too_much("the origin's data", 0, here);
+  }
   if (!op.valid_for_accumulate(type)) {
     const Kind* kind = type.basic_kind();
     return Error(ErrorClass::op,

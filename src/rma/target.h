@@ -87,10 +87,12 @@ struct Source {
 
   const int rank;
   Endpoint& endpoint;
-  std::vector<Ref<Datatype>> types;  ///< by slot
-  std::vector<std::byte> held;       ///< records that wait for the lock
-  bool waits = false;                ///< for the lock
-  bool refused = false;              ///< it cannot have the lock: nothing is done for it until it unlocks
+  std::vector<Ref<Datatype>> types;         ///< by slot
+  std::vector<std::byte> held;              ///< records that wait for the lock
+  bool waits = false;                       ///< for the lock
+  uint32_t replying = 0;                    ///< results that are still to be read from the window
+  bool unlocks = false, completes = false;  ///< once those results have left
+  bool refused = false;                     ///< it cannot have the lock: nothing is done for it until it unlocks
   /// The operation whose data come as the next message; `nothing_of_it`: they are thrown away.
   enum class Expected : uint8_t { nothing, operation, nothing_of_it };
   Expected expected = Expected::nothing;

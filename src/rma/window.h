@@ -78,6 +78,7 @@ class PerRank {
 };
 
 class Answers;
+struct ResultSend;
 
 class Window {
  public:
@@ -150,6 +151,7 @@ class Window {
 
  private:
   friend class Answers;
+  friend struct ResultSend;
   /// A result that has not come.
   struct Awaited {
     Cursor into;
@@ -220,6 +222,8 @@ class Window {
   Error locate(Source& from, const wire::WindowOperationBody& body, Cursor& cursor, const Datatype*& type);
   bool contains(int64_t low, int64_t high) const;
   void grant_ready();
+  void end_access(Source& from);
+  void result_left(Source& from);
   bool ask_lock(Source& from, bool exclusive, std::span<const std::byte> rest, Answers& answers);
   void refuse_lock(Source& from, Answers& answers);
 
@@ -258,9 +262,9 @@ class Window {
   Ref<Communicator> comm_;  ///< the window's own
   PerRank sizes_, disp_units_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> owned_;  ///< memory of this rank alone that MPI has allocated
-  SharedPart part_;                      ///< memory shared with ranks of this node; empty: none
-  std::unique_ptr<LockDesign> design_;   ///< null: by message
-  std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
+  SharedPart part_;                                           ///< memory shared with ranks of this node; empty: none
+  std::unique_ptr<LockDesign> design_;                        ///< null: by message
+  std::map<uintptr_t, size_t> attached_;                      ///< dynamic windows: address, size
   // Info.
   bool no_locks_ = false;
   bool same_size_ = false, same_disp_unit_ = false, noncontiguous_ = false;

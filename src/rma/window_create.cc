@@ -188,6 +188,9 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
 Error Window::free() {
   Error error = finish_all();
   if (Error late = barrier(); late && !error) error = std::move(late);
+  wait_until([&] {
+    return std::all_of(sources_.begin(), sources_.end(), [](auto& source) { return !source || source->replying == 0; });
+  });
   environment_.remove(*this);
   freed_ = true;
   part_.release();
@@ -230,8 +233,9 @@ Error Window::detach(const void* base) {
 // MPI 5.0, 12.2.3: what cannot be reached is said to be empty.
 Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) const {
   if (flavor_ == Flavor::dynamic)
-    return Error(ErrorClass::rma_flavor, describe() + " was made by MPI_Win_create_dynamic, so that its memory is not "
-                                                      "one piece that can be asked for");
+    return Error(ErrorClass::rma_flavor, describe() +
+                                             " was made by MPI_Win_create_dynamic, so that its memory is not "
+                                             "one piece that can be asked for");
   size = 0, base = nullptr;
   if (rank == kProcNull) {
     const auto reached = [&](int one) { return reachable(one) && sizes_.of(one) > 0; };
