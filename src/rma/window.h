@@ -66,6 +66,10 @@ struct Operation {
 /// The bytes that `count` elements of a datatype touch, from the address given. False: the numbers are too large.
 bool touched(const Datatype& type, Count count, int64_t& low, int64_t& high);
 
+/// Combines the next `bytes` of `from`, elements of the basic type, with what is at `to`. Predefined arithmetic
+/// operators.
+void combine(const Op& op, Cursor from, Cursor to, size_t bytes, const Kind& kind);
+
 /// The members' values of one quantity: one number when they are all the same.
 class PerRank {
  public:
