@@ -6,7 +6,7 @@
 //   answers   the same                                      records for the origin
 //   result    the same; token: the origin's                 the bytes that a get or a fetching operation wants
 //   post      the same                                      -   the sender's exposure epoch is open to the receiver
-//   nudge     the same                                      -   what the receiver waits for in shared memory has changed
+//   nudge     the same                                      -   what the receiver waits for in shared memory changed
 //
 // A record is a head of 8 bytes, then what its code says; each begins at a multiple of 8 bytes from the first.
 //
