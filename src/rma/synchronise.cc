@@ -238,20 +238,22 @@ Error Window::acquire(Target& target) {
     target.lock = LockState::asked;
     send_lock(target);
     wait_until([&] { return target.lock == LockState::held || target.lost; });
-    return {};
+    if (!target.lost) return {};
+    target.lock = LockState::none;
+    return environment_.endpoints().loss_of(target.endpoint.peer);
   }
   design_->ask(target);
   if (design_->held(target)) return {};
   ++environment_.counters().rma_lock_waits;
   Endpoints& endpoints = environment_.endpoints();
-  wait_until([&] { return design_->held(target) || endpoints.losses() != 0; });
+  const auto lost = [&](int rank) { return endpoints.lost(comm_->peer(rank)); };
+  const std::vector<int>& ranks = part_.ranks();
+  const auto some_lost = [&] { return endpoints.losses() != 0 && std::any_of(ranks.begin(), ranks.end(), lost); };
+  wait_until([&] { return design_->held(target) || some_lost(); });
   if (target.lock == LockState::held) return {};
-  for (int rank : part_.ranks()) {
-    if (endpoints.lost(comm_->peer(rank))) return endpoints.loss_of(comm_->peer(rank));
-  }
-  // Somebody of another window: this lock will come.
-  wait_until([&] { return design_->held(target); });
-  return {};
+  // It may be the one who has the lock, or is next: nobody knows. The ticket stays, so nobody gets it any more.
+  target.lock = LockState::none;
+  return endpoints.loss_of(comm_->peer(*std::find_if(ranks.begin(), ranks.end(), lost)));
 }
 
 Error Window::lock(int type, int rank, int assertions) {
@@ -269,8 +271,11 @@ Error Window::lock(int type, int rank, int assertions) {
   to.unchecked = assertions & assertion::kNoCheck;
   to.exclusive = type == kLockExclusive;
   to.lock = to.unchecked ? LockState::held : LockState::wanted;
+  if (must_hold(to)) {
+    if (Error error = acquire(to)) return error;
+  }
   ++locked_;
-  return must_hold(to) ? acquire(to) : Error();
+  return {};
 }
 
 Error Window::lock_all(int assertions) {
@@ -284,7 +289,10 @@ Error Window::lock_all(int assertions) {
     if (!own(rank) && !reachable(rank)) continue;
     Target& to = target(rank);
     if (Error error = allow(to)) return error;
-    if (Error error = acquire(to)) return error;
+    if (Error error = acquire(to)) {
+      static_cast<void>(unlock_all());
+      return error;
+    }
   }
   return {};
 }
