@@ -288,8 +288,9 @@ Error Window::lock_all(int assertions) {
   for (int rank = 0; rank < comm_->size(); ++rank) {
     if (!own(rank) && !reachable(rank)) continue;
     Target& to = target(rank);
-    if (Error error = allow(to)) return error;
-    if (Error error = acquire(to)) {
+    Error error = allow(to);
+    if (!error) error = acquire(to);
+    if (error) {
       static_cast<void>(unlock_all());
       return error;
     }

@@ -33,9 +33,18 @@ void live_on(Process& process, rma::Flavor flavor) {
     return window->unlock(0);
   };
   Error error;
-  for (int i = 0; i < 10'000 && !error; ++i) error = access();
+  while (!error && process.clock().now_ns() < 1'000'000'000) {
+    error = access();
+    process.progress().poll();
+  }
   EXPECT_EQ(error.error_class(), int(ErrorClass::proc_aborted)) << error.text();
   EXPECT_EQ(access().error_class(), int(ErrorClass::proc_aborted));
+  // The window stays until both have seen it.
+  const Datatype& byte = types.get(type_id::kByte);
+  Communicator& world = process.world();
+  Status status;
+  if (process.world_rank() == 2) EXPECT_FALSE(process.p2p().send(world.send_arguments(nullptr, 0, byte, 0, 1)));
+  else EXPECT_FALSE(process.p2p().receive(world.receive_arguments(nullptr, 0, byte, 2, 1), status));
 }
 
 void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node) {
