@@ -66,7 +66,7 @@ Error Window::take_errors() {
 
 Error Window::finish(Target& target) {
   if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
-  else environment_.progress().look();
+  else look();
   wait_until([&] { return target.all_confirmed() && target.quiet(); });
   return take_error(target);
 }
@@ -79,7 +79,7 @@ Error Window::finish_all() {
     some = true;
   }
   if (!some) {
-    environment_.progress().look();
+    look();
     return take_errors();
   }
   wait_until([&] {
@@ -92,7 +92,7 @@ Error Window::finish_all() {
 // What is in records was copied from the user's memory.
 Error Window::finish_locally(Target& target) {
   pump(target, true);
-  if (target.pending == 0) environment_.progress().look();
+  if (target.pending == 0) look();
   wait_until([&] { return target.pending == 0; });
   return take_error(target);
 }
@@ -312,8 +312,8 @@ void Window::begin_unlock(Target& target) {
 }
 
 Error Window::end_unlock(Target& target) {
-  if (target.confirmed != target.asked || target.pending != 0)
-    wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  if (target.confirmed == target.asked && target.pending == 0) look();
+  else wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
   if (design_ && target.lock == LockState::held && !target.unchecked) design_->release(target);
   target.lock = LockState::none;
   target.unconfirmed = false;
