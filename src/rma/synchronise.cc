@@ -64,27 +64,28 @@ Error Window::take_errors() {
 
 // --- Waiting for operations.
 
+// A confirmation stands for everything before it; results come before it. What other threads begin meanwhile is theirs.
 Error Window::finish(Target& target) {
   if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
   else look();
-  wait_until([&] { return target.all_confirmed() && target.quiet(); });
+  const uint32_t number = target.asked;
+  wait_until([&] { return target.has_confirmed(number); });
   return take_error(target);
 }
 
 Error Window::finish_all() {
-  bool some = false;
+  std::vector<std::pair<Target*, uint32_t>> asked;
   for (auto& target : targets_) {
-    if (!target || (!target->unconfirmed && target->pending == 0)) continue;
-    ask_confirmation(*target);
-    some = true;
+    if (!target) continue;
+    if (target->unconfirmed || target->pending != 0) ask_confirmation(*target);
+    if (!target->has_confirmed(target->asked)) asked.push_back({target.get(), target->asked});
   }
-  if (!some) {
+  if (asked.empty()) {
     look();
     return take_errors();
   }
   wait_until([&] {
-    return std::all_of(targets_.begin(), targets_.end(),
-                       [](const auto& target) { return !target || (target->all_confirmed() && target->quiet()); });
+    return std::all_of(asked.begin(), asked.end(), [](auto& one) { return one.first->has_confirmed(one.second); });
   });
   return take_errors();
 }
@@ -92,8 +93,8 @@ Error Window::finish_all() {
 // What is in records was copied from the user's memory.
 Error Window::finish_locally(Target& target) {
   pump(target, true);
-  if (target.pending == 0) look();
-  wait_until([&] { return target.pending == 0; });
+  if (target.pending != 0) return finish(target);
+  look();
   return take_error(target);
 }
 

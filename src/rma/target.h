@@ -79,7 +79,7 @@ struct Target {
 
   bool has_records() const { return !open.empty() || !sealed.empty(); }
   bool quiet() const { return lost || (pending == 0 && !has_records()); }
-  bool all_confirmed() const { return lost || confirmed == asked; }
+  bool has_confirmed(uint32_t number) const { return lost || int32_t(confirmed - number) >= 0; }
 };
 
 struct Source {
