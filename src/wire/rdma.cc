@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kCardMagic = 0x52647254;      // "TrdR"
 constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
-constexpr uint16_t kRdmaVersion = 1;
+constexpr uint16_t kRdmaVersion = 2;
 constexpr size_t kSignedBytes = kRdmaGreetingBytes - 32;
 
 void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
@@ -47,7 +47,7 @@ void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::
   writer.integer(kGreetingMagic);
   writer.integer(kRdmaVersion);
   writer.integer(uint8_t(greeting.kind));
-  writer.integer(uint8_t{0});
+  writer.integer(greeting.base);
   writer.integer(greeting.from);
   writer.integer(greeting.to);
   writer.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
@@ -67,7 +67,7 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   Reader in(data, bytes);
   if (in.integer<uint32_t>() != kGreetingMagic || in.integer<uint16_t>() != kRdmaVersion) return false;
   greeting.kind = RdmaGreeting::Kind(in.integer<uint8_t>());
-  in.skip(1);
+  greeting.base = in.integer<uint8_t>();
   greeting.from = in.integer<uint32_t>();
   greeting.to = in.integer<uint32_t>();
   in.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
@@ -76,6 +76,43 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   greeting.incarnation = in.integer<uint32_t>();
   bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
   return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0;
+}
+
+void build_rdma_change(const RdmaChange& change, std::byte* out) {
+  Writer writer;
+  writer.integer(uint8_t(change.step));
+  writer.integer(change.kind);
+  writer.integer(change.epoch);
+  writer.integer(uint8_t(change.has_pair));
+  writer.integer(change.entries);
+  writer.integer(change.entry_bytes);
+  writer.integer(change.key);
+  writer.integer(change.address);
+  writer.bytes(change.pair.bytes, sizeof change.pair.bytes);
+  std::string text = writer.take();
+  text.copy(reinterpret_cast<char*>(out), kRdmaChangeBytes);
+}
+
+bool parse_rdma_change(const std::byte* data, size_t bytes, RdmaChange& change) {
+  if (bytes != kRdmaChangeBytes) return false;
+  Reader in(data, bytes);
+  const uint8_t step = in.integer<uint8_t>();
+  change.step = RdmaChange::Step(step);
+  change.kind = in.integer<uint8_t>();
+  change.epoch = in.integer<uint8_t>();
+  const uint8_t flags = in.integer<uint8_t>();
+  change.has_pair = flags != 0;
+  change.entries = in.integer<uint32_t>();
+  change.entry_bytes = in.integer<uint32_t>();
+  change.key = in.integer<uint32_t>();
+  change.address = in.integer<uint64_t>();
+  in.bytes(change.pair.bytes, sizeof change.pair.bytes);
+  if (step < 1 || step > 4 || flags > 1) return false;
+  // A ring of entries that hold a frame each, at an address where arrival words are whole.
+  if (change.entry_bytes != 0 && (change.entry_bytes < kRdmaMaxHeadBytes + kRdmaArrivalBytes + 8 ||
+                                  change.entry_bytes % 8 != 0 || change.address % 8 != 0))
+    return false;
+  return change.step != RdmaChange::Step::offer || change.entries != 0;
 }
 
 }  // namespace tern::wire

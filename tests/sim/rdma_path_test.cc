@@ -72,6 +72,7 @@ struct Bench {
     options.copy_bytes_per_us = network.copy_bytes_per_us;
     options.send_ns = network.send_ns;
     options.receive_ns = network.receive_ns;
+    options.ring_poll_ns = rank.machine.options().adapter.poll_ns;
     options.keep = rank.machine.options().keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
     Error error;
     path = RdmaPath::create(
