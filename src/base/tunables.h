@@ -152,8 +152,8 @@ namespace tern {
   X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a " \
     "node take turns; empty: the best") \
-  X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each peer), " \
-    "rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves memory), " \
+  X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
+    "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves memory), " \
     "or auto (selected by what each rank receives from whom)") \
   X(progress, "auto", "who moves messages while the application computes: polling (nobody: only its own calls " \
     "do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \

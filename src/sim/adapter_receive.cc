@@ -39,8 +39,8 @@ void AdapterNode::on_packet(std::unique_ptr<Packet> arrived) {
     arrivals_.push_back(std::move(item));
     adapters.scheduler.at(receive_free_ns_ + model().receive_latency_ns, *this, EventKind::arrive, index, 0);
   };
-  bool write_ends = packet->op == Op::data && !is_send(packet->verb) && packet->last &&
-                    packet->payload.size() > kWholeWordBytes;
+  bool write_ends =
+      packet->op == Op::data && !is_send(packet->verb) && packet->last && packet->payload.size() > kWholeWordBytes;
   if (!model().ordered_writes && write_ends && rng_.chance(1, 2)) {
     auto tail = std::make_unique<AdapterPacket>();
     tail->op = Op::early_tail;

@@ -136,12 +136,13 @@ struct RdmaChange {
     accept = 2,  ///< sender: I shall, here is my queue pair
     ready = 3,   ///< receiver: my queue pair is connected to yours
     refuse = 4,  ///< sender: I cannot
+    cancel = 5,  ///< receiver: I cannot connect to yours, stay where you are
   };
   Step step = Step::offer;
-  uint8_t kind = 0;        ///< ChannelKind
-  uint8_t epoch = 0;       ///< of the stream on the new channel
-  bool has_pair = false;   ///< `pair` is valid
-  uint32_t entries = 0;    ///< offer: frames that may be sent before some were taken
+  uint8_t kind = 0;          ///< ChannelKind
+  uint8_t epoch = 0;         ///< of the stream on the new channel
+  bool has_pair = false;     ///< `pair` is valid
+  uint32_t entries = 0;      ///< offer: frames that may be sent before some were taken
   uint32_t entry_bytes = 0;  ///< of a ring; 0: there is none
   uint32_t key = 0;          ///< of the ring's memory
   uint64_t address = 0;

@@ -66,10 +66,11 @@ TEST(FindMap, FindsWhatThePapersLoopFinds) {
     with_both += found.connected != 0 && found.connected < found.rings;
     // What it would gain once it is there.
     std::span<const uint32_t> all(counts);
-    const int64_t setup = 2 * int64_t(limits.ring_entries) *
-                          (found.connected * costs.rc_ring_setup + (found.rings - found.connected) * costs.dc_ring_setup);
-    EXPECT_EQ(gain_of_map(all.first(found.connected), all.subspan(found.connected, found.rings - found.connected), costs,
-                          limits),
+    const int64_t setup =
+        2 * int64_t(limits.ring_entries) *
+        (found.connected * costs.rc_ring_setup + (found.rings - found.connected) * costs.dc_ring_setup);
+    EXPECT_EQ(gain_of_map(all.first(found.connected), all.subspan(found.connected, found.rings - found.connected),
+                          costs, limits),
               found.gain + setup);
   }
   EXPECT_GT(with_both, 200);

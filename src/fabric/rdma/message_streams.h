@@ -38,14 +38,14 @@ class MessageStreams {
   };
   /// Both streams with a peer.
   struct OfPeer {
-    std::unique_ptr<Channel> base;  ///< ours to the peer, what streams begin with; null: not connected
-    Channel* channel = nullptr;     ///< what carries our frames now; null exactly when `base` is
+    std::unique_ptr<Channel> base;        ///< ours to the peer, what streams begin with; null: not connected
+    Channel* channel = nullptr;           ///< what carries our frames now; null exactly when `base` is
     uint8_t out_epoch = 0, in_epoch = 0;  ///< channels that our stream, and the peer's, have had
     uint32_t received = 0;                ///< messages (modulo 2^32)
     std::vector<Held> held;               ///< of the peer's next epoch: came before the last of this one
-    uint32_t credits = 0;              ///< frames that we may send
-    uint32_t owed = 0;                 ///< frames of the peer that were taken and not yet told
-    uint32_t window = 0;               ///< ours, as the peer was told
+    uint32_t credits = 0;                 ///< frames that we may send
+    uint32_t owed = 0;                    ///< frames of the peer that were taken and not yet told
+    uint32_t window = 0;                  ///< ours, as the peer was told
     IntrusiveList<SendOperation> queue;
     Reception reception;
 

@@ -178,7 +178,8 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
 bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting) {
   OfPeer& its = peer.connection;
   if (greeting.base != uint8_t(has_target_ ? ChannelKind::dc : ChannelKind::rc)) {
-    peers_.break_peer(peer, "one of the two talks by DC, the other does not (TERN_RDMA_CHANNELS, or an adapter lacks it)");
+    peers_.break_peer(peer,
+                      "one of the two talks by DC, the other does not (TERN_RDMA_CHANNELS, or an adapter lacks it)");
     return false;
   }
   its.base = std::bit_cast<rdma::QueuePairAddress>(greeting.address);

@@ -28,10 +28,11 @@ inline bool has_ring(ChannelKind kind) { return kind == ChannelKind::rc_rdma || 
 /// What is true of a channel. Constant.
 struct ChannelTraits {
   ChannelKind kind = ChannelKind::rc;
-  size_t frame_bytes = 0;    ///< longest frame that it carries
-  size_t tail_bytes = 0;     ///< free memory that it needs behind a frame
-  uint32_t requests = 1;     ///< of the adapter, for a frame
-  bool keeps_memory = false;  ///< even an inlined frame stays in its slot until it is over, because it may be posted again
+  size_t frame_bytes = 0;  ///< longest frame that it carries
+  size_t tail_bytes = 0;   ///< free memory that it needs behind a frame
+  uint32_t requests = 1;   ///< of the adapter, for a frame
+  bool keeps_memory =
+      false;  ///< even an inlined frame stays in its slot until it is over, because it may be posted again
 };
 
 class Channel {

@@ -22,8 +22,8 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
   limits.dc = base_is_dc;
   // Where the base is connected already, a ring saves what looking at memory saves against the completion queue.
   if (!base_is_dc) costs.rc_ring_gain = costs.dc_ring_gain;
-  selector_ = std::make_unique<ChannelSelector>(costs, limits,
-                                                statistics_rows(size_t(tunables.rdma_statistics), ranks));
+  selector_ =
+      std::make_unique<ChannelSelector>(costs, limits, statistics_rows(size_t(tunables.rdma_statistics), ranks));
 }
 
 Error ChannelPolicy::check() const {
@@ -31,8 +31,8 @@ Error ChannelPolicy::check() const {
     return Error(ErrorClass::arg, "TERN_RDMA_CHANNELS is '" + mode_ + "'; it can be rc, rc-rdma, dc, dc-rdma or auto");
   }
   if (base_ == ChannelKind::dc && !dc_) {
-    return Error(ErrorClass::unsupported_operation,
-                 "TERN_RDMA_CHANNELS is " + mode_ + ", but the adapter " + device_ + " has no DC: use rc, rc-rdma or auto");
+    return Error(ErrorClass::unsupported_operation, "TERN_RDMA_CHANNELS is " + mode_ + ", but the adapter " + device_ +
+                                                        " has no DC: use rc, rc-rdma or auto");
   }
   return {};
 }

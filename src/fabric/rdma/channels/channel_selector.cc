@@ -61,8 +61,7 @@ ChannelSelector::Candidate ChannelSelector::consider(uint64_t since) const {
   if (messages == 0) return candidate;
   int64_t gain = 0;
   candidate.map = best_map(counts, gain);
-  candidate.gain_of_message =
-      double(gain - current_gain(counts)) / (2.0 * limits_.ring_entries) / double(messages);
+  candidate.gain_of_message = double(gain - current_gain(counts)) / (2.0 * limits_.ring_entries) / double(messages);
   return candidate;
 }
 

@@ -60,9 +60,9 @@ class ChannelSelector {
   const ChannelCosts costs_;
   const MapLimits limits_;
   const size_t max_rows_;
-  std::deque<Row> rows_;  ///< the newest last
-  Row next_;              ///< of the unit that is ending
-  uint64_t now_ = 0;      ///< units that are over
+  std::deque<Row> rows_;          ///< the newest last
+  Row next_;                      ///< of the unit that is ending
+  uint64_t now_ = 0;              ///< units that are over
   uint64_t begin_ = 0, end_ = 0;  ///< of the current window
   Map map_;
 };

@@ -89,28 +89,28 @@ void ChannelSwitches::on_change(RdmaPeer& peer, const wire::RdmaFrame& frame) {
     peers_.break_peer(peer, "the peer sent what is no change of channels");
     return;
   }
-  if (change.step == Step::offer) {
-    on_offer(peer, change);
-    return;
-  }
-  if (change.step == Step::ready) {
-    if (its.leaving && change.epoch == uint8_t(peer.stream.out_epoch + 1)) {
+  const bool of_theirs = its.changing && change.epoch == uint8_t(peer.stream.in_epoch + 1);
+  const bool of_ours = its.leaving && change.epoch == uint8_t(peer.stream.out_epoch + 1);
+  switch (change.step) {
+    case Step::offer: on_offer(peer, change); return;
+    case Step::accept:
+      if (of_theirs) on_accept(peer, change);
+      return;
+    case Step::ready:
+      if (!of_ours) return;
       its.may_leave = true;
       pump(peer);
-    }
-    return;
-  }
-  // About the peer's stream to us. (A refusal may also be the receiver's, who could not connect.)
-  if (its.changing && change.epoch == uint8_t(peer.stream.in_epoch + 1)) {
-    if (change.step == Step::accept) {
-      on_accept(peer, change);
-    } else {
+      return;
+    case Step::refuse:
+      if (!of_theirs) return;
       its.refused = true;
       give_up_change(peer);
-    }
-  } else if (change.step == Step::refuse && its.leaving && change.epoch == uint8_t(peer.stream.out_epoch + 1)) {
-    its.leaving = its.may_leave = false;
-    its.out_next_channel.reset();
+      return;
+    case Step::cancel:
+      if (!of_ours) return;
+      its.leaving = its.may_leave = false;
+      its.out_next_channel.reset();
+      return;
   }
 }
 
@@ -180,7 +180,7 @@ void ChannelSwitches::on_accept(RdmaPeer& peer, const wire::RdmaChange& change) 
   OfPeer& its = peer.switching;
   wire::RdmaChange answer = change;
   if (!peer.connection.pair || connect_pair(peer, change.pair)) {
-    answer.step = Step::refuse;
+    answer.step = Step::cancel;
     its.refused = true;
     tell(peer, answer);
     give_up_change(peer);

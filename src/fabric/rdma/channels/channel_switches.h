@@ -47,10 +47,10 @@ class ChannelSwitches {
     bool refused = false;                     ///< a connected channel could not be made: never asked for again
     std::unique_ptr<Ring> ring, next_ring;
     // Ours to the peer.
-    bool leaving = false;        ///< between the offer and J4
-    bool may_leave = false;      ///< J4 is due: when there is credit
+    bool leaving = false;    ///< between the offer and J4
+    bool may_leave = false;  ///< J4 is due: when there is credit
     ChannelKind out_next = ChannelKind::rc;
-    std::unique_ptr<Channel> connected;       ///< the way of rc_rdma, where the base is another
+    std::unique_ptr<Channel> connected;              ///< the way of rc_rdma, where the base is another
     std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
     uint32_t out_next_window = 0;
     std::vector<wire::RdmaChange> outbox;  ///< found no room

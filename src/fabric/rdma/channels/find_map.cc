@@ -17,7 +17,8 @@ FoundMap find_map(std::span<const uint32_t> counts, const ChannelCosts& costs, c
     const int64_t n = counts[l - 1];
     ring_sum += unit * (n * costs.dc_ring_gain - costs.dc_ring_setup) - 2 * n * costs.credit;
     if (l <= max_connected) {
-      connected_sum += unit * (n * (costs.rc_ring_gain - costs.dc_ring_gain) - costs.rc_ring_setup + costs.dc_ring_setup);
+      connected_sum +=
+          unit * (n * (costs.rc_ring_gain - costs.dc_ring_gain) - costs.rc_ring_setup + costs.dc_ring_setup);
       if (connected_sum > best_connected_sum || !limits.dc) {
         best_connected_sum = connected_sum;
         best_connected = uint32_t(l);

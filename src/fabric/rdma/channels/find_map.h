@@ -8,8 +8,8 @@
 //              - n_1 l/2 p                                     looking at other rings meanwhile
 //              - m rho - (l - m) delta                         making the channels
 //
-// which is A(m) + B(l), so that one pass with the running maximum of A over m <= min(l, h) finds what the paper's doubly
-// nested loop finds. (There m may exceed l, which means nothing.)
+// which is A(m) + B(l), so that one pass with the running maximum of A over m <= min(l, h) finds what the paper's
+// doubly nested loop finds. (There m may exceed l, which means nothing.)
 //
 // Source: Takagi et al. 2015, Figure 6, Appendix A and Table 2. Gains in units of 1/(2s) ps, where s is the number of
 // entries of a ring, so that all is exact in integers (counts below 2^31). Thread rule: pure functions.
@@ -22,10 +22,10 @@ namespace tern {
 
 /// Picoseconds. The defaults are the paper's, of Connect-IB and DC.
 struct ChannelCosts {
-  int64_t dc_ring_gain = 100'000;  ///< d: of a message by dc_rdma instead of the base channel
-  int64_t rc_ring_gain = 150'000;  ///< r: by rc_rdma
-  int64_t empty_poll = 10'000;     ///< p: a look at a ring that finds nothing
-  int64_t credit = 300'000;        ///< c: sending a credit message
+  int64_t dc_ring_gain = 100'000;      ///< d: of a message by dc_rdma instead of the base channel
+  int64_t rc_ring_gain = 150'000;      ///< r: by rc_rdma
+  int64_t empty_poll = 10'000;         ///< p: a look at a ring that finds nothing
+  int64_t credit = 300'000;            ///< c: sending a credit message
   int64_t dc_ring_setup = 10'000'000;  ///< delta
   int64_t rc_ring_setup = 10'000'000;  ///< rho, less than it takes, because queue pairs are used again
   int64_t threshold = 25'000;          ///< gamma: gain of a message below which nothing is changed
