@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kCardMagic = 0x52647254;      // "TrdR"
 constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
-constexpr uint16_t kRdmaVersion = 2;
+constexpr uint16_t kRdmaVersion = 3;
 constexpr size_t kSignedBytes = kRdmaGreetingBytes - 32;
 
 void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
@@ -48,12 +48,15 @@ void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::
   writer.integer(kRdmaVersion);
   writer.integer(uint8_t(greeting.kind));
   writer.integer(greeting.base);
-  writer.integer(greeting.from);
-  writer.integer(greeting.to);
+  for (const RankName& name : {greeting.from, greeting.to}) {
+    writer.integer(name.job);
+    writer.integer(name.rank);
+  }
   writer.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
   writer.integer(greeting.frame_bytes);
   writer.integer(greeting.window);
   writer.integer(greeting.incarnation);
+  writer.integer(greeting.call);
   std::string text = writer.take();
   std::memcpy(out, text.data(), kSignedBytes);
   sign(out, key, reinterpret_cast<uint8_t*>(out) + kSignedBytes);
@@ -68,14 +71,17 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   if (in.integer<uint32_t>() != kGreetingMagic || in.integer<uint16_t>() != kRdmaVersion) return false;
   greeting.kind = RdmaGreeting::Kind(in.integer<uint8_t>());
   greeting.base = in.integer<uint8_t>();
-  greeting.from = in.integer<uint32_t>();
-  greeting.to = in.integer<uint32_t>();
+  for (RankName* name : {&greeting.from, &greeting.to}) {
+    name->job = in.integer<uint64_t>();
+    name->rank = in.integer<uint32_t>();
+  }
   in.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
   greeting.frame_bytes = in.integer<uint32_t>();
   greeting.window = in.integer<uint32_t>();
   greeting.incarnation = in.integer<uint32_t>();
+  greeting.call = in.integer<uint32_t>();
   bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
-  return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0;
+  return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0 && greeting.call < kRdmaMaxRanks;
 }
 
 void build_rdma_change(const RdmaChange& change, std::byte* out) {

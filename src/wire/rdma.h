@@ -2,17 +2,19 @@
 // that makes a connection, and the frames on it. Parsers trust nothing: lengths are checked against what arrived.
 //
 //   card      u32 magic | u16 version | u16 zero | address of the UD queue pair (48 bytes)
-//   greeting  u32 magic | u16 version | u8 kind | u8 base | u32 from | u32 to |
+//   greeting  u32 magic | u16 version | u8 kind | u8 base | u64 job, u32 rank: from |
+//             u64 job, u32 rank: to |
 //             address of the RC queue pair or the DC target (48 bytes) |
-//             u32 frame bytes | u32 window | u32 incarnation | 32 bytes of authentication over all before (keyed
-//             BLAKE2b, the job's key)
+//             u32 frame bytes | u32 window | u32 incarnation | u32 call | 32 bytes of authentication over all before
+//             (keyed BLAKE2b, the job's key)
 //   frame     u8 type | u8 epoch | u16 credits | u32 payload bytes |
 //             u32 source | u16 incarnation | u8 epoch of the credits | u8 zero |
 //             [wire::Header] | [u64 message bytes] | payload
 //   change    (payload of a frame, fabric/rdma/channels/channel_switches.h) u8 step | u8 kind | u8 epoch | u8 flags |
 //             u32 entries | u32 entry bytes | u32 key | u64 address | address of the RC queue pair (48 bytes)
 //
-// A frame names its source, because the queue pair that it arrives on need not belong to one peer. The epoch counts the
+// A frame names its source, by the number that its receiver has asked to be called by, because the queue pair that it
+// arrives on need not belong to one peer. The epoch counts the
 // channels that a stream of messages has had.
 //
 // Thread rule: pure functions.
@@ -25,6 +27,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/types.h"
 #include "wire/header.h"
 
 namespace tern::wire {
@@ -45,15 +48,16 @@ struct RdmaGreeting {
     welcome = 2,  ///< mine is connected to yours
   };
   Kind kind = Kind::hello;
-  uint8_t base = 0;           ///< what carries messages at first (fabric/rdma/channels/channel.h)
-  uint32_t from = 0, to = 0;  ///< ranks
+  uint8_t base = 0;  ///< what carries messages at first (fabric/rdma/channels/channel.h)
+  RankName from, to;
+  uint32_t call = 0;  ///< what frames of the other side shall name as their source
   RdmaAddress address;
   uint32_t frame_bytes = 0;  ///< longest frame that the sender of the greeting can receive
   uint32_t window = 0;       ///< frames that it grants
   uint32_t incarnation = 0;  ///< how often this lane was made anew: earlier greetings are void
 };
 
-inline constexpr size_t kRdmaGreetingBytes = 16 + kRdmaAddressBytes + 12 + 32;
+inline constexpr size_t kRdmaGreetingBytes = 32 + kRdmaAddressBytes + 16 + 32;
 
 void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::byte* out);
 /// False: not a greeting of this job.
@@ -73,7 +77,7 @@ struct RdmaFrame {
   uint8_t epoch = 0;         ///< of the stream that this frame belongs to
   uint16_t credits = 0;      ///< for the stream of the other direction,
   uint8_t credit_epoch = 0;  ///< if it is still in this epoch
-  uint32_t source = 0;       ///< rank
+  uint32_t source = 0;       ///< by RdmaGreeting::call
   uint16_t incarnation = 0;  ///< of the lane: its low bits
   Header header{};
   uint64_t message_bytes = 0;

@@ -12,7 +12,7 @@
 
 namespace tern::sim {
 
-uint64_t context_of(Use use) { return make_context(0, 1000 + uint32_t(use)); }
+uint64_t context_of(Use use) { return make_context(PeerTable({0, 0}, 1), 1000 + uint32_t(use)); }
 
 std::byte byte_of(const PlannedMessage& message, size_t id, size_t at) {
   return std::byte(uint8_t(id * 37 + message.from * 5 + at * 11 + (at >> 7)));

@@ -64,10 +64,10 @@ struct Bench {
         clock(rank.make_clock()),
         idle(rank.make_idle()),
         launcher(rank.make_launcher()),
+        peers({0, rank.index()}, uint32_t(launcher->size())),
         engine(*clock, *idle) {
     RdmaOptions options;
-    options.rank = rank.index();
-    options.size = uint32_t(launcher->size());
+    options.peers = &peers;
     const NetworkModel& network = rank.machine.options().network;
     options.copy_bytes_per_us = network.copy_bytes_per_us;
     options.send_ns = network.send_ns;
@@ -125,6 +125,7 @@ struct Bench {
   std::unique_ptr<Clock> clock;
   std::unique_ptr<Idle> idle;
   std::unique_ptr<Launcher> launcher;
+  PeerTable peers;
   ProgressEngine engine;
   std::unique_ptr<RdmaPath> path;
   std::deque<Sending> queue;

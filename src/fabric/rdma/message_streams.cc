@@ -31,7 +31,7 @@ bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFram
   frame.credits = uint16_t(std::min<uint32_t>(its.owed, 0xffff));
   frame.credit_epoch = its.in_epoch;
   frame.epoch = its.out_epoch;
-  frame.source = adapter_.options.rank;
+  frame.source = peer.connection.call;
   frame.incarnation = uint16_t(peer.incarnation);
   const size_t whole = wire::rdma_head_bytes(frame.type) + bytes;
   std::byte small[RdmaAdapter::kMaxInlineBytes];
@@ -174,6 +174,11 @@ void MessageStreams::on_frame(RdmaPeer& peer, const wire::RdmaFrame& frame) {
 bool MessageStreams::post_last(RdmaPeer& peer) {
   OfPeer& its = peer.stream;
   if (peer.state != State::ready || its.credits == 0 || !peer.transfers.waiting.empty()) return false;
+  // Transfers that come after these by another queue pair must not overtake them.
+  if (!peer.transfers.posted.empty()) {
+    adapter_.block(peer);
+    return false;
+  }
   wire::RdmaFrame frame;
   frame.type = Type::last;
   if (post_frame(peer, *its.channel, frame, nullptr, nullptr)) return true;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/peer_table.h"
 #include "base/tunables.h"
 #include "base/types.h"
 #include "fabric/rdma/hca.h"
@@ -23,9 +24,8 @@ namespace tern {
 struct RdmaPeer;
 
 struct RdmaOptions {
-  PeerId rank = 0;
-  uint32_t size = 1;
-  std::array<uint8_t, 32> key{};  ///< the job's secret
+  const PeerTable* peers = nullptr;  ///< not owned: greetings of ranks that are not in it are ignored
+  std::array<uint8_t, 32> key{};     ///< the job's secret
   // Simulated ranks: what the CPU's work costs in virtual time (a real clock knows itself).
   uint64_t copy_bytes_per_us = 0;        ///< 0: copies cost nothing
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs

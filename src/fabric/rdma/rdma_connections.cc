@@ -113,8 +113,9 @@ void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   uint32_t slot = free_greetings_.back();
   wire::RdmaGreeting greeting;
   greeting.kind = kind;
-  greeting.from = adapter_.options.rank;
-  greeting.to = peer.id;
+  greeting.from = adapter_.options.peers->my_name();
+  greeting.to = adapter_.options.peers->name(peer.id);
+  greeting.call = peer.id;
   greeting.base = uint8_t(has_target_ ? ChannelKind::dc : ChannelKind::rc);
   greeting.address = std::bit_cast<wire::RdmaAddress>(has_target_ ? target_ : peer.connection.pair->address());
   greeting.frame_bytes = uint32_t(adapter_.slot_bytes);
@@ -144,8 +145,8 @@ void RdmaConnections::on_greeting_in(const rdma::Completion& completion) {
 void RdmaConnections::on_greeting(const std::byte* data, size_t bytes) {
   wire::RdmaGreeting greeting;
   if (!wire::parse_rdma_greeting(data, bytes, adapter_.options.key.data(), greeting)) return;
-  if (greeting.to != adapter_.options.rank) return;
-  RdmaPeer* peer = peers_.find(greeting.from);
+  if (greeting.to != adapter_.options.peers->my_name()) return;
+  RdmaPeer* peer = peers_.find(adapter_.options.peers->find(greeting.from));
   if (!peer || peer->state == State::broken || peer->state == State::lost) return;
   if (greeting.incarnation != peer->incarnation) return;  // of a lane that both have given up
   peer->heard = true;
@@ -190,6 +191,7 @@ bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting
     }
   }
   its.connected = true;
+  its.call = greeting.call;
   connected_.push_back(&peer);
   peers_.on_connected(peer, greeting.window, std::min<size_t>(adapter_.slot_bytes, greeting.frame_bytes));
   if (keepalive_ns_ != 0 && keepalive_due_ns_ == ~uint64_t{0})

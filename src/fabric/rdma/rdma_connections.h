@@ -43,6 +43,7 @@ class RdmaConnections {
     rdma::QueuePairAddress base;            ///< what it answers greetings with: its queue pair, or its DC target
     std::unique_ptr<rdma::Route> route;
     rdma::QueuePairAddress datagram;
+    uint32_t call = 0;      ///< what it calls us
     bool greeted = false;  ///< hellos are repeated
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
   };

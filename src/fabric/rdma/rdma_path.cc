@@ -34,8 +34,7 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
       connections_(adapter_, *this, tunables, std::move(lookup)),
       streams_(adapter_, *this, switches_, sink),
       switches_(adapter_, *this, connections_, streams_, tunables),
-      policy_(tunables, adapter_.hca->capabilities(), options.size),
-      peers_(options.size) {
+      policy_(tunables, adapter_.hca->capabilities(), adapter_.options.peers->size()) {
   const rdma::Capabilities& able = adapter_.hca->capabilities();
   properties_.name = "rdma";
   properties_.eager_bytes = adapter_.slot_bytes - wire::kRdmaMaxHeadBytes;
@@ -45,6 +44,10 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   remote_properties_.get = remote_properties_.put = true;
   remote_properties_.get_from_bytes = properties_.eager_bytes;
   remote_properties_.autonomous = able.autonomous;
+  remote_properties_.atomics = able.atomics;
+  remote_properties_.atomic_swap = able.atomic_swap;
+  remote_properties_.atomics_with_cpu = able.atomics_with_cpu;
+  remote_properties_.ordered_atomics = able.atomics;
   // A queue pair delivers in the order of posting, and no message is posted before an earlier put.
   remote_properties_.puts_before_messages = true;
   remote_properties_.ordered_writes = able.ordered_writes;
@@ -52,7 +55,7 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
 
 Error RdmaPath::start(const Tunables& tunables) {
   if (Error error = policy_.check()) return error;
-  if (peers_.size() > wire::kRdmaMaxRanks) {
+  if (adapter_.options.peers->size() > wire::kRdmaMaxRanks) {
     return Error(ErrorClass::unsupported_operation,
                  "the rdma path numbers ranks up to " + std::to_string(wire::kRdmaMaxRanks));
   }
@@ -73,6 +76,7 @@ RdmaPath::~RdmaPath() {
 
 RdmaPeer& RdmaPath::peer_at(PeerId id) {
   TERN_DEBUG_ASSERT(reaches(id));
+  if (peers_.size() <= id) peers_.resize(adapter_.options.peers->size());
   if (!peers_[id]) peers_[id] = std::make_unique<RdmaPeer>(id);
   return *peers_[id];
 }
@@ -110,6 +114,20 @@ void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
   transfers_.begin(operation, is_put);
   count_registrations();
 }
+
+// Of an atomic or a flush.
+template <typename Operation>
+void RdmaPath::begin(Operation& operation) {
+  auto& peer = static_cast<RdmaPeer&>(*operation.lane);
+  if (peer.state == RdmaPeer::State::lost) {
+    operation.done(operation, reason(peer));
+    return;
+  }
+  transfers_.begin(operation);
+  if (peer.state == RdmaPeer::State::fresh && transfers_.waiting(peer)) connections_.contact(peer);
+}
+template void RdmaPath::begin(AtomicOperation&);
+template void RdmaPath::begin(FlushOperation&);
 
 void RdmaPath::count_registrations() {
   counters().rdma_registration_hits = transfers_.registrations().hits();
@@ -201,12 +219,12 @@ void RdmaPath::handle(const rdma::Completion& completion) {
     case RdmaTag::inlined: returned(*peers_[value], completion); return;
     case RdmaTag::part: {
       RdmaPeer& peer = *peers_[adapter_.slots.use(value).peer];
-      if (returned(peer, completion)) transfers_.on_part(peer, uint32_t(value), ok);
+      if (returned(peer, completion)) transfers_.on_part(uint32_t(value), ok);
       return;
     }
     case RdmaTag::transfer: {
       auto& transfer = *static_cast<RdmaTransfers::Transfer*>(RdmaAdapter::address_of(completion.id));
-      if (returned(static_cast<RdmaPeer&>(*transfer.operation->lane), completion)) transfers_.on_transfer(transfer, ok);
+      if (returned(transfer.peer, completion)) transfers_.on_transfer(transfer, ok);
       return;
     }
     case RdmaTag::greeting_in: connections_.on_greeting_in(completion); return;
@@ -226,7 +244,7 @@ bool RdmaPath::on_receive(const rdma::Completion& completion) {
     return false;
   }
   const uint32_t source = written ? wire::rdma_immediate_source(completion.immediate) : frame.source;
-  RdmaPeer* peer = reaches(source) ? peers_[source].get() : nullptr;
+  RdmaPeer* peer = source < peers_.size() ? peers_[source].get() : nullptr;
   if (!peer || (peer->state != RdmaPeer::State::ready && peer->state != RdmaPeer::State::answered)) return false;
   if (!written && frame.incarnation != uint16_t(peer->incarnation)) return false;  // of a lane that was given up
   peer->heard = true;

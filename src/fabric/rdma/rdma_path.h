@@ -5,7 +5,7 @@
 //   RdmaConnections   greetings, queue pairs of peers, signs of life
 //   MessageStreams    messages as frames, credit         -> Channel: what carries them (channels/)
 //   ChannelSwitches   changes of channels, rings
-//   RdmaTransfers     get and put, registered user memory
+//   RdmaTransfers     get, put, atomics and flush, registered user memory
 //   RdmaAdapter       queues, slots, what is outstanding -> rdma::Hca
 //
 // Errors: a request that fails breaks the connection; when everything outstanding on it has come back, what waits for
@@ -40,7 +40,9 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   const std::string& card() const { return connections_.card(); }
   const rdma::Hca& hca() const { return *adapter_.hca; }
 
-  bool reaches(PeerId peer) const override { return peer != adapter_.options.rank && peer < peers_.size(); }
+  bool reaches(PeerId peer) const override {
+    return peer != adapter_.options.peers->me() && peer < adapter_.options.peers->size();
+  }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override {
     return streams_.try_send(static_cast<RdmaPeer&>(lane), header, payload, bytes);
@@ -54,6 +56,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   void get(TransferOperation& operation) override { transfer(operation, false); }
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override { transfer(operation, true); }
+  void atomic(AtomicOperation& operation) override { begin(operation); }
+  void flush(FlushOperation& operation) override { begin(operation); }
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
@@ -75,6 +79,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   Error start(const Tunables& tunables);
   RdmaPeer& peer_at(PeerId id);
   void transfer(TransferOperation& operation, bool is_put);
+  template <typename Operation>
+  void begin(Operation& operation);
   void count_registrations();
 
   int take_completions();

@@ -49,7 +49,7 @@ class DcEndpoint {
     std::deque<Posted> again;   ///< flushed through no fault of theirs
     bool failed = false;
   };
-  Initiator& of(PeerId peer) { return initiators_[(peer + adapter_.options.rank) % initiators_.size()]; }
+  Initiator& of(PeerId peer) { return initiators_[(peer + adapter_.options.peers->me()) % initiators_.size()]; }
   const Initiator& of(PeerId peer) const { return const_cast<DcEndpoint*>(this)->of(peer); }
   void hand_over(Initiator& initiator, const Posted& item);
   void recover(Initiator& initiator);
