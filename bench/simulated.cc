@@ -41,12 +41,9 @@ struct Program {
   std::string_view name;
   int (*main)(int, char**);
 };
-constexpr Program kPrograms[] = {{"latency", bench_latency},
-                                 {"oneway", bench_oneway},
-                                 {"progress", bench_progress},
-                                 {"overlap", bench_overlap},
-                                 {"background", bench_background},
-                                 {"patterns", bench_patterns}};
+constexpr Program kPrograms[] = {{"latency", bench_latency},       {"oneway", bench_oneway},
+                                 {"progress", bench_progress},     {"overlap", bench_overlap},
+                                 {"background", bench_background}, {"patterns", bench_patterns}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;

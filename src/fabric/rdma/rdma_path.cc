@@ -167,6 +167,7 @@ void RdmaPath::apply_policy(uint64_t now_ns) {
     for (const auto& peer : peers_) {
       if (!peer || peer->state != RdmaPeer::State::ready) continue;
       auto found = mapping->find(peer->id);
+      if (policy_.changed()) switches_.forgive(*peer);
       const ChannelKind wanted = found != mapping->end() ? found->second : policy_.base();
       // A ring without a connected queue pair, where there is none left.
       if (!switches_.request(*peer, wanted) && wanted == ChannelKind::rc_rdma && dc_ &&

@@ -47,7 +47,7 @@ void ChannelPolicy::count(PeerId peer, uint32_t received) {
 
 const ChannelPolicy::Mapping* ChannelPolicy::end_of_unit(uint64_t now_ns) {
   due_ns_ = now_ns + unit_ns_;
-  if (selector_->end_of_unit()) {
+  if ((changed_ = selector_->end_of_unit())) {
     mapping_.clear();
     for (const auto& [peer, connected] : selector_->map())
       mapping_[peer] = connected ? ChannelKind::rc_rdma : ChannelKind::dc_rdma;

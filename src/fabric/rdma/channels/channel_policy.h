@@ -39,6 +39,8 @@ class ChannelPolicy {
   void count(PeerId peer, uint32_t received);
   /// What shall carry the streams from now on, the base where a peer is not named; null: as before.
   const Mapping* end_of_unit(uint64_t now_ns);
+  /// Whether that is another mapping than in the unit before.
+  bool changed() const { return changed_; }
 
  private:
   const std::string mode_, device_;
@@ -47,7 +49,8 @@ class ChannelPolicy {
   ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
   std::unique_ptr<ChannelSelector> selector_;  ///< null: nothing is selected
   std::unordered_map<PeerId, uint32_t> seen_;  ///< what `count` was told last
-  bool anything_ = false;                      ///< messages came in this unit
+  bool changed_ = false;
+  bool anything_ = false;  ///< messages came in this unit
   Mapping mapping_;
   uint64_t due_ns_ = ~uint64_t{0};
 };

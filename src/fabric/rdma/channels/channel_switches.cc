@@ -27,7 +27,8 @@ ChannelSwitches::ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaCon
       streams_(streams),
       ring_entries_(uint32_t(tunables.rdma_ring_entries)),
       entry_bytes_(std::min(kRingEntryBytes, adapter.slot_bytes)),
-      max_pairs_(uint32_t(tunables.rdma_rc_pool)) {}
+      max_pairs_(uint32_t(tunables.rdma_rc_pool)),
+      max_active_pairs_(tunables.rdma_channels == "auto" ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {}
 
 void ChannelSwitches::begin(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
@@ -43,6 +44,23 @@ void ChannelSwitches::set_kind(RdmaPeer& peer, ChannelKind kind) {
   its.kind = kind;
 }
 
+void ChannelSwitches::forgive(RdmaPeer& peer) { peer.switching.refused = false; }
+
+// Whether a stream with that peer, either way, may take a connected queue pair: the adapter keeps the state of a few at
+// hand, and it does not matter who of the two has asked.
+bool ChannelSwitches::pair_available(const RdmaPeer& peer) const {
+  if (!peer.connection.pair && connections_.pairs() >= max_pairs_) return false;
+  uint32_t active = 0;
+  for (const RdmaPeer* other : paired_) {
+    const OfPeer& its = other->switching;
+    const bool in = its.kind == ChannelKind::rc_rdma || its.next_kind == ChannelKind::rc_rdma;
+    const bool out = (its.out && its.out->traits().kind == ChannelKind::rc_rdma) ||
+                     (its.leaving && its.out_next == ChannelKind::rc_rdma);
+    if (other != &peer && (in || out)) ++active;
+  }
+  return active < max_active_pairs_;
+}
+
 // J1.
 bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   OfPeer& its = peer.switching;
@@ -55,8 +73,8 @@ bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   offer.epoch = uint8_t(peer.stream.in_epoch + 1);
   offer.entries = adapter_.window;
   if (pair_needed) {
-    if (!peer.connection.pair && connections_.pairs() >= max_pairs_) return false;
-    if (connections_.make_pair(peer)) {
+    if (!pair_available(peer)) return false;
+    if (make_pair(peer)) {
       its.refused = true;  // the adapter has no more; the stream goes on as it is
       return false;
     }
@@ -105,6 +123,7 @@ void ChannelSwitches::on_change(RdmaPeer& peer, const wire::RdmaFrame& frame) {
       if (!of_theirs) return;
       its.refused = true;
       give_up_change(peer);
+      if (base_ == ChannelKind::dc && change.kind == uint8_t(ChannelKind::rc_rdma)) request(peer, ChannelKind::dc_rdma);
       return;
     case Step::cancel:
       if (!of_ours) return;
@@ -149,8 +168,7 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   const ChannelKind inner = its.out_next == ChannelKind::rc_rdma ? ChannelKind::rc : ChannelKind::dc;
   if (inner != base_) {
     if (inner != ChannelKind::rc || !offer.has_pair) return false;
-    if (!peer.connection.pair && connections_.pairs() >= max_pairs_) return false;
-    if (connections_.make_pair(peer) || connect_pair(peer, offer.pair)) return false;
+    if (!pair_available(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
     if (!its.connected)
       its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, adapter_.slot_bytes);
     way = its.connected.get();
@@ -159,6 +177,13 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   its.out_next_channel = std::make_unique<RingChannel>(its.out_next, *way, ring, adapter_.slot_bytes,
                                                        adapter_.hca->capabilities().ordered_writes);
   return true;
+}
+
+Error ChannelSwitches::make_pair(RdmaPeer& peer) {
+  if (peer.connection.pair) return {};
+  if (Error error = connections_.make_pair(peer)) return error;
+  paired_.push_back(&peer);
+  return {};
 }
 
 // Both streams of the pair use one queue pair; the other one may have connected it.
@@ -287,6 +312,7 @@ void ChannelSwitches::forget(RdmaPeer& peer) {
     if (ring) ring_bytes_ -= ring->memory_bytes();
   }
   std::erase(polled_, &peer);
+  std::erase(paired_, &peer);
   if (peer.stream.base) --counts_[size_t(its.kind)];
   its = {};
 }

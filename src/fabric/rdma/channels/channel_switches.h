@@ -44,7 +44,7 @@ class ChannelSwitches {
     ChannelKind kind = ChannelKind::rc;       ///< what carries it
     ChannelKind next_kind = ChannelKind::rc;  ///< what it is changing to
     bool changing = false;                    ///< between J1 and J5
-    bool refused = false;                     ///< a connected channel could not be made: never asked for again
+    bool refused = false;                     ///< a connected channel cannot be had; see `forgive`
     std::unique_ptr<Ring> ring, next_ring;
     // Ours to the peer.
     bool leaving = false;    ///< between the offer and J4
@@ -67,6 +67,8 @@ class ChannelSwitches {
   void begin(RdmaPeer& peer);
   /// Has the peer's stream come by that channel. False: it cannot, or is changing already.
   bool request(RdmaPeer& peer, ChannelKind kind);
+  /// A connected channel that was refused may be asked for again.
+  void forgive(RdmaPeer& peer);
   /// Where rings are of no use, because this rank sleeps.
   void give_rings_up();
 
@@ -93,6 +95,8 @@ class ChannelSwitches {
   void on_offer(RdmaPeer& peer, const wire::RdmaChange& offer);
   void on_accept(RdmaPeer& peer, const wire::RdmaChange& change);
   bool make_way(RdmaPeer& peer, const wire::RdmaChange& offer);
+  Error make_pair(RdmaPeer& peer);
+  bool pair_available(const RdmaPeer& peer) const;
   Error connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote);
   void leave(RdmaPeer& peer);
   void refuse(RdmaPeer& peer, const wire::RdmaChange& offer);
@@ -108,7 +112,9 @@ class ChannelSwitches {
   MessageStreams& streams_;
   const uint32_t ring_entries_;
   const size_t entry_bytes_;
-  const uint32_t max_pairs_;  ///< connected queue pairs beside a base that needs none
+  // Beside a base that needs none: connected queue pairs, and how many of them are used at one time.
+  const uint32_t max_pairs_, max_active_pairs_;
+  std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair
   ChannelKind base_ = ChannelKind::rc;
   std::vector<RdmaPeer*> polled_;  ///< their streams come by rings
   std::vector<std::unique_ptr<Ring>> spare_rings_;
