@@ -104,9 +104,9 @@ namespace tern {
     "shortest message spread over several networks") \
   X(tcp_crc, 0, 0, 1, "", true, \
     "1: a CRC-32C for every 32 KiB sent over TCP, and what arrives damaged is sent again") \
-  X(tcp_encrypt, 0, 0, 1, "", true, \
-    "1: everything sent over TCP is encrypted and authenticated (ChaCha20-Poly1305, keys of each connection from " \
-    "the job's key)") \
+  X(encrypt, 0, 0, 1, "", true, \
+    "1: everything sent over TCP and UDP is encrypted and authenticated, with keys of each connection that the job's " \
+    "key does not reveal; paths that cannot (RDMA) are refused") \
   X(udp_eager_bytes, 65536, 0, 1 << 24, "bytes", false, \
     "largest message sent eagerly over UDP (modern protocol)") \
   X(udp_window_bytes, 1 << 20, 65536, 1 << 28, "bytes", false, \
@@ -153,8 +153,8 @@ namespace tern {
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a " \
     "node take turns; empty: the best") \
   X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
-    "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves memory), " \
-    "or auto (selected by what each rank receives from whom)") \
+    "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves " \
+    "memory), or auto (selected by what each rank receives from whom)") \
   X(progress, "auto", "who moves messages while the application computes: polling (nobody: only its own calls " \
     "do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
     "pending), or auto (adaptive where some peer is reached by TCP, UDP or software RDMA, which need this rank's " \

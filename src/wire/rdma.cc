@@ -80,8 +80,9 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   greeting.window = in.integer<uint32_t>();
   greeting.incarnation = in.integer<uint32_t>();
   greeting.call = in.integer<uint32_t>();
-  bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
-  return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0 && greeting.call < kRdmaMaxRanks;
+  const bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
+  return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0 &&
+         greeting.call < kRdmaMaxRanks;
 }
 
 void build_rdma_change(const RdmaChange& change, std::byte* out) {
