@@ -123,6 +123,26 @@ bool Call::bad_handle(MPI_File handle, const char* argument) {
   return refuse(ErrorClass::file, handle_text(world_.files, handle, MPI_FILE_NULL, "file", argument));
 }
 
+bool Call::bad_handle(MPI_Win handle, const char* argument) {
+  return refuse(ErrorClass::win, handle_text(world_.windows, handle, MPI_WIN_NULL, "window", argument));
+}
+
+void Call::blame_last(Ref<Window> window) {
+  blame(window.get());
+  trouble().kept_window = std::move(window);
+}
+
+// The event thread comes inside only when the application is out, which this call has not said if nobody helped so far.
+void Call::help() {
+  Process& process = *world_.process;
+  if (!world_.locking && !(state_ & kLocked)) {
+    world_.lock->enter();
+    state_ |= kEntered;
+  }
+  process.begin_helping();
+  if (process.is_helped()) world_.locking = true;
+}
+
 void Call::blame_last(Ref<File> file) {
   state_ |= kAboutFiles;
   file_ = file.get();
@@ -313,6 +333,10 @@ int Call::fail(Error error) {
   int error_class = fail_quietly(std::move(error));
   if (state_ & kAboutFiles) {
     world_.raise(error_class, text, file_);
+    return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
+  }
+  if (state_ & kAboutWindow) {
+    world_.raise(error_class, text, *window_);
     return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
   }
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has

@@ -180,6 +180,14 @@ void World::raise(int error_class, const std::string& text, File* file) {
   handler.file(&handle, &error_class, text.c_str());
 }
 
+void World::raise(int error_class, const std::string& text, Window& window) {
+  ErrorHandler& handler = *window.error_handler;
+  Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
+  if (raise_predefined(handler, error_class, text)) return;
+  MPI_Win handle = reinterpret_cast<MPI_Win>(intptr_t{window.handle});
+  handler.window(&handle, &error_class, text.c_str());
+}
+
 void World::abort_job(int code, const std::string& text) {
   std::string message = rank() >= 0 ? "[tern rank " + std::to_string(rank()) + "] " + text : "[tern] " + text;
   if (process) process->launcher().abort(code, message);

@@ -33,6 +33,7 @@ struct World {
   // --- Handles. Reserved ranges: MPI 5.0 section 20.5.
   HandleTable<Communicator, 0x100, 8> comms;
   HandleTable<Group, 0x108, 8> groups;
+  HandleTable<Window, 0x110, 8> windows;
   HandleTable<File, 0x118, 8> files;
   HandleTable<Session, 0x120, 8> sessions;
   HandleTable<Message, 0x128, 8> messages;
@@ -113,6 +114,8 @@ struct World {
   void raise(int error_class, const std::string& text, Communicator* comm, Session* session);
   /// Tells the file's error handler; null: the default one of files (MPI 5.0, 14.7).
   void raise(int error_class, const std::string& text, File* file);
+  /// Tells the window's error handler.
+  void raise(int error_class, const std::string& text, Window& window);
   /// Ends all ranks.
   [[noreturn]] void abort_job(int code, const std::string& text);
   /// The error handler of a communicator; never null.

@@ -44,12 +44,18 @@ bool Process::some_peer_needs_helper() const {
 void Process::begin_helping() {
   const std::string& progress = tunables_.progress;
   if (event_thread_ || progress == "polling" || world_size() == 1) return;
-  if (progress == "auto" && !some_peer_needs_helper()) return;
+  const bool serves_windows = windows_ && windows_->serves();
+  if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only listens for others does not take the core from one that computes.
   const bool always = progress == "event" && !crowded_;
   try {
     event_thread_ = std::make_unique<EventThread>(
-        progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); },
+        progress_, *lock_,
+        [this, always] {
+          // Origins of one-sided operations do not wait until a target comes to its library.
+          if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
+          return p2p_.pending();
+        },
         crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);
   } catch (const std::system_error& error) {
     log_.warn("no event thread can be had: " + errno_text(error.code().value()) +
@@ -155,6 +161,11 @@ io::Environment& Process::files() {
                                                [this] { return new_context(); });
   }
   return *files_;
+}
+
+rma::Environment& Process::windows() {
+  if (!windows_) windows_ = std::make_unique<rma::Environment>(p2p_, [this] { return new_context(); });
+  return *windows_;
 }
 
 uint64_t Process::new_context() { return make_context(peers_, next_context_++); }

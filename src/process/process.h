@@ -24,6 +24,7 @@
 #include "progress/engine.h"
 #include "progress/event_thread.h"
 #include "progress/rank_lock.h"
+#include "rma/environment.h"
 
 namespace tern {
 
@@ -92,6 +93,8 @@ class Process {
   RankName node_name() const { return peers_.name(node_peers_.front()); }
   /// Files; made when first asked for.
   io::Environment& files();
+  /// Windows; made when first asked for.
+  rma::Environment& windows();
 
  private:
   void log_paths() const;
@@ -116,6 +119,7 @@ class Process {
   std::unique_ptr<Communicator> world_, self_;
   std::unique_ptr<EventThread> event_thread_;
   std::unique_ptr<io::Environment> files_;
+  std::unique_ptr<rma::Environment> windows_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
 };
 

@@ -67,6 +67,11 @@ uint16_t SocketAddress::port() const {
                                        : ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
+void SocketAddress::set_port(uint16_t port) {
+  if (storage.ss_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = htons(port);
+  else reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
+}
+
 std::string SocketAddress::text() const {
   wire::CardAddress address;
   address.port = port();

@@ -27,6 +27,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   uint16_t port() const;
+  void set_port(uint16_t port);
   /// "10.0.0.1:4000"
   std::string text() const;
 };

@@ -39,6 +39,7 @@
 #include "base/peer_table.h"
 #include "base/tunables.h"
 #include "fabric/ip/coalescing.h"
+#include "fabric/ip/host_question.h"
 #include "fabric/ip/interface_watch.h"
 #include "fabric/ip/interfaces.h"
 #include "fabric/ip/socket.h"
@@ -171,7 +172,8 @@ class TcpPath final : public CountingPath {
     bool closed = false;        ///< the peer's host has ended the connection before, it did not just fall silent
     uint64_t give_up_ns = 0;
     uint64_t retry_ns = ~uint64_t{0};
-    std::string loss;  ///< how the connection before was lost; empty: there was none
+    std::string loss;   ///< how the connection before was lost; empty: there was none
+    HostQuestion host;  ///< when nobody has answered for too long
   };
   enum class PeerState : uint8_t { open, departed, lost };
   struct Peer : Lane {
@@ -218,6 +220,7 @@ class TcpPath final : public CountingPath {
   void contact(Stream& lane);
   void next_attempt(Stream& lane);
   void end_round(Stream& lane);
+  bool host_answers(Stream& lane);
   void attempt_failed(Setup& setup, const std::string& trouble);
   void set_timed(Stream& lane, bool timed);
   void accept_some(Listener& listener);

@@ -24,6 +24,8 @@ constexpr uint64_t kAttempt_ns = 2 * kSecond;
 constexpr uint64_t kRepeatedAttempt_ns = kSecond, kHomecoming_ns = kSecond;
 // Rounds in which nobody listened anywhere: the peer was there when it published its card, so it has ended.
 constexpr int kRefusedRounds = 3;
+// How long a host may take to answer that it is there, when nothing else of it answers.
+constexpr uint64_t kHostAnswer_ns = 3 * kSecond;
 constexpr uint16_t kPortsTried = 1024;
 
 std::string agreement_of(const Tunables& tunables) {
@@ -283,7 +285,16 @@ void TcpPath::end_round(Stream& lane) {
   // closed too there is no doubt.
   bool nobody_there =
       (lane.generation != 0 ? lane.refused : lane.only_refusals) && (lane.closed || lane.rounds >= kRefusedRounds);
-  if (nobody_there || now >= lane.give_up_ns) {
+  if (!nobody_there && now >= lane.give_up_ns && host_answers(lane)) {
+    // Its process is there, or its kernel would refuse the call; but it does not take calls: it computes, and others
+    // have filled its queue.
+    lane.give_up_ns = now + connect_timeout_ns_;
+    if (options_.log) {
+      options_.log->info("tcp: rank " + std::to_string(lane.peer.id) +
+                         " takes no connections, but its host answers; waiting on");
+    }
+  }
+  if (nobody_there || now >= lane.give_up_ns + (lane.host.asked() ? kHostAnswer_ns : 0)) {
     std::string trouble = "it cannot be reached: " + lane.peer.trouble;
     if (!lane.loss.empty()) trouble = lane.loss + "; called again, " + trouble;
     return doom(lane.peer, int(ErrorClass::proc_aborted), std::move(trouble));
@@ -291,6 +302,16 @@ void TcpPath::end_round(Stream& lane) {
   lane.only_refusals = true;
   lane.refused = false;
   lane.retry_ns = now + std::min(kSecond, (20 * kMs) << std::min(lane.rounds, 6));
+}
+
+// Asks the peer's host when that was not done yet; true when it has answered.
+bool TcpPath::host_answers(Stream& lane) {
+  if (lane.host.answered()) return true;
+  if (!lane.host.asked() && !lane.candidates.empty()) {
+    const TcpCandidate& candidate = lane.candidates[size_t(lane.rounds) % lane.candidates.size()];
+    lane.host.ask(SocketAddress(candidate.address, candidate.scope));
+  }
+  return false;
 }
 
 // An attempt of ours has ended without a connection.

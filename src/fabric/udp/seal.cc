@@ -48,6 +48,21 @@ DatagramSeal::DatagramSeal(const UdpKey& job, const RankName& from, const UdpSal
   crypto_aead_aes256gcm_beforenm(&aes_->state, key_.data());
 }
 
+std::array<uint8_t, 16> introduction_tag(const UdpKey& job, const RankName& to, const std::byte* datagram,
+                                         size_t covered) {
+  static constexpr std::string_view kIntroduction = "tern udp introduction 1";
+  std::array<uint8_t, 16> tag;
+  static_assert(tag.size() == wire::kDatagramTagBytes && tag.size() >= crypto_generichash_BYTES_MIN);
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, job.data(), job.size(), tag.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kIntroduction.data()), kIntroduction.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&to.job), sizeof to.job);
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&to.rank), sizeof to.rank);
+  crypto_generichash_update(&state, raw(datagram), covered);
+  crypto_generichash_final(&state, tag.data(), tag.size());
+  return tag;
+}
+
 DatagramSeal::~DatagramSeal() {
   sodium_memzero(key_.data(), key_.size());
   if (aes_) sodium_memzero(&aes_->state, sizeof aes_->state);

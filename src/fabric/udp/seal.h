@@ -42,4 +42,9 @@ class DatagramSeal {
   std::unique_ptr<Aes> aes_;  ///< null: ChaCha20-Poly1305
 };
 
+/// The tag of an introduction (wire::Introduction), which a rank of the job makes for another one. `covered`: the bytes
+/// before the tag.
+std::array<uint8_t, 16> introduction_tag(const UdpKey& job, const RankName& to, const std::byte* datagram,
+                                         size_t covered);
+
 }  // namespace tern

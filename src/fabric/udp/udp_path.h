@@ -3,9 +3,9 @@
 // Two protocols (TERN_UDP), each a state machine for each peer (channel.h): `modern` (stream_channel.h) and `paper`
 // (fragment_channel.h). Here is what both need: first contact, the check of every datagram, timers, silent peers, loss.
 //
-// There is no connection. Who knows a peer's card has the keys and the addresses, and its first datagram may carry a
-// message. A datagram counts only with the right seal and a number that has not been there; all else is counted and
-// forgotten, and no state depends on it.
+// There is no connection. Who knows a peer's card has the keys and the addresses, introduces itself, and may send a
+// message at once. A datagram counts only with the right seal and a number that has not been there; all else is counted
+// and forgotten, and no state depends on it: for a sender that has not introduced itself nothing is looked up.
 //
 // A peer that computes answers nothing, because this is no kernel's protocol. So silence alone loses nobody: the host
 // of a silent peer is asked by TCP whether the process is there (DatagramPort::ask_life; its kernel answers), over
@@ -85,6 +85,8 @@ class UdpPath final : public CountingPath {
     bool lost = false;
     bool doomed = false;            ///< in doomed_: lost in the next poll
     bool busy = false;              ///< in busy_
+    bool knows_us = false;          ///< an authentic datagram of it has come: it needs no introduction any more
+    UdpSalt salt{};                 ///< of its card
     std::unique_ptr<UdpLink> link;  ///< null: not met
     std::unique_ptr<UdpChannel> channel;
     uint64_t heard_ns = 0;     ///< when an authentic datagram came last
@@ -116,8 +118,11 @@ class UdpPath final : public CountingPath {
   void start();
   Peer& peer_at(PeerId id);
   Error meet(Peer& peer);
+  void introduce(Peer& peer);
+  Peer* find_sender(const wire::Datagram& datagram, const DatagramPort::Arrival& arrival);
   void look_after(uint64_t now_ns);
   bool look_after(Peer& peer, uint64_t now_ns);
+  void stop_asking(Peer& peer);
   void ask_host(Peer& peer, uint64_t now_ns);
   void doom(Peer& peer, std::string trouble);
   int lose_doomed();
