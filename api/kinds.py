@@ -121,6 +121,8 @@ KINDS = {
     "group_at_leader": Kind("MPI_Group $", "Group* $", arg="call.find($)"),
     "committed_type": Kind("MPI_Datatype $", "Datatype& $", arg="*$_", local="Datatype* $_ = nullptr;",
                            resolve='call.get($, $_, "$")', check='call.committed(*$_, "$")'),
+    "committed_type?": Kind("MPI_Datatype $", "Datatype* $", arg="$_", local="Datatype* $_ = nullptr;",
+                            resolve='call.get_or_null($, $_, "$")', check='(!$_ || call.committed(*$_, "$"))'),
     "type_ref": Kind("MPI_Datatype *$", "Datatype& $", arg="*$_", local="Datatype* $_ = nullptr;",
                      resolve='call.not_null($, "$") && call.get(*$, $_, "$")'),
     "types": Kind("const MPI_Datatype $[]", "TypeArray $", arg="TypeArray(call, $)"),

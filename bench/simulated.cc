@@ -1,13 +1,15 @@
-// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes, in virtual
-// time:
+// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes (or N on N),
+// in virtual time:
 //
-//   simulated MACHINE.toml latency|oneway|progress|overlap|background [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world [ranks=N] [TUNABLE=VALUE]... [--
+//   ARGUMENTS...]
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
 // is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
 // network that costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread on
 // the same core. Registrations of user memory are kept, as the library does.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -25,6 +27,7 @@ int bench_oneway(int argc, char** argv);
 int bench_progress(int argc, char** argv);
 int bench_overlap(int argc, char** argv);
 int bench_background(int argc, char** argv);
+int bench_world(int argc, char** argv);
 void simulated_work(long loops);
 }
 
@@ -38,11 +41,9 @@ struct Program {
   std::string_view name;
   int (*main)(int, char**);
 };
-constexpr Program kPrograms[] = {{"latency", bench_latency},
-                                 {"oneway", bench_oneway},
-                                 {"progress", bench_progress},
-                                 {"overlap", bench_overlap},
-                                 {"background", bench_background}};
+constexpr Program kPrograms[] = {{"latency", bench_latency},       {"oneway", bench_oneway},
+                                 {"progress", bench_progress},     {"overlap", bench_overlap},
+                                 {"background", bench_background}, {"world", bench_world}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
@@ -82,6 +83,11 @@ int main(int argc, char** argv) {
     std::string_view setting(argv[i]);
     const size_t equals = setting.find('=');
     if (equals == std::string_view::npos) return fail(std::string("not TUNABLE=VALUE: ") + argv[i]);
+    if (setting.starts_with("ranks=")) {
+      options.ranks = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
+      if (options.ranks == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
+      continue;
+    }
     if (tern::Error error = options.tunables.set(setting.substr(0, equals), setting.substr(equals + 1))) {
       return fail(std::string(error.text()));
     }

@@ -89,9 +89,9 @@ namespace tern {
     "shortest message spread over several networks") \
   X(tcp_crc, 0, 0, 1, "", true, \
     "1: a CRC-32C for every 32 KiB sent over TCP, and what arrives damaged is sent again") \
-  X(tcp_encrypt, 0, 0, 1, "", true, \
-    "1: everything sent over TCP is encrypted and authenticated (ChaCha20-Poly1305, keys of each connection from " \
-    "the job's key)") \
+  X(encrypt, 0, 0, 1, "", true, \
+    "1: everything sent over TCP and UDP is encrypted and authenticated, with keys of each connection that the job's " \
+    "key does not reveal; paths that cannot (RDMA) are refused") \
   X(udp_eager_bytes, 65536, 0, 1 << 24, "bytes", false, \
     "largest message sent eagerly over UDP (modern protocol)") \
   X(udp_window_bytes, 1 << 20, 65536, 1 << 28, "bytes", false, \

@@ -189,6 +189,11 @@ Error Wireup::open_datagrams() {
 }
 
 Error Wireup::open_adapter() {
+  if (process_->tunables().encrypt != 0) {
+    return Error(ErrorClass::arg,
+                 "TERN_ENCRYPT=1, but TERN_PATH names rdma, whose adapters send everything as it is. Take rdma out of "
+                 "TERN_PATH, or leave the encryption to the network");
+  }
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
   rdma::IbvOptions wanted;

@@ -228,14 +228,30 @@ Error Window::may_lock() const {
   return {};
 }
 
-// What this rank does in its own memory needs the lock, too.
-void Window::lock_own() {
-  Target& own = target(comm_->rank());
-  if (own.lock != LockState::wanted) return;
-  own.lock = LockState::asked;
+// A lock may protect loads and stores after the call (MPI 5.0, 12.5.3): then it does not return before it is held.
+bool Window::must_hold(const Target& target) const { return design_ || reachable(target.rank) || own(target.rank); }
+
+Error Window::acquire(Target& target) {
+  if (target.lock != LockState::wanted) return {};
   ++environment_.counters().rma_locks;
-  send_lock(own);
-  wait_until([&] { return own.lock == LockState::held || own.lost; });
+  if (!design_) {
+    target.lock = LockState::asked;
+    send_lock(target);
+    wait_until([&] { return target.lock == LockState::held || target.lost; });
+    return {};
+  }
+  design_->ask(target);
+  if (design_->held(target)) return {};
+  ++environment_.counters().rma_lock_waits;
+  Endpoints& endpoints = environment_.endpoints();
+  wait_until([&] { return design_->held(target) || endpoints.losses() != 0; });
+  if (target.lock == LockState::held) return {};
+  for (int rank : part_.ranks()) {
+    if (endpoints.lost(comm_->peer(rank))) return endpoints.loss_of(comm_->peer(rank));
+  }
+  // Somebody of another window: this lock will come.
+  wait_until([&] { return design_->held(target); });
+  return {};
 }
 
 Error Window::lock(int type, int rank, int assertions) {
@@ -254,8 +270,7 @@ Error Window::lock(int type, int rank, int assertions) {
   to.exclusive = type == kLockExclusive;
   to.lock = to.unchecked ? LockState::held : LockState::wanted;
   ++locked_;
-  if (rank == comm_->rank()) lock_own();
-  return {};
+  return must_hold(to) ? acquire(to) : Error();
 }
 
 Error Window::lock_all(int assertions) {
@@ -265,9 +280,12 @@ Error Window::lock_all(int assertions) {
   fence_ = Fence::none;
   lock_all_ = true;
   lock_all_unchecked_ = assertions & assertion::kNoCheck;
-  Target& own = target(comm_->rank());
-  if (Error error = allow(own)) return error;
-  lock_own();
+  for (int rank = 0; rank < comm_->size(); ++rank) {
+    if (!own(rank) && !reachable(rank)) continue;
+    Target& to = target(rank);
+    if (Error error = allow(to)) return error;
+    if (Error error = acquire(to)) return error;
+  }
   return {};
 }
 
@@ -275,13 +293,19 @@ Error Window::lock_all(int assertions) {
 void Window::begin_unlock(Target& target) {
   if (target.lock == LockState::none || target.lost) return;
   if (target.lock == LockState::wanted && !target.has_records()) return;  // the target has never heard of it
+  if (design_) {
+    if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
+    return;
+  }
   if (!target.unchecked) wire::WindowWriter(target.open).record({wire::WindowCode::unlock});
   else if (!target.unconfirmed && target.pending == 0) return;
   ask_confirmation(target);
 }
 
 Error Window::end_unlock(Target& target) {
-  wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  if (target.confirmed != target.asked || target.pending != 0)
+    wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  if (design_ && target.lock == LockState::held && !target.unchecked) design_->release(target);
   target.lock = LockState::none;
   target.unconfirmed = false;
   return take_error(target);

@@ -28,9 +28,12 @@ bool RdmaTransfers::is_exposed(const RemoteKey& key) { return key.words[0] & kEx
 
 RemoteKey RdmaTransfers::expose(const void* address, size_t bytes, RemoteAccess access) {
   if (bytes == 0) return {};
-  rdma::Registration* registration = registrations_->acquire(address, bytes, true);
-  // Constant data, for example, cannot be registered for writing.
-  if (!registration && !access.atomic) registration = registrations_->acquire(address, bytes, false);
+  rdma::Access wanted;
+  wanted.local_write = access.write || access.atomic;  // verbs want that beside the peers' right
+  wanted.remote_read = access.read;
+  wanted.remote_write = access.write;
+  wanted.remote_atomic = access.atomic;
+  rdma::Registration* registration = registrations_->acquire(address, bytes, wanted);
   if (!registration) return {};
   return {{registration->region->remote_key() | kExposed, reinterpret_cast<uintptr_t>(registration)}};
 }
@@ -52,7 +55,8 @@ void RdmaTransfers::begin(TransferOperation& operation, bool is_put) {
   transfer->operation = &operation;
   transfer->is_put = is_put;
   if (operation.local.is_contiguous() && operation.bytes != 0)
-    transfer->registration = registrations_->acquire(operation.local.contiguous_data(), operation.bytes, !is_put);
+    transfer->registration =
+        registrations_->acquire(operation.local.contiguous_data(), operation.bytes, {.local_write = !is_put});
   peer.transfers.waiting.push_back(transfer);
   pump(peer);
 }
