@@ -71,6 +71,8 @@ class LockMachine {
 
   Wants wants() const { return wants_; }
   const WordOperation& operation() const { return operation_; }
+  /// Nothing depends on what it brings: `completed` may be called, with anything, as soon as it has begun.
+  bool is_detached() const { return detached_; }
   uint32_t watch_word() const { return watch_word_; }
   bool held() const { return state_ == State::held; }
   bool waiting() const { return state_ == State::waiting; }
@@ -92,6 +94,7 @@ class LockMachine {
   void want(WordOperation::Kind kind, uint32_t rank, uint32_t word, uint64_t operand = 0, uint64_t compare = 0) {
     wants_ = Wants::operation;
     operation_ = {kind, rank, word, operand, compare};
+    detached_ = false;
   }
   void want_watch(uint32_t word) {
     wants_ = Wants::watch;
@@ -118,6 +121,7 @@ class LockMachine {
   Wants wants_ = Wants::nothing;
   bool exclusive_ = false;
   WordOperation operation_;
+  bool detached_ = false;
   uint32_t watch_word_ = 0;
   uint32_t blocker_ = kNobody;
   uint32_t tries_ = 0;

@@ -9,6 +9,7 @@ using Kind = WordOperation::Kind;
 void TestAndSet::add(Step step, uint64_t amount) {
   step_ = step;
   want(Kind::fetch_add, target_, LockWord::kLock, amount);
+  detached_ = step == Step::give_back || step == Step::leave;
 }
 
 // `expected`: the word as it should be, without an owner and readers.

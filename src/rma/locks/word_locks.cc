@@ -153,7 +153,10 @@ void WordLocks::look_for_life(Lock& lock, uint64_t now_ns) {
   lock.probed_rank = rank;
   Lock::Transfer& probe = lock.probe;
   const WordsOfRank& at = ranks_[rank];
-  if (!at.lane) { lock.probing = false; return; }
+  if (!at.lane) {
+    lock.probing = false;
+    return;
+  }
   probe.lane = at.lane;
   probe.local = Cursor::bytes(&lock.probed, sizeof lock.probed);
   probe.remote_address = at.address;
@@ -278,20 +281,39 @@ void WordLocks::issue(Lock& lock) {
     o.kind == Kind::read ? memory_.get(transfer) : memory_.put(transfer);
     return;
   }
-  Lock::Atomic& atomic = lock.atomic;
+  if (lock.machine->is_detached()) {
+    lock.on_its_way = false;
+    ++detached_;
+    Detached* atomic = pool_.create();
+    atomic->owner = this;
+    fill(*atomic, o);
+    atomic->done = [](AtomicOperation& self, Error) {  // an error: the target is lost, and its lock with it
+      WordLocks& its = *static_cast<Detached&>(self).owner;
+      --its.detached_;
+      its.pool_.destroy(static_cast<Detached*>(&self));
+    };
+    lock.machine->completed(0);
+    memory_.atomic(*atomic);
+    return;
+  }
+  fill(lock.atomic, o);
+  lock.atomic.done = [](AtomicOperation& self, Error error) {
+    Lock& its = *static_cast<Lock::Atomic&>(self).lock;
+    its.owner->done(its, self.result, error);
+  };
+  memory_.atomic(lock.atomic);
+}
+
+void WordLocks::fill(AtomicOperation& atomic, const WordOperation& o) const {
+  const WordsOfRank& at = ranks_[o.rank];
   atomic.lane = at.lane;
   atomic.kind = o.kind == Kind::swap        ? AtomicOperation::Kind::swap
                 : o.kind == Kind::fetch_add ? AtomicOperation::Kind::fetch_add
                                             : AtomicOperation::Kind::compare_swap;
-  atomic.remote_address = address;
+  atomic.remote_address = at.address + o.word * sizeof(uint64_t);
   atomic.key = at.key;
   atomic.operand = o.operand;
   atomic.compare = o.compare;
-  atomic.done = [](AtomicOperation& self, Error error) {
-    Lock& its = *static_cast<Lock::Atomic&>(self).lock;
-    its.owner->done(its, self.result, error);
-  };
-  memory_.atomic(atomic);
 }
 
 void WordLocks::done(Lock& lock, uint64_t result, const Error& error) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/pool.h"
 #include "base/rng.h"
 #include "fabric/pollable.h"
 #include "fabric/remote_memory.h"
@@ -59,7 +60,7 @@ class WordLocks final : public Pollable {
   /// A rank of the window has been lost.
   void on_lost(uint32_t rank);
   /// Nothing is on its way and nothing is left to be done.
-  bool quiet() const { return active_.empty(); }
+  bool quiet() const { return active_.empty() && detached_ == 0; }
   const Counts& counts() const { return counts_; }
 
   int poll() override;
@@ -90,7 +91,13 @@ class WordLocks final : public Pollable {
     bool active = false;
   };
 
+  /// An atomic that nobody waits for.
+  struct Detached final : AtomicOperation {
+    WordLocks* owner = nullptr;
+  };
+
   Lock& lock(uint32_t target);
+  void fill(AtomicOperation& atomic, const WordOperation& operation) const;
   void start(Lock& lock);
   int drive(Lock& lock);
   void issue(Lock& lock);
@@ -112,6 +119,8 @@ class WordLocks final : public Pollable {
   const Told told_;
   std::vector<std::unique_ptr<Lock>> locks_;  ///< by target; null: never asked for
   std::vector<Lock*> active_;                 ///< that want a turn
+  Pool<Detached, 8> pool_;
+  size_t detached_ = 0;  ///< of them on their way
   std::vector<uint32_t> lost_;
   uint32_t next_probed_ = 0;
   PollHints hints_{.dormant = true};
