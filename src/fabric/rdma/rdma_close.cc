@@ -44,6 +44,7 @@ void RdmaPath::lose(Peer& peer) {
     --queued_;
     operation->done(*operation, reason(peer));
   }
+  if (tuples_) tuples_->lose(peer.id, reason(peer));
   // Those that are posted are here only when the adapter itself has failed: else they have come back.
   for (auto* list : {&peer.transfers, &peer.posted_transfers}) {
     while (Transfer* transfer = list->pop_front()) {
@@ -78,7 +79,12 @@ void RdmaPath::take_events() {
   while (hca_->take_event(event)) {
     if (event.kind == rdma::AsyncEventKind::queue_pair_error) {
       auto found = by_number_.find(event.number);
-      if (found != by_number_.end()) break_peer(*found->second, "the adapter reports an error of the connection");
+      PeerId owner = kNoPeer;
+      if (found != by_number_.end()) {
+        break_peer(*found->second, "the adapter reports an error of the connection");
+      } else if (tuples_ && tuples_->owns(event.number, owner)) {
+        break_peer(*peers_[owner], "the adapter reports an error of a tuple queue's connection");
+      }
     } else if (event.kind == rdma::AsyncEventKind::fatal || event.kind == rdma::AsyncEventKind::completion_overrun) {
       lose_adapter();
       return;

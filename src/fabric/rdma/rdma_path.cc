@@ -63,6 +63,16 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   registrations_ =
       std::make_unique<rdma::RegistrationCache>(*hca_, keep, watch_.get(), uint64_t(tunables.rdma_registration_bytes));
 
+  tuple_options_.pair.rnr_wait_ns = rnr_wait_ns_;
+  tuple_options_.pair.timeout_ns = timeout_ns_;
+  tuple_options_.pair.retries = retries_;
+  tuple_options_.ways = uint32_t(tunables.tuple_ways);
+  tuple_options_.longest_bytes = size_t(tunables.tuple_bytes);
+  tuple_options_.inline_bytes = inline_bytes_;
+  tuple_options_.copy_bytes = size_t(tunables.tuple_copy_bytes);
+  tuple_options_.copy_bytes_per_us = options.copy_bytes_per_us;
+  tuple_options_.broken = [this](PeerId peer, const char* trouble) { break_peer(*peers_[peer], trouble); };
+
   properties_.name = "rdma";
   properties_.eager_bytes = slot_bytes_ - wire::kRdmaMaxHeadBytes;
   properties_.needs_cpu = !able.autonomous;
@@ -124,7 +134,15 @@ Error RdmaPath::make_memory() {
   return {};
 }
 
+TupleQueues* RdmaPath::tuple_queues() {
+  if (tuples_ || !hca_->capabilities().xrc || adapter_failed_) return tuples_.get();
+  Error error;  // of resources: messages go the traditional way
+  tuples_ = rdma::RdmaTuples::create(tuple_options_, *hca_, clock_, *channel_, *registrations_, error);
+  return tuples_.get();
+}
+
 RdmaPath::~RdmaPath() {
+  tuples_.reset();
   for (auto& peer : peers_) {
     if (peer) peer->pair.reset();
   }
@@ -280,6 +298,7 @@ int RdmaPath::poll() {
     take_events();
   }
   int handled = adapter_failed_ ? 0 : take_completions();
+  if (tuples_ && !adapter_failed_) handled += tuples_->poll();
   if (!taken_receives_.empty() && !adapter_failed_) repost_receives();
   handled += complete_finished();
   if (!blocked_.empty()) {
@@ -440,8 +459,9 @@ bool RdmaPath::arm() {
   for (const Peer* peer : broken_) {
     if (peer->outstanding == 0) return false;
   }
-  if (!adapter_failed_) stashed_ = completions_->poll(stash_, kBatch);
-  return stashed_ == 0;
+  if (adapter_failed_) return true;
+  stashed_ = completions_->poll(stash_, kBatch);
+  return (!tuples_ || tuples_->arm()) && stashed_ == 0;
 }
 
 }  // namespace tern

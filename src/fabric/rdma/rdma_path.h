@@ -39,6 +39,7 @@
 #include "fabric/path.h"
 #include "fabric/rdma/hca.h"
 #include "fabric/rdma/memory_watch.h"
+#include "fabric/rdma/rdma_tuples.h"
 #include "fabric/rdma/registration_cache.h"
 #include "wire/rdma.h"
 
@@ -81,13 +82,16 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
   void get(TransferOperation& operation) override { transfer(operation, false); }
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override { transfer(operation, true); }
+  TupleQueues* tuple_queues() override;
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
   int wait_fd() const override { return channel_->descriptor(); }
   bool arm() override;
   uint64_t next_deadline_ns() const override;
-  bool has_unsent() const override { return queued_ != 0 || outstanding_ != 0; }
+  bool has_unsent() const override {
+    return queued_ != 0 || outstanding_ != 0 || (tuples_ && tuples_->has_unsent());
+  }
 
   /// Connections that are up. For tests.
   size_t connections() const { return by_number_.size(); }
@@ -240,6 +244,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory {
   std::unique_ptr<rdma::EventChannel> channel_;
   std::unique_ptr<rdma::CompletionQueue> completions_;
   std::unique_ptr<rdma::SharedReceiveQueue> receives_;
+  rdma::RdmaTuples::Options tuple_options_;
+  std::unique_ptr<rdma::RdmaTuples> tuples_;  ///< null: nobody has asked, or the adapter has no XRC
   std::unique_ptr<rdma::QueuePair> datagrams_;
   std::vector<std::unique_ptr<Peer>> peers_;       ///< by PeerId; null: never heard of
   std::unordered_map<uint32_t, Peer*> by_number_;  ///< by our queue pair's number
