@@ -3,32 +3,43 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
-.PHONY: all build packages run test install bench sanitize clean
+.PHONY: all packages configured build run test install bench sanitize clean
 
 all: build
 
 packages:
-	@scripts/install-packages
+	@scripts/install-packages build
 
-build: packages
-	@[ -f $(BUILD)/build.ninja ] || cmake --preset $(PRESET) $(CMAKE_ARGS)
+# Without the tests, and without what they need, until somebody wants them.
+configured: packages
+	@[ -f $(BUILD)/build.ninja ] || $(CONFIGURE) -DTERN_TESTS=OFF
+
+build: configured
 	@cmake --build $(BUILD) -j $(JOBS)
 
-run: build
+# What the example needs: the library, the tools, the example.
+run: configured
+	@cmake --build $(BUILD) -j $(JOBS) --target example
 	@$(BUILD)/bin/mpiexec -n 4 $(BUILD)/bin/heat --picture $(BUILD)/heat.pgm
 
 test: run
+	@scripts/install-packages test
+	@$(CONFIGURE) -DTERN_TESTS=ON
+	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 bench: build
+	@scripts/install-packages bench
 	@bench/run --build $(BUILD)
 
 # Every test under each sanitizer; the later ones also where an earlier one has found something.
 sanitize: packages
+	@scripts/install-packages test
 	@failed=; for preset in asan ubsan tsan; do \
 	  cmake --preset $$preset >/dev/null && cmake --build build/$$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || failed="$$failed $$preset"; done; \

@@ -143,7 +143,7 @@ def _about_files(function):
 
 def _order(functions_parameters):
     """Handles first (they decide who hears of an error), communicators before everything."""
-    rank = {"comm": 0, "session": 0, "file": 0, "file?": 0, "free_file": 0}
+    rank = {"comm": 0, "session": 0, "file": 0, "file?": 0, "free_file": 0, "win": 0, "free_win": 0}
     return sorted(functions_parameters, key=lambda p: (rank.get(p.kind, 1 if p.kind != "root" else 0.5)))
 
 
@@ -167,7 +167,7 @@ def emit_entry(function, large, numbers):
         out.append(f"  return call.fail(call.not_yet({function.chapter}));\n}}\n{alias}\n")
         return "\n".join(out)
     comm = next((p.name for p in function.parameters if p.kind == "comm"), "")
-    out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});')
+    out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});\n  try {{')
     if _about_files(function):
         out.append("  call.blame_files();")
     locals_, always, optional, after, arguments = [], [], [], [], []
@@ -229,7 +229,7 @@ def emit_entry(function, large, numbers):
     else:
         out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return {fail}(std::move(error));")
     out += after
-    out.append(f"  return MPI_SUCCESS;\n}}\n{alias}\n")
+    out.append(f"  return MPI_SUCCESS;\n  }} catch (...) {{\n    return call.fail_exception();\n  }}\n}}\n{alias}\n")
     return "\n".join(out)
 
 

@@ -36,9 +36,8 @@ HANDLES = {
     "message": ("MPI_Message", "Message"),
     "session": ("MPI_Session", "Session"),
     "file": ("MPI_File", "File"),
+    "win": ("MPI_Win", "Window"),
 }
-# Handles whose objects do not exist yet: passed through as they are.
-OPAQUE = {"win": "MPI_Win"}
 
 KINDS = {
     "buffer": Kind("const void *$", "const void* $"),
@@ -87,7 +86,9 @@ KINDS = {
                            resolve='call.not_null($, "$")'),
     "inout_aint_large": Kind("MPI_Aint *$", "Count& $", large="MPI_Count *$", arg="*$",
                              resolve='call.not_null($, "$")'),
-    "out_disp_unit": Kind("int *$", "Aint& $", large="MPI_Aint *$"),
+    "out_disp_unit": Kind("int *$", "Count& $", large="MPI_Aint *$", arg="$_", local="Count $_ = 0;",
+                          resolve='call.not_null($, "$")',
+                          after="*$ = static_cast<std::remove_pointer_t<decltype($)>>($_);"),
     "out_offset": Kind("MPI_Offset *$", "Count& $", arg="*$", resolve='call.not_null($, "$")'),
     "out_ints": Kind("int $[]", "int* $"),
     "out_aints": Kind("MPI_Aint $[]", "Aint* $"),
@@ -145,10 +146,6 @@ for _name, (_ctype, _class) in HANDLES.items():
     KINDS["free_" + _name] = Kind(f"{_ctype} *$", f"{_class}*& $", arg="$_", local=f"{_class}* $_ = nullptr;",
                                   resolve='call.not_null($, "$") && call.get(*$, $_, "$")' + _drop,
                                   always="call.retire($, $_);")
-for _name, _ctype in OPAQUE.items():
-    KINDS[_name] = Kind(f"{_ctype} $", f"{_ctype} $")
-    KINDS["out_" + _name] = Kind(f"{_ctype} *$", f"{_ctype}* $")
-    KINDS["free_" + _name] = Kind(f"{_ctype} *$", f"{_ctype}* $")
 
 
 def kind_of(parameter):

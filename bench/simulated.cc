@@ -1,13 +1,17 @@
 // Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes, in virtual
 // time:
 //
-//   simulated MACHINE.toml latency|oneway|progress|overlap|background [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background|availability|sp [TUNABLE=VALUE]... [--
+//   ARGUMENTS...]
+//
+// ranks=N and ranks_per_node=N make a larger machine.
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
 // is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
 // network that costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread on
 // the same core. Registrations of user memory are kept, as the library does.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -25,6 +29,8 @@ int bench_oneway(int argc, char** argv);
 int bench_progress(int argc, char** argv);
 int bench_overlap(int argc, char** argv);
 int bench_background(int argc, char** argv);
+int bench_availability(int argc, char** argv);
+int bench_sp(int argc, char** argv);
 void simulated_work(long loops);
 }
 
@@ -42,7 +48,9 @@ constexpr Program kPrograms[] = {{"latency", bench_latency},
                                  {"oneway", bench_oneway},
                                  {"progress", bench_progress},
                                  {"overlap", bench_overlap},
-                                 {"background", bench_background}};
+                                 {"background", bench_background},
+                                 {"availability", bench_availability},
+                                 {"sp", bench_sp}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
@@ -82,6 +90,15 @@ int main(int argc, char** argv) {
     std::string_view setting(argv[i]);
     const size_t equals = setting.find('=');
     if (equals == std::string_view::npos) return fail(std::string("not TUNABLE=VALUE: ") + argv[i]);
+    const int64_t number = std::atoll(argv[i] + equals + 1);
+    if (setting.starts_with("ranks=") && number > 0) {
+      options.ranks = uint32_t(number);
+      continue;
+    }
+    if (setting.starts_with("ranks_per_node=") && number > 0) {
+      options.ranks_per_node = uint32_t(number);
+      continue;
+    }
     if (tern::Error error = options.tunables.set(setting.substr(0, equals), setting.substr(equals + 1))) {
       return fail(std::string(error.text()));
     }

@@ -33,6 +33,7 @@ constexpr CounterGroup kGroups[] = {
     {"udp", "UDP"},
     {"rdma", "InfiniBand and RoCE"},
     {"files", "Reading and writing files (MPI-IO)"},
+    {"windows", "One-sided communication"},
 };
 
 constexpr bool in_a_group(const CounterRow& row) {

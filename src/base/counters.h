@@ -148,7 +148,25 @@ constexpr size_t size_class_limit(size_t index) {
   X(io_sieved, counter, "blocks", "files", \
     "blocks read, or read and written back, with holes between the wanted pieces (data sieving)") \
   X(io_background, counter, "transfers", "files", \
-    "reads and writes handed to io_uring or to a thread")
+    "reads and writes handed to io_uring or to a thread") \
+  X(rma_puts, counter, "operations", "windows", \
+    "puts begun (MPI_Put, MPI_Rput)") \
+  X(rma_gets, counter, "operations", "windows", \
+    "gets begun (MPI_Get, MPI_Rget)") \
+  X(rma_accumulates, counter, "operations", "windows", \
+    "accumulates begun, also those that fetch, and compare-and-swaps") \
+  X(rma_direct, counter, "operations", "windows", \
+    "those of all these that were done in memory shared with the target, without a message") \
+  X(rma_messages, counter, "messages", "windows", \
+    "messages sent to targets of one-sided operations: operations gathered, data, locks") \
+  X(rma_answers, counter, "messages", "windows", \
+    "messages sent back to their origins: results, confirmations, locks granted") \
+  X(rma_flushes, counter, "exchanges", "windows", \
+    "confirmations asked of targets (one for each target and flush, unlock or fence that needs it)") \
+  X(rma_locks, counter, "locks", "windows", \
+    "passive-target locks asked of targets") \
+  X(rma_lock_waits, counter, "locks", "windows", \
+    "locks of this rank's windows that an origin had to wait for")
 
 #define TERN_SIZED_COUNTERS(X) \
   X(sent_eager, counter, "messages", "messages", \

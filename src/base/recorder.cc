@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/limits.h"
+
 namespace tern {
 namespace {
 
@@ -40,14 +42,14 @@ std::unique_ptr<Recorder> Recorder::create(const std::string& folder, uint64_t e
   std::string name = folder + "/rank-XXXXXX";
   std::unique_ptr<Recorder> recorder(new Recorder);
   recorder->file_ = mkostemp(name.data(), O_CLOEXEC);
-  int why = recorder->file_ < 0 ? errno : posix_fallocate(recorder->file_, 0, off_t(record::kEventsAt));
+  int why = recorder->file_ < 0 ? errno : reserve_file(recorder->file_, 0, record::kEventsAt);
   void* mapped = MAP_FAILED;
   if (why == 0) {
     mapped = mmap(nullptr, record::kEventsAt, PROT_READ | PROT_WRITE, MAP_SHARED, recorder->file_, 0);
     if (mapped == MAP_FAILED) why = errno;
   }
   if (why != 0) {
-    error = Error(ErrorClass::other, "the record " + name + " cannot be written: " + std::strerror(why));
+    error = Error(ErrorClass::other, "the record " + name + " cannot be written: " + errno_text(why));
     return nullptr;
   }
   recorder->header_ = new (mapped) record::Header{};
@@ -83,7 +85,7 @@ void Recorder::unmap_window() {
 record::Event* Recorder::slot_slow() {
   unmap_window();
   const off_t at = off_t(record::kEventsAt + window_end_);
-  if (window_end_ < most_event_bytes_ && posix_fallocate(file_, at, off_t(kWindowBytes)) == 0) {
+  if (window_end_ < most_event_bytes_ && reserve_file(file_, uint64_t(at), kWindowBytes) == 0) {
     void* mapped = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_, at);
     if (mapped != MAP_FAILED) {
       window_ = mapped;

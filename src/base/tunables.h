@@ -41,8 +41,8 @@ namespace tern {
   X(hybrid_buffers, 16, 0, 4096, "buffers", false, \
     "library buffers for such messages; when all are in use, senders wait for their receivers") \
   X(tuple_queues, 256, 0, 1 << 20, "queues", false, \
-    "tuple queues by which a rank receives, and by which it sends (TERN_RENDEZVOUS=tupleq); tuples beyond them go the " \
-    "traditional way") \
+    "tuple queues by which a rank receives, and by which it sends (TERN_RENDEZVOUS=tupleq); tuples beyond them go " \
+    "the traditional way") \
   X(tuple_ways, 4, 1, 64, "queue pairs", false, \
     "ways of tuple queues from one rank to another; each carries one queue's messages at a time, so that a message " \
     "that waits for its receive holds up no other queue; when all are occupied, messages go the traditional way") \

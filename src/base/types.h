@@ -1,6 +1,7 @@
 // Plain names used on every floor.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,9 +10,18 @@ namespace tern {
 using Count = int64_t;  ///< MPI_Count: elements, or bytes where said so
 using Aint = intptr_t;  ///< MPI_Aint: byte displacements and addresses
 
-/// Index of another rank in this rank's table of peers. For the ranks of one job it is the rank in MPI_COMM_WORLD.
+/// Index of a rank in this rank's table of peers (base/peer_table.h). It means nothing to other ranks: what goes over a
+/// wire is a RankName.
 using PeerId = uint32_t;
 inline constexpr PeerId kNoPeer = ~PeerId{0};
+
+/// What a rank is called by everybody: its job, and its rank in that job's MPI_COMM_WORLD.
+struct RankName {
+  uint64_t job = 0;
+  uint32_t rank = 0;
+  auto operator<=>(const RankName&) const = default;
+};
+inline constexpr RankName kNoRank{0, ~uint32_t{0}};
 
 inline constexpr int kAnySource = -1;      ///< MPI_ANY_SOURCE
 inline constexpr int kAnyTag = -2;         ///< MPI_ANY_TAG

@@ -69,7 +69,7 @@ class CHooks final : public NumberedHooks {
 
 using CommHooks = CHooks<Communicator, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function>;
 using TypeHooks = CHooks<Datatype, MPI_Datatype, MPI_Type_copy_attr_function, MPI_Type_delete_attr_function>;
-using WinHooks = CHooks<Object, MPI_Win, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function>;
+using WinHooks = CHooks<Window, MPI_Win, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function>;
 
 Error create_keyval(Call& call, Keyval::Kind kind, std::unique_ptr<NumberedHooks> hooks, int& result) {
   NumberedHooks& numbered = *hooks;
@@ -208,7 +208,6 @@ Error Type_delete_attr(Call& call, Datatype& datatype, int type_keyval) {
   return attributes_of(datatype).remove(datatype, *keyval);
 }
 
-// Keys of windows can be made before there are windows to use them on.
 Error Win_create_keyval(Call& call, MPI_Win_copy_attr_function* win_copy_attr_fn,
                         MPI_Win_delete_attr_function* win_delete_attr_fn, int& win_keyval, void* extra_state) {
   return create_keyval(call, Keyval::Kind::window,
@@ -217,6 +216,38 @@ Error Win_create_keyval(Call& call, MPI_Win_copy_attr_function* win_copy_attr_fn
 }
 
 Error Win_free_keyval(Call& call, int& win_keyval) { return free_keyval(call, Keyval::Kind::window, win_keyval); }
+
+Error Win_set_attr(Call& call, Window& win, int win_keyval, void* attribute_val) {
+  Keyval* keyval = nullptr;
+  if (Error error = find_keyval(call, win_keyval, Keyval::Kind::window, keyval)) return error;
+  return win.attributes.set(win, *keyval, attribute_val);
+}
+
+// Predefined ones: MPI 5.0, 12.2.6.
+Error Win_get_attr(Call& call, Window& win, int win_keyval, void* attribute_val, bool& flag) {
+  flag = true;
+  switch (win_keyval) {
+    case MPI_WIN_BASE: put_pointer(attribute_val, win.window->base()); return {};
+    case MPI_WIN_SIZE: put_pointer(attribute_val, &win.size); return {};
+    case MPI_WIN_DISP_UNIT: put_pointer(attribute_val, &win.disp_unit); return {};
+    case MPI_WIN_CREATE_FLAVOR: put_pointer(attribute_val, &win.flavor); return {};
+    case MPI_WIN_MODEL: put_pointer(attribute_val, &win.model); return {};
+    default: break;
+  }
+  flag = false;
+  Keyval* keyval = nullptr;
+  if (Error error = find_keyval(call, win_keyval, Keyval::Kind::window, keyval)) return error;
+  void* value = nullptr;
+  flag = win.attributes.get(*keyval, value);
+  if (flag) put_pointer(attribute_val, value);
+  return {};
+}
+
+Error Win_delete_attr(Call& call, Window& win, int win_keyval) {
+  Keyval* keyval = nullptr;
+  if (Error error = find_keyval(call, win_keyval, Keyval::Kind::window, keyval)) return error;
+  return win.attributes.remove(win, *keyval);
+}
 
 }  // namespace body
 }  // namespace tern::capi

@@ -2,8 +2,13 @@
 // Source: MPI 5.0 section 9.3 (which error handler), 20.5 (handles). Thread rule: under the rank's lock.
 #include "capi/call.h"
 
+#include <cerrno>
 #include <cstring>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
+#include "base/limits.h"
 #include "fmt/format.h"
 #include "names.gen.h"
 
@@ -116,6 +121,26 @@ bool Call::bad_handle(MPI_Message handle, const char* argument) {
 
 bool Call::bad_handle(MPI_File handle, const char* argument) {
   return refuse(ErrorClass::file, handle_text(world_.files, handle, MPI_FILE_NULL, "file", argument));
+}
+
+bool Call::bad_handle(MPI_Win handle, const char* argument) {
+  return refuse(ErrorClass::win, handle_text(world_.windows, handle, MPI_WIN_NULL, "window", argument));
+}
+
+void Call::blame_last(Ref<Window> window) {
+  blame(window.get());
+  trouble().kept_window = std::move(window);
+}
+
+// The event thread comes inside only when the application is out, which this call has not said if nobody helped so far.
+void Call::help() {
+  Process& process = *world_.process;
+  if (!world_.locking && !(state_ & kLocked)) {
+    world_.lock->enter();
+    state_ |= kEntered;
+  }
+  process.begin_helping();
+  if (process.is_helped()) world_.locking = true;
 }
 
 void Call::blame_last(Ref<File> file) {
@@ -283,6 +308,18 @@ int Call::fail_quietly(Error error) {
   return error_class;
 }
 
+int Call::fail_exception() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return fail(Error(ErrorClass::no_mem, "memory has run out; " + errno_text(ENOMEM)));
+  } catch (const std::length_error&) {
+    return fail(Error(ErrorClass::no_mem, "more memory is needed than there can be: an argument is much too large"));
+  } catch (const std::system_error& error) {
+    return fail(Error(ErrorClass::other, errno_text(error.code().value())));
+  }
+}
+
 int Call::fail_tool() { return fail_tool(std::move(trouble().error)); }
 
 int Call::fail_tool(Error error) {
@@ -296,6 +333,10 @@ int Call::fail(Error error) {
   int error_class = fail_quietly(std::move(error));
   if (state_ & kAboutFiles) {
     world_.raise(error_class, text, file_);
+    return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
+  }
+  if (state_ & kAboutWindow) {
+    world_.raise(error_class, text, *window_);
     return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
   }
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has

@@ -50,6 +50,8 @@ class Call {
   World& world() { return world_; }
   /// Only while MPI runs.
   Process& process() { return *world_.process; }
+  /// From now on others may need this rank while it computes (windows): begins to help, if it does not yet.
+  void help();
   const char* name() const { return name_; }
   /// Whose error handler shall hear of an error that the body returns (the arguments decide by themselves).
   void blame(Communicator* comm) { comm_ = comm; }
@@ -66,6 +68,13 @@ class Call {
   }
   /// To that of this file, which may have no other reference.
   void blame_last(Ref<File> file);
+  /// Errors go to the window's error handler.
+  void blame(Window* window) {
+    state_ |= kAboutWindow;
+    window_ = window;
+  }
+  /// The same, and keeps the window until then.
+  void blame_last(Ref<Window> window);
   /// The entry point returns this class instead of the error's own (MPI_ERR_IN_STATUS).
   void return_instead(int error_class) { trouble().returned = error_class; }
   /// The answer of what does not exist yet. `chapter`: of the standard; 0: unknown.
@@ -148,6 +157,11 @@ class Call {
     if (object) file_ = object;
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
+  bool get(MPI_Win handle, Window*& object, const char* argument) {
+    object = world_.windows.find(value_of(handle));
+    if (object) blame(object);
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
   bool get_or_null(MPI_File handle, File*& object, const char* argument) {
     return handle == MPI_FILE_NULL || get(handle, object, argument);
   }
@@ -180,6 +194,7 @@ class Call {
   void give(MPI_Session* handle, Session* object) { *handle = given(world_.sessions, object, MPI_SESSION_NULL); }
   void give(MPI_Message* handle, Message* object) { *handle = given(world_.messages, object, MPI_MESSAGE_NULL); }
   void give(MPI_File* handle, File* object) { *handle = given(world_.files, object, MPI_FILE_NULL); }
+  void give(MPI_Win* handle, Window* object) { *handle = given(world_.windows, object, MPI_WIN_NULL); }
   void give(MPI_Errhandler* handle, ErrorHandler* object) {
     *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
   }
@@ -193,6 +208,9 @@ class Call {
       } else if (object->kind() == Request::Kind::file) {
         file_->add_ref();
         object->error_object = file_;
+      } else if (object->kind() == Request::Kind::window) {
+        window_->add_ref();
+        object->error_object = window_;
       }
     }
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
@@ -206,6 +224,7 @@ class Call {
   void retire(MPI_Session* handle, Session* object) { retired(world_.sessions, handle, object, MPI_SESSION_NULL); }
   void retire(MPI_Message* handle, Message* object) { retired(world_.messages, handle, object, MPI_MESSAGE_NULL); }
   void retire(MPI_File* handle, File* object) { retired(world_.files, handle, object, MPI_FILE_NULL); }
+  void retire(MPI_Win* handle, Window* object) { retired(world_.windows, handle, object, MPI_WIN_NULL); }
   void retire(MPI_Errhandler* handle, ErrorHandler* object) {
     retired(world_.error_handlers, handle, object, MPI_ERRHANDLER_NULL);
   }
@@ -264,6 +283,9 @@ class Call {
   /// Only remembers the text and returns the class.
   [[gnu::cold]] int fail_quietly(Error error);
   /// The same for functions of the tools interface, whose invalid arguments have a code of their own (15.3.10).
+  /// In a handler of exceptions: those of the library (memory, threads) become errors; others, of the program's own
+  /// functions, go on.
+  [[gnu::cold]] int fail_exception();
   [[gnu::cold]] int fail_tool();
   [[gnu::cold]] int fail_tool(Error error);
 
@@ -297,6 +319,7 @@ class Call {
   [[gnu::cold]] bool bad_handle(MPI_Errhandler handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_Message handle, const char* argument);
   [[gnu::cold]] bool bad_handle(MPI_File handle, const char* argument);
+  [[gnu::cold]] bool bad_handle(MPI_Win handle, const char* argument);
   [[gnu::cold]] bool type_for_null_process(int peer, MPI_Datatype handle, Datatype*& object);
   [[gnu::cold]] bool null_pointer(const char* argument);
   [[gnu::cold]] bool negative(Count count, const char* argument);
@@ -315,16 +338,18 @@ class Call {
     int returned = 0;  ///< instead of the error's class; 0: that
     Ref<Communicator> kept;
     Ref<File> kept_file;
+    Ref<Window> kept_window;
   };
   [[gnu::cold]] Trouble& trouble();
 
   enum State : uint8_t {
-    kEntered = 1,      ///< through the rank's lock
-    kLocked = 2,       ///< which is held, whoever may be inside
-    kTimed = 4,        ///< began_ns_ is set
-    kRecorded = 8,     ///< and the recorder knows that it has got in
-    kTrouble = 16,     ///< trouble_ is set
-    kAboutFiles = 32,  ///< file_ is set
+    kEntered = 1,       ///< through the rank's lock
+    kLocked = 2,        ///< which is held, whoever may be inside
+    kTimed = 4,         ///< began_ns_ is set
+    kRecorded = 8,      ///< and the recorder knows that it has got in
+    kTrouble = 16,      ///< trouble_ is set
+    kAboutFiles = 32,   ///< file_ is set
+    kAboutWindow = 64,  ///< window_ is set
   };
 
   World& world_;
@@ -333,7 +358,8 @@ class Call {
   uint8_t state_ = 0;             ///< of State
   Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
   Session* session_ = nullptr;
-  File* file_;  ///< whose error handler is asked; null: the default one of files
+  File* file_;      ///< whose error handler is asked; null: the default one of files
+  Window* window_;  ///< whose error handler is asked
   uint64_t began_ns_;
   Trouble* trouble_;  ///< owned
 };

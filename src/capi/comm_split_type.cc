@@ -1,6 +1,6 @@
 // MPI_Comm_split_type (MPI 5.0, 7.4.2): every kind is a split whose colour says where a process is.
-// A place is (node, level of the hardware, instance), folded into one colour; nodes are named by their lowest
-// peer.
+// A place is (node, level of the hardware, instance), mixed into one colour; nodes are named by the lowest rank that
+// shares memory there.
 #include <strings.h>
 
 #include <algorithm>
@@ -17,21 +17,19 @@ constexpr const char* kTypeKey = "mpi_hw_resource_type";
 constexpr const char* kSetKey = "mpi_pset_name";
 constexpr const char* kShared = "mpi_shared_memory";
 
-int64_t node_of(Call& call) {
-  return call.process().node_peers().empty() ? call.process().world_rank() : call.process().node_peers().front();
+/// Never negative.
+int64_t place(Call& call, size_t level, int64_t instance) {
+  return int64_t(hash_of(call.process().node_name(), uint64_t{level} << 32 | uint64_t(instance)) >> 1);
 }
 
-/// instance < 2^24 (a processor, a node, a package), level < 2^6: the colour is never negative.
-int64_t place(int64_t node, size_t level, int64_t instance) { return node << 30 | int64_t(level) << 24 | instance; }
-
-int64_t shared_color(Call& call) { return place(node_of(call), 0, 0); }
+int64_t shared_color(Call& call) { return place(call, 0, 0); }
 
 /// The colour for the hardware type `name`; kNoColor: unknown here, or not bound to one instance.
 int64_t guided_color(Call& call, const std::string& name) {
   if (name == kShared) return shared_color(call);
   std::vector<HardwareLevel> levels = hardware_levels();
   for (size_t i = 0; i < levels.size(); ++i)
-    if (name == levels[i].name && levels[i].instance >= 0) return place(node_of(call), i, levels[i].instance);
+    if (name == levels[i].name && levels[i].instance >= 0) return place(call, i, levels[i].instance);
   return create::kNoColor;
 }
 
@@ -39,7 +37,7 @@ int64_t guided_color(Call& call, const std::string& name) {
 int64_t set_color(Call& call, const Communicator& comm, const std::string& name) {
   if (!comm.from_session) return create::kNoColor;
   if (!strcasecmp(name.c_str(), "mpi://WORLD")) return 0;
-  if (!strcasecmp(name.c_str(), "mpi://SELF")) return call.process().world_rank();
+  if (!strcasecmp(name.c_str(), "mpi://SELF")) return int64_t(hash_of(call.process().peers().my_name()) >> 1);
   return create::kNoColor;
 }
 
@@ -51,7 +49,7 @@ Error unguided_color(Call& call, Communicator& comm, int64_t& color, const char*
   create::Words mine, all;
   for (size_t i = 0; i < levels.size(); ++i) {
     int64_t instance = levels[i].instance;
-    mine.push_back(uint64_t(instance < 0 ? -1 : place(node_of(call), i, instance)));
+    mine.push_back(uint64_t(instance < 0 ? -1 : place(call, i, instance)));
   }
   Communicator& intra = comm.is_inter() ? *comm.local_intra : comm;
   if (Error error = create::allgather(maker_of(call), intra, mine, all)) return error;

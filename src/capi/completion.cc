@@ -170,6 +170,13 @@ Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
     request = nullptr;
     return error;
   }
+  if (request->kind() == Request::Kind::window) {
+    Ref<Window> window = take_window(*request);
+    if (error && window) call.blame_last(std::move(window));
+    request->release();
+    request = nullptr;
+    return error;
+  }
   auto comm = static_cast<Communicator*>(request->error_object);
   if (request->persistent()) {
     request->set_inactive();

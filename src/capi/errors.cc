@@ -18,6 +18,7 @@ Error check_fit(const ErrorHandler& handler, Kind kind, const char* what) {
                                                    what,
                                                    kind == Kind::communicator ? "Comm"
                                                    : kind == Kind::session    ? "Session"
+                                                   : kind == Kind::window     ? "Win"
                                                                               : "File"));
 }
 
@@ -96,6 +97,16 @@ Error File_get_errhandler(Call& call, File* file, ErrorHandler*& errhandler) {
   return {};
 }
 
+Error Win_set_errhandler(Call& call, Window& win, ErrorHandler& errhandler) {
+  if (Error error = check_fit(errhandler, Kind::window, "windows")) return error;
+  win.error_handler = Ref<ErrorHandler>::share(&errhandler);
+  return {};
+}
+Error Win_get_errhandler(Call& call, Window& win, ErrorHandler*& errhandler) {
+  errhandler = for_user(*win.error_handler);
+  return {};
+}
+
 Error Comm_call_errhandler(Call& call, Communicator& comm, int errorcode) {
   return called(call, errorcode, &comm, nullptr);
 }
@@ -106,6 +117,13 @@ Error File_call_errhandler(Call& call, File* file, int errorcode) {
   int error_class = 0;
   if (Error error = check_code(call, errorcode, error_class)) return error;
   call.world().raise(errorcode, called_text(call, errorcode), file);
+  return {};
+}
+
+Error Win_call_errhandler(Call& call, Window& win, int errorcode) {
+  int error_class = 0;
+  if (Error error = check_code(call, errorcode, error_class)) return error;
+  call.world().raise(errorcode, called_text(call, errorcode), win);
   return {};
 }
 

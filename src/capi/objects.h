@@ -1,5 +1,5 @@
-// Objects that exist only for the C API: sessions, matched messages, and files with their error handlers.
-// Source: MPI 5.0 sections 11.3, 3.8.2 and 14.7. Thread rule: under the rank's lock.
+// Objects that exist only for the C API: sessions, matched messages, and files and windows with their error handlers.
+// Source: MPI 5.0 sections 11.3, 3.8.2, 14.7 and 12.6. Thread rule: under the rank's lock.
 #pragma once
 
 #include "base/object.h"
@@ -8,6 +8,8 @@
 #include "comm/communicator.h"
 #include "comm/info.h"
 #include "io/file.h"
+#include "mpi.h"
+#include "rma/window.h"
 
 namespace tern::capi {
 
@@ -43,6 +45,21 @@ class File final : public Object {
 
   std::unique_ptr<io::File> file;
   Ref<ErrorHandler> error_handler;
+};
+
+/// MPI_Win.
+class Window final : public Object {
+ public:
+  Window(std::unique_ptr<rma::Window> made, Ref<ErrorHandler> handler)
+      : window(std::move(made)), error_handler(std::move(handler)) {}
+  ~Window() = default;
+
+  std::unique_ptr<rma::Window> window;
+  Ref<ErrorHandler> error_handler;
+  AttributeCache attributes;
+  /// What the predefined attributes point to.
+  MPI_Aint size = 0;
+  int disp_unit = 1, flavor = 0, model = MPI_WIN_UNIFIED;
 };
 
 }  // namespace tern::capi

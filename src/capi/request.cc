@@ -43,8 +43,20 @@ void leave_to_file(Request& request) {
   request.on_complete = [](Request& completed) { Ref<File>::adopt(static_cast<File*>(completed.watcher)); };
 }
 
+// A freed one-sided operation that goes on keeps its window.
+void leave_to_window(Request& request) {
+  if (request.complete()) {
+    take_window(request);
+    return;
+  }
+  request.watcher = request.error_object;
+  request.error_object = nullptr;
+  request.on_complete = [](Request& completed) { Ref<Window>::adopt(static_cast<Window*>(completed.watcher)); };
+}
+
 void blame_object(Call& call, Request& request) {
   if (!request.error_object) return;
+  if (request.kind() == Request::Kind::window) return call.blame(static_cast<Window*>(request.error_object));
   if (request.kind() == Request::Kind::file) {
     call.blame_last(Ref<File>::share(static_cast<File*>(request.error_object)));
   } else {
@@ -102,6 +114,8 @@ Error Request_free(Call& call, Request*& request) {
   call.process().progress().release_held();
   if (request->kind() == Request::Kind::file) {
     leave_to_file(*request);
+  } else if (request->kind() == Request::Kind::window) {
+    leave_to_window(*request);
   } else if (request->complete()) {
     forget_communicator(*request);
   } else {

@@ -67,6 +67,11 @@ inline Ref<File> take_file(Request& request) {
   return Ref<File>::adopt(static_cast<File*>(std::exchange(request.error_object, nullptr)));
 }
 
+/// And for one-sided operations.
+inline Ref<Window> take_window(Request& request) {
+  return Ref<Window>::adopt(static_cast<Window*>(std::exchange(request.error_object, nullptr)));
+}
+
 /// Whether it belongs to a collective operation, on a communicator or a file.
 inline bool is_collective(const Request& request) {
   return request.kind() == Request::Kind::collective ||

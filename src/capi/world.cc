@@ -25,10 +25,11 @@ World& process_world() {
   return *world;
 }
 
-/// Ends a Process that was kept for sessions to come.
+/// Ends a Process that was kept for sessions to come. A forked child that exits leaves it alone: the connections are
+/// its parent's.
 void leave_at_exit() {
   World& world = process_world();
-  if (!world.process || world.is_running()) return;
+  if (!world.process || world.is_running() || getpid() != world.process_id) return;
   world.lock->enter();  // the event thread is still there
   Error error = world.leave();
   world.lock->leave();
@@ -97,6 +98,7 @@ Error World::start(int required_level) {
     process = connect(RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr, settings},
                       error);
     if (!process) return error;
+    process_id = getpid();
     if (recorder) {
       recorder->header().rank = process->world_rank();
       recorder->header().size = process->world_size();
@@ -176,6 +178,14 @@ void World::raise(int error_class, const std::string& text, File* file) {
   if (raise_predefined(handler, error_class, text)) return;
   MPI_File handle = file ? reinterpret_cast<MPI_File>(intptr_t{file->handle}) : MPI_FILE_NULL;
   handler.file(&handle, &error_class, text.c_str());
+}
+
+void World::raise(int error_class, const std::string& text, Window& window) {
+  ErrorHandler& handler = *window.error_handler;
+  Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
+  if (raise_predefined(handler, error_class, text)) return;
+  MPI_Win handle = reinterpret_cast<MPI_Win>(intptr_t{window.handle});
+  handler.window(&handle, &error_class, text.c_str());
 }
 
 void World::abort_job(int code, const std::string& text) {

@@ -33,6 +33,7 @@ struct World {
   // --- Handles. Reserved ranges: MPI 5.0 section 20.5.
   HandleTable<Communicator, 0x100, 8> comms;
   HandleTable<Group, 0x108, 8> groups;
+  HandleTable<Window, 0x110, 8> windows;
   HandleTable<File, 0x118, 8> files;
   HandleTable<Session, 0x120, 8> sessions;
   HandleTable<Message, 0x128, 8> messages;
@@ -51,6 +52,7 @@ struct World {
   std::atomic<int> running{0};  ///< World Model (1) plus sessions; MPI works while > 0
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
+  int process_id = 0;                  ///< whose `process` is; a forked child has another
   std::shared_ptr<RankLock> lock;      ///< also the Process's
   bool locking = false;                ///< lock->enabled(), cached
   std::unique_ptr<Process> process;    ///< null before initialisation and after finalisation
@@ -112,6 +114,8 @@ struct World {
   void raise(int error_class, const std::string& text, Communicator* comm, Session* session);
   /// Tells the file's error handler; null: the default one of files (MPI 5.0, 14.7).
   void raise(int error_class, const std::string& text, File* file);
+  /// Tells the window's error handler.
+  void raise(int error_class, const std::string& text, Window& window);
   /// Ends all ranks.
   [[noreturn]] void abort_job(int code, const std::string& text);
   /// The error handler of a communicator; never null.

@@ -160,16 +160,6 @@ Error Group::exclude_ranges(std::span<const Range> ranges, Ref<Group>& result) c
   return exclude(ranks, result);
 }
 
-uint64_t Group::hash(uint64_t seed) const {
-  uint64_t hash = seed ^ 0xcbf29ce484222325u;
-  for (int rank = 0; rank < size_; ++rank) {
-    hash ^= peer(rank);
-    hash *= 0x100000001b3u;
-    hash ^= hash >> 29;  // FNV's low bits alone mix poorly for small numbers
-  }
-  return hash;
-}
-
 std::vector<PeerId> Group::peers() const {
   std::vector<PeerId> members;
   members.reserve(size_t(size_));

@@ -61,9 +61,6 @@ class Group : public Object {
   Error include_ranges(std::span<const Range> ranges, Ref<Group>& result) const;
   Error exclude_ranges(std::span<const Range> ranges, Ref<Group>& result) const;
 
-  /// A number that equal groups share in every process of the job (FNV-1a over the members, starting at
-  /// `seed`).
-  uint64_t hash(uint64_t seed) const;
   /// All members in order.
   std::vector<PeerId> peers() const;
 

@@ -1,7 +1,7 @@
 // Path: the only way bytes leave a rank (LA-MPI's word). A path offers, for each peer it reaches, a lane: a reliable
 // ordered stream of messages (header + payload). It may also offer get, put and atomics on the peer's memory
-// (remote_memory.h), the arbitration of copies (copy_arbiter.h), and queues of posted receives (tuple_queues.h). It says what it can do and what is true of it;
-// protocols ask for properties, never for a path's name.
+// (remote_memory.h), the arbitration of copies (copy_arbiter.h), and queues of posted receives (tuple_queues.h). It
+// says what it can do and what is true of it; protocols ask for properties, never for a path's name.
 //
 // Every function is virtual, so that a wrapper (faults, several paths as one) can stand before any path.
 //

@@ -2,8 +2,8 @@
 // software (Koop et al. 2009, "TupleQ"): one queue for each (communicator, source, tag), which the sender names in each
 // message. A path that has them says so by Path::tuple_queues.
 //
-// A queue joins one sender with one receiver. It is made by an exchange that the path's user carries, in messages of its
-// own (p2p/tuples.h):
+// A queue joins one sender with one receiver. It is made by an exchange that the path's user carries, in messages of
+// its own (p2p/tuples.h):
 //
 //   sender                                   receiver
 //     ask -> ticket ---------------------->    accept(ticket) -> queue, answer

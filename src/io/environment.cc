@@ -50,13 +50,14 @@ class Environment::Turn final : public Advanceable {
   Background& background_;
 };
 
-Environment::Environment(PointToPoint& p2p, const Tunables& tunables, Releasable& lock,
-                         const std::vector<PeerId>& node_peers, std::function<uint64_t()> new_context)
+Environment::Environment(PointToPoint& p2p, const Tunables& tunables, Releasable& lock, const PeerTable& peers,
+                         const RankName& node, std::function<uint64_t()> new_context)
     : p2p_(p2p),
       tunables_(tunables),
       lock_(lock),
       new_context_(std::move(new_context)),
-      node_(*std::min_element(node_peers.begin(), node_peers.end())),
+      peers_(peers),
+      node_(hash_of(node)),
       byte_(Ref<Datatype>::share(&types_.get(type_id::kByte))),
       files_(std::make_unique<KernelFileSystem>()) {}
 

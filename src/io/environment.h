@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/peer_table.h"
 #include "comm/communicator.h"
 #include "datatype/op.h"
 #include "datatype/predefined.h"
@@ -28,9 +29,10 @@ struct OpenFile {
 
 class Environment {
  public:
-  /// Nothing is owned. `node_peers`: world ranks of this node. `new_context` as in coll/create/channel.h.
-  Environment(PointToPoint& p2p, const Tunables& tunables, Releasable& lock, const std::vector<PeerId>& node_peers,
-              std::function<uint64_t()> new_context);
+  /// Nothing is owned. `node`: the same at all ranks of this node, and nowhere else. `new_context` as in
+  /// coll/create/channel.h.
+  Environment(PointToPoint& p2p, const Tunables& tunables, Releasable& lock, const PeerTable& peers,
+              const RankName& node, std::function<uint64_t()> new_context);
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
@@ -47,8 +49,9 @@ class Environment {
   const Datatype& byte() const { return *byte_; }
   Op& op(OpId id) { return ops_.get(id); }
   PredefinedTypes& types() { return types_; }
-  /// The lowest world rank of this node: the node's name.
-  PeerId node() const { return node_; }
+  const PeerTable& peers() const { return peers_; }
+  /// A number that all ranks of this node have, and no others.
+  uint64_t node() const { return node_; }
   uint64_t new_context() { return new_context_(); }
   Representations& representations() { return representations_; }
   Buffer buffer(size_t bytes) { return Buffer(buffers_, bytes); }
@@ -72,7 +75,8 @@ class Environment {
   const Tunables& tunables_;
   Releasable& lock_;
   std::function<uint64_t()> new_context_;
-  PeerId node_;
+  const PeerTable& peers_;
+  const uint64_t node_;
   PredefinedTypes types_;
   PredefinedOps ops_;
   Ref<Datatype> byte_;

@@ -201,7 +201,7 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
   NodeMemory* memory = comm.p2p().node_memory;
   Statement mine, verdict;
   mine.words[kAmode] = amode;
-  mine.words[kNode] = environment.node();
+  mine.words[kNode] = int64_t(environment.node());
   mine.words[kShares] = comm.size() > 1 && memory && memory->shares(comm.peer(0));
   if (*path == '\0') mine.set(Error(ErrorClass::bad_file, "argument 'filename' is empty"));
   else mine.set(check_amode(amode));

@@ -12,23 +12,24 @@ Endpoint::Endpoint(PeerId id, Path& way)
     : path(&way),
       lane(&way.lane(id)),
       eager_limit(way.properties().eager_bytes),
-      blocking_limit(int32_t(eager_limit)),
+      blocking_limit(int32_t(std::min<size_t>(eager_limit, INT32_MAX))),
       at_once_limit(blocking_limit),
       peek(way.properties().peek),
       peer(id),
       memory(way.remote_memory()),
       arbiter(way.copy_arbiter()) {
-  if (size_t from = way.properties().keep_from_bytes; from != 0) at_once_limit = std::min(at_once_limit, int32_t(from - 1));
+  if (size_t from = way.properties().keep_from_bytes; from != 0)
+    at_once_limit = std::min(at_once_limit, int32_t(from - 1));
   lane->owner = this;
 }
 
 Endpoint::~Endpoint() = default;
 
 void Endpoint::use_tuple_queues() {
-  tuples = path->tuple_queues();
-  if (!tuples) return;
-  blocking_limit = at_once_limit = -1;
+  // A receive that is held back for a queue to stop is before those that come later, whoever their sender is.
   peek = false;
+  tuples = path->tuple_queues();
+  if (tuples) blocking_limit = at_once_limit = -1;
 }
 
 Endpoints::~Endpoints() {

@@ -42,15 +42,15 @@ struct Endpoint {
   // Longest message that leaves without a request, if it does at once; -1: none does (tuple queues).
   int32_t blocking_limit;  ///< of blocking sends
   int32_t at_once_limit;   ///< of nonblocking sends; longer ones are left to the path, which saves it a copy
-  int64_t credit = 0;    ///< 64-byte units that may still be sent eagerly without hearing back
-  int64_t owed = 0;      ///< units of the peer's eager data that were consumed and not given back yet
-  uint32_t sent = 0;     ///< messages (that a receive will match) begun to it
-  uint32_t arrived = 0;  ///< and come from it
+  int64_t credit = 0;      ///< 64-byte units that may still be sent eagerly without hearing back
+  int64_t owed = 0;        ///< units of the peer's eager data that were consumed and not given back yet
+  uint32_t sent = 0;       ///< messages (that a receive will match) begun to it
+  uint32_t arrived = 0;    ///< and come from it
   std::unique_ptr<Announcements> announcements;  ///< null: no receive was announced yet, either way
   bool peek;                                     ///< the path's property
   const PeerId peer;
-  RemoteMemory* memory;  ///< null: the path has none
-  CopyArbiter* arbiter;  ///< null: the path has none
+  RemoteMemory* memory;           ///< null: the path has none
+  CopyArbiter* arbiter;           ///< null: the path has none
   TupleQueues* tuples = nullptr;  ///< null: the path has none, or they are not wanted
 
   // What the path says, or what is true of a path without the interface.

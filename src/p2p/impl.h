@@ -176,10 +176,10 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   wire::RendezvousBody body{};         ///< rts only
   ReceiveRequest* receiver = nullptr;  ///< matched while its data was still arriving
   bool arriving = false;
-  uint32_t number = 0;         ///< among its sender's messages (Endpoint::arrived); of a tuple queue's: TupleOwed's
-  uint32_t order = 0;          ///< tuple queues: the same
-  bool by_queue = false;       ///< tuple queues: it has come by one
-  TupleOwed* owed = nullptr;   ///< tuple queues: its data is in one
+  uint32_t number = 0;        ///< among its sender's messages (Endpoint::arrived); of a tuple queue's: TupleOwed's
+  uint32_t order = 0;         ///< tuple queues: the same
+  bool by_queue = false;      ///< tuple queues: it has come by one
+  TupleOwed* owed = nullptr;  ///< tuple queues: its data is in one
   std::unique_ptr<std::byte[]> heap;
   std::byte inline_data[kInlineBytes];
   std::byte* data() { return heap ? heap.get() : inline_data; }

@@ -19,8 +19,8 @@ constexpr uint32_t kPatience = 256;
 Error parse_rendezvous(const Tunables& tunables, RendezvousMode& mode, bool& by_write) {
   auto found = std::find(std::begin(kModes), std::end(kModes), tunables.rendezvous);
   if (found == std::end(kModes)) {
-    return Error(ErrorClass::arg,
-                 "TERN_RENDEZVOUS is '" + tunables.rendezvous + "', but takes customised, rput, rget, stream or tupleq");
+    return Error(ErrorClass::arg, "TERN_RENDEZVOUS is '" + tunables.rendezvous +
+                                      "', but takes customised, rput, rget, stream or tupleq");
   }
   if (tunables.sender_rendezvous != "read" && tunables.sender_rendezvous != "write") {
     return Error(ErrorClass::arg,

@@ -25,7 +25,7 @@ inline constexpr Status kProcNullStatus{kProcNull, kAnyTag, 0, false};
 
 class Request : public Object {
  public:
-  enum class Kind : uint8_t { send, receive, collective, done, generalized, file };
+  enum class Kind : uint8_t { send, receive, collective, done, generalized, file, window };
 
   explicit Request(Kind kind) : kind_(kind) {}
   virtual ~Request() = default;

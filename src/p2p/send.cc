@@ -65,7 +65,8 @@ Request* PointToPoint::send_init(const SendArguments& a) {
 // A nonblocking send whose eager message leaves at once; null: it does not.
 Request* PointToPoint::Impl::send_at_once(Endpoint& peer, const SendArguments& a) {
   const size_t bytes = size_t(a.count) * a.type->size();
-  if (int64_t(bytes) > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
+  if (int64_t(bytes) > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes))
+    return nullptr;
   const uint32_t sequence = next_sequence();
   const uint16_t carried = carry_credit(peer);
   wire::Header header =

@@ -97,7 +97,7 @@ void Tuples::on_owed(Endpoint& peer, const wire::Header& header, const std::byte
   wire::TupleOwedBody body;
   TupleQueue* queue = queues_.find(header.token);
   if (!wire::parse_tuple_body(payload, bytes, body) || !queue || queue->from != &peer ||
-      queue->state == TupleQueue::State::draining)
+      queue->state == TupleQueue::State::draining || body.bytes > queue->path->tuple_properties().longest_bytes)
     return;
   queue->envelopes.push_back(body);
 }

@@ -145,13 +145,13 @@ struct TupleQueue {
   TupleReceiveQueue* queue = nullptr;
   TupleQueues* path = nullptr;
   IntrusiveList<TuplePosting> postings;
-  uint32_t posted = 0;   ///< of `postings`: those that are receives' in Matching's order
-  uint32_t landed = 0;   ///< messages that have come through it
-  uint32_t sent = 0;     ///< draining: messages that will have
-  bool backlog = false;  ///< receives of the key wait for room in the queue
-  uint64_t used = 0;     ///< when, in messages landed at this rank
-  std::vector<wire::TupleOwedBody> envelopes;    ///< until it has stopped
-  std::deque<std::unique_ptr<TupleOwed>> owed;   ///< draining: not yet landed, in order
+  uint32_t posted = 0;                          ///< of `postings`: those that are receives' in Matching's order
+  uint32_t landed = 0;                          ///< messages that have come through it
+  uint32_t sent = 0;                            ///< draining: messages that will have
+  bool backlog = false;                         ///< receives of the key wait for room in the queue
+  uint64_t used = 0;                            ///< when, in messages landed at this rank
+  std::vector<wire::TupleOwedBody> envelopes;   ///< until it has stopped
+  std::deque<std::unique_ptr<TupleOwed>> owed;  ///< draining: not yet landed, in order
 };
 
 /// What a communicator's receives wait for.
@@ -160,7 +160,7 @@ struct TupleContext {
   uint32_t holding = 0;             ///< queues that must stop before `held` goes on
   std::deque<ReceiveRequest*> held;
   const ReceiveRequest* releasing = nullptr;  ///< which of them just begins
-  uint32_t wildcards = 0;  ///< how often queues were stopped by wildcards and probes
+  uint32_t wildcards = 0;                     ///< how often queues were stopped by wildcards and probes
 };
 
 class Tuples {

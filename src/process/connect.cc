@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "base/config_file.h"
+#include "base/limits.h"
 #include "coll/collectives.h"
 #include "fabric/rdma/ibv.h"
 #include "fabric/rdma/rdma_path.h"
@@ -31,6 +32,10 @@ namespace {
 constexpr std::string_view kCardKey = "tcp-card";
 constexpr std::string_view kRdmaCardKey = "rdma-card";
 constexpr std::string_view kUdpCardKey = "udp-card";
+
+// What a rank opens until it is ready: waiting (epoll, eventfds, timer) 6, a socket for each address and path 16, some
+// that are open for a moment. Of each rank of its node a doorbell and a life line, and while they meet two connections.
+constexpr size_t kRankDescriptors = 24, kNodeDescriptors = 4;
 
 struct Allowed {
   bool shm = true, tcp = true, rdma = false, udp = false;
@@ -119,6 +124,7 @@ Error Wireup::begin(const RankContext& context) {
   parts.launcher = connect_launcher(error);
   if (error) return error;
   std::vector<int> local = parts.launcher->local_ranks();
+  if (Error short_of = require_descriptors(kRankDescriptors + kNodeDescriptors * local.size())) return short_of;
   if (Error wrong = parts.log.configure(parts.tunables.log, parts.launcher->rank())) return wrong;
   if (local.front() == parts.launcher->rank()) {  // one rank of a node says it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
@@ -132,6 +138,8 @@ Error Wireup::begin(const RankContext& context) {
   parts.counters = context.counters;
   parts.tracer = context.tracer;
   parts.seed = seed_ = parts.clock->now_ns() ^ (uint64_t(parts.launcher->rank()) << 32);
+  if (Error no_key = get_job_key(*parts.launcher, key_)) return no_key;
+  parts.job = job_number(key_);
   process_ = std::make_unique<Process>(std::move(parts));
   Launcher& launcher = process_->launcher();
   one_node_ = int(local.size()) == launcher.size();
@@ -143,14 +151,12 @@ Error Wireup::begin(const RankContext& context) {
              std::to_string(share.cores) + " cores" + (crowded ? ": ranks take turns" : ""));
     for (const std::string& file : configuration.files) log.info("tunables from " + file);
   }
-  if (launcher.size() > 1) return get_job_key(launcher, key_);
   return {};
 }
 
 Error Wireup::listen() {
   TcpOptions options;
-  options.rank = PeerId(process_->world_rank());
-  options.size = uint32_t(process_->world_size());
+  options.peers = &process_->peers();
   options.key = key_;
   options.log = &process_->log();
   Launcher& launcher = process_->launcher();
@@ -166,14 +172,12 @@ Error Wireup::open_datagrams() {
   UdpProtocol protocol;
   if (Error error = UdpPath::read_protocol(tunables, protocol)) return error;
   KernelPortOptions sockets;
-  sockets.ranks = uint32_t(process_->world_size());
   sockets.channels = UdpPath::channels(protocol);
   Error error;
   std::unique_ptr<DatagramPort> port = KernelPort::create(sockets, tunables, error);
   if (error) return error;
   UdpOptions options;
-  options.rank = PeerId(process_->world_rank());
-  options.size = uint32_t(process_->world_size());
+  options.peers = &process_->peers();
   options.key = key_;
   options.log = &process_->log();
   Launcher& launcher = process_->launcher();
@@ -194,8 +198,7 @@ Error Wireup::open_adapter() {
     return std::move(error).context("TERN_PATH asks for RDMA");
   }
   RdmaOptions options;
-  options.rank = PeerId(process_->world_rank());
-  options.size = uint32_t(process_->world_size());
+  options.peers = &process_->peers();
   options.key = key_;
   Error error;
   rdma_ = RdmaPath::create(
@@ -208,8 +211,8 @@ Error Wireup::open_adapter() {
 Error Wireup::put_cards() {
   Launcher& launcher = process_->launcher();
   if (allowed_.network.size() > 1) {
-    scheduler_ = std::make_unique<PathScheduler>(PeerId(process_->world_rank()), process_->tunables(),
-                                                 process_->clock(), process_->sink(), &process_->log());
+    scheduler_ = std::make_unique<PathScheduler>(process_->peers(), process_->tunables(), process_->clock(),
+                                                 process_->sink(), &process_->log());
   }
   if (allowed_.rdma) {
     if (Error error = open_adapter()) return error;
@@ -245,7 +248,7 @@ Error Wireup::share_memory() {
     node_ = ShmNode::create(
         setup, [&] { return launcher.fence(); }, no_memory);
     if (no_memory) {
-      process_->log().info("shm: " + std::string(no_memory.text()));
+      process_->log().info(std::string(no_memory.text()));
       node_.reset();
     }
   } else if (Error error = launcher.fence()) {
@@ -295,7 +298,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
   if (process_->world_size() > 1) {
     if (Error error = share_memory()) return error;
   }
-  process_->add_path(std::make_unique<SelfPath>(PeerId(process_->world_rank()), process_->sink()));
+  process_->add_path(std::make_unique<SelfPath>(process_->peers().me(), process_->sink()));
   const Tunables& tunables = process_->tunables();
   if (node_) {
     process_->share_node_memory(*node_);

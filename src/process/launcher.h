@@ -68,6 +68,8 @@ using JobKey = std::array<uint8_t, 32>;
 /// Collective, once, before any other fence: the key from our mpiexec when that started us, else rank 0 makes
 /// one and shares it through the key-value space (one fence).
 Error get_job_key(Launcher& launcher, JobKey& key);
+/// The job's number in names of ranks (RankName::job). Tells nothing of the key.
+uint64_t job_number(const JobKey& key);
 
 /// How many ranks the launcher's variables say it started; 1 when nothing shows a launcher, 0 when one shows
 /// that does not say. Connects to nobody (MPI_Info_create_env may come before initialisation).

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
+#include "base/limits.h"
 #include "comm/context.h"
 
 namespace tern {
@@ -16,6 +18,7 @@ Process::Process(ProcessParts parts)
       launcher_(std::move(parts.launcher)),
       lock_(std::move(parts.lock)),
       crowded_(parts.crowded),
+      peers_({parts.job, uint32_t(launcher_->rank())}, uint32_t(launcher_->size())),
       rng_(parts.seed),
       progress_(*clock_, *idle_, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
@@ -41,12 +44,24 @@ bool Process::some_peer_needs_helper() const {
 void Process::begin_helping() {
   const std::string& progress = tunables_.progress;
   if (event_thread_ || progress == "polling" || world_size() == 1) return;
-  if (progress == "auto" && !some_peer_needs_helper()) return;
+  const bool serves_windows = windows_ && windows_->serves();
+  if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only listens for others does not take the core from one that computes.
   const bool always = progress == "event" && !crowded_;
-  event_thread_ = std::make_unique<EventThread>(
-      progress_, *lock_, [this, always] { return always || progress_.has_work() ? Need::now : p2p_.pending(); },
-      crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);
+  try {
+    event_thread_ = std::make_unique<EventThread>(
+        progress_, *lock_,
+        [this, always] {
+          // Origins of one-sided operations do not wait until a target comes to its library.
+          if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
+          return p2p_.pending();
+        },
+        crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);
+  } catch (const std::system_error& error) {
+    log_.warn("no event thread can be had: " + errno_text(error.code().value()) +
+              ". Messages move only while this rank is inside MPI calls (as with TERN_PROGRESS=polling)");
+    return;
+  }
   lock_->set_successor(event_thread_.get());
   progress_.set_helper(event_thread_.get());
   for (auto& path : paths_) path->set_helped(true);
@@ -137,11 +152,17 @@ Error Process::finish() {
 
 io::Environment& Process::files() {
   if (!files_) {
-    files_ = std::make_unique<io::Environment>(p2p_, tunables_, *lock_, node_peers_, [this] { return new_context(); });
+    files_ = std::make_unique<io::Environment>(p2p_, tunables_, *lock_, peers_, node_name(),
+                                               [this] { return new_context(); });
   }
   return *files_;
 }
 
-uint64_t Process::new_context() { return make_context(PeerId(world_rank()), next_context_++); }
+rma::Environment& Process::windows() {
+  if (!windows_) windows_ = std::make_unique<rma::Environment>(p2p_, [this] { return new_context(); });
+  return *windows_;
+}
+
+uint64_t Process::new_context() { return make_context(peers_, next_context_++); }
 
 }  // namespace tern

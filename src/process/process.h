@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/peer_table.h"
 #include "base/rng.h"
 #include "base/tunables.h"
 #include "comm/communicator.h"
@@ -22,6 +23,7 @@
 #include "progress/engine.h"
 #include "progress/event_thread.h"
 #include "progress/rank_lock.h"
+#include "rma/environment.h"
 
 namespace tern {
 
@@ -35,6 +37,7 @@ struct ProcessParts {
   std::unique_ptr<Launcher> launcher;
   std::shared_ptr<RankLock> lock;
   uint64_t seed = 1;
+  uint64_t job = 0;              ///< another number for every job: RankName::job
   bool crowded = false;          ///< ranks take turns on the cores of this node
   Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
   Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
@@ -61,6 +64,7 @@ class Process {
   /// Waits until all ranks have come here; afterwards only destruction.
   Error finish();
 
+  PeerTable& peers() { return peers_; }
   int world_rank() const { return launcher_->rank(); }
   int world_size() const { return launcher_->size(); }
   Communicator& world() { return *world_; }
@@ -77,13 +81,17 @@ class Process {
   Counters& counters() { return progress_.counters(); }
   Sink& sink() { return p2p_.sink(); }
 
-  /// Ids for new communicators: unique in the job for ever, without agreement (see comm/context.h).
+  /// Ids for new communicators: unique for ever, without agreement (see comm/context.h).
   uint64_t new_context();
   /// Peers on the same node as this rank, ascending, this rank included (world ranks): those that share memory with it,
   /// or where no memory is shared, those that the launcher names.
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
+  /// Which all of them agree on, and no rank of another node has.
+  RankName node_name() const { return peers_.name(node_peers_.front()); }
   /// Files; made when first asked for.
   io::Environment& files();
+  /// Windows; made when first asked for.
+  rma::Environment& windows();
 
  private:
   void log_paths() const;
@@ -96,6 +104,7 @@ class Process {
   std::unique_ptr<Launcher> launcher_;
   std::shared_ptr<RankLock> lock_;
   const bool crowded_;
+  PeerTable peers_;
   Rng rng_;
   ProgressEngine progress_;
   PointToPoint p2p_;
@@ -106,6 +115,7 @@ class Process {
   std::unique_ptr<Communicator> world_, self_;
   std::unique_ptr<EventThread> event_thread_;
   std::unique_ptr<io::Environment> files_;
+  std::unique_ptr<rma::Environment> windows_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
 };
 

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "base/assert.h"
 
@@ -69,7 +71,11 @@ EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<N
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   stop_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  TERN_ASSERT(epoll_ >= 0 && timer_ >= 0 && stop_fd_ >= 0);
+  if (epoll_ < 0 || timer_ < 0 || stop_fd_ < 0) {
+    const int why = errno;
+    close_descriptors();
+    throw std::system_error(why, std::generic_category());
+  }
   watch(epoll_, EPOLL_CTL_ADD, timer_, EPOLLIN | EPOLLET,
         kTimer);  // edges: nobody reads it, setting it again makes the next
   watch(epoll_, EPOLL_CTL_ADD, stop_fd_, EPOLLIN, kStop);
@@ -77,9 +83,21 @@ EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<N
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    close_descriptors();
+    throw;
+  }
   pthread_setname_np(thread_.native_handle(), "tern-events");
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void EventThread::close_descriptors() {
+  for (int fd : {stop_fd_, timer_, epoll_}) {
+    if (fd >= 0) close(fd);
+  }
 }
 
 EventThread::~EventThread() {
@@ -90,9 +108,7 @@ EventThread::~EventThread() {
   thread_.join();
   lock_.reacquire(depth);
   forget_arming();
-  close(stop_fd_);
-  close(timer_);
-  close(epoll_);
+  close_descriptors();
 }
 
 // Not watched at all while the application is inside: the kernel would tell this set of every message (TCP, 8 B: 0.3

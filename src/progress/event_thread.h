@@ -54,7 +54,8 @@ class EventThread final : public Successor, public WaitHelper {
   static const Patience kUncrowded, kCrowded;
 
   /// `needed`: whether there is something to look after while the application is away. Starts the thread; the caller
-  /// then makes it the lock's successor and the engine's helper. All paths are known by now.
+  /// then makes it the lock's successor and the engine's helper. All paths are known by now. Throws std::system_error
+  /// where there is no thread or descriptor left.
   EventThread(ProgressEngine& engine, RankLock& lock, std::function<Need()> needed,
               const Patience& patience = kUncrowded);
   /// Ends the thread. Not from inside it; the caller may hold the lock.
@@ -75,6 +76,7 @@ class EventThread final : public Successor, public WaitHelper {
  private:
   /// What is to be looked after; nothing while a thread of the application sleeps inside: that one drives.
   Need pending() const { return engine_.idle().sleepers == 0 ? needed_() : Need::nothing; }
+  void close_descriptors();
   void run();
   void on_timer();
   void on_later();

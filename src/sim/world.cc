@@ -18,8 +18,7 @@ void throw_if(const Error& error, const char* where) {
 // As process/connect.cc does it on real adapters.
 std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& rank) {
   RdmaOptions options;
-  options.rank = PeerId(process.world_rank());
-  options.size = uint32_t(process.world_size());
+  options.peers = &process.peers();
   const WorldOptions& world = rank.machine.options();
   options.copy_bytes_per_us = world.network.copy_bytes_per_us;
   options.send_ns = world.network.send_ns;
@@ -39,8 +38,7 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
 
 std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank) {
   UdpOptions options;
-  options.rank = PeerId(process.world_rank());
-  options.size = uint32_t(process.world_size());
+  options.peers = &process.peers();
   options.copy_bytes_per_us = rank.machine.options().network.copy_bytes_per_us;
   options.message_ns = rank.machine.options().network.message_ns;
   Error error;
@@ -57,14 +55,14 @@ std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank
 
 void add_network_paths(Process& process, Machine::Rank& rank) {
   const WorldOptions& options = rank.machine.options();
-  process.add_path(std::make_unique<SelfPath>(PeerId(process.world_rank()), process.sink()));
+  process.add_path(std::make_unique<SelfPath>(process.peers().me(), process.sink()));
   if (options.rdma != options.udp) {
     auto* make = options.rdma ? make_rdma : make_udp;
     process.add_path(rank.with_faults(make(process, process.sink(), rank), process.clock()));
     return;
   }
-  auto scheduler = std::make_unique<PathScheduler>(PeerId(process.world_rank()), process.tunables(), process.clock(),
-                                                   process.sink(), nullptr);
+  auto scheduler =
+      std::make_unique<PathScheduler>(process.peers(), process.tunables(), process.clock(), process.sink(), nullptr);
   for (bool first : {true, false}) {
     auto* make = first != options.udp_first ? make_rdma : make_udp;
     auto path = rank.with_faults(make(process, scheduler->sink_below(), rank), process.clock(), first);

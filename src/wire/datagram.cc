@@ -17,7 +17,7 @@ bool parse_datagram_head(const std::byte* data, size_t bytes, DatagramHead& head
   if (bytes < sizeof head + kDatagramTagBytes) return false;
   std::memcpy(&head, data, sizeof head);
   return head.magic == kDatagramMagic && head.version == kDatagramVersion && head.number != 0 &&
-         head.type >= DatagramType::stream && head.type <= DatagramType::nack;
+         head.type >= DatagramType::stream && head.type <= DatagramType::introduction;
 }
 
 bool parse_datagram(const std::byte* data, size_t bytes, Datagram& out) {
@@ -50,6 +50,9 @@ bool parse_datagram(const std::byte* data, size_t bytes, Datagram& out) {
     }
     case DatagramType::ack:
     case DatagramType::nack: in.bytes(&out.answer, sizeof out.answer); return in.ok() && in.left() == 0;
+    case DatagramType::introduction:
+      in.bytes(&out.introduction, sizeof out.introduction);
+      return in.ok() && in.left() == 0;
   }
   out.payload_bytes = in.left();
   out.payload = data + bytes - kDatagramTagBytes - out.payload_bytes;

@@ -31,22 +31,23 @@
 namespace tern::wire {
 
 inline constexpr uint16_t kDatagramMagic = 0x7455;
-inline constexpr uint8_t kDatagramVersion = 1;
+inline constexpr uint8_t kDatagramVersion = 2;
 inline constexpr size_t kDatagramTagBytes = 16;
 /// The largest payload that UDP over IPv4 and over IPv6 carries.
 inline constexpr size_t kMaxDatagramBytes = 65'487;
 
 /// Values are wire format: append only.
-enum class DatagramType : uint8_t { stream = 1, acknowledge = 2, fragment = 3, ack = 4, nack = 5 };
+enum class DatagramType : uint8_t { stream = 1, acknowledge = 2, fragment = 3, ack = 4, nack = 5, introduction = 6 };
 
 struct DatagramHead {
   uint16_t magic;
   DatagramType type;
   uint8_t version;
-  uint32_t from;    ///< rank
+  uint32_t from;    ///< rank in its job
+  uint64_t job;     ///< the sender's
   uint64_t number;  ///< from 1 on; counts the datagrams of one direction of one pair
 };
-static_assert(sizeof(DatagramHead) == 16 && std::is_trivially_copyable_v<DatagramHead>);
+static_assert(sizeof(DatagramHead) == 24 && std::is_trivially_copyable_v<DatagramHead>);
 
 struct StreamHead {
   uint64_t offset;    ///< of the payload's first byte in the stream
@@ -81,6 +82,14 @@ struct FragmentAnswer {
 };
 static_assert(sizeof(FragmentAnswer) == 16 && std::is_trivially_copyable_v<FragmentAnswer>);
 
+/// The first datagram to a peer that may never have heard of the sender. Its tag is made with the job's key, not with
+/// the pair's, which the receiver does not have yet; so nothing is done for a stranger.
+struct Introduction {
+  uint8_t salt[16];  ///< the receiver's, of its card: an introduction to a rank that was there before is void
+};
+static_assert(sizeof(Introduction) == 16);
+inline constexpr size_t kIntroductionBytes = sizeof(DatagramHead) + sizeof(Introduction) + kDatagramTagBytes;
+
 inline constexpr size_t kStreamOverhead = sizeof(DatagramHead) + sizeof(StreamHead) + kDatagramTagBytes;
 inline constexpr size_t kFragmentOverhead = sizeof(DatagramHead) + sizeof(FragmentHead) + kDatagramTagBytes;
 
@@ -103,6 +112,7 @@ struct Datagram {
   StreamHead stream{};
   FragmentHead fragment{};
   FragmentAnswer answer{};
+  Introduction introduction{};
   AckRange ranges[kMaxAckRanges];
   size_t range_count = 0;
   const std::byte* payload = nullptr;

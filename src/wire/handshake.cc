@@ -59,14 +59,16 @@ std::string first_difference(std::string_view names, std::string_view theirs, st
 std::string build_greeting(HandshakeStage stage, const Greeting& greeting) {
   Writer body;
   body.integer(greeting.version);
-  body.integer(greeting.from);
-  body.integer(greeting.to);
+  body.integer(greeting.from.rank);
+  body.integer(greeting.to.rank);
   body.bytes(greeting.nonce.data(), greeting.nonce.size());
   body.integer(uint16_t(greeting.agreement.size()));
   body.text(greeting.agreement);
   body.integer(greeting.lane);
   body.integer(greeting.generation);
   body.integer(greeting.stood);
+  body.integer(greeting.from.job);
+  body.integer(greeting.to.job);
   return prefixed(stage, body.take());
 }
 
@@ -94,8 +96,8 @@ bool parse_prefix(const std::byte* data, HandshakeStage expected, HandshakePrefi
 bool parse_greeting(std::string_view body, Greeting& greeting) {
   Reader in(body);
   greeting.version = in.integer<uint32_t>();
-  greeting.from = in.integer<uint32_t>();
-  greeting.to = in.integer<uint32_t>();
+  greeting.from.rank = in.integer<uint32_t>();
+  greeting.to.rank = in.integer<uint32_t>();
   in.bytes(greeting.nonce.data(), greeting.nonce.size());
   greeting.agreement = in.text(in.integer<uint16_t>());
   if (greeting.version == 1) return in.ok();  // had but one connection for ever
@@ -103,6 +105,9 @@ bool parse_greeting(std::string_view body, Greeting& greeting) {
   greeting.generation = in.integer<uint32_t>();
   if (greeting.version == 2) return in.ok();
   greeting.stood = in.integer<uint32_t>();
+  if (greeting.version <= 5) return in.ok();  // knew one job
+  greeting.from.job = in.integer<uint64_t>();
+  greeting.to.job = in.integer<uint64_t>();
   return in.ok();
 }
 

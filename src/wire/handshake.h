@@ -19,6 +19,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/types.h"
+
 namespace tern::wire {
 
 inline constexpr size_t kHandshakePrefixBytes = 8;
@@ -41,8 +43,8 @@ enum class Verdict : uint8_t {
 /// Hello and answer.
 struct Greeting {
   uint32_t version = 0;  ///< wire::kVersion of the sender
-  uint32_t from = 0;     ///< its rank
-  uint32_t to = 0;       ///< the rank it means
+  RankName from;
+  RankName to;  ///< whom it means
   std::array<uint8_t, 32> nonce{};
   // Of a hello, the stream this connection is for:
   uint8_t lane = 0;         ///< which of the pair's streams

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kCardMagic = 0x52647254;      // "TrdR"
 constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
-constexpr uint16_t kRdmaVersion = 1;
+constexpr uint16_t kRdmaVersion = 2;
 constexpr size_t kSignedBytes = kRdmaGreetingBytes - 32;
 
 void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
@@ -48,8 +48,10 @@ void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::
   writer.integer(kRdmaVersion);
   writer.integer(uint8_t(greeting.kind));
   writer.integer(uint8_t{0});
-  writer.integer(greeting.from);
-  writer.integer(greeting.to);
+  for (const RankName& name : {greeting.from, greeting.to}) {
+    writer.integer(name.job);
+    writer.integer(name.rank);
+  }
   writer.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
   writer.integer(greeting.frame_bytes);
   writer.integer(greeting.window);
@@ -68,8 +70,10 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   if (in.integer<uint32_t>() != kGreetingMagic || in.integer<uint16_t>() != kRdmaVersion) return false;
   greeting.kind = RdmaGreeting::Kind(in.integer<uint8_t>());
   in.skip(1);
-  greeting.from = in.integer<uint32_t>();
-  greeting.to = in.integer<uint32_t>();
+  for (RankName* name : {&greeting.from, &greeting.to}) {
+    name->job = in.integer<uint64_t>();
+    name->rank = in.integer<uint32_t>();
+  }
   in.bytes(greeting.address.bytes, sizeof greeting.address.bytes);
   greeting.frame_bytes = in.integer<uint32_t>();
   greeting.window = in.integer<uint32_t>();

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/types.h"
 #include "wire/header.h"
 
 namespace tern::wire {
@@ -38,14 +39,14 @@ struct RdmaGreeting {
     welcome = 2,  ///< mine is connected to yours
   };
   Kind kind = Kind::hello;
-  uint32_t from = 0, to = 0;  ///< ranks
+  RankName from, to;
   RdmaAddress address;
   uint32_t frame_bytes = 0;  ///< longest frame that the sender of the greeting can receive
   uint32_t window = 0;       ///< frames that it grants
   uint32_t incarnation = 0;  ///< how often this lane was made anew: earlier greetings are void
 };
 
-inline constexpr size_t kRdmaGreetingBytes = 16 + kRdmaAddressBytes + 12 + 32;
+inline constexpr size_t kRdmaGreetingBytes = 32 + kRdmaAddressBytes + 12 + 32;
 
 void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::byte* out);
 /// False: not a greeting of this job.

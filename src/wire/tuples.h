@@ -20,8 +20,8 @@ static_assert(sizeof(TupleAskBody) == 56);
 
 /// Body of a tuple_answer.
 struct TupleAnswerBody {
-  uint32_t queue;  ///< the receiver's token; 0: refused
-  uint32_t never;  ///< refused, 1: do not ask again for this tuple
+  uint32_t queue;                     ///< the receiver's token; 0: refused
+  uint32_t never;                     ///< refused, 1: do not ask again for this tuple
   uint8_t ticket[kTupleTicketBytes];  ///< the receiver's path's; refused: nothing
 };
 static_assert(sizeof(TupleAnswerBody) == 64);
@@ -29,10 +29,10 @@ static_assert(sizeof(TupleAnswerBody) == 64);
 /// Body of a tuple_owed: one message that has been sent into the queue and is not known to have arrived.
 struct TupleOwedBody {
   uint64_t bytes;
-  uint32_t index;     ///< among the queue's messages, from 0
-  uint32_t position;  ///< how many messages the sender had begun to send to this receiver otherwise
-  uint32_t order;     ///< among all messages of this sender into queues of this receiver
-  uint32_t token;     ///< of the send, which can be cancelled by it; 0: it cannot
+  uint32_t index;      ///< among the queue's messages, from 0
+  uint32_t position;   ///< how many messages the sender had begun to send to this receiver otherwise
+  uint32_t order;      ///< among all messages of this sender into queues of this receiver
+  uint32_t token;      ///< of the send, which can be cancelled by it; 0: it cannot
   uint32_t wants_ack;  ///< 1: synchronous, `token` wants a sync_ack when it is matched
   uint32_t reserved;
 };

@@ -72,15 +72,20 @@ void converse(const uint8_t* data, size_t bytes, MakeChannel&& make) {
   BoundedSink sink;
   FixedClock clock;
   Counters counters;
-  UdpShared shared{.self = 0, .port = port, .sink = sink, .clock = clock, .counters = &counters};
+  UdpShared shared{.self = {0, 0}, .port = port, .sink = sink, .clock = clock, .counters = &counters};
   struct PeerLane : Lane {
     using Lane::Lane;
   } lane{1};
   shared.window_bytes = 65536;
   shared.paper_window = 4;
   {
-    UdpLink link{shared, lane, 1, DatagramSeal(key, 0, {}, 1, {}, false), DatagramSeal(key, 1, {}, 0, {}, false),
-                 1,      {}};
+    UdpLink link{shared,
+                 lane,
+                 1,
+                 DatagramSeal(key, {0, 0}, {}, {0, 1}, {}, false),
+                 DatagramSeal(key, {0, 1}, {}, {0, 0}, {}, false),
+                 1,
+                 {}};
     auto channel = make(link);
     static std::byte text[10'000];
     SendOperation operation;
@@ -97,8 +102,8 @@ void converse(const uint8_t* data, size_t bytes, MakeChannel&& make) {
       const uint8_t type = data[2];
       std::vector<std::byte> whole(sizeof(wire::DatagramHead) + length + wire::kDatagramTagBytes);
       std::memcpy(whole.data() + sizeof(wire::DatagramHead), data + 3, length);
-      const wire::DatagramHead head{wire::kDatagramMagic, wire::DatagramType(type & 7), wire::kDatagramVersion, 1,
-                                    ++now};
+      const wire::DatagramHead head{
+          wire::kDatagramMagic, wire::DatagramType(type & 7), wire::kDatagramVersion, 1, 0, ++now};
       std::memcpy(whole.data(), &head, sizeof head);
       data += 3 + length;
       bytes -= 3 + length;
@@ -136,7 +141,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   wire::Datagram datagram;
   (void)wire::parse_datagram(reinterpret_cast<const std::byte*>(data), bytes, datagram);
   static const UdpKey key{9};
-  static const DatagramSeal seal(key, 0, {}, 1, {}, false);
+  static const DatagramSeal seal(key, {0, 0}, {}, {0, 1}, {}, false);
   if (bytes >= sizeof(wire::DatagramHead) + wire::kDatagramTagBytes) {
     TERN_FUZZ_CHECK(!seal.check(reinterpret_cast<const std::byte*>(data), bytes, 1));
   }

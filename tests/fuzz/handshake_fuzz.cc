@@ -10,7 +10,7 @@ namespace {
 
 TcpIdentity identity(PeerId rank) {
   TcpIdentity out;
-  out.rank = rank;
+  out.name.rank = rank;
   out.key.fill(5);
   out.version = wire::kVersion;
   out.agreement = "shm_ring_bytes=65536\n";
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   TcpIdentity self = identity(1);
   bool caller = data[0] & 1;
   size_t piece = size_t(data[1]) + 1;
-  TcpHandshake handshake = caller ? TcpHandshake(self, 0) : TcpHandshake(self);
+  TcpHandshake handshake = caller ? TcpHandshake(self, {0, 0}) : TcpHandshake(self);
   handshake.output().clear();
   for (size_t at = 2; at < bytes && handshake.state() == TcpHandshake::State::talking;) {
     size_t need = handshake.need();
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
 
 std::vector<std::string> fuzz_corpus() {
   TcpIdentity other = identity(0), self = identity(1);
-  TcpHandshake caller(other, 1), called(self);
+  TcpHandshake caller(other, {0, 1}), called(self);
   std::string hello = caller.output();
   called.feed(reinterpret_cast<const std::byte*>(hello.data()), 8);
   called.feed(reinterpret_cast<const std::byte*>(hello.data()) + 8, hello.size() - 8);

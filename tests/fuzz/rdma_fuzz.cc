@@ -41,8 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
 std::vector<std::string> fuzz_corpus() {
   std::vector<std::string> out = {"", wire::build_rdma_card({})};
   wire::RdmaGreeting greeting;
-  greeting.from = 1;
-  greeting.to = 2;
+  greeting.from = {1, 1};
+  greeting.to = {1, 2};
   greeting.frame_bytes = 8256;
   greeting.window = 32;
   out.push_back(greeting_text(greeting));

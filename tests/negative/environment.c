@@ -137,11 +137,8 @@ int main(int argc, char **argv) {
   /* Starting twice; what does not exist yet says so. */
   EXPECT(MPI_Init(NULL, NULL), MPI_ERR_OTHER, "MPI_Init: called twice");
   {
-    MPI_Win win;
     MPI_File file;
     MPI_Comm child;
-    EXPECT(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_ERR_UNSUPPORTED_OPERATION,
-           "MPI_Win_create_dynamic", "chapter 12");
     EXPECT(MPI_File_open(MPI_COMM_SELF, "there/is/none", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE,
            "MPI_File_open", "there/is/none");
     EXPECT(MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child, MPI_ERRCODES_IGNORE),

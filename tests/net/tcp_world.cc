@@ -101,18 +101,19 @@ struct World {
   PeerId rank;
   uint32_t size;
   std::string directory;
+  PeerTable peers;
   CheckingSink sink;
   std::vector<std::unique_ptr<QueuedSend>>
       queued;  // longer-lived than the path, which may end before they are complete
   std::unique_ptr<TcpPath> path;
   std::vector<uint64_t> sent;
 
-  World(PeerId r, uint32_t n, std::string d) : rank(r), size(n), directory(std::move(d)), sink(r, n), sent(n, 0) {}
+  World(PeerId r, uint32_t n, std::string d)
+      : rank(r), size(n), directory(std::move(d)), peers({0, r}, n), sink(r, n), sent(n, 0) {}
 
   Error start() {
     TcpOptions options;
-    options.rank = rank;
-    options.size = size;
+    options.peers = &peers;
     const char* key = std::getenv("TERN_JOB_KEY");
     std::strncpy(reinterpret_cast<char*>(options.key.data()), key ? key : "no key", options.key.size());
     Tunables tunables;

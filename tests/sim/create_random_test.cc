@@ -51,7 +51,8 @@ class Program {
         findings_(findings),
         rng_(seed * 31 + 7),
         me_(PeerId(process.world_rank())),
-        maker_{process.p2p(), types_.get(type_id::kByte), [&process] { return process.new_context(); }} {
+        maker_{process.p2p(), types_.get(type_id::kByte), process.peers(),
+               [&process] { return process.new_context(); }} {
     Peers all;
     for (int rank = 0; rank < process.world_size(); ++rank) all.push_back(PeerId(rank));
     Model world{next_id_++, all, {}};
@@ -419,7 +420,8 @@ TEST(Creation, overlapping_groups_are_refused_on_both_sides) {
   options.ranks = 3;
   Report report = World(options).run([](Process& process) {
     PredefinedTypes types;
-    create::Maker maker{process.p2p(), types.get(type_id::kByte), [&process] { return process.new_context(); }};
+    create::Maker maker{process.p2p(), types.get(type_id::kByte), process.peers(),
+                        [&process] { return process.new_context(); }};
     // Sides {0, 1} and {1, 2} meet through their leaders 0 and 2; rank 1 is in both and sees one of them
     // only.
     Ref<Communicator> left, right, result;

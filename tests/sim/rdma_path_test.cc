@@ -64,10 +64,10 @@ struct Bench {
         clock(rank.make_clock()),
         idle(rank.make_idle()),
         launcher(rank.make_launcher()),
+        peers({0, rank.index()}, uint32_t(launcher->size())),
         engine(*clock, *idle) {
     RdmaOptions options;
-    options.rank = rank.index();
-    options.size = uint32_t(launcher->size());
+    options.peers = &peers;
     const NetworkModel& network = rank.machine.options().network;
     options.copy_bytes_per_us = network.copy_bytes_per_us;
     options.send_ns = network.send_ns;
@@ -124,6 +124,7 @@ struct Bench {
   std::unique_ptr<Clock> clock;
   std::unique_ptr<Idle> idle;
   std::unique_ptr<Launcher> launcher;
+  PeerTable peers;
   ProgressEngine engine;
   std::unique_ptr<RdmaPath> path;
   std::deque<Sending> queue;
@@ -287,6 +288,24 @@ TEST(RdmaPathContract, ConnectionsAreMadeOnFirstContactOnly) {
     bench.wait_messages(partner, 1);
     bench.finish();
     EXPECT_EQ(bench.path->connections(), 1u);
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
+// The way of small messages, for counting instructions (callgrind): nothing else happens in this test.
+TEST(RdmaPathContract, EightBytePingPong) {
+  WorldOptions options = options_of(2);
+  options.adapter_faults = {};
+  constexpr int kRounds = 1000;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    PeerId me = rank.index(), peer = 1 - me;
+    for (int i = 0; i < kRounds; ++i) {
+      if (me == 0) bench.send(peer, std::vector<std::byte>(8));
+      bench.wait_messages(peer, i + 1);
+      if (me == 1) bench.send(peer, std::vector<std::byte>(8));
+    }
+    bench.finish();
   });
   EXPECT_TRUE(report.ok()) << report.failure;
 }

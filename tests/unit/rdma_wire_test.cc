@@ -13,8 +13,8 @@ const uint8_t kKey[32] = {9, 8, 7};
 RdmaGreeting example() {
   RdmaGreeting greeting;
   greeting.kind = RdmaGreeting::Kind::welcome;
-  greeting.from = 5;
-  greeting.to = 70'000;
+  greeting.from = {11, 5};
+  greeting.to = {uint64_t{1} << 63, 70'000};
   for (size_t i = 0; i < kRdmaAddressBytes; ++i) greeting.address.bytes[i] = uint8_t(i);
   greeting.frame_bytes = 8256;
   greeting.window = 32;
@@ -38,8 +38,8 @@ TEST(RdmaWire, GreetingsCountOnlyWithTheJobsKeyAndUnchanged) {
   RdmaGreeting parsed;
   ASSERT_TRUE(parse_rdma_greeting(bytes.data(), bytes.size(), kKey, parsed));
   EXPECT_EQ(parsed.kind, RdmaGreeting::Kind::welcome);
-  EXPECT_EQ(parsed.from, 5u);
-  EXPECT_EQ(parsed.to, 70'000u);
+  EXPECT_EQ(parsed.from, example().from);
+  EXPECT_EQ(parsed.to, example().to);
   EXPECT_EQ(parsed.frame_bytes, 8256u);
   EXPECT_EQ(parsed.window, 32u);
   EXPECT_EQ(parsed.address.bytes[47], 47);

@@ -104,6 +104,8 @@ struct TestSend : SendOperation {
 class TcpWorld {
  public:
   struct Rank {
+    Rank(PeerId id, uint32_t size) : peers({0, id}, size) {}
+    PeerTable peers;
     KeepingSink sink;
     std::unique_ptr<TcpPath> path;
     int lookups = 0;
@@ -112,14 +114,13 @@ class TcpWorld {
   explicit TcpWorld(uint32_t size, std::function<void(TcpOptions&, Tunables&)> adjust = {}) : ranks(size) {
     for (PeerId id = 0; id < size; ++id) {
       TcpOptions options;
-      options.rank = id;
-      options.size = size;
+      ranks[id] = std::make_unique<Rank>(id, size);
+      options.peers = &ranks[id]->peers;
       options.key.fill(7);
       options.this_host_only = true;
       Tunables tunables;
       if (adjust) adjust(options, tunables);
       Error error;
-      ranks[id] = std::make_unique<Rank>();
       Rank& rank = *ranks[id];
       rank.path = TcpPath::create(
           options, tunables, clock, rank.sink,

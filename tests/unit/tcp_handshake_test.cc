@@ -15,7 +15,7 @@ using wire::Verdict;
 
 TcpIdentity identity(PeerId rank, uint8_t key = 1) {
   TcpIdentity out;
-  out.rank = rank;
+  out.name.rank = rank;
   out.key.fill(key);
   out.version = wire::kVersion;
   out.agreement = "a=1\nb=2\n";
@@ -37,7 +37,7 @@ void pass(TcpHandshake& from, TcpHandshake& to, size_t piece = 1000) {
 TEST(TcpHandshake, both_sides_are_proven) {
   for (size_t piece : {1, 7, 1000}) {
     TcpIdentity a = identity(3), b = identity(5);
-    TcpHandshake caller(a, 5, 2, 77), called(b);
+    TcpHandshake caller(a, {0, 5}, 2, 77), called(b);
     pass(caller, called, piece);
     EXPECT_TRUE(called.greeted());
     EXPECT_EQ(called.state(), State::talking);
@@ -46,7 +46,7 @@ TEST(TcpHandshake, both_sides_are_proven) {
     EXPECT_TRUE(caller.committed());
     pass(caller, called, piece);
     ASSERT_EQ(called.state(), State::asks);
-    EXPECT_EQ(called.peer(), 3u);
+    EXPECT_EQ(called.peer().rank, 3u);
     EXPECT_EQ(called.lane(), 2u);
     EXPECT_EQ(called.generation(), 77u);
     EXPECT_EQ(called.received(), 4711u);
@@ -63,7 +63,7 @@ TEST(TcpHandshake, session_keys) {
   std::set<TcpKey> seen;
   for (uint8_t job : {1, 1, 2}) {
     TcpIdentity a = identity(3, job), b = identity(5, job);
-    TcpHandshake caller(a, 5), called(b);
+    TcpHandshake caller(a, {0, 5}), called(b);
     pass(caller, called);
     pass(called, caller);
     pass(caller, called);
@@ -79,7 +79,7 @@ TEST(TcpHandshake, session_keys) {
 TEST(TcpHandshake, the_verdict_reaches_the_caller) {
   for (Verdict verdict : {Verdict::keep_other, Verdict::refused}) {
     TcpIdentity a = identity(0), b = identity(1);
-    TcpHandshake caller(a, 1), called(b);
+    TcpHandshake caller(a, {0, 1}), called(b);
     pass(caller, called);
     pass(called, caller);
     pass(caller, called);
@@ -108,7 +108,7 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
     SCOPED_TRACE(c.what);
     TcpIdentity a = identity(0), b = identity(1);
     c.change(b);
-    TcpHandshake caller(a, 1), called(b);
+    TcpHandshake caller(a, {0, 1}), called(b);
     pass(caller, called);
     pass(called, caller);
     EXPECT_EQ(caller.state(), State::decided);
@@ -118,13 +118,13 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
     pass(caller, called);
     EXPECT_EQ(called.state(), State::decided);
     EXPECT_EQ(called.verdict(), c.verdict);
-    EXPECT_EQ(called.peer(), 0u);
+    EXPECT_EQ(called.peer().rank, 0u);
   }
 }
 
 TEST(TcpHandshake, the_wrong_rank) {
   TcpIdentity a = identity(0), b = identity(2);
-  TcpHandshake caller(a, 1), called(b);
+  TcpHandshake caller(a, {0, 1}), called(b);
   pass(caller, called);
   pass(called, caller);
   EXPECT_EQ(caller.verdict(), Verdict::wrong_rank);
@@ -132,7 +132,7 @@ TEST(TcpHandshake, the_wrong_rank) {
 
 TEST(TcpHandshake, another_key_gets_no_answer) {
   TcpIdentity a = identity(0, 1), b = identity(1, 2);
-  TcpHandshake caller(a, 1), called(b);
+  TcpHandshake caller(a, {0, 1}), called(b);
   pass(caller, called);
   EXPECT_EQ(called.state(), State::rubbish);
   EXPECT_EQ(called.output(), "");
@@ -141,7 +141,7 @@ TEST(TcpHandshake, another_key_gets_no_answer) {
 // Without the key, what a rank says cannot be sent back to it: stages and nonces are part of every proof.
 TEST(TcpHandshake, reflections_and_replays_prove_nothing) {
   TcpIdentity a = identity(0), b = identity(1);
-  TcpHandshake caller(a, 1);
+  TcpHandshake caller(a, {0, 1});
   std::string hello = caller.output();
   {
     TcpHandshake reflected(a);  // our own hello, sent to our own listener: its answer is a true one, but of no use
@@ -152,7 +152,7 @@ TEST(TcpHandshake, reflections_and_replays_prove_nothing) {
     EXPECT_EQ(caller.verdict(), Verdict::wrong_rank);
   }
   // A whole overheard session, played to a new listener: the nonce of the answer is another.
-  TcpHandshake first(a, 1), called(b);
+  TcpHandshake first(a, {0, 1}), called(b);
   std::string overheard_hello = first.output();
   pass(first, called);
   pass(called, first);
@@ -170,7 +170,7 @@ TEST(TcpHandshake, every_changed_bit_is_noticed) {
   TcpIdentity a = identity(0), b = identity(1);
   for (int message = 0; message < 4; ++message) {
     for (size_t bit = 0;; ++bit) {
-      TcpHandshake caller(a, 1), called(b);
+      TcpHandshake caller(a, {0, 1}), called(b);
       TcpHandshake* sides[2] = {&caller, &called};
       for (int i = 0; i < message; ++i) {
         if (sides[i % 2]->state() == State::asks) sides[i % 2]->decide(Verdict::accept);

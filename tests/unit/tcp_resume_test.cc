@@ -169,7 +169,7 @@ TEST(TcpResume, strangers_cannot_replace_a_connection) {
   wire::Card card;
   ASSERT_FALSE(wire::parse_card(world.path(1).card(), card));
   TcpIdentity stranger;
-  stranger.rank = 0;
+  stranger.name.rank = 0;
   stranger.version = wire::kVersion;
   stranger.key.fill(99);
   for (int i = 0; i < 20; ++i) {
@@ -177,7 +177,7 @@ TEST(TcpResume, strangers_cannot_replace_a_connection) {
     for (auto& address : card.addresses) {
       if (address.loopback() && address.family == 4) (void)begin_connect(SocketAddress(address), fd);
     }
-    TcpHandshake forged(stranger, 1, 0, uint32_t(100 + i));
+    TcpHandshake forged(stranger, {0, 1}, 0, uint32_t(100 + i));
     (void)!::send(fd.get(), forged.output().data(), forged.output().size(), MSG_NOSIGNAL);
     for (int k = 0; k < 20; ++k) world.poll();
   }

@@ -47,7 +47,7 @@ bool hung_up(const Descriptor& fd, std::string& heard) {
 
 TEST(TcpSetup, another_key_never_connects) {
   TcpWorld world(2, [](TcpOptions& options, Tunables& tunables) {
-    if (options.rank == 1) options.key.fill(8);
+    if (options.peers->me() == 1) options.key.fill(8);
     tunables.tcp_connect_timeout_s = 1;
   });
   TestSend send(1, 1, "secret");
@@ -61,7 +61,7 @@ TEST(TcpSetup, another_key_never_connects) {
 
 TEST(TcpSetup, settings_that_must_agree_are_a_clear_error_on_both_sides) {
   TcpWorld world(2, [](TcpOptions& options, Tunables& tunables) {
-    if (options.rank == 1) tunables.unexpected_credit_bytes = 12345;
+    if (options.peers->me() == 1) tunables.unexpected_credit_bytes = 12345;
   });
   TestSend send(1, 1, "x");
   world.path(0).enqueue(send.over(world.path(0)));
@@ -166,8 +166,8 @@ TEST(TcpSetup, a_killed_process_is_a_loss) {
   RealClock clock;
   KeepingSink sink;
   TcpOptions options;
-  options.rank = me;
-  options.size = 2;
+  const PeerTable peers({0, me}, 2);
+  options.peers = &peers;
   options.this_host_only = true;
   Tunables tunables;
   Error error;
@@ -220,16 +220,62 @@ TEST(TcpSetup, the_orderly_end_delivers_everything) {
   }
 }
 
+// Three ranks, each rank 0 of its own job; the first two know each other, the third knows the first.
+TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
+  struct Rank {
+    Rank(uint64_t job, uint32_t size) : peers({job, 0}, size) {}
+    PeerTable peers;
+    KeepingSink sink;
+    std::unique_ptr<TcpPath> path;
+  };
+  RealClock clock;
+  std::deque<TestSend> sends;
+  Rank ranks[] = {{1, 2}, {2, 1}, {3, 1}};
+  const PeerId second = ranks[0].peers.add_job(2, 1), first = ranks[1].peers.add_job(1, 2),
+               first_of_third = ranks[2].peers.add_job(1, 2);
+  Tunables tunables;
+  tunables.tcp_connect_timeout_s = 1;
+  for (Rank& rank : ranks) {
+    TcpOptions options;
+    options.peers = &rank.peers;
+    options.key.fill(7);
+    options.this_host_only = true;
+    Error error;
+    rank.path = TcpPath::create(
+        options, tunables, clock, rank.sink,
+        [&](PeerId peer, std::string& card) {
+          card = ranks[rank.peers.name(peer).job - 1].path->card();
+          return Error();
+        },
+        error);
+    ASSERT_FALSE(error) << error.text();
+  }
+  const PeerId targets[] = {second, first, first_of_third};
+  for (size_t i = 0; i < 3; ++i)
+    ranks[i].path->enqueue(sends.emplace_back(targets[i], int32_t(i), "hello").over(*ranks[i].path));
+  const uint64_t end = clock.now_ns() + uint64_t(kPatience * 20e9);
+  while (clock.now_ns() < end &&
+         (ranks[0].sink.arrivals.empty() || ranks[1].sink.arrivals.empty() || ranks[2].sink.lost.empty())) {
+    for (Rank& rank : ranks) rank.path->poll();
+  }
+  ASSERT_EQ(ranks[0].sink.arrivals.size(), 1u);
+  ASSERT_EQ(ranks[1].sink.arrivals.size(), 1u);
+  EXPECT_EQ(ranks[0].sink.arrivals[0].peer, second);
+  EXPECT_EQ(ranks[1].sink.arrivals[0].peer, first);
+  EXPECT_EQ(ranks[2].sink.lost.size(), 1u);
+  EXPECT_TRUE(ranks[0].sink.lost.empty()) << "a job that this rank does not know cannot make a peer look lost";
+}
+
 TEST(TcpSetup, rubbish_is_closed_in_silence) {
   TcpWorld world(2);
   std::vector<Descriptor> callers;
   std::string hello;
   {
     TcpIdentity stranger;
-    stranger.rank = 1;
+    stranger.name.rank = 1;
     stranger.key.fill(99);
     stranger.version = wire::kVersion;
-    TcpHandshake handshake(stranger, 0);
+    TcpHandshake handshake(stranger, {0, 0});
     hello = handshake.output();
   }
   std::string long_body("Ter\xf1\x01\x00\xff\xff", 8);
@@ -278,11 +324,11 @@ TEST(TcpSetup, slow_callers_do_not_keep_peers_out) {
 TEST(TcpSetup, a_replayed_greeting_leads_nowhere) {
   TcpWorld world(2);
   TcpIdentity one;
-  one.rank = 1;
+  one.name.rank = 1;
   one.key.fill(7);
   one.version = wire::kVersion;
   one.agreement = "shm_ring_bytes=65536\n";
-  TcpHandshake overheard(one, 0);
+  TcpHandshake overheard(one, {0, 0});
   Descriptor caller = call(world.path(0));
   say(caller, overheard.output());
   std::string heard;
@@ -397,7 +443,7 @@ TEST(TcpSetup, a_flood_of_strangers_changes_nothing) {
   linger reset{1, 0};  // closing leaves no port behind, or the flood would run out of them
   TcpIdentity stranger;
   stranger.key.fill(99);
-  TcpHandshake forged(stranger, 0);
+  TcpHandshake forged(stranger, {0, 0});
   std::string hello = forged.output();
   for (int i = 0; i < count; ++i) {
     Descriptor fd = call(world.path(0));
@@ -478,7 +524,9 @@ TEST(TcpSetup, nothing_paces_within_a_host) {
 TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
   RealClock clock;
   KeepingSink sink;
+  const PeerTable alone({0, 0}, 1);
   TcpOptions options;
+  options.peers = &alone;
   options.this_host_only = true;
   Tunables tunables;
   tunables.tcp_congestion = "nonsense";
@@ -491,7 +539,9 @@ TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
 TEST(TcpSetup, a_world_of_one_needs_no_network) {
   RealClock clock;
   KeepingSink sink;
+  const PeerTable alone({0, 0}, 1);
   TcpOptions options;
+  options.peers = &alone;
   options.this_host_only = true;
   Tunables tunables;
   Error error;

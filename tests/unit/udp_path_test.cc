@@ -38,6 +38,8 @@ class TapPort final : public DatagramPort {
 class UdpWorld {
  public:
   struct Rank {
+    Rank(PeerId id, uint32_t size) : peers({0, id}, size) {}
+    PeerTable peers;
     KeepingSink sink;
     TapPort* tap = nullptr;
     std::unique_ptr<UdpPath> path;
@@ -52,21 +54,20 @@ class UdpWorld {
       UdpProtocol chosen;
       EXPECT_FALSE(UdpPath::read_protocol(tunables, chosen));
       KernelPortOptions sockets;
-      sockets.ranks = size;
       sockets.channels = UdpPath::channels(chosen);
       sockets.segmentation = segmentation;
       Error error;
       auto port = std::make_unique<TapPort>(KernelPort::create(sockets, tunables, error));
       EXPECT_FALSE(error) << error.text();
-      ranks[id] = std::make_unique<Rank>();
+      ranks[id] = std::make_unique<Rank>(id, size);
       ranks[id]->tap = port.get();
       UdpOptions options;
-      options.rank = id;
-      options.size = size;
+      options.peers = &ranks[id]->peers;
       options.key.fill(7);
       ranks[id]->path = UdpPath::create(
           options, tunables, std::move(port), clock, ranks[id]->sink,
           [this](PeerId peer, std::string& card) {
+            ++lookups;
             card = cards.at(peer);
             return Error();
           },
@@ -104,6 +105,7 @@ class UdpWorld {
 
   RealClock clock;
   std::vector<std::string> cards;
+  int lookups = 0;
   std::vector<std::unique_ptr<TestSend>> sends;
   std::vector<std::unique_ptr<Rank>> ranks;
 };
@@ -198,6 +200,7 @@ TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
     ASSERT_GT(seen.size(), 10u);
     Rng rng(3);
     for (const std::string& datagram : seen) {
+      if (wire::DatagramType(datagram[2]) == wire::DatagramType::introduction) continue;  // of a rank that is known
       attack(datagram);
       ++replayed;
       std::string changed = datagram;
@@ -205,11 +208,12 @@ TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
       attack(changed);
       attack(datagram.substr(0, size_t(rng.below(datagram.size()))));
       std::string later = datagram;  // the same under a number that has not been there
-      later[12] = 1;
+      later[20] = 1;
       attack(later);
       forged += 3;
     }
     for (const std::string& datagram : own) {  // reflected
+      if (wire::DatagramType(datagram[2]) == wire::DatagramType::introduction) continue;
       attack(datagram);
       ++forged;
     }
@@ -227,6 +231,37 @@ TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
     EXPECT_EQ(world[1].sink.arrivals[20].bytes, "after");
     EXPECT_TRUE(world[1].sink.lost.empty());
   }
+}
+
+// Before a rank has introduced itself with the job's key nothing is done for it: no question to the launcher, no
+// socket.
+TEST(UdpPath, strangers_cause_no_work) {
+  UdpWorld world(3, "modern"), other(3, "modern");
+  other.send(0, 1, 0, "hello");
+  other.send(0, 1, 1, pattern(5000, 1));
+  ASSERT_TRUE(other.until([&] { return other[1].sink.arrivals.size() == 2; }));
+  wire::DatagramCard card;
+  ASSERT_FALSE(wire::parse_datagram_card(world.cards[1], card));
+  Descriptor attacker(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress target(card.channels[0].addresses.front());
+  // What a rank of the same name has sent in an earlier job with this key, and changes of that.
+  uint64_t sent = 0;
+  for (const std::string& datagram : other[0].tap->sent) {
+    for (uint32_t rank : {0u, 2u}) {
+      std::string changed = datagram;
+      std::memcpy(changed.data() + 4, &rank, sizeof rank);
+      ASSERT_EQ(sendto(attacker.get(), changed.data(), changed.size(), 0, target.get(), target.bytes),
+                ssize_t(changed.size()));
+      ++sent;
+    }
+  }
+  ASSERT_GE(sent, 6u);
+  EXPECT_FALSE(world.until([&] { return world.lookups != 0; }, 0.3));
+  EXPECT_GE(world[1].path->counters().udp_forged, 2u) << "the introductions";
+  EXPECT_TRUE(world[1].sink.arrivals.empty());
+  world.send(0, 1, 0, "the true one");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  EXPECT_EQ(world.lookups, 2);
 }
 
 TEST(UdpPath, a_wrong_key_is_none_of_ours) {

@@ -27,7 +27,7 @@ class HeldPort final : public DatagramPort {
 
 struct End {
   End(PeerId self, PeerId peer, size_t datagram_bytes, size_t window_bytes)
-      : shared{.self = self,
+      : shared{.self = {0, self},
                .port = port,
                .sink = sink,
                .clock = clock,
@@ -37,8 +37,8 @@ struct End {
         link{shared,
              lane,
              peer,
-             DatagramSeal({}, self, {}, peer, {}, false),
-             DatagramSeal({}, peer, {}, self, {}, false),
+             DatagramSeal({}, {0, self}, {}, {0, peer}, {}, false),
+             DatagramSeal({}, {0, peer}, {}, {0, self}, {}, false),
              1,
              {}},
         channel(link, datagram_bytes) {}

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/peer_table.h"
 #include "coll/create/flow.h"
 #include "comm/communicator.h"
 
@@ -20,8 +21,9 @@ using Words = std::vector<uint64_t>;
 /// operation.
 struct Maker {
   PointToPoint& p2p;
-  const Datatype& byte;                   ///< MPI_BYTE of this rank
-  std::function<uint64_t()> new_context;  ///< a context id that no other call in the job returns
+  const Datatype& byte;  ///< MPI_BYTE of this rank
+  const PeerTable& peers;
+  std::function<uint64_t()> new_context;  ///< a context id that no other call, here or elsewhere, returns
 };
 
 /// A value: cheap to copy into a flow's frame (the members of a subset are the exception).

@@ -63,13 +63,25 @@ Flow duplicate_flow(Maker maker, Ref<Communicator> fresh, bool low_side, Channel
   co_return Error();
 }
 
-std::vector<PeerId> to_peers(std::span<const uint64_t> words) { return {words.begin(), words.end()}; }
-
-/// What a side says in create_inter: its context proposal, then its members.
+/// What a side says in create_inter: its context proposal, then its members, job and rank of each.
 Words introduce(const Maker& maker, const Group& group) {
   Words words{maker.new_context()};
-  for (int rank = 0; rank < group.size(); ++rank) words.push_back(group.peer(rank));
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const RankName name = maker.peers.name(group.peer(rank));
+    words.insert(words.end(), {name.job, name.rank});
+  }
   return words;
+}
+
+/// The members that the other side has named. Error: one that this rank does not know.
+Error find_members(const Maker& maker, std::span<const uint64_t> words, std::vector<PeerId>& members) {
+  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+    members.push_back(maker.peers.find({words[i], uint32_t(words[i + 1])}));
+    if (members.back() == kNoPeer)
+      return Error(ErrorClass::comm, "rank " + std::to_string(i / 2) +
+                                         " of the remote group is of a job that this process is not connected with");
+  }
+  return {};
 }
 
 /// `bridge` null away from the leader, and at a leader that has nobody to talk to.
@@ -86,9 +98,14 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
       verdict = bridging || theirs.empty() ? kFailed : kGo;
     }
     if (verdict == kGo) {
-      bool overlap = std::any_of(theirs.begin() + 1, theirs.end(),
-                                 [&](uint64_t peer) { return local_group.contains(PeerId(peer)); });
+      std::vector<PeerId> members;
+      bridging = find_members(maker, std::span<const uint64_t>(theirs).subspan(1), members);
+      bool overlap =
+          std::any_of(members.begin(), members.end(), [&](PeerId peer) { return local_group.contains(peer); });
       if (overlap) verdict = kOverlap;
+      if (bridging) verdict = kFailed;
+    }
+    if (verdict == kGo) {
       words = {verdict, std::min(mine[0], theirs[0]), mine[0] < theirs[0], maker.new_context()};
       words.insert(words.end(), theirs.begin() + 1, theirs.end());
     } else {
@@ -100,7 +117,10 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
   if (error) co_return std::move(error);
   if (words[0] == kNothing) co_return Error();
   if (words[0] != kGo) co_return failed(Verdict(words[0]));
-  auto remote = Group::of(local_group.me(), to_peers(std::span<const uint64_t>(words).subspan(4)));
+  std::vector<PeerId> members;
+  error = find_members(maker, std::span<const uint64_t>(words).subspan(4), members);
+  if (error) co_return std::move(error);
+  auto remote = Group::of(local_group.me(), std::move(members));
   result = make_inter(maker, words[1], words[3], Ref<Group>::share(&local_group), std::move(remote), words[2] != 0);
   co_return Error();
 }
@@ -175,11 +195,11 @@ Error create_inter_from_groups(const Maker& maker, Group& local, int local_leade
   // Tags apart from create_from_group's 0, which may use the same string and group.
   constexpr int kSideTag = 1, kBridgeTag = 2;
   constexpr auto plane = uint64_t(Communicator::Plane::internal);
-  Channel side(maker, local, bootstrap_context(string_tag, local.hash(0)) | plane, kSideTag);
+  Channel side(maker, local, bootstrap_context(string_tag, hash_of(maker, local)) | plane, kSideTag);
   if (local.rank() != local_leader || remote->size() == 0)
     return run(maker.p2p, connect_flow(maker, local, side, local_leader, nullptr, 0, result));
   // The sum is the same on both sides.
-  uint64_t meeting = bootstrap_context(string_tag, local.hash(0) + remote->hash(0));
+  uint64_t meeting = bootstrap_context(string_tag, hash_of(maker, local) + hash_of(maker, *remote));
   Channel bridge = Channel::across(maker, *remote, local.rank(), meeting | plane, kBridgeTag);
   return run(maker.p2p, connect_flow(maker, local, side, local_leader, &bridge, remote_leader, result));
 }

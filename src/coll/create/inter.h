@@ -18,6 +18,8 @@ Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int ke
 
 /// Where a group that has no communicator yet agrees on one.
 uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash);
+/// A number that equal groups share in every process.
+uint64_t hash_of(const Maker& maker, const Group& group);
 
 /// What a member of a split tells the others: colour, key, a context for the new communicator, and one for
 /// the local intracommunicator of a new intercommunicator. Everybody proposes; those of a colour's first

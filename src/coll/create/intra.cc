@@ -4,6 +4,7 @@
 
 #include "coll/create/create.h"
 #include "coll/create/inter.h"
+#include "comm/context.h"
 
 namespace tern::create {
 
@@ -98,17 +99,22 @@ Error create_group(const Maker& maker, Communicator& comm, Group& group, int tag
 }
 
 uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash) {
-  // The top bit keeps these apart from made ids, whose maker is below 2^29 (comm/context.h).
   uint64_t mixed = hash_text(string_tag) ^ (group_hash * 0x9e3779b97f4a7c15u);
-  return ((mixed ^ (mixed >> 31)) | (uint64_t{1} << 63)) & ~uint64_t{3};
+  return ((mixed ^ (mixed >> 31)) | kBootstrap) & ~uint64_t{3};
+}
+
+uint64_t hash_of(const Maker& maker, const Group& group) {
+  uint64_t hash = 0;
+  for (int rank = 0; rank < group.size(); ++rank) hash = tern::hash_of(maker.peers.name(group.peer(rank)), hash);
+  return hash;
 }
 
 Error create_from_group(const Maker& maker, Group& group, std::string_view string_tag, Ref<Communicator>& result) {
   if (group.size() == 0) return {};
   if (group.rank() == kUndefined) return Error(ErrorClass::group, "this process is not in the group");
   uint64_t context = 0;
-  Channel channel(maker, group, bootstrap_context(string_tag, group.hash(0)) | uint64_t(Communicator::Plane::internal),
-                  0);
+  Channel channel(maker, group,
+                  bootstrap_context(string_tag, hash_of(maker, group)) | uint64_t(Communicator::Plane::internal), 0);
   if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
   result = make_intra(maker, context, Ref<Group>::share(&group));
   return {};

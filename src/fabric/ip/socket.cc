@@ -67,6 +67,11 @@ uint16_t SocketAddress::port() const {
                                        : ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
+void SocketAddress::set_port(uint16_t port) {
+  if (storage.ss_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = htons(port);
+  else reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
+}
+
 std::string SocketAddress::text() const {
   wire::CardAddress address;
   address.port = port();
@@ -79,12 +84,6 @@ std::string SocketAddress::text() const {
     return "an unknown address";
   }
   return wire::to_text(address);
-}
-
-std::string errno_text(int error) {
-  char buffer[128] = "";
-  // The GNU strerror_r: thread-safe, may return a static text instead of filling the buffer.
-  return std::string(strerror_r(error, buffer, sizeof buffer)) + " (errno " + std::to_string(error) + ")";
 }
 
 Descriptor listen_on(const SocketAddress& address, std::string_view congestion) {

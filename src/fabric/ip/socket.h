@@ -12,6 +12,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "wire/card.h"
 
 namespace tern {
@@ -26,12 +27,10 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   uint16_t port() const;
+  void set_port(uint16_t port);
   /// "10.0.0.1:4000"
   std::string text() const;
 };
-
-/// "Connection refused (errno 111)"
-std::string errno_text(int error);
 
 /// Listens on `address`; port 0: the system chooses. An invalid descriptor and errno on failure. `congestion`: the
 /// congestion control of what is accepted; empty: the host's.

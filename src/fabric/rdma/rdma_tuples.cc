@@ -29,22 +29,23 @@ constexpr uint64_t kSendBit = 1;
 
 }  // namespace
 
-std::unique_ptr<RdmaTuples> RdmaTuples::create(const Options& options, Hca& hca, Clock& clock, EventChannel& channel,
-                                               RegistrationCache& registrations, Error& error) {
-  std::unique_ptr<RdmaTuples> tuples(new RdmaTuples(options, hca, clock, registrations));
-  error = tuples->start(channel);
+std::unique_ptr<RdmaTuples> RdmaTuples::create(RdmaAdapter& adapter, RegistrationCache& registrations,
+                                               const Tunables& tunables, Broken broken, Error& error) {
+  std::unique_ptr<RdmaTuples> tuples(new RdmaTuples(adapter, registrations, tunables, std::move(broken)));
+  error = tuples->start();
   if (error) tuples.reset();
   return tuples;
 }
 
-RdmaTuples::RdmaTuples(const Options& options, Hca& hca, Clock& clock, RegistrationCache& registrations)
-    : options_(options),
-      hca_(hca),
-      clock_(clock),
+RdmaTuples::RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, const Tunables& tunables, Broken broken)
+    : adapter_(adapter),
+      hca_(*adapter.hca),
       registrations_(registrations),
-      copy_bytes_((options.copy_bytes + kUnit - 1) / kUnit * kUnit) {
-  const Capabilities& able = hca.capabilities();
-  const size_t wanted = std::min<size_t>(options.longest_bytes, able.max_message_bytes) / kUnit * kUnit;
+      broken_(std::move(broken)),
+      ways_(uint32_t(tunables.tuple_ways)),
+      copy_bytes_((size_t(tunables.tuple_copy_bytes) + kUnit - 1) / kUnit * kUnit) {
+  const Capabilities& able = hca_.capabilities();
+  const size_t wanted = std::min<size_t>(size_t(tunables.tuple_bytes), able.max_message_bytes) / kUnit * kUnit;
   scratch_bytes_ = std::min(wanted, kScratchBytes);
   const uint32_t most_pieces = std::min(kMostScratchPieces, able.max_pieces - 1);
   if (scratch_bytes_ != 0)
@@ -53,13 +54,13 @@ RdmaTuples::RdmaTuples(const Options& options, Hca& hca, Clock& clock, Registrat
   tuple_properties_.depth = std::min(kDepth, able.max_srq_depth);
 }
 
-Error RdmaTuples::start(EventChannel& channel) {
+Error RdmaTuples::start() {
   const Capabilities& able = hca_.capabilities();
   if (!able.xrc || able.max_pieces < 2) {
     return Error(ErrorClass::unsupported_operation, "the adapter " + able.device + " lacks XRC");
   }
   const uint32_t entries = std::min(kMostSends + kMostReceives, able.max_completions);
-  if (Error error = hca_.make_completion_queue({entries, &channel}, completions_)) return error;
+  if (Error error = hca_.make_completion_queue({entries, &adapter_.channel()}, completions_)) return error;
   return make_memory();
 }
 
@@ -90,13 +91,17 @@ RdmaTuples::Peer& RdmaTuples::peer_at(PeerId id) {
 }
 
 Error RdmaTuples::make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& result) {
-  QueuePairOptions options = options_.pair;
+  const QueuePairOptions common = adapter_.connected_options();
+  QueuePairOptions options;
+  options.rnr_wait_ns = common.rnr_wait_ns;
+  options.timeout_ns = common.timeout_ns;
+  options.retries = common.retries;
   options.kind = kind;
   options.rnr_retries = 7;
   if (kind == QueuePairKind::xrc_initiator) {
     options.sends = completions_.get();
     options.send_depth = std::min(kDepth, hca_.capabilities().max_queue_depth);
-    options.inline_bytes = uint32_t(options_.inline_bytes);
+    options.inline_bytes = uint32_t(adapter_.inline_bytes);
   }
   return hca_.make_queue_pair(options, result);
 }
@@ -113,7 +118,7 @@ RdmaTuples::Initiator* RdmaTuples::offer(SendQueue& queue) {
       return initiator.get();
     }
   }
-  if (peer.initiators.size() >= std::min(options_.ways, peer.queues)) return nullptr;
+  if (peer.initiators.size() >= std::min(ways_, peer.queues)) return nullptr;
   auto made = std::make_unique<Initiator>();
   if (make_pair(QueuePairKind::xrc_initiator, made->pair)) return nullptr;
   made->asker = &queue;
@@ -180,7 +185,7 @@ bool RdmaTuples::send(TupleSend& message) {
   work.remote_srq = queue.srq;
   work.pieces = &piece;
   work.piece_count = message.bytes != 0 ? 1 : 0;
-  work.inlined = message.bytes <= options_.inline_bytes;
+  work.inlined = message.bytes <= adapter_.inline_bytes;
   bool ready = true;
   if (!work.inlined && is_lent(message.data)) {
     piece.local_key = copies_region_->local_key();
@@ -215,7 +220,7 @@ std::byte* RdmaTuples::lend(size_t bytes) {
   if (bytes > copy_bytes_ || free_copies_.empty()) return nullptr;
   std::byte* memory = free_copies_.back();
   free_copies_.pop_back();
-  if (options_.copy_bytes_per_us != 0) clock_.charge_ns(bytes * 1000 / options_.copy_bytes_per_us);
+  adapter_.charge_copy(bytes);
   return memory;
 }
 
@@ -341,7 +346,7 @@ void RdmaTuples::sent(Sending& sending, const Completion& completion) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
   if (completion.status != Status::success) {
     // Stays in the peer's list, which `lose` ends with the reason of the loss.
-    options_.broken(queue.peer->id, status_name(completion.status));
+    broken_(queue.peer->id, status_name(completion.status));
     return;
   }
   IntrusiveList<Sending>::remove(&sending);
@@ -387,16 +392,16 @@ void RdmaTuples::lose(PeerId id, const Error& reason) {
   }
 }
 
-bool RdmaTuples::owns(uint32_t number, PeerId& id) const {
-  for (const auto& [peer_id, peer] : peers_) {
-    const bool found = std::any_of(peer.initiators.begin(), peer.initiators.end(),
-                                   [&](const auto& i) { return i->pair->number() == number; }) ||
-                       std::any_of(peer.targets.begin(), peer.targets.end(),
-                                   [&](const auto& target) { return target->number() == number; });
-    id = peer_id;
-    if (found) return true;
+PeerId RdmaTuples::owner_of(uint32_t number) const {
+  for (const auto& [id, peer] : peers_) {
+    for (const auto& initiator : peer.initiators) {
+      if (initiator->pair->number() == number) return id;
+    }
+    for (const auto& target : peer.targets) {
+      if (target->number() == number) return id;
+    }
   }
-  return false;
+  return kNoPeer;
 }
 
 }  // namespace tern::rdma

@@ -21,10 +21,11 @@
 #include <memory>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/intrusive_list.h"
 #include "base/pool.h"
+#include "base/tunables.h"
 #include "fabric/rdma/hca.h"
+#include "fabric/rdma/rdma_adapter.h"
 #include "fabric/rdma/registration_cache.h"
 #include "fabric/tuple_queues.h"
 
@@ -32,20 +33,12 @@ namespace tern::rdma {
 
 class RdmaTuples final : public TupleQueues {
  public:
-  struct Options {
-    QueuePairOptions pair;           ///< what all queue pairs of the path have in common: timeouts, retries
-    uint32_t ways = 1;               ///< initiators to one peer
-    size_t longest_bytes = 0;        ///< longest message
-    size_t inline_bytes = 0;         ///< longest message that is inlined
-    size_t copy_bytes = 0;           ///< of a lent buffer; 0: none are lent
-    uint64_t copy_bytes_per_us = 0;  ///< simulated; 0: copies cost nothing
-    /// Something on the way to that peer has failed.
-    std::function<void(PeerId peer, const char* trouble)> broken;
-  };
+  /// Something on the way to that peer has failed.
+  using Broken = std::function<void(PeerId peer, const char* trouble)>;
 
-  /// Null exactly when `error` is set. Everything given outlives it.
-  static std::unique_ptr<RdmaTuples> create(const Options& options, Hca& hca, Clock& clock, EventChannel& channel,
-                                            RegistrationCache& registrations, Error& error);
+  /// Null exactly when `error` is set. Adapter and cache outlive it.
+  static std::unique_ptr<RdmaTuples> create(RdmaAdapter& adapter, RegistrationCache& registrations,
+                                            const Tunables& tunables, Broken broken, Error& error);
   ~RdmaTuples();
 
   TupleSendQueue* ask(Lane& to, TupleTicket& ticket) override;
@@ -65,8 +58,8 @@ class RdmaTuples final : public TupleQueues {
   bool has_unsent() const { return outstanding_ != 0; }
   /// The lane is lost: its queue pairs go, its sends end with the error.
   void lose(PeerId peer, const Error& reason);
-  /// The adapter reports an error of a queue pair: whether it is one of these, and whose.
-  bool owns(uint32_t number, PeerId& peer) const;
+  /// Whose queue pair that is; kNoPeer: none of these.
+  PeerId owner_of(uint32_t number) const;
 
  private:
   struct SendQueue;
@@ -110,8 +103,8 @@ class RdmaTuples final : public TupleQueues {
     uint32_t count = 0;  ///< of `posted`
   };
 
-  RdmaTuples(const Options& options, Hca& hca, Clock& clock, RegistrationCache& registrations);
-  Error start(EventChannel& channel);
+  RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, const Tunables& tunables, Broken broken);
+  Error start();
   Error make_memory();
   Peer& peer_at(PeerId id);
   Error make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& result);
@@ -129,10 +122,11 @@ class RdmaTuples final : public TupleQueues {
 
   static constexpr size_t kCopies = 128;
 
-  const Options options_;
+  RdmaAdapter& adapter_;
   Hca& hca_;
-  Clock& clock_;
   RegistrationCache& registrations_;
+  const Broken broken_;
+  const uint32_t ways_;      ///< initiators to one peer
   const size_t copy_bytes_;  ///< of one lent buffer; 0: none are lent
   size_t scratch_bytes_ = 0;
   uint32_t scratch_pieces_ = 0;
@@ -145,10 +139,10 @@ class RdmaTuples final : public TupleQueues {
   Pool<Sending> sendings_;
   Pool<Posting> postings_;
   IntrusiveList<ReceiveQueue> receive_queues_;  ///< owned
-  std::map<PeerId, Peer> peers_;   ///< elements stay where they are
-  std::deque<Completion> stash_;   ///< taken from the adapter, not handled
-  uint32_t outstanding_ = 0;       ///< sends in the adapter
-  uint32_t receives_posted_ = 0;   ///< in all queues
+  std::map<PeerId, Peer> peers_;                ///< elements stay where they are
+  std::deque<Completion> stash_;                ///< taken from the adapter, not handled
+  uint32_t outstanding_ = 0;                    ///< sends in the adapter
+  uint32_t receives_posted_ = 0;                ///< in all queues
 };
 
 }  // namespace tern::rdma

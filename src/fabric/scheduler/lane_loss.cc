@@ -161,7 +161,7 @@ void PathScheduler::lose(Pair& pair, const Error& error) {
 
 // The lower rank of a pair asks, so that the two do not cross.
 void PathScheduler::plan_probe(Pair& pair) {
-  if (self_ > pair.id || pair.phase == Phase::lost || pair.probe_ns != ~uint64_t{0}) return;
+  if (!table_.comes_before(pair.id) || pair.phase == Phase::lost || pair.probe_ns != ~uint64_t{0}) return;
   const bool better = std::any_of(pair.ways.begin(), pair.ways.begin() + pair.out,
                                   [](const Way& way) { return way.state == WayState::down; });
   if (!better) return;

@@ -22,8 +22,8 @@ constexpr uint32_t kTimerPolls = 64;  // the clock is read on every so-manieth p
 
 }  // namespace
 
-PathScheduler::PathScheduler(PeerId self, const Tunables& tunables, Clock& clock, Sink& sink, const Log* log)
-    : self_(self),
+PathScheduler::PathScheduler(const PeerTable& table, const Tunables& tunables, Clock& clock, Sink& sink, const Log* log)
+    : table_(table),
       first_probe_ns_(uint64_t(tunables.path_failback_ms) * 1'000'000),
       clock_(clock),
       sink_(sink),

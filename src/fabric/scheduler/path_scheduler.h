@@ -35,6 +35,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/peer_table.h"
 #include "base/pool.h"
 #include "base/tunables.h"
 #include "fabric/path.h"
@@ -47,7 +48,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   static constexpr size_t kMaxPaths = 4;  ///< of one pair; wire::kKindFlags names them
 
   /// Everything outlives the scheduler. `log`: null: it says nothing.
-  PathScheduler(PeerId self, const Tunables& tunables, Clock& clock, Sink& sink, const Log* log);
+  PathScheduler(const PeerTable& table, const Tunables& tunables, Clock& clock, Sink& sink, const Log* log);
   ~PathScheduler() override;
 
   /// What the paths below deliver to.
@@ -207,7 +208,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   void on_left(Way& way, const wire::Header& header);
   void say(const Pair& pair, const std::string& what) const;
 
-  const PeerId self_;
+  const PeerTable& table_;
   const uint64_t first_probe_ns_;
   Clock& clock_;
   Sink& sink_;

@@ -27,7 +27,7 @@ int open_life_line() {
 }
 
 Error system_error(const char* what) {
-  return Error(ErrorClass::other, std::string("shared memory: ") + what + ": " + strerror(errno));
+  return Error(ErrorClass::other, std::string("shared memory: ") + what + ": " + errno_text(errno));
 }
 
 namespace {

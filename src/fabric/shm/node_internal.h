@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/descriptor.h"
+#include "base/limits.h"
 #include "fabric/shm/node.h"
 
 namespace tern {
@@ -15,7 +16,7 @@ namespace shm {
 int open_doorbell();
 /// A descriptor for the end of this very process; -1 where there is none.
 int open_life_line();
-/// "what: strerror(errno)" as an operating error.
+/// "what: what errno means" as an operating error.
 Error system_error(const char* what);
 }  // namespace shm
 

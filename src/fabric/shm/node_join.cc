@@ -141,6 +141,9 @@ bool receive_message(int fd, void* data, size_t bytes, std::vector<Descriptor>* 
   return true;
 }
 
+/// Of descriptors or memory: it is on this side, and waiting does not help.
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
 /// Null with `reachable` false when nobody has that socket; null with `reachable` true when somebody has it,
 /// but its queue of connections is full (only without `wait`).
 Descriptor connect_to(const Key& key, int rank, bool wait, bool& reachable) {
@@ -186,8 +189,10 @@ class Reception {
 
   void run() {
     for (Candidate& candidate : candidates) look_for(candidate);
-    while (pending()) step();
+    while (pending() && failure_ == 0) step();
   }
+  /// 0, or the errno for which the reception was ended.
+  int failure() const { return failure_; }
 
   std::vector<Candidate> candidates;
 
@@ -200,6 +205,7 @@ class Reception {
   void look_for(Candidate& candidate) {
     bool reachable = false;
     candidate.beacon = connect_to(setup_.job_key, candidate.rank, false, reachable);
+    if (!candidate.beacon && is_shortage(errno)) failure_ = errno;
     candidate.gone = !reachable;
   }
 
@@ -224,6 +230,11 @@ class Reception {
     }
     if (set[0].revents & POLLIN) {
       Descriptor connection(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+      if (!connection && is_shortage(errno)) {
+        // It stays in the queue. First the connections that have proven nothing go; then there is no way on.
+        if (strangers_.empty()) failure_ = errno;
+        else strangers_.erase(strangers_.begin());
+      }
       if (!connection || !same_user(connection.get())) return;
       if (strangers_.size() == kMaxStrangers) strangers_.erase(strangers_.begin());
       strangers_.emplace_back();
@@ -263,6 +274,7 @@ class Reception {
   const ShmSetup& setup_;
   int listener_;
   std::vector<Stranger> strangers_;
+  int failure_ = 0;
 };
 
 bool send_descriptors(int fd, const std::vector<int>& bells, const std::vector<int>& lives) {
@@ -344,6 +356,10 @@ Error ShmNode::join_as_leader() {
   const ShmSetup& setup = joining_->setup;
   Reception reception(setup, joining_->listener.get());
   reception.run();
+  if (reception.failure() != 0) {
+    errno = reception.failure();
+    return system_error("meeting the other ranks of this node");
+  }
   std::vector<Candidate*> joined;
   for (Candidate& candidate : reception.candidates) {
     if (candidate.connection) joined.push_back(&candidate);
@@ -353,9 +369,11 @@ Error ShmNode::join_as_leader() {
   // From here on an error closes the connections, which tells the members.
   shm::Layout layout{uint32_t(joined.size()) + 1, shm::Layout::up(setup.ring_bytes)};
   Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
-  if (!memfd || ftruncate(memfd.get(), off_t(layout.total())) != 0) return system_error("memfd");
+  if (!memfd) return system_error("memfd_create");
   // What everybody needs is reserved now, so that lack of memory is an error here and not a signal later.
-  if (int failed = posix_fallocate(memfd.get(), 0, off_t(layout.progress())); failed != 0) {
+  int failed = resize_file(memfd.get(), layout.total());
+  if (failed == 0) failed = reserve_file(memfd.get(), 0, layout.progress());
+  if (failed != 0) {
     errno = failed;
     return system_error("reserving the segment");
   }
@@ -403,7 +421,8 @@ Error ShmNode::join_as_member() {
   const ShmSetup& setup = joining_->setup;
   bool reachable = false;
   Descriptor leader = connect_to(setup.job_key, setup.candidates.front(), true, reachable);
-  if (!leader) return alone("the lowest rank of this node cannot be reached (another network namespace?)");
+  if (!leader)
+    return alone("the lowest rank of this node cannot be reached (another network namespace, or it has given up?)");
   if (!same_user(leader.get())) return alone("the lowest rank of this node runs as another user");
   Hello hello{};
   hello.magic = shm::kMagic;

@@ -11,13 +11,14 @@ using wire::Verdict;
 
 static_assert(wire::kProofBytes == crypto_generichash_BYTES);
 
-TcpHandshake::TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane, uint32_t generation, uint32_t stood)
+TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t lane, uint32_t generation,
+                           uint32_t stood)
     : self_(self),
       peer_(target),
-      initiator_(target != kNoPeer),
+      initiator_(target != kNoRank),
       expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
   if (!initiator_) return;
-  wire::Greeting hello{self_.version, self_.rank, target, {}, lane, generation, stood, self_.agreement};
+  wire::Greeting hello{self_.version, self_.name, target, {}, lane, generation, stood, self_.agreement};
   // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell
   // proves nothing.
   randombytes_buf(hello.nonce.data(), hello.nonce.size());
@@ -61,7 +62,7 @@ void TcpHandshake::on_whole_message() {
       greeted_ = true;
       // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank
       // only.
-      wire::Greeting answer{self_.version, self_.rank, theirs_.from, {}, 0, 0, 0, self_.agreement};
+      wire::Greeting answer{self_.version, self_.name, theirs_.from, {}, 0, 0, 0, self_.agreement};
       randombytes_buf(answer.nonce.data(), answer.nonce.size());
       append(wire::build_greeting(HandshakeStage::answer, answer));
       expected_ = HandshakeStage::proof;
@@ -114,14 +115,14 @@ void TcpHandshake::decide(Verdict verdict, uint64_t received) {
 
 Verdict TcpHandshake::judge(const wire::Greeting& greeting) const {
   if (greeting.version != self_.version) return Verdict::version;
-  if (greeting.to != self_.rank || greeting.from == self_.rank) return Verdict::wrong_rank;
+  if (greeting.to != self_.name || greeting.from == self_.name) return Verdict::wrong_rank;
   if (initiator_ && greeting.from != peer_) return Verdict::wrong_rank;
   if (greeting.agreement != self_.agreement) return Verdict::agreement;
   return Verdict::accept;
 }
 
 std::string TcpHandshake::describe(Verdict verdict) const {
-  std::string who = "rank " + std::to_string(peer_) + " and rank " + std::to_string(self_.rank);
+  std::string who = "rank " + std::to_string(peer_.rank) + " and rank " + std::to_string(self_.name.rank);
   if (verdict == Verdict::version) {
     return who + " use different versions of Tern (wire version " + std::to_string(theirs_.version) + " and " +
            std::to_string(self_.version) + "): install the same version on every host";

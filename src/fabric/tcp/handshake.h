@@ -25,7 +25,7 @@ namespace tern {
 
 /// What a rank says of itself in every handshake; outlives them.
 struct TcpIdentity {
-  PeerId rank = 0;
+  RankName name;
   TcpKey key{};
   uint32_t version = 0;   ///< wire::kVersion
   std::string agreement;  ///< wire::Greeting::agreement
@@ -41,10 +41,11 @@ class TcpHandshake {
   };
 
   /// The side that listens.
-  explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoPeer) {}
+  explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoRank) {}
   /// The side that calls `target`, for the `generation`-th connection of that `lane`, having used the `stood`-th;
-  /// kNoPeer: the side that listens.
-  TcpHandshake(const TcpIdentity& self, PeerId target, uint8_t lane = 0, uint32_t generation = 1, uint32_t stood = 0);
+  /// kNoRank: the side that listens.
+  TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t lane = 0, uint32_t generation = 1,
+               uint32_t stood = 0);
 
   State state() const { return state_; }
   /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is
@@ -68,7 +69,7 @@ class TcpHandshake {
   /// The side that calls, or the one that listens.
   bool calls() const { return initiator_; }
   /// The other rank: known from the start to the initiator, to the acceptor once it is proven.
-  PeerId peer() const { return peer_; }
+  const RankName& peer() const { return peer_; }
   /// The peer's hello was authentic (perhaps an old one, replayed): better than nothing when slots are short.
   bool greeted() const { return greeted_; }
   /// Initiator: the proof has been sent, so the peer may hold the connection for established.
@@ -86,7 +87,7 @@ class TcpHandshake {
   wire::Verdict judge(const wire::Greeting& greeting) const;
 
   const TcpIdentity& self_;
-  PeerId peer_;
+  RankName peer_;
   bool initiator_;
   bool greeted_ = false;
   bool committed_ = false;

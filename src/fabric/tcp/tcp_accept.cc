@@ -133,9 +133,9 @@ void TcpPath::commit(Setup& setup) {
 
 // The caller has proven itself: is its connection the one to be used?
 void TcpPath::answer(Setup& setup) {
-  PeerId id = setup.handshake.peer();
+  const PeerId id = table_.find(setup.handshake.peer());
   Verdict verdict = Verdict::accept;
-  Peer* peer = id < options_.size ? &peer_at(id) : nullptr;
+  Peer* peer = id != kNoPeer ? &peer_at(id) : nullptr;
   Stream* lane = nullptr;
   if (!peer || peer->state != PeerState::open || setup.handshake.lane() >= wire::kMaxLanes) {
     verdict = Verdict::refused;
@@ -143,7 +143,7 @@ void TcpPath::answer(Setup& setup) {
     lane = &stream_at(*peer, setup.handshake.lane());
     if (setup.handshake.generation() <= lane->generation) {
       verdict = Verdict::keep_other;  // an attempt that its caller has given up since
-    } else if (lane->setup && lane->setup->handshake.committed() && identity_.rank < id &&
+    } else if (lane->setup && lane->setup->handshake.committed() && table_.comes_before(id) &&
                setup.handshake.stood() < lane->setup->generation) {
       // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
       // that is not committed can be given up without harm, the peer has heard nothing of it that counts; and so can
@@ -168,8 +168,8 @@ void TcpPath::conclude(Setup& setup) {
   Verdict verdict = setup.handshake.verdict();
   if (!setup.lane) {
     // Incoming, and no connection. A mismatch concerns both sides: it would come up again with our own call.
-    PeerId id = setup.handshake.peer();
-    if ((verdict == Verdict::version || verdict == Verdict::agreement) && id < options_.size && id != identity_.rank) {
+    const PeerId id = table_.find(setup.handshake.peer());
+    if ((verdict == Verdict::version || verdict == Verdict::agreement) && id != kNoPeer && id != table_.me()) {
       Peer& peer = peer_at(id);
       if (!peer.first().link) doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
     }
@@ -224,8 +224,8 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   if (ours) ask_if_alive(entered.fd.get(), false);
   lane.network = network_of(addresses_, local_address(entered.fd.get()));
   // Only one side brings a lane home, or the two might disagree for ever on where that is.
-  const bool away = identity_.rank < lane.peer.id && !lane.candidates.empty() && lane.candidates.front().network != 0 &&
-                    lane.candidates.front().network != lane.network;
+  const bool away = table_.comes_before(lane.peer.id) && !lane.candidates.empty() &&
+                    lane.candidates.front().network != 0 && lane.candidates.front().network != lane.network;
   lane.next_candidate = 0;
   if (away) lane.retry_ns = clock_.now_ns() + kSecond;
   set_timed(lane, away);

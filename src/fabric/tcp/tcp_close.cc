@@ -178,7 +178,7 @@ void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
                               [&](auto& candidate) { return candidate.network != network; });
     if (other != lane.candidates.end()) lane.next_candidate = size_t(other - lane.candidates.begin());
   }
-  lane.retry_ns = clock_.now_ns() + (identity_.rank < lane.peer.id ? 0 : kCourtesy_ns);
+  lane.retry_ns = clock_.now_ns() + (table_.comes_before(lane.peer.id) ? 0 : kCourtesy_ns);
 }
 
 // Finds connections whose network has gone. The kernel would repeat for a quarter of an hour; a peer that lives answers

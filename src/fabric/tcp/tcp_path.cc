@@ -52,7 +52,8 @@ TcpPath::Peer::Peer(PeerId number, Sink& sink, TcpOutbound::Shared& sending)
 }
 
 TcpPath::Peer& TcpPath::peer_at(PeerId id) {
-  TERN_ASSERT(id < options_.size && id != identity_.rank);
+  TERN_ASSERT(reaches(id));
+  if (peers_.size() <= id) peers_.resize(table_.size());
   std::unique_ptr<Peer>& slot = peers_[id];
   if (!slot) slot = std::make_unique<Peer>(id, sink_, sending_);
   return *slot;

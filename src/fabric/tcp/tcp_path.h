@@ -36,8 +36,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/peer_table.h"
 #include "base/tunables.h"
 #include "fabric/ip/coalescing.h"
+#include "fabric/ip/host_question.h"
 #include "fabric/ip/interface_watch.h"
 #include "fabric/ip/interfaces.h"
 #include "fabric/ip/socket.h"
@@ -52,10 +54,9 @@ namespace tern {
 
 /// What the TCP path must be told; the rest is in the tunables.
 struct TcpOptions {
-  PeerId rank = 0;
-  uint32_t size = 1;            ///< ranks of the job: connections from others are refused
-  TcpKey key{};                 ///< the job's secret
-  bool this_host_only = false;  ///< all ranks share this host's network: listen on loopback alone
+  const PeerTable* peers = nullptr;  ///< not owned: connections from ranks that are not in it are refused
+  TcpKey key{};                      ///< the job's secret
+  bool this_host_only = false;       ///< all ranks share this host's network: listen on loopback alone
   /// The kernel's send buffer of every connection; 0: the kernel sizes it itself, which is best (tests make
   /// it tiny).
   int send_buffer_bytes = 0;
@@ -79,7 +80,7 @@ class TcpPath final : public CountingPath {
   /// What the peers need to reach this rank: any bytes, not secret, some hundred of them.
   const std::string& card() const { return card_; }
 
-  bool reaches(PeerId peer) const override { return peer != identity_.rank && peer < options_.size; }
+  bool reaches(PeerId peer) const override { return peer != table_.me() && peer < table_.size(); }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
@@ -127,7 +128,7 @@ class TcpPath final : public CountingPath {
   /// A connection that is being made.
   struct Setup : Endpoint, ListHook<Setup> {
     explicit Setup(const TcpIdentity& self) : handshake(self) {}
-    Setup(const TcpIdentity& self, PeerId target, uint8_t index, uint32_t number, uint32_t stood)
+    Setup(const TcpIdentity& self, const RankName& target, uint8_t index, uint32_t number, uint32_t stood)
         : handshake(self, target, index, number, stood), generation(number) {}
     TcpHandshake handshake;
     Stream* lane = nullptr;    ///< outgoing: what we call for; incoming: null
@@ -171,7 +172,8 @@ class TcpPath final : public CountingPath {
     bool closed = false;        ///< the peer's host has ended the connection before, it did not just fall silent
     uint64_t give_up_ns = 0;
     uint64_t retry_ns = ~uint64_t{0};
-    std::string loss;  ///< how the connection before was lost; empty: there was none
+    std::string loss;   ///< how the connection before was lost; empty: there was none
+    HostQuestion host;  ///< when nobody has answered for too long
   };
   enum class PeerState : uint8_t { open, departed, lost };
   struct Peer : Lane {
@@ -218,6 +220,7 @@ class TcpPath final : public CountingPath {
   void contact(Stream& lane);
   void next_attempt(Stream& lane);
   void end_round(Stream& lane);
+  bool host_answers(Stream& lane);
   void attempt_failed(Setup& setup, const std::string& trouble);
   void set_timed(Stream& lane, bool timed);
   void accept_some(Listener& listener);
@@ -258,6 +261,7 @@ class TcpPath final : public CountingPath {
   size_t open_lanes(Peer& peer, Stream** open);
 
   TcpOptions options_;
+  const PeerTable& table_;
   Clock& clock_;
   Sink& sink_;
   Lookup lookup_;

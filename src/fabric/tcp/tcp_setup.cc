@@ -24,6 +24,8 @@ constexpr uint64_t kAttempt_ns = 2 * kSecond;
 constexpr uint64_t kRepeatedAttempt_ns = kSecond, kHomecoming_ns = kSecond;
 // Rounds in which nobody listened anywhere: the peer was there when it published its card, so it has ended.
 constexpr int kRefusedRounds = 3;
+// How long a host may take to answer that it is there, when nothing else of it answers.
+constexpr uint64_t kHostAnswer_ns = 3 * kSecond;
 constexpr uint16_t kPortsTried = 1024;
 
 std::string agreement_of(const Tunables& tunables) {
@@ -33,15 +35,6 @@ std::string agreement_of(const Tunables& tunables) {
   TERN_INTEGER_TUNABLES(TERN_AGREE)
 #undef TERN_AGREE
   return out;
-}
-
-// A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far
-// above.
-void allow_descriptors(uint64_t wanted) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace
@@ -56,17 +49,17 @@ std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunabl
 
 TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink, Lookup lookup)
     : options_(options),
+      table_(*options.peers),
       clock_(clock),
       sink_(sink),
       lookup_(std::move(lookup)),
-      identity_{options.rank, options.key, wire::kVersion, agreement_of(tunables)},
+      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables)},
       interfaces_(tunables.tcp_interfaces),
       congestion_(tunables.tcp_congestion),
       first_port_(uint16_t(tunables.tcp_port_first)),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
-      stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
-      peers_(options.size) {
+      stripe_bytes_(size_t(tunables.tcp_stripe_bytes)) {
   sending_.scratch.reset(new std::byte[TcpOutbound::kScratchBytes]);
   encrypted_ = tunables.tcp_encrypt != 0;
   sending_.sealed = tunables.tcp_crc != 0 || encrypted_;
@@ -81,7 +74,8 @@ Error TcpPath::start() {
   epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return Error(ErrorClass::other, "TCP path: epoll_create1: " + errno_text(errno));
   if (Error error = check_congestion()) return error;
-  allow_descriptors(uint64_t(options_.size) + kMaxUnproven + 256);
+  // A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far above.
+  raise_descriptor_limit(uint64_t(table_.size()) + kMaxUnproven + 256);
   host_ = host_identity();
   addresses_ = options_.addresses;
   if (addresses_.empty()) {
@@ -102,7 +96,7 @@ Error TcpPath::start() {
       card.addresses.push_back(address);
     }
   }
-  if (card.addresses.empty() && options_.size > 1) return Error(ErrorClass::other, "TCP path: " + trouble);
+  if (card.addresses.empty() && table_.size() > 1) return Error(ErrorClass::other, "TCP path: " + trouble);
   card_ = wire::build_card(card);
   if (several_networks()) {
     auto interfaces = std::make_unique<Interfaces>();
@@ -250,7 +244,8 @@ void TcpPath::next_attempt(Stream& lane) {
     if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants home
     SocketAddress address(candidate.address, candidate.scope);
     lane.proposed = std::max(lane.proposed, lane.generation) + 1;
-    auto setup = std::make_unique<Setup>(identity_, lane.peer.id, lane.index, lane.proposed, lane.generation);
+    auto setup =
+        std::make_unique<Setup>(identity_, table_.name(lane.peer.id), lane.index, lane.proposed, lane.generation);
     int result = begin_connect(address, setup->fd, congestion_);
     setup->where = address.text();
     if (result != 0 && result != EINPROGRESS) {
@@ -290,7 +285,16 @@ void TcpPath::end_round(Stream& lane) {
   // closed too there is no doubt.
   bool nobody_there =
       (lane.generation != 0 ? lane.refused : lane.only_refusals) && (lane.closed || lane.rounds >= kRefusedRounds);
-  if (nobody_there || now >= lane.give_up_ns) {
+  if (!nobody_there && now >= lane.give_up_ns && host_answers(lane)) {
+    // Its process is there, or its kernel would refuse the call; but it does not take calls: it computes, and others
+    // have filled its queue.
+    lane.give_up_ns = now + connect_timeout_ns_;
+    if (options_.log) {
+      options_.log->info("tcp: rank " + std::to_string(lane.peer.id) +
+                         " takes no connections, but its host answers; waiting on");
+    }
+  }
+  if (nobody_there || now >= lane.give_up_ns + (lane.host.asked() ? kHostAnswer_ns : 0)) {
     std::string trouble = "it cannot be reached: " + lane.peer.trouble;
     if (!lane.loss.empty()) trouble = lane.loss + "; called again, " + trouble;
     return doom(lane.peer, int(ErrorClass::proc_aborted), std::move(trouble));
@@ -298,6 +302,16 @@ void TcpPath::end_round(Stream& lane) {
   lane.only_refusals = true;
   lane.refused = false;
   lane.retry_ns = now + std::min(kSecond, (20 * kMs) << std::min(lane.rounds, 6));
+}
+
+// Asks the peer's host when that was not done yet; true when it has answered.
+bool TcpPath::host_answers(Stream& lane) {
+  if (lane.host.answered()) return true;
+  if (!lane.host.asked() && !lane.candidates.empty()) {
+    const TcpCandidate& candidate = lane.candidates[size_t(lane.rounds) % lane.candidates.size()];
+    lane.host.ask(SocketAddress(candidate.address, candidate.scope));
+  }
+  return false;
 }
 
 // An attempt of ours has ended without a connection.

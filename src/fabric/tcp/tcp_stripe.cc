@@ -86,7 +86,7 @@ size_t TcpPath::open_lanes(Peer& peer, Stream** open) {
     Stream& lane = stream_at(peer, i);
     if (lane.link) {
       open[count++] = &lane;
-    } else if (lane.state == StreamState::fresh && identity_.rank < peer.id) {
+    } else if (lane.state == StreamState::fresh && table_.comes_before(peer.id)) {
       contact(lane);
     }
   }

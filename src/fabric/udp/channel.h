@@ -25,7 +25,7 @@ using SendList = IntrusiveList<SendOperation>;
 
 /// What the conversations of a path share.
 struct UdpShared {
-  PeerId self = 0;
+  RankName self;
   DatagramPort& port;
   Sink& sink;
   Clock& clock;
@@ -56,7 +56,8 @@ struct UdpLink {
 
   /// Writes the head, under a number of its own, and the seal of a datagram whose body is there.
   uint64_t close(std::byte* datagram, size_t bytes, wire::DatagramType type) {
-    const wire::DatagramHead head{wire::kDatagramMagic, type, wire::kDatagramVersion, shared.self, next_number};
+    const wire::DatagramHead head{wire::kDatagramMagic, type,       wire::kDatagramVersion, shared.self.rank,
+                                  shared.self.job,      next_number};
     std::memcpy(datagram, &head, sizeof head);
     sealing.close(datagram, bytes, head.number);
     return next_number++;

@@ -57,6 +57,8 @@ class DatagramPort {
   };
   virtual void ask_life(PeerId peer) = 0;
   virtual Life life(PeerId peer) = 0;
+  /// It was heard again.
+  virtual void stop_asking(PeerId peer) {}
 
   // --- Sleeping, as Path.
   virtual int descriptor() const { return -1; }

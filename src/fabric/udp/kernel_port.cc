@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/ip.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -57,6 +59,18 @@ uint16_t port_at(const wire::Card& card, const wire::CardAddress& address) {
   return 0;
 }
 
+// Connections of those who ask whether we live, taken in one look.
+constexpr int kMaxAccepts = 32;
+
+// A connection that stands: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
+DatagramPort::Life stands(int fd) {
+  constexpr uint32_t kFreshMs = 3000;
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return DatagramPort::Life::asked;
+  return info.tcpi_last_ack_recv <= kFreshMs ? DatagramPort::Life::lives : DatagramPort::Life::asked;
+}
+
 }  // namespace
 
 std::unique_ptr<KernelPort> KernelPort::create(const KernelPortOptions& options, const Tunables& tunables,
@@ -72,7 +86,6 @@ KernelPort::KernelPort(const KernelPortOptions& options, const Tunables& tunable
     : channels_(options.channels),
       most_bytes_(std::min(size_t(tunables.udp_datagram_bytes), wire::kMaxDatagramBytes)),
       segmentation_(options.segmentation),
-      peers_(options.ranks),
       memory_(new std::byte[kScratchBytes]) {}
 
 Error KernelPort::start(const std::string& interfaces) {
@@ -185,6 +198,7 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
                                         (theirs.empty() ? "none" : theirs.substr(1)) +
                                         "). TERN_TCP_INTERFACES chooses which networks are used");
   }
+  if (peers_.size() <= id) peers_.resize(size_t(id) + 1);
   peers_[id] = std::move(peer);
   return {};
 }
@@ -356,8 +370,8 @@ void KernelPort::look_at_all() {
     const uint32_t name = events[i].data.u32;
     if (name >= kListenerName) {
       SocketAddress from;
-      while (accept_from(locals_[name - kListenerName].listener.get(), from)) {
-      }
+      for (int taken = 0; taken < kMaxAccepts && accept_from(locals_[name - kListenerName].listener.get(), from);)
+        ++taken;
       continue;
     }
     if (std::find(hot_, hot_ + hot_count_, size_t(name)) != hot_ + hot_count_) continue;
@@ -371,22 +385,41 @@ void KernelPort::look_at_all() {
 
 void KernelPort::ask_life(PeerId id) {
   Peer& peer = *peers_[id];
-  const Way& way = peer.ways[peer.current];
-  peer.question = Descriptor(socket(way.life.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (peer.question) (void)connect(peer.question.get(), way.life.get(), way.life.bytes);
+  const SocketAddress& address = peer.ways[peer.current].life;
+  if (!peer.question) {
+    const int result = begin_connect(address, peer.question);
+    peer.refused = result == ECONNREFUSED;
+    if (result == 0 || result == EINPROGRESS) ask_if_alive(peer.question.get(), true);
+    else peer.question.reset();
+  }
+  peer.host.ask(address);
 }
 
 DatagramPort::Life KernelPort::life(PeerId id) {
   Peer& peer = *peers_[id];
+  if (std::exchange(peer.refused, false)) return Life::gone;
   if (!peer.question) return Life::unknown;
-  pollfd wait{peer.question.get(), POLLOUT, 0};
-  if (::poll(&wait, 1, 0) <= 0) return Life::asked;
+  pollfd wait{peer.question.get(), POLLIN | POLLOUT, 0};
+  // Its kernel has not answered the call: its queue is full, or something was lost, or its host.
+  if (::poll(&wait, 1, 0) <= 0) return peer.host.answered() ? Life::lives : Life::asked;
   int error = 0;
   socklen_t bytes = sizeof error;
   (void)getsockopt(peer.question.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  if (error == ECONNREFUSED) {
+    peer.question.reset();
+    return Life::gone;
+  }
+  if (error == 0 && !(wait.revents & (POLLIN | POLLERR | POLLHUP))) return stands(peer.question.get());
+  // It has hung up. After taking the call it lives; without that it may have ended, so it is called again.
+  char byte;
+  const bool taken = error == 0 && recv(peer.question.get(), &byte, 1, MSG_DONTWAIT) == 0;
   peer.question.reset();
-  if (error == 0) return Life::lives;
-  return error == ECONNREFUSED ? Life::gone : Life::asked;
+  return taken ? Life::lives : Life::unknown;
+}
+
+void KernelPort::stop_asking(PeerId id) {
+  peers_[id]->question.reset();
+  peers_[id]->host.forget();
 }
 
 }  // namespace tern

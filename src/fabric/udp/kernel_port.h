@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/tunables.h"
+#include "fabric/ip/host_question.h"
 #include "fabric/ip/interfaces.h"
 #include "fabric/ip/socket.h"
 #include "fabric/udp/datagram_port.h"
@@ -26,7 +27,6 @@
 namespace tern {
 
 struct KernelPortOptions {
-  uint32_t ranks = 1;
   int channels = 1;
   bool segmentation = true;             ///< false: as on a kernel without it (tests)
   std::vector<LocalAddress> addresses;  ///< of this host, instead of asking the kernel (tests)
@@ -47,6 +47,7 @@ class KernelPort final : public DatagramPort {
   void follow(PeerId peer, uint64_t route) override;
   void ask_life(PeerId peer) override;
   Life life(PeerId peer) override;
+  void stop_asking(PeerId peer) override;
   int descriptor() const override { return epoll_.get(); }
   bool arm() override {
     vain_ = kVainInterval;  // what wakes a sleeper may be a socket that was quiet for long: the next call looks at all
@@ -67,7 +68,11 @@ class KernelPort final : public DatagramPort {
   struct Peer {
     std::vector<Way> ways;  ///< best first
     size_t current = 0;
-    Descriptor question;  ///< a TCP connection that shows whether the process lives
+    /// A TCP connection that shows whether the process lives. Kept while it is silent: it takes one place in the queue
+    /// of a peer that computes, however long that lasts.
+    Descriptor question;
+    bool refused = false;  ///< the call, at once
+    HostQuestion host;     ///< asked beside it, for a peer whose queue is full
   };
   struct Local {
     LocalAddress address;

@@ -31,19 +31,36 @@ struct DatagramSeal::Aes {
 
 bool DatagramSeal::can_aes() { return crypto_aead_aes256gcm_is_available() == 1; }
 
-DatagramSeal::DatagramSeal(const UdpKey& job, PeerId from, const UdpSalt& from_salt, PeerId to, const UdpSalt& to_salt,
-                           bool aes) {
+DatagramSeal::DatagramSeal(const UdpKey& job, const RankName& from, const UdpSalt& from_salt, const RankName& to,
+                           const UdpSalt& to_salt, bool aes) {
   crypto_generichash_state state;
   crypto_generichash_init(&state, job.data(), job.size(), key_.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kPurpose.data()), kPurpose.size());
-  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&from), sizeof from);
-  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&to), sizeof to);
+  for (const RankName* name : {&from, &to}) {
+    crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&name->job), sizeof name->job);
+    crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&name->rank), sizeof name->rank);
+  }
   crypto_generichash_update(&state, from_salt.data(), from_salt.size());
   crypto_generichash_update(&state, to_salt.data(), to_salt.size());
   crypto_generichash_final(&state, key_.data(), key_.size());
   if (!aes) return;
   aes_ = std::make_unique<Aes>();
   crypto_aead_aes256gcm_beforenm(&aes_->state, key_.data());
+}
+
+std::array<uint8_t, 16> introduction_tag(const UdpKey& job, const RankName& to, const std::byte* datagram,
+                                         size_t covered) {
+  static constexpr std::string_view kIntroduction = "tern udp introduction 1";
+  std::array<uint8_t, 16> tag;
+  static_assert(tag.size() == wire::kDatagramTagBytes && tag.size() >= crypto_generichash_BYTES_MIN);
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, job.data(), job.size(), tag.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kIntroduction.data()), kIntroduction.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&to.job), sizeof to.job);
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(&to.rank), sizeof to.rank);
+  crypto_generichash_update(&state, raw(datagram), covered);
+  crypto_generichash_final(&state, tag.data(), tag.size());
+  return tag;
 }
 
 DatagramSeal::~DatagramSeal() {

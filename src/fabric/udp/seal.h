@@ -24,7 +24,8 @@ using UdpSalt = std::array<uint8_t, 16>;
 class DatagramSeal {
  public:
   /// For what `from` sends to `to`. `aes`: both processors have it.
-  DatagramSeal(const UdpKey& job, PeerId from, const UdpSalt& from_salt, PeerId to, const UdpSalt& to_salt, bool aes);
+  DatagramSeal(const UdpKey& job, const RankName& from, const UdpSalt& from_salt, const RankName& to,
+               const UdpSalt& to_salt, bool aes);
   ~DatagramSeal();
 
   /// Fills the last wire::kDatagramTagBytes of a datagram of `bytes` bytes.
@@ -40,5 +41,10 @@ class DatagramSeal {
   std::array<uint8_t, 32> key_;
   std::unique_ptr<Aes> aes_;  ///< null: ChaCha20-Poly1305
 };
+
+/// The tag of an introduction (wire::Introduction), which a rank of the job makes for another one. `covered`: the bytes
+/// before the tag.
+std::array<uint8_t, 16> introduction_tag(const UdpKey& job, const RankName& to, const std::byte* datagram,
+                                         size_t covered);
 
 }  // namespace tern

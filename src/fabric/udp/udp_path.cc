@@ -66,12 +66,13 @@ int UdpPath::receive(uint64_t now_ns) {
 
 void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, int& handled) {
   wire::Datagram datagram;
-  if (!wire::parse_datagram_head(arrival.data, arrival.bytes, datagram.head) || !reaches(datagram.head.from)) {
+  if (!wire::parse_datagram_head(arrival.data, arrival.bytes, datagram.head)) {
     ++shared_.counters->udp_forged;
     return;
   }
-  Peer& peer = peer_at(datagram.head.from);
-  if (peer.lost || !peer.channel) return;
+  Peer* sender = find_sender(datagram, arrival);
+  if (!sender || sender->lost || !sender->channel) return;
+  Peer& peer = *sender;
   UdpLink& link = *peer.link;
   const uint64_t number = datagram.head.number;
   if (!link.checking.check(arrival.data, arrival.bytes, number) ||
@@ -90,6 +91,7 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
     port_->follow(peer.id, arrival.route);
   }
   peer.heard_ns = now_ns;
+  peer.knows_us = true;
   peer.refusals = 0;
   keep_busy(peer);
   if (!peer.channel->on_datagram(datagram, now_ns, handled)) doom(peer, "it sent what is no message");
@@ -98,6 +100,7 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
 void UdpPath::advance_busy(uint64_t now_ns, bool all) {
   for (size_t i = 0; i < busy_.size();) {
     Peer& peer = *busy_[i];
+    if (!peer.lost && !peer.knows_us && peer.channel->deadline_ns() <= now_ns) introduce(peer);
     if (!peer.lost) peer.channel->advance(now_ns, all);
     if (!peer.lost && (peer.channel->unsent() || peer.channel->unacknowledged())) {
       ++i;

@@ -3,9 +3,9 @@
 // Two protocols (TERN_UDP), each a state machine for each peer (channel.h): `modern` (stream_channel.h) and `paper`
 // (fragment_channel.h). Here is what both need: first contact, the check of every datagram, timers, silent peers, loss.
 //
-// There is no connection. Who knows a peer's card has the keys and the addresses, and its first datagram may carry a
-// message. A datagram counts only with the right seal and a number that has not been there; all else is counted and
-// forgotten, and no state depends on it.
+// There is no connection. Who knows a peer's card has the keys and the addresses, introduces itself, and may send a
+// message at once. A datagram counts only with the right seal and a number that has not been there; all else is counted
+// and forgotten, and no state depends on it: for a sender that has not introduced itself nothing is looked up.
 //
 // A peer that computes answers nothing, because this is no kernel's protocol. So silence alone loses nobody: the host
 // of a silent peer is asked by TCP whether the process is there (DatagramPort::ask_life; its kernel answers), over
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/peer_table.h"
 #include "base/tunables.h"
 #include "fabric/path.h"
 #include "fabric/udp/channel.h"
@@ -32,12 +33,11 @@ namespace tern {
 enum class UdpProtocol : uint8_t { paper = 1, modern = 2 };
 
 struct UdpOptions {
-  PeerId rank = 0;
-  uint32_t size = 1;
-  UdpKey key{};                    ///< the job's secret
-  uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: see UdpShared
-  uint64_t message_ns = 0;         ///< likewise: what a message costs either side beside its datagrams and copies
-  const Log* log = nullptr;        ///< null: nothing is said
+  const PeerTable* peers = nullptr;  ///< not owned: datagrams of ranks that are not in it are forged
+  UdpKey key{};                      ///< the job's secret
+  uint64_t copy_bytes_per_us = 0;    ///< simulated ranks: see UdpShared
+  uint64_t message_ns = 0;           ///< likewise: what a message costs either side beside its datagrams and copies
+  const Log* log = nullptr;          ///< null: nothing is said
 };
 
 class UdpPath final : public CountingPath {
@@ -61,7 +61,7 @@ class UdpPath final : public CountingPath {
   size_t held() const { return shared_.pool.live(); }
   DatagramPort& port() { return *port_; }
 
-  bool reaches(PeerId peer) const override { return peer != options_.rank && peer < options_.size; }
+  bool reaches(PeerId peer) const override { return peer != table_.me() && peer < table_.size(); }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
@@ -85,6 +85,8 @@ class UdpPath final : public CountingPath {
     bool lost = false;
     bool doomed = false;            ///< in doomed_: lost in the next poll
     bool busy = false;              ///< in busy_
+    bool knows_us = false;          ///< an authentic datagram of it has come: it needs no introduction any more
+    UdpSalt salt{};                 ///< of its card
     std::unique_ptr<UdpLink> link;  ///< null: not met
     std::unique_ptr<UdpChannel> channel;
     uint64_t heard_ns = 0;     ///< when an authentic datagram came last
@@ -116,14 +118,18 @@ class UdpPath final : public CountingPath {
   void start();
   Peer& peer_at(PeerId id);
   Error meet(Peer& peer);
+  void introduce(Peer& peer);
+  Peer* find_sender(const wire::Datagram& datagram, const DatagramPort::Arrival& arrival);
   void look_after(uint64_t now_ns);
   bool look_after(Peer& peer, uint64_t now_ns);
+  void stop_asking(Peer& peer);
   void ask_host(Peer& peer, uint64_t now_ns);
   void doom(Peer& peer, std::string trouble);
   int lose_doomed();
   Error reason(const Peer& peer) const;
 
   const UdpOptions options_;
+  const PeerTable& table_;
   const UdpProtocol protocol_;
   const Lookup lookup_;
   Clock& clock_;

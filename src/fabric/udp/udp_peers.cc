@@ -2,6 +2,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.h"
 #include "fabric/udp/fragment_channel.h"
@@ -54,15 +55,15 @@ std::unique_ptr<UdpPath> UdpPath::create(const UdpOptions& options, const Tunabl
 UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
                  UdpProtocol protocol, Clock& clock, Sink& sink, Lookup lookup)
     : options_(options),
+      table_(*options.peers),
       protocol_(protocol),
       lookup_(std::move(lookup)),
       clock_(clock),
       port_(std::move(port)),
-      shared_{.self = options.rank, .port = *port_, .sink = sink, .clock = clock, .counters = &counters()},
+      shared_{.self = table_.my_name(), .port = *port_, .sink = sink, .clock = clock, .counters = &counters()},
       keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMs),
       timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
-      failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs),
-      peers_(options.size) {
+      failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs) {
   shared_.copy_bytes_per_us = options.copy_bytes_per_us;
   shared_.message_ns = options.message_ns;
   // One sender may fill half of what the kernel keeps for us while we do not look.
@@ -106,12 +107,55 @@ UdpPath::~UdpPath() {
 
 UdpPath::Peer& UdpPath::peer_at(PeerId id) {
   TERN_ASSERT(reaches(id));
+  if (peers_.size() <= id) peers_.resize(table_.size());
   std::unique_ptr<Peer>& slot = peers_[id];
   if (slot) [[likely]]
     return *slot;
   slot = std::make_unique<Peer>(id);
   if (Error error = meet(*slot)) doom(*slot, std::string(error.text()));
+  else introduce(*slot);
   return *slot;
+}
+
+// Tells a peer that may not know us who is coming: it then gets our card. Lost ones are repeated with the datagram that
+// they go before.
+void UdpPath::introduce(Peer& peer) {
+  std::byte datagram[wire::kIntroductionBytes];
+  const RankName& me = table_.my_name();
+  const wire::DatagramHead head{
+      wire::kDatagramMagic, wire::DatagramType::introduction, wire::kDatagramVersion, me.rank, me.job, 1};
+  std::memcpy(datagram, &head, sizeof head);
+  std::memcpy(datagram + sizeof head, peer.salt.data(), peer.salt.size());
+  constexpr size_t covered = sizeof datagram - wire::kDatagramTagBytes;
+  const auto tag = introduction_tag(options_.key, table_.name(peer.id), datagram, covered);
+  std::memcpy(datagram + covered, tag.data(), tag.size());
+  const iovec piece{datagram, sizeof datagram};
+  (void)port_->send(peer.id, 0, &piece, 1);
+}
+
+// The peer whose datagram this is, unless it is of no use: null. Whom we do not know yet must introduce itself.
+UdpPath::Peer* UdpPath::find_sender(const wire::Datagram& datagram, const DatagramPort::Arrival& arrival) {
+  const PeerId from = table_.find({datagram.head.job, datagram.head.from});
+  const bool introduces = datagram.head.type == wire::DatagramType::introduction;
+  if (from != kNoPeer && reaches(from)) {
+    if (from < peers_.size() && peers_[from]) return introduces ? nullptr : peers_[from].get();
+    if (!introduces) return nullptr;  // the introduction was lost, or comes later
+    constexpr size_t covered = wire::kIntroductionBytes - wire::kDatagramTagBytes;
+    if (arrival.bytes == wire::kIntroductionBytes &&
+        std::memcmp(arrival.data + sizeof(wire::DatagramHead), salt_.data(), salt_.size()) == 0) {
+      const auto tag = introduction_tag(options_.key, table_.my_name(), arrival.data, covered);
+      if (sodium_memcmp(tag.data(), arrival.data + covered, tag.size()) == 0) {
+        if (peers_.size() <= from) peers_.resize(table_.size());
+        peers_[from] = std::make_unique<Peer>(from);
+        Peer& peer = *peers_[from];
+        if (Error error = meet(peer)) doom(peer, std::string(error.text()));
+        peer.knows_us = true;
+        return nullptr;
+      }
+    }
+  }
+  ++shared_.counters->udp_forged;
+  return nullptr;
 }
 
 namespace {
@@ -134,14 +178,15 @@ Error UdpPath::meet(Peer& peer) {
   if (card.channels.size() != size_t(channels(protocol_)) + 1)
     return Error(ErrorClass::intern, "its UDP card is cut short");
   if (Error no_way = port_->meet(peer.id, card)) return no_way;
+  peer.salt = card.salt;
   const bool aes = aes_ && (card.flags & wire::DatagramCard::kAes);
   // A lane made anew has keys of its own, so that what the network still holds of the one before is not believed.
   const UdpSalt ours = salt_of(salt_, peer.incarnation), its = salt_of(card.salt, peer.incarnation);
   peer.link.reset(new UdpLink{shared_,
                               peer,
                               peer.id,
-                              DatagramSeal(options_.key, options_.rank, ours, peer.id, its, aes),
-                              DatagramSeal(options_.key, peer.id, its, options_.rank, ours, aes),
+                              DatagramSeal(options_.key, table_.my_name(), ours, table_.name(peer.id), its, aes),
+                              DatagramSeal(options_.key, table_.name(peer.id), its, table_.my_name(), ours, aes),
                               1,
                               {}});
   if (protocol_ == UdpProtocol::paper) {
@@ -172,7 +217,7 @@ bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
   const uint64_t quiet = now_ns - std::min(now_ns, peer.heard_ns);
   // (What is to be repeated, and just finds no room in the port, is not on the way, but its answer is still missing.)
   if (!channel.unacknowledged() && !channel.unsent()) {
-    peer.asking = false;
+    stop_asking(peer);
     peer.moves = 0;
     if (keepalive_ns_ == 0 || quiet < keepalive_ns_) return false;
     channel.ask(now_ns);
@@ -198,12 +243,19 @@ bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
     peer.ask_at_ns = now_ns;
     peer.asked_ns = 0;
   }
-  if (quiet < kSilence_ns) peer.asking = false;
+  if (quiet < kSilence_ns) stop_asking(peer);
   if (peer.asking) ask_host(peer, now_ns);
   return true;
 }
 
+void UdpPath::stop_asking(Peer& peer) {
+  if (!peer.asking) return;
+  peer.asking = false;
+  port_->stop_asking(peer.id);
+}
+
 void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
+  if (peer.asked_ns == 0 && now_ns < peer.ask_at_ns) return;  // the last answer is still believed
   switch (port_->life(peer.id)) {
     case DatagramPort::Life::lives:
       peer.asked_ns = 0;

@@ -94,7 +94,10 @@ class Pmi1 final : public Launcher {
     return ask("cmd=barrier_in", "barrier_out", answer);
   }
   Error get(int rank, std::string_view key, std::string& value) override;
-  Error enter_barrier() override { return send("cmd=barrier_in"); }
+  Error enter_barrier() override {
+    barrier_pending_ = true;
+    return send("cmd=barrier_in");
+  }
   bool barrier_is_over(Error& error) override;
   void abort(int code, std::string_view message) override;
   Error finalize() override;
@@ -128,6 +131,7 @@ class Pmi1 final : public Launcher {
   std::string space_;  ///< the server's name for the key-value space
   std::string job_id_;
   std::vector<int> local_ranks_;
+  bool barrier_pending_ = false;  ///< entered by enter_barrier, its end not read yet
 };
 
 Error Pmi1::send(std::string line) {
@@ -176,6 +180,11 @@ Error Pmi1::read_line(std::string& line, int timeout_ms) {
 Error Pmi1::ask(std::string line, std::string_view expected, std::string& answer, int timeout_ms) {
   if (Error error = send(std::move(line))) return error;
   if (Error error = read_line(answer, timeout_ms)) return error;
+  // The barrier that this rank has entered may end while it asks for something else.
+  if (barrier_pending_ && expected != "barrier_out" && PmiLine(answer).command() == "barrier_out") {
+    barrier_pending_ = false;
+    if (Error error = read_line(answer, timeout_ms)) return error;
+  }
   return expect(answer, expected);
 }
 
@@ -185,6 +194,7 @@ Error Pmi1::expect(std::string_view answer, std::string_view expected) const {
 }
 
 bool Pmi1::barrier_is_over(Error& error) {
+  if (!barrier_pending_) return true;
   std::string_view line;
   while (!incoming_.next(line)) {
     bool nothing = false;
@@ -193,6 +203,7 @@ bool Pmi1::barrier_is_over(Error& error) {
     if (nothing) return false;
   }
   error = expect(line, "barrier_out");
+  barrier_pending_ = false;
   return true;
 }
 

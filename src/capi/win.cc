@@ -1,0 +1,126 @@
+// Windows: making, info, names (MPI 5.0, 12.2), and synchronisation (12.5). Operations are in rma.cc, attributes in
+// attribute.cc, error handlers in errors.cc.
+#include <cstring>
+
+#include "capi/comm_common.h"
+#include "impl.gen.h"
+
+namespace tern::capi {
+
+namespace {
+
+using rma::Flavor;
+
+Error make(Call& call, Communicator& comm, const rma::Window::Plan& plan, void* baseptr, Window*& win) {
+  if (Error error = intra_only(comm)) return error;
+  std::unique_ptr<rma::Window> made;
+  if (Error error = rma::Window::create(call.process().windows(), comm, plan, made)) return error;
+  // The operations of other ranks may need this rank while it computes.
+  if (comm.size() > 1) call.help();
+  if (baseptr) {
+    void* base = made->base();
+    std::memcpy(baseptr, &base, sizeof base);
+  }
+  // Windows start with MPI_ERRORS_ARE_FATAL (12.6.1).
+  World& world = call.world();
+  win = new Window(std::move(made), Ref<ErrorHandler>::share(&world.fatal));
+  win->size = plan.size;
+  win->disp_unit = int(plan.disp_unit);
+  win->flavor = int(plan.flavor);
+  return {};
+}
+
+rma::Window& of(Window& win) { return *win.window; }
+
+}  // namespace
+
+namespace body {
+
+Error Win_create(Call& call, void* base, Aint size, Aint disp_unit, Info* info, Communicator& comm, Window*& win) {
+  return make(call, comm, {Flavor::create, base, size, disp_unit, info}, nullptr, win);
+}
+
+Error Win_allocate(Call& call, Aint size, Aint disp_unit, Info* info, Communicator& comm, void* baseptr, Window*& win) {
+  return make(call, comm, {Flavor::allocate, nullptr, size, disp_unit, info}, baseptr, win);
+}
+
+Error Win_allocate_shared(Call& call, Aint size, Aint disp_unit, Info* info, Communicator& comm, void* baseptr,
+                          Window*& win) {
+  return make(call, comm, {Flavor::shared, nullptr, size, disp_unit, info}, baseptr, win);
+}
+
+Error Win_create_dynamic(Call& call, Info* info, Communicator& comm, Window*& win) {
+  return make(call, comm, {Flavor::dynamic, nullptr, 0, 1, info}, nullptr, win);
+}
+
+Error Win_free(Call& call, Window*& win) {
+  if (Error error = of(*win).may_be_freed()) return error;
+  if (Error error = win->attributes.clear(*win)) return error;
+  Error error = of(*win).free();
+  call.blame_last(Ref<Window>::adopt(win));
+  win = nullptr;
+  return error;
+}
+
+Error Win_attach(Call& call, Window& win, void* base, Aint size) { return of(win).attach(base, size); }
+Error Win_detach(Call& call, Window& win, const void* base) { return of(win).detach(base); }
+
+Error Win_shared_query(Call& call, Window& win, int rank, Aint& size, Count& disp_unit, void* baseptr) {
+  void* base = nullptr;
+  Aint unit = 0;
+  if (Error error = of(win).shared_query(rank, size, unit, base)) return error;
+  disp_unit = unit;
+  std::memcpy(baseptr, &base, sizeof base);
+  return {};
+}
+
+Error Win_get_group(Call& call, Window& win, Group*& group) {
+  group = Ref<Group>::share(&of(win).comm().group()).release();
+  return {};
+}
+
+Error Win_set_info(Call& call, Window& win, Info& info) {
+  of(win).set_info(info);
+  return {};
+}
+
+Error Win_get_info(Call& call, Window& win, Info*& info_used) {
+  info_used = new Info;
+  of(win).tell_info(*info_used);
+  return {};
+}
+
+Error Win_set_name(Call& call, Window& win, const char* win_name) {
+  of(win).name.assign(win_name, strnlen(win_name, MPI_MAX_OBJECT_NAME - 1));
+  return {};
+}
+
+Error Win_get_name(Call& call, Window& win, char* win_name, int& resultlen) {
+  const std::string& name = of(win).name;
+  std::memcpy(win_name, name.c_str(), name.size() + 1);
+  resultlen = int(name.size());
+  return {};
+}
+
+// --- Synchronisation.
+
+Error Win_fence(Call& call, int assertions, Window& win) { return of(win).fence(assertions); }
+Error Win_post(Call& call, Group& group, int assertions, Window& win) { return of(win).post(group, assertions); }
+Error Win_start(Call& call, Group& group, int assertions, Window& win) { return of(win).start(group, assertions); }
+Error Win_complete(Call& call, Window& win) { return of(win).complete(); }
+Error Win_wait(Call& call, Window& win) { return of(win).wait(); }
+Error Win_test(Call& call, Window& win, bool& flag) { return of(win).test(flag); }
+Error Win_lock(Call& call, int lock_type, int rank, int assertions, Window& win) {
+  return of(win).lock(lock_type, rank, assertions);
+}
+Error Win_unlock(Call& call, int rank, Window& win) { return of(win).unlock(rank); }
+Error Win_lock_all(Call& call, int assertions, Window& win) { return of(win).lock_all(assertions); }
+Error Win_unlock_all(Call& call, Window& win) { return of(win).unlock_all(); }
+Error Win_flush(Call& call, int rank, Window& win) { return of(win).flush(rank); }
+Error Win_flush_all(Call& call, Window& win) { return of(win).flush_all(); }
+Error Win_flush_local(Call& call, int rank, Window& win) { return of(win).flush_local(rank); }
+Error Win_flush_local_all(Call& call, Window& win) { return of(win).flush_local_all(); }
+Error Win_sync(Call& call, Window& win) { return of(win).sync(); }
+
+}  // namespace body
+}  // namespace tern::capi

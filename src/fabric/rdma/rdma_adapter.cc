@@ -1,0 +1,131 @@
+#include "fabric/rdma/rdma_adapter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fabric/rdma/rdma_peer.h"
+#include "wire/rdma.h"
+
+namespace tern {
+namespace {
+
+constexpr uint32_t kSendDepth = 256;
+constexpr uint32_t kMaxOutstanding = 8192;
+
+}  // namespace
+
+RdmaAdapter::RdmaAdapter(const RdmaOptions& its_options, const Tunables& tunables, std::unique_ptr<rdma::Hca> its_hca,
+                         Clock& its_clock)
+    : options(its_options), clock(its_clock), hca(std::move(its_hca)) {
+  const rdma::Capabilities& able = hca->capabilities();
+  auto at_most = [](int64_t wanted, uint32_t limit) {
+    return uint32_t(limit ? std::min<int64_t>(wanted, limit) : wanted);
+  };
+  slot_bytes = (size_t(tunables.rdma_eager_bytes) + wire::kRdmaMaxHeadBytes + 63) / 64 * 64;
+  receives = at_most(tunables.rdma_receives, able.max_srq_depth);
+  sends = uint32_t(tunables.rdma_sends);
+  window = std::min(uint32_t(tunables.rdma_window), receives);
+  send_depth = at_most(kSendDepth, able.max_queue_depth);
+  inline_bytes = std::min<size_t>(able.max_inline_bytes, kMaxInlineBytes);
+  uint32_t others = receives + 2 * kRdmaGreetingSlots;
+  max_outstanding = able.max_completions
+                        ? std::min(kMaxOutstanding, able.max_completions - std::min(others, able.max_completions / 2))
+                        : kMaxOutstanding;
+  rnr_wait_ns_ = uint64_t(tunables.rdma_rnr_wait_us) * 1000;
+  timeout_ns_ = uint64_t(tunables.rdma_timeout_ms) * 1'000'000;
+  retries_ = uint8_t(tunables.rdma_retries);
+}
+
+Error RdmaAdapter::start() {
+  const rdma::Capabilities& able = hca->capabilities();
+  if (!able.rc || !able.ud || !able.shared_receive) {
+    return Error(ErrorClass::unsupported_operation,
+                 "the adapter " + able.device + " lacks RC, UD or shared receive queues, which the rdma path needs");
+  }
+  if (Error error = hca->make_channel(channel_)) return error;
+  rdma::CompletionQueueOptions queue{receives + 2 * kRdmaGreetingSlots + max_outstanding, channel_.get()};
+  if (Error error = hca->make_completion_queue(queue, completions_)) return error;
+  if (Error error = hca->make_srq({receives, 1, false, nullptr}, receives_)) return error;
+  if (Error error = slots.make(*hca, receives, sends, kRdmaGreetingSlots, slot_bytes)) return error;
+  for (uint32_t i = 0; i < receives; ++i) taken_receives_.push_back(i);
+  repost();
+  return {};
+}
+
+rdma::QueuePairOptions RdmaAdapter::connected_options() const {
+  rdma::QueuePairOptions result;
+  result.kind = rdma::QueuePairKind::rc;
+  result.sends = result.receives = completions_.get();
+  result.srq = receives_.get();
+  result.send_depth = send_depth;
+  result.inline_bytes = uint32_t(inline_bytes);
+  result.rnr_wait_ns = rnr_wait_ns_;
+  result.timeout_ns = timeout_ns_;
+  result.retries = retries_;
+  return result;
+}
+
+bool RdmaAdapter::room(const RdmaPeer& peer) const {
+  return peer.outstanding < send_depth && outstanding_ < max_outstanding;
+}
+
+bool RdmaAdapter::post(RdmaPeer& peer, rdma::QueuePair& pair, const rdma::WorkRequest& work) {
+  if (!room(peer) || pair.post({&work, 1}) == 0) return false;
+  ++peer.outstanding;
+  ++outstanding_;
+  return true;
+}
+
+void RdmaAdapter::returned(RdmaPeer& peer) {
+  --peer.outstanding;
+  --outstanding_;
+}
+
+void RdmaAdapter::forget(RdmaPeer& peer) { outstanding_ -= std::exchange(peer.outstanding, 0); }
+
+void RdmaAdapter::block(RdmaPeer& peer) {
+  if (std::exchange(peer.blocked, true)) return;
+  blocked_.push_back(&peer);
+}
+
+std::vector<RdmaPeer*> RdmaAdapter::take_blocked() {
+  for (RdmaPeer* peer : blocked_) peer->blocked = false;
+  return std::exchange(blocked_, {});
+}
+
+size_t RdmaAdapter::take_stash(rdma::Completion* completions) {
+  std::copy_n(stash_, stashed_, completions);
+  return std::exchange(stashed_, 0);
+}
+
+bool RdmaAdapter::arm() {
+  if (failed_) return true;
+  completions_->arm(false);
+  armed_ = true;
+  if (stashed_ == 0) stashed_ = completions_->poll(stash_, kBatch);
+  return stashed_ == 0;
+}
+
+void RdmaAdapter::repost_slow() {
+  constexpr size_t kAtOnce = kBatch;  // a poll takes no more
+  rdma::Piece pieces[kAtOnce];
+  rdma::ReceiveRequest requests[kAtOnce];
+  while (!taken_receives_.empty()) {
+    size_t count = std::min(kAtOnce, taken_receives_.size());
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t slot = taken_receives_[taken_receives_.size() - 1 - i];
+      pieces[i] = slots.piece(slot, slot_bytes);
+      requests[i] = {id_of(RdmaTag::receive, slot), &pieces[i], 1};
+    }
+    size_t posted = receives_->post({requests, count});
+    taken_receives_.resize(taken_receives_.size() - posted);
+    if (posted < count) return;  // the next poll tries again
+  }
+}
+
+void RdmaAdapter::fail() {
+  failed_ = true;
+  stashed_ = 0;
+}
+
+}  // namespace tern

@@ -1,0 +1,236 @@
+#include "fabric/rdma/rdma_connections.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.h"
+#include "fabric/rdma/rdma_peer.h"
+
+namespace tern {
+namespace {
+
+using Greeting = wire::RdmaGreeting::Kind;
+using State = RdmaPeer::State;
+
+constexpr uint64_t kLongestRetry_ns = 1'000'000'000;
+
+}  // namespace
+
+RdmaConnections::RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables, Lookup lookup)
+    : adapter_(adapter),
+      peers_(peers),
+      lookup_(std::move(lookup)),
+      connect_timeout_ns_(uint64_t(tunables.rdma_connect_timeout_s) * 1'000'000'000),
+      keepalive_ns_(uint64_t(tunables.rdma_keepalive_ms) * 1'000'000),
+      greeting_ns_(uint64_t(tunables.rdma_greeting_ms) * 1'000'000) {}
+
+Error RdmaConnections::start() {
+  rdma::QueuePairOptions options;
+  options.kind = rdma::QueuePairKind::ud;
+  options.sends = options.receives = &adapter_.completions();
+  options.send_depth = options.receive_depth = kRdmaGreetingSlots;
+  // Keeps strangers' stray datagrams out; what makes a greeting believed is its signature.
+  std::memcpy(&options.key, adapter_.options.key.data(), 4);
+  options.key &= 0x7fffffff;  // the upper half is for privileged consumers
+  if (Error error = adapter_.hca->make_queue_pair(options, datagrams_)) return error;
+  for (uint32_t i = 0; i < kRdmaGreetingSlots; ++i) {
+    post_greeting_receive(adapter_.slots.greeting_in(i));
+    free_greetings_.push_back(adapter_.slots.greeting_out(i));
+  }
+  card_ = wire::build_rdma_card(std::bit_cast<wire::RdmaAddress>(datagrams_->address()));
+  return {};
+}
+
+void RdmaConnections::post_greeting_receive(uint32_t slot) {
+  rdma::Piece piece = adapter_.slots.piece(slot, adapter_.slot_bytes);
+  rdma::ReceiveRequest receive{RdmaAdapter::id_of(RdmaTag::greeting_in, slot), &piece, 1};
+  datagrams_->post_receives({&receive, 1});
+}
+
+void RdmaConnections::contact(RdmaPeer& peer) {
+  TERN_ASSERT(peer.state == State::fresh);
+  if (Error error = prepare(peer)) {
+    peers_.break_peer(peer, std::string(error.text()));
+    return;
+  }
+  peer.state = State::greeting;
+  repeat_hellos(peer);
+  greet(peer, Greeting::hello);
+}
+
+// Until the connection is known to be up on both sides. A hello is answered whatever the state of the one who gets it.
+void RdmaConnections::repeat_hellos(RdmaPeer& peer) {
+  OfPeer& its = peer.connection;
+  if (std::exchange(its.greeted, true)) return;
+  greeted_.push_back(&peer);
+  uint64_t now = adapter_.clock.now_ns();
+  its.retry_wait_ns = greeting_ns_;
+  its.retry_ns = now + its.retry_wait_ns;
+  its.give_up_ns = now + connect_timeout_ns_;
+}
+
+void RdmaConnections::stop_greeting(RdmaPeer& peer) {
+  peer.connection.greeted = false;
+  std::erase(greeted_, &peer);
+}
+
+// The way to the peer's datagrams, and our queue pair for it.
+Error RdmaConnections::prepare(RdmaPeer& peer) {
+  if (adapter_.failed()) return Error(ErrorClass::other, "the adapter has failed");
+  OfPeer& its = peer.connection;
+  if (!its.route) {
+    std::string card;
+    if (Error error = lookup_(peer.id, card)) return error;
+    wire::RdmaAddress address;
+    if (Error error = wire::parse_rdma_card(card, address)) return error;
+    its.datagram = std::bit_cast<rdma::QueuePairAddress>(address);
+    if (Error error = adapter_.hca->make_route(its.datagram.port, its.route)) return error;
+  }
+  if (its.pair) return {};
+  return adapter_.hca->make_queue_pair(adapter_.connected_options(), its.pair);
+}
+
+// A greeting that finds no room is not sent; the other side (or our timer) repeats.
+void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
+  if (free_greetings_.empty()) return;
+  uint32_t slot = free_greetings_.back();
+  wire::RdmaGreeting greeting;
+  greeting.kind = kind;
+  greeting.from = adapter_.options.peers->my_name();
+  greeting.to = adapter_.options.peers->name(peer.id);
+  greeting.address = std::bit_cast<wire::RdmaAddress>(peer.connection.pair->address());
+  greeting.frame_bytes = uint32_t(adapter_.slot_bytes);
+  greeting.window = adapter_.window;
+  greeting.incarnation = peer.incarnation;
+  wire::build_rdma_greeting(greeting, adapter_.options.key.data(), adapter_.slots.memory(slot));
+  rdma::Piece piece = adapter_.slots.piece(slot, wire::kRdmaGreetingBytes);
+  rdma::WorkRequest work;
+  work.id = RdmaAdapter::id_of(RdmaTag::greeting_out, slot);
+  work.verb = rdma::Verb::send;
+  work.pieces = &piece;
+  work.piece_count = 1;
+  work.route = peer.connection.route.get();
+  work.remote_number = peer.connection.datagram.number;
+  work.remote_key_of_queue = peer.connection.datagram.key;
+  if (datagrams_->post({&work, 1}) == 1) free_greetings_.pop_back();
+}
+
+void RdmaConnections::on_greeting_in(const rdma::Completion& completion) {
+  const uint32_t slot = uint32_t(RdmaAdapter::value_of(completion.id));
+  if (completion.status == rdma::Status::success && completion.bytes >= rdma::kUdHeaderBytes) {
+    on_greeting(adapter_.slots.memory(slot) + rdma::kUdHeaderBytes, completion.bytes - rdma::kUdHeaderBytes);
+  }
+  post_greeting_receive(slot);
+}
+
+void RdmaConnections::on_greeting(const std::byte* data, size_t bytes) {
+  wire::RdmaGreeting greeting;
+  if (!wire::parse_rdma_greeting(data, bytes, adapter_.options.key.data(), greeting)) return;
+  if (greeting.to != adapter_.options.peers->my_name()) return;
+  RdmaPeer* peer = peers_.find(adapter_.options.peers->find(greeting.from));
+  if (!peer || peer->state == State::broken || peer->state == State::lost) return;
+  if (greeting.incarnation != peer->incarnation) return;  // of a lane that both have given up
+  peer->heard = true;
+  if (greeting.kind == Greeting::hello) {
+    on_hello(*peer, greeting);
+    return;
+  }
+  // A welcome: the peer's queue pair is connected to ours.
+  if (peer->state == State::greeting && !connect(*peer, greeting)) return;
+  if (peer->state == State::greeting || peer->state == State::answered) {
+    become_ready(*peer, true);
+  }
+}
+
+void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greeting) {
+  if (Error error = prepare(peer)) {
+    peers_.break_peer(peer, std::string(error.text()));
+    return;
+  }
+  if (peer.connection.pair->state() == rdma::QueuePair::State::idle) {
+    if (!connect(peer, greeting)) return;
+    peer.state = State::answered;
+    repeat_hellos(peer);  // the peer may die now
+  } else if (!(peer.connection.remote == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
+    return;  // not the connection that we have
+  }
+  greet(peer, Greeting::welcome);
+}
+
+bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting) {
+  OfPeer& its = peer.connection;
+  its.remote = std::bit_cast<rdma::QueuePairAddress>(greeting.address);
+  if (Error error = its.pair->connect(its.remote)) {
+    peers_.break_peer(peer, std::string(error.text()));
+    return false;
+  }
+  by_number_[its.pair->number()] = &peer;
+  peers_.on_connected(peer, greeting.window, std::min<size_t>(adapter_.slot_bytes, greeting.frame_bytes));
+  if (keepalive_ns_ != 0 && keepalive_due_ns_ == ~uint64_t{0})
+    keepalive_due_ns_ = adapter_.clock.now_ns() + keepalive_ns_;
+  return true;
+}
+
+void RdmaConnections::answered_is_ready(RdmaPeer& peer) {
+  if (peer.state == State::answered) become_ready(peer, false);
+}
+
+void RdmaConnections::become_ready(RdmaPeer& peer, bool tell) {
+  peer.state = State::ready;
+  stop_greeting(peer);
+  peers_.on_ready(peer, tell);
+}
+
+void RdmaConnections::close(RdmaPeer& peer) {
+  OfPeer& its = peer.connection;
+  if (its.pair) by_number_.erase(its.pair->number());
+  its.pair.reset();
+  its.route.reset();
+}
+
+void RdmaConnections::close_all_greetings() {
+  for (RdmaPeer* peer : greeted_) peer->connection.greeted = false;
+  greeted_.clear();
+  keepalive_due_ns_ = ~uint64_t{0};
+}
+
+uint64_t RdmaConnections::next_deadline_ns() const {
+  uint64_t next = keepalive_due_ns_;
+  for (const RdmaPeer* peer : greeted_) next = std::min({next, peer->connection.retry_ns, peer->connection.give_up_ns});
+  return next;
+}
+
+void RdmaConnections::run_timers(uint64_t now_ns) {
+  const std::vector<RdmaPeer*> greeted = greeted_;
+  for (RdmaPeer* peer : greeted) {
+    OfPeer& its = peer->connection;
+    if (now_ns >= its.give_up_ns) {
+      peers_.break_peer(*peer, "no answer to greetings for " + std::to_string(connect_timeout_ns_ / 1'000'000'000) +
+                                   " s (TERN_RDMA_CONNECT_TIMEOUT_S)");
+    } else if (now_ns >= its.retry_ns) {
+      its.retry_wait_ns = std::min(2 * its.retry_wait_ns, kLongestRetry_ns);
+      its.retry_ns = now_ns + its.retry_wait_ns;
+      greet(*peer, Greeting::hello);
+    }
+  }
+  if (now_ns >= keepalive_due_ns_) {
+    keepalive_due_ns_ = by_number_.empty() ? ~uint64_t{0} : now_ns + keepalive_ns_;
+    look_for_the_silent();
+  }
+}
+
+void RdmaConnections::look_for_the_silent() {
+  for (auto& [number, peer] : by_number_) {
+    bool silent = peer->state == State::ready && !peer->heard && peer->outstanding == 0;
+    peer->heard = false;
+    if (!silent) continue;
+    rdma::WorkRequest work;
+    work.verb = rdma::Verb::write;
+    work.id = RdmaAdapter::id_of(RdmaTag::inlined, peer->id);
+    adapter_.post(*peer, *peer->connection.pair, work);
+  }
+}
+
+}  // namespace tern

@@ -1,0 +1,103 @@
+// RdmaConnections: how a connection is made on first contact, and how dead peers are found. Every rank has a datagram
+// queue pair, whose address it publishes as its card:
+//
+//   A                                   B
+//     hello {A's queue pair} ------------>  makes its queue pair, connects it to A's
+//     <----------- welcome {B's queue pair}
+//     connects, sends a frame ----------->  now knows that A is connected, and sends, too
+//
+// Greetings are lost and repeated; both may begin at the same time (each then connects on the other's hello). A
+// greeting counts only with the job key's signature.
+//
+// Ranks that only listen find a dead peer by empty writes to peers that were silent for a while
+// (TERN_RDMA_KEEPALIVE_MS): such a write is answered by the peer's adapter without its CPU, so that a peer that
+// computes is not taken for dead.
+//
+// Units: nanoseconds. Thread rule: the rank's lock.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fabric/rdma/rdma_adapter.h"
+#include "wire/rdma.h"
+
+namespace tern {
+
+class RdmaPeers;
+
+inline constexpr uint32_t kRdmaGreetingSlots = 64;  ///< each way; what does not fit is lost and repeated
+
+class RdmaConnections {
+ public:
+  /// Gets what `peer` published as its card; called on first contact only. May block.
+  using Lookup = std::function<Error(PeerId peer, std::string& card)>;
+
+  struct OfPeer {
+    std::unique_ptr<rdma::QueuePair> pair;
+    rdma::QueuePairAddress remote;  ///< of its queue pair; when connected
+    std::unique_ptr<rdma::Route> route;
+    rdma::QueuePairAddress datagram;
+    bool greeted = false;  ///< hellos are repeated
+    uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
+  };
+
+  /// Both outlive this.
+  RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables, Lookup lookup);
+  Error start();
+  /// What peers need to greet this rank.
+  const std::string& card() const { return card_; }
+
+  /// Begins a connection from our side. Fails by RdmaPeers::break_peer.
+  void contact(RdmaPeer& peer);
+  /// A frame came from there, so the peer is connected, too.
+  void answered_is_ready(RdmaPeer& peer);
+  /// No more greetings to that peer.
+  void stop_greeting(RdmaPeer& peer);
+  /// Nothing is outstanding: its queue pair goes.
+  void close(RdmaPeer& peer);
+  void close_all_greetings();
+
+  /// Null: not one of ours (any more).
+  RdmaPeer* by_number(uint32_t queue_pair) const {
+    auto found = by_number_.find(queue_pair);
+    return found != by_number_.end() ? found->second : nullptr;
+  }
+  size_t count() const { return by_number_.size(); }
+
+  // Completions.
+  void on_greeting_in(const rdma::Completion& completion);
+  void on_greeting_out(uint32_t slot) { free_greetings_.push_back(slot); }
+
+  // Timers.
+  bool timers() const { return !greeted_.empty() || keepalive_due_ns_ != ~uint64_t{0}; }
+  uint64_t next_deadline_ns() const;
+  void run_timers(uint64_t now_ns);
+
+ private:
+  Error prepare(RdmaPeer& peer);
+  void greet(RdmaPeer& peer, wire::RdmaGreeting::Kind kind);
+  void repeat_hellos(RdmaPeer& peer);
+  void on_greeting(const std::byte* data, size_t bytes);
+  void on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greeting);
+  bool connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting);
+  void become_ready(RdmaPeer& peer, bool tell);
+  void post_greeting_receive(uint32_t slot);
+  void look_for_the_silent();
+
+  RdmaAdapter& adapter_;
+  RdmaPeers& peers_;
+  const Lookup lookup_;
+  const uint64_t connect_timeout_ns_, keepalive_ns_, greeting_ns_;
+  std::string card_;
+  std::unique_ptr<rdma::QueuePair> datagrams_;
+  std::vector<uint32_t> free_greetings_;  ///< slots for sending
+  std::vector<RdmaPeer*> greeted_;
+  std::unordered_map<uint32_t, RdmaPeer*> by_number_;  ///< by our queue pair's number
+  uint64_t keepalive_due_ns_ = ~uint64_t{0};
+};
+
+}  // namespace tern

@@ -1,0 +1,56 @@
+// RdmaPeer: the rdma path's lane to one peer. Each part of the path keeps its own state of the peer in a struct of its
+// own, which the other parts do not touch; what all of them ask stands here.
+//
+// Thread rule: the rank's lock.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "fabric/lane.h"
+#include "fabric/rdma/message_streams.h"
+#include "fabric/rdma/rdma_connections.h"
+#include "fabric/rdma/rdma_transfers.h"
+
+namespace tern {
+
+struct RdmaPeer final : Lane {
+  using Lane::Lane;
+
+  enum class State : uint8_t {
+    fresh,     ///< never heard of
+    greeting,  ///< we have said hello
+    answered,  ///< our end is connected, the peer's perhaps not yet
+    ready,
+    broken,  ///< a request failed; waits for the others to come back
+    lost,
+  };
+  State state = State::fresh;
+  bool blocked = false;      ///< in the adapter's list
+  bool heard = true;         ///< something came from there since the last look
+  uint32_t outstanding = 0;  ///< requests of the adapter; see RdmaAdapter
+  uint32_t incarnation = 0;  ///< how often the lane was made anew
+  RdmaConnections::OfPeer connection;
+  MessageStreams::OfPeer stream;
+  RdmaTransfers::OfPeer transfers;
+  std::string trouble;  ///< why it is broken
+};
+
+/// What the parts ask of the path.
+class RdmaPeers {
+ public:
+  virtual RdmaPeer* find(PeerId peer) = 0;  ///< null: no such peer
+  /// Our end is connected; the peer grants so many frames, and handles frames of that length.
+  virtual void on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) = 0;
+  /// Both ends are: what waits may leave. `tell`: the peer does not know it yet, any frame will tell it.
+  virtual void on_ready(RdmaPeer& peer, bool tell) = 0;
+  /// The connection is of no use any more. Idempotent; the peer is lost when nothing is outstanding.
+  virtual void break_peer(RdmaPeer& peer, std::string trouble) = 0;
+  /// For operations that end because of it.
+  virtual Error reason(const RdmaPeer& peer) const = 0;
+
+ protected:
+  ~RdmaPeers() = default;
+};
+
+}  // namespace tern

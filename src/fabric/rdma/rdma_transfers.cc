@@ -1,0 +1,154 @@
+#include "fabric/rdma/rdma_transfers.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "fabric/rdma/rdma_peer.h"
+
+namespace tern {
+namespace {
+
+// Of RemoteKey::words[0]; the adapter's remote key is below.
+constexpr uint64_t kExposed = uint64_t{1} << 63;
+
+RdmaPeer& peer_of(const TransferOperation& operation) { return static_cast<RdmaPeer&>(*operation.lane); }
+
+}  // namespace
+
+RdmaTransfers::RdmaTransfers(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables)
+    : adapter_(adapter), peers_(peers) {
+  rdma::Keep keep = adapter.options.keep;
+  if (tunables.rdma_registration_bytes == 0) keep = rdma::Keep::nothing;
+  if (keep == rdma::Keep::watched && !(watch_ = rdma::MemoryWatch::create())) keep = rdma::Keep::nothing;
+  registrations_ = std::make_unique<rdma::RegistrationCache>(*adapter.hca, keep, watch_.get(),
+                                                             uint64_t(tunables.rdma_registration_bytes));
+}
+
+RemoteKey RdmaTransfers::expose(const void* address, size_t bytes, RemoteAccess) {
+  if (bytes == 0) return {};
+  rdma::Registration* registration = registrations_->acquire(address, bytes, true);
+  // Constant data, for example, cannot be registered for writing.
+  if (!registration) registration = registrations_->acquire(address, bytes, false);
+  if (!registration) return {};
+  return {{registration->region->remote_key() | kExposed, reinterpret_cast<uintptr_t>(registration)}};
+}
+
+void RdmaTransfers::conceal(const RemoteKey& key) {
+  if (key.words[0] & kExposed) registrations_->release(*reinterpret_cast<rdma::Registration*>(key.words[1]));
+}
+
+bool RdmaTransfers::waiting(const RdmaPeer& peer) const { return !peer.transfers.waiting.empty(); }
+
+void RdmaTransfers::begin(TransferOperation& operation, bool is_put) {
+  RdmaPeer& peer = peer_of(operation);
+  TERN_ASSERT(!operation.linked() && operation.bytes <= operation.local.remaining());
+  if (!(operation.key.words[0] & kExposed) && operation.bytes != 0) {
+    operation.done(operation, Error(ErrorClass::other, "the peer's memory is not exposed"));
+    return;
+  }
+  Transfer* transfer = pool_.create();
+  transfer->operation = &operation;
+  transfer->is_put = is_put;
+  if (operation.local.is_contiguous() && operation.bytes != 0)
+    transfer->registration = registrations_->acquire(operation.local.contiguous_data(), operation.bytes, !is_put);
+  peer.transfers.waiting.push_back(transfer);
+  pump(peer);
+}
+
+void RdmaTransfers::pump(RdmaPeer& peer) {
+  if (peer.state != RdmaPeer::State::ready) return;
+  while (Transfer* transfer = peer.transfers.waiting.front()) {
+    if (!post_part(peer, *transfer)) {
+      adapter_.block(peer);
+      return;
+    }
+    if (transfer->posted < transfer->operation->bytes) continue;
+    IntrusiveList<Transfer>::remove(transfer);
+    transfer->all_posted = true;
+    peer.transfers.posted.push_back(transfer);
+  }
+}
+
+bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
+  TransferOperation& operation = *transfer.operation;
+  // Adapters report a write to the rank they write to only if it takes one of that rank's receives, as a frame does.
+  if (operation.wakes && !peer.stream.has_credit()) return false;
+  RdmaSlots& slots = adapter_.slots;
+  const size_t left = operation.bytes - transfer.posted;
+  const bool through_slot = !transfer.registration && left != 0;
+  rdma::Piece piece;
+  rdma::WorkRequest work;
+  if (through_slot) {
+    if (!slots.any() || !adapter_.room(peer)) return false;
+    piece = slots.piece(slots.next(), std::min(left, adapter_.slot_bytes));
+    work.id = RdmaAdapter::id_of(RdmaTag::part, slots.next());
+    if (transfer.is_put) {
+      operation.local.pack(slots.memory(slots.next()), piece.bytes);
+      adapter_.charge_copy(piece.bytes);
+    }
+  } else {
+    size_t part = std::min<size_t>(left, adapter_.hca->capabilities().max_message_bytes);
+    work.id = RdmaAdapter::id_of(RdmaTag::transfer, &transfer);
+    if (left != 0) {
+      piece = {reinterpret_cast<uint64_t>(operation.local.contiguous_data()) + transfer.posted, uint32_t(part),
+               transfer.registration->region->local_key()};
+    }
+  }
+  work.verb = transfer.is_put ? rdma::Verb::write : rdma::Verb::read;
+  const bool wakes = operation.wakes && transfer.posted + piece.bytes == operation.bytes;
+  if (wakes) work.verb = rdma::Verb::write_immediate;
+  work.pieces = &piece;
+  work.piece_count = left != 0 ? 1 : 0;
+  work.remote_address = operation.remote_address + transfer.posted;
+  work.remote_key = uint32_t(operation.key.words[0]);
+  if (!peer.stream.channel->post(peer, work)) {
+    TERN_ASSERT(!through_slot);
+    return false;
+  }
+  if (through_slot) slots.take({peer.id, &transfer, piece.bytes});
+  if (wakes) peer.stream.use_credit();
+  transfer.posted += piece.bytes;
+  ++transfer.outstanding;
+  return true;
+}
+
+// Parts come back in the order of posting, so what is read through slots is unpacked in order.
+void RdmaTransfers::on_part(RdmaPeer& peer, uint32_t slot, bool ok) {
+  const RdmaSlots::Use use = adapter_.slots.use(slot);
+  auto& transfer = *static_cast<Transfer*>(use.owner);
+  if (ok && !transfer.is_put) {
+    transfer.operation->local.unpack(adapter_.slots.memory(slot), use.bytes);
+    adapter_.charge_copy(use.bytes);
+  }
+  adapter_.slots.give_back(slot);
+  part_done(peer, transfer, ok);
+}
+
+void RdmaTransfers::on_transfer(Transfer& transfer, bool ok) { part_done(peer_of(*transfer.operation), transfer, ok); }
+
+void RdmaTransfers::part_done(RdmaPeer&, Transfer& transfer, bool ok) {
+  --transfer.outstanding;
+  transfer.failed |= !ok;
+  if (transfer.outstanding == 0 && transfer.all_posted) finish(transfer);
+}
+
+void RdmaTransfers::finish(Transfer& transfer) {
+  TransferOperation& operation = *transfer.operation;
+  const bool failed = transfer.failed;
+  if (transfer.linked()) transfer.unlink();
+  if (transfer.registration) registrations_->release(*transfer.registration);
+  pool_.destroy(&transfer);
+  operation.done(operation, failed ? peers_.reason(peer_of(operation)) : Error());
+}
+
+// Those that are posted are here only when the adapter itself has failed: else they have come back.
+void RdmaTransfers::fail_all(RdmaPeer& peer) {
+  for (auto* list : {&peer.transfers.waiting, &peer.transfers.posted}) {
+    while (Transfer* transfer = list->pop_front()) {
+      transfer->failed = true;
+      finish(*transfer);
+    }
+  }
+}
+
+}  // namespace tern

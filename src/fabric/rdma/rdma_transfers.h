@@ -1,0 +1,66 @@
+// RdmaTransfers: get and put, RDMA read and write between a peer's exposed memory and ours. Contiguous local memory is
+// registered and moved at once; other memory goes part by part through slots. Transfers of one peer are posted in the
+// order of asking, on the queue pair that carries the messages to that peer, so that a message posted later comes
+// later.
+//
+// Source: Small and Yuan 2009 for what rendezvous asks of get and put. Units: bytes. Thread rule: the rank's lock.
+#pragma once
+
+#include <memory>
+
+#include "base/pool.h"
+#include "fabric/rdma/memory_watch.h"
+#include "fabric/rdma/rdma_adapter.h"
+#include "fabric/rdma/registration_cache.h"
+#include "fabric/remote_memory.h"
+
+namespace tern {
+
+class RdmaPeers;
+
+class RdmaTransfers {
+ public:
+  struct Transfer : ListHook<Transfer> {  // hook: in its peer's `waiting`, then in its `posted`
+    TransferOperation* operation = nullptr;
+    rdma::Registration* registration = nullptr;  ///< of the local memory; null: through slots
+    size_t posted = 0;
+    uint32_t outstanding = 0;
+    bool is_put = false;
+    bool all_posted = false;
+    bool failed = false;
+  };
+  struct OfPeer {
+    IntrusiveList<Transfer> waiting, posted;  ///< to be posted, in part perhaps; posted altogether
+  };
+
+  /// Both outlive this.
+  RdmaTransfers(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables);
+
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access);
+  void conceal(const RemoteKey& key);
+  /// The peer is not lost. Posts what it can; `pump` the rest.
+  void begin(TransferOperation& operation, bool is_put);
+  void pump(RdmaPeer& peer);
+  bool waiting(const RdmaPeer& peer) const;
+  /// Completions: of a part in that slot, of a transfer in place.
+  void on_part(RdmaPeer& peer, uint32_t slot, bool ok);
+  void on_transfer(Transfer& transfer, bool ok);
+  /// The peer is lost: what is left of its transfers ends with an error.
+  void fail_all(RdmaPeer& peer);
+
+  rdma::RegistrationCache& registration_cache() { return *registrations_; }
+  const rdma::RegistrationCache& registrations() const { return *registrations_; }
+
+ private:
+  bool post_part(RdmaPeer& peer, Transfer& transfer);
+  void part_done(RdmaPeer& peer, Transfer& transfer, bool ok);
+  void finish(Transfer& transfer);
+
+  RdmaAdapter& adapter_;
+  RdmaPeers& peers_;
+  std::unique_ptr<rdma::MemoryWatch> watch_;
+  std::unique_ptr<rdma::RegistrationCache> registrations_;
+  Pool<Transfer> pool_;
+};
+
+}  // namespace tern

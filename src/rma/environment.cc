@@ -1,0 +1,91 @@
+#include "rma/environment.h"
+
+#include "rma/window.h"
+#include "wire/window.h"
+
+namespace tern::rma {
+
+namespace {
+/// A message that is taken apart when all of it is here: records.
+struct Gathered {
+  std::vector<std::byte> bytes;
+};
+enum LandingKind : int { kThrownAway, kGathered, kOfWindow };
+}  // namespace
+
+Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_context)
+    : p2p_(p2p), new_context_(std::move(new_context)) {
+  endpoints().register_kinds(wire::kFirstWindowKind, wire::kLastWindowKind, *this);
+}
+
+Environment::~Environment() = default;
+
+void Environment::add(Window& window) {
+  windows_[window.id()] = &window;
+  ++serving_;
+}
+
+void Environment::remove(Window& window) {
+  if (windows_.erase(window.id()) != 0) --serving_;
+}
+
+Window* Environment::window_of(const Endpoint& from, const wire::Header& header) const {
+  const auto found = windows_.find(header.context);
+  if (found == windows_.end()) return nullptr;
+  const Group& group = found->second->comm().group();
+  const bool right = header.source >= 0 && header.source < group.size() && group.peer(header.source) == from.peer;
+  return right ? found->second : nullptr;
+}
+
+void Environment::on_message(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Window* window = window_of(from, header);
+  if (!window) return;
+  const std::span<const std::byte> all(payload, bytes);
+  if (header.kind == wire::kWindowBatch) return window->serve(header.source, all);
+  if (header.kind == wire::kWindowAnswers) return window->take_answers(header.source, all);
+  if (header.kind == wire::kWindowPost) return window->take_post(header.source);
+  Landing landing;
+  if (!window->land(header, bytes, landing)) return;
+  landing.target.unpack(payload, bytes);
+  window->landed(header, landing, bytes, Error());
+}
+
+Landing Environment::on_header(Endpoint& from, const wire::Header& header, size_t bytes) {
+  Landing landing;
+  Window* window = window_of(from, header);
+  if (!window) return landing;
+  if (header.kind == wire::kWindowBatch || header.kind == wire::kWindowAnswers) {
+    auto* gathered = new Gathered{std::vector<std::byte>(bytes)};
+    landing.target = Cursor::bytes(gathered->bytes.data(), bytes);
+    landing.token = gathered;
+    landing.token_kind = kGathered;
+  } else if (window->land(header, bytes, landing)) {
+    landing.token_kind = kOfWindow;
+  }
+  return landing;
+}
+
+void Environment::on_landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) {
+  if (landing.token_kind == kThrownAway) return;
+  if (landing.token_kind == kGathered) {
+    std::unique_ptr<Gathered> gathered(static_cast<Gathered*>(landing.token));
+    if (!error) on_message(from, header, gathered->bytes.data(), bytes);
+    return;
+  }
+  if (Window* window = window_of(from, header)) window->landed(header, landing, bytes, std::move(error));
+}
+
+void Environment::on_peer_lost(Endpoint& peer, const Error& error) {
+  for (const auto& [id, window] : windows_) {
+    const int rank = window->comm().group().rank_of(peer.peer);
+    if (rank != kUndefined) window->lose(rank, error);
+  }
+}
+
+std::string Environment::report() const {
+  std::string lines;
+  for (const auto& [id, window] : windows_) lines += window->report();
+  return lines;
+}
+
+}  // namespace tern::rma

@@ -1,0 +1,63 @@
+// What all windows of a rank share: the way of their messages, datatypes, operators. Made by the first call about
+// windows. Thread rule: under the rank's lock.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "datatype/op.h"
+#include "datatype/predefined.h"
+#include "p2p/point_to_point.h"
+
+namespace tern::rma {
+
+class Window;
+
+class Environment final : public MessageHandler {
+ public:
+  /// Nothing is owned. `new_context` as in coll/create/channel.h.
+  Environment(PointToPoint& p2p, std::function<uint64_t()> new_context);
+  ~Environment();
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  PointToPoint& p2p() { return p2p_; }
+  Endpoints& endpoints() { return p2p_.endpoints(); }
+  ProgressEngine& progress() { return p2p_.progress(); }
+  Counters& counters() { return p2p_.progress().counters(); }
+  const Datatype& byte() { return types_.get(type_id::kByte); }
+  PredefinedTypes& types() { return types_; }
+  const Op& op(OpId id) { return ops_.get(id); }
+  bool knows_op(OpId id) { return ops_.find(int(id)) != nullptr; }
+  uint64_t new_context() { return new_context_(); }
+
+  void add(Window& window);
+  void remove(Window& window);
+  /// Some window is open whose operations need this rank's processor.
+  bool serves() const { return serving_ != 0; }
+  /// What windows wait for, in words; lines.
+  std::string report() const;
+
+  // --- MessageHandler.
+  void on_message(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) override;
+  Landing on_header(Endpoint& from, const wire::Header& header, size_t bytes) override;
+  void on_landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
+  void on_peer_lost(Endpoint& peer, const Error& error) override;
+
+ private:
+  /// The window of a message, if the sender is the rank of it that it claims to be; else null.
+  Window* window_of(const Endpoint& from, const wire::Header& header) const;
+
+  PointToPoint& p2p_;
+  std::function<uint64_t()> new_context_;
+  PredefinedTypes types_;
+  PredefinedOps ops_;
+  std::unordered_map<uint64_t, Window*> windows_;  ///< by id
+  size_t serving_ = 0;
+};
+
+}  // namespace tern::rma

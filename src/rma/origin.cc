@@ -1,0 +1,217 @@
+// The way of records to targets, and of what comes back.
+#include "rma/window.h"
+
+namespace tern::rma {
+
+namespace {
+// So many posted messages wait for room on their way: the caller helps them along before it adds more.
+constexpr uint32_t kManyQueued = 64;
+}  // namespace
+
+Target& Window::target(int rank) {
+  if (targets_.empty()) targets_.resize(size_t(comm_->size()));
+  std::unique_ptr<Target>& place = targets_[size_t(rank)];
+  if (!place) {
+    const PeerId peer = comm_->peer(rank);
+    place = std::make_unique<Target>(rank, environment_.endpoints().at(peer));
+    place->lost = environment_.endpoints().lost(peer);
+  }
+  return *place;
+}
+
+// The records gathered so far become a parcel; `data` belong to the last of them.
+void Window::seal(Target& target, DataSend* data) {
+  if (target.open.empty()) return;
+  target.sealed.push_back({std::move(target.open), data});
+  target.open.clear();
+}
+
+bool Window::gate_open(const Target& target) const {
+  if (target.lock != LockState::none) return target.lock == LockState::held;
+  return !started_ || started_unchecked_ || target.posts != 0;
+}
+
+void Window::pump(Target& target, bool everything) {
+  if (target.pumping) return;  // an answer that came while sending, of this rank itself
+  target.pumping = true;
+  if (everything) seal(target, nullptr);
+  while (!target.sealed.empty()) {
+    if (target.lost) {
+      drop_parcels(target);
+    } else if (target.lock == LockState::wanted) {
+      Parcel& first = target.sealed.front();
+      const bool together = target.sealed.size() == 1 && target.open.empty() && !first.data;
+      target.lock = LockState::asked;
+      ++environment_.counters().rma_locks;
+      if (!together) {
+        send_lock(target);
+        continue;
+      }
+      Parcel parcel;
+      wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, target.exclusive});
+      parcel.records.insert(parcel.records.end(), first.records.begin(), first.records.end());
+      target.sealed.pop_front();
+      send(target, std::move(parcel));
+    } else if (gate_open(target)) {
+      Parcel parcel = std::move(target.sealed.front());
+      target.sealed.pop_front();
+      send(target, std::move(parcel));
+    } else {
+      break;
+    }
+  }
+  target.pumping = false;
+}
+
+void Window::send_lock(Target& target) {
+  Parcel parcel;
+  wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, target.exclusive});
+  send(target, std::move(parcel));
+}
+
+void Window::send(Target& target, Parcel parcel) {
+  Endpoint& endpoint = target.endpoint;
+  ++environment_.counters().rma_messages;
+  environment_.endpoints().post(endpoint, header(wire::kWindowBatch), parcel.records.data(), parcel.records.size());
+  if (DataSend* data = parcel.data) {
+    ++environment_.counters().rma_messages;
+    data->lane = endpoint.lane;
+    data->header = header(wire::kWindowData);
+    data->done = [](SendOperation& operation, Error error) {
+      auto* self = static_cast<DataSend*>(&operation);
+      --self->target->pending;
+      if (self->request) {
+        if (error && !self->request->error) self->request->error = std::move(error);
+        self->request->end_part();
+      }
+      self->window->environment_.progress().notify();
+      delete self;
+    };
+    if (endpoint.lost()) data->done(*data, environment_.endpoints().loss_of(endpoint.peer));
+    else endpoint.path->enqueue(*data);
+  }
+  if (environment_.endpoints().posts_queued() > kManyQueued && !environment_.progress().polling())
+    environment_.progress().poll();
+}
+
+void Window::drop_parcels(Target& target) {
+  while (!target.sealed.empty()) {
+    DataSend* data = target.sealed.front().data;
+    target.sealed.pop_front();
+    if (!data) continue;
+    --target.pending;
+    if (data->request) {
+      if (!data->request->error) data->request->error = environment_.endpoints().loss_of(target.endpoint.peer);
+      data->request->end_part();
+    }
+    delete data;
+  }
+}
+
+// Everything that goes to the target before this is over when the answer is here.
+void Window::ask_confirmation(Target& target) {
+  ++environment_.counters().rma_flushes;
+  target.unconfirmed = false;
+  wire::WindowWriter(target.open).record({wire::WindowCode::flush, 0, 0, ++target.asked});
+  pump(target, true);
+}
+
+// --- What comes back.
+
+void Window::take_post(int from) {
+  Target& origin_of = target(from);
+  ++origin_of.posts;
+  pump(origin_of, true);
+  environment_.progress().notify();
+}
+
+void Window::take_answers(int from, std::span<const std::byte> records) {
+  Target& about = target(from);
+  wire::WindowReader in(records);
+  wire::WindowRecord head;
+  while (in.next(head)) {
+    std::span<const std::byte> text;
+    switch (head.code) {
+      case wire::WindowCode::granted:
+        if (about.lock == LockState::asked) about.lock = LockState::held;
+        pump(about, true);
+        break;
+      case wire::WindowCode::ack: about.confirmed = head.number; break;
+      case wire::WindowCode::result: {
+        if (!in.text(text) || head.number == 0 || head.number > awaited_.size()) break;
+        Awaited& awaited = awaited_[head.number - 1];
+        if (awaited.target != &about || awaited.bytes != text.size()) break;
+        awaited.into.unpack(text.data(), text.size());
+        result_over(head.number, Error());
+        break;
+      }
+      case wire::WindowCode::failed: {
+        if (!in.text(text)) break;
+        const std::string why(reinterpret_cast<const char*>(text.data()), text.size());
+        Error error(int(head.flag), describe() + ", target " + std::to_string(from) + ": " + why);
+        const bool known = head.number != 0 && head.number <= awaited_.size();
+        if (!about.error) about.error = Error(int(head.flag), std::string(error.text()));
+        if (known && awaited_[head.number - 1].target == &about) result_over(head.number, std::move(error));
+        break;
+      }
+      default: break;
+    }
+  }
+  environment_.progress().notify();
+}
+
+void Window::result_over(uint32_t token, Error error) {
+  Awaited& awaited = awaited_[token - 1];
+  --awaited.target->pending;
+  WindowRequest* request = awaited.request;
+  awaited.target = nullptr;
+  awaited.request = nullptr;
+  awaited.type.reset();
+  awaited.next_free = free_awaited_;
+  free_awaited_ = token;
+  if (!request) return;
+  if (error && !request->error) request->error = std::move(error);
+  request->end_part();
+}
+
+void Window::lose(int rank, const Error& error) {
+  if (!targets_.empty() && targets_[size_t(rank)]) {
+    Target& gone = *targets_[size_t(rank)];
+    gone.lost = true;
+    seal(gone, nullptr);
+    drop_parcels(gone);
+    for (size_t i = 0; i < awaited_.size(); ++i) {
+      if (awaited_[i].target == &gone)
+        result_over(uint32_t(i + 1), Error(error.error_class(), std::string(error.text())));
+    }
+    if (!gone.error) gone.error = Error(error.error_class(), std::string(error.text()));
+  }
+  if (locks_.holds(rank) && broken_.empty()) {
+    broken_ = "rank " + std::to_string(rank) + " of the window was lost while it held the lock";
+    for (int waiting : locks_.dismiss()) granted_.push_back(waiting);
+  }
+  locks_.forget(rank);
+  std::erase(granted_, rank);
+  grant_ready();
+  environment_.progress().notify();
+}
+
+std::string Window::report() const {
+  std::string lines;
+  const auto add = [&](const std::string& line) { lines += "  " + describe() + ": " + line + "\n"; };
+  for (const auto& target : targets_) {
+    if (!target) continue;
+    const std::string of = " rank " + std::to_string(target->rank);
+    if (target->lock == LockState::asked) add("the lock of" + of + " has been asked for");
+    if (target->pending != 0) add(std::to_string(target->pending) + " transfers with" + of + " are not over");
+    if (target->confirmed != target->asked) add("a confirmation of" + of + " has not come");
+    if (started_ && target->has_records() && target->posts == 0) add(of.substr(1) + " has not called MPI_Win_post");
+  }
+  if (posted_ && completed_ < int(posted_ranks_.size()))
+    add(std::to_string(completed_) + " of " + std::to_string(posted_ranks_.size()) +
+        " origins have called MPI_Win_complete");
+  if (locks_.queued() != 0) add(std::to_string(locks_.queued()) + " origins wait for this rank's lock");
+  return lines;
+}
+
+}  // namespace tern::rma

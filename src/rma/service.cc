@@ -1,0 +1,333 @@
+// The target: carries out what origins ask for, in the order in which it comes, and answers.
+#include <algorithm>
+#include <cstring>
+
+#include "datatype/code.h"
+#include "rma/window.h"
+
+namespace tern::rma {
+
+using wire::WindowAction;
+using wire::WindowCode;
+using wire::WindowOperationBody;
+using wire::WindowRecord;
+
+namespace {
+
+// Longer results are messages of their own, straight into the origin's buffer.
+constexpr size_t kInside_bytes = 4096;
+constexpr int64_t kMost = int64_t{1} << 60;
+
+/// A result on its way, read from the window or from a copy.
+struct ResultSend final : SendOperation {
+  Ref<Datatype> type;
+  std::vector<std::byte> copy;
+};
+
+}  // namespace
+
+/// Gathers the answers to one message.
+class Answers {
+ public:
+  Answers(Window& window, Source& to) : window_(window), to_(to) {}
+  ~Answers() { send(); }
+
+  void granted() { writer_.record({WindowCode::granted}); }
+  void confirm(uint32_t number) { writer_.record({WindowCode::ack, 0, 0, number}); }
+  void failed(uint32_t token, const Error& error) {
+    writer_.text({WindowCode::failed, uint8_t(error.error_class()), 0, token}, error.text().data(),
+                 error.text().size());
+    send_if_long();
+  }
+  /// The next `bytes` at the cursor, as they are now (`copied`), or as they are when they leave.
+  void result(uint32_t token, Cursor from, size_t bytes, const Datatype& type, bool copied) {
+    if (bytes <= kInside_bytes) {
+      const uint64_t length = bytes;
+      writer_.record({WindowCode::result, 0, 0, token});
+      std::memcpy(writer_.room(sizeof length), &length, sizeof length);
+      from.pack(writer_.room(bytes), bytes);
+      return send_if_long();
+    }
+    send();
+    auto* reply = new ResultSend;
+    from.truncate(bytes);
+    if (copied) {
+      reply->copy.resize(bytes);
+      from.pack(reply->copy.data(), bytes);
+      reply->payload = Cursor::bytes(reply->copy.data(), bytes);
+    } else {
+      reply->payload = from;
+      reply->type = Ref<Datatype>::share(const_cast<Datatype*>(&type));
+    }
+    reply->lane = to_.endpoint.lane;
+    reply->header = window_.header(wire::kWindowResult, token);
+    reply->done = [](SendOperation& operation, Error) { delete static_cast<ResultSend*>(&operation); };
+    ++window_.environment_.counters().rma_answers;
+    if (to_.endpoint.lost()) delete reply;
+    else to_.endpoint.path->enqueue(*reply);
+  }
+
+ private:
+  void send_if_long() {
+    if (out_.size() > kInside_bytes) send();
+  }
+  void send() {
+    if (out_.empty()) return;
+    std::vector<std::byte> message;
+    message.swap(out_);
+    ++window_.environment_.counters().rma_answers;
+    window_.environment_.endpoints().post(to_.endpoint, window_.header(wire::kWindowAnswers), message.data(),
+                                          message.size());
+  }
+
+  Window& window_;
+  Source& to_;
+  std::vector<std::byte> out_;
+  wire::WindowWriter writer_{out_};
+};
+
+Source& Window::source(int rank) {
+  if (sources_.empty()) sources_.resize(size_t(comm_->size()));
+  std::unique_ptr<Source>& place = sources_[size_t(rank)];
+  if (!place) place = std::make_unique<Source>(rank, environment_.endpoints().at(comm_->peer(rank)));
+  return *place;
+}
+
+void Window::serve(int from, std::span<const std::byte> records) {
+  Source& origin = source(from);
+  if (origin.waits) return;  // it was told to wait for the lock
+  {
+    Answers answers(*this, origin);
+    carry_out(origin, records, answers);
+  }
+  grant_ready();
+  environment_.progress().notify();
+}
+
+// Whoever got the lock has its records carried out, which may pass the lock on.
+void Window::grant_ready() {
+  if (granting_) return;
+  granting_ = true;
+  while (!granted_.empty()) {
+    Source& next = source(granted_.front());
+    granted_.erase(granted_.begin());
+    next.waits = false;
+    const std::vector<std::byte> records = std::move(next.held);
+    next.held.clear();
+    Answers answers(*this, next);
+    if (!broken_.empty()) refuse_lock(next, answers);
+    answers.granted();
+    carry_out(next, records, answers);
+  }
+  granting_ = false;
+}
+
+void Window::refuse_lock(Source& from, Answers& answers) {
+  from.refused = true;
+  answers.failed(0, Error(ErrorClass::proc_aborted, broken_));
+}
+
+// False: the origin waits, and so does the rest of its records.
+bool Window::ask_lock(Source& from, bool exclusive, std::span<const std::byte> rest, Answers& answers) {
+  if (!broken_.empty()) {
+    refuse_lock(from, answers);
+    answers.granted();
+    return true;
+  }
+  if (locks_.acquire(from.rank, exclusive) == LockQueue::Answer::granted) {
+    answers.granted();
+    return true;
+  }
+  ++environment_.counters().rma_lock_waits;
+  from.waits = true;
+  from.held.assign(rest.begin(), rest.end());
+  return false;
+}
+
+void Window::carry_out(Source& from, std::span<const std::byte> records, Answers& answers) {
+  wire::WindowReader in(records);
+  WindowRecord head;
+  while (in.next(head)) {
+    switch (head.code) {
+      case WindowCode::lock:
+        if (!ask_lock(from, head.flag != 0, in.rest(), answers)) return;
+        break;
+      case WindowCode::unlock:
+        from.refused = false;
+        locks_.release(from.rank, granted_);
+        break;
+      case WindowCode::flush: answers.confirm(head.number); break;
+      case WindowCode::complete: ++completed_; break;
+      case WindowCode::datatype: {
+        std::span<const std::byte> code;
+        if (!in.text(code) || head.slot >= wire::kTypeSlots) break;
+        if (head.slot >= from.types.size()) from.types.resize(size_t(head.slot) + 1);
+        from.types[head.slot].reset();
+        if (Error error = datatype_code::decode(code, from.types[head.slot])) answers.failed(0, error);
+        break;
+      }
+      case WindowCode::operate: {
+        WindowOperationBody body;
+        std::span<const std::byte> data;
+        if (!in.operation(body)) break;
+        const bool swap = WindowAction(head.flag) == WindowAction::compare_and_swap;
+        if (body.inside && !in.data(swap ? 2 * body.bytes : body.bytes, data)) break;
+        operate(from, head, body, data, answers);
+        break;
+      }
+      default: break;
+    }
+  }
+  if (!in.ok()) answers.failed(0, Error(ErrorClass::intern, "a damaged message of one-sided operations has come"));
+}
+
+// --- One operation.
+
+bool Window::contains(int64_t low, int64_t high) const {
+  if (flavor_ != Flavor::dynamic) return low >= 0 && high <= size_;
+  auto next = attached_.upper_bound(uintptr_t(low));
+  if (next == attached_.begin()) return false;
+  const auto& [start, bytes] = *std::prev(next);
+  return uintptr_t(high) - start <= bytes;
+}
+
+// Where the operation's part of the target's elements lies. Believes nothing of what the origin says.
+Error Window::locate(Source& from, const WindowOperationBody& body, Cursor& cursor, const Datatype*& type) {
+  if (body.type & wire::kTypeSlot) {
+    const size_t slot = body.type & ~wire::kTypeSlot;
+    type = slot < from.types.size() ? from.types[slot].get() : nullptr;
+  } else {
+    type = environment_.types().find(body.type);
+  }
+  if (!type) return Error(ErrorClass::type, "the target knows no such datatype");
+  int64_t total = 0, low = 0, high = 0;
+  const bool sane = body.count != 0 && body.count < uint64_t(kMost) && body.offset < uint64_t(kMost) &&
+                    body.bytes < uint64_t(kMost) &&
+                    !__builtin_mul_overflow(int64_t(body.count), type->size(), &total) &&
+                    int64_t(body.offset + body.bytes) <= total && touched(*type, Count(body.count), low, high) &&
+                    !__builtin_add_overflow(low, int64_t(body.address), &low) &&
+                    !__builtin_add_overflow(high, int64_t(body.address), &high);
+  if (!sane || !contains(low, high)) {
+    const std::string where = "bytes " + std::to_string(low) + " to " + std::to_string(high) + " are not inside ";
+    return Error(ErrorClass::rma_range,
+                 where + (flavor_ == Flavor::dynamic ? "memory attached to the window" : "the target's memory"));
+  }
+  auto* start = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(flavor_ == Flavor::dynamic ? nullptr : base_) +
+                                             uintptr_t(body.address));
+  cursor = Cursor(start, Count(body.count), *type);
+  cursor.seek(size_t(body.offset));
+  cursor.truncate(size_t(body.bytes));
+  return {};
+}
+
+void Window::accumulate(OpId id, std::span<const std::byte> data, Cursor cursor, const Kind* kind) {
+  if (id == OpId::replace) {
+    cursor.unpack(data.data(), data.size());
+  } else if (id != OpId::no_op) {
+    environment_.op(id).apply_packed(data.data(), cursor, Count(data.size() / kind->size), *kind);
+  }
+}
+
+// Null: the accumulate makes sense.
+const char* Window::wrong_with(const WindowRecord& head, const WindowOperationBody& body, const Datatype& type) const {
+  const auto action = WindowAction(head.flag);
+  if (action < WindowAction::put || action > WindowAction::compare_and_swap) return "unknown operation";
+  if (action == WindowAction::compare_and_swap && body.bytes != uint64_t(type.size()))
+    return "compare-and-swap of parts";
+  if (action != WindowAction::accumulate && action != WindowAction::get_accumulate) return nullptr;
+  const auto id = OpId(body.op);
+  if (id == OpId::replace || id == OpId::no_op) return nullptr;
+  const Kind* kind = type.basic_kind();
+  if (!kind || id == OpId::none || !op_takes(id, *kind) || !environment_.knows_op(id))
+    return "the operator is not defined for the datatype";
+  return body.bytes % kind->size != 0 || body.offset % kind->size != 0 ? "parts of elements" : nullptr;
+}
+
+void Window::operate(Source& from, const WindowRecord& head, const WindowOperationBody& body,
+                     std::span<const std::byte> data, Answers& answers) {
+  const auto action = WindowAction(head.flag);
+  const auto id = OpId(body.op);
+  Cursor cursor;
+  const Datatype* type = nullptr;
+  Error error = from.refused ? Error(ErrorClass::proc_aborted, broken_) : locate(from, body, cursor, type);
+  if (!error) {
+    if (const char* wrong = wrong_with(head, body, *type)) error = Error(ErrorClass::intern, wrong);
+  }
+  const bool brings = action != WindowAction::get && id != OpId::no_op;
+  if (brings && !body.inside) {
+    // The data come next, wherever they go.
+    from.expected = error ? Source::Expected::nothing_of_it : Source::Expected::operation;
+    from.head = head;
+    from.body = body;
+  }
+  if (error) return answers.failed(head.number, error);
+  if (from.expected == Source::Expected::operation) return;
+  perform(head, body, data, cursor, *type, answers);
+}
+
+void Window::perform(const WindowRecord& head, const WindowOperationBody& body, std::span<const std::byte> data,
+                     Cursor cursor, const Datatype& type, Answers& answers) {
+  const size_t bytes = size_t(body.bytes);
+  switch (WindowAction(head.flag)) {
+    case WindowAction::put: cursor.unpack(data.data(), bytes); return;
+    case WindowAction::get: return answers.result(head.number, cursor, bytes, type, false);
+    case WindowAction::accumulate: return accumulate(OpId(body.op), data, cursor, type.basic_kind());
+    case WindowAction::get_accumulate:
+      answers.result(head.number, cursor, bytes, type, true);
+      return accumulate(OpId(body.op), data, cursor, type.basic_kind());
+    case WindowAction::compare_and_swap: {
+      std::byte now[32];
+      Cursor reader = cursor;
+      if (bytes > sizeof now || data.size() != 2 * bytes)
+        return answers.failed(head.number, Error(ErrorClass::intern, "compare-and-swap of too many bytes"));
+      answers.result(head.number, cursor, bytes, type, true);
+      reader.pack(now, bytes);
+      if (std::memcmp(now, data.data() + bytes, bytes) == 0) cursor.unpack(data.data(), bytes);
+      return;
+    }
+  }
+}
+
+// --- Data that come as messages of their own.
+
+bool Window::land(const wire::Header& header, size_t bytes, Landing& landing) {
+  if (header.kind == wire::kWindowResult) {
+    if (header.token == 0 || header.token > awaited_.size()) return false;
+    Awaited& awaited = awaited_[header.token - 1];
+    if (!awaited.target || awaited.target->rank != header.source || awaited.bytes != bytes) return false;
+    landing.target = awaited.into;
+    return true;
+  }
+  Source& from = source(header.source);
+  const bool wanted = from.expected == Source::Expected::operation && bytes == from.body.bytes;
+  if (!wanted) {
+    from.expected = Source::Expected::nothing;
+    return false;
+  }
+  if (WindowAction(from.head.flag) == WindowAction::put) {
+    const Datatype* type = nullptr;
+    return !locate(from, from.body, landing.target, type);
+  }
+  from.arriving.resize(bytes);
+  landing.target = Cursor::bytes(from.arriving.data(), bytes);
+  return true;
+}
+
+void Window::landed(const wire::Header& header, Landing&, size_t, Error error) {
+  if (header.kind == wire::kWindowResult) {
+    const bool known = header.token != 0 && header.token <= awaited_.size();
+    if (known && awaited_[header.token - 1].target) result_over(header.token, std::move(error));
+    environment_.progress().notify();
+    return;
+  }
+  Source& from = source(header.source);
+  from.expected = Source::Expected::nothing;
+  if (error || WindowAction(from.head.flag) == WindowAction::put) return;
+  Answers answers(*this, from);
+  Cursor cursor;
+  const Datatype* type = nullptr;
+  if (Error wrong = locate(from, from.body, cursor, type)) return answers.failed(from.head.number, wrong);
+  perform(from.head, from.body, from.arriving, cursor, *type, answers);
+}
+
+}  // namespace tern::rma

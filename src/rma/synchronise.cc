@@ -1,0 +1,352 @@
+// Synchronisation (MPI 5.0, 12.5): fence; post, start, complete, wait; lock, unlock; flush.
+#include <algorithm>
+#include <atomic>
+
+#include "coll/collectives.h"
+#include "rma/window.h"
+
+namespace tern::rma {
+
+// --- Errors.
+
+Error Window::sync_error(const std::string& text) const {
+  return Error(ErrorClass::rma_sync, describe() + ": " + text);
+}
+
+Error Window::check_rank(int rank) const {
+  if (rank >= 0 && rank < comm_->size()) return {};
+  return Error(ErrorClass::rank, describe() + ": rank " + std::to_string(rank) + " is not between 0 and " +
+                                     std::to_string(comm_->size() - 1));
+}
+
+// An epoch of another kind is open.
+Error Window::not_idle(const char* what) const {
+  const std::string before = std::string("it cannot be ") + what + " before ";
+  if (lock_all_) return sync_error(before + "MPI_Win_unlock_all");
+  if (locked_ != 0) return sync_error(before + "MPI_Win_unlock of every target that is locked");
+  if (started_) return sync_error(before + "MPI_Win_complete");
+  if (posted_) return sync_error(before + "MPI_Win_wait");
+  return {};
+}
+
+Error Window::not_passive(int rank) const {
+  if (rank != kProcNull) {
+    if (Error error = check_rank(rank)) return error;
+  }
+  if (lock_all_) return {};
+  const Target* one = targets_.empty() || rank < 0 ? nullptr : targets_[size_t(rank)].get();
+  if (one && one->lock != LockState::none) return {};
+  return sync_error("rank " + std::to_string(rank) + " is not locked. Call MPI_Win_lock or MPI_Win_lock_all first.");
+}
+
+Error Window::check_assertions(int assertions, int allowed) const {
+  if ((assertions & ~allowed) == 0) return {};
+  return Error(ErrorClass::assertion, "argument 'assert' is " + std::to_string(assertions) +
+                                          ", which has bits that mean nothing in this call");
+}
+
+// Of the operations that the synchronisation has ended.
+Error Window::take_error(Target& target) {
+  Error error = std::move(target.error);
+  if (!error && target.lost) error = environment_.endpoints().loss_of(target.endpoint.peer);
+  return error;
+}
+
+Error Window::take_errors() {
+  Error first;
+  for (auto& target : targets_) {
+    if (!target || !target->error) continue;
+    Error error = std::move(target->error);
+    if (!first) first = std::move(error);
+  }
+  return first;
+}
+
+// --- Waiting for operations.
+
+Error Window::finish(Target& target) {
+  if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
+  else environment_.progress().look();
+  wait_until([&] { return target.all_confirmed() && target.quiet(); });
+  return take_error(target);
+}
+
+Error Window::finish_all() {
+  bool some = false;
+  for (auto& target : targets_) {
+    if (!target || (!target->unconfirmed && target->pending == 0)) continue;
+    ask_confirmation(*target);
+    some = true;
+  }
+  if (!some) {
+    environment_.progress().look();
+    return take_errors();
+  }
+  wait_until([&] {
+    return std::all_of(targets_.begin(), targets_.end(),
+                       [](const auto& target) { return !target || (target->all_confirmed() && target->quiet()); });
+  });
+  return take_errors();
+}
+
+// What is in records was copied from the user's memory.
+Error Window::finish_locally(Target& target) {
+  pump(target, true);
+  if (target.pending == 0) environment_.progress().look();
+  wait_until([&] { return target.pending == 0; });
+  return take_error(target);
+}
+
+Error Window::barrier() {
+  if (comm_->size() == 1) return {};
+  Request* none = nullptr;
+  return collective(*comm_, tern::Operation::barrier, Operands(), Mode::blocking, none);
+}
+
+// --- Fence.
+
+Error Window::fence(int assertions) {
+  if (Error error = check_assertions(
+          assertions, assertion::kNoStore | assertion::kNoPut | assertion::kNoPrecede | assertion::kNoSucceed))
+    return error;
+  if (Error error = not_idle("fenced")) return error;
+  Error error = finish_all();
+  if (Error late = barrier(); late && !error) error = std::move(late);
+  fence_ = assertions & assertion::kNoSucceed ? Fence::none : Fence::possible;
+  return error;
+}
+
+// --- Post, start, complete, wait.
+
+Error Window::members(Group& group, std::vector<int>& ranks) const {
+  ranks.clear();
+  for (int i = 0; i < group.size(); ++i) {
+    const int rank = comm_->group().rank_of(group.peer(i));
+    if (rank == kUndefined) {
+      return Error(ErrorClass::group,
+                   describe() + ": rank " + std::to_string(i) + " of argument 'group' is not in the window's group");
+    }
+    ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return {};
+}
+
+Error Window::post(Group& group, int assertions) {
+  if (Error error = check_assertions(assertions, assertion::kNoCheck | assertion::kNoStore | assertion::kNoPut))
+    return error;
+  if (posted_) return sync_error("MPI_Win_post was called before; call MPI_Win_wait first");
+  if (fence_ == Fence::used) return sync_error("call MPI_Win_fence first, since operations were begun after the last");
+  std::vector<int> ranks;
+  if (Error error = members(group, ranks)) return error;
+  fence_ = Fence::none;
+  posted_ = Ref<Group>::share(&group);
+  posted_ranks_ = std::move(ranks);
+  if (assertions & assertion::kNoCheck) return {};
+  for (int rank : posted_ranks_) {
+    ++environment_.counters().rma_messages;
+    environment_.endpoints().post(environment_.endpoints().at(comm_->peer(rank)), header(wire::kWindowPost));
+  }
+  return {};
+}
+
+Error Window::start(Group& group, int assertions) {
+  if (Error error = check_assertions(assertions, assertion::kNoCheck)) return error;
+  if (started_) return sync_error("MPI_Win_start was called before; call MPI_Win_complete first");
+  if (passive()) return sync_error("targets are locked; unlock them before MPI_Win_start");
+  if (fence_ == Fence::used) return sync_error("call MPI_Win_fence first, since operations were begun after the last");
+  std::vector<int> ranks;
+  if (Error error = members(group, ranks)) return error;
+  fence_ = Fence::none;
+  started_ = Ref<Group>::share(&group);
+  started_ranks_ = std::move(ranks);
+  started_unchecked_ = assertions & assertion::kNoCheck;
+  return {};
+}
+
+Error Window::complete() {
+  if (!started_) return sync_error("there is no epoch of MPI_Win_start to complete");
+  for (int rank : started_ranks_) {
+    Target& to = target(rank);
+    wire::WindowWriter(to.open).record({wire::WindowCode::complete});
+    to.unconfirmed = false;
+    pump(to, true);
+  }
+  for (int rank : started_ranks_) {
+    Target& to = target(rank);
+    wait_until([&] { return to.quiet(); });
+    if (!started_unchecked_ && to.posts != 0) --to.posts;
+  }
+  started_.reset();
+  started_ranks_.clear();
+  return take_errors();
+}
+
+bool Window::exposure_over() const {
+  if (completed_ >= int(posted_ranks_.size())) return true;
+  Endpoints& endpoints = environment_.endpoints();
+  return endpoints.losses() != 0 && std::any_of(posted_ranks_.begin(), posted_ranks_.end(),
+                                                [&](int rank) { return endpoints.lost(comm_->peer(rank)); });
+}
+
+Error Window::end_exposure() {
+  const int origins = int(posted_ranks_.size());
+  const bool whole = completed_ >= origins;
+  completed_ = whole ? completed_ - origins : 0;
+  const std::vector<int> ranks = std::move(posted_ranks_);
+  posted_ranks_.clear();
+  posted_.reset();
+  if (whole) return {};
+  for (int rank : ranks) {
+    if (environment_.endpoints().lost(comm_->peer(rank))) return environment_.endpoints().loss_of(comm_->peer(rank));
+  }
+  return {};
+}
+
+Error Window::wait() {
+  if (!posted_) return sync_error("there is no epoch of MPI_Win_post to wait for");
+  wait_until([&] { return exposure_over(); });
+  return end_exposure();
+}
+
+Error Window::test(bool& flag) {
+  flag = false;
+  if (!posted_) return sync_error("there is no epoch of MPI_Win_post to test");
+  if (!exposure_over()) environment_.progress().look();
+  if (!exposure_over()) return {};
+  flag = true;
+  return end_exposure();
+}
+
+// --- Locks.
+
+Error Window::may_lock() const {
+  if (no_locks_) return sync_error("the info key no_locks says that it is never locked");
+  if (lock_all_) return sync_error("MPI_Win_lock_all was called before; call MPI_Win_unlock_all first");
+  if (started_) return sync_error("call MPI_Win_complete before locking targets");
+  if (fence_ == Fence::used) return sync_error("call MPI_Win_fence first, since operations were begun after the last");
+  return {};
+}
+
+// What this rank does in its own memory needs the lock, too.
+void Window::lock_own() {
+  Target& own = target(comm_->rank());
+  if (own.lock != LockState::wanted) return;
+  own.lock = LockState::asked;
+  ++environment_.counters().rma_locks;
+  send_lock(own);
+  wait_until([&] { return own.lock == LockState::held || own.lost; });
+}
+
+Error Window::lock(int type, int rank, int assertions) {
+  if (type != kLockExclusive && type != kLockShared)
+    return Error(ErrorClass::locktype,
+                 "argument 'lock_type' is " + std::to_string(type) + ". Pass MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED.");
+  if (Error error = check_assertions(assertions, assertion::kNoCheck)) return error;
+  if (Error error = may_lock()) return error;
+  if (rank == kProcNull) return {};
+  if (Error error = check_rank(rank)) return error;
+  Target& to = target(rank);
+  if (to.lock != LockState::none) return sync_error("rank " + std::to_string(rank) + " is locked already");
+  if (to.lost) return environment_.endpoints().loss_of(to.endpoint.peer);
+  fence_ = Fence::none;
+  to.unchecked = assertions & assertion::kNoCheck;
+  to.exclusive = type == kLockExclusive;
+  to.lock = to.unchecked ? LockState::held : LockState::wanted;
+  ++locked_;
+  if (rank == comm_->rank()) lock_own();
+  return {};
+}
+
+Error Window::lock_all(int assertions) {
+  if (Error error = check_assertions(assertions, assertion::kNoCheck)) return error;
+  if (Error error = may_lock()) return error;
+  if (locked_ != 0) return sync_error("unlock the targets of MPI_Win_lock before MPI_Win_lock_all");
+  fence_ = Fence::none;
+  lock_all_ = true;
+  lock_all_unchecked_ = assertions & assertion::kNoCheck;
+  Target& own = target(comm_->rank());
+  if (Error error = allow(own)) return error;
+  lock_own();
+  return {};
+}
+
+// The request for the lock, the operations, the unlocking and the confirmation may all be one message.
+void Window::begin_unlock(Target& target) {
+  if (target.lock == LockState::none || target.lost) return;
+  if (target.lock == LockState::wanted && !target.has_records()) return;  // the target has never heard of it
+  if (!target.unchecked) wire::WindowWriter(target.open).record({wire::WindowCode::unlock});
+  else if (!target.unconfirmed && target.pending == 0) return;
+  ask_confirmation(target);
+}
+
+Error Window::end_unlock(Target& target) {
+  wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  target.lock = LockState::none;
+  target.unconfirmed = false;
+  return take_error(target);
+}
+
+Error Window::unlock(int rank) {
+  if (rank == kProcNull) return {};
+  if (Error error = check_rank(rank)) return error;
+  Target* to = targets_.empty() ? nullptr : targets_[size_t(rank)].get();
+  if (lock_all_ || !to || to->lock == LockState::none)
+    return sync_error("rank " + std::to_string(rank) + " was not locked by MPI_Win_lock");
+  begin_unlock(*to);
+  --locked_;
+  return end_unlock(*to);
+}
+
+Error Window::unlock_all() {
+  if (!lock_all_) return sync_error("MPI_Win_lock_all was not called");
+  for (auto& target : targets_) {
+    if (target) begin_unlock(*target);
+  }
+  Error first;
+  for (auto& target : targets_) {
+    if (!target || target->lock == LockState::none) continue;
+    if (Error error = end_unlock(*target); error && !first) first = std::move(error);
+  }
+  lock_all_ = false;
+  return first;
+}
+
+Error Window::flush(int rank) {
+  if (rank == kProcNull) return {};
+  if (Error error = not_passive(rank)) return error;
+  return finish(target(rank));
+}
+
+Error Window::flush_all() {
+  if (!passive()) return sync_error("no target is locked. Call MPI_Win_lock or MPI_Win_lock_all first.");
+  return finish_all();
+}
+
+Error Window::flush_local(int rank) {
+  if (rank == kProcNull) return {};
+  if (Error error = not_passive(rank)) return error;
+  return finish_locally(target(rank));
+}
+
+Error Window::flush_local_all() {
+  if (!passive()) return sync_error("no target is locked. Call MPI_Win_lock or MPI_Win_lock_all first.");
+  Error first;
+  for (auto& target : targets_) {
+    if (target) pump(*target, true);
+  }
+  for (auto& target : targets_) {
+    if (!target) continue;
+    if (Error error = finish_locally(*target); error && !first) first = std::move(error);
+  }
+  return first;
+}
+
+Error Window::sync() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  environment_.progress().look();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return {};
+}
+
+}  // namespace tern::rma

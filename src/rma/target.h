@@ -1,0 +1,101 @@
+// What a rank keeps about one target of a window, as origin (Target), and about one origin, as target (Source). Both
+// are made when first used: a window costs a pointer for each rank never spoken to.
+// Thread rule: under the rank's lock.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "p2p/endpoint.h"
+#include "p2p/request.h"
+#include "wire/window.h"
+
+namespace tern::rma {
+
+class Window;
+
+/// The request of MPI_Rput and its kin: complete when all parts of the operation are over at the origin.
+class WindowRequest final : public Request {
+ public:
+  WindowRequest() : Request(Kind::window) {}
+  void begin_part() { ++parts_; }
+  void end_part() {
+    if (--parts_ == 0) set_complete();
+  }
+
+ protected:
+  void destroy() override { delete this; }
+
+ private:
+  int parts_ = 1;  ///< the call that begins it is one, so that it cannot be over before all parts are begun
+};
+
+struct Target;
+
+/// Data that follow a parcel as a message of their own, read from the user's memory until they have left.
+struct DataSend final : SendOperation {
+  Target* target = nullptr;
+  Window* window = nullptr;
+  Ref<Datatype> type;
+  WindowRequest* request = nullptr;
+};
+
+/// Records that leave as one message, and the data of the last of them.
+struct Parcel {
+  std::vector<std::byte> records;
+  DataSend* data = nullptr;
+};
+
+/// The target's lock, as its origin sees it.
+enum class LockState : uint8_t {
+  none,
+  wanted,  ///< MPI_Win_lock was called; the target has not heard of it
+  asked,
+  held
+};
+
+struct Target {
+  Target(int of, Endpoint& way) : rank(of), endpoint(way) {}
+
+  const int rank;
+  Endpoint& endpoint;
+  std::vector<std::byte> open;  ///< records of the parcel that is being filled
+  std::deque<Parcel> sealed;    ///< parcels that may not leave yet, in order
+  std::vector<Ref<Datatype>> types;
+  uint16_t next_slot = 0;  ///< which of them is replaced next
+
+  LockState lock = LockState::none;
+  bool exclusive = false;
+  bool unchecked = false;  ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
+  bool pumping = false;
+  uint32_t pending = 0;  ///< data that have not left, results that have not come
+  uint32_t asked = 0;    ///< confirmations asked for,
+  uint32_t confirmed = 0;
+  bool unconfirmed = false;  ///< operations were begun since the last of them
+  uint32_t posts = 0;        ///< exposure epochs that it has opened to me and that I have not used
+  bool lost = false;
+  Error error;  ///< of operations of this epoch; told by the synchronisation that ends it
+
+  bool has_records() const { return !open.empty() || !sealed.empty(); }
+  bool quiet() const { return lost || (pending == 0 && !has_records()); }
+  bool all_confirmed() const { return lost || confirmed == asked; }
+};
+
+struct Source {
+  Source(int of, Endpoint& way) : rank(of), endpoint(way) {}
+
+  const int rank;
+  Endpoint& endpoint;
+  std::vector<Ref<Datatype>> types;  ///< by slot
+  std::vector<std::byte> held;       ///< records that wait for the lock
+  bool waits = false;                ///< for the lock
+  bool refused = false;              ///< it cannot have the lock: nothing is done for it until it unlocks
+  /// The operation whose data come as the next message; `nothing_of_it`: they are thrown away.
+  enum class Expected : uint8_t { nothing, operation, nothing_of_it };
+  Expected expected = Expected::nothing;
+  wire::WindowRecord head{};
+  wire::WindowOperationBody body{};
+  std::vector<std::byte> arriving;  ///< those data, unless they go straight to the window
+};
+
+}  // namespace tern::rma

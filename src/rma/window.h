@@ -1,0 +1,276 @@
+// Window: what MPI_Win stands for (MPI 5.0, chapter 12), one rank's part of it.
+//
+//   window_create.cc  making and ending; info; attached memory
+//   operations.cc     put, get, accumulate ...: checks, and turning them into records for the target
+//   origin.cc         the way of those records, and of what comes back
+//   service.cc        the target: carries records out, answers
+//   synchronise.cc    fence, post, start, complete, wait, lock, unlock, flush
+//
+// How an operation goes where no memory is shared with the target:
+//
+//   origin                                       target
+//     put, get, ... : records in a batch
+//     flush, unlock, full ... : batch ---------> carries the records out, one after the other
+//       long data follow      : data  ---------> straight into the window
+//                             <--- result, answers    results, and the confirmation if one was asked for
+//
+// All of one origin and one target stays in order, so one confirmation stands for everything before it, and accumulates
+// are ordered. One target carries out records of all origins one after the other, so they are atomic.
+//
+// What an epoch does not allow yet (the lock is not there, the target has not posted) stays with the origin; a batch
+// that is all of the epoch so far may travel with the request for the lock, and waits at the target.
+// Units: bytes. Thread rule: under the rank's lock, which waiting gives up.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rma/environment.h"
+#include "rma/lock_queue.h"
+#include "rma/target.h"
+#include "wire/window.h"
+
+namespace tern::rma {
+
+/// By the ABI's numbers.
+enum class Flavor : int { create = 311, allocate = 312, dynamic = 313, shared = 314 };
+namespace assertion {
+inline constexpr int kNoCheck = 1024, kNoPrecede = 2048, kNoPut = 4096, kNoStore = 8192, kNoSucceed = 16384;
+}
+inline constexpr int kLockExclusive = 301, kLockShared = 302;
+
+/// One call of MPI_Put and its kin.
+struct Operation {
+  wire::WindowAction action;
+  OpId op = OpId::replace;  ///< of accumulates
+  const void* origin = nullptr;
+  Count origin_count = 0;
+  Datatype* origin_type = nullptr;
+  const void* compare = nullptr;
+  void* result = nullptr;  ///< also where MPI_Get puts its data
+  Count result_count = 0;
+  Datatype* result_type = nullptr;
+  int target = 0;
+  Aint displacement = 0;
+  Count target_count = 0;
+  Datatype* target_type = nullptr;
+};
+
+/// The bytes that `count` elements of a datatype touch, from the address given. False: the numbers are too large.
+bool touched(const Datatype& type, Count count, int64_t& low, int64_t& high);
+
+/// The members' values of one quantity: one number when they are all the same.
+class PerRank {
+ public:
+  void set(std::vector<int64_t> values);
+  int64_t of(int rank) const { return values_.empty() ? common_ : values_[size_t(rank)]; }
+
+ private:
+  int64_t common_ = 0;
+  std::vector<int64_t> values_;
+};
+
+class Answers;
+
+class Window {
+ public:
+  struct Plan {
+    Flavor flavor;
+    void* base;  ///< create only
+    Aint size;
+    Aint disp_unit;
+    const Info* info;  ///< null: none
+  };
+  /// Collective. Errors are the same at all ranks, with the reason of the first that failed.
+  static Error create(Environment& environment, Communicator& comm, const Plan& plan, std::unique_ptr<Window>& made);
+  /// Error: an epoch is open.
+  Error may_be_freed() const { return not_idle("freed"); }
+  /// Collective; only if it may be freed. Afterwards only destruction.
+  Error free();
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  // --- Local.
+  uint64_t id() const { return comm_->context(); }
+  Communicator& comm() const { return *comm_; }
+  Flavor flavor() const { return flavor_; }
+  std::byte* base() const { return base_; }
+  Aint size() const { return size_; }
+  Aint disp_unit() const { return disp_unit_; }
+  Error attach(void* base, Aint size);
+  Error detach(const void* base);
+  void set_info(const Info& info);
+  void tell_info(Info& info) const;
+  /// MPI_Win_shared_query; `rank` may be kProcNull.
+  Error shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) const;
+  /// What this rank waits for in this window; lines.
+  std::string report() const;
+  std::string name;  ///< for errors and reports
+
+  // --- Operations. `request`: null, or where the request of a request form goes.
+  Error begin(const Operation& operation, Request** request);
+
+  // --- Synchronisation.
+  Error fence(int assertions);
+  Error post(Group& group, int assertions);
+  Error start(Group& group, int assertions);
+  Error complete();
+  Error wait();
+  Error test(bool& flag);
+  Error lock(int type, int rank, int assertions);
+  Error unlock(int rank);
+  Error lock_all(int assertions);
+  Error unlock_all();
+  Error flush(int rank);
+  Error flush_all();
+  Error flush_local(int rank);
+  Error flush_local_all();
+  Error sync();
+
+  // --- What comes (Environment). `from` is a rank of the window.
+  void serve(int from, std::span<const std::byte> records);
+  void take_answers(int from, std::span<const std::byte> records);
+  void take_post(int from);
+  /// Where the data of an operation or a result go; false: it is expected by nobody.
+  bool land(const wire::Header& header, size_t bytes, Landing& landing);
+  void landed(const wire::Header& header, Landing& landing, size_t bytes, Error error);
+  void lose(int rank, const Error& error);
+
+ private:
+  friend class Answers;
+  /// A result that has not come.
+  struct Awaited {
+    Cursor into;
+    Ref<Datatype> type;
+    Target* target = nullptr;  ///< null: the place is free
+    WindowRequest* request = nullptr;
+    size_t bytes = 0;
+    uint32_t next_free = 0;
+  };
+  enum class Fence : uint8_t { none, possible, used };
+
+  Window(Environment& environment, const Plan& plan);
+
+  // window_create.cc
+  Error check_plan() const;
+  Error agree(Communicator& comm, Error mine);
+  Error allocate_memory();
+  Error allocate_shared();
+  std::string describe() const;
+
+  // operations.cc
+  Error check(const Operation& operation) const;
+  Error check_types(const Operation& operation) const;
+  Error check_range(const Operation& operation) const;
+  Error range_error(const Operation& operation, const std::string& what) const;
+  Error allow(Target& target);
+  Error not_in_epoch(int rank) const;
+  void put_out(const Operation& operation, Target& target, WindowRequest* request);
+  void put_piece(const Operation& operation, Target& target, wire::WindowOperationBody& body, uint16_t slot,
+                 WindowRequest* request);
+  uint16_t name_type(Target& target, Datatype& type);
+  uint32_t await_result(const Operation& operation, Target& target, size_t offset, size_t bytes,
+                        WindowRequest* request);
+
+  // origin.cc
+  Target& target(int rank);
+  wire::Header header(wire::Kind kind, uint32_t token = 0) const {
+    return wire::make_header(kind, comm_->rank(), id(), 0, token);
+  }
+  void seal(Target& target, DataSend* data);
+  bool gate_open(const Target& target) const;
+  /// Sends what may leave; `everything`: the parcel that is being filled, too.
+  void pump(Target& target, bool everything);
+  void send(Target& target, Parcel parcel);
+  void send_lock(Target& target);
+  void ask_confirmation(Target& target);
+  void result_over(uint32_t token, Error error);
+  void drop_parcels(Target& target);
+
+  // service.cc
+  Source& source(int rank);
+  void carry_out(Source& from, std::span<const std::byte> records, Answers& answers);
+  void operate(Source& from, const wire::WindowRecord& head, const wire::WindowOperationBody& body,
+               std::span<const std::byte> data, Answers& answers);
+  void perform(const wire::WindowRecord& head, const wire::WindowOperationBody& body, std::span<const std::byte> data,
+               Cursor cursor, const Datatype& type, Answers& answers);
+  void accumulate(OpId id, std::span<const std::byte> data, Cursor cursor, const Kind* kind);
+  const char* wrong_with(const wire::WindowRecord& head, const wire::WindowOperationBody& body,
+                         const Datatype& type) const;
+  Error locate(Source& from, const wire::WindowOperationBody& body, Cursor& cursor, const Datatype*& type);
+  bool contains(int64_t low, int64_t high) const;
+  void grant_ready();
+  bool ask_lock(Source& from, bool exclusive, std::span<const std::byte> rest, Answers& answers);
+  void refuse_lock(Source& from, Answers& answers);
+
+  // synchronise.cc
+  template <typename Done>
+  void wait_until(Done&& done) {
+    environment_.progress().wait_until(done);
+  }
+  Error check_rank(int rank) const;
+  Error sync_error(const std::string& text) const;
+  bool passive() const { return lock_all_ || locked_ != 0; }
+  Error not_passive(int rank) const;
+  Error not_idle(const char* what) const;
+  Error take_error(Target& target);
+  Error take_errors();
+  Error check_assertions(int assertions, int allowed) const;
+  Error members(Group& group, std::vector<int>& ranks) const;
+  Error may_lock() const;
+  void lock_own();
+  Error finish(Target& target);
+  Error finish_all();
+  Error finish_locally(Target& target);
+  void begin_unlock(Target& target);
+  Error end_unlock(Target& target);
+  Error barrier();
+  Error end_exposure();
+  bool exposure_over() const;
+
+  Environment& environment_;
+  const Flavor flavor_;
+  std::byte* base_;
+  Aint size_;
+  const Aint disp_unit_;
+  Ref<Communicator> comm_;  ///< the window's own
+  PerRank sizes_, disp_units_;
+  std::unique_ptr<std::byte[], void (*)(std::byte*)> owned_;  ///< memory of this rank alone that MPI has allocated
+  uint64_t shared_offset_ = 0;                                ///< of node memory that this rank has allocated
+  bool shared_ = false;
+  PerRank shared_at_;                     ///< where the members' parts begin in that memory
+  std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
+  // Info.
+  bool no_locks_ = false;
+  bool same_size_ = false, same_disp_unit_ = false, noncontiguous_ = false;
+  std::string ordering_ = "rar,raw,war,waw", ops_ = "same_op_no_op", kinds_;
+
+  // --- Origin.
+  std::vector<std::unique_ptr<Target>> targets_;  ///< by rank; empty before the first use
+  std::vector<Awaited> awaited_;
+  uint32_t free_awaited_ = 0;  ///< index + 1
+  Fence fence_ = Fence::none;
+  bool lock_all_ = false, lock_all_unchecked_ = false;
+  int locked_ = 0;      ///< targets locked by MPI_Win_lock
+  Ref<Group> started_;  ///< of the access epoch of MPI_Win_start; null: none
+  std::vector<int> started_ranks_;
+  bool started_unchecked_ = false;
+
+  // --- Target.
+  std::vector<std::unique_ptr<Source>> sources_;
+  LockQueue locks_;
+  std::vector<int> granted_;  ///< origins whose held records may be carried out
+  bool granting_ = false;
+  std::string broken_;  ///< why the lock cannot be had any more; empty: it can
+  Ref<Group> posted_;   ///< of the exposure epoch; null: none
+  std::vector<int> posted_ranks_;
+  int completed_ = 0;  ///< of those origins
+  bool freed_ = false;
+};
+
+}  // namespace tern::rma

@@ -1,0 +1,268 @@
+// Making and ending windows, info, attached memory.
+//
+// create: every rank says what it wants (size, displacement unit, or why it cannot), to all; rank 0 names the window.
+// Then each registers it, and a barrier keeps the first message from coming before that.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "coll/collectives.h"
+#include "fabric/shm/node_memory.h"
+#include "rma/window.h"
+
+namespace tern::rma {
+
+namespace {
+
+constexpr size_t kAlignment_bytes = 64;
+
+/// What a rank says when a window is made.
+struct Statement {
+  int64_t size = 0, disp_unit = 0;
+  uint64_t context = 0;  ///< rank 0's
+  uint64_t offset = 0;   ///< rank 0's, of shared memory
+  int32_t noncontiguous = 0;
+  int32_t error_class = 0;
+  char text[200] = {};
+
+  void set(const Error& error) {
+    error_class = error.error_class();
+    const size_t n = std::min(error.text().size(), sizeof text - 1);
+    if (error) std::memcpy(text, error.text().data(), n);
+    text[n] = '\0';
+  }
+};
+
+Side bytes_side(const Datatype& byte, const void* data, size_t bytes) {
+  Side side;
+  side.buffer = static_cast<std::byte*>(const_cast<void*>(data));
+  side.count = Count(bytes);
+  side.type = &byte;
+  return side;
+}
+
+Error allgather(const Datatype& byte, Communicator& comm, const Statement& mine, std::vector<Statement>& all) {
+  all.resize(size_t(comm.size()));
+  all[size_t(comm.rank())] = mine;
+  if (comm.size() == 1) return {};
+  Operands operands;
+  operands.send = bytes_side(byte, &mine, sizeof mine);
+  operands.receive = bytes_side(byte, all.data(), sizeof mine);
+  Request* none = nullptr;
+  return collective(comm, tern::Operation::allgather, operands, Mode::blocking, none);
+}
+
+/// The first error among them; `mine` where this rank has one.
+Error error_of(const std::vector<Statement>& all, int me) {
+  const Statement& mine = all[size_t(me)];
+  if (mine.error_class != 0) return Error(mine.error_class, mine.text);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].error_class == 0) continue;
+    return Error(all[rank].error_class, "rank " + std::to_string(rank) + " of the communicator: " + all[rank].text);
+  }
+  return {};
+}
+
+}  // namespace
+
+void PerRank::set(std::vector<int64_t> values) {
+  common_ = values.empty() ? 0 : values[0];
+  const bool same = std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == common_; });
+  values_ = same ? std::vector<int64_t>() : std::move(values);
+}
+
+Window::Window(Environment& environment, const Plan& plan)
+    : environment_(environment),
+      flavor_(plan.flavor),
+      base_(static_cast<std::byte*>(plan.base)),
+      size_(plan.size),
+      disp_unit_(plan.disp_unit),
+      owned_(nullptr, [](std::byte* memory) { std::free(memory); }) {
+  if (plan.info) set_info(*plan.info);
+}
+
+Window::~Window() {
+  if (comm_) environment_.remove(*this);
+}
+
+Error Window::check_plan() const {
+  if (size_ < 0) {
+    return Error(ErrorClass::size,
+                 "argument 'size' is " + std::to_string(size_) + ". A window cannot be smaller than 0.");
+  }
+  if (disp_unit_ <= 0) {
+    return Error(ErrorClass::disp, "argument 'disp_unit' is " + std::to_string(disp_unit_) +
+                                       ". Pass the positive number of bytes that a displacement of 1 stands for.");
+  }
+  if (flavor_ == Flavor::create && !base_ && size_ > 0) {
+    return Error(ErrorClass::buffer, "argument 'base' is a null pointer, but the size is " + std::to_string(size_) +
+                                         ". Pass the address of the window's memory.");
+  }
+  return {};
+}
+
+Error Window::allocate_memory() {
+  const size_t bytes = (size_t(size_) + kAlignment_bytes - 1) / kAlignment_bytes * kAlignment_bytes;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment_bytes, std::max(bytes, kAlignment_bytes)));
+  if (!memory) {
+    return Error(ErrorClass::no_mem, "there is no memory for a window of " + std::to_string(size_) + " bytes");
+  }
+  owned_.reset(memory);
+  base_ = memory;
+  return {};
+}
+
+// Rank 0 allocates for all, in node memory; the ranks' parts lie one after the other.
+Error Window::allocate_shared() {
+  Communicator& comm = *comm_;
+  NodeMemory* memory = comm.p2p().node_memory;
+  Statement mine;
+  std::vector<int64_t> at;
+  int64_t total = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    at.push_back(total);
+    const int64_t size = sizes_.of(rank);
+    total += noncontiguous_ ? (size + 63) / 64 * 64 : size;
+  }
+  for (int rank = 0; rank < comm.size() && mine.error_class == 0; ++rank) {
+    if (rank == comm.rank() || (memory && memory->shares(comm.peer(rank)))) continue;
+    mine.set(Error(ErrorClass::rma_shared, "this rank shares no memory with rank " + std::to_string(rank) +
+                                               ". Use a communicator of MPI_Comm_split_type with "
+                                               "MPI_COMM_TYPE_SHARED, and the shared-memory path."));
+  }
+  if (mine.error_class == 0 && comm.rank() == 0 && memory) {
+    if (memory->allocate(size_t(std::max<int64_t>(total, 1)), mine.offset)) shared_ = true;
+    else
+      mine.set(Error(ErrorClass::no_mem, "there is no room for " + std::to_string(total) + " bytes of shared memory"));
+  }
+  shared_offset_ = mine.offset;
+  std::vector<Statement> all;
+  if (Error error = allgather(environment_.byte(), comm, mine, all)) return error;
+  if (Error error = error_of(all, comm.rank())) return error;
+  shared_at_.set(at);
+  if (!memory) return allocate_memory();  // of one rank
+  base_ = memory->at(all[0].offset) + at[size_t(comm.rank())];
+  shared_offset_ = all[0].offset;
+  shared_ = true;
+  return {};
+}
+
+Error Window::create(Environment& environment, Communicator& comm, const Plan& plan, std::unique_ptr<Window>& made) {
+  std::unique_ptr<Window> window(new Window(environment, plan));
+  Statement mine;
+  mine.size = plan.size;
+  mine.disp_unit = plan.disp_unit;
+  mine.noncontiguous = window->noncontiguous_;
+  Error wrong = window->check_plan();
+  if (!wrong && plan.flavor == Flavor::allocate) wrong = window->allocate_memory();
+  mine.set(wrong);
+  if (comm.rank() == 0) mine.context = environment.new_context();
+  std::vector<Statement> all;
+  if (Error error = allgather(environment.byte(), comm, mine, all)) return error;
+  if (Error error = error_of(all, comm.rank())) return error;
+  std::vector<int64_t> sizes, units;
+  for (const Statement& one : all) sizes.push_back(one.size), units.push_back(one.disp_unit);
+  window->sizes_.set(std::move(sizes));
+  window->disp_units_.set(std::move(units));
+  window->noncontiguous_ = all[0].noncontiguous != 0;
+  window->comm_ = Ref<Communicator>::adopt(
+      new Communicator(comm.p2p(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
+  environment.add(*window);
+  if (plan.flavor == Flavor::shared) {
+    if (Error error = window->allocate_shared()) return error;
+  }
+  if (Error error = window->barrier()) return error;
+  made = std::move(window);
+  return {};
+}
+
+// All ranks have ended their epochs, and wait for each other: then nothing is on its way.
+Error Window::free() {
+  Error error = finish_all();
+  if (Error late = barrier(); late && !error) error = std::move(late);
+  environment_.remove(*this);
+  freed_ = true;
+  if (shared_ && comm_->rank() == 0) comm_->p2p().node_memory->release(shared_offset_);
+  return error;
+}
+
+std::string Window::describe() const {
+  return name.empty() ? "window " + std::to_string(id() >> 2) : "window '" + name + "'";
+}
+
+// --- Attached memory.
+
+Error Window::attach(void* base, Aint size) {
+  const auto wrong = [&](ErrorClass error_class, const std::string& what) {
+    return Error(error_class, describe() + ": " + what);
+  };
+  if (flavor_ != Flavor::dynamic)
+    return wrong(ErrorClass::rma_flavor, "memory can only be attached to windows of MPI_Win_create_dynamic");
+  if (size < 0) return wrong(ErrorClass::size, "argument 'size' is " + std::to_string(size));
+  if (size == 0) return {};
+  if (!base) return wrong(ErrorClass::rma_attach, "argument 'base' is a null pointer");
+  const auto low = reinterpret_cast<uintptr_t>(base);
+  auto next = attached_.lower_bound(low);
+  const bool overlaps_next = next != attached_.end() && next->first - low < size_t(size);
+  const bool overlaps_previous = next != attached_.begin() && low - std::prev(next)->first < std::prev(next)->second;
+  if (overlaps_next || overlaps_previous)
+    return wrong(ErrorClass::rma_attach, "the " + std::to_string(size) + " bytes overlap memory that is attached");
+  attached_[low] = size_t(size);
+  return {};
+}
+
+Error Window::detach(const void* base) {
+  if (flavor_ != Flavor::dynamic)
+    return Error(ErrorClass::rma_flavor, describe() + ": memory is only attached to windows of MPI_Win_create_dynamic");
+  if (attached_.erase(reinterpret_cast<uintptr_t>(base)) == 0)
+    return Error(ErrorClass::rma_attach, describe() + ": argument 'base' is no address that was attached");
+  return {};
+}
+
+Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) const {
+  if (flavor_ != Flavor::shared)
+    return Error(ErrorClass::rma_flavor, describe() +
+                                             " does not lie in memory shared by its ranks. Use "
+                                             "MPI_Win_allocate_shared.");
+  if (rank == kProcNull) {
+    // The first rank with memory (12.2.3).
+    for (rank = 0; rank + 1 < comm_->size() && sizes_.of(rank) == 0;) ++rank;
+    if (sizes_.of(rank) == 0) {
+      size = 0, disp_unit = 0, base = nullptr;
+      return {};
+    }
+  } else if (Error error = check_rank(rank)) {
+    return error;
+  }
+  size = sizes_.of(rank);
+  disp_unit = disp_units_.of(rank);
+  base = base_ - shared_at_.of(comm_->rank()) + shared_at_.of(rank);
+  return {};
+}
+
+// --- Info (MPI 5.0, 12.2.1 and 12.2.7).
+
+void Window::set_info(const Info& info) {
+  no_locks_ = info.flag("no_locks", no_locks_);
+  same_size_ = info.flag("same_size", same_size_);
+  same_disp_unit_ = info.flag("same_disp_unit", same_disp_unit_);
+  if (!comm_) noncontiguous_ = info.flag("alloc_shared_noncontig", noncontiguous_);
+  if (const std::string* value = info.find("accumulate_ordering")) ordering_ = *value;
+  if (const std::string* value = info.find("accumulate_ops")) {
+    if (*value == "same_op" || *value == "same_op_no_op") ops_ = *value;
+  }
+  if (const std::string* value = info.find("mpi_assert_memory_alloc_kinds")) kinds_ = *value;
+}
+
+void Window::tell_info(Info& info) const {
+  const auto flag = [&](const char* key, bool value) { info.set(key, value ? "true" : "false"); };
+  flag("no_locks", no_locks_);
+  info.set("accumulate_ordering", ordering_);
+  info.set("accumulate_ops", ops_);
+  flag("same_size", same_size_);
+  flag("same_disp_unit", same_disp_unit_);
+  if (flavor_ == Flavor::shared) flag("alloc_shared_noncontig", noncontiguous_);
+  if (!kinds_.empty()) info.set("mpi_assert_memory_alloc_kinds", kinds_);
+}
+
+}  // namespace tern::rma
