@@ -29,7 +29,10 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
   TupleTicket ticket, answer;
   std::memcpy(&ticket, asked.ticket, sizeof ticket);
   const bool full = queues_.live() >= most_queues_;
-  if (full) stop_unused_queue();
+  if (full) {
+    ++clock_in_;
+    stop_unused_queue();
+  }
   const bool wild =
       context.holding != 0 || !context.held.empty() || impl_.matching.wild_fits(key.context, key.source, key.tag);
   TupleReceiveQueue* made = nullptr;

@@ -45,6 +45,7 @@ bool Tuples::send(SendRequest& send, size_t bytes) {
   const SendArguments& a = send.arguments;
   Endpoint& peer = send.endpoint;
   if (!peer.tuples) return false;
+  ++clock_out_;
   const TupleKey key{a.peer, a.source, a.tag, a.context};
   TupleEntry& entry = entry_of(key);
   const bool too_long = bytes > peer.tuples->tuple_properties().longest_bytes;
@@ -89,7 +90,7 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
   message.index = line.sent++;
   message.position = send.endpoint.sent;
   message.order = orders_[a.peer]++;
-  line.used = ++clock_out_;
+  line.used = clock_out_;
   line.out.push_back(&message);
   impl_.note_sent(Protocol::tuple, a, bytes);
   if (message.lent) {
@@ -181,7 +182,7 @@ void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::by
   std::memcpy(&answer, body.ticket, sizeof answer);
   line->remote = body.queue;
   line->state = TupleLine::State::open;
-  line->used = ++clock_out_;
+  line->used = clock_out_;
   if (line->path->join(*line->queue, answer)) {
     end(*line, nullptr);
     return;
