@@ -1,10 +1,8 @@
-// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes, in virtual
-// time:
+// Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes (or N on N),
+// in virtual time:
 //
-//   simulated MACHINE.toml latency|oneway|progress|overlap|background|availability|sp [TUNABLE=VALUE]... [--
-//   ARGUMENTS...]
-//
-// ranks=N and ranks_per_node=N make a larger machine.
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp [ranks=N]
+//             [ranks_per_node=N] [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
 // is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
@@ -31,6 +29,8 @@ int bench_overlap(int argc, char** argv);
 int bench_background(int argc, char** argv);
 int bench_availability(int argc, char** argv);
 int bench_sp(int argc, char** argv);
+int bench_patterns(int argc, char** argv);
+int bench_world(int argc, char** argv);
 void simulated_work(long loops);
 }
 
@@ -49,6 +49,8 @@ constexpr Program kPrograms[] = {{"latency", bench_latency},
                                  {"progress", bench_progress},
                                  {"overlap", bench_overlap},
                                  {"background", bench_background},
+                                 {"world", bench_world},
+                                 {"patterns", bench_patterns},
                                  {"availability", bench_availability},
                                  {"sp", bench_sp}};
 
@@ -90,13 +92,14 @@ int main(int argc, char** argv) {
     std::string_view setting(argv[i]);
     const size_t equals = setting.find('=');
     if (equals == std::string_view::npos) return fail(std::string("not TUNABLE=VALUE: ") + argv[i]);
-    const int64_t number = std::atoll(argv[i] + equals + 1);
-    if (setting.starts_with("ranks=") && number > 0) {
-      options.ranks = uint32_t(number);
+    if (setting.starts_with("ranks_per_node=")) {
+      options.ranks_per_node = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
+      if (options.ranks_per_node == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
       continue;
     }
-    if (setting.starts_with("ranks_per_node=") && number > 0) {
-      options.ranks_per_node = uint32_t(number);
+    if (setting.starts_with("ranks=")) {
+      options.ranks = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
+      if (options.ranks == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
       continue;
     }
     if (tern::Error error = options.tunables.set(setting.substr(0, equals), setting.substr(equals + 1))) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 #include <vector>
 
 namespace tern {
@@ -25,6 +26,9 @@ constexpr std::string_view kNotTunables[] = {"JOB_KEY", "JOB_ID",      "LOCAL_SI
                                              "PREFIX",  "LAUNCHER",    "RECORD",     "RECORD_EVENTS"};
 // Of these, the ones that users set.
 constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "LAUNCHER", "CC", "CXX", "FC"};
+
+// Names of earlier versions, and what they are called now: a setting that somebody relies on is not ignored.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {{"tcp_encrypt", "encrypt"}};
 
 // Levenshtein distance, for "did you mean".
 size_t distance(std::string_view a, std::string_view b) {
@@ -145,7 +149,12 @@ Error Tunables::read_environment(const char* const* environment, std::vector<std
     if (!entry.starts_with("TERN_") || equals == std::string_view::npos) continue;
     std::string_view name = entry.substr(5, equals - 5);
     if (std::find(std::begin(kNotTunables), std::end(kNotTunables), name) != std::end(kNotTunables)) continue;
-    const std::string tunable = lower(name);
+    std::string tunable = lower(name);
+    for (auto& [former, now] : kFormerNames) {
+      if (tunable != former) continue;
+      tunable = now;
+      if (warnings) warnings->push_back("TERN_" + upper(former) + " is called TERN_" + upper(now) + " now");
+    }
     if (std::none_of(std::begin(kRows), std::end(kRows), [&](auto& row) { return row.name == tunable; })) {
       if (warnings) warnings->push_back(unknown(tunable) + "; it is ignored");
       continue;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "impl.gen.h"
+#include "rma/window.h"
 
 namespace tern::capi {
 

@@ -9,7 +9,10 @@
 #include "comm/info.h"
 #include "io/file.h"
 #include "mpi.h"
-#include "rma/window.h"
+
+namespace tern::rma {
+class Window;
+}
 
 namespace tern::capi {
 
@@ -50,9 +53,8 @@ class File final : public Object {
 /// MPI_Win.
 class Window final : public Object {
  public:
-  Window(std::unique_ptr<rma::Window> made, Ref<ErrorHandler> handler)
-      : window(std::move(made)), error_handler(std::move(handler)) {}
-  ~Window() = default;
+  Window(std::unique_ptr<rma::Window> made, Ref<ErrorHandler> handler);
+  ~Window();
 
   std::unique_ptr<rma::Window> window;
   Ref<ErrorHandler> error_handler;

@@ -1,5 +1,6 @@
 // One-sided operations (MPI 5.0, 12.3): each is one rma::Operation, begun on its window.
 #include "impl.gen.h"
+#include "rma/window.h"
 
 namespace tern::capi {
 
@@ -32,10 +33,11 @@ Operation accumulate(const void* origin, Count count, Datatype& type, int target
   return o;
 }
 
-Operation get_accumulate(const void* origin, Count count, Datatype& type, void* result, Count result_count,
+Operation get_accumulate(const void* origin, Count count, Datatype* type, void* result, Count result_count,
                          Datatype& result_type, int target, Aint displacement, Count target_count,
                          Datatype& target_type, Op& op) {
-  Operation o = accumulate(origin, count, type, target, displacement, target_count, target_type, op);
+  Operation o = accumulate(origin, count, target_type, target, displacement, target_count, target_type, op);
+  o.origin_type = type;
   o.action = Action::get_accumulate;
   o.result = result, o.result_count = result_count, o.result_type = &result_type;
   return o;
@@ -96,13 +98,13 @@ Error Raccumulate(Call& call, const void* origin_addr, Count origin_count, Datat
                request);
 }
 
-Error Get_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype,
+Error Get_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype* origin_datatype,
                      void* result_addr, Count result_count, Datatype& result_datatype, int target_rank,
                      Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win) {
   return run(win, get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype,
                                  target_rank, target_disp, target_count, target_datatype, op));
 }
-Error Rget_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype,
+Error Rget_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype* origin_datatype,
                       void* result_addr, Count result_count, Datatype& result_datatype, int target_rank,
                       Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win,
                       Request*& request) {
@@ -115,7 +117,7 @@ Error Rget_accumulate(Call& call, const void* origin_addr, Count origin_count, D
 Error Fetch_and_op(Call& call, const void* origin_addr, void* result_addr, Datatype& datatype, int target_rank,
                    Aint target_disp, Op& op, Window& win) {
   if (Error error = one_element(datatype)) return error;
-  return run(win, get_accumulate(origin_addr, 1, datatype, result_addr, 1, datatype, target_rank, target_disp, 1,
+  return run(win, get_accumulate(origin_addr, 1, &datatype, result_addr, 1, datatype, target_rank, target_disp, 1,
                                  datatype, op));
 }
 

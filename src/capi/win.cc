@@ -4,8 +4,13 @@
 
 #include "capi/comm_common.h"
 #include "impl.gen.h"
+#include "rma/window.h"
 
 namespace tern::capi {
+
+Window::Window(std::unique_ptr<rma::Window> made, Ref<ErrorHandler> handler)
+    : window(std::move(made)), error_handler(std::move(handler)) {}
+Window::~Window() = default;
 
 namespace {
 
@@ -16,7 +21,7 @@ Error make(Call& call, Communicator& comm, const rma::Window::Plan& plan, void* 
   std::unique_ptr<rma::Window> made;
   if (Error error = rma::Window::create(call.process().windows(), comm, plan, made)) return error;
   // The operations of other ranks may need this rank while it computes.
-  if (comm.size() > 1) call.help();
+  if (comm.size() > 1 && made->serves()) call.help();
   if (baseptr) {
     void* base = made->base();
     std::memcpy(baseptr, &base, sizeof base);
@@ -95,8 +100,8 @@ Error Win_set_name(Call& call, Window& win, const char* win_name) {
   return {};
 }
 
-Error Win_get_name(Call& call, Window& win, char* win_name, int& resultlen) {
-  const std::string& name = of(win).name;
+Error Win_get_name(Call& call, Window* win, char* win_name, int& resultlen) {
+  const std::string name = win ? of(*win).name : "MPI_WIN_NULL";
   std::memcpy(win_name, name.c_str(), name.size() + 1);
   resultlen = int(name.size());
   return {};

@@ -67,9 +67,12 @@ struct RemoteMemoryProperties {
   /// The bytes of a put become visible before a message that is handed over after the put was issued (done or not). A
   /// put then fails only because the lane is lost, or at once.
   bool puts_before_messages = false;
-  bool ordered_writes = false;    ///< the same, and the bytes of one put become visible in address order
-  bool atomics = false;           ///< fetch_add and compare_swap, for memory exposed with RemoteAccess::atomic
-  bool atomic_swap = false;       ///< swap, too
+  bool ordered_writes = false;  ///< the same, and the bytes of one put become visible in address order
+  bool atomics = false;         ///< fetch_add and compare_swap, for memory exposed with RemoteAccess::atomic
+  bool atomic_swap = false;     ///< swap, too
+  /// An atomic takes effect after the puts and atomics that were begun before it on the same lane, and after the
+  /// memory of the gets before it was read: the word that releases a lock may follow at once.
+  bool ordered_atomics = false;
   bool atomics_with_cpu = false;  ///< the CPU's own atomic instructions on that memory exclude these
 };
 

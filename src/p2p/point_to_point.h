@@ -18,7 +18,8 @@
 
 namespace tern {
 
-class NodeMemory;  // fabric/shm/node_memory.h
+class NodeMemory;    // fabric/shm/node_memory.h
+class NodeSegments;  // fabric/node_segments.h
 
 enum class SendMode : uint8_t { standard, synchronous, ready };
 
@@ -117,6 +118,8 @@ class PointToPoint {
   const Tunables& tunables() const;
   /// Memory that this rank shares with others of its node, for the collectives of communicators; null: none. Not owned.
   NodeMemory* node_memory = nullptr;
+  /// The same for the memory of windows.
+  NodeSegments* node_segments = nullptr;
   /// The rank's memory for intermediate results.
   Scratch scratch;
   /// Where paths deliver.

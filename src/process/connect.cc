@@ -21,6 +21,7 @@
 #include "fabric/scheduler/path_scheduler.h"
 #include "fabric/self/self_path.h"
 #include "fabric/shm/shm_path.h"
+#include "fabric/shm/shm_segments.h"
 #include "fabric/tcp/tcp_path.h"
 #include "fabric/udp/kernel_port.h"
 #include "fabric/udp/udp_path.h"
@@ -188,6 +189,11 @@ Error Wireup::open_datagrams() {
 }
 
 Error Wireup::open_adapter() {
+  if (process_->tunables().encrypt != 0) {
+    return Error(ErrorClass::arg,
+                 "TERN_ENCRYPT=1, but TERN_PATH names rdma, whose adapters send everything as it is. Take rdma out of "
+                 "TERN_PATH, or leave the encryption to the network");
+  }
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
   rdma::IbvOptions wanted;
@@ -302,6 +308,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
   const Tunables& tunables = process_->tunables();
   if (node_) {
     process_->share_node_memory(*node_);
+    process_->share_segments(std::make_unique<ShmSegments>(*node_));
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
   add_network_paths(process_->p2p().node_memory != nullptr);

@@ -40,7 +40,7 @@ void HangWatch::report(uint64_t now) {
   char head[160];
   std::snprintf(head, sizeof head, "[tern rank %d] waiting in %s for %.1f s\n", rank_, name ? name : "MPI",
                 double(now - since_ns_) * 1e-9);
-  std::string page = head + p2p_.report();
+  std::string page = head + p2p_.report() + (more_ ? more_() : std::string());
   // One write, so that the pages of several ranks do not mix.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, page.data(), page.size());
 }

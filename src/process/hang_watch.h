@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/clock.h"
@@ -24,6 +25,8 @@ class HangWatch final : public WaitWatch {
   void on_fruitless(uint32_t fruitless) override;
   uint64_t next_deadline_ns() const override { return limit_ns_ == 0 || reported_ ? ~uint64_t{0} : deadline_ns_; }
 
+  /// What else is waited for, in lines; asked at every report.
+  void add_report(std::function<std::string()> report) { more_ = std::move(report); }
   /// Where the name of the call that the rank is in stands ("MPI_Recv"); the C API's, lives as long as this.
   void set_call(const char* const* call) { call_ = call; }
 
@@ -39,6 +42,7 @@ class HangWatch final : public WaitWatch {
   uint64_t deadline_ns_ = ~uint64_t{0};
   bool reported_ = false;  ///< this wait has been reported
   std::atomic<bool> asked_{false};
+  std::function<std::string()> more_;
   const char* const* call_ = nullptr;  ///< null: unknown
 };
 

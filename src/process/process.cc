@@ -115,6 +115,11 @@ void Process::share_node_memory(ShmNode& node) {
   p2p_.node_memory = node_memory_.get();
 }
 
+void Process::share_segments(std::unique_ptr<NodeSegments> segments) {
+  node_segments_ = std::move(segments);
+  p2p_.node_segments = node_segments_.get();
+}
+
 Error Process::start() {
   PeerId me = PeerId(world_rank());
   for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {
@@ -159,7 +164,10 @@ io::Environment& Process::files() {
 }
 
 rma::Environment& Process::windows() {
-  if (!windows_) windows_ = std::make_unique<rma::Environment>(p2p_, [this] { return new_context(); });
+  if (!windows_) {
+    windows_ = std::make_unique<rma::Environment>(p2p_, [this] { return new_context(); });
+    hang_watch_.add_report([this] { return windows_->report(); });
+  }
   return *windows_;
 }
 

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "base/tunables.h"
 #include "comm/communicator.h"
+#include "fabric/node_segments.h"
 #include "fabric/path.h"
 #include "fabric/shm/node_memory.h"
 #include "io/environment.h"
@@ -56,6 +57,8 @@ class Process {
   Error start();
   /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
   void share_node_memory(ShmNode& node);
+  /// Windows' memory that ranks of a node share; before `start`.
+  void share_segments(std::unique_ptr<NodeSegments> segments);
   /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. After `start`; again
   /// after end_helping only.
   void begin_helping();
@@ -111,6 +114,7 @@ class Process {
   HangWatch hang_watch_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::unique_ptr<NodeMemory> node_memory_;
+  std::unique_ptr<NodeSegments> node_segments_;
   std::vector<PeerId> node_peers_;
   std::unique_ptr<Communicator> world_, self_;
   std::unique_ptr<EventThread> event_thread_;

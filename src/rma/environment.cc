@@ -22,11 +22,11 @@ Environment::~Environment() = default;
 
 void Environment::add(Window& window) {
   windows_[window.id()] = &window;
-  ++serving_;
+  if (window.serves()) ++serving_;
 }
 
 void Environment::remove(Window& window) {
-  if (windows_.erase(window.id()) != 0) --serving_;
+  if (windows_.erase(window.id()) != 0 && window.serves()) --serving_;
 }
 
 Window* Environment::window_of(const Endpoint& from, const wire::Header& header) const {
@@ -44,6 +44,7 @@ void Environment::on_message(Endpoint& from, const wire::Header& header, const s
   if (header.kind == wire::kWindowBatch) return window->serve(header.source, all);
   if (header.kind == wire::kWindowAnswers) return window->take_answers(header.source, all);
   if (header.kind == wire::kWindowPost) return window->take_post(header.source);
+  if (header.kind == wire::kWindowNudge) return window->take_nudge();
   Landing landing;
   if (!window->land(header, bytes, landing)) return;
   landing.target.unpack(payload, bytes);

@@ -3,6 +3,7 @@
 // Thread rule: under the target's lock.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <set>
 #include <vector>

@@ -97,6 +97,12 @@ Error Window::check_types(const Operation& operation) const {
   }
   const Op& op = environment_.op(operation.op);
   const auto& type = *operation.target_type;
+  if (operation.op != OpId::no_op && !operation.origin_type)
+    return Error(ErrorClass::type, "argument 'origin_datatype' is MPI_DATATYPE_NULL, which goes with MPI_NO_OP only");
+  if (there == 0) {
+    const size_t here = operation.op == OpId::no_op ? 0 : bytes_of(operation.origin_count, operation.origin_type);
+    return here == 0 ? Error() : too_much("the origin's data", 0, here);
+  }
   if (!op.valid_for_accumulate(type)) {
     const Kind* kind = type.basic_kind();
     return Error(ErrorClass::op,
@@ -273,6 +279,11 @@ Error Window::begin(const Operation& operation, Request** request) {
   ++(operation.action == WindowAction::put   ? counters.rma_puts
      : operation.action == WindowAction::get ? counters.rma_gets
                                              : counters.rma_accumulates);
+  if (goes_directly(to)) {
+    perform_directly(operation);
+    if (request) *request = environment_.p2p().completed();
+    return {};
+  }
   if (!request) {
     put_out(operation, to, nullptr);
     return {};

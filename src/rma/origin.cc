@@ -125,6 +125,8 @@ void Window::take_post(int from) {
   environment_.progress().notify();
 }
 
+void Window::take_nudge() { environment_.progress().notify(); }
+
 void Window::take_answers(int from, std::span<const std::byte> records) {
   Target& about = target(from);
   wire::WindowReader in(records);

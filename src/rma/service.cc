@@ -18,13 +18,21 @@ namespace {
 constexpr size_t kInside_bytes = 4096;
 constexpr int64_t kMost = int64_t{1} << 60;
 
+}  // namespace
+
 /// A result on its way, read from the window or from a copy.
 struct ResultSend final : SendOperation {
   Ref<Datatype> type;
   std::vector<std::byte> copy;
-};
+  Window* window = nullptr;  ///< of a result that is read from there
+  Source* source = nullptr;
 
-}  // namespace
+  static void over(SendOperation& operation, Error) {
+    auto* self = static_cast<ResultSend*>(&operation);
+    if (self->window) self->window->result_left(*self->source);
+    delete self;
+  }
+};
 
 /// Gathers the answers to one message.
 class Answers {
@@ -58,12 +66,15 @@ class Answers {
     } else {
       reply->payload = from;
       reply->type = Ref<Datatype>::share(const_cast<Datatype*>(&type));
+      reply->window = &window_;
+      reply->source = &to_;
+      ++to_.replying;
     }
     reply->lane = to_.endpoint.lane;
     reply->header = window_.header(wire::kWindowResult, token);
-    reply->done = [](SendOperation& operation, Error) { delete static_cast<ResultSend*>(&operation); };
+    reply->done = ResultSend::over;
     ++window_.environment_.counters().rma_answers;
-    if (to_.endpoint.lost()) delete reply;
+    if (to_.endpoint.lost()) ResultSend::over(*reply, Error());
     else to_.endpoint.path->enqueue(*reply);
   }
 
@@ -96,12 +107,27 @@ Source& Window::source(int rank) {
 void Window::serve(int from, std::span<const std::byte> records) {
   Source& origin = source(from);
   if (origin.waits) return;  // it was told to wait for the lock
+  end_access(origin);        // it has all results, else it would not have begun anew
   {
     Answers answers(*this, origin);
     carry_out(origin, records, answers);
   }
   grant_ready();
   environment_.progress().notify();
+}
+
+// Nobody else may touch the window before what the origin has asked for was read from it.
+void Window::result_left(Source& from) {
+  if (--from.replying != 0) return;
+  end_access(from);
+  grant_ready();
+  environment_.progress().notify();
+}
+
+void Window::end_access(Source& from) {
+  if (from.unlocks) locks_.release(from.rank, granted_);
+  if (from.completes) ++completed_;
+  from.unlocks = from.completes = false;
 }
 
 // Whoever got the lock has its records carried out, which may pass the lock on.
@@ -154,10 +180,10 @@ void Window::carry_out(Source& from, std::span<const std::byte> records, Answers
         break;
       case WindowCode::unlock:
         from.refused = false;
-        locks_.release(from.rank, granted_);
+        from.unlocks = true;
         break;
       case WindowCode::flush: answers.confirm(head.number); break;
-      case WindowCode::complete: ++completed_; break;
+      case WindowCode::complete: from.completes = true; break;
       case WindowCode::datatype: {
         std::span<const std::byte> code;
         if (!in.text(code) || head.slot >= wire::kTypeSlots) break;
@@ -178,6 +204,7 @@ void Window::carry_out(Source& from, std::span<const std::byte> records, Answers
       default: break;
     }
   }
+  if (from.replying == 0) end_access(from);
   if (!in.ok()) answers.failed(0, Error(ErrorClass::intern, "a damaged message of one-sided operations has come"));
 }
 
@@ -187,8 +214,10 @@ bool Window::contains(int64_t low, int64_t high) const {
   if (flavor_ != Flavor::dynamic) return low >= 0 && high <= size_;
   auto next = attached_.upper_bound(uintptr_t(low));
   if (next == attached_.begin()) return false;
-  const auto& [start, bytes] = *std::prev(next);
-  return uintptr_t(high) - start <= bytes;
+  // Pieces that touch count as one.
+  uintptr_t end = std::prev(next)->first + std::prev(next)->second;
+  for (; end < uintptr_t(high) && next != attached_.end() && next->first == end; ++next) end += next->second;
+  return low < high && end >= uintptr_t(high);
 }
 
 // Where the operation's part of the target's elements lies. Believes nothing of what the origin says.
@@ -221,10 +250,12 @@ Error Window::locate(Source& from, const WindowOperationBody& body, Cursor& curs
 }
 
 void Window::accumulate(OpId id, std::span<const std::byte> data, Cursor cursor, const Kind* kind) {
+  // The caller keeps ranks of this node out.
   if (id == OpId::replace) {
     cursor.unpack(data.data(), data.size());
   } else if (id != OpId::no_op) {
-    environment_.op(id).apply_packed(data.data(), cursor, Count(data.size() / kind->size), *kind);
+    Cursor from = Cursor::bytes(const_cast<std::byte*>(data.data()), data.size());
+    combine(environment_.op(id), from, cursor, data.size(), *kind);
   }
 }
 
@@ -271,11 +302,17 @@ void Window::perform(const WindowRecord& head, const WindowOperationBody& body, 
   switch (WindowAction(head.flag)) {
     case WindowAction::put: cursor.unpack(data.data(), bytes); return;
     case WindowAction::get: return answers.result(head.number, cursor, bytes, type, false);
-    case WindowAction::accumulate: return accumulate(OpId(body.op), data, cursor, type.basic_kind());
-    case WindowAction::get_accumulate:
+    case WindowAction::accumulate: {
+      AccumulateGuard alone(control_of(comm_->rank()));
+      return accumulate(OpId(body.op), data, cursor, type.basic_kind());
+    }
+    case WindowAction::get_accumulate: {
+      AccumulateGuard alone(control_of(comm_->rank()));
       answers.result(head.number, cursor, bytes, type, true);
       return accumulate(OpId(body.op), data, cursor, type.basic_kind());
+    }
     case WindowAction::compare_and_swap: {
+      AccumulateGuard alone(control_of(comm_->rank()));
       std::byte now[32];
       Cursor reader = cursor;
       if (bytes > sizeof now || data.size() != 2 * bytes)

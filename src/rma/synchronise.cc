@@ -66,7 +66,7 @@ Error Window::take_errors() {
 
 Error Window::finish(Target& target) {
   if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
-  else environment_.progress().look();
+  else look();
   wait_until([&] { return target.all_confirmed() && target.quiet(); });
   return take_error(target);
 }
@@ -79,7 +79,7 @@ Error Window::finish_all() {
     some = true;
   }
   if (!some) {
-    environment_.progress().look();
+    look();
     return take_errors();
   }
   wait_until([&] {
@@ -92,7 +92,7 @@ Error Window::finish_all() {
 // What is in records was copied from the user's memory.
 Error Window::finish_locally(Target& target) {
   pump(target, true);
-  if (target.pending == 0) environment_.progress().look();
+  if (target.pending == 0) look();
   wait_until([&] { return target.pending == 0; });
   return take_error(target);
 }
@@ -228,14 +228,32 @@ Error Window::may_lock() const {
   return {};
 }
 
-// What this rank does in its own memory needs the lock, too.
-void Window::lock_own() {
-  Target& own = target(comm_->rank());
-  if (own.lock != LockState::wanted) return;
-  own.lock = LockState::asked;
+// A lock may protect loads and stores after the call (MPI 5.0, 12.5.3): then it does not return before it is held.
+bool Window::must_hold(const Target& target) const { return design_ || reachable(target.rank) || own(target.rank); }
+
+Error Window::acquire(Target& target) {
+  if (target.lock != LockState::wanted) return {};
   ++environment_.counters().rma_locks;
-  send_lock(own);
-  wait_until([&] { return own.lock == LockState::held || own.lost; });
+  if (!design_) {
+    target.lock = LockState::asked;
+    send_lock(target);
+    wait_until([&] { return target.lock == LockState::held || target.lost; });
+    if (!target.lost) return {};
+    target.lock = LockState::none;
+    return environment_.endpoints().loss_of(target.endpoint.peer);
+  }
+  design_->ask(target);
+  if (design_->held(target)) return {};
+  ++environment_.counters().rma_lock_waits;
+  Endpoints& endpoints = environment_.endpoints();
+  const auto lost = [&](int rank) { return endpoints.lost(comm_->peer(rank)); };
+  const std::vector<int>& ranks = part_.ranks();
+  const auto some_lost = [&] { return endpoints.losses() != 0 && std::any_of(ranks.begin(), ranks.end(), lost); };
+  wait_until([&] { return design_->held(target) || some_lost(); });
+  if (target.lock == LockState::held) return {};
+  // It may be the one who has the lock, or is next: nobody knows. The ticket stays, so nobody gets it any more.
+  target.lock = LockState::none;
+  return endpoints.loss_of(comm_->peer(*std::find_if(ranks.begin(), ranks.end(), lost)));
 }
 
 Error Window::lock(int type, int rank, int assertions) {
@@ -253,8 +271,10 @@ Error Window::lock(int type, int rank, int assertions) {
   to.unchecked = assertions & assertion::kNoCheck;
   to.exclusive = type == kLockExclusive;
   to.lock = to.unchecked ? LockState::held : LockState::wanted;
+  if (must_hold(to)) {
+    if (Error error = acquire(to)) return error;
+  }
   ++locked_;
-  if (rank == comm_->rank()) lock_own();
   return {};
 }
 
@@ -265,9 +285,16 @@ Error Window::lock_all(int assertions) {
   fence_ = Fence::none;
   lock_all_ = true;
   lock_all_unchecked_ = assertions & assertion::kNoCheck;
-  Target& own = target(comm_->rank());
-  if (Error error = allow(own)) return error;
-  lock_own();
+  for (int rank = 0; rank < comm_->size(); ++rank) {
+    if (!own(rank) && !reachable(rank)) continue;
+    Target& to = target(rank);
+    Error error = allow(to);
+    if (!error) error = acquire(to);
+    if (error) {
+      static_cast<void>(unlock_all());
+      return error;
+    }
+  }
   return {};
 }
 
@@ -275,13 +302,19 @@ Error Window::lock_all(int assertions) {
 void Window::begin_unlock(Target& target) {
   if (target.lock == LockState::none || target.lost) return;
   if (target.lock == LockState::wanted && !target.has_records()) return;  // the target has never heard of it
+  if (design_) {
+    if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
+    return;
+  }
   if (!target.unchecked) wire::WindowWriter(target.open).record({wire::WindowCode::unlock});
   else if (!target.unconfirmed && target.pending == 0) return;
   ask_confirmation(target);
 }
 
 Error Window::end_unlock(Target& target) {
-  wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  if (target.confirmed == target.asked && target.pending == 0) look();
+  else wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  if (design_ && target.lock == LockState::held && !target.unchecked) design_->release(target);
   target.lock = LockState::none;
   target.unconfirmed = false;
   return take_error(target);

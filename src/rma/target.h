@@ -66,6 +66,7 @@ struct Target {
 
   LockState lock = LockState::none;
   bool exclusive = false;
+  uint32_t ticket = 0;     ///< of NodeLocks
   bool unchecked = false;  ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
   bool pumping = false;
   uint32_t pending = 0;  ///< data that have not left, results that have not come
@@ -86,10 +87,12 @@ struct Source {
 
   const int rank;
   Endpoint& endpoint;
-  std::vector<Ref<Datatype>> types;  ///< by slot
-  std::vector<std::byte> held;       ///< records that wait for the lock
-  bool waits = false;                ///< for the lock
-  bool refused = false;              ///< it cannot have the lock: nothing is done for it until it unlocks
+  std::vector<Ref<Datatype>> types;         ///< by slot
+  std::vector<std::byte> held;              ///< records that wait for the lock
+  bool waits = false;                       ///< for the lock
+  uint32_t replying = 0;                    ///< results that are still to be read from the window
+  bool unlocks = false, completes = false;  ///< once those results have left
+  bool refused = false;                     ///< it cannot have the lock: nothing is done for it until it unlocks
   /// The operation whose data come as the next message; `nothing_of_it`: they are thrown away.
   enum class Expected : uint8_t { nothing, operation, nothing_of_it };
   Expected expected = Expected::nothing;

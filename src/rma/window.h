@@ -4,6 +4,7 @@
 //   operations.cc     put, get, accumulate ...: checks, and turning them into records for the target
 //   origin.cc         the way of those records, and of what comes back
 //   service.cc        the target: carries records out, answers
+//   direct.cc         operations on memory that this rank can reach itself
 //   synchronise.cc    fence, post, start, complete, wait, lock, unlock, flush
 //
 // How an operation goes where no memory is shared with the target:
@@ -30,7 +31,9 @@
 #include <vector>
 
 #include "rma/environment.h"
+#include "rma/lock_design.h"
 #include "rma/lock_queue.h"
+#include "rma/shared_part.h"
 #include "rma/target.h"
 #include "wire/window.h"
 
@@ -63,6 +66,10 @@ struct Operation {
 /// The bytes that `count` elements of a datatype touch, from the address given. False: the numbers are too large.
 bool touched(const Datatype& type, Count count, int64_t& low, int64_t& high);
 
+/// Combines the next `bytes` of `from`, elements of the basic type, with what is at `to`. Predefined arithmetic
+/// operators.
+void combine(const Op& op, Cursor from, Cursor to, size_t bytes, const Kind& kind);
+
 /// The members' values of one quantity: one number when they are all the same.
 class PerRank {
  public:
@@ -75,6 +82,7 @@ class PerRank {
 };
 
 class Answers;
+struct ResultSend;
 
 class Window {
  public:
@@ -110,6 +118,8 @@ class Window {
   Error shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) const;
   /// What this rank waits for in this window; lines.
   std::string report() const;
+  /// Operations of others need this rank's processor.
+  bool serves() const { return !design_; }
   std::string name;  ///< for errors and reports
 
   // --- Operations. `request`: null, or where the request of a request form goes.
@@ -136,6 +146,8 @@ class Window {
   void serve(int from, std::span<const std::byte> records);
   void take_answers(int from, std::span<const std::byte> records);
   void take_post(int from);
+  /// Something that this rank waits for in shared memory may have changed.
+  void take_nudge();
   /// Where the data of an operation or a result go; false: it is expected by nobody.
   bool land(const wire::Header& header, size_t bytes, Landing& landing);
   void landed(const wire::Header& header, Landing& landing, size_t bytes, Error error);
@@ -143,6 +155,7 @@ class Window {
 
  private:
   friend class Answers;
+  friend struct ResultSend;
   /// A result that has not come.
   struct Awaited {
     Cursor into;
@@ -152,6 +165,8 @@ class Window {
     size_t bytes = 0;
     uint32_t next_free = 0;
   };
+  /// A look costs about as much as a put into shared memory.
+  static constexpr uint32_t kLooks = 8;
   enum class Fence : uint8_t { none, possible, used };
 
   Window(Environment& environment, const Plan& plan);
@@ -160,7 +175,8 @@ class Window {
   Error check_plan() const;
   Error agree(Communicator& comm, Error mine);
   Error allocate_memory();
-  Error allocate_shared();
+  Error share_memory();
+  void use_part();
   std::string describe() const;
 
   // operations.cc
@@ -170,6 +186,13 @@ class Window {
   Error range_error(const Operation& operation, const std::string& what) const;
   Error allow(Target& target);
   Error not_in_epoch(int rank) const;
+  // direct.cc
+  std::byte* reachable(int rank) const;
+  Control* control_of(int rank) const;
+  bool goes_directly(const Target& target) const;
+  void perform_directly(const Operation& operation);
+
+  // operations.cc, continued
   void put_out(const Operation& operation, Target& target, WindowRequest* request);
   void put_piece(const Operation& operation, Target& target, wire::WindowOperationBody& body, uint16_t slot,
                  WindowRequest* request);
@@ -205,6 +228,8 @@ class Window {
   Error locate(Source& from, const wire::WindowOperationBody& body, Cursor& cursor, const Datatype*& type);
   bool contains(int64_t low, int64_t high) const;
   void grant_ready();
+  void end_access(Source& from);
+  void result_left(Source& from);
   bool ask_lock(Source& from, bool exclusive, std::span<const std::byte> rest, Answers& answers);
   void refuse_lock(Source& from, Answers& answers);
 
@@ -213,8 +238,13 @@ class Window {
   void wait_until(Done&& done) {
     environment_.progress().wait_until(done);
   }
+  /// A call that has nothing to wait for looks after everything else now and then: it may be one of many in a loop.
+  void look() {
+    if (++looks_ % kLooks == 0) environment_.progress().look();
+  }
   Error check_rank(int rank) const;
   Error sync_error(const std::string& text) const;
+  bool own(int rank) const { return rank == comm_->rank(); }
   bool passive() const { return lock_all_ || locked_ != 0; }
   Error not_passive(int rank) const;
   Error not_idle(const char* what) const;
@@ -223,7 +253,8 @@ class Window {
   Error check_assertions(int assertions, int allowed) const;
   Error members(Group& group, std::vector<int>& ranks) const;
   Error may_lock() const;
-  void lock_own();
+  bool must_hold(const Target& target) const;
+  Error acquire(Target& target);
   Error finish(Target& target);
   Error finish_all();
   Error finish_locally(Target& target);
@@ -241,10 +272,9 @@ class Window {
   Ref<Communicator> comm_;  ///< the window's own
   PerRank sizes_, disp_units_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> owned_;  ///< memory of this rank alone that MPI has allocated
-  uint64_t shared_offset_ = 0;                                ///< of node memory that this rank has allocated
-  bool shared_ = false;
-  PerRank shared_at_;                     ///< where the members' parts begin in that memory
-  std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
+  SharedPart part_;                                           ///< memory shared with ranks of this node; empty: none
+  std::unique_ptr<LockDesign> design_;                        ///< null: by message
+  std::map<uintptr_t, size_t> attached_;                      ///< dynamic windows: address, size
   // Info.
   bool no_locks_ = false;
   bool same_size_ = false, same_disp_unit_ = false, noncontiguous_ = false;
@@ -254,6 +284,7 @@ class Window {
   std::vector<std::unique_ptr<Target>> targets_;  ///< by rank; empty before the first use
   std::vector<Awaited> awaited_;
   uint32_t free_awaited_ = 0;  ///< index + 1
+  uint32_t looks_ = 0;
   Fence fence_ = Fence::none;
   bool lock_all_ = false, lock_all_unchecked_ = false;
   int locked_ = 0;      ///< targets locked by MPI_Win_lock

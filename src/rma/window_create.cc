@@ -7,7 +7,8 @@
 #include <cstring>
 
 #include "coll/collectives.h"
-#include "fabric/shm/node_memory.h"
+#include "fabric/node_segments.h"
+#include "rma/node_locks.h"
 #include "rma/window.h"
 
 namespace tern::rma {
@@ -20,7 +21,7 @@ constexpr size_t kAlignment_bytes = 64;
 struct Statement {
   int64_t size = 0, disp_unit = 0;
   uint64_t context = 0;  ///< rank 0's
-  uint64_t offset = 0;   ///< rank 0's, of shared memory
+  SegmentKey key;        ///< of shared memory, by who has made it
   int32_t noncontiguous = 0;
   int32_t error_class = 0;
   char text[200] = {};
@@ -112,39 +113,48 @@ Error Window::allocate_memory() {
   return {};
 }
 
-// Rank 0 allocates for all, in node memory; the ranks' parts lie one after the other.
-Error Window::allocate_shared() {
+// The ranks of each node that share memory have theirs in one segment, which the first of them makes. Where that is not
+// so memory is this rank's own, unless it must be shared.
+Error Window::share_memory() {
   Communicator& comm = *comm_;
-  NodeMemory* memory = comm.p2p().node_memory;
+  NodeSegments* segments = comm.p2p().node_segments;
   Statement mine;
-  std::vector<int64_t> at;
-  int64_t total = 0;
+  std::vector<int> ranks;
+  std::vector<int64_t> sizes;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    at.push_back(total);
-    const int64_t size = sizes_.of(rank);
-    total += noncontiguous_ ? (size + 63) / 64 * 64 : size;
+    if (rank == comm.rank() || (segments && segments->shares(comm.peer(rank)))) {
+      ranks.push_back(rank);
+      sizes.push_back(sizes_.of(rank));
+    } else if (flavor_ == Flavor::shared && mine.error_class == 0) {
+      mine.set(Error(ErrorClass::rma_shared, "this rank shares no memory with rank " + std::to_string(rank) +
+                                                 ". Use a communicator of MPI_Comm_split_type with "
+                                                 "MPI_COMM_TYPE_SHARED, and the shared-memory path."));
+    }
   }
-  for (int rank = 0; rank < comm.size() && mine.error_class == 0; ++rank) {
-    if (rank == comm.rank() || (memory && memory->shares(comm.peer(rank)))) continue;
-    mine.set(Error(ErrorClass::rma_shared, "this rank shares no memory with rank " + std::to_string(rank) +
-                                               ". Use a communicator of MPI_Comm_split_type with "
-                                               "MPI_COMM_TYPE_SHARED, and the shared-memory path."));
-  }
-  if (mine.error_class == 0 && comm.rank() == 0 && memory) {
-    if (memory->allocate(size_t(std::max<int64_t>(total, 1)), mine.offset)) shared_ = true;
-    else
-      mine.set(Error(ErrorClass::no_mem, "there is no room for " + std::to_string(total) + " bytes of shared memory"));
-  }
-  shared_offset_ = mine.offset;
+  const bool together = ranks.size() > 1 && ranks.size() <= SharedPart::kMostMembers;
+  const int maker = ranks[0];
+  if (together) part_.plan(ranks, sizes, flavor_ == Flavor::allocate || noncontiguous_);
+  if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part_.allocate(*segments));
+  if (mine.error_class == 0 && !together) mine.set(allocate_memory());
+  mine.key = part_.key();
   std::vector<Statement> all;
   if (Error error = allgather(environment_.byte(), comm, mine, all)) return error;
   if (Error error = error_of(all, comm.rank())) return error;
-  shared_at_.set(at);
-  if (!memory) return allocate_memory();  // of one rank
-  base_ = memory->at(all[0].offset) + at[size_t(comm.rank())];
-  shared_offset_ = all[0].offset;
-  shared_ = true;
+  Statement attached;
+  if (together && maker != comm.rank()) attached.set(part_.attach(*segments, all[size_t(maker)].key));
+  if (Error error = allgather(environment_.byte(), comm, attached, all)) return error;
+  if (Error error = error_of(all, comm.rank())) return error;
+  if (together) use_part();
   return {};
+}
+
+void Window::use_part() {
+  const int me = part_.place_of(comm_->rank());
+  base_ = part_.data(me);
+  if (int(part_.ranks().size()) != comm_->size()) return;
+  design_ = std::make_unique<NodeLocks>(part_, me, [this](int rank) {
+    environment_.endpoints().post(environment_.endpoints().at(comm_->peer(rank)), header(wire::kWindowNudge));
+  });
 }
 
 Error Window::create(Environment& environment, Communicator& comm, const Plan& plan, std::unique_ptr<Window>& made) {
@@ -153,9 +163,7 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   mine.size = plan.size;
   mine.disp_unit = plan.disp_unit;
   mine.noncontiguous = window->noncontiguous_;
-  Error wrong = window->check_plan();
-  if (!wrong && plan.flavor == Flavor::allocate) wrong = window->allocate_memory();
-  mine.set(wrong);
+  mine.set(window->check_plan());
   if (comm.rank() == 0) mine.context = environment.new_context();
   std::vector<Statement> all;
   if (Error error = allgather(environment.byte(), comm, mine, all)) return error;
@@ -167,10 +175,10 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   window->noncontiguous_ = all[0].noncontiguous != 0;
   window->comm_ = Ref<Communicator>::adopt(
       new Communicator(comm.p2p(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
-  environment.add(*window);
-  if (plan.flavor == Flavor::shared) {
-    if (Error error = window->allocate_shared()) return error;
+  if (plan.flavor == Flavor::shared || plan.flavor == Flavor::allocate) {
+    if (Error error = window->share_memory()) return error;
   }
+  environment.add(*window);
   if (Error error = window->barrier()) return error;
   made = std::move(window);
   return {};
@@ -180,9 +188,12 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
 Error Window::free() {
   Error error = finish_all();
   if (Error late = barrier(); late && !error) error = std::move(late);
+  wait_until([&] {
+    return std::all_of(sources_.begin(), sources_.end(), [](auto& source) { return !source || source->replying == 0; });
+  });
   environment_.remove(*this);
   freed_ = true;
-  if (shared_ && comm_->rank() == 0) comm_->p2p().node_memory->release(shared_offset_);
+  part_.release();
   return error;
 }
 
@@ -219,24 +230,24 @@ Error Window::detach(const void* base) {
   return {};
 }
 
+// MPI 5.0, 12.2.3: what cannot be reached is said to be empty.
 Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) const {
-  if (flavor_ != Flavor::shared)
+  if (flavor_ == Flavor::dynamic)
     return Error(ErrorClass::rma_flavor, describe() +
-                                             " does not lie in memory shared by its ranks. Use "
-                                             "MPI_Win_allocate_shared.");
+                                             " was made by MPI_Win_create_dynamic, so that its memory is not "
+                                             "one piece that can be asked for");
+  size = 0, base = nullptr;
   if (rank == kProcNull) {
-    // The first rank with memory (12.2.3).
-    for (rank = 0; rank + 1 < comm_->size() && sizes_.of(rank) == 0;) ++rank;
-    if (sizes_.of(rank) == 0) {
-      size = 0, disp_unit = 0, base = nullptr;
-      return {};
-    }
+    const auto reached = [&](int one) { return reachable(one) && sizes_.of(one) > 0; };
+    for (rank = 0; rank < comm_->size() && !reached(rank);) ++rank;
+    if (rank == comm_->size()) rank = comm_->rank();
   } else if (Error error = check_rank(rank)) {
     return error;
   }
-  size = sizes_.of(rank);
   disp_unit = disp_units_.of(rank);
-  base = base_ - shared_at_.of(comm_->rank()) + shared_at_.of(rank);
+  if (!reachable(rank) || sizes_.of(rank) == 0) return {};
+  base = reachable(rank);
+  size = sizes_.of(rank);
   return {};
 }
 

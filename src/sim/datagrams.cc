@@ -111,7 +111,7 @@ size_t SimDatagramPort::receive(Arrival* out) {
   // One datagram for a call; segmentation offload at the receiver is the kernel's luck, not modelled.
   taken_.push_back(std::move(inbox_.front()));
   inbox_.pop_front();
-  const Bytes& bytes = taken_.back();
+  Bytes& bytes = taken_.back();
   buffered_ -= bytes.size() + network_.model().kHeaderBytes;
   const uint64_t taking_ns = costs.datagram_receive_ns != 0 ? costs.datagram_receive_ns : costs.receive_ns;
   strand_.charge_ns(taking_ns + costs.socket_copy_ns(bytes.size()));

@@ -46,6 +46,10 @@ std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {
 
 std::unique_ptr<rdma::Hca> Machine::Rank::make_hca() { return machine.adapters_->open(strand); }
 
+std::unique_ptr<NodeSegments> Machine::Rank::make_segments() {
+  return std::make_unique<SimSegments>(machine.segments_, machine.network_, index());
+}
+
 Machine::Machine(WorldOptions options)
     : options_(std::move(options)),
       scheduler_(options_.limits, options_.keep_trace),

@@ -16,6 +16,7 @@
 #include "sim/faults.h"
 #include "sim/launcher.h"
 #include "sim/network.h"
+#include "sim/node_segments.h"
 #include "sim/path.h"
 #include "sim/rank_time.h"
 #include "sim/scheduler.h"
@@ -32,6 +33,7 @@ struct WorldOptions {
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
+  bool segments = true;    ///< ranks of a node can share memory (NodeSegments)
   bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
   bool udp = false;        ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
   bool udp_first = false;  ///< with both: the other way round
@@ -93,6 +95,8 @@ class Machine {
     std::unique_ptr<DatagramPort> make_datagram_port();
     /// The rank's own view of its node's RDMA adapter; goes before the machine.
     std::unique_ptr<rdma::Hca> make_hca();
+    /// Memory that the ranks of its node share.
+    std::unique_ptr<NodeSegments> make_segments();
     uint32_t index() const { return strand.rank(); }
   };
   using Body = std::function<void(Rank&)>;
@@ -106,6 +110,7 @@ class Machine {
   Network& network() { return network_; }
   Scheduler& scheduler() { return scheduler_; }
   SimAdapters& adapters() { return *adapters_; }
+  SegmentTable& segments() { return segments_; }
 
  private:
   void rank_main(Rank& rank, const Body& body);
@@ -123,6 +128,7 @@ class Machine {
   Scheduler scheduler_;
   Network network_;
   std::unique_ptr<SimAdapters> adapters_;
+  SegmentTable segments_;
   NoticeBoard board_;
   StackArena stacks_;
   std::vector<std::unique_ptr<Strand>> strands_;

@@ -23,6 +23,7 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   options.copy_bytes_per_us = world.network.copy_bytes_per_us;
   options.send_ns = world.network.send_ns;
   options.receive_ns = world.network.receive_ns;
+  options.ring_poll_ns = world.adapter.poll_ns;
   options.keep = world.keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
   Error error;
   auto path = RdmaPath::create(
@@ -84,6 +85,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.seed = rank.seed;
   parts.counters = counters;
   auto process = std::make_unique<Process>(std::move(parts));
+  if (rank.machine.options().segments) process->share_segments(rank.make_segments());
   if (rank.machine.options().rdma || rank.machine.options().udp) {
     add_network_paths(*process, rank);
   } else {

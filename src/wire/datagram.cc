@@ -7,7 +7,7 @@ namespace tern::wire {
 namespace {
 
 constexpr uint32_t kCardMagic = 0x43505544;  // "DUPC" in memory order
-constexpr uint16_t kUdpCardVersion = 1;
+constexpr uint16_t kUdpCardVersion = 2;
 
 Error bad(const char* what) { return Error(ErrorClass::intern, std::string("the peer's UDP card ") + what); }
 
@@ -67,6 +67,7 @@ std::string build_datagram_card(const DatagramCard& card) {
   out.integer(card.protocol);
   out.integer(card.flags);
   out.bytes(card.salt.data(), card.salt.size());
+  out.bytes(card.exchange.data(), card.exchange.size());
   out.integer(uint8_t(card.channels.size()));
   for (const Card& channel : card.channels) {
     std::string text = build_card(channel);
@@ -84,6 +85,7 @@ Error parse_datagram_card(std::string_view text, DatagramCard& card) {
   card.protocol = in.integer<uint8_t>();
   card.flags = in.integer<uint8_t>();
   in.bytes(card.salt.data(), card.salt.size());
+  in.bytes(card.exchange.data(), card.exchange.size());
   const size_t count = in.integer<uint8_t>();
   if (!in.ok() || count > kMaxCardChannels) return bad("is cut short");
   card.channels.assign(count, {});

@@ -128,7 +128,8 @@ struct DatagramCard {
   enum Flags : uint8_t { kAes = 1 };  ///< its processor does AES
   uint8_t protocol = 0;               ///< of UdpProtocol
   uint8_t flags = 0;
-  std::array<uint8_t, 16> salt{};  ///< fresh for every start of a rank, so that no key is used by two of them
+  std::array<uint8_t, 32> exchange{};  ///< its public key, if it encrypts; else 0
+  std::array<uint8_t, 16> salt{};      ///< fresh for every start of a rank, so that no key is used by two of them
   std::vector<Card> channels;  ///< where each of its sockets is; the last: where TCP shows whether its process lives
 };
 inline constexpr size_t kMaxCardChannels = 3;

@@ -7,7 +7,7 @@
 //   u32 CRC-32C of the block's place in the stream (u64), its length, the acknowledgement, the bytes
 //   u32 length | u64 acknowledgement: so many bytes of the other direction have arrived and are sound | bytes
 //
-// Encrypted (TERN_TCP_ENCRYPT) the blocks are the same, but for the CRC, which is 0, and a tag of 16 bytes behind them.
+// Encrypted (TERN_ENCRYPT) the blocks are the same, but for the CRC, which is 0, and a tag of 16 bytes behind them.
 //
 // The stream is believed only after the handshake (wire/handshake.h), but a head that cannot be is still
 // refused: it means the stream is out of step, and the connection ends.

@@ -69,6 +69,7 @@ std::string build_greeting(HandshakeStage stage, const Greeting& greeting) {
   body.integer(greeting.stood);
   body.integer(greeting.from.job);
   body.integer(greeting.to.job);
+  body.bytes(greeting.exchange.data(), greeting.exchange.size());
   return prefixed(stage, body.take());
 }
 
@@ -108,6 +109,7 @@ bool parse_greeting(std::string_view body, Greeting& greeting) {
   if (greeting.version <= 5) return in.ok();  // knew one job
   greeting.from.job = in.integer<uint64_t>();
   greeting.to.job = in.integer<uint64_t>();
+  in.bytes(greeting.exchange.data(), greeting.exchange.size());
   return in.ok();
 }
 

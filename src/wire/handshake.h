@@ -46,6 +46,7 @@ struct Greeting {
   RankName from;
   RankName to;  ///< whom it means
   std::array<uint8_t, 32> nonce{};
+  std::array<uint8_t, 32> exchange{};  ///< its public key, if what follows is encrypted; else 0
   // Of a hello, the stream this connection is for:
   uint8_t lane = 0;         ///< which of the pair's streams
   uint32_t generation = 0;  ///< its connections are numbered; a later one replaces an earlier one

@@ -6,6 +6,7 @@
 //   answers   the same                                      records for the origin
 //   result    the same; token: the origin's                 the bytes that a get or a fetching operation wants
 //   post      the same                                      -   the sender's exposure epoch is open to the receiver
+//   nudge     the same                                      -   what the receiver waits for in shared memory changed
 //
 // A record is a head of 8 bytes, then what its code says; each begins at a multiple of 8 bytes from the first.
 //
@@ -29,7 +30,7 @@
 namespace tern::wire {
 
 inline constexpr Kind kWindowBatch = kFirstWindowKind, kWindowData = Kind(33), kWindowAnswers = Kind(34),
-                      kWindowResult = Kind(35), kWindowPost = Kind(36);
+                      kWindowResult = Kind(35), kWindowPost = Kind(36), kWindowNudge = Kind(37);
 
 enum class WindowCode : uint8_t {
   lock = 1,

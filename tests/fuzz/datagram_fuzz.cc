@@ -82,8 +82,8 @@ void converse(const uint8_t* data, size_t bytes, MakeChannel&& make) {
     UdpLink link{shared,
                  lane,
                  1,
-                 DatagramSeal(key, {0, 0}, {}, {0, 1}, {}, false),
-                 DatagramSeal(key, {0, 1}, {}, {0, 0}, {}, false),
+                 DatagramSeal(key, {0, 0}, {}, {0, 1}, {}, nullptr, false),
+                 DatagramSeal(key, {0, 1}, {}, {0, 0}, {}, nullptr, false),
                  1,
                  {}};
     auto channel = make(link);
@@ -141,9 +141,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   wire::Datagram datagram;
   (void)wire::parse_datagram(reinterpret_cast<const std::byte*>(data), bytes, datagram);
   static const UdpKey key{9};
-  static const DatagramSeal seal(key, {0, 0}, {}, {0, 1}, {}, false);
+  static const DatagramSeal seal(key, {0, 0}, {}, {0, 1}, {}, nullptr, false);
   if (bytes >= sizeof(wire::DatagramHead) + wire::kDatagramTagBytes) {
-    TERN_FUZZ_CHECK(!seal.check(reinterpret_cast<const std::byte*>(data), bytes, 1));
+    std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(data),
+                                reinterpret_cast<const std::byte*>(data) + bytes);
+    TERN_FUZZ_CHECK(!seal.open(copy.data(), bytes, 1));
   }
   converse(data, bytes, [](UdpLink& link) { return std::make_unique<StreamChannel>(link, 1472); });
   converse(data, bytes, [](UdpLink& link) { return std::make_unique<FragmentChannel>(link); });

@@ -1,5 +1,5 @@
-/* Rank 0 computes for some seconds without a call to MPI, from the start on or after it has talked to all; the others want
-   something of it all the while. Usage: away SECONDS [met] */
+/* Rank 0 computes for some seconds without a call to MPI, from the start on or after it has talked to all; the others
+   want something of it all the while. Usage: away SECONDS [met] */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

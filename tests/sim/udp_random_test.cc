@@ -34,6 +34,7 @@ WorldOptions random_world(Rng& rng, uint64_t seed, const char* protocol, bool fa
   options.datagrams.buffer_bytes = size_t(16'000 + rng.below(uint64_t{1} << (12 + rng.below(8))));
   Tunables& tunables = options.tunables;
   tunables.udp = protocol;
+  tunables.encrypt = int64_t(rng.below(2));
   tunables.udp_paper_window = int64_t(1 + rng.below(16));
   tunables.udp_eager_bytes = int64_t(rng.below(uint64_t{1} << (6 + rng.below(11))));
   tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));

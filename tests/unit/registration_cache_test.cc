@@ -16,17 +16,22 @@ namespace tern::rdma {
 namespace {
 
 constexpr size_t kPage = 4096;
+// Of a receive that peers may also read, and of a send.
+constexpr Access kWritable{.local_write = true, .remote_read = true, .remote_write = true},
+    kReadable{.local_write = false, .remote_read = true}, kLocal{.local_write = true};
 
 /// An adapter that only registers, and counts.
 class CountingHca final : public Hca {
  public:
   struct Region final : MemoryRegion {
-    Region(CountingHca& its_owner, uint64_t b, uint64_t e) : owner(its_owner), begin(b), end(e) {
+    Region(CountingHca& its_owner, uint64_t b, uint64_t e, const Access& a)
+        : owner(its_owner), begin(b), end(e), access(a) {
       owner.regions.insert(this);
     }
     ~Region() override { owner.regions.erase(this); }
     CountingHca& owner;
     uint64_t begin, end;
+    Access access;
   };
   Error make_channel(std::unique_ptr<EventChannel>&) override { return no(); }
   Error make_completion_queue(const CompletionQueueOptions&, std::unique_ptr<CompletionQueue>&) override {
@@ -35,10 +40,11 @@ class CountingHca final : public Hca {
   Error make_srq(const SharedReceiveQueueOptions&, std::unique_ptr<SharedReceiveQueue>&) override { return no(); }
   Error make_queue_pair(const QueuePairOptions&, std::unique_ptr<QueuePair>&) override { return no(); }
   Error make_route(const PortAddress&, std::unique_ptr<Route>&) override { return no(); }
-  Error register_memory(void* address, size_t bytes, const Access&, std::unique_ptr<MemoryRegion>& result) override {
+  Error register_memory(void* address, size_t bytes, const Access& access,
+                        std::unique_ptr<MemoryRegion>& result) override {
     if (pinned() + bytes > limit) return no();
     uint64_t begin = reinterpret_cast<uintptr_t>(address);
-    result = std::make_unique<Region>(*this, begin, begin + bytes);
+    result = std::make_unique<Region>(*this, begin, begin + bytes, access);
     return {};
   }
   bool take_event(AsyncEvent&) override { return false; }
@@ -67,9 +73,9 @@ class RegistrationCacheTest : public testing::Test {
     if (!watch) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
   }
   /// Whether an acquire is answered from the table.
-  bool is_kept(const void* address, size_t bytes, bool writable = true) {
+  bool is_kept(const void* address, size_t bytes, const Access& access = kWritable) {
     uint64_t before = cache.hits();
-    Registration* registration = cache.acquire(address, bytes, writable);
+    Registration* registration = cache.acquire(address, bytes, access);
     EXPECT_NE(registration, nullptr);
     cache.release(*registration);
     return cache.hits() > before;
@@ -84,19 +90,41 @@ TEST_F(RegistrationCacheTest, WhatIsKeptIsFoundAgainAlsoInPart) {
   EXPECT_FALSE(is_kept(memory + 100, 10 * kPage));
   EXPECT_TRUE(is_kept(memory + 100, 10 * kPage));
   EXPECT_TRUE(is_kept(memory + 5000, 30));
-  EXPECT_TRUE(is_kept(memory, 8)) << "whole pages are registered";
   EXPECT_FALSE(is_kept(memory + 8 * kPage, 10 * kPage)) << "only its beginning is";
-  EXPECT_TRUE(is_kept(memory, 18 * kPage)) << "the two have become one";
+  EXPECT_TRUE(is_kept(memory + 100, 18 * kPage - 100)) << "the two have become one";
   EXPECT_EQ(hca.regions.size(), 1u);
+  EXPECT_FALSE(is_kept(memory, 8)) << "peers get no more than was asked for";
+  EXPECT_FALSE(is_kept(memory + 20 * kPage + 100, 8, kLocal));
+  EXPECT_TRUE(is_kept(memory + 20 * kPage, 8, kLocal)) << "for this rank alone whole pages are registered";
   munmap(memory, 64 * kPage);
 }
 
 TEST_F(RegistrationCacheTest, ReadOnlyRegistrationsDoNotServeWriters) {
   std::byte* memory = map(kPage);
-  EXPECT_FALSE(is_kept(memory, 100, false));
-  EXPECT_TRUE(is_kept(memory, 100, false));
-  EXPECT_FALSE(is_kept(memory, 100, true));
-  EXPECT_TRUE(is_kept(memory, 100, false));
+  EXPECT_FALSE(is_kept(memory, 100, kReadable));
+  EXPECT_TRUE(is_kept(memory, 100, kReadable));
+  EXPECT_FALSE(is_kept(memory, 100, kWritable));
+  EXPECT_TRUE(is_kept(memory, 100, kReadable));
+  EXPECT_TRUE(is_kept(memory, 100, kLocal)) << "what this rank does is allowed by any that lets it write";
+  munmap(memory, kPage);
+}
+
+// A peer that may read what is sent may not write it, also after the same memory was received into.
+TEST_F(RegistrationCacheTest, PeersGetJustTheRightsThatAnOperationNeeds) {
+  std::byte* memory = map(kPage);
+  for (const Access& access : {kWritable, kReadable, kLocal, Access{.local_write = false}}) {
+    Registration* registration = cache.acquire(memory + 8, 100, access);
+    const Access given = static_cast<CountingHca::Region&>(*registration->region).access;
+    if (access.remote_read || access.remote_write) {
+      EXPECT_EQ(given.remote_read, access.remote_read);
+      EXPECT_EQ(given.remote_write, access.remote_write);
+      EXPECT_EQ(given.remote_atomic, access.remote_atomic);
+      EXPECT_EQ(registration->begin, reinterpret_cast<uintptr_t>(memory) + 8);
+      EXPECT_EQ(registration->end, registration->begin + 100);
+    }
+    EXPECT_TRUE(given.local_write || !access.local_write);
+    cache.release(*registration);
+  }
   munmap(memory, kPage);
 }
 
@@ -177,16 +205,16 @@ TEST_F(RegistrationCacheTest, FreedAllocationsAreDropped) {
     free(large);
     malloc_trim(0);
   }
-  cache.release(*cache.acquire(&cache, 8, true));  // drops what changed
+  cache.release(*cache.acquire(&cache, 8, kWritable));  // drops what changed
   EXPECT_LE(hca.pinned(), uint64_t{1} << 21);
 }
 
 TEST_F(RegistrationCacheTest, MemoryInUseOutlivesItsUnmapping) {
   std::byte* memory = map(4 * kPage);
-  Registration* used = cache.acquire(memory, 4 * kPage, true);
+  Registration* used = cache.acquire(memory, 4 * kPage, kWritable);
   munmap(memory, 4 * kPage);
   map(4 * kPage, memory);
-  Registration* fresh = cache.acquire(memory, 4 * kPage, true);
+  Registration* fresh = cache.acquire(memory, 4 * kPage, kWritable);
   EXPECT_NE(fresh, used);
   EXPECT_EQ(hca.regions.size(), 2u);
   cache.release(*used);
@@ -210,12 +238,12 @@ TEST_F(RegistrationCacheTest, MoreChangesThanCanBeListedDropEverything) {
 TEST_F(RegistrationCacheTest, KeepsNoMoreThanItMayAndMakesRoomWhenPinningFails) {
   RegistrationCache small(hca, Keep::watched, watch.get(), 8 * kPage);
   std::byte* memory = map(64 * kPage);
-  for (int i = 0; i < 8; ++i) small.release(*small.acquire(memory + i * 8 * kPage, 4 * kPage, true));
+  for (int i = 0; i < 8; ++i) small.release(*small.acquire(memory + i * 8 * kPage, 4 * kPage, kWritable));
   EXPECT_EQ(hca.pinned(), 8 * kPage);
   hca.limit = 8 * kPage;
-  Registration* large = small.acquire(memory, 6 * kPage, true);
+  Registration* large = small.acquire(memory, 6 * kPage, kWritable);
   ASSERT_NE(large, nullptr);
-  EXPECT_EQ(small.acquire(memory + 32 * kPage, 6 * kPage, true), nullptr) << "the limit is the adapter's";
+  EXPECT_EQ(small.acquire(memory + 32 * kPage, 6 * kPage, kWritable), nullptr) << "the limit is the adapter's";
   small.release(*large);
   munmap(memory, 64 * kPage);
 }
@@ -225,8 +253,8 @@ TEST(RegistrationCache, WhatIsInUseGoesWithTheCache) {
   std::byte* memory = map(8 * kPage);
   for (Keep keep : {Keep::nothing, Keep::trusted}) {
     RegistrationCache cache(hca, keep, nullptr, 1 << 24);
-    ASSERT_NE(cache.acquire(memory, 100, true), nullptr);
-    ASSERT_NE(cache.acquire(memory, 2 * kPage, true), nullptr);  // takes the place of the first in the table
+    ASSERT_NE(cache.acquire(memory, 100, kWritable), nullptr);
+    ASSERT_NE(cache.acquire(memory, 2 * kPage, kWritable), nullptr);  // takes the place of the first in the table
     EXPECT_EQ(hca.regions.size(), 2u);
   }
   EXPECT_TRUE(hca.regions.empty());
@@ -237,8 +265,8 @@ TEST(RegistrationCache, WithoutAWatchNothingIsKept) {
   CountingHca hca;
   RegistrationCache cache(hca, Keep::nothing, nullptr, 1 << 24);
   char memory[100];
-  Registration* first = cache.acquire(memory, sizeof memory, true);
-  Registration* second = cache.acquire(memory, sizeof memory, true);
+  Registration* first = cache.acquire(memory, sizeof memory, kWritable);
+  Registration* second = cache.acquire(memory, sizeof memory, kWritable);
   EXPECT_NE(first, second);
   cache.release(*first);
   cache.release(*second);

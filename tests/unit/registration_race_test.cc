@@ -93,7 +93,7 @@ class RegistrationRaceTest : public testing::Test {
 
   bool hits(void* memory, size_t bytes) {
     const uint64_t before = cache.hits();
-    Registration* registration = cache.acquire(memory, bytes, true);
+    Registration* registration = cache.acquire(memory, bytes, {.remote_read = true, .remote_write = true});
     EXPECT_NE(registration, nullptr);
     cache.release(*registration);
     return cache.hits() > before;

@@ -58,6 +58,39 @@ TEST(TcpHandshake, both_sides_are_proven) {
   }
 }
 
+// With a key exchange the session keys do not follow from the job's key and what went over the wire: with everything
+// that is to be had there, another secret gives other keys.
+TEST(TcpHandshake, an_exchanged_secret_is_in_the_session_keys) {
+  TcpIdentity a = identity(3), b = identity(5);
+  a.encrypts = b.encrypts = true;
+  std::vector<TcpKey> keys;
+  for (int i = 0; i < 2; ++i) {
+    TcpHandshake caller(a, {0, 5}), called(b);
+    pass(caller, called);
+    pass(called, caller);
+    pass(caller, called);
+    ASSERT_EQ(called.state(), State::asks);
+    called.decide(Verdict::accept);
+    pass(called, caller);
+    ASSERT_EQ(caller.verdict(), Verdict::accept);
+    EXPECT_EQ(caller.session_key(true), called.session_key(true));
+    EXPECT_EQ(caller.session_key(false), called.session_key(false));
+    keys.push_back(caller.session_key(true));
+  }
+  EXPECT_NE(keys[0], keys[1]);
+}
+
+TEST(KeyExchange, both_sides_come_to_the_same_and_a_third_does_not) {
+  KeyExchange a, b, c;
+  ExchangeKey at_a, at_b, at_c;
+  ASSERT_TRUE(a.share(b.public_key(), at_a));
+  ASSERT_TRUE(b.share(a.public_key(), at_b));
+  ASSERT_TRUE(c.share(a.public_key(), at_c));
+  EXPECT_EQ(at_a, at_b);
+  EXPECT_NE(at_a, at_c);
+  EXPECT_FALSE(a.share(ExchangeKey{}, at_a)) << "a key of small order";
+}
+
 // The same on both sides, another one for each direction, connection and job.
 TEST(TcpHandshake, session_keys) {
   std::set<TcpKey> seen;

@@ -60,7 +60,7 @@ void break_at_random(uint64_t seed, int messages, Form form) {
   TcpWorld world(2, [&](TcpOptions& options, Tunables& tunables) {
     options.send_buffer_bytes = buffer;
     tunables.tcp_crc = form == Form::checked;
-    tunables.tcp_encrypt = form == Form::encrypted;
+    tunables.encrypt = form == Form::encrypted;
   });
   Ledger ledger;
   int breaks = 0;

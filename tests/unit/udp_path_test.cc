@@ -147,6 +147,26 @@ TEST(UdpPath, sizes_around_every_boundary_both_ways) {
   }
 }
 
+// What goes over the wire shows nothing of the messages, and they arrive.
+TEST(UdpPath, encrypted_messages_arrive_and_do_not_show) {
+  const std::string secret = "the spring is nearer than it looks";
+  for (const char* protocol : {"modern", "paper"}) {
+    for (bool encrypt : {false, true}) {
+      SCOPED_TRACE(std::string(protocol) + (encrypt ? ", encrypted" : ""));
+      UdpWorld world(2, protocol, true, [&](Tunables& tunables) { tunables.encrypt = encrypt; });
+      std::string message;
+      while (message.size() < 300'000) message += secret;
+      for (int i = 0; i < 5; ++i) world.send(0, 1, i, message.substr(0, i % 2 ? 100 : message.size()));
+      ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 5 && world.quiet(); }));
+      for (auto& arrival : world[1].sink.arrivals) EXPECT_TRUE(message.starts_with(arrival.bytes));
+      size_t shown = 0;
+      for (const std::string& datagram : world[0].tap->sent) shown += datagram.find(secret) != std::string::npos;
+      if (encrypt) EXPECT_EQ(shown, 0u);
+      else EXPECT_GT(shown, 0u);
+    }
+  }
+}
+
 TEST(UdpPath, random_traffic_among_four) {
   for (const Way& way : kWays) {
     SCOPED_TRACE(way.protocol);

@@ -37,8 +37,8 @@ struct End {
         link{shared,
              lane,
              peer,
-             DatagramSeal({}, {0, self}, {}, {0, peer}, {}, false),
-             DatagramSeal({}, {0, peer}, {}, {0, self}, {}, false),
+             DatagramSeal({}, {0, self}, {}, {0, peer}, {}, nullptr, false),
+             DatagramSeal({}, {0, peer}, {}, {0, self}, {}, nullptr, false),
              1,
              {}},
         channel(link, datagram_bytes) {}

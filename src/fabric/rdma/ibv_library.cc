@@ -27,6 +27,10 @@ std::shared_ptr<const IbvLibrary> IbvLibrary::load(std::string& why_not) {
   TERN_VERBS_FUNCTIONS(TERN_VERBS_FIND)
 #undef TERN_VERBS_FIND
   find(verbs, "_ibv_query_gid_table", library->query_gid_table, missing);
+  // Before memory is registered: a child of fork shall not take its parent's pages from under the adapter. Needed by
+  // kernels before 5.12 only; on others it does nothing.
+  int (*fork_init)() = nullptr;
+  if (find(verbs, "ibv_fork_init", fork_init, missing)) (void)fork_init();
   if (!missing.empty()) {
     why_not = "libibverbs.so.1 is too old: it has no " + missing;
     return nullptr;

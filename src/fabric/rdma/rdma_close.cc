@@ -43,6 +43,7 @@ void RdmaPath::lose(RdmaPeer& peer) {
   connections_.close(peer);
   if (tuples_) tuples_->lose(peer.id, reason(peer));
   transfers_.fail_all(peer);
+  switches_.forget(peer);
   streams_.fail_all(peer);
   sink_.on_peer_lost(peer, reason(peer));
 }
@@ -86,6 +87,7 @@ void RdmaPath::lose_adapter() {
     peer->trouble = "the adapter has failed";
     adapter_.forget(*peer);
   }
+  if (dc_) dc_->forget_all();
   connections_.close_all_greetings();
 }
 

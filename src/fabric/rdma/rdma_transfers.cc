@@ -24,17 +24,22 @@ RdmaTransfers::RdmaTransfers(RdmaAdapter& adapter, RdmaPeers& peers, const Tunab
                                                              uint64_t(tunables.rdma_registration_bytes));
 }
 
-RemoteKey RdmaTransfers::expose(const void* address, size_t bytes, RemoteAccess) {
+bool RdmaTransfers::is_exposed(const RemoteKey& key) { return key.words[0] & kExposed; }
+
+RemoteKey RdmaTransfers::expose(const void* address, size_t bytes, RemoteAccess access) {
   if (bytes == 0) return {};
-  rdma::Registration* registration = registrations_->acquire(address, bytes, true);
-  // Constant data, for example, cannot be registered for writing.
-  if (!registration) registration = registrations_->acquire(address, bytes, false);
+  rdma::Access wanted;
+  wanted.local_write = access.write || access.atomic;  // verbs want that beside the peers' right
+  wanted.remote_read = access.read;
+  wanted.remote_write = access.write;
+  wanted.remote_atomic = access.atomic;
+  rdma::Registration* registration = registrations_->acquire(address, bytes, wanted);
   if (!registration) return {};
   return {{registration->region->remote_key() | kExposed, reinterpret_cast<uintptr_t>(registration)}};
 }
 
 void RdmaTransfers::conceal(const RemoteKey& key) {
-  if (key.words[0] & kExposed) registrations_->release(*reinterpret_cast<rdma::Registration*>(key.words[1]));
+  if (is_exposed(key)) registrations_->release(*reinterpret_cast<rdma::Registration*>(key.words[1]));
 }
 
 bool RdmaTransfers::waiting(const RdmaPeer& peer) const { return !peer.transfers.waiting.empty(); }
@@ -42,15 +47,16 @@ bool RdmaTransfers::waiting(const RdmaPeer& peer) const { return !peer.transfers
 void RdmaTransfers::begin(TransferOperation& operation, bool is_put) {
   RdmaPeer& peer = peer_of(operation);
   TERN_ASSERT(!operation.linked() && operation.bytes <= operation.local.remaining());
-  if (!(operation.key.words[0] & kExposed) && operation.bytes != 0) {
+  if (!is_exposed(operation.key) && operation.bytes != 0) {
     operation.done(operation, Error(ErrorClass::other, "the peer's memory is not exposed"));
     return;
   }
-  Transfer* transfer = pool_.create();
+  Transfer* transfer = pool_.create(peer);
   transfer->operation = &operation;
   transfer->is_put = is_put;
   if (operation.local.is_contiguous() && operation.bytes != 0)
-    transfer->registration = registrations_->acquire(operation.local.contiguous_data(), operation.bytes, !is_put);
+    transfer->registration =
+        registrations_->acquire(operation.local.contiguous_data(), operation.bytes, {.local_write = !is_put});
   peer.transfers.waiting.push_back(transfer);
   pump(peer);
 }
@@ -58,11 +64,11 @@ void RdmaTransfers::begin(TransferOperation& operation, bool is_put) {
 void RdmaTransfers::pump(RdmaPeer& peer) {
   if (peer.state != RdmaPeer::State::ready) return;
   while (Transfer* transfer = peer.transfers.waiting.front()) {
-    if (!post_part(peer, *transfer)) {
+    if (!transfer->flush && !(transfer->atomic ? post_atomic(*transfer) : post_part(peer, *transfer))) {
       adapter_.block(peer);
       return;
     }
-    if (transfer->posted < transfer->operation->bytes) continue;
+    if (transfer->operation && transfer->posted < transfer->operation->bytes) continue;
     IntrusiveList<Transfer>::remove(transfer);
     transfer->all_posted = true;
     peer.transfers.posted.push_back(transfer);
@@ -79,7 +85,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
   rdma::Piece piece;
   rdma::WorkRequest work;
   if (through_slot) {
-    if (!slots.any() || !adapter_.room(peer)) return false;
+    if (!slots.any() || !peer.stream.channel->room(peer, 1)) return false;
     piece = slots.piece(slots.next(), std::min(left, adapter_.slot_bytes));
     work.id = RdmaAdapter::id_of(RdmaTag::part, slots.next());
     if (transfer.is_put) {
@@ -96,7 +102,10 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
   }
   work.verb = transfer.is_put ? rdma::Verb::write : rdma::Verb::read;
   const bool wakes = operation.wakes && transfer.posted + piece.bytes == operation.bytes;
-  if (wakes) work.verb = rdma::Verb::write_immediate;
+  if (wakes) {
+    work.verb = rdma::Verb::write_immediate;
+    work.immediate = wire::rdma_immediate(peer.connection.call, peer.stream.out_epoch);
+  }
   work.pieces = &piece;
   work.piece_count = left != 0 ? 1 : 0;
   work.remote_address = operation.remote_address + transfer.posted;
@@ -113,7 +122,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
 }
 
 // Parts come back in the order of posting, so what is read through slots is unpacked in order.
-void RdmaTransfers::on_part(RdmaPeer& peer, uint32_t slot, bool ok) {
+void RdmaTransfers::on_part(uint32_t slot, bool ok) {
   const RdmaSlots::Use use = adapter_.slots.use(slot);
   auto& transfer = *static_cast<Transfer*>(use.owner);
   if (ok && !transfer.is_put) {
@@ -121,24 +130,33 @@ void RdmaTransfers::on_part(RdmaPeer& peer, uint32_t slot, bool ok) {
     adapter_.charge_copy(use.bytes);
   }
   adapter_.slots.give_back(slot);
-  part_done(peer, transfer, ok);
+  part_done(transfer, ok);
 }
 
-void RdmaTransfers::on_transfer(Transfer& transfer, bool ok) { part_done(peer_of(*transfer.operation), transfer, ok); }
+void RdmaTransfers::on_transfer(Transfer& transfer, bool ok) { part_done(transfer, ok); }
 
-void RdmaTransfers::part_done(RdmaPeer&, Transfer& transfer, bool ok) {
+void RdmaTransfers::part_done(Transfer& transfer, bool ok) {
   --transfer.outstanding;
   transfer.failed |= !ok;
   if (transfer.outstanding == 0 && transfer.all_posted) finish(transfer);
 }
 
 void RdmaTransfers::finish(Transfer& transfer) {
-  TransferOperation& operation = *transfer.operation;
+  RdmaPeer& peer = transfer.peer;
   const bool failed = transfer.failed;
   if (transfer.linked()) transfer.unlink();
+  if (transfer.flush) return finish_flush(transfer);
+  transfer.atomic ? finish_atomic(transfer) : finish_transfer(transfer);
+  finish_flushes(peer, failed);
+}
+
+void RdmaTransfers::finish_transfer(Transfer& transfer) {
+  TransferOperation& operation = *transfer.operation;
+  RdmaPeer& peer = transfer.peer;
+  const bool failed = transfer.failed;
   if (transfer.registration) registrations_->release(*transfer.registration);
   pool_.destroy(&transfer);
-  operation.done(operation, failed ? peers_.reason(peer_of(operation)) : Error());
+  operation.done(operation, failed ? peers_.reason(peer) : Error());
 }
 
 // Those that are posted are here only when the adapter itself has failed: else they have come back.

@@ -1,12 +1,13 @@
-// RdmaTransfers: get and put, RDMA read and write between a peer's exposed memory and ours. Contiguous local memory is
-// registered and moved at once; other memory goes part by part through slots. Transfers of one peer are posted in the
-// order of asking, on the queue pair that carries the messages to that peer, so that a message posted later comes
-// later.
+// RdmaTransfers: get and put (rdma_transfers.cc), atomics and flush (rdma_atomic.cc): RDMA read and write between a
+// peer's exposed memory and ours. Contiguous local memory is registered and moved at once; other memory goes part by
+// part through slots. Transfers of one peer are posted in the order of asking, on the queue pair that carries the
+// messages to that peer, so that a message posted later comes later.
 //
 // Source: Small and Yuan 2009 for what rendezvous asks of get and put. Units: bytes. Thread rule: the rank's lock.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/pool.h"
 #include "fabric/rdma/memory_watch.h"
@@ -16,15 +17,21 @@
 
 namespace tern {
 
+struct RdmaPeer;
 class RdmaPeers;
 
 class RdmaTransfers {
  public:
   struct Transfer : ListHook<Transfer> {  // hook: in its peer's `waiting`, then in its `posted`
-    TransferOperation* operation = nullptr;
+    explicit Transfer(RdmaPeer& its) : peer(its) {}
+    RdmaPeer& peer;
+    TransferOperation* operation = nullptr;  ///< of these three one
+    AtomicOperation* atomic = nullptr;
+    FlushOperation* flush = nullptr;
     rdma::Registration* registration = nullptr;  ///< of the local memory; null: through slots
     size_t posted = 0;
     uint32_t outstanding = 0;
+    uint32_t answer = 0;  ///< of an atomic that is posted: where its answer lands
     bool is_put = false;
     bool all_posted = false;
     bool failed = false;
@@ -40,10 +47,12 @@ class RdmaTransfers {
   void conceal(const RemoteKey& key);
   /// The peer is not lost. Posts what it can; `pump` the rest.
   void begin(TransferOperation& operation, bool is_put);
+  void begin(AtomicOperation& operation);
+  void begin(FlushOperation& operation);
   void pump(RdmaPeer& peer);
   bool waiting(const RdmaPeer& peer) const;
-  /// Completions: of a part in that slot, of a transfer in place.
-  void on_part(RdmaPeer& peer, uint32_t slot, bool ok);
+  /// Completions: of a part in that slot, of a transfer in place (or an atomic).
+  void on_part(uint32_t slot, bool ok);
   void on_transfer(Transfer& transfer, bool ok);
   /// The peer is lost: what is left of its transfers ends with an error.
   void fail_all(RdmaPeer& peer);
@@ -52,15 +61,28 @@ class RdmaTransfers {
   const rdma::RegistrationCache& registrations() const { return *registrations_; }
 
  private:
+  static bool is_exposed(const RemoteKey& key);
   bool post_part(RdmaPeer& peer, Transfer& transfer);
-  void part_done(RdmaPeer& peer, Transfer& transfer, bool ok);
+  void part_done(Transfer& transfer, bool ok);
   void finish(Transfer& transfer);
+  void finish_transfer(Transfer& transfer);
+
+  // rdma_atomic.cc
+  Error make_answers();
+  Error check(const AtomicOperation& operation) const;
+  bool post_atomic(Transfer& transfer);
+  void finish_atomic(Transfer& transfer);
+  void finish_flush(Transfer& transfer);
+  void finish_flushes(RdmaPeer& peer, bool failed);
 
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
   std::unique_ptr<rdma::MemoryWatch> watch_;
   std::unique_ptr<rdma::RegistrationCache> registrations_;
   Pool<Transfer> pool_;
+  std::unique_ptr<uint64_t[]> answers_;  ///< of atomics; null before the first
+  std::unique_ptr<rdma::MemoryRegion> answer_region_;
+  std::vector<uint32_t> free_answers_;
 };
 
 }  // namespace tern

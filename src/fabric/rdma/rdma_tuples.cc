@@ -190,7 +190,7 @@ bool RdmaTuples::send(TupleSend& message) {
   if (!work.inlined && is_lent(message.data)) {
     piece.local_key = copies_region_->local_key();
   } else if (!work.inlined) {
-    sending->registration = registrations_.acquire(message.data, message.bytes, false);
+    sending->registration = registrations_.acquire(message.data, message.bytes, Access{.local_write = false});
     ready = sending->registration != nullptr;
     if (ready) piece.local_key = sending->registration->region->local_key();
   }
@@ -262,7 +262,7 @@ bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
   uint32_t count = 0;
   bool ready = true;
   if (receive.capacity != 0) {
-    posting->registration = registrations_.acquire(receive.buffer, receive.capacity, true);
+    posting->registration = registrations_.acquire(receive.buffer, receive.capacity, Access{});
     ready = posting->registration != nullptr;
     // A queue takes no message that is longer than longest_bytes: the adapter need not see more of the buffer.
     const size_t bytes = std::min(receive.capacity, tuple_properties_.longest_bytes);

@@ -23,23 +23,36 @@ RegistrationCache::~RegistrationCache() {
   while (Registration* used = used_.pop_front()) destroy(*used);
 }
 
-Registration* RegistrationCache::find(uint64_t begin, uint64_t end, bool writable) {
-  auto after = table_.upper_bound(begin);
-  if (after == table_.begin()) return nullptr;
-  Registration* found = std::prev(after)->second;
-  return found->end >= end && (found->writable || !writable) ? found : nullptr;
+RegistrationCache::Table& RegistrationCache::table(const Access& access) {
+  return tables_[size_t(access.local_write) | size_t(access.remote_read) << 1 | size_t(access.remote_write) << 2 |
+                 size_t(access.remote_atomic) << 3];
 }
 
-Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool writable) {
+Registration* RegistrationCache::find(Table& table, uint64_t begin, uint64_t end) {
+  auto after = table.upper_bound(begin);
+  if (after == table.begin()) return nullptr;
+  Registration* found = std::prev(after)->second;
+  return found->end >= end ? found : nullptr;
+}
+
+Registration* RegistrationCache::find(uint64_t begin, uint64_t end, const Access& access) {
+  if (access.remote_read || access.remote_write || access.remote_atomic) return find(table(access), begin, end);
+  for (size_t rights = access.local_write ? 1 : 0; rights < tables_.size(); rights += access.local_write ? 2 : 1) {
+    if (Registration* found = find(tables_[rights], begin, end)) return found;
+  }
+  return nullptr;
+}
+
+Registration* RegistrationCache::acquire(const void* address, size_t bytes, const Access& access) {
   drop_changed();
   const uint64_t first = reinterpret_cast<uintptr_t>(address), last = first + bytes;
   uint64_t begin = first, end = last;
-  Registration* found = kept_limit_ ? find(begin, end, writable) : nullptr;
+  Registration* found = kept_limit_ ? find(begin, end, access) : nullptr;
   bool settled = true;
   if (found && watch_) {
     settled = watch_->settled();
     drop_changed();
-    found = settled ? find(begin, end, writable) : nullptr;
+    found = settled ? find(begin, end, access) : nullptr;
   }
   if (found) {
     ++hits_;
@@ -53,19 +66,25 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
   ++misses_;
   auto made = std::make_unique<Registration>();
   if (kept_limit_ && settled) {  // not settled: what would join may be gone; this one is for the operation only
-    // Whole pages are pinned anyhow; and what overlaps joins, so that the table stays without overlaps.
-    uint64_t page = keep_ == Keep::trusted ? 1 : page_bytes();  // where memory lies is no part of a simulated run
-    begin = begin / page * page;
-    end = (end + page - 1) / page * page;
-    auto next = table_.upper_bound(begin);
-    if (next != table_.begin() && std::prev(next)->second->end > begin) --next;
-    for (; next != table_.end() && next->second->begin < end; ++next) {
+    // Whole pages are pinned anyhow, but peers get no more than they need; and what overlaps joins, so that the table
+    // stays without overlaps.
+    const bool remote = access.remote_read || access.remote_write || access.remote_atomic;
+    const uint64_t page = keep_ == Keep::trusted ? 1 : page_bytes();  // where memory lies is no part of a simulated run
+    const auto down = [page](uint64_t at) { return at / page * page; };
+    const auto up = [page](uint64_t at) { return (at + page - 1) / page * page; };
+    if (!remote) {
+      begin = down(begin);
+      end = up(end);
+    }
+    Table& its = table(access);
+    auto next = its.upper_bound(begin);
+    if (next != its.begin() && std::prev(next)->second->end > begin) --next;
+    for (; next != its.end() && next->second->begin < end; ++next) {
       begin = std::min(begin, next->second->begin);
       end = std::max(end, next->second->end);
-      writable = writable || next->second->writable;
     }
     // First watched, then pinned: what is given back in between is reported.
-    made->kept = keep_ == Keep::trusted || watch_->watch(begin, end);
+    made->kept = keep_ == Keep::trusted || watch_->watch(down(begin), up(end));
     if (!made->kept) {
       begin = first;
       end = last;
@@ -73,14 +92,10 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
   }
   made->begin = begin;
   made->end = end;
-  made->writable = writable;
+  made->access = access;
   made->users = 1;
-  Access access;
-  access.local_write = access.remote_write = access.remote_atomic = writable;
-  access.remote_read = true;
-  access.remote_atomic = writable && hca_.capabilities().atomics;
   Error error = hca_.register_memory(reinterpret_cast<void*>(begin), end - begin, access, made->region);
-  if (error && !table_.empty()) {
+  if (error && idle_bytes_ != 0) {
     shrink(0);  // the limit of what may be pinned, perhaps
     error = hca_.register_memory(reinterpret_cast<void*>(begin), end - begin, access, made->region);
   }
@@ -88,8 +103,8 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, bool
   ++live_;
   if (made->kept && watch_) made->kept = watch_->is_private(first, last);
   if (made->kept) {
-    drop_overlapping(begin, end);
-    table_[begin] = made.get();
+    drop_overlapping(table(access), begin, end);
+    table(access)[begin] = made.get();
   }
   used_.push_back(made.get());
   return made.release();
@@ -117,9 +132,13 @@ void RegistrationCache::drop_changed() {
 }
 
 void RegistrationCache::drop_overlapping(uint64_t begin, uint64_t end) {
-  auto next = table_.upper_bound(begin);
-  if (next != table_.begin() && std::prev(next)->second->end > begin) --next;
-  while (next != table_.end() && next->second->begin < end) {
+  for (Table& its : tables_) drop_overlapping(its, begin, end);
+}
+
+void RegistrationCache::drop_overlapping(Table& its, uint64_t begin, uint64_t end) {
+  auto next = its.upper_bound(begin);
+  if (next != its.begin() && std::prev(next)->second->end > begin) --next;
+  while (next != its.end() && next->second->begin < end) {
     Registration* old = next->second;
     ++next;
     unkeep(*old);
@@ -128,7 +147,7 @@ void RegistrationCache::drop_overlapping(uint64_t begin, uint64_t end) {
 
 // Out of the table; gone when nobody uses it.
 void RegistrationCache::unkeep(Registration& registration) {
-  table_.erase(registration.begin);
+  table(registration.access).erase(registration.begin);
   registration.kept = false;
   if (registration.users != 0) return;
   idle_.remove(&registration);

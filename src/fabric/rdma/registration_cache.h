@@ -14,6 +14,7 @@
 // Units: bytes. Thread rule: the rank's lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,8 +29,8 @@ namespace tern::rdma {
 /// A stretch of registered memory. Owned by the cache; valid between acquire and release.
 struct Registration : ListHook<Registration> {  // hook: in use, or idle
   uint64_t begin = 0, end = 0;
-  bool writable = false;  ///< peers and local operations may write
-  bool kept = false;      ///< in the table: found by later acquires
+  Access access;
+  bool kept = false;  ///< in its table: found by later acquires
   int users = 0;
   std::unique_ptr<MemoryRegion> region;
 };
@@ -48,9 +49,10 @@ class RegistrationCache {
   /// What is still in use (the library's own buffers are, to the end) goes, too.
   ~RegistrationCache();
 
-  /// A registration that covers the memory; `writable`: peers may write there, and we may read into it. Null: the
+  /// A registration that covers the memory. What peers may do there is just what `access` says, and on no byte more
+  /// than some operation has asked for; what this rank itself does may find any registration that allows it. Null: the
   /// adapter will not (no memory to pin, a limit, pages that may not be written).
-  Registration* acquire(const void* address, size_t bytes, bool writable);
+  Registration* acquire(const void* address, size_t bytes, const Access& access);
   void release(Registration& registration);
 
   // For tests and the summary of a run.
@@ -59,7 +61,11 @@ class RegistrationCache {
   size_t live() const { return live_; }
 
  private:
-  Registration* find(uint64_t begin, uint64_t end, bool writable);
+  using Table = std::map<uint64_t, Registration*>;  ///< by begin; they do not overlap
+  Table& table(const Access& access);
+  static Registration* find(Table& table, uint64_t begin, uint64_t end);
+  Registration* find(uint64_t begin, uint64_t end, const Access& access);
+  void drop_overlapping(Table& table, uint64_t begin, uint64_t end);
   void drop_changed();
   void drop_overlapping(uint64_t begin, uint64_t end);
   void unkeep(Registration& registration);
@@ -71,7 +77,7 @@ class RegistrationCache {
   MemoryWatch* const watch_;
   const uint64_t kept_limit_;
   uint64_t idle_bytes_ = 0;
-  std::map<uint64_t, Registration*> table_;  ///< by begin; they do not overlap
+  std::array<Table, 16> tables_;             ///< by access
   IntrusiveList<Registration> used_, idle_;  ///< idle: the longest idle first
   std::vector<MemoryWatch::Range> changes_;
   uint64_t hits_ = 0, misses_ = 0;

@@ -1,6 +1,7 @@
 #include "fabric/shm/node.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -64,6 +65,8 @@ Error ShmNode::map(int memfd, const shm::Layout& layout) {
   if (base == MAP_FAILED) return shm::system_error("mmap");
   mapping->base = static_cast<std::byte*>(base);
   mapping->bytes = layout.total();
+  mapping->memfd = Descriptor(fcntl(memfd, F_DUPFD_CLOEXEC, 0));
+  if (!mapping->memfd) return shm::system_error("a descriptor");
   base_ = mapping->base;
   mapping_ = std::move(mapping);
   layout_ = layout;
@@ -95,6 +98,8 @@ void ShmNode::settle() {
     if (block(slot).full_fence) full_fence_ = true;
   }
 }
+
+int ShmNode::memfd() const { return mapping_->memfd.get(); }
 
 void ShmNode::fence() {
 #ifdef __SANITIZE_THREAD__

@@ -94,6 +94,8 @@ class ShmNode {
   std::byte* lent(uint32_t slot) const { return base_ + layout_.lent() + slot * shm::kLentBytes; }
   size_t segment_bytes() const { return layout_.total(); }
   std::byte* base() const { return base_; }
+  /// Of the segment, which every member has; more than its `segment_bytes` is shm_segments.h's.
+  int memfd() const;
 
   // --- Doorbells
   /// After publishing something for `slot` (`reason`: kAsleep; after consuming: kWantsSpace): wakes it if it

@@ -24,6 +24,7 @@ Error system_error(const char* what);
 struct ShmNode::Mapping {
   std::byte* base = nullptr;
   size_t bytes = 0;
+  Descriptor memfd;
   ~Mapping() {
     if (base) munmap(base, bytes);
   }

@@ -1,9 +1,9 @@
-// Encryption of one direction of one connection (TERN_TCP_ENCRYPT): each block of the stream (wire/frame.h) is
+// Encryption of one direction of one connection (TERN_ENCRYPT): each block of the stream (wire/frame.h) is
 // encrypted and authenticated with ChaCha20-Poly1305 (RFC 8439), its head authenticated. The key is this connection's
 // alone (handshake.h), the nonce counts its blocks: a block that was changed, left out, repeated or moved is noticed.
 //
-// What it does not do: who learns the job's key later can read what was recorded (no forward secrecy); lengths and
-// times show. Thread rule: a value of its connection, under the rank's lock.
+// Who learns the job's key later cannot read what was recorded (key_exchange.h); lengths and times of messages show.
+// Thread rule: a value of its connection, under the rank's lock.
 #pragma once
 
 #include <array>

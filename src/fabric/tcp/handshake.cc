@@ -18,11 +18,25 @@ TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint
       initiator_(target != kNoRank),
       expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
   if (!initiator_) return;
-  wire::Greeting hello{self_.version, self_.name, target, {}, lane, generation, stood, self_.agreement};
-  // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell
-  // proves nothing.
-  randombytes_buf(hello.nonce.data(), hello.nonce.size());
+  wire::Greeting hello = greeting(target);
+  hello.lane = lane;
+  hello.generation = generation;
+  hello.stood = stood;
   append(wire::build_greeting(HandshakeStage::hello, hello));
+}
+
+TcpHandshake::~TcpHandshake() { sodium_memzero(shared_.data(), shared_.size()); }
+
+wire::Greeting TcpHandshake::greeting(const RankName& to) {
+  wire::Greeting out;
+  out.version = self_.version;
+  out.from = self_.name;
+  out.to = to;
+  out.agreement = self_.agreement;
+  // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell proves nothing.
+  randombytes_buf(out.nonce.data(), out.nonce.size());
+  if (self_.encrypts) out.exchange = exchange_.emplace().public_key();
+  return out;
 }
 
 void TcpHandshake::feed(const std::byte* data, size_t bytes) {
@@ -62,9 +76,7 @@ void TcpHandshake::on_whole_message() {
       greeted_ = true;
       // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank
       // only.
-      wire::Greeting answer{self_.version, self_.name, theirs_.from, {}, 0, 0, 0, self_.agreement};
-      randombytes_buf(answer.nonce.data(), answer.nonce.size());
-      append(wire::build_greeting(HandshakeStage::answer, answer));
+      append(wire::build_greeting(HandshakeStage::answer, greeting(theirs_.from)));
       expected_ = HandshakeStage::proof;
       break;
     }
@@ -72,6 +84,8 @@ void TcpHandshake::on_whole_message() {
       sound = wire::parse_greeting(body, theirs_);
       if (!sound) break;
       verdict_ = judge(theirs_);
+      // Both have said the same of encryption, so both have a key.
+      if (verdict_ == Verdict::accept && exchange_) sound = exchange_->share(theirs_.exchange, shared_);
       if (verdict_ == Verdict::accept) {
         state_ = State::asks;
       } else {
@@ -86,6 +100,8 @@ void TcpHandshake::on_whole_message() {
       state_ = State::decided;
       if (verdict_ != Verdict::accept) break;  // the caller has hung up, with this as the reason
       verdict_ = judge(theirs_);
+      // Both have said the same of encryption, so both have a key.
+      if (verdict_ == Verdict::accept && exchange_) sound = exchange_->share(theirs_.exchange, shared_);
       if (verdict_ == Verdict::accept) {
         state_ = State::asks;
       } else {
@@ -151,6 +167,7 @@ TcpKey TcpHandshake::session_key(bool from_caller) const {
   crypto_generichash_init(&state, self_.key.data(), self_.key.size(), out.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(purpose.data()), purpose.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(transcript_.data()), transcript_.size());
+  crypto_generichash_update(&state, shared_.data(), shared_.size());
   crypto_generichash_final(&state, out.data(), out.size());
   return out;
 }

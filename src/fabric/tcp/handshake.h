@@ -5,7 +5,7 @@
 // The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of
 // the handshake so far, both directions, this message's included. Each side's nonce is fresh, so a proof
 // cannot be replayed; the stage and both ranks are in the transcript, so none can be reflected or used
-// between other ranks. The stream after the handshake is encrypted if TERN_TCP_ENCRYPT says so (cipher.h), with keys
+// between other ranks. The stream after the handshake is encrypted if TERN_ENCRYPT says so (cipher.h), with keys
 // made of the job's key and the whole transcript, so with both nonces; else who can change packets on the wire is out
 // of scope (DESIGN.md 11).
 //
@@ -14,10 +14,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/types.h"
+#include "fabric/ip/key_exchange.h"
 #include "fabric/tcp/cipher.h"
 #include "wire/handshake.h"
 
@@ -29,6 +31,7 @@ struct TcpIdentity {
   TcpKey key{};
   uint32_t version = 0;   ///< wire::kVersion
   std::string agreement;  ///< wire::Greeting::agreement
+  bool encrypts = false;  ///< a key is exchanged
 };
 
 class TcpHandshake {
@@ -44,6 +47,7 @@ class TcpHandshake {
   explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoRank) {}
   /// The side that calls `target`, for the `generation`-th connection of that `lane`, having used the `stood`-th;
   /// kNoRank: the side that listens.
+  ~TcpHandshake();
   TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t lane = 0, uint32_t generation = 1,
                uint32_t stood = 0);
 
@@ -83,6 +87,7 @@ class TcpHandshake {
   void on_whole_message();
   void append(std::string message);
   bool authentic(std::string_view message);
+  wire::Greeting greeting(const RankName& to);
   std::array<uint8_t, wire::kProofBytes> authentication() const;
   wire::Verdict judge(const wire::Greeting& greeting) const;
 
@@ -99,6 +104,8 @@ class TcpHandshake {
   std::string output_;
   std::string transcript_;  ///< every whole message so far
   wire::Greeting theirs_;
+  std::optional<KeyExchange> exchange_;  ///< if the stream is to be encrypted
+  ExchangeKey shared_{};                 ///< and what it came to
   uint64_t received_ = 0;
 };
 

@@ -53,7 +53,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
       clock_(clock),
       sink_(sink),
       lookup_(std::move(lookup)),
-      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables)},
+      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0},
       interfaces_(tunables.tcp_interfaces),
       congestion_(tunables.tcp_congestion),
       first_port_(uint16_t(tunables.tcp_port_first)),
@@ -61,7 +61,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
       stripe_bytes_(size_t(tunables.tcp_stripe_bytes)) {
   sending_.scratch.reset(new std::byte[TcpOutbound::kScratchBytes]);
-  encrypted_ = tunables.tcp_encrypt != 0;
+  encrypted_ = tunables.encrypt != 0;
   sending_.sealed = tunables.tcp_crc != 0 || encrypted_;
   properties_.name = "tcp";
   properties_.eager_bytes = sending_.eager_bytes = size_t(tunables.tcp_eager_bytes);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "fabric/path.h"
 #include "fabric/udp/datagram_port.h"
@@ -61,6 +62,10 @@ struct UdpLink {
     std::memcpy(datagram, &head, sizeof head);
     sealing.close(datagram, bytes, head.number);
     return next_number++;
+  }
+  /// Back to what it was before `close`, for another number: it was not sent, or was lost.
+  void reopen(std::byte* datagram, size_t bytes, uint64_t number) {
+    if (sealing.encrypts()) TERN_ASSERT(sealing.open(datagram, bytes, number));
   }
   /// Sends one datagram that is not worth a queue. False: the way is full, and its number is free again.
   bool send_alone(std::byte* datagram, size_t bytes, wire::DatagramType type) {

@@ -34,7 +34,7 @@ class DatagramPort {
   virtual size_t send(PeerId peer, int channel, const iovec* datagrams, size_t count) = 0;
 
   struct Arrival {
-    const std::byte* data;
+    std::byte* data;  ///< may be changed
     size_t bytes;
     uint64_t route;  ///< which way it came; for follow
   };

@@ -117,10 +117,11 @@ void FragmentChannel::fill(uint64_t) {
 // False: the way is full.
 bool FragmentChannel::send(Fragment& fragment, uint64_t now_ns) {
   std::memcpy(fragment.datagram() + sizeof(wire::DatagramHead), &fragment.head, sizeof fragment.head);
-  link_.close(fragment.datagram(), fragment.bytes(), DatagramType::fragment);
+  fragment.number = link_.close(fragment.datagram(), fragment.bytes(), DatagramType::fragment);
   const iovec piece{fragment.datagram(), fragment.bytes()};
   if (link_.shared.port.send(link_.peer, fragment.head.index == 0 ? kShort : kLong, &piece, 1) == 0) {
     --link_.next_number;
+    link_.reopen(fragment.datagram(), fragment.bytes(), fragment.number);
     return false;
   }
   ++link_.shared.counters->udp_sent;
@@ -153,6 +154,7 @@ void FragmentChannel::flush(uint64_t now_ns) {
 void FragmentChannel::repeat(Fragment& fragment) {
   IntrusiveList<Fragment>::remove(&fragment);
   fragment.flying = false;
+  link_.reopen(fragment.datagram(), fragment.bytes(), fragment.number);
   ++fragment.head.attempt;
   ++link_.shared.counters->udp_repeated;
   ready_.push_back(&fragment);

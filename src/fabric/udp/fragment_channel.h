@@ -60,6 +60,7 @@ class FragmentChannel final : public UdpChannel {
   /// A fragment of ours, from its copying to its acknowledgement.
   struct Fragment : ListHook<Fragment> {  // hook: in ready_, or in on_the_way_
     wire::FragmentHead head{};
+    uint64_t number = 0;  ///< of its last sending
     uint64_t sent_ns = 0;
     uint64_t due_ns = 0;  ///< when it is sent again
     uint32_t payload_bytes = 0;

@@ -32,7 +32,8 @@ struct DatagramSeal::Aes {
 bool DatagramSeal::can_aes() { return crypto_aead_aes256gcm_is_available() == 1; }
 
 DatagramSeal::DatagramSeal(const UdpKey& job, const RankName& from, const UdpSalt& from_salt, const RankName& to,
-                           const UdpSalt& to_salt, bool aes) {
+                           const UdpSalt& to_salt, const ExchangeKey* shared, bool aes)
+    : encrypts_(shared != nullptr) {
   crypto_generichash_state state;
   crypto_generichash_init(&state, job.data(), job.size(), key_.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kPurpose.data()), kPurpose.size());
@@ -42,6 +43,7 @@ DatagramSeal::DatagramSeal(const UdpKey& job, const RankName& from, const UdpSal
   }
   crypto_generichash_update(&state, from_salt.data(), from_salt.size());
   crypto_generichash_update(&state, to_salt.data(), to_salt.size());
+  if (shared) crypto_generichash_update(&state, shared->data(), shared->size());
   crypto_generichash_final(&state, key_.data(), key_.size());
   if (!aes) return;
   aes_ = std::make_unique<Aes>();
@@ -68,31 +70,42 @@ DatagramSeal::~DatagramSeal() {
   if (aes_) sodium_memzero(&aes_->state, sizeof aes_->state);
 }
 
+// What lies where in a datagram: the part that is only authenticated, the part that is encrypted, too, and the tag.
+struct DatagramSeal::Parts {
+  Parts(std::byte* datagram, size_t bytes, bool encrypts)
+      : plain(reinterpret_cast<uint8_t*>(datagram)),
+        plain_bytes(encrypts ? sizeof(wire::DatagramHead) : bytes - wire::kDatagramTagBytes),
+        secret(plain + plain_bytes),
+        secret_bytes(bytes - wire::kDatagramTagBytes - plain_bytes),
+        tag(secret + secret_bytes) {}
+  uint8_t* plain;
+  size_t plain_bytes;
+  uint8_t* secret;
+  size_t secret_bytes;
+  uint8_t* tag;
+};
+
 void DatagramSeal::close(std::byte* datagram, size_t bytes, uint64_t number) const {
-  const size_t covered = bytes - wire::kDatagramTagBytes;
-  auto* tag = reinterpret_cast<uint8_t*>(datagram) + covered;
-  uint8_t nothing;
+  const Parts its(datagram, bytes, encrypts_);
   const Nonce nonce = nonce_of(number);
   if (aes_) {
-    crypto_aead_aes256gcm_encrypt_detached_afternm(&nothing, tag, nullptr, nullptr, 0, raw(datagram), covered, nullptr,
-                                                   nonce.data(), &aes_->state);
+    crypto_aead_aes256gcm_encrypt_detached_afternm(its.secret, its.tag, nullptr, its.secret, its.secret_bytes,
+                                                   its.plain, its.plain_bytes, nullptr, nonce.data(), &aes_->state);
   } else {
-    crypto_aead_chacha20poly1305_ietf_encrypt_detached(&nothing, tag, nullptr, nullptr, 0, raw(datagram), covered,
-                                                       nullptr, nonce.data(), key_.data());
+    crypto_aead_chacha20poly1305_ietf_encrypt_detached(its.secret, its.tag, nullptr, its.secret, its.secret_bytes,
+                                                       its.plain, its.plain_bytes, nullptr, nonce.data(), key_.data());
   }
 }
 
-bool DatagramSeal::check(const std::byte* datagram, size_t bytes, uint64_t number) const {
-  const size_t covered = bytes - wire::kDatagramTagBytes;
-  const uint8_t* tag = raw(datagram) + covered;
-  uint8_t nothing = 0;
+bool DatagramSeal::open(std::byte* datagram, size_t bytes, uint64_t number) const {
+  const Parts its(datagram, bytes, encrypts_);
   const Nonce nonce = nonce_of(number);
   if (aes_) {
-    return crypto_aead_aes256gcm_decrypt_detached_afternm(&nothing, nullptr, &nothing, 0, tag, raw(datagram), covered,
-                                                          nonce.data(), &aes_->state) == 0;
+    return crypto_aead_aes256gcm_decrypt_detached_afternm(its.secret, nullptr, its.secret, its.secret_bytes, its.tag,
+                                                          its.plain, its.plain_bytes, nonce.data(), &aes_->state) == 0;
   }
-  return crypto_aead_chacha20poly1305_ietf_decrypt_detached(&nothing, nullptr, &nothing, 0, tag, raw(datagram), covered,
-                                                            nonce.data(), key_.data()) == 0;
+  return crypto_aead_chacha20poly1305_ietf_decrypt_detached(its.secret, nullptr, its.secret, its.secret_bytes, its.tag,
+                                                            its.plain, its.plain_bytes, nonce.data(), key_.data()) == 0;
 }
 
 }  // namespace tern

@@ -3,8 +3,10 @@
 // Each direction of a pair of ranks has a key of its own, derived (BLAKE2b) from the job's key, both ranks and both
 // ranks' salts, which are fresh for every start of a rank; a datagram's number is the nonce and never used twice. So a
 // sealed datagram cannot be made without the key, nor changed, reflected, or used between others; a repeated one is
-// known by its number (received_numbers.h). Nothing is encrypted: authentication is that of AES-256-GCM with no
-// plaintext where both processors have the instructions (41 ns for a short datagram), else of ChaCha20-Poly1305 (240).
+// known by its number (received_numbers.h). The cipher is AES-256-GCM where both processors have the instructions (41
+// ns for a short datagram), else ChaCha20-Poly1305 (240). Without TERN_ENCRYPT it encrypts nothing and authenticates
+// all; with it everything behind the head is encrypted, and what both ranks have exchanged (key_exchange.h) goes into
+// the keys.
 //
 // Thread rule: under the rank's lock. Source: RFC 8439, NIST SP 800-38D; libsodium.
 #pragma once
@@ -15,6 +17,7 @@
 #include <memory>
 
 #include "base/types.h"
+#include "fabric/ip/key_exchange.h"
 
 namespace tern {
 
@@ -23,22 +26,26 @@ using UdpSalt = std::array<uint8_t, 16>;
 
 class DatagramSeal {
  public:
-  /// For what `from` sends to `to`. `aes`: both processors have it.
+  /// For what `from` sends to `to`. `shared`: the two's exchanged secret; null: nothing is encrypted. `aes`: both
+  /// processors have it.
   DatagramSeal(const UdpKey& job, const RankName& from, const UdpSalt& from_salt, const RankName& to,
-               const UdpSalt& to_salt, bool aes);
+               const UdpSalt& to_salt, const ExchangeKey* shared, bool aes);
   ~DatagramSeal();
 
-  /// Fills the last wire::kDatagramTagBytes of a datagram of `bytes` bytes.
+  /// Fills the last wire::kDatagramTagBytes of a datagram of `bytes` bytes; encrypts what lies between head and tag.
   void close(std::byte* datagram, size_t bytes, uint64_t number) const;
-  /// Whether they are right.
-  bool check(const std::byte* datagram, size_t bytes, uint64_t number) const;
+  /// The reverse; false: the tag is wrong.
+  [[nodiscard]] bool open(std::byte* datagram, size_t bytes, uint64_t number) const;
+  bool encrypts() const { return encrypts_; }
 
   /// Whether this processor does AES-GCM.
   static bool can_aes();
 
  private:
   struct Aes;
+  struct Parts;
   std::array<uint8_t, 32> key_;
+  bool encrypts_;
   std::unique_ptr<Aes> aes_;  ///< null: ChaCha20-Poly1305
 };
 

@@ -362,6 +362,7 @@ void StreamSender::give_up(Packet& packet) {
 
 // What is lost for the first time belongs to the end, what was repeated in vain to the beginning.
 void StreamSender::lose(Packet& packet) {
+  link_.reopen(packet.datagram(), packet.bytes(), packet.number);
   Packet* before = lost_.back();
   if (before && packet.offset - std::min(packet.offset, lost_.front()->offset) <
                     before->offset - std::min(packet.offset, before->offset)) {

@@ -75,7 +75,7 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
   Peer& peer = *sender;
   UdpLink& link = *peer.link;
   const uint64_t number = datagram.head.number;
-  if (!link.checking.check(arrival.data, arrival.bytes, number) ||
+  if (!link.checking.open(arrival.data, arrival.bytes, number) ||
       !wire::parse_datagram(arrival.data, arrival.bytes, datagram)) {
     ++shared_.counters->udp_forged;
     return;

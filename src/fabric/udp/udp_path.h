@@ -19,6 +19,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -136,7 +137,8 @@ class UdpPath final : public CountingPath {
   std::unique_ptr<DatagramPort> port_;
   UdpShared shared_;
   UdpSalt salt_{};
-  bool aes_ = false;
+  bool aes_ = false, encrypts_ = false;
+  std::optional<KeyExchange> exchange_;  ///< if everything is encrypted
   std::string card_;
   uint64_t keepalive_ns_ = 0, timeout_ns_ = 0, failover_ns_ = 0;
   bool replaceable_ = false;                  ///< another path reaches the same peers

@@ -64,6 +64,7 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
       keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMs),
       timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
       failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs) {
+  encrypts_ = tunables.encrypt != 0;
   shared_.copy_bytes_per_us = options.copy_bytes_per_us;
   shared_.message_ns = options.message_ns;
   // One sender may fill half of what the kernel keeps for us while we do not look.
@@ -83,11 +84,13 @@ void UdpPath::start() {
   card.protocol = uint8_t(protocol_);
   card.flags = aes_ ? wire::DatagramCard::kAes : 0;
   card.salt = salt_;
+  if (encrypts_) card.exchange = exchange_.emplace().public_key();
   port_->describe(card);
   card_ = wire::build_datagram_card(card);
   if (options_.log) {
     options_.log->info(std::string("udp: ") + (protocol_ == UdpProtocol::paper ? "the paper's" : "the modern") +
-                       " protocol, sealed by " + (aes_ ? "AES-256-GCM" : "ChaCha20-Poly1305"));
+                       " protocol, sealed by " + (aes_ ? "AES-256-GCM" : "ChaCha20-Poly1305") +
+                       (encrypts_ ? ", encrypted" : ""));
   }
 }
 
@@ -178,17 +181,24 @@ Error UdpPath::meet(Peer& peer) {
   if (card.channels.size() != size_t(channels(protocol_)) + 1)
     return Error(ErrorClass::intern, "its UDP card is cut short");
   if (Error no_way = port_->meet(peer.id, card)) return no_way;
+  const bool its_encrypts = card.exchange != ExchangeKey{};
+  ExchangeKey shared;
+  if (its_encrypts != encrypts_ || (encrypts_ && !exchange_->share(card.exchange, shared)))
+    return Error(ErrorClass::arg, "it runs with another TERN_ENCRYPT: set it for all ranks (mpiexec -genv)");
+  const ExchangeKey* secret = encrypts_ ? &shared : nullptr;
   peer.salt = card.salt;
   const bool aes = aes_ && (card.flags & wire::DatagramCard::kAes);
   // A lane made anew has keys of its own, so that what the network still holds of the one before is not believed.
   const UdpSalt ours = salt_of(salt_, peer.incarnation), its = salt_of(card.salt, peer.incarnation);
-  peer.link.reset(new UdpLink{shared_,
-                              peer,
-                              peer.id,
-                              DatagramSeal(options_.key, table_.my_name(), ours, table_.name(peer.id), its, aes),
-                              DatagramSeal(options_.key, table_.name(peer.id), its, table_.my_name(), ours, aes),
-                              1,
-                              {}});
+  peer.link.reset(
+      new UdpLink{shared_,
+                  peer,
+                  peer.id,
+                  DatagramSeal(options_.key, table_.my_name(), ours, table_.name(peer.id), its, secret, aes),
+                  DatagramSeal(options_.key, table_.name(peer.id), its, table_.my_name(), ours, secret, aes),
+                  1,
+                  {}});
+  sodium_memzero(shared.data(), shared.size());
   if (protocol_ == UdpProtocol::paper) {
     peer.channel = std::make_unique<FragmentChannel>(*peer.link);
   } else {

@@ -1,0 +1,52 @@
+// NodeSegments: memory that ranks of one node share, of any size and for any time: windows' memory (MPI 5.0, 12.2.2 and
+// 12.2.3). One rank makes a segment and tells the others its key in a message; each of them attaches it, somewhere in
+// its own address space. The memory is given back when the last of them has released it.
+//
+//   maker: allocate(bytes, segment) -> message(segment.key) -> others: attach(key, segment)
+//   ... all have attached (the users' own affair) ... each, in any order: release(segment)
+//
+// A port (DESIGN.md 16): shm/shm_segments.h on a real node, sim/node_segments.h on a simulated one.
+// Units: bytes. Thread rule: under the rank's lock; what lies in the memory is the users' own affair.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/types.h"
+
+namespace tern {
+
+/// Names a segment to the ranks of its node. Plain bytes, which travel in messages; believed by nobody.
+struct SegmentKey {
+  uint64_t words[2] = {0, 0};
+  bool empty() const { return words[1] == 0; }
+  bool operator==(const SegmentKey&) const = default;
+};
+
+/// A segment as one rank has it. Owned by whoever allocated or attached it, until release.
+struct NodeSegment {
+  std::byte* data = nullptr;  ///< aligned to a page
+  size_t bytes = 0;
+  SegmentKey key;
+  bool empty() const { return data == nullptr; }
+};
+
+class NodeSegments {
+ public:
+  virtual ~NodeSegments() = default;
+
+  /// Whether `peer` can attach what this rank allocates, and the other way. Constant. True of this rank itself.
+  virtual bool shares(PeerId peer) const = 0;
+  /// A new segment, all of it zero. Its memory is there: using it never ends in a signal. Error: not enough memory, or
+  /// a limit of the process, with what to do.
+  virtual Error allocate(size_t bytes, NodeSegment& made) = 0;
+  /// Maps a segment that this or another rank of the node has allocated. Error: there is no such segment (any more), or
+  /// it cannot be mapped.
+  virtual Error attach(const SegmentKey& key, NodeSegment& attached) = 0;
+  /// Unmaps it, for each allocate and attach once; `segment` is empty afterwards. The last one gives the memory back.
+  /// What a rank has not released when it ends or dies goes when the last rank of the node ends.
+  virtual void release(NodeSegment& segment) = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,66 @@
+// NodeSegments on a real node: pieces of the node's one memfd (node.h), behind what the paths use.
+//
+//   the segment of the paths | space of slot 0 | space of slot 1 | ...        1 TiB each, of which nothing is there
+//   a segment, in its maker's space:  data | one page: Control
+//
+// Every rank of the node has that descriptor since it joined, so a key is an offset: no descriptor travels when a
+// window is made. That needs no right to trace a process (pidfd_getfd, which containers often forbid), no process
+// numbers that mean the same to both (/proc/<pid>/fd), no socket that somebody must serve, and no name in a file
+// system. What is used is reserved by fallocate when it is allocated; the last who releases it makes a hole again.
+//
+// Each rank gives out its own space, and looks for what it can give out again when it next allocates: a segment whose
+// last user is somebody else is seen in its Control, which the maker keeps mapped.
+// Source: man pages memfd_create(2), fallocate(2). Thread rule: as NodeSegments.
+#pragma once
+
+#include <atomic>
+#include <map>
+
+#include "base/descriptor.h"
+#include "fabric/node_segments.h"
+#include "fabric/shm/node.h"
+
+namespace tern {
+
+class ShmSegments final : public NodeSegments {
+ public:
+  static constexpr uint64_t kSpaceBytes = uint64_t{1} << 40;  ///< of each rank
+
+  /// `node` has joined and outlives this.
+  explicit ShmSegments(ShmNode& node) : node_(node) {}
+  ~ShmSegments() override;
+  ShmSegments(const ShmSegments&) = delete;
+  ShmSegments& operator=(const ShmSegments&) = delete;
+
+  bool shares(PeerId peer) const override { return node_.slot_of(peer) != node_.slots(); }
+  Error allocate(size_t bytes, NodeSegment& made) override;
+  Error attach(const SegmentKey& key, NodeSegment& attached) override;
+  void release(NodeSegment& segment) override;
+
+  /// Segments of this rank's making whose memory is not given back. For tests.
+  size_t live();
+
+ private:
+  /// Behind the data of a segment.
+  struct Control {
+    std::atomic<uint64_t> bytes;    ///< of the data, as the key has it
+    std::atomic<uint32_t> users;    ///< who have it mapped. From 0 it never rises again
+    std::atomic<uint32_t> emptied;  ///< the data's memory has been given back
+  };
+  struct Made {
+    uint64_t end;      ///< in my space
+    Control* control;  ///< mapped until the space is given out again
+  };
+
+  uint64_t space(uint32_t slot) const;
+  uint64_t find_space(uint64_t bytes) const;
+  Error reserve(uint64_t offset, uint64_t bytes) const;
+  void give_back(uint64_t offset, uint64_t bytes) const;
+  std::byte* map(uint64_t offset, uint64_t bytes) const;
+  void collect();
+
+  ShmNode& node_;
+  std::map<uint64_t, Made> made_;  ///< by beginning, in my space
+};
+
+}  // namespace tern

@@ -1,0 +1,63 @@
+#include "rma/shared_part.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/hints.h"
+
+namespace tern::rma {
+
+namespace {
+constexpr size_t kPage_bytes = 4096, kLine_bytes = 64;
+// The longest accumulate of one piece takes some 50 us; whoever waits longer shares its core with the other.
+constexpr int kSpins = 2000;
+
+size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+}  // namespace
+
+void SharedPart::plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart) {
+  ranks_ = std::move(ranks);
+  size_t at = up_to(ranks_.size() * sizeof(Control), kPage_bytes);
+  starts_.clear();
+  for (int64_t size : sizes) {
+    starts_.push_back(at);
+    at += apart ? up_to(size_t(size), kLine_bytes) : size_t(size);
+  }
+  bytes_ = at;
+}
+
+Error SharedPart::allocate(NodeSegments& segments) {
+  if (Error error = segments.allocate(bytes_, segment_)) return error;
+  segments_ = &segments;
+  for (size_t i = 0; i < ranks_.size(); ++i) new (segment_.data + i * sizeof(Control)) Control;
+  return {};
+}
+
+Error SharedPart::attach(NodeSegments& segments, const SegmentKey& key) {
+  if (Error error = segments.attach(key, segment_)) return error;
+  segments_ = &segments;
+  return {};
+}
+
+void SharedPart::release() {
+  if (!segment_.empty()) segments_->release(segment_);
+}
+
+int SharedPart::place_of(int rank) const {
+  const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
+  return found != ranks_.end() && *found == rank ? int(found - ranks_.begin()) : -1;
+}
+
+void AccumulateGuard::wait() {
+  for (int spins = 0;; ++spins) {
+    if (control_->accumulating.load(std::memory_order_relaxed) == 0 &&
+        control_->accumulating.exchange(1, std::memory_order_acquire) == 0)
+      return;
+    if (spins < kSpins) cpu_pause();
+    else sched_yield();
+  }
+}
+
+}  // namespace tern::rma

@@ -1,0 +1,80 @@
+// SharedPart: the memory of a window that the ranks of one node map, with a page of words for each member: what
+// accumulates exclude each other by, and the member's lock.
+//
+//   control of member 0 | control of member 1 | ...   data of member 0 | data of member 1 | ...
+//
+// Units: bytes. Thread rule: under the rank's lock; the words are atomic, since other ranks use them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "fabric/node_segments.h"
+
+namespace tern::rma {
+
+/// Of one member. All zero at first.
+struct Control {
+  alignas(64) std::atomic<uint32_t> accumulating{0};  ///< 1: somebody changes the member's memory by an accumulate
+  // A lock whose tickets are served in order: a reader lets the next one in at once, a writer when it ends.
+  alignas(64) std::atomic<uint32_t> next{0};
+  std::atomic<uint32_t> serving{0};
+  std::atomic<uint32_t> readers{0};
+  /// Members (by their place on the node) that sleep until something of the lock changes, one bit each.
+  static constexpr int kWaitWords = 4;
+  std::atomic<uint64_t> waiting[kWaitWords] = {};
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(Control) == 128);
+
+class SharedPart {
+ public:
+  /// So many members can have bits of their own; more of one node do without.
+  static constexpr size_t kMostMembers = size_t{64} * Control::kWaitWords;
+
+  SharedPart() = default;
+  SharedPart(const SharedPart&) = delete;
+  SharedPart& operator=(const SharedPart&) = delete;
+  ~SharedPart() { release(); }
+
+  /// The window's ranks on this node, ascending, and the sizes of their memory. `apart`: each begins on a cache line.
+  void plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart);
+  /// By the first member; the others attach what it has allocated.
+  Error allocate(NodeSegments& segments);
+  Error attach(NodeSegments& segments, const SegmentKey& key);
+  void release();
+
+  bool empty() const { return segment_.empty(); }
+  const SegmentKey& key() const { return segment_.key; }
+  const std::vector<int>& ranks() const { return ranks_; }
+  /// -1: not a member.
+  int place_of(int rank) const;
+  std::byte* data(int place) const { return segment_.data + starts_[size_t(place)]; }
+  Control& control(int place) const { return reinterpret_cast<Control*>(segment_.data)[place]; }
+
+ private:
+  std::vector<int> ranks_;
+  std::vector<size_t> starts_;  ///< of their data
+  size_t bytes_ = 0;
+  NodeSegments* segments_ = nullptr;
+  NodeSegment segment_;
+};
+
+/// While it lives nobody else changes the member's memory by an accumulate. Null: there is nobody else.
+class AccumulateGuard {
+ public:
+  explicit AccumulateGuard(Control* control) : control_(control) {
+    if (control_ && control_->accumulating.exchange(1, std::memory_order_acquire) != 0) wait();
+  }
+  ~AccumulateGuard() {
+    if (control_) control_->accumulating.store(0, std::memory_order_release);
+  }
+  AccumulateGuard(const AccumulateGuard&) = delete;
+  AccumulateGuard& operator=(const AccumulateGuard&) = delete;
+
+ private:
+  void wait();
+  Control* control_;
+};
+
+}  // namespace tern::rma

@@ -1,0 +1,44 @@
+// NodeSegments of a simulated node: plain memory of this operating-system process, the same address for all ranks of
+// the node. Each segment is an allocation of its own, so that sanitizers see what runs over its end or comes too late.
+// Thread rule: one scheduler.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "fabric/node_segments.h"
+#include "sim/network.h"
+
+namespace tern::sim {
+
+/// The segments of all nodes of a machine; outlives the ranks' ends.
+class SegmentTable {
+ public:
+  /// What a rank releases too late, or never, goes with the table.
+  struct Segment {
+    std::unique_ptr<std::byte[], void (*)(std::byte*)> data;
+    size_t bytes;
+    uint32_t node;
+    uint32_t users;
+  };
+  uint64_t next_id = 1;
+  std::map<uint64_t, Segment> segments;  ///< by id
+};
+
+class SimSegments final : public NodeSegments {
+ public:
+  SimSegments(SegmentTable& table, const Network& network, PeerId rank)
+      : table_(table), network_(network), node_(network.node_of(rank)) {}
+
+  bool shares(PeerId peer) const override { return peer < network_.ranks() && network_.node_of(peer) == node_; }
+  Error allocate(size_t bytes, NodeSegment& made) override;
+  Error attach(const SegmentKey& key, NodeSegment& attached) override;
+  void release(NodeSegment& segment) override;
+
+ private:
+  SegmentTable& table_;
+  const Network& network_;
+  const uint32_t node_;
+};
+
+}  // namespace tern::sim
