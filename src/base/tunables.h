@@ -40,6 +40,19 @@ namespace tern {
     "longest message over shared memory that is copied to a library buffer when its receiver is not there yet") \
   X(hybrid_buffers, 16, 0, 4096, "buffers", false, \
     "library buffers for such messages; when all are in use, senders wait for their receivers") \
+  X(tuple_queues, 256, 0, 1 << 20, "queues", false, \
+    "tuple queues by which a rank receives, and by which it sends (TERN_RENDEZVOUS=tupleq); tuples beyond them go " \
+    "the traditional way") \
+  X(tuple_ways, 4, 1, 64, "queue pairs", false, \
+    "ways of tuple queues from one rank to another; each carries one queue's messages at a time, so that a message " \
+    "that waits for its receive holds up no other queue; when all are occupied, messages go the traditional way") \
+  X(tuple_bytes, 4 << 20, 0, 8 << 20, "bytes", false, \
+    "longest message to a tuple queue; a tuple with a longer one goes the traditional way from then on") \
+  X(tuple_copy_bytes, 8192, 0, 1 << 20, "bytes", false, \
+    "longest message to a tuple queue that is copied, so that its sender is free before the receive is posted") \
+  X(tuple_wildcards, 16, 0, 1 << 30, "times", false, \
+    "how often tuple queues of a communicator are stopped by wildcards and probes before it does without them for " \
+    "good") \
   X(rendezvous_statistics, 0, 0, 1, "", false, \
     "1: every rank says at its end how many messages took which protocol, and who was there first") \
   X(tcp_eager_bytes, 524288, 0, 1 << 24, "bytes", false, \
@@ -161,7 +174,8 @@ namespace tern {
     "processor; polling where all share memory or have adapters that move data by themselves)") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
   X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: " \
-    "rput, rget or stream") \
+    "rput, rget or stream; or tupleq: by queues of posted receives, one for each (communicator, source, tag), where " \
+    "the path has them (RDMA with XRC), else as rget") \
   X(sender_rendezvous, "read", "customised, sender first: the receiver fetches (read), or asks the sender to put " \
     "(write)") \
   X(log, "warn", "what is logged: error, warn, info (start, paths) or debug (each connection); to a file " \

@@ -84,8 +84,12 @@ struct SimRoute final : rdma::Route {
 
 class SimEventChannel final : public rdma::EventChannel {
  public:
+  explicit SimEventChannel(Strand& strand) : strand_(strand) {}
   int descriptor() const override { return -1; }
-  void drain() override {}
+  void drain() override { strand_.drain(); }
+
+ private:
+  Strand& strand_;
 };
 
 class SimCompletionQueue final : public rdma::CompletionQueue {

@@ -120,6 +120,7 @@ class RdmaAdapter {
   uint32_t send_depth = 0;       ///< of one queue pair
   uint32_t max_outstanding = 0;  ///< of all: what the completion queue has room for
 
+  rdma::EventChannel& channel() { return *channel_; }
   rdma::CompletionQueue& completions() { return *completions_; }
   rdma::SharedReceiveQueue& shared_receives() { return *receives_; }
 

@@ -34,7 +34,8 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
       connections_(adapter_, *this, tunables, std::move(lookup)),
       streams_(adapter_, *this, switches_, sink),
       switches_(adapter_, *this, connections_, streams_, tunables),
-      policy_(tunables, adapter_.hca->capabilities(), adapter_.options.peers->size()) {
+      policy_(tunables, adapter_.hca->capabilities(), adapter_.options.peers->size()),
+      tunables_(tunables) {
   const rdma::Capabilities& able = adapter_.hca->capabilities();
   properties_.name = "rdma";
   properties_.eager_bytes = adapter_.slot_bytes - wire::kRdmaMaxHeadBytes;
@@ -68,7 +69,17 @@ Error RdmaPath::start(const Tunables& tunables) {
   return connections_.start(dc_ ? &dc_->target() : nullptr);
 }
 
+TupleQueues* RdmaPath::tuple_queues() {
+  if (tuples_ || !hca().capabilities().xrc || adapter_.failed()) return tuples_.get();
+  Error error;  // of resources: messages go the traditional way
+  tuples_ = rdma::RdmaTuples::create(
+      adapter_, transfers_.registration_cache(), tunables_,
+      [this](PeerId peer, const char* trouble) { break_peer(peer_at(peer), trouble); }, error);
+  return tuples_.get();
+}
+
 RdmaPath::~RdmaPath() {
+  tuples_.reset();
   for (auto& peer : peers_) {
     if (peer) connections_.close(*peer);
   }
@@ -142,6 +153,7 @@ int RdmaPath::poll() {
     take_events();
   }
   int handled = take_completions();
+  if (tuples_ && !adapter_.failed()) handled += tuples_->poll();
   if (switches_.any_ring()) handled += switches_.poll(counters());
   adapter_.repost();
   if (anything_to_complete()) handled += complete_finished();
@@ -302,6 +314,7 @@ void RdmaPath::on_ready(RdmaPeer& peer, bool tell) {
 bool RdmaPath::arm() {
   const bool nothing = adapter_.arm();
   if (!adapter_.failed()) take_events();
+  if (tuples_ && !adapter_.failed() && !tuples_->arm()) return false;
   if (!nothing || anything_to_complete()) return false;
   for (const RdmaPeer* peer : broken_) {
     if (peer->outstanding == 0) return false;

@@ -23,6 +23,7 @@
 #include "fabric/rdma/channels/channel_policy.h"
 #include "fabric/rdma/channels/dc_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
+#include "fabric/rdma/rdma_tuples.h"
 
 namespace tern {
 
@@ -56,6 +57,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   void get(TransferOperation& operation) override { transfer(operation, false); }
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override { transfer(operation, true); }
+  TupleQueues* tuple_queues() override;
   void atomic(AtomicOperation& operation) override { begin(operation); }
   void flush(FlushOperation& operation) override { begin(operation); }
   void give_up(Lane& lane) override;
@@ -64,7 +66,9 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   int wait_fd() const override { return adapter_.wait_fd(); }
   bool arm() override;
   uint64_t next_deadline_ns() const override;
-  bool has_unsent() const override { return streams_.queued() != 0 || adapter_.outstanding() != 0; }
+  bool has_unsent() const override {
+    return streams_.queued() != 0 || adapter_.outstanding() != 0 || (tuples_ && tuples_->has_unsent());
+  }
 
   /// Connections that are up. For tests.
   size_t connections() const { return connections_.count(); }
@@ -120,6 +124,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   MessageStreams streams_;
   ChannelSwitches switches_;
   ChannelPolicy policy_;
+  const Tunables tunables_;                       ///< for what is made later
+  std::unique_ptr<rdma::RdmaTuples> tuples_;      ///< null: nobody has asked, or the adapter has no XRC
   std::vector<std::unique_ptr<RdmaPeer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<RdmaPeer*> broken_;
   IntrusiveList<SendOperation> unsendable_;  ///< for lost peers
