@@ -1,8 +1,8 @@
 // Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes (or N on N),
 // in virtual time:
 //
-//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world [ranks=N] [TUNABLE=VALUE]... [--
-//   ARGUMENTS...]
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp [ranks=N]
+//             [ranks_per_node=N] [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
 // is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
@@ -27,6 +27,9 @@ int bench_oneway(int argc, char** argv);
 int bench_progress(int argc, char** argv);
 int bench_overlap(int argc, char** argv);
 int bench_background(int argc, char** argv);
+int bench_availability(int argc, char** argv);
+int bench_sp(int argc, char** argv);
+int bench_patterns(int argc, char** argv);
 int bench_world(int argc, char** argv);
 void simulated_work(long loops);
 }
@@ -41,9 +44,15 @@ struct Program {
   std::string_view name;
   int (*main)(int, char**);
 };
-constexpr Program kPrograms[] = {{"latency", bench_latency},       {"oneway", bench_oneway},
-                                 {"progress", bench_progress},     {"overlap", bench_overlap},
-                                 {"background", bench_background}, {"world", bench_world}};
+constexpr Program kPrograms[] = {{"latency", bench_latency},
+                                 {"oneway", bench_oneway},
+                                 {"progress", bench_progress},
+                                 {"overlap", bench_overlap},
+                                 {"background", bench_background},
+                                 {"world", bench_world},
+                                 {"patterns", bench_patterns},
+                                 {"availability", bench_availability},
+                                 {"sp", bench_sp}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
@@ -83,6 +92,11 @@ int main(int argc, char** argv) {
     std::string_view setting(argv[i]);
     const size_t equals = setting.find('=');
     if (equals == std::string_view::npos) return fail(std::string("not TUNABLE=VALUE: ") + argv[i]);
+    if (setting.starts_with("ranks_per_node=")) {
+      options.ranks_per_node = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
+      if (options.ranks_per_node == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
+      continue;
+    }
     if (setting.starts_with("ranks=")) {
       options.ranks = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
       if (options.ranks == 0) return fail(std::string("not a number of ranks: ") + argv[i]);

@@ -56,6 +56,27 @@ constexpr size_t size_class_limit(size_t index) {
     "eager data kept for receives to come (bounded for each sender by TERN_UNEXPECTED_CREDIT_BYTES)") \
   X(unexpected_bytes_peak, peak, "bytes", "messages", \
     "the most eager data that was kept at one time") \
+  X(tuple_queues, level, "queues", "messages", \
+    "tuple queues by which this rank receives (TERN_RENDEZVOUS=tupleq)") \
+  X(tuple_asked, counter, "queues", "messages", \
+    "tuple queues that this rank has asked its receivers for") \
+  X(tuple_refused, counter, "queues", "messages", \
+    "those that were refused: a wildcard was posted, or too many queues") \
+  X(tuple_misses, counter, "messages", "messages", \
+    "messages sent the traditional way because there was no tuple queue for them (yet)") \
+  X(tuple_copies, counter, "messages", "messages", \
+    "messages to tuple queues whose sender was free at once, because they were copied") \
+  X(tuple_stops_wildcard, counter, "queues", "messages", \
+    "tuple queues stopped by their receiver because of a wildcard or a probe") \
+  X(tuple_stops_cancel, counter, "queues", "messages", \
+    "tuple queues stopped because a send or receive was cancelled") \
+  X(tuple_stops_long, counter, "queues", "messages", \
+    "tuple queues stopped by their sender because of a message longer than TERN_TUPLE_BYTES") \
+  X(tuple_stops_busy, counter, "queues", "messages", \
+    "tuple queues stopped by their sender because all ways were occupied by messages that waited for their receives " \
+    "(TERN_TUPLE_WAYS)") \
+  X(tuple_stops_unused, counter, "queues", "messages", \
+    "tuple queues stopped because their number was used up (TERN_TUPLE_QUEUES), the longest unused first") \
   X(coll_node, counter, "calls", "collectives", \
     "collective calls that went through the memory shared by a node, without messages") \
   X(coll_blocking, counter, "calls", "collectives", \
@@ -120,6 +141,22 @@ constexpr size_t size_class_limit(size_t index) {
     "transfers whose memory was registered already") \
   X(rdma_registration_misses, counter, "registrations", "rdma", \
     "transfers whose memory had to be registered") \
+  X(rdma_channels_rc, level, "channels", "rdma", \
+    "peers whose messages come by a connected queue pair into shared receives") \
+  X(rdma_channels_dc, level, "channels", "rdma", \
+    "peers whose messages come by DC into shared receives") \
+  X(rdma_channels_rc_rdma, level, "channels", "rdma", \
+    "peers that write their messages into a ring by a connected queue pair") \
+  X(rdma_channels_dc_rdma, level, "channels", "rdma", \
+    "peers that write their messages into a ring by DC") \
+  X(rdma_switches, counter, "changes", "rdma", \
+    "times that a peer's messages came by another channel than before") \
+  X(rdma_empty_polls, counter, "polls", "rdma", \
+    "looks at rings that found nothing") \
+  X(rdma_credits, counter, "frames", "rdma", \
+    "frames sent only to tell a peer that it may send on") \
+  X(rdma_bytes, level, "bytes", "rdma", \
+    "registered memory of the RDMA path itself: shared receives and sends, rings") \
   X(io_together, counter, "calls", "files", \
     "collective file accesses whose data went through aggregators (two-phase)") \
   X(io_windows, counter, "windows", "files", \
@@ -175,6 +212,10 @@ constexpr size_t size_class_limit(size_t index) {
   X(sent_sender_data, counter, "messages", "messages", \
     "messages announced, then sent when the receiver was ready") \
   X(sent_sender_data_bytes, aggregate, "bytes", "messages", \
+    "bytes of those messages") \
+  X(sent_tuple, counter, "messages", "messages", \
+    "messages sent into tuple queues, where their receives lie") \
+  X(sent_tuple_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(received_expected, counter, "messages", "messages", \
     "messages that found their receive waiting") \

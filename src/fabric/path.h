@@ -1,7 +1,7 @@
 // Path: the only way bytes leave a rank (LA-MPI's word). A path offers, for each peer it reaches, a lane: a reliable
 // ordered stream of messages (header + payload). It may also offer get, put and atomics on the peer's memory
-// (remote_memory.h) and the arbitration of copies (copy_arbiter.h). It says what it can do and what is true of it;
-// protocols ask for properties, never for a path's name.
+// (remote_memory.h), the arbitration of copies (copy_arbiter.h), and queues of posted receives (tuple_queues.h). It
+// says what it can do and what is true of it; protocols ask for properties, never for a path's name.
 //
 // Every function is virtual, so that a wrapper (faults, several paths as one) can stand before any path.
 //
@@ -24,6 +24,7 @@
 #include "fabric/lane.h"
 #include "fabric/pollable.h"
 #include "fabric/remote_memory.h"
+#include "fabric/tuple_queues.h"
 #include "wire/header.h"
 
 namespace tern {
@@ -127,6 +128,8 @@ class Path : public Pollable {
   /// Null: none. Constant; as long-lived as the path.
   virtual RemoteMemory* remote_memory() { return nullptr; }
   virtual CopyArbiter* copy_arbiter() { return nullptr; }
+  /// Made when first asked for: who does not use them does not pay for them.
+  virtual TupleQueues* tuple_queues() { return nullptr; }
 
   /// True while this rank may still have to do something for bytes handed over: they have not left, or may have to be
   /// sent again. A rank that leaves the library for long waits for that.

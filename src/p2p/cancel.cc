@@ -12,10 +12,12 @@
 // messages by their number among those of the sending rank; blocking sends have none. The number repeats after 2^32
 // sends: a message that is still unmatched then could be dropped in place of its namesake, so the newest is taken.
 #include "p2p/impl.h"
+#include "p2p/tuples.h"
 
 namespace tern {
 
 void ReceiveRequest::cancel() {
+  if (impl.tuples && impl.tuples->cancel(*this)) return;
   if (!posted || (marks & kCancelling) || impl.withdraw(*this)) return;
   impl.matching.unpost(*this);
   posted = false;
@@ -31,7 +33,12 @@ void SendRequest::cancel() {
     impl.cancel_copy(*this);
     return;
   }
-  if ((waits & kPath) && header.kind != wire::Kind::data && to.path->withdraw(*this)) {
+  if (tuple) {
+    impl.tuples->cancel(*this);
+    return;
+  }
+  // With tuple queues messages keep the numbers they have been given: the receiver drops what is taken back.
+  if ((waits & kPath) && header.kind != wire::Kind::data && !to.tuples && to.path->withdraw(*this)) {
     impl.recount(to);
     status.cancelled = true;
     if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) {
@@ -103,6 +110,7 @@ void PointToPoint::Impl::on_cancel(Endpoint& peer, const wire::Header& header) {
   });
   if (found) {
     unwait(*found);
+    if (found->owed) tuples->discard(*found);
     counts.unexpected_bytes -= found->kept();
     bool charged = found->header.kind == wire::Kind::eager || found->header.kind == wire::Kind::eager_sync;
     if (charged) consumed(peer, found->bytes);
@@ -133,6 +141,7 @@ void PointToPoint::Impl::on_peer_lost(Lane& lane, Error error) {
   std::string text(error.text());
   int error_class = error.error_class();
   if (!watched.empty()) check_watched();  // what had landed counts
+  if (tuples) tuples->on_peer_lost(peer);
   if (peer.announcements) {
     peer.announcements->log.restart();
     peer.announcements->releases.clear();

@@ -12,6 +12,7 @@
 
 #include "base/copy.h"
 #include "p2p/impl.h"
+#include "p2p/tuples.h"
 
 namespace tern {
 
@@ -76,7 +77,10 @@ void PointToPoint::Impl::on_control(Endpoint& peer, const wire::Header& header, 
       return;
     case wire::Kind::cancel: on_cancel(peer, header); return;
     case wire::Kind::cancel_answer: on_cancel_answer(peer, header); return;
-    default: return;
+    default:
+      if (tuples) tuples->on_message(peer, header, payload, bytes);
+      else if (header.kind == wire::Kind::tuple_ask) Tuples::refuse(*this, peer, header);
+      return;
   }
 }
 
@@ -88,6 +92,7 @@ UnexpectedMessage* PointToPoint::Impl::keep(Endpoint& peer, const wire::Header& 
   message->from = &peer;
   message->header = header;
   message->bytes = bytes;
+  message->number = peer.arrived;
   if (header.kind != wire::Kind::rts && bytes > UnexpectedMessage::kInlineBytes) {
     message->heap = std::make_unique_for_overwrite<std::byte[]>(bytes);
   }

@@ -12,16 +12,25 @@ Endpoint::Endpoint(PeerId id, Path& way)
     : path(&way),
       lane(&way.lane(id)),
       eager_limit(way.properties().eager_bytes),
-      at_once_limit(eager_limit),
+      blocking_limit(int32_t(std::min<size_t>(eager_limit, INT32_MAX))),
+      at_once_limit(blocking_limit),
       peek(way.properties().peek),
       peer(id),
       memory(way.remote_memory()),
       arbiter(way.copy_arbiter()) {
-  if (size_t from = way.properties().keep_from_bytes; from != 0) at_once_limit = std::min(at_once_limit, from - 1);
+  if (size_t from = way.properties().keep_from_bytes; from != 0)
+    at_once_limit = std::min(at_once_limit, int32_t(from - 1));
   lane->owner = this;
 }
 
 Endpoint::~Endpoint() = default;
+
+void Endpoint::use_tuple_queues() {
+  // A receive that is held back for a queue to stop is before those that come later, whoever their sender is.
+  peek = false;
+  tuples = path->tuple_queues();
+  if (tuples) blocking_limit = at_once_limit = -1;
+}
 
 Endpoints::~Endpoints() {
   for (Endpoint* endpoint : table_) delete endpoint;
@@ -39,6 +48,7 @@ Path* Endpoints::path_to(PeerId peer) const {
     TERN_ASSERT(path);  // Process::start has asked
     table_[peer] = new Endpoint(peer, *path);
     table_[peer]->credit = credit_units_;
+    if (tuple_queues_) table_[peer]->use_tuple_queues();
   }
   return *table_[peer];
 }

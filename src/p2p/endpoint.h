@@ -32,21 +32,26 @@ struct Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
 
   bool lost() const { return path == nullptr; }
+  /// Every message is looked at from now on, whether a queue takes it.
+  void use_tuple_queues();
 
   // --- The way to the peer. What a small message touches comes first.
   Path* path;  ///< null: the peer is lost
   Lane* lane;  ///< of that path
   size_t eager_limit;
-  size_t at_once_limit;  ///< of nonblocking sends; longer ones are left to the path, which saves it a copy
-  int64_t credit = 0;    ///< 64-byte units that may still be sent eagerly without hearing back
-  int64_t owed = 0;      ///< units of the peer's eager data that were consumed and not given back yet
-  uint32_t sent = 0;     ///< messages (that a receive will match) begun to it
-  uint32_t arrived = 0;  ///< and come from it
+  // Longest message that leaves without a request, if it does at once; -1: none does (tuple queues).
+  int32_t blocking_limit;  ///< of blocking sends
+  int32_t at_once_limit;   ///< of nonblocking sends; longer ones are left to the path, which saves it a copy
+  int64_t credit = 0;      ///< 64-byte units that may still be sent eagerly without hearing back
+  int64_t owed = 0;        ///< units of the peer's eager data that were consumed and not given back yet
+  uint32_t sent = 0;       ///< messages (that a receive will match) begun to it
+  uint32_t arrived = 0;    ///< and come from it
   std::unique_ptr<Announcements> announcements;  ///< null: no receive was announced yet, either way
   bool peek;                                     ///< the path's property
   const PeerId peer;
-  RemoteMemory* memory;  ///< null: the path has none
-  CopyArbiter* arbiter;  ///< null: the path has none
+  RemoteMemory* memory;           ///< null: the path has none
+  CopyArbiter* arbiter;           ///< null: the path has none
+  TupleQueues* tuples = nullptr;  ///< null: the path has none, or they are not wanted
 
   // What the path says, or what is true of a path without the interface.
   bool can_get() const { return memory && memory->can_get(*lane); }
@@ -85,6 +90,8 @@ class Endpoints {
   explicit Endpoints(int64_t credit_units) : credit_units_(credit_units) {}
   ~Endpoints();
 
+  /// Messages may go by tuple queues, where the path has them. Before the first endpoint is made.
+  void want_tuple_queues() { tuple_queues_ = true; }
   /// Best first; none after the first endpoint is made. Not owned.
   void add_path(Path& path) { paths_.push_back(&path); }
   const std::vector<Path*>& paths() const { return paths_; }
@@ -134,6 +141,7 @@ class Endpoints {
   Endpoint& make(PeerId peer);
 
   const int64_t credit_units_;
+  bool tuple_queues_ = false;
   std::vector<Path*> paths_;
   std::vector<Endpoint*> table_;  ///< by PeerId; owned; null: never used
   std::array<MessageHandler*, 256> handlers_{};

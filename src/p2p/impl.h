@@ -9,6 +9,7 @@
 //   receiver_initiated.cc  the receiver first: ready, and what the sender does about it
 //   withdraw.cc    announcements taken back
 //   hybrid.cc      library buffers
+//   tuples.h       queues of posted receives, a part of its own
 //   cancel.cc      taking back sends and receives; lost peers
 // Thread rule: under the rank's lock.
 #pragma once
@@ -30,6 +31,10 @@
 #include "p2p/tokens.h"
 
 namespace tern {
+
+class Tuples;
+struct TupleMessage;
+struct TupleOwed;
 
 /// Memory for hybrid sends; peers get from it. Lives as long as its path.
 struct LibraryBuffer {
@@ -73,6 +78,7 @@ class SendRequest final : public Request, public SendOperation {
   bool deferred = false;             ///< in Impl::deferred
   uint32_t idle_polls = 0;           ///< and since then so many polls have passed
   bool asked = false;                ///< counted in Impl::attention
+  TupleMessage* tuple = nullptr;     ///< in a tuple queue
   uint32_t copy = 0;                 ///< hybrid: token of the request that carries the copy, for MPI_Cancel
   LibraryBuffer* library = nullptr;  ///< the data lies there: this request is the library's own, for a hybrid send
 
@@ -170,6 +176,10 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   wire::RendezvousBody body{};         ///< rts only
   ReceiveRequest* receiver = nullptr;  ///< matched while its data was still arriving
   bool arriving = false;
+  uint32_t number = 0;        ///< among its sender's messages (Endpoint::arrived); of a tuple queue's: TupleOwed's
+  uint32_t order = 0;         ///< tuple queues: the same
+  bool by_queue = false;      ///< tuple queues: it has come by one
+  TupleOwed* owed = nullptr;  ///< tuple queues: its data is in one
   std::unique_ptr<std::byte[]> heap;
   std::byte inline_data[kInlineBytes];
   std::byte* data() { return heap ? heap.get() : inline_data; }
@@ -204,6 +214,7 @@ struct SentCounters {
 };
 inline constexpr SentCounters kSentCounters[kProtocolCount] = {
     {&Counters::sent_eager, &Counters::sent_eager_bytes},
+    {&Counters::sent_tuple, &Counters::sent_tuple_bytes},
     {&Counters::sent_receiver_put, &Counters::sent_receiver_put_bytes},
     {&Counters::sent_receiver_stream, &Counters::sent_receiver_stream_bytes},
     {&Counters::sent_hybrid, &Counters::sent_hybrid_bytes},
@@ -214,6 +225,7 @@ inline constexpr SentCounters kSentCounters[kProtocolCount] = {
 
 struct PointToPoint::Impl final : Sink {
   Impl(ProgressEngine& p, const Tunables& t);
+  ~Impl();
 
   enum LandingKind { kLandReceive, kLandUnexpected, kLandNowhere };
 
@@ -428,6 +440,8 @@ struct PointToPoint::Impl final : Sink {
   uint32_t eager_sequence = 0;  ///< of the last eager message that can be cancelled
   uint32_t sends_open = 0;      ///< sends begun and not complete
   uint32_t receives_open = 0;   ///< the same of receives
+
+  std::unique_ptr<Tuples> tuples;  ///< null: the mode is another
 
   // --- Announcements, hybrid sends.
   RendezvousMode mode = RendezvousMode::customised;

@@ -11,7 +11,7 @@ bool takes_put(const wire::ReadyBody& to, size_t bytes) {
   return to.address != 0 && !(to.watched && bytes > to.capacity);
 }
 
-constexpr const char* kModes[] = {"customised", "rput", "rget", "stream"};
+constexpr const char* kModes[] = {"customised", "rput", "rget", "stream", "tupleq"};
 // Releases of library buffers wait for so many fruitless rounds for a message that takes them along.
 constexpr uint32_t kPatience = 256;
 }  // namespace
@@ -19,8 +19,8 @@ constexpr uint32_t kPatience = 256;
 Error parse_rendezvous(const Tunables& tunables, RendezvousMode& mode, bool& by_write) {
   auto found = std::find(std::begin(kModes), std::end(kModes), tunables.rendezvous);
   if (found == std::end(kModes)) {
-    return Error(ErrorClass::arg,
-                 "TERN_RENDEZVOUS is '" + tunables.rendezvous + "', but takes customised, rput, rget or stream");
+    return Error(ErrorClass::arg, "TERN_RENDEZVOUS is '" + tunables.rendezvous +
+                                      "', but takes customised, rput, rget, stream or tupleq");
   }
   if (tunables.sender_rendezvous != "read" && tunables.sender_rendezvous != "write") {
     return Error(ErrorClass::arg,

@@ -24,6 +24,15 @@ PostedReceive* Matching::older_wild(PostedReceive* exact, uint64_t context, int 
   return candidate;
 }
 
+bool Matching::wild_fits(uint64_t context, int source, int tag) {
+  if (wild_count_ == 0) return false;
+  PostedList& wild = wild_[context_bucket(context)];
+  for (PostedReceive* w = wild.front(); w; w = wild.next(w)) {
+    if (w->fits(context, source, tag)) return true;
+  }
+  return false;
+}
+
 void Matching::post(PostedReceive& receive) {
   if (posted_count_ > 2 * mask_) grow();
   receive.order = next_order_++;

@@ -103,6 +103,30 @@ class Matching {
     return r;
   }
 
+  // --- For tuple queues (tuples.h).
+  /// The oldest posted receive of just this key; null: none.
+  PostedReceive* first_of(uint64_t context, int source, int tag) {
+    return of_key(exact_[key_bucket(context, source, tag)].front(), context, source, tag);
+  }
+  /// The next of the same key.
+  PostedReceive* next_of(PostedReceive& receive) {
+    PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
+    return of_key(list.next(&receive), receive.context, receive.source, receive.tag);
+  }
+  /// Whether a posted wildcard would take such a message.
+  bool wild_fits(uint64_t context, int source, int tag);
+  /// As add_waiting, but for receives with wildcards it comes before the first that `later` says is later.
+  template <typename Later>
+  void add_waiting_before(WaitingMessage& message, Later&& later) {
+    add_waiting(message);
+    ArrivalList& list = arrival_[context_bucket(message.context)];
+    WaitingMessage* next = list.front();
+    while (next != &message && !(next->context == message.context && later(*next))) next = list.next(next);
+    if (next == &message) return;
+    ArrivalList::remove(&message);
+    list.insert_after(list.previous(next), &message);
+  }
+
   uint32_t posted_count() const { return posted_count_; }
   uint32_t waiting_count() const { return waiting_count_; }
 
@@ -144,6 +168,11 @@ class Matching {
   }
   uint32_t context_bucket(uint64_t context) const { return uint32_t(mix(context)) & mask_; }
 
+  PostedReceive* of_key(PostedReceive* from, uint64_t context, int source, int tag) {
+    PostedList& list = exact_[key_bucket(context, source, tag)];
+    while (from && !from->fits(context, source, tag)) from = list.next(from);
+    return from;
+  }
   [[gnu::noinline]] PostedReceive* older_wild(PostedReceive* exact, uint64_t context, int source, int tag);
   WaitingMessage* find_waiting_slow(uint64_t context, int source, int tag);
   void grow();

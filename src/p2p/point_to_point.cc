@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "p2p/impl.h"
+#include "p2p/tuples.h"
 
 namespace tern {
 
@@ -30,7 +31,13 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       endpoints(t.unexpected_credit_bytes / 64) {
   // A wrong value was reported when the program started; here it means the default.
   static_cast<void>(parse_rendezvous(t, mode, by_write));
+  if (mode != RendezvousMode::tupleq) return;
+  tuples = std::make_unique<Tuples>(*this, t);
+  announce_from = 0;  // every receive is looked at
+  endpoints.want_tuple_queues();
 }
+
+PointToPoint::Impl::~Impl() = default;
 
 PointToPoint::PointToPoint(ProgressEngine& progress, const Tunables& tunables)
     : progress_(progress), impl_(std::make_unique<Impl>(progress, tunables)) {}

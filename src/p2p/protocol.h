@@ -6,6 +6,8 @@
 //   <= hybrid             hybrid                          receiver_put, or receiver_stream
 //   larger                sender_get | _put | _data       receiver_put, or receiver_stream
 //
+// With tuple queues (mode tupleq) every message whose tuple has a queue goes there, whatever its size (tuples.h); the
+// others as here, sender first.
 // Both at about the same time: as sender early; announcement and message cross, see rendezvous.cc.
 // Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its
 // library takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put
@@ -23,6 +25,7 @@ namespace tern {
 
 enum class Protocol : uint8_t {
   eager,            ///< eager.cc: the data goes at once and waits at the receiver if it must
+  tuple,            ///< tuples.h: into the queue of its (communicator, source, tag), where its receive lies or will
   receiver_put,     ///< receiver_initiated.cc: the sender puts the data into the announced buffer
   receiver_stream,  ///< receiver_initiated.cc: the sender streams it to the announced receive
   hybrid,           ///< hybrid.cc: the sender copies and is free, the receiver fetches the copy
@@ -30,10 +33,10 @@ enum class Protocol : uint8_t {
   sender_get,       ///< rendezvous.cc: the receiver fetches the data from the sender's memory, or clears
   sender_data,      ///< rendezvous.cc: the receiver clears, the sender sends
 };
-inline constexpr size_t kProtocolCount = 7;
+inline constexpr size_t kProtocolCount = 8;
 
 /// How large messages are sent (tunable `rendezvous`).
-enum class RendezvousMode : uint8_t { customised, rput, rget, stream };
+enum class RendezvousMode : uint8_t { customised, rput, rget, stream, tupleq };
 
 /// What the choice depends on.
 struct SendSituation {
@@ -41,6 +44,7 @@ struct SendSituation {
   size_t eager_limit;  ///< of the path to the peer
   size_t
       hybrid_limit;  ///< of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid
+  bool queue;        ///< there is a tuple queue for it (mode tupleq), which takes it
   bool credit;       ///< the receiver still has room for that much unread data from us
   bool ready;        ///< the receive is posted, and has been announced
   bool can_put;      ///< the path puts from this memory into that receive's
@@ -67,7 +71,9 @@ constexpr bool decided_later(const SendSituation& s) {
 
 /// In order of preference; the last always applies.
 inline constexpr ProtocolRecord kProtocols[] = {
-    {Protocol::eager, "eager", [](const SendSituation& s) { return goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
+    {Protocol::eager, "eager",
+     [](const SendSituation& s) { return !s.queue && goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
+    {Protocol::tuple, "tuple", [](const SendSituation& s) { return s.queue; }},
     {Protocol::receiver_put, "receiver-put",
      [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive && !decided_later(s); }},
     {Protocol::receiver_stream, "receiver-stream", [](const SendSituation& s) { return s.ready && !decided_later(s); }},

@@ -4,6 +4,7 @@
 #include "base/copy.h"
 #include "base/hints.h"
 #include "p2p/impl.h"
+#include "p2p/tuples.h"
 
 namespace tern {
 
@@ -21,8 +22,10 @@ Error PointToPoint::Impl::truncation(const wire::Header& header, size_t bytes, s
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   ++receives_open;
   const bool large = receive.capacity() >= announce_from;
-  if (large) [[unlikely]]
-    look_around();  // perhaps its message is here already
+  if (large) [[unlikely]] {
+    if (tuples && tuples->hold_back(receive)) return;
+    if (!tuples) look_around();  // perhaps its message is here already
+  }
   if (WaitingMessage* waiting = matching.find_waiting(receive.context, receive.source, receive.tag)) {
     auto& message = static_cast<UnexpectedMessage&>(*waiting);
     unwait(message);
@@ -35,8 +38,10 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   }
   receive.posted = true;
   matching.post(receive);
-  if (large && !receive.wild()) [[unlikely]]
-    announce(receive);
+  if (large && !receive.wild()) [[unlikely]] {
+    if (tuples) tuples->posted(receive);
+    else announce(receive);
+  }
 }
 
 Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
@@ -149,6 +154,10 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
     answer(receive, body, flags, Arrival::sender);
     return;
   }
+  if (message.header.kind == wire::Kind::tuple_owed) {
+    tuples->take(receive, message);
+    return;
+  }
   if (message.arriving) {
     message.receiver = &receive;  // on_landed delivers
     return;
@@ -171,7 +180,10 @@ Status PointToPoint::Impl::status_of(const UnexpectedMessage& message) const {
 }
 
 UnexpectedMessage* PointToPoint::Impl::look(int source, int tag, uint64_t context) {
-  auto find = [&] { return static_cast<UnexpectedMessage*>(matching.find_waiting(context, source, tag)); };
+  auto find = [&]() -> UnexpectedMessage* {
+    if (tuples && !tuples->visible(source, tag, context)) return nullptr;
+    return static_cast<UnexpectedMessage*>(matching.find_waiting(context, source, tag));
+  };
   UnexpectedMessage* message = find();
   if (message) return message;
   progress.look();
@@ -180,7 +192,10 @@ UnexpectedMessage* PointToPoint::Impl::look(int source, int tag, uint64_t contex
 
 UnexpectedMessage* PointToPoint::Impl::await(int source, int tag, uint64_t context) {
   WaitingMessage* message = nullptr;
-  progress.wait_until([&] { return (message = matching.find_waiting(context, source, tag)) != nullptr; });
+  progress.wait_until([&] {
+    if (tuples && !tuples->visible(source, tag, context)) return false;
+    return (message = matching.find_waiting(context, source, tag)) != nullptr;
+  });
   return static_cast<UnexpectedMessage*>(message);
 }
 

@@ -1,5 +1,6 @@
 // A send from the call to the path, and its completion.
 #include "p2p/impl.h"
+#include "p2p/tuples.h"
 
 namespace tern {
 
@@ -33,7 +34,7 @@ Ref<Datatype> hold(const Datatype* type) {
 Error PointToPoint::send(const SendArguments& a) {
   Endpoint& peer = impl_->endpoints.at(a.peer);
   size_t bytes = size_t(a.count) * a.type->size();
-  if (bytes <= peer.eager_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
+  if (int64_t(bytes) <= peer.blocking_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
     const uint16_t carried = impl_->carry_credit(peer);
     wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, 0, carried);
     const uint64_t began_ns = impl_->trace_time();
@@ -64,7 +65,8 @@ Request* PointToPoint::send_init(const SendArguments& a) {
 // A nonblocking send whose eager message leaves at once; null: it does not.
 Request* PointToPoint::Impl::send_at_once(Endpoint& peer, const SendArguments& a) {
   const size_t bytes = size_t(a.count) * a.type->size();
-  if (bytes > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes)) return nullptr;
+  if (int64_t(bytes) > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes))
+    return nullptr;
   const uint32_t sequence = next_sequence();
   const uint16_t carried = carry_credit(peer);
   wire::Header header =
@@ -128,6 +130,7 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
     fail(send, endpoints.loss_of(a.peer));
     return;
   }
+  if (tuples && tuples->send(send, bytes)) return;
   if (goes_eagerly(bytes, peer.eager_limit, peer.credit >= charge(bytes))) {
     note_sent(Protocol::eager, a, bytes);
     begin_eager(send, bytes, blocking);
@@ -158,7 +161,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, size_t bytes, bool block
   }
   send.waits |= SendRequest::kPath;
   count(peer, a);
-  if (blocking || bytes <= peer.at_once_limit) {  // else the path need not copy it
+  if (blocking || int64_t(bytes) <= peer.at_once_limit) {  // else the path need not copy it
     if (leave_now(peer, a, header, bytes)) {
       settle(send, SendRequest::kPath);
       return;

@@ -84,8 +84,12 @@ struct SimRoute final : rdma::Route {
 
 class SimEventChannel final : public rdma::EventChannel {
  public:
+  explicit SimEventChannel(Strand& strand) : strand_(strand) {}
   int descriptor() const override { return -1; }
-  void drain() override {}
+  void drain() override { strand_.drain(); }
+
+ private:
+  Strand& strand_;
 };
 
 class SimCompletionQueue final : public rdma::CompletionQueue {
@@ -302,6 +306,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void handle(AdapterPacket& packet);
   void handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   bool begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
+  void wake_poller(const SimQueuePair& pair, const AdapterPacket& packet);
   void handle_datagram(SimQueuePair& pair, AdapterPacket& packet);
   void handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);

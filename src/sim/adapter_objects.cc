@@ -88,7 +88,7 @@ void SimCompletionQueue::push(const rdma::Completion& completion, bool solicited
   if (armed_ == Armed::no) return;
   if (armed_ == Armed::solicited && !solicited && completion.status == rdma::Status::success) return;
   armed_ = Armed::no;
-  hca_.strand.wake(0);
+  hca_.strand.notify();
 }
 
 void SimCompletionQueue::forget(const SimQueuePair& pair) {
@@ -319,6 +319,7 @@ SimHca::SimHca(AdapterNode& its_node, Strand& its_strand) : node(its_node), stra
   capabilities_.atomic_swap = model.atomic_swap;
   capabilities_.ordered_writes = model.ordered_writes;
   capabilities_.autonomous = true;
+  capabilities_.polled_wakes = model.polled_wakes;
   capabilities_.mtu_bytes = model.mtu_bytes;
   capabilities_.max_message_bytes = model.max_message_bytes;
   capabilities_.max_inline_bytes = model.max_inline_bytes;
@@ -338,7 +339,7 @@ SimHca::SimHca(AdapterNode& its_node, Strand& its_strand) : node(its_node), stra
 SimHca::~SimHca() = default;
 
 Error SimHca::make_channel(std::unique_ptr<rdma::EventChannel>& result) {
-  result = std::make_unique<SimEventChannel>();
+  result = std::make_unique<SimEventChannel>(strand);
   return {};
 }
 

@@ -88,6 +88,8 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   void atomic(AtomicOperation& operation) override { memory_->atomic(operation); }
   void flush(FlushOperation& operation) override { memory_->flush(operation); }
 
+  TupleQueues* tuple_queues() override { return inner_->tuple_queues(); }
+
   CopyArbiter* copy_arbiter() override { return arbiter_ ? this : nullptr; }
   void add_copy_lock(RemoteKey& key) override { arbiter_->add_copy_lock(key); }
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override { return arbiter_->try_lock_copy(owner, key); }

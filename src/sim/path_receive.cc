@@ -255,6 +255,12 @@ const char* kind_name(wire::Kind kind) {
     case wire::Kind::withdrawn: return "withdrawn";
     case wire::Kind::recount: return "recount";
     case wire::Kind::release: return "release";
+    case wire::Kind::tuple_ask: return "tuple_ask";
+    case wire::Kind::tuple_answer: return "tuple_answer";
+    case wire::Kind::tuple_begin: return "tuple_begin";
+    case wire::Kind::tuple_stop: return "tuple_stop";
+    case wire::Kind::tuple_owed: return "tuple_owed";
+    case wire::Kind::tuple_stopped: return "tuple_stopped";
   }
   return "unknown";
 }

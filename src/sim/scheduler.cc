@@ -97,6 +97,10 @@ void Strand::catch_up() {
 }
 
 void Strand::block(uint64_t deadline_ns, const char* why) {
+  if (notified_) {
+    notified_ = false;
+    return;
+  }
   blocked_in_ = why;
   if (deadline_ns != kNever) schedule_resume(std::max(deadline_ns, now_ns_));
   switch_out();

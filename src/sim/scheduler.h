@@ -148,6 +148,12 @@ class Strand final : public EventTarget {
   // --- From outside.
   /// Ends `block` at `time_ns` (or now); nothing when the strand is not blocked.
   void wake(uint64_t time_ns);
+  /// As `wake`, but a strand that runs does not block next time: a descriptor that stays readable until `drain`.
+  void notify() {
+    notified_ = true;
+    wake(0);
+  }
+  void drain() { notified_ = false; }
   /// The rank dies: it never runs again.
   void kill() { stopped_ = true; }
   void set_slowness(uint64_t factor) { slowness_ = factor; }
@@ -171,6 +177,7 @@ class Strand final : public EventTarget {
   uint64_t turn_ = 0;               ///< a resume event of an earlier turn is stale
   uint64_t resume_at_ns_ = kNever;  ///< of this turn's earliest resume event
   bool stopped_ = false;
+  bool notified_ = false;
   const char* blocked_in_ = nullptr;  ///< null: not blocked
   Fiber fiber_;
 };

@@ -34,6 +34,14 @@ enum class Kind : uint8_t {
   withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
   recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch
   release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::carried)
+  // Tuple queues (p2p/tuples.h, wire/tuples.h).
+  tuple_ask = 18,      ///< for (source, context, tag); `token` is the sender's; payload is TupleAskBody
+  tuple_answer = 19,   ///< `token` is the sender's; payload is TupleAnswerBody
+  tuple_begin = 20,    ///< `token` is the receiver's: what follows of this tuple goes into its queue
+  tuple_stop = 21,     ///< `token` is the sender's: send nothing more into the queue, and tell
+  tuple_owed = 22,     ///< `token` is the receiver's: a message that may still be on its way in the queue; payload is
+                       ///< TupleOwedBody
+  tuple_stopped = 23,  ///< `token` is the receiver's; payload is TupleStoppedBody
 
   // 32 to 223: of the floors above point-to-point, which register them (p2p/endpoint.h).
   // 224 and more: the path scheduler's own (wire/lanes.h).

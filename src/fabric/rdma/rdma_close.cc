@@ -41,7 +41,9 @@ void RdmaPath::lose(RdmaPeer& peer) {
   complete_finished();  // what had been copied counts as sent
   peer.state = State::lost;
   connections_.close(peer);
+  if (tuples_) tuples_->lose(peer.id, reason(peer));
   transfers_.fail_all(peer);
+  switches_.forget(peer);
   streams_.fail_all(peer);
   sink_.on_peer_lost(peer, reason(peer));
 }
@@ -66,6 +68,8 @@ void RdmaPath::take_events() {
     if (event.kind == rdma::AsyncEventKind::queue_pair_error) {
       if (RdmaPeer* peer = connections_.by_number(event.number))
         break_peer(*peer, "the adapter reports an error of the connection");
+      else if (const PeerId owner = tuples_ ? tuples_->owner_of(event.number) : kNoPeer; owner != kNoPeer)
+        break_peer(peer_at(owner), "the adapter reports an error of a tuple queue's connection");
     } else if (event.kind == rdma::AsyncEventKind::fatal || event.kind == rdma::AsyncEventKind::completion_overrun) {
       lose_adapter();
       return;
@@ -83,6 +87,7 @@ void RdmaPath::lose_adapter() {
     peer->trouble = "the adapter has failed";
     adapter_.forget(*peer);
   }
+  if (dc_) dc_->forget_all();
   connections_.close_all_greetings();
 }
 

@@ -57,6 +57,7 @@ class RdmaTransfers {
   /// The peer is lost: what is left of its transfers ends with an error.
   void fail_all(RdmaPeer& peer);
 
+  rdma::RegistrationCache& registration_cache() { return *registrations_; }
   const rdma::RegistrationCache& registrations() const { return *registrations_; }
 
  private:

@@ -1,0 +1,407 @@
+#include "fabric/rdma/rdma_tuples.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/assert.h"
+
+namespace tern::rdma {
+namespace {
+
+constexpr uint32_t kDepth = 128;       // receives in a queue; sends on a way
+constexpr uint32_t kMostSends = 4096;  // of a rank: what the completion queue has room for
+constexpr uint32_t kMostReceives = 16384;
+constexpr size_t kScratchBytes = size_t{1} << 20;
+constexpr uint32_t kMostScratchPieces = 8;
+constexpr size_t kUnit = 64;  // of the longest message, as the ticket says it
+
+// What is in a ticket. `number`: of the SRQ, in an answer.
+struct TicketBody {
+  uint32_t number = 0;
+  uint32_t has_address : 1 = 0;
+  uint32_t longest_units : 31 = 0;
+  QueuePairAddress address;
+};
+static_assert(sizeof(TicketBody) == sizeof(TupleTicket));
+
+// The lowest bit of a completion's id tells sends from receives, the others are an address.
+constexpr uint64_t kSendBit = 1;
+
+}  // namespace
+
+std::unique_ptr<RdmaTuples> RdmaTuples::create(RdmaAdapter& adapter, RegistrationCache& registrations,
+                                               const Tunables& tunables, Broken broken, Error& error) {
+  std::unique_ptr<RdmaTuples> tuples(new RdmaTuples(adapter, registrations, tunables, std::move(broken)));
+  error = tuples->start();
+  if (error) tuples.reset();
+  return tuples;
+}
+
+RdmaTuples::RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, const Tunables& tunables, Broken broken)
+    : adapter_(adapter),
+      hca_(*adapter.hca),
+      registrations_(registrations),
+      broken_(std::move(broken)),
+      ways_(uint32_t(tunables.tuple_ways)),
+      copy_bytes_((size_t(tunables.tuple_copy_bytes) + kUnit - 1) / kUnit * kUnit) {
+  const Capabilities& able = hca_.capabilities();
+  const size_t wanted = std::min<size_t>(size_t(tunables.tuple_bytes), able.max_message_bytes) / kUnit * kUnit;
+  scratch_bytes_ = std::min(wanted, kScratchBytes);
+  const uint32_t most_pieces = std::min(kMostScratchPieces, able.max_pieces - 1);
+  if (scratch_bytes_ != 0)
+    scratch_pieces_ = uint32_t(std::min<size_t>((wanted + scratch_bytes_ - 1) / scratch_bytes_, most_pieces));
+  tuple_properties_.longest_bytes = std::min(wanted, scratch_bytes_ * scratch_pieces_);
+  tuple_properties_.depth = std::min(kDepth, able.max_srq_depth);
+}
+
+Error RdmaTuples::start() {
+  const Capabilities& able = hca_.capabilities();
+  if (!able.xrc || able.max_pieces < 2) {
+    return Error(ErrorClass::unsupported_operation, "the adapter " + able.device + " lacks XRC");
+  }
+  const uint32_t entries = std::min(kMostSends + kMostReceives, able.max_completions);
+  if (Error error = hca_.make_completion_queue({entries, &adapter_.channel()}, completions_)) return error;
+  return make_memory();
+}
+
+Error RdmaTuples::make_memory() {
+  if (scratch_bytes_ != 0) {
+    scratch_ = std::make_unique_for_overwrite<std::byte[]>(scratch_bytes_);
+    if (Error error = hca_.register_memory(scratch_.get(), scratch_bytes_, Access{}, scratch_region_)) return error;
+  }
+  if (copy_bytes_ == 0) return {};
+  copies_ = std::make_unique_for_overwrite<std::byte[]>(kCopies * copy_bytes_);
+  for (size_t i = kCopies; i-- > 0;) free_copies_.push_back(copies_.get() + i * copy_bytes_);
+  return hca_.register_memory(copies_.get(), kCopies * copy_bytes_, Access{}, copies_region_);
+}
+
+RdmaTuples::~RdmaTuples() {
+  // What is left in the adapter is dropped with the queue pairs.
+  for (auto& [id, peer] : peers_) {
+    peer.initiators.clear();
+    peer.targets.clear();
+  }
+  while (ReceiveQueue* queue = receive_queues_.pop_front()) delete queue;
+}
+
+RdmaTuples::Peer& RdmaTuples::peer_at(PeerId id) {
+  Peer& peer = peers_[id];
+  peer.id = id;
+  return peer;
+}
+
+Error RdmaTuples::make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& result) {
+  const QueuePairOptions common = adapter_.connected_options();
+  QueuePairOptions options;
+  options.rnr_wait_ns = common.rnr_wait_ns;
+  options.timeout_ns = common.timeout_ns;
+  options.retries = common.retries;
+  options.kind = kind;
+  options.rnr_retries = 7;
+  if (kind == QueuePairKind::xrc_initiator) {
+    options.sends = completions_.get();
+    options.send_depth = std::min(kDepth, hca_.capabilities().max_queue_depth);
+    options.inline_bytes = uint32_t(adapter_.inline_bytes);
+  }
+  return hca_.make_queue_pair(options, result);
+}
+
+// --- The sender
+
+// A way that the peer shall connect to: one that it has refused before, or a new one while there are more queues than
+// ways.
+RdmaTuples::Initiator* RdmaTuples::offer(SendQueue& queue) {
+  Peer& peer = *queue.peer;
+  for (auto& initiator : peer.initiators) {
+    if (!initiator->connected && !initiator->asker) {
+      initiator->asker = &queue;
+      return initiator.get();
+    }
+  }
+  if (peer.initiators.size() >= std::min(ways_, peer.queues)) return nullptr;
+  auto made = std::make_unique<Initiator>();
+  if (make_pair(QueuePairKind::xrc_initiator, made->pair)) return nullptr;
+  made->asker = &queue;
+  peer.initiators.push_back(std::move(made));
+  return peer.initiators.back().get();
+}
+
+TupleSendQueue* RdmaTuples::ask(Lane& to, TupleTicket& ticket) {
+  Peer& peer = peer_at(to.id);
+  if (peer.lost) return nullptr;
+  SendQueue* queue = send_queues_.create();
+  queue->peer = &peer;
+  ++peer.queues;
+  TicketBody body;
+  if (Initiator* offered = offer(*queue)) {
+    body.has_address = 1;
+    body.address = offered->pair->address();
+  }
+  ticket = std::bit_cast<TupleTicket>(body);
+  return queue;
+}
+
+Error RdmaTuples::join(TupleSendQueue& asked, const TupleTicket& answer) {
+  auto& queue = static_cast<SendQueue&>(asked);
+  const auto body = std::bit_cast<TicketBody>(answer);
+  queue.srq = body.number;
+  queue.longest_bytes = std::min(tuple_properties_.longest_bytes, size_t(body.longest_units) * kUnit);
+  for (auto& initiator : queue.peer->initiators) {
+    if (initiator->asker != &queue) continue;
+    initiator->asker = nullptr;
+    if (!body.has_address) continue;
+    if (Error error = initiator->pair->connect(body.address)) return error;
+    initiator->connected = true;
+  }
+  return {};
+}
+
+// A way for this queue: the one it has, or one that nobody uses.
+bool RdmaTuples::occupy(SendQueue& queue) {
+  if (queue.on) return true;
+  for (auto& initiator : queue.peer->initiators) {
+    if (!initiator->connected || initiator->user) continue;
+    initiator->user = &queue;
+    queue.on = initiator.get();
+    return true;
+  }
+  return false;
+}
+
+void RdmaTuples::free_way(SendQueue& queue) {
+  queue.on->user = nullptr;
+  queue.on = nullptr;
+}
+
+bool RdmaTuples::send(TupleSend& message) {
+  auto& queue = static_cast<SendQueue&>(*message.queue);
+  if (queue.peer->lost || message.bytes > queue.longest_bytes || outstanding_ >= kMostSends || !occupy(queue))
+    return false;
+  Sending* sending = sendings_.create();
+  sending->message = &message;
+  Piece piece{reinterpret_cast<uint64_t>(message.data), uint32_t(message.bytes), 0};
+  WorkRequest work;
+  work.id = reinterpret_cast<uint64_t>(sending) | kSendBit;
+  work.remote_srq = queue.srq;
+  work.pieces = &piece;
+  work.piece_count = message.bytes != 0 ? 1 : 0;
+  work.inlined = message.bytes <= adapter_.inline_bytes;
+  bool ready = true;
+  if (!work.inlined && is_lent(message.data)) {
+    piece.local_key = copies_region_->local_key();
+  } else if (!work.inlined) {
+    sending->registration = registrations_.acquire(message.data, message.bytes, Access{.local_write = false});
+    ready = sending->registration != nullptr;
+    if (ready) piece.local_key = sending->registration->region->local_key();
+  }
+  if (!ready || queue.on->pair->post({&work, 1}) == 0) {
+    if (sending->registration) registrations_.release(*sending->registration);
+    sendings_.destroy(sending);
+    if (queue.out == 0) free_way(queue);
+    return false;
+  }
+  queue.peer->out.push_back(sending);
+  ++queue.out;
+  ++outstanding_;
+  return true;
+}
+
+void RdmaTuples::leave(TupleSendQueue& left) {
+  auto& queue = static_cast<SendQueue&>(left);
+  TERN_ASSERT(queue.out == 0);
+  for (auto& initiator : queue.peer->initiators) {
+    if (initiator->asker == &queue) initiator->asker = nullptr;
+  }
+  --queue.peer->queues;
+  send_queues_.destroy(&queue);
+}
+
+std::byte* RdmaTuples::lend(size_t bytes) {
+  if (bytes > copy_bytes_ || free_copies_.empty()) return nullptr;
+  std::byte* memory = free_copies_.back();
+  free_copies_.pop_back();
+  adapter_.charge_copy(bytes);
+  return memory;
+}
+
+void RdmaTuples::give_back(std::byte* memory) { free_copies_.push_back(memory); }
+
+// --- The receiver
+
+TupleReceiveQueue* RdmaTuples::accept(Lane& from, const TupleTicket& ticket, TupleTicket& answer) {
+  Peer& peer = peer_at(from.id);
+  if (peer.lost) return nullptr;
+  const auto asked = std::bit_cast<TicketBody>(ticket);
+  TicketBody body;
+  std::unique_ptr<SharedReceiveQueue> srq;
+  SharedReceiveQueueOptions options{tuple_properties_.depth, 1 + scratch_pieces_, true, completions_.get()};
+  if (hca_.make_srq(options, srq)) return nullptr;
+  if (asked.has_address) {
+    std::unique_ptr<QueuePair> target;
+    if (make_pair(QueuePairKind::xrc_target, target) || target->connect(asked.address)) return nullptr;
+    body.has_address = 1;
+    body.address = target->address();
+    peer.targets.push_back(std::move(target));
+  }
+  auto* queue = new ReceiveQueue;
+  receive_queues_.push_back(queue);
+  queue->srq = std::move(srq);
+  body.number = queue->srq->number();
+  body.longest_units = uint32_t(tuple_properties_.longest_bytes / kUnit);
+  answer = std::bit_cast<TupleTicket>(body);
+  return queue;
+}
+
+bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
+  auto& queue = static_cast<ReceiveQueue&>(to);
+  if (queue.count >= tuple_properties_.depth || receives_posted_ >= kMostReceives) return false;
+  Posting* posting = postings_.create();
+  posting->receive = &receive;
+  posting->queue = &queue;
+  Piece pieces[1 + kMostScratchPieces];
+  uint32_t count = 0;
+  bool ready = true;
+  if (receive.capacity != 0) {
+    posting->registration = registrations_.acquire(receive.buffer, receive.capacity, Access{});
+    ready = posting->registration != nullptr;
+    // A queue takes no message that is longer than longest_bytes: the adapter need not see more of the buffer.
+    const size_t bytes = std::min(receive.capacity, tuple_properties_.longest_bytes);
+    if (ready) {
+      pieces[count++] = {reinterpret_cast<uint64_t>(receive.buffer), uint32_t(bytes),
+                         posting->registration->region->local_key()};
+    }
+  }
+  const bool spare = receive.capacity < tuple_properties_.longest_bytes;
+  for (uint32_t i = 0; spare && i < scratch_pieces_; ++i) {
+    pieces[count++] = {reinterpret_cast<uint64_t>(scratch_.get()), uint32_t(scratch_bytes_),
+                       scratch_region_->local_key()};
+  }
+  ReceiveRequest request{reinterpret_cast<uint64_t>(posting), pieces, count};
+  if (!ready || queue.srq->post({&request, 1}) == 0) {
+    drop(*posting);
+    return false;
+  }
+  queue.posted.push_back(posting);
+  ++queue.count;
+  ++receives_posted_;
+  return true;
+}
+
+void RdmaTuples::drop(Posting& posting) {
+  if (posting.registration) registrations_.release(*posting.registration);
+  postings_.destroy(&posting);
+}
+
+// Its receive queue goes first: nothing completes in it any more, and what did is forgotten.
+void RdmaTuples::close(TupleReceiveQueue& closed) {
+  auto& queue = static_cast<ReceiveQueue&>(closed);
+  queue.srq.reset();
+  if (queue.count != 0) stash();
+  while (Posting* posting = queue.posted.pop_front()) {
+    forget(reinterpret_cast<uint64_t>(posting));
+    --receives_posted_;
+    drop(*posting);
+  }
+  IntrusiveList<ReceiveQueue>::remove(&queue);
+  delete &queue;
+}
+
+// --- The path's
+
+void RdmaTuples::stash() {
+  Completion batch[16];
+  while (size_t count = completions_->poll(batch, std::size(batch))) {
+    stash_.insert(stash_.end(), batch, batch + count);
+    if (count < std::size(batch)) return;
+  }
+}
+
+void RdmaTuples::forget(uint64_t id) {
+  std::erase_if(stash_, [&](const Completion& completion) { return completion.id == id; });
+}
+
+int RdmaTuples::poll() {
+  if (stash_.empty()) {
+    if (outstanding_ == 0 && receives_posted_ == 0) return 0;
+    stash();
+  }
+  int handled = 0;
+  for (; !stash_.empty(); ++handled) {
+    const Completion completion = stash_.front();
+    stash_.pop_front();
+    if (completion.id & kSendBit) sent(*reinterpret_cast<Sending*>(completion.id & ~kSendBit), completion);
+    else received(*reinterpret_cast<Posting*>(completion.id), completion);
+  }
+  return handled;
+}
+
+bool RdmaTuples::arm() {
+  completions_->arm(false);
+  stash();
+  return stash_.empty();
+}
+
+void RdmaTuples::sent(Sending& sending, const Completion& completion) {
+  TupleSend& message = *sending.message;
+  auto& queue = static_cast<SendQueue&>(*message.queue);
+  if (completion.status != Status::success) {
+    // Stays in the peer's list, which `lose` ends with the reason of the loss.
+    broken_(queue.peer->id, status_name(completion.status));
+    return;
+  }
+  IntrusiveList<Sending>::remove(&sending);
+  if (sending.registration) registrations_.release(*sending.registration);
+  sendings_.destroy(&sending);
+  --outstanding_;
+  if (--queue.out == 0) free_way(queue);
+  message.done(message, Error());
+}
+
+void RdmaTuples::received(Posting& posting, const Completion& completion) {
+  // A receive that was taken when its queue pair failed: what the peer's loss means to it, others say.
+  if (completion.status != Status::success) return;
+  ReceiveQueue& queue = *posting.queue;
+  TupleReceive& receive = *posting.receive;
+  IntrusiveList<Posting>::remove(&posting);
+  --queue.count;
+  --receives_posted_;
+  drop(posting);
+  receive.done(receive, completion.bytes, Error());
+}
+
+// Queue pairs go first: what is in the adapter is dropped with them, and touches no memory any more.
+void RdmaTuples::lose(PeerId id, const Error& reason) {
+  auto found = peers_.find(id);
+  if (found == peers_.end() || found->second.lost) return;
+  Peer& peer = found->second;
+  peer.lost = true;
+  peer.initiators.clear();
+  peer.targets.clear();
+  stash();
+  for (Sending* sending = peer.out.front(); sending; sending = peer.out.next(sending))
+    forget(reinterpret_cast<uint64_t>(sending) | kSendBit);
+  while (Sending* sending = peer.out.pop_front()) {
+    TupleSend& message = *sending->message;
+    auto& queue = static_cast<SendQueue&>(*message.queue);
+    if (sending->registration) registrations_.release(*sending->registration);
+    sendings_.destroy(sending);
+    --outstanding_;
+    --queue.out;
+    queue.on = nullptr;
+    message.done(message, Error(reason.error_class(), std::string(reason.text())));
+  }
+}
+
+PeerId RdmaTuples::owner_of(uint32_t number) const {
+  for (const auto& [id, peer] : peers_) {
+    for (const auto& initiator : peer.initiators) {
+      if (initiator->pair->number() == number) return id;
+    }
+    for (const auto& target : peer.targets) {
+      if (target->number() == number) return id;
+    }
+  }
+  return kNoPeer;
+}
+
+}  // namespace tern::rdma

@@ -1,0 +1,148 @@
+// Tuple queues over an RDMA adapter (Koop et al. 2009, section 7): one addressed shared receive queue (XRC) for each
+// queue, whose number the sender names in each message. Receives lie in user memory; a message without a receive is
+// tried again by the sender's adapter (receiver not ready, for ever), without either CPU.
+//
+// Head-of-line: a queue pair carries its messages in order, so a message that waits for a late receive would hold up
+// all behind it; where their receives are posted first, for ever (the program is right, and would hang). The paper says
+// nothing of it. Here each pair of ranks has several initiators (TERN_TUPLE_WAYS), and one belongs to a single queue
+// from the first message sent on it until all of them have arrived; a queue keeps its initiator while it has messages
+// out, which keeps their order. When all are occupied the message is not taken.
+//
+// Length: a message longer than the receive that it meets would put the queue pair into the error state. Each receive
+// has spare room behind the user's buffer, pieces of one scratch region that nobody reads: enough for the longest
+// message that a queue takes (TERN_TUPLE_BYTES), however short the buffer.
+//
+// Units: bytes, nanoseconds. Thread rule: as Path.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/intrusive_list.h"
+#include "base/pool.h"
+#include "base/tunables.h"
+#include "fabric/rdma/hca.h"
+#include "fabric/rdma/rdma_adapter.h"
+#include "fabric/rdma/registration_cache.h"
+#include "fabric/tuple_queues.h"
+
+namespace tern::rdma {
+
+class RdmaTuples final : public TupleQueues {
+ public:
+  /// Something on the way to that peer has failed.
+  using Broken = std::function<void(PeerId peer, const char* trouble)>;
+
+  /// Null exactly when `error` is set. Adapter and cache outlive it.
+  static std::unique_ptr<RdmaTuples> create(RdmaAdapter& adapter, RegistrationCache& registrations,
+                                            const Tunables& tunables, Broken broken, Error& error);
+  ~RdmaTuples();
+
+  TupleSendQueue* ask(Lane& to, TupleTicket& ticket) override;
+  Error join(TupleSendQueue& queue, const TupleTicket& answer) override;
+  bool send(TupleSend& message) override;
+  void leave(TupleSendQueue& queue) override;
+  std::byte* lend(size_t bytes) override;
+  void give_back(std::byte* memory) override;
+  TupleReceiveQueue* accept(Lane& from, const TupleTicket& ticket, TupleTicket& answer) override;
+  bool post(TupleReceiveQueue& queue, TupleReceive& receive) override;
+  void close(TupleReceiveQueue& queue) override;
+
+  // --- The path's.
+  int poll();
+  /// False: something is here already.
+  bool arm();
+  bool has_unsent() const { return outstanding_ != 0; }
+  /// The lane is lost: its queue pairs go, its sends end with the error.
+  void lose(PeerId peer, const Error& reason);
+  /// Whose queue pair that is; kNoPeer: none of these.
+  PeerId owner_of(uint32_t number) const;
+
+ private:
+  struct SendQueue;
+  struct ReceiveQueue;
+  /// A way to a peer. Belongs to one queue while messages are out.
+  struct Initiator {
+    std::unique_ptr<QueuePair> pair;
+    SendQueue* user = nullptr;   ///< who has messages out on it
+    SendQueue* asker = nullptr;  ///< in whose ticket it was offered, while the answer is awaited
+    bool connected = false;
+  };
+  /// A message in the adapter. Hook: in its peer's `out`.
+  struct Sending : ListHook<Sending> {
+    TupleSend* message = nullptr;
+    Registration* registration = nullptr;  ///< null: inlined, empty, or lent memory
+  };
+  /// A receive in the adapter. Hook: in its queue's `posted`.
+  struct Posting : ListHook<Posting> {
+    TupleReceive* receive = nullptr;
+    ReceiveQueue* queue = nullptr;
+    Registration* registration = nullptr;  ///< null: no memory
+  };
+  struct Peer {
+    PeerId id = kNoPeer;
+    bool lost = false;
+    std::vector<std::unique_ptr<Initiator>> initiators;
+    std::vector<std::unique_ptr<QueuePair>> targets;
+    IntrusiveList<Sending> out;
+    uint32_t queues = 0;  ///< to it
+  };
+  struct SendQueue final : TupleSendQueue {
+    Peer* peer = nullptr;
+    Initiator* on = nullptr;  ///< while messages are out
+    uint32_t out = 0;
+    uint32_t srq = 0;
+    size_t longest_bytes = 0;  ///< that both ends take
+  };
+  struct ReceiveQueue final : TupleReceiveQueue, ListHook<ReceiveQueue> {
+    std::unique_ptr<SharedReceiveQueue> srq;
+    IntrusiveList<Posting> posted;
+    uint32_t count = 0;  ///< of `posted`
+  };
+
+  RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, const Tunables& tunables, Broken broken);
+  Error start();
+  Error make_memory();
+  Peer& peer_at(PeerId id);
+  Error make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& result);
+  Initiator* offer(SendQueue& queue);
+  bool occupy(SendQueue& queue);
+  static void free_way(SendQueue& queue);
+  bool is_lent(const std::byte* memory) const {
+    return memory >= copies_.get() && memory < copies_.get() + kCopies * copy_bytes_;
+  }
+  void stash();
+  void forget(uint64_t id);
+  void sent(Sending& sending, const Completion& completion);
+  void received(Posting& posting, const Completion& completion);
+  void drop(Posting& posting);
+
+  static constexpr size_t kCopies = 128;
+
+  RdmaAdapter& adapter_;
+  Hca& hca_;
+  RegistrationCache& registrations_;
+  const Broken broken_;
+  const uint32_t ways_;      ///< initiators to one peer
+  const size_t copy_bytes_;  ///< of one lent buffer; 0: none are lent
+  size_t scratch_bytes_ = 0;
+  uint32_t scratch_pieces_ = 0;
+  // The order matters: queues and queue pairs go before the completion queue and the memory.
+  std::unique_ptr<CompletionQueue> completions_;
+  std::unique_ptr<std::byte[]> scratch_, copies_;
+  std::unique_ptr<MemoryRegion> scratch_region_, copies_region_;
+  std::vector<std::byte*> free_copies_;
+  Pool<SendQueue> send_queues_;
+  Pool<Sending> sendings_;
+  Pool<Posting> postings_;
+  IntrusiveList<ReceiveQueue> receive_queues_;  ///< owned
+  std::map<PeerId, Peer> peers_;                ///< elements stay where they are
+  std::deque<Completion> stash_;                ///< taken from the adapter, not handled
+  uint32_t outstanding_ = 0;                    ///< sends in the adapter
+  uint32_t receives_posted_ = 0;                ///< in all queues
+};
+
+}  // namespace tern::rdma

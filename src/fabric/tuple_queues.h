@@ -1,0 +1,101 @@
+// TupleQueues: queues of posted receives, into which peers send without a control message and without matching in
+// software (Koop et al. 2009, "TupleQ"): one queue for each (communicator, source, tag), which the sender names in each
+// message. A path that has them says so by Path::tuple_queues.
+//
+// A queue joins one sender with one receiver. It is made by an exchange that the path's user carries, in messages of
+// its own (p2p/tuples.h):
+//
+//   sender                                   receiver
+//     ask -> ticket ---------------------->    accept(ticket) -> queue, answer
+//     join(answer) <----------------------
+//     send, send ... ----------------------->  the memory of the receives posted, in order
+//
+// A message that finds no receive waits at its sender, in the adapter, without either rank's CPU, and keeps one of the
+// pair's `ways` occupied: no other queue of the pair can use that way meanwhile. So a late receive never holds up a
+// message of another queue; when all ways are occupied, `send` says no.
+//
+// Ownership: queues are the path's, from ask (accept) until leave (close). A lost lane ends its sends with an error
+// before Sink::on_peer_lost; its queues stay until they are left (closed).
+// Thread rule: as Path. Re-entrance: `done` is called from poll only; it may call everything here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.h"
+#include "fabric/lane.h"
+
+namespace tern {
+
+/// What two paths tell each other about a queue; opaque, plain bytes.
+struct TupleTicket {
+  std::byte bytes[56] = {};
+};
+
+/// The sender's end of a queue.
+struct TupleSendQueue {
+ protected:
+  ~TupleSendQueue() = default;
+};
+
+/// The receiver's end.
+struct TupleReceiveQueue {
+ protected:
+  ~TupleReceiveQueue() = default;
+};
+
+/// A receive in a queue. The memory belongs to the path until `done`, or until the queue is closed.
+struct TupleReceive {
+  std::byte* buffer = nullptr;
+  size_t capacity = 0;
+  /// `bytes`: of the message; what is more than `capacity` is lost. Called once.
+  void (*done)(TupleReceive&, size_t bytes, Error) = nullptr;
+};
+
+/// A message to a queue. The memory belongs to the path until `done`.
+struct TupleSend {
+  TupleSendQueue* queue = nullptr;
+  const std::byte* data = nullptr;
+  size_t bytes = 0;  ///< at most TupleQueueProperties::longest_bytes
+  /// No error: it has been received, by a posted receive.
+  void (*done)(TupleSend&, Error) = nullptr;
+};
+
+/// Constant.
+struct TupleQueueProperties {
+  size_t longest_bytes = 0;  ///< longest message, however short the receive that it meets
+  uint32_t depth = 0;        ///< receives in one queue at a time
+};
+
+class TupleQueues {
+ public:
+  const TupleQueueProperties& tuple_properties() const { return tuple_properties_; }
+
+  // --- The sender.
+  /// Begins a queue; `ticket` is for the peer. Null: not now.
+  virtual TupleSendQueue* ask(Lane& to, TupleTicket& ticket) = 0;
+  /// The peer has accepted: messages may be sent.
+  virtual Error join(TupleSendQueue& queue, const TupleTicket& answer) = 0;
+  /// Hands the message over; false, and nothing has happened: all ways are occupied by other queues, or too many
+  /// messages wait.
+  virtual bool send(TupleSend& message) = 0;
+  /// Ends a queue, asked for or joined; nothing is on its way in it.
+  virtual void leave(TupleSendQueue& queue) = 0;
+  /// Memory for a copy of so many bytes of a message, from which `send` costs no preparation; null: none is left.
+  virtual std::byte* lend(size_t bytes) = 0;
+  virtual void give_back(std::byte* memory) = 0;
+
+  // --- The receiver.
+  /// Null: not now (the reason is logged by nobody: the sender goes on without a queue).
+  virtual TupleReceiveQueue* accept(Lane& from, const TupleTicket& ticket, TupleTicket& answer) = 0;
+  /// False, and nothing has happened: the queue is full, or the adapter does not take the memory.
+  virtual bool post(TupleReceiveQueue& queue, TupleReceive& receive) = 0;
+  /// Ends a queue into which nothing is sent any more. Its receives are dropped without a word.
+  virtual void close(TupleReceiveQueue& queue) = 0;
+
+ protected:
+  ~TupleQueues() = default;
+  TupleQueueProperties tuple_properties_;
+};
+
+}  // namespace tern

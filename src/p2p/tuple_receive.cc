@@ -1,0 +1,197 @@
+// Tuple queues: the receiver. See tuples.h.
+#include <algorithm>
+
+#include "p2p/tuples.h"
+
+namespace tern {
+
+namespace {
+constexpr uint64_t kUnusedFactor = 4;  // as the sender's
+}  // namespace
+
+void Tuples::refuse(PointToPoint::Impl& impl, Endpoint& peer, const wire::Header& header) {
+  wire::TupleAnswerBody body{};
+  body.never = 1;
+  impl.control(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+}
+
+void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  wire::TupleAskBody asked;
+  if (!wire::parse_tuple_body(payload, bytes, asked)) return;
+  const TupleKey key{peer.peer, header.source, header.tag, header.context};
+  TupleContext& context = contexts_[key.context];
+  if (!peer.tuples || context.wildcards >= most_wildcards_) {
+    ++impl_.counts.tuple_refused;
+    refuse(impl_, peer, header);
+    return;
+  }
+  wire::TupleAnswerBody body{};
+  TupleTicket ticket, answer;
+  std::memcpy(&ticket, asked.ticket, sizeof ticket);
+  const bool full = queues_.live() >= most_queues_;
+  if (full) {
+    ++clock_in_;
+    stop_unused_queue();
+  }
+  const bool wild =
+      context.holding != 0 || !context.held.empty() || impl_.matching.wild_fits(key.context, key.source, key.tag);
+  TupleReceiveQueue* made = nullptr;
+  if (!full && !wild && !by_key_.contains(key)) made = peer.tuples->accept(*peer.lane, ticket, answer);
+  if (made) {
+    auto* queue = new TupleQueue;
+    queue->owner = this;
+    queue->from = &peer;
+    queue->key = key;
+    queue->remote = header.token;
+    queue->token = body.queue = queues_.add(*queue);
+    queue->queue = made;
+    queue->path = peer.tuples;
+    queue->used = clock_in_;
+    by_key_[key] = queue;
+    context.queues.push_back(queue);
+    std::memcpy(body.ticket, &answer, sizeof body.ticket);
+    impl_.counts.tuple_queues = queues_.live();
+  } else {
+    ++impl_.counts.tuple_refused;
+  }
+  impl_.control(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+}
+
+// All messages of the tuple that have come otherwise are here. Where a stop is out already, the envelopes tell of what
+// has gone into the queue meanwhile.
+void Tuples::on_begin(Endpoint& peer, const wire::Header& header) {
+  TupleQueue* queue = queues_.find(header.token);
+  if (!queue || queue->from != &peer || queue->state != TupleQueue::State::accepted || queue->stopping) return;
+  queue->state = TupleQueue::State::open;
+  feed(*queue);
+}
+
+TupleQueue* Tuples::queue_of(const ReceiveRequest& receive) {
+  if (by_key_.empty() || receive.wild()) return nullptr;
+  auto found = by_key_.find({receive.from->peer, receive.source, receive.tag, receive.context});
+  return found == by_key_.end() ? nullptr : found->second;
+}
+
+void Tuples::posted(ReceiveRequest& receive) {
+  TupleQueue* queue = queue_of(receive);
+  if (!queue || queue->state != TupleQueue::State::open || queue->backlog) return;
+  if (post(*queue, &receive, nullptr)) ++queue->posted;
+  else feed(*queue);
+}
+
+// Posts the receives of the key that are not in the queue yet, as many as it takes.
+void Tuples::feed(TupleQueue& queue) {
+  queue.backlog = false;
+  if (queue.state != TupleQueue::State::open) return;
+  const TupleKey& key = queue.key;
+  PostedReceive* next = impl_.matching.first_of(key.context, key.source, key.tag);
+  for (uint32_t i = 0; next && i < queue.posted; ++i) next = impl_.matching.next_of(*next);
+  for (; next; next = impl_.matching.next_of(*next)) {
+    if (!post(queue, static_cast<ReceiveRequest*>(next), nullptr)) {
+      queue.backlog = true;
+      // With nothing in the queue there is nothing whose landing would bring us here again.
+      if (queue.posted == 0 && !queue.stopping) stop(queue, nullptr);
+      return;
+    }
+    ++queue.posted;
+  }
+}
+
+// Puts a buffer into the queue: the receive's own, or one that its data is unpacked from later.
+bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
+  TuplePosting& posting = *postings_.create();
+  posting.queue = &queue;
+  posting.receive = receive;
+  posting.owed = owed;
+  posting.done = [](TupleReceive& done, size_t bytes, Error error) {
+    auto& self = static_cast<TuplePosting&>(done);
+    self.queue->owner->landed(self, bytes, std::move(error));
+  };
+  bool taken = false;
+  if (owed && owed->state == TupleOwed::State::kept) {
+    posting.buffer = owed->data.get();
+    posting.capacity = size_t(owed->body.bytes);
+    taken = queue.path->post(*queue.queue, posting);
+  } else if (!receive) {
+    taken = queue.path->post(*queue.queue, posting);  // into nothing
+  } else {
+    posting.capacity = receive->capacity();
+    if (owed) posting.capacity = std::min(posting.capacity, size_t(owed->body.bytes));
+    if (receive->type->is_contiguous()) {
+      posting.buffer = static_cast<std::byte*>(receive->buffer);
+      taken = queue.path->post(*queue.queue, posting);
+    }
+    // Also for memory that the adapter does not take.
+    if (!taken && queue.posted < queue.path->tuple_properties().depth) {
+      posting.bounce = std::make_unique_for_overwrite<std::byte[]>(posting.capacity);
+      posting.buffer = posting.bounce.get();
+      taken = queue.path->post(*queue.queue, posting);
+    }
+  }
+  if (taken) queue.postings.push_back(&posting);
+  else postings_.destroy(&posting);
+  return taken;
+}
+
+wire::Header Tuples::header_of(const TupleQueue& queue) const {
+  return wire::make_header(wire::Kind::tuple_owed, queue.key.source, queue.key.context, queue.key.tag, 0);
+}
+
+// A message has come through the queue, into its oldest buffer.
+void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
+  TupleQueue& queue = *posting.queue;
+  IntrusiveList<TuplePosting>::remove(&posting);
+  ++queue.landed;
+  queue.used = ++clock_in_;
+  if (queue.state == TupleQueue::State::draining) {
+    landed_owed(queue, posting, bytes);
+    postings_.destroy(&posting);
+    land(queue);
+    close_if_drained(queue);
+    return;
+  }
+  ReceiveRequest& receive = *posting.receive;
+  TERN_ASSERT(receive.posted);
+  impl_.matching.unpost(receive);
+  --queue.posted;
+  if (queue.backlog) feed(queue);
+  impl_.match(receive, *queue.from, header_of(queue), bytes);
+  if (posting.bounce) impl_.unpack(receive, posting.bounce.get(), size_t(receive.status.bytes));
+  if (error) receive.error = std::move(error);
+  postings_.destroy(&posting);
+  impl_.complete(receive);
+}
+
+// The same when the queue has stopped: it is one whose envelope is here.
+void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes) {
+  TERN_ASSERT(!queue.owed.empty() && queue.owed.front()->posted);
+  std::unique_ptr<TupleOwed> owed = std::move(queue.owed.front());
+  queue.owed.pop_front();
+  if (ReceiveRequest* receive = owed->receive) {
+    if (!owed->known) impl_.match(*receive, *queue.from, header_of(queue), bytes);
+    const std::byte* from = owed->data ? owed->data.get() : posting.bounce.get();
+    if (from) impl_.unpack(*receive, from, size_t(receive->status.bytes));
+    impl_.complete(*receive);
+    return;
+  }
+  UnexpectedMessage* message = owed->message;
+  if (!message) return;  // taken back by its sender
+  // From now on it waits like a message that has come over the lane.
+  message->owed = nullptr;
+  message->header.kind = wire::Kind::direct;
+  message->header.flags = owed->body.wants_ack ? wire::kWantsAck : 0;
+  message->heap = std::move(owed->data);
+  impl_.counts.unexpected_bytes += message->kept();
+}
+
+void Tuples::stop_unused_queue() {
+  TupleQueue* unused = nullptr;
+  queues_.for_each([&](TupleQueue& queue) {
+    if (queue.state == TupleQueue::State::open && !queue.stopping && queue.posted == 0 &&
+        (!unused || queue.used < unused->used))
+      unused = &queue;
+  });
+  if (unused && clock_in_ - unused->used >= kUnusedFactor * most_queues_) stop(*unused, &Counters::tuple_stops_unused);
+}
+
+}  // namespace tern

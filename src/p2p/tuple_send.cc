@@ -1,0 +1,258 @@
+// Tuple queues: the sender. See tuples.h.
+#include <algorithm>
+
+#include "p2p/tuples.h"
+
+namespace tern {
+
+namespace {
+// A tuple gets a queue from its second message on: a program that uses each tag once has no use for queues. Each time
+// that the receiver refuses or stops it, the pause doubles.
+constexpr uint32_t kAskAt = 2;
+constexpr uint32_t kNever = ~0u;
+constexpr uint32_t kLongestPause = 9;  // doublings
+// Tuples that are remembered though they have no queue; beyond, all of those are forgotten.
+constexpr size_t kMostEntries = 4096;
+// A queue is given up for another only when its last message is so many queues' worth of messages ago: with more tuples
+// in use than queues, those that have one keep it.
+constexpr uint64_t kUnusedFactor = 4;
+
+Cursor cursor_of(const SendArguments& a) { return Cursor(const_cast<void*>(a.buffer), a.count, *a.type); }
+}  // namespace
+
+Tuples::Tuples(PointToPoint::Impl& impl, const Tunables& tunables)
+    : impl_(impl),
+      most_queues_(uint32_t(tunables.tuple_queues)),
+      copy_bytes_(size_t(tunables.tuple_copy_bytes)),
+      most_wildcards_(uint32_t(tunables.tuple_wildcards)) {}
+
+Tuples::~Tuples() {
+  queues_.for_each([](TupleQueue& queue) { delete &queue; });
+}
+
+TupleEntry& Tuples::entry_of(const TupleKey& key) {
+  if (entries_.size() > kMostEntries + most_queues_) forget_entries();
+  auto [found, made] = entries_.try_emplace(key);
+  if (made) found->second.ask_at = kAskAt;
+  return found->second;
+}
+
+void Tuples::forget_entries() {
+  std::erase_if(entries_, [](const auto& item) { return item.second.line == nullptr; });
+}
+
+bool Tuples::send(SendRequest& send, size_t bytes) {
+  const SendArguments& a = send.arguments;
+  Endpoint& peer = send.endpoint;
+  if (!peer.tuples) return false;
+  ++clock_out_;
+  const TupleKey key{a.peer, a.source, a.tag, a.context};
+  TupleEntry& entry = entry_of(key);
+  const bool too_long = bytes > peer.tuples->tuple_properties().longest_bytes;
+  if (entry.line && entry.line->state == TupleLine::State::open) {
+    if (!too_long && post(*entry.line, send, bytes)) return true;
+    end(*entry.line, too_long ? &Counters::tuple_stops_long : &Counters::tuple_stops_busy);
+  } else if (!entry.line && !too_long && !a.attended && ++entry.seen >= entry.ask_at) {
+    ask(peer, key, entry);
+  }
+  if (too_long) entry.ask_at = kNever;
+  ++impl_.counts.tuple_misses;
+  return false;
+}
+
+// Hands a message to an open queue; false: the path does not take it.
+bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
+  const SendArguments& a = send.arguments;
+  TupleQueues& path = *send.endpoint.tuples;
+  TupleMessage& message = *messages_.create();
+  message.line = &line;
+  message.queue = line.queue;
+  message.bytes = bytes;
+  message.done = [](TupleSend& done, Error error) {
+    auto& self = static_cast<TupleMessage&>(done);
+    Tuples& tuples = *self.line->owner;
+    tuples.arrived(self, std::move(error));
+  };
+  std::byte* copy = nullptr;
+  if (bytes <= copy_bytes_ && a.mode != SendMode::synchronous) copy = path.lend(bytes);
+  message.lent = copy != nullptr;
+  if (!copy && !a.type->is_contiguous()) {
+    message.packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    copy = message.packed.get();
+  }
+  if (copy) cursor_of(a).pack(copy, bytes);
+  message.data = copy ? copy : static_cast<const std::byte*>(a.buffer);
+  if (!path.send(message)) {
+    if (message.lent) path.give_back(copy);
+    messages_.destroy(&message);
+    return false;
+  }
+  message.index = line.sent++;
+  message.position = send.endpoint.sent;
+  message.order = orders_[a.peer]++;
+  line.used = clock_out_;
+  line.out.push_back(&message);
+  impl_.note_sent(Protocol::tuple, a, bytes);
+  if (message.lent) {
+    ++impl_.counts.tuple_copies;
+    ++impl_.sends_open;  // until it has arrived
+    impl_.settle(send, 0);
+  } else {
+    message.request = &send;
+    send.tuple = &message;
+    send.waits |= SendRequest::kPath;
+  }
+  return true;
+}
+
+// A message has been received, or its peer is lost.
+void Tuples::arrived(TupleMessage& message, Error error) {
+  TupleLine& line = *message.line;
+  SendRequest* request = message.request;
+  IntrusiveList<TupleMessage>::remove(&message);
+  if (message.lent) line.path->give_back(const_cast<std::byte*>(message.data));
+  messages_.destroy(&message);
+  if (line.state == TupleLine::State::closing && line.out.empty()) leave(line);
+  if (!request) {
+    --impl_.sends_open;
+    impl_.progress.notify();
+    return;
+  }
+  request->tuple = nullptr;
+  if (error) impl_.fail(*request, std::move(error));
+  else impl_.settle(*request, SendRequest::kPath);
+}
+
+void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
+  if (lines_.live() >= most_queues_) {
+    end_unused_line();
+    put_off(entry);
+    return;
+  }
+  TupleTicket ticket;
+  TupleSendQueue* queue = peer.tuples->ask(*peer.lane, ticket);
+  if (!queue) {
+    put_off(entry);
+    return;
+  }
+  TupleLine& line = *line_pool_.create();
+  line.owner = this;
+  line.to = &peer;
+  line.path = peer.tuples;
+  line.key = key;
+  line.queue = queue;
+  line.token = lines_.add(line);
+  entry.line = &line;
+  ++impl_.counts.tuple_asked;
+  wire::TupleAskBody body;
+  static_assert(sizeof body == sizeof ticket);
+  std::memcpy(&body, &ticket, sizeof body);
+  impl_.control(peer, wire::make_header(wire::Kind::tuple_ask, key.source, key.context, key.tag, line.token), &body,
+                sizeof body);
+}
+
+void Tuples::put_off(TupleEntry& entry) {
+  entry.seen = 0;
+  if (entry.ask_at == kNever) return;
+  entry.ends = std::min(entry.ends + 1, kLongestPause);
+  entry.ask_at = kAskAt << entry.ends;
+}
+
+void Tuples::leave(TupleLine& line) {
+  line.path->leave(*line.queue);
+  lines_.remove(line.token);
+  line_pool_.destroy(&line);
+}
+
+void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  wire::TupleAnswerBody body;
+  TupleLine* line = lines_.find(header.token);
+  if (!wire::parse_tuple_body(payload, bytes, body) || !line || line->to != &peer ||
+      line->state != TupleLine::State::asked)
+    return;
+  if (body.queue == 0) {
+    TupleEntry& entry = entry_of(line->key);
+    if (body.never != 0) entry.ask_at = kNever;
+    entry.line = nullptr;
+    put_off(entry);
+    leave(*line);
+    return;
+  }
+  TupleTicket answer;
+  std::memcpy(&answer, body.ticket, sizeof answer);
+  line->remote = body.queue;
+  line->state = TupleLine::State::open;
+  line->used = clock_out_;
+  if (line->path->join(*line->queue, answer)) {
+    end(*line, nullptr);
+    return;
+  }
+  impl_.control(peer, wire::make_control_header(wire::Kind::tuple_begin, line->remote));
+}
+
+void Tuples::on_stop(Endpoint& peer, const wire::Header& header) {
+  TupleLine* line = lines_.find(header.token);
+  if (line && line->to == &peer && line->state == TupleLine::State::open) end(*line, nullptr);
+}
+
+// Nothing more goes into the queue. The receiver is told what may still be in it; those sends have a name from now on,
+// by which they can be cancelled.
+void Tuples::end(TupleLine& line, uint64_t Counters::*cause) {
+  Endpoint& peer = *line.to;
+  if (cause) ++(impl_.counts.*cause);
+  line.state = TupleLine::State::closing;
+  TupleEntry& entry = entry_of(line.key);
+  entry.line = nullptr;
+  put_off(entry);
+  for (TupleMessage* message = line.out.front(); message; message = line.out.next(message)) {
+    wire::TupleOwedBody body{};
+    body.bytes = message->bytes;
+    body.index = message->index;
+    body.position = message->position;
+    body.order = message->order;
+    if (SendRequest* request = message->request) {
+      if (request->token == 0) request->token = impl_.send_tokens.add(*request);
+      body.token = request->token;
+      if (request->arguments.mode == SendMode::synchronous) {
+        request->waits |= SendRequest::kMatch;
+        body.wants_ack = 1;
+      }
+    }
+    impl_.control(peer, wire::make_control_header(wire::Kind::tuple_owed, line.remote), &body, sizeof body);
+  }
+  wire::TupleStoppedBody body{line.sent, 0};
+  impl_.control(peer, wire::make_control_header(wire::Kind::tuple_stopped, line.remote), &body, sizeof body);
+  if (line.out.empty()) leave(line);
+}
+
+// The one whose last message is the longest ago, if that is long.
+void Tuples::end_unused_line() {
+  TupleLine* unused = nullptr;
+  lines_.for_each([&](TupleLine& line) {
+    if (line.state == TupleLine::State::open && line.out.empty() && (!unused || line.used < unused->used))
+      unused = &line;
+  });
+  if (unused && clock_out_ - unused->used >= kUnusedFactor * most_queues_) end(*unused, &Counters::tuple_stops_unused);
+}
+
+// The message is told to the receiver by its envelope, and is then taken back there like any that waits.
+void Tuples::cancel(SendRequest& send) {
+  TupleLine& line = *send.tuple->line;
+  if (line.state == TupleLine::State::open) end(line, &Counters::tuple_stops_cancel);
+  send.waits |= SendRequest::kAnswer;
+  impl_.control(send.endpoint, wire::make_header(wire::Kind::cancel, 0, send.arguments.context, 0, send.token));
+}
+
+void Tuples::on_message(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  switch (header.kind) {
+    case wire::Kind::tuple_ask: on_ask(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_answer: on_answer(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_begin: on_begin(peer, header); return;
+    case wire::Kind::tuple_stop: on_stop(peer, header); return;
+    case wire::Kind::tuple_owed: on_owed(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_stopped: on_stopped(peer, header, payload, bytes); return;
+    default: return;
+  }
+}
+
+}  // namespace tern

@@ -1,0 +1,80 @@
+// The MCS queue lock (Mellor-Crummey and Scott 1991; Jiang et al. 2004, section 5.2), with readers: who wants the lock
+// puts itself at the end of a queue by one swap, and waits on a word of its own memory until the one before it hands
+// the turn over by one write.
+//
+//   target   last:     0 free | readers-only | broken | rank + 1 of the last in the queue
+//            readers:  how many readers hold the lock
+//   origin   next:     rank + 1 of the one behind it          flag: go | go, there may be readers | broken
+//
+//   turn     previous = swap(last, me); nobody before: go. Else write(previous.next, me), watch flag
+//   writer   has the turn and, if there may be readers, has read readers == 0: holds the lock; keeps the turn
+//   reader   has the turn: fetch_add(readers, 1) holds the lock; passes the turn on at once
+//   pass on  next is 0: compare_swap(last, me -> 0, or readers-only); in vain: watch next. write(next.flag, go)
+//   release  a writer passes the turn on; a reader: fetch_add(readers, -1)
+//
+// Promised: everybody gets the lock in the order of the swaps; readers that follow one another hold it together. So a
+// writer waits only for those before it, and so does a reader. Only the writer at the head of the queue, behind
+// readers, looks at the target's memory more than once. Without a native swap it is a loop of compare_swap, which a
+// crowd makes long (Jiang et al., figure 4).
+//
+// When a rank has died, nobody knows whether it stood in the queue: a free lock can still be had, but whoever waits
+// fails, and hands on "broken" instead of the turn; the last one writes it to the target, so that whoever comes later
+// fails, too.
+#pragma once
+
+#include "rma/locks/lock_machine.h"
+
+namespace tern::rma {
+
+class McsLock : public LockMachine {
+ public:
+  static constexpr uint64_t kReadersOnly = ~uint64_t{0}, kBroken = ~uint64_t{0} - 1;
+
+  McsLock(uint32_t me, uint32_t target, bool native_swap) : LockMachine(me, target), native_swap_(native_swap) {}
+  void acquire(bool exclusive) override;
+  void release() override;
+  void completed(uint64_t result) override;
+  void watched(uint64_t value) override;
+  void paused() override;
+  void fail() override;
+  bool is_hopeless_without(uint32_t) const override { return true; }
+  bool looks_behind() const override { return wants_ == Wants::watch && step_ == Step::behind; }
+  void abandon() override;
+  void lost() override;
+  void write_state(std::vector<uint64_t>& out) const override;
+
+ private:
+  enum class Step : uint8_t {
+    clear_next,
+    clear_flag,
+    queue,    ///< the swap
+    link,     ///< previous.next
+    turn,     ///< watches flag
+    readers,  ///< a writer looks at the readers
+    count,    ///< a reader counts itself
+    peek,     ///< looks whether somebody is behind
+    unlink,   ///< the compare_swap of the last one
+    behind,   ///< watches next
+    hand_on,
+    uncount,
+  };
+  enum Flag : uint64_t { kWait = 0, kGo = 1, kGoReaders = 2, kGoBroken = 3 };
+
+  uint64_t mine() const { return uint64_t{me_} + 1; }
+  void enqueue(uint64_t guess);
+  void on_previous(uint64_t previous);
+  void on_turn(bool readers);
+  void look_at_readers();
+  void hold();
+  void pass_on(Flag flag);
+  void hand_to(uint64_t next);
+  void passed_on();
+
+  const bool native_swap_;
+  Step step_ = Step::queue;
+  Flag handing_ = kGo;           ///< what the next one is told
+  bool release_wanted_ = false;  ///< a reader's, while it still passes the turn on
+  bool failing_ = false;
+};
+
+}  // namespace tern::rma

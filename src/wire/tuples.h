@@ -1,0 +1,57 @@
+// Bodies of the messages by which tuple queues are made and ended (p2p/tuples.h). All are short enough to come whole
+// (kAlwaysWholeBytes of fabric/path.h). Parsers trust nothing: a body of another length is none.
+// Thread rule: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace tern::wire {
+
+inline constexpr size_t kTupleTicketBytes = 56;
+
+/// Body of a tuple_ask.
+struct TupleAskBody {
+  uint8_t ticket[kTupleTicketBytes];  ///< the sender's path's
+};
+static_assert(sizeof(TupleAskBody) == 56);
+
+/// Body of a tuple_answer.
+struct TupleAnswerBody {
+  uint32_t queue;                     ///< the receiver's token; 0: refused
+  uint32_t never;                     ///< refused, 1: do not ask again for this tuple
+  uint8_t ticket[kTupleTicketBytes];  ///< the receiver's path's; refused: nothing
+};
+static_assert(sizeof(TupleAnswerBody) == 64);
+
+/// Body of a tuple_owed: one message that has been sent into the queue and is not known to have arrived.
+struct TupleOwedBody {
+  uint64_t bytes;
+  uint32_t index;      ///< among the queue's messages, from 0
+  uint32_t position;   ///< how many messages the sender had begun to send to this receiver otherwise
+  uint32_t order;      ///< among all messages of this sender into queues of this receiver
+  uint32_t token;      ///< of the send, which can be cancelled by it; 0: it cannot
+  uint32_t wants_ack;  ///< 1: synchronous, `token` wants a sync_ack when it is matched
+  uint32_t reserved;
+};
+static_assert(sizeof(TupleOwedBody) == 32);
+
+/// Body of a tuple_stopped, which follows the tuple_owed of the queue.
+struct TupleStoppedBody {
+  uint32_t sent;  ///< messages ever sent into the queue
+  uint32_t reserved;
+};
+static_assert(sizeof(TupleStoppedBody) == 8);
+
+/// False: not such a body.
+template <typename Body>
+bool parse_tuple_body(const std::byte* payload, size_t bytes, Body& body) {
+  static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 64);
+  if (bytes != sizeof body) return false;
+  std::memcpy(&body, payload, sizeof body);
+  return true;
+}
+
+}  // namespace tern::wire

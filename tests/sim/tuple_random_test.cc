@@ -1,0 +1,139 @@
+// The random point-to-point programs (p2p_program.h) by tuple queues over simulated RDMA adapters: few tuples with many
+// messages each, so that queues are made, used, stopped and made again; wildcards, probes, cancels, short receives and
+// noncontiguous data among them; receiver-not-ready storms, slow receivers, few queues and few ways.
+#include <gtest/gtest.h>
+
+#include "p2p/impl.h"
+#include "tests/sim/p2p_program.h"
+#include "tests/sim/seeds.h"
+
+namespace tern::sim {
+namespace {
+
+WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
+  WorldOptions options;
+  options.rdma = true;
+  options.seed = seed;
+  options.ranks = uint32_t(2 + rng.below(3));
+  options.ranks_per_node = uint32_t(1 + rng.below(3));
+  Tunables& tunables = options.tunables;
+  tunables.rendezvous = "tupleq";
+  tunables.rdma_keepalive_ms = 0;
+  tunables.rdma_greeting_ms = 1;
+  tunables.rdma_eager_bytes = int64_t(256 + rng.below(uint64_t{1} << (4 + rng.below(10))));
+  tunables.rdma_receives = int64_t(16 + rng.below(200));
+  tunables.rdma_sends = int64_t(8 + rng.below(100));
+  tunables.rdma_window = int64_t(2 + rng.below(40));
+  tunables.rdma_rnr_wait_us = int64_t(10) << rng.below(6);
+  tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
+  tunables.tuple_queues = rng.chance(1, 3) ? int64_t(1 + rng.below(4)) : 256;
+  tunables.tuple_ways = int64_t(1 + rng.below(6));
+  tunables.tuple_bytes = rng.chance(1, 3) ? int64_t(rng.below(20'000)) : 1 << 20;
+  tunables.tuple_copy_bytes = rng.chance(1, 2) ? 0 : int64_t(rng.below(10'000));
+  tunables.tuple_wildcards = rng.chance(1, 3) ? int64_t(rng.below(6)) : 1'000'000;
+  AdapterModel& adapter = options.adapter;
+  adapter.segment_bytes = uint32_t(256 << rng.below(8));
+  adapter.queue_pair_cache = uint32_t(1 + rng.below(8));
+  adapter.max_inline_bytes = uint32_t(rng.below(3) * 100);
+  adapter.max_queue_depth = uint32_t(64 + rng.below(300));
+  adapter.max_message_bytes = uint32_t(20'000 + rng.below(100'000));
+  adapter.ordered_writes = rng.chance(1, 2);
+  adapter.queue_pair_ns = rng.below(100'000);
+  options.limits.events = 20'000'000;
+  if (!faults) return options;
+  options.faults = Faults::random(rng);
+  options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(50));
+  options.adapter_faults.storm_ns = 1'000'000;
+  options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * rng.below(600));
+  return options;
+}
+
+// Between few pairs, with few tags, mostly received by name.
+Plan tuple_plan(Rng& rng, uint32_t ranks, size_t threshold) {
+  Plan plan;
+  plan.ranks = ranks;
+  const size_t count = 20 + rng.below(150);
+  const int tags = int(1 + rng.below(3));
+  const uint64_t exact_in_8 = 2 + rng.below(7);
+  const size_t longest = size_t{1} << (4 + rng.below(13));
+  for (size_t i = 0; i < count; ++i) {
+    PlannedMessage m;
+    m.from = uint32_t(rng.below(ranks));
+    m.to = rng.chance(1, 12) ? m.from : rng.chance(1, 3) ? uint32_t(rng.below(ranks)) : (m.from + 1) % ranks;
+    m.use = rng.chance(exact_in_8, 8) ? Use::exact : rng.chance(1, 2) ? Use::mixed : Use(1 + rng.below(4));
+    m.tag = int(rng.below(uint64_t(tags)));
+    m.bytes = rng.chance(1, 8) ? threshold + rng.below(3) : rng.below(longest);
+    m.synchronous = rng.chance(1, 8);
+    m.truncated = m.use == Use::exact && m.bytes != 0 && rng.chance(1, 10);
+    const size_t burst = rng.chance(1, 6) ? 1 + rng.below(30) : 1;
+    for (size_t b = 0; b < burst; ++b) plan.messages.push_back(m);
+  }
+  return plan;
+}
+
+Counters total;  // over all programs
+
+void add(const Counters& counters) {
+  const auto* from = reinterpret_cast<const uint64_t*>(&counters);
+  auto* to = reinterpret_cast<uint64_t*>(&total);
+  for (const CounterRow& row : counter_rows()) {
+    for (uint32_t i = 0; i < row.elements; ++i) to[row.offset / 8 + i] += from[row.offset / 8 + i];
+  }
+}
+
+Report run_program(uint64_t seed, bool faults) {
+  Rng rng(seed * 1'000'003 + faults + 1234);
+  WorldOptions options = random_world(rng, seed, faults);
+  Plan plan = tuple_plan(rng, options.ranks, size_t(options.tunables.tuple_bytes));
+  std::vector<std::vector<Receipt>> receipts(options.ranks);
+  std::vector<Actor*> actors(options.ranks);
+  Report report = World(options).run([&](Process& process) {
+    Actor actor(process, plan);
+    actors[size_t(process.world_rank())] = &actor;
+    actor.run();
+    add(process.progress().counters());
+    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
+    actors[size_t(process.world_rank())] = nullptr;
+  });
+  std::string open;
+  for (Actor* actor : actors) {
+    if (actor && !report.ok()) open += actor->describe();  // its stack is kept
+  }
+  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
+  if (report.ok()) check_receipts(plan, receipts);
+  return report;
+}
+
+TEST(TupleQueues, RandomProgramsOnSoundAdapters) {
+  for_seeds(60, [](uint64_t seed) { run_program(seed, false); });
+}
+
+TEST(TupleQueues, RandomProgramsWithFaults) {
+  for_seeds(140, [](uint64_t seed) { run_program(seed, true); });
+}
+
+// The programs above are of use only if they meet every special case.
+TEST(TupleQueues, RandomProgramsMeetEverySpecialCase) {
+  if (std::getenv("TERN_SIM_SEED") || kSeedDivisor != 1) GTEST_SKIP() << "not all seeds were run";
+  uint64_t sent = 0;
+  for (uint64_t messages : total.sent_tuple) sent += messages;
+  EXPECT_GT(sent, 5000u);
+  EXPECT_GT(total.tuple_asked, 500u);
+  EXPECT_GT(total.tuple_refused, 50u);
+  EXPECT_GT(total.tuple_copies, 500u);
+  EXPECT_GT(total.tuple_stops_wildcard, 50u);
+  EXPECT_GT(total.tuple_stops_cancel, 10u);
+  EXPECT_GT(total.tuple_stops_long, 20u);
+  EXPECT_GT(total.tuple_stops_busy, 10u);
+}
+
+TEST(TupleQueues, TheSameSeedGivesTheSameRun) {
+  for_seeds(10, [](uint64_t seed) {
+    Report first = run_program(seed, true), second = run_program(seed, true);
+    EXPECT_EQ(first.trace_hash, second.trace_hash);
+    EXPECT_EQ(first.virtual_ns, second.virtual_ns);
+  });
+}
+
+}  // namespace
+}  // namespace tern::sim
