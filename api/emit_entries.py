@@ -143,7 +143,7 @@ def _about_files(function):
 
 def _order(functions_parameters):
     """Handles first (they decide who hears of an error), communicators before everything."""
-    rank = {"comm": 0, "session": 0, "file": 0, "file?": 0, "free_file": 0, "win": 0, "free_win": 0}
+    rank = {"comm": 0, "session": 0, "file": 0, "file?": 0, "free_file": 0, "win": 0, "win?": 0, "free_win": 0}
     return sorted(functions_parameters, key=lambda p: (rank.get(p.kind, 1 if p.kind != "root" else 0.5)))
 
 

@@ -117,6 +117,8 @@ KINDS = {
                      resolve='call.get_or_null($, $_, "$")'),
     "file?": Kind("MPI_File $", "File* $", arg="$_", local="File* $_ = nullptr;",
                   resolve='call.get_or_null($, $_, "$")'),
+    "win?": Kind("MPI_Win $", "Window* $", arg="$_", local="Window* $_ = nullptr;",
+                 resolve='call.get_or_null($, $_, "$")'),
     "comm_at_leader": Kind("MPI_Comm $", "Communicator* $", arg="call.find($)"),
     "group_at_leader": Kind("MPI_Group $", "Group* $", arg="call.find($)"),
     "committed_type": Kind("MPI_Datatype $", "Datatype& $", arg="*$_", local="Datatype* $_ = nullptr;",

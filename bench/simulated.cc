@@ -1,8 +1,8 @@
 // Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes (or N on N),
 // in virtual time:
 //
-//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world [ranks=N] [TUNABLE=VALUE]... [--
-//   ARGUMENTS...]
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns [ranks=N]
+//             [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
 // is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
@@ -27,6 +27,7 @@ int bench_oneway(int argc, char** argv);
 int bench_progress(int argc, char** argv);
 int bench_overlap(int argc, char** argv);
 int bench_background(int argc, char** argv);
+int bench_patterns(int argc, char** argv);
 int bench_world(int argc, char** argv);
 void simulated_work(long loops);
 }
@@ -43,7 +44,8 @@ struct Program {
 };
 constexpr Program kPrograms[] = {{"latency", bench_latency},       {"oneway", bench_oneway},
                                  {"progress", bench_progress},     {"overlap", bench_overlap},
-                                 {"background", bench_background}, {"world", bench_world}};
+                                 {"background", bench_background}, {"world", bench_world},
+                                 {"patterns", bench_patterns}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;

@@ -120,6 +120,22 @@ constexpr size_t size_class_limit(size_t index) {
     "transfers whose memory was registered already") \
   X(rdma_registration_misses, counter, "registrations", "rdma", \
     "transfers whose memory had to be registered") \
+  X(rdma_channels_rc, level, "channels", "rdma", \
+    "peers whose messages come by a connected queue pair into shared receives") \
+  X(rdma_channels_dc, level, "channels", "rdma", \
+    "peers whose messages come by DC into shared receives") \
+  X(rdma_channels_rc_rdma, level, "channels", "rdma", \
+    "peers that write their messages into a ring by a connected queue pair") \
+  X(rdma_channels_dc_rdma, level, "channels", "rdma", \
+    "peers that write their messages into a ring by DC") \
+  X(rdma_switches, counter, "changes", "rdma", \
+    "times that a peer's messages came by another channel than before") \
+  X(rdma_empty_polls, counter, "polls", "rdma", \
+    "looks at rings that found nothing") \
+  X(rdma_credits, counter, "frames", "rdma", \
+    "frames sent only to tell a peer that it may send on") \
+  X(rdma_bytes, level, "bytes", "rdma", \
+    "registered memory of the RDMA path itself: shared receives and sends, rings") \
   X(io_together, counter, "calls", "files", \
     "collective file accesses whose data went through aggregators (two-phase)") \
   X(io_windows, counter, "windows", "files", \

@@ -83,6 +83,21 @@ namespace tern {
     "of two)") \
   X(rdma_retries, 7, 0, 7, "times", false, \
     "how often it sends again before the peer counts as lost") \
+  X(rdma_dc_initiators, 4, 1, 256, "queue pairs", false, \
+    "DC queue pairs that a rank sends by (Takagi et al. 2015, 4.1: 4 beside connected ones, 28 alone)") \
+  X(rdma_ring_entries, 16, 2, 1024, "frames", false, \
+    "frames of a ring into which a peer writes (each of at most 4 KB)") \
+  X(rdma_rc_active, 26, 0, 1 << 16, "queue pairs", false, \
+    "TERN_RDMA_CHANNELS=auto: most peers with a connected channel at one time, where there is DC beside (the adapter " \
+    "keeps the state of so many at hand)") \
+  X(rdma_rc_pool, 128, 0, 1 << 20, "queue pairs", false, \
+    "connected queue pairs that a rank keeps for such peers, in use or not, where there is DC beside") \
+  X(rdma_rings, 256, 0, 1 << 16, "rings", false, \
+    "TERN_RDMA_CHANNELS=auto: most peers that write into rings at one time") \
+  X(rdma_statistics, 2048, 16, 1 << 16, "rows", false, \
+    "TERN_RDMA_CHANNELS=auto: how far back the counts of messages go, in units; fewer above 1024 ranks") \
+  X(rdma_statistics_ms, 1000, 1, 3'600'000, "milliseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: unit of time of these statistics, and how often channels are selected anew") \
   X(tcp_lanes, 4, 1, 4, "connections", false, \
     "networks used at the same time between two hosts that share several; long messages are spread over them") \
   X(tcp_stripe_bytes, 262144, 65536, 1 << 30, "bytes", false, \
@@ -137,6 +152,9 @@ namespace tern {
   X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a " \
     "node take turns; empty: the best") \
+  X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
+    "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves " \
+    "memory), or auto (selected by what each rank receives from whom)") \
   X(progress, "auto", "who moves messages while the application computes: polling (nobody: only its own calls " \
     "do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
     "pending), or auto (adaptive where some peer is reached by TCP, UDP or software RDMA, which need this rank's " \

@@ -165,6 +165,9 @@ class Call {
   bool get_or_null(MPI_File handle, File*& object, const char* argument) {
     return handle == MPI_FILE_NULL || get(handle, object, argument);
   }
+  bool get_or_null(MPI_Win handle, Window*& object, const char* argument) {
+    return handle == MPI_WIN_NULL || get(handle, object, argument);
+  }
   bool get_or_null(MPI_Comm handle, Communicator*& object, const char* argument) {
     return handle == MPI_COMM_NULL || get(handle, object, argument);
   }

@@ -100,8 +100,8 @@ Error Win_set_name(Call& call, Window& win, const char* win_name) {
   return {};
 }
 
-Error Win_get_name(Call& call, Window& win, char* win_name, int& resultlen) {
-  const std::string& name = of(win).name;
+Error Win_get_name(Call& call, Window* win, char* win_name, int& resultlen) {
+  const std::string name = win ? of(*win).name : "MPI_WIN_NULL";
   std::memcpy(win_name, name.c_str(), name.size() + 1);
   resultlen = int(name.size());
   return {};

@@ -11,8 +11,6 @@ using wire::WindowAction;
 
 namespace {
 
-constexpr size_t kChunk_bytes = 4096;
-
 /// Copies the next `bytes` of one to the other.
 void copy(Cursor from, Cursor to, size_t bytes) {
   from.truncate(bytes);
@@ -31,11 +29,15 @@ void copy(Cursor from, Cursor to, size_t bytes) {
   }
 }
 
+// Of the copies that are combined where the plain loops cannot run on the data themselves.
+constexpr size_t kChunk_bytes = 4096;
+
 bool is_aligned(const void* address, const Kind& kind) {
   return reinterpret_cast<uintptr_t>(address) % kind.alignment == 0;
 }
 
-/// Combines `bytes` of the origin's data with what is at `to`.
+}  // namespace
+
 void combine(const Op& op, Cursor from, Cursor to, size_t bytes, const Kind& kind) {
   const bool plain = from.is_contiguous() && to.is_contiguous() && kind.size == kind.extent &&
                      is_aligned(from.contiguous_data(), kind) && is_aligned(to.contiguous_data(), kind);
@@ -45,8 +47,6 @@ void combine(const Op& op, Cursor from, Cursor to, size_t bytes, const Kind& kin
   from.truncate(bytes);
   while (size_t packed = from.pack(chunk, whole)) op.apply_packed(chunk, to, Count(packed / kind.size), kind);
 }
-
-}  // namespace
 
 // Null: operations on this rank go by messages.
 std::byte* Window::reachable(int rank) const {

@@ -254,7 +254,8 @@ void Window::accumulate(OpId id, std::span<const std::byte> data, Cursor cursor,
   if (id == OpId::replace) {
     cursor.unpack(data.data(), data.size());
   } else if (id != OpId::no_op) {
-    environment_.op(id).apply_packed(data.data(), cursor, Count(data.size() / kind->size), *kind);
+    Cursor from = Cursor::bytes(const_cast<std::byte*>(data.data()), data.size());
+    combine(environment_.op(id), from, cursor, data.size(), *kind);
   }
 }
 

@@ -66,7 +66,7 @@ Error Window::take_errors() {
 
 Error Window::finish(Target& target) {
   if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
-  else environment_.progress().look();
+  else look();
   wait_until([&] { return target.all_confirmed() && target.quiet(); });
   return take_error(target);
 }
@@ -79,7 +79,7 @@ Error Window::finish_all() {
     some = true;
   }
   if (!some) {
-    environment_.progress().look();
+    look();
     return take_errors();
   }
   wait_until([&] {
@@ -92,7 +92,7 @@ Error Window::finish_all() {
 // What is in records was copied from the user's memory.
 Error Window::finish_locally(Target& target) {
   pump(target, true);
-  if (target.pending == 0) environment_.progress().look();
+  if (target.pending == 0) look();
   wait_until([&] { return target.pending == 0; });
   return take_error(target);
 }
@@ -238,20 +238,22 @@ Error Window::acquire(Target& target) {
     target.lock = LockState::asked;
     send_lock(target);
     wait_until([&] { return target.lock == LockState::held || target.lost; });
-    return {};
+    if (!target.lost) return {};
+    target.lock = LockState::none;
+    return environment_.endpoints().loss_of(target.endpoint.peer);
   }
   design_->ask(target);
   if (design_->held(target)) return {};
   ++environment_.counters().rma_lock_waits;
   Endpoints& endpoints = environment_.endpoints();
-  wait_until([&] { return design_->held(target) || endpoints.losses() != 0; });
+  const auto lost = [&](int rank) { return endpoints.lost(comm_->peer(rank)); };
+  const std::vector<int>& ranks = part_.ranks();
+  const auto some_lost = [&] { return endpoints.losses() != 0 && std::any_of(ranks.begin(), ranks.end(), lost); };
+  wait_until([&] { return design_->held(target) || some_lost(); });
   if (target.lock == LockState::held) return {};
-  for (int rank : part_.ranks()) {
-    if (endpoints.lost(comm_->peer(rank))) return endpoints.loss_of(comm_->peer(rank));
-  }
-  // Somebody of another window: this lock will come.
-  wait_until([&] { return design_->held(target); });
-  return {};
+  // It may be the one who has the lock, or is next: nobody knows. The ticket stays, so nobody gets it any more.
+  target.lock = LockState::none;
+  return endpoints.loss_of(comm_->peer(*std::find_if(ranks.begin(), ranks.end(), lost)));
 }
 
 Error Window::lock(int type, int rank, int assertions) {
@@ -269,8 +271,11 @@ Error Window::lock(int type, int rank, int assertions) {
   to.unchecked = assertions & assertion::kNoCheck;
   to.exclusive = type == kLockExclusive;
   to.lock = to.unchecked ? LockState::held : LockState::wanted;
+  if (must_hold(to)) {
+    if (Error error = acquire(to)) return error;
+  }
   ++locked_;
-  return must_hold(to) ? acquire(to) : Error();
+  return {};
 }
 
 Error Window::lock_all(int assertions) {
@@ -283,8 +288,12 @@ Error Window::lock_all(int assertions) {
   for (int rank = 0; rank < comm_->size(); ++rank) {
     if (!own(rank) && !reachable(rank)) continue;
     Target& to = target(rank);
-    if (Error error = allow(to)) return error;
-    if (Error error = acquire(to)) return error;
+    Error error = allow(to);
+    if (!error) error = acquire(to);
+    if (error) {
+      static_cast<void>(unlock_all());
+      return error;
+    }
   }
   return {};
 }
@@ -303,8 +312,8 @@ void Window::begin_unlock(Target& target) {
 }
 
 Error Window::end_unlock(Target& target) {
-  if (target.confirmed != target.asked || target.pending != 0)
-    wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  if (target.confirmed == target.asked && target.pending == 0) look();
+  else wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
   if (design_ && target.lock == LockState::held && !target.unchecked) design_->release(target);
   target.lock = LockState::none;
   target.unconfirmed = false;

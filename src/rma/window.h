@@ -66,6 +66,10 @@ struct Operation {
 /// The bytes that `count` elements of a datatype touch, from the address given. False: the numbers are too large.
 bool touched(const Datatype& type, Count count, int64_t& low, int64_t& high);
 
+/// Combines the next `bytes` of `from`, elements of the basic type, with what is at `to`. Predefined arithmetic
+/// operators.
+void combine(const Op& op, Cursor from, Cursor to, size_t bytes, const Kind& kind);
+
 /// The members' values of one quantity: one number when they are all the same.
 class PerRank {
  public:
@@ -161,6 +165,8 @@ class Window {
     size_t bytes = 0;
     uint32_t next_free = 0;
   };
+  /// A look costs about as much as a put into shared memory.
+  static constexpr uint32_t kLooks = 8;
   enum class Fence : uint8_t { none, possible, used };
 
   Window(Environment& environment, const Plan& plan);
@@ -232,6 +238,10 @@ class Window {
   void wait_until(Done&& done) {
     environment_.progress().wait_until(done);
   }
+  /// A call that has nothing to wait for looks after everything else now and then: it may be one of many in a loop.
+  void look() {
+    if (++looks_ % kLooks == 0) environment_.progress().look();
+  }
   Error check_rank(int rank) const;
   Error sync_error(const std::string& text) const;
   bool own(int rank) const { return rank == comm_->rank(); }
@@ -274,6 +284,7 @@ class Window {
   std::vector<std::unique_ptr<Target>> targets_;  ///< by rank; empty before the first use
   std::vector<Awaited> awaited_;
   uint32_t free_awaited_ = 0;  ///< index + 1
+  uint32_t looks_ = 0;
   Fence fence_ = Fence::none;
   bool lock_all_ = false, lock_all_unchecked_ = false;
   int locked_ = 0;      ///< targets locked by MPI_Win_lock

@@ -245,8 +245,9 @@ Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) c
     return error;
   }
   disp_unit = disp_units_.of(rank);
+  if (!reachable(rank) || sizes_.of(rank) == 0) return {};
   base = reachable(rank);
-  if (base) size = sizes_.of(rank);
+  size = sizes_.of(rank);
   return {};
 }
 

@@ -302,6 +302,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void handle(AdapterPacket& packet);
   void handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   bool begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
+  void wake_poller(const SimQueuePair& pair, const AdapterPacket& packet);
   void handle_datagram(SimQueuePair& pair, AdapterPacket& packet);
   void handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);

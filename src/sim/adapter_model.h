@@ -19,6 +19,7 @@ struct AdapterModel {
   bool xrc = true, dc = true;
   bool atomics = true, atomic_swap = false;
   bool ordered_writes = true;
+  bool polled_wakes = true;  ///< false: ranks that wait do sleep, as real ones do in the end
   uint32_t mtu_bytes = 4096;
   uint32_t max_message_bytes = 1u << 30;
   uint32_t max_inline_bytes = 220;

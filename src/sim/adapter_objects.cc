@@ -319,6 +319,7 @@ SimHca::SimHca(AdapterNode& its_node, Strand& its_strand) : node(its_node), stra
   capabilities_.atomic_swap = model.atomic_swap;
   capabilities_.ordered_writes = model.ordered_writes;
   capabilities_.autonomous = true;
+  capabilities_.polled_wakes = model.polled_wakes;
   capabilities_.mtu_bytes = model.mtu_bytes;
   capabilities_.max_message_bytes = model.max_message_bytes;
   capabilities_.max_inline_bytes = model.max_inline_bytes;

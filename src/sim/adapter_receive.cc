@@ -8,6 +8,9 @@
 namespace tern::sim {
 namespace {
 
+// An aligned word is one transaction of the bus, ordered or not.
+constexpr size_t kWholeWordBytes = 8;
+
 using rdma::QueuePairKind;
 using rdma::Status;
 using rdma::Verb;
@@ -36,7 +39,8 @@ void AdapterNode::on_packet(std::unique_ptr<Packet> arrived) {
     arrivals_.push_back(std::move(item));
     adapters.scheduler.at(receive_free_ns_ + model().receive_latency_ns, *this, EventKind::arrive, index, 0);
   };
-  bool write_ends = packet->op == Op::data && !is_send(packet->verb) && packet->last && packet->payload.size() > 1;
+  bool write_ends =
+      packet->op == Op::data && !is_send(packet->verb) && packet->last && packet->payload.size() > kWholeWordBytes;
   if (!model().ordered_writes && write_ends && rng_.chance(1, 2)) {
     auto tail = std::make_unique<AdapterPacket>();
     tail->op = Op::early_tail;
@@ -273,6 +277,7 @@ void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacke
   }
   inbound.progress += uint32_t(bytes);
   if (!packet.last) return;
+  if (!is_send(packet.verb)) wake_poller(pair, packet);
   inbound.progress = 0;
   ++inbound.expected;
   if (inbound.has_receive) {
@@ -280,6 +285,12 @@ void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacke
     complete_receive(pair, packet, inbound.receive, Status::success);
   }
   answer(pair, packet, Op::ack, 0);
+}
+
+// A rank that waits polls in truth: it sees what was written where it looks.
+void AdapterNode::wake_poller(const SimQueuePair& pair, const AdapterPacket& packet) {
+  SimMemoryRegion* region = model().polled_wakes ? remote_region(pair, packet) : nullptr;
+  if (region && region->access.polled) region->hca.strand.wake(0);
 }
 
 void AdapterNode::handle_datagram(SimQueuePair& pair, AdapterPacket& packet) {

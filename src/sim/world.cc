@@ -23,6 +23,7 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   options.copy_bytes_per_us = world.network.copy_bytes_per_us;
   options.send_ns = world.network.send_ns;
   options.receive_ns = world.network.receive_ns;
+  options.ring_poll_ns = world.adapter.poll_ns;
   options.keep = world.keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
   Error error;
   auto path = RdmaPath::create(

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kCardMagic = 0x52647254;      // "TrdR"
 constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
-constexpr uint16_t kRdmaVersion = 2;
+constexpr uint16_t kRdmaVersion = 3;
 constexpr size_t kSignedBytes = kRdmaGreetingBytes - 32;
 
 void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
@@ -47,7 +47,7 @@ void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::
   writer.integer(kGreetingMagic);
   writer.integer(kRdmaVersion);
   writer.integer(uint8_t(greeting.kind));
-  writer.integer(uint8_t{0});
+  writer.integer(greeting.base);
   for (const RankName& name : {greeting.from, greeting.to}) {
     writer.integer(name.job);
     writer.integer(name.rank);
@@ -56,6 +56,7 @@ void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::
   writer.integer(greeting.frame_bytes);
   writer.integer(greeting.window);
   writer.integer(greeting.incarnation);
+  writer.integer(greeting.call);
   std::string text = writer.take();
   std::memcpy(out, text.data(), kSignedBytes);
   sign(out, key, reinterpret_cast<uint8_t*>(out) + kSignedBytes);
@@ -69,7 +70,7 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   Reader in(data, bytes);
   if (in.integer<uint32_t>() != kGreetingMagic || in.integer<uint16_t>() != kRdmaVersion) return false;
   greeting.kind = RdmaGreeting::Kind(in.integer<uint8_t>());
-  in.skip(1);
+  greeting.base = in.integer<uint8_t>();
   for (RankName* name : {&greeting.from, &greeting.to}) {
     name->job = in.integer<uint64_t>();
     name->rank = in.integer<uint32_t>();
@@ -78,8 +79,47 @@ bool parse_rdma_greeting(const std::byte* data, size_t bytes, const uint8_t* key
   greeting.frame_bytes = in.integer<uint32_t>();
   greeting.window = in.integer<uint32_t>();
   greeting.incarnation = in.integer<uint32_t>();
-  bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
-  return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0;
+  greeting.call = in.integer<uint32_t>();
+  const bool known = greeting.kind == RdmaGreeting::Kind::hello || greeting.kind == RdmaGreeting::Kind::welcome;
+  return known && in.ok() && greeting.frame_bytes > kRdmaMaxHeadBytes && greeting.window > 0 &&
+         greeting.call < kRdmaMaxRanks;
+}
+
+void build_rdma_change(const RdmaChange& change, std::byte* out) {
+  Writer writer;
+  writer.integer(uint8_t(change.step));
+  writer.integer(change.kind);
+  writer.integer(change.epoch);
+  writer.integer(uint8_t(change.has_pair));
+  writer.integer(change.entries);
+  writer.integer(change.entry_bytes);
+  writer.integer(change.key);
+  writer.integer(change.address);
+  writer.bytes(change.pair.bytes, sizeof change.pair.bytes);
+  std::string text = writer.take();
+  text.copy(reinterpret_cast<char*>(out), kRdmaChangeBytes);
+}
+
+bool parse_rdma_change(const std::byte* data, size_t bytes, RdmaChange& change) {
+  if (bytes != kRdmaChangeBytes) return false;
+  Reader in(data, bytes);
+  const uint8_t step = in.integer<uint8_t>();
+  change.step = RdmaChange::Step(step);
+  change.kind = in.integer<uint8_t>();
+  change.epoch = in.integer<uint8_t>();
+  const uint8_t flags = in.integer<uint8_t>();
+  change.has_pair = flags != 0;
+  change.entries = in.integer<uint32_t>();
+  change.entry_bytes = in.integer<uint32_t>();
+  change.key = in.integer<uint32_t>();
+  change.address = in.integer<uint64_t>();
+  in.bytes(change.pair.bytes, sizeof change.pair.bytes);
+  if (step < 1 || step > 5 || flags > 1) return false;
+  // A ring of entries that hold a frame each, at an address where arrival words are whole.
+  if (change.entry_bytes != 0 && (change.entry_bytes < kRdmaMaxHeadBytes + kRdmaArrivalBytes + 8 ||
+                                  change.entry_bytes % 8 != 0 || change.address % 8 != 0))
+    return false;
+  return change.step != RdmaChange::Step::offer || change.entries != 0;
 }
 
 }  // namespace tern::wire

@@ -2,11 +2,20 @@
 // that makes a connection, and the frames on it. Parsers trust nothing: lengths are checked against what arrived.
 //
 //   card      u32 magic | u16 version | u16 zero | address of the UD queue pair (48 bytes)
-//   greeting  u32 magic | u16 version | u8 kind | u8 zero | u32 from | u32 to |
-//             address of the RC queue pair (48 bytes) |
-//             u32 frame bytes | u32 window | u32 incarnation | 32 bytes of authentication over all before (keyed
-//             BLAKE2b, the job's key)
-//   frame     u8 type | u8 zero | u16 credits | u32 payload bytes | [wire::Header] | [u64 message bytes] | payload
+//   greeting  u32 magic | u16 version | u8 kind | u8 base | u64 job, u32 rank: from |
+//             u64 job, u32 rank: to |
+//             address of the RC queue pair or the DC target (48 bytes) |
+//             u32 frame bytes | u32 window | u32 incarnation | u32 call | 32 bytes of authentication over all before
+//             (keyed BLAKE2b, the job's key)
+//   frame     u8 type | u8 epoch | u16 credits | u32 payload bytes |
+//             u32 source | u16 incarnation | u8 epoch of the credits | u8 zero |
+//             [wire::Header] | [u64 message bytes] | payload
+//   change    (payload of a frame, fabric/rdma/channels/channel_switches.h) u8 step | u8 kind | u8 epoch | u8 flags |
+//             u32 entries | u32 entry bytes | u32 key | u64 address | address of the RC queue pair (48 bytes)
+//
+// A frame names its source, by the number that its receiver has asked to be called by, because the queue pair that it
+// arrives on need not belong to one peer. The epoch counts the
+// channels that a stream of messages has had.
 //
 // Thread rule: pure functions.
 #pragma once
@@ -39,14 +48,16 @@ struct RdmaGreeting {
     welcome = 2,  ///< mine is connected to yours
   };
   Kind kind = Kind::hello;
+  uint8_t base = 0;  ///< what carries messages at first (fabric/rdma/channels/channel.h)
   RankName from, to;
+  uint32_t call = 0;  ///< what frames of the other side shall name as their source
   RdmaAddress address;
   uint32_t frame_bytes = 0;  ///< longest frame that the sender of the greeting can receive
   uint32_t window = 0;       ///< frames that it grants
   uint32_t incarnation = 0;  ///< how often this lane was made anew: earlier greetings are void
 };
 
-inline constexpr size_t kRdmaGreetingBytes = 32 + kRdmaAddressBytes + 12 + 32;
+inline constexpr size_t kRdmaGreetingBytes = 32 + kRdmaAddressBytes + 16 + 32;
 
 void build_rdma_greeting(const RdmaGreeting& greeting, const uint8_t* key, std::byte* out);
 /// False: not a greeting of this job.
@@ -57,18 +68,24 @@ enum class RdmaFrameType : uint8_t {
   first = 2,   ///< header, length of the message, and its beginning
   more = 3,    ///< what follows
   credit = 4,  ///< nothing but credits; takes none itself
+  last = 5,    ///< the last frame of this epoch: what follows comes by another channel
+  change = 6,  ///< about a change of channels; takes no credit
 };
 
 struct RdmaFrame {
   RdmaFrameType type = RdmaFrameType::credit;
-  uint16_t credits = 0;
+  uint8_t epoch = 0;         ///< of the stream that this frame belongs to
+  uint16_t credits = 0;      ///< for the stream of the other direction,
+  uint8_t credit_epoch = 0;  ///< if it is still in this epoch
+  uint32_t source = 0;       ///< by RdmaGreeting::call
+  uint16_t incarnation = 0;  ///< of the lane: its low bits
   Header header{};
   uint64_t message_bytes = 0;
   const std::byte* payload = nullptr;
   size_t payload_bytes = 0;
 };
 
-inline constexpr size_t kRdmaFrameHeadBytes = 8;
+inline constexpr size_t kRdmaFrameHeadBytes = 16;
 inline constexpr size_t kRdmaMaxHeadBytes = kRdmaFrameHeadBytes + sizeof(Header) + 8;
 
 inline size_t rdma_head_bytes(RdmaFrameType type) {
@@ -79,27 +96,32 @@ inline size_t rdma_head_bytes(RdmaFrameType type) {
   }
 }
 
-/// Writes the head; the payload goes behind it. Returns its length.
-inline size_t build_rdma_frame(RdmaFrameType type, uint16_t credits, size_t payload_bytes, const Header& header,
-                               uint64_t message_bytes, std::byte* out) {
-  uint64_t word = uint64_t(type) | uint64_t(credits) << 16 | uint64_t(payload_bytes) << 32;
-  std::memcpy(out, &word, sizeof word);
-  size_t head = rdma_head_bytes(type);
-  if (head > kRdmaFrameHeadBytes) std::memcpy(out + kRdmaFrameHeadBytes, &header, sizeof header);
+/// Writes the head; the payload goes behind it. Of `frame` all but the payload's address is used. Returns its length.
+inline size_t build_rdma_frame(const RdmaFrame& frame, std::byte* out) {
+  uint64_t words[2] = {uint64_t(frame.type) | uint64_t(frame.epoch) << 8 | uint64_t(frame.credits) << 16 |
+                           uint64_t(frame.payload_bytes) << 32,
+                       uint64_t(frame.source) | uint64_t(frame.incarnation) << 32 | uint64_t(frame.credit_epoch) << 48};
+  std::memcpy(out, words, sizeof words);
+  size_t head = rdma_head_bytes(frame.type);
+  if (head > kRdmaFrameHeadBytes) std::memcpy(out + kRdmaFrameHeadBytes, &frame.header, sizeof frame.header);
   if (head == kRdmaMaxHeadBytes)
-    std::memcpy(out + kRdmaFrameHeadBytes + sizeof header, &message_bytes, sizeof message_bytes);
+    std::memcpy(out + kRdmaFrameHeadBytes + sizeof frame.header, &frame.message_bytes, sizeof frame.message_bytes);
   return head;
 }
 
 /// False: no frame looks like this.
 inline bool parse_rdma_frame(const std::byte* data, size_t bytes, RdmaFrame& frame) {
   if (bytes < kRdmaFrameHeadBytes) return false;
-  uint64_t word;
-  std::memcpy(&word, data, sizeof word);
-  frame.type = RdmaFrameType(word & 0xff);
-  if (frame.type < RdmaFrameType::whole || frame.type > RdmaFrameType::credit || (word >> 8 & 0xff) != 0) return false;
-  frame.credits = uint16_t(word >> 16);
-  frame.payload_bytes = size_t(word >> 32);
+  uint64_t words[2];
+  std::memcpy(words, data, sizeof words);
+  frame.type = RdmaFrameType(words[0] & 0xff);
+  if (frame.type < RdmaFrameType::whole || frame.type > RdmaFrameType::change || words[1] >> 56 != 0) return false;
+  frame.epoch = uint8_t(words[0] >> 8);
+  frame.credits = uint16_t(words[0] >> 16);
+  frame.payload_bytes = size_t(words[0] >> 32);
+  frame.source = uint32_t(words[1]);
+  frame.incarnation = uint16_t(words[1] >> 32);
+  frame.credit_epoch = uint8_t(words[1] >> 48);
   size_t head = rdma_head_bytes(frame.type);
   if (bytes < head || bytes - head != frame.payload_bytes) return false;
   if (head > kRdmaFrameHeadBytes) std::memcpy(&frame.header, data + kRdmaFrameHeadBytes, sizeof frame.header);
@@ -107,7 +129,44 @@ inline bool parse_rdma_frame(const std::byte* data, size_t bytes, RdmaFrame& fra
   if (head == kRdmaMaxHeadBytes) std::memcpy(&frame.message_bytes, data + kRdmaFrameHeadBytes + sizeof(Header), 8);
   frame.payload = data + head;
   if (frame.type == RdmaFrameType::first && frame.message_bytes <= frame.payload_bytes) return false;
-  return frame.type != RdmaFrameType::credit || frame.payload_bytes == 0;
+  const bool empty = frame.type == RdmaFrameType::credit || frame.type == RdmaFrameType::last;
+  return !empty || frame.payload_bytes == 0;
 }
+
+/// About a change of the channel that carries one stream of messages.
+struct RdmaChange {
+  enum class Step : uint8_t {
+    offer = 1,   ///< receiver: send by this from now on
+    accept = 2,  ///< sender: I shall, here is my queue pair
+    ready = 3,   ///< receiver: my queue pair is connected to yours
+    refuse = 4,  ///< sender: I cannot
+    cancel = 5,  ///< receiver: I cannot connect to yours, stay where you are
+  };
+  Step step = Step::offer;
+  uint8_t kind = 0;          ///< ChannelKind
+  uint8_t epoch = 0;         ///< of the stream on the new channel
+  bool has_pair = false;     ///< `pair` is valid
+  uint32_t entries = 0;      ///< offer: frames that may be sent before some were taken
+  uint32_t entry_bytes = 0;  ///< of a ring; 0: there is none
+  uint32_t key = 0;          ///< of the ring's memory
+  uint64_t address = 0;
+  RdmaAddress pair;
+};
+inline constexpr size_t kRdmaChangeBytes = 24 + kRdmaAddressBytes;
+
+void build_rdma_change(const RdmaChange& change, std::byte* out);
+/// False: no change looks like this.
+bool parse_rdma_change(const std::byte* data, size_t bytes, RdmaChange& change);
+
+/// The immediate of a write that takes a receive: who writes, and the epoch of its stream.
+inline constexpr uint32_t kRdmaMaxRanks = 1u << 24;
+inline uint32_t rdma_immediate(uint32_t source, uint8_t epoch) { return uint32_t(epoch) << 24 | source; }
+inline uint32_t rdma_immediate_source(uint32_t immediate) { return immediate & (kRdmaMaxRanks - 1); }
+inline uint8_t rdma_immediate_epoch(uint32_t immediate) { return uint8_t(immediate >> 24); }
+
+/// The word at the end of a ring's entry tells that a frame has arrived just before it, and how long it is. Frames of a
+/// ring are counted from 1.
+inline uint64_t rdma_arrival_word(uint32_t count, uint32_t frame_bytes) { return uint64_t(count) << 32 | frame_bytes; }
+inline constexpr size_t kRdmaArrivalBytes = 8;
 
 }  // namespace tern::wire

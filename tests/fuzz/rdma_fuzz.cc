@@ -1,4 +1,6 @@
 // Fuzz target: what comes over RDMA: a rank's card, a greeting, and frames.
+#include <cstring>
+
 #include "fuzz.h"
 #include "wire/rdma.h"
 
@@ -35,6 +37,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     TERN_FUZZ_CHECK(frame.payload >= start && frame.payload + frame.payload_bytes == start + bytes);
     TERN_FUZZ_CHECK(frame.type != wire::RdmaFrameType::first || frame.message_bytes > frame.payload_bytes);
   }
+  wire::RdmaChange change;
+  if (wire::parse_rdma_change(start, bytes, change)) {
+    std::byte again[wire::kRdmaChangeBytes];
+    wire::build_rdma_change(change, again);
+    TERN_FUZZ_CHECK(std::memcmp(start, again, sizeof again) == 0);
+  }
   return 0;
 }
 
@@ -47,13 +55,23 @@ std::vector<std::string> fuzz_corpus() {
   greeting.window = 32;
   out.push_back(greeting_text(greeting));
   for (auto type : {wire::RdmaFrameType::whole, wire::RdmaFrameType::first, wire::RdmaFrameType::more,
-                    wire::RdmaFrameType::credit}) {
+                    wire::RdmaFrameType::credit, wire::RdmaFrameType::last, wire::RdmaFrameType::change}) {
     std::string text(wire::kRdmaMaxHeadBytes + 20, 'x');
-    size_t payload = type == wire::RdmaFrameType::credit ? 0 : 20;
-    size_t head = wire::build_rdma_frame(type, 3, payload, wire::make_control_header(wire::Kind::eager, 1), 1000,
-                                         reinterpret_cast<std::byte*>(text.data()));
-    text.resize(head + payload);
+    wire::RdmaFrame frame;
+    frame.type = type;
+    frame.payload_bytes = type == wire::RdmaFrameType::credit || type == wire::RdmaFrameType::last ? 0 : 20;
+    frame.credits = 3;
+    frame.header = wire::make_control_header(wire::Kind::eager, 1);
+    frame.message_bytes = 1000;
+    size_t head = wire::build_rdma_frame(frame, reinterpret_cast<std::byte*>(text.data()));
+    text.resize(head + frame.payload_bytes);
     out.push_back(text);
   }
+  std::string change(wire::kRdmaChangeBytes, '\0');
+  wire::RdmaChange offer;
+  offer.entries = 16;
+  offer.entry_bytes = 4096;
+  wire::build_rdma_change(offer, reinterpret_cast<std::byte*>(change.data()));
+  out.push_back(change);
   return out;
 }

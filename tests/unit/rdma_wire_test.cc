@@ -54,25 +54,84 @@ TEST(RdmaWire, GreetingsCountOnlyWithTheJobsKeyAndUnchanged) {
 }
 
 TEST(RdmaWire, FramesComeBackAndWrongLengthsAreRefused) {
-  for (RdmaFrameType type : {RdmaFrameType::whole, RdmaFrameType::first, RdmaFrameType::more, RdmaFrameType::credit}) {
-    size_t payload = type == RdmaFrameType::credit ? 0 : 100;
+  for (RdmaFrameType type : {RdmaFrameType::whole, RdmaFrameType::first, RdmaFrameType::more, RdmaFrameType::credit,
+                             RdmaFrameType::last, RdmaFrameType::change}) {
+    size_t payload = type == RdmaFrameType::credit || type == RdmaFrameType::last ? 0 : 100;
     std::vector<std::byte> bytes(kRdmaMaxHeadBytes + payload, std::byte{7});
-    Header header = make_header(Kind::rts, 3, 99, 4, 5);
-    size_t head = build_rdma_frame(type, 17, payload, header, 5000, bytes.data());
+    RdmaFrame out;
+    out.type = type;
+    out.epoch = 200;
+    out.credits = 17;
+    out.credit_epoch = 201;
+    out.source = 70'000;
+    out.incarnation = 9;
+    out.payload_bytes = payload;
+    out.header = make_header(Kind::rts, 3, 99, 4, 5);
+    out.message_bytes = 5000;
+    size_t head = build_rdma_frame(out, bytes.data());
     ASSERT_EQ(head, rdma_head_bytes(type));
     bytes.resize(head + payload);
     RdmaFrame frame;
     ASSERT_TRUE(parse_rdma_frame(bytes.data(), bytes.size(), frame));
     EXPECT_EQ(frame.type, type);
+    EXPECT_EQ(frame.epoch, 200);
     EXPECT_EQ(frame.credits, 17);
+    EXPECT_EQ(frame.credit_epoch, 201);
+    EXPECT_EQ(frame.source, 70'000u);
+    EXPECT_EQ(frame.incarnation, 9);
     EXPECT_EQ(frame.payload_bytes, payload);
     EXPECT_EQ(frame.payload, bytes.data() + head);
     EXPECT_EQ(frame.message_bytes, type == RdmaFrameType::first ? 5000u : payload);
     EXPECT_EQ(frame.header.tag, head > kRdmaFrameHeadBytes ? 4 : 0);
     for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse_rdma_frame(bytes.data(), n, frame)) << n;
+    bytes[15] = std::byte{1};
+    EXPECT_FALSE(parse_rdma_frame(bytes.data(), bytes.size(), frame));
+    bytes[15] = std::byte{};
     bytes[0] = std::byte{9};
     EXPECT_FALSE(parse_rdma_frame(bytes.data(), bytes.size(), frame));
   }
+}
+
+TEST(RdmaWire, ChangesComeBackAndRingsThatHoldNoFrameAreRefused) {
+  RdmaChange change;
+  change.step = RdmaChange::Step::accept;
+  change.kind = 2;
+  change.epoch = 255;
+  change.has_pair = true;
+  change.entries = 16;
+  change.entry_bytes = 4096;
+  change.key = 77;
+  change.address = 0x1234567890;
+  change.pair = example().address;
+  std::vector<std::byte> bytes(kRdmaChangeBytes);
+  build_rdma_change(change, bytes.data());
+  RdmaChange parsed;
+  ASSERT_TRUE(parse_rdma_change(bytes.data(), bytes.size(), parsed));
+  EXPECT_EQ(parsed.step, change.step);
+  EXPECT_EQ(parsed.kind, 2);
+  EXPECT_EQ(parsed.epoch, 255);
+  EXPECT_TRUE(parsed.has_pair);
+  EXPECT_EQ(parsed.entries, 16u);
+  EXPECT_EQ(parsed.entry_bytes, 4096u);
+  EXPECT_EQ(parsed.key, 77u);
+  EXPECT_EQ(parsed.address, change.address);
+  EXPECT_EQ(std::memcmp(parsed.pair.bytes, change.pair.bytes, kRdmaAddressBytes), 0);
+  for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse_rdma_change(bytes.data(), n, parsed)) << n;
+  auto refused = [&](auto wrong) {
+    RdmaChange bad = change;
+    wrong(bad);
+    build_rdma_change(bad, bytes.data());
+    EXPECT_FALSE(parse_rdma_change(bytes.data(), bytes.size(), parsed));
+  };
+  refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(0); });
+  refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(6); });
+  refused([](RdmaChange& bad) { bad.entry_bytes = 40; });
+  refused([](RdmaChange& bad) { bad.entry_bytes = 4098; });
+  refused([](RdmaChange& bad) { bad.address += 4; });
+  refused([](RdmaChange& bad) {
+    bad.step = RdmaChange::Step::offer;
+    bad.entries = 0;
+  });
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ struct Capabilities {
       false;                ///< bytes of one RDMA write become visible in address order (FIN elimination, paper 000)
   bool autonomous = false;  ///< data moves without a CPU; false for software adapters (Soft-RoCE)
   bool roce = false;
+  bool polled_wakes = false;  ///< a write into polled memory ends its owner's sleep (simulated: it polled in truth)
   uint32_t mtu_bytes = 0;  ///< also the largest UD message
   uint32_t max_message_bytes = 0;
   uint32_t max_inline_bytes = 0;
@@ -102,6 +103,7 @@ struct Access {
   bool remote_read = false;
   bool remote_write = false;
   bool remote_atomic = false;
+  bool polled = false;  ///< its owner looks there while it waits; see Capabilities::polled_wakes
 };
 
 /// Registered (pinned) memory; unregistered by its destruction.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "fabric/rdma/rdma_peer.h"
@@ -11,22 +12,38 @@ namespace tern {
 using Type = wire::RdmaFrameType;
 using State = RdmaPeer::State;
 
-// Payload from `flat`, or packed from `cursor`. False: nothing has happened (no slot, or the send queue is full).
-bool MessageStreams::post_frame(RdmaPeer& peer, Type type, const wire::Header& header, uint64_t message_bytes,
-                                const void* flat, Cursor* cursor, size_t bytes) {
-  if (!adapter_.room(peer)) return false;
+void MessageStreams::begin(RdmaPeer& peer, std::unique_ptr<Channel> base, uint32_t credits) {
   OfPeer& its = peer.stream;
-  uint16_t credits = uint16_t(std::min<uint32_t>(its.owed, 0xffff));
-  size_t whole = wire::rdma_head_bytes(type) + bytes;
+  its.base = std::move(base);
+  its.channel = its.base.get();
+  its.credits = credits;
+  its.window = adapter_.window;
+}
+
+// Payload from `flat`, or packed from `cursor`. False: nothing has happened (no slot, or the send queue is full). A
+// frame of a message, or the last one of a channel, uses the credit that there is.
+bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFrame& frame, const void* flat,
+                                Cursor* cursor) {
+  const ChannelTraits& traits = channel.traits();
+  if (!channel.room(peer, traits.requests)) return false;
+  OfPeer& its = peer.stream;
+  const size_t bytes = frame.payload_bytes;
+  frame.credits = uint16_t(std::min<uint32_t>(its.owed, 0xffff));
+  frame.credit_epoch = its.in_epoch;
+  frame.epoch = its.out_epoch;
+  frame.source = peer.connection.call;
+  frame.incarnation = uint16_t(peer.incarnation);
+  const size_t whole = wire::rdma_head_bytes(frame.type) + bytes;
   std::byte small[RdmaAdapter::kMaxInlineBytes];
   std::byte* at = small;
   RdmaSlots& slots = adapter_.slots;
-  const bool inlined = whole <= adapter_.inline_bytes;
-  if (!inlined) {
+  const bool inlined = whole + traits.tail_bytes <= adapter_.inline_bytes;
+  const bool in_slot = !inlined || traits.keeps_memory;
+  if (in_slot) {
     if (!slots.any()) return false;
     at = slots.memory(slots.next());
   }
-  size_t head = wire::build_rdma_frame(type, credits, bytes, header, message_bytes, at);
+  size_t head = wire::build_rdma_frame(frame, at);
   if (cursor) {
     cursor->pack(at + head, bytes);
   } else if (bytes != 0) {
@@ -35,19 +52,14 @@ bool MessageStreams::post_frame(RdmaPeer& peer, Type type, const wire::Header& h
   adapter_.charge_copy(bytes);
   adapter_.charge(adapter_.options.send_ns);
   rdma::Piece piece =
-      inlined ? rdma::Piece{reinterpret_cast<uint64_t>(small), uint32_t(whole), 0} : slots.piece(slots.next(), whole);
+      in_slot ? slots.piece(slots.next(), whole) : rdma::Piece{reinterpret_cast<uint64_t>(small), uint32_t(whole), 0};
   rdma::WorkRequest work;
   work.inlined = inlined;
-  work.pieces = &piece;
-  work.piece_count = 1;
-  work.id = inlined ? RdmaAdapter::id_of(RdmaTag::inlined, peer.id) : RdmaAdapter::id_of(RdmaTag::slot, slots.next());
-  if (!its.channel->post_frame(peer, work)) {
-    TERN_ASSERT(!cursor);  // packed is packed; `room` has been asked, and the queue has what we asked it to have
-    return false;
-  }
-  if (!inlined) slots.take({peer.id, nullptr, uint32_t(bytes)});
-  its.owed -= credits;
-  if (type != Type::credit) --its.credits;
+  work.id = in_slot ? RdmaAdapter::id_of(RdmaTag::slot, slots.next()) : RdmaAdapter::id_of(RdmaTag::inlined, peer.id);
+  channel.post_frame(peer, work, piece);
+  if (in_slot) slots.take({peer.id, nullptr, uint32_t(bytes)});
+  its.owed -= frame.credits;
+  if (frame.type != Type::credit && frame.type != Type::change) --its.credits;
   return true;
 }
 
@@ -55,8 +67,12 @@ bool MessageStreams::try_send(RdmaPeer& peer, const wire::Header& header, const 
   OfPeer& its = peer.stream;
   if (peer.state != State::ready || its.credits == 0 || !its.queue.empty() || !peer.transfers.waiting.empty())
     return false;
-  if (wire::rdma_head_bytes(Type::whole) + bytes > its.channel->frame_bytes()) return false;
-  return post_frame(peer, Type::whole, header, bytes, payload, nullptr, bytes);
+  if (wire::rdma_head_bytes(Type::whole) + bytes > its.channel->traits().frame_bytes) return false;
+  wire::RdmaFrame frame;
+  frame.type = Type::whole;
+  frame.header = header;
+  frame.payload_bytes = bytes;
+  return post_frame(peer, *its.channel, frame, payload, nullptr);
 }
 
 void MessageStreams::enqueue(RdmaPeer& peer, SendOperation& operation) {
@@ -78,17 +94,22 @@ bool MessageStreams::withdraw(SendOperation& operation) {
 void MessageStreams::pump(RdmaPeer& peer) {
   OfPeer& its = peer.stream;
   if (peer.state != State::ready || !peer.transfers.waiting.empty()) return;
-  const size_t frame_bytes = its.channel->frame_bytes();
+  switches_.pump(peer);
+  const size_t frame_bytes = its.channel->traits().frame_bytes;
   while (SendOperation* operation = its.queue.front()) {
     if (its.credits == 0) return;  // an arrival brings us here again
     size_t left = operation->payload.remaining();
-    Type type = Type::more;
+    wire::RdmaFrame frame;
+    frame.type = Type::more;
     if (!operation->header_sent) {
       bool fits = wire::rdma_head_bytes(Type::whole) + left <= frame_bytes;
-      type = fits ? Type::whole : Type::first;
+      frame.type = fits ? Type::whole : Type::first;
     }
-    size_t part = std::min(left, frame_bytes - wire::rdma_head_bytes(type));
-    if (!post_frame(peer, type, operation->header, operation->total_bytes, nullptr, &operation->payload, part)) {
+    const size_t part = std::min(left, frame_bytes - wire::rdma_head_bytes(frame.type));
+    frame.header = operation->header;
+    frame.message_bytes = operation->total_bytes;
+    frame.payload_bytes = part;
+    if (!post_frame(peer, *its.channel, frame, nullptr, &operation->payload)) {
       adapter_.block(peer);
       return;
     }
@@ -100,20 +121,108 @@ void MessageStreams::pump(RdmaPeer& peer) {
   }
 }
 
-void MessageStreams::on_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) {
-  wire::RdmaFrame frame;
-  if (!wire::parse_rdma_frame(data, bytes, frame)) {
-    peers_.break_peer(peer, "the peer sent what is no frame");
-    return;
-  }
+void MessageStreams::take_credits(RdmaPeer& peer, const wire::RdmaFrame& frame) {
   OfPeer& its = peer.stream;
+  if (frame.credits == 0 || frame.credit_epoch != its.out_epoch) return;
   const bool starved = its.credits == 0;
   its.credits += frame.credits;
-  if (frame.type != Type::credit) {
-    on_message_frame(peer, frame);
-    take_into_account(peer);
+  if (starved) pump(peer);
+}
+
+bool MessageStreams::on_shared_frame(RdmaPeer& peer, const wire::RdmaFrame& frame, uint32_t slot, size_t bytes) {
+  if (frame.type == Type::credit) {
+    take_credits(peer, frame);
+  } else if (frame.type == Type::change) {
+    take_credits(peer, frame);
+    switches_.on_change(peer, frame);
+  } else if (frame.epoch == uint8_t(peer.stream.in_epoch + 1) && peer.switching.changing) [[unlikely]] {
+    peer.stream.held.push_back({slot, uint32_t(bytes)});
+    return true;
+  } else {
+    on_frame(peer, frame);
   }
-  if (starved && frame.credits != 0) pump(peer);
+  return false;
+}
+
+void MessageStreams::on_ring_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) {
+  wire::RdmaFrame frame;
+  if (!wire::parse_rdma_frame(data, bytes, frame) || frame.source != peer.id) {
+    peers_.break_peer(peer, "what the peer wrote into its ring is no frame");
+    return;
+  }
+  peer.heard = true;
+  adapter_.charge(adapter_.options.receive_ns);
+  on_frame(peer, frame);
+}
+
+// In the order of the stream.
+void MessageStreams::on_frame(RdmaPeer& peer, const wire::RdmaFrame& frame) {
+  if (frame.epoch != peer.stream.in_epoch) {
+    peers_.break_peer(peer, "the peer's frames are of another channel");
+    return;
+  }
+  if (frame.type == Type::last) {
+    take_credits(peer, frame);
+    switches_.on_last(peer);
+    return;
+  }
+  on_message_frame(peer, frame);
+  take_into_account(peer);
+  take_credits(peer, frame);
+}
+
+bool MessageStreams::post_last(RdmaPeer& peer) {
+  OfPeer& its = peer.stream;
+  if (peer.state != State::ready || its.credits == 0 || !peer.transfers.waiting.empty()) return false;
+  // Transfers that come after these by another queue pair must not overtake them.
+  if (!peer.transfers.posted.empty()) {
+    adapter_.block(peer);
+    return false;
+  }
+  wire::RdmaFrame frame;
+  frame.type = Type::last;
+  if (post_frame(peer, *its.channel, frame, nullptr, nullptr)) return true;
+  adapter_.block(peer);
+  return false;
+}
+
+bool MessageStreams::post_change(RdmaPeer& peer, const wire::RdmaChange& change) {
+  if (peer.state != State::ready) return false;
+  std::byte body[wire::kRdmaChangeBytes];
+  wire::build_rdma_change(change, body);
+  wire::RdmaFrame frame;
+  frame.type = Type::change;
+  frame.payload_bytes = sizeof body;
+  return post_frame(peer, *peer.stream.base, frame, body, nullptr);
+}
+
+void MessageStreams::change_out(RdmaPeer& peer, Channel& channel, uint32_t credits) {
+  OfPeer& its = peer.stream;
+  ++its.out_epoch;
+  its.channel = &channel;
+  its.credits = credits;
+}
+
+void MessageStreams::change_in(RdmaPeer& peer, uint32_t window) {
+  OfPeer& its = peer.stream;
+  ++its.in_epoch;
+  its.owed = 0;
+  its.window = window;
+  for (const Held& held : std::exchange(its.held, {})) {
+    wire::RdmaFrame frame;
+    if (peer.state == State::ready && wire::parse_rdma_frame(adapter_.slots.memory(held.slot), held.bytes, frame))
+      on_frame(peer, frame);
+    adapter_.receive_taken(held.slot);
+  }
+}
+
+void MessageStreams::drop_held(RdmaPeer& peer) {
+  for (const Held& held : peer.stream.held) adapter_.receive_taken(held.slot);
+  peer.stream.held.clear();
+}
+
+void MessageStreams::on_written(RdmaPeer& peer, uint8_t epoch) {
+  if (epoch == peer.stream.in_epoch) take_into_account(peer);
 }
 
 void MessageStreams::take_into_account(RdmaPeer& peer) {
@@ -128,6 +237,7 @@ void MessageStreams::on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& fra
     return;
   }
   adapter_.charge_copy(frame.payload_bytes);
+  if (frame.type != Type::more) ++peer.stream.received;
   if (frame.type == Type::whole) {
     sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);
     return;
@@ -149,7 +259,9 @@ void MessageStreams::on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& fra
 void MessageStreams::give_credit(RdmaPeer& peer, bool now) {
   OfPeer& its = peer.stream;
   if (peer.state != State::ready || (!now && its.owed < std::max(1u, its.window / 2))) return;
-  if (!post_frame(peer, Type::credit, {}, 0, nullptr, nullptr, 0)) adapter_.block(peer);
+  ++credit_frames_;
+  wire::RdmaFrame frame;
+  if (!post_frame(peer, *its.base, frame, nullptr, nullptr)) adapter_.block(peer);
 }
 
 int MessageStreams::complete() {
@@ -171,14 +283,16 @@ void MessageStreams::fail_all(RdmaPeer& peer) {
     its.reception.active = false;
     sink_.on_landed(peer, its.reception.header, its.reception.landing, its.reception.bytes, peers_.reason(peer));
   }
-  its.channel.reset();
+  drop_held(peer);
+  its.channel = nullptr;
+  its.base.reset();
 }
 
 void MessageStreams::reset(RdmaPeer& peer) {
   OfPeer& its = peer.stream;
   TERN_ASSERT(its.queue.empty());
-  its.channel.reset();
-  its.credits = its.owed = its.window = 0;
+  its.credits = its.owed = its.window = its.received = 0;
+  its.out_epoch = its.in_epoch = 0;
   its.reception = {};
 }
 

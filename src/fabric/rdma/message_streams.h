@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "fabric/path.h"
 #include "fabric/rdma/channels/channel.h"
@@ -19,6 +20,7 @@
 
 namespace tern {
 
+class ChannelSwitches;
 class RdmaPeers;
 
 class MessageStreams {
@@ -30,12 +32,20 @@ class MessageStreams {
     Landing landing;
     uint64_t bytes = 0, received = 0;
   };
+  /// A frame in a slot of the shared queue that must wait.
+  struct Held {
+    uint32_t slot, bytes;
+  };
   /// Both streams with a peer.
   struct OfPeer {
-    std::unique_ptr<Channel> channel;  ///< ours to the peer; null: not connected
-    uint32_t credits = 0;              ///< frames that we may send
-    uint32_t owed = 0;                 ///< frames of the peer that were taken and not yet told
-    uint32_t window = 0;               ///< ours, as the peer was told
+    std::unique_ptr<Channel> base;        ///< ours to the peer, what streams begin with; null: not connected
+    Channel* channel = nullptr;           ///< what carries our frames now; null exactly when `base` is
+    uint8_t out_epoch = 0, in_epoch = 0;  ///< channels that our stream, and the peer's, have had
+    uint32_t received = 0;                ///< messages (modulo 2^32)
+    std::vector<Held> held;               ///< of the peer's next epoch: came before the last of this one
+    uint32_t credits = 0;                 ///< frames that we may send
+    uint32_t owed = 0;                    ///< frames of the peer that were taken and not yet told
+    uint32_t window = 0;                  ///< ours, as the peer was told
     IntrusiveList<SendOperation> queue;
     Reception reception;
 
@@ -45,7 +55,10 @@ class MessageStreams {
   };
 
   /// All outlive this.
-  MessageStreams(RdmaAdapter& adapter, RdmaPeers& peers, Sink& sink) : adapter_(adapter), peers_(peers), sink_(sink) {}
+  MessageStreams(RdmaAdapter& adapter, RdmaPeers& peers, ChannelSwitches& switches, Sink& sink)
+      : adapter_(adapter), peers_(peers), switches_(switches), sink_(sink) {}
+  /// The peer is connected, grants so many frames, and takes them over that channel.
+  void begin(RdmaPeer& peer, std::unique_ptr<Channel> base, uint32_t credits);
 
   /// See Path; the peer's lane is not lost.
   bool try_send(RdmaPeer& peer, const wire::Header& header, const void* payload, size_t bytes);
@@ -55,12 +68,26 @@ class MessageStreams {
   void pump(RdmaPeer& peer);
   size_t queued() const { return queued_; }
 
-  /// What a receive of the shared queue got. False: it is no frame, or out of step, and the stream is broken.
-  void on_frame(RdmaPeer& peer, const std::byte* data, size_t bytes);
-  /// A write has taken a receive.
-  void on_written(RdmaPeer& peer) { take_into_account(peer); }
+  /// What a receive of the shared queue got. True: it is held, and the slot stays in use.
+  bool on_shared_frame(RdmaPeer& peer, const wire::RdmaFrame& frame, uint32_t slot, size_t bytes);
+  /// What was in the peer's ring.
+  void on_ring_frame(RdmaPeer& peer, const std::byte* data, size_t bytes);
+  /// A write of that epoch has taken a receive.
+  void on_written(RdmaPeer& peer, uint8_t epoch);
   /// Tells the peer what it may send, if that is worth it; `now`: anyway.
   void give_credit(RdmaPeer& peer, bool now = false);
+
+  // --- For ChannelSwitches.
+  /// Ends this epoch of our stream. False: there is no room, or no credit.
+  bool post_last(RdmaPeer& peer);
+  /// False: there is no room.
+  bool post_change(RdmaPeer& peer, const wire::RdmaChange& change);
+  /// Our next frames go by that channel, which grants so many.
+  void change_out(RdmaPeer& peer, Channel& channel, uint32_t credits);
+  /// The peer's next frames come by a channel that grants so many; takes what was held.
+  void change_in(RdmaPeer& peer, uint32_t window);
+
+  uint64_t credit_frames() const { return credit_frames_; }
 
   /// Calls `done` of what has left. How many.
   int complete();
@@ -71,14 +98,18 @@ class MessageStreams {
   void reset(RdmaPeer& peer);
 
  private:
-  bool post_frame(RdmaPeer& peer, wire::RdmaFrameType type, const wire::Header& header, uint64_t message_bytes,
-                  const void* flat, Cursor* cursor, size_t bytes);
+  bool post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFrame& frame, const void* flat, Cursor* cursor);
+  void on_frame(RdmaPeer& peer, const wire::RdmaFrame& frame);
+  void take_credits(RdmaPeer& peer, const wire::RdmaFrame& frame);
+  void drop_held(RdmaPeer& peer);
   void on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& frame);
   void take_into_account(RdmaPeer& peer);
 
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
+  ChannelSwitches& switches_;
   Sink& sink_;
+  uint64_t credit_frames_ = 0;
   size_t queued_ = 0;                      ///< operations in the peers' queues
   IntrusiveList<SendOperation> finished_;  ///< copied altogether; `done` is due
 };

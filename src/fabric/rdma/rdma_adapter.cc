@@ -65,15 +65,19 @@ rdma::QueuePairOptions RdmaAdapter::connected_options() const {
   return result;
 }
 
-bool RdmaAdapter::room(const RdmaPeer& peer) const {
-  return peer.outstanding < send_depth && outstanding_ < max_outstanding;
+bool RdmaAdapter::room(const RdmaPeer& peer, uint32_t requests) const {
+  return peer.outstanding + requests <= send_depth && outstanding_ + requests <= max_outstanding;
 }
 
 bool RdmaAdapter::post(RdmaPeer& peer, rdma::QueuePair& pair, const rdma::WorkRequest& work) {
   if (!room(peer) || pair.post({&work, 1}) == 0) return false;
+  sent(peer);
+  return true;
+}
+
+void RdmaAdapter::sent(RdmaPeer& peer) {
   ++peer.outstanding;
   ++outstanding_;
-  return true;
 }
 
 void RdmaAdapter::returned(RdmaPeer& peer) {

@@ -29,6 +29,7 @@ struct RdmaOptions {
   // Simulated ranks: what the CPU's work costs in virtual time (a real clock knows itself).
   uint64_t copy_bytes_per_us = 0;        ///< 0: copies cost nothing
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
+  uint64_t ring_poll_ns = 0;             ///< a look at a ring that found nothing
   rdma::Keep keep = rdma::Keep::watched;
 };
 
@@ -58,9 +59,11 @@ class RdmaAdapter {
   rdma::QueuePairOptions connected_options() const;
 
   // --- Sending.
-  bool room(const RdmaPeer& peer) const;
+  bool room(const RdmaPeer& peer, uint32_t requests = 1) const;
   /// False: there is no room; nothing has happened.
   bool post(RdmaPeer& peer, rdma::QueuePair& pair, const rdma::WorkRequest& work);
+  /// A request to that peer was posted, by the caller itself.
+  void sent(RdmaPeer& peer);
   /// One request to that peer is over.
   void returned(RdmaPeer& peer);
   /// That peer's requests never come back (the adapter has failed).

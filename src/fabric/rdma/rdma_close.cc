@@ -42,6 +42,7 @@ void RdmaPath::lose(RdmaPeer& peer) {
   peer.state = State::lost;
   connections_.close(peer);
   transfers_.fail_all(peer);
+  switches_.forget(peer);
   streams_.fail_all(peer);
   sink_.on_peer_lost(peer, reason(peer));
 }
@@ -83,6 +84,7 @@ void RdmaPath::lose_adapter() {
     peer->trouble = "the adapter has failed";
     adapter_.forget(*peer);
   }
+  if (dc_) dc_->forget_all();
   connections_.close_all_greetings();
 }
 

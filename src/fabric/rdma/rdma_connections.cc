@@ -26,7 +26,8 @@ RdmaConnections::RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const T
       keepalive_ns_(uint64_t(tunables.rdma_keepalive_ms) * 1'000'000),
       greeting_ns_(uint64_t(tunables.rdma_greeting_ms) * 1'000'000) {}
 
-Error RdmaConnections::start() {
+Error RdmaConnections::start(const rdma::QueuePairAddress* target) {
+  if ((has_target_ = target != nullptr)) target_ = *target;
   rdma::QueuePairOptions options;
   options.kind = rdma::QueuePairKind::ud;
   options.sends = options.receives = &adapter_.completions();
@@ -88,8 +89,22 @@ Error RdmaConnections::prepare(RdmaPeer& peer) {
     its.datagram = std::bit_cast<rdma::QueuePairAddress>(address);
     if (Error error = adapter_.hca->make_route(its.datagram.port, its.route)) return error;
   }
-  if (its.pair) return {};
-  return adapter_.hca->make_queue_pair(adapter_.connected_options(), its.pair);
+  return has_target_ ? Error() : make_pair(peer);
+}
+
+Error RdmaConnections::make_pair(RdmaPeer& peer) {
+  if (peer.connection.pair) return {};
+  if (Error error = adapter_.hca->make_queue_pair(adapter_.connected_options(), peer.connection.pair)) return error;
+  ++pairs_;
+  return {};
+}
+
+Error RdmaConnections::connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress& remote) {
+  OfPeer& its = peer.connection;
+  its.remote = remote;
+  if (Error error = its.pair->connect(remote)) return error;
+  by_number_[its.pair->number()] = &peer;
+  return {};
 }
 
 // A greeting that finds no room is not sent; the other side (or our timer) repeats.
@@ -100,7 +115,9 @@ void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   greeting.kind = kind;
   greeting.from = adapter_.options.peers->my_name();
   greeting.to = adapter_.options.peers->name(peer.id);
-  greeting.address = std::bit_cast<wire::RdmaAddress>(peer.connection.pair->address());
+  greeting.call = peer.id;
+  greeting.base = uint8_t(has_target_ ? ChannelKind::dc : ChannelKind::rc);
+  greeting.address = std::bit_cast<wire::RdmaAddress>(has_target_ ? target_ : peer.connection.pair->address());
   greeting.frame_bytes = uint32_t(adapter_.slot_bytes);
   greeting.window = adapter_.window;
   greeting.incarnation = peer.incarnation;
@@ -149,11 +166,11 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
     peers_.break_peer(peer, std::string(error.text()));
     return;
   }
-  if (peer.connection.pair->state() == rdma::QueuePair::State::idle) {
+  if (!peer.connection.connected) {
     if (!connect(peer, greeting)) return;
     peer.state = State::answered;
     repeat_hellos(peer);  // the peer may die now
-  } else if (!(peer.connection.remote == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
+  } else if (!(peer.connection.base == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
     return;  // not the connection that we have
   }
   greet(peer, Greeting::welcome);
@@ -161,12 +178,21 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
 
 bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting) {
   OfPeer& its = peer.connection;
-  its.remote = std::bit_cast<rdma::QueuePairAddress>(greeting.address);
-  if (Error error = its.pair->connect(its.remote)) {
-    peers_.break_peer(peer, std::string(error.text()));
+  if (greeting.base != uint8_t(has_target_ ? ChannelKind::dc : ChannelKind::rc)) {
+    peers_.break_peer(peer,
+                      "one of the two talks by DC, the other does not (TERN_RDMA_CHANNELS, or an adapter lacks it)");
     return false;
   }
-  by_number_[its.pair->number()] = &peer;
+  its.base = std::bit_cast<rdma::QueuePairAddress>(greeting.address);
+  if (!has_target_) {
+    if (Error error = connect_pair(peer, its.base)) {
+      peers_.break_peer(peer, std::string(error.text()));
+      return false;
+    }
+  }
+  its.connected = true;
+  its.call = greeting.call;
+  connected_.push_back(&peer);
   peers_.on_connected(peer, greeting.window, std::min<size_t>(adapter_.slot_bytes, greeting.frame_bytes));
   if (keepalive_ns_ != 0 && keepalive_due_ns_ == ~uint64_t{0})
     keepalive_due_ns_ = adapter_.clock.now_ns() + keepalive_ns_;
@@ -185,9 +211,14 @@ void RdmaConnections::become_ready(RdmaPeer& peer, bool tell) {
 
 void RdmaConnections::close(RdmaPeer& peer) {
   OfPeer& its = peer.connection;
-  if (its.pair) by_number_.erase(its.pair->number());
+  if (its.pair) {
+    by_number_.erase(its.pair->number());
+    --pairs_;
+  }
   its.pair.reset();
   its.route.reset();
+  if (its.connected) std::erase(connected_, &peer);
+  its.connected = false;
 }
 
 void RdmaConnections::close_all_greetings() {
@@ -216,20 +247,20 @@ void RdmaConnections::run_timers(uint64_t now_ns) {
     }
   }
   if (now_ns >= keepalive_due_ns_) {
-    keepalive_due_ns_ = by_number_.empty() ? ~uint64_t{0} : now_ns + keepalive_ns_;
+    keepalive_due_ns_ = connected_.empty() ? ~uint64_t{0} : now_ns + keepalive_ns_;
     look_for_the_silent();
   }
 }
 
 void RdmaConnections::look_for_the_silent() {
-  for (auto& [number, peer] : by_number_) {
+  for (RdmaPeer* peer : connected_) {
     bool silent = peer->state == State::ready && !peer->heard && peer->outstanding == 0;
     peer->heard = false;
     if (!silent) continue;
     rdma::WorkRequest work;
     work.verb = rdma::Verb::write;
     work.id = RdmaAdapter::id_of(RdmaTag::inlined, peer->id);
-    adapter_.post(*peer, *peer->connection.pair, work);
+    peer->stream.base->post(*peer, work);
   }
 }
 

@@ -37,17 +37,21 @@ class RdmaConnections {
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
 
   struct OfPeer {
-    std::unique_ptr<rdma::QueuePair> pair;
-    rdma::QueuePairAddress remote;  ///< of its queue pair; when connected
+    bool connected = false;                 ///< the base channel can be used
+    std::unique_ptr<rdma::QueuePair> pair;  ///< null: none is needed
+    rdma::QueuePairAddress remote;          ///< of its queue pair; when that is connected
+    rdma::QueuePairAddress base;            ///< what it answers greetings with: its queue pair, or its DC target
     std::unique_ptr<rdma::Route> route;
     rdma::QueuePairAddress datagram;
+    uint32_t call = 0;      ///< what it calls us
     bool greeted = false;  ///< hellos are repeated
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
   };
 
   /// Both outlive this.
   RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables, Lookup lookup);
-  Error start();
+  /// `target`: of the base channel dc, to be sent to by all peers; null: each gets a queue pair.
+  Error start(const rdma::QueuePairAddress* target);
   /// What peers need to greet this rank.
   const std::string& card() const { return card_; }
 
@@ -61,12 +65,19 @@ class RdmaConnections {
   void close(RdmaPeer& peer);
   void close_all_greetings();
 
+  // --- Queue pairs that ChannelSwitches needs.
+  /// The peer has one, connected or not. Error: the adapter has no more.
+  Error make_pair(RdmaPeer& peer);
+  Error connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress& remote);
+  /// Queue pairs of peers that exist.
+  size_t pairs() const { return pairs_; }
+
   /// Null: not one of ours (any more).
   RdmaPeer* by_number(uint32_t queue_pair) const {
     auto found = by_number_.find(queue_pair);
     return found != by_number_.end() ? found->second : nullptr;
   }
-  size_t count() const { return by_number_.size(); }
+  size_t count() const { return connected_.size(); }
 
   // Completions.
   void on_greeting_in(const rdma::Completion& completion);
@@ -96,7 +107,11 @@ class RdmaConnections {
   std::unique_ptr<rdma::QueuePair> datagrams_;
   std::vector<uint32_t> free_greetings_;  ///< slots for sending
   std::vector<RdmaPeer*> greeted_;
-  std::unordered_map<uint32_t, RdmaPeer*> by_number_;  ///< by our queue pair's number
+  std::unordered_map<uint32_t, RdmaPeer*> by_number_;  ///< by our connected queue pair's number
+  std::vector<RdmaPeer*> connected_;
+  size_t pairs_ = 0;
+  bool has_target_ = false;
+  rdma::QueuePairAddress target_;
   uint64_t keepalive_due_ns_ = ~uint64_t{0};
 };
 

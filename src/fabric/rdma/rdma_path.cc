@@ -1,15 +1,19 @@
 // The way of operations down and of completions up. See rdma_path.h.
 #include "fabric/rdma/rdma_path.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
-#include "fabric/rdma/channels/connected_channel.h"
+#include "fabric/rdma/channels/send_channels.h"
 
 namespace tern {
 namespace {
 
 constexpr uint32_t kTimerPolls = 64;  // the clock is read on every so-manieth poll
+// A rank that sleeps while peers still write into its rings, which wakes nobody, looks there so often until they have
+// changed to another channel: that takes a round trip, and a peer that computes may be late with its part.
+constexpr uint64_t kNap_ns = 1'000'000;
 
 }  // namespace
 
@@ -17,7 +21,7 @@ std::unique_ptr<RdmaPath> RdmaPath::create(const RdmaOptions& options, const Tun
                                            std::unique_ptr<rdma::Hca> hca, Clock& clock, Sink& sink, Lookup lookup,
                                            Error& error) {
   std::unique_ptr<RdmaPath> path(new RdmaPath(options, tunables, std::move(hca), clock, sink, std::move(lookup)));
-  error = path->start();
+  error = path->start(tunables);
   if (error) path.reset();
   return path;
 }
@@ -28,7 +32,9 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
       adapter_(options, tunables, std::move(hca), clock),
       transfers_(adapter_, *this, tunables),
       connections_(adapter_, *this, tunables, std::move(lookup)),
-      streams_(adapter_, *this, sink) {
+      streams_(adapter_, *this, switches_, sink),
+      switches_(adapter_, *this, connections_, streams_, tunables),
+      policy_(tunables, adapter_.hca->capabilities(), adapter_.options.peers->size()) {
   const rdma::Capabilities& able = adapter_.hca->capabilities();
   properties_.name = "rdma";
   properties_.eager_bytes = adapter_.slot_bytes - wire::kRdmaMaxHeadBytes;
@@ -47,9 +53,19 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   remote_properties_.ordered_writes = able.ordered_writes;
 }
 
-Error RdmaPath::start() {
+Error RdmaPath::start(const Tunables& tunables) {
+  if (Error error = policy_.check()) return error;
+  if (adapter_.options.peers->size() > wire::kRdmaMaxRanks) {
+    return Error(ErrorClass::unsupported_operation,
+                 "the rdma path numbers ranks up to " + std::to_string(wire::kRdmaMaxRanks));
+  }
   if (Error error = adapter_.start()) return error;
-  return connections_.start();
+  switches_.set_base(policy_.base());
+  if (policy_.base() == ChannelKind::dc) {
+    dc_ = std::make_unique<DcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
+    if (Error error = dc_->start(uint32_t(tunables.rdma_dc_initiators))) return error;
+  }
+  return connections_.start(dc_ ? &dc_->target() : nullptr);
 }
 
 RdmaPath::~RdmaPath() {
@@ -122,15 +138,59 @@ int RdmaPath::poll() {
   bool timers = ++polls_ % kTimerPolls == 0;
   if (adapter_.drain_events()) {
     timers = true;
+    napping_until_ns_ = ~uint64_t{0};
     take_events();
   }
   int handled = take_completions();
+  if (switches_.any_ring()) handled += switches_.poll(counters());
   adapter_.repost();
   if (anything_to_complete()) handled += complete_finished();
   if (adapter_.any_blocked()) pump_blocked();
   if (!broken_.empty()) handled += bury_broken();
-  if (timers && connections_.timers()) connections_.run_timers(adapter_.clock.now_ns());
+  if (timers && (connections_.timers() || policy_.adapts())) run_timers();
   return handled;
+}
+
+void RdmaPath::run_timers() {
+  const uint64_t now_ns = adapter_.clock.now_ns();
+  if (connections_.timers()) connections_.run_timers(now_ns);
+  if (now_ns >= policy_.due_ns()) apply_policy(now_ns);
+}
+
+// What the statistics say of the second that has passed.
+void RdmaPath::apply_policy(uint64_t now_ns) {
+  for (const auto& peer : peers_) {
+    if (peer && peer->state == RdmaPeer::State::ready) policy_.count(peer->id, peer->stream.received);
+  }
+  const ChannelPolicy::Mapping* mapping = policy_.end_of_unit(now_ns);
+  if (mapping) {
+    for (const auto& peer : peers_) {
+      if (!peer || peer->state != RdmaPeer::State::ready) continue;
+      auto found = mapping->find(peer->id);
+      if (policy_.changed()) switches_.forgive(*peer);
+      const ChannelKind wanted = found != mapping->end() ? found->second : policy_.base();
+      // A ring without a connected queue pair, where there is none left.
+      if (!switches_.request(*peer, wanted) && wanted == ChannelKind::rc_rdma && dc_ &&
+          peer->switching.kind != wanted && !peer->switching.changing)
+        switches_.request(*peer, ChannelKind::dc_rdma);
+    }
+  }
+  publish_counters();
+}
+
+void RdmaPath::publish_counters() {
+  Counters& to = counters();
+  to.rdma_channels_rc = switches_.count(ChannelKind::rc);
+  to.rdma_channels_dc = switches_.count(ChannelKind::dc);
+  to.rdma_channels_rc_rdma = switches_.count(ChannelKind::rc_rdma);
+  to.rdma_channels_dc_rdma = switches_.count(ChannelKind::dc_rdma);
+  to.rdma_switches = switches_.switches();
+  to.rdma_credits = streams_.credit_frames();
+  to.rdma_bytes = adapter_.slots.memory_bytes() + switches_.ring_bytes();
+}
+
+uint64_t RdmaPath::next_deadline_ns() const {
+  return std::min({connections_.next_deadline_ns(), policy_.due_ns(), napping_until_ns_});
 }
 
 int RdmaPath::take_completions() {
@@ -139,33 +199,33 @@ int RdmaPath::take_completions() {
   return int(count);
 }
 
+// False: the request is not over, in spite of its completion.
+bool RdmaPath::returned(RdmaPeer& peer, const rdma::Completion& completion) {
+  if (dc_ && !dc_->on_completion(peer, completion)) return false;
+  adapter_.returned(peer);
+  if (completion.status != rdma::Status::success) break_peer(peer, rdma::status_name(completion.status));
+  return true;
+}
+
 void RdmaPath::handle(const rdma::Completion& completion) {
   const uint64_t value = RdmaAdapter::value_of(completion.id);
   const bool ok = completion.status == rdma::Status::success;
-  auto returned = [&](RdmaPeer& peer) {
-    adapter_.returned(peer);
-    if (!ok) break_peer(peer, rdma::status_name(completion.status));
-  };
   switch (RdmaAdapter::tag_of(completion.id)) {
     case RdmaTag::receive:
-      if (ok) on_receive(completion);
-      adapter_.receive_taken(uint32_t(value));
+      if (!ok || !on_receive(completion)) adapter_.receive_taken(uint32_t(value));
       return;
     case RdmaTag::slot:
-      returned(*peers_[adapter_.slots.use(value).peer]);
-      adapter_.slots.give_back(uint32_t(value));
+      if (returned(*peers_[adapter_.slots.use(value).peer], completion)) adapter_.slots.give_back(uint32_t(value));
       return;
-    case RdmaTag::inlined: returned(*peers_[value]); return;
+    case RdmaTag::inlined: returned(*peers_[value], completion); return;
     case RdmaTag::part: {
       RdmaPeer& peer = *peers_[adapter_.slots.use(value).peer];
-      returned(peer);
-      transfers_.on_part(uint32_t(value), ok);
+      if (returned(peer, completion)) transfers_.on_part(uint32_t(value), ok);
       return;
     }
     case RdmaTag::transfer: {
       auto& transfer = *static_cast<RdmaTransfers::Transfer*>(RdmaAdapter::address_of(completion.id));
-      returned(transfer.peer);
-      transfers_.on_transfer(transfer, ok);
+      if (returned(transfer.peer, completion)) transfers_.on_transfer(transfer, ok);
       return;
     }
     case RdmaTag::greeting_in: connections_.on_greeting_in(completion); return;
@@ -173,19 +233,29 @@ void RdmaPath::handle(const rdma::Completion& completion) {
   }
 }
 
-void RdmaPath::on_receive(const rdma::Completion& completion) {
-  RdmaPeer* peer = connections_.by_number(completion.queue_pair);
-  if (!peer) return;
-  peer->heard = true;
+// True: the slot stays in use.
+bool RdmaPath::on_receive(const rdma::Completion& completion) {
+  const uint32_t slot = uint32_t(RdmaAdapter::value_of(completion.id));
   // A put that wakes: what it means is seen in the memory it has filled, by whoever waits for that.
   const bool written = completion.kind == rdma::CompletionKind::receive_write;
-  if (!written) adapter_.charge(adapter_.options.receive_ns);
+  wire::RdmaFrame frame;
+  if (!written && !wire::parse_rdma_frame(adapter_.slots.memory(slot), completion.bytes, frame)) {
+    if (RdmaPeer* peer = connections_.by_number(completion.queue_pair))
+      break_peer(*peer, "the peer sent what is no frame");
+    return false;
+  }
+  const uint32_t source = written ? wire::rdma_immediate_source(completion.immediate) : frame.source;
+  RdmaPeer* peer = source < peers_.size() ? peers_[source].get() : nullptr;
+  if (!peer || (peer->state != RdmaPeer::State::ready && peer->state != RdmaPeer::State::answered)) return false;
+  if (!written && frame.incarnation != uint16_t(peer->incarnation)) return false;  // of a lane that was given up
+  peer->heard = true;
   connections_.answered_is_ready(*peer);
   if (written) {
-    streams_.on_written(*peer);
-  } else {
-    streams_.on_frame(*peer, adapter_.slots.memory(RdmaAdapter::value_of(completion.id)), completion.bytes);
+    streams_.on_written(*peer, wire::rdma_immediate_epoch(completion.immediate));
+    return false;
   }
+  adapter_.charge(adapter_.options.receive_ns);
+  return streams_.on_shared_frame(*peer, frame, slot, completion.bytes);
 }
 
 int RdmaPath::complete_finished() {
@@ -210,15 +280,23 @@ void RdmaPath::pump_blocked() {
 }
 
 void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) {
-  peer.stream.channel = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, frame_bytes);
-  peer.stream.credits = window;
-  peer.stream.window = adapter_.window;
+  RdmaConnections::OfPeer& its = peer.connection;
+  std::unique_ptr<Channel> base;
+  if (dc_) {
+    base = std::make_unique<DcChannel>(*dc_, *its.route, its.base, frame_bytes);
+  } else {
+    base = std::make_unique<ConnectedChannel>(adapter_, *its.pair, frame_bytes);
+  }
+  switches_.begin(peer);
+  streams_.begin(peer, std::move(base), window);
 }
 
 void RdmaPath::on_ready(RdmaPeer& peer, bool tell) {
+  if (policy_.adapts() && policy_.due_ns() == ~uint64_t{0}) policy_.begin(adapter_.clock.now_ns());
   transfers_.pump(peer);
   streams_.pump(peer);
   if (tell) streams_.give_credit(peer, true);
+  if (policy_.on_demand() != policy_.base()) switches_.request(peer, policy_.on_demand());
 }
 
 bool RdmaPath::arm() {
@@ -228,6 +306,15 @@ bool RdmaPath::arm() {
   for (const RdmaPeer* peer : broken_) {
     if (peer->outstanding == 0) return false;
   }
+  return !switches_.any_ring() || arm_rings();
+}
+
+// Where nobody is woken by what is written into rings, a rank that sleeps gives them up.
+bool RdmaPath::arm_rings() {
+  if (switches_.anything()) return false;
+  if (adapter_.hca->capabilities().polled_wakes) return true;
+  switches_.give_rings_up();
+  napping_until_ns_ = adapter_.clock.now_ns() + kNap_ns;
   return true;
 }
 

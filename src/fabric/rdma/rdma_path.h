@@ -3,7 +3,8 @@
 // what becomes of a peer that a request failed for:
 //
 //   RdmaConnections   greetings, queue pairs of peers, signs of life
-//   MessageStreams    messages as frames, credit        -> Channel: what carries them (channels/)
+//   MessageStreams    messages as frames, credit         -> Channel: what carries them (channels/)
+//   ChannelSwitches   changes of channels, rings
 //   RdmaTransfers     get, put, atomics and flush, registered user memory
 //   RdmaAdapter       queues, slots, what is outstanding -> rdma::Hca
 //
@@ -19,6 +20,8 @@
 #include <vector>
 
 #include "fabric/path.h"
+#include "fabric/rdma/channels/channel_policy.h"
+#include "fabric/rdma/channels/dc_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
@@ -60,17 +63,20 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   int poll() override;
   int wait_fd() const override { return adapter_.wait_fd(); }
   bool arm() override;
-  uint64_t next_deadline_ns() const override { return connections_.next_deadline_ns(); }
+  uint64_t next_deadline_ns() const override;
   bool has_unsent() const override { return streams_.queued() != 0 || adapter_.outstanding() != 0; }
 
   /// Connections that are up. For tests.
   size_t connections() const { return connections_.count(); }
   const rdma::RegistrationCache& registrations() const { return transfers_.registrations(); }
+  const ChannelSwitches& switches() const { return switches_; }
+  /// Has a peer's messages come by another channel from now on. False: that cannot be, or another change is under way.
+  bool change_channel(Lane& lane, ChannelKind kind) { return switches_.request(static_cast<RdmaPeer&>(lane), kind); }
 
  private:
   RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock,
            Sink& sink, Lookup lookup);
-  Error start();
+  Error start(const Tunables& tunables);
   RdmaPeer& peer_at(PeerId id);
   void transfer(TransferOperation& operation, bool is_put);
   template <typename Operation>
@@ -79,18 +85,24 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
 
   int take_completions();
   void handle(const rdma::Completion& completion);
-  void on_receive(const rdma::Completion& completion);
+  bool on_receive(const rdma::Completion& completion);
+  bool returned(RdmaPeer& peer, const rdma::Completion& completion);
   bool anything_to_complete() const {
     return streams_.anything_to_complete() || !unsendable_.empty() || !untransferable_.empty();
   }
   int complete_finished();
   void pump_blocked();
+  void run_timers();
+  void apply_policy(uint64_t now_ns);
+  void publish_counters();
+  bool arm_rings();
 
   // RdmaPeers.
   RdmaPeer* find(PeerId peer) override { return reaches(peer) ? &peer_at(peer) : nullptr; }
   void on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) override;
   void on_ready(RdmaPeer& peer, bool tell) override;
   void break_peer(RdmaPeer& peer, std::string trouble) override;
+  void on_completion(const rdma::Completion& completion) override { handle(completion); }
   Error reason(const RdmaPeer& peer) const override;
 
   // rdma_close.cc
@@ -103,12 +115,16 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   // The order matters: queue pairs, which peers and connections own, go before the adapter's queues.
   RdmaAdapter adapter_;
   RdmaTransfers transfers_;
+  std::unique_ptr<DcEndpoint> dc_;  ///< null: nothing goes by DC
   RdmaConnections connections_;
   MessageStreams streams_;
+  ChannelSwitches switches_;
+  ChannelPolicy policy_;
   std::vector<std::unique_ptr<RdmaPeer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<RdmaPeer*> broken_;
   IntrusiveList<SendOperation> unsendable_;  ///< for lost peers
   IntrusiveList<TransferOperation> untransferable_;
+  uint64_t napping_until_ns_ = ~uint64_t{0};  ///< asleep beside rings that do not wake
   uint32_t polls_ = 0;
   rdma::Completion batch_[RdmaAdapter::kBatch];  ///< being handled; poll is never called from itself
 };

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "fabric/lane.h"
+#include "fabric/rdma/channels/channel_switches.h"
 #include "fabric/rdma/message_streams.h"
 #include "fabric/rdma/rdma_connections.h"
 #include "fabric/rdma/rdma_transfers.h"
@@ -32,6 +33,7 @@ struct RdmaPeer final : Lane {
   uint32_t incarnation = 0;  ///< how often the lane was made anew
   RdmaConnections::OfPeer connection;
   MessageStreams::OfPeer stream;
+  ChannelSwitches::OfPeer switching;
   RdmaTransfers::OfPeer transfers;
   std::string trouble;  ///< why it is broken
 };
@@ -40,12 +42,15 @@ struct RdmaPeer final : Lane {
 class RdmaPeers {
  public:
   virtual RdmaPeer* find(PeerId peer) = 0;  ///< null: no such peer
-  /// Our end is connected; the peer grants so many frames, and handles frames of that length.
+  /// Our end is connected to that queue pair or DC target; the peer grants so many frames, and handles frames of that
+  /// length.
   virtual void on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) = 0;
   /// Both ends are: what waits may leave. `tell`: the peer does not know it yet, any frame will tell it.
   virtual void on_ready(RdmaPeer& peer, bool tell) = 0;
   /// The connection is of no use any more. Idempotent; the peer is lost when nothing is outstanding.
   virtual void break_peer(RdmaPeer& peer, std::string trouble) = 0;
+  /// One that no queue gives any more.
+  virtual void on_completion(const rdma::Completion& completion) = 0;
   /// For operations that end because of it.
   virtual Error reason(const RdmaPeer& peer) const = 0;
 

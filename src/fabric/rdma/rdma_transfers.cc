@@ -85,7 +85,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
   rdma::Piece piece;
   rdma::WorkRequest work;
   if (through_slot) {
-    if (!slots.any() || !adapter_.room(peer)) return false;
+    if (!slots.any() || !peer.stream.channel->room(peer, 1)) return false;
     piece = slots.piece(slots.next(), std::min(left, adapter_.slot_bytes));
     work.id = RdmaAdapter::id_of(RdmaTag::part, slots.next());
     if (transfer.is_put) {
@@ -102,7 +102,10 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
   }
   work.verb = transfer.is_put ? rdma::Verb::write : rdma::Verb::read;
   const bool wakes = operation.wakes && transfer.posted + piece.bytes == operation.bytes;
-  if (wakes) work.verb = rdma::Verb::write_immediate;
+  if (wakes) {
+    work.verb = rdma::Verb::write_immediate;
+    work.immediate = wire::rdma_immediate(peer.connection.call, peer.stream.out_epoch);
+  }
   work.pieces = &piece;
   work.piece_count = left != 0 ? 1 : 0;
   work.remote_address = operation.remote_address + transfer.posted;

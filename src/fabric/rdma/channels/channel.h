@@ -1,9 +1,12 @@
 // Channel: the sender's end of what carries the frames of one ordered pair of ranks, and the transfers between them. A
 // channel belongs to one peer and knows how to reach it; which frame goes next is the stream's business
-// (message_streams.h).
+// (message_streams.h), which channel carries a stream the receiver's (channel_switches.h).
 //
-//   kind          queue pair                 a frame arrives by
-//   rc            connected, one a peer      a receive of the shared queue
+//   kind      queue pair                        a frame arrives by
+//   rc        connected, one a peer             a receive of the shared queue
+//   dc        one of a pool of DC initiators    a receive of the shared queue
+//   rc_rdma   connected, one a peer             a write into a ring, which its owner polls
+//   dc_rdma   one of a pool of DC initiators    a write into a ring, which its owner polls
 //
 // Source: Takagi et al. 2015, section 3.1 (rc: beyond it, as Koop et al. 2008). Units: bytes. Thread rule: the rank's
 // lock.
@@ -18,28 +21,38 @@ namespace tern {
 
 struct RdmaPeer;
 
-enum class ChannelKind : uint8_t { rc };
+enum class ChannelKind : uint8_t { rc, dc, rc_rdma, dc_rdma };
+inline constexpr size_t kChannelKinds = 4;
+inline bool has_ring(ChannelKind kind) { return kind == ChannelKind::rc_rdma || kind == ChannelKind::dc_rdma; }
+
+/// What is true of a channel. Constant.
+struct ChannelTraits {
+  ChannelKind kind = ChannelKind::rc;
+  size_t frame_bytes = 0;  ///< longest frame that it carries
+  size_t tail_bytes = 0;   ///< free memory that it needs behind a frame
+  uint32_t requests = 1;   ///< of the adapter, for a frame
+  bool keeps_memory =
+      false;  ///< even an inlined frame stays in its slot until it is over, because it may be posted again
+};
 
 class Channel {
  public:
   virtual ~Channel() = default;
-  ChannelKind kind() const { return kind_; }
-  /// Longest frame that it carries.
-  size_t frame_bytes() const { return frame_bytes_; }
+  const ChannelTraits& traits() const { return traits_; }
 
-  /// Posts a frame, which is the one piece of `work`; id and `inlined` are set, the verb and addresses are the
-  /// channel's. Frames arrive in this order, and after the transfers posted before. False: no room; nothing has
-  /// happened.
-  virtual bool post_frame(RdmaPeer& peer, rdma::WorkRequest& work) = 0;
-  /// Posts a read, write or atomic; likewise.
+  /// Whether so many requests can be posted.
+  virtual bool room(const RdmaPeer& peer, uint32_t requests) const = 0;
+  /// Posts a frame, which is `piece`; id and `inlined` of `work` are set, the rest is the channel's. There is room.
+  /// Frames arrive in this order, and after the transfers posted before.
+  virtual void post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piece& piece) = 0;
+  /// Posts a read, write or atomic. False: no room; nothing has happened.
   virtual bool post(RdmaPeer& peer, rdma::WorkRequest& work) = 0;
 
  protected:
-  Channel(ChannelKind kind, size_t frame_bytes) : kind_(kind), frame_bytes_(frame_bytes) {}
+  explicit Channel(const ChannelTraits& traits) : traits_(traits) {}
 
  private:
-  const ChannelKind kind_;
-  const size_t frame_bytes_;
+  const ChannelTraits traits_;
 };
 
 }  // namespace tern

@@ -1,0 +1,58 @@
+// ChannelPolicy: which channels the rdma path uses, as TERN_RDMA_CHANNELS says: one kind for all peers from the
+// beginning (on demand), or selected by what was received.
+// Thread rule: the rank's lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/tunables.h"
+#include "fabric/rdma/channels/channel.h"
+#include "fabric/rdma/channels/channel_selector.h"
+#include "fabric/rdma/hca.h"
+
+namespace tern {
+
+class ChannelPolicy {
+ public:
+  using Mapping = std::unordered_map<PeerId, ChannelKind>;
+
+  ChannelPolicy(const Tunables& tunables, const rdma::Capabilities& able, uint32_t ranks);
+  /// Error: there is no such channel, or the adapter does not have it.
+  Error check() const;
+
+  /// What every stream begins with.
+  ChannelKind base() const { return base_; }
+  /// What it changes to as soon as it can; the base: nothing.
+  ChannelKind on_demand() const { return on_demand_; }
+  /// Whether channels are selected anew from time to time.
+  bool adapts() const { return selector_ != nullptr; }
+
+  /// Time starts to count.
+  void begin(uint64_t now_ns) { due_ns_ = now_ns + unit_ns_; }
+  /// When the unit ends; ~0: nothing counts.
+  uint64_t due_ns() const { return due_ns_; }
+  /// So many messages have ever come from that peer (modulo 2^32). Each peer once a unit.
+  void count(PeerId peer, uint32_t received);
+  /// What shall carry the streams from now on, the base where a peer is not named; null: as before.
+  const Mapping* end_of_unit(uint64_t now_ns);
+  /// Whether that is another mapping than in the unit before.
+  bool changed() const { return changed_; }
+
+ private:
+  const std::string mode_, device_;
+  const bool dc_;
+  const uint64_t unit_ns_;
+  ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
+  std::unique_ptr<ChannelSelector> selector_;  ///< null: nothing is selected
+  std::unordered_map<PeerId, uint32_t> seen_;  ///< what `count` was told last
+  bool changed_ = false;
+  bool anything_ = false;  ///< messages came in this unit
+  Mapping mapping_;
+  uint64_t due_ns_ = ~uint64_t{0};
+};
+
+}  // namespace tern

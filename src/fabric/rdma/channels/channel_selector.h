@@ -1,0 +1,70 @@
+// ChannelSelector: when the map of channels is changed. Time goes in units of about a second; for each the receiver
+// counts messages by peer. At the end of each unit (Takagi et al. 2015, section 3.4):
+//
+//   T1  the first unit's map is taken; its window is the current one, [begin, end)
+//   T2  the window is extended to now: what would its best map gain against the current map?
+//   T3  the same for the last half as long a window
+//   T4  the better of the two is taken, if it gains more than a threshold for each message
+//
+//        begin         end                now
+//   -------|------------|------------------|
+//          [------- extended --------------)
+//                                   [shrunk)      half of [begin, end)
+//
+// The table of counts has a bounded number of rows, one a unit, of the peers that sent something: the window begins no
+// earlier than the oldest. Thread rule: no sharing.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/types.h"
+#include "fabric/rdma/channels/find_map.h"
+
+namespace tern {
+
+/// Rows of the table of counts for so many ranks (sigma of Table 2): `rows` up to 1024, then fewer.
+size_t statistics_rows(size_t rows, uint64_t ranks);
+
+class ChannelSelector {
+ public:
+  /// Peers whose messages come by rings; true: over a connected queue pair.
+  using Map = std::unordered_map<PeerId, bool>;
+
+  ChannelSelector(const ChannelCosts& costs, const MapLimits& limits, size_t max_rows)
+      : costs_(costs), limits_(limits), max_rows_(max_rows) {}
+
+  /// So many messages of that peer in the unit that is ending. Each peer once a unit.
+  void add(PeerId peer, uint32_t messages);
+  /// The unit is over. True: the map is another one now.
+  bool end_of_unit();
+  const Map& map() const { return map_; }
+  /// Memory of the table.
+  size_t table_bytes() const;
+
+ private:
+  using Row = std::vector<std::pair<PeerId, uint32_t>>;
+  using Counts = std::vector<std::pair<uint32_t, PeerId>>;  ///< descending
+  struct Candidate {
+    Map map;
+    double gain_of_message = 0;  ///< against the current map, in picoseconds
+  };
+  Counts count_since(uint64_t unit) const;
+  Map best_map(const Counts& counts, int64_t& gain) const;
+  int64_t current_gain(const Counts& counts) const;
+  Candidate consider(uint64_t since) const;
+
+  const ChannelCosts costs_;
+  const MapLimits limits_;
+  const size_t max_rows_;
+  std::deque<Row> rows_;          ///< the newest last
+  Row next_;                      ///< of the unit that is ending
+  uint64_t now_ = 0;              ///< units that are over
+  uint64_t begin_ = 0, end_ = 0;  ///< of the current window
+  Map map_;
+};
+
+}  // namespace tern

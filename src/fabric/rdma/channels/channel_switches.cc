@@ -1,0 +1,341 @@
+#include "fabric/rdma/channels/channel_switches.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/assert.h"
+#include "fabric/rdma/channels/send_channels.h"
+#include "fabric/rdma/rdma_peer.h"
+
+namespace tern {
+namespace {
+
+using Step = wire::RdmaChange::Step;
+
+constexpr size_t kRingEntryBytes = 4096;  // 64 KB for 16 entries: Takagi et al. 2015, Table 4
+constexpr size_t kSpareRings = 64;        // kept, so that a change need not register memory
+constexpr uint32_t kFramesOfARing = 16;   // taken at one poll: a busy peer does not keep the others waiting
+
+}  // namespace
+
+ChannelSwitches::ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaConnections& connections,
+                                 MessageStreams& streams, const Tunables& tunables)
+    : adapter_(adapter),
+      peers_(peers),
+      connections_(connections),
+      streams_(streams),
+      ring_entries_(uint32_t(tunables.rdma_ring_entries)),
+      entry_bytes_(std::min(kRingEntryBytes, adapter.slot_bytes)),
+      max_pairs_(uint32_t(tunables.rdma_rc_pool)),
+      max_active_pairs_(tunables.rdma_channels == "auto" ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {}
+
+void ChannelSwitches::begin(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  its = {};
+  its.kind = its.next_kind = its.out_next = base_;
+  ++counts_[size_t(base_)];
+}
+
+void ChannelSwitches::set_kind(RdmaPeer& peer, ChannelKind kind) {
+  OfPeer& its = peer.switching;
+  --counts_[size_t(its.kind)];
+  ++counts_[size_t(kind)];
+  its.kind = kind;
+}
+
+void ChannelSwitches::forgive(RdmaPeer& peer) { peer.switching.refused = false; }
+
+// Whether a stream with that peer, either way, may take a connected queue pair: the adapter keeps the state of a few at
+// hand, and it does not matter who of the two has asked.
+bool ChannelSwitches::pair_available(const RdmaPeer& peer) const {
+  if (!peer.connection.pair && connections_.pairs() >= max_pairs_) return false;
+  uint32_t active = 0;
+  for (const RdmaPeer* other : paired_) {
+    const OfPeer& its = other->switching;
+    const bool in = its.kind == ChannelKind::rc_rdma || its.next_kind == ChannelKind::rc_rdma;
+    const bool out = (its.out && its.out->traits().kind == ChannelKind::rc_rdma) ||
+                     (its.leaving && its.out_next == ChannelKind::rc_rdma);
+    if (other != &peer && (in || out)) ++active;
+  }
+  return active < max_active_pairs_;
+}
+
+// J1.
+bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
+  OfPeer& its = peer.switching;
+  if (peer.state != RdmaPeer::State::ready || its.changing || its.kind == kind) return false;
+  const bool pair_needed = kind == ChannelKind::rc_rdma && base_ != ChannelKind::rc;
+  if (kind == ChannelKind::rc_rdma && its.refused) return false;
+  wire::RdmaChange offer;
+  offer.step = Step::offer;
+  offer.kind = uint8_t(kind);
+  offer.epoch = uint8_t(peer.stream.in_epoch + 1);
+  offer.entries = adapter_.window;
+  if (pair_needed) {
+    if (!pair_available(peer)) return false;
+    if (make_pair(peer)) {
+      its.refused = true;  // the adapter has no more; the stream goes on as it is
+      return false;
+    }
+    offer.has_pair = true;
+    offer.pair = std::bit_cast<wire::RdmaAddress>(peer.connection.pair->address());
+  }
+  if (has_ring(kind)) {
+    if (!(its.next_ring = take_ring())) return false;
+    offer.entries = its.next_ring->entries();
+    offer.entry_bytes = uint32_t(its.next_ring->entry_bytes());
+    offer.key = its.next_ring->remote_key();
+    offer.address = its.next_ring->address();
+  } else if (kind != base_) {
+    return false;
+  }
+  its.next_kind = kind;
+  its.changing = true;
+  tell(peer, offer);
+  return true;
+}
+
+void ChannelSwitches::give_rings_up() {
+  for (RdmaPeer* peer : polled_) request(*peer, base_);
+}
+
+void ChannelSwitches::on_change(RdmaPeer& peer, const wire::RdmaFrame& frame) {
+  OfPeer& its = peer.switching;
+  wire::RdmaChange change;
+  if (!wire::parse_rdma_change(frame.payload, frame.payload_bytes, change)) {
+    peers_.break_peer(peer, "the peer sent what is no change of channels");
+    return;
+  }
+  const bool of_theirs = its.changing && change.epoch == uint8_t(peer.stream.in_epoch + 1);
+  const bool of_ours = its.leaving && change.epoch == uint8_t(peer.stream.out_epoch + 1);
+  switch (change.step) {
+    case Step::offer: on_offer(peer, change); return;
+    case Step::accept:
+      if (of_theirs) on_accept(peer, change);
+      return;
+    case Step::ready:
+      if (!of_ours) return;
+      its.may_leave = true;
+      pump(peer);
+      return;
+    case Step::refuse:
+      if (!of_theirs) return;
+      its.refused = true;
+      give_up_change(peer);
+      if (base_ == ChannelKind::dc && change.kind == uint8_t(ChannelKind::rc_rdma)) request(peer, ChannelKind::dc_rdma);
+      return;
+    case Step::cancel:
+      if (!of_ours) return;
+      its.leaving = its.may_leave = false;
+      its.out_next_channel.reset();
+      return;
+  }
+}
+
+// J2.
+void ChannelSwitches::on_offer(RdmaPeer& peer, const wire::RdmaChange& offer) {
+  OfPeer& its = peer.switching;
+  if (its.leaving || offer.epoch != uint8_t(peer.stream.out_epoch + 1)) {
+    peers_.break_peer(peer, "the peer's changes of channels are out of step");
+    return;
+  }
+  its.out_next = ChannelKind(offer.kind);
+  its.out_next_window = offer.entries;
+  its.leaving = true;
+  its.out_next_channel.reset();
+  if (its.out_next != base_ && !make_way(peer, offer)) {
+    its.leaving = false;
+    refuse(peer, offer);
+    return;
+  }
+  if (offer.has_pair) {
+    wire::RdmaChange answer = offer;
+    answer.step = Step::accept;
+    answer.pair = std::bit_cast<wire::RdmaAddress>(peer.connection.pair->address());
+    tell(peer, answer);
+  } else {
+    its.may_leave = true;
+    pump(peer);
+  }
+}
+
+// The channel that is offered; false: it cannot be had.
+bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
+  OfPeer& its = peer.switching;
+  if (offer.kind >= kChannelKinds || !has_ring(its.out_next) || offer.entry_bytes == 0) return false;
+  Channel* way = peer.stream.base.get();
+  const ChannelKind inner = its.out_next == ChannelKind::rc_rdma ? ChannelKind::rc : ChannelKind::dc;
+  if (inner != base_) {
+    if (inner != ChannelKind::rc || !offer.has_pair) return false;
+    if (!pair_available(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
+    if (!its.connected)
+      its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, adapter_.slot_bytes);
+    way = its.connected.get();
+  }
+  const RingChannel::Remote ring{offer.address, offer.key, offer.entries, offer.entry_bytes};
+  its.out_next_channel = std::make_unique<RingChannel>(its.out_next, *way, ring, adapter_.slot_bytes,
+                                                       adapter_.hca->capabilities().ordered_writes);
+  return true;
+}
+
+Error ChannelSwitches::make_pair(RdmaPeer& peer) {
+  if (peer.connection.pair) return {};
+  if (Error error = connections_.make_pair(peer)) return error;
+  paired_.push_back(&peer);
+  return {};
+}
+
+// Both streams of the pair use one queue pair; the other one may have connected it.
+Error ChannelSwitches::connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote) {
+  const auto address = std::bit_cast<rdma::QueuePairAddress>(remote);
+  if (peer.connection.pair->state() == rdma::QueuePair::State::idle) return connections_.connect_pair(peer, address);
+  if (peer.connection.pair->state() == rdma::QueuePair::State::ready && peer.connection.remote == address) return {};
+  return Error(ErrorClass::other, "the queue pair is connected to another one");
+}
+
+void ChannelSwitches::refuse(RdmaPeer& peer, const wire::RdmaChange& offer) {
+  wire::RdmaChange answer = offer;
+  answer.step = Step::refuse;
+  tell(peer, answer);
+}
+
+// J3.
+void ChannelSwitches::on_accept(RdmaPeer& peer, const wire::RdmaChange& change) {
+  OfPeer& its = peer.switching;
+  wire::RdmaChange answer = change;
+  if (!peer.connection.pair || connect_pair(peer, change.pair)) {
+    answer.step = Step::cancel;
+    its.refused = true;
+    tell(peer, answer);
+    give_up_change(peer);
+    return;
+  }
+  answer.step = Step::ready;
+  tell(peer, answer);
+}
+
+void ChannelSwitches::give_up_change(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  its.changing = false;
+  its.next_kind = its.kind;
+  if (its.next_ring) keep_ring(std::move(its.next_ring));
+}
+
+// J4. The old channel stays until nothing can be outstanding on it: it owns nothing but its place in the ring.
+void ChannelSwitches::leave(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  if (!streams_.post_last(peer)) return;
+  its.leaving = its.may_leave = false;
+  its.out = std::move(its.out_next_channel);
+  streams_.change_out(peer, its.out ? *its.out : *peer.stream.base, its.out_next_window);
+}
+
+// J5.
+void ChannelSwitches::on_last(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  if (!its.changing) {
+    peers_.break_peer(peer, "the peer left a channel unasked");
+    return;
+  }
+  its.changing = false;
+  ++switches_;
+  if (its.ring) {
+    keep_ring(std::move(its.ring));
+    if (!its.next_ring) std::erase(polled_, &peer);
+  } else if (its.next_ring) {
+    polled_.push_back(&peer);
+  }
+  its.ring = std::move(its.next_ring);
+  set_kind(peer, its.next_kind);
+  streams_.change_in(peer, its.ring ? its.ring->entries() : adapter_.window);
+}
+
+void ChannelSwitches::pump(RdmaPeer& peer) {
+  if (peer.switching.may_leave || !peer.switching.outbox.empty()) [[unlikely]]
+    pump_slow(peer);
+}
+
+void ChannelSwitches::pump_slow(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  while (!its.outbox.empty()) {
+    if (!streams_.post_change(peer, its.outbox.front())) {
+      adapter_.block(peer);
+      return;
+    }
+    its.outbox.erase(its.outbox.begin());
+  }
+  if (its.may_leave) leave(peer);
+}
+
+void ChannelSwitches::tell(RdmaPeer& peer, const wire::RdmaChange& change) {
+  peer.switching.outbox.push_back(change);
+  pump_slow(peer);
+}
+
+int ChannelSwitches::poll(Counters& counters) {
+  adapter_.hca->observe();
+  int taken = 0;
+  for (size_t i = 0; i < polled_.size(); ++i) {
+    RdmaPeer& peer = *polled_[i];
+    Ring* ring = peer.switching.ring.get();
+    const std::byte* frame = nullptr;
+    size_t bytes = 0;
+    if (peer.state != RdmaPeer::State::ready || !ring->front(frame, bytes)) {
+      adapter_.charge(adapter_.options.ring_poll_ns);
+      ++counters.rdma_empty_polls;
+      continue;
+    }
+    for (uint32_t frames = 0; frames < kFramesOfARing && ring->front(frame, bytes); ++frames) {
+      ++taken;
+      ring->pop();
+      streams_.on_ring_frame(peer, frame, bytes);
+      if (peer.state != RdmaPeer::State::ready || peer.switching.ring.get() != ring) break;
+    }
+  }
+  return taken;
+}
+
+bool ChannelSwitches::anything() const {
+  for (const RdmaPeer* peer : polled_) {
+    const std::byte* frame = nullptr;
+    size_t bytes = 0;
+    if (peer->state == RdmaPeer::State::ready && peer->switching.ring->front(frame, bytes)) return true;
+  }
+  return false;
+}
+
+// Its rings go for good: over DC the peer may still write there.
+void ChannelSwitches::forget(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  for (const auto* ring : {its.ring.get(), its.next_ring.get()}) {
+    if (ring) ring_bytes_ -= ring->memory_bytes();
+  }
+  std::erase(polled_, &peer);
+  std::erase(paired_, &peer);
+  if (peer.stream.base) --counts_[size_t(its.kind)];
+  its = {};
+}
+
+std::unique_ptr<Ring> ChannelSwitches::take_ring() {
+  if (!spare_rings_.empty()) {
+    std::unique_ptr<Ring> ring = std::move(spare_rings_.back());
+    spare_rings_.pop_back();
+    return ring;
+  }
+  Error error;
+  std::unique_ptr<Ring> ring = Ring::make(*adapter_.hca, ring_entries_, entry_bytes_, error);
+  if (ring) ring_bytes_ += ring->memory_bytes();
+  return ring;
+}
+
+void ChannelSwitches::keep_ring(std::unique_ptr<Ring> ring) {
+  if (spare_rings_.size() >= kSpareRings) {
+    ring_bytes_ -= ring->memory_bytes();
+    return;
+  }
+  ring->clear();
+  spare_rings_.push_back(std::move(ring));
+}
+
+}  // namespace tern

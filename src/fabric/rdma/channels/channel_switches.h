@@ -1,0 +1,126 @@
+// ChannelSwitches: changes the channel that carries a stream of messages, without losing or reordering one. The
+// receiver begins (it is the one that knows what it gets, and that polls):
+//
+//   receiver (initiator)                          sender (responder)
+//   J1 makes a ring     -- offer {ring, pair} -->
+//                                                 J2 makes its queue pair, connects it
+//                       <-- accept {pair} -------
+//   J3 connects         -- ready --------------->
+//                                                 J4 sends `last` over the old channel, as the stream's next frame,
+//                                                    and whatever follows over the new one
+//   J5 takes `last`, and only then what came over the new channel
+//
+// Accept and ready are left out where no queue pair must be connected. `last` is a frame of the stream like any other,
+// so the old channel's order says what came before it; frames that overtake it (by the shared queue) are held, a new
+// ring is not looked at before. Credit belongs to a channel: both sides begin with the new one's, and credit for the
+// old one (it names its epoch) is ignored. Offers and answers go by the base channel, in order, and take no credit.
+//
+// Streams of the two directions change independently of each other. They share the connected queue pair.
+//
+// Source: Takagi et al. 2015, section 3.3 (J1-J5). Theirs sends the position of the last message apart, and stops
+// sending meanwhile; ours needs neither. Thread rule: the rank's lock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/counters.h"
+#include "fabric/rdma/channels/ring.h"
+#include "fabric/rdma/rdma_adapter.h"
+#include "wire/rdma.h"
+
+namespace tern {
+
+class MessageStreams;
+class RdmaConnections;
+class RdmaPeers;
+
+class ChannelSwitches {
+ public:
+  struct OfPeer {
+    // The peer's stream to us.
+    ChannelKind kind = ChannelKind::rc;       ///< what carries it
+    ChannelKind next_kind = ChannelKind::rc;  ///< what it is changing to
+    bool changing = false;                    ///< between J1 and J5
+    bool refused = false;                     ///< a connected channel cannot be had; see `forgive`
+    std::unique_ptr<Ring> ring, next_ring;
+    // Ours to the peer.
+    bool leaving = false;    ///< between the offer and J4
+    bool may_leave = false;  ///< J4 is due: when there is credit
+    ChannelKind out_next = ChannelKind::rc;
+    std::unique_ptr<Channel> connected;              ///< the way of rc_rdma, where the base is another
+    std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
+    uint32_t out_next_window = 0;
+    std::vector<wire::RdmaChange> outbox;  ///< found no room
+  };
+
+  /// All outlive this.
+  ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaConnections& connections, MessageStreams& streams,
+                  const Tunables& tunables);
+
+  /// What every stream begins with.
+  void set_base(ChannelKind base) { base_ = base; }
+  ChannelKind base() const { return base_; }
+  /// The peer is connected.
+  void begin(RdmaPeer& peer);
+  /// Has the peer's stream come by that channel. False: it cannot, or is changing already.
+  bool request(RdmaPeer& peer, ChannelKind kind);
+  /// A connected channel that was refused may be asked for again.
+  void forgive(RdmaPeer& peer);
+  /// Where rings are of no use, because this rank sleeps.
+  void give_rings_up();
+
+  void on_change(RdmaPeer& peer, const wire::RdmaFrame& frame);
+  /// The peer's stream goes on by the next channel.
+  void on_last(RdmaPeer& peer);
+  /// There may be room, or credit.
+  void pump(RdmaPeer& peer);
+  /// Looks at all rings. How many frames were taken.
+  int poll(Counters& counters);
+  bool any_ring() const { return !polled_.empty(); }
+  /// Something is in a ring.
+  bool anything() const;
+  /// Nothing is outstanding: everything of that peer goes.
+  void forget(RdmaPeer& peer);
+
+  /// Of incoming streams, by kind. Memory: of all rings.
+  uint32_t count(ChannelKind kind) const { return counts_[size_t(kind)]; }
+  size_t ring_bytes() const { return ring_bytes_; }
+  uint64_t switches() const { return switches_; }
+
+ private:
+  void pump_slow(RdmaPeer& peer);
+  void on_offer(RdmaPeer& peer, const wire::RdmaChange& offer);
+  void on_accept(RdmaPeer& peer, const wire::RdmaChange& change);
+  bool make_way(RdmaPeer& peer, const wire::RdmaChange& offer);
+  Error make_pair(RdmaPeer& peer);
+  bool pair_available(const RdmaPeer& peer) const;
+  Error connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote);
+  void leave(RdmaPeer& peer);
+  void refuse(RdmaPeer& peer, const wire::RdmaChange& offer);
+  void give_up_change(RdmaPeer& peer);
+  void tell(RdmaPeer& peer, const wire::RdmaChange& change);
+  void set_kind(RdmaPeer& peer, ChannelKind kind);
+  std::unique_ptr<Ring> take_ring();
+  void keep_ring(std::unique_ptr<Ring> ring);
+
+  RdmaAdapter& adapter_;
+  RdmaPeers& peers_;
+  RdmaConnections& connections_;
+  MessageStreams& streams_;
+  const uint32_t ring_entries_;
+  const size_t entry_bytes_;
+  // Beside a base that needs none: connected queue pairs, and how many of them are used at one time.
+  const uint32_t max_pairs_, max_active_pairs_;
+  std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair
+  ChannelKind base_ = ChannelKind::rc;
+  std::vector<RdmaPeer*> polled_;  ///< their streams come by rings
+  std::vector<std::unique_ptr<Ring>> spare_rings_;
+  std::array<uint32_t, kChannelKinds> counts_{};
+  size_t ring_bytes_ = 0;
+  uint64_t switches_ = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,93 @@
+#include "fabric/rdma/channels/dc_endpoint.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/assert.h"
+#include "fabric/rdma/rdma_peer.h"
+
+namespace tern {
+namespace {
+
+bool usable(const RdmaPeer& peer) {
+  return peer.state != RdmaPeer::State::broken && peer.state != RdmaPeer::State::lost;
+}
+
+}  // namespace
+
+Error DcEndpoint::start(uint32_t initiators) {
+  rdma::QueuePairOptions options = adapter_.connected_options();
+  options.kind = rdma::QueuePairKind::dc_target;
+  std::memcpy(&options.key, adapter_.options.key.data(), sizeof options.key);  // keeps strangers out
+  if (Error error = adapter_.hca->make_queue_pair(options, target_)) return error;
+  options.kind = rdma::QueuePairKind::dc_initiator;
+  options.receives = nullptr;
+  options.srq = nullptr;
+  initiators_.resize(initiators);
+  for (Initiator& initiator : initiators_) {
+    if (Error error = adapter_.hca->make_queue_pair(options, initiator.pair)) return error;
+  }
+  return {};
+}
+
+bool DcEndpoint::room(const RdmaPeer& peer, uint32_t requests) const {
+  const Initiator& initiator = of(peer.id);
+  return !initiator.failed && initiator.posted.size() + requests <= adapter_.send_depth &&
+         adapter_.room(peer, requests);
+}
+
+void DcEndpoint::post(RdmaPeer& peer, const rdma::WorkRequest& work) {
+  Posted item{work, {}, peer.id};
+  TERN_ASSERT(work.piece_count <= 1);
+  if (work.piece_count != 0) item.piece = work.pieces[0];
+  adapter_.sent(peer);
+  hand_over(of(peer.id), item);
+}
+
+void DcEndpoint::hand_over(Initiator& initiator, const Posted& item) {
+  Posted& kept = initiator.posted.emplace_back(item);
+  kept.work.pieces = &kept.piece;  // elements of a deque stay where they are
+  [[maybe_unused]] const size_t taken = initiator.pair->post({&kept.work, 1});
+  TERN_ASSERT(taken == 1);  // `posted` is never longer than its depth
+}
+
+bool DcEndpoint::on_completion(const RdmaPeer& peer, const rdma::Completion& completion) {
+  Initiator& initiator = of(peer.id);
+  if (completion.queue_pair != initiator.pair->number()) return true;
+  TERN_ASSERT(!initiator.posted.empty() && initiator.posted.front().work.id == completion.id);
+  Posted item = initiator.posted.front();
+  initiator.posted.pop_front();
+  if (completion.status == rdma::Status::success) return true;
+  initiator.failed = true;
+  const bool again = completion.status == rdma::Status::flushed && usable(peer);
+  if (again) initiator.again.push_back(item);
+  if (initiator.posted.empty()) recover(initiator);
+  return !again;
+}
+
+void DcEndpoint::recover(Initiator& initiator) {
+  Error error = initiator.pair->reset();
+  initiator.failed = bool(error);
+  for (std::deque<Posted> again = std::exchange(initiator.again, {}); !again.empty(); again.pop_front()) {
+    const Posted& item = again.front();
+    RdmaPeer& peer = *peers_.find(item.peer);
+    if (error) peers_.break_peer(peer, "a DC queue pair cannot be reset: " + std::string(error.text()));
+    if (usable(peer)) {
+      hand_over(initiator, item);
+      continue;
+    }
+    rdma::Completion completion;
+    completion.id = item.work.id;
+    completion.status = rdma::Status::flushed;
+    peers_.on_completion(completion);
+  }
+}
+
+void DcEndpoint::forget_all() {
+  for (Initiator& initiator : initiators_) {
+    initiator.posted.clear();
+    initiator.again.clear();
+  }
+}
+
+}  // namespace tern

@@ -1,0 +1,57 @@
+// FIND_MAP: which peers' messages shall come by rings, and which of those over connected queue pairs, so that the
+// receiver gains the most against receiving everything by the base channel.
+//
+// The l peers that send most get rings, the first m of them connected. With n_i messages of the i-th peer, descending:
+//
+//   gain(l, m) = sum(i <= m) n_i r + sum(m < i <= l) n_i d     a message is cheaper
+//              - sum(i <= l) n_i c/s                           credit messages
+//              - n_1 l/2 p                                     looking at other rings meanwhile
+//              - m rho - (l - m) delta                         making the channels
+//
+// which is A(m) + B(l), so that one pass with the running maximum of A over m <= min(l, h) finds what the paper's
+// doubly nested loop finds. (There m may exceed l, which means nothing.)
+//
+// Source: Takagi et al. 2015, Figure 6, Appendix A and Table 2. Gains in units of 1/(2s) ps, where s is the number of
+// entries of a ring, so that all is exact in integers (counts below 2^31). Thread rule: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace tern {
+
+/// Picoseconds. The defaults are the paper's, of Connect-IB and DC.
+struct ChannelCosts {
+  int64_t dc_ring_gain = 100'000;      ///< d: of a message by dc_rdma instead of the base channel
+  int64_t rc_ring_gain = 150'000;      ///< r: by rc_rdma
+  int64_t empty_poll = 10'000;         ///< p: a look at a ring that finds nothing
+  int64_t credit = 300'000;            ///< c: sending a credit message
+  int64_t dc_ring_setup = 10'000'000;  ///< delta
+  int64_t rc_ring_setup = 10'000'000;  ///< rho, less than it takes, because queue pairs are used again
+  int64_t threshold = 25'000;          ///< gamma: gain of a message below which nothing is changed
+};
+
+struct MapLimits {
+  uint32_t ring_entries = 16;   ///< s
+  uint32_t max_rings = 256;     ///< tau
+  uint32_t max_connected = 26;  ///< h
+  bool dc = true;               ///< false: every ring is written over a connected queue pair
+};
+
+struct FoundMap {
+  uint32_t rings = 0;      ///< l
+  uint32_t connected = 0;  ///< m
+  int64_t gain = 0;
+  bool operator==(const FoundMap&) const = default;
+};
+
+/// `counts`: messages of each peer, descending. Of maps with equal gain the one with the fewest rings, then the fewest
+/// connected.
+FoundMap find_map(std::span<const uint32_t> counts, const ChannelCosts& costs, const MapLimits& limits);
+
+/// The gain of a map that exists: without what making the channels costs. The counts are of the peers with connected
+/// rings and of those with others, in any order.
+int64_t gain_of_map(std::span<const uint32_t> connected, std::span<const uint32_t> others, const ChannelCosts& costs,
+                    const MapLimits& limits);
+
+}  // namespace tern

@@ -1,0 +1,70 @@
+// A rank dies while it holds the lock of another one's window: those who want the lock get an error, nobody hangs.
+#include <gtest/gtest.h>
+
+#include "rma/window.h"
+#include "sim/world.h"
+#include "tests/sim/seeds.h"
+
+namespace tern::sim {
+namespace {
+
+using rma::Operation;
+using rma::Window;
+
+/// Rank 1 takes the lock of rank 0 and waits for its death. The others take it by turns, until it has died.
+void live_on(Process& process, rma::Flavor flavor) {
+  int64_t memory[4] = {}, value = 7;
+  PredefinedTypes types;
+  std::unique_ptr<Window> window;
+  Window::Plan plan{flavor, flavor == rma::Flavor::create ? memory : nullptr, sizeof memory, 8, nullptr};
+  if (Error error = Window::create(process.windows(), process.world(), plan, window))
+    throw std::runtime_error(std::string(error.text()));
+  Operation put{wire::WindowAction::put};
+  put.origin = &value;
+  put.origin_count = put.target_count = 1;
+  put.origin_type = put.target_type = &types.get(type_id::kInt64);
+  const auto access = [&]() -> Error {
+    if (Error error = window->lock(rma::kLockExclusive, 0, 0)) return error;
+    if (Error error = window->begin(put, nullptr)) return error;
+    if (process.world_rank() == 1) {
+      EXPECT_FALSE(window->flush(0));
+      process.progress().wait_until([] { return false; });
+    }
+    return window->unlock(0);
+  };
+  Error error;
+  while (!error && process.clock().now_ns() < 1'000'000'000) {
+    error = access();
+    process.progress().poll();
+  }
+  EXPECT_EQ(error.error_class(), int(ErrorClass::proc_aborted)) << error.text();
+  EXPECT_EQ(access().error_class(), int(ErrorClass::proc_aborted));
+  // The window stays until both have seen it.
+  const Datatype& byte = types.get(type_id::kByte);
+  Communicator& world = process.world();
+  Status status;
+  if (process.world_rank() == 2) EXPECT_FALSE(process.p2p().send(world.send_arguments(nullptr, 0, byte, 0, 1)));
+  else EXPECT_FALSE(process.p2p().receive(world.receive_arguments(nullptr, 0, byte, 2, 1), status));
+}
+
+void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node) {
+  Rng rng(seed);
+  WorldOptions options;
+  options.seed = seed;
+  options.ranks = 3;
+  options.ranks_per_node = ranks_per_node;
+  options.limits = {20'000'000'000, 60'000'000};
+  options.faults.losses.push_back({1, 3'000'000 + rng.below(3'000'000), 1});
+  const Report report = World(options).run([&](Process& process) { live_on(process, flavor); });
+  EXPECT_TRUE(report.ok()) << report.failure;
+}
+
+TEST(RmaLost, AHolderOfALockByMessage) {
+  for_seeds(20, [](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 1); });
+}
+TEST(RmaLost, AHolderOfALockInNodeMemory) {
+  for_seeds(20, [](uint64_t seed) { lose_the_holder(seed, rma::Flavor::allocate, 3); });
+}
+
+}  // namespace
+}  // namespace tern::sim

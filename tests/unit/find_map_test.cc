@@ -1,0 +1,136 @@
+// FIND_MAP against the paper's doubly nested loop (Takagi et al. 2015, Figure 6), and the choice among windows (3.4).
+#include "fabric/rdma/channels/find_map.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "base/rng.h"
+#include "fabric/rdma/channels/channel_selector.h"
+
+namespace tern {
+namespace {
+
+// As printed, term by term, with every sum written out; only that m is at most l.
+int64_t papers_gain(const std::vector<uint32_t>& n, size_t l, size_t m, const ChannelCosts& costs, int64_t s) {
+  const int64_t unit = 2 * s;
+  int64_t x = 0, most = 0;
+  for (size_t i = 0; i < m; ++i) x += unit * n[i] * costs.rc_ring_gain;
+  for (size_t i = m; i < l; ++i) x += unit * n[i] * costs.dc_ring_gain;
+  for (size_t i = 0; i < l; ++i) x -= unit / s * n[i] * costs.credit;
+  for (size_t i = 0; i < l; ++i) most = std::max<int64_t>(most, n[i]);
+  x -= unit / 2 * most * int64_t(l) * costs.empty_poll;
+  x -= unit * (int64_t(m) * costs.rc_ring_setup + int64_t(l - m) * costs.dc_ring_setup);
+  return x;
+}
+
+FoundMap papers_loop(const std::vector<uint32_t>& n, const ChannelCosts& costs, const MapLimits& limits) {
+  FoundMap best;
+  for (size_t l = 0; l <= std::min<size_t>(n.size(), limits.max_rings); ++l) {
+    for (size_t m = 0; m <= std::min<size_t>(l, limits.dc ? limits.max_connected : l); ++m) {
+      if (!limits.dc && m != l) continue;
+      const int64_t x = papers_gain(n, l, m, costs, limits.ring_entries);
+      if (x > best.gain) best = {uint32_t(l), uint32_t(m), x};
+    }
+  }
+  return best;
+}
+
+TEST(FindMap, FindsWhatThePapersLoopFinds) {
+  Rng rng(20);
+  int with_both = 0;
+  for (int round = 0; round < 4000; ++round) {
+    ChannelCosts costs;
+    MapLimits limits;
+    if (round % 2) {  // the paper's parameters in one half of the rounds, others in the other
+      costs.dc_ring_gain = int64_t(rng.below(200'000)) - 20'000;
+      costs.rc_ring_gain = costs.dc_ring_gain + int64_t(rng.below(100'000)) - 20'000;
+      costs.empty_poll = int64_t(rng.below(30'000));
+      costs.credit = int64_t(rng.below(1'000'000));
+      costs.dc_ring_setup = int64_t(rng.below(30'000'000));
+      costs.rc_ring_setup = int64_t(rng.below(60'000'000));
+      limits.ring_entries = uint32_t(1 + rng.below(64));
+      limits.dc = rng.chance(3, 4);
+    }
+    limits.max_rings = uint32_t(rng.below(60));
+    limits.max_connected = uint32_t(rng.below(30));
+    std::vector<uint32_t> counts(rng.below(70));
+    for (uint32_t& count : counts) count = uint32_t(rng.below(uint64_t{1} << rng.below(24)));
+    std::sort(counts.begin(), counts.end(), std::greater<>());
+    const FoundMap found = find_map(counts, costs, limits), expected = papers_loop(counts, costs, limits);
+    ASSERT_EQ(found, expected) << "round " << round << ": " << found.rings << "," << found.connected << " gain "
+                               << found.gain << ", the loop has " << expected.rings << "," << expected.connected
+                               << " gain " << expected.gain;
+    with_both += found.connected != 0 && found.connected < found.rings;
+    // What it would gain once it is there.
+    std::span<const uint32_t> all(counts);
+    const int64_t setup =
+        2 * int64_t(limits.ring_entries) *
+        (found.connected * costs.rc_ring_setup + (found.rings - found.connected) * costs.dc_ring_setup);
+    EXPECT_EQ(gain_of_map(all.first(found.connected), all.subspan(found.connected, found.rings - found.connected),
+                          costs, limits),
+              found.gain + setup);
+  }
+  EXPECT_GT(with_both, 200);
+}
+
+TEST(FindMap, NothingIsGainedFromThoseWhoSendLittle) {
+  EXPECT_EQ(find_map({}, {}, {}), FoundMap{});
+  const std::vector<uint32_t> few = {50, 3, 1};
+  EXPECT_EQ(find_map(few, {}, {}), FoundMap{});
+  const std::vector<uint32_t> busy = {100'000, 90'000, 2};
+  const FoundMap found = find_map(busy, {}, {});
+  EXPECT_EQ(found.rings, 2u);
+  EXPECT_EQ(found.connected, 2u);
+}
+
+TEST(FindMap, StatisticsTakeFewerRowsAboveAThousandRanks) {
+  EXPECT_EQ(statistics_rows(2048, 2), 2048u);
+  EXPECT_EQ(statistics_rows(2048, 1024), 2048u);
+  EXPECT_EQ(statistics_rows(2048, 2048), 1024u);
+  EXPECT_EQ(statistics_rows(2048, 1 << 16), 170u);
+  // 87 MB with 2^16 ranks and 8 bytes an entry (section 4.2).
+  EXPECT_NEAR(double(statistics_rows(2048, 1 << 16)) * 8 * (1 << 16), 87e6, 0.05 * 87e6);
+}
+
+TEST(ChannelSelector, FollowsAPatternThatChangesAndStaysWithOneThatDoesNot) {
+  ChannelSelector selector({}, {}, 2048);
+  auto unit = [&](PeerId first, PeerId last) {
+    for (PeerId peer = first; peer < last; ++peer) selector.add(peer, 50'000);
+    return selector.end_of_unit();
+  };
+  EXPECT_TRUE(unit(0, 4));
+  EXPECT_EQ(selector.map().size(), 4u);
+  EXPECT_TRUE(selector.map().contains(3));
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(unit(0, 4)) << i;
+  // Other peers send now: the last half window shows it first.
+  bool changed = false;
+  int units = 0;
+  for (; units < 40 && !changed; ++units) changed = unit(10, 14);
+  EXPECT_TRUE(changed);
+  EXPECT_LE(units, 2);
+  EXPECT_TRUE(selector.map().contains(10));
+  EXPECT_FALSE(selector.map().contains(0));
+}
+
+TEST(ChannelSelector, TheTableIsBounded) {
+  ChannelSelector selector({}, {}, 10);
+  size_t most = 0;
+  for (int i = 0; i < 1000; ++i) {
+    for (PeerId peer = 0; peer < 100; ++peer) selector.add(peer, 1000 + peer);
+    selector.end_of_unit();
+    most = std::max(most, selector.table_bytes());
+  }
+  EXPECT_LE(most, 10u * 128 * 8);
+}
+
+TEST(ChannelSelector, SilenceChangesNothing) {
+  ChannelSelector selector({}, {}, 100);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(selector.end_of_unit());
+  EXPECT_TRUE(selector.map().empty());
+}
+
+}  // namespace
+}  // namespace tern
