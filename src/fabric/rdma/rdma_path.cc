@@ -159,7 +159,10 @@ int RdmaPath::poll() {
   if (anything_to_complete()) handled += complete_finished();
   if (adapter_.any_blocked()) pump_blocked();
   if (!broken_.empty()) handled += bury_broken();
-  if (timers && (connections_.timers() || policy_.adapts())) run_timers();
+  if (timers) {
+    publish_counters();
+    if (connections_.timers() || policy_.adapts()) run_timers();
+  }
   return handled;
 }
 
@@ -187,7 +190,6 @@ void RdmaPath::apply_policy(uint64_t now_ns) {
         switches_.request(*peer, ChannelKind::dc_rdma);
     }
   }
-  publish_counters();
 }
 
 void RdmaPath::publish_counters() {
@@ -308,6 +310,7 @@ void RdmaPath::on_ready(RdmaPeer& peer, bool tell) {
   transfers_.pump(peer);
   streams_.pump(peer);
   if (tell) streams_.give_credit(peer, true);
+  publish_counters();
   if (policy_.on_demand() != policy_.base()) switches_.request(peer, policy_.on_demand());
 }
 
