@@ -118,7 +118,7 @@ class Output(unittest.TestCase):
 
     def test_stalled_reader_after_the_ranks_have_ended(self):
         # 400 KB: more than the pipe takes, less than mpiexec stops the ranks for.
-        words = ["-l", "-n", 2, "sh", "-c", "yes | head -c 100000"]
+        words = ["-l", "-n", 2, "sh", "-c", "yes | head -c 100000; sleep 0.3"]
         code, said = self.stalled(words, self.ranks_have_ended())
         self.assertEqual(code, 128 + signal.SIGTERM)
         self.assertIn("bytes of output were not taken by the reader of standard output", said)

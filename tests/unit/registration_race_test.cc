@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 #include "fabric/rdma/registration_cache.h"
 
@@ -74,7 +75,19 @@ const Way kMove{"mremap", map,
                 },
                 map_at};
 
-const Way kFree{"free", [](size_t bytes) { return malloc(bytes); }, [](void* memory, size_t) { free(memory); },
+/// A block with a mapping of its own, which `free` gives back to the kernel. A block of the heap's free space, which
+/// malloc prefers, would stay mapped; such blocks are taken out of the way, for good.
+void* get_mapped_block(size_t bytes) {
+  for (;;) {
+    void* memory = malloc(bytes);
+    constexpr size_t kIsMapped = 2;  // glibc: in the word before the block
+    if (static_cast<const size_t*>(memory)[-1] & kIsMapped) return memory;
+    static std::vector<void*> kept;
+    kept.push_back(memory);
+  }
+}
+
+const Way kFree{"free", get_mapped_block, [](void* memory, size_t) { free(memory); },
                 [](void* memory, size_t bytes) {
                   void* another = malloc(bytes);
                   if (another == memory) return another;

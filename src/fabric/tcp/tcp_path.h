@@ -169,6 +169,7 @@ class TcpPath final : public CountingPath {
     int hang_ups = 0;           ///< how often a connection ended in its handshake
     bool only_refusals = true;  ///< in this round every address answered "nobody listens here"
     bool refused = false;       ///< in this round one did
+    bool unanswered = false;    ///< in this round one said nothing at all: its queue of calls may be full
     bool closed = false;        ///< the peer's host has ended the connection before, it did not just fall silent
     uint64_t give_up_ns = 0;
     uint64_t retry_ns = ~uint64_t{0};

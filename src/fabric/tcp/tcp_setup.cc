@@ -223,7 +223,7 @@ void TcpPath::contact(Stream& lane) {
   lane.next_candidate = 0;
   lane.rounds = lane.hang_ups = 0;
   lane.only_refusals = true;
-  lane.refused = false;
+  lane.refused = lane.unanswered = false;
   if (Error error = look_up(lane.peer)) return doom(lane.peer, error.error_class(), std::string(error.text()));
   lane.candidates = lane.peer.candidates;
   // Stream k prefers the k-th of the networks, in the order of their first addresses.
@@ -285,7 +285,7 @@ void TcpPath::end_round(Stream& lane) {
   // closed too there is no doubt.
   bool nobody_there =
       (lane.generation != 0 ? lane.refused : lane.only_refusals) && (lane.closed || lane.rounds >= kRefusedRounds);
-  if (!nobody_there && now >= lane.give_up_ns && host_answers(lane)) {
+  if (!nobody_there && now >= lane.give_up_ns && lane.unanswered && host_answers(lane)) {
     // Its process is there, or its kernel would refuse the call; but it does not take calls: it computes, and others
     // have filled its queue.
     lane.give_up_ns = now + connect_timeout_ns_;
@@ -300,7 +300,7 @@ void TcpPath::end_round(Stream& lane) {
     return doom(lane.peer, int(ErrorClass::proc_aborted), std::move(trouble));
   }
   lane.only_refusals = true;
-  lane.refused = false;
+  lane.refused = lane.unanswered = false;
   lane.retry_ns = now + std::min(kSecond, (20 * kMs) << std::min(lane.rounds, 6));
 }
 
@@ -352,6 +352,7 @@ void TcpPath::run_timers(uint64_t now) {
       if (lane->setup) {
         if (lane->setup->deadline_ns > now) continue;
         lane->only_refusals = false;
+        lane->unanswered = true;
         attempt_failed(*lane->setup, "no answer");
       } else if (lane->retry_ns <= now) {
         lane->retry_ns = kNever;
