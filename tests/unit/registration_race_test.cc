@@ -81,7 +81,8 @@ void* get_mapped_block(size_t bytes) {
   for (;;) {
     void* memory = malloc(bytes);
     constexpr size_t kIsMapped = 2;  // glibc: in the word before the block
-    if (static_cast<const size_t*>(memory)[-1] & kIsMapped) return memory;
+    if (*reinterpret_cast<const size_t*>(reinterpret_cast<uintptr_t>(memory) - sizeof(size_t)) & kIsMapped)
+      return memory;
     static std::vector<void*> kept;
     kept.push_back(memory);
   }
