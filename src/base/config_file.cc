@@ -73,6 +73,10 @@ Error read_config_file(const std::string& path, bool required, Tunables& tunable
   }
   for (auto&& [key, node] : parsed.table()) {
     std::string name(key.str()), value;
+    if (const std::string_view now = present_name(name); now != name) {
+      found.warnings.push_back(at(path, key.source()) + renamed(name));
+      name = now;
+    }
     if (!is_tunable(name)) {
       // Set something that cannot be, to be told the nearest name.
       found.warnings.push_back(at(path, key.source()) + std::string(tunables.set(name, "").text()));

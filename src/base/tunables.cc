@@ -106,6 +106,17 @@ bool parse_integer(std::string_view text, int64_t& value) {
 
 std::span<const TunableRow> tunable_rows() { return kRows; }
 
+std::string_view present_name(std::string_view name) {
+  for (const auto& [former, now] : kFormerNames) {
+    if (name == former) return now;
+  }
+  return name;
+}
+
+std::string renamed(std::string_view name) {
+  return "TERN_" + upper(name) + " is called TERN_" + upper(present_name(name)) + " now";
+}
+
 std::string Tunables::get(std::string_view name) const {
 #define TERN_GET(member, ...) \
   if (name == #member) return std::to_string(member);
@@ -149,12 +160,9 @@ Error Tunables::read_environment(const char* const* environment, std::vector<std
     if (!entry.starts_with("TERN_") || equals == std::string_view::npos) continue;
     std::string_view name = entry.substr(5, equals - 5);
     if (std::find(std::begin(kNotTunables), std::end(kNotTunables), name) != std::end(kNotTunables)) continue;
-    std::string tunable = lower(name);
-    for (auto& [former, now] : kFormerNames) {
-      if (tunable != former) continue;
-      tunable = now;
-      if (warnings) warnings->push_back("TERN_" + upper(former) + " is called TERN_" + upper(now) + " now");
-    }
+    const std::string given = lower(name);
+    const std::string_view tunable = present_name(given);
+    if (tunable != given && warnings) warnings->push_back(renamed(given));
     if (std::none_of(std::begin(kRows), std::end(kRows), [&](auto& row) { return row.name == tunable; })) {
       if (warnings) warnings->push_back(unknown(tunable) + "; it is ignored");
       continue;

@@ -214,5 +214,9 @@ struct TunableRow {
   const char* meaning;
 };
 std::span<const TunableRow> tunable_rows();
+/// What a tunable of an earlier version is called now; else the name itself.
+std::string_view present_name(std::string_view name);
+/// The hint for who has used a former name.
+std::string renamed(std::string_view name);
 
 }  // namespace tern

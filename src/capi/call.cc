@@ -308,15 +308,15 @@ int Call::fail_quietly(Error error) {
   return error_class;
 }
 
-int Call::fail_exception() {
+Error Call::caught() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    return fail(Error(ErrorClass::no_mem, "memory has run out; " + errno_text(ENOMEM)));
+    return Error(ErrorClass::no_mem, "memory has run out; " + errno_text(ENOMEM));
   } catch (const std::length_error&) {
-    return fail(Error(ErrorClass::no_mem, "more memory is needed than there can be: an argument is much too large"));
+    return Error(ErrorClass::no_mem, "more memory is needed than there can be: an argument is much too large");
   } catch (const std::system_error& error) {
-    return fail(Error(ErrorClass::other, errno_text(error.code().value())));
+    return Error(ErrorClass::other, errno_text(error.code().value()));
   }
 }
 

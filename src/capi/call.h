@@ -288,7 +288,7 @@ class Call {
   /// The same for functions of the tools interface, whose invalid arguments have a code of their own (15.3.10).
   /// In a handler of exceptions: those of the library (memory, threads) become errors; others, of the program's own
   /// functions, go on.
-  [[gnu::cold]] int fail_exception();
+  [[gnu::cold]] static Error caught();
   [[gnu::cold]] int fail_tool();
   [[gnu::cold]] int fail_tool(Error error);
 
@@ -347,7 +347,7 @@ class Call {
 
   enum State : uint8_t {
     kEntered = 1,       ///< through the rank's lock
-    kLocked = 2,        ///< which is held, whoever may be inside
+    kLocked = 2,        ///< the rank's lock, which this call holds
     kTimed = 4,         ///< began_ns_ is set
     kRecorded = 8,      ///< and the recorder knows that it has got in
     kTrouble = 16,      ///< trouble_ is set

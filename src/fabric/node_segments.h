@@ -24,7 +24,7 @@ struct SegmentKey {
   bool operator==(const SegmentKey&) const = default;
 };
 
-/// A segment as one rank has it. Owned by whoever allocated or attached it, until release.
+/// A segment as one rank has it. The rank that has allocated or attached it owns it, until release.
 struct NodeSegment {
   std::byte* data = nullptr;  ///< aligned to a page
   size_t bytes = 0;

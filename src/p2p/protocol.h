@@ -6,8 +6,8 @@
 //   <= hybrid             hybrid                          receiver_put, or receiver_stream
 //   larger                sender_get | _put | _data       receiver_put, or receiver_stream
 //
-// With tuple queues (mode tupleq) every message whose tuple has a queue goes there, whatever its size (tuples.h); the
-// others as here, sender first.
+// With tuple queues (mode tupleq) every message whose tuple has a queue is offered to it before the table is asked,
+// whatever its size (tuples.h): whether it goes there is known when the queue has taken it. The others as here.
 // Both at about the same time: as sender early; announcement and message cross, see rendezvous.cc.
 // Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its
 // library takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put
@@ -44,7 +44,6 @@ struct SendSituation {
   size_t eager_limit;  ///< of the path to the peer
   size_t
       hybrid_limit;  ///< of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid
-  bool queue;        ///< there is a tuple queue for it (mode tupleq), which takes it
   bool credit;       ///< the receiver still has room for that much unread data from us
   bool ready;        ///< the receive is posted, and has been announced
   bool can_put;      ///< the path puts from this memory into that receive's
@@ -71,9 +70,8 @@ constexpr bool decided_later(const SendSituation& s) {
 
 /// In order of preference; the last always applies.
 inline constexpr ProtocolRecord kProtocols[] = {
-    {Protocol::eager, "eager",
-     [](const SendSituation& s) { return !s.queue && goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
-    {Protocol::tuple, "tuple", [](const SendSituation& s) { return s.queue; }},
+    {Protocol::eager, "eager", [](const SendSituation& s) { return goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
+    {Protocol::tuple, "tuple", [](const SendSituation&) { return false; }},  // before the table: see above
     {Protocol::receiver_put, "receiver-put",
      [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive && !decided_later(s); }},
     {Protocol::receiver_stream, "receiver-stream", [](const SendSituation& s) { return s.ready && !decided_later(s); }},

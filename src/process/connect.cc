@@ -34,9 +34,9 @@ constexpr std::string_view kCardKey = "tcp-card";
 constexpr std::string_view kRdmaCardKey = "rdma-card";
 constexpr std::string_view kUdpCardKey = "udp-card";
 
-// What a rank opens until it is ready: waiting (epoll, eventfds, timer) 6, a socket for each address and path 16, some
-// that are open for a moment. Of each rank of its node a doorbell and a life line, and while they meet two connections.
-constexpr size_t kRankDescriptors = 24, kNodeDescriptors = 4;
+// What a rank opens until it is ready: to wait (epoll, eventfds, timer) and for a moment; over a network a socket for
+// each address and path; of each rank of its node a doorbell and a life line, and while they meet two connections.
+constexpr size_t kOwnDescriptors = 8, kNetworkDescriptors = 16, kNodeDescriptors = 4;
 
 struct Allowed {
   bool shm = true, tcp = true, rdma = false, udp = false;
@@ -87,6 +87,7 @@ class Wireup {
 
  private:
   Error begin(const RankContext& context);
+  Error check_descriptors(int ranks, size_t local) const;
   Error share_memory();
   Error listen();
   Error open_datagrams();
@@ -109,6 +110,17 @@ class Wireup {
   bool one_node_ = false;  ///< the launcher says so
 };
 
+// Where a network can do instead, memory that cannot be shared for lack of descriptors is no error.
+Error Wireup::check_descriptors(int ranks, size_t local) const {
+  size_t wanted = kOwnDescriptors;
+  const bool network = !allowed_.network.empty();
+  if (ranks > 1 && network) wanted += kNetworkDescriptors;
+  if (ranks > 1 && allowed_.shm && !network) wanted += kNodeDescriptors * local;
+  if (Error error = require_descriptors(wanted)) return error;
+  raise_descriptor_limit(wanted + 64 + kNodeDescriptors * local);
+  return {};
+}
+
 Error Wireup::begin(const RankContext& context) {
   ProcessParts parts;
   Configuration configuration;
@@ -125,7 +137,7 @@ Error Wireup::begin(const RankContext& context) {
   parts.launcher = connect_launcher(error);
   if (error) return error;
   std::vector<int> local = parts.launcher->local_ranks();
-  if (Error short_of = require_descriptors(kRankDescriptors + kNodeDescriptors * local.size())) return short_of;
+  if (Error short_of = check_descriptors(parts.launcher->size(), local.size())) return short_of;
   if (Error wrong = parts.log.configure(parts.tunables.log, parts.launcher->rank())) return wrong;
   if (local.front() == parts.launcher->rank()) {  // one rank of a node says it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);

@@ -70,7 +70,6 @@ void Window::perform_directly(const Operation& o) {
   ++environment_.counters().rma_direct;
   std::byte* start = reachable(o.target) + o.displacement * disp_units_.of(o.target);
   const Cursor there(start, o.target_count, *o.target_type);
-  const auto bytes_of = [](Count count, const Datatype* type) { return size_t(count) * size_t(type->size()); };
   if (o.action == WindowAction::put)
     return copy(Cursor(const_cast<void*>(o.origin), o.origin_count, *o.origin_type), there,
                 bytes_of(o.origin_count, o.origin_type));

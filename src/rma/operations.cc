@@ -17,8 +17,6 @@ namespace {
 constexpr size_t kPiece_bytes = 256 * 1024;
 // A parcel of records leaves when it is this long, or when the path takes no more at once.
 constexpr size_t kParcel_bytes = 8192;
-// Longer data are read from the user's memory by the path, not copied to the parcel.
-constexpr size_t kInside_bytes = 4096;
 
 bool fetches(WindowAction action) {
   return action == WindowAction::get || action == WindowAction::get_accumulate ||
@@ -26,9 +24,9 @@ bool fetches(WindowAction action) {
 }
 bool brings(const Operation& operation) { return operation.action != WindowAction::get && operation.op != OpId::no_op; }
 
-size_t bytes_of(Count count, const Datatype* type) { return type ? size_t(count) * size_t(type->size()) : 0; }
-
 }  // namespace
+
+size_t bytes_of(Count count, const Datatype* type) { return type ? size_t(count) * size_t(type->size()) : 0; }
 
 bool touched(const Datatype& type, Count count, int64_t& low, int64_t& high) {
   int64_t span = 0;
@@ -205,7 +203,7 @@ void Window::put_piece(const Operation& operation, Target& target, WindowOperati
   const size_t bytes = size_t(body.bytes);
   const bool swap = operation.action == WindowAction::compare_and_swap;
   const size_t brought = !brings(operation) ? 0 : swap ? 2 * bytes : bytes;
-  const bool inside = brought <= kInside_bytes;
+  const bool inside = brought <= kMaxInside_bytes;
   const size_t room = std::max<size_t>(std::min(kParcel_bytes, target.endpoint.eager_limit), 512);
   if (target.open.size() + brought + 64 > room && inside) {
     seal(target, nullptr);

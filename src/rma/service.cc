@@ -14,8 +14,6 @@ using wire::WindowRecord;
 
 namespace {
 
-// Longer results are messages of their own, straight into the origin's buffer.
-constexpr size_t kInside_bytes = 4096;
 constexpr int64_t kMost = int64_t{1} << 60;
 
 }  // namespace
@@ -49,7 +47,7 @@ class Answers {
   }
   /// The next `bytes` at the cursor, as they are now (`copied`), or as they are when they leave.
   void result(uint32_t token, Cursor from, size_t bytes, const Datatype& type, bool copied) {
-    if (bytes <= kInside_bytes) {
+    if (bytes <= kMaxInside_bytes) {
       const uint64_t length = bytes;
       writer_.record({WindowCode::result, 0, 0, token});
       std::memcpy(writer_.room(sizeof length), &length, sizeof length);
@@ -80,7 +78,7 @@ class Answers {
 
  private:
   void send_if_long() {
-    if (out_.size() > kInside_bytes) send();
+    if (out_.size() > kMaxInside_bytes) send();
   }
   void send() {
     if (out_.empty()) return;

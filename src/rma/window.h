@@ -63,6 +63,13 @@ struct Operation {
   Datatype* target_type = nullptr;
 };
 
+/// Data of an operation, or its result, that are not longer lie in its record. Longer ones are messages of their own,
+/// between the user's memory and the window, without a copy.
+inline constexpr size_t kMaxInside_bytes = 4096;
+
+/// Of their packed form; 0 for a null type.
+size_t bytes_of(Count count, const Datatype* type);
+
 /// The bytes that `count` elements of a datatype touch, from the address given. False: the numbers are too large.
 bool touched(const Datatype& type, Count count, int64_t& low, int64_t& high);
 

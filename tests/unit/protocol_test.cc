@@ -34,7 +34,6 @@ TEST(Protocol, TableOne) {
   auto later = [](SendSituation s) { return s.can_defer = true, s; };
   auto without_buffer = [](SendSituation s) { return s.hybrid_limit = 0, s; };
   auto by_write = [](SendSituation s) { return s.by_write = true, s; };
-  auto queue = [](SendSituation s) { return s.queue = true, s; };
   const Row rows[] = {
       // Paper 000, Table 1; autonomous puts and gets.
       {"small, sender early", with(100, false, true, true), Protocol::eager},
@@ -46,10 +45,6 @@ TEST(Protocol, TableOne) {
       {"large, sender early, by write", by_write(with(1001, false, true, false)), Protocol::sender_put},
       {"large, receiver early", with(1001, true, true, true), Protocol::receiver_put},
       {"large, receiver early, by write", by_write(with(1001, true, true, false)), Protocol::receiver_put},
-      // A tuple queue takes everything.
-      {"small, queue", queue(with(8, false, true, true)), Protocol::tuple},
-      {"large, queue, receiver early", queue(with(5000, true, true, true)), Protocol::tuple},
-      {"nothing, queue, without credit", queue(without_credit(with(0, false, false, false))), Protocol::tuple},
       // What there is no room for.
       {"nothing", with(0, false, true, true), Protocol::eager},
       {"nothing, without credit", without_credit(with(0, false, false, true)), Protocol::sender_data},

@@ -1,6 +1,7 @@
 // KeyExchange: one side of a Diffie-Hellman exchange over Curve25519 (RFC 7748; libsodium). What both sides come to
 // goes into the keys of their connection, beside the job's key: so who records a connection and learns the job's key
-// later cannot read it (forward secrecy). The public keys themselves are authenticated by whoever carries them.
+// later cannot read it (forward secrecy). The handshake, or the
+// launcher that hands out the cards, authenticates the public keys.
 //
 // Thread rule: a value of its connection, under the rank's lock.
 #pragma once

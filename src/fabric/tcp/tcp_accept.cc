@@ -214,6 +214,7 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   lane.state = StreamState::established;
   lane.link = link.get();
   lane.retry_ns = kNever;
+  lane.host.forget();
   lane.rounds = 0;
   lane.wake_bytes = 1;
   lane.closed = false;

@@ -402,6 +402,7 @@ DatagramPort::Life KernelPort::life(PeerId id) {
   pollfd wait{peer.question.get(), POLLIN | POLLOUT, 0};
   // Its kernel has not answered the call: its queue is full, or something was lost, or its host.
   if (::poll(&wait, 1, 0) <= 0) return peer.host.answered() ? Life::lives : Life::asked;
+  peer.host.forget();
   int error = 0;
   socklen_t bytes = sizeof error;
   (void)getsockopt(peer.question.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);

@@ -118,6 +118,7 @@ class UdpPath final : public CountingPath {
   // udp_peers.cc
   void start();
   Peer& peer_at(PeerId id);
+  Peer& add_peer(PeerId id);
   Error meet(Peer& peer);
   void introduce(Peer& peer);
   Peer* find_sender(const wire::Datagram& datagram, const DatagramPort::Arrival& arrival);

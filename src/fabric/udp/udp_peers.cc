@@ -110,14 +110,20 @@ UdpPath::~UdpPath() {
 
 UdpPath::Peer& UdpPath::peer_at(PeerId id) {
   TERN_ASSERT(reaches(id));
+  if (id < peers_.size() && peers_[id]) [[likely]]
+    return *peers_[id];
+  Peer& peer = add_peer(id);
+  if (!peer.doomed) introduce(peer);
+  return peer;
+}
+
+// Met, or doomed.
+UdpPath::Peer& UdpPath::add_peer(PeerId id) {
   if (peers_.size() <= id) peers_.resize(table_.size());
-  std::unique_ptr<Peer>& slot = peers_[id];
-  if (slot) [[likely]]
-    return *slot;
-  slot = std::make_unique<Peer>(id);
-  if (Error error = meet(*slot)) doom(*slot, std::string(error.text()));
-  else introduce(*slot);
-  return *slot;
+  peers_[id] = std::make_unique<Peer>(id);
+  Peer& peer = *peers_[id];
+  if (Error error = meet(peer)) doom(peer, std::string(error.text()));
+  return peer;
 }
 
 // Tells a peer that may not know us who is coming: it then gets our card. Lost ones are repeated with the datagram that
@@ -148,11 +154,7 @@ UdpPath::Peer* UdpPath::find_sender(const wire::Datagram& datagram, const Datagr
         std::memcmp(arrival.data + sizeof(wire::DatagramHead), salt_.data(), salt_.size()) == 0) {
       const auto tag = introduction_tag(options_.key, table_.my_name(), arrival.data, covered);
       if (sodium_memcmp(tag.data(), arrival.data + covered, tag.size()) == 0) {
-        if (peers_.size() <= from) peers_.resize(table_.size());
-        peers_[from] = std::make_unique<Peer>(from);
-        Peer& peer = *peers_[from];
-        if (Error error = meet(peer)) doom(peer, std::string(error.text()));
-        peer.knows_us = true;
+        add_peer(from).knows_us = true;
         return nullptr;
       }
     }

@@ -40,7 +40,7 @@ class Channel {
   virtual ~Channel() = default;
   const ChannelTraits& traits() const { return traits_; }
 
-  /// Whether so many requests can be posted.
+  /// Whether there is room for `requests` more.
   virtual bool room(const RdmaPeer& peer, uint32_t requests) const = 0;
   /// Posts a frame, which is `piece`; id and `inlined` of `work` are set, the rest is the channel's. There is room.
   /// Frames arrive in this order, and after the transfers posted before.

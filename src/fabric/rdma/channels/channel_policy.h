@@ -35,7 +35,7 @@ class ChannelPolicy {
   void begin(uint64_t now_ns) { due_ns_ = now_ns + unit_ns_; }
   /// When the unit ends; ~0: nothing counts.
   uint64_t due_ns() const { return due_ns_; }
-  /// So many messages have ever come from that peer (modulo 2^32). Each peer once a unit.
+  /// `received`: messages that have ever come from that peer (modulo 2^32). Called once per peer and unit.
   void count(PeerId peer, uint32_t received);
   /// What shall carry the streams from now on, the base where a peer is not named; null: as before.
   const Mapping* end_of_unit(uint64_t now_ns);

@@ -26,7 +26,7 @@
 
 namespace tern {
 
-/// Rows of the table of counts for so many ranks (sigma of Table 2): `rows` up to 1024, then fewer.
+/// How many rows the table of counts has in a job of `ranks` ranks (sigma of Table 2): `rows` up to 1024, then fewer.
 size_t statistics_rows(size_t rows, uint64_t ranks);
 
 class ChannelSelector {
@@ -37,7 +37,7 @@ class ChannelSelector {
   ChannelSelector(const ChannelCosts& costs, const MapLimits& limits, size_t max_rows)
       : costs_(costs), limits_(limits), max_rows_(max_rows) {}
 
-  /// So many messages of that peer in the unit that is ending. Each peer once a unit.
+  /// `messages` of that peer came in the unit that is ending. Called once per peer and unit.
   void add(PeerId peer, uint32_t messages);
   /// The unit is over. True: the map is another one now.
   bool end_of_unit();
