@@ -19,7 +19,7 @@
 #include "capi/world.h"
 #include "sim/machine_file.h"
 #include "sim/rank_time.h"
-#include "tests/sim/run_mpi.h"
+#include "capi/simulated/run_mpi.h"
 
 extern "C" {
 int bench_latency(int argc, char** argv);

@@ -4,7 +4,7 @@
 
 #include "tests/sim/io_program.h"
 #include "tests/sim/memory_files.h"
-#include "tests/sim/run_mpi.h"
+#include "capi/simulated/run_mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mpi.h"
-#include "tests/sim/run_mpi.h"
+#include "capi/simulated/run_mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
