@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "capi/simulated/run_mpi.h"
 #include "capi/world.h"
 #include "sim/machine_file.h"
 #include "sim/rank_time.h"
-#include "capi/simulated/run_mpi.h"
 
 extern "C" {
 int bench_latency(int argc, char** argv);

@@ -32,8 +32,8 @@ class Environment {
  public:
   /// Nothing is owned. `node`: the same at all ranks of this node, and nowhere else. `new_context` as in
   /// coll/create/channel.h.
-  Environment(PointToPoint& p2p, const Tunables& tunables, RankLock& lock, const PeerTable& peers,
-              const RankName& node, std::function<uint64_t()> new_context);
+  Environment(PointToPoint& p2p, const Tunables& tunables, RankLock& lock, const PeerTable& peers, const RankName& node,
+              std::function<uint64_t()> new_context);
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;

@@ -91,10 +91,9 @@ EventPolicy::Action EventPolicy::on_settled(Need needed) {
 }
 
 bool EventPolicy::operator==(const EventPolicy& other) const {
-  return stays_away_ == other.stays_away_ && left_armed_ns_ == other.left_armed_ns_ &&
-         back_soon_ == other.back_soon_ && idle_leaves_ == other.idle_leaves_ &&
-         idle_leaves_ns_ == other.idle_leaves_ns_ && empty_rounds_ == other.empty_rounds_ &&
-         grace_ns_ == other.grace_ns_ && looks_closely_ == other.looks_closely_;
+  return stays_away_ == other.stays_away_ && left_armed_ns_ == other.left_armed_ns_ && back_soon_ == other.back_soon_ &&
+         idle_leaves_ == other.idle_leaves_ && idle_leaves_ns_ == other.idle_leaves_ns_ &&
+         empty_rounds_ == other.empty_rounds_ && grace_ns_ == other.grace_ns_ && looks_closely_ == other.looks_closely_;
 }
 
 }  // namespace tern

@@ -71,8 +71,8 @@ class RankLock {
     depth_ = 1;
   }
   void release();
-  /// Gives the mutex up completely, however deeply held, so that other threads of the rank get in; returns the depth for
-  /// `reacquire`. 0: this thread does not hold it.
+  /// Gives the mutex up completely, however deeply held, so that other threads of the rank get in; returns the depth
+  /// for `reacquire`. 0: this thread does not hold it.
   uint32_t release_all() {
     if (!shared_ || owner_.load(std::memory_order_relaxed) != std::this_thread::get_id()) return 0;
     uint32_t depth = depth_;
@@ -146,7 +146,7 @@ class RankLock {
   // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until
   // then.
   [[gnu::noinline]] void await_helper() {
-    constexpr int kSpins = 500;  // some 10 to 20 us; a wake-up takes 34 to 40
+    constexpr int kSpins = 500;                                        // some 10 to 20 us; a wake-up takes 34 to 40
     uint32_t helper = helper_.fetch_or(0, std::memory_order_acq_rel);  // it may be expected
     for (int i = 0; (helper & kInside) && i < kSpins; ++i) {
       cpu_pause();

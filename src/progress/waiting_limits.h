@@ -1,5 +1,6 @@
-// The numbers of the policies of waiting: of a rank that waits (wait_policy.h, adaptive_spin.h), and of the event thread
-// (event_policy.h). One table each, from which come the struct, and the values with which tests explore the policies.
+// The numbers of the policies of waiting: of a rank that waits (wait_policy.h, adaptive_spin.h), and of the event
+// thread (event_policy.h). One table each, from which come the struct, and the values with which tests explore the
+// policies.
 //
 // A row: name, default, unit, other values that must be safe (the defaults are the quick ones), source of the number.
 // What a user may want to change is a tunable instead (spin_us, yield_rounds).

@@ -26,6 +26,7 @@ class Choices {
     if (depth_ == taken_.size()) taken_.push_back({0, count});
     return taken_[depth_++].value;
   }
+  void again() { depth_ = 0; }
   bool next() {
     while (!taken_.empty() && taken_.back().value + 1 == taken_.back().count) taken_.pop_back();
     depth_ = 0;
@@ -86,6 +87,14 @@ class Explorer final : public Execution {
     threads_[running_]->spins = 0;
   }
 
+  void trace(bool on) { traced_ = on; }
+  /// For people, of an execution that is traced.
+  void note(uintptr_t place, const char* what, size_t location, uint64_t value) {
+    if (!traced_) return;
+    std::printf("  thread %zu: %s %#zx: %#zx at %s\n", running_, what, size_t(memory_.at(location).address) & 0xffff,
+                size_t(value), line_of(place).c_str());
+  }
+
   Memory& memory() { return memory_; }
   size_t running() const { return running_; }
   const Bounds& bounds() const { return bounds_; }
@@ -107,9 +116,9 @@ class Explorer final : public Execution {
     std::unique_ptr<sim::Fiber> fiber;
     State state = State::ready;
     uint64_t own_changes = 0;
-    uint64_t waited_at = 0;   ///< others' changes when it last asked
-    bool took_old = false;    ///< since it last began to ask
-    bool newest_only = false; ///< old values have become visible to it
+    uint64_t waited_at = 0;    ///< others' changes when it last asked
+    bool took_old = false;     ///< since it last began to ask
+    bool newest_only = false;  ///< old values have become visible to it
     size_t spin_location = 0;
     uint64_t spin_value = 0, spin_stores = 0;
     int spins = 0;
@@ -138,7 +147,7 @@ class Explorer final : public Execution {
   size_t running_ = kNobody, next_ = kNobody;
   uint64_t changes_ = 0, steps_ = 0;
   uint32_t preemptions_ = 0, old_values_ = 0;
-  bool cut_off_ = false;
+  bool cut_off_ = false, traced_ = false;
   std::string failure_;
 };
 
@@ -257,26 +266,33 @@ void Explorer::fail(std::string text) {
 
 Outcome explore(const Bounds& bounds, const std::function<void(Execution&)>& program) {
   Outcome outcome;
+  bool traced = false;
   Choices choices;
   std::map<uintptr_t, Place> places;
   auto stacks = std::make_unique<sim::StackArena>(kMaxThreads, kStackBytes);
   do {
     auto execution = std::make_unique<Explorer>(bounds, choices, places, *stacks);
+    execution->trace(traced);
     program(*execution);
     current = execution.get();
     execution->run();
     current = nullptr;
+    if (traced) return outcome;
     ++outcome.executions;
     outcome.steps += execution->steps();
     outcome.cut_off += execution->cut_off();
     outcome.failure = execution->failure();
     // What the threads that have not ended own stays where it is, with their stacks.
-    if (execution->all_ended()) continue;
-    static_cast<void>(execution.release());
-    stacks->abandon();
-    static_cast<void>(stacks.release());
-    stacks = std::make_unique<sim::StackArena>(kMaxThreads, kStackBytes);
-  } while (outcome.failure.empty() && outcome.executions < bounds.executions && choices.next());
+    if (!execution->all_ended()) {
+      static_cast<void>(execution.release());
+      stacks->abandon();
+      static_cast<void>(stacks.release());
+      stacks = std::make_unique<sim::StackArena>(kMaxThreads, kStackBytes);
+    }
+    if (!bounds.trace || outcome.failure.empty()) continue;
+    choices.again();
+    traced = true;
+  } while (traced || (outcome.failure.empty() && outcome.executions < bounds.executions && choices.next()));
   outcome.exhausted = outcome.failure.empty() && outcome.executions < bounds.executions;
   for (auto& [address, place] : places) outcome.places.push_back(std::move(place));
   return outcome;
@@ -301,7 +317,9 @@ std::string line_of(uintptr_t address) {
   if (FILE* pipe = popen(command, "r")) {
     while (std::fgets(text, sizeof text, pipe)) {
       std::string line(text);
-      if (line.find("atomic") == std::string::npos) lines += (lines.empty() ? "" : " < ") + line.substr(0, line.find('\n'));
+      if (line.find("_test.cc") != std::string::npos) break;
+      if (line.find("atomic") == std::string::npos)
+        lines += (lines.empty() ? "" : " < ") + line.substr(0, line.find('\n'));
     }
     pclose(pipe);
   }
@@ -324,7 +342,9 @@ bool is_explored(const volatile void* address) { return is_running() && current-
 
 uint64_t on_load(uintptr_t place, const volatile void* address, unsigned bytes, Order order) {
   current->point();
-  return current->load(address, bytes, current->order_at(place, "load", order));
+  const uint64_t value = current->load(address, bytes, current->order_at(place, "load", order));
+  current->note(place, "load", current->memory().location(address, bytes), value);
+  return value;
 }
 
 void on_store(uintptr_t place, const volatile void* address, unsigned bytes, uint64_t value, Order order) {
@@ -332,6 +352,7 @@ void on_store(uintptr_t place, const volatile void* address, unsigned bytes, uin
   Memory& memory = current->memory();
   order = current->order_at(place, "store", order);
   memory.store(current->running(), memory.location(address, bytes), order, value);
+  current->note(place, "store", memory.location(address, bytes), value);
   current->changed();
 }
 
@@ -352,6 +373,7 @@ uint64_t on_change(uintptr_t place, const volatile void* address, unsigned bytes
   }
   if (bytes < 8) after &= (uint64_t{1} << (8 * bytes)) - 1;
   memory.exchange(current->running(), location, current->order_at(place, "read-modify-write", order), after);
+  current->note(place, "change", location, after);
   current->changed();
   return before;
 }
@@ -369,6 +391,7 @@ uint64_t on_compare_exchange(uintptr_t place, const volatile void* address, unsi
   } else {
     memory.load(current->running(), location, order, 0);
   }
+  current->note(place, "compare", location, before);
   return before;
 }
 

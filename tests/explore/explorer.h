@@ -13,9 +13,9 @@
 //   EXPECT_EQ(outcome.failure, "");
 //
 // An execution fails by `require`, by a data race on shared memory, by an assertion of the library, and when every
-// thread waits for ever (a lost wake-up). Exhaustive means: all executions with at most so many preemptions (a thread is
-// left although it could go on) and so many loads of old values; who waits has waited with all old values become visible.
-// Source of the bound: Musuvathi and Qadeer 2007 (most bugs need two preemptions).
+// thread waits for ever (a lost wake-up). Exhaustive means: all executions with at most so many preemptions (a thread
+// is left although it could go on) and so many loads of old values; who waits has waited with all old values become
+// visible. Source of the bound: Musuvathi and Qadeer 2007 (most bugs need two preemptions).
 //
 // To show that a test would notice, `Bounds::weaken` makes one place of the code relaxed that has a stronger order, and
 // `Bounds::no_barrier` takes membarrier away.
@@ -44,12 +44,13 @@ struct Bounds {
   uint64_t steps = 20'000;          ///< of an execution; more are cut off, and counted
   bool no_barrier = false;
   uintptr_t weaken = 0;  ///< a Place's address; 0: none
+  bool trace = false;    ///< print the steps of the execution that failed
 };
 
 struct Outcome {
   uint64_t executions = 0, steps = 0, cut_off = 0;
   bool exhausted = false;
-  std::string failure;  ///< of the first execution that failed; empty: none
+  std::string failure;        ///< of the first execution that failed; empty: none
   std::vector<Place> places;  ///< those that were seen
   std::string text() const;
 };

@@ -1,5 +1,5 @@
-// What the run-time (runtime.cc) asks of the explorer. Outside of an execution, and for memory that is not shared in it,
-// atomic operations are the processor's own.
+// What the run-time (runtime.cc) asks of the explorer. Outside of an execution, and for memory that is not shared in
+// it, atomic operations are the processor's own.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 namespace tern::explore {
 
@@ -16,24 +15,42 @@ void View::join(const View& other) {
   for (size_t i = 0; i < kMaxThreads; ++i) clock[i] = std::max(clock[i], other.clock[i]);
 }
 
-uint64_t Memory::raw(const Location& location) {
-  uint64_t value = 0;
-  std::memcpy(&value, reinterpret_cast<const void*>(location.address), location.bytes);
-  return value;
+namespace {
+
+// Of the size of an atomic; not memcpy, which the run-time takes for an access of the program.
+uint64_t read_raw(uintptr_t address, unsigned bytes) {
+  switch (bytes) {
+    case 1: return *reinterpret_cast<const volatile uint8_t*>(address);
+    case 2: return *reinterpret_cast<const volatile uint16_t*>(address);
+    case 4: return *reinterpret_cast<const volatile uint32_t*>(address);
+    default: return *reinterpret_cast<const volatile uint64_t*>(address);
+  }
 }
+
+void write_raw(uintptr_t address, unsigned bytes, uint64_t value) {
+  switch (bytes) {
+    case 1: *reinterpret_cast<volatile uint8_t*>(address) = uint8_t(value); break;
+    case 2: *reinterpret_cast<volatile uint16_t*>(address) = uint16_t(value); break;
+    case 4: *reinterpret_cast<volatile uint32_t*>(address) = uint32_t(value); break;
+    default: *reinterpret_cast<volatile uint64_t*>(address) = value; break;
+  }
+}
+
+}  // namespace
 
 size_t Memory::location(const volatile void* address, unsigned bytes) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   const auto [found, fresh] = by_address_.try_emplace(at, locations_.size());
   if (fresh) {
     locations_.push_back({at, bytes, {}});
-    locations_.back().stores.push_back({raw(locations_.back()), {}});
+    locations_.back().stores.push_back({read_raw(at, bytes), {}});
     return found->second;
   }
   Location& known = locations_[found->second];
   if (known.bytes != bytes) std::abort();  // one atomic, two sizes: not modelled
   // Written by a plain store, or by code that is not instrumented.
-  if (raw(known) != known.stores.back().value) known.stores.push_back({raw(known), {}});
+  const uint64_t now = read_raw(at, bytes);
+  if (now != known.stores.back().value) known.stores.push_back({now, {}});
   return found->second;
 }
 
@@ -63,7 +80,7 @@ void Memory::append(size_t thread, size_t location, Order order, uint64_t value,
   if (sequence) view.join(*sequence);
   where.stores.push_back({value, std::move(view)});
   if (order == Order::seq_cst) sc_.see(location, number);
-  std::memcpy(reinterpret_cast<void*>(where.address), &value, where.bytes);
+  write_raw(where.address, where.bytes, value);
   ++stores_;
 }
 

@@ -7,10 +7,9 @@
 //                                 flag.load(acquire) = 0               an old value; may not read data
 //
 // Not modelled: loads that are satisfied by later stores of other threads (load buffering), modification orders other
-// than the order of execution, and a failed compare-exchange that reads an old value. So an execution that this allows is
-// allowed by C++20; a few exotic ones that C++20 allows are not tried.
-// Source: Batty et al. 2011 (the rules); Norris and Demsky 2013, CDSChecker (exploring them); Lahav et al. 2017 (views
-// and fences).
+// than the order of execution, and a failed compare-exchange that reads an old value. So an execution that this allows
+// is allowed by C++20; a few exotic ones that C++20 allows are not tried. Source: Batty et al. 2011 (the rules); Norris
+// and Demsky 2013, CDSChecker (exploring them); Lahav et al. 2017 (views and fences).
 #pragma once
 
 #include <array>
@@ -80,8 +79,8 @@ class Memory {
  private:
   struct Thread {
     View view;
-    View to_acquire;   ///< of relaxed loads, for an acquire fence
-    View released;     ///< at the last release fence
+    View to_acquire;  ///< of relaxed loads, for an acquire fence
+    View released;    ///< at the last release fence
   };
   /// Eight bytes: who has written and read them last, when, and which.
   struct Plain {
@@ -91,7 +90,6 @@ class Memory {
     std::array<uint8_t, kMaxThreads> read{};
   };
   void append(size_t thread, size_t location, Order order, uint64_t value, const View* sequence);
-  static uint64_t raw(const Location& location);
   bool before(size_t thread, size_t other, uint32_t at) const {
     return other == thread || threads_[thread].view.clock[other] >= at;
   }

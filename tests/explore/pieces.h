@@ -17,7 +17,9 @@ using Program = std::function<void(Execution&)>;
 
 /// Explores the piece as it is; it must pass, all executions within the bounds.
 inline Outcome must_hold(const char* piece, const Bounds& bounds, const Program& program) {
-  const Outcome outcome = explore(bounds, program);
+  Bounds traced = bounds;
+  traced.trace = true;
+  const Outcome outcome = explore(traced, program);
   std::printf("[ explored ] %s: %s\n", piece, outcome.text().c_str());
   EXPECT_EQ(outcome.failure, "") << piece;
   EXPECT_TRUE(outcome.exhausted) << piece;
@@ -33,7 +35,8 @@ inline size_t count_needed(const Outcome& outcome, const Bounds& bounds, const P
     weaker.weaken = place.address;
     const bool noticed = !explore(weaker, program).failure.empty();
     needed += noticed;
-    if (!noticed) std::printf("[  relaxed ] %s at %s: no failure\n", place.what.c_str(), line_of(place.address).c_str());
+    if (!noticed)
+      std::printf("[  relaxed ] %s at %s: no failure\n", place.what.c_str(), line_of(place.address).c_str());
   }
   std::printf("[ explored ] %zu of %zu places with a memory order are needed here\n", needed, outcome.places.size());
   return needed;

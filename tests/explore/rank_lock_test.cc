@@ -7,7 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
+#include <utility>
 
 #include "progress/event_handler.h"
 #include "tests/explore/pieces.h"
@@ -72,7 +74,16 @@ struct NoIdle final : Idle {
   void relax(ProgressEngine&, Wait&, const Condition&) override {}
 };
 
-/// A path to which messages come from outside, as by a socket: the kernel orders them.
+/// What passes through the kernel is in order, by its locks: who gives it something, and then who is given that.
+struct Kernel {
+  void pass() {
+    word.fetch_add(1, std::memory_order_acq_rel);
+    note_change();
+  }
+  std::atomic<uint32_t> word{0};
+};
+
+/// A path to which messages come from outside, as by a socket.
 struct Line final : Pollable {
   int poll() override { return std::exchange(waiting, 0); }
   bool arm() override { return waiting == 0; }
@@ -81,20 +92,20 @@ struct Line final : Pollable {
 
 /// The thread's sleep: it ends when the timer may have ended, at any time after it was set, or the line has something.
 struct Port final : EventPort {
-  explicit Port(Line& test_line) : line(test_line) {}
+  explicit Port(Kernel& test_kernel) : kernel(test_kernel) {}
   void start(EventHandler&) override {}
   void stop() override {}
   void set_timer(uint64_t) override {
+    kernel.pass();
     timer = true;
-    note_change();
   }
   void watch_paths(bool on) override {
+    kernel.pass();
     watching = on;
-    note_change();
   }
   void barrier() override { explore::barrier(); }
   bool has_barrier() const override { return true; }
-  Line& line;
+  Kernel& kernel;
   bool timer = false, watching = false;
 };
 
@@ -116,6 +127,7 @@ struct Helped {
         return tick || ready || over;
       });
       if (over && !tick && !ready) return;
+      shared.kernel.pass();
       handler.on_wake(tick, ready);
       note_change();
     }
@@ -126,23 +138,24 @@ struct Helped {
     lock.leave();
   }
 
+  struct Shared {
+    Kernel kernel;
+    RankLock lock;
+    Need needed = Need::nothing;
+  } shared;
   StillClock clock;
   NoIdle idle;
   ProgressEngine engine{clock, idle};
   Line line;
-  Port port{line};
+  Port port{shared.kernel};
   bool over = false;
-  struct Shared {
-    RankLock lock;
-    Need needed = Need::nothing;
-  } shared;
   RankLock& lock = shared.lock;
   Need& needed = shared.needed;
   EventHandler handler{engine, lock, port, [this] { return needed; }, {}};
 };
 
-/// The application calls, then stays away until its message has been taken, which only the thread can do; `armed_before`:
-/// it is known to stay away.
+/// The application calls, then stays away until its message has been taken, which only the thread can do;
+/// `armed_before`: it is known to stay away.
 Program stays_away(int calls, bool armed_before, bool waits_inside) {
   return [=](Execution& execution) {
     auto rank = std::make_shared<Helped>();
@@ -161,8 +174,8 @@ Program stays_away(int calls, bool armed_before, bool waits_inside) {
         rank->needed = Need::now;
         rank->lock.leave();
       }
+      rank->shared.kernel.pass();
       rank->line.waiting = 1;
-      note_change();
       wait_for([&] { return rank->line.waiting == 0; });
       rank->over = true;
       note_change();

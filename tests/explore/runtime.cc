@@ -28,8 +28,8 @@ template <typename Word>
 bool compare_exchange(uintptr_t place, volatile Word* address, Word* expected, Word desired, int order) {
   if (!explore::is_explored(address))
     return __atomic_compare_exchange_n(address, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  const auto before = Word(
-      explore::on_compare_exchange(place, address, sizeof(Word), *expected, desired, order_of(order)));
+  const auto before =
+      Word(explore::on_compare_exchange(place, address, sizeof(Word), *expected, desired, order_of(order)));
   const bool same = before == *expected;
   *expected = before;
   return same;
@@ -38,10 +38,10 @@ bool compare_exchange(uintptr_t place, volatile Word* address, Word* expected, W
 }  // namespace
 
 #define PLACE reinterpret_cast<uintptr_t>(__builtin_return_address(0))
-#define TERN_CHANGE(bits, Word, name, change)                                                             \
-  Word __tsan_atomic##bits##_##name(volatile Word* address, Word operand, int order) {                    \
-    if (!explore::is_explored(address)) return __atomic_##name##_n_of(address, operand);                  \
-    return Word(explore::on_change(PLACE, address, sizeof(Word), change, operand, order_of(order)));      \
+#define TERN_CHANGE(bits, Word, name, change)                                                        \
+  Word __tsan_atomic##bits##_##name(volatile Word* address, Word operand, int order) {               \
+    if (!explore::is_explored(address)) return __atomic_##name##_n_of(address, operand);             \
+    return Word(explore::on_change(PLACE, address, sizeof(Word), change, operand, order_of(order))); \
   }
 #define __atomic_exchange_n_of(address, operand) __atomic_exchange_n(address, operand, __ATOMIC_SEQ_CST)
 #define __atomic_fetch_add_n_of(address, operand) __atomic_fetch_add(address, operand, __ATOMIC_SEQ_CST)
@@ -49,32 +49,32 @@ bool compare_exchange(uintptr_t place, volatile Word* address, Word* expected, W
 #define __atomic_fetch_and_n_of(address, operand) __atomic_fetch_and(address, operand, __ATOMIC_SEQ_CST)
 #define __atomic_fetch_or_n_of(address, operand) __atomic_fetch_or(address, operand, __ATOMIC_SEQ_CST)
 #define __atomic_fetch_xor_n_of(address, operand) __atomic_fetch_xor(address, operand, __ATOMIC_SEQ_CST)
-#define TERN_WORD(bits, Word)                                                                              \
-  Word __tsan_atomic##bits##_load(const volatile Word* address, int order) {                               \
-    if (!explore::is_explored(address)) return __atomic_load_n(address, __ATOMIC_SEQ_CST);                 \
-    return Word(explore::on_load(PLACE, address, sizeof(Word), order_of(order)));                          \
-  }                                                                                                        \
-  void __tsan_atomic##bits##_store(volatile Word* address, Word value, int order) {                        \
-    if (!explore::is_explored(address)) return __atomic_store_n(address, value, __ATOMIC_SEQ_CST);         \
-    explore::on_store(PLACE, address, sizeof(Word), value, order_of(order));                               \
-  }                                                                                                        \
-  TERN_CHANGE(bits, Word, exchange, Change::exchange)                                                      \
-  TERN_CHANGE(bits, Word, fetch_add, Change::add)                                                          \
-  TERN_CHANGE(bits, Word, fetch_sub, Change::sub)                                                          \
-  TERN_CHANGE(bits, Word, fetch_and, Change::bit_and)                                                      \
-  TERN_CHANGE(bits, Word, fetch_or, Change::bit_or)                                                        \
-  TERN_CHANGE(bits, Word, fetch_xor, Change::bit_xor)                                                      \
-  bool __tsan_atomic##bits##_compare_exchange_strong(volatile Word* address, Word* expected, Word desired, \
-                                                     int order, int) {                                     \
-    return compare_exchange(PLACE, address, expected, desired, order);                                     \
-  }                                                                                                        \
-  bool __tsan_atomic##bits##_compare_exchange_weak(volatile Word* address, Word* expected, Word desired,   \
-                                                   int order, int) {                                       \
-    return compare_exchange(PLACE, address, expected, desired, order);                                     \
+#define TERN_WORD(bits, Word)                                                                                         \
+  Word __tsan_atomic##bits##_load(const volatile Word* address, int order) {                                          \
+    if (!explore::is_explored(address)) return __atomic_load_n(address, __ATOMIC_SEQ_CST);                            \
+    return Word(explore::on_load(PLACE, address, sizeof(Word), order_of(order)));                                     \
+  }                                                                                                                   \
+  void __tsan_atomic##bits##_store(volatile Word* address, Word value, int order) {                                   \
+    if (!explore::is_explored(address)) return __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                    \
+    explore::on_store(PLACE, address, sizeof(Word), value, order_of(order));                                          \
+  }                                                                                                                   \
+  TERN_CHANGE(bits, Word, exchange, Change::exchange)                                                                 \
+  TERN_CHANGE(bits, Word, fetch_add, Change::add)                                                                     \
+  TERN_CHANGE(bits, Word, fetch_sub, Change::sub)                                                                     \
+  TERN_CHANGE(bits, Word, fetch_and, Change::bit_and)                                                                 \
+  TERN_CHANGE(bits, Word, fetch_or, Change::bit_or)                                                                   \
+  TERN_CHANGE(bits, Word, fetch_xor, Change::bit_xor)                                                                 \
+  bool __tsan_atomic##bits##_compare_exchange_strong(volatile Word* address, Word* expected, Word desired, int order, \
+                                                     int) {                                                           \
+    return compare_exchange(PLACE, address, expected, desired, order);                                                \
+  }                                                                                                                   \
+  bool __tsan_atomic##bits##_compare_exchange_weak(volatile Word* address, Word* expected, Word desired, int order,   \
+                                                   int) {                                                             \
+    return compare_exchange(PLACE, address, expected, desired, order);                                                \
   }
-#define TERN_PLAIN(bytes)                                                                  \
-  void __tsan_read##bytes(void* address) { explore::on_plain(address, bytes, false); }      \
-  void __tsan_write##bytes(void* address) { explore::on_plain(address, bytes, true); }      \
+#define TERN_PLAIN(bytes)                                                                        \
+  void __tsan_read##bytes(void* address) { explore::on_plain(address, bytes, false); }           \
+  void __tsan_write##bytes(void* address) { explore::on_plain(address, bytes, true); }           \
   void __tsan_unaligned_read##bytes(void* address) { explore::on_plain(address, bytes, false); } \
   void __tsan_unaligned_write##bytes(void* address) { explore::on_plain(address, bytes, true); }
 
@@ -105,6 +105,12 @@ void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
   explore::on_plain(from, bytes, false);
   explore::on_plain(to, bytes, true);
   return __real_memcpy(to, from, bytes);
+}
+
+void* __real_memset(void* to, int value, size_t bytes);
+void* __wrap_memset(void* to, int value, size_t bytes) {
+  explore::on_plain(to, bytes, true);
+  return __real_memset(to, value, bytes);
 }
 
 ssize_t __real_write(int descriptor, const void* data, size_t bytes);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "mpi.h"
 #include "capi/simulated/run_mpi.h"
+#include "mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {

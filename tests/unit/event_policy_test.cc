@@ -1,6 +1,6 @@
-// The event thread's policy (progress/event_policy.h), as a table; and its mechanism (progress/event_handler.h) with all
-// sequences of events up to a bound: whatever happens in whatever order, what is pending while the application is away
-// has somebody who looks after it.
+// The event thread's policy (progress/event_policy.h), as a table; and its mechanism (progress/event_handler.h) with
+// all sequences of events up to a bound: whatever happens in whatever order, what is pending while the application is
+// away has somebody who looks after it.
 #include "progress/event_policy.h"
 
 #include <gtest/gtest.h>
@@ -173,7 +173,9 @@ constexpr const char* kNames[] = {"call",    "call_waits", "needs_now", "needs_l
 
 /// One rank with its event thread, on one thread of the test's.
 struct Rank {
-  explicit Rank(const EventLimits& limits) : handler(engine, lock, port, [this] { return needed; }, limits) {
+  explicit Rank(const EventLimits& limits)
+      : handler(
+            engine, lock, port, [this] { return needed; }, limits) {
     engine.add(path);
     lock.set_handler(&handler);
     engine.set_handler(&handler);
@@ -213,9 +215,7 @@ struct Rank {
       case Event::needs_none: needed = Need::nothing; return call(false);
       case Event::arrival: ++path.waiting; return;
       case Event::stuck: path.stuck = !path.stuck; return;
-      case Event::deadline:
-        path.deadline_ns = clock.now + 70'000;
-        return call(false);
+      case Event::deadline: path.deadline_ns = clock.now + 70'000; return call(false);
       case Event::wake: wake(); return;
     }
   }
@@ -227,7 +227,8 @@ struct Rank {
     if ((watch == Watch::timer || watch == Watch::later) && port.ends_ns == ~uint64_t{0}) return "no timer is set";
     if (watch == Watch::paths && (path.armed != 1 || !port.watching)) return "the paths are not armed";
     if (watch != Watch::paths && path.armed != 0) return "armed for nobody";
-    if (watch == Watch::paths && path.deadline_ns != ~uint64_t{0} && port.ends_ns > std::max(path.deadline_ns, clock.now + 1))
+    if (watch == Watch::paths && path.deadline_ns != ~uint64_t{0} &&
+        port.ends_ns > std::max(path.deadline_ns, clock.now + 1))
       return "a deadline is missed";
     return "";
   }
