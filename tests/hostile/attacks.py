@@ -88,6 +88,9 @@ class Limit:
         else:
             job.one_or_all()
             job.around_ranks = words
+        if kind == "f":  # ranks write into pipes, not into the driver's file
+            job.options += ["-l"]
+        job.output_is_lost = job.errors_are_lost = kind == "f" and bool(job.around_mpiexec)
         job.may_fail = True
         job.names.append(f"ulimit -{kind} {amount} of {'mpiexec' if job.around_mpiexec else 'ranks'}")
 

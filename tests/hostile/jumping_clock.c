@@ -13,13 +13,13 @@ static long jump_s(void) {
   return (long)((slice * 2654435761u) >> 16) % 20000 - 10000;
 }
 
-int clock_gettime(clockid_t clock, struct timespec *t) {
+int clock_gettime(clockid_t clock, struct timespec* t) {
   const int result = (int)syscall(SYS_clock_gettime, clock, t);
   if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) t->tv_sec += jump_s();
   return result;
 }
 
-int gettimeofday(struct timeval *restrict t, void *restrict zone) {
+int gettimeofday(struct timeval* restrict t, void* restrict zone) {
   struct timespec now;
   (void)zone;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -28,7 +28,7 @@ int gettimeofday(struct timeval *restrict t, void *restrict zone) {
   return 0;
 }
 
-time_t time(time_t *at) {
+time_t time(time_t* at) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   if (at) *at = now.tv_sec;

@@ -1,5 +1,6 @@
 /* What the hostile driver (hostile.py) runs: every byte that arrives is checked, until rank 0 says that it is enough.
-   Each rank that has seen nothing wrong prints "exact". Usage: program pingpong|alltoall|window|collectives|away SECONDS */
+   Each rank that has seen nothing wrong prints "exact". Usage: program pingpong|alltoall|window|collectives|away
+   SECONDS */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,11 +24,11 @@ static unsigned number(int from, int to, int round, int i) {
   return (unsigned)i * 2654435761u + (unsigned)(from * 7919 + to * 104729 + round * 15485863);
 }
 
-static void fill(unsigned *at, int n, int from, int to, int round) {
+static void fill(unsigned* at, int n, int from, int to, int round) {
   for (int i = 0; i < n; ++i) at[i] = number(from, to, round, i);
 }
 
-static void check(const unsigned *at, int n, int from, int to, int round, const char *what) {
+static void check(const unsigned* at, int n, int from, int to, int round, const char* what) {
   for (int i = 0; i < n; ++i) {
     if (at[i] == number(from, to, round, i)) continue;
     printf("wrong: %s, rank %d, round %d, from %d, number %d of %d\n", what, rank, round, from, i, n);
@@ -36,8 +37,8 @@ static void check(const unsigned *at, int n, int from, int to, int round, const 
   }
 }
 
-static void *memory(size_t bytes) {
-  void *at = malloc(bytes);
+static void* memory(size_t bytes) {
+  void* at = malloc(bytes);
   if (!at) {
     fprintf(stderr, "program: no memory for its own buffers\n");
     MPI_Abort(MPI_COMM_WORLD, 78);
@@ -84,7 +85,7 @@ static void alltoall(int round) {
 /* Puts to everybody, gets back what was put, and counts at rank 0. */
 static void window(int round) {
   const int n = 1 + length(round) / 40;
-  unsigned *base;
+  unsigned* base;
   MPI_Win win;
   const MPI_Aint bytes = (MPI_Aint)sizeof(unsigned) * (1 + (MPI_Aint)n * size);
   if (round % 2) {
@@ -175,11 +176,12 @@ static void interrupt_calls(void) {
   setitimer(ITIMER_REAL, &often, NULL);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   static const struct {
-    const char *name;
+    const char* name;
     void (*play)(int round);
-  } modes[] = {{"pingpong", pingpong}, {"alltoall", alltoall}, {"window", window}, {"collectives", collectives}, {"away", away}};
+  } modes[] = {
+      {"pingpong", pingpong}, {"alltoall", alltoall}, {"window", window}, {"collectives", collectives}, {"away", away}};
   void (*play)(int) = NULL;
   for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof *modes; ++i) {
     if (strcmp(argv[1], modes[i].name) == 0) play = modes[i].play;
