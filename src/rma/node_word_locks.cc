@@ -34,8 +34,7 @@ MappedWords::MappedWords(SharedPart& memory, std::function<void(int rank)> wake)
 }
 
 void MappedWords::get(TransferOperation& operation) {
-  const uint64_t value =
-      std::atomic_ref<uint64_t>(word_at(operation.remote_address)).load(std::memory_order_acquire);
+  const uint64_t value = std::atomic_ref<uint64_t>(word_at(operation.remote_address)).load(std::memory_order_acquire);
   operation.local.unpack(reinterpret_cast<const std::byte*>(&value), sizeof value);
   operation.done(operation, Error());
 }
@@ -72,8 +71,7 @@ NodeWordLocks::NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counte
       counters_(counters),
       words_(memory, std::move(wake)),
       locks_(
-          kind, uint32_t(me), all_words(memory, me, words_.lane()), memory.words(me), words_, clock,
-          seed,
+          kind, uint32_t(me), all_words(memory, me, words_.lane()), memory.words(me), words_, clock, seed,
           [told = std::move(told)](uint32_t target, Error error) { told(int(target), std::move(error)); }, kPauses) {}
 
 void NodeWordLocks::ask(int rank, bool exclusive) {

@@ -12,7 +12,8 @@
 
 namespace tern::rma {
 
-/// Memory that this rank has mapped, as RemoteMemory: loads, stores and the CPU's atomics. Keys: {1, the owner's place}.
+/// Memory that this rank has mapped, as RemoteMemory: loads, stores and the CPU's atomics. Keys: {1, the owner's
+/// place}.
 class MappedWords final : public RemoteMemory {
  public:
   MappedWords(SharedPart& memory, std::function<void(int rank)> wake);
@@ -37,8 +38,8 @@ class MappedWords final : public RemoteMemory {
 class NodeWordLocks final : public LockDesign {
  public:
   /// `me`: this rank's place, which is its rank in the window. The memory has words for every member.
-  NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counters& counters, Clock& clock,
-                uint64_t seed, std::function<void(int rank)> wake, Told told);
+  NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counters& counters, Clock& clock, uint64_t seed,
+                std::function<void(int rank)> wake, Told told);
   void ask(int rank, bool exclusive) override;
   void release(int rank) override;
   void lost(int rank, const Error& error) override;

@@ -142,7 +142,6 @@ Error Window::not_in_epoch(int rank) const {
 // Whether the epoch allows an operation to the target.
 Error Window::allow(Target& target) {
   if (target.lost) return environment_.endpoints().loss_of(target.endpoint.peer);
-  if (target.lock == LockState::refused) return why_dropped(target);
   if (target.lock != LockState::none) return {};
   if (lock_all_) {
     target.lock = lock_all_unchecked_ ? LockState::held : LockState::wanted;
@@ -275,6 +274,7 @@ Error Window::begin(const Operation& operation, Request** request) {
         "(MPI_Win_lock, MPI_Win_lock_all) only");
   if (Error error = allow(to)) return error;
   if (design_ && to.lock == LockState::wanted) ask_design(to);
+  if (to.lock == LockState::refused) return why_dropped(to);
   Counters& counters = environment_.counters();
   ++(operation.action == WindowAction::put   ? counters.rma_puts
      : operation.action == WindowAction::get ? counters.rma_gets

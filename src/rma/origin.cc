@@ -99,7 +99,16 @@ void Window::send(Target& target, Parcel parcel) {
 
 Error Window::why_dropped(const Target& target) const {
   if (target.lost) return environment_.endpoints().loss_of(target.endpoint.peer);
-  return Error(target.error.error_class(), std::string(target.error.text()));
+  return Error(target.refusal.error_class(), std::string(target.refusal.text()));
+}
+
+// Nothing of what was begun will happen.
+void Window::drop_operations(Target& target) {
+  seal(target, nullptr);
+  drop_parcels(target);
+  for (size_t i = 0; i < awaited_.size(); ++i) {
+    if (awaited_[i].target == &target) result_over(uint32_t(i + 1), why_dropped(target));
+  }
 }
 
 void Window::drop_parcels(Target& target) {
@@ -190,12 +199,7 @@ void Window::lose(int rank, const Error& error) {
   if (!targets_.empty() && targets_[size_t(rank)]) {
     Target& gone = *targets_[size_t(rank)];
     gone.lost = true;
-    seal(gone, nullptr);
-    drop_parcels(gone);
-    for (size_t i = 0; i < awaited_.size(); ++i) {
-      if (awaited_[i].target == &gone)
-        result_over(uint32_t(i + 1), Error(error.error_class(), std::string(error.text())));
-    }
+    drop_operations(gone);
     if (!gone.error) gone.error = Error(error.error_class(), std::string(error.text()));
   }
   if (locks_.holds(rank) && broken_.empty()) {
@@ -216,7 +220,8 @@ std::string Window::report() const {
     if (!target) continue;
     const std::string of = " rank " + std::to_string(target->rank);
     if (target->lock == LockState::asked) add("the lock of" + of + " has been asked for");
-    if (target->transfers != 0) add(std::to_string(target->transfers) + " transfers with the memory of" + of + " are not over");
+    if (target->transfers != 0)
+      add(std::to_string(target->transfers) + " transfers with the memory of" + of + " are not over");
     if (target->pending != 0) add(std::to_string(target->pending) + " transfers with" + of + " are not over");
     if (target->confirmed != target->asked) add("a confirmation of" + of + " has not come");
     if (started_ && target->has_records() && target->posts == 0) add(of.substr(1) + " has not called MPI_Win_post");

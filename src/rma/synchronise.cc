@@ -48,6 +48,7 @@ Error Window::check_assertions(int assertions, int allowed) const {
 // Of the operations that the synchronisation has ended.
 Error Window::take_error(Target& target) {
   Error error = std::move(target.error);
+  if (!error && target.lock == LockState::refused) error = why_dropped(target);
   if (!error && target.lost) error = environment_.endpoints().loss_of(target.endpoint.peer);
   return error;
 }
@@ -258,8 +259,14 @@ void Window::ask_design(Target& target) {
 void Window::lock_told(int rank, Error error) {
   Target& about = target(rank);
   about.lock = error ? LockState::refused : LockState::held;
-  if (error && !about.error) about.error = std::move(error);
-  pump(about, true);
+  if (error) {
+    about.refusal = std::move(error);
+    drop_operations(about);
+    about.unconfirmed = false;
+    about.confirmed = about.asked;
+  } else {
+    pump(about, true);
+  }
   environment_.progress().notify();
 }
 
@@ -275,8 +282,9 @@ Error Window::acquire(Target& target) {
   if (target.lock == LockState::asked)
     wait_until([&] { return target.lock != LockState::asked || (target.lost && !design_); });
   if (target.lock == LockState::held) return {};
+  Error error = take_error(target);
   target.lock = LockState::none;
-  return take_error(target);
+  return error;
 }
 
 Error Window::lock(int type, int rank, int assertions) {
@@ -342,9 +350,10 @@ Error Window::end_unlock(Target& target) {
     design_->release(target.rank);
     environment_.turns().wake();
   }
+  Error error = take_error(target);
   target.lock = LockState::none;
   target.unconfirmed = false;
-  return take_error(target);
+  return error;
 }
 
 Error Window::unlock(int rank) {

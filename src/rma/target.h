@@ -54,7 +54,7 @@ enum class LockState : uint8_t {
   wanted,  ///< MPI_Win_lock was called; the target has not heard of it
   asked,
   held,
-  refused  ///< it cannot be had: `Target::error`; operations are dropped
+  refused  ///< it cannot be had (`Target::refusal`); operations are dropped
 };
 
 struct Target {
@@ -73,7 +73,7 @@ struct Target {
   bool pumping = false;
   uint32_t pending = 0;    ///< data that have not left, results that have not come
   uint32_t transfers = 0;  ///< by RemoteMemory: not begun, or not done
-  uint32_t asked = 0;    ///< confirmations asked for,
+  uint32_t asked = 0;      ///< confirmations asked for,
   uint32_t confirmed = 0;
   bool unconfirmed = false;  ///< operations were begun since the last of them
   uint32_t posts = 0;        ///< exposure epochs that it has opened to me and that I have not used
@@ -82,6 +82,7 @@ struct Target {
   bool remote_known = false, can_get = false, can_put = false;
   RemoteKey remote_key;
   uint64_t remote_address = 0;
+  Error refusal;
   Error error;  ///< of operations of this epoch; told by the synchronisation that ends it
 
   bool has_records() const { return !open.empty() || !sealed.empty(); }

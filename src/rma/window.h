@@ -128,7 +128,7 @@ class Window {
   /// What this rank waits for in this window; lines.
   std::string report() const;
   /// Operations of others need this rank's processor.
-  bool serves() const { return !shares_all_; }
+  bool serves() const { return !shares_all_ || !design_; }
   std::string name;  ///< for errors and reports
 
   // --- Operations. `request`: null, or where the request of a request form goes.
@@ -232,6 +232,7 @@ class Window {
   void send_lock(Target& target);
   void ask_confirmation(Target& target);
   void result_over(uint32_t token, Error error);
+  void drop_operations(Target& target);
   void drop_parcels(Target& target);
   Error why_dropped(const Target& target) const;
 
@@ -299,8 +300,8 @@ class Window {
   RemotePart remote_;                                         ///< what paths need to get and put
   bool shares_data_ = false, shares_all_ = false;             ///< that memory is the members' windows; all ranks'
   LockChoice lock_choice_ = LockChoice::automatic;
-  std::unique_ptr<LockDesign> design_;                        ///< null: by message
-  std::map<uintptr_t, size_t> attached_;                      ///< dynamic windows: address, size
+  std::unique_ptr<LockDesign> design_;    ///< null: by message
+  std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
   // Info.
   bool no_locks_ = false;
   bool same_size_ = false, same_disp_unit_ = false, noncontiguous_ = false;
