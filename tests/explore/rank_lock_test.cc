@@ -50,14 +50,14 @@ TEST(RankLock, NeverBothInside) {
   const Bounds bounds{.preemptions = 3, .old_values = 3};
   const Program program = come_and_go(2, false);
   const Outcome outcome = must_hold("RankLock, helped", bounds, program);
-  EXPECT_GT(count_needed(outcome, bounds, program), 0u);
+  EXPECT_GT(count_needed(outcome, bounds, program, "rank_lock"), 5u);
 }
 
 TEST(RankLock, NeverBothInsideWhereTheThreadIsExpected) {
   const Bounds bounds{.preemptions = 2, .old_values = 2};
   const Program program = come_and_go(3, true);
   const Outcome outcome = must_hold("RankLock, helped and expected", bounds, program);
-  EXPECT_GT(count_needed(outcome, bounds, program), 0u);
+  EXPECT_GT(count_needed(outcome, bounds, program, "rank_lock"), 5u);
 }
 
 TEST(RankLock, NeedsItsBarrier) {
@@ -185,7 +185,7 @@ Program stays_away(int calls, bool armed_before, bool waits_inside) {
 }
 
 TEST(EventHandler, WhatIsPendingHasSomebody) {
-  const Bounds bounds{.preemptions = 3, .old_values = 1};
+  const Bounds bounds{.preemptions = preemptions(2), .old_values = 1};
   must_hold("EventHandler, first absence", bounds, stays_away(2, false, false));
 }
 
