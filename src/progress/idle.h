@@ -41,7 +41,7 @@ class Idle {
   virtual void wake(ProgressEngine& engine) {}
   /// A call that only looks (MPI_Test) has looked in vain, and so did those before it, kLooks of them.
   virtual void looked_in_vain(ProgressEngine& engine) {}
-  static constexpr uint32_t kLooks = 16;  ///< a yield (1.3 us where it changes the process) for some 1 us of looks
+  static constexpr uint32_t kLooks = 16;
 
   /// Another thread leaves the library while one is asleep on the paths: what it has begun may have a deadline.
   virtual void note_deadline() {}
