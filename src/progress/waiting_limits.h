@@ -76,7 +76,7 @@ namespace tern {
     "what is here and is not moved by so many polls is mostly a flag that a thread of the application waits for " \
     "(node memory), which needs the lock to see it: the timer says when to look again") \
   X(idle_leaves, 64, 64, "calls", (1, 2), \
-    "to ask what is pending takes 2 to 3 ns of each call that leaves nothing; so often between two looks at the clock") \
+    "to ask what is pending takes 2-3 ns of each call that leaves nothing; as often between two looks at the clock") \
   X(quick_leave_ns, 3'000, 3'000, "ns", (0, 1'000'000'000), \
     "who leaves with nothing pending every so many ns or more often would rather have a timer that runs: a tick a " \
     "grace (20 us) costs less than 1000 questions") \
