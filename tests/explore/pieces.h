@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -37,6 +38,7 @@ inline size_t count_needed(const Outcome& outcome, const Bounds& bounds, const P
     if (line.find(file) != 0) continue;
     ++places;
     Bounds weaker = bounds;
+    weaker.executions = std::min<uint64_t>(weaker.executions, 4000);  // what is noticed is noticed early
     weaker.weaken = place.address;
     const bool noticed = !explore(weaker, program).failure.empty();
     needed += noticed;
