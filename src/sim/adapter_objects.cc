@@ -222,6 +222,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
     }
     request.ready_ns =
         hca_.strand.now_ns() + model.doorbell_ns + (wanted.inlined ? model.inline_latency_ns : model.send_latency_ns);
+    if (options_.kind == Kind::dc_initiator) request.ready_ns += model.dc_latency_ns;
     earliest = std::min(earliest, request.ready_ns);
   }
   if (taken != 0) hca_.strand.charge_ns(model.doorbell_ns);

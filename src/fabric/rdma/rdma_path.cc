@@ -61,12 +61,12 @@ Error RdmaPath::start(const Tunables& tunables) {
                  "the rdma path numbers ranks up to " + std::to_string(wire::kRdmaMaxRanks));
   }
   if (Error error = adapter_.start()) return error;
-  switches_.set_base(policy_.base());
   if (policy_.base() == ChannelKind::dc) {
     dc_ = std::make_unique<DcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
     if (Error error = dc_->start(uint32_t(tunables.rdma_dc_initiators))) return error;
   }
-  return connections_.start(dc_ ? &dc_->target() : nullptr);
+  switches_.set_base(policy_.base(), dc_.get());
+  return connections_.start(dc_.get());
 }
 
 TupleQueues* RdmaPath::tuple_queues() {
@@ -297,7 +297,7 @@ void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes)
   RdmaConnections::OfPeer& its = peer.connection;
   std::unique_ptr<Channel> base;
   if (dc_) {
-    base = std::make_unique<DcChannel>(*dc_, *its.route, its.base, frame_bytes);
+    base = std::make_unique<DcChannel>(*dc_, peer.id, false, *its.route, its.base, frame_bytes);
   } else {
     base = std::make_unique<ConnectedChannel>(adapter_, *its.pair, frame_bytes);
   }

@@ -165,6 +165,7 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   OfPeer& its = peer.switching;
   if (offer.kind >= kChannelKinds || !has_ring(its.out_next) || offer.entry_bytes == 0) return false;
   Channel* way = peer.stream.base.get();
+  std::unique_ptr<Channel> own_way;
   const ChannelKind inner = its.out_next == ChannelKind::rc_rdma ? ChannelKind::rc : ChannelKind::dc;
   if (inner != base_) {
     if (inner != ChannelKind::rc || !offer.has_pair) return false;
@@ -172,10 +173,14 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
     if (!its.connected)
       its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, adapter_.slot_bytes);
     way = its.connected.get();
+  } else if (dc_) {
+    own_way = std::make_unique<DcChannel>(*dc_, peer.id, true, *peer.connection.route, peer.connection.base,
+                                          adapter_.slot_bytes);
+    way = own_way.get();
   }
   const RingChannel::Remote ring{offer.address, offer.key, offer.entries, offer.entry_bytes};
-  its.out_next_channel = std::make_unique<RingChannel>(its.out_next, *way, ring, adapter_.slot_bytes,
-                                                       adapter_.hca->capabilities().ordered_writes);
+  its.out_next_channel = std::make_unique<RingChannel>(
+      its.out_next, *way, std::move(own_way), ring, adapter_.slot_bytes, adapter_.hca->capabilities().ordered_writes);
   return true;
 }
 

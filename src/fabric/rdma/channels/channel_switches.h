@@ -33,6 +33,7 @@
 
 namespace tern {
 
+class DcEndpoint;
 class MessageStreams;
 class RdmaConnections;
 class RdmaPeers;
@@ -60,8 +61,11 @@ class ChannelSwitches {
   ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaConnections& connections, MessageStreams& streams,
                   const Tunables& tunables);
 
-  /// What every stream begins with.
-  void set_base(ChannelKind base) { base_ = base; }
+  /// What every stream begins with; `dc`: where that is dc, outlives this.
+  void set_base(ChannelKind base, DcEndpoint* dc) {
+    base_ = base;
+    dc_ = dc;
+  }
   ChannelKind base() const { return base_; }
   /// The peer is connected.
   void begin(RdmaPeer& peer);
@@ -116,6 +120,7 @@ class ChannelSwitches {
   const uint32_t max_pairs_, max_active_pairs_;
   std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair
   ChannelKind base_ = ChannelKind::rc;
+  DcEndpoint* dc_ = nullptr;
   std::vector<RdmaPeer*> polled_;  ///< their streams come by rings
   std::vector<std::unique_ptr<Ring>> spare_rings_;
   std::array<uint32_t, kChannelKinds> counts_{};
