@@ -260,6 +260,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void activate(SimQueuePair& pair, uint64_t time_ns);
   void to_error(SimQueuePair& pair);
   void forget(SimQueuePair& pair);
+  /// It has nothing to send and nothing to answer any more.
+  void quiet(SimQueuePair& pair);
   uint64_t draw_sequence() { return rng_.below(1u << 24); }
 
   const uint32_t index;

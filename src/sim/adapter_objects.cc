@@ -265,6 +265,7 @@ Error SimQueuePair::reset() {
   hca_.strand.charge_ns(node_.model().connect_ns);
   hca_.strand.catch_up();
   if (options_.sends) static_cast<SimCompletionQueue*>(options_.sends)->forget(*this);
+  node_.quiet(*this);
   clear();
   return {};
 }

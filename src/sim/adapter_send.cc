@@ -97,14 +97,19 @@ void AdapterNode::activate(SimQueuePair& pair, uint64_t time_ns) {
   wake_engine(time_ns);
 }
 
-void AdapterNode::forget(SimQueuePair& pair) {
+void AdapterNode::quiet(SimQueuePair& pair) {
   for (SimQueuePair::Answer& waiting : pair.answers_) {
     adapters.node_of(waiting.packet->to)
         .dropped(waiting.packet->target, waiting.packet->epoch, waiting.packet->sequence);
   }
+  if (pair.active_) std::erase(active_, &pair);
+  if (pair.answering_) std::erase(answering_, &pair);
+  pair.active_ = pair.answering_ = false;
+}
+
+void AdapterNode::forget(SimQueuePair& pair) {
+  quiet(pair);
   pairs.erase(pair.number());
-  std::erase(active_, &pair);
-  std::erase(answering_, &pair);
   auto cached = cached_at_.find(pair.number());
   if (cached == cached_at_.end()) return;
   cached_.erase(cached->second);

@@ -95,7 +95,12 @@ Error RdmaConnections::prepare(RdmaPeer& peer) {
 
 Error RdmaConnections::make_pair(RdmaPeer& peer) {
   if (peer.connection.pair) return {};
-  if (Error error = adapter_.hca->make_queue_pair(adapter_.connected_options(), peer.connection.pair)) return error;
+  if (!spare_pairs_.empty()) {
+    peer.connection.pair = std::move(spare_pairs_.back());
+    spare_pairs_.pop_back();
+  } else if (Error error = adapter_.hca->make_queue_pair(adapter_.connected_options(), peer.connection.pair)) {
+    return error;
+  }
   ++pairs_;
   return {};
 }
@@ -106,6 +111,13 @@ Error RdmaConnections::connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress
   if (Error error = its.pair->connect(remote)) return error;
   by_number_[its.pair->number()] = &peer;
   return {};
+}
+
+void RdmaConnections::keep_pair(RdmaPeer& peer) {
+  std::unique_ptr<rdma::QueuePair> pair = std::move(peer.connection.pair);
+  by_number_.erase(pair->number());
+  --pairs_;
+  if (!pair->reset()) spare_pairs_.push_back(std::move(pair));
 }
 
 // A greeting that finds no room is not sent; the other side (or our timer) repeats.

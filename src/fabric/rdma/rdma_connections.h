@@ -70,6 +70,8 @@ class RdmaConnections {
   /// The peer has one, connected or not. Error: the adapter has no more.
   Error make_pair(RdmaPeer& peer);
   Error connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress& remote);
+  /// Nothing is outstanding on it, here or there: another peer may have it.
+  void keep_pair(RdmaPeer& peer);
   /// Queue pairs of peers that exist.
   size_t pairs() const { return pairs_; }
 
@@ -116,7 +118,8 @@ class RdmaConnections {
   std::unordered_map<uint32_t, RdmaPeer*> by_number_;  ///< by our connected queue pair's number
   std::vector<RdmaPeer*> connected_;
   size_t pairs_ = 0;
-  const DcEndpoint* dc_ = nullptr;  ///< see `start`
+  std::vector<std::unique_ptr<rdma::QueuePair>> spare_pairs_;  ///< idle; making one takes milliseconds
+  const DcEndpoint* dc_ = nullptr;                             ///< see `start`
   uint64_t keepalive_due_ns_ = ~uint64_t{0};
 };
 

@@ -15,7 +15,9 @@
 // ring is not looked at before. Credit belongs to a channel: both sides begin with the new one's, and credit for the
 // old one (it names its epoch) is ignored. Offers and answers go by the base channel, in order, and take no credit.
 //
-// Streams of the two directions change independently of each other. They share the connected queue pair.
+// Streams of the two directions change independently of each other. They share the connected queue pair; when no stream
+// uses it, it stays for the next time, until another peer needs one and there are as many as there may be
+// (channel_pairs.cc).
 //
 // Source: Takagi et al. 2015, section 3.3 (J1-J5). Theirs sends the position of the last message apart, and stops
 // sending meanwhile; ours needs neither. Thread rule: the rank's lock.
@@ -55,6 +57,9 @@ class ChannelSwitches {
     std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
     uint32_t out_next_window = 0;
     std::vector<wire::RdmaChange> outbox;  ///< found no room
+    // The queue pair of `connected`; see channel_pairs.cc.
+    bool retiring = false;      ///< the peer was asked to give its end up
+    bool retire_asked = false;  ///< by the peer; answered when nothing is outstanding
   };
 
   /// All outlive this.
@@ -100,7 +105,12 @@ class ChannelSwitches {
   void on_accept(RdmaPeer& peer, const wire::RdmaChange& change);
   bool make_way(RdmaPeer& peer, const wire::RdmaChange& offer);
   Error make_pair(RdmaPeer& peer);
-  bool pair_available(const RdmaPeer& peer) const;
+  bool take_pair(RdmaPeer& peer);
+  bool pair_used(const RdmaPeer& peer) const;
+  void retire_one();
+  void on_retirement(RdmaPeer& peer, wire::RdmaChange::Step step);
+  void answer_retirement(RdmaPeer& peer);
+  void give_pair_up(RdmaPeer& peer);
   Error connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote);
   void leave(RdmaPeer& peer);
   void refuse(RdmaPeer& peer, const wire::RdmaChange& offer);
@@ -118,7 +128,7 @@ class ChannelSwitches {
   const size_t entry_bytes_;
   // Beside a base that needs none: connected queue pairs, and how many of them are used at one time.
   const uint32_t max_pairs_, max_active_pairs_;
-  std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair
+  std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair; the last to take theirs are last
   ChannelKind base_ = ChannelKind::rc;
   DcEndpoint* dc_ = nullptr;
   std::vector<RdmaPeer*> polled_;  ///< their streams come by rings
