@@ -45,13 +45,11 @@ bool ChannelSwitches::take_pair(RdmaPeer& peer) {
   return false;
 }
 
+// Who was asked and is silent, because it computes, does not keep others from being asked.
 void ChannelSwitches::retire_one() {
   for (RdmaPeer* peer : paired_) {
-    if (peer->switching.retiring) return;  // one is under way
-  }
-  for (RdmaPeer* peer : paired_) {
     if (peer->state != RdmaPeer::State::ready || peer->outstanding != 0 || pair_used(*peer)) continue;
-    if (peer->switching.retire_asked || !peer->switching.outbox.empty()) continue;
+    if (peer->switching.retiring || peer->switching.retire_asked || !peer->switching.outbox.empty()) continue;
     peer->switching.retiring = true;
     wire::RdmaChange change;
     change.step = Step::retire;
