@@ -144,7 +144,7 @@ struct RdmaChange {
     // Of the queue pair that both streams share, when neither uses it.
     retire = 6,   ///< either: I want to give mine to another peer
     retired = 7,  ///< the other: mine is gone, too
-    keep = 8,     ///< the other: I am about to use it
+    keep = 8,     ///< the other: mine is in use
   };
   Step step = Step::offer;
   uint8_t kind = 0;          ///< ChannelKind

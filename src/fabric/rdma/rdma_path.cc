@@ -175,7 +175,9 @@ void RdmaPath::run_timers() {
 // What the statistics say of the second that has passed.
 void RdmaPath::apply_policy(uint64_t now_ns) {
   for (const auto& peer : peers_) {
-    if (peer && peer->state == RdmaPeer::State::ready) policy_.count(peer->id, peer->stream.received);
+    if (!peer || peer->state != RdmaPeer::State::ready) continue;
+    policy_.count(peer->id, peer->stream.received);
+    switches_.end_of_unit(*peer);
   }
   const ChannelPolicy::Mapping* mapping = policy_.end_of_unit(now_ns);
   if (mapping) {
@@ -269,7 +271,8 @@ bool RdmaPath::on_receive(const rdma::Completion& completion) {
     return false;
   }
   adapter_.charge(adapter_.options.receive_ns);
-  return streams_.on_shared_frame(*peer, frame, slot, completion.bytes);
+  streams_.on_shared_frame(*peer, frame, adapter_.slots.memory(slot), completion.bytes);
+  return false;
 }
 
 int RdmaPath::complete_finished() {

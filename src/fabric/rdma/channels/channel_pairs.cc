@@ -28,28 +28,40 @@ bool ChannelSwitches::pair_used(const RdmaPeer& peer) const {
   return in || out;
 }
 
-// Whether a stream with that peer, either way, may take a connected queue pair: the adapter keeps the state of a few at
-// hand, and it does not matter who of the two has asked. False: not now, but perhaps when one has been given up.
+// Queue pairs that are there for a pattern of communication that is over cost the adapter nothing.
+void ChannelSwitches::end_of_unit(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  its.active = peer.stream.received != its.seen_received || peer.stream.sent != its.seen_sent;
+  its.seen_received = peer.stream.received;
+  its.seen_sent = peer.stream.sent;
+}
+
+// Whether a stream with that peer, either way, may take a connected queue pair: the adapter keeps the state of a few
+// active ones at hand, and it does not matter who of the two has asked. False: not now, but perhaps when one has been
+// given up.
 bool ChannelSwitches::take_pair(RdmaPeer& peer) {
-  if (peer.switching.retiring || peer.switching.retire_asked) return false;
-  const auto active = std::count_if(paired_.begin(), paired_.end(),
-                                    [&](const RdmaPeer* other) { return other != &peer && pair_used(*other); });
+  if (peer.switching.retiring) return false;
+  const auto active = std::count_if(paired_.begin(), paired_.end(), [&](const RdmaPeer* other) {
+    return other != &peer && other->switching.active && pair_used(*other);
+  });
   if (uint64_t(active) >= max_active_pairs_) return false;
+  if (!peer.connection.pair && connections_.pairs() >= max_pairs_) {
+    retire_one();
+    return false;
+  }
+  peer.switching.active = true;
   if (peer.connection.pair) {
     std::erase(paired_, &peer);
     paired_.push_back(&peer);
-    return true;
   }
-  if (connections_.pairs() < max_pairs_) return true;
-  retire_one();
-  return false;
+  return true;
 }
 
 // Who was asked and is silent, because it computes, does not keep others from being asked.
 void ChannelSwitches::retire_one() {
   for (RdmaPeer* peer : paired_) {
     if (peer->state != RdmaPeer::State::ready || peer->outstanding != 0 || pair_used(*peer)) continue;
-    if (peer->switching.retiring || peer->switching.retire_asked || !peer->switching.outbox.empty()) continue;
+    if (peer->switching.retiring || !peer->switching.outbox.empty()) continue;
     peer->switching.retiring = true;
     wire::RdmaChange change;
     change.step = Step::retire;
@@ -58,38 +70,23 @@ void ChannelSwitches::retire_one() {
   }
 }
 
+// Nobody waits until nothing is outstanding: a peer that takes no receives any more would be waited for for ever.
 void ChannelSwitches::on_retirement(RdmaPeer& peer, Step step) {
   OfPeer& its = peer.switching;
-  if (step == Step::retire && its.retiring) {  // both have asked
-    give_pair_up(peer);
-  } else if (step == Step::retire) {
-    its.retire_asked = true;
-    pump(peer);
+  if (step == Step::retire && !its.retiring) {
+    wire::RdmaChange answer;
+    answer.step = pair_used(peer) || peer.outstanding != 0 ? Step::keep : Step::retired;
+    if (answer.step == Step::retired) give_pair_up(peer);
+    tell(peer, answer);
   } else if (its.retiring) {
     its.retiring = false;
-    if (step == Step::retired) give_pair_up(peer);
+    if (step != Step::keep) give_pair_up(peer);  // retire: both have asked
   }
-}
-
-void ChannelSwitches::answer_retirement(RdmaPeer& peer) {
-  OfPeer& its = peer.switching;
-  wire::RdmaChange answer;
-  answer.step = Step::keep;
-  if (!pair_used(peer)) {
-    if (peer.outstanding != 0) {
-      adapter_.block(peer);
-      return;
-    }
-    answer.step = Step::retired;
-    give_pair_up(peer);
-  }
-  its.retire_asked = false;
-  tell(peer, answer);
 }
 
 void ChannelSwitches::give_pair_up(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
-  its.retiring = its.retire_asked = false;
+  its.retiring = false;
   its.connected.reset();
   std::erase(paired_, &peer);
   if (peer.connection.pair) connections_.keep_pair(peer);

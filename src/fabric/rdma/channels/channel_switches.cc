@@ -231,7 +231,7 @@ void ChannelSwitches::on_last(RdmaPeer& peer) {
 
 void ChannelSwitches::pump(RdmaPeer& peer) {
   const OfPeer& its = peer.switching;
-  if (its.may_leave || its.retire_asked || !its.outbox.empty()) [[unlikely]]
+  if (its.may_leave || !its.outbox.empty()) [[unlikely]]
     pump_slow(peer);
 }
 
@@ -244,7 +244,6 @@ void ChannelSwitches::pump_slow(RdmaPeer& peer) {
     }
     its.outbox.erase(its.outbox.begin());
   }
-  if (its.retire_asked) answer_retirement(peer);
   if (its.may_leave) leave(peer);
 }
 

@@ -58,8 +58,9 @@ class ChannelSwitches {
     uint32_t out_next_window = 0;
     std::vector<wire::RdmaChange> outbox;  ///< found no room
     // The queue pair of `connected`; see channel_pairs.cc.
-    bool retiring = false;      ///< the peer was asked to give its end up
-    bool retire_asked = false;  ///< by the peer; answered when nothing is outstanding
+    bool active = false;  ///< it was taken, or something came or went, since the unit before the last ended
+    uint32_t seen_received = 0, seen_sent = 0;
+    bool retiring = false;  ///< the peer was asked to give its end up
   };
 
   /// All outlive this.
@@ -78,6 +79,8 @@ class ChannelSwitches {
   bool request(RdmaPeer& peer, ChannelKind kind);
   /// A connected channel that was refused may be asked for again.
   void forgive(RdmaPeer& peer);
+  /// A unit of the statistics is over.
+  void end_of_unit(RdmaPeer& peer);
   /// Where rings are of no use, because this rank sleeps.
   void give_rings_up();
 
@@ -109,7 +112,6 @@ class ChannelSwitches {
   bool pair_used(const RdmaPeer& peer) const;
   void retire_one();
   void on_retirement(RdmaPeer& peer, wire::RdmaChange::Step step);
-  void answer_retirement(RdmaPeer& peer);
   void give_pair_up(RdmaPeer& peer);
   Error connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote);
   void leave(RdmaPeer& peer);
