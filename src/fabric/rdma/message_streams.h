@@ -39,12 +39,12 @@ class MessageStreams {
     uint8_t out_epoch = 0, in_epoch = 0;  ///< channels that our stream, and the peer's, have had
     uint32_t received = 0;                ///< messages (modulo 2^32)
     uint32_t sent = 0;                    ///< frames of messages (modulo 2^32)
-    /// Of the peer's next epoch: came before the last of this one. Copies, at most a window of them: what this one waits
-    /// for may need the receives.
+    /// Of the peer's next epoch: came before the last of this one. Copies, at most a window of them: what this one
+    /// waits for may need the receives.
     std::vector<std::vector<std::byte>> held;
-    uint32_t credits = 0;                 ///< frames that we may send
-    uint32_t owed = 0;                    ///< frames of the peer that were taken and not yet told
-    uint32_t window = 0;                  ///< ours, as the peer was told
+    uint32_t credits = 0;  ///< frames that we may send
+    uint32_t owed = 0;     ///< frames of the peer that were taken and not yet told
+    uint32_t window = 0;   ///< ours, as the peer was told
     IntrusiveList<SendOperation> queue;
     Reception reception;
 
