@@ -147,10 +147,12 @@ Error Window::share_memory() {
   const bool allocates = flavor_ == Flavor::shared || flavor_ == Flavor::allocate;
   Statement mine;
   std::vector<int> ranks;
+  std::vector<PeerId> peers;
   std::vector<int64_t> sizes;
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank() || (segments && segments->shares(comm.peer(rank)))) {
       ranks.push_back(rank);
+      peers.push_back(comm.peer(rank));
       sizes.push_back(allocates ? sizes_.of(rank) : 0);
     } else if (flavor_ == Flavor::shared && mine.error_class == 0) {
       mine.set(Error(ErrorClass::rma_shared, "this rank shares no memory with rank " + std::to_string(rank) +
@@ -164,7 +166,7 @@ Error Window::share_memory() {
   const int maker = ranks[0];
   const bool machines = whole && (lock_choice_ == LockChoice::test_and_set || lock_choice_ == LockChoice::mcs);
   if (together) {
-    part_.plan(ranks, sizes, flavor_ == Flavor::allocate || noncontiguous_,
+    part_.plan(ranks, peers, sizes, flavor_ == Flavor::allocate || noncontiguous_,
                machines ? LockWord::count(uint32_t(ranks.size())) : 0);
   }
   if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part_.allocate(*segments));
