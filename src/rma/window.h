@@ -184,7 +184,7 @@ class Window {
   Error check_plan();
   Error agree(Communicator& comm, Error mine);
   Error allocate_memory();
-  Error share_memory();
+  Error share_memory(bool locks);
   void choose_design();
   bool locks_by_words() const;
   std::string describe() const;
