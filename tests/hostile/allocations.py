@@ -3,6 +3,7 @@ exception that nobody catches, never by a crash, never not at all.
 
 Usage: allocations.py [--all] [PATH...]   (default: shm tcp udp; --all: every n, not one for each place that allocates)
   --from N   only the N-th and later
+  --every K  only each K-th of them
   -v         tell of each"""
 import argparse
 import collections
@@ -74,6 +75,7 @@ def main():
     parser.add_argument("paths", nargs="*", default=["shm", "tcp", "udp"])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--from", type=int, default=1, dest="first")
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("-v", action="store_true", dest="verbose")
     options = parser.parse_args()
     bad = 0
@@ -82,9 +84,7 @@ def main():
             for rank in range(RANKS):
                 found = places(path, rank)
                 trials = []
-                for n in chosen(found, options.all):
-                    if n < options.first:
-                        continue
+                for n in [n for n in chosen(found, options.all) if n >= options.first][::options.every]:
                     # By turns: errors are fatal, or returned; one allocation fails, or all from then on.
                     words, all_after = (["return"] if n % 2 else []), n % 3 == 0
                     trials.append((n, all_after, words, pool.submit(trial, path, rank, n, all_after, words)))
