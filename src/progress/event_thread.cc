@@ -11,9 +11,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <system_error>
 
 #include "base/assert.h"
+#include "base/limits.h"
 
 namespace tern {
 namespace {
@@ -37,6 +39,9 @@ constexpr uint64_t kQuickLeaves_ns = kIdleLeaves * 3000;
 constexpr uint64_t kLater_ns = 100'000'000;
 /// A timer that ends in less than this counts as ended.
 constexpr uint64_t kEnding_ns = 1'000'000;
+
+/// A message that was not taken for want of memory is lost, and with it whoever waits for it.
+constexpr const char* kInTheBackground = "moving messages while the application computes";
 
 int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
 void barrier_everywhere() {
@@ -84,7 +89,13 @@ EventThread::EventThread(ProgressEngine& engine, RankLock& lock, std::function<N
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+      try {
+        run();
+      } catch (const std::bad_alloc&) {
+        end_without_memory(kInTheBackground);
+      }
+    });
   } catch (const std::system_error&) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     close_descriptors();
@@ -165,7 +176,8 @@ Need EventThread::need() {
   return needed;
 }
 
-Need EventThread::take_over(bool again) {
+// The application's call is over, and has nobody any more to give an error to.
+Need EventThread::take_over(bool again) try {
   if (again) left_armed_ns_ = 0;  // the thread was woken before the application was outside
   forget_arming();
   Need needed = pending();
@@ -179,6 +191,8 @@ Need EventThread::take_over(bool again) {
   if (needed == Need::now) look_after(patience_.first_grace_ns, lock_.turns() + 1);  // it is still inside
   if (needed == Need::later) look_later();
   return needed;
+} catch (const std::bad_alloc&) {
+  end_without_memory(kInTheBackground);
 }
 
 void EventThread::on_idle_leaves() {
