@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "input_files.h"
 #include "options.h"
 #include "streams.h"
 

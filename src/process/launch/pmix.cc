@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "process/launch/clients.h"
+#include "process/launch/pmi_text.h"
 
 #ifdef TERN_HAVE_PMIX
 #include <pmix.h>
