@@ -16,6 +16,7 @@
 #include "base/config_file.h"
 #include "base/limits.h"
 #include "coll/collectives.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/rdma/ibv.h"
 #include "fabric/rdma/rdma_path.h"
 #include "fabric/scheduler/path_scheduler.h"
@@ -174,8 +175,10 @@ Error Wireup::listen() {
   options.log = &process_->log();
   Launcher& launcher = process_->launcher();
   Error error;
+  std::unique_ptr<StreamPort> port = KernelStreams::create(error);
+  if (error) return error;
   tcp_ = TcpPath::create(
-      options, process_->tunables(), process_->clock(), network_sink(),
+      options, process_->tunables(), std::move(port), process_->clock(), network_sink(),
       [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kCardKey, card); }, error);
   return error;
 }

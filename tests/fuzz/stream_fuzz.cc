@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include "base/crc32c.h"
-#include "fabric/ip/socket.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/tcp/inbound.h"
 #include "fabric/tcp/outbound.h"
 #include "fuzz.h"
@@ -63,7 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   struct PeerLane : Lane {
     using Lane::Lane;
   } lane{0};
-  TcpInbound::Shared shared{lane, sink, scratch, sizeof scratch, (data[1] & 1) != 0, {}};
+  KernelStreams port;
+  TcpInbound::Shared shared{port, lane, sink, scratch, sizeof scratch, (data[1] & 1) != 0, {}};
   TcpInbound inbound(shared, data[1] >> 1 & 1);
   TcpInbound::State state = TcpInbound::State::idle;
   int handled = 0;

@@ -26,6 +26,7 @@
 #include <memory>
 
 #include "base/intrusive_list.h"
+#include "fabric/ip/stream_port.h"
 #include "fabric/path.h"
 #include "fabric/tcp/cipher.h"
 #include "wire/frame.h"
@@ -43,9 +44,10 @@ class TcpOutbound {
 
   /// What the streams of one path share.
   struct Shared {
-    SendList finished;                     ///< left altogether; `done` is due
-    std::unique_ptr<std::byte[]> scratch;  ///< kScratchBytes of working memory
-    bool sealed = false;                   ///< in blocks: with checksums or encrypted
+    StreamPort& port;                        ///< not owned
+    SendList finished{};                     ///< left altogether; `done` is due
+    std::unique_ptr<std::byte[]> scratch{};  ///< kScratchBytes of working memory
+    bool sealed = false;                     ///< in blocks: with checksums or encrypted
     size_t eager_bytes = 0;  ///< a message so short is copied rather than wait for a peer that does not read
   };
 
@@ -76,13 +78,13 @@ class TcpOutbound {
 
   /// A connection begins: the peer has got the first `received` bytes. False: we cannot go on from there. `trusted`:
   /// the peer is known to rely on it, so its kernel's acknowledgements count.
-  bool resume(int fd, uint64_t received, bool trusted);
+  bool resume(int stream, uint64_t received, bool trusted);
   /// What this connection carries is encrypted. Just after `resume`.
   void encrypt(const TcpKey& key);
   void trust() { trusted_ = true; }
   /// The connection is over.
   void detach();
-  bool attached() const { return fd_ >= 0; }
+  bool attached() const { return stream_ >= 0; }
   /// With checksums: the peer has got so many bytes. False: it cannot have.
   bool acknowledge(uint64_t received);
   /// With checksums: what we have got, to be told with the next block.
@@ -158,7 +160,7 @@ class TcpOutbound {
   uint64_t most_sent_ = 0;  ///< sent_ before the last rewind
   uint64_t began_ = 0;      ///< sent_ when this connection began
   uint64_t owed_ack_ = 0, told_ack_ = 0;
-  int fd_ = -1;
+  int stream_ = -1;  ///< of the connection; -1: there is none
   int error_ = 0;
   bool held_ = false;  ///< [sent_, end_), all of it in the log, and the queue wait for company
   bool trusted_ = false;

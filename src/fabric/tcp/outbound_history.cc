@@ -1,7 +1,4 @@
 // The history of a stream: what is kept until the peer has it, and what a new connection goes on from (outbound.h).
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -93,9 +90,9 @@ void TcpOutbound::forget(uint64_t received) {
 }
 
 void TcpOutbound::ask_kernel() {
-  if (shared_.sealed || !trusted_ || fd_ < 0 || acked_ == sent_) return;
-  int unacknowledged = 0;
-  if (ioctl(fd_, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged < 0) return;
+  if (shared_.sealed || !trusted_ || stream_ < 0 || acked_ == sent_) return;
+  const int unacknowledged = shared_.port.unacknowledged(stream_);
+  if (unacknowledged < 0) return;
   // (Still true when the connection has broken: the kernel throws its queue away, but not what it knew.)
   uint64_t since = sent_ - began_;
   if (uint64_t(unacknowledged) < since) forget(sent_ - uint64_t(unacknowledged));
@@ -200,14 +197,14 @@ bool TcpOutbound::acknowledge(uint64_t received) {
   return true;
 }
 
-bool TcpOutbound::resume(int fd, uint64_t received, bool trusted) {
+bool TcpOutbound::resume(int stream, uint64_t received, bool trusted) {
   const uint64_t oldest = segments_.empty() ? end_ : segments_.front().begin;
   if (received < oldest || received > std::max(sent_, most_sent_)) return false;
   most_sent_ = std::max(sent_, most_sent_);
   forget(received);
   sent_ = began_ = block_end_ = received;
   block_head_sent_ = sizeof block_head_;
-  fd_ = fd;
+  stream_ = stream;
   error_ = 0;
   trusted_ = trusted;
   told_ack_ = 0;
@@ -223,7 +220,7 @@ void TcpOutbound::encrypt(const TcpKey& key) {
 
 void TcpOutbound::detach() {
   ask_kernel();
-  fd_ = -1;
+  stream_ = -1;
   held_ = false;
 }
 

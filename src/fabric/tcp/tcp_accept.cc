@@ -1,7 +1,5 @@
 // How connections come, continued: being called, and the handshake on either side. What is not proven costs
 // little: at most kMaxUnproven connections of a few KiB each, a deadline, and silence towards whoever fails.
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -31,23 +29,23 @@ void TcpPath::accept_some(Listener& listener) {
   for (int i = 0; i < kMaxAccepts; ++i) {
     if (unproven_ >= kMaxUnproven && !make_room()) return go_deaf();
     SocketAddress from;
-    Descriptor fd = accept_from(listener.fd.get(), from);
-    if (!fd) {
-      if (errno == ECONNABORTED || errno == EINTR) continue;
-      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+    const int stream = port_->accept(listener.stream.get(), from);
+    if (stream < 0) {
+      if (stream == -ECONNABORTED || stream == -EINTR) continue;
+      if (stream != -EMFILE && stream != -ENFILE && stream != -ENOBUFS && stream != -ENOMEM) return;
       if (make_room()) continue;
       return go_deaf();
     }
-    shape(fd.get());
+    shape(stream);
     auto setup = std::make_unique<Setup>(identity_);
-    setup->fd = std::move(fd);
+    setup->stream = StreamHandle(*port_, stream);
     setup->where = from.text();
     setup->deadline_ns = clock_.now_ns() + kUnprovenDeadline_ns;
     unproven_list_.push_back(setup.get());
     ++unproven_;
     Setup& entered = *setup;
-    watch(*adopt(std::move(setup), Endpoint::Kind::setup), EPOLLIN);
-    on_setup(entered, EPOLLIN);  // its first bytes mostly are here already
+    watch(*adopt(std::move(setup), Endpoint::Kind::setup), kReadable);
+    on_setup(entered, kReadable);  // its first bytes mostly are here already
   }
 }
 
@@ -76,27 +74,23 @@ void TcpPath::go_deaf() {
 
 void TcpPath::on_setup(Setup& setup, uint32_t events) {
   if (!setup.connected) {
-    int trouble = 0;
-    socklen_t bytes = sizeof trouble;
-    getsockopt(setup.fd.get(), SOL_SOCKET, SO_ERROR, &trouble, &bytes);
-    if (trouble != 0) {
+    if (const int trouble = port_->error(setup.stream.get()); trouble != 0) {
       (trouble == ECONNREFUSED ? setup.lane->refused : setup.lane->only_refusals) = trouble == ECONNREFUSED;
       return attempt_failed(setup, errno_text(trouble));
     }
-    if (!(events & EPOLLOUT)) return;
+    if (!(events & kWritable)) return;
     setup.connected = true;
     // A peer that computes may take its time to answer: its kernel is asked whether it is there (ask_if_alive).
     setup.deadline_ns = kNever;
-    watch(setup, EPOLLIN);
+    watch(setup, kReadable);
     if (!send_output(setup)) return attempt_failed(setup, "closed before the greeting");
   }
   while (setup.handshake.state() == TcpHandshake::State::talking) {
     std::byte bytes[1024];
-    ssize_t n = recv(setup.fd.get(), bytes, std::min(sizeof bytes, setup.handshake.need()), MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = port_->receive(setup.stream.get(), bytes, std::min(sizeof bytes, setup.handshake.need()));
+    if (n == -EAGAIN) return;
     if (n <= 0) {
-      std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(errno);
+      std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(int(-n));
       return setup.lane ? attempt_failed(setup, trouble) : drop(setup);
     }
     setup.handshake.feed(bytes, size_t(n));
@@ -113,7 +107,7 @@ bool TcpPath::send_output(Setup& setup) {
   std::string& output = setup.handshake.output();
   if (output.empty()) return true;
   // A new connection's buffer takes these few hundred bytes; one that does not is not worth keeping.
-  ssize_t n = send(setup.fd.get(), output.data(), output.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t n = port_->send(setup.stream.get(), output.data(), output.size(), false);
   bool whole = n == ssize_t(output.size());
   output.clear();
   return whole;
@@ -200,7 +194,7 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   if (lane.setup && lane.setup != &setup) drop(*lane.setup);
   auto link = std::make_unique<Link>();
   watch(setup, 0);
-  link->fd = std::move(setup.fd);
+  link->stream = std::move(setup.stream);
   link->where = setup.where;
   link->lane = &lane;
   lane.generation = ours ? setup.generation : setup.handshake.generation();
@@ -221,9 +215,10 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   counters().tcp_connections = ++links_;
   counters().tcp_resumed += again;
   Link& entered = static_cast<Link&>(*adopt(std::move(link), Endpoint::Kind::link));
-  watch(entered, EPOLLIN);
-  if (ours) ask_if_alive(entered.fd.get(), false);
-  lane.network = network_of(addresses_, local_address(entered.fd.get()));
+  watch(entered, kReadable);
+  const int stream = entered.stream.get();
+  if (ours) port_->ask_if_alive(stream, false);
+  lane.network = network_of(addresses_, port_->local_address(stream));
   // Only one side brings a lane home, or the two might disagree for ever on where that is.
   const bool away = table_.comes_before(lane.peer.id) && !lane.candidates.empty() &&
                     lane.candidates.front().network != 0 && lane.candidates.front().network != lane.network;
@@ -231,7 +226,7 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   if (away) lane.retry_ns = clock_.now_ns() + kSecond;
   set_timed(lane, away);
   lane.inbound.begin();
-  if (!lane.outbound.resume(entered.fd.get(), theirs, ours)) {
+  if (!lane.outbound.resume(stream, theirs, ours)) {
     give_up_link(lane);
     lane.state = StreamState::calling;
     return doom(lane.peer, int(ErrorClass::other),

@@ -1,10 +1,4 @@
 // How connections go: a peer's orderly goodbye, its loss, and our own end.
-#include <linux/sockios.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -16,6 +10,8 @@ namespace {
 
 // The orderly end waits for peers that still read; this long at most, for one that does not.
 constexpr uint64_t kCloseTimeout_ns = 5'000'000'000;
+// Acknowledgements wake nobody: they are looked for so often.
+constexpr uint64_t kCloseLook_ns = 1'000'000;
 // How long the higher rank lets the lower one call after both have seen their connection break.
 constexpr uint64_t kCourtesy_ns = 20'000'000;
 // The kernel repeats after 0.2 s (or thrice the round trip), then after twice the time before: after two repetitions in
@@ -121,8 +117,8 @@ int TcpPath::lose(Peer& peer) {
 // we do not have.)
 void TcpPath::give_up_link(Stream& lane) {
   Link& link = *lane.link;
-  shutdown(link.fd.get(), SHUT_RDWR);
-  lane.inbound.drain(link.fd.get());
+  port_->shutdown(link.stream.get(), true);
+  lane.inbound.drain(link.stream.get());
   lane.outbound.detach();
   lane.link = nullptr;
   if (lane.linked()) lane.unlink();
@@ -186,22 +182,20 @@ void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
 void TcpPath::check_links(uint64_t now) {
   next_check_ns_ = now + kCheck_ns;
   const bool several = several_networks();
-  auto stalled = [&](int fd) {
-    tcp_info info{};
-    socklen_t bytes = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
-    return info.tcpi_retransmits >= (several ? kRepetitions : kRepetitionsAlone) &&
-           info.tcpi_last_ack_recv >= kSilence_ms;
+  auto stalled = [&](const Endpoint& endpoint) {
+    StreamPort::Silence silence;
+    return port_->silence(endpoint.stream.get(), silence) &&
+           silence.repetitions >= (several ? kRepetitions : kRepetitionsAlone) && silence.silent_ms >= kSilence_ms;
   };
   std::vector<Stream*> lost;
   std::vector<Setup*> failed;
   for (auto& endpoint : endpoints_) {
     if (endpoint->kind == Endpoint::Kind::link) {
       Stream& lane = *static_cast<Link&>(*endpoint).lane;
-      if (lane.outbound.unsure() && stalled(endpoint->fd.get())) lost.push_back(&lane);
+      if (lane.outbound.unsure() && stalled(*endpoint)) lost.push_back(&lane);
     } else if (endpoint->kind == Endpoint::Kind::setup) {
       Setup& setup = static_cast<Setup&>(*endpoint);
-      if (setup.lane && setup.connected && stalled(endpoint->fd.get())) failed.push_back(&setup);
+      if (setup.lane && setup.connected && stalled(*endpoint)) failed.push_back(&setup);
     }
   }
   for (Stream* lane : lost)
@@ -223,7 +217,7 @@ bool TcpPath::several_networks() const {
 // waits: the interface may come back, and the connection with it.) If it was the peer's, the peer calls us.
 void TcpPath::on_interfaces(Interfaces& watch) {
   std::vector<uint32_t> down;
-  InterfaceWatch::read(watch.fd.get(), down);
+  port_->read_interfaces(watch.stream.get(), down);
   if (down.empty()) return;
   auto gone = [&](uint32_t network) {
     return network != 0 && std::find(down.begin(), down.end(), network) != down.end();
@@ -236,7 +230,8 @@ void TcpPath::on_interfaces(Interfaces& watch) {
       if (gone(lane.network)) lost.push_back(&lane);
     } else if (endpoint->kind == Endpoint::Kind::setup) {
       Setup& setup = static_cast<Setup&>(*endpoint);
-      if (setup.lane && gone(network_of(addresses_, local_address(setup.fd.get())))) failed.push_back(&setup);
+      if (setup.lane && gone(network_of(addresses_, port_->local_address(setup.stream.get()))))
+        failed.push_back(&setup);
     }
   }
   for (Stream* lane : lost) {
@@ -253,7 +248,7 @@ void TcpPath::on_interfaces(Interfaces& watch) {
 
 void TcpPath::break_connection(PeerId id) {
   for (auto& lane : peer_at(id).lanes) {
-    if (lane && lane->link) shutdown(lane->link->fd.get(), SHUT_RDWR);
+    if (lane && lane->link) port_->shutdown(lane->link->stream.get(), true);
   }
 }
 
@@ -307,16 +302,16 @@ void TcpPath::close_in_order() {
     }
   }
   uint64_t deadline = clock_.now_ns() + kCloseTimeout_ns;
-  std::vector<pollfd> waits;
+  std::vector<StreamPort::Awaited> waits;
   while (!open.empty()) {
     waits.clear();
     std::erase_if(open, [&](Closing& closing) {
       Stream& lane = *closing.lane;
-      int fd = lane.link->fd.get();
+      const int stream = lane.link->stream.get();
       for (;;) {
-        ssize_t n = recv(fd, sending_.scratch.get(), TcpOutbound::kScratchBytes, MSG_DONTWAIT);
-        if (n > 0 || (n < 0 && errno == EINTR)) continue;
-        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return true;
+        const ssize_t n = port_->receive(stream, sending_.scratch.get(), TcpOutbound::kScratchBytes);
+        if (n > 0) continue;
+        if (n < 0 && n != -EAGAIN) return true;
         if (n == 0 && closing.said) return true;
         break;
       }
@@ -328,15 +323,14 @@ void TcpPath::close_in_order() {
       }
       if (flushed == TcpOutbound::Flush::broken) return true;
       if (lane.outbound.empty()) {
-        shutdown(fd, SHUT_WR);
-        int unacknowledged = 0;
-        if (ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0) return true;
+        port_->shutdown(stream, false);
+        if (port_->unacknowledged(stream) == 0) return true;
       }
-      waits.push_back({fd, short(lane.outbound.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+      waits.push_back({stream, lane.outbound.empty() ? kReadable : kReadable | kWritable});
       return false;
     });
     if (open.empty() || clock_.now_ns() >= deadline) break;
-    (void)::poll(waits.data(), nfds_t(waits.size()), 1);
+    port_->wait(waits, kCloseLook_ns);
   }
 }
 

@@ -1,10 +1,6 @@
 // The way of the data: from try_send and enqueue to the socket, from the socket to the sink.
 #include "fabric/tcp/tcp_path.h"
 
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +12,6 @@ namespace {
 // With one busy connection a poll costs one recv (0.2 us when there is nothing); all others are looked at
 // after so many of them, so that a message from a quiet peer waits 2 us at most.
 constexpr uint32_t kEventInterval = 8;
-constexpr int kMaxEvents = 64;
 // Completions of one poll: a done-function may send again, and what it sends may leave at once.
 constexpr int kMaxCompletions = 1024;
 // With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's
@@ -36,18 +31,14 @@ constexpr uint64_t kWorthSleeping_ns = 15'000, kWorthWaiting_bytes = 32 * 1024;
 // Blocked connections tried again in one poll.
 constexpr int kMaxFlushes = 4;
 
-void acknowledge_at_once(int fd) {
-  int on = 1;
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
-}
-
 }  // namespace
 
 TcpPath::Stream::Stream(Peer& owner, uint8_t number, TcpOutbound::Shared& sending)
     : peer(owner), index(number), outbound(sending), inbound(owner.receiving, number) {}
 
 TcpPath::Peer::Peer(PeerId number, Sink& sink, TcpOutbound::Shared& sending)
-    : Lane(number), receiving{*this, sink, sending.scratch.get(), TcpOutbound::kScratchBytes, sending.sealed, {}} {
+    : Lane(number), receiving{sending.port,   *this, sink, sending.scratch.get(), TcpOutbound::kScratchBytes,
+                              sending.sealed, {}} {
   lanes[0] = std::make_unique<Stream>(*this, 0, sending);
 }
 
@@ -161,8 +152,8 @@ bool TcpPath::try_again(Stream& lane) {
 void TcpPath::watch_link(Stream& lane) {
   // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel. A stream
   // that waits for its peer's others is not read, and would wake a sleeper for nothing.
-  uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : uint32_t{EPOLLIN};
-  if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= EPOLLOUT;
+  uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : kReadable;
+  if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= kWritable;
   watch(*lane.link, events);
 }
 
@@ -171,7 +162,7 @@ void TcpPath::ask_for(Stream& lane, uint64_t bytes) {
   const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
   if (lane.wake_bytes == wanted) return;
   lane.wake_bytes = wanted;
-  (void)setsockopt(lane.link->fd.get(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+  port_->set_wake_bytes(lane.link->stream.get(), wanted);
 }
 
 int TcpPath::complete() {
@@ -214,19 +205,19 @@ int TcpPath::poll() {
 
 int TcpPath::poll_events() {
   rounds_since_events_ = 0;
-  epoll_event events[kMaxEvents];
-  int n = epoll_wait(epoll_.get(), events, kMaxEvents, 0);
+  StreamPort::Event events[StreamPort::kMaxEvents];
+  const int n = port_->events(events);
   int handled = 0;
   for (int i = 0; i < n; ++i) {
-    auto& endpoint = *static_cast<Endpoint*>(events[i].data.ptr);
+    auto& endpoint = *static_cast<Endpoint*>(events[i].owner);
     switch (endpoint.kind) {
       case Endpoint::Kind::dead: break;  // retired while an earlier event was handled
       case Endpoint::Kind::listener: accept_some(static_cast<Listener&>(endpoint)); break;
-      case Endpoint::Kind::setup: on_setup(static_cast<Setup&>(endpoint), events[i].events); break;
+      case Endpoint::Kind::setup: on_setup(static_cast<Setup&>(endpoint), events[i].what); break;
       case Endpoint::Kind::interfaces: on_interfaces(static_cast<Interfaces&>(endpoint)); break;
       case Endpoint::Kind::link: {
         auto& link = static_cast<Link&>(endpoint);
-        if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
+        if (events[i].what & (kReadable | kFailed)) {
           heat(link);
           handled += receive(link);
         }
@@ -247,7 +238,7 @@ int TcpPath::receive(Link& link) {
   Peer& peer = lane.peer;
   int handled = 0;
   const uint64_t before = lane.inbound.received();
-  TcpInbound::State state = lane.inbound.receive(link.fd.get(), handled);
+  TcpInbound::State state = lane.inbound.receive(link.stream.get(), handled);
   if (lane.link != &link) return handled;  // the sink has sent, and found the connection broken
   if (lane.inbound.settled()) lane.outbound.trust();
   if (lane.inbound.certain_to_come() != 0) note_arrived(lane.inbound.received() - before);
@@ -348,7 +339,7 @@ bool TcpPath::arm() {
   may_be_unsure_ = unsure;
   wake_ns_ = ~uint64_t{0};
   if (unsure) look_after_unsure(nap_ns);
-  if (sending_.finished.empty()) return true;
+  if (sending_.finished.empty() && port_->arm()) return true;
   disarm();
   return false;
 }
@@ -370,7 +361,7 @@ bool TcpPath::has_unsent() const {
       if (!lane) continue;
       // Who asks may not come back soon: a peer that does the same waits for our acknowledgement, and the kernel would
       // put it off.
-      if (lane->link) acknowledge_at_once(lane->link->fd.get());
+      if (lane->link) port_->acknowledge_at_once(lane->link->stream.get());
       unsent = lane->outbound.unsure() || unsent || !lane->outbound.empty() || lane->outbound.owed() != 0;
     }
   }

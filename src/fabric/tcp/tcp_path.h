@@ -40,9 +40,9 @@
 #include "base/tunables.h"
 #include "fabric/ip/coalescing.h"
 #include "fabric/ip/host_question.h"
-#include "fabric/ip/interface_watch.h"
 #include "fabric/ip/interfaces.h"
 #include "fabric/ip/socket.h"
+#include "fabric/ip/stream_port.h"
 #include "fabric/path.h"
 #include "fabric/tcp/drain_estimate.h"
 #include "fabric/tcp/handshake.h"
@@ -72,8 +72,9 @@ class TcpPath final : public CountingPath {
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
 
   /// Listens. Clock and sink outlive the path. Null exactly when `error` is set.
-  static std::unique_ptr<TcpPath> create(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink,
-                                         Lookup lookup, Error& error);
+  static std::unique_ptr<TcpPath> create(const TcpOptions& options, const Tunables& tunables,
+                                         std::unique_ptr<StreamPort> port, Clock& clock, Sink& sink, Lookup lookup,
+                                         Error& error);
   /// Delivers what was sent, then closes (tcp_close.cc).
   ~TcpPath() override;
 
@@ -88,7 +89,7 @@ class TcpPath final : public CountingPath {
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
-  int wait_fd() const override { return epoll_.get(); }
+  int wait_fd() const override { return port_->descriptor(); }
   bool arm() override;
   void disarm() override;
   uint64_t next_deadline_ns() const override;
@@ -110,13 +111,13 @@ class TcpPath final : public CountingPath {
   void abort();
 
  private:
-  /// Anything with a descriptor in the epoll set.
+  /// Anything that the port watches.
   struct Endpoint {
     enum class Kind : uint8_t { dead, listener, setup, link, interfaces };
     virtual ~Endpoint() = default;
     Kind kind = Kind::dead;
-    Descriptor fd;
-    uint32_t interest = 0;  ///< epoll events asked for
+    StreamHandle stream;
+    uint32_t interest = 0;  ///< events asked for
     size_t slot = 0;        ///< where it stands in endpoints_
   };
   struct Peer;
@@ -194,7 +195,8 @@ class TcpPath final : public CountingPath {
   };
   struct Stripe;
 
-  TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink, Lookup lookup);
+  TcpPath(const TcpOptions& options, const Tunables& tunables, std::unique_ptr<StreamPort> port, Clock& clock,
+          Sink& sink, Lookup lookup);
 
   // tcp_path.cc
   Peer& peer_at(PeerId id);
@@ -238,8 +240,7 @@ class TcpPath final : public CountingPath {
   Endpoint* adopt(std::unique_ptr<Endpoint> endpoint, Endpoint::Kind kind);
   void watch(Endpoint& endpoint, uint32_t events);
   void retire(Endpoint& endpoint);
-  void shape(int fd) const;
-  Error check_congestion() const;
+  void shape(int stream);
 
   // tcp_close.cc
   void doom(Peer& peer, int error_class, std::string trouble);
@@ -263,6 +264,7 @@ class TcpPath final : public CountingPath {
 
   TcpOptions options_;
   const PeerTable& table_;
+  const std::unique_ptr<StreamPort> port_;  ///< outlives everything that holds a stream of it
   Clock& clock_;
   Sink& sink_;
   Lookup lookup_;
@@ -276,7 +278,6 @@ class TcpPath final : public CountingPath {
   size_t max_lanes_ = 1, stripe_bytes_ = 0;
   bool encrypted_ = false;
 
-  Descriptor epoll_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::unique_ptr<Endpoint>> retired_;  ///< may still be named by events that are being handled

@@ -1,11 +1,6 @@
 // How connections come: listening, calling, and the timers of all that. (Being called and the handshake:
 // tcp_accept.cc.)
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sodium.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,17 +34,20 @@ std::string agreement_of(const Tunables& tunables) {
 
 }  // namespace
 
-std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink,
-                                         Lookup lookup, Error& error) {
-  std::unique_ptr<TcpPath> path(new TcpPath(options, tunables, clock, sink, std::move(lookup)));
+std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunables& tunables,
+                                         std::unique_ptr<StreamPort> port, Clock& clock, Sink& sink, Lookup lookup,
+                                         Error& error) {
+  std::unique_ptr<TcpPath> path(new TcpPath(options, tunables, std::move(port), clock, sink, std::move(lookup)));
   error = path->start();
   if (error) path.reset();
   return path;
 }
 
-TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clock, Sink& sink, Lookup lookup)
+TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::unique_ptr<StreamPort> port, Clock& clock,
+                 Sink& sink, Lookup lookup)
     : options_(options),
       table_(*options.peers),
+      port_(std::move(port)),
       clock_(clock),
       sink_(sink),
       lookup_(std::move(lookup)),
@@ -59,7 +57,8 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
       first_port_(uint16_t(tunables.tcp_port_first)),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
-      stripe_bytes_(size_t(tunables.tcp_stripe_bytes)) {
+      stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
+      sending_{.port = *port_} {
   sending_.scratch.reset(new std::byte[TcpOutbound::kScratchBytes]);
   encrypted_ = tunables.encrypt != 0;
   sending_.sealed = tunables.tcp_crc != 0 || encrypted_;
@@ -71,15 +70,16 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
 
 Error TcpPath::start() {
   if (sodium_init() < 0) return Error(ErrorClass::other, "libsodium found no source of randomness");
-  epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return Error(ErrorClass::other, "TCP path: epoll_create1: " + errno_text(errno));
-  if (Error error = check_congestion()) return error;
+  // A name that nobody knows is better heard of now.
+  if (!congestion_.empty()) {
+    if (Error error = port_->check_congestion(congestion_)) return error;
+  }
   // A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far above.
-  raise_descriptor_limit(uint64_t(table_.size()) + kMaxUnproven + 256);
-  host_ = host_identity();
+  port_->reserve(uint64_t(table_.size()) + kMaxUnproven + 256);
+  host_ = port_->host();
   addresses_ = options_.addresses;
   if (addresses_.empty()) {
-    if (Error error = usable_interfaces(interfaces_, addresses_)) return error;
+    if (Error error = port_->addresses(interfaces_, addresses_)) return error;
   }
   if (options_.this_host_only) {
     std::erase_if(addresses_, [](const LocalAddress& local) { return !local.address.loopback(); });
@@ -100,8 +100,8 @@ Error TcpPath::start() {
   card_ = wire::build_card(card);
   if (several_networks()) {
     auto interfaces = std::make_unique<Interfaces>();
-    interfaces->fd = InterfaceWatch::open();
-    if (interfaces->fd) watch(*adopt(std::move(interfaces), Endpoint::Kind::interfaces), EPOLLIN);
+    interfaces->stream = StreamHandle(*port_, port_->watch_interfaces());
+    if (interfaces->stream) watch(*adopt(std::move(interfaces), Endpoint::Kind::interfaces), kReadable);
   }
   if (options_.log && options_.log->wants(LogLevel::info)) {
     std::string text = "tcp: listening on";
@@ -113,22 +113,23 @@ Error TcpPath::start() {
 
 Error TcpPath::listen(const LocalAddress& local, uint16_t first_port, uint16_t& port) {
   wire::CardAddress address = local.address;
-  Descriptor fd;
+  int stream = -EADDRINUSE;
   for (uint32_t i = 0; i < kPortsTried; ++i) {
     if (first_port + i > 65535) break;
     address.port = uint16_t(first_port + i);
-    fd = listen_on(SocketAddress(address, address.link_local() ? local.index : 0), congestion_);
-    if (fd || errno != EADDRINUSE || first_port == 0) break;
+    stream = port_->listen(SocketAddress(address, address.link_local() ? local.index : 0), congestion_);
+    if (stream != -EADDRINUSE || first_port == 0) break;
   }
-  if (!fd) return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(errno));
-  port = local_address(fd.get()).port();
+  if (stream < 0)
+    return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(-stream));
+  port = port_->local_address(stream).port();
   auto listener = std::make_unique<Listener>();
-  listener->fd = std::move(fd);
-  watch(*adopt(std::move(listener), Endpoint::Kind::listener), EPOLLIN);
+  listener->stream = StreamHandle(*port_, stream);
+  watch(*adopt(std::move(listener), Endpoint::Kind::listener), kReadable);
   return {};
 }
 
-// --- The epoll set.
+// --- What is watched.
 
 TcpPath::Endpoint* TcpPath::adopt(std::unique_ptr<Endpoint> endpoint, Endpoint::Kind kind) {
   endpoint->kind = kind;
@@ -139,17 +140,13 @@ TcpPath::Endpoint* TcpPath::adopt(std::unique_ptr<Endpoint> endpoint, Endpoint::
 
 void TcpPath::watch(Endpoint& endpoint, uint32_t events) {
   if (endpoint.interest == events) return;
-  epoll_event event{};
-  event.events = events;
-  event.data.ptr = &endpoint;
-  int operation = endpoint.interest == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
-  TERN_ASSERT(epoll_ctl(epoll_.get(), operation, endpoint.fd.get(), &event) == 0);
+  port_->watch(endpoint.stream.get(), endpoint.interest, events, &endpoint);
   endpoint.interest = events;
 }
 
 void TcpPath::retire(Endpoint& endpoint) {
-  if (endpoint.fd) watch(endpoint, 0);
-  endpoint.fd.reset();
+  if (endpoint.stream) watch(endpoint, 0);
+  endpoint.stream.reset();
   endpoint.kind = Endpoint::Kind::dead;
   size_t slot = endpoint.slot;
   retired_.push_back(std::move(endpoints_[slot]));
@@ -160,20 +157,8 @@ void TcpPath::retire(Endpoint& endpoint) {
   endpoints_.pop_back();
 }
 
-void TcpPath::shape(int fd) const {
-  if (options_.send_buffer_bytes != 0)
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options_.send_buffer_bytes, sizeof(int));
-}
-
-// A name that nobody knows is better heard of now.
-Error TcpPath::check_congestion() const {
-  if (congestion_.empty()) return {};
-  const Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd || setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, congestion_.data(), socklen_t(congestion_.size())) == 0)
-    return {};
-  return Error(ErrorClass::arg,
-               "TERN_TCP_CONGESTION is '" + congestion_ +
-                   "', which is none of this host's net.ipv4.tcp_allowed_congestion_control: " + errno_text(errno));
+void TcpPath::shape(int stream) {
+  if (options_.send_buffer_bytes != 0) port_->set_send_buffer(stream, options_.send_buffer_bytes);
 }
 
 void TcpPath::drop(Setup& setup) {
@@ -202,8 +187,8 @@ Error TcpPath::look_up(Peer& peer) {
   if (!error) error = wire::parse_card(text, card);
   if (error) return std::move(error).context("its address is not known");
   peer.candidates = rank_candidates(addresses_, host_, card);
-  std::erase_if(peer.candidates, [](const TcpCandidate& candidate) {
-    return !has_route(SocketAddress(candidate.address, candidate.scope));
+  std::erase_if(peer.candidates, [this](const TcpCandidate& candidate) {
+    return !port_->has_route(SocketAddress(candidate.address, candidate.scope));
   });
   peer.looked_up = !peer.candidates.empty();
   if (peer.looked_up) return {};
@@ -246,15 +231,16 @@ void TcpPath::next_attempt(Stream& lane) {
     lane.proposed = std::max(lane.proposed, lane.generation) + 1;
     auto setup =
         std::make_unique<Setup>(identity_, table_.name(lane.peer.id), lane.index, lane.proposed, lane.generation);
-    int result = begin_connect(address, setup->fd, congestion_);
+    const int stream = port_->connect(address, congestion_);
     setup->where = address.text();
-    if (result != 0 && result != EINPROGRESS) {
-      (result == ECONNREFUSED ? lane.refused : lane.only_refusals) = result == ECONNREFUSED;
-      lane.peer.trouble = setup->where + ": " + errno_text(result);
+    if (stream < 0) {
+      (stream == -ECONNREFUSED ? lane.refused : lane.only_refusals) = stream == -ECONNREFUSED;
+      lane.peer.trouble = setup->where + ": " + errno_text(-stream);
       continue;
     }
-    shape(setup->fd.get());
-    ask_if_alive(setup->fd.get(), true);
+    setup->stream = StreamHandle(*port_, stream);
+    shape(stream);
+    port_->ask_if_alive(stream, true);
     uint64_t now = clock_.now_ns();
     bool last = lane.next_candidate == lane.candidates.size() && lane.generation == 0;
     setup->deadline_ns = last                   ? std::max(lane.give_up_ns, now + kAttempt_ns)
@@ -263,10 +249,9 @@ void TcpPath::next_attempt(Stream& lane) {
     setup->connected = false;
     setup->lane = &lane;
     lane.setup = setup.get();
-    watch(*adopt(std::move(setup), Endpoint::Kind::setup), EPOLLIN | EPOLLOUT);
+    watch(*adopt(std::move(setup), Endpoint::Kind::setup), kReadable | kWritable);
     // On loopback the connection stands already, only the call did not say so: greet at once.
-    pollfd ready{lane.setup->fd.get(), POLLOUT, 0};
-    if (::poll(&ready, 1, 0) == 1 && ready.revents == POLLOUT) on_setup(*lane.setup, EPOLLOUT);
+    if (port_->ready(stream, kWritable) == kWritable) on_setup(*lane.setup, kWritable);
     return;
   }
   end_round(lane);
@@ -306,10 +291,10 @@ void TcpPath::end_round(Stream& lane) {
 
 // Asks the peer's host when that was not done yet; true when it has answered.
 bool TcpPath::host_answers(Stream& lane) {
-  if (lane.host.answered()) return true;
+  if (lane.host.answered(*port_)) return true;
   if (!lane.host.asked() && !lane.candidates.empty()) {
     const TcpCandidate& candidate = lane.candidates[size_t(lane.rounds) % lane.candidates.size()];
-    lane.host.ask(SocketAddress(candidate.address, candidate.scope));
+    lane.host.ask(*port_, SocketAddress(candidate.address, candidate.scope));
   }
   return false;
 }
@@ -341,7 +326,7 @@ void TcpPath::run_timers(uint64_t now) {
   if (deafness_ends_ns_ != 0 && now >= deafness_ends_ns_) {
     deafness_ends_ns_ = 0;
     for (auto& endpoint : endpoints_) {
-      if (endpoint->kind == Endpoint::Kind::listener) watch(*endpoint, EPOLLIN);
+      if (endpoint->kind == Endpoint::Kind::listener) watch(*endpoint, kReadable);
     }
   }
   if (timed_ == 0) return;
