@@ -101,7 +101,7 @@ class StreamPort {
   };
   static constexpr int kMaxEvents = 64;
   /// From now on `events` shows when one of `wanted` is true of the stream (kFailed always is); before it was `before`.
-  /// 0: it shows nothing. A stream is not watched any more before it is closed.
+  /// 0: it shows nothing. (Nor does a stream that is closed.)
   virtual void watch(int stream, uint32_t before, uint32_t wanted, void* owner) = 0;
   /// Fills `out` (kMaxEvents) with what is true now; returns how many.
   virtual int events(Event* out) = 0;
