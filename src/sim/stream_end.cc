@@ -61,6 +61,22 @@ void StreamEnd::acknowledge_now(uint64_t now) {
   set_timer();
 }
 
+std::string StreamEnd::describe() const {
+  static constexpr const char* kStates[] = {"calling", "called", "open", "dead"};
+  auto text = [](const StreamAddress& address) {
+    return std::to_string(address.node) + "/" + std::to_string(address.network) + ":" + std::to_string(address.port);
+  };
+  std::string out = text(own) + " to " + text(peer) + " " + kStates[int(state_)] + ", sent " + std::to_string(next_) +
+                    " of " + std::to_string(last()) + ", acknowledged " + std::to_string(una_) + ", room up to " +
+                    std::to_string(their_limit_) + "; received " + std::to_string(received_) + ", not read " +
+                    std::to_string(inbox_.size());
+  if (repetitions_ != 0) out += "; repeated " + std::to_string(repetitions_) + " times";
+  if (fin_) out += "; sends no more";
+  if (ended_) out += "; peer sends no more";
+  if (closed_) out += "; closed";
+  return out;
+}
+
 // --- The handshake.
 
 void StreamEnd::call(uint64_t now) {

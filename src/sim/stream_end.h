@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "sim/stream_model.h"
 
@@ -71,6 +72,9 @@ class StreamEnd {
   bool hung_up() const { return state_ == State::dead || (ended_ && fin_) || receive_closed_; }
   uint32_t repetitions() const { return repetitions_; }
   uint64_t acknowledged_at_ns() const { return acknowledged_at_ns_; }
+
+  /// Its state in a line, for people.
+  std::string describe() const;
 
   // --- By the network and the clock.
   void on_segment(uint64_t now_ns, StreamSegment& segment);

@@ -114,6 +114,12 @@ void StreamHosts::purge() {
   forgotten_.clear();
 }
 
+std::string StreamHosts::describe() const {
+  std::string out;
+  for (const auto& [id, end] : ends_) out += end->describe() + "\n";
+  return out;
+}
+
 // --- The way of a segment.
 
 void StreamHosts::transmit(uint64_t now, std::unique_ptr<StreamSegment> segment) {

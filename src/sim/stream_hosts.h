@@ -79,6 +79,8 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
     uint64_t dropped = 0, resets = 0, outages = 0, strangers = 0, queue_full = 0;
   };
   const Totals& totals() const { return totals_; }
+  /// All connections, a line for each end; for people.
+  std::string describe() const;
   /// From outside all strands: the node's interface goes down for so long.
   void cut(uint32_t node, uint32_t network, uint64_t for_ns);
   /// A stranger calls somebody who listens on the node.

@@ -11,6 +11,8 @@ namespace {
 
 // Polls in vain cost more up to this many times the price, as SimPath's.
 constexpr uint64_t kPatientPolls = 64, kImpatience = 50;
+// A kernel has room for so much in any buffer that is empty (SOCK_MIN_SNDBUF), and what is corked is no obstacle.
+constexpr size_t kTakenWhole = 2048;
 // LocalAddress::index of network 0.
 constexpr uint32_t kLoopbackIndex = 1;
 // As socket.cc sets them.
@@ -179,7 +181,7 @@ ssize_t SimStreams::send_pieces(int stream, const iovec* pieces, size_t count, b
   StreamEnd& end = *at(stream).end;
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
-  const size_t limit = some_of(bytes);
+  const size_t limit = bytes <= kTakenWhole ? bytes : some_of(bytes);
   size_t taken = 0;
   for (size_t i = 0; i < count && taken < limit; ++i) {
     const size_t wanted = std::min(pieces[i].iov_len, limit - taken);
@@ -204,6 +206,7 @@ ssize_t SimStreams::take(int stream, std::byte* data, size_t bytes) {
   const NetworkModel& costs = hosts_.network().model();
   const uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
   enter((costs.poll_ns + hosts_.model().call_ns) * (1 + impatience));
+  if (stream < 0) return -EBADF;
   const ssize_t n = at(stream).end->receive(strand_.now_ns(), data, some_of(bytes));
   fruitless_ = n == -EAGAIN ? fruitless_ + 1 : 0;
   if (n > 0) strand_.charge_ns(costs.receive_ns + (data ? costs.socket_copy_ns(size_t(n)) : 0));

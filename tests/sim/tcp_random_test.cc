@@ -99,6 +99,7 @@ Report run_program(uint64_t seed, Weather weather, Totals& totals) {
   for (Actor* actor : actors) {
     if (actor && !report.ok()) open += actor->describe();  // its stack is kept
   }
+  if (!report.ok()) open += world.machine().streams().describe();
   EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
   if (report.ok()) check_receipts(plan, receipts);
   return report;

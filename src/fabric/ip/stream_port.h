@@ -69,7 +69,7 @@ class StreamPort {
   virtual ssize_t send_pieces(int stream, const iovec* pieces, size_t count, bool more) = 0;
   /// Nothing waits any more for what is sent next.
   virtual void push(int stream) = 0;
-  /// Bytes received; 0: the peer has ended the stream.
+  /// Bytes received; 0: the peer has ended the stream. Of no stream (-1): -EBADF.
   virtual ssize_t receive(int stream, void* data, size_t bytes) = 0;
   virtual ssize_t receive_pieces(int stream, const iovec* pieces, int count) = 0;
   /// The same into nowhere.

@@ -349,6 +349,7 @@ bool TcpPath::arm() {
 void TcpPath::look_after_unsure(uint64_t nap_ns) { wake_ns_ = std::min(wake_ns_, clock_.now_ns() + nap_ns); }
 
 void TcpPath::disarm() {
+  TERN_ASSERT(armed_ > 0);
   if (--armed_ != 0) return;
   for (Stream* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
 }
