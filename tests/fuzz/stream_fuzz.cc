@@ -104,7 +104,7 @@ std::vector<std::string> fuzz_corpus() {
     std::string sealed("\20\1", 2);
     for (uint64_t at = 2; at < stream.size(); at += 1000) {
       std::string_view bytes = std::string_view(stream).substr(at, 1000);
-      wire::BlockHead head{0, uint32_t(bytes.size()), 0};
+      wire::BlockHead head = wire::build_block(bytes.size(), 0);
       uint64_t place = at - 2;
       head.crc = crc32c(&head.length, sizeof head - sizeof head.crc, crc32c(&place, sizeof place));
       head.crc = crc32c(bytes.data(), bytes.size(), head.crc);

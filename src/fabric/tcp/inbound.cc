@@ -268,8 +268,7 @@ TcpInbound::State TcpInbound::read_block(int stream) {
     wire::BlockHead head;
     if (have >= sizeof head) {
       std::byte* at = raw_.data() + raw_begin_;
-      std::memcpy(&head, at, sizeof head);
-      if (head.length > wire::kMaxBlockBytes) return State::unsound;
+      if (!wire::parse_block(at, head)) return State::unsound;
       const size_t tag = cipher_.on() ? TcpCipher::kTagBytes : 0;
       if (have >= sizeof head + head.length + tag) {
         if (cipher_.on()) {

@@ -262,7 +262,7 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
       gather(batch, wire::kMaxBlockBytes);
       if (batch.bytes == 0 && owed() == 0) return Flush::all;
       block_end_ = sent_ + batch.bytes;
-      block_head_ = {0, uint32_t(batch.bytes), owed_ack_};
+      block_head_ = wire::build_block(batch.bytes, owed_ack_);
       block_head_.crc =
           crc32c(&block_head_.length, sizeof block_head_ - sizeof block_head_.crc, crc32c(&sent_, sizeof sent_));
       for (size_t i = 1; i < batch.piece_count; ++i)
@@ -297,7 +297,7 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
       Batch batch;
       gather(batch, wire::kMaxBlockBytes);
       if (batch.bytes == 0 && owed() == 0) return Flush::all;
-      const wire::BlockHead head{0, uint32_t(batch.bytes), owed_ack_};
+      const wire::BlockHead head = wire::build_block(batch.bytes, owed_ack_);
       std::byte* at = cipher_block_.get();
       std::memcpy(at, &head, sizeof head);
       at += sizeof head;
