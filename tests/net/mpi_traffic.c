@@ -1,10 +1,11 @@
 /* Ring, then random traffic among all ranks with checked contents, then collectives: an ordinary MPI program
- * for the tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. Argument: rounds of the random
- * traffic. */
+ * for the tests between hosts. Rank 0 prints "ok" and on how many hosts the ranks were. Arguments: rounds of the random
+ * traffic; a file: when the rounds are over, more of them while it exists. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static unsigned mix(unsigned x) {
   x ^= x >> 16;
@@ -23,9 +24,19 @@ static unsigned char byte_of(int from, int to, int number, int i) {
   return (unsigned char)mix((unsigned)(from * 31 + to * 7 + number * 1009 + i));
 }
 
+/* Whether there is a round after so many. Rank 0 decides, every 16 rounds. */
+static int goes_on(int done, int rounds, const char *file, int rank) {
+  int more = 1;
+  if (done < rounds || done % 16) return 1;
+  if (rank == 0) more = file && access(file, F_OK) == 0;
+  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return more;
+}
+
 int main(int argc, char **argv) {
   int rank, size, bad = 0;
   const int rounds = argc > 1 ? atoi(argv[1]) : 60;
+  const char *file = argc > 2 ? argv[2] : NULL;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -37,7 +48,7 @@ int main(int argc, char **argv) {
   }
   bad += hops != size;
 
-  for (int number = 0; number < rounds; ++number) {
+  for (int number = 0; goes_on(number, rounds, file, rank); ++number) {
     MPI_Request *requests = malloc(sizeof(MPI_Request) * 2 * (size_t)size);
     unsigned char **in = calloc((size_t)size, sizeof *in), **out = calloc((size_t)size, sizeof *out);
     int count = 0;
