@@ -22,6 +22,7 @@ StreamHosts::StreamHosts(Scheduler& scheduler, Network& network, const StreamMod
       rng_(seed),
       processes_(network.ranks()),
       dead_(network.nodes()) {
+  totals_.segments.resize(model.networks + 1);
   network_.attach_streams(this);
 }
 
@@ -138,6 +139,7 @@ void StreamHosts::transmit(uint64_t now, std::unique_ptr<StreamSegment> segment)
       return;
     }
   }
+  ++totals_.segments[from.network];
   network_.send(now, std::move(segment));
 }
 
@@ -206,11 +208,17 @@ void StreamHosts::on_event(EventKind, uint64_t datum) {
       return;
     case What::outage:
       return cut(uint32_t(rest / model_.networks), 1 + uint32_t(rest % model_.networks), rng_.below(faults_.outage_ns));
+    case What::planned: return cut(planned_[rest].node, planned_[rest].network, planned_[rest].for_ns);
     case What::stranger: return call_as_stranger(uint32_t(rest));
   }
 }
 
 // --- Faults.
+
+void StreamHosts::plan(const Outage& outage) {
+  planned_.push_back(outage);
+  later(outage.at_ns, What::planned, planned_.size() - 1, outage.node);
+}
 
 void StreamHosts::cut(uint32_t node, uint32_t network, uint64_t for_ns) {
   const bool worked = works(node, network);

@@ -77,18 +77,24 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
   /// What has gone wrong so far; for tests that want to know that it did.
   struct Totals {
     uint64_t dropped = 0, resets = 0, outages = 0, strangers = 0, queue_full = 0;
+    std::vector<uint64_t> segments;  ///< that left, by network
   };
   const Totals& totals() const { return totals_; }
   /// All connections, a line for each end; for people.
   std::string describe() const;
-  /// From outside all strands: the node's interface goes down for so long.
-  void cut(uint32_t node, uint32_t network, uint64_t for_ns);
-  /// A stranger calls somebody who listens on the node.
-  void call_as_stranger(uint32_t node);
+  /// At that time the node's interface goes down for so long.
+  struct Outage {
+    uint64_t at_ns;
+    uint32_t node, network;
+    uint64_t for_ns;
+  };
+  void plan(const Outage& outage);
+  /// At that time a stranger calls somebody who listens on the node.
+  void plan_stranger(uint64_t at_ns, uint32_t node) { later(at_ns, What::stranger, node, node); }
 
  private:
   /// What an event is about, in the upper bits of its datum.
-  enum class What : uint64_t { timer, reset, outage, stranger };
+  enum class What : uint64_t { timer, reset, outage, planned, stranger };
   static constexpr int kWhatShift = 60;
   using Key = std::pair<StreamAddress, StreamAddress>;  ///< own, peer
   /// Says junk, or nothing, and goes when it is hung up on.
@@ -100,6 +106,8 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
 
   void later(uint64_t now_ns, What what, uint64_t datum, uint32_t node);
   void fault(uint64_t now_ns, StreamSegment& segment);
+  void cut(uint32_t node, uint32_t network, uint64_t for_ns);
+  void call_as_stranger(uint32_t node);
   StreamEnd& add(StreamAddress own, StreamAddress peer, bool called);
   StreamEnd* find(const Key& key) const;
   uint16_t free_port(uint32_t node);
@@ -118,6 +126,7 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
   std::map<Key, StreamEnd*> by_address_;
   std::map<Key, uint64_t> flows_;
   std::vector<uint64_t> forgotten_;
+  std::vector<Outage> planned_;
   std::vector<std::unique_ptr<Stranger>> strangers_;
   uint64_t next_id_ = 1;
   uint16_t next_port_ = 32768;
