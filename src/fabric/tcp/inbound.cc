@@ -8,8 +8,13 @@
 
 #include "base/assert.h"
 #include "base/crc32c.h"
+#include "fabric/tcp/pieces.h"
 
 namespace tern {
+
+using tcp::kMaxPieces;
+using tcp::kWorthAPiece_bytes;
+
 namespace {
 
 // Fetches some hundred small messages at once; of a long message it costs one copy of at most so much (16
@@ -22,8 +27,6 @@ constexpr size_t kRawBytes = 2 * (sizeof(wire::BlockHead) + wire::kMaxBlockBytes
 constexpr size_t kAwaitBytes = 2048;
 // One peer's turn: other connections wait meanwhile, but a turn costs system calls too.
 constexpr size_t kTurnBytes = 4 << 20;
-constexpr size_t kMaxPieces = 64;
-constexpr size_t kWorthAPiece = 512;
 
 }  // namespace
 
@@ -241,7 +244,7 @@ TcpInbound::State TcpInbound::read_landing(int stream, int& handled) {
     iovec pieces[kMaxPieces];
     size_t bytes = 0;
     size_t count = ahead.segments(pieces, wanted, bytes);
-    if (ready_bytes_ == 0 && count != 0 && bytes / count >= kWorthAPiece) {
+    if (ready_bytes_ == 0 && count != 0 && bytes / count >= kWorthAPiece_bytes) {
       wanted = bytes;
       n = shared_.port.receive_pieces(stream, pieces, int(count));
       if (n > 0) received_ += uint64_t(n);

@@ -8,19 +8,20 @@
 
 #include "base/assert.h"
 #include "base/crc32c.h"
+#include "fabric/tcp/pieces.h"
 
 namespace tern {
+
+using tcp::kMaxPieces;
+using tcp::kWorthAPiece_bytes;
+
 namespace {
 
-constexpr size_t kMaxPieces = 64;
 // Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile. With a
 // head: 32 bytes that are left over cost a call and a packet.
 constexpr size_t kBatchBytes = (1 << 20) + sizeof(wire::FrameHead);
 // Operations are begun (and can then not be withdrawn) only while less than this is there to be sent.
 constexpr size_t kPullBytes = 64 * 1024;
-// Pieces shorter than this on average are packed first: the kernel's work for a piece costs as much as
-// copying a few hundred bytes.
-constexpr size_t kWorthAPiece = 512;
 
 wire::FrameHead head_of(const SendOperation& operation) {
   const wire::Header& header = operation.header;
@@ -60,7 +61,7 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
     return true;
   }
   const size_t waiting = size_t(end_ - sent_);  // just before it in the log
-  if (wait == Wait::here && waiting + frame <= kMostHeld) {
+  if (wait == Wait::here && waiting + frame <= kMaxHeldBytes) {
     commit(frame);
     held_ = true;
     return true;
@@ -77,7 +78,7 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
 }
 
 bool TcpOutbound::hold() {
-  if (error_ != 0 || stream_ < 0 || shared_.sealed || queued_bytes_ + (end_ - sent_) > kMostHeld) return false;
+  if (error_ != 0 || stream_ < 0 || shared_.sealed || queued_bytes_ + (end_ - sent_) > kMaxHeldBytes) return false;
   return held_ = true;
 }
 
@@ -181,7 +182,7 @@ bool TcpOutbound::add_payload(Batch& batch, Segment& segment, size_t offset, siz
   iovec pieces[kMaxPieces];
   size_t bytes = 0;
   size_t count = ahead.segments({pieces, kMaxPieces - batch.piece_count}, left, bytes);
-  if (count != 0 && bytes / count >= kWorthAPiece) {
+  if (count != 0 && bytes / count >= kWorthAPiece_bytes) {
     for (size_t i = 0; i < count; ++i) batch.add(pieces[i].iov_base, pieces[i].iov_len);
   } else {
     Cursor again = payload;

@@ -127,7 +127,7 @@ class TcpOutbound {
   /// So much is copied without asking whether it has arrived: asking costs as much (0.2 us).
   static constexpr size_t kCopyUnasked = 16 * 1024;
   /// So much may wait here for company: more makes a system call hardly cheaper, and the receiver wait.
-  static constexpr size_t kMostHeld = 32 * 1024;
+  static constexpr size_t kMaxHeldBytes = 32 * 1024;
   static constexpr size_t kMaxLogBytes = 1 << 20;  ///< beyond it small messages wait in the queue
 
   /// Room at the end of the log; null: it is full (never when forced).
@@ -167,7 +167,7 @@ class TcpOutbound {
   size_t references_ = 0;               ///< segments that are operations
   size_t owned_bytes_ = 0;              ///< of segments with memory of their own
   uint64_t looked_at_ = 0;              ///< acked_ when it was looked at last
-  int vain_looks_ = 0;                  ///< so often in a row it was the same
+  int empty_looks_ = 0;                 ///< so often in a row it was the same
   std::unique_ptr<std::byte[]> spare_;  ///< such memory, kTailBytes of it, for the next
   std::unique_ptr<std::byte[]> log_;
   size_t log_capacity_ = 0, log_begin_ = 0, log_end_ = 0;

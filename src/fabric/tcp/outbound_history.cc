@@ -13,7 +13,7 @@ constexpr size_t kFirstLogBytes = 16 * 1024;
 // The unacknowledged end of operations is copied if it is no more than this, so that their senders are free.
 constexpr size_t kTailBytes = 64 * 1024 + sizeof(wire::FrameHead);
 // With more than that unacknowledged, one that reads is awaited: so many looks have found nothing more acknowledged.
-constexpr int kPatience = 16;
+constexpr int kMaxEmptyLooks = 16;
 
 }  // namespace
 
@@ -126,10 +126,10 @@ void TcpOutbound::settle() {
   if (most <= kTailBytes) (void)reserve(size_t(most));  // makes room for a copy; may ask the kernel
   if (most > kCopyUnasked) {
     ask_kernel();
-    if (acked_ != looked_at_) vain_looks_ = 0;
+    if (acked_ != looked_at_) empty_looks_ = 0;
     looked_at_ = acked_;
     // (What is before it, and not acknowledged, is a copy already.)
-    if (most > kTailBytes && end_ - acked_ > kTailBytes && ++vain_looks_ <= kPatience) return;
+    if (most > kTailBytes && end_ - acked_ > kTailBytes && ++empty_looks_ <= kMaxEmptyLooks) return;
   }
   for (size_t at = 0; at < segments_.size() && references_ != 0; ++at) {
     if (segments_[at].operation && !free_by_copy(at)) return;

@@ -9,6 +9,9 @@
 #include "fabric/tcp/tcp_path.h"
 
 namespace tern {
+
+using tcp::StreamState;
+
 namespace {
 
 constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kNever = ~uint64_t{0};
@@ -16,12 +19,11 @@ constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kNever = ~uint64_t{0};
 // times less).
 constexpr uint64_t kAttempt_ns = 2 * kSecond;
 // The same for a peer that has been connected before, and how often a lane tries to get back to its own network.
-constexpr uint64_t kRepeatedAttempt_ns = kSecond, kHomecoming_ns = kSecond;
+constexpr uint64_t kRepeatedAttempt_ns = kSecond, kFailbackInterval_ns = kSecond;
 // Rounds in which nobody listened anywhere: the peer was there when it published its card, so it has ended.
 constexpr int kRefusedRounds = 3;
 // How long a host may take to answer that it is there, when nothing else of it answers.
 constexpr uint64_t kHostAnswer_ns = 3 * kSecond;
-constexpr uint16_t kPortsTried = 1024;
 
 std::string agreement_of(const Tunables& tunables) {
   std::string out;
@@ -38,172 +40,72 @@ std::unique_ptr<TcpPath> TcpPath::create(const TcpOptions& options, const Tunabl
                                          std::unique_ptr<StreamPort> port, Clock& clock, Sink& sink, Lookup lookup,
                                          Error& error) {
   std::unique_ptr<TcpPath> path(new TcpPath(options, tunables, std::move(port), clock, sink, std::move(lookup)));
-  error = path->start();
+  error = path->start(options);
   if (error) path.reset();
   return path;
 }
 
 TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::unique_ptr<StreamPort> port, Clock& clock,
                  Sink& sink, Lookup lookup)
-    : options_(options),
-      table_(*options.peers),
+    : table_(*options.peers),
       port_(std::move(port)),
       clock_(clock),
       sink_(sink),
       lookup_(std::move(lookup)),
+      log_(options.log),
       identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0},
-      interfaces_(tunables.tcp_interfaces),
-      congestion_(tunables.tcp_congestion),
-      first_port_(uint16_t(tunables.tcp_port_first)),
+      send_buffer_bytes_(options.send_buffer_bytes),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
       stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
-      sending_{.port = *port_} {
+      host_(*port_, tunables),
+      sending_{.port = *port_},
+      watched_(*port_),
+      stripes_(clock),
+      link_watch_(*port_) {
   sending_.scratch.reset(new std::byte[TcpOutbound::kScratchBytes]);
-  encrypted_ = tunables.encrypt != 0;
-  sending_.sealed = tunables.tcp_crc != 0 || encrypted_;
+  sending_.sealed = tunables.tcp_crc != 0 || identity_.encrypts;
   properties_.name = "tcp";
   properties_.eager_bytes = sending_.eager_bytes = size_t(tunables.tcp_eager_bytes);
   properties_.keep_from_bytes = TcpOutbound::kCopyFirst;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
 }
 
-Error TcpPath::start() {
+Error TcpPath::start(const TcpOptions& options) {
   if (sodium_init() < 0) return Error(ErrorClass::other, "libsodium found no source of randomness");
-  // A name that nobody knows is better heard of now.
-  if (!congestion_.empty()) {
-    if (Error error = port_->check_congestion(congestion_)) return error;
-  }
   // A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far above.
-  port_->reserve(uint64_t(table_.size()) + kMaxUnproven + 256);
-  host_ = port_->host();
-  addresses_ = options_.addresses;
-  if (addresses_.empty()) {
-    if (Error error = port_->addresses(interfaces_, addresses_)) return error;
-  }
-  if (options_.this_host_only) {
-    std::erase_if(addresses_, [](const LocalAddress& local) { return !local.address.loopback(); });
-  }
-  wire::Card card;
-  card.host = host_;
-  std::string trouble = "this host has no address to listen on";
-  for (const LocalAddress& local : addresses_) {
-    wire::CardAddress address = local.address;
-    Error error = listen(local, first_port_, address.port);
-    if (error) {
-      trouble = error.text();  // an IPv6 address that is still being checked for duplicates, for example
-    } else if (address.port != 0) {
-      card.addresses.push_back(address);
-    }
-  }
-  if (card.addresses.empty() && table_.size() > 1) return Error(ErrorClass::other, "TCP path: " + trouble);
-  card_ = wire::build_card(card);
-  if (several_networks()) {
-    auto interfaces = std::make_unique<Interfaces>();
-    interfaces->stream = StreamHandle(*port_, port_->watch_interfaces());
-    if (interfaces->stream) watch(*adopt(std::move(interfaces), Endpoint::Kind::interfaces), kReadable);
-  }
-  if (options_.log && options_.log->wants(LogLevel::info)) {
-    std::string text = "tcp: listening on";
-    for (const wire::CardAddress& address : card.addresses) text += " " + wire::to_text(address);
-    options_.log->info(text);
-  }
+  port_->reserve(uint64_t(table_.size()) + tcp::Admission::kMaxUnproven + 256);
+  if (Error error = host_.listen(options.addresses, options.this_host_only, table_.size() > 1, watched_)) return error;
+  if (log_ && log_->wants(LogLevel::info)) log_->info("tcp: listening on " + host_.listening());
   return {};
-}
-
-Error TcpPath::listen(const LocalAddress& local, uint16_t first_port, uint16_t& port) {
-  wire::CardAddress address = local.address;
-  int stream = -EADDRINUSE;
-  for (uint32_t i = 0; i < kPortsTried; ++i) {
-    if (first_port + i > 65535) break;
-    address.port = uint16_t(first_port + i);
-    stream = port_->listen(SocketAddress(address, address.link_local() ? local.index : 0), congestion_);
-    if (stream != -EADDRINUSE || first_port == 0) break;
-  }
-  if (stream < 0)
-    return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(-stream));
-  port = port_->local_address(stream).port();
-  auto listener = std::make_unique<Listener>();
-  listener->stream = StreamHandle(*port_, stream);
-  watch(*adopt(std::move(listener), Endpoint::Kind::listener), kReadable);
-  return {};
-}
-
-// --- What is watched.
-
-TcpPath::Endpoint* TcpPath::adopt(std::unique_ptr<Endpoint> endpoint, Endpoint::Kind kind) {
-  endpoint->kind = kind;
-  endpoint->slot = endpoints_.size();
-  endpoints_.push_back(std::move(endpoint));
-  return endpoints_.back().get();
-}
-
-void TcpPath::watch(Endpoint& endpoint, uint32_t events) {
-  if (endpoint.interest == events) return;
-  port_->watch(endpoint.stream.get(), endpoint.interest, events, &endpoint);
-  endpoint.interest = events;
-}
-
-void TcpPath::retire(Endpoint& endpoint) {
-  if (endpoint.stream) watch(endpoint, 0);
-  endpoint.stream.reset();
-  endpoint.kind = Endpoint::Kind::dead;
-  size_t slot = endpoint.slot;
-  retired_.push_back(std::move(endpoints_[slot]));
-  if (slot + 1 != endpoints_.size()) {
-    endpoints_[slot] = std::move(endpoints_.back());
-    endpoints_[slot]->slot = slot;
-  }
-  endpoints_.pop_back();
 }
 
 void TcpPath::shape(int stream) {
-  if (options_.send_buffer_bytes != 0) port_->set_send_buffer(stream, options_.send_buffer_bytes);
+  if (send_buffer_bytes_ != 0) port_->set_send_buffer(stream, send_buffer_bytes_);
 }
 
 void TcpPath::drop(Setup& setup) {
-  if (setup.linked()) {
-    setup.unlink();
-    --unproven_;
-  }
+  admission_.remove(setup);
   if (setup.lane) setup.lane->setup = nullptr;
-  retire(setup);
+  watched_.retire(setup);
 }
 
 // --- Calling.
 
-void TcpPath::set_timed(Stream& lane, bool timed) {
-  if (lane.timed == timed) return;
-  lane.timed = timed;
-  timed_ += timed ? 1 : size_t(-1);
-}
-
 // Learns the peer's addresses, once.
 Error TcpPath::look_up(Peer& peer) {
   if (peer.looked_up) return {};
-  std::string text;
-  wire::Card card;
-  Error error = lookup_(peer.id, text);
-  if (!error) error = wire::parse_card(text, card);
-  if (error) return std::move(error).context("its address is not known");
-  peer.candidates = rank_candidates(addresses_, host_, card);
-  std::erase_if(peer.candidates, [this](const TcpCandidate& candidate) {
-    return !port_->has_route(SocketAddress(candidate.address, candidate.scope));
-  });
-  peer.looked_up = !peer.candidates.empty();
-  if (peer.looked_up) return {};
-  std::string theirs, ours;
-  for (auto& address : card.addresses) theirs += " " + wire::to_text(address);
-  for (auto& local : addresses_) ours += " " + local.interface;
-  return Error(ErrorClass::other, "no network leads from here (interfaces" + ours + ") to any of its addresses (" +
-                                      (theirs.empty() ? "none" : theirs.substr(1)) +
-                                      "). TERN_TCP_INTERFACES chooses which networks are used");
+  std::string card;
+  if (Error error = lookup_(peer.id, card)) return std::move(error).context("its address is not known");
+  if (Error error = host_.ways_to(card, peer.candidates)) return error;
+  peer.looked_up = true;
+  return {};
 }
 
 // Begins to call: for the first time, or after a connection was lost.
 void TcpPath::contact(Stream& lane) {
   lane.state = StreamState::calling;
-  set_timed(lane, true);
+  calls_.set(lane, true);
   lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
   lane.next_candidate = 0;
   lane.rounds = lane.hang_ups = 0;
@@ -231,7 +133,7 @@ void TcpPath::next_attempt(Stream& lane) {
     lane.proposed = std::max(lane.proposed, lane.generation) + 1;
     auto setup =
         std::make_unique<Setup>(identity_, table_.name(lane.peer.id), lane.index, lane.proposed, lane.generation);
-    const int stream = port_->connect(address, congestion_);
+    const int stream = port_->connect(address, host_.congestion());
     setup->where = address.text();
     if (stream < 0) {
       (stream == -ECONNREFUSED ? lane.refused : lane.only_refusals) = stream == -ECONNREFUSED;
@@ -249,7 +151,7 @@ void TcpPath::next_attempt(Stream& lane) {
     setup->connected = false;
     setup->lane = &lane;
     lane.setup = setup.get();
-    watch(*adopt(std::move(setup), Endpoint::Kind::setup), kReadable | kWritable);
+    watched_.watch(watched_.adopt(std::move(setup)), kReadable | kWritable);
     // On loopback the connection stands already, only the call did not say so: greet at once.
     if (port_->ready(stream, kWritable) == kWritable) on_setup(*lane.setup, kWritable);
     return;
@@ -257,12 +159,12 @@ void TcpPath::next_attempt(Stream& lane) {
   end_round(lane);
 }
 
-// All addresses have been tried in vain; later again, unless there is no hope.
+// No address has answered: all are tried again later, unless there is no hope.
 void TcpPath::end_round(Stream& lane) {
   uint64_t now = clock_.now_ns();
   lane.next_candidate = 0;
   if (lane.link) {  // it only wanted back to its own network
-    lane.retry_ns = now + kHomecoming_ns;
+    lane.retry_ns = now + kFailbackInterval_ns;
     return;
   }
   ++lane.rounds;
@@ -274,9 +176,9 @@ void TcpPath::end_round(Stream& lane) {
     // Its process is there, or its kernel would refuse the call; but it does not take calls: it computes, and others
     // have filled its queue.
     lane.give_up_ns = now + connect_timeout_ns_;
-    if (options_.log) {
-      options_.log->info("tcp: rank " + std::to_string(lane.peer.id) +
-                         " takes no connections, but its host answers; waiting on");
+    if (log_) {
+      log_->info("tcp: rank " + std::to_string(lane.peer.id) +
+                 " takes no connections, but its host answers; waiting on");
     }
   }
   if (nobody_there || now >= lane.give_up_ns + (lane.host.asked() ? kHostAnswer_ns : 0)) {
@@ -319,48 +221,27 @@ void TcpPath::attempt_failed(Setup& setup, const std::string& trouble) {
 // --- Timers.
 
 void TcpPath::run_timers(uint64_t now) {
-  while (Setup* oldest = unproven_list_.front()) {
-    if (oldest->deadline_ns > now) break;
-    drop(*oldest);
+  while (Setup* expired = admission_.expired(now)) drop(*expired);
+  if (admission_.resume(now)) {
+    watched_.each<tcp::Listener>([this](tcp::Listener& listener) { watched_.watch(listener, kReadable); });
   }
-  if (deafness_ends_ns_ != 0 && now >= deafness_ends_ns_) {
-    deafness_ends_ns_ = 0;
-    for (auto& endpoint : endpoints_) {
-      if (endpoint->kind == Endpoint::Kind::listener) watch(*endpoint, kReadable);
-    }
-  }
-  if (timed_ == 0) return;
-  for (auto& peer : peers_) {
-    if (!peer || peer->doomed) continue;
-    for (auto& lane : peer->lanes) {
-      if (!lane || !lane->timed) continue;
-      if (lane->setup) {
-        if (lane->setup->deadline_ns > now) continue;
-        lane->only_refusals = false;
-        lane->unanswered = true;
-        attempt_failed(*lane->setup, "no answer");
-      } else if (lane->retry_ns <= now) {
-        lane->retry_ns = kNever;
-        next_attempt(*lane);
-      }
-    }
+  calls_.run(now, [this](Stream& lane) { on_call_due(lane); });
+}
+
+// Its attempt has had its time, or the pause before the next is over.
+void TcpPath::on_call_due(Stream& lane) {
+  if (lane.setup) {
+    lane.only_refusals = false;
+    lane.unanswered = true;
+    attempt_failed(*lane.setup, "no answer");
+  } else {
+    lane.retry_ns = kNever;
+    next_attempt(lane);
   }
 }
 
 uint64_t TcpPath::next_deadline_ns() const {
-  uint64_t earliest = std::min(wake_ns_, deafness_ends_ns_ != 0 ? deafness_ends_ns_ : kNever);
-  if (unproven_ != 0) {
-    // The list is in the order of deadlines.
-    earliest = std::min(earliest, const_cast<IntrusiveList<Setup>&>(unproven_list_).front()->deadline_ns);
-  }
-  if (timed_ == 0) return earliest;
-  for (auto& peer : peers_) {
-    if (!peer || peer->doomed) continue;
-    for (auto& lane : peer->lanes) {
-      if (lane && lane->timed) earliest = std::min(earliest, lane->setup ? lane->setup->deadline_ns : lane->retry_ns);
-    }
-  }
-  return earliest;
+  return std::min({wake_ns_, admission_.next_deadline_ns(), calls_.next_deadline_ns()});
 }
 
 }  // namespace tern
