@@ -59,7 +59,10 @@ SimStreams::Socket& SimStreams::at(int number) {
 int SimStreams::add(const Socket& socket) {
   const int number = next_number_++;
   sockets_[number] = socket;
-  if (socket.end) socket.end->owner = this;
+  if (socket.end) {
+    socket.end->owner = this;
+    ask_if_alive(number, false);
+  }
   return number;
 }
 

@@ -65,6 +65,7 @@ WorldOptions random_world(Rng& rng, uint64_t seed, Weather weather) {
   options.limits.events = 50'000'000;
   options.limits.virtual_ns = 3'600'000'000'000;
   if (weather == Weather::fair) return options;
+  tunables.tcp_connect_timeout_s = 600;  // some worlds have no network that works for a minute: nobody is lost by that
   options.streams.backlog = size_t(1 + rng.below(8));
   options.faults = Faults::random(rng);
   options.stream_faults = random_faults(rng, tunables.encrypt != 0 || tunables.tcp_crc != 0);

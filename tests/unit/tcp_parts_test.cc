@@ -17,7 +17,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 
 TEST(TcpParts, the_oldest_that_has_not_greeted_makes_room) {
   const TcpIdentity identity{};
-  std::deque<Setup> setups;
+  std::deque<tcp::Setup> setups;
   Admission admission;
   EXPECT_EQ(admission.victim(0), nullptr);
   EXPECT_EQ(admission.next_deadline_ns(), ~uint64_t{0});

@@ -197,6 +197,7 @@ bool TcpPath::host_answers(Stream& lane) {
   if (!lane.host.asked() && !lane.candidates.empty()) {
     const TcpCandidate& candidate = lane.candidates[size_t(lane.rounds) % lane.candidates.size()];
     lane.host.ask(*port_, SocketAddress(candidate.address, candidate.scope));
+    lane.give_up_ns = clock_.now_ns();  // a round may have ended long after it: the answer has its time from now on
   }
   return false;
 }
