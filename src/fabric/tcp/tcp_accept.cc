@@ -15,6 +15,8 @@ namespace {
 using wire::Verdict;
 
 constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kNever = ~uint64_t{0};
+// What a network that loses packets needs for a few hundred bytes (repetitions after 0.2, 0.4, 0.8, 1.6 and 3.2 s).
+constexpr uint64_t kRestOfMessage_ns = 7 * kSecond;
 // Connections accepted in one go: a flood must not keep the rank from its messages.
 constexpr int kMaxAccepts = 32;
 
@@ -74,7 +76,7 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
   while (setup.handshake.state() == TcpHandshake::State::talking) {
     std::byte bytes[1024];
     const ssize_t n = port_->receive(setup.stream.get(), bytes, std::min(sizeof bytes, setup.handshake.need()));
-    if (n == -EAGAIN) return;
+    if (n == -EAGAIN) return await_rest(setup);
     if (n <= 0) {
       std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(int(-n));
       return setup.lane ? attempt_failed(setup, trouble) : drop(setup);
@@ -87,6 +89,17 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
   }
   if (setup.handshake.state() == TcpHandshake::State::asks) return answer(setup);
   conclude(setup);
+}
+
+// A peer that has answered our call may compute before it says the next, but a message is sent whole: what is missing
+// of one is on its way, or its length is not what was sent.
+void TcpPath::await_rest(Setup& setup) {
+  if (!setup.lane) return;  // has a deadline anyway
+  if (!setup.handshake.partial()) {
+    setup.deadline_ns = kNever;
+  } else if (setup.deadline_ns == kNever) {
+    setup.deadline_ns = clock_.now_ns() + kRestOfMessage_ns;
+  }
 }
 
 bool TcpPath::send_output(Setup& setup) {

@@ -154,6 +154,7 @@ class TcpPath final : public CountingPath {
   bool make_room();
   void pause_accepting();
   void on_setup(Setup& setup, uint32_t events);
+  void await_rest(Setup& setup);
   bool send_output(Setup& setup);
   void commit(Setup& setup);
   void answer(Setup& setup);
