@@ -46,6 +46,7 @@ SimStreams::~SimStreams() {
 }
 
 void SimStreams::enter(uint64_t ns) {
+  armed_ = false;
   strand_.charge_ns(ns);
   strand_.catch_up();
 }
@@ -295,9 +296,10 @@ int SimStreams::events(Event* out) {
 void SimStreams::set_wake_bytes(int stream, int bytes) { at(stream).wake_bytes = size_t(bytes); }
 
 bool SimStreams::arm() {
-  return std::none_of(sockets_.begin(), sockets_.end(), [this](const auto& entry) {
+  armed_ = std::none_of(sockets_.begin(), sockets_.end(), [this](const auto& entry) {
     return entry.second.wanted != 0 && (state(entry.second) & (entry.second.wanted | kFailed)) != 0;
   });
+  return armed_;
 }
 
 void SimStreams::wait(std::span<const Awaited> streams, uint64_t at_most_ns) {
@@ -310,13 +312,18 @@ void SimStreams::wait(std::span<const Awaited> streams, uint64_t at_most_ns) {
 
 // --- From the host. (A strand that has nothing to wait for wakes up for nothing; all who wait can stand that.)
 
-void SimStreams::on_change(StreamEnd&) { strand_.wake(0); }
+void SimStreams::wake() {
+  if (armed_) strand_.notify();
+  else strand_.wake(0);
+}
 
-void SimStreams::on_caller(StreamListener&) { strand_.wake(0); }
+void SimStreams::on_change(StreamEnd&) { wake(); }
+
+void SimStreams::on_caller(StreamListener&) { wake(); }
 
 void SimStreams::on_interface_down(uint32_t network) {
   down_.push_back(kLoopbackIndex + network);
-  strand_.wake(0);
+  wake();
 }
 
 void SimStreams::on_death(uint64_t now_ns) {

@@ -74,6 +74,7 @@ class SimStreams final : public StreamPort, private StreamProcess {
   /// A system call that looks for what has come: takes its time, and sees everything that has happened until then.
   /// (Other calls only take their time: `Path::arm`, which must miss nothing, makes them.)
   void enter(uint64_t ns);
+  void wake();
   void charge_call() { strand_.charge_ns(hosts_.model().call_ns); }
   Socket& at(int number);
   int add(const Socket& socket);
@@ -92,6 +93,7 @@ class SimStreams final : public StreamPort, private StreamProcess {
   int next_number_ = 3;
   std::vector<uint32_t> down_;  ///< interfaces, not read yet
   uint64_t fruitless_ = 0;      ///< receives in a row
+  bool armed_ = false;          ///< what comes is not missed, also if the rank is not asleep yet (it arms other paths)
 };
 
 }  // namespace tern::sim

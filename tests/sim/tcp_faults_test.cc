@@ -214,7 +214,7 @@ TEST(TcpFaults, DamagedHandshakesAndStreamsAreRepeated) {
   for_seeds(50, [](uint64_t seed) {
     WorldOptions options = tcp_world(seed, 2);
     (seed % 2 ? options.tunables.tcp_crc : options.tunables.encrypt) = 1;
-    options.tunables.tcp_connect_timeout_s = 3600;
+    options.tunables.tcp_connect_timeout_s = 600;
     options.stream_faults.corrupt_in_65536 = 8192;
     World world(options);
     uint64_t unsound = 0;
