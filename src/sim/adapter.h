@@ -27,6 +27,7 @@
 #include "fabric/rdma/hca.h"
 #include "sim/adapter_model.h"
 #include "sim/network.h"
+#include "sim/poll_cost.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
@@ -112,7 +113,7 @@ class SimCompletionQueue final : public rdma::CompletionQueue {
   const rdma::CompletionQueueOptions options_;
   std::deque<Entry> entries_;
   Armed armed_ = Armed::no;
-  uint64_t fruitless_ = 0;
+  PollCost poll_cost_;
 };
 
 /// A receive that was posted; usable from `ready_ns` on.
