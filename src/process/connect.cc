@@ -17,6 +17,7 @@
 #include "base/config_file.h"
 #include "base/limits.h"
 #include "coll/collectives.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/rdma/ibv.h"
 #include "fabric/rdma/rdma_path.h"
 #include "fabric/scheduler/path_scheduler.h"
@@ -186,8 +187,10 @@ Error Wireup::listen() {
   options.key = key_;
   options.log = &process_->log();
   Error error;
-  tcp_ = TcpPath::create(options, process_->tunables(), process_->clock(), network_sink(), card_of(kCardKey, "tcp"),
-                         error);
+  std::unique_ptr<StreamPort> port = KernelStreams::create(error);
+  if (error) return error;
+  tcp_ = TcpPath::create(options, process_->tunables(), std::move(port), process_->clock(), network_sink(),
+                         card_of(kCardKey, "tcp"), error);
   return error;
 }
 

@@ -1,6 +1,9 @@
 #include "progress/event_handler.h"
 
 #include <algorithm>
+#include <new>
+
+#include "base/limits.h"
 
 namespace tern {
 
@@ -72,7 +75,8 @@ Need EventHandler::need() {
   return needed;
 }
 
-Need EventHandler::take_over(bool again) {
+// The application's call is over, and has nobody any more to give an error to.
+Need EventHandler::take_over(bool again) try {
   if (again) policy_.on_used();  // the thread was woken before the application was outside
   disarm();
   Need needed = pending();
@@ -87,6 +91,8 @@ Need EventHandler::take_over(bool again) {
   }
   carry_out(action);
   return needed;
+} catch (const std::bad_alloc&) {
+  end_without_memory(kInTheBackground);
 }
 
 // What is here is handled first: it would wake the thread at once, on this core, before the application is outside. The

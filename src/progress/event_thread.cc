@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <system_error>
 
 #include "base/assert.h"
+#include "base/limits.h"
 #include "progress/event_handler.h"
 
 namespace tern {
@@ -73,7 +75,13 @@ void EventThread::start(EventHandler& handler) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread([this, &handler] { run(handler); });
+    thread_ = std::thread([this, &handler] {
+      try {
+        run(handler);
+      } catch (const std::bad_alloc&) {
+        end_without_memory(kInTheBackground);
+      }
+    });
   } catch (const std::system_error&) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw;

@@ -218,6 +218,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
     }
     request.ready_ns =
         hca_.strand.now_ns() + model.doorbell_ns + (wanted.inlined ? model.inline_latency_ns : model.send_latency_ns);
+    if (options_.kind == Kind::dc_initiator) request.ready_ns += model.dc_latency_ns;
     earliest = std::min(earliest, request.ready_ns);
   }
   if (taken != 0) hca_.strand.charge_ns(model.doorbell_ns);
@@ -260,6 +261,7 @@ Error SimQueuePair::reset() {
   hca_.strand.charge_ns(node_.model().connect_ns);
   hca_.strand.catch_up();
   if (options_.sends) static_cast<SimCompletionQueue*>(options_.sends)->forget(*this);
+  node_.quiet(*this);
   clear();
   return {};
 }

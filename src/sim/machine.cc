@@ -6,12 +6,13 @@
 #include "base/assert.h"
 #include "sim/adapter.h"
 #include "sim/crash_note.h"
+#include "sim/streams.h"
 
 namespace tern::sim {
 namespace {
 
 // Independent streams of chance, drawn from one seed.
-enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters };
+enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters, streams };
 uint64_t derive(uint64_t seed, Stream stream, uint64_t index = 0) {
   Rng rng(seed ^ (uint64_t(stream) << 56) ^ (index * 0xd1342543de82ef95u));
   return rng.next();
@@ -44,6 +45,10 @@ std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {
                                            machine.options_.datagram_faults, seed + 4);
 }
 
+std::unique_ptr<StreamPort> Machine::Rank::make_stream_port() {
+  return std::make_unique<SimStreams>(*machine.streams_, strand, seed + 5);
+}
+
 std::unique_ptr<rdma::Hca> Machine::Rank::make_hca() { return machine.adapters_->open(strand); }
 
 std::unique_ptr<NodeSegments> Machine::Rank::make_segments() {
@@ -56,6 +61,8 @@ Machine::Machine(WorldOptions options)
       network_(scheduler_, options_.network, options_.ranks, options_.ranks_per_node),
       adapters_(std::make_unique<SimAdapters>(scheduler_, network_, options_.adapter, options_.adapter_faults,
                                               derive(options_.seed, Stream::adapters))),
+      streams_(std::make_unique<StreamHosts>(scheduler_, network_, options_.streams, options_.stream_faults,
+                                             derive(options_.seed, Stream::streams))),
       board_(int(options_.ranks), int(options_.ranks_per_node), options_.network.fence_ns),
       stacks_(options_.ranks, options_.stack_bytes) {
   if (options_.faults.delay_in_1024 != 0 || options_.faults.stall_in_1024 != 0) {
@@ -149,6 +156,7 @@ void Machine::Death::on_event(EventKind, uint64_t) {
   if (strand->finished()) return;
   strand->kill();
   machine->board_.lose(*strand, machine->scheduler_.now_ns());
+  machine->streams_->kill(strand->rank());
 }
 
 std::string Machine::explain_deadlock() const {

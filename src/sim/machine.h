@@ -21,7 +21,11 @@
 #include "sim/path.h"
 #include "sim/rank_time.h"
 #include "sim/scheduler.h"
+#include "sim/stream_model.h"
 
+namespace tern {
+class StreamPort;
+}
 namespace tern::rdma {
 class Hca;
 }
@@ -38,14 +42,18 @@ struct WorldOptions {
   bool segments = true;    ///< ranks of a node can share memory (NodeSegments)
   bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
   bool udp = false;        ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
-  bool udp_first = false;  ///< with both: the other way round
+  bool tcp = false;        ///< ranks talk by byte streams (TcpPath); with the others: where those are lost
+  bool udp_first = false;  ///< before rdma
+  bool tcp_first = false;  ///< before both
   DatagramModel datagrams;
+  StreamModel streams;
   /// Registrations of user memory are kept between transfers. For programs that keep their buffers: which of the memory
   /// that is freed and allocated again lies where depends on more than the seed.
   bool keep_registrations = false;
   Faults faults;
   AdapterFaults adapter_faults;
   DatagramFaults datagram_faults;
+  StreamFaults stream_faults;
   Tunables tunables;
   size_t stack_bytes = 256 * 1024;
   /// A run that takes longer than this has failed (a livelock); generous for tests.
@@ -56,6 +64,7 @@ struct WorldOptions {
 };
 
 class SimAdapters;
+class StreamHosts;
 
 struct RankExit {
   bool finished = false;  ///< its body returned
@@ -99,6 +108,8 @@ class Machine {
     std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true);
     /// The rank's end of a network that carries datagrams.
     std::unique_ptr<DatagramPort> make_datagram_port();
+    /// The rank's view of its host's byte streams; goes before the machine.
+    std::unique_ptr<StreamPort> make_stream_port();
     /// The rank's own view of its node's RDMA adapter; goes before the machine.
     std::unique_ptr<rdma::Hca> make_hca();
     /// Memory that the ranks of its node share.
@@ -116,6 +127,7 @@ class Machine {
   Network& network() { return network_; }
   Scheduler& scheduler() { return scheduler_; }
   SimAdapters& adapters() { return *adapters_; }
+  StreamHosts& streams() { return *streams_; }
   SegmentTable& segments() { return segments_; }
 
  private:
@@ -134,6 +146,7 @@ class Machine {
   Scheduler scheduler_;
   Network network_;
   std::unique_ptr<SimAdapters> adapters_;
+  std::unique_ptr<StreamHosts> streams_;
   SegmentTable segments_;
   NoticeBoard board_;
   StackArena stacks_;

@@ -143,6 +143,22 @@ TEST(MpiPrograms, OverSimulatedRdmaAdapters) {
   });
 }
 
+TEST(MpiPrograms, OverSimulatedStreams) {
+  for_seeds(15, [](uint64_t seed) {
+    WorldOptions options = options_of(seed, 8);
+    options.tcp = true;
+    options.streams.networks = uint32_t(1 + seed % 2);
+    options.stream_faults.drop_in_1024 = uint32_t(seed % 5);
+    options.stream_faults.reset_in_65536 = 300;
+    options.stream_faults.partial_in_1024 = 100;
+    options.limits.virtual_ns = 3'600'000'000'000;
+    for (auto program : {ring, exchange, collectives}) {
+      Report report = run_mpi(options, program);
+      EXPECT_TRUE(report.ok()) << report.failure;
+    }
+  });
+}
+
 TEST(MpiPrograms, TheSameSeedGivesTheSameRun) {
   for_seeds(5, [](uint64_t seed) {
     WorldOptions options = options_of(seed, 8);

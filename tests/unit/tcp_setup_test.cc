@@ -173,7 +173,7 @@ TEST(TcpSetup, a_killed_process_is_a_loss) {
   Error error;
   std::string other(4096, 0);
   auto path = TcpPath::create(
-      options, tunables, clock, sink,
+      options, tunables, KernelStreams::create(error), clock, sink,
       [&](PeerId, std::string& card) {
         card = other;
         return Error();
@@ -242,7 +242,7 @@ TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
     options.this_host_only = true;
     Error error;
     rank.path = TcpPath::create(
-        options, tunables, clock, rank.sink,
+        options, tunables, KernelStreams::create(error), clock, rank.sink,
         [&](PeerId peer, std::string& card) {
           card = ranks[rank.peers.name(peer).job - 1].path->card();
           return Error();
@@ -532,7 +532,8 @@ TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
   tunables.tcp_congestion = "nonsense";
   Error error;
   EXPECT_FALSE(TcpPath::create(
-      options, tunables, clock, sink, [](PeerId, std::string&) { return Error(); }, error));
+      options, tunables, KernelStreams::create(error), clock, sink, [](PeerId, std::string&) { return Error(); },
+      error));
   EXPECT_NE(std::string(error.text()).find("TERN_TCP_CONGESTION is 'nonsense'"), std::string::npos) << error.text();
 }
 
@@ -545,7 +546,7 @@ TEST(TcpSetup, a_world_of_one_needs_no_network) {
   options.this_host_only = true;
   Tunables tunables;
   Error error;
-  auto path = TcpPath::create(options, tunables, clock, sink, {}, error);
+  auto path = TcpPath::create(options, tunables, KernelStreams::create(error), clock, sink, {}, error);
   ASSERT_FALSE(error) << error.text();
   EXPECT_FALSE(path->reaches(0));
   EXPECT_EQ(path->poll(), 0);

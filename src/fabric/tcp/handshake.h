@@ -55,6 +55,8 @@ class TcpHandshake {
   /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is
   /// swallowed.
   size_t need() const { return need_ - input_.size(); }
+  /// Part of a message has arrived.
+  bool partial() const { return !input_.empty(); }
   /// Takes at most `need` bytes from the peer.
   void feed(const std::byte* data, size_t bytes);
   /// In state `asks`: what becomes of the connection. `received`: bytes of the stream that have arrived here; the

@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/ip/stream_port.h"
 #include "fabric/path.h"
 #include "fabric/tcp/cipher.h"
 #include "wire/frame.h"
@@ -45,8 +46,9 @@ class TcpInbound {
     wrong,    ///< what arrived is not a stream of frames
   };
 
-  /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory.
+  /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory. The port is not owned.
   struct Shared {
+    StreamPort& port;
     Lane& peer;  ///< whose messages the sink gets
     Sink& sink;
     std::byte* scratch;
@@ -57,8 +59,8 @@ class TcpInbound {
 
   /// `lane`: which of the peer's streams this is.
   explicit TcpInbound(Shared& shared, size_t lane = 0);
-  /// Reads and delivers; adds the number of messages delivered to `handled`.
-  State receive(int fd, int& handled);
+  /// Reads from the port's `stream` and delivers; adds the number of messages delivered to `handled`.
+  State receive(int stream, int& handled);
   /// Whether a stream that `waits` can go on.
   bool can_go_on() const { return waiting_ && (lane_ == 0 ? !shared_.assembly.open : announced()); }
   bool waiting() const { return waiting_; }
@@ -67,7 +69,7 @@ class TcpInbound {
     return landing_now_ && !waiting_ && !shared_.sealed && ready_bytes_ == 0 ? left_ : 0;
   }
   /// The connection is over: takes all that its socket still holds.
-  void drain(int fd);
+  void drain(int stream);
   /// A new connection begins.
   void begin();
   /// What it carries is encrypted.
@@ -86,15 +88,15 @@ class TcpInbound {
 
  private:
   State deliver_buffered(int& handled);
-  State read_landing(int fd, int& handled);
-  State read_block(int fd);
+  State read_landing(int stream, int& handled);
+  State read_block(int stream);
   State after(ssize_t n);
   State on_stripe(const std::byte* payload);
   bool announced() const;
   bool begin_part(const wire::FrameHead& head);
   void land(int& handled);
-  ssize_t take(int fd, std::byte* to, size_t bytes);
-  ssize_t take_away(int fd, size_t bytes);
+  ssize_t take(int stream, std::byte* to, size_t bytes);
+  ssize_t take_away(int stream, size_t bytes);
   void keep_ready();
 
   Shared& shared_;

@@ -59,7 +59,7 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
   if (congestion_.allowance(now_ns, trip_) == 0) return false;
   const bool waits =
-      bytes <= Coalescing::kMostBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
+      bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
