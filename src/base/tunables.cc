@@ -23,7 +23,8 @@ constexpr TunableRow kRows[] = {
 // no rank is there yet.
 constexpr std::string_view kNotTunables[] = {"JOB_KEY", "JOB_ID",      "LOCAL_SIZE", "LOCAL_RANK",   "CORES",
                                              "CONFIG",  "HANG_REPORT", "CC",         "CXX",          "FC",
-                                             "PREFIX",  "LAUNCHER",    "RECORD",     "RECORD_EVENTS"};
+                                             "PREFIX",  "LAUNCHER",    "RECORD",     "RECORD_EVENTS",
+                                             "PARENT_PORT", "SPAWN_ANSWER"};
 // Of these, the ones that users set.
 constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "LAUNCHER", "CC", "CXX", "FC"};
 

@@ -51,6 +51,12 @@ Error mute_launcher() {
 
 }  // namespace
 
+Error Launcher::begin_spawn(const SpawnRequest&) {
+  return Error(ErrorClass::spawn,
+               "the launcher of this job starts no further processes. Tern's mpiexec, Hydra and a program that was "
+               "started alone do");
+}
+
 std::unique_ptr<Launcher> connect_launcher(Error& error) {
   error = Error();
   std::string_view wish = environment("TERN_LAUNCHER");

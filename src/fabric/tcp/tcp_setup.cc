@@ -53,7 +53,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, Clock& clo
       clock_(clock),
       sink_(sink),
       lookup_(std::move(lookup)),
-      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0},
+      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0, &table_},
       interfaces_(tunables.tcp_interfaces),
       congestion_(tunables.tcp_congestion),
       first_port_(uint16_t(tunables.tcp_port_first)),
