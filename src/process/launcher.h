@@ -78,6 +78,8 @@ class Launcher {
   /// After begin_spawn: whether the processes have been started, or will not be: then with `error` set. Not asked again
   /// then.
   virtual bool spawn_is_over(Error& error) { return true; }
+  /// As descriptor(), for spawn_is_over.
+  virtual int spawn_descriptor() const { return descriptor(); }
   /// The port of the job that has spawned this one; empty: none has.
   virtual std::string parent_port() const { return {}; }
 

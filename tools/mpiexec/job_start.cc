@@ -314,7 +314,7 @@ int Job::run() {
     say(fmt::format("cannot set up the job: {}", strerror(errno)));
     return 1;
   }
-  if (plan_.timeout_s > 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
+  if (plan_.timeout_s > 0 && parents_ < 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
   start_ranks();
   loop();
   if (parents_ >= 0 && !parents_answered_) refuse(0, "the programs have ended without calling MPI_Init");

@@ -22,6 +22,9 @@ Error not_open(std::string_view name) {
 
 }  // namespace
 
+Ports::Ports(const Tunables& tunables, Clock& clock)
+    : tunables_(tunables), clock_(clock), folder_(tunables), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+
 Ports::~Ports() {
   for (const Port& port : ports_) {
     if (port.in_folder) folder_.drop_secret(port.number);
@@ -40,8 +43,7 @@ void Ports::watch(int descriptor, bool writing) {
 void Ports::update_hints() { hints_.dormant = ports_.empty() && !driven_; }
 
 Error Ports::open(bool private_name, std::string& name) {
-  if (!epoll_) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return Error(ErrorClass::port, "no descriptor is left: " + errno_text(errno));
+  if (!epoll_) return Error(ErrorClass::port, "no descriptor was left for ports");
   std::vector<LocalAddress> addresses;
   if (Error error = usable_interfaces(tunables_.tcp_interfaces, addresses)) return error;
   PortName made;
@@ -96,8 +98,7 @@ Error Ports::close(std::string_view name) {
 }
 
 Error Ports::connect(std::string_view name, std::unique_ptr<PortLink>& link) {
-  if (!epoll_) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return Error(ErrorClass::port, "no descriptor is left: " + errno_text(errno));
+  if (!epoll_) return Error(ErrorClass::port, "no descriptor was left for ports");
   PortName wanted;
   if (Error error = parse_port_name(name, wanted)) return error;
   TcpKey secret;
@@ -185,7 +186,7 @@ bool Ports::arm() {
 }
 
 uint64_t Ports::next_deadline_ns() const {
-  uint64_t next = driven_ ? driven_until_ns_ : ~uint64_t{0};
+  uint64_t next = driven_ ? std::min(driven_until_ns_, wake_ns_) : wake_ns_;
   for (const Port& port : ports_) {
     for (const Caller& caller : port.callers) {
       if (!caller.link->proven()) next = std::min(next, caller.deadline_ns);

@@ -23,7 +23,7 @@ namespace tern {
 
 class Ports final : public Pollable {
  public:
-  Ports(const Tunables& tunables, Clock& clock) : tunables_(tunables), clock_(clock), folder_(tunables) {}
+  Ports(const Tunables& tunables, Clock& clock);
   /// Closes what is open; its secrets and the names that it has published are removed.
   ~Ports() override;
 
@@ -40,6 +40,8 @@ class Ports final : public Pollable {
   std::unique_ptr<PortLink> next_caller(uint64_t port);
   bool has_caller(uint64_t port) const;
 
+  /// A rank that waits for callers wakes by then; ~0: never mind.
+  void wake_at(uint64_t deadline_ns) { wake_ns_ = deadline_ns; }
   /// The link of an MPI_Comm_accept or MPI_Comm_connect moves while it is here. One at a time. Null: none.
   void drive(PortLink* link, uint64_t deadline_ns);
 
@@ -78,6 +80,7 @@ class Ports final : public Pollable {
   std::vector<Port> ports_;
   PortLink* driven_ = nullptr;
   uint64_t driven_until_ns_ = ~uint64_t{0};
+  uint64_t wake_ns_ = ~uint64_t{0};
   std::vector<std::string> published_;
 };
 
