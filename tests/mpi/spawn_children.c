@@ -1,7 +1,6 @@
-// Processes that processes start: messages, collectives and large data between the two jobs, a job of two programs, and
-// what cannot be started.
+// Processes that processes start: messages, collectives, a job of two programs, and what cannot be started.
 // ranks: 1 2 3
-// paths: shm tcp
+// paths: tcp
 #include <string.h>
 #include <unistd.h>
 

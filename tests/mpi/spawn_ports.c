@@ -1,7 +1,6 @@
-// Groups that meet by ports, by published names, and by a socket. Here they are of one job; of two jobs:
-// tests/launch/jobs_test.py.
+// Groups of one job that meet by ports, by published names, and by a socket. (Two jobs: tests/launch/jobs_test.py.)
 // ranks: 2 3 4
-// paths: shm tcp
+// paths: tcp
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
