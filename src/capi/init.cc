@@ -1,4 +1,5 @@
 // The World Model: MPI_Init to MPI_Finalize, threads, MPI_Abort. Source: MPI 5.0 sections 11.2, 11.4, 11.6.
+#include <new>
 #include <thread>
 
 #include "capi/environment.h"
@@ -90,9 +91,12 @@ Error Is_thread_main(Call& call, bool& flag) {
   return {};
 }
 
-Error Abort(Call& call, Communicator& comm, int errorcode) {
+// It does not return, even where there is no memory for its words.
+Error Abort(Call& call, Communicator& comm, int errorcode) try {
   call.world().abort_job(
       errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.", errorcode, describe(comm)));
+} catch (const std::bad_alloc&) {
+  call.world().abort_job(errorcode, "MPI_Abort");
 }
 
 Error Comm_get_parent(Call& call, Communicator*& parent) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "capi/current.h"
@@ -117,7 +118,8 @@ struct World {
   /// Tells the window's error handler.
   void raise(int error_class, const std::string& text, Window& window);
   /// Ends all ranks.
-  [[noreturn]] void abort_job(int code, const std::string& text);
+  /// `why`: the end of the text.
+  [[noreturn]] void abort_job(int code, std::string_view text, const char* why = "");
   /// The error handler of a communicator; never null.
   ErrorHandler& handler_of(Communicator& comm) {
     return comm.error_handler ? *static_cast<ErrorHandler*>(comm.error_handler) : *initial_handler;

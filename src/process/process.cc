@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "comm/context.h"
+#include "progress/event_thread.h"
 
 namespace tern {
 
@@ -22,7 +23,8 @@ Process::Process(ProcessParts parts)
       rng_(parts.seed),
       progress_(*clock_, *idle_, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
-      hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s) {
+      hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s),
+      make_event_port_(std::move(parts.make_event_port)) {
   progress_.set_watch(&hang_watch_);
   for (int rank : launcher_->local_ranks()) node_peers_.push_back(PeerId(rank));
 }
@@ -43,35 +45,42 @@ bool Process::some_peer_needs_helper() const {
 
 void Process::begin_helping() {
   const std::string& progress = tunables_.progress;
-  if (event_thread_ || progress == "polling" || world_size() == 1) return;
+  if (event_handler_ || progress == "polling" || world_size() == 1) return;
   const bool serves_windows = windows_ && windows_->serves();
   if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only listens for others does not take the core from one that computes.
   const bool always = progress == "event" && !crowded_;
+  const auto needed = [this, always] {
+    // Origins of one-sided operations do not wait until a target comes to its library.
+    if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
+    return p2p_.pending();
+  };
   try {
-    event_thread_ = std::make_unique<EventThread>(
-        progress_, *lock_,
-        [this, always] {
-          // Origins of one-sided operations do not wait until a target comes to its library.
-          if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
-          return p2p_.pending();
-        },
-        crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);
+    event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_);
+    event_handler_ = std::make_unique<EventHandler>(progress_, *lock_, *event_port_, needed,
+                                                    crowded_ ? EventLimits::shared_cores() : EventLimits());
+    event_port_->start(*event_handler_);
   } catch (const std::system_error& error) {
+    event_handler_.reset();
+    event_port_.reset();
     log_.warn("no event thread can be had: " + errno_text(error.code().value()) +
               ". Messages move only while this rank is inside MPI calls (as with TERN_PROGRESS=polling)");
     return;
   }
-  lock_->set_successor(event_thread_.get());
-  progress_.set_helper(event_thread_.get());
+  lock_->set_handler(event_handler_.get());
+  progress_.set_handler(event_handler_.get());
   for (auto& path : paths_) path->set_helped(true);
 }
 
 void Process::end_helping() {
-  if (!event_thread_) return;
-  lock_->set_successor(nullptr);
-  progress_.set_helper(nullptr);
-  event_thread_.reset();
+  if (!event_handler_) return;
+  lock_->set_handler(nullptr);
+  progress_.set_handler(nullptr);
+  const uint32_t depth = lock_->release_all();  // the thread may stand before the mutex
+  event_port_->stop();
+  lock_->reacquire(depth);
+  event_handler_.reset();
+  event_port_.reset();
   for (auto& path : paths_) path->set_helped(false);
 }
 

@@ -3,6 +3,7 @@
 // gives it up.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@
 #include "process/hang_watch.h"
 #include "process/launcher.h"
 #include "progress/engine.h"
-#include "progress/event_thread.h"
+#include "progress/event_handler.h"
 #include "progress/rank_lock.h"
 #include "rma/environment.h"
 
@@ -42,6 +43,8 @@ struct ProcessParts {
   bool crowded = false;          ///< ranks take turns on the cores of this node
   Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
   Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
+  /// Makes the event thread's port; null: a thread of the operating system. May throw std::system_error.
+  std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port;
 };
 
 class Process {
@@ -63,7 +66,7 @@ class Process {
   /// after end_helping only.
   void begin_helping();
   void end_helping();
-  bool is_helped() const { return event_thread_ != nullptr; }
+  bool is_helped() const { return event_handler_ != nullptr; }
   /// Waits until all ranks have come here; afterwards only destruction.
   Error finish();
 
@@ -117,7 +120,9 @@ class Process {
   std::unique_ptr<NodeSegments> node_segments_;
   std::vector<PeerId> node_peers_;
   std::unique_ptr<Communicator> world_, self_;
-  std::unique_ptr<EventThread> event_thread_;
+  std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port_;
+  std::unique_ptr<EventPort> event_port_;
+  std::unique_ptr<EventHandler> event_handler_;
   std::unique_ptr<io::Environment> files_;
   std::unique_ptr<rma::Environment> windows_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)

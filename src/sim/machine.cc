@@ -96,13 +96,18 @@ Report Machine::run(const Body& body) {
     note.set_rank(rank);
     if (options_.on_switch) options_.on_switch(rank);
   };
+  cores_.assign((options_.ranks + options_.ranks_per_node - 1) / options_.ranks_per_node,
+                {options_.cores_per_node, options_.ranks_per_node});
   Rng start(derive(options_.seed, Stream::start)), slow(derive(options_.seed, Stream::slow));
   for (uint32_t r = 0; r < options_.ranks; ++r) {
     strands_.push_back(std::make_unique<Strand>(
         scheduler_, r, stacks_.bottom(r), stacks_.usable_bytes(),
         [this, r, &body](Strand&) { rank_main(*ranks_[r], body); }, on_switch));
     Strand& strand = *strands_.back();
-    ranks_.push_back(std::make_unique<Rank>(Rank{*this, strand, derive(options_.seed, Stream::rank, r)}));
+    stations_.push_back(
+        std::make_unique<EventStation>(strand, cores_[r / options_.ranks_per_node], options_.network.wake_ns));
+    ranks_.push_back(
+        std::make_unique<Rank>(Rank{*this, strand, derive(options_.seed, Stream::rank, r), *stations_.back()}));
     board_.attach(strand);
     if (slow.chance(options_.faults.slow_in_1024, 1024)) strand.set_slowness(options_.faults.slow_factor);
     strand.start(options_.faults.start_skew_ns ? start.below(options_.faults.start_skew_ns) : 0);

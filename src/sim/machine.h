@@ -13,6 +13,7 @@
 #include "base/tunables.h"
 #include "sim/adapter_model.h"
 #include "sim/datagrams.h"
+#include "sim/event_thread.h"
 #include "sim/faults.h"
 #include "sim/launcher.h"
 #include "sim/network.h"
@@ -34,6 +35,7 @@ namespace tern::sim {
 struct WorldOptions {
   uint32_t ranks = 2;
   uint32_t ranks_per_node = 1;
+  uint32_t cores_per_node = 0;  ///< for ranks and their event threads; 0: as many as anybody wants
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
@@ -90,10 +92,14 @@ class Machine {
   struct Rank {
     Machine& machine;
     Strand& strand;
-    uint64_t seed;            ///< this rank's own
+    uint64_t seed;  ///< this rank's own
+    EventStation& station;
     SimPath* path = nullptr;  ///< set by add_paths, for the report of a deadlock
 
-    std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand); }
+    std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand, station); }
+    std::unique_ptr<EventPort> make_event_port(RankLock& lock) {
+      return std::make_unique<SimEventThread>(station, lock);
+    }
     std::unique_ptr<Idle> make_idle();
     std::unique_ptr<Launcher> make_launcher();
     /// The rank's path with its faults around it.
@@ -145,6 +151,8 @@ class Machine {
   NoticeBoard board_;
   StackArena stacks_;
   std::vector<std::unique_ptr<Strand>> strands_;
+  std::vector<NodeCores> cores_;  ///< by node
+  std::vector<std::unique_ptr<EventStation>> stations_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<std::unique_ptr<Death>> deaths_;
   Report report_;

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "capi/simulated/run_mpi.h"
 #include "mpi.h"
-#include "tests/sim/run_mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {

@@ -1,6 +1,7 @@
 // How connections go: a peer's orderly goodbye, its loss, and our own end.
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "base/assert.h"
 #include "fabric/tcp/closing.h"
@@ -237,14 +238,18 @@ void TcpPath::abort() {
 }
 
 TcpPath::~TcpPath() {
-  std::vector<Stream*> open;
-  for (auto& peer : peers_) {
-    if (!peer) continue;
-    for (auto& lane : peer->lanes) {
-      if (lane && lane->link) open.push_back(lane.get());
+  try {
+    std::vector<Stream*> open;
+    for (auto& peer : peers_) {
+      if (!peer) continue;
+      for (auto& lane : peer->lanes) {
+        if (lane && lane->link) open.push_back(lane.get());
+      }
     }
+    tcp::close_in_order(*port_, clock_, sending_.scratch.get(), open);
+  } catch (const std::bad_alloc&) {
+    // Connections just end. In MPI_Finalize nobody misses anything: all have come to its barrier.
   }
-  tcp::close_in_order(*port_, clock_, sending_.scratch.get(), open);
   // Operations that are still here belong to requests that are being destroyed too; nobody waits for them.
   SendList forgotten;
   for (auto& peer : peers_) {

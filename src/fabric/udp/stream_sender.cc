@@ -23,7 +23,6 @@ constexpr uint32_t kMostReorder = 64;
 constexpr size_t kLeastDatagram = 1200;
 // A packet overtaken by another is lost after so long at the earliest.
 constexpr uint64_t kLeastPatience_ns = 1'000'000;
-constexpr uint64_t kFullWait_ns = 1'000'000;
 // Timeouts in a row after which the window is taken for lost too.
 constexpr uint32_t kSilenceToShrink = 2;
 
@@ -253,7 +252,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
     }
     if (taken < count) {
       full_ = true;
-      retry_at_ns_ = now_ns + kFullWait_ns;
+      retry_at_ns_ = now_ns + UdpShared::kFullWait_ns;
       return any;
     }
     if (beyond_window) return any;

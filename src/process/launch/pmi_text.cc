@@ -109,4 +109,18 @@ std::vector<int> parse_process_mapping(std::string_view text, int rank, int size
   return local;
 }
 
+std::vector<int> parse_rank_list(std::string_view text, int rank, int size) {
+  std::vector<int> ranks{rank};
+  while (!text.empty()) {
+    int next = -1;
+    auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), next);
+    if (failure != std::errc()) break;
+    if (next >= 0 && next < size) ranks.push_back(next);
+    text.remove_prefix(std::min(text.size(), size_t(end - text.data()) + 1));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
 }  // namespace tern

@@ -43,4 +43,8 @@ class PmiLines {
 /// blocks repeat until `size` ranks are placed. Empty when the text is not such a mapping.
 std::vector<int> parse_process_mapping(std::string_view text, int rank, int size);
 
+/// "0,2,3" (PMIX_LOCAL_PEERS): those of 0 to `size` - 1 up to the first that is no number, sorted, each once, with
+/// `rank` among them in any case.
+std::vector<int> parse_rank_list(std::string_view text, int rank, int size);
+
 }  // namespace tern
