@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "capi/environment.h"
+#include "capi/jobs.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
 
@@ -29,7 +30,7 @@ Error init(Call& call, int required, int* argc, char*** argv) {
   world.comms.set_predefined(value_of(MPI_COMM_SELF), &process.self());
   fill_environment(world.environment, argc ? *argc : 0, argv ? *argv : nullptr, &process);
   world.infos.set_predefined(value_of(MPI_INFO_ENV), &world.environment);
-  return {};
+  return meet_parents(call);
 }
 
 }  // namespace
@@ -97,11 +98,6 @@ Error Abort(Call& call, Communicator& comm, int errorcode) try {
       errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.", errorcode, describe(comm)));
 } catch (const std::bad_alloc&) {
   call.world().abort_job(errorcode, "MPI_Abort");
-}
-
-Error Comm_get_parent(Call& call, Communicator*& parent) {
-  parent = nullptr;  // nobody spawned this process: MPI_Comm_spawn is not there yet
-  return {};
 }
 
 }  // namespace body

@@ -87,7 +87,8 @@ struct World {
   Ref<Group> empty_group;                   ///< MPI_GROUP_EMPTY
   std::map<void*, size_t> allocations;      ///< MPI_Alloc_mem
   std::unique_ptr<Session> failed_session;  ///< kept until its error handler was asked
-  bool sessions_used = false;               ///< the Process stays until exit, for sessions to come
+  Communicator* parent = nullptr;  ///< of MPI_Comm_get_parent; null: nobody has spawned this process, or it is freed
+  bool sessions_used = false;      ///< the Process stays until exit, for sessions to come
 
   int predefined_attributes[8] = {};  ///< what MPI_Comm_get_attr points into, by keyval - 500
 

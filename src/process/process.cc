@@ -10,6 +10,12 @@
 #include "progress/event_thread.h"
 
 namespace tern {
+namespace {
+
+// A look at a port that is open is a system call for each of its addresses; nobody is in a hurry there.
+constexpr uint32_t kPortInterval = 64;
+
+}  // namespace
 
 Process::Process(ProcessParts parts)
     : tunables_(std::move(parts.tunables)),
@@ -34,7 +40,7 @@ Process::~Process() { end_helping(); }
 // Peers that share memory copy for one another, and adapters move data by themselves. What remains needs this rank's
 // processor for every message; and a thread can look after it only if there is something to sleep on.
 bool Process::some_peer_needs_helper() const {
-  for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {
+  for (PeerId peer = 0; peer < PeerId(peers_.size()); ++peer) {
     if (peer == PeerId(world_rank())) continue;
     if (node_memory_ && std::binary_search(node_peers_.begin(), node_peers_.end(), peer)) continue;
     auto path = std::find_if(paths_.begin(), paths_.end(), [&](auto& p) { return p->reaches(peer); });
@@ -45,7 +51,7 @@ bool Process::some_peer_needs_helper() const {
 
 void Process::begin_helping() {
   const std::string& progress = tunables_.progress;
-  if (event_handler_ || progress == "polling" || world_size() == 1) return;
+  if (event_handler_ || progress == "polling" || peers_.size() == 1) return;
   const bool serves_windows = windows_ && windows_->serves();
   if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only listens for others does not take the core from one that computes.
@@ -115,6 +121,7 @@ void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
 
 void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval) {
   progress_.add(*path, poll_interval);
+  if (event_handler_) path->set_helped(true);  // one that came later, to meet another job
   paths_.push_back(std::move(path));
 }
 
@@ -162,6 +169,23 @@ Error Process::finish() {
   }
   if (error) return error;
   return launcher_->finalize();
+}
+
+Ports& Process::ports() {
+  if (!ports_) {
+    ports_ = std::make_unique<Ports>(tunables_, *clock_);
+    progress_.add(*ports_, kPortInterval);
+  }
+  return *ports_;
+}
+
+Error Process::spawn(const SpawnRequest& request) {
+  if (Error error = launcher_->begin_spawn(request)) return error;
+  if (launcher_->spawn_descriptor() >= 0) idle_->watch(launcher_->spawn_descriptor());
+  Error error;
+  bool over = false;  // who has said so is not asked again
+  progress_.wait_until([&] { return over = over || launcher_->spawn_is_over(error); });
+  return error;
 }
 
 io::Environment& Process::files() {

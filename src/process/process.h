@@ -21,6 +21,8 @@
 #include "io/environment.h"
 #include "p2p/point_to_point.h"
 #include "process/hang_watch.h"
+#include "process/jobs/other_jobs.h"
+#include "process/jobs/ports.h"
 #include "process/launcher.h"
 #include "progress/engine.h"
 #include "progress/event_handler.h"
@@ -94,6 +96,15 @@ class Process {
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
   /// Which all of them agree on, and no rank of another node has.
   RankName node_name() const { return peers_.name(node_peers_.front()); }
+  /// How this rank meets other jobs; before `start`. Without it, it meets none.
+  void know_other_jobs(std::unique_ptr<OtherJobs> jobs) { other_jobs_ = std::move(jobs); }
+  /// Null: none can be met.
+  OtherJobs* other_jobs() { return other_jobs_.get(); }
+  /// Ports; made when first asked for.
+  Ports& ports();
+  /// Has the launcher start more processes, and waits until they run, or will not.
+  Error spawn(const SpawnRequest& request);
+
   /// Files; made when first asked for.
   io::Environment& files();
   /// Windows; made when first asked for.
@@ -123,6 +134,8 @@ class Process {
   std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port_;
   std::unique_ptr<EventPort> event_port_;
   std::unique_ptr<EventHandler> event_handler_;
+  std::unique_ptr<OtherJobs> other_jobs_;
+  std::unique_ptr<Ports> ports_;
   std::unique_ptr<io::Environment> files_;
   std::unique_ptr<rma::Environment> windows_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)

@@ -8,8 +8,8 @@ namespace tern {
 
 class EventHandler;
 
-/// A message that was not taken for want of memory is lost, and with it whoever waits for it: what the process then ends
-/// with (base/limits.h, end_without_memory).
+/// A message that was not taken for want of memory is lost, and with it whoever waits for it: what the process then
+/// ends with (base/limits.h, end_without_memory).
 inline constexpr const char* kInTheBackground = "moving messages while the application computes";
 
 class EventPort {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 
@@ -136,7 +137,7 @@ void RealIdle::watch(int descriptor) {
   epoll_event event{};
   event.events = EPOLLIN;
   [[maybe_unused]] const int added = epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
-  TERN_ASSERT(added == 0);
+  TERN_ASSERT(added == 0 || errno == EEXIST);  // a launcher's descriptor may be asked for more than once
 }
 
 void RealIdle::sleep(ProgressEngine& engine, const Condition& done) {

@@ -122,7 +122,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   std::vector<Lane*> lanes_;  ///< given out
   bool replaceable_ = false;
   uint64_t awake_at_ns_ = 0;
-  uint32_t arms_dozing_ = 0;  ///< that the inner path knows nothing of
+  uint32_t arms_dozing_ = 0;                  ///< that the inner path knows nothing of
   IntrusiveList<TransferOperation> failing_;  ///< gets whose error is told from the next poll
 };
 

@@ -27,7 +27,7 @@ namespace tern::wire {
 enum class FrameType : uint8_t {
   message = 1,  ///< `header` and the payload are a message
   goodbye = 2,  ///< the sender will send no more, in order: what follows is the end of the stream, not a loss
-  settled = 3,  ///< the caller relies on this connection: what it acknowledges from now on counts
+  settled = 3,  ///< says nothing: the caller relies on a connection, and what comes first over it shows that
   stripe = 4,   ///< payload is a StripeTable: a message whose parts come over several connections
   part = 5,     ///< one part of it; header.token is the stripe's number
 };

@@ -67,7 +67,8 @@ static void print_trace(int number) {
 }
 
 __attribute__((visibility("default"))) void begin_counting(void) {
-  const char *rank = getenv("FAIL_RANK"), *mine = getenv("PMI_RANK"), *at = getenv("FAIL_AT"), *file = getenv("FAIL_STACKS");
+  const char *rank = getenv("FAIL_RANK"), *mine = getenv("PMI_RANK"), *at = getenv("FAIL_AT"),
+             *file = getenv("FAIL_STACKS");
   if (rank && mine && strcmp(rank, mine) != 0) return;
   void *frame;
   backtrace(&frame, 1); /* it loads a library the first time */

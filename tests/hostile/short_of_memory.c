@@ -1,5 +1,6 @@
-/* A bit of everything that allocates, under an allocator of which one allocation fails (failing_allocator.c). Without an
-   argument errors are fatal; with "return" each call's error class is looked at, and the first error ends the job. */
+/* A bit of everything that allocates, under an allocator of which one allocation fails (failing_allocator.c).
+   Without an argument errors are fatal; with "return" each call's error class is looked at, and the first error ends
+   the job. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -142,7 +142,7 @@ void lose_a_rank(uint64_t seed, bool dead_host) {
   options.stream_faults.dead_hosts = dead_host;
   options.stream_faults.drop_in_1024 = uint32_t(rng.below(30));
   options.stream_faults.reset_in_65536 = uint32_t(rng.below(500));
-  const uint64_t death_ns = 500 * kMs + rng.below(300 * kMs);
+  const uint64_t death_ns = 20 * kSecond + rng.below(300 * kMs);  // calls may have to be repeated for some seconds
   options.faults.losses.push_back({1, death_ns, 1});
   World world(options);
   Report report = world.run([&](Process& process) {

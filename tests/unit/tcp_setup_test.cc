@@ -231,14 +231,20 @@ TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
   RealClock clock;
   std::deque<TestSend> sends;
   Rank ranks[] = {{1, 2}, {2, 1}, {3, 1}};
-  const PeerId second = ranks[0].peers.add_job(2, 1), first = ranks[1].peers.add_job(1, 2),
-               first_of_third = ranks[2].peers.add_job(1, 2);
+  const auto key_of = [](uint64_t job) {
+    TcpKey key;
+    key.fill(uint8_t(job));
+    return key;
+  };
+  const auto secret_of = [&](uint64_t job) { return secret_for_others(key_of(job)); };
+  const PeerId second = ranks[0].peers.add_job(2, 1, secret_of(2)), first = ranks[1].peers.add_job(1, 2, secret_of(1)),
+               first_of_third = ranks[2].peers.add_job(1, 2, secret_of(1));
   Tunables tunables;
   tunables.tcp_connect_timeout_s = 1;
   for (Rank& rank : ranks) {
     TcpOptions options;
     options.peers = &rank.peers;
-    options.key.fill(7);
+    options.key = key_of(rank.peers.my_name().job);
     options.this_host_only = true;
     Error error;
     rank.path = TcpPath::create(

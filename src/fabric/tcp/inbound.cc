@@ -129,7 +129,6 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
         begin_ += sizeof head;
         continue;
       case wire::FrameType::settled:
-        settled_ = true;
         begin_ += sizeof head;
         continue;
       case wire::FrameType::stripe: {
@@ -326,7 +325,7 @@ void TcpInbound::drain(int stream) {
 }
 
 void TcpInbound::begin() {
-  settled_ = false;
+  began_ = received_;
   error_ = 0;
 }
 

@@ -82,8 +82,9 @@ class TcpInbound {
   /// With checksums: what the peer says it has of the other direction.
   uint64_t acknowledged() const { return acknowledged_; }
   bool departed() const { return departed_; }
-  /// On this connection the peer has said that it relies on it.
-  bool settled() const { return settled_; }
+  /// The peer relies on this connection: bytes of the stream have come over it. (Not that a frame `settled` was parsed:
+  /// that may be one of an earlier connection, drained or sent again.) Without checksums.
+  bool settled() const { return received_ != began_; }
   int error() const { return error_; }
 
  private:
@@ -106,12 +107,12 @@ class TcpInbound {
   bool landing_now_ = false;    ///< a payload is on its way to landing_; the buffer is empty
   bool waiting_ = false;
   bool departed_ = false;  ///< the peer has said goodbye
-  bool settled_ = false;
   int error_ = 0;
   uint64_t left_ = 0;  ///< bytes of that payload that have not arrived
   wire::FrameHead head_{};
   Landing landing_;
   uint64_t received_ = 0, acknowledged_ = 0;
+  uint64_t began_ = 0;  ///< received_ when this connection began
   /// Bytes that are out of the socket and not yet in the buffer: of a checked block, or drained.
   const std::byte* ready_ = nullptr;
   size_t ready_bytes_ = 0;

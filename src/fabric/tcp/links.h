@@ -84,6 +84,7 @@ struct Stream : ListHook<Stream> {  // hook: in the path's blocked streams
   TcpInbound inbound;
   uint32_t generation = 0;  ///< of the last connection that stood
   uint32_t proposed = 0;    ///< of our last call
+  uint32_t confirmed = 0;   ///< the last connection that the peer is known to have taken: by its verdict on our call
   uint32_t network = 0;     ///< our interface it runs over; 0: not known
   bool timed = false;       ///< in CallTimers
   int wake_bytes = 1;       ///< the socket tells a sleeper when it has so many

@@ -134,8 +134,10 @@ void TcpPath::answer(Setup& setup) {
     verdict = Verdict::refused;
   } else {
     lane = &stream_at(*peer, setup.handshake.lane());
-    if (setup.handshake.generation() <= lane->generation) {
-      verdict = Verdict::keep_other;  // an attempt that its caller has given up since
+    if (setup.handshake.generation() <= lane->generation || setup.handshake.stood() < lane->confirmed) {
+      // An attempt that its caller has given up since: for a later one, or for our own call, which it has taken after
+      // it had sent this greeting. What it says of how far it has got is no longer true.
+      verdict = Verdict::keep_other;
     } else if (lane->setup && lane->setup->handshake.committed() && table_.comes_before(id) &&
                setup.handshake.stood() < lane->setup->generation) {
       // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
@@ -197,6 +199,7 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   link->where = setup.where;
   link->lane = &lane;
   lane.generation = ours ? setup.generation : setup.handshake.generation();
+  if (ours) lane.confirmed = lane.generation;
   const uint64_t theirs = setup.handshake.received();
   const TcpKey out_key = setup.handshake.session_key(ours), in_key = setup.handshake.session_key(!ours);
   if (log_ && log_->wants(LogLevel::debug)) {

@@ -53,7 +53,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::uniqu
       sink_(sink),
       lookup_(std::move(lookup)),
       log_(options.log),
-      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0},
+      identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0, &table_},
       send_buffer_bytes_(options.send_buffer_bytes),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 
 namespace tern {
 
@@ -121,6 +122,19 @@ std::vector<int> parse_rank_list(std::string_view text, int rank, int size) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
+}
+
+std::string url_safe_base64(std::string_view bytes) {
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string text;
+  uint32_t bits = 0;
+  int held = 0;
+  for (const char c : bytes) {
+    bits = bits << 8 | uint8_t(c);
+    for (held += 8; held >= 6; held -= 6) text += kDigits[bits >> (held - 6) & 63];
+  }
+  if (held > 0) text += kDigits[bits << (6 - held) & 63];
+  return text;
 }
 
 }  // namespace tern
