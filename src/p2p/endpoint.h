@@ -62,6 +62,7 @@ struct Endpoint {
   /// Copies are made by a CPU, and each side can ask whether the other one is there to make its part.
   bool arbitrates() const { return arbiter && memory && !memory->remote_properties().autonomous; }
   bool peer_is_polling(bool stays = false) const { return arbiter && arbiter->peer_is_polling(*lane, stays); }
+  bool stream_is_faster(size_t bytes) const { return arbiter && arbiter->stream_is_faster(*lane, bytes); }
   bool peer_has_polled() const { return arbiter && arbiter->peer_has_polled(*lane); }
 
   bool try_send(const wire::Header& header, const void* payload, size_t bytes) {

@@ -54,21 +54,24 @@ SendSituation PointToPoint::Impl::situation(Endpoint& peer, const SendArguments&
   s.returns = !blocking;
   s.by_write = by_write;
   if (mode == RendezvousMode::stream) return s;
-  // Where both attend nobody needs to copy alone while the other one computes: a stream is fastest.
-  if (mode != RendezvousMode::customised || !a.attended || !peer.copy_locks()) {
+  // Where both attend, neither computes while the other one copies: only the speed of the copy counts.
+  const bool streams = peer.stream_is_faster(bytes);
+  const bool streamed = mode == RendezvousMode::customised && a.attended && peer.copy_locks() && streams;
+  if (!streamed) {
     s.ready = ready != nullptr;
     s.can_put = contiguous && peer.can_put() && (!ready || takes_put(ready->body, bytes));
     s.can_get = contiguous && peer.can_get() && !by_write;
   }
   if (mode != RendezvousMode::customised) return s;
   s.can_defer = ready && peer.copy_locks() && !peer.autonomous() && s.can_put && s.can_get;
-  if (a.mode != SendMode::synchronous && bytes <= hybrid_bytes && peer.can_get_lent()) {
+  const bool fetched = a.attended && s.can_get && peer.copy_locks();
+  if (a.mode != SendMode::synchronous && bytes <= hybrid_bytes && peer.can_get_lent() && !fetched) {
     if (buffer_left(peer)) s.hybrid_limit = hybrid_bytes;
     else ++counters.no_buffer;
   }
   // Looking takes a moment, which is saved where the answer would change nothing.
   const bool matters =
-      ready && !peer.autonomous() && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
+      ready && streams && !peer.autonomous() && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
   s.attentive = matters && peer.peer_is_polling(ready->body.stays);
   return s;
 }

@@ -100,8 +100,7 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
     return;
   }
   bool get = body.address != 0 && (copied ? peer.can_get_lent() : peer.can_get());
-  if (get && !copied && mode == RendezvousMode::customised && !peer.autonomous() &&
-      bytes < peer.memory->remote_properties().get_from_bytes) {
+  if (get && !copied && mode == RendezvousMode::customised && peer.stream_is_faster(bytes)) {
     // Where either may copy (deferred.cc) both are likely to come at about the same time, and a stream costs them a
     // third of the copy.
     int looks = receive.marks & ReceiveRequest::kAnnounced ? kLooksForBoth : 1;
@@ -163,7 +162,8 @@ void PointToPoint::Impl::send_data(SendRequest& send) {
   send.waits &= uint8_t(~SendRequest::kData);
   size_t bytes = size_t(std::min<uint64_t>(send.clear.bytes, send.body.bytes));
   if (send.clear.address != 0 && bytes != 0 && a.type->is_contiguous() && peer.can_put() &&
-      (peer.autonomous() || mode == RendezvousMode::rput || !peer.peer_is_polling())) {
+      (peer.autonomous() || mode == RendezvousMode::rput || !peer.stream_is_faster(bytes) ||
+       !peer.peer_is_polling())) {
     if (put(send, send.clear, send.body.bytes, wire::kLanded, false)) return;
   }
   stream_rest(send, send.clear.receiver_token, bytes, size_t(send.clear_offset));

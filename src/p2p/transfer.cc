@@ -54,6 +54,7 @@ void PointToPoint::Impl::run(Fetch& operation) {
   do {
     const size_t left = size_t(operation.receive->status.bytes) - operation.offset;
     operation.bytes = next_piece(peer, operation.piece, left);
+    operation.of_bytes = size_t(operation.receive->status.bytes);
     operation.local = operation.receive->target();
     operation.local.skip(operation.offset);
     operation.local.truncate(operation.bytes);
@@ -72,7 +73,10 @@ bool PointToPoint::Impl::piece_done(Fetch& operation) {
   Endpoint& peer = *receive.sender;
   const size_t bytes = size_t(receive.status.bytes);
   if (!operation.error) operation.offset += operation.bytes;
-  if (!operation.error && operation.offset < bytes && !peer.lost() && !peer.peer_has_polled()) return true;
+  if (!operation.error && operation.offset < bytes && !peer.lost() &&
+      !(peer.peer_has_polled() && peer.stream_is_faster(bytes))) {
+    return true;
+  }
   const size_t offset = operation.offset;
   Error error = std::move(operation.error);
   fetches.destroy(&operation);
@@ -120,6 +124,7 @@ bool PointToPoint::Impl::run(Put& operation) {
   Endpoint& peer = send.endpoint;
   do {
     operation.bytes = next_piece(peer, operation.piece, operation.wanted - operation.offset);
+    operation.of_bytes = operation.wanted;
     operation.local =
         Cursor::bytes(static_cast<std::byte*>(const_cast<void*>(a.buffer)) + operation.offset, operation.bytes);
     operation.remote_address = operation.to.address + operation.offset;
@@ -172,7 +177,9 @@ bool PointToPoint::Impl::piece_done(Put& operation) {
     settle(send, SendRequest::kPut);
     return false;
   }
-  if (!operation.error && !peer.lost() && !peer.peer_has_polled()) return true;
+  if (!operation.error && !peer.lost() && !(peer.peer_has_polled() && peer.stream_is_faster(operation.wanted))) {
+    return true;
+  }
   if (peer.lost()) {
     if (!send.error) send.error = endpoints.loss_of(peer.peer);
     puts.destroy(&operation);
