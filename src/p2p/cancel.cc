@@ -38,12 +38,12 @@ void SendRequest::cancel() {
     return;
   }
   // With tuple queues messages keep the numbers they have been given: the receiver drops what is taken back.
-  if ((waits & kPath) && header.kind != wire::Kind::data && !to.tuples && to.path->withdraw(*this)) {
+  if ((waits & kPath) && header.kind != wire::Kind::data && !to.tuples && to.withdraw(*this)) {
     impl.recount(to);
     status.cancelled = true;
     if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync) {
-      to.credit += impl.charge(total_bytes);
-      to.owed += header.carried;
+      to.credit.untake(total_bytes);
+      to.credit.uncarry(header.carried);
     } else if (header.carried != 0) {
       impl.owe_release(to, header.carried);
     }
@@ -136,17 +136,12 @@ bool PointToPoint::lost(PeerId peer) const { return impl_->endpoints.lost(peer);
 void PointToPoint::Impl::on_peer_lost(Lane& lane, Error error) {
   Endpoint& peer = endpoints.of(lane);
   if (!endpoints.lose(peer, error)) return;
-  peer.credit = kNoCredit;  // PointToPoint::send then takes the way of isend, which reports the loss
-  peer.peek = false;
   std::string text(error.text());
   int error_class = error.error_class();
   if (!watched.empty()) check_watched();  // what had landed counts
   if (tuples) tuples->on_peer_lost(peer);
-  if (peer.announcements) {
-    peer.announcements->log.restart();
-    peer.announcements->releases.clear();
-    std::erase(owing_releases, &peer);
-  }
+  peer.owed_releases.clear();
+  std::erase(owing_releases, &peer);
   matching.for_each_posted([&](PostedReceive& posted) {
     auto& receive = static_cast<ReceiveRequest&>(posted);
     if (receive.from != &peer) return;

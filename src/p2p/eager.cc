@@ -1,13 +1,4 @@
-// Arrivals of eager messages, and the credits that bound what waits unread.
-//
-//   sender                                     receiver
-//   credit -= charge;  eager ---------------->  matched: unpack, owed += charge
-//                                               unmatched: kept until a receive comes, then the same
-//   credit += units;   <------------- eager     which takes along what is owed; without one,
-//   credit += units;   <------------ credit     when five eighths of the window are owed
-//
-// With no credit left a sender uses rendezvous, whose announcements cost the receiver one record each and the
-// sender a request: memory for a flood that nobody reads is the window per sender, whatever its length.
+// Arrivals: eager messages here, the others to who knows them. Credit: eager_credit.h.
 #include <algorithm>
 
 #include "base/copy.h"
@@ -24,7 +15,7 @@ void PointToPoint::Impl::on_message(Lane& lane, const wire::Header& header, cons
     on_other(from, header, payload, bytes);
     return;
   }
-  eager_arrived(from, header);
+  from.eager_arrived(header);
   ReceiveRequest* receive = matching_receive(header);
   if (!receive) {
     keep_eager(from, header, payload, bytes);
@@ -60,6 +51,7 @@ void PointToPoint::Impl::on_other(Endpoint& peer, const wire::Header& header, co
 
 void PointToPoint::Impl::on_control(Endpoint& peer, const wire::Header& header, const std::byte* payload,
                                     size_t bytes) {
+  peer.arrived(header);
   if (header.carried != 0) released(peer, header.carried);
   switch (header.kind) {
     case wire::Kind::rts: on_rts(peer, header, payload, bytes); return;
@@ -71,7 +63,7 @@ void PointToPoint::Impl::on_control(Endpoint& peer, const wire::Header& header, 
     case wire::Kind::withdrawn: on_withdrawn(peer, header); return;
     case wire::Kind::recount: on_recount(peer, header); return;
     case wire::Kind::release: on_release(peer, payload, bytes); return;
-    case wire::Kind::credit: peer.credit += header.token; return;
+    case wire::Kind::credit: peer.credit.returned(header.token); return;
     case wire::Kind::sync_ack:
       if (SendRequest* send = sender(peer, header.token)) settle(*send, SendRequest::kMatch);
       return;
@@ -92,7 +84,7 @@ UnexpectedMessage* PointToPoint::Impl::keep(Endpoint& peer, const wire::Header& 
   message->from = &peer;
   message->header = header;
   message->bytes = bytes;
-  message->number = peer.arrived;
+  message->number = peer.messages.arrived();
   if (header.kind != wire::Kind::rts && bytes > UnexpectedMessage::kInlineBytes) {
     message->heap = std::make_unique_for_overwrite<std::byte[]>(bytes);
   }
@@ -104,9 +96,9 @@ UnexpectedMessage* PointToPoint::Impl::keep(Endpoint& peer, const wire::Header& 
 }
 
 void PointToPoint::Impl::send_credit(Endpoint& peer) {
-  wire::Header header = wire::make_control_header(wire::Kind::credit, uint32_t(peer.owed));
+  wire::Header header = wire::make_control_header(wire::Kind::credit, peer.credit.owed());
   // Not queued when the way is full: the debt stays until the peer's next message, eager or an rts.
-  if (!peer.lost() && peer.try_send(header, nullptr, 0)) peer.owed = 0;
+  if (!peer.lost() && peer.try_send(header, nullptr, 0)) peer.credit.settled();
 }
 
 void PointToPoint::Impl::acknowledge(Endpoint& peer, const wire::Header& header) {
@@ -143,8 +135,8 @@ Landing PointToPoint::Impl::landing_of(Endpoint& peer, const wire::Header& heade
     }
   } else if (header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync ||
              header.kind == wire::Kind::direct) {
-    if (header.kind == wire::Kind::direct) ++peer.arrived;
-    else eager_arrived(peer, header);
+    if (header.kind == wire::Kind::direct) peer.arrived(header);
+    else peer.eager_arrived(header);
     if (ReceiveRequest* posted = matching_receive(header)) {
       ReceiveRequest& receive = *posted;
       if (header.kind == wire::Kind::direct) count_received(Protocol::receiver_stream, Arrival::receiver);

@@ -40,7 +40,7 @@ LibraryBuffer* PointToPoint::Impl::borrow(Endpoint& peer) {
     return buffer;
   }
   if (library.size() >= size_t(tunables.hybrid_buffers)) return nullptr;
-  size_t bytes = peer.path->properties().hybrid_bytes;
+  size_t bytes = peer.properties().hybrid_bytes;
   auto buffer = std::make_unique<LibraryBuffer>(LibraryBuffer{peer.memory, nullptr, {}, nullptr});
   if (peer.arbiter) buffer->memory = peer.arbiter->lend(bytes, buffer->key);
   if (!buffer->memory) {
@@ -78,7 +78,7 @@ void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool bloc
   own->library = buffer;
   own->exposed = buffer->key;
   ++sends_open;
-  const Ready* ready = find_ready(peer, a);
+  const Ready* ready = peer.messages.find(a.context, a.tag);
   Protocol protocol = Protocol::hybrid;
   if (ready) protocol = choose_protocol(situation(peer, own->arguments, bytes, ready, blocking));
   if (protocol == Protocol::receiver_put) {
@@ -106,27 +106,26 @@ void PointToPoint::Impl::give_release(ReceiveRequest& receive) {
 }
 
 void PointToPoint::Impl::owe_release(Endpoint& to, uint16_t name) {
-  Announcements& pair = announcements_of(to);
-  if (pair.releases.empty()) owing_releases.push_back(&to);
-  pair.releases.push_back(name);
+  if (to.owed_releases.empty()) owing_releases.push_back(&to);
+  to.owed_releases.push_back(name);
   chore_rounds = 0;
-  if (pair.releases.size() >= kMostOwed) flush_releases(to);
+  if (to.owed_releases.size() >= kMostOwed) flush_releases(to);
   update_chores();
 }
 
 // One release for a message that goes to that peer anyway; 0: none is owed.
 uint16_t PointToPoint::Impl::carry_release(Endpoint& peer) {
-  if (!peer.announcements || peer.announcements->releases.empty()) return 0;
-  uint16_t name = peer.announcements->releases.back();
-  peer.announcements->releases.pop_back();
-  if (peer.announcements->releases.empty()) std::erase(owing_releases, &peer);
+  if (peer.owed_releases.empty()) return 0;
+  uint16_t name = peer.owed_releases.back();
+  peer.owed_releases.pop_back();
+  if (peer.owed_releases.empty()) std::erase(owing_releases, &peer);
   return name;
 }
 
 void PointToPoint::Impl::flush_releases(Endpoint& peer) {
-  if (!peer.announcements || peer.announcements->releases.empty()) return;
+  if (peer.owed_releases.empty()) return;
   std::vector<uint16_t> names;
-  names.swap(peer.announcements->releases);
+  names.swap(peer.owed_releases);
   std::erase(owing_releases, &peer);
   for (size_t at = 0; at < names.size(); at += kInOneMessage) {
     size_t n = std::min(kInOneMessage, names.size() - at);

@@ -22,12 +22,10 @@
 
 #include "base/pool.h"
 #include "datatype/predefined.h"
-#include "p2p/announcements.h"
 #include "p2p/endpoint.h"
 #include "p2p/matching.h"
 #include "p2p/point_to_point.h"
 #include "p2p/protocol.h"
-#include "p2p/sent_log.h"
 #include "p2p/tokens.h"
 
 namespace tern {
@@ -176,7 +174,7 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   wire::RendezvousBody body{};         ///< rts only
   ReceiveRequest* receiver = nullptr;  ///< matched while its data was still arriving
   bool arriving = false;
-  uint32_t number = 0;        ///< among its sender's messages (Endpoint::arrived); of a tuple queue's: TupleOwed's
+  uint32_t number = 0;        ///< among its sender's messages (MessageCount::arrived); of a tuple queue's: TupleOwed's
   uint32_t order = 0;         ///< tuple queues: the same
   bool by_queue = false;      ///< tuple queues: it has come by one
   TupleOwed* owed = nullptr;  ///< tuple queues: its data is in one
@@ -232,12 +230,6 @@ struct PointToPoint::Impl final : Sink {
   // send.cc
   Request* make_send(Endpoint& peer, const SendArguments& a, bool persistent, bool blocking = false);
   void begin(SendRequest& send, bool blocking = false);
-  /// Every message that a receive will match is counted where it is handed to the path.
-  static void count(Endpoint& peer, const SendArguments& a, uint32_t token = 0) {
-    ++peer.sent;
-    if (peer.announcements) [[unlikely]]
-      peer.announcements->log.note(a.context, a.tag, peer.sent, token);
-  }
   void begin_eager(SendRequest& send, size_t bytes, bool blocking);
   Request* send_at_once(Endpoint& peer, const SendArguments& a);
   void queue(SendRequest& send, const wire::Header& header, const Cursor& payload);
@@ -245,13 +237,6 @@ struct PointToPoint::Impl final : Sink {
   void path_done(SendRequest& send, Error error);
   void settle(SendRequest& send, uint8_t waited);
   void fail(SendRequest& send, Error error);
-  bool take_credit(Endpoint& peer, size_t bytes) {
-    int64_t units = charge(bytes);
-    if (peer.credit < units) return false;
-    peer.credit -= units;
-    return true;
-  }
-  static constexpr int64_t kNoCredit = INT64_MIN / 2;  ///< nothing makes up for it
   uint32_t next_sequence() {
     if (++eager_sequence == 0) eager_sequence = 1;
     return eager_sequence;
@@ -277,7 +262,6 @@ struct PointToPoint::Impl final : Sink {
     ++(waited ? counts.received_unexpected : counts.received_expected)[size];
     (waited ? counts.received_unexpected_bytes : counts.received_expected_bytes)[size] += bytes;
   }
-  static int64_t charge(size_t bytes) { return int64_t(1 + (bytes + 63) / 64); }
 
   // receive.cc
   ReceiveRequest* make_receive(const ReceiveArguments& a);
@@ -301,25 +285,10 @@ struct PointToPoint::Impl final : Sink {
   [[gnu::noinline]] void keep_eager(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   [[gnu::noinline]] static void unpack(ReceiveRequest& receive, const std::byte* payload, size_t bytes);
   UnexpectedMessage* keep(Endpoint& peer, const wire::Header& header, size_t bytes);
-  /// Every eager message, however it is received, is counted, and brings credit back.
-  static void eager_arrived(Endpoint& from, const wire::Header& header) {
-    ++from.arrived;
-    if (header.carried != 0) [[unlikely]]
-      from.credit += header.carried;
-  }
   /// So much of the peer's eager data has been taken out of the way.
   void consumed(Endpoint& peer, size_t bytes) {
-    peer.owed += charge(bytes);
-    if (peer.owed >= much_owed) [[unlikely]]
+    if (peer.credit.consume(bytes)) [[unlikely]]
       send_credit(peer);
-  }
-  /// What an eager message takes along of what is owed to its receiver.
-  uint16_t carry_credit(Endpoint& to) const {
-    if (to.owed < worth_carrying) [[likely]]
-      return 0;
-    const auto units = uint16_t(std::min<int64_t>(to.owed, UINT16_MAX));
-    to.owed -= units;
-    return units;
   }
   void send_credit(Endpoint& peer);
   void acknowledge(Endpoint& peer, const wire::Header& header);
@@ -332,8 +301,6 @@ struct PointToPoint::Impl final : Sink {
   void update_chores();
 
   // receiver_initiated.cc
-  Announcements& announcements_of(Endpoint& peer);
-  const Ready* find_ready(Endpoint& peer, const SendArguments& a);
   void announce(ReceiveRequest& receive);
   void on_ready(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void begin_direct(SendRequest& send);
@@ -425,9 +392,6 @@ struct PointToPoint::Impl final : Sink {
   Counters& counts;        ///< the rank's
   Recorder* const tracer;  ///< null: no events are recorded
   Tunables tunables;
-  /// Of Peer::owed: what is told at once, by a message of its own, and what an eager message takes along. More than
-  /// half of the window, for over TCP that is one message of the longest, which most often is answered.
-  int64_t much_owed, worth_carrying;
   Endpoints endpoints;
   Matching matching;
   Pool<SendRequest> sends;
@@ -453,7 +417,7 @@ struct PointToPoint::Impl final : Sink {
   std::vector<ReceiveRequest*> watched;  ///< their last byte tells that they are filled
   std::vector<std::unique_ptr<LibraryBuffer>> library;
   std::vector<LibraryBuffer*> library_free;
-  std::vector<Endpoint*> owing_releases;   ///< peers whose Announcements::releases is not empty
+  std::vector<Endpoint*> owing_releases;   ///< peers whose Endpoint::owed_releases is not empty
   std::unique_ptr<PredefinedTypes> types;  ///< made when first used
   /// What must be done in every poll, while there is any of it.
   struct Chores final : Advanceable {

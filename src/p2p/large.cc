@@ -45,12 +45,12 @@ void PointToPoint::Impl::look_around() {
 
 SendSituation PointToPoint::Impl::situation(Endpoint& peer, const SendArguments& a, size_t bytes, const Ready* ready,
                                             bool blocking) {
-  const size_t hybrid_bytes = peer.path->properties().hybrid_bytes;
+  const size_t hybrid_bytes = peer.properties().hybrid_bytes;
   const bool contiguous = a.type->is_contiguous();
   SendSituation s{};
   s.bytes = bytes;
-  s.eager_limit = peer.eager_limit;
-  s.credit = peer.credit >= charge(bytes);
+  s.eager_limit = peer.eager_limit();
+  s.credit = peer.credit.covers(bytes);
   s.returns = !blocking;
   s.by_write = by_write;
   if (mode == RendezvousMode::stream) return s;
@@ -76,7 +76,7 @@ SendSituation PointToPoint::Impl::situation(Endpoint& peer, const SendArguments&
 void PointToPoint::Impl::begin_large(SendRequest& send, size_t bytes, bool blocking) {
   const SendArguments& a = send.arguments;
   Endpoint& peer = send.endpoint;
-  const Ready* ready = find_ready(peer, a);
+  const Ready* ready = peer.messages.find(a.context, a.tag);
   Protocol protocol = choose_protocol(situation(peer, a, bytes, ready, blocking));
   note_sent(protocol, a, bytes);
   switch (protocol) {

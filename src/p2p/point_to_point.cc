@@ -22,13 +22,7 @@ class DoneRequest final : public Request {
 }  // namespace
 
 PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
-    : progress(p),
-      counts(p.counters()),
-      tracer(p.tracer()),
-      tunables(t),
-      much_owed(t.unexpected_credit_bytes / 64 * 5 / 8),
-      worth_carrying(std::max<int64_t>(t.unexpected_credit_bytes / 64 / 16, 1)),
-      endpoints(t.unexpected_credit_bytes / 64) {
+    : progress(p), counts(p.counters()), tracer(p.tracer()), tunables(t), endpoints(t.unexpected_credit_bytes) {
   // A wrong value was reported when the program started; here it means the default.
   static_cast<void>(parse_rendezvous(t, mode, by_write));
   if (mode != RendezvousMode::tupleq) return;

@@ -74,22 +74,22 @@ Request* PointToPoint::receive_init(const ReceiveArguments& a) {
 bool PointToPoint::Impl::receive_at_once(const ReceiveArguments& a, Status& status) {
   if (a.peer == kNoPeer || matching.posted_count() != 0 || matching.waiting_count() != 0) return false;
   Endpoint& peer = endpoints.at(a.peer);
-  if (!peer.peek || !a.type->is_contiguous() || progress.has_work()) return false;
+  if (!peer.peeks() || !a.type->is_contiguous() || progress.has_work()) return false;
   const size_t capacity = size_t(a.count) * a.type->size();
-  if (capacity > peer.eager_limit) return false;
+  if (capacity > peer.eager_limit()) return false;
   const uint32_t looks = std::min(progress.idle().pauses, kDirectLooks);
   PeekedMessage arrival;
   for (uint32_t i = 0; i < looks; ++i, short_pause()) {
-    if (!peer.path->peek(*peer.lane, arrival)) continue;
+    if (!peer.peek(arrival)) continue;
     const wire::Header& header = *arrival.header;
     if (header.kind != wire::Kind::eager || header.context != a.context || header.source != a.source ||
         (header.tag != a.tag && a.tag != kAnyTag) || arrival.bytes > capacity) {
       return false;
     }
-    eager_arrived(peer, header);
+    peer.eager_arrived(header);
     status = Status{header.source, header.tag, Count(arrival.bytes), false};
     copy_small(a.buffer, arrival.payload, arrival.bytes);
-    peer.path->take(*peer.lane);
+    peer.take();
     count_received(false, arrival.bytes);
     if (tracer) [[unlikely]] {
       tracer->add(record::EventKind::receive, Recorder::now_ns(), 0, 0, a.peer, header.tag, a.context, arrival.bytes);

@@ -34,15 +34,6 @@ constexpr uint32_t kMostAnnounced = uint32_t(SentLog::kHeld);  // to one peer
 constexpr uint32_t kMostAhead = 64;                            // receives of the same key; finding them is linear
 }  // namespace
 
-Announcements& PointToPoint::Impl::announcements_of(Endpoint& peer) {
-  if (!peer.announcements) peer.announcements = std::make_unique<Announcements>(peer.sent);
-  return *peer.announcements;
-}
-
-const Ready* PointToPoint::Impl::find_ready(Endpoint& peer, const SendArguments& a) {
-  return peer.announcements ? peer.announcements->log.find(a.context, a.tag) : nullptr;
-}
-
 // --- The receiver
 
 // Makes the receive's buffer puttable, if the path can; its address, or 0.
@@ -68,13 +59,14 @@ uint64_t PointToPoint::Impl::expose_target(ReceiveRequest& receive, uint64_t (&k
 
 void PointToPoint::Impl::announce(ReceiveRequest& receive) {
   Endpoint& peer = *receive.from;
-  const size_t announce_from_bytes = peer.path->properties().announce_from_bytes;
+  const size_t announce_from_bytes = peer.properties().announce_from_bytes;
   size_t capacity = receive.capacity();
   if (announce_from_bytes == 0 || capacity < announce_from_bytes) return;
   if (receive.attended && peer.copy_locks()) return;  // its sender does not look for it
-  Announcements& pair = announcements_of(peer);
-  if (pair.announced >= kMostAnnounced) return;
-  uint32_t ahead = 0, oldest = pair.next_serial;
+  peer.messages.begin_log();                          // the peer is likely to announce receives, too
+  AnnouncedCount& announced = peer.announced;
+  if (announced.open >= kMostAnnounced) return;
+  uint32_t ahead = 0, oldest = announced.next_serial;
   bool cancelling = false;
   bool known = matching.visit_ahead(receive, kMostAhead, [&](PostedReceive& before) {
     auto& earlier = static_cast<ReceiveRequest&>(before);
@@ -86,9 +78,9 @@ void PointToPoint::Impl::announce(ReceiveRequest& receive) {
   wire::ReadyBody body{};
   body.capacity = capacity;
   body.address = expose_target(receive, body.key);
-  body.arrived = peer.arrived;
-  body.epoch = pair.epoch_in;
-  body.serial = receive.serial = pair.next_serial++;
+  body.arrived = peer.messages.arrived();
+  body.epoch = peer.messages.arrived_epoch();
+  body.serial = receive.serial = announced.next_serial++;
   body.oldest = oldest;
   body.ahead = uint16_t(ahead);
   body.stays = receive.stays;
@@ -102,7 +94,7 @@ void PointToPoint::Impl::announce(ReceiveRequest& receive) {
   receive.sender = nullptr;  // recycled requests remember the last one
   receive.token = receive_tokens.add(receive);
   receive.marks |= ReceiveRequest::kAnnounced | ReceiveRequest::kBinding;
-  ++pair.announced;
+  ++announced.open;
   ++counters.announced;
   control(*receive.from, wire::make_header(wire::Kind::ready, 0, receive.context, receive.tag, receive.token), &body,
           sizeof body);
@@ -113,7 +105,7 @@ void PointToPoint::Impl::retire(ReceiveRequest& receive) {
   receive_tokens.remove(receive.token);
   receive.token = 0;
   Endpoint& peer = receive.from ? *receive.from : *receive.sender;
-  if (receive.marks & ReceiveRequest::kAnnounced) --peer.announcements->announced;
+  if (receive.marks & ReceiveRequest::kAnnounced) --peer.announced.open;
   if (receive.marks & ReceiveRequest::kExposed) {
     if (!peer.lost()) peer.memory->conceal(RemoteKey{{receive.exposed[0], receive.exposed[1]}});
     if (receive.marks & ReceiveRequest::kAsked) --attention;
@@ -168,7 +160,6 @@ void PointToPoint::Impl::on_filled(Endpoint& peer, const wire::Header& header, c
   std::memcpy(&body, payload, sizeof body);
   if (header.flags & wire::kTaken) {
     if (!receive->posted || receive->from != &peer) return;
-    ++peer.arrived;
     if (receive->marks & ReceiveRequest::kWatched) check_watched();  // those before it
     // Anything else would mean that the two sides count differently, and that the data is in the wrong buffer.
     TERN_ASSERT(matching.first_of_key(*receive) == receive);
@@ -183,13 +174,8 @@ void PointToPoint::Impl::on_ready(Endpoint& peer, const wire::Header& header, co
   if (bytes != sizeof(wire::ReadyBody) || mode != RendezvousMode::customised) return;
   Ready ready{header.context, header.tag, header.token, 0, {}};
   std::memcpy(&ready.body, payload, sizeof ready.body);
-  Announcements& pair = announcements_of(peer);
-  if (ready.body.epoch != pair.epoch_out) {
-    ++counters.unknown;
-    return;
-  }
   uint32_t token = 0;
-  switch (pair.log.offer(ready, token)) {
+  switch (peer.messages.offer(ready, token)) {
     case SentLog::Verdict::held: ++counters.held; return;
     case SentLog::Verdict::unknown: ++counters.unknown; return;
     case SentLog::Verdict::useless: ++counters.useless; break;
@@ -217,7 +203,6 @@ void PointToPoint::Impl::begin_direct(SendRequest& send) {
     header.flags = wire::kWantsAck;
     header.token = send.token;
   }
-  count(send.endpoint, a);
   queue(send, header, Cursor(const_cast<void*>(a.buffer), a.count, *a.type));
 }
 
@@ -231,13 +216,11 @@ void PointToPoint::Impl::begin_put(SendRequest& send, size_t bytes, Ready ready)
   const bool quiet = body.watched && bytes == body.capacity && last != body.last_byte &&
                      peer.memory->remote_properties().ordered_writes;
   if (quiet) {
-    peer.announcements->log.note_put(ready);
+    peer.messages.note_put(ready);
     ++counters.fins_saved;
-  } else {
-    count(peer, a);
   }
   if (put(send, to, bytes, wire::kTaken | wire::kLanded, quiet)) return;
-  // Nothing has been told yet: the receive is still posted for a stream (counted already).
+  // Nothing has been told yet: the receive is still posted for a stream.
   queue(send, wire::make_header(wire::Kind::direct, a.source, a.context, a.tag, 0),
         Cursor(const_cast<void*>(a.buffer), a.count, *a.type));
 }

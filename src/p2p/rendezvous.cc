@@ -44,7 +44,7 @@ void PointToPoint::Impl::begin_rendezvous(SendRequest& send, size_t bytes, Proto
     if (ready) defer(send, bytes, *ready);
   }
   if (protocol == Protocol::hybrid) flags = wire::kHybrid;
-  else if (bytes <= peer.path->properties().hybrid_bytes) flags = wire::kWantsReleases;
+  else if (bytes <= peer.properties().hybrid_bytes) flags = wire::kWantsReleases;
   if (!send.exposed.empty()) {
     send.body.address = reinterpret_cast<uint64_t>(a.buffer);
     send.body.key[0] = send.exposed.words[0];
@@ -52,7 +52,6 @@ void PointToPoint::Impl::begin_rendezvous(SendRequest& send, size_t bytes, Proto
   }
   wire::Header header = wire::make_header(wire::Kind::rts, a.source, a.context, a.tag, send.token, flags);
   header.carried = carry_release(peer);
-  count(peer, a, send.token);
   push(send, header, &send.body, sizeof send.body);
 }
 
@@ -60,8 +59,7 @@ void PointToPoint::Impl::on_rts(Endpoint& peer, const wire::Header& header, cons
   if (bytes != sizeof(wire::RendezvousBody)) return;
   wire::RendezvousBody body;
   std::memcpy(&body, payload, sizeof body);
-  ++peer.arrived;
-  if (2 * peer.owed >= much_owed) send_credit(peer);  // who announces may be out of credit
+  if (peer.credit.half_due()) send_credit(peer);  // who announces may be out of credit
   if (header.flags & wire::kWantsReleases) flush_releases(peer);
   ReceiveRequest* receive = matching_receive(header);
   if (!receive) {
@@ -94,7 +92,7 @@ void PointToPoint::Impl::answer(ReceiveRequest& receive, const wire::RendezvousB
   }
   // Its sender has had time first, and puts it.
   if (!copied && body.address != 0 && peer.arbiter &&
-      !peer.arbiter->try_lock_copy(peer.lane, RemoteKey{{body.key[0], body.key[1]}})) {
+      !peer.arbiter->try_lock_copy(&peer.lane(), RemoteKey{{body.key[0], body.key[1]}})) {
     TERN_ASSERT(receive.marks & ReceiveRequest::kAnnounced);
     count_received(Protocol::sender_put, arrival);
     return;

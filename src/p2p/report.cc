@@ -48,8 +48,7 @@ ProtocolCounters PointToPoint::counters() const {
 
 uint32_t PointToPoint::open_announcements() const {
   uint32_t open = 0;
-  impl_->endpoints.for_each(
-      [&](const Endpoint& peer) { open += peer.announcements ? peer.announcements->announced : 0; });
+  impl_->endpoints.for_each([&](const Endpoint& peer) { open += peer.announced.open; });
   return open;
 }
 

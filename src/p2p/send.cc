@@ -15,12 +15,12 @@ Cursor cursor_of(const SendArguments& a) { return Cursor(const_cast<void*>(a.buf
 [[gnu::noinline]] bool leave_packed(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
   std::byte packed[kPackBytes];
   cursor_of(a).pack(packed, bytes);
-  return to.try_send(header, packed, bytes);
+  return to.try_send_message(header, packed, bytes);
 }
 
 // The whole eager message, at once or not at all.
 inline bool leave_now(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
-  if (a.type->is_contiguous()) return to.try_send(header, a.buffer, bytes);
+  if (a.type->is_contiguous()) return to.try_send_message(header, a.buffer, bytes);
   return bytes <= kPackBytes && leave_packed(to, a, header, bytes);
 }
 
@@ -34,17 +34,16 @@ Ref<Datatype> hold(const Datatype* type) {
 Error PointToPoint::send(const SendArguments& a) {
   Endpoint& peer = impl_->endpoints.at(a.peer);
   size_t bytes = size_t(a.count) * a.type->size();
-  if (int64_t(bytes) <= peer.blocking_limit && a.mode != SendMode::synchronous && impl_->take_credit(peer, bytes)) {
-    const uint16_t carried = impl_->carry_credit(peer);
+  if (int64_t(bytes) <= peer.blocking_limit() && a.mode != SendMode::synchronous && peer.credit.take(bytes)) {
+    const uint16_t carried = peer.credit.carry();
     wire::Header header = wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, 0, carried);
     const uint64_t began_ns = impl_->trace_time();
     if (leave_now(peer, a, header, bytes)) {
-      Impl::count(peer, a);
       impl_->note_sent(Protocol::eager, a, bytes, began_ns);
       return {};
     }
-    peer.credit += Impl::charge(bytes);  // isend takes it again
-    peer.owed += carried;
+    peer.credit.untake(bytes);  // isend takes it again
+    peer.credit.uncarry(carried);
   }
   Request* request = impl_->make_send(peer, a, false, true);
   wait(*request);
@@ -65,19 +64,18 @@ Request* PointToPoint::send_init(const SendArguments& a) {
 // A nonblocking send whose eager message leaves at once; null: it does not.
 Request* PointToPoint::Impl::send_at_once(Endpoint& peer, const SendArguments& a) {
   const size_t bytes = size_t(a.count) * a.type->size();
-  if (int64_t(bytes) > peer.at_once_limit || a.mode == SendMode::synchronous || !take_credit(peer, bytes))
+  if (int64_t(bytes) > peer.at_once_limit() || a.mode == SendMode::synchronous || !peer.credit.take(bytes))
     return nullptr;
   const uint32_t sequence = next_sequence();
-  const uint16_t carried = carry_credit(peer);
+  const uint16_t carried = peer.credit.carry();
   wire::Header header =
       wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, flags_of(a), carried);
   const uint64_t began_ns = trace_time();
   if (!leave_now(peer, a, header, bytes)) {
-    peer.credit += charge(bytes);
-    peer.owed += carried;
+    peer.credit.untake(bytes);
+    peer.credit.uncarry(carried);
     return nullptr;
   }
-  count(peer, a);
   note_sent(Protocol::eager, a, bytes, began_ns);
   SentRequest* request = sent.take(*this);
   request->receiver = &peer;
@@ -119,7 +117,7 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
   size_t bytes = size_t(a.count) * a.type->size();
   Endpoint& peer = send.endpoint;
-  if (bytes > peer.eager_limit) look_around();
+  if (bytes > peer.eager_limit()) look_around();
   ++sends_open;
   send.waits = 0;
   send.sequence = 0;
@@ -131,11 +129,11 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
     return;
   }
   if (tuples && tuples->send(send, bytes)) return;
-  if (goes_eagerly(bytes, peer.eager_limit, peer.credit >= charge(bytes))) {
+  if (goes_eagerly(bytes, peer.eager_limit(), peer.credit.covers(bytes))) {
     note_sent(Protocol::eager, a, bytes);
     begin_eager(send, bytes, blocking);
   } else {
-    counts.without_credit += bytes <= peer.eager_limit;
+    counts.without_credit += bytes <= peer.eager_limit();
     begin_large(send, bytes, blocking);
   }
 }
@@ -148,9 +146,9 @@ void PointToPoint::Impl::trace_sent(Protocol protocol, const SendArguments& a, s
 void PointToPoint::Impl::begin_eager(SendRequest& send, size_t bytes, bool blocking) {
   const SendArguments& a = send.arguments;
   Endpoint& peer = send.endpoint;
-  peer.credit -= charge(bytes);
+  static_cast<void>(peer.credit.take(bytes));  // which was asked before
   wire::Header header =
-      wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, flags_of(a), carry_credit(peer));
+      wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, 0, flags_of(a), peer.credit.carry());
   if (a.mode == SendMode::synchronous) {
     send.token = send_tokens.add(send);
     send.waits |= SendRequest::kMatch;
@@ -160,8 +158,7 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, size_t bytes, bool block
     send.sequence = header.token = next_sequence();
   }
   send.waits |= SendRequest::kPath;
-  count(peer, a);
-  if (blocking || int64_t(bytes) <= peer.at_once_limit) {  // else the path need not copy it
+  if (blocking || int64_t(bytes) <= peer.at_once_limit()) {  // else the path need not copy it
     if (leave_now(peer, a, header, bytes)) {
       settle(send, SendRequest::kPath);
       return;
@@ -174,7 +171,6 @@ void PointToPoint::Impl::begin_eager(SendRequest& send, size_t bytes, bool block
 // Hands the operation to the path; kPath is waited for until the path has taken all of it.
 void PointToPoint::Impl::queue(SendRequest& send, const wire::Header& header, const Cursor& payload) {
   send.waits |= SendRequest::kPath;
-  send.lane = send.endpoint.lane;
   send.header = header;
   send.header_sent = false;
   send.payload = payload;
@@ -182,12 +178,13 @@ void PointToPoint::Impl::queue(SendRequest& send, const wire::Header& header, co
     auto& request = static_cast<SendRequest&>(op);
     request.impl.path_done(request, std::move(e));
   };
-  send.endpoint.path->enqueue(send);
+  if (is_message(header)) send.endpoint.enqueue_message(send);
+  else send.endpoint.enqueue(send);
 }
 
-// Sends `header` and contiguous bytes for this request.
+// Sends a message of contiguous bytes for this request.
 void PointToPoint::Impl::push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes) {
-  if (send.endpoint.try_send(header, payload, bytes)) return;
+  if (send.endpoint.try_send_message(header, payload, bytes)) return;
   ++counts.sends_queued;
   queue(send, header, Cursor::bytes(const_cast<void*>(payload), bytes));
 }

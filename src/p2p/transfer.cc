@@ -60,7 +60,7 @@ void PointToPoint::Impl::run(Fetch& operation) {
     operation.remote_address = operation.address + operation.offset;
     operation.finished = false;
     operation.in_call = true;
-    operation.lane = peer.lane;  // each time: where several paths lead to the peer, the last piece had another
+    operation.lane = &peer.lane();  // each time: where several paths lead to the peer, the last piece had another
     peer.memory->get(operation);
     operation.in_call = false;
   } while (operation.finished && piece_done(operation));
@@ -125,7 +125,7 @@ bool PointToPoint::Impl::run(Put& operation) {
     operation.remote_address = operation.to.address + operation.offset;
     operation.finished = false;
     operation.in_call = true;
-    operation.lane = peer.lane;
+    operation.lane = &peer.lane();
     peer.memory->put(operation);
     operation.in_call = false;
     if (!operation.finished) {
@@ -151,8 +151,11 @@ void PointToPoint::Impl::tell(Put& operation, uint8_t flags) {
   if (flags == 0) return;
   operation.tell &= uint8_t(~flags);
   wire::FilledBody body{operation.total};
-  control(operation.send->endpoint, wire::make_control_header(wire::Kind::filled, operation.to.receiver_token, flags),
-          &body, sizeof body);
+  // The part that takes the receive is counted as the message, by its context and tag.
+  const SendArguments& a = operation.send->arguments;
+  control(operation.send->endpoint,
+          wire::make_header(wire::Kind::filled, 0, a.context, a.tag, operation.to.receiver_token, flags), &body,
+          sizeof body);
 }
 
 // True: there is a next piece to put. False: the operation is no more.

@@ -36,7 +36,7 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
   const bool wild =
       context.holding != 0 || !context.held.empty() || impl_.matching.wild_fits(key.context, key.source, key.tag);
   TupleReceiveQueue* made = nullptr;
-  if (!full && !wild && !by_key_.contains(key)) made = peer.tuples->accept(*peer.lane, ticket, answer);
+  if (!full && !wild && !by_key_.contains(key)) made = peer.tuples->accept(peer.lane(), ticket, answer);
   if (made) {
     auto* queue = new TupleQueue;
     queue->owner = this;

@@ -88,7 +88,7 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
     return false;
   }
   message.index = line.sent++;
-  message.position = send.endpoint.sent;
+  message.position = send.endpoint.messages.sent();
   message.order = orders_[a.peer]++;
   line.used = clock_out_;
   line.out.push_back(&message);
@@ -130,7 +130,7 @@ void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
     return;
   }
   TupleTicket ticket;
-  TupleSendQueue* queue = peer.tuples->ask(*peer.lane, ticket);
+  TupleSendQueue* queue = peer.tuples->ask(peer.lane(), ticket);
   if (!queue) {
     put_off(entry);
     return;

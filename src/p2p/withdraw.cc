@@ -20,7 +20,7 @@ namespace tern {
 bool PointToPoint::Impl::withdraw(ReceiveRequest& receive) {
   if (receive.wild()) return false;
   Endpoint& peer = *receive.from;
-  if (peer.lost() || !peer.announcements || peer.announcements->announced == 0) return false;
+  if (peer.lost() || peer.announced.open == 0) return false;
   bool binding = false;
   matching.visit_from(receive, [&](PostedReceive& posted) {
     binding |= (static_cast<ReceiveRequest&>(posted).marks & ReceiveRequest::kBinding) != 0;
@@ -37,7 +37,7 @@ bool PointToPoint::Impl::withdraw(ReceiveRequest& receive) {
 }
 
 void PointToPoint::Impl::on_withdraw(Endpoint& peer, const wire::Header& header) {
-  if (peer.announcements) peer.announcements->log.withdraw(header.context, header.tag);
+  peer.messages.withdraw(header.context, header.tag);
   control(peer, wire::make_control_header(wire::Kind::withdrawn, header.token));
 }
 
@@ -57,16 +57,12 @@ void PointToPoint::Impl::on_withdrawn(Endpoint& peer, const wire::Header& header
 }
 
 void PointToPoint::Impl::recount(Endpoint& peer) {
-  if (peer.path->properties().announce_from_bytes == 0) return;
-  Announcements& pair = announcements_of(peer);
-  pair.log.restart();
-  peer.sent = 0;
-  control(peer, wire::make_control_header(wire::Kind::recount, ++pair.epoch_out));
+  if (peer.properties().announce_from_bytes == 0) return;
+  control(peer, wire::make_control_header(wire::Kind::recount, peer.messages.restart_sent()));
 }
 
 void PointToPoint::Impl::on_recount(Endpoint& peer, const wire::Header& header) {
-  peer.arrived = 0;
-  announcements_of(peer).epoch_in = header.token;
+  peer.messages.restart_arrived(header.token);
 }
 
 }  // namespace tern

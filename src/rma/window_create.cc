@@ -117,7 +117,7 @@ Error Window::allocate_memory() {
 // so memory is this rank's own, unless it must be shared.
 Error Window::share_memory() {
   Communicator& comm = *comm_;
-  NodeSegments* segments = comm.p2p().node_segments;
+  NodeSegments* segments = comm.environment().node_segments;
   Statement mine;
   std::vector<int> ranks;
   std::vector<int64_t> sizes;
@@ -174,7 +174,7 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   window->disp_units_.set(std::move(units));
   window->noncontiguous_ = all[0].noncontiguous != 0;
   window->comm_ = Ref<Communicator>::adopt(
-      new Communicator(comm.p2p(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
+      new Communicator(comm.environment(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
   if (plan.flavor == Flavor::shared || plan.flavor == Flavor::allocate) {
     if (Error error = window->share_memory()) return error;
   }
