@@ -173,6 +173,10 @@ constexpr size_t size_class_limit(size_t index) {
     "accumulates begun, also those that fetch, and compare-and-swaps") \
   X(rma_direct, counter, "operations", "windows", \
     "those of all these that were done in memory shared with the target, without a message") \
+  X(rma_transfers, counter, "operations", "windows", \
+    "puts and gets that an adapter or cross-memory attach carried out, without the target's processor") \
+  X(rma_atomics, counter, "operations", "windows", \
+    "accumulates done by an atomic instruction") \
   X(rma_messages, counter, "messages", "windows", \
     "messages sent to targets of one-sided operations: operations gathered, data, locks") \
   X(rma_answers, counter, "messages", "windows", \
@@ -182,7 +186,9 @@ constexpr size_t size_class_limit(size_t index) {
   X(rma_locks, counter, "locks", "windows", \
     "passive-target locks asked of targets") \
   X(rma_lock_waits, counter, "locks", "windows", \
-    "locks of this rank's windows that an origin had to wait for")
+    "locks of this rank's windows that an origin had to wait for") \
+  X(rma_lock_words, counter, "operations", "windows", \
+    "operations on lock words of other ranks (test-and-set, mcs)")
 
 #define TERN_SIZED_COUNTERS(X) \
   X(sent_eager, counter, "messages", "messages", \

@@ -141,6 +141,9 @@ namespace tern {
     "how long a peer and its host may be silent before the peer is reported lost over UDP") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
+  X(rma_transfer_bytes, 2048, 0, 1 << 30, "bytes", false, \
+    "shortest MPI_Put and MPI_Get that cross-memory attach carries out while the target is inside MPI too; shorter " \
+    "ones go by message then, and to a target that computes all go this way") \
   X(io_uring, 1, 0, 1, "", false, \
     "nonblocking file accesses go through io_uring where the kernel allows it; 0: threads do them") \
   X(io_threads, 4, 1, 256, "threads", false, \
@@ -178,6 +181,9 @@ namespace tern {
     "the path has them (RDMA with XRC), else as rget") \
   X(sender_rendezvous, "read", "customised, sender first: the receiver fetches (read), or asks the sender to put " \
     "(write)") \
+  X(rma_lock, "auto", "passive-target locks, for all ranks: polling-thread or event-thread (the target keeps the " \
+    "queue), test-and-set or mcs (words that the origins change by atomic operations), or auto (tickets in memory " \
+    "that the ranks share, else event-thread); info key tern_rma_lock for one window") \
   X(log, "warn", "what is logged: error, warn, info (start, paths) or debug (each connection); to a file " \
     "instead of stderr with LEVEL:FILE, where %r, %h and %p are rank, host and process")
 // clang-format on

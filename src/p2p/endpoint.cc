@@ -38,6 +38,10 @@ void Endpoint::close() {
   messages.close();
 }
 
+void Endpoint::settle_credit() {
+  if (!lost() && try_send(wire::make_control_header(wire::Kind::credit, credit.owed()), nullptr, 0)) credit.settled();
+}
+
 Endpoints::~Endpoints() {
   for (Endpoint* endpoint : table_) delete endpoint;
 }

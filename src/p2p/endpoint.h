@@ -80,6 +80,10 @@ class Endpoint {
     if (is_message(header)) messages.count_arrived();
   }
 
+  /// Gives all owed credit back by a message of its own. Not queued when the way is full: the debt stays until the
+  /// peer's next message, eager or an rts.
+  [[gnu::cold, gnu::noinline]] void settle_credit();
+
   bool lost() const { return path_ == nullptr; }
   const PathProperties& properties() const { return path_->properties(); }
   /// For what the path offers beside messages.

@@ -1,7 +1,7 @@
 // SentLog: what a sender remembers of its messages to one peer, so that it can tell which of them a RECEIVER_READY is
 // for.
 //
-// Paper 000 (4.1) numbers messages by counters for every (peer, communicator, tag), whose memory grows with the tags.
+// Small and Yuan (2009, section 4.1) number messages by counters for every (peer, communicator, tag), whose memory grows with the tags.
 // Here every message to a peer is counted once, whatever its tag, and the keys of the last few are kept; an
 // announcement says how many messages of this sender its receiver had seen and how many posted receives of the same key
 // were before it:
@@ -27,6 +27,9 @@
 #include "wire/header.h"
 
 namespace tern {
+
+/// Whether message number a comes after b. Numbers wrap: later by less than half the range.
+inline bool after(uint32_t a, uint32_t b) { return int32_t(a - b) > 0; }
 
 /// An announced receive, as its sender keeps it.
 struct Ready {

@@ -9,9 +9,6 @@ namespace {
 bool fits(const TupleQueue& queue, int source, int tag) {
   return (source == kAnySource || source == queue.key.source) && (tag == kAnyTag || tag == queue.key.tag);
 }
-
-/// Numbers wrap: later by less than half the range.
-bool after(uint32_t a, uint32_t b) { return int32_t(a - b) > 0; }
 }  // namespace
 
 void Tuples::stop(TupleQueue& queue, uint64_t Counters::*cause) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/config_file.h"
 #include "base/limits.h"
@@ -93,6 +94,7 @@ class Wireup {
   Error open_datagrams();
   Error open_adapter();
   Error put_cards();
+  std::function<Error(PeerId, std::string&)> card_of(std::string_view key, const char* path);
 
   std::unique_ptr<Process> process_;
   JobKey key_{};
@@ -167,16 +169,25 @@ Error Wireup::begin(const RankContext& context) {
   return {};
 }
 
+// Finds the address by which a path reaches a rank of this job.
+std::function<Error(PeerId, std::string&)> Wireup::card_of(std::string_view key, const char* path) {
+  Launcher& launcher = process_->launcher();
+  return [&launcher, key, path](PeerId peer, std::string& card) {
+    Error error = launcher.get(int(peer), key, card);
+    if (!error) return error;
+    return Error(error.error_class(),
+                 std::string(error.text()) + " (does TERN_PATH name " + path + " at that rank, too?)");
+  };
+}
+
 Error Wireup::listen() {
   TcpOptions options;
   options.peers = &process_->peers();
   options.key = key_;
   options.log = &process_->log();
-  Launcher& launcher = process_->launcher();
   Error error;
-  tcp_ = TcpPath::create(
-      options, process_->tunables(), process_->clock(), network_sink(),
-      [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kCardKey, card); }, error);
+  tcp_ = TcpPath::create(options, process_->tunables(), process_->clock(), network_sink(), card_of(kCardKey, "tcp"),
+                         error);
   return error;
 }
 
@@ -193,10 +204,8 @@ Error Wireup::open_datagrams() {
   options.peers = &process_->peers();
   options.key = key_;
   options.log = &process_->log();
-  Launcher& launcher = process_->launcher();
-  udp_ = UdpPath::create(
-      options, tunables, std::move(port), process_->clock(), network_sink(),
-      [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kUdpCardKey, card); }, error);
+  udp_ = UdpPath::create(options, tunables, std::move(port), process_->clock(), network_sink(),
+                         card_of(kUdpCardKey, "udp"), error);
   return error;
 }
 
@@ -219,9 +228,8 @@ Error Wireup::open_adapter() {
   options.peers = &process_->peers();
   options.key = key_;
   Error error;
-  rdma_ = RdmaPath::create(
-      options, process_->tunables(), std::move(hca), process_->clock(), network_sink(),
-      [&launcher](PeerId peer, std::string& card) { return launcher.get(int(peer), kRdmaCardKey, card); }, error);
+  rdma_ = RdmaPath::create(options, process_->tunables(), std::move(hca), process_->clock(), network_sink(),
+                           card_of(kRdmaCardKey, "rdma"), error);
   return error;
 }
 
@@ -273,7 +281,9 @@ Error Wireup::share_memory() {
     return error;
   }
   bool everybody = node_ && int(node_->members().size()) == launcher.size();
-  if (network_now || everybody) return {};
+  if (everybody || (network_now && !one_node_)) return {};
+  // Other ranks of this node may have tried to share memory first; their addresses are there after their second fence.
+  if (network_now) return launcher.fence();
   if (!network) {
     if (!allowed_.shm) {
       return Error(ErrorClass::other,

@@ -51,7 +51,7 @@ void combine(const Op& op, Cursor from, Cursor to, size_t bytes, const Kind& kin
 // Null: operations on this rank go by messages.
 std::byte* Window::reachable(int rank) const {
   if (rank == comm_->rank() && flavor_ != Flavor::dynamic) return base_;
-  const int place = part_.empty() ? -1 : part_.place_of(rank);
+  const int place = shares_data_ ? part_.place_of(rank) : -1;
   return place < 0 ? nullptr : part_.data(place);
 }
 

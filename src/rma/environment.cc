@@ -1,5 +1,7 @@
 #include "rma/environment.h"
 
+#include <algorithm>
+
 #include "rma/window.h"
 #include "wire/window.h"
 
@@ -14,11 +16,39 @@ enum LandingKind : int { kThrownAway, kGathered, kOfWindow };
 }  // namespace
 
 Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_context)
-    : p2p_(p2p), new_context_(std::move(new_context)) {
+
+    : p2p_(p2p), new_context_(std::move(new_context)), transfer_from_bytes_(size_t(p2p.tunables().rma_transfer_bytes)) {
+  progress().add(turns_);
   endpoints().register_kinds(wire::kFirstWindowKind, wire::kLastWindowKind, *this);
 }
 
 Environment::~Environment() = default;
+
+int LockTurns::poll() {
+  int done = 0;
+  bool dormant = true;
+  for (LockDesign* design : designs_) {
+    if (!design->hints().dormant) done += design->poll();
+    dormant = dormant && design->hints().dormant;
+  }
+  hints_.dormant = dormant;
+  return done;
+}
+
+bool LockTurns::arm() {
+  return std::all_of(designs_.begin(), designs_.end(),
+                     [](LockDesign* design) { return design->hints().dormant || design->arm(); });
+}
+
+void LockTurns::disarm() {
+  for (LockDesign* design : designs_) design->disarm();
+}
+
+uint64_t LockTurns::next_deadline_ns() const {
+  uint64_t next = ~uint64_t{0};
+  for (const LockDesign* design : designs_) next = std::min(next, design->next_deadline_ns());
+  return next;
+}
 
 void Environment::add(Window& window) {
   windows_[window.id()] = &window;

@@ -13,10 +13,30 @@
 #include "datatype/predefined.h"
 #include "p2p/message_handler.h"
 #include "p2p/point_to_point.h"
+#include "rma/lock_design.h"
 
 namespace tern::rma {
 
 class Window;
+
+/// Gives the lock designs of all windows their turns; asleep while they have nothing to do.
+class LockTurns final : public Pollable {
+ public:
+  void add(LockDesign& design) { designs_.push_back(&design); }
+  void remove(LockDesign& design) { std::erase(designs_, &design); }
+  /// One of them may have something to do.
+  void wake() { hints_.dormant = false; }
+
+  int poll() override;
+  const PollHints& hints() const override { return hints_; }
+  bool arm() override;
+  void disarm() override;
+  uint64_t next_deadline_ns() const override;
+
+ private:
+  std::vector<LockDesign*> designs_;
+  PollHints hints_{.dormant = true};
+};
 
 class Environment final : public MessageHandler {
  public:
@@ -35,6 +55,9 @@ class Environment final : public MessageHandler {
   const Op& op(OpId id) { return ops_.get(id); }
   bool knows_op(OpId id) { return ops_.find(int(id)) != nullptr; }
   uint64_t new_context() { return new_context_(); }
+  LockTurns& turns() { return turns_; }
+  /// Shortest put or get that this rank's CPU carries out, if it can, while the target is inside MPI.
+  size_t transfer_from_bytes() const { return transfer_from_bytes_; }
 
   void add(Window& window);
   void remove(Window& window);
@@ -58,6 +81,8 @@ class Environment final : public MessageHandler {
   PredefinedTypes types_;
   PredefinedOps ops_;
   std::unordered_map<uint64_t, Window*> windows_;  ///< by id
+  const size_t transfer_from_bytes_;
+  LockTurns turns_;
   size_t serving_ = 0;
 };
 

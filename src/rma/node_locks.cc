@@ -1,34 +1,22 @@
 #include "rma/node_locks.h"
 
+#include <algorithm>
 #include <bit>
 
-#include "rma/target.h"
+#include "base/assert.h"
 
 namespace tern::rma {
 
-Control& NodeLocks::control(const Target& target) const { return memory_.control(memory_.place_of(target.rank)); }
-
-void NodeLocks::ask(Target& target) {
-  target.ticket = control(target).next.fetch_add(1, std::memory_order_seq_cst);
-  target.lock = LockState::asked;
+bool NodeLocks::has_turn(const Control& control, const Waiting& one) {
+  return control.serving.load(std::memory_order_seq_cst) == one.ticket &&
+         (!one.exclusive || control.readers.load(std::memory_order_seq_cst) == 0);
 }
 
-bool NodeLocks::held(Target& target) {
-  if (target.lock == LockState::held) return true;
-  Control& words = control(target);
-  const auto turn = [&] {
-    return words.serving.load(std::memory_order_seq_cst) == target.ticket &&
-           (!target.exclusive || words.readers.load(std::memory_order_seq_cst) == 0);
-  };
-  if (!turn()) {
-    // The bit first, then a last look: whoever changes the words looks at the bits after that.
-    const uint64_t bit = uint64_t{1} << me_ % 64;
-    std::atomic<uint64_t>& waiting = words.waiting[me_ / 64];
-    if (!(waiting.load(std::memory_order_seq_cst) & bit)) waiting.fetch_or(bit, std::memory_order_seq_cst);
-    if (!turn()) return false;
-  }
-  target.lock = LockState::held;
-  if (!target.exclusive) {
+bool NodeLocks::take(const Waiting& one) {
+  Control& words = control(one.rank);
+  if (!has_turn(words, one)) return false;
+  held_.push_back({one.rank, one.exclusive});
+  if (!one.exclusive) {
     words.readers.fetch_add(1, std::memory_order_seq_cst);
     words.serving.fetch_add(1, std::memory_order_seq_cst);
     wake_waiting(words);
@@ -36,11 +24,58 @@ bool NodeLocks::held(Target& target) {
   return true;
 }
 
-void NodeLocks::release(Target& target) {
-  Control& words = control(target);
-  if (target.exclusive) words.serving.fetch_add(1, std::memory_order_seq_cst);
+void NodeLocks::ask(int rank, bool exclusive) {
+  const Waiting one{rank, exclusive, control(rank).next.fetch_add(1, std::memory_order_seq_cst)};
+  if (take(one)) return told_(rank, Error());
+  if (lost_class_ != 0) return told_(rank, Error(lost_class_, std::string(lost_text_)));
+  waiting_.push_back(one);
+  hints_.dormant = false;
+}
+
+int NodeLocks::poll() {
+  int taken = 0;
+  for (size_t i = 0; i < waiting_.size();) {
+    const Waiting one = waiting_[i];
+    if (!take(one)) {
+      ++i;
+      continue;
+    }
+    waiting_.erase(waiting_.begin() + ptrdiff_t(i));
+    ++taken;
+    told_(one.rank, Error());
+  }
+  hints_.dormant = waiting_.empty();
+  return taken;
+}
+
+// The bit first, then a last look: whoever changes the words looks at the bits after that.
+bool NodeLocks::arm() {
+  for (const Waiting& one : waiting_) {
+    Control& words = control(one.rank);
+    words.waiting[me_ / 64].fetch_or(uint64_t{1} << me_ % 64, std::memory_order_seq_cst);
+    if (has_turn(words, one)) return false;
+  }
+  return true;
+}
+
+void NodeLocks::release(int rank) {
+  const auto found = std::find_if(held_.begin(), held_.end(), [&](auto& one) { return one.first == rank; });
+  TERN_ASSERT(found != held_.end());
+  const bool exclusive = found->second;
+  held_.erase(found);
+  Control& words = control(rank);
+  if (exclusive) words.serving.fetch_add(1, std::memory_order_seq_cst);
   else words.readers.fetch_sub(1, std::memory_order_seq_cst);
   wake_waiting(words);
+}
+
+void NodeLocks::lost(int, const Error& error) {
+  lost_class_ = error.error_class();
+  lost_text_ = error.text();
+  const std::vector<Waiting> waiting = std::move(waiting_);
+  waiting_.clear();
+  hints_.dormant = true;
+  for (const Waiting& one : waiting) told_(one.rank, Error(error.error_class(), std::string(error.text())));
 }
 
 void NodeLocks::wake_waiting(Control& control) {

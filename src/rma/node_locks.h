@@ -8,10 +8,14 @@
 // So a writer waits only for those that asked before it, and nobody passes it. One atomic operation takes a free lock
 // as a writer, one store gives it back. Who waits for long sleeps: it leaves a bit, and whoever changes the words sends
 // a message to those whose bits are set.
+//
+// When a rank is lost, whoever waits gets an error: it may be the one who has the lock, or is next, nobody knows. The
+// ticket stays, so nobody gets the lock any more.
 // Thread rule: under the rank's lock.
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "rma/lock_design.h"
 #include "rma/shared_part.h"
@@ -20,20 +24,38 @@ namespace tern::rma {
 
 class NodeLocks final : public LockDesign {
  public:
-  /// `wake`: sends a message to a rank of the window, that it looks again. `me`: this rank's place.
-  NodeLocks(SharedPart& memory, int me, std::function<void(int rank)> wake)
-      : memory_(memory), me_(me), wake_(std::move(wake)) {}
-  void ask(Target& target) override;
-  bool held(Target& target) override;
-  void release(Target& target) override;
+  /// `me`: this rank's place. `wake`: sends a message to a rank of the window, that it looks again.
+  NodeLocks(SharedPart& memory, int me, std::function<void(int rank)> wake, Told told)
+      : memory_(memory), me_(me), wake_(std::move(wake)), told_(std::move(told)) {}
+  void ask(int rank, bool exclusive) override;
+  void release(int rank) override;
+  void lost(int rank, const Error& error) override;
+  bool quiet() const override { return waiting_.empty(); }
+
+  int poll() override;
+  const PollHints& hints() const override { return hints_; }
+  bool arm() override;
 
  private:
-  Control& control(const Target& target) const;
+  struct Waiting {
+    int rank;
+    bool exclusive;
+    uint32_t ticket;
+  };
+  Control& control(int rank) const { return memory_.control(memory_.place_of(rank)); }
+  static bool has_turn(const Control& control, const Waiting& one);
+  bool take(const Waiting& one);
   void wake_waiting(Control& control);
 
   SharedPart& memory_;
   const int me_;
   const std::function<void(int rank)> wake_;
+  const Told told_;
+  std::vector<Waiting> waiting_;
+  int lost_class_ = 0;  ///< of the error that told of a loss; 0: none
+  std::string lost_text_;
+  std::vector<std::pair<int, bool>> held_;  ///< rank, exclusive
+  PollHints hints_{.dormant = true};
 };
 
 }  // namespace tern::rma

@@ -273,6 +273,8 @@ Error Window::begin(const Operation& operation, Request** request) {
         "request-based operations are for passive-target epochs "
         "(MPI_Win_lock, MPI_Win_lock_all) only");
   if (Error error = allow(to)) return error;
+  if (design_ && to.lock == LockState::wanted) ask_design(to);
+  if (to.lock == LockState::refused) return why_dropped(to);
   Counters& counters = environment_.counters();
   ++(operation.action == WindowAction::put   ? counters.rma_puts
      : operation.action == WindowAction::get ? counters.rma_gets
@@ -282,15 +284,20 @@ Error Window::begin(const Operation& operation, Request** request) {
     if (request) *request = environment_.p2p().completed();
     return {};
   }
+  const bool by_memory = goes_by_memory(to, operation);
   if (!request) {
-    put_out(operation, to, nullptr);
+    by_memory ? begin_transfer(operation, to, nullptr) : put_out(operation, to, nullptr);
     return {};
   }
   auto* made = new WindowRequest;
   made->status = kEmptyStatus;
   *request = made;
-  put_out(operation, to, made);
-  pump(to, true);
+  if (by_memory) {
+    begin_transfer(operation, to, made);
+  } else {
+    put_out(operation, to, made);
+    pump(to, true);
+  }
   made->end_part();
   return {};
 }

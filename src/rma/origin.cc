@@ -36,11 +36,13 @@ void Window::pump(Target& target, bool everything) {
   target.pumping = true;
   if (everything) seal(target, nullptr);
   while (!target.sealed.empty()) {
-    if (target.lost) {
+    if (target.lost || target.lock == LockState::refused) {
       drop_parcels(target);
+    } else if (target.lock == LockState::wanted && design_) {
+      ask_design(target);
     } else if (target.lock == LockState::wanted) {
       Parcel& first = target.sealed.front();
-      const bool together = target.sealed.size() == 1 && target.open.empty() && !first.data;
+      const bool together = target.sealed.size() == 1 && target.open.empty() && !first.data && !first.transfer;
       target.lock = LockState::asked;
       ++environment_.counters().rma_locks;
       if (!together) {
@@ -55,7 +57,8 @@ void Window::pump(Target& target, bool everything) {
     } else if (gate_open(target)) {
       Parcel parcel = std::move(target.sealed.front());
       target.sealed.pop_front();
-      send(target, std::move(parcel));
+      if (parcel.transfer) issue(*parcel.transfer);
+      else send(target, std::move(parcel));
     } else {
       break;
     }
@@ -93,14 +96,30 @@ void Window::send(Target& target, Parcel parcel) {
     environment_.progress().poll();
 }
 
+Error Window::why_dropped(const Target& target) const {
+  if (target.lost) return environment_.endpoints().loss_of(target.endpoint.peer);
+  return Error(target.refusal.error_class(), std::string(target.refusal.text()));
+}
+
+// Nothing of what was begun will happen.
+void Window::drop_operations(Target& target) {
+  seal(target, nullptr);
+  drop_parcels(target);
+  for (size_t i = 0; i < awaited_.size(); ++i) {
+    if (awaited_[i].target == &target) result_over(uint32_t(i + 1), why_dropped(target));
+  }
+}
+
 void Window::drop_parcels(Target& target) {
   while (!target.sealed.empty()) {
+    RemoteTransfer* transfer = target.sealed.front().transfer;
     DataSend* data = target.sealed.front().data;
     target.sealed.pop_front();
+    if (transfer) transfer_over(*transfer, why_dropped(target));
     if (!data) continue;
     --target.pending;
     if (data->request) {
-      if (!data->request->error) data->request->error = environment_.endpoints().loss_of(target.endpoint.peer);
+      if (!data->request->error) data->request->error = why_dropped(target);
       data->request->end_part();
     }
     delete data;
@@ -179,18 +198,14 @@ void Window::lose(int rank, const Error& error) {
   if (!targets_.empty() && targets_[size_t(rank)]) {
     Target& gone = *targets_[size_t(rank)];
     gone.lost = true;
-    seal(gone, nullptr);
-    drop_parcels(gone);
-    for (size_t i = 0; i < awaited_.size(); ++i) {
-      if (awaited_[i].target == &gone)
-        result_over(uint32_t(i + 1), Error(error.error_class(), std::string(error.text())));
-    }
+    drop_operations(gone);
     if (!gone.error) gone.error = Error(error.error_class(), std::string(error.text()));
   }
   if (locks_.holds(rank) && broken_.empty()) {
     broken_ = "rank " + std::to_string(rank) + " of the window was lost while it held the lock";
     for (int waiting : locks_.dismiss()) granted_.push_back(waiting);
   }
+  if (design_) design_->lost(rank, error);
   locks_.forget(rank);
   std::erase(granted_, rank);
   grant_ready();
@@ -204,6 +219,8 @@ std::string Window::report() const {
     if (!target) continue;
     const std::string of = " rank " + std::to_string(target->rank);
     if (target->lock == LockState::asked) add("the lock of" + of + " has been asked for");
+    if (target->transfers != 0)
+      add(std::to_string(target->transfers) + " transfers with the memory of" + of + " are not over");
     if (target->pending != 0) add(std::to_string(target->pending) + " transfers with" + of + " are not over");
     if (target->confirmed != target->asked) add("a confirmation of" + of + " has not come");
     if (started_ && target->has_records() && target->posts == 0) add(of.substr(1) + " has not called MPI_Win_post");

@@ -17,9 +17,11 @@ constexpr int kSpins = 2000;
 size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 }  // namespace
 
-void SharedPart::plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart) {
+void SharedPart::plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart, size_t lock_words) {
   ranks_ = std::move(ranks);
-  size_t at = up_to(ranks_.size() * sizeof(Control), kPage_bytes);
+  words_start_ = ranks_.size() * sizeof(Control);
+  words_each_ = up_to(lock_words * sizeof(uint64_t), kLine_bytes) / sizeof(uint64_t);
+  size_t at = up_to(words_start_ + ranks_.size() * words_each_ * sizeof(uint64_t), kPage_bytes);
   starts_.clear();
   for (int64_t size : sizes) {
     starts_.push_back(at);

@@ -1,7 +1,8 @@
-// SharedPart: the memory of a window that the ranks of one node map, with a page of words for each member: what
-// accumulates exclude each other by, and the member's lock.
+// SharedPart: the memory of a window that the ranks of one node map, with words for each member: what accumulates
+// exclude each other by, and the member's lock. Where the members' memory is their own (MPI_Win_create) there are only
+// the words.
 //
-//   control of member 0 | control of member 1 | ...   data of member 0 | data of member 1 | ...
+//   control of member 0, 1, ...   lock words of member 0, 1, ...   data of member 0 | data of member 1 | ...
 //
 // Units: bytes. Thread rule: under the rank's lock; the words are atomic, since other ranks use them.
 #pragma once
@@ -24,6 +25,7 @@ struct Control {
   /// Members (by their place on the node) that sleep until something of the lock changes, one bit each.
   static constexpr int kWaitWords = 4;
   std::atomic<uint64_t> waiting[kWaitWords] = {};
+  std::atomic<uint32_t> sleeps{0};  ///< 1: the member waits for its lock words (locks/) to be written, and sleeps
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(Control) == 128);
 
@@ -38,7 +40,8 @@ class SharedPart {
   ~SharedPart() { release(); }
 
   /// The window's ranks on this node, ascending, and the sizes of their memory. `apart`: each begins on a cache line.
-  void plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart);
+  /// `lock_words`: of each member.
+  void plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart, size_t lock_words);
   /// By the first member; the others attach what it has allocated.
   Error allocate(NodeSegments& segments);
   Error attach(NodeSegments& segments, const SegmentKey& key);
@@ -50,11 +53,15 @@ class SharedPart {
   /// -1: not a member.
   int place_of(int rank) const;
   std::byte* data(int place) const { return segment_.data + starts_[size_t(place)]; }
+  uint64_t* words(int place) const {
+    return reinterpret_cast<uint64_t*>(segment_.data + words_start_) + size_t(place) * words_each_;
+  }
   Control& control(int place) const { return reinterpret_cast<Control*>(segment_.data)[place]; }
 
  private:
   std::vector<int> ranks_;
   std::vector<size_t> starts_;  ///< of their data
+  size_t words_start_ = 0, words_each_ = 0;
   size_t bytes_ = 0;
   NodeSegments* segments_ = nullptr;
   NodeSegment segment_;

@@ -48,6 +48,7 @@ Error Window::check_assertions(int assertions, int allowed) const {
 // Of the operations that the synchronisation has ended.
 Error Window::take_error(Target& target) {
   Error error = std::move(target.error);
+  if (!error && target.lock == LockState::refused) error = why_dropped(target);
   if (!error && target.lost) error = environment_.endpoints().loss_of(target.endpoint.peer);
   return error;
 }
@@ -66,6 +67,8 @@ Error Window::take_errors() {
 
 // A confirmation stands for everything before it; results come before it. What other threads begin meanwhile is theirs.
 Error Window::finish(Target& target) {
+  if (target.transfers != 0) pump(target, true);
+  wait_for_transfers(target);
   if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
   else look();
   const uint32_t number = target.asked;
@@ -73,7 +76,18 @@ Error Window::finish(Target& target) {
   return take_error(target);
 }
 
+// Those of all targets at the same time.
+void Window::finish_transfers() {
+  for (auto& target : targets_) {
+    if (target && target->transfers != 0) pump(*target, true);
+  }
+  for (auto& target : targets_) {
+    if (target) wait_for_transfers(*target);
+  }
+}
+
 Error Window::finish_all() {
+  finish_transfers();
   std::vector<std::pair<Target*, uint32_t>> asked;
   for (auto& target : targets_) {
     if (!target) continue;
@@ -93,7 +107,7 @@ Error Window::finish_all() {
 // What is in records was copied from the user's memory.
 Error Window::finish_locally(Target& target) {
   pump(target, true);
-  if (target.pending != 0) return finish(target);
+  if (target.pending != 0 || target.transfers != 0) return finish(target);
   look();
   return take_error(target);
 }
@@ -167,6 +181,7 @@ Error Window::start(Group& group, int assertions) {
 
 Error Window::complete() {
   if (!started_) return sync_error("there is no epoch of MPI_Win_start to complete");
+  finish_transfers();
   for (int rank : started_ranks_) {
     Target& to = target(rank);
     wire::WindowWriter(to.open).record({wire::WindowCode::complete});
@@ -230,31 +245,46 @@ Error Window::may_lock() const {
 }
 
 // A lock may protect loads and stores after the call (MPI 5.0, 12.5.3): then it does not return before it is held.
-bool Window::must_hold(const Target& target) const { return design_ || reachable(target.rank) || own(target.rank); }
+bool Window::must_hold(const Target& target) const { return reachable(target.rank) || own(target.rank); }
+
+void Window::ask_design(Target& target) {
+  ++environment_.counters().rma_locks;
+  target.lock = LockState::asked;
+  design_->ask(target.rank, target.exclusive);
+  if (target.lock == LockState::asked) ++environment_.counters().rma_lock_waits;
+  environment_.turns().wake();
+}
+
+// What was begun before the lock was there leaves now, or never.
+void Window::lock_told(int rank, Error error) {
+  Target& about = target(rank);
+  about.lock = error ? LockState::refused : LockState::held;
+  if (error) {
+    about.refusal = std::move(error);
+    drop_operations(about);
+    about.unconfirmed = false;
+    about.confirmed = about.asked;
+  } else {
+    pump(about, true);
+  }
+  environment_.progress().notify();
+}
 
 Error Window::acquire(Target& target) {
   if (target.lock != LockState::wanted) return {};
-  ++environment_.counters().rma_locks;
-  if (!design_) {
+  if (design_) {
+    ask_design(target);
+  } else {
+    ++environment_.counters().rma_locks;
     target.lock = LockState::asked;
     send_lock(target);
-    wait_until([&] { return target.lock == LockState::held || target.lost; });
-    if (!target.lost) return {};
-    target.lock = LockState::none;
-    return environment_.endpoints().loss_of(target.endpoint.peer);
   }
-  design_->ask(target);
-  if (design_->held(target)) return {};
-  ++environment_.counters().rma_lock_waits;
-  Endpoints& endpoints = environment_.endpoints();
-  const auto lost = [&](int rank) { return endpoints.lost(comm_->peer(rank)); };
-  const std::vector<int>& ranks = part_.ranks();
-  const auto some_lost = [&] { return endpoints.losses() != 0 && std::any_of(ranks.begin(), ranks.end(), lost); };
-  wait_until([&] { return design_->held(target) || some_lost(); });
+  if (target.lock == LockState::asked)
+    wait_until([&] { return target.lock != LockState::asked || (target.lost && !design_); });
   if (target.lock == LockState::held) return {};
-  // It may be the one who has the lock, or is next: nobody knows. The ticket stays, so nobody gets it any more.
+  Error error = take_error(target);
   target.lock = LockState::none;
-  return endpoints.loss_of(comm_->peer(*std::find_if(ranks.begin(), ranks.end(), lost)));
+  return error;
 }
 
 Error Window::lock(int type, int rank, int assertions) {
@@ -304,21 +334,26 @@ void Window::begin_unlock(Target& target) {
   if (target.lock == LockState::none || target.lost) return;
   if (target.lock == LockState::wanted && !target.has_records()) return;  // the target has never heard of it
   if (design_) {
-    if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
-    return;
+    pump(target, true);
+    wait_until([&] { return target.lock != LockState::asked; });
   }
-  if (!target.unchecked) wire::WindowWriter(target.open).record({wire::WindowCode::unlock});
-  else if (!target.unconfirmed && target.pending == 0) return;
-  ask_confirmation(target);
+  wait_for_transfers(target);
+  const bool by_message = !design_ && !target.unchecked;
+  if (by_message) wire::WindowWriter(target.open).record({wire::WindowCode::unlock});
+  if (by_message || target.unconfirmed || target.pending != 0) ask_confirmation(target);
 }
 
 Error Window::end_unlock(Target& target) {
   if (target.confirmed == target.asked && target.pending == 0) look();
   else wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
-  if (design_ && target.lock == LockState::held && !target.unchecked) design_->release(target);
+  if (design_ && target.lock == LockState::held && !target.unchecked) {
+    design_->release(target.rank);
+    environment_.turns().wake();
+  }
+  Error error = take_error(target);
   target.lock = LockState::none;
   target.unconfirmed = false;
-  return take_error(target);
+  return error;
 }
 
 Error Window::unlock(int rank) {
@@ -334,6 +369,7 @@ Error Window::unlock(int rank) {
 
 Error Window::unlock_all() {
   if (!lock_all_) return sync_error("MPI_Win_lock_all was not called");
+  finish_transfers();
   for (auto& target : targets_) {
     if (target) begin_unlock(*target);
   }

@@ -13,6 +13,7 @@
 namespace tern::rma {
 
 class Window;
+struct RemoteTransfer;
 
 /// The request of MPI_Rput and its kin: complete when all parts of the operation are over at the origin.
 class WindowRequest final : public Request {
@@ -40,10 +41,11 @@ struct DataSend final : SendOperation {
   WindowRequest* request = nullptr;
 };
 
-/// Records that leave as one message, and the data of the last of them.
+/// What leaves together: records as one message, and the data of the last of them; or a transfer.
 struct Parcel {
   std::vector<std::byte> records;
   DataSend* data = nullptr;
+  RemoteTransfer* transfer = nullptr;  ///< instead of both
 };
 
 /// The target's lock, as its origin sees it.
@@ -51,7 +53,8 @@ enum class LockState : uint8_t {
   none,
   wanted,  ///< MPI_Win_lock was called; the target has not heard of it
   asked,
-  held
+  held,
+  refused  ///< it cannot be had (`Target::refusal`); operations are dropped
 };
 
 struct Target {
@@ -66,19 +69,24 @@ struct Target {
 
   LockState lock = LockState::none;
   bool exclusive = false;
-  uint32_t ticket = 0;     ///< of NodeLocks
   bool unchecked = false;  ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
   bool pumping = false;
-  uint32_t pending = 0;  ///< data that have not left, results that have not come
-  uint32_t asked = 0;    ///< confirmations asked for,
+  uint32_t pending = 0;    ///< data that have not left, results that have not come
+  uint32_t transfers = 0;  ///< by RemoteMemory: not begun, or not done
+  uint32_t asked = 0;      ///< confirmations asked for,
   uint32_t confirmed = 0;
   bool unconfirmed = false;  ///< operations were begun since the last of them
   uint32_t posts = 0;        ///< exposure epochs that it has opened to me and that I have not used
   bool lost = false;
+  // Its memory, by RemoteMemory. Valid when `remote_known`; an empty key: it cannot be reached.
+  bool remote_known = false, can_get = false, can_put = false;
+  RemoteKey remote_key;
+  uint64_t remote_address = 0;
+  Error refusal;
   Error error;  ///< of operations of this epoch; told by the synchronisation that ends it
 
   bool has_records() const { return !open.empty() || !sealed.empty(); }
-  bool quiet() const { return lost || (pending == 0 && !has_records()); }
+  bool quiet() const { return lost || (pending == 0 && transfers == 0 && !has_records()); }
   bool has_confirmed(uint32_t number) const { return lost || int32_t(confirmed - number) >= 0; }
 };
 

@@ -5,6 +5,7 @@
 //   origin.cc         the way of those records, and of what comes back
 //   service.cc        the target: carries records out, answers
 //   direct.cc         operations on memory that this rank can reach itself
+//   transfer.cc       puts and gets by the path's RemoteMemory (an adapter, cross-memory attach)
 //   synchronise.cc    fence, post, start, complete, wait, lock, unlock, flush
 //
 // How an operation goes where no memory is shared with the target:
@@ -33,6 +34,7 @@
 #include "rma/environment.h"
 #include "rma/lock_design.h"
 #include "rma/lock_queue.h"
+#include "rma/remote_part.h"
 #include "rma/shared_part.h"
 #include "rma/target.h"
 #include "wire/window.h"
@@ -126,7 +128,7 @@ class Window {
   /// What this rank waits for in this window; lines.
   std::string report() const;
   /// Operations of others need this rank's processor.
-  bool serves() const { return !design_; }
+  bool serves() const { return !shares_all_ || !design_; }
   std::string name;  ///< for errors and reports
 
   // --- Operations. `request`: null, or where the request of a request form goes.
@@ -179,11 +181,12 @@ class Window {
   Window(Environment& environment, const Plan& plan);
 
   // window_create.cc
-  Error check_plan() const;
+  Error check_plan();
   Error agree(Communicator& comm, Error mine);
   Error allocate_memory();
   Error share_memory();
-  void use_part();
+  void choose_design();
+  bool locks_by_words() const;
   std::string describe() const;
 
   // operations.cc
@@ -207,6 +210,15 @@ class Window {
   uint32_t await_result(const Operation& operation, Target& target, size_t offset, size_t bytes,
                         WindowRequest* request);
 
+  // transfer.cc
+  void find_remote(Target& target);
+  bool goes_by_memory(Target& target, const Operation& operation);
+  void begin_transfer(const Operation& operation, Target& target, WindowRequest* request);
+  void issue(RemoteTransfer& transfer);
+  void transfer_over(RemoteTransfer& transfer, Error error);
+  /// Afterwards what is left of them, if anything, are records.
+  void wait_for_transfers(Target& target);
+
   // origin.cc
   Target& target(int rank);
   wire::Header header(wire::Kind kind, uint32_t token = 0) const {
@@ -220,7 +232,9 @@ class Window {
   void send_lock(Target& target);
   void ask_confirmation(Target& target);
   void result_over(uint32_t token, Error error);
+  void drop_operations(Target& target);
   void drop_parcels(Target& target);
+  Error why_dropped(const Target& target) const;
 
   // service.cc
   Source& source(int rank);
@@ -262,7 +276,10 @@ class Window {
   Error may_lock() const;
   bool must_hold(const Target& target) const;
   Error acquire(Target& target);
+  void ask_design(Target& target);
+  void lock_told(int rank, Error error);
   Error finish(Target& target);
+  void finish_transfers();
   Error finish_all();
   Error finish_locally(Target& target);
   void begin_unlock(Target& target);
@@ -280,11 +297,15 @@ class Window {
   PerRank sizes_, disp_units_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> owned_;  ///< memory of this rank alone that MPI has allocated
   SharedPart part_;                                           ///< memory shared with ranks of this node; empty: none
-  std::unique_ptr<LockDesign> design_;                        ///< null: by message
-  std::map<uintptr_t, size_t> attached_;                      ///< dynamic windows: address, size
+  RemotePart remote_;                                         ///< what paths need to get and put
+  bool shares_data_ = false, shares_all_ = false;             ///< that memory is the members' windows; all ranks'
+  LockChoice lock_choice_ = LockChoice::automatic;
+  std::unique_ptr<LockDesign> design_;    ///< null: by message
+  std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
   // Info.
   bool no_locks_ = false;
   bool same_size_ = false, same_disp_unit_ = false, noncontiguous_ = false;
+  std::string lock_name_;  ///< as asked for: info key, or tunable
   std::string ordering_ = "rar,raw,war,waw", ops_ = "same_op_no_op", kinds_;
 
   // --- Origin.

@@ -9,6 +9,7 @@
 #include "coll/collectives.h"
 #include "fabric/node_segments.h"
 #include "rma/node_locks.h"
+#include "rma/node_word_locks.h"
 #include "rma/window.h"
 
 namespace tern::rma {
@@ -23,7 +24,9 @@ struct Statement {
   uint64_t context = 0;  ///< rank 0's
   SegmentKey key;        ///< of shared memory, by who has made it
   int32_t noncontiguous = 0;
+  LockChoice lock = LockChoice::automatic;  ///< rank 0's counts
   int32_t error_class = 0;
+  ExposedMemory memory;
   char text[200] = {};
 
   void set(const Error& error) {
@@ -64,6 +67,12 @@ Error error_of(const std::vector<Statement>& all, int me) {
   return {};
 }
 
+void learn_memory(RemotePart& remote, const std::vector<Statement>& all) {
+  std::vector<ExposedMemory> members;
+  for (const Statement& one : all) members.push_back(one.memory);
+  remote.set_members(std::move(members));
+}
+
 }  // namespace
 
 void PerRank::set(std::vector<int64_t> values) {
@@ -79,14 +88,16 @@ Window::Window(Environment& environment, const Plan& plan)
       size_(plan.size),
       disp_unit_(plan.disp_unit),
       owned_(nullptr, [](std::byte* memory) { std::free(memory); }) {
+  lock_name_ = environment.p2p().tunables().rma_lock;
   if (plan.info) set_info(*plan.info);
 }
 
 Window::~Window() {
+  if (design_) environment_.turns().remove(*design_);
   if (comm_) environment_.remove(*this);
 }
 
-Error Window::check_plan() const {
+Error Window::check_plan() {
   if (size_ < 0) {
     return Error(ErrorClass::size,
                  "argument 'size' is " + std::to_string(size_) + ". A window cannot be smaller than 0.");
@@ -98,6 +109,15 @@ Error Window::check_plan() const {
   if (flavor_ == Flavor::create && !base_ && size_ > 0) {
     return Error(ErrorClass::buffer, "argument 'base' is a null pointer, but the size is " + std::to_string(size_) +
                                          ". Pass the address of the window's memory.");
+  }
+  if (!parse_lock_choice(lock_name_, lock_choice_)) {
+    return Error(ErrorClass::arg, "TERN_RMA_LOCK (or the info key tern_rma_lock) is '" + lock_name_ + "', but takes " +
+                                      lock_choice_names());
+  }
+  if (lock_choice_ == LockChoice::polling_thread) {
+    return Error(ErrorClass::unsupported_operation,
+                 "TERN_RMA_LOCK (or the info key tern_rma_lock) is polling-thread, which is not there yet. Use "
+                 "event-thread.");
   }
   return {};
 }
@@ -113,27 +133,40 @@ Error Window::allocate_memory() {
   return {};
 }
 
+// The target keeps the queue of its lock, or those who want it change words.
+bool Window::locks_by_words() const {
+  return !no_locks_ && lock_choice_ != LockChoice::polling_thread && lock_choice_ != LockChoice::event_thread;
+}
+
 // The ranks of each node that share memory have theirs in one segment, which the first of them makes. Where that is not
-// so memory is this rank's own, unless it must be shared.
+// so memory is this rank's own, unless it must be shared. Windows whose memory is there already, all of whose ranks are
+// on one node, share only words.
 Error Window::share_memory() {
   Communicator& comm = *comm_;
   NodeSegments* segments = comm.environment().node_segments;
+  const bool allocates = flavor_ == Flavor::shared || flavor_ == Flavor::allocate;
   Statement mine;
   std::vector<int> ranks;
   std::vector<int64_t> sizes;
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank() || (segments && segments->shares(comm.peer(rank)))) {
       ranks.push_back(rank);
-      sizes.push_back(sizes_.of(rank));
+      sizes.push_back(allocates ? sizes_.of(rank) : 0);
     } else if (flavor_ == Flavor::shared && mine.error_class == 0) {
       mine.set(Error(ErrorClass::rma_shared, "this rank shares no memory with rank " + std::to_string(rank) +
                                                  ". Use a communicator of MPI_Comm_split_type with "
                                                  "MPI_COMM_TYPE_SHARED, and the shared-memory path."));
     }
   }
+  const bool whole = int(ranks.size()) == comm.size();
   const bool together = ranks.size() > 1 && ranks.size() <= SharedPart::kMostMembers;
+  if (!allocates && !(together && whole && locks_by_words())) return {};
   const int maker = ranks[0];
-  if (together) part_.plan(ranks, sizes, flavor_ == Flavor::allocate || noncontiguous_);
+  const bool machines = whole && (lock_choice_ == LockChoice::test_and_set || lock_choice_ == LockChoice::mcs);
+  if (together) {
+    part_.plan(ranks, sizes, flavor_ == Flavor::allocate || noncontiguous_,
+               machines ? LockWord::count(uint32_t(ranks.size())) : 0);
+  }
   if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part_.allocate(*segments));
   if (mine.error_class == 0 && !together) mine.set(allocate_memory());
   mine.key = part_.key();
@@ -142,19 +175,34 @@ Error Window::share_memory() {
   if (Error error = error_of(all, comm.rank())) return error;
   Statement attached;
   if (together && maker != comm.rank()) attached.set(part_.attach(*segments, all[size_t(maker)].key));
+  shares_data_ = together && allocates;
+  shares_all_ = shares_data_ && whole;
+  if (shares_data_ && attached.error_class == 0) base_ = part_.data(part_.place_of(comm.rank()));
+  if (allocates && !shares_all_ && attached.error_class == 0) remote_.expose(comm, base_, size_t(size_));
+  attached.memory = remote_.mine();
   if (Error error = allgather(environment_.byte(), comm, attached, all)) return error;
   if (Error error = error_of(all, comm.rank())) return error;
-  if (together) use_part();
+  if (allocates) learn_memory(remote_, all);
+  if (together && whole) choose_design();
   return {};
 }
 
-void Window::use_part() {
+// Of a window whose ranks are all on this node.
+void Window::choose_design() {
+  if (!locks_by_words()) return;
   const int me = part_.place_of(comm_->rank());
-  base_ = part_.data(me);
-  if (int(part_.ranks().size()) != comm_->size()) return;
-  design_ = std::make_unique<NodeLocks>(part_, me, [this](int rank) {
+  const auto wake = [this](int rank) {
     environment_.endpoints().post(environment_.endpoints().at(comm_->peer(rank)), header(wire::kWindowNudge));
-  });
+  };
+  const auto told = [this](int rank, Error error) { lock_told(rank, std::move(error)); };
+  if (lock_choice_ == LockChoice::automatic) {
+    design_ = std::make_unique<NodeLocks>(part_, me, wake, told);
+  } else {
+    const auto kind = lock_choice_ == LockChoice::mcs ? WordDesign::mcs : WordDesign::test_and_set;
+    design_ = std::make_unique<NodeWordLocks>(kind, part_, me, environment_.counters(), environment_.progress().clock(),
+                                              id() + uint64_t(me), wake, told);
+  }
+  environment_.turns().add(*design_);
 }
 
 Error Window::create(Environment& environment, Communicator& comm, const Plan& plan, std::unique_ptr<Window>& made) {
@@ -164,6 +212,11 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   mine.disp_unit = plan.disp_unit;
   mine.noncontiguous = window->noncontiguous_;
   mine.set(window->check_plan());
+  if (plan.flavor == Flavor::create && mine.error_class == 0) {
+    window->remote_.expose(comm, window->base_, size_t(plan.size));
+    mine.memory = window->remote_.mine();
+  }
+  mine.lock = window->lock_choice_;
   if (comm.rank() == 0) mine.context = environment.new_context();
   std::vector<Statement> all;
   if (Error error = allgather(environment.byte(), comm, mine, all)) return error;
@@ -173,11 +226,11 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   window->sizes_.set(std::move(sizes));
   window->disp_units_.set(std::move(units));
   window->noncontiguous_ = all[0].noncontiguous != 0;
+  window->lock_choice_ = all[0].lock;
   window->comm_ = Ref<Communicator>::adopt(
       new Communicator(comm.environment(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
-  if (plan.flavor == Flavor::shared || plan.flavor == Flavor::allocate) {
-    if (Error error = window->share_memory()) return error;
-  }
+  if (plan.flavor == Flavor::create) learn_memory(window->remote_, all);
+  if (Error error = window->share_memory()) return error;
   environment.add(*window);
   if (Error error = window->barrier()) return error;
   made = std::move(window);
@@ -191,7 +244,13 @@ Error Window::free() {
   wait_until([&] {
     return std::all_of(sources_.begin(), sources_.end(), [](auto& source) { return !source || source->replying == 0; });
   });
+  if (design_) {
+    wait_until([&] { return design_->quiet(); });
+    environment_.turns().remove(*design_);
+    design_.reset();
+  }
   environment_.remove(*this);
+  remote_.conceal();
   freed_ = true;
   part_.release();
   return error;
@@ -258,6 +317,7 @@ void Window::set_info(const Info& info) {
   same_size_ = info.flag("same_size", same_size_);
   same_disp_unit_ = info.flag("same_disp_unit", same_disp_unit_);
   if (!comm_) noncontiguous_ = info.flag("alloc_shared_noncontig", noncontiguous_);
+  if (const std::string* value = info.find("tern_rma_lock"); value && !comm_) lock_name_ = *value;
   if (const std::string* value = info.find("accumulate_ordering")) ordering_ = *value;
   if (const std::string* value = info.find("accumulate_ops")) {
     if (*value == "same_op" || *value == "same_op_no_op") ops_ = *value;
@@ -273,6 +333,8 @@ void Window::tell_info(Info& info) const {
   flag("same_size", same_size_);
   flag("same_disp_unit", same_disp_unit_);
   if (flavor_ == Flavor::shared) flag("alloc_shared_noncontig", noncontiguous_);
+  const LockChoice used = design_ ? lock_choice_ : LockChoice::event_thread;
+  info.set("tern_rma_lock", used == LockChoice::automatic ? "tickets" : name_of(used));
   if (!kinds_.empty()) info.set("mpi_assert_memory_alloc_kinds", kinds_);
 }
 

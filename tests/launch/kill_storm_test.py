@@ -5,81 +5,26 @@ The test gives itself a network and a /dev/shm of its own (namespaces), so that 
   LAUNCH_STORM_ROUNDS   rounds for each path (default 20)
   LAUNCH_KILL_SEED      another seed for the moments
 """
-import ctypes
-import fcntl
-import glob
 import os
 import random
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
 import unittest
 
 from common import MPIEXEC, SLOW, environment, main, marked_processes, new_mark
+from isolation import move_to_own_namespaces, network_sockets, remains, unix_sockets
 
 ROUNDS = int(os.environ.get("LAUNCH_STORM_ROUNDS", "20"))
 SEED = int(os.environ.get("LAUNCH_KILL_SEED", "1"))
 STORM = os.environ.get("TERN_STORM", "")
 RANKS = 4
-LISTEN = "0A"  # /proc/net/tcp's code of the state
-
-# <sched.h>, <sys/mount.h>, <net/if.h>
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
-MS_REC, MS_PRIVATE = 0x4000, 0x40000
-SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1
 
 
 def limit_seconds():
     """Everything is gone within a second (the promise of mpiexec), longer where others compete for the processors."""
     return SLOW * max(1.0, 0.5 * os.getloadavg()[0] / os.cpu_count())
-
-
-def move_to_own_namespaces():
-    """Leaves this process in a network and a mount namespace of its own; None, or why that is impossible here."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    uid, gid = os.getuid(), os.getgid()
-    flags = CLONE_NEWNET | CLONE_NEWNS | (0 if uid == 0 else CLONE_NEWUSER)
-    if libc.unshare(flags) != 0:
-        return f"no namespaces of our own here: {os.strerror(ctypes.get_errno())}"
-    if uid != 0:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-            with open(f"/proc/self/{name}", "w") as file:
-                file.write(text)
-    if (libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0
-            or libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None) != 0):
-        return f"no /dev/shm of our own here: {os.strerror(ctypes.get_errno())}"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
-    return None
-
-
-def network_sockets():
-    """TCP sockets that listen, UDP sockets that are bound."""
-    found = []
-    for name in ("tcp", "tcp6", "udp", "udp6"):
-        try:
-            with open(f"/proc/net/{name}") as file:
-                lines = file.read().split("\n")[1:]
-        except OSError:  # a kernel without IPv6
-            continue
-        found += [f"{name} {words[1]}" for words in map(str.split, lines)
-                  if words and (words[3] == LISTEN or name.startswith("udp"))]
-    return found
-
-
-def unix_sockets():
-    """All of them, with or without a name: none of this process's own belongs to this namespace."""
-    with open("/proc/net/unix") as file:
-        return [line for line in file.read().split("\n")[1:] if line]
-
-
-def remains(mark):
-    """What is left of the job, as text; empty when nothing is."""
-    return ([f"process {pid}" for pid in marked_processes(mark)] + network_sockets() + unix_sockets()
-            + glob.glob("/dev/shm/*"))
 
 
 def ranks_of(mark):

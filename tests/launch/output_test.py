@@ -3,6 +3,7 @@ the right exit code, no loss without a word, and a signal always ends the job wi
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -66,6 +67,17 @@ class Output(unittest.TestCase):
             self.assertIn("No space left", done.stderr)
         done = self.mpiexec("-summary", "-n", 1, "true", stderr=os.open("/dev/full", os.O_WRONLY))
         self.assertEqual(done.returncode, 1)
+
+    def test_limit_of_file_sizes(self):
+        """mpiexec's output goes to a file that may not grow; the ranks' own do as the shell's would."""
+        with tempfile.TemporaryFile() as file:
+            limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", MPIEXEC]
+            for words, code in ((["-l", "-n", "2", "echo", "text"], 1), (["-n", "1", "sh", "-c", "exit 5"], 5),
+                                (["-n", "1", "sh", "-c", "kill -XFSZ $$"], 128 + signal.SIGXFSZ)):
+                done = subprocess.run([*limited, *words], stdout=file, stderr=subprocess.PIPE, text=True, timeout=60 * SLOW,
+                                      env=environment())
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual("standard output: File too large" in done.stderr, code == 1)
 
     def test_closed_streams(self):
         command = f"{MPIEXEC} -l -n 2 echo text >&-"

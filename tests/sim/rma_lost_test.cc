@@ -47,23 +47,31 @@ void live_on(Process& process, rma::Flavor flavor) {
   else EXPECT_FALSE(process.p2p().receive(world.receive_arguments(nullptr, 0, byte, 2, 1), status));
 }
 
-void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node) {
+void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node, const char* design) {
   Rng rng(seed);
   WorldOptions options;
   options.seed = seed;
   options.ranks = 3;
   options.ranks_per_node = ranks_per_node;
   options.limits = {20'000'000'000, 60'000'000};
+  options.tunables.rma_lock = design;
   options.faults.losses.push_back({1, 3'000'000 + rng.below(3'000'000), 1});
   const Report report = World(options).run([&](Process& process) { live_on(process, flavor); });
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
-TEST(RmaLost, AHolderOfALockByMessage) {
-  for_seeds(20, [](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 1); });
+constexpr const char* kDesigns[] = {"auto", "event-thread", "test-and-set", "mcs"};
+
+TEST(RmaLost, AHolderOfALockOnAnotherNode) {
+  for_seeds(20, [](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 1, kDesigns[seed % 4]); });
 }
 TEST(RmaLost, AHolderOfALockInNodeMemory) {
-  for_seeds(20, [](uint64_t seed) { lose_the_holder(seed, rma::Flavor::allocate, 3); });
+  for (const char* design : kDesigns)
+    for_seeds(20, [&](uint64_t seed) { lose_the_holder(seed, rma::Flavor::allocate, 3, design); });
+}
+TEST(RmaLost, AHolderOfALockOfACreatedWindowInNodeMemory) {
+  for (const char* design : kDesigns)
+    for_seeds(20, [&](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 3, design); });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Random programs of one-sided operations against a sequential model, in the world: drawn ranks, windows,
-// synchronisation, datatypes, networks with faults.
+// Random programs of one-sided operations against a sequential model, in the world: drawn ranks, windows, lock designs,
+// synchronisation, datatypes, networks with and without get and put, with faults.
 //
 // In each round every part of every rank's memory has one use: owned by one origin (whose operations on it are
 // ordered), read by all, or added to by all. So the outcome is known, whatever the timing; each rank keeps a model of
@@ -350,7 +350,13 @@ WorldOptions options_for(uint64_t seed, int ranks) {
   options.faults = Faults::random(rng);
   options.network.eager_bytes = size_t(64) << rng.below(8);
   options.network.packet_bytes = std::max<size_t>(2048, options.network.eager_bytes);
-  options.network.get = rng.chance(1, 2) ? NetworkModel::Get::adapter : NetworkModel::Get::none;
+  constexpr NetworkModel::Get kGets[] = {NetworkModel::Get::none, NetworkModel::Get::cpu, NetworkModel::Get::adapter};
+  options.network.get = kGets[rng.below(3)];
+  options.network.put = rng.chance(2, 3);
+  options.network.ordered_writes = rng.chance(1, 2);
+  constexpr const char* kLocks[] = {"auto", "event-thread", "test-and-set", "mcs"};
+  options.tunables.rma_lock = kLocks[rng.below(4)];
+  options.tunables.rma_transfer_bytes = int64_t(rng.below(2) * 4096);
   options.network.gathered_in_256 = uint32_t(rng.below(128));
   return options;
 }

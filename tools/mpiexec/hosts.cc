@@ -203,6 +203,7 @@ int run_elsewhere(const Plan& plan) {
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     ::signal(SIGPIPE, SIG_DFL);  // for the engine
+    ::signal(SIGXFSZ, SIG_DFL);
     if (plan.records()) return run_child(file, arguments.data());
     execv(file.c_str(), arguments.data());
     say(fmt::format("{}: {}", file, strerror(errno)));

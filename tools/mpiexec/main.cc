@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   using namespace tern::mpiexec;
   fill_standard_descriptors();
   signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of write()
+  signal(SIGXFSZ, SIG_IGN);  // and so is a file that may not grow
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;

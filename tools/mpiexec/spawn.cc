@@ -36,7 +36,7 @@ struct Prepared {
   setpgid(0, prepared.group);
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;
-  for (int signal : {SIGPIPE, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGTSTP, SIGCHLD, SIGTTOU}) {
+  for (int signal : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGTSTP, SIGCHLD, SIGTTOU}) {
     sigaction(signal, &by_default, nullptr);
   }
   bool good = true;

@@ -109,7 +109,7 @@ Error RdmaConnections::connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress
 
 // A greeting that finds no room is not sent; the other side (or our timer) repeats.
 void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
-  if (free_greetings_.empty()) return;
+  if (free_greetings_.empty() || datagrams_failed_) return;
   uint32_t slot = free_greetings_.back();
   wire::RdmaGreeting greeting;
   greeting.kind = kind;
@@ -139,7 +139,26 @@ void RdmaConnections::on_greeting_in(const rdma::Completion& completion) {
   if (completion.status == rdma::Status::success && completion.bytes >= rdma::kUdHeaderBytes) {
     on_greeting(adapter_.slots.memory(slot) + rdma::kUdHeaderBytes, completion.bytes - rdma::kUdHeaderBytes);
   }
-  post_greeting_receive(slot);
+  if (completion.status == rdma::Status::success && !datagrams_failed_) {
+    post_greeting_receive(slot);
+  } else {
+    flushed_receives_.push_back(slot);
+    on_greeting_flushed();
+  }
+}
+
+void RdmaConnections::on_greeting_out(const rdma::Completion& completion) {
+  free_greetings_.push_back(uint32_t(RdmaAdapter::value_of(completion.id)));
+  if (completion.status != rdma::Status::success || datagrams_failed_) on_greeting_flushed();
+}
+
+// The greeting itself is lost, and repeated.
+void RdmaConnections::on_greeting_flushed() {
+  if (!std::exchange(datagrams_failed_, true)) datagrams_->fail();
+  if (flushed_receives_.size() < kRdmaGreetingSlots || free_greetings_.size() < kRdmaGreetingSlots) return;
+  if (Error error = datagrams_->reset()) return;  // then no connection is made any more: as without the adapter
+  datagrams_failed_ = false;
+  for (uint32_t slot : std::exchange(flushed_receives_, {})) post_greeting_receive(slot);
 }
 
 void RdmaConnections::on_greeting(const std::byte* data, size_t bytes) {

@@ -81,7 +81,7 @@ class RdmaConnections {
 
   // Completions.
   void on_greeting_in(const rdma::Completion& completion);
-  void on_greeting_out(uint32_t slot) { free_greetings_.push_back(slot); }
+  void on_greeting_out(const rdma::Completion& completion);
 
   // Timers.
   bool timers() const { return !greeted_.empty() || keepalive_due_ns_ != ~uint64_t{0}; }
@@ -97,6 +97,7 @@ class RdmaConnections {
   bool connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting);
   void become_ready(RdmaPeer& peer, bool tell);
   void post_greeting_receive(uint32_t slot);
+  void on_greeting_flushed();
   void look_for_the_silent();
 
   RdmaAdapter& adapter_;
@@ -106,6 +107,10 @@ class RdmaConnections {
   std::string card_;
   std::unique_ptr<rdma::QueuePair> datagrams_;
   std::vector<uint32_t> free_greetings_;  ///< slots for sending
+  // A software adapter whose link is down puts even the datagram queue pair into the error state. It is used again when
+  // all its requests have come back.
+  bool datagrams_failed_ = false;
+  std::vector<uint32_t> flushed_receives_;  ///< slots; only while it has failed
   std::vector<RdmaPeer*> greeted_;
   std::unordered_map<uint32_t, RdmaPeer*> by_number_;  ///< by our connected queue pair's number
   std::vector<RdmaPeer*> connected_;

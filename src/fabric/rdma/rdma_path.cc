@@ -243,7 +243,7 @@ void RdmaPath::handle(const rdma::Completion& completion) {
       return;
     }
     case RdmaTag::greeting_in: connections_.on_greeting_in(completion); return;
-    case RdmaTag::greeting_out: connections_.on_greeting_out(uint32_t(value)); return;
+    case RdmaTag::greeting_out: connections_.on_greeting_out(completion); return;
   }
 }
 

@@ -201,7 +201,15 @@ void PathScheduler::on_probe(Way& way, const wire::Header& header) {
   if (index >= pair.ways.size()) return;
   Way& probed = pair.ways[index];
   const auto incarnation = uint32_t(header.tag);
-  if (probed.state != WayState::down || int32_t(incarnation - probed.incarnation) <= 0) return;
+  if (int32_t(incarnation - probed.incarnation) <= 0) return;
+  if (probed.state == WayState::probing) {
+    // The last probe has come to nothing at the peer, and only this side has opened its lane. The next one finds it
+    // closed.
+    probed.state = WayState::closing;
+    probed.path->give_up(*probed.lane);
+    return;
+  }
+  if (probed.state != WayState::down) return;
   probed.incarnation = incarnation;
   if (!probed.path->reopen(*probed.lane, incarnation)) return;
   probed.state = WayState::probing;

@@ -13,16 +13,17 @@ namespace {
 using Kind = WordOperation::Kind;
 using Wants = LockMachine::Wants;
 
-// A first pause of about the time of an atomic; the last so that eight ranks at one lock spend a tenth of an adapter's
-// atomics (some 10 us each on the slowest machine that is modelled) on asking.
-constexpr uint64_t kFirstPauseNs = 4'000, kLongestPauseNs = 256'000;
 // A holder that is silent so long is asked whether it lives.
 constexpr uint64_t kProbeNs = 100'000'000;
 
 }  // namespace
 
+// A first pause of about the time of an atomic; the last so that eight ranks at one lock spend a tenth of an adapter's
+// atomics (some 10 us each on the slowest machine that is modelled) on asking.
+const LockPauses WordLocks::kOfAdapters{.first_ns = 4'000, .longest_ns = 256'000};
+
 WordLocks::WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ranks, uint64_t* mine,
-                     RemoteMemory& memory, Clock& clock, uint64_t seed, Told told)
+                     RemoteMemory& memory, Clock& clock, uint64_t seed, Told told, const LockPauses& pauses)
     : design_(design),
       me_(me),
       ranks_(std::move(ranks)),
@@ -31,6 +32,7 @@ WordLocks::WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ra
       clock_(clock),
       rng_(seed),
       told_(std::move(told)),
+      pauses_(pauses),
       locks_(ranks_.size()) {}
 
 WordLocks::Lock& WordLocks::lock(uint32_t target) {
@@ -203,7 +205,7 @@ int WordLocks::drive(Lock& lock) {
         const uint64_t now = clock_.now_ns();
         if (lock.resume_ns == 0) {
           ++counts_.tries;
-          lock.pause_ns = lock.pause_ns == 0 ? kFirstPauseNs : std::min(2 * lock.pause_ns, kLongestPauseNs);
+          lock.pause_ns = lock.pause_ns == 0 ? pauses_.first_ns : std::min(2 * lock.pause_ns, pauses_.longest_ns);
           lock.resume_ns = now + lock.pause_ns / 2 + rng_.below(lock.pause_ns / 2);
         }
         look_for_life(lock, now);

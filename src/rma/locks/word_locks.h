@@ -30,6 +30,11 @@ namespace tern::rma {
 
 enum class WordDesign : uint8_t { test_and_set, mcs };
 
+/// Between attempts in vain: the first, and what it is doubled up to.
+struct LockPauses {
+  uint64_t first_ns, longest_ns;
+};
+
 /// One rank's words, as the others name them.
 struct WordsOfRank {
   Lane* lane = nullptr;  ///< null: this rank itself, by its CPU
@@ -49,7 +54,8 @@ class WordLocks final : public Pollable {
   /// Nothing is owned; the caller adds it to the engine. `ranks`: by rank of the window; `mine`: this rank's words,
   /// exposed by the caller, zero when the others begin. All of it lives until `quiet`.
   WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ranks, uint64_t* mine, RemoteMemory& memory,
-            Clock& clock, uint64_t seed, Told told);
+            Clock& clock, uint64_t seed, Told told, const LockPauses& pauses = kOfAdapters);
+  static const LockPauses kOfAdapters;
 
   /// Begins; returns at once. The lock of that target is neither held nor wanted.
   void acquire(uint32_t target, bool exclusive);
@@ -117,6 +123,7 @@ class WordLocks final : public Pollable {
   Clock& clock_;
   Rng rng_;
   const Told told_;
+  const LockPauses pauses_;
   std::vector<std::unique_ptr<Lock>> locks_;  ///< by target; null: never asked for
   std::vector<Lock*> active_;                 ///< that want a turn
   Pool<Detached, 8> pool_;
