@@ -3,41 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
+
+#include "tests/unit/narrow_path.h"
 
 namespace tern {
 namespace {
 
-/// Takes what it has room for, and keeps what is enqueued.
-class NarrowPath final : public Path {
- public:
-  NarrowPath() {
-    properties_.eager_bytes = 1024;
-    properties_.announce_from_bytes = 1;
-  }
-  bool reaches(PeerId) const override { return true; }
-  Lane& lane(PeerId) override { return lane_; }
-  bool try_send(Lane&, const wire::Header& header, const void*, size_t) override {
-    if (room == 0) return false;
-    --room;
-    sent.push_back(header);
-    return true;
-  }
-  void enqueue(SendOperation& operation) override { queued.push_back(&operation); }
-  bool withdraw(SendOperation& operation) override { return std::erase(queued, &operation) != 0; }
-  bool has_unsent() const override { return !queued.empty(); }
-  int poll() override { return 0; }
-
-  int room = 0;
-  std::vector<wire::Header> sent;
-  std::vector<SendOperation*> queued;
-
- private:
-  struct TestLane : Lane {
-    using Lane::Lane;
-  } lane_{1};
-};
+using test::NarrowPath;
 
 constexpr uint64_t kContext = 64;
 
@@ -86,6 +59,7 @@ TEST_F(EndpointTest, CountsWhatTheSameKindsCountOnBothSides) {
 
 TEST_F(EndpointTest, AMessageIsCountedOnceWhetherItLeavesOrWaits) {
   const wire::Header header = message(wire::Kind::eager, 1);
+  path.room = 0;
   EXPECT_FALSE(endpoint.try_send_message(header, nullptr, 0));
   EXPECT_EQ(endpoint.messages.sent(), 0u);
   SendOperation operation;
