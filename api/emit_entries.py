@@ -229,7 +229,7 @@ def emit_entry(function, large, numbers):
     else:
         out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return {fail}(std::move(error));")
     out += after
-    out.append(f"  return MPI_SUCCESS;\n  }} catch (...) {{\n    return {fail}(call.caught());\n  }}\n}}\n{alias}\n")
+    out.append(f"  return MPI_SUCCESS;\n  }} catch (...) {{\n    return {fail}_caught();\n  }}\n}}\n{alias}\n")
     return "\n".join(out)
 
 

@@ -1,42 +1,80 @@
 /* The communication patterns of Takagi et al. 2015, section 4.3, messages of one byte:
  *
- *   onetoall   rank 0 sends to all others in turn; all meet when each has got 128 messages
- *   alltoone   all others send to rank 0; they meet when it has got 128 from each
+ *   onetoall   in each series rank 0 sends to all others in turn
+ *   alltoone   in each series all others send to rank 0
  *   repeat     both in turn, five times
  *
- * patterns PATTERN [--rounds N] [--warm N]: so many series of 128 are measured, after others that are not. Prints the
- * time per message (repeat: of the whole), in microseconds, with the number of ranks as x. */
+ * "Barriers are performed when a process receives more than 128 messages after a series": 129 series of onetoall, but
+ * of alltoone only as many as bring rank 0 more than 128 messages, three with 64 ranks.
+ *
+ * patterns PATTERN [--rounds N] [--warm N] [--counters RANK]: so many times 129 series of onetoall, and 20 of alltoone
+ * (48,000 for 320,000, as in the paper), are measured, after others that are not. Prints the time per message (repeat:
+ * of the whole), barriers included, in microseconds, with the number of ranks as x. */
 #include "bench.h"
 
-#define SERIES 128
+#define MOST 128
 
 static char byte;
 
-static void onetoall(int rank, int ranks, long rounds) {
-  for (long round = 0; round < rounds; round++) {
-    for (int i = 0; i < SERIES; i++) {
-      if (rank != 0) {
-        MPI_Recv(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        continue;
-      }
-      for (int to = 1; to < ranks; to++) MPI_Send(&byte, 1, MPI_BYTE, to, 0, MPI_COMM_WORLD);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
+/* What a rank counts of its channels in the measured part: the counters rdma_*, by MPI_T. */
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle handles[64];
+static char names[64][64];
+static int handle_count;
+
+static void begin_counting(void) {
+  int provided, count;
+  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+  MPI_T_pvar_session_create(&session);
+  MPI_T_pvar_get_num(&count);
+  for (int i = 0; i < count && handle_count < 64; i++) {
+    char *name = names[handle_count];
+    int length = 64, verbosity, kind, bind, readonly, continuous, atomic, elements, none = 0;
+    MPI_Datatype type;
+    MPI_T_pvar_get_info(i, name, &length, &verbosity, &kind, &type, NULL, NULL, &none, &bind, &readonly, &continuous,
+                        &atomic);
+    if (strncmp(name, "rdma_", 5) == 0) MPI_T_pvar_handle_alloc(session, i, NULL, &handles[handle_count++], &elements);
   }
+  MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES);
 }
 
-static void alltoone(int rank, int ranks, long rounds) {
-  for (long round = 0; round < rounds; round++) {
-    for (int i = 0; i < SERIES; i++) {
-      if (rank != 0) {
-        MPI_Send(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-        continue;
-      }
+static void print_counters(int ranks) {
+  for (int i = 0; i < handle_count; i++) {
+    unsigned long long value = 0;
+    MPI_T_pvar_read(session, handles[i], &value);
+    point(names[i], ranks, (double)value, "");
+    MPI_T_pvar_handle_free(session, &handles[i]);
+  }
+  MPI_T_pvar_session_free(&session);
+  MPI_T_finalize();
+}
+
+/* Messages that were sent. */
+static long onetoall(int rank, int ranks, long rounds) {
+  const long series = rounds * (MOST + 1);
+  for (long i = 1; i <= series; i++) {
+    if (rank != 0) {
+      MPI_Recv(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+      for (int to = 1; to < ranks; to++) MPI_Send(&byte, 1, MPI_BYTE, to, 0, MPI_COMM_WORLD);
+    }
+    if (i % (MOST + 1) == 0) MPI_Barrier(MPI_COMM_WORLD);
+  }
+  return series * (ranks - 1);
+}
+
+static long alltoone(int rank, int ranks, long rounds) {
+  const long series = rounds * 20, meeting = MOST / (ranks - 1) + 1;
+  for (long i = 1; i <= series; i++) {
+    if (rank != 0) {
+      MPI_Send(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    } else {
       for (int from = 1; from < ranks; from++)
         MPI_Recv(&byte, 1, MPI_BYTE, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    if (i % meeting == 0 || i == series) MPI_Barrier(MPI_COMM_WORLD);
   }
+  return series * (ranks - 1);
 }
 
 int main(int argc, char **argv) {
@@ -52,23 +90,22 @@ int main(int argc, char **argv) {
     if (rank == 0) fprintf(stderr, "patterns: onetoall, alltoone or repeat, on two ranks or more\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
+  const int counting = rank == argument(argc, argv, "--counters", -1);
   double began = 0;
-  if (repeat) {
+  long messages = 0;
+  for (int measured = 0; measured < 2; measured++) {
+    const long now = measured ? rounds : warm;
     MPI_Barrier(MPI_COMM_WORLD);
+    if (measured && counting) begin_counting();
     began = MPI_Wtime();
-    for (int i = 0; i < 5; i++) {
-      onetoall(rank, ranks, rounds);
-      alltoone(rank, ranks, rounds);
-    }
-  } else {
-    for (int measured = 0; measured < 2; measured++) {
-      MPI_Barrier(MPI_COMM_WORLD);
-      began = MPI_Wtime();
-      (to_all ? onetoall : alltoone)(rank, ranks, measured ? rounds : warm);
+    messages = 0;
+    for (int i = 0; i < (repeat && measured ? 5 : 1); i++) {
+      if (to_all || repeat) messages += onetoall(rank, ranks, now);
+      if (to_one || repeat) messages += alltoone(rank, ranks, now);
     }
   }
-  const double messages = (double)SERIES * (ranks - 1) * (double)rounds * (repeat ? 10 : 1);
-  if (rank == 0) point(pattern, ranks, (MPI_Wtime() - began) * 1e6 / messages, "us");
+  if (rank == 0 && messages != 0) point(pattern, ranks, (MPI_Wtime() - began) * 1e6 / (double)messages, "us");
+  if (counting) print_counters(ranks);
   MPI_Finalize();
   return 0;
 }

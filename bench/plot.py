@@ -49,15 +49,17 @@ def curves(path, title, rows, by_time=False):
                    f'<text x="{LEFT - 6}" y="{py(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for row in rows[:: max(1, len(rows) // 12)]:
         out.append(f'<text x="{px(row["x"]):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x_label(row["x"])}</text>')
-    names = [n for n in COLOURS if any(n in r["mpis"] for r in rows)]
-    for index, name in enumerate(names):
+    present = dict.fromkeys(n for r in rows for n in r["mpis"])
+    spare = iter(("#0b6e4f", "#c0392b", "#2e6da4", "#d68910", "#8e44ad", "#7a5230"))
+    colours = {n: COLOURS[n] for n in COLOURS if n in present} | {n: next(spare) for n in present if n not in COLOURS}
+    for index, name in enumerate(colours):
         have = [r for r in rows if name in r["mpis"]]
         line = " ".join(f'{px(r["x"]):.1f},{py(r["mpis"][name]["median"]):.1f}' for r in have)
         band = " ".join([f'{px(r["x"]):.1f},{py(r["mpis"][name]["high"]):.1f}' for r in have] +
                         [f'{px(r["x"]):.1f},{py(r["mpis"][name]["low"]):.1f}' for r in reversed(have)])
-        dots = "".join(f'<circle cx="{px(r["x"]):.1f}" cy="{py(r["mpis"][name]["median"]):.1f}" r="3" fill="{COLOURS[name]}"/>' for r in have)
-        out.append(dots + f'<polygon points="{band}" fill="{COLOURS[name]}" opacity="0.15"/>'
-                   f'<polyline points="{line}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>'
-                   f'<text x="{LEFT + 10}" y="{TOP + 14 + 16 * index}" fill="{COLOURS[name]}">{name}</text>')
+        dots = "".join(f'<circle cx="{px(r["x"]):.1f}" cy="{py(r["mpis"][name]["median"]):.1f}" r="3" fill="{colours[name]}"/>' for r in have)
+        out.append(dots + f'<polygon points="{band}" fill="{colours[name]}" opacity="0.15"/>'
+                   f'<polyline points="{line}" fill="none" stroke="{colours[name]}" stroke-width="2"/>'
+                   f'<text x="{LEFT + 10}" y="{TOP + 14 + 16 * index}" fill="{colours[name]}">{name}</text>')
     out.append("</svg>")
     path.write_text("\n".join(out) + "\n")

@@ -2,24 +2,23 @@
 // in virtual time:
 //
 //   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp [ranks=N]
-//             [ranks_per_node=N] [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//             [ranks_per_node=N] [cores=N] [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
 // is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
-// network that costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread on
-// the same core. Registrations of user memory are kept, as the library does.
+// network that costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread, on
+// the same core unless the node has more (cores=N). Registrations of user memory are kept, as the library does.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "capi/simulated/run_mpi.h"
 #include "capi/world.h"
 #include "sim/machine_file.h"
 #include "sim/rank_time.h"
-#include "tests/sim/run_mpi.h"
 
 extern "C" {
 int bench_latency(int argc, char** argv);
@@ -35,10 +34,6 @@ void simulated_work(long loops);
 }
 
 namespace {
-
-/// Beside an event thread; what waking it takes. Not of the process, whose own thread is none of virtual time.
-bool events = false;
-uint64_t wake_ns = 0;
 
 struct Program {
   std::string_view name;
@@ -67,9 +62,7 @@ int fail(const std::string& text) {
 
 void simulated_work(long loops) {
   tern::Process& process = *tern::capi::current().process;
-  auto& clock = static_cast<tern::sim::SimClock&>(process.clock());
-  if (!events) return clock.charge_ns(uint64_t(loops));
-  clock.charge_beside_events(uint64_t(loops), process.progress(), wake_ns);
+  static_cast<tern::sim::SimClock&>(process.clock()).compute_ns(uint64_t(loops));
 }
 
 int main(int argc, char** argv) {
@@ -97,6 +90,11 @@ int main(int argc, char** argv) {
       if (options.ranks_per_node == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
       continue;
     }
+    if (setting.starts_with("cores=")) {
+      options.cores_per_node = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
+      if (options.cores_per_node == 0) return fail(std::string("not a number of cores: ") + argv[i]);
+      continue;
+    }
     if (setting.starts_with("ranks=")) {
       options.ranks = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
       if (options.ranks == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
@@ -108,10 +106,9 @@ int main(int argc, char** argv) {
   }
   options.udp = options.tunables.path == "udp";
   options.datagrams.call_ns = 0;  // the machine's poll_ns has it
-  // The papers' experiments are without a thread unless they ask for one.
-  const std::string progress = std::exchange(options.tunables.progress, "polling");
-  events = progress == "event" || progress == "adaptive";
-  wake_ns = machine.network.wake_ns;
+  // The papers' experiments are without a thread unless they ask for one, and it has the rank's own core.
+  if (options.tunables.progress == "auto") options.tunables.progress = "polling";
+  if (options.cores_per_node == 0) options.cores_per_node = options.ranks_per_node;
   for (++i; i < argc; ++i) arguments.push_back(argv[i]);
   arguments.push_back(nullptr);
   tern::sim::Report report = tern::sim::run_mpi(

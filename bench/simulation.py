@@ -39,7 +39,7 @@ class Report:
                 wrong = self.limit is not None and abs(off) > self.limit
                 self.failed |= wrong
                 differences.append(f"{off:+.1f} %" + (" !" if wrong else ""))
-            print(f"  {x:>9}" + "".join(f"{c[x]:>20.1f}" if x in c else f"{'-':>20}" for c in curves.values()) +
+            print(f"  {x:>9}" + "".join(f"{c[x]:>20.3f}" if x in c else f"{'-':>20}" for c in curves.values()) +
                   "  " + ", ".join(differences))
         rows = [{"x": x, "unit": unit, "mpis": {n: {"median": c[x], "low": c[x], "high": c[x]} for n, c in curves.items() if x in c}}
                 for x in sorted(set().union(*curves.values()))]

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 
@@ -90,6 +91,13 @@ std::string errno_text(int error) {
       return text;
     default: return text;
   }
+}
+
+void end_without_memory(const char* what) {
+  char line[200];
+  const int bytes = std::snprintf(line, sizeof line, "[tern] %s: memory has run out. The job ends.\n", what);
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, std::min(size_t(bytes), sizeof line - 1));
+  _exit(int(ErrorClass::no_mem));
 }
 
 int resize_file(int descriptor, uint64_t bytes) {

@@ -19,6 +19,10 @@ Error require_descriptors(size_t more);
 /// "Too many open files (errno 24); at most 64 may be open: raise that limit with ulimit -n": the system's words, and
 /// for a limit the remedy.
 std::string errno_text(int error);
+/// Ends this process when not even an error can be made, or nobody could be told of it: one line to standard error,
+/// "what: memory has run out", and MPI_ERR_NO_MEM as the exit code. Allocates nothing; the launcher ends the other
+/// ranks.
+[[noreturn]] void end_without_memory(const char* what);
 /// As ftruncate and posix_fallocate: 0 or errno. A soft limit of file sizes (RLIMIT_FSIZE) is meant for the program's
 /// own files and does not count, and no signal is raised for the hard one.
 int resize_file(int descriptor, uint64_t bytes);

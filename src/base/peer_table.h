@@ -5,6 +5,7 @@
 // Thread rule: under the rank's lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ inline uint64_t hash_of(const RankName& name, uint64_t more = 0) {
   return hash;
 }
 
+/// What a job gives to the jobs that it meets. Who holds the secrets of two jobs may connect their ranks.
+using JobSecret = std::array<uint8_t, 32>;
+
 class PeerTable {
  public:
   /// `me` is one of the `ranks` ranks of its job.
@@ -36,10 +40,10 @@ class PeerTable {
 
   /// Makes the ranks of another job known. Gives the PeerId of its rank 0, the others follow; a job that is known keeps
   /// its PeerIds.
-  PeerId add_job(uint64_t job, uint32_t ranks) {
+  PeerId add_job(uint64_t job, uint32_t ranks, const JobSecret& secret = {}) {
     if (const Job* known = job_of(job)) return known->first;
     TERN_ASSERT(job != me_.job && ranks < kNoPeer - size_);
-    others_.push_back({job, size_, ranks});
+    others_.push_back({job, size_, ranks, secret});
     size_ += ranks;
     return others_.back().first;
   }
@@ -58,6 +62,11 @@ class PeerTable {
     return kNoRank;
   }
   bool in_my_job(PeerId peer) const { return peer < ranks_; }
+  /// Null: this rank's own job, or one that it does not know.
+  const JobSecret* secret_of(uint64_t job) const {
+    const Job* known = job_of(job);
+    return known ? &known->secret : nullptr;
+  }
   /// Both ranks of a pair agree on which of them comes first: of two that call each other, one gives way.
   bool comes_before(PeerId peer) const { return me_ < name(peer); }
 
@@ -66,6 +75,7 @@ class PeerTable {
     uint64_t id;
     PeerId first;
     uint32_t ranks;
+    JobSecret secret;
   };
   const Job* job_of(uint64_t id) const {
     for (const Job& job : others_) {

@@ -21,9 +21,9 @@ constexpr TunableRow kRows[] = {
 
 // Variables of ours that are not tunables: what mpiexec tells its ranks, what the wrappers read, and what is read when
 // no rank is there yet.
-constexpr std::string_view kNotTunables[] = {"JOB_KEY", "JOB_ID",      "LOCAL_SIZE", "LOCAL_RANK",   "CORES",
-                                             "CONFIG",  "HANG_REPORT", "CC",         "CXX",          "FC",
-                                             "PREFIX",  "LAUNCHER",    "RECORD",     "RECORD_EVENTS"};
+constexpr std::string_view kNotTunables[] = {
+    "JOB_KEY", "JOB_ID", "LOCAL_SIZE", "LOCAL_RANK", "CORES",  "CONFIG",        "HANG_REPORT", "CC",
+    "CXX",     "FC",     "PREFIX",     "LAUNCHER",   "RECORD", "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER"};
 // Of these, the ones that users set.
 constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "LAUNCHER", "CC", "CXX", "FC"};
 

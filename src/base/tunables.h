@@ -63,6 +63,9 @@ namespace tern {
     "first port to listen on; 0: the system chooses") \
   X(tcp_connect_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a connection may take to be set up before the peer is reported unreachable") \
+  X(port_timeout_s, 60, 1, 86'400, "seconds", false, \
+    "how long MPI_Comm_connect waits for the other job to accept, and a spawn for the new processes; the info key " \
+    "timeout goes before it") \
   X(rdma_gid_index, -1, -1, 255, "", false, \
     "row of the RDMA port's address table to be reached by; -1: RoCE v2, IPv4 before IPv6") \
   X(rdma_service_level, 0, 0, 15, "", false, \
@@ -175,6 +178,8 @@ namespace tern {
     "do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
     "pending), or auto (adaptive where some peer is reached by TCP, UDP or software RDMA, which need this rank's " \
     "processor; polling where all share memory or have adapters that move data by themselves)") \
+  X(names_dir, "", "folder of this user where the secrets of ports and published names stand, for jobs that meet " \
+    "(MPI_Open_port, MPI_Publish_name); on a filesystem that their hosts share; empty: .tern in the home folder") \
   X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
   X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: " \
     "rput, rget or stream; or tupleq: by queues of posted receives, one for each (communicator, source, tag), where " \

@@ -16,6 +16,9 @@ namespace tern::capi {
 
 namespace {
 
+/// Short enough for a string that allocates nothing.
+constexpr const char* kNoMemory = "out of memory";
+
 /// "NAME: what happened (rank 2 in MPI_COMM_WORLD). What to do."
 std::string sentence(const World& world, const char* name, std::string_view text) {
   size_t stop = text.find(". ");
@@ -128,8 +131,9 @@ bool Call::bad_handle(MPI_Win handle, const char* argument) {
 }
 
 void Call::blame_last(Ref<Window> window) {
+  Trouble& trouble = this->trouble();
   blame(window.get());
-  trouble().kept_window = std::move(window);
+  trouble.kept_window = std::move(window);
 }
 
 // The event thread comes inside only when the application is out, which this call has not said if nobody helped so far.
@@ -144,9 +148,10 @@ void Call::help() {
 }
 
 void Call::blame_last(Ref<File> file) {
+  Trouble& trouble = this->trouble();
   state_ |= kAboutFiles;
   file_ = file.get();
-  trouble().kept_file = std::move(file);
+  trouble.kept_file = std::move(file);
 }
 
 bool Call::type_for_null_process(int peer, MPI_Datatype handle, Datatype*& object) {
@@ -327,10 +332,38 @@ int Call::fail_tool(Error error) {
   return fail_quietly(own ? std::move(error) : Error(MPI_T_ERR_INVALID, std::string(error.text())));
 }
 
+int Call::fail_caught() {
+  Error error;
+  try {
+    error = caught();
+  } catch (const std::bad_alloc&) {
+    return tell(MPI_ERR_NO_MEM, kNoMemory);
+  }
+  return fail(std::move(error));
+}
+
+int Call::fail_tool_caught() {
+  try {
+    return fail_tool(caught());
+  } catch (const std::bad_alloc&) {
+    return MPI_T_ERR_MEMORY;
+  }
+}
+
 int Call::fail(Error error) {
-  std::string text = sentence(world_, name_, error.text());
+  std::string text;
+  int error_class = error.error_class();
+  try {
+    text = sentence(world_, name_, error.text());
+    error_class = fail_quietly(std::move(error));
+  } catch (const std::bad_alloc&) {
+    text = kNoMemory;
+  }
+  return tell(error_class, text);
+}
+
+int Call::tell(int error_class, const std::string& text) {
   if (!(state_ & (kLocked | kEntered)) && world_.locking) lock();
-  int error_class = fail_quietly(std::move(error));
   if (state_ & kAboutFiles) {
     world_.raise(error_class, text, file_);
     return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;

@@ -58,8 +58,9 @@ class Call {
   void blame(Session* session) { session_ = session; }
   /// The same, and keeps the communicator until then: this may be its last reference.
   void blame_last(Ref<Communicator> comm) {
+    Trouble& trouble = this->trouble();  // nothing is blamed that goes because there is no memory for this
     comm_ = comm.get();
-    trouble().kept = std::move(comm);
+    trouble.kept = std::move(comm);
   }
   /// Errors go to a file's error handler: that of the first file among the arguments, or the default one.
   void blame_files() {
@@ -286,11 +287,12 @@ class Call {
   /// Only remembers the text and returns the class.
   [[gnu::cold]] int fail_quietly(Error error);
   /// The same for functions of the tools interface, whose invalid arguments have a code of their own (15.3.10).
-  /// In a handler of exceptions: those of the library (memory, threads) become errors; others, of the program's own
-  /// functions, go on.
-  [[gnu::cold]] static Error caught();
   [[gnu::cold]] int fail_tool();
   [[gnu::cold]] int fail_tool(Error error);
+  /// In a handler of exceptions: those of the library (memory, threads) become errors; others, of the program's own
+  /// functions, go on. Where there is no memory for an error either, its class alone is returned.
+  [[gnu::cold]] int fail_caught();
+  [[gnu::cold]] int fail_tool_caught();
 
  private:
   template <typename Table, typename Object, typename Handle>
@@ -334,6 +336,10 @@ class Call {
   [[gnu::cold]] void begin_record();
   /// Undoes what `state_` says.
   void leave();
+
+  [[gnu::cold]] static Error caught();
+  /// Tells the error handler; returns the class, or what stands for it.
+  [[gnu::cold]] int tell(int error_class, const std::string& text);
 
   /// What only calls that fail have.
   struct Trouble {

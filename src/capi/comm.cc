@@ -150,6 +150,7 @@ Error Comm_free(Call& call, Communicator*& comm) {
   if (Error error = comm->attributes.clear(*comm)) return error;
   call.blame(static_cast<Communicator*>(nullptr));
   call.world().comm_buffers.erase(comm);
+  if (comm == call.world().parent) call.world().parent = nullptr;
   Ref<Communicator>::adopt(comm).reset();
   comm = nullptr;
   return {};

@@ -42,8 +42,9 @@ Error File_open(Call& call, Communicator& comm, const char* filename, int amode,
 }
 
 Error File_close(Call& call, File*& fh) {
+  call.blame_last(Ref<File>::share(fh));  // first, as it needs memory
   Error error = file_of(*fh).close();
-  call.blame_last(Ref<File>::adopt(fh));
+  Ref<File>::adopt(fh);
   fh = nullptr;
   return error;
 }

@@ -1,7 +1,9 @@
 // The World Model: MPI_Init to MPI_Finalize, threads, MPI_Abort. Source: MPI 5.0 sections 11.2, 11.4, 11.6.
+#include <new>
 #include <thread>
 
 #include "capi/environment.h"
+#include "capi/jobs.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
 
@@ -28,7 +30,7 @@ Error init(Call& call, int required, int* argc, char*** argv) {
   world.comms.set_predefined(value_of(MPI_COMM_SELF), &process.self());
   fill_environment(world.environment, argc ? *argc : 0, argv ? *argv : nullptr, &process);
   world.infos.set_predefined(value_of(MPI_INFO_ENV), &world.environment);
-  return {};
+  return meet_parents(call);
 }
 
 }  // namespace
@@ -90,14 +92,12 @@ Error Is_thread_main(Call& call, bool& flag) {
   return {};
 }
 
-Error Abort(Call& call, Communicator& comm, int errorcode) {
+// It does not return, even where there is no memory for its words.
+Error Abort(Call& call, Communicator& comm, int errorcode) try {
   call.world().abort_job(
       errorcode, fmt::format("MPI_Abort: called with error code {} on {}. The job ends.", errorcode, describe(comm)));
-}
-
-Error Comm_get_parent(Call& call, Communicator*& parent) {
-  parent = nullptr;  // nobody spawned this process: MPI_Comm_spawn is not there yet
-  return {};
+} catch (const std::bad_alloc&) {
+  call.world().abort_job(errorcode, "MPI_Abort");
 }
 
 }  // namespace body

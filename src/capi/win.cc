@@ -61,8 +61,9 @@ Error Win_create_dynamic(Call& call, Info* info, Communicator& comm, Window*& wi
 Error Win_free(Call& call, Window*& win) {
   if (Error error = of(*win).may_be_freed()) return error;
   if (Error error = win->attributes.clear(*win)) return error;
+  call.blame_last(Ref<Window>::share(win));  // first, as it needs memory
   Error error = of(*win).free();
-  call.blame_last(Ref<Window>::adopt(win));
+  Ref<Window>::adopt(win);
   win = nullptr;
   return error;
 }

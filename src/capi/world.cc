@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
+#include "base/limits.h"
 #include "capi/call.h"
 #include "names.gen.h"
 #include "process/compare_clocks.h"
@@ -151,9 +153,9 @@ bool World::raise_predefined(const ErrorHandler& handler, int error_class, const
   switch (handler.kind()) {
     case ErrorHandler::Kind::give_back: return true;
     case ErrorHandler::Kind::fatal:
-      abort_job(error_class, text + "\nThe error handler is MPI_ERRORS_ARE_FATAL: the job ends.");
+      abort_job(error_class, text, "\nThe error handler is MPI_ERRORS_ARE_FATAL: the job ends.");
     case ErrorHandler::Kind::abort:
-      abort_job(error_class, text + "\nThe error handler is MPI_ERRORS_ABORT: the job ends.");
+      abort_job(error_class, text, "\nThe error handler is MPI_ERRORS_ABORT: the job ends.");
     default: return false;
   }
 }
@@ -188,10 +190,15 @@ void World::raise(int error_class, const std::string& text, Window& window) {
   handler.window(&handle, &error_class, text.c_str());
 }
 
-void World::abort_job(int code, const std::string& text) {
-  std::string message = rank() >= 0 ? "[tern rank " + std::to_string(rank()) + "] " + text : "[tern] " + text;
-  if (process) process->launcher().abort(code, message);
-  std::fprintf(stderr, "%s\n", message.c_str());
+void World::abort_job(int code, std::string_view text, const char* why) {
+  try {
+    std::string message = rank() >= 0 ? "[tern rank " + std::to_string(rank()) + "] " : "[tern] ";
+    message.append(text).append(why);
+    if (process) process->launcher().abort(code, message);
+    std::fprintf(stderr, "%s\n", message.c_str());
+  } catch (const std::bad_alloc&) {
+    end_without_memory(call_name ? call_name : "abort");
+  }
   std::fflush(nullptr);
   _exit(code == 0 ? 1 : code & 0xff ? code & 0xff : 1);
 }

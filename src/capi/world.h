@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "capi/current.h"
@@ -86,7 +87,8 @@ struct World {
   Ref<Group> empty_group;                   ///< MPI_GROUP_EMPTY
   std::map<void*, size_t> allocations;      ///< MPI_Alloc_mem
   std::unique_ptr<Session> failed_session;  ///< kept until its error handler was asked
-  bool sessions_used = false;               ///< the Process stays until exit, for sessions to come
+  Communicator* parent = nullptr;  ///< of MPI_Comm_get_parent; null: nobody has spawned this process, or it is freed
+  bool sessions_used = false;      ///< the Process stays until exit, for sessions to come
 
   int predefined_attributes[8] = {};  ///< what MPI_Comm_get_attr points into, by keyval - 500
 
@@ -117,7 +119,8 @@ struct World {
   /// Tells the window's error handler.
   void raise(int error_class, const std::string& text, Window& window);
   /// Ends all ranks.
-  [[noreturn]] void abort_job(int code, const std::string& text);
+  /// `why`: the end of the text.
+  [[noreturn]] void abort_job(int code, std::string_view text, const char* why = "");
   /// The error handler of a communicator; never null.
   ErrorHandler& handler_of(Communicator& comm) {
     return comm.error_handler ? *static_cast<ErrorHandler*>(comm.error_handler) : *initial_handler;

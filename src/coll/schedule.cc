@@ -134,6 +134,7 @@ void Schedule::run() {
           running_ = false;
           return;
         }
+        check_received();
         if (step.kind == Step::Kind::end) {
           running_ = false;
           p2p_.progress().notify();
@@ -150,11 +151,13 @@ void Schedule::run() {
 void Schedule::carry_out(const Step& step) {
   switch (step.kind) {
     case Step::Kind::send:
-      post(p2p_.isend({step.from, step.from_count, step.from_type, step.peer, step.source, tag_, step.context,
-                       SendMode::standard, mode_ == Mode::blocking}),
+      // What is built on an error is no data: the peer gets less than it expects, and so has an error, too.
+      post(p2p_.isend({step.from, error ? 0 : step.from_count, step.from_type, step.peer, step.source, tag_,
+                       step.context, SendMode::standard, mode_ == Mode::blocking}),
            sends_out_);
       return;
     case Step::Kind::receive:
+      if (step.peer != kProcNull) missing_bytes_ += uint64_t(step.to_count * step.to_type->size());
       post(p2p_.ireceive({step.to, step.to_count, step.to_type, step.peer, step.source, tag_, step.context,
                           mode_ == Mode::blocking}),
            receives_out_);
@@ -170,7 +173,7 @@ void Schedule::carry_out(const Step& step) {
 // The request is given up at once: it destroys itself when it completes, after telling us.
 void Schedule::post(Request* request, uint32_t& outstanding) {
   if (request->complete()) {
-    if (request->error && !error) error = std::move(request->error);
+    note_end(*request, &outstanding == &receives_out_);
   } else {
     ++outstanding;
     request->watcher = this;
@@ -179,18 +182,37 @@ void Schedule::post(Request* request, uint32_t& outstanding) {
   request->release();
 }
 
+void Schedule::note_end(Request& request, bool received) {
+  if (request.error && !error) error = std::move(request.error);
+  if (received) missing_bytes_ -= uint64_t(request.status.bytes);
+}
+
+// Where all receives are complete. (A peer whose count is too small has made an error, too.)
+void Schedule::check_received() {
+  if (missing_bytes_ == 0) [[likely]]
+    return;
+  if (!error) {
+    error = Error(ErrorClass::other, "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
+                                         " bytes less than it should: it has an error of its own in this collective, "
+                                         "or its count is another");
+  }
+  missing_bytes_ = 0;
+}
+
 void Schedule::on_message_complete(Request& request) {
   auto* schedule = static_cast<Schedule*>(request.watcher);
-  if (request.error && !schedule->error) schedule->error = std::move(request.error);
-  --(request.kind() == Request::Kind::send ? schedule->sends_out_ : schedule->receives_out_);
+  const bool received = request.kind() != Request::Kind::send;
+  schedule->note_end(request, received);
+  --(received ? schedule->receives_out_ : schedule->sends_out_);
   if (!schedule->running_ && !schedule->linked() && schedule->may_go_on()) {
     schedule->p2p_.progress().activate(*schedule);
   }
 }
 
 void Schedule::wait_for(bool sends) {
-  if (receives_out_ == 0 && (!sends || sends_out_ == 0)) return;
-  p2p_.progress().wait_until([&] { return receives_out_ == 0 && (!sends || sends_out_ == 0); });
+  if (receives_out_ != 0 || (sends && sends_out_ != 0))
+    p2p_.progress().wait_until([&] { return receives_out_ == 0 && (!sends || sends_out_ == 0); });
+  check_received();
 }
 
 Error Schedule::finish_immediate() {

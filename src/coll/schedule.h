@@ -54,7 +54,7 @@ class Schedule final : public Request, public Advanceable {
   /// Carries the step out (immediate) or appends it.
   void emit(const Step& step) {
     if (mode_ == Mode::blocking) {
-      carry_out(step);
+      if (!failed_ || step.kind == Step::Kind::send) carry_out(step);  // its memory may be missing
     } else {
       append(step);
     }
@@ -105,6 +105,8 @@ class Schedule final : public Request, public Advanceable {
   void append(const Step& step);
   void carry_out(const Step& step);
   void post(Request* request, uint32_t& outstanding);
+  void note_end(Request& request, bool received);
+  void check_received();
   void wait_for(bool sends);
   bool may_go_on() const { return receives_out_ == 0 && (sends_out_ == 0 || waits_for_receives_only_); }
   void run();
@@ -122,6 +124,7 @@ class Schedule final : public Request, public Advanceable {
   bool waits_for_receives_only_ = false;
   int tag_;
   uint32_t sends_out_ = 0, receives_out_ = 0;
+  uint64_t missing_bytes_ = 0;  ///< of receives, what has not come; at a fence 0, or a peer has had an error
   const Op* op_ = nullptr;
   const Step* next_step_ = nullptr;
   Step* write_ = steps_;                         ///< where the next step goes

@@ -38,6 +38,8 @@ class NodeSegments {
 
   /// Whether `peer` can attach what this rank allocates, and the other way. Constant. True of this rank itself.
   virtual bool shares(PeerId peer) const = 0;
+  /// The process of a peer that this rank shares memory with has ended. Asks the system.
+  virtual bool has_ended(PeerId peer) const = 0;
   /// A new segment, all of it zero. Its memory is there: using it never ends in a signal. Error: not enough memory, or
   /// a limit of the process, with what to do.
   virtual Error allocate(size_t bytes, NodeSegment& made) = 0;

@@ -50,7 +50,7 @@ class Environment::Turn final : public Advanceable {
   Background& background_;
 };
 
-Environment::Environment(PointToPoint& p2p, const Tunables& tunables, Releasable& lock, const PeerTable& peers,
+Environment::Environment(PointToPoint& p2p, const Tunables& tunables, RankLock& lock, const PeerTable& peers,
                          const RankName& node, std::function<uint64_t()> new_context)
     : p2p_(p2p),
       tunables_(tunables),

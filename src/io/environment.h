@@ -15,6 +15,7 @@
 #include "io/buffers.h"
 #include "io/representation.h"
 #include "progress/engine.h"
+#include "progress/rank_lock.h"
 
 namespace tern::io {
 
@@ -31,8 +32,8 @@ class Environment {
  public:
   /// Nothing is owned. `node`: the same at all ranks of this node, and nowhere else. `new_context` as in
   /// coll/create/channel.h.
-  Environment(PointToPoint& p2p, const Tunables& tunables, Releasable& lock, const PeerTable& peers,
-              const RankName& node, std::function<uint64_t()> new_context);
+  Environment(PointToPoint& p2p, const Tunables& tunables, RankLock& lock, const PeerTable& peers, const RankName& node,
+              std::function<uint64_t()> new_context);
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
@@ -73,7 +74,7 @@ class Environment {
 
   PointToPoint& p2p_;
   const Tunables& tunables_;
-  Releasable& lock_;
+  RankLock& lock_;
   std::function<uint64_t()> new_context_;
   const PeerTable& peers_;
   const uint64_t node_;

@@ -8,7 +8,6 @@
 // network, which reach the same ranks, a path scheduler stands before them: messages take the first that works.
 #include "process/connect.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "base/config_file.h"
 #include "base/limits.h"
 #include "coll/collectives.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/rdma/ibv.h"
 #include "fabric/rdma/rdma_path.h"
 #include "fabric/scheduler/path_scheduler.h"
@@ -26,6 +26,7 @@
 #include "fabric/tcp/tcp_path.h"
 #include "fabric/udp/kernel_port.h"
 #include "fabric/udp/udp_path.h"
+#include "process/launch/clients.h"
 #include "progress/real_idle.h"
 
 namespace tern {
@@ -71,15 +72,39 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
   return {};
 }
 
-// Where this library is installed: what its lib/ (or lib/x86_64-linux-gnu/) stands in. Empty: not known.
-std::string own_prefix() {
-  Dl_info here{};
-  if (!dladdr(reinterpret_cast<void*>(&own_prefix), &here) || !here.dli_fname || here.dli_fname[0] != '/') return {};
-  std::string_view folder(here.dli_fname);
-  folder = folder.substr(0, folder.rfind('/'));
-  size_t lib = folder.rfind("/lib");
-  return std::string(folder.substr(0, lib == std::string_view::npos ? folder.rfind('/') : lib));
+// Finds the address by which a path reaches a rank of this job.
+std::function<Error(PeerId, std::string&)> card_finder(Launcher& launcher, std::string_view key, const char* path) {
+  return [&launcher, key, path](PeerId peer, std::string& card) {
+    Error error = launcher.get(int(peer), key, card);
+    if (!error) return error;
+    return Error(error.error_class(),
+                 std::string(error.text()) + " (does TERN_PATH name " + path + " at that rank, too?)");
+  };
 }
+
+// The TCP path, which a job that shares memory opens only when it meets another job. A value, copied into the process.
+struct TcpOpener {
+  Process* process;
+  JobKey key;
+  bool allowed;
+
+  Error make(Sink& sink, std::unique_ptr<TcpPath>& path) const {
+    TcpOptions options;
+    options.peers = &process->peers();
+    options.key = key;
+    options.log = &process->log();
+    Error error;
+    std::unique_ptr<StreamPort> port = KernelStreams::create(error);
+    if (error) return error;
+    path = TcpPath::create(
+        options, process->tunables(), std::move(port), process->clock(), sink,
+        [process = process, find = card_finder(process->launcher(), kCardKey, "tcp")](PeerId peer, std::string& card) {
+          return process->peers().in_my_job(peer) ? find(peer, card) : process->other_jobs()->card_of(peer, card);
+        },
+        error);
+    return error;
+  }
+};
 
 // Builds one Process step by step; each step returns early with an error that says what to do.
 class Wireup {
@@ -94,7 +119,8 @@ class Wireup {
   Error open_datagrams();
   Error open_adapter();
   Error put_cards();
-  std::function<Error(PeerId, std::string&)> card_of(std::string_view key, const char* path);
+  void know_other_jobs();
+  TcpOpener opener() { return {process_.get(), key_, allowed_.tcp}; }
 
   std::unique_ptr<Process> process_;
   JobKey key_{};
@@ -106,6 +132,7 @@ class Wireup {
   std::unique_ptr<ShmNode> node_;
   std::unique_ptr<PathScheduler> scheduler_;  ///< null: there is at most one network path
   std::unique_ptr<TcpPath> tcp_;
+  std::string tcp_card_;  ///< empty: the path is not there (yet)
   std::unique_ptr<UdpPath> udp_;
   std::unique_ptr<RdmaPath> rdma_;
   uint64_t seed_ = 0;
@@ -169,26 +196,28 @@ Error Wireup::begin(const RankContext& context) {
   return {};
 }
 
-// Finds the address by which a path reaches a rank of this job.
-std::function<Error(PeerId, std::string&)> Wireup::card_of(std::string_view key, const char* path) {
-  Launcher& launcher = process_->launcher();
-  return [&launcher, key, path](PeerId peer, std::string& card) {
-    Error error = launcher.get(int(peer), key, card);
-    if (!error) return error;
-    return Error(error.error_class(),
-                 std::string(error.text()) + " (does TERN_PATH name " + path + " at that rank, too?)");
-  };
+Error Wireup::listen() {
+  if (Error error = opener().make(network_sink(), tcp_)) return error;
+  tcp_card_ = tcp_->card();
+  return {};
 }
 
-Error Wireup::listen() {
-  TcpOptions options;
-  options.peers = &process_->peers();
-  options.key = key_;
-  options.log = &process_->log();
-  Error error;
-  tcp_ = TcpPath::create(options, process_->tunables(), process_->clock(), network_sink(), card_of(kCardKey, "tcp"),
-                         error);
-  return error;
+// Ranks of other jobs are reached over TCP.
+void Wireup::know_other_jobs() {
+  auto open = [opener = opener(), own_card = tcp_card_](std::string& card) mutable -> Error {
+    card = own_card;
+    if (!card.empty()) return {};
+    if (!opener.allowed) {
+      return Error(ErrorClass::other,
+                   "processes of other jobs are reached over TCP, which TERN_PATH does not allow. Add tcp");
+    }
+    std::unique_ptr<TcpPath> path;
+    if (Error error = opener.make(opener.process->sink(), path)) return error;
+    card = own_card = path->card();
+    opener.process->add_path(std::move(path), uint32_t(opener.process->tunables().tcp_poll_interval));
+    return {};
+  };
+  process_->know_other_jobs(std::make_unique<OtherJobs>(process_->peers(), secret_for_others(key_), std::move(open)));
 }
 
 Error Wireup::open_datagrams() {
@@ -205,7 +234,7 @@ Error Wireup::open_datagrams() {
   options.key = key_;
   options.log = &process_->log();
   udp_ = UdpPath::create(options, tunables, std::move(port), process_->clock(), network_sink(),
-                         card_of(kUdpCardKey, "udp"), error);
+                         card_finder(process_->launcher(), kUdpCardKey, "udp"), error);
   return error;
 }
 
@@ -229,7 +258,7 @@ Error Wireup::open_adapter() {
   options.key = key_;
   Error error;
   rdma_ = RdmaPath::create(options, process_->tunables(), std::move(hca), process_->clock(), network_sink(),
-                           card_of(kRdmaCardKey, "rdma"), error);
+                           card_finder(process_->launcher(), kRdmaCardKey, "rdma"), error);
   return error;
 }
 
@@ -326,6 +355,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
   if (process_->world_size() > 1) {
     if (Error error = share_memory()) return error;
   }
+  know_other_jobs();
   process_->add_path(std::make_unique<SelfPath>(process_->peers().me(), process_->sink()));
   const Tunables& tunables = process_->tunables();
   if (node_) {

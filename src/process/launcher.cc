@@ -1,5 +1,6 @@
 #include "process/launcher.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sodium.h>
 #include <unistd.h>
@@ -50,6 +51,21 @@ Error mute_launcher() {
 }
 
 }  // namespace
+
+std::string own_prefix() {
+  Dl_info here{};
+  if (!dladdr(reinterpret_cast<void*>(&own_prefix), &here) || !here.dli_fname || here.dli_fname[0] != '/') return {};
+  std::string_view folder(here.dli_fname);
+  folder = folder.substr(0, folder.rfind('/'));
+  size_t lib = folder.rfind("/lib");
+  return std::string(folder.substr(0, lib == std::string_view::npos ? folder.rfind('/') : lib));
+}
+
+Error Launcher::begin_spawn(const SpawnRequest&) {
+  return Error(ErrorClass::spawn,
+               "the launcher of this job starts no further processes. Tern's mpiexec, Hydra and a program that was "
+               "started alone do");
+}
 
 std::unique_ptr<Launcher> connect_launcher(Error& error) {
   error = Error();

@@ -19,6 +19,23 @@
 
 namespace tern {
 
+/// One program of MPI_Comm_spawn_multiple.
+struct SpawnProgram {
+  std::string command;
+  std::vector<std::string> arguments;
+  int ranks = 1;
+  std::string directory;                 ///< info key wdir; empty: the launcher's
+  std::string search_path;               ///< path; empty: the launcher's
+  std::string host;                      ///< host; empty: the launcher chooses
+  std::vector<std::string> environment;  ///< "NAME=VALUE", env
+};
+
+/// Processes to be started as a job of their own.
+struct SpawnRequest {
+  std::vector<SpawnProgram> programs;
+  std::string parent_port;  ///< they shall find it as Launcher::parent_port
+};
+
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -56,6 +73,16 @@ class Launcher {
   /// A descriptor that turns readable when barrier_is_over has something new to say, and where the launcher is
   /// gone that alone; -1 when there is nothing to wait for. Stays the launcher's: never read, never closed by others.
   virtual int descriptor() const { return -1; }
+  /// Asks for more processes, which are a job of their own, and returns at once. One request at a time.
+  virtual Error begin_spawn(const SpawnRequest& request);
+  /// After begin_spawn: whether the processes have been started, or will not be: then with `error` set. Not asked again
+  /// then.
+  virtual bool spawn_is_over(Error& error) { return true; }
+  /// As descriptor(), for spawn_is_over.
+  virtual int spawn_descriptor() const { return descriptor(); }
+  /// The port of the job that has spawned this one; empty: none has.
+  virtual std::string parent_port() const { return {}; }
+
   /// Leaves the job in order. Nothing may be called afterwards, except abort().
   virtual Error finalize() = 0;
 

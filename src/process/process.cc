@@ -8,8 +8,15 @@
 #include "base/limits.h"
 #include "comm/context.h"
 #include "p2p/endpoint.h"
+#include "progress/event_thread.h"
 
 namespace tern {
+namespace {
+
+// A look at a port that is open is a system call for each of its addresses; nobody is in a hurry there.
+constexpr uint32_t kPortInterval = 64;
+
+}  // namespace
 
 Process::Process(ProcessParts parts)
     : tunables_(std::move(parts.tunables)),
@@ -24,7 +31,8 @@ Process::Process(ProcessParts parts)
       progress_(*clock_, *idle_, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
       environment_(p2p_),
-      hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s) {
+      hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s),
+      make_event_port_(std::move(parts.make_event_port)) {
   progress_.set_watch(&hang_watch_);
   for (int rank : launcher_->local_ranks()) node_peers_.push_back(PeerId(rank));
 }
@@ -34,7 +42,7 @@ Process::~Process() { end_helping(); }
 // Peers that share memory copy for one another, and adapters move data by themselves. What remains needs this rank's
 // processor for every message; and a thread can look after it only if there is something to sleep on.
 bool Process::some_peer_needs_helper() const {
-  for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {
+  for (PeerId peer = 0; peer < PeerId(peers_.size()); ++peer) {
     if (peer == PeerId(world_rank())) continue;
     if (node_memory_ && std::binary_search(node_peers_.begin(), node_peers_.end(), peer)) continue;
     auto path = std::find_if(paths_.begin(), paths_.end(), [&](auto& p) { return p->reaches(peer); });
@@ -45,35 +53,42 @@ bool Process::some_peer_needs_helper() const {
 
 void Process::begin_helping() {
   const std::string& progress = tunables_.progress;
-  if (event_thread_ || progress == "polling" || world_size() == 1) return;
+  if (event_handler_ || progress == "polling" || peers_.size() == 1) return;
   const bool serves_windows = windows_ && windows_->serves();
   if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only listens for others does not take the core from one that computes.
   const bool always = progress == "event" && !crowded_;
+  const auto needed = [this, always] {
+    // Origins of one-sided operations do not wait until a target comes to its library.
+    if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
+    return p2p_.pending();
+  };
   try {
-    event_thread_ = std::make_unique<EventThread>(
-        progress_, *lock_,
-        [this, always] {
-          // Origins of one-sided operations do not wait until a target comes to its library.
-          if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
-          return p2p_.pending();
-        },
-        crowded_ ? EventThread::kCrowded : EventThread::kUncrowded);
+    event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_);
+    event_handler_ = std::make_unique<EventHandler>(progress_, *lock_, *event_port_, needed,
+                                                    crowded_ ? EventLimits::shared_cores() : EventLimits());
+    event_port_->start(*event_handler_);
   } catch (const std::system_error& error) {
+    event_handler_.reset();
+    event_port_.reset();
     log_.warn("no event thread can be had: " + errno_text(error.code().value()) +
               ". Messages move only while this rank is inside MPI calls (as with TERN_PROGRESS=polling)");
     return;
   }
-  lock_->set_successor(event_thread_.get());
-  progress_.set_helper(event_thread_.get());
+  lock_->set_handler(event_handler_.get());
+  progress_.set_handler(event_handler_.get());
   for (auto& path : paths_) path->set_helped(true);
 }
 
 void Process::end_helping() {
-  if (!event_thread_) return;
-  lock_->set_successor(nullptr);
-  progress_.set_helper(nullptr);
-  event_thread_.reset();
+  if (!event_handler_) return;
+  lock_->set_handler(nullptr);
+  progress_.set_handler(nullptr);
+  const uint32_t depth = lock_->release_all();  // the thread may stand before the mutex
+  event_port_->stop();
+  lock_->reacquire(depth);
+  event_handler_.reset();
+  event_port_.reset();
   for (auto& path : paths_) path->set_helped(false);
 }
 
@@ -108,6 +123,7 @@ void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
 
 void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval) {
   progress_.add(*path, poll_interval);
+  if (event_handler_) path->set_helped(true);  // one that came later, to meet another job
   paths_.push_back(std::move(path));
 }
 
@@ -156,6 +172,23 @@ Error Process::finish() {
   }
   if (error) return error;
   return launcher_->finalize();
+}
+
+Ports& Process::ports() {
+  if (!ports_) {
+    ports_ = std::make_unique<Ports>(tunables_, *clock_);
+    progress_.add(*ports_, kPortInterval);
+  }
+  return *ports_;
+}
+
+Error Process::spawn(const SpawnRequest& request) {
+  if (Error error = launcher_->begin_spawn(request)) return error;
+  if (launcher_->spawn_descriptor() >= 0) idle_->watch(launcher_->spawn_descriptor());
+  Error error;
+  bool over = false;  // who has said so is not asked again
+  progress_.wait_until([&] { return over = over || launcher_->spawn_is_over(error); });
+  return error;
 }
 
 io::Environment& Process::files() {

@@ -3,6 +3,7 @@
 // gives it up.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,9 +21,11 @@
 #include "io/environment.h"
 #include "p2p/point_to_point.h"
 #include "process/hang_watch.h"
+#include "process/jobs/other_jobs.h"
+#include "process/jobs/ports.h"
 #include "process/launcher.h"
 #include "progress/engine.h"
-#include "progress/event_thread.h"
+#include "progress/event_handler.h"
 #include "progress/rank_lock.h"
 #include "rma/environment.h"
 
@@ -42,6 +45,8 @@ struct ProcessParts {
   bool crowded = false;          ///< ranks take turns on the cores of this node
   Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
   Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
+  /// Makes the event thread's port; null: a thread of the operating system. May throw std::system_error.
+  std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port;
 };
 
 class Process {
@@ -63,7 +68,7 @@ class Process {
   /// after end_helping only.
   void begin_helping();
   void end_helping();
-  bool is_helped() const { return event_thread_ != nullptr; }
+  bool is_helped() const { return event_handler_ != nullptr; }
   /// Waits until all ranks have come here; afterwards only destruction.
   Error finish();
 
@@ -92,6 +97,15 @@ class Process {
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
   /// Which all of them agree on, and no rank of another node has.
   RankName node_name() const { return peers_.name(node_peers_.front()); }
+  /// How this rank meets other jobs; before `start`. Without it, it meets none.
+  void know_other_jobs(std::unique_ptr<OtherJobs> jobs) { other_jobs_ = std::move(jobs); }
+  /// Null: none can be met.
+  OtherJobs* other_jobs() { return other_jobs_.get(); }
+  /// Ports; made when first asked for.
+  Ports& ports();
+  /// Has the launcher start more processes, and waits until they run, or will not.
+  Error spawn(const SpawnRequest& request);
+
   /// Files; made when first asked for.
   io::Environment& files();
   /// Windows; made when first asked for.
@@ -119,7 +133,11 @@ class Process {
   std::unique_ptr<NodeSegments> node_segments_;
   std::vector<PeerId> node_peers_;
   std::unique_ptr<Communicator> world_, self_;
-  std::unique_ptr<EventThread> event_thread_;
+  std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port_;
+  std::unique_ptr<EventPort> event_port_;
+  std::unique_ptr<EventHandler> event_handler_;
+  std::unique_ptr<OtherJobs> other_jobs_;
+  std::unique_ptr<Ports> ports_;
   std::unique_ptr<io::Environment> files_;
   std::unique_ptr<rma::Environment> windows_;
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "progress/event_handler.h"
+
 namespace tern {
 
 void ProgressEngine::add(Pollable& pollable, uint32_t interval) {
@@ -14,6 +16,8 @@ void ProgressEngine::end_wait(uint64_t& since_ns) {
   counters_.wait += clock_.now_ns() - since_ns;
   since_ns = 0;
 }
+
+void ProgressEngine::call_handler_aside() { handler_->stand_aside(); }
 
 int ProgressEngine::poll() {
   ++round_;

@@ -27,15 +27,7 @@ class Advanceable : public ListHook<Advanceable> {
   ~Advanceable() = default;
 };
 
-/// Somebody who polls while the application is outside the library (event_thread.h).
-class WaitHelper {
- public:
-  /// The application waits inside: leave the paths to it.
-  virtual void stand_aside() = 0;
-
- protected:
-  ~WaitHelper() = default;
-};
+class EventHandler;
 
 class ProgressEngine {
  public:
@@ -55,8 +47,9 @@ class ProgressEngine {
   void set_watch(WaitWatch* watch) { watch_ = watch; }
   void activate(Advanceable& work) { active_.push_back(&work); }
   void deactivate(Advanceable& work);
-  /// Not owned; null: nobody helps.
-  void set_helper(WaitHelper* helper) { helper_ = helper; }
+  /// Who polls while the application is outside the library; it leaves the paths to who waits inside. Not owned; null:
+  /// nobody.
+  void set_handler(EventHandler* handler) { handler_ = handler; }
   /// Something wants its turn in every poll.
   bool has_work() const { return !active_.empty(); }
 
@@ -100,11 +93,11 @@ class ProgressEngine {
     Wait wait;
     uint32_t pauses = idle_.pauses;  // left until relax is called
     uint64_t since_ns = 0;           // the first of the empty polls in a row; only while somebody wants the timer
-    bool aside = !helper_;           // the helper stands aside, at least until this rank's lock is given up
+    bool aside = !handler_;          // the handler stands aside, at least until this rank's lock is given up
     bool relaxed = false;
     while (!done()) {
       if (!aside) [[unlikely]] {
-        helper_->stand_aside();
+        call_handler_aside();
         aside = true;
       }
       if (poll() != 0) {
@@ -128,7 +121,7 @@ class ProgressEngine {
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
         idle_.relax(*this, wait, Condition(done));
         pauses = idle_.pauses;
-        aside = !helper_;
+        aside = !handler_;
         relaxed = true;
       }
     }
@@ -159,6 +152,7 @@ class ProgressEngine {
     uint32_t interval;
   };
   void end_wait(uint64_t& since_ns);
+  void call_handler_aside();
 
   Clock& clock_;
   Idle& idle_;
@@ -166,7 +160,7 @@ class ProgressEngine {
   std::unique_ptr<Counters> own_counters_;
   Counters& counters_;
   WaitWatch* watch_ = nullptr;
-  WaitHelper* helper_ = nullptr;
+  EventHandler* handler_ = nullptr;
   std::vector<Pollable*> pollables_;
   std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;

@@ -43,6 +43,9 @@ class Idle {
   virtual void looked_in_vain(ProgressEngine& engine) {}
   static constexpr uint32_t kLooks = 16;
 
+  /// Another thread leaves the library while one is asleep on the paths: what it has begun may have a deadline.
+  virtual void note_deadline() {}
+
   /// A sleep ends when this descriptor is readable, too, until it is closed.
   virtual void watch(int descriptor) {}
 
@@ -53,32 +56,6 @@ class Idle {
   /// How many threads of this rank stay in relax until they are called, most of them asleep: one of them may be asleep
   /// on the paths. Changed and read under the rank's lock only.
   int sleepers = 0;
-};
-
-/// A thread of the rank that is asleep on the paths.
-class Sleeper {
- public:
-  /// Called when another thread leaves the library: what that one has begun may have a deadline.
-  virtual void note_deadline() = 0;
-
- protected:
-  ~Sleeper() = default;
-};
-
-/// The rank's lock as Idle sees it: given up while spinning or asleep, so that other threads of the rank get in.
-class Releasable {
- public:
-  /// Gives the lock up completely, however deeply held; returns the depth for `reacquire`. 0: there is no lock
-  /// (single-threaded).
-  virtual uint32_t release_all() = 0;
-  virtual void reacquire(uint32_t depth) = 0;
-  /// Whether several threads of the application may want it.
-  virtual bool shared() const = 0;
-  /// Null: nobody. Not owned. By who holds it.
-  virtual void set_sleeper(Sleeper* sleeper) = 0;
-
- protected:
-  ~Releasable() = default;
 };
 
 }  // namespace tern

@@ -1,7 +1,7 @@
 // The lock of one rank: who may be inside the library. Three situations:
 //
 //   alone    one application thread: its entry points take nothing
-//   helped   one application thread and the event thread (event_thread.h): the application says "inside" and
+//   helped   one application thread and the event thread (event_handler.h): the application says "inside" and
 //            "outside" with plain stores; the event thread, which comes rarely, pays for both with a membarrier and
 //            works only outside
 //   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex, given up entirely while waiting
@@ -22,40 +22,14 @@
 #include <thread>
 
 #include "base/hints.h"
-#include "base/need.h"
-#include "progress/idle.h"
+#include "progress/event_policy.h"
 
 namespace tern {
 
-/// Who goes on with what is pending when the application leaves the library.
-class Successor {
- public:
-  /// What will make it look, without being asked again; in the order of how soon.
-  enum class Watch : uint8_t { nobody, later, timer, paths };
-  /// Whether there is something to look after. Asked inside, when the application leaves.
-  virtual Need need() = 0;
-  /// Called inside, while it does not cover what is needed. Returns what is needed now, and is covered. `again`: the
-  /// application has not been back since it was called last.
-  virtual Need take_over(bool again) = 0;
-  /// Called inside, when the application leaves and it sleeps on the paths: what was begun meanwhile may have a
-  /// deadline, and who comes and goes all the time does not stay away.
-  virtual void note_leave() = 0;
-  /// It looks after it, or will soon without being asked again. Asked from anywhere.
-  bool watches() const { return watch_.load(std::memory_order_relaxed) != Watch::nobody; }
-  bool covers(Need need) const {
-    const Watch watch = watch_.load(std::memory_order_relaxed);
-    return need == Need::nothing || watch >= Watch::timer || (need == Need::later && watch == Watch::later);
-  }
-  bool has_timer() const { return watch_.load(std::memory_order_relaxed) == Watch::timer; }
-  bool sleeps_on_paths() const { return watch_.load(std::memory_order_relaxed) == Watch::paths; }
+class EventHandler;
+class Idle;
 
- protected:
-  ~Successor() = default;
-  /// One word, so that there is always one answer to who wakes it (event_thread.h says who changes it).
-  std::atomic<Watch> watch_{Watch::nobody};
-};
-
-class RankLock final : public Releasable {
+class RankLock {
  public:
   /// Before any second application thread may enter; never turned off again.
   void enable() {
@@ -64,9 +38,11 @@ class RankLock final : public Releasable {
     if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) count_turn();
   }
   bool enabled() const { return shared_; }
-  bool shared() const override { return shared_; }
-  /// Null: nobody. Not owned. Called inside, or while the mutex is held and the application is nowhere else.
-  void set_successor(Successor* successor) { successor_ = successor; }
+  /// Who goes on with what is pending when the application leaves. Null: nobody. Not owned. Called inside, or while the
+  /// mutex is held and the application is nowhere else.
+  void set_handler(EventHandler* handler) { handler_ = handler; }
+  /// What wakes the event thread: one word, so that there is always one answer (event_handler.h says who changes it).
+  std::atomic<Watch>& watch() { return watch_; }
 
   // --- The application's ordinary entry points, unless alone. Recursive.
   void enter() {
@@ -94,33 +70,25 @@ class RankLock final : public Releasable {
     if (shared_) count_turn();
     depth_ = 1;
   }
-  [[gnu::noinline]] void release() {
-    if (depth_ != 1) {
-      --depth_;
-      return;
-    }
-    if (shared_) {
-      if (sleeper_) sleeper_->note_deadline();
-      if (const Need needed = needs_successor(); needed != Need::nothing && !successor_->covers(needed))
-        successor_->take_over(false);
-      count_turn();
-    }
-    unlock();
-  }
-  uint32_t release_all() override {
+  void release();
+  /// Gives the mutex up completely, however deeply held, so that other threads of the rank get in; returns the depth
+  /// for `reacquire`. 0: this thread does not hold it.
+  uint32_t release_all() {
     if (!shared_ || owner_.load(std::memory_order_relaxed) != std::this_thread::get_id()) return 0;
     uint32_t depth = depth_;
     count_turn();
     unlock();
     return depth;
   }
-  void set_sleeper(Sleeper* sleeper) override { sleeper_ = sleeper; }
-  void reacquire(uint32_t depth) override {
+  void reacquire(uint32_t depth) {
     if (depth == 0) return;
     lock_mutex();
     count_turn();
     depth_ = depth;
   }
+  /// A thread is asleep on the paths there: it hears of deadlines when another thread leaves. Null: none is. Not owned.
+  /// By who holds the mutex.
+  void set_sleeper(Idle* sleeper) { sleeper_ = sleeper; }
 
   // --- The event thread. `pay`: makes every running thread of the process pass a full memory barrier.
   /// False: the application is inside and will hand over again when it leaves.
@@ -156,6 +124,8 @@ class RankLock final : public Releasable {
   bool application_waits() const { return turns_.load(std::memory_order_relaxed) % 2 != 0; }
   /// How often the application has come in and gone out: odd while it is inside.
   uint32_t turns() const { return turns_.load(std::memory_order_relaxed); }
+  /// Now, or when the application will have gone out.
+  uint32_t turns_outside() const { return turns() + turns() % 2; }
 
  private:
   void lock_mutex() {
@@ -176,7 +146,7 @@ class RankLock final : public Releasable {
   // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until
   // then.
   [[gnu::noinline]] void await_helper() {
-    constexpr int kSpins = 500;
+    constexpr int kSpins = 500;                                        // some 10 to 20 us; a wake-up takes 34 to 40
     uint32_t helper = helper_.fetch_or(0, std::memory_order_acq_rel);  // it may be expected
     for (int i = 0; (helper & kInside) && i < kSpins; ++i) {
       cpu_pause();
@@ -184,39 +154,29 @@ class RankLock final : public Releasable {
     }
     for (; helper & kInside; helper = helper_.load(std::memory_order_acquire)) helper_.wait(helper);
   }
-  /// The application leaves: whether the successor must watch.
-  Need needs_successor() {
-    if (!successor_) return Need::nothing;
-    if (successor_->sleeps_on_paths()) successor_->note_leave();
-    return successor_->covers(Need::now) ? Need::now : successor_->need();
-  }
+  bool has_timer() const { return watch_.load(std::memory_order_relaxed) == Watch::timer; }
   // Among calls that follow one another closely the timer runs all the time: one word is looked at, twice.
   void go_outside() {
-    if (!successor_ || successor_->has_timer()) [[likely]] {
+    if (!handler_ || has_timer()) [[likely]] {
       say_outside();
-      if (!successor_ || successor_->has_timer()) [[likely]]
+      if (!handler_ || has_timer()) [[likely]]
         return;
       go_inside();
     }
     go_outside_slow();
   }
-  [[gnu::noinline]] void go_outside_slow() {
-    Need needed = needs_successor();
-    say_outside();
-    for (bool again = false; needed != Need::nothing && !successor_->covers(needed); again = true) [[unlikely]] {
-        go_inside();
-        needed = successor_->take_over(again);
-        say_outside();
-      }
-  }
+  Need needs_handler();
+  bool covered(Need needed) const { return covers(watch_.load(std::memory_order_relaxed), needed); }
+  void go_outside_slow();
   void say_outside() {
     count_turn();
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 
   bool shared_ = false;
-  Successor* successor_ = nullptr;
-  Sleeper* sleeper_ = nullptr;  ///< shared
+  std::atomic<Watch> watch_{Watch::nobody};
+  EventHandler* handler_ = nullptr;
+  Idle* sleeper_ = nullptr;  ///< shared
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 
@@ -39,7 +40,7 @@ class Nap {
 
 }  // namespace
 
-RealIdle::RealIdle(const WaitPolicy::Setup& setup, Releasable* lock, const MachineProbes& probes)
+RealIdle::RealIdle(const WaitPolicy::Setup& setup, RankLock* lock, const MachineProbes& probes)
     : policy_(setup), probes_(probes), oversubscribed_(setup.oversubscribed), lock_(lock) {
   pauses = policy_.pauses();
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -64,7 +65,7 @@ RealIdle::~RealIdle() {
 
 void RealIdle::relax(ProgressEngine& engine, Wait& wait, const Condition& done) {
   if (sleepers != 0) call_ready(engine);  // what no poll handles may be what they wait for
-  const bool threads = lock_ && lock_->shared();
+  const bool threads = lock_ && lock_->enabled();
   Step step = policy_.on_empty(wait, threads);
   if (step == Step::read_clock) step = look(engine, wait, threads);
   if (step == Step::pause) {
@@ -82,10 +83,10 @@ RealIdle::Step RealIdle::look(ProgressEngine& engine, Wait& wait, bool threads) 
   return step == Step::count_preemptions ? policy_.on_preemptions(wait, probes_.preemptions(), threads) : step;
 }
 
-void RealIdle::found(ProgressEngine& engine, Wait& wait) { look(engine, wait, lock_ && lock_->shared()); }
+void RealIdle::found(ProgressEngine& engine, Wait& wait) { look(engine, wait, lock_ && lock_->enabled()); }
 
 void RealIdle::looked_in_vain(ProgressEngine& engine) {
-  const Step step = policy_.on_empty_look(lock_ && lock_->shared());
+  const Step step = policy_.on_empty_look(lock_ && lock_->enabled());
   if (step != Step::pause) yield(engine, step);
 }
 
@@ -136,7 +137,7 @@ void RealIdle::watch(int descriptor) {
   epoll_event event{};
   event.events = EPOLLIN;
   [[maybe_unused]] const int added = epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
-  TERN_ASSERT(added == 0);
+  TERN_ASSERT(added == 0 || errno == EEXIST);  // a launcher's descriptor may be asked for more than once
 }
 
 void RealIdle::sleep(ProgressEngine& engine, const Condition& done) {

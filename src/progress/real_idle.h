@@ -28,6 +28,7 @@
 #include "base/intrusive_list.h"
 #include "base/tunables.h"
 #include "progress/idle.h"
+#include "progress/rank_lock.h"
 #include "progress/wait_policy.h"
 
 namespace tern {
@@ -43,12 +44,12 @@ struct MachineProbes {
   int64_t (*preemptions)() = preemptions_of_this_thread;
 };
 
-class RealIdle final : public Idle, private Sleeper {
+class RealIdle final : public Idle {
  public:
   /// `lock` may be null (single-threaded).
-  RealIdle(const WaitPolicy::Setup& setup, Releasable* lock, const MachineProbes& probes = {});
+  RealIdle(const WaitPolicy::Setup& setup, RankLock* lock, const MachineProbes& probes = {});
   /// `ranks`: so many share this node.
-  RealIdle(const Tunables& tunables, bool oversubscribed, Releasable* lock, int ranks = 1)
+  RealIdle(const Tunables& tunables, bool oversubscribed, RankLock* lock, int ranks = 1)
       : RealIdle(setup(tunables, oversubscribed, ranks), lock) {}
   ~RealIdle() override;
   RealIdle(const RealIdle&) = delete;
@@ -60,6 +61,7 @@ class RealIdle final : public Idle, private Sleeper {
   void call_ready(ProgressEngine& engine) override;
   void wake(ProgressEngine& engine) override;
   void looked_in_vain(ProgressEngine& engine) override;
+  void note_deadline() override;
   void watch(int descriptor) override;
 
   static WaitPolicy::Setup setup(const Tunables& tunables, bool oversubscribed, int ranks);
@@ -74,7 +76,6 @@ class RealIdle final : public Idle, private Sleeper {
     std::atomic<uint32_t> called{0};  ///< 1: it goes on
   };
 
-  void note_deadline() override;
   template <typename Pass>
   void give_turn(Pass&& pass);
   void yield(ProgressEngine& engine, Step step);
@@ -88,7 +89,7 @@ class RealIdle final : public Idle, private Sleeper {
   WaitPolicy policy_;
   const MachineProbes probes_;
   const bool oversubscribed_;
-  Releasable* lock_;
+  RankLock* lock_;
   int epoll_ = -1, wake_fd_ = -1;
   size_t watched_ = 0;      ///< paths whose descriptor is in epoll_
   std::thread::id driver_;  ///< who slept on the descriptors last, or is called to, and still waits; or none

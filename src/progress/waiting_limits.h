@@ -1,12 +1,12 @@
-// The numbers of the policies of waiting (wait_policy.h, adaptive_spin.h): one table, from which come the
-// struct, and the values with which tests explore the policies.
+// The numbers of the policies of waiting: of a rank that waits (wait_policy.h, adaptive_spin.h), and of the event
+// thread (event_policy.h). One table each, from which come the struct, and the values with which tests explore the
+// policies.
 //
 // A row: name, default, unit, other values that must be safe (the defaults are the quick ones), source of the number.
 // What a user may want to change is a tunable instead (spin_us, yield_rounds).
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 namespace tern {
 
@@ -56,12 +56,56 @@ namespace tern {
   X(spin_failure, 4, "successes", (1, 8), \
     "adaptive spin: what an empty spin weighs; of the waits inside one collective operation of 4 ranks on 2 cores " \
     "half succeed, and the operation needs its yields nevertheless")
+
+// Two defaults: where every rank has a core of its own, and where ranks share cores, so that the thread takes its core
+// from a rank, and a rank that is away may only wait for its turn.
+#define TERN_EVENT_LIMITS(X) \
+  X(first_grace_ns, 50'000, 400'000, "ns", (1, 10'000'000), \
+    "a rank away for less computes nothing worth a wake-up, which takes 30 to 40 us to another core; a transfer of " \
+    "6 KiB at 1 Gbit/s takes 50") \
+  X(max_grace_ns, 6'400'000, 25'600'000, "ns", (1, 50'000), \
+    "two ticks take some 40 us from two ranks that exchange messages all the time: 0.6 %; from ranks that share " \
+    "cores more, and all of them tick") \
+  X(soon_ns, 30'000, 400'000, "ns", (1, 1'000'000'000), \
+    "an application that was back in less could as well have done without: what a wake-up takes; where cores are " \
+    "shared, a turn") \
+  X(armed_in_vain, 2, 2, "returns", (1, 10), \
+    "arming and disarming in vain cost 2 us, and what arrives meanwhile wakes the thread: back soon so often in a " \
+    "row, and the application is believed to stay inside") \
+  X(empty_polls, 4, 4, "polls", (1, 100), \
+    "what is here and is not moved by so many polls is mostly a flag that a thread of the application waits for " \
+    "(node memory), which needs the lock to see it: the timer says when to look again") \
+  X(idle_leaves, 64, 64, "calls", (1, 2), \
+    "to ask what is pending takes 2-3 ns of each call that leaves nothing; as often between two looks at the clock") \
+  X(quick_leave_ns, 3'000, 3'000, "ns", (0, 1'000'000'000), \
+    "who leaves with nothing pending every so many ns or more often would rather have a timer that runs: a tick a " \
+    "grace (20 us) costs less than 1000 questions") \
+  X(later_ns, 100'000'000, 100'000'000, "ns", (1, 1'000'000), \
+    "how soon a look is taken at what is only not known to have arrived: its connection seldom breaks just then; a " \
+    "tenth of what the shortest timeout for a dead peer is set to") \
+  X(timer_ending_ns, 1'000'000, 1'000'000, "ns", (1, 100'000'000), \
+    "a timer that ends in less counts as ended: on a virtual machine to set one takes up to 6 us")
 // clang-format on
 
 struct WaitingLimits {
 #define TERN_MEMBER(name, initial, ...) uint64_t name = initial;
   TERN_WAITING_LIMITS(TERN_MEMBER)
 #undef TERN_MEMBER
+};
+
+struct EventLimits {
+#define TERN_MEMBER(name, own_core, shared_core, ...) uint64_t name = own_core;
+  TERN_EVENT_LIMITS(TERN_MEMBER)
+#undef TERN_MEMBER
+
+  /// For ranks that share cores.
+  static constexpr EventLimits shared_cores() {
+    EventLimits limits;
+#define TERN_MEMBER(name, own_core, shared_core, ...) limits.name = shared_core;
+    TERN_EVENT_LIMITS(TERN_MEMBER)
+#undef TERN_MEMBER
+    return limits;
+  }
 };
 
 }  // namespace tern

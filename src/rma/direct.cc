@@ -55,9 +55,9 @@ std::byte* Window::reachable(int rank) const {
   return place < 0 ? nullptr : part_.data(place);
 }
 
-Control* Window::control_of(int rank) const {
-  const int place = part_.empty() ? -1 : part_.place_of(rank);
-  return place < 0 ? nullptr : &part_.control(place);
+AccumulateGuard Window::alone_with(int rank) const {
+  return AccumulateGuard(part_, part_.empty() ? -1 : part_.place_of(rank),
+                         part_.empty() ? -1 : part_.place_of(comm_->rank()));
 }
 
 // Only what the epoch allows now, and what would not pass operations that are still on their way by message.
@@ -75,7 +75,7 @@ void Window::perform_directly(const Operation& o) {
                 bytes_of(o.origin_count, o.origin_type));
   if (o.action == WindowAction::get)
     return copy(there, Cursor(o.result, o.result_count, *o.result_type), bytes_of(o.target_count, o.target_type));
-  AccumulateGuard alone(control_of(o.target));
+  const AccumulateGuard alone = alone_with(o.target);
   if (o.action == WindowAction::compare_and_swap) {
     const size_t bytes = size_t(o.target_type->size());
     const bool equal = std::equal(start, start + bytes, static_cast<const std::byte*>(o.compare));

@@ -300,16 +300,16 @@ void Window::perform(const WindowRecord& head, const WindowOperationBody& body, 
     case WindowAction::put: cursor.unpack(data.data(), bytes); return;
     case WindowAction::get: return answers.result(head.number, cursor, bytes, type, false);
     case WindowAction::accumulate: {
-      AccumulateGuard alone(control_of(comm_->rank()));
+      const AccumulateGuard alone = alone_with(comm_->rank());
       return accumulate(OpId(body.op), data, cursor, type.basic_kind());
     }
     case WindowAction::get_accumulate: {
-      AccumulateGuard alone(control_of(comm_->rank()));
+      const AccumulateGuard alone = alone_with(comm_->rank());
       answers.result(head.number, cursor, bytes, type, true);
       return accumulate(OpId(body.op), data, cursor, type.basic_kind());
     }
     case WindowAction::compare_and_swap: {
-      AccumulateGuard alone(control_of(comm_->rank()));
+      const AccumulateGuard alone = alone_with(comm_->rank());
       std::byte now[32];
       Cursor reader = cursor;
       if (bytes > sizeof now || data.size() != 2 * bytes)

@@ -13,12 +13,16 @@ namespace {
 constexpr size_t kPage_bytes = 4096, kLine_bytes = 64;
 // The longest accumulate of one piece takes some 50 us; whoever waits longer shares its core with the other.
 constexpr int kSpins = 2000;
+// Then it looks now and then whether the other one still lives (a system call).
+constexpr int kLooks = 1000;
 
 size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 }  // namespace
 
-void SharedPart::plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart, size_t lock_words) {
+void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const std::vector<int64_t>& sizes, bool apart,
+                      size_t lock_words) {
   ranks_ = std::move(ranks);
+  peers_ = std::move(peers);
   words_start_ = ranks_.size() * sizeof(Control);
   words_each_ = up_to(lock_words * sizeof(uint64_t), kLine_bytes) / sizeof(uint64_t);
   size_t at = up_to(words_start_ + ranks_.size() * words_each_ * sizeof(uint64_t), kPage_bytes);
@@ -52,11 +56,12 @@ int SharedPart::place_of(int rank) const {
   return found != ranks_.end() && *found == rank ? int(found - ranks_.begin()) : -1;
 }
 
-void AccumulateGuard::wait() {
+void AccumulateGuard::wait(const SharedPart& part, uint32_t mine) {
+  std::atomic<uint32_t>& word = control_->accumulating;
   for (int spins = 0;; ++spins) {
-    if (control_->accumulating.load(std::memory_order_relaxed) == 0 &&
-        control_->accumulating.exchange(1, std::memory_order_acquire) == 0)
-      return;
+    uint32_t owner = word.load(std::memory_order_relaxed);
+    const bool gone = owner != 0 && spins > kSpins && spins % kLooks == 0 && part.has_ended(int(owner) - 1);
+    if ((owner == 0 || gone) && word.compare_exchange_strong(owner, mine, std::memory_order_acquire)) return;
     if (spins < kSpins) cpu_pause();
     else sched_yield();
   }

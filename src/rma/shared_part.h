@@ -17,7 +17,8 @@ namespace tern::rma {
 
 /// Of one member. All zero at first.
 struct Control {
-  alignas(64) std::atomic<uint32_t> accumulating{0};  ///< 1: somebody changes the member's memory by an accumulate
+  /// Place + 1 of the member that changes the member's memory by an accumulate; 0: nobody.
+  alignas(64) std::atomic<uint32_t> accumulating{0};
   // A lock whose tickets are served in order: a reader lets the next one in at once, a writer when it ends.
   alignas(64) std::atomic<uint32_t> next{0};
   std::atomic<uint32_t> serving{0};
@@ -41,7 +42,8 @@ class SharedPart {
 
   /// The window's ranks on this node, ascending, and the sizes of their memory. `apart`: each begins on a cache line.
   /// `lock_words`: of each member.
-  void plan(std::vector<int> ranks, const std::vector<int64_t>& sizes, bool apart, size_t lock_words);
+  void plan(std::vector<int> ranks, std::vector<PeerId> peers, const std::vector<int64_t>& sizes, bool apart,
+            size_t lock_words);
   /// By the first member; the others attach what it has allocated.
   Error allocate(NodeSegments& segments);
   Error attach(NodeSegments& segments, const SegmentKey& key);
@@ -50,6 +52,8 @@ class SharedPart {
   bool empty() const { return segment_.empty(); }
   const SegmentKey& key() const { return segment_.key; }
   const std::vector<int>& ranks() const { return ranks_; }
+  /// That member's process has ended.
+  bool has_ended(int place) const { return segments_->has_ended(peers_[size_t(place)]); }
   /// -1: not a member.
   int place_of(int rank) const;
   std::byte* data(int place) const { return segment_.data + starts_[size_t(place)]; }
@@ -60,6 +64,7 @@ class SharedPart {
 
  private:
   std::vector<int> ranks_;
+  std::vector<PeerId> peers_;
   std::vector<size_t> starts_;  ///< of their data
   size_t words_start_ = 0, words_each_ = 0;
   size_t bytes_ = 0;
@@ -67,11 +72,17 @@ class SharedPart {
   NodeSegment segment_;
 };
 
-/// While it lives nobody else changes the member's memory by an accumulate. Null: there is nobody else.
+/// While it lives nobody else changes the member's memory by an accumulate. A rank that has ended meanwhile is nobody:
+/// what it has left half done is its own.
 class AccumulateGuard {
  public:
-  explicit AccumulateGuard(Control* control) : control_(control) {
-    if (control_ && control_->accumulating.exchange(1, std::memory_order_acquire) != 0) wait();
+  /// `member`: its place; negative: there is nobody else. `me`: this rank's place.
+  AccumulateGuard(const SharedPart& part, int member, int me) {
+    if (member < 0) return;
+    control_ = &part.control(member);
+    uint32_t owner = 0;
+    if (!control_->accumulating.compare_exchange_strong(owner, uint32_t(me) + 1, std::memory_order_acquire))
+      wait(part, uint32_t(me) + 1);
   }
   ~AccumulateGuard() {
     if (control_) control_->accumulating.store(0, std::memory_order_release);
@@ -80,8 +91,8 @@ class AccumulateGuard {
   AccumulateGuard& operator=(const AccumulateGuard&) = delete;
 
  private:
-  void wait();
-  Control* control_;
+  void wait(const SharedPart& part, uint32_t mine);
+  Control* control_ = nullptr;
 };
 
 }  // namespace tern::rma

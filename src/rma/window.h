@@ -184,7 +184,7 @@ class Window {
   Error check_plan();
   Error agree(Communicator& comm, Error mine);
   Error allocate_memory();
-  Error share_memory();
+  Error share_memory(bool locks);
   void choose_design();
   bool locks_by_words() const;
   std::string describe() const;
@@ -198,7 +198,7 @@ class Window {
   Error not_in_epoch(int rank) const;
   // direct.cc
   std::byte* reachable(int rank) const;
-  Control* control_of(int rank) const;
+  AccumulateGuard alone_with(int rank) const;
   bool goes_directly(const Target& target) const;
   void perform_directly(const Operation& operation);
 

@@ -24,7 +24,9 @@ struct Statement {
   uint64_t context = 0;  ///< rank 0's
   SegmentKey key;        ///< of shared memory, by who has made it
   int32_t noncontiguous = 0;
-  LockChoice lock = LockChoice::automatic;  ///< rank 0's counts
+  // Rank 0's count.
+  LockChoice lock = LockChoice::automatic;
+  int32_t no_locks = 0;
   int32_t error_class = 0;
   ExposedMemory memory;
   char text[200] = {};
@@ -135,22 +137,25 @@ Error Window::allocate_memory() {
 
 // The target keeps the queue of its lock, or those who want it change words.
 bool Window::locks_by_words() const {
-  return !no_locks_ && lock_choice_ != LockChoice::polling_thread && lock_choice_ != LockChoice::event_thread;
+  return lock_choice_ != LockChoice::polling_thread && lock_choice_ != LockChoice::event_thread;
 }
 
 // The ranks of each node that share memory have theirs in one segment, which the first of them makes. Where that is not
 // so memory is this rank's own, unless it must be shared. Windows whose memory is there already, all of whose ranks are
-// on one node, share only words.
-Error Window::share_memory() {
+// on one node, share only words (`locks`: they may be locked), or have their locks kept by message where there is no
+// memory for that.
+Error Window::share_memory(bool locks) {
   Communicator& comm = *comm_;
   NodeSegments* segments = comm.environment().node_segments;
   const bool allocates = flavor_ == Flavor::shared || flavor_ == Flavor::allocate;
   Statement mine;
   std::vector<int> ranks;
+  std::vector<PeerId> peers;
   std::vector<int64_t> sizes;
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank() || (segments && segments->shares(comm.peer(rank)))) {
       ranks.push_back(rank);
+      peers.push_back(comm.peer(rank));
       sizes.push_back(allocates ? sizes_.of(rank) : 0);
     } else if (flavor_ == Flavor::shared && mine.error_class == 0) {
       mine.set(Error(ErrorClass::rma_shared, "this rank shares no memory with rank " + std::to_string(rank) +
@@ -160,11 +165,11 @@ Error Window::share_memory() {
   }
   const bool whole = int(ranks.size()) == comm.size();
   const bool together = ranks.size() > 1 && ranks.size() <= SharedPart::kMostMembers;
-  if (!allocates && !(together && whole && locks_by_words())) return {};
+  if (!allocates && !(together && whole && locks && locks_by_words())) return {};
   const int maker = ranks[0];
   const bool machines = whole && (lock_choice_ == LockChoice::test_and_set || lock_choice_ == LockChoice::mcs);
   if (together) {
-    part_.plan(ranks, sizes, flavor_ == Flavor::allocate || noncontiguous_,
+    part_.plan(ranks, peers, sizes, flavor_ == Flavor::allocate || noncontiguous_,
                machines ? LockWord::count(uint32_t(ranks.size())) : 0);
   }
   if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part_.allocate(*segments));
@@ -172,7 +177,12 @@ Error Window::share_memory() {
   mine.key = part_.key();
   std::vector<Statement> all;
   if (Error error = allgather(environment_.byte(), comm, mine, all)) return error;
-  if (Error error = error_of(all, comm.rank())) return error;
+  // All see the same.
+  const auto without = [&](Error error) {
+    part_.release();
+    return allocates ? std::move(error) : Error();
+  };
+  if (Error error = error_of(all, comm.rank())) return without(std::move(error));
   Statement attached;
   if (together && maker != comm.rank()) attached.set(part_.attach(*segments, all[size_t(maker)].key));
   shares_data_ = together && allocates;
@@ -181,7 +191,7 @@ Error Window::share_memory() {
   if (allocates && !shares_all_ && attached.error_class == 0) remote_.expose(comm, base_, size_t(size_));
   attached.memory = remote_.mine();
   if (Error error = allgather(environment_.byte(), comm, attached, all)) return error;
-  if (Error error = error_of(all, comm.rank())) return error;
+  if (Error error = error_of(all, comm.rank())) return without(std::move(error));
   if (allocates) learn_memory(remote_, all);
   if (together && whole) choose_design();
   return {};
@@ -217,6 +227,7 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
     mine.memory = window->remote_.mine();
   }
   mine.lock = window->lock_choice_;
+  mine.no_locks = window->no_locks_;
   if (comm.rank() == 0) mine.context = environment.new_context();
   std::vector<Statement> all;
   if (Error error = allgather(environment.byte(), comm, mine, all)) return error;
@@ -230,7 +241,7 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   window->comm_ = Ref<Communicator>::adopt(
       new Communicator(comm.environment(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
   if (plan.flavor == Flavor::create) learn_memory(window->remote_, all);
-  if (Error error = window->share_memory()) return error;
+  if (Error error = window->share_memory(all[0].no_locks == 0)) return error;
   environment.add(*window);
   if (Error error = window->barrier()) return error;
   made = std::move(window);

@@ -27,6 +27,7 @@
 #include "fabric/rdma/hca.h"
 #include "sim/adapter_model.h"
 #include "sim/network.h"
+#include "sim/poll_cost.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
@@ -112,7 +113,7 @@ class SimCompletionQueue final : public rdma::CompletionQueue {
   const rdma::CompletionQueueOptions options_;
   std::deque<Entry> entries_;
   Armed armed_ = Armed::no;
-  uint64_t fruitless_ = 0;
+  PollCost poll_cost_;
 };
 
 /// A receive that was posted; usable from `ready_ns` on.
@@ -260,6 +261,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void activate(SimQueuePair& pair, uint64_t time_ns);
   void to_error(SimQueuePair& pair);
   void forget(SimQueuePair& pair);
+  /// It has nothing to send and nothing to answer any more.
+  void quiet(SimQueuePair& pair);
   uint64_t draw_sequence() { return rng_.below(1u << 24); }
 
   const uint32_t index;
@@ -289,7 +292,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   uint64_t send_segment(SimQueuePair& pair);
   uint64_t send_answer(SimQueuePair& pair);
   void dc_turn_to(SimQueuePair& pair, const Request& request, uint64_t& cost_ns);
-  void dc_disconnect(SimQueuePair& pair, uint64_t time_ns);
+  uint64_t dc_disconnect(SimQueuePair& pair, uint64_t time_ns);
   uint64_t transmit(std::unique_ptr<AdapterPacket> packet, uint64_t after_ns, bool answer);
   std::unique_ptr<AdapterPacket> make_request(const SimQueuePair& pair, const Request& request) const;
   uint64_t touch(uint32_t number);

@@ -53,9 +53,10 @@ struct AdapterModel {
   uint64_t cache_miss_ns = 500;
   uint64_t relaxed_ns = 300;  ///< without ordered_writes: how much later than its end a write's beginning may land
 
-  // DC (paper 003, 2.1).
+  // DC (Takagi et al. 2015, section 2.1).
+  uint64_t dc_latency_ns = 0;       ///< what a message takes longer than by RC, though its connection is there
   uint32_t dc_responders = 64;      ///< connections that a target holds at one time; beyond: NACK
-  uint64_t dc_connect_ns = 120;     ///< the adapter's time for a connection at the initiator, and again for its end
+  uint64_t dc_connect_ns = 120;     ///< each adapter's time for making a connection, and again for ending it
   uint64_t dc_idle_ns = 10'000;     ///< an initiator without work keeps its connection so long
   uint64_t dc_nack_wait_ns = 4000;  ///< before the initiator tries again; drawn between half and one and a half
 };

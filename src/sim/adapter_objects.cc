@@ -8,10 +8,7 @@
 namespace tern::sim {
 namespace {
 
-// Polls in vain get dearer, so that a rank that polls in a loop does not need a million events for a millisecond of
-// virtual time (as SimPath does).
-constexpr uint64_t kPatientPolls = 64;
-constexpr uint64_t kImpatience = 50;
+/// Of an inline payload into the work request: some 200 bytes, mostly in no cache line of the adapter's queue yet.
 constexpr uint64_t kInlineCopyBytesPerUs = 10'000;
 
 Error lacking(const AdapterModel& model, const char* what) {
@@ -55,8 +52,7 @@ SimMemoryRegion::~SimMemoryRegion() {
 
 size_t SimCompletionQueue::poll(rdma::Completion* entries, size_t most) {
   const AdapterModel& model = hca_.node.model();
-  uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
-  hca_.strand.charge_ns(model.poll_ns * (1 + impatience));
+  hca_.strand.charge_ns(model.poll_ns * poll_cost_.times());
   hca_.strand.catch_up();
   size_t taken = 0;
   for (; taken < most && !entries_.empty(); ++taken) {
@@ -66,7 +62,7 @@ size_t SimCompletionQueue::poll(rdma::Completion* entries, size_t most) {
     entries_.pop_front();
     hca_.strand.charge_ns(model.completion_ns);
   }
-  fruitless_ = taken ? 0 : fruitless_ + 1;
+  poll_cost_.polled(taken != 0);
   return taken;
 }
 
@@ -222,6 +218,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
     }
     request.ready_ns =
         hca_.strand.now_ns() + model.doorbell_ns + (wanted.inlined ? model.inline_latency_ns : model.send_latency_ns);
+    if (options_.kind == Kind::dc_initiator) request.ready_ns += model.dc_latency_ns;
     earliest = std::min(earliest, request.ready_ns);
   }
   if (taken != 0) hca_.strand.charge_ns(model.doorbell_ns);
@@ -264,6 +261,7 @@ Error SimQueuePair::reset() {
   hca_.strand.charge_ns(node_.model().connect_ns);
   hca_.strand.catch_up();
   if (options_.sends) static_cast<SimCompletionQueue*>(options_.sends)->forget(*this);
+  node_.quiet(*this);
   clear();
   return {};
 }

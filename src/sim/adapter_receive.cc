@@ -34,6 +34,8 @@ void AdapterNode::on_packet(std::unique_ptr<Packet> arrived) {
   std::unique_ptr<AdapterPacket> packet(static_cast<AdapterPacket*>(arrived.release()));
   uint64_t cost = touch(packet->target);
   if (!is_answer(packet->op) && packet->begin == 0) cost += model().receive_message_ns;
+  // The target makes its end of a connection, and takes it down.
+  if (packet->op == Op::dc_connect || packet->op == Op::dc_disconnect) cost += model().dc_connect_ns;
   receive_free_ns_ = std::max(receive_free_ns_, now_ns()) + cost;
   auto put = [this](std::unique_ptr<AdapterPacket> item) {
     arrivals_.push_back(std::move(item));

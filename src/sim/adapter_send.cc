@@ -81,7 +81,7 @@ void AdapterNode::on_timer(const Timer& timer) {
       return;
     case TimerKind::dc_idle:
       if (pair.dc_connected_ && pair.sends_.empty() && pair.first_sequence_ == timer.sequence)
-        dc_disconnect(pair, now_ns());
+        busy_until_ns_ = std::max(busy_until_ns_, now_ns()) + dc_disconnect(pair, std::max(busy_until_ns_, now_ns()));
       return;
   }
 }
@@ -97,14 +97,19 @@ void AdapterNode::activate(SimQueuePair& pair, uint64_t time_ns) {
   wake_engine(time_ns);
 }
 
-void AdapterNode::forget(SimQueuePair& pair) {
+void AdapterNode::quiet(SimQueuePair& pair) {
   for (SimQueuePair::Answer& waiting : pair.answers_) {
     adapters.node_of(waiting.packet->to)
         .dropped(waiting.packet->target, waiting.packet->epoch, waiting.packet->sequence);
   }
+  if (pair.active_) std::erase(active_, &pair);
+  if (pair.answering_) std::erase(answering_, &pair);
+  pair.active_ = pair.answering_ = false;
+}
+
+void AdapterNode::forget(SimQueuePair& pair) {
+  quiet(pair);
   pairs.erase(pair.number());
-  std::erase(active_, &pair);
-  std::erase(answering_, &pair);
   auto cached = cached_at_.find(pair.number());
   if (cached == cached_at_.end()) return;
   cached_.erase(cached->second);
@@ -281,8 +286,7 @@ void AdapterNode::dc_turn_to(SimQueuePair& pair, const Request& request, uint64_
   bool same = pair.dc_node_ == request.route_node && pair.dc_number_ == request.work.remote_number;
   if (pair.dc_connected_ && same) return;
   if (pair.dc_connected_) {
-    dc_disconnect(pair, now_ns() + cost_ns);
-    cost_ns += model().dc_connect_ns;
+    cost_ns += dc_disconnect(pair, now_ns() + cost_ns);
   }
   pair.dc_connected_ = true;
   pair.dc_node_ = request.route_node;
@@ -294,7 +298,8 @@ void AdapterNode::dc_turn_to(SimQueuePair& pair, const Request& request, uint64_
   cost_ns += transmit(std::move(packet), cost_ns, false) + model().dc_connect_ns;
 }
 
-void AdapterNode::dc_disconnect(SimQueuePair& pair, uint64_t time_ns) {
+// How long it keeps the adapter busy.
+uint64_t AdapterNode::dc_disconnect(SimQueuePair& pair, uint64_t time_ns) {
   pair.dc_connected_ = false;
   auto packet = std::make_unique<AdapterPacket>();
   packet->op = Op::dc_disconnect;
@@ -304,9 +309,9 @@ void AdapterNode::dc_disconnect(SimQueuePair& pair, uint64_t time_ns) {
   packet->epoch = pair.epoch_;
   const auto& there = adapters.node(pair.dc_node_).pairs;
   auto found = there.find(pair.dc_number_);
-  if (found == there.end()) return;
+  if (found == there.end()) return model().dc_connect_ns;
   packet->to = found->second->hca_.strand.rank();
-  transmit(std::move(packet), time_ns - now_ns(), false);
+  return model().dc_connect_ns + transmit(std::move(packet), time_ns - now_ns(), false);
 }
 
 // Acknowledgements and the like as they are; the answer to a read in segments, from memory as it is then.

@@ -8,8 +8,6 @@ namespace tern::sim {
 namespace {
 
 constexpr size_t kHistory = 64;
-// Polls in vain get dearer up to this many times the price, as SimPath's.
-constexpr uint64_t kPatientPolls = 64, kImpatience = 50;
 
 }  // namespace
 
@@ -99,15 +97,11 @@ void SimDatagramPort::on_packet(std::unique_ptr<Packet> packet) {
 
 size_t SimDatagramPort::receive(Arrival* out) {
   const NetworkModel& costs = network_.model();
-  const uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
-  strand_.charge_ns((costs.poll_ns + model_.call_ns) * (1 + impatience));
+  strand_.charge_ns((costs.poll_ns + model_.call_ns) * poll_cost_.times());
   strand_.catch_up();
   taken_.clear();
-  if (inbox_.empty()) {
-    ++fruitless_;
-    return 0;
-  }
-  fruitless_ = 0;
+  poll_cost_.polled(!inbox_.empty());
+  if (inbox_.empty()) return 0;
   // One datagram for a call; segmentation offload at the receiver is the kernel's luck, not modelled.
   taken_.push_back(std::move(inbox_.front()));
   inbox_.pop_front();

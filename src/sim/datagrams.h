@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "fabric/udp/datagram_port.h"
 #include "sim/network.h"
+#include "sim/poll_cost.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
@@ -78,7 +79,7 @@ class SimDatagramPort final : public DatagramPort, public NetworkPort {
       partial_;  ///< by sender and flow: fragments of IP, and how many bytes are there
   std::deque<Bytes> inbox_, taken_;
   size_t buffered_ = 0;
-  uint64_t fruitless_ = 0;
+  PollCost poll_cost_;
   std::vector<std::pair<PeerId, Bytes>> history_;  ///< for replays: some of what was sent
   std::unordered_map<PeerId, uint64_t> asked_ns_;
 };

@@ -116,8 +116,16 @@ int FaultPath::poll() {
 
 bool FaultPath::arm() {
   // Dozing: nothing is found before next_deadline_ns, whatever is there.
-  if (awake_at_ns_ != 0 && clock_.now_ns() < awake_at_ns_) return true;
+  if (awake_at_ns_ != 0 && clock_.now_ns() < awake_at_ns_) {
+    ++arms_dozing_;
+    return true;
+  }
   return failing_.empty() && inner_->arm();
+}
+
+void FaultPath::disarm() {
+  if (arms_dozing_ != 0) --arms_dozing_;
+  else inner_->disarm();
 }
 
 uint64_t FaultPath::next_deadline_ns() const {

@@ -103,7 +103,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   int poll() override;
   int wait_fd() const override { return inner_->wait_fd(); }
   bool arm() override;
-  void disarm() override { inner_->disarm(); }
+  void disarm() override;
   uint64_t next_deadline_ns() const override;
   bool arriving() const override { return inner_->arriving(); }
   void set_helped(bool helped) override { inner_->set_helped(helped); }
@@ -122,6 +122,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   std::vector<Lane*> lanes_;  ///< given out
   bool replaceable_ = false;
   uint64_t awake_at_ns_ = 0;
+  uint32_t arms_dozing_ = 0;                  ///< that the inner path knows nothing of
   IntrusiveList<TransferOperation> failing_;  ///< gets whose error is told from the next poll
 };
 

@@ -6,12 +6,13 @@
 #include "base/assert.h"
 #include "sim/adapter.h"
 #include "sim/crash_note.h"
+#include "sim/streams.h"
 
 namespace tern::sim {
 namespace {
 
 // Independent streams of chance, drawn from one seed.
-enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters };
+enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters, streams };
 uint64_t derive(uint64_t seed, Stream stream, uint64_t index = 0) {
   Rng rng(seed ^ (uint64_t(stream) << 56) ^ (index * 0xd1342543de82ef95u));
   return rng.next();
@@ -44,6 +45,10 @@ std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {
                                            machine.options_.datagram_faults, seed + 4);
 }
 
+std::unique_ptr<StreamPort> Machine::Rank::make_stream_port() {
+  return std::make_unique<SimStreams>(*machine.streams_, strand, seed + 5);
+}
+
 std::unique_ptr<rdma::Hca> Machine::Rank::make_hca() { return machine.adapters_->open(strand); }
 
 std::unique_ptr<NodeSegments> Machine::Rank::make_segments() {
@@ -56,6 +61,8 @@ Machine::Machine(WorldOptions options)
       network_(scheduler_, options_.network, options_.ranks, options_.ranks_per_node),
       adapters_(std::make_unique<SimAdapters>(scheduler_, network_, options_.adapter, options_.adapter_faults,
                                               derive(options_.seed, Stream::adapters))),
+      streams_(std::make_unique<StreamHosts>(scheduler_, network_, options_.streams, options_.stream_faults,
+                                             derive(options_.seed, Stream::streams))),
       board_(int(options_.ranks), int(options_.ranks_per_node), options_.network.fence_ns),
       stacks_(options_.ranks, options_.stack_bytes) {
   if (options_.faults.delay_in_1024 != 0 || options_.faults.stall_in_1024 != 0) {
@@ -89,13 +96,18 @@ Report Machine::run(const Body& body) {
     note.set_rank(rank);
     if (options_.on_switch) options_.on_switch(rank);
   };
+  cores_.assign((options_.ranks + options_.ranks_per_node - 1) / options_.ranks_per_node,
+                {options_.cores_per_node, options_.ranks_per_node});
   Rng start(derive(options_.seed, Stream::start)), slow(derive(options_.seed, Stream::slow));
   for (uint32_t r = 0; r < options_.ranks; ++r) {
     strands_.push_back(std::make_unique<Strand>(
         scheduler_, r, stacks_.bottom(r), stacks_.usable_bytes(),
         [this, r, &body](Strand&) { rank_main(*ranks_[r], body); }, on_switch));
     Strand& strand = *strands_.back();
-    ranks_.push_back(std::make_unique<Rank>(Rank{*this, strand, derive(options_.seed, Stream::rank, r)}));
+    stations_.push_back(
+        std::make_unique<EventStation>(strand, cores_[r / options_.ranks_per_node], options_.network.wake_ns));
+    ranks_.push_back(
+        std::make_unique<Rank>(Rank{*this, strand, derive(options_.seed, Stream::rank, r), *stations_.back()}));
     board_.attach(strand);
     if (slow.chance(options_.faults.slow_in_1024, 1024)) strand.set_slowness(options_.faults.slow_factor);
     strand.start(options_.faults.start_skew_ns ? start.below(options_.faults.start_skew_ns) : 0);
@@ -144,6 +156,7 @@ void Machine::Death::on_event(EventKind, uint64_t) {
   if (strand->finished()) return;
   strand->kill();
   machine->board_.lose(*strand, machine->scheduler_.now_ns());
+  machine->streams_->kill(strand->rank());
 }
 
 std::string Machine::explain_deadlock() const {

@@ -13,6 +13,7 @@
 #include "base/tunables.h"
 #include "sim/adapter_model.h"
 #include "sim/datagrams.h"
+#include "sim/event_thread.h"
 #include "sim/faults.h"
 #include "sim/launcher.h"
 #include "sim/network.h"
@@ -20,7 +21,11 @@
 #include "sim/path.h"
 #include "sim/rank_time.h"
 #include "sim/scheduler.h"
+#include "sim/stream_model.h"
 
+namespace tern {
+class StreamPort;
+}
 namespace tern::rdma {
 class Hca;
 }
@@ -30,20 +35,25 @@ namespace tern::sim {
 struct WorldOptions {
   uint32_t ranks = 2;
   uint32_t ranks_per_node = 1;
+  uint32_t cores_per_node = 0;  ///< for ranks and their event threads; 0: as many as anybody wants
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
   bool segments = true;    ///< ranks of a node can share memory (NodeSegments)
   bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
   bool udp = false;        ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
-  bool udp_first = false;  ///< with both: the other way round
+  bool tcp = false;        ///< ranks talk by byte streams (TcpPath); with the others: where those are lost
+  bool udp_first = false;  ///< before rdma
+  bool tcp_first = false;  ///< before both
   DatagramModel datagrams;
+  StreamModel streams;
   /// Registrations of user memory are kept between transfers. For programs that keep their buffers: which of the memory
   /// that is freed and allocated again lies where depends on more than the seed.
   bool keep_registrations = false;
   Faults faults;
   AdapterFaults adapter_faults;
   DatagramFaults datagram_faults;
+  StreamFaults stream_faults;
   Tunables tunables;
   size_t stack_bytes = 256 * 1024;
   /// A run that takes longer than this has failed (a livelock); generous for tests.
@@ -54,6 +64,7 @@ struct WorldOptions {
 };
 
 class SimAdapters;
+class StreamHosts;
 
 struct RankExit {
   bool finished = false;  ///< its body returned
@@ -81,10 +92,14 @@ class Machine {
   struct Rank {
     Machine& machine;
     Strand& strand;
-    uint64_t seed;            ///< this rank's own
+    uint64_t seed;  ///< this rank's own
+    EventStation& station;
     SimPath* path = nullptr;  ///< set by add_paths, for the report of a deadlock
 
-    std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand); }
+    std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand, station); }
+    std::unique_ptr<EventPort> make_event_port(RankLock& lock) {
+      return std::make_unique<SimEventThread>(station, lock);
+    }
     std::unique_ptr<Idle> make_idle();
     std::unique_ptr<Launcher> make_launcher();
     /// The rank's path with its faults around it.
@@ -93,6 +108,8 @@ class Machine {
     std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true);
     /// The rank's end of a network that carries datagrams.
     std::unique_ptr<DatagramPort> make_datagram_port();
+    /// The rank's view of its host's byte streams; goes before the machine.
+    std::unique_ptr<StreamPort> make_stream_port();
     /// The rank's own view of its node's RDMA adapter; goes before the machine.
     std::unique_ptr<rdma::Hca> make_hca();
     /// Memory that the ranks of its node share.
@@ -110,6 +127,7 @@ class Machine {
   Network& network() { return network_; }
   Scheduler& scheduler() { return scheduler_; }
   SimAdapters& adapters() { return *adapters_; }
+  StreamHosts& streams() { return *streams_; }
   SegmentTable& segments() { return segments_; }
 
  private:
@@ -128,10 +146,13 @@ class Machine {
   Scheduler scheduler_;
   Network network_;
   std::unique_ptr<SimAdapters> adapters_;
+  std::unique_ptr<StreamHosts> streams_;
   SegmentTable segments_;
   NoticeBoard board_;
   StackArena stacks_;
   std::vector<std::unique_ptr<Strand>> strands_;
+  std::vector<NodeCores> cores_;  ///< by node
+  std::vector<std::unique_ptr<EventStation>> stations_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<std::unique_ptr<Death>> deaths_;
   Report report_;

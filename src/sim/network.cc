@@ -141,6 +141,7 @@ void Network::deliver(Packet* packet) {
     }
     return;
   }
+  if (packet->kind == Packet::Kind::stream) return streams_->on_packet(std::move(node.mapped()));
   if (packet->kind == Packet::Kind::datagram && !ports_[packet->to]) return;
   if (!attached_[packet->to])
     scheduler_.fail("a packet for rank " + std::to_string(packet->to) + ", which is not wired up yet");

@@ -80,7 +80,7 @@ struct NetworkModel {
 
 struct Packet {
   virtual ~Packet() = default;
-  enum class Kind : uint8_t { message, get_request, get_reply, put, put_done, rdma, datagram };
+  enum class Kind : uint8_t { message, get_request, get_reply, put, put_done, rdma, datagram, stream };
   Kind kind = Kind::message;
   bool last = false;
   PeerId from = 0, to = 0;
@@ -90,7 +90,8 @@ struct Packet {
   uint64_t get_address = 0, get_key = 0;  ///< get requests and puts
   void* put_operation = nullptr;          ///< puts: the sender's name for it
   uint64_t astray_ns = 0;                 ///< not 0: comes so much later, without regard to the order of the pair
-  uint64_t flow = 0;  ///< rdma: packets of one flow arrive in order, datagrams in any; else those of a pair of ranks do
+  uint64_t flow =
+      0;  ///< rdma, stream: packets of one flow arrive in order; datagrams in any; else those of a pair of ranks do
   std::vector<std::byte> payload;
 };
 
@@ -154,6 +155,8 @@ class Network final : public EventTarget {
   uint32_t node_of(PeerId rank) const { return rank / ranks_per_node_; }
   PeerId first_rank_of(uint32_t node) const { return node * ranks_per_node_; }
   void attach_adapter(uint32_t node, NetworkAdapter* adapter) { nodes_[node].adapter = adapter; }
+  /// Gets all packets of kind stream, also those of lost ranks: hosts outlive their ranks.
+  void attach_streams(NetworkAdapter* hosts) { streams_ = hosts; }
   /// How long such a packet keeps an adapter busy.
   uint64_t adapter_busy_ns(size_t payload) const {
     return model_.packet_ns + duration(payload + NetworkModel::kHeaderBytes, model_.adapter_bytes_per_us);
@@ -211,6 +214,7 @@ class Network final : public EventTarget {
   std::unordered_map<uint64_t, Pair> pairs_;                ///< only pairs that have talked
   std::unordered_map<uint64_t, uint64_t> flow_arrival_ns_;  ///< the last, by flow; with weather only
   std::unique_ptr<NetworkWeather> weather_;
+  NetworkAdapter* streams_ = nullptr;
   std::unordered_map<Packet*, std::unique_ptr<Packet>> flying_;
   std::vector<GiveBack> give_backs_;  ///< slots; the event's datum is an index
   std::vector<uint32_t> free_give_backs_;

@@ -31,6 +31,7 @@ class SimSegments final : public NodeSegments {
       : table_(table), network_(network), node_(network.node_of(rank)) {}
 
   bool shares(PeerId peer) const override { return peer < network_.ranks() && network_.node_of(peer) == node_; }
+  bool has_ended(PeerId peer) const override { return network_.is_lost(peer); }
   Error allocate(size_t bytes, NodeSegment& made) override;
   Error attach(const SegmentKey& key, NodeSegment& attached) override;
   void release(NodeSegment& segment) override;

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "fabric/path.h"
 #include "sim/network.h"
+#include "sim/poll_cost.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
@@ -131,7 +132,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   IntrusiveList<TransferOperation> got_, ungettable_;
   std::unordered_map<uint64_t, Exposure> exposures_;
   uint64_t next_key_ = 1;
-  uint64_t fruitless_ = 0;
+  PollCost poll_cost_;
   std::unordered_map<TransferOperation*, size_t> put_landed_;  ///< bytes of each put that are confirmed
   bool landed_ = false;                                        ///< a put has come since the last poll
   LastSeen last_sent_, last_received_;

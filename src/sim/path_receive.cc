@@ -7,11 +7,6 @@
 namespace tern::sim {
 namespace {
 
-// Polls in vain get dearer up to this many times the price, so that a program that tests in a loop does not need a
-// million events to pass a millisecond of virtual time. 64 polls at full resolution come first.
-constexpr uint64_t kPatientPolls = 64;
-constexpr uint64_t kImpatience = 50;
-
 Error lost_error(PeerId peer) {
   return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer) + " cannot be reached any more");
 }
@@ -53,8 +48,7 @@ bool SimPath::arm() {
 }
 
 int SimPath::poll() {
-  uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
-  strand_.charge_ns(model_.poll_ns * (1 + impatience));
+  strand_.charge_ns(model_.poll_ns * poll_cost_.times());
   strand_.catch_up();
   int handled = pump_ready() + landed_;
   landed_ = false;
@@ -64,7 +58,7 @@ int SimPath::poll() {
   handled += complete_sends() + finish_gets();
   if (!arrivals_first) handled += take_arrivals();
   handled += tell_losses();
-  fruitless_ = handled ? 0 : fruitless_ + 1;
+  poll_cost_.polled(handled != 0);
   return handled;
 }
 

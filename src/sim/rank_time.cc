@@ -22,20 +22,4 @@ void SimIdle::relax(ProgressEngine& engine, Wait&, const Condition& done) {
   engine.disarm_all();
 }
 
-void SimClock::charge_beside_events(uint64_t ns, ProgressEngine& engine, uint64_t wake_ns) {
-  for (uint64_t left = ns; left != 0;) {
-    strand_.catch_up();
-    if (engine.arm_all()) {
-      const uint64_t began = strand_.now_ns();
-      strand_.block(std::min(began + left, engine.pollable_deadline_ns()), "computing");
-      engine.disarm_all();
-      left -= std::min(strand_.now_ns() - began, left);
-      if (left == 0) return;
-      strand_.charge_ns(wake_ns);
-    }
-    while (engine.poll_all() != 0) {
-    }
-  }
-}
-
 }  // namespace tern::sim

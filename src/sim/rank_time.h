@@ -1,31 +1,31 @@
-// The simulated rank's clock, its way of waiting, and its event thread: the strand's time and its sleep.
+// The simulated rank's clock and its way of waiting: the strand's time and its sleep.
 // Thread rule: the strand's own.
 #pragma once
 
 #include "base/clock.h"
 #include "base/rng.h"
 #include "progress/idle.h"
+#include "sim/event_thread.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
 
 class SimClock final : public Clock {
  public:
-  explicit SimClock(Strand& strand) : strand_(strand) {}
+  SimClock(Strand& strand, EventStation& station) : strand_(strand), station_(station) {}
   /// Looking at the clock costs time too: a loop that waits for a moment gets there.
   uint64_t now_ns() override {
     strand_.charge_ns(kReadNs);
     return strand_.now_ns();
   }
   void charge_ns(uint64_t ns) override { strand_.charge_ns(ns); }
-  /// As charge_ns, for work outside the library while an event thread (progress/event_thread.h, always asleep on the
-  /// paths) has the same core: whenever something comes, the work stands still for waking the thread and for what a
-  /// poll then does.
-  void charge_beside_events(uint64_t ns, ProgressEngine& engine, uint64_t wake_ns);
+  /// Work outside the library; beside the event thread, and on cores that other ranks may share.
+  void compute_ns(uint64_t ns) { station_.compute(ns); }
 
  private:
   static constexpr uint64_t kReadNs = 28;  // clock_gettime on the reference machine
   Strand& strand_;
+  EventStation& station_;
 };
 
 /// Gives the turn to the next event. With probability `early_in_8`/8 wakes up for nothing after a short while: whoever

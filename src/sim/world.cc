@@ -2,10 +2,12 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "fabric/rdma/rdma_path.h"
 #include "fabric/scheduler/path_scheduler.h"
 #include "fabric/self/self_path.h"
+#include "fabric/tcp/tcp_path.h"
 #include "fabric/udp/udp_path.h"
 
 namespace tern::sim {
@@ -54,18 +56,39 @@ std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank
   return path;
 }
 
+std::unique_ptr<Path> make_tcp(Process& process, Sink& sink, Machine::Rank& rank) {
+  TcpOptions options;
+  options.peers = &process.peers();
+  Error error;
+  auto path = TcpPath::create(
+      options, process.tunables(), rank.make_stream_port(), process.clock(), sink,
+      [&launcher = process.launcher()](PeerId peer, std::string& card) {
+        return launcher.get(int(peer), "tcp-card", card);
+      },
+      error);
+  throw_if(error, "tcp path");
+  throw_if(process.launcher().put("tcp-card", path->card()), "wire-up");
+  return path;
+}
+
 void add_network_paths(Process& process, Machine::Rank& rank) {
   const WorldOptions& options = rank.machine.options();
   process.add_path(std::make_unique<SelfPath>(process.peers().me(), process.sink()));
-  if (options.rdma != options.udp) {
-    auto* make = options.rdma ? make_rdma : make_udp;
-    process.add_path(rank.with_faults(make(process, process.sink(), rank), process.clock()));
+  using Make = std::unique_ptr<Path> (*)(Process&, Sink&, Machine::Rank&);
+  std::vector<Make> wanted;
+  if (options.tcp && options.tcp_first) wanted.push_back(make_tcp);
+  if (options.udp && options.udp_first) wanted.push_back(make_udp);
+  if (options.rdma) wanted.push_back(make_rdma);
+  if (options.udp && !options.udp_first) wanted.push_back(make_udp);
+  if (options.tcp && !options.tcp_first) wanted.push_back(make_tcp);
+  if (wanted.size() == 1) {
+    process.add_path(rank.with_faults(wanted[0](process, process.sink(), rank), process.clock()));
     return;
   }
   auto scheduler =
       std::make_unique<PathScheduler>(process.peers(), process.tunables(), process.clock(), process.sink(), nullptr);
-  for (bool first : {true, false}) {
-    auto* make = first != options.udp_first ? make_rdma : make_udp;
+  for (const Make make : wanted) {
+    const bool first = make == wanted[0];
     auto path = rank.with_faults(make(process, scheduler->sink_below(), rank), process.clock(), first);
     scheduler->add_path(*path);
     process.add_path_below(std::move(path));
@@ -81,12 +104,15 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.clock = rank.make_clock();
   parts.idle = rank.make_idle();
   parts.launcher = rank.make_launcher();
+  parts.make_event_port = [&rank, lock](ProgressEngine&) { return rank.make_event_port(*lock); };
+  parts.crowded = rank.station.crowded();
   parts.lock = std::move(lock);
   parts.seed = rank.seed;
   parts.counters = counters;
   auto process = std::make_unique<Process>(std::move(parts));
   if (rank.machine.options().segments) process->share_segments(rank.make_segments());
-  if (rank.machine.options().rdma || rank.machine.options().udp) {
+  const WorldOptions& options = rank.machine.options();
+  if (options.rdma || options.udp || options.tcp) {
     add_network_paths(*process, rank);
   } else {
     process->add_path(rank.make_path(process->sink(), process->clock(), true));

@@ -4,8 +4,9 @@
 //
 // With checksums (TERN_TCP_CRC) the same stream travels in blocks, each sealed by a head of its own:
 //
-//   u32 CRC-32C of the block's place in the stream (u64), its length, the acknowledgement, the bytes
-//   u32 length | u64 acknowledgement: so many bytes of the other direction have arrived and are sound | bytes
+//   u32 CRC-32C of the block's place in the stream (u64), its length, the check, the acknowledgement, the bytes
+//   u16 length | u16 check of length and acknowledgement | u64 acknowledgement: so many bytes of the other direction
+//   have arrived and are sound | bytes
 //
 // Encrypted (TERN_ENCRYPT) the blocks are the same, but for the CRC, which is 0, and a tag of 16 bytes behind them.
 //
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/crc32c.h"
 #include "wire/header.h"
 
 namespace tern::wire {
@@ -25,7 +27,7 @@ namespace tern::wire {
 enum class FrameType : uint8_t {
   message = 1,  ///< `header` and the payload are a message
   goodbye = 2,  ///< the sender will send no more, in order: what follows is the end of the stream, not a loss
-  settled = 3,  ///< the caller relies on this connection: what it acknowledges from now on counts
+  settled = 3,  ///< says nothing: the caller relies on a connection, and what comes first over it shows that
   stripe = 4,   ///< payload is a StripeTable: a message whose parts come over several connections
   part = 5,     ///< one part of it; header.token is the stripe's number
 };
@@ -95,7 +97,8 @@ inline bool parse_stripe(const std::byte* data, StripeTable& table, uint64_t& to
 
 struct BlockHead {
   uint32_t crc;
-  uint32_t length;
+  uint16_t length;
+  uint16_t check;  ///< of length and acknowledged: a wrong length would have the receiver wait for what never comes
   uint64_t acknowledged;
 };
 static_assert(sizeof(BlockHead) == 16 && std::is_trivially_copyable_v<BlockHead>);
@@ -105,5 +108,23 @@ inline constexpr size_t kBlockTagBytes = 16;
 
 /// What is lost when one bit is wrong, and what has to have arrived before any of it is used.
 inline constexpr size_t kMaxBlockBytes = 32 * 1024;
+
+inline uint16_t check_of(const BlockHead& head) {
+  const uint32_t crc = crc32c(&head.acknowledged, sizeof head.acknowledged, crc32c(&head.length, sizeof head.length));
+  return uint16_t(crc ^ crc >> 16);
+}
+
+/// Its crc is still to be filled in.
+inline BlockHead build_block(size_t length, uint64_t acknowledged) {
+  BlockHead head{0, uint16_t(length), 0, acknowledged};
+  head.check = check_of(head);
+  return head;
+}
+
+/// False: it is damaged. Of what follows nothing is known yet but its length.
+inline bool parse_block(const std::byte* data, BlockHead& head) {
+  std::memcpy(&head, data, sizeof head);
+  return head.length <= kMaxBlockBytes && head.check == check_of(head);
+}
 
 }  // namespace tern::wire

@@ -9,7 +9,7 @@
 
 namespace tern::wire {
 
-inline constexpr uint32_t kVersion = 6;
+inline constexpr uint32_t kVersion = 7;
 
 /// What a message is. Values are wire format: append only.
 enum class Kind : uint8_t {

@@ -114,7 +114,7 @@ bool parse_rdma_change(const std::byte* data, size_t bytes, RdmaChange& change) 
   change.key = in.integer<uint32_t>();
   change.address = in.integer<uint64_t>();
   in.bytes(change.pair.bytes, sizeof change.pair.bytes);
-  if (step < 1 || step > 5 || flags > 1) return false;
+  if (step < 1 || step > 8 || flags > 1) return false;
   // A ring of entries that hold a frame each, at an address where arrival words are whole.
   if (change.entry_bytes != 0 && (change.entry_bytes < kRdmaMaxHeadBytes + kRdmaArrivalBytes + 8 ||
                                   change.entry_bytes % 8 != 0 || change.address % 8 != 0))

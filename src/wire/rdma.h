@@ -141,6 +141,10 @@ struct RdmaChange {
     ready = 3,   ///< receiver: my queue pair is connected to yours
     refuse = 4,  ///< sender: I cannot
     cancel = 5,  ///< receiver: I cannot connect to yours, stay where you are
+    // Of the queue pair that both streams share, when neither uses it.
+    retire = 6,   ///< either: I want to give mine to another peer
+    retired = 7,  ///< the other: mine is gone, too
+    keep = 8,     ///< the other: mine is in use
   };
   Step step = Step::offer;
   uint8_t kind = 0;          ///< ChannelKind

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include "base/crc32c.h"
-#include "fabric/ip/socket.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/tcp/inbound.h"
 #include "fabric/tcp/outbound.h"
 #include "fuzz.h"
@@ -63,7 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   struct PeerLane : Lane {
     using Lane::Lane;
   } lane{0};
-  TcpInbound::Shared shared{lane, sink, scratch, sizeof scratch, (data[1] & 1) != 0, {}};
+  KernelStreams port;
+  TcpInbound::Shared shared{port, lane, sink, scratch, sizeof scratch, (data[1] & 1) != 0, {}};
   TcpInbound inbound(shared, data[1] >> 1 & 1);
   TcpInbound::State state = TcpInbound::State::idle;
   int handled = 0;
@@ -103,7 +104,7 @@ std::vector<std::string> fuzz_corpus() {
     std::string sealed("\20\1", 2);
     for (uint64_t at = 2; at < stream.size(); at += 1000) {
       std::string_view bytes = std::string_view(stream).substr(at, 1000);
-      wire::BlockHead head{0, uint32_t(bytes.size()), 0};
+      wire::BlockHead head = wire::build_block(bytes.size(), 0);
       uint64_t place = at - 2;
       head.crc = crc32c(&head.length, sizeof head - sizeof head.crc, crc32c(&place, sizeof place));
       head.crc = crc32c(bytes.data(), bytes.size(), head.crc);

@@ -142,7 +142,10 @@ int main(int argc, char **argv) {
     EXPECT(MPI_File_open(MPI_COMM_SELF, "there/is/none", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE,
            "MPI_File_open", "there/is/none");
     EXPECT(MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child, MPI_ERRCODES_IGNORE),
-           MPI_ERR_UNSUPPORTED_OPERATION, "chapter 11");
+           MPI_ERR_SPAWN, "MPI_Comm_spawn", "'x'");
+    MPI_Request request;
+    EXPECT(MPI_Psend_init(&x, 1, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL, &request),
+           MPI_ERR_UNSUPPORTED_OPERATION, "chapter 4");
     TRUE_OR_FAIL(MPI_T_cvar_get_num(&x) == MPI_T_ERR_NOT_INITIALIZED);
     TRUE_OR_FAIL(MPI_T_init_thread(12345, &x) == MPI_T_ERR_INVALID);
   }

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/tcp/tcp_path.h"
 #include "tests/peer_sink.h"
 
@@ -120,8 +121,8 @@ struct World {
     if (Error error = tunables.read_environment(environ)) return error;
     Error error;
     path = TcpPath::create(
-        options, tunables, clock, sink, [this](PeerId peer, std::string& card) { return read_card(peer, card); },
-        error);
+        options, tunables, KernelStreams::create(error), clock, sink,
+        [this](PeerId peer, std::string& card) { return read_card(peer, card); }, error);
     if (error) return error;
     std::string name = directory + "/card." + std::to_string(rank);
     std::ofstream(name + ".new", std::ios::binary) << path->card();

@@ -20,10 +20,26 @@ struct Totals {
   }
 };
 
-WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
+/// Which paths there are: RDMA and UDP, or TCP and one of them.
+enum class Paths { rdma_udp, with_tcp };
+
+WorldOptions random_world(Rng& rng, uint64_t seed, bool faults, Paths paths) {
   WorldOptions options;
   options.rdma = options.udp = true;
   options.udp_first = rng.chance(1, 3);
+  if (paths == Paths::with_tcp) {
+    options.tcp = true;
+    (seed % 2 ? options.rdma : options.udp) = false;
+    options.tcp_first = rng.chance(1, 2);
+    options.streams.networks = uint32_t(1 + rng.below(2));
+    options.tunables.tcp_eager_bytes = int64_t(rng.below(uint64_t{1} << (6 + rng.below(11))));
+    options.tunables.tcp_stripe_bytes = 65536;
+    if (faults) {
+      options.stream_faults.drop_in_1024 = uint32_t(rng.below(30));
+      options.stream_faults.reset_in_65536 = uint32_t(rng.below(1000));
+      options.stream_faults.partial_in_1024 = uint32_t(rng.below(300));
+    }
+  }
   options.seed = seed;
   options.ranks = uint32_t(2 + rng.below(3));
   Tunables& tunables = options.tunables;
@@ -47,9 +63,9 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   return options;
 }
 
-Report run_program(uint64_t seed, bool faults, Totals& totals) {
+Report run_program(uint64_t seed, bool faults, Totals& totals, Paths paths = Paths::rdma_udp) {
   Rng rng(seed * 1'000'003 + faults + 55);
-  WorldOptions options = random_world(rng, seed, faults);
+  WorldOptions options = random_world(rng, seed, faults, paths);
   Plan plan = Plan::random(rng, options.ranks, {size_t(options.tunables.rdma_eager_bytes)});
   std::vector<std::vector<Receipt>> receipts(options.ranks);
   std::vector<Actor*> actors(options.ranks);
@@ -68,6 +84,9 @@ Report run_program(uint64_t seed, bool faults, Totals& totals) {
     if (actor && !report.ok()) open += actor->describe();  // its stack is kept
   }
   EXPECT_TRUE(report.ok()) << report.failure << "\n"
+                           << (options.tcp_first ? "tcp first "
+                               : options.tcp     ? "tcp last "
+                                                 : "")
                            << (options.udp_first ? "udp, rdma " : "rdma, udp ") << options.tunables.rendezvous << ", "
                            << options.tunables.sender_rendezvous << "\n"
                            << open;
@@ -87,6 +106,23 @@ TEST(Lanes, RandomProgramsWhileTheBetterPathIsCut) {
 TEST(Lanes, RandomProgramsWhileTheBetterPathIsCutAndEverythingElseGoesWrong) {
   Totals totals;
   for_seeds(300, [&](uint64_t seed) { run_program(seed, true, totals); });
+  totals.record();
+  if (std::getenv("TERN_SIM_SEED")) return;
+  EXPECT_GT(totals.failovers, 0u);
+}
+
+TEST(Lanes, RandomProgramsWhereOneOfThePathsIsTcp) {
+  Totals totals;
+  for_seeds(50, [&](uint64_t seed) { run_program(seed, false, totals, Paths::with_tcp); });
+  totals.record();
+  if (std::getenv("TERN_SIM_SEED")) return;
+  EXPECT_GT(totals.failovers, 0u);
+  EXPECT_GT(totals.resent, 0u);
+  EXPECT_GT(totals.failbacks, 0u);
+}
+TEST(Lanes, RandomProgramsWhereOneOfThePathsIsTcpAndEverythingElseGoesWrong) {
+  Totals totals;
+  for_seeds(50, [&](uint64_t seed) { run_program(seed, true, totals, Paths::with_tcp); });
   totals.record();
   if (std::getenv("TERN_SIM_SEED")) return;
   EXPECT_GT(totals.failovers, 0u);

@@ -2,9 +2,9 @@
 // with faults, transfers that are cut short, interrupted and seen half done by others.
 #include <gtest/gtest.h>
 
+#include "capi/simulated/run_mpi.h"
 #include "tests/sim/io_program.h"
 #include "tests/sim/memory_files.h"
-#include "tests/sim/run_mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "capi/simulated/run_mpi.h"
 #include "mpi.h"
-#include "tests/sim/run_mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
@@ -136,6 +136,22 @@ TEST(MpiPrograms, OverSimulatedRdmaAdapters) {
     options.rdma = true;
     options.tunables.rdma_keepalive_ms = 0;
     options.adapter_faults.datagram_loss_in_1024 = 100;
+    for (auto program : {ring, exchange, collectives}) {
+      Report report = run_mpi(options, program);
+      EXPECT_TRUE(report.ok()) << report.failure;
+    }
+  });
+}
+
+TEST(MpiPrograms, OverSimulatedStreams) {
+  for_seeds(15, [](uint64_t seed) {
+    WorldOptions options = options_of(seed, 8);
+    options.tcp = true;
+    options.streams.networks = uint32_t(1 + seed % 2);
+    options.stream_faults.drop_in_1024 = uint32_t(seed % 5);
+    options.stream_faults.reset_in_65536 = 300;
+    options.stream_faults.partial_in_1024 = 100;
+    options.limits.virtual_ns = 3'600'000'000'000;
     for (auto program : {ring, exchange, collectives}) {
       Report report = run_mpi(options, program);
       EXPECT_TRUE(report.ok()) << report.failure;

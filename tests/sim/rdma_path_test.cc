@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <map>
-
 #include "datatype/construct.h"
 #include "datatype/kind.h"
 #include "datatype/predefined.h"
@@ -14,125 +11,15 @@
 #include "sim/adapter.h"
 #include "sim/machine.h"
 #include "sim/machine_file.h"
-#include "tests/peer_sink.h"
+#include "tests/sim/rdma_bench.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
 namespace {
 
-/// Counts what arrives, and keeps the last message.
-class Mailbox final : public test::PeerSink {
- public:
-  void on_message(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes) override {
-    EXPECT_EQ(header.tag, next[from]++) << "out of order";
-    last.assign(payload, payload + bytes);
-  }
-  Landing on_header(PeerId from, const wire::Header&, size_t bytes) override {
-    landing[from].assign(bytes, std::byte{});
-    Landing result;
-    result.target = Cursor::bytes(landing[from].data(), bytes);
-    return result;
-  }
-  void on_landed(PeerId from, const wire::Header& header, Landing&, size_t bytes, Error error) override {
-    EXPECT_FALSE(error) << error.text();
-    on_message(from, header, landing[from].data(), bytes);
-  }
-  void on_peer_lost(PeerId peer, Error error) override {
-    EXPECT_TRUE(bool(error));
-    lost.push_back(peer);
-  }
-  std::map<PeerId, int> next;
-  std::vector<PeerId> lost;
-  std::vector<std::byte> last;
-  std::map<PeerId, std::vector<std::byte>> landing;
-};
-
-struct Transfer : TransferOperation {
-  int calls = 0;
-  bool failed = false;
-};
-
-struct Sending : SendOperation {
-  std::vector<std::byte> data;
-  int calls = 0;
-  bool failed = false;
-};
-
-struct Bench {
-  explicit Bench(Machine::Rank& rank)
-      : strand(rank.strand),
-        clock(rank.make_clock()),
-        idle(rank.make_idle()),
-        launcher(rank.make_launcher()),
-        peers({0, rank.index()}, uint32_t(launcher->size())),
-        engine(*clock, *idle) {
-    RdmaOptions options;
-    options.peers = &peers;
-    const NetworkModel& network = rank.machine.options().network;
-    options.copy_bytes_per_us = network.copy_bytes_per_us;
-    options.send_ns = network.send_ns;
-    options.receive_ns = network.receive_ns;
-    options.ring_poll_ns = rank.machine.options().adapter.poll_ns;
-    options.keep = rank.machine.options().keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
-    Error error;
-    path = RdmaPath::create(
-        options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,
-        [this](PeerId peer, std::string& card) { return launcher->get(int(peer), "rdma-card", card); }, error);
-    EXPECT_FALSE(error) << error.text();
-    EXPECT_FALSE(launcher->put("rdma-card", path->card()));
-    EXPECT_FALSE(launcher->fence());
-    engine.add(*path);
-  }
-  void send(PeerId to, std::vector<std::byte> data) {
-    wire::Header header{wire::Kind::eager};
-    header.tag = sent_[to]++;
-    if (data.size() <= path->properties().eager_bytes &&
-        path->try_send(path->lane(to), header, data.data(), data.size()))
-      return;
-    Sending& operation = queue.emplace_back();
-    operation.lane = &path->lane(to);
-    operation.header = header;
-    operation.data = std::move(data);
-    operation.payload = Cursor::bytes(operation.data.data(), operation.data.size());
-    operation.done = [](SendOperation& self, Error error) {
-      ++static_cast<Sending&>(self).calls;
-      static_cast<Sending&>(self).failed = bool(error);
-    };
-    path->enqueue(operation);
-  }
-  void wait_messages(PeerId from, int count) {
-    engine.wait_until([&] { return sink.next[from] >= count; });
-  }
-  void run(Transfer& transfer, bool is_put) {
-    transfer.done = [](TransferOperation& self, Error error) {
-      ++static_cast<Transfer&>(self).calls;
-      static_cast<Transfer&>(self).failed = bool(error);
-    };
-    if (is_put) {
-      path->put(transfer);
-    } else {
-      path->get(transfer);
-    }
-  }
-  void finish() {
-    engine.wait_until([&] { return !path->has_unsent(); });
-    EXPECT_FALSE(launcher->fence());
-    for (const Sending& operation : queue) EXPECT_EQ(operation.calls, 1);
-  }
-
-  Strand& strand;
-  Mailbox sink;
-  std::unique_ptr<Clock> clock;
-  std::unique_ptr<Idle> idle;
-  std::unique_ptr<Launcher> launcher;
-  PeerTable peers;
-  ProgressEngine engine;
-  std::unique_ptr<RdmaPath> path;
-  std::deque<Sending> queue;
-
- private:
-  std::map<PeerId, int> sent_;
-};
+using Bench = RdmaBench;
+using Sending = RdmaSending;
+using Transfer = RdmaTransfer;
 
 struct Exposed {
   uint64_t address;
@@ -153,19 +40,6 @@ Exposed exposed_in(const std::vector<std::byte>& bytes) {
 }
 
 std::byte pattern(size_t at) { return std::byte(uint8_t(at * 13 + (at >> 9))); }
-
-WorldOptions options_of(uint64_t seed) {
-  Rng rng(seed * 71);
-  WorldOptions options;
-  options.seed = seed;
-  options.tunables.rdma_keepalive_ms = 0;
-  options.tunables.rdma_eager_bytes = int64_t(256 + rng.below(2000));
-  options.tunables.rdma_sends = int64_t(8 + rng.below(8));
-  options.adapter.max_message_bytes = uint32_t(5000 + rng.below(50'000));
-  options.adapter.ordered_writes = rng.chance(1, 2);
-  options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * 500);
-  return options;
-}
 
 // Rank 1 gets from rank 0's memory and puts into it, contiguous and not, of all sizes.
 void transfer_program(Bench& bench, bool is_put, size_t bytes, bool strided) {
@@ -217,7 +91,7 @@ TEST(RdmaPathContract, GetsAndPutsAreExactInAllTheirWays) {
     for (bool is_put : {false, true}) {
       for (bool strided : {false, true}) {
         for (size_t bytes : {size_t{0}, size_t{1}, size_t{300}, size_t{9000}, size_t{200'000}}) {
-          Report report = Machine(options_of(seed)).run([&](Machine::Rank& rank) {
+          Report report = Machine(rdma_options_of(seed)).run([&](Machine::Rank& rank) {
             Bench bench(rank);
             transfer_program(bench, is_put, bytes, strided);
           });
@@ -231,7 +105,7 @@ TEST(RdmaPathContract, GetsAndPutsAreExactInAllTheirWays) {
 
 // What cannot be registered has a zero key; a transfer with it fails and touches nothing.
 TEST(RdmaPathContract, UnexposedMemoryIsAnErrorOfTheOperationOnly) {
-  Report report = Machine(options_of(1)).run([&](Machine::Rank& rank) {
+  Report report = Machine(rdma_options_of(1)).run([&](Machine::Rank& rank) {
     Bench bench(rank);
     PeerId peer = 1 - rank.index();
     std::byte memory[100] = {};
@@ -255,7 +129,7 @@ TEST(RdmaPathContract, UnexposedMemoryIsAnErrorOfTheOperationOnly) {
 // order.
 TEST(RdmaPathContract, CrossingAndLostGreetingsMakeOneConnectionEach) {
   for_seeds(30, [](uint64_t seed) {
-    WorldOptions options = options_of(seed);
+    WorldOptions options = rdma_options_of(seed);
     options.ranks = 5;
     options.adapter_faults.datagram_loss_in_1024 = uint32_t(seed % 2 * 500);
     Report report = Machine(options).run([&](Machine::Rank& rank) {
@@ -280,7 +154,7 @@ TEST(RdmaPathContract, CrossingAndLostGreetingsMakeOneConnectionEach) {
 
 // No connection is made to ranks that nobody talks to.
 TEST(RdmaPathContract, ConnectionsAreMadeOnFirstContactOnly) {
-  WorldOptions options = options_of(3);
+  WorldOptions options = rdma_options_of(3);
   options.ranks = 8;
   Report report = Machine(options).run([&](Machine::Rank& rank) {
     Bench bench(rank);
@@ -295,7 +169,7 @@ TEST(RdmaPathContract, ConnectionsAreMadeOnFirstContactOnly) {
 
 // The way of small messages, for counting instructions (callgrind): nothing else happens in this test.
 TEST(RdmaPathContract, EightBytePingPong) {
-  WorldOptions options = options_of(2);
+  WorldOptions options = rdma_options_of(2);
   options.adapter_faults = {};
   constexpr int kRounds = 1000;
   Report report = Machine(options).run([&](Machine::Rank& rank) {
@@ -314,7 +188,7 @@ TEST(RdmaPathContract, EightBytePingPong) {
 // A receiver that computes for long holds its peers to their windows; everything still arrives, nothing is retried for
 // lack of receives as long as the windows fit.
 TEST(RdmaPathContract, CreditsHoldSendersToTheirWindow) {
-  WorldOptions options = options_of(4);
+  WorldOptions options = rdma_options_of(4);
   options.ranks = 3;
   options.tunables.rdma_receives = 64;
   options.tunables.rdma_window = 16;
@@ -341,7 +215,7 @@ TEST(RdmaPathContract, CreditsHoldSendersToTheirWindow) {
 
 // The owner of the memory computes from beginning to end, and the peer gets all of it meanwhile.
 TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
-  WorldOptions options = options_of(5);
+  WorldOptions options = rdma_options_of(5);
   options.adapter.max_message_bytes = 1 << 30;
   constexpr size_t kBytes = 1 << 20;
   constexpr uint64_t kComputeNs = 2'000'000;
@@ -387,7 +261,7 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
 // The adapter dies under a get, a queued message and a peer that nobody has talked to yet: all of them end with an
 // error.
 TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
-  WorldOptions options = options_of(6);
+  WorldOptions options = rdma_options_of(6);
   options.ranks = 3;
   Report report = Machine(options).run([&](Machine::Rank& rank) {
     Bench bench(rank);
@@ -425,108 +299,6 @@ TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
     bench.finish();
   });
   EXPECT_TRUE(report.ok()) << report.failure;
-}
-
-constexpr ChannelKind kKinds[] = {ChannelKind::rc, ChannelKind::dc, ChannelKind::rc_rdma, ChannelKind::dc_rdma};
-
-/// Ranks send to each other at random, and each has the others' messages come by another channel now and then.
-struct SwitchTotals {
-  uint64_t switches = 0, empty_polls = 0;
-  size_t most_ring_bytes = 0;
-};
-
-void switching_program(Bench& bench, Rng& rng, uint32_t ranks, int messages, SwitchTotals& totals) {
-  std::vector<int> left(ranks, messages);
-  std::vector<PeerId> others;
-  for (PeerId peer = 0; peer < ranks; ++peer) {
-    if (bench.path->reaches(peer)) others.push_back(peer);
-  }
-  for (int unsent = messages * int(others.size()); unsent > 0;) {
-    const PeerId to = others[rng.below(others.size())];
-    if (left[to] != 0) {
-      --left[to];
-      --unsent;
-      size_t bytes = rng.chance(1, 6) ? rng.below(20'000) : rng.below(300);
-      bench.send(to, std::vector<std::byte>(bytes, std::byte(uint8_t(left[to]))));
-    }
-    if (rng.chance(1, 5))
-      bench.path->change_channel(bench.path->lane(others[rng.below(others.size())]), kKinds[rng.below(4)]);
-    if (rng.chance(1, 3)) bench.strand.charge_ns(rng.below(30'000));
-    if (rng.chance(1, 2)) bench.engine.poll_all();
-    totals.most_ring_bytes = std::max(totals.most_ring_bytes, bench.path->switches().ring_bytes());
-  }
-  for (PeerId peer : others) bench.wait_messages(peer, messages);
-  bench.finish();
-  totals.switches += bench.path->switches().switches();
-  totals.empty_polls += bench.path->counters().rdma_empty_polls;
-  EXPECT_TRUE(bench.sink.lost.empty());
-}
-
-// Both directions, any moment, any kind, with messages of several frames in flight: the mailbox checks the order. The
-// adapter refuses queue pairs in some worlds, so that connected channels are refused by either side.
-TEST(RdmaPathContract, ChannelsChangeWithoutLosingOrReorderingAMessage) {
-  SwitchTotals totals;
-  for_seeds(120, [&](uint64_t seed) {
-    Rng rng(seed * 977);
-    WorldOptions options = options_of(seed);
-    options.ranks = rng.chance(1, 2) ? 8 : uint32_t(2 + rng.below(3));
-    options.tunables.rdma_channels = rng.chance(2, 3) ? "dc" : "rc";
-    options.tunables.rdma_ring_entries = int64_t(2 + rng.below(15));
-    options.tunables.rdma_window = int64_t(2 + rng.below(30));
-    options.tunables.rdma_receives = int64_t(16 + rng.below(200));
-    options.tunables.rdma_dc_initiators = int64_t(1 + rng.below(4));
-    options.tunables.rdma_rc_pool = int64_t(rng.below(8));
-    options.adapter.dc_responders = uint32_t(1 + rng.below(8));
-    options.adapter.polled_wakes = rng.chance(2, 3);
-    if (rng.chance(1, 4)) options.adapter.max_queue_pairs = uint32_t(8 + options.ranks);
-    options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(30));
-    options.adapter_faults.storm_ns = 100'000;
-    Report report = Machine(options).run([&](Machine::Rank& rank) {
-      Bench bench(rank);
-      Rng own(seed * 131 + rank.index());
-      switching_program(bench, own, rank.machine.options().ranks, 40, totals);
-    });
-    ASSERT_TRUE(report.ok()) << report.failure;
-  });
-  if (!std::getenv("TERN_SIM_SEED") && kSeedDivisor == 1) {
-    EXPECT_GT(totals.switches, 5000u);
-    EXPECT_GT(totals.empty_polls, 0u);
-    EXPECT_GT(totals.most_ring_bytes, 0u);
-  }
-}
-
-// A rank that dies takes nobody else's messages with it, though they share DC initiators with those for it.
-TEST(RdmaPathContract, ADeadPeerLeavesTheOthersOfItsInitiatorAlone) {
-  for_seeds(20, [](uint64_t seed) {
-    Rng rng(seed);
-    WorldOptions options = options_of(seed);
-    options.adapter_faults = {};
-    options.ranks = 4;
-    options.tunables.rdma_channels = rng.chance(1, 2) ? "dc" : "dc-rdma";
-    options.tunables.rdma_dc_initiators = 1;
-    options.tunables.rdma_timeout_ms = 1;
-    options.tunables.rdma_keepalive_ms = 2;
-    options.faults.losses.push_back({3, 2'000'000 + rng.below(1'000'000), 1});
-    Report report = Machine(options).run([&](Machine::Rank& rank) {
-      Bench bench(rank);
-      const PeerId me = rank.index();
-      for (int i = 0; i < 400; ++i) {
-        for (PeerId peer = 0; peer < 4; ++peer) {
-          if (peer != me && (peer != 3 || bench.sink.lost.empty())) bench.send(peer, std::vector<std::byte>(100));
-        }
-        bench.strand.charge_ns(20'000);
-        bench.engine.poll_all();
-      }
-      for (PeerId peer = 0; peer < 3; ++peer) {
-        if (peer != me) bench.wait_messages(peer, 400);
-      }
-      bench.engine.wait_until([&] { return !bench.sink.lost.empty(); });
-      EXPECT_EQ(bench.sink.lost, std::vector<PeerId>{3});
-      bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
-      EXPECT_FALSE(bench.launcher->fence());
-    });
-    ASSERT_TRUE(report.ok()) << report.failure;
-  });
 }
 
 // The published ping-pong of paper 000 (ICS 2009, 5.1) with the sender-initiated protocol by RDMA write, done by hand:

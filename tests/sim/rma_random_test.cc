@@ -371,5 +371,32 @@ TEST(RmaRandom, MemoryIsAsTheModelSays) {
   });
 }
 
+// Puts and gets are the adapter's; few slots and credit, parts of messages, receiver-not-ready storms.
+TEST(RmaRandom, OverAdapters) {
+  for_seeds(25, [](uint64_t seed) {
+    const int ranks = 2 + int(seed % 4);
+    const Program program(seed, ranks);
+    Rng rng(seed * 31);
+    WorldOptions options = options_for(seed, ranks);
+    options.rdma = true;
+    Tunables& tunables = options.tunables;
+    tunables.rdma_keepalive_ms = 0;
+    tunables.rdma_eager_bytes = int64_t(256 + rng.below(uint64_t{1} << (4 + rng.below(10))));
+    tunables.rdma_receives = int64_t(16 + rng.below(200));
+    tunables.rdma_sends = int64_t(8 + rng.below(100));
+    tunables.rdma_window = int64_t(2 + rng.below(40));
+    tunables.rdma_registration_bytes = rng.chance(1, 2) ? 0 : 1 << 28;
+    constexpr const char* kChannels[] = {"rc", "rc-rdma", "dc", "dc-rdma", "auto"};
+    tunables.rdma_channels = kChannels[rng.below(5)];
+    options.adapter.ordered_writes = rng.chance(1, 2);
+    options.adapter.max_message_bytes = uint32_t(20'000 + rng.below(100'000));
+    options.adapter.max_reads = uint32_t(1 + rng.below(8));
+    options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(50));
+    options.adapter_faults.storm_ns = 1'000'000;
+    const Report report = World(options).run([&](Process& process) { Player(process, program).play(); });
+    ASSERT_TRUE(report.ok()) << ranks << " ranks: " << report.failure;
+  });
+}
+
 }  // namespace
 }  // namespace tern::sim

@@ -12,6 +12,7 @@
 
 #include "base/hints.h"
 #include "base/tunables.h"
+#include "progress/event_handler.h"
 #include "progress/event_thread.h"
 #include "progress/real_idle.h"
 
@@ -59,21 +60,28 @@ struct BellPath final : Pollable {
 /// One rank whose application is this test's thread. `several`: as if there were more such threads (the lock is a
 /// mutex).
 struct Helped {
-  explicit Helped(bool several, const EventThread::Patience& patience = EventThread::kUncrowded) {
+  explicit Helped(bool several, const EventLimits& limits = {}) {
     if (several) lock.enable();
     engine.add(path);
-    thread = std::make_unique<EventThread>(
-        engine, lock, [this] { return needed.load(); }, patience);
-    lock.set_successor(thread.get());
-    engine.set_helper(thread.get());
+    thread = std::make_unique<EventHandler>(
+        engine, lock, port, [this] { return needed.load(); }, limits);
+    port.start(*thread);
+    lock.set_handler(thread.get());
+    engine.set_handler(thread.get());
   }
   ~Helped() { end(); }
   /// The thread ends; what it has counted can be read.
   void end() {
-    lock.set_successor(nullptr);
-    engine.set_helper(nullptr);
+    if (!thread) return;
+    lock.set_handler(nullptr);
+    engine.set_handler(nullptr);
+    port.stop();
     thread.reset();
   }
+
+  bool watches() { return lock.watch() != Watch::nobody; }
+  bool is_covered(Need need) { return covers(lock.watch(), need); }
+  bool sleeps_on_paths() { return lock.watch() == Watch::paths; }
 
   /// Whether it comes true while this thread does nothing else.
   template <typename Condition>
@@ -110,7 +118,8 @@ struct Helped {
   ProgressEngine engine{clock, idle};
   BellPath path;
   std::atomic<Need> needed{Need::now};
-  std::unique_ptr<EventThread> thread;
+  EventThread port{engine};
+  std::unique_ptr<EventHandler> thread;
 };
 
 class EventThreadTest : public testing::TestWithParam<bool> {};
@@ -131,7 +140,7 @@ TEST_P(EventThreadTest, NobodyIsWokenWhileNothingIsPending) {
   Helped rank(GetParam());
   rank.needed = Need::nothing;
   rank.come_and_go();
-  EXPECT_FALSE(rank.thread->watches());
+  EXPECT_FALSE(rank.watches());
   const int polls = rank.path.polls;
   rank.path.ring();
   usleep(20'000);
@@ -150,22 +159,22 @@ TEST_P(EventThreadTest, WhatCanWaitIsLookedAtLater) {
   for (int i = 0; i < 3; ++i) {
     rank.needed = Need::later;
     rank.come_and_go();
-    EXPECT_TRUE(rank.thread->covers(Need::later));
-    ASSERT_FALSE(rank.thread->covers(Need::now));
+    EXPECT_TRUE(rank.is_covered(Need::later));
+    ASSERT_FALSE(rank.is_covered(Need::now));
     EXPECT_EQ(rank.path.armed, 0);
     rank.needed = Need::now;
     rank.lock.enter();
     rank.lock.leave();
-    ASSERT_TRUE(rank.thread->covers(Need::now));
+    ASSERT_TRUE(rank.is_covered(Need::now));
     ASSERT_TRUE(rank.is_watched());
     rank.needed = Need::later;
     rank.come_and_go();
     const int events = rank.path.events;
     rank.path.ring();
     ASSERT_TRUE(rank.until([&] { return rank.path.events > events; })) << "in the end it is looked at";
-    ASSERT_TRUE(rank.until([&] { return rank.thread->covers(Need::later); })) << "again and again";
+    ASSERT_TRUE(rank.until([&] { return rank.is_covered(Need::later); })) << "again and again";
     rank.needed = Need::nothing;
-    ASSERT_TRUE(rank.until([&] { return !rank.thread->watches(); }));
+    ASSERT_TRUE(rank.until([&] { return !rank.watches(); }));
   }
 }
 
@@ -175,19 +184,19 @@ TEST_P(EventThreadTest, WhoComesAndGoesAllTheTimeHasATimer) {
   Helped rank(GetParam());
   rank.needed = Need::nothing;
   auto visits = [&](useconds_t pause_us) {
-    for (uint32_t i = 0; i < 200 && !rank.thread->watches(); ++i) {
+    for (uint32_t i = 0; i < 200 && !rank.watches(); ++i) {
       rank.lock.enter();
       rank.lock.leave();
       if (pause_us != 0) usleep(pause_us);
     }
-    return rank.thread->watches();
+    return rank.watches();
   };
   EXPECT_FALSE(visits(50));
   if (rank.lock.enabled()) return;  // the mutex costs more than asking
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(rank.until([&] { return visits(0); }));
     const int polls = rank.path.polls;
-    ASSERT_TRUE(rank.until([&] { return !rank.thread->watches(); }));
+    ASSERT_TRUE(rank.until([&] { return !rank.watches(); }));
     EXPECT_EQ(rank.path.polls, polls);
     ASSERT_TRUE(rank.until([&] { return visits(0); }));
     rank.needed = Need::now;
@@ -199,8 +208,8 @@ TEST_P(EventThreadTest, WhoComesAndGoesAllTheTimeHasATimer) {
 
 // A rank that has to wait for its turn is away for longer than it computes; the thread would take another turn from it.
 TEST_P(EventThreadTest, WhereRanksTakeTurnsShortAbsencesAreLeftAlone) {
-  auto armed_of_50 = [&](const EventThread::Patience& patience) {
-    Helped rank(GetParam(), patience);
+  auto armed_of_50 = [&](const EventLimits& limits) {
+    Helped rank(GetParam(), limits);
     int armed = 0;
     for (int i = 0; i < 50; ++i) {
       rank.come_and_go();
@@ -211,11 +220,11 @@ TEST_P(EventThreadTest, WhereRanksTakeTurnsShortAbsencesAreLeftAlone) {
   };
   // (On a busy machine the thread comes late, and any absence may be long.)
   int armed = 0;
-  for (int i = 0; i < 100 && armed <= 10; ++i) armed = armed_of_50(EventThread::kUncrowded);
+  for (int i = 0; i < 100 && armed <= 10; ++i) armed = armed_of_50(EventLimits());
   EXPECT_GT(armed, 10);
-  for (int i = 0; i < 100 && armed > 5; ++i) armed = armed_of_50(EventThread::kCrowded);
+  for (int i = 0; i < 100 && armed > 5; ++i) armed = armed_of_50(EventLimits::shared_cores());
   EXPECT_LE(armed, 5);
-  Helped rank(GetParam(), EventThread::kCrowded);
+  Helped rank(GetParam(), EventLimits::shared_cores());
   rank.hand_over();
   EXPECT_TRUE(rank.is_watched());
 }
@@ -237,7 +246,7 @@ TEST_P(EventThreadTest, WhoComesBackForManyCallsIsNotAway) {
     for (int i = 0; i < 10; ++i) call();
     return call();
   }));
-  EXPECT_TRUE(rank.thread->watches());
+  EXPECT_TRUE(rank.watches());
   EXPECT_TRUE(rank.is_watched());
 }
 
@@ -267,10 +276,10 @@ TEST_P(EventThreadTest, WhatComesWhenTheApplicationLeavesIsNotItsReturn) {
   std::atomic<bool> comes{false};
   rank.lock.enter();
   rank.path.at_armed = [&] {
-    if (!comes || !rank.thread->sleeps_on_paths()) return;
+    if (!comes || !rank.sleeps_on_paths()) return;
     comes = false;
     rank.path.ring();
-    rank.until([&] { return !rank.thread->watches(); });
+    rank.until([&] { return !rank.watches(); });
     usleep(1000);  // it has found the application inside
   };
   rank.lock.leave();
@@ -278,7 +287,7 @@ TEST_P(EventThreadTest, WhatComesWhenTheApplicationLeavesIsNotItsReturn) {
     comes = true;
     rank.come_and_go();
     EXPECT_FALSE(comes);
-    EXPECT_TRUE(rank.thread->sleeps_on_paths()) << i;
+    EXPECT_TRUE(rank.sleeps_on_paths()) << i;
     ASSERT_TRUE(rank.is_watched());
   }
 }
@@ -330,7 +339,7 @@ TEST(EventThread, TheTimerOfAnotherIsNotForgotten) {
     rank.lock.enter();
     rank.lock.leave();
     rank.lock.enter();
-    const bool before_the_lock = rank.until([&] { return !rank.thread->watches(); });
+    const bool before_the_lock = rank.until([&] { return !rank.watches(); });
     rank.lock.leave();
     ASSERT_TRUE(before_the_lock);
     ASSERT_TRUE(rank.until([&] { return rank.path.armed == 1; }));

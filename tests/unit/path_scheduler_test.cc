@@ -1,5 +1,5 @@
-// The path scheduler over two paths that do as the test says: whose lane is lost, and whether a lane that is opened again
-// works.
+// The path scheduler over two paths that do as the test says: whose lane is lost, and whether a lane that is opened
+// again works.
 #include "fabric/scheduler/path_scheduler.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ struct Block {
 };
 
 Block seal(TcpCipher& cipher, const std::string& text, uint64_t acknowledged = 0) {
-  Block block{{0, uint32_t(text.size()), acknowledged}, std::vector<std::byte>(text.size() + TcpCipher::kTagBytes)};
+  Block block{wire::build_block(text.size(), acknowledged), std::vector<std::byte>(text.size() + TcpCipher::kTagBytes)};
   std::memcpy(block.bytes.data(), text.data(), text.size());
   cipher.seal(block.head, block.bytes.data());
   return block;

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/tcp/tcp_path.h"
 #include "tests/peer_sink.h"
 
@@ -123,7 +124,7 @@ class TcpWorld {
       Error error;
       Rank& rank = *ranks[id];
       rank.path = TcpPath::create(
-          options, tunables, clock, rank.sink,
+          options, tunables, KernelStreams::create(error), clock, rank.sink,
           [this, &rank](PeerId peer, std::string& card) {
             ++rank.lookups;
             if (cards.count(peer)) card = cards[peer];

@@ -173,7 +173,7 @@ TEST(TcpSetup, a_killed_process_is_a_loss) {
   Error error;
   std::string other(4096, 0);
   auto path = TcpPath::create(
-      options, tunables, clock, sink,
+      options, tunables, KernelStreams::create(error), clock, sink,
       [&](PeerId, std::string& card) {
         card = other;
         return Error();
@@ -231,18 +231,24 @@ TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
   RealClock clock;
   std::deque<TestSend> sends;
   Rank ranks[] = {{1, 2}, {2, 1}, {3, 1}};
-  const PeerId second = ranks[0].peers.add_job(2, 1), first = ranks[1].peers.add_job(1, 2),
-               first_of_third = ranks[2].peers.add_job(1, 2);
+  const auto key_of = [](uint64_t job) {
+    TcpKey key;
+    key.fill(uint8_t(job));
+    return key;
+  };
+  const auto secret_of = [&](uint64_t job) { return secret_for_others(key_of(job)); };
+  const PeerId second = ranks[0].peers.add_job(2, 1, secret_of(2)), first = ranks[1].peers.add_job(1, 2, secret_of(1)),
+               first_of_third = ranks[2].peers.add_job(1, 2, secret_of(1));
   Tunables tunables;
   tunables.tcp_connect_timeout_s = 1;
   for (Rank& rank : ranks) {
     TcpOptions options;
     options.peers = &rank.peers;
-    options.key.fill(7);
+    options.key = key_of(rank.peers.my_name().job);
     options.this_host_only = true;
     Error error;
     rank.path = TcpPath::create(
-        options, tunables, clock, rank.sink,
+        options, tunables, KernelStreams::create(error), clock, rank.sink,
         [&](PeerId peer, std::string& card) {
           card = ranks[rank.peers.name(peer).job - 1].path->card();
           return Error();
@@ -532,7 +538,8 @@ TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
   tunables.tcp_congestion = "nonsense";
   Error error;
   EXPECT_FALSE(TcpPath::create(
-      options, tunables, clock, sink, [](PeerId, std::string&) { return Error(); }, error));
+      options, tunables, KernelStreams::create(error), clock, sink, [](PeerId, std::string&) { return Error(); },
+      error));
   EXPECT_NE(std::string(error.text()).find("TERN_TCP_CONGESTION is 'nonsense'"), std::string::npos) << error.text();
 }
 
@@ -545,7 +552,7 @@ TEST(TcpSetup, a_world_of_one_needs_no_network) {
   options.this_host_only = true;
   Tunables tunables;
   Error error;
-  auto path = TcpPath::create(options, tunables, clock, sink, {}, error);
+  auto path = TcpPath::create(options, tunables, KernelStreams::create(error), clock, sink, {}, error);
   ASSERT_FALSE(error) << error.text();
   EXPECT_FALSE(path->reaches(0));
   EXPECT_EQ(path->poll(), 0);

@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
+#include "input_files.h"
 #include "spawn.h"
 #include "streams.h"
 
@@ -47,22 +47,6 @@ bool is_this_machine(const std::string& host) {
   if (gethostname(name, sizeof name - 1) != 0) return false;
   std::string own(name);
   return host == own || host == own.substr(0, own.find('.')) || own == host.substr(0, host.find('.'));
-}
-
-// "node1:4" (host and ranks) to "node1"; an IPv6 address keeps its colons.
-std::string without_slots(const std::string& host) {
-  return std::count(host.begin(), host.end(), ':') == 1 ? host.substr(0, host.find(':')) : host;
-}
-
-// Lines "host", "host:4", "host slots=4", "# comment".
-bool read_host_file(const std::string& file, std::vector<std::string>& hosts) {
-  std::ifstream lines(file);
-  if (!lines) return false;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    if (std::string host; words >> host) hosts.push_back(without_slots(host));
-  }
-  return true;
 }
 
 enum class Dialect { slurm, open_mpi, hydra };
@@ -151,10 +135,14 @@ std::vector<std::string> translate(const Plan& plan, const Engine& engine) {
 
 bool needs_other_hosts(const Plan& plan, int& exit_code) {
   std::vector<std::string> hosts;
-  if (!plan.host_file.empty() && !read_host_file(plan.host_file, hosts)) {
-    say(fmt::format("host file '{}': {}", plan.host_file, strerror(errno)));
-    exit_code = 2;
-    return true;
+  if (!plan.host_file.empty()) {
+    std::ifstream file(plan.host_file);
+    if (!file) {
+      say(fmt::format("host file '{}': {}", plan.host_file, strerror(errno)));
+      exit_code = 2;
+      return true;
+    }
+    hosts = read_hosts(file);
   }
   for (auto& app : plan.apps) {
     for (auto& host : app.hosts) hosts.push_back(without_slots(host));

@@ -76,6 +76,7 @@ void Job::dispatch(Source source, int index, uint32_t events) {
     case Source::sink: return;  // update_watches() writes
     case Source::terminal: return input_.read_terminal();
     case Source::rank_input: return input_.flush();
+    case Source::spawned: return on_spawned(index);
   }
 }
 
@@ -146,6 +147,8 @@ void Job::on_pmi(int rank, uint32_t events) {
     reap();
     abort_asked(rank, *code);
   }
+  while (const auto request = server_->take_spawn(rank)) start_spawned(rank, *request);
+  answer_parents();
   check_stuck();
 }
 
@@ -169,7 +172,9 @@ void Job::on_signals() {
           if (!exit_code_) exit_code_ = 128 + int(info.ssi_signo);
         } else {
           interrupted_ = true;
-          fail(128 + int(info.ssi_signo), fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
+          // A spawned job is ended by the one around it, which says why.
+          fail(128 + int(info.ssi_signo),
+               parents_ >= 0 ? "" : fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
         }
     }
   }

@@ -30,7 +30,15 @@ class Job {
     int status = 0;     ///< of waitpid, once ended
     int failure = 0;    ///< the errno with which it could not become its program
   };
-  enum class Source : uint32_t { signals, keeper, pmi, pipe, sink, terminal, rank_input };
+  /// A job that a rank has spawned: an mpiexec of its own, which the keeper knows by the numbers behind the ranks'.
+  struct SpawnedJob {
+    int parent = -1;  ///< the rank that waits for an answer
+    int answer = -1;  ///< our end of its socket
+    bool answered = false;
+    bool refused = false;  ///< the answer was that nothing runs
+    std::string said{};    ///< what it has said, up to the last newline seen
+  };
+  enum class Source : uint32_t { signals, keeper, pmi, pipe, sink, terminal, rank_input, spawned };
 
   // Beginning (job_start.cc)
   int find_programs();
@@ -64,6 +72,15 @@ class Job {
   void tell(const std::string& message);
   void on_started(int rank, pid_t pid);
 
+  // Spawned jobs, as parent and as child (spawned.cc)
+  void start_spawned(int parent, const SpawnRequest& request);
+  int start_child_job(int number, const SpawnRequest& request, int& answer);
+  void on_spawned(int number);
+  void on_spawned_ended(int number, int status);
+  void answer_parents();
+  void tell_parents(std::string_view word);
+  int refuse(int code, const std::string& why);
+
   // End (job_end.cc)
   void reap();
   void judge(int rank);
@@ -82,6 +99,9 @@ class Job {
 
   const Plan& plan_;
   Keeper& keeper_;
+  const int parents_;  ///< where we answer, as a spawned job (process/launch/spawn_command.h); -1: we are none
+  bool parents_answered_ = false;
+  std::vector<SpawnedJob> spawned_;
   std::vector<std::string> files_;  ///< resolved program of each app
   std::vector<Rank> ranks_;
   int live_ = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "job.h"
+#include "process/launch/spawn_command.h"
 #include "ranges.h"
 
 namespace tern::mpiexec {
@@ -44,6 +45,10 @@ void Job::reap() {
   for (Report report; keeper_.next(report);) {
     if (report.kind == ReportKind::started) on_started(report.id, report.pid);
     if (report.kind != ReportKind::ended && report.kind != ReportKind::failed) continue;
+    if (report.id >= int(ranks_.size())) {
+      on_spawned_ended(report.id - int(ranks_.size()), report.error != 0 ? W_EXITCODE(1, 0) : report.status);
+      continue;
+    }
     Rank& rank = ranks_[size_t(report.id)];
     rank.live = false;
     rank.status = report.status;
@@ -108,6 +113,11 @@ void Job::abort_asked(int rank, int code) {
 void Job::fail(int code, const std::string& message) {
   if (ending_) return;
   if (!exit_code_) exit_code_ = code;
+  if (parents_ >= 0 && !parents_answered_) {
+    refuse(code, message);
+    return end_ranks("");
+  }
+  tell_parents(kSpawnBroken);
   end_ranks(message);
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -16,6 +17,7 @@
 #include "job.h"
 #include "output_files.h"
 #include "process/launch/cores.h"
+#include "process/launch/spawn_command.h"
 #include "spawn.h"
 #include "streams.h"
 
@@ -26,10 +28,11 @@ namespace {
 
 // What a launcher around us told us is not for our ranks; what we tell them ourselves is set anew.
 constexpr std::string_view kNotPassedOn[] = {
-    "PMI_FD",          "PMI_RANK",        "PMI_SIZE",    "PMI_PORT",          "PMI_ID",
-    "PMI_JOBID",       "PMI_SPAWNED",     "PMI_KVS",     "PMI_APPNUM",        "PMI_UNIVERSE_SIZE",
-    "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "TERN_JOB_ID", "TERN_JOB_KEY",      "TERN_CORES",
-    "TERN_LOCAL_SIZE", "TERN_LOCAL_RANK", "TERN_RECORD", "TERN_RECORD_EVENTS"};
+    "PMI_FD",           "PMI_RANK",        "PMI_SIZE",    "PMI_PORT",           "PMI_ID",
+    "PMI_JOBID",        "PMI_SPAWNED",     "PMI_KVS",     "PMI_APPNUM",         "PMI_UNIVERSE_SIZE",
+    "MPI_LOCALRANKID",  "MPI_LOCALNRANKS", "TERN_JOB_ID", "TERN_JOB_KEY",       "TERN_CORES",
+    "TERN_LOCAL_SIZE",  "TERN_LOCAL_RANK", "TERN_RECORD", "TERN_RECORD_EVENTS", kSpawnAnswerVariable,
+    kParentPortVariable};
 constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_", "PMIX_VERSION",
                                                      "OMPI_COMM_WORLD_"};
 
@@ -74,10 +77,22 @@ std::string core_list(const cpu_set_t& set) {
   return list;
 }
 
+// As a spawned job: where the jobs that wait for us are told. Not for the ranks.
+int answer_descriptor() {
+  const char* number = getenv(kSpawnAnswerVariable);
+  const int descriptor = number && *number ? atoi(number) : -1;
+  if (descriptor > 2 && fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0) return descriptor;
+  return -1;
+}
+
 }  // namespace
 
 Job::Job(const Plan& plan, Keeper& keeper)
-    : plan_(plan), keeper_(keeper), ranks_(size_t(plan.ranks())), pmi_write_watched_(ranks_.size()) {
+    : plan_(plan),
+      keeper_(keeper),
+      parents_(answer_descriptor()),
+      ranks_(size_t(plan.ranks())),
+      pmi_write_watched_(ranks_.size()) {
   // Unique while we live by the process id, afterwards by the random part.
   job_id_ = fmt::format("tern-{}-{}", getpid(), random_hex(4));
   job_key_ = random_hex(32);
@@ -97,16 +112,16 @@ int Job::find_programs() {
   for (auto& app : plan_.apps) {
     std::string file;
     if (!app.directory.empty() && access(app.directory.c_str(), X_OK) != 0) {
-      say(fmt::format("working directory '{}': {}", app.directory, strerror(errno)));
-      return 1;
+      return refuse(1, fmt::format("working directory '{}': {}", app.directory, strerror(errno)));
     }
     int verdict = find_program(app.command[0], app.directory, app.search_path, file);
     if (verdict != 0) {
       const bool path = app.command[0].find('/') != std::string::npos;
-      say(fmt::format(
-          "{} '{}'{}", verdict == 127 ? "there is no program" : "not an executable program:", app.command[0],
-          verdict == 127 && !path ? " in PATH (for one in this directory, write ./" + app.command[0] + ")" : ""));
-      return verdict;
+      return refuse(
+          verdict,
+          fmt::format(
+              "{} '{}'{}", verdict == 127 ? "there is no program" : "not an executable program:", app.command[0],
+              verdict == 127 && !path ? " in PATH (for one in this directory, write ./" + app.command[0] + ")" : ""));
     }
     files_.push_back(std::move(file));
   }
@@ -170,6 +185,8 @@ std::vector<std::string> Job::rank_environment(int rank, const std::vector<std::
   environment.push_back(fmt::format("TERN_LOCAL_RANK={}", rank));
   environment.push_back(fmt::format("TERN_LOCAL_SIZE={}", size));
   environment.push_back(fmt::format("TERN_CORES={}", cores_));
+  if (const char* port = parents_ >= 0 ? getenv(kParentPortVariable) : nullptr)
+    environment.push_back(fmt::format("{}={}", kParentPortVariable, port));
   return environment;
 }
 
@@ -269,7 +286,8 @@ bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_s
 }
 
 void Job::on_started(int rank, pid_t pid) {
-  if (plan_.verbose) tell(fmt::format("rank {}: process {}{}", rank, pid, described_[size_t(rank)]));
+  if (plan_.verbose && rank < int(ranks_.size()))
+    tell(fmt::format("rank {}: process {}{}", rank, pid, described_[size_t(rank)]));
 }
 
 void Job::start_ranks() {
@@ -301,9 +319,10 @@ int Job::run() {
     say(fmt::format("cannot set up the job: {}", strerror(errno)));
     return 1;
   }
-  if (plan_.timeout_s > 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
+  if (plan_.timeout_s > 0 && parents_ < 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
   start_ranks();
   loop();
+  if (parents_ >= 0 && !parents_answered_) refuse(0, "the programs have ended without calling MPI_Init");
   finish();
   return exit_code_.value_or(output_lost_ ? 1 : 0);
 }

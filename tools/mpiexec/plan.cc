@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "input_files.h"
 #include "options.h"
 #include "streams.h"
 
@@ -95,53 +96,12 @@ std::string read_timeout(Plan& plan) {
   return {};
 }
 
-// One line's words, as a shell separates them: blanks, quotes of both kinds, backslashes. False: a quote is open.
-bool split_line(const std::string& line, Words& words) {
-  std::string word;
-  bool begun = false;
-  char quote = 0;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote) {
-      if (c == quote) quote = 0;
-      else if (c == '\\' && quote == '"' && i + 1 < line.size()) word += line[++i];
-      else word += c;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-      begun = true;
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      if (begun) words.push_back(word);
-      word.clear();
-      begun = false;
-    } else {
-      word += c == '\\' && i + 1 < line.size() ? line[++i] : c;
-      begun = true;
-    }
-  }
-  if (begun) words.push_back(word);
-  return quote == 0;
-}
-
-// A file of segments, one on each line; a line that ends in a backslash goes on, one that begins with # says nothing.
+// Adds the words of the file; else what is wrong with it.
 std::string read_config_file(const std::string& path, Words& words) {
   std::ifstream file(path);
   if (!file) return fmt::format("configuration file '{}': {}", path, strerror(errno));
-  std::string line, part;
-  for (int number = 1; std::getline(file, part); ++number) {
-    line += part;
-    if (line.ends_with('\\')) {
-      line.back() = ' ';
-      continue;
-    }
-    const size_t first = line.find_first_not_of(" \t\r");
-    if (first != std::string::npos && line[first] != '#') {
-      if (!words.empty() && words.back() != ":") words.push_back(":");
-      if (!split_line(line, words))
-        return fmt::format("configuration file '{}', line {}: a quote is open", path, number);
-    }
-    line.clear();
-  }
-  if (!words.empty() && words.back() == ":") words.pop_back();
+  if (const int line = read_command_words(file, words); line != 0)
+    return fmt::format("configuration file '{}', line {}: a quote is open", path, line);
   return {};
 }
 

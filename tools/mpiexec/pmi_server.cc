@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 namespace tern::mpiexec {
 namespace {
@@ -142,8 +144,59 @@ std::string PmiServer::found(const PmiLine& line) const {
   return fmt::format("cmd=get_result rc=0 msg=success value={}", at->second);
 }
 
+bool PmiServer::all_were_inside() const {
+  return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.initialised; });
+}
+
+// One line of "mcmd=spawn ... endcmd": a field, whose value may have blanks.
+void PmiServer::collect(Peer& peer, std::string_view text) {
+  SpawnProgram& program = *peer.program;
+  const size_t equals = text.find('=');
+  const std::string_view name = text.substr(0, equals);
+  const std::string value(equals == std::string_view::npos ? "" : text.substr(equals + 1));
+  if (name == "nprocs") {
+    program.ranks = std::max(1, atoi(value.c_str()));
+  } else if (name == "execname") {
+    program.command = value;
+  } else if (name.starts_with("arg") && name != "argcnt") {
+    program.arguments.push_back(value);
+  } else if (name.starts_with("preput_val_")) {
+    peer.spawning.parent_port = value;
+  } else if (name.starts_with("info_key_")) {
+    peer.info_key = value;
+  } else if (name.starts_with("info_val_")) {
+    if (peer.info_key == "wdir") program.directory = value;
+    if (peer.info_key == "path") program.search_path = value;
+    if (peer.info_key == "host") program.host = value;
+    if (peer.info_key == "env") program.environment.push_back(value);
+  } else if (name == "totspawns") {
+    peer.programs_wanted = atoi(value.c_str());
+  } else if (name == "endcmd") {
+    peer.spawning.programs.push_back(std::move(program));
+    peer.program.reset();
+    if (int(peer.spawning.programs.size()) < peer.programs_wanted) return;
+    peer.spawn = std::exchange(peer.spawning, {});
+  }
+}
+
+void PmiServer::answer_spawn(int rank, std::string_view failure) {
+  Peer& peer = peers_[size_t(rank)];
+  if (peer.descriptor < 0) return;
+  answer(peer, failure.empty() ? "cmd=spawn_result rc=0"
+                               : fmt::format("cmd=spawn_result rc=-1 reason={}", url_safe_base64(failure)));
+  flush(rank);
+}
+
 std::optional<int> PmiServer::handle(int rank, std::string_view text) {
   Peer& peer = peers_[size_t(rank)];
+  if (peer.program) {
+    collect(peer, text);
+    return std::nullopt;
+  }
+  if (text == "mcmd=spawn") {
+    peer.program.emplace();
+    return std::nullopt;
+  }
   PmiLine line(text);
   std::string_view command = line.command();
   if (command == "get") {
@@ -170,7 +223,7 @@ std::optional<int> PmiServer::handle(int rank, std::string_view text) {
   } else if (command == "get_my_kvsname") {
     answer(peer, fmt::format("cmd=my_kvsname kvsname={}", job_id_));
   } else {
-    // Dynamic processes and name publishing (mcmd=spawn, publish_name, ...) are not offered.
+    // Name publishing (publish_name, ...) is not offered.
     answer(peer, fmt::format("cmd={}_result rc=-1 msg=not_supported", command));
   }
   return std::nullopt;

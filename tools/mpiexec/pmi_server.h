@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "process/launch/pmi_text.h"
+#include "process/launcher.h"
 
 namespace tern::mpiexec {
 
@@ -34,12 +36,18 @@ class PmiServer {
   bool has_unsent(int rank) const { return !peers_[size_t(rank)].unsent.empty(); }
   void flush(int rank);
 
+  /// What the rank has asked to be started since the last time; it waits for answer_spawn.
+  std::optional<SpawnRequest> take_spawn(int rank) { return std::exchange(peers_[size_t(rank)].spawn, std::nullopt); }
+  /// `failure` empty: the processes run.
+  void answer_spawn(int rank, std::string_view failure);
+
   /// The rank's process has ended: its last words are served, its socket closed.
   std::optional<int> rank_ended(int rank);
 
   /// Between init and finalize: the end of such a rank leaves the others hanging.
   bool is_inside(int rank) const { return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised; }
   bool was_inside(int rank) const { return peers_[size_t(rank)].initialised; }
+  bool all_were_inside() const;
   /// A rank that waits in a barrier which an ended rank will never enter; -1 when there is none.
   int stuck_rank() const;
   /// A rank that has ended, for the message about stuck_rank(); -1 when there is none.
@@ -51,8 +59,14 @@ class PmiServer {
     PmiLines incoming;
     std::string unsent;
     bool initialised = false, finalised = false, in_barrier = false, ended = false;
+    std::optional<SpawnProgram> program{};  ///< of a command for which lines are still coming
+    SpawnRequest spawning{};                ///< whose programs are still coming
+    std::optional<SpawnRequest> spawn{};    ///< whole
+    int programs_wanted = 1;
+    std::string info_key{};  ///< whose value is the next line
   };
   std::optional<int> handle(int rank, std::string_view text);
+  void collect(Peer& peer, std::string_view text);
   std::string opening_answer(int rank, const PmiLine& line) const;
   std::string stored(const PmiLine& line);
   std::string found(const PmiLine& line) const;

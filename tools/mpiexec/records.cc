@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace tern::mpiexec {
 namespace {
@@ -25,6 +26,16 @@ std::vector<std::string> files_in(const std::string& folder) {
   closedir(directory);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+/// What can be printed of a text that may have no end; quotes and backslashes are left out.
+template <size_t N>
+std::string plain(const char (&text)[N]) {
+  std::string out;
+  for (char c : std::string_view(text, strnlen(text, N))) {
+    if (c >= ' ' && c < 127 && c != '"' && c != '\\') out += c;
+  }
+  return out;
 }
 
 bool sound(const record::Header& header) {
@@ -74,6 +85,9 @@ std::unique_ptr<Record> Record::open(const std::string& path) {
   made->events_ = reinterpret_cast<const record::Event*>(static_cast<const std::byte*>(mapped) + record::kEventsAt);
   made->event_count_ =
       std::min<size_t>(made->header_->events, (made->bytes_ - record::kEventsAt) / sizeof(record::Event));
+  for (uint32_t i = 0; i < made->header_->functions; ++i) made->names_.push_back(plain(made->header_->totals[i].name));
+  made->names_.push_back("unknown");
+  made->host_ = plain(made->header_->host);
   return made;
 }
 
@@ -81,8 +95,18 @@ Record::~Record() {
   if (mapped_) munmap(mapped_, bytes_);
 }
 
-const char* Record::unfinished_call() const {
-  return header_->current == 0 ? nullptr : header_->totals[header_->current - 1].name;
+const std::string& Record::function_name(size_t function) const {
+  return names_[std::min(function, names_.size() - 1)];
+}
+
+std::string Record::clock_domain() const {
+  return std::string(header_->clock_domain, strnlen(header_->clock_domain, sizeof header_->clock_domain));
+}
+
+uint32_t Record::threads() const { return std::min(header_->threads, uint32_t(record::kMaxThreads)); }
+
+const std::string* Record::unfinished_call() const {
+  return header_->current == 0 ? nullptr : &function_name(header_->current - 1);
 }
 
 // Clocks of two machines drift apart evenly: between the comparisons at the start and at the end, a straight line.
@@ -90,7 +114,9 @@ int64_t Record::offset_at(uint64_t time_ns) const {
   const record::ClockSample &start = header_->samples[0], &end = header_->samples[1];
   if (end.at_ns <= start.at_ns) return start.offset_ns;
   const double part = (double(time_ns) - double(start.at_ns)) / double(end.at_ns - start.at_ns);
-  return start.offset_ns + int64_t(part * double(end.offset_ns - start.offset_ns));
+  constexpr double kMost_ns = 4e18;  // an int64_t takes 9e18
+  const double drift_ns = part * (double(end.offset_ns) - double(start.offset_ns));
+  return int64_t(uint64_t(start.offset_ns) + uint64_t(int64_t(std::clamp(drift_ns, -kMost_ns, kMost_ns))));
 }
 
 Records read_records(const std::string& folder) {

@@ -41,13 +41,19 @@ class Record {
 
   const record::Header& header() const { return *header_; }
   int rank() const { return header_->rank; }
+  // Texts and numbers of a record are checked: a rank whose program writes where it should not may have hit its record.
+  /// Of the place `function` in Header::totals; printable, and fit for JSON as it is.
+  const std::string& function_name(size_t function) const;
+  const std::string& host() const { return host_; }
+  std::string clock_domain() const;
+  uint32_t threads() const;
   const record::Event* events() const { return events_; }
   size_t event_count() const { return event_count_; }
   /// What it was in when it ended without MPI_Finalize; null: nothing.
-  const char* unfinished_call() const;
+  const std::string* unfinished_call() const;
   /// This rank's clock in rank 0's.
   int64_t offset_at(uint64_t time_ns) const;
-  uint64_t aligned(uint64_t time_ns) const { return uint64_t(int64_t(time_ns) + offset_at(time_ns)); }
+  uint64_t aligned(uint64_t time_ns) const { return time_ns + uint64_t(offset_at(time_ns)); }
 
  private:
   Record() = default;
@@ -56,6 +62,8 @@ class Record {
   const record::Header* header_ = nullptr;
   const record::Event* events_ = nullptr;
   size_t event_count_ = 0;
+  std::vector<std::string> names_;  ///< of the functions, then one for what is none
+  std::string host_;
 };
 
 using Records = std::vector<std::unique_ptr<Record>>;

@@ -75,7 +75,7 @@ uint64_t row_sum(const CounterRow& row, const Counters& counters) {
 /// How long the rank had been in the call in which it ended; 0: in none, or its clock is not ours.
 uint64_t unfinished_ns(const Record& record, uint64_t ended_ns) {
   const record::Header& header = record.header();
-  if (!record.unfinished_call() || Recorder::clock_domain() != header.clock_domain) return 0;
+  if (!record.unfinished_call() || Recorder::clock_domain() != record.clock_domain()) return 0;
   return ended_ns - std::min(ended_ns, header.current_since_ns);
 }
 
@@ -161,7 +161,7 @@ std::string functions_table(const std::vector<Line>& lines) {
     for (uint32_t i = 0; i < header.functions; ++i) {
       const record::Totals& totals = header.totals[i];
       if (totals.calls == 0) continue;
-      Row& row = rows[totals.name];
+      Row& row = rows[line.record->function_name(i)];
       row.calls += totals.calls;
       row.time_ns += totals.time_ns;
       row.wait_ns += totals.wait_ns;
@@ -223,8 +223,8 @@ std::string summary_of(const Records& records, int ranks, uint64_t ended_ns) {
   out += ranks_table(lines) + imbalance(lines) + functions_table(lines) + messages_table(lines);
   for (const Line& line : lines) {
     if (line.record->header().finished) continue;
-    const char* call = line.record->unfinished_call();
-    out += call ? fmt::format("rank {} did not finish: it was in {} for {:.3f} s\n", line.record->rank(), call,
+    const std::string* call = line.record->unfinished_call();
+    out += call ? fmt::format("rank {} did not finish: it was in {} for {:.3f} s\n", line.record->rank(), *call,
                               seconds(unfinished_ns(*line.record, ended_ns)))
                 : fmt::format("rank {} did not finish: it was outside of MPI\n", line.record->rank());
   }

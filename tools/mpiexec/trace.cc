@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <iterator>
+#include <string_view>
 #include <tuple>
 
 #include "base/recorder.h"
@@ -55,15 +56,6 @@ const char* control_name(uint16_t what) {
   }
 }
 
-/// A rank's name in JSON: hosts are letters, digits, dots and dashes; anything else is left out.
-std::string plain(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c >= ' ' && c < 127 && c != '"' && c != '\\') out += c;
-  }
-  return out;
-}
-
 class Writer {
  public:
   Writer(std::FILE* file, uint64_t begin_ns) : file_(file), begin_ns_(begin_ns) {}
@@ -99,9 +91,9 @@ void add_names(Writer& out, const Record& record) {
   const record::Header& header = record.header();
   const int rank = record.rank();
   out.add(R"_({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0} ({1}, process {2})"}}}})_", rank,
-          plain(header.host), header.process);
+          record.host(), header.process);
   out.add(R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}})", rank);
-  for (uint32_t i = 0; i < header.threads; ++i) {
+  for (uint32_t i = 0; i < record.threads(); ++i) {
     const std::string name = i + 1 == header.event_thread ? "event thread" : fmt::format("thread {}", i);
     out.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", rank, i, name);
   }
@@ -114,9 +106,9 @@ void add_event(Writer& out, const Record& record, const Event& event, uint64_t& 
     case EventKind::call:
     case EventKind::sleep:
     case EventKind::progress: {
-      const char* name = event.kind == EventKind::sleep      ? "asleep"
-                         : event.kind == EventKind::progress ? "progress"
-                                                             : record.header().totals[event.what].name;
+      std::string_view name = "asleep";
+      if (event.kind == EventKind::progress) name = "progress";
+      if (event.kind == EventKind::call) name = record.function_name(event.what);
       const char* category = event.kind == EventKind::call ? "call" : "progress";
       out.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}"}})", rank, event.thread, at,
               Writer::micro(event.duration_ns), name, category);
@@ -142,12 +134,12 @@ void add_event(Writer& out, const Record& record, const Event& event, uint64_t& 
 
 void add_unfinished(Writer& out, const Record& record, uint64_t ended_ns) {
   const record::Header& header = record.header();
-  const char* call = record.unfinished_call();
+  const std::string* call = record.unfinished_call();
   if (!call) return;
-  const bool ours = Recorder::clock_domain() == header.clock_domain;
+  const bool ours = Recorder::clock_domain() == record.clock_domain();
   const uint64_t end = std::max(ours ? ended_ns : header.last_ns, header.current_since_ns);
   out.add(R"({{"ph":"X","pid":{},"tid":0,"ts":{},"dur":{},"name":"{}","cat":"call","args":{{"unfinished":true}}}})",
-          record.rank(), out.at(record, header.current_since_ns), Writer::micro(end - header.current_since_ns), call);
+          record.rank(), out.at(record, header.current_since_ns), Writer::micro(end - header.current_since_ns), *call);
 }
 
 void collect(const Record& record, std::vector<End>& sent, std::vector<End>& received) {

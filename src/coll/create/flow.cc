@@ -1,13 +1,14 @@
 #include "coll/create/flow.h"
 
+#include <new>
+
 namespace tern::create {
 
 FlowRequest* FlowRequest::begin(ProgressEngine& engine, Flow flow) {
   auto* request = new FlowRequest(engine, std::move(flow));
   request->flow_.handle_.resume();
   if (request->flow_.handle_.done()) {
-    request->error = std::move(request->flow_.handle_.promise().result);
-    request->set_complete();
+    request->finish();
   } else {
     engine.activate(*request);
   }
@@ -20,10 +21,19 @@ int FlowRequest::advance() {
   suspended_.resume();
   if (flow_.handle_.done()) {
     engine_.deactivate(*this);
-    error = std::move(flow_.handle_.promise().result);
-    set_complete();  // may delete this
+    finish();
   }
   return 1;
+}
+
+// May delete this.
+void FlowRequest::finish() {
+  try {
+    error = flow_.handle_.promise().outcome();
+  } catch (const std::bad_alloc&) {
+    error = Error(ErrorClass::no_mem, "memory has run out");
+  }
+  set_complete();
 }
 
 Error run(PointToPoint& p2p, Flow flow) {

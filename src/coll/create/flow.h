@@ -8,8 +8,9 @@
 //   }
 //
 // A FlowRequest runs a Flow under the progress engine and is a Request to whoever waits. A Flow starts when
-// awaited (or run), never before, and its frame holds what it needs: parameters by value, or references that
-// outlive the operation. Thread rule: under the rank's lock.
+// awaited (or run), never before. An exception (no memory) goes to whoever awaits it, in the end to the call that moves
+// it on, and the request has an error. Its frame holds what it needs: parameters by value, or references that outlive
+// the operation. Thread rule: under the rank's lock.
 #pragma once
 
 #include <coroutine>
@@ -32,6 +33,7 @@ class [[nodiscard]] Flow {
 
   struct promise_type {
     Error result;
+    std::exception_ptr failure;      ///< instead of a result: no memory
     std::coroutine_handle<> parent;  ///< null: the outermost
     FlowRequest* runner = nullptr;
 
@@ -47,7 +49,12 @@ class [[nodiscard]] Flow {
     };
     Final final_suspend() noexcept { return {}; }
     void return_value(Error error) { result = std::move(error); }
-    void unhandled_exception() { std::terminate(); }
+    void unhandled_exception() noexcept { failure = std::current_exception(); }
+    /// Of a flow that has ended.
+    Error outcome() {
+      if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+      return std::move(result);
+    }
   };
 
   Flow(Flow&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -63,7 +70,7 @@ class [[nodiscard]] Flow {
     handle_.promise().runner = awaiting.promise().runner;
     return handle_;
   }
-  Error await_resume() { return std::move(handle_.promise().result); }
+  Error await_resume() { return handle_.promise().outcome(); }
 
  private:
   friend class FlowRequest;
@@ -87,6 +94,7 @@ class FlowRequest final : public Request, private Advanceable {
   }
   ~FlowRequest() override = default;
   int advance() override;
+  void finish();
 
   ProgressEngine& engine_;
   Flow flow_;

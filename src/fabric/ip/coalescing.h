@@ -24,7 +24,7 @@ class Coalescing {
  public:
   /// A longer message is worth a segment of its own. (TCP streams on a loopback, without and with: 4 KiB 0.70 and 2.15
   /// GB/s, 8 KiB 1.35 and 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
-  static constexpr size_t kMostBytes = 16 * 1024;
+  static constexpr size_t kMaxBytes = 16 * 1024;
 
   /// A message leaves now, after so many polls of this rank. True: it may wait for the next.
   bool may_wait(uint64_t now_ns, uint64_t polls) {
@@ -50,7 +50,7 @@ class Coalescing {
     if (late_ns < kSoon_ns) {
       trust_ += !waited;
     } else {
-      if (waited) needed_ = uint32_t(std::clamp<uint64_t>(late_ns / kDelay_ns, kTrust, kMostTrust));
+      if (waited) needed_ = uint32_t(std::clamp<uint64_t>(late_ns / kDelay_ns, kTrust, kMaxTrust));
       trust_ = 0;
     }
     return waited;
@@ -59,7 +59,7 @@ class Coalescing {
  private:
   static constexpr uint64_t kSoon_ns = 20'000;
   static constexpr uint64_t kDelay_ns = 2'000;
-  static constexpr uint32_t kTrust = 16, kMostTrust = 1 << 20;
+  static constexpr uint32_t kTrust = 16, kMaxTrust = 1 << 20;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
   uint32_t trust_ = 0, needed_ = kTrust;

@@ -1,7 +1,5 @@
 #include "fabric/ip/host_question.h"
 
-#include <poll.h>
-
 #include <cerrno>
 
 namespace tern {
@@ -12,25 +10,21 @@ constexpr uint16_t kClosedPort = 1;
 
 }  // namespace
 
-void HostQuestion::ask(const SocketAddress& address) {
+void HostQuestion::ask(StreamPort& port, const SocketAddress& address) {
   SocketAddress target = address;
   target.set_port(kClosedPort);
-  const int result = begin_connect(target, call_);
-  refused_ = result == ECONNREFUSED;
-  if (result != 0 && result != EINPROGRESS) call_.reset();
+  const int call = port.connect(target, {});
+  refused_ = call == -ECONNREFUSED;
+  call_ = StreamHandle(port, call);
 }
 
-bool HostQuestion::answered() {
+bool HostQuestion::answered(StreamPort& port) {
   if (refused_) {
     refused_ = false;
     return true;
   }
-  if (!call_) return false;
-  pollfd wait{call_.get(), POLLOUT, 0};
-  if (::poll(&wait, 1, 0) <= 0) return false;
-  int error = 0;
-  socklen_t bytes = sizeof error;
-  (void)getsockopt(call_.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  if (!call_ || port.ready(call_.get(), kWritable) == 0) return false;
+  const int error = port.error(call_.get());
   call_.reset();
   return error == 0 || error == ECONNREFUSED || error == ECONNRESET;
 }

@@ -6,15 +6,15 @@
 // Thread rule: as its owner.
 #pragma once
 
-#include "base/descriptor.h"
 #include "fabric/ip/socket.h"
+#include "fabric/ip/stream_port.h"
 
 namespace tern {
 
 class HostQuestion {
  public:
-  /// Begins to ask the host of `address`; forgets what was asked before.
-  void ask(const SocketAddress& address);
+  /// Begins to ask the host of `address`; forgets what was asked before. The port outlives the question.
+  void ask(StreamPort& port, const SocketAddress& address);
   /// No answer is of interest any more.
   void forget() {
     call_.reset();
@@ -22,10 +22,10 @@ class HostQuestion {
   }
   bool asked() const { return refused_ || call_; }
   /// True once the host has answered: then the question is over.
-  bool answered();
+  bool answered(StreamPort& port);
 
  private:
-  Descriptor call_;
+  StreamHandle call_;
   bool refused_ = false;  ///< at once
 };
 

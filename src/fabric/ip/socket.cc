@@ -10,13 +10,6 @@
 namespace tern {
 namespace {
 
-// Without a probe, a peer whose host loses power while neither side sends is never missed. A minute of
-// silence, then a probe every 10 s, six unanswered ones end the connection. (TCP_USER_TIMEOUT is left alone:
-// it would also end connections to a peer that lives but does not read, because it computes.)
-constexpr int kKeepIdle_s = 60, kKeepInterval_s = 10, kKeepProbes = 6;
-// Whoever waits for the answer to its call has nothing unacknowledged that the kernel would repeat.
-constexpr int kOftenIdle_s = 1, kOftenInterval_s = 1, kOftenProbes = 2;
-
 void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
 
 bool is_loopback(const SocketAddress& address) {
@@ -121,9 +114,10 @@ int begin_connect(const SocketAddress& address, Descriptor& out, std::string_vie
 }
 
 void ask_if_alive(int fd, bool often) {
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, often ? kOftenIdle_s : kKeepIdle_s);
-  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, often ? kOftenInterval_s : kKeepInterval_s);
-  set(fd, IPPROTO_TCP, TCP_KEEPCNT, often ? kOftenProbes : kKeepProbes);
+  const KeepAlive& keep = often ? kAskOften : kAskSeldom;
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, keep.idle_s);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, keep.interval_s);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, keep.probes);
 }
 
 Descriptor accept_from(int listener, SocketAddress& from) {

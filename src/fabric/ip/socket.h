@@ -39,8 +39,19 @@ Descriptor listen_on(const SocketAddress& address, std::string_view congestion =
 SocketAddress local_address(int fd);
 /// Begins to connect; 0 (done), EINPROGRESS, or the error. `congestion`: as listen_on.
 int begin_connect(const SocketAddress& address, Descriptor& out, std::string_view congestion = {});
-/// The peer's kernel is asked every second (`often`) or minute of silence whether it is there; the connection breaks
-/// when it does not answer a few times. A peer that only computes answers.
+/// When a silent peer's kernel is asked whether it is there: after so long, then so often; as many unanswered questions
+/// end the connection.
+struct KeepAlive {
+  int idle_s, interval_s, probes;
+};
+/// Without a probe, a peer whose host loses power while neither side sends is never missed. (TCP_USER_TIMEOUT is left
+/// alone: it would also end connections to a peer that lives but does not read, because it computes.)
+inline constexpr KeepAlive kAskSeldom{60, 10, 6};
+/// For a call whose answer is awaited: nothing of it is unacknowledged that the kernel would repeat.
+inline constexpr KeepAlive kAskOften{1, 1, 2};
+
+/// The peer's kernel is asked by kAskOften (`often`) or kAskSeldom whether it is there. A peer that only computes
+/// answers.
 void ask_if_alive(int fd, bool often);
 /// Next connection that waits at a listener; an invalid descriptor and errno when there is none.
 Descriptor accept_from(int listener, SocketAddress& from);

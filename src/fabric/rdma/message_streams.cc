@@ -59,7 +59,10 @@ bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFram
   channel.post_frame(peer, work, piece);
   if (in_slot) slots.take({peer.id, nullptr, uint32_t(bytes)});
   its.owed -= frame.credits;
-  if (frame.type != Type::credit && frame.type != Type::change) --its.credits;
+  if (frame.type != Type::credit && frame.type != Type::change) {
+    --its.credits;
+    ++its.sent;
+  }
   return true;
 }
 
@@ -129,19 +132,19 @@ void MessageStreams::take_credits(RdmaPeer& peer, const wire::RdmaFrame& frame) 
   if (starved) pump(peer);
 }
 
-bool MessageStreams::on_shared_frame(RdmaPeer& peer, const wire::RdmaFrame& frame, uint32_t slot, size_t bytes) {
+void MessageStreams::on_shared_frame(RdmaPeer& peer, const wire::RdmaFrame& frame, const std::byte* data,
+                                     size_t bytes) {
   if (frame.type == Type::credit) {
     take_credits(peer, frame);
   } else if (frame.type == Type::change) {
     take_credits(peer, frame);
     switches_.on_change(peer, frame);
   } else if (frame.epoch == uint8_t(peer.stream.in_epoch + 1) && peer.switching.changing) [[unlikely]] {
-    peer.stream.held.push_back({slot, uint32_t(bytes)});
-    return true;
+    adapter_.charge_copy(bytes);
+    peer.stream.held.emplace_back(data, data + bytes);
   } else {
     on_frame(peer, frame);
   }
-  return false;
 }
 
 void MessageStreams::on_ring_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) {
@@ -208,17 +211,10 @@ void MessageStreams::change_in(RdmaPeer& peer, uint32_t window) {
   ++its.in_epoch;
   its.owed = 0;
   its.window = window;
-  for (const Held& held : std::exchange(its.held, {})) {
+  for (const std::vector<std::byte>& held : std::exchange(its.held, {})) {
     wire::RdmaFrame frame;
-    if (peer.state == State::ready && wire::parse_rdma_frame(adapter_.slots.memory(held.slot), held.bytes, frame))
-      on_frame(peer, frame);
-    adapter_.receive_taken(held.slot);
+    if (peer.state == State::ready && wire::parse_rdma_frame(held.data(), held.size(), frame)) on_frame(peer, frame);
   }
-}
-
-void MessageStreams::drop_held(RdmaPeer& peer) {
-  for (const Held& held : peer.stream.held) adapter_.receive_taken(held.slot);
-  peer.stream.held.clear();
 }
 
 void MessageStreams::on_written(RdmaPeer& peer, uint8_t epoch) {
@@ -283,7 +279,7 @@ void MessageStreams::fail_all(RdmaPeer& peer) {
     its.reception.active = false;
     sink_.on_landed(peer, its.reception.header, its.reception.landing, its.reception.bytes, peers_.reason(peer));
   }
-  drop_held(peer);
+  peer.stream.held.clear();
   its.channel = nullptr;
   its.base.reset();
 }

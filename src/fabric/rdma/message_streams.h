@@ -32,20 +32,19 @@ class MessageStreams {
     Landing landing;
     uint64_t bytes = 0, received = 0;
   };
-  /// A frame in a slot of the shared queue that must wait.
-  struct Held {
-    uint32_t slot, bytes;
-  };
   /// Both streams with a peer.
   struct OfPeer {
     std::unique_ptr<Channel> base;        ///< ours to the peer, what streams begin with; null: not connected
     Channel* channel = nullptr;           ///< what carries our frames now; null exactly when `base` is
     uint8_t out_epoch = 0, in_epoch = 0;  ///< channels that our stream, and the peer's, have had
     uint32_t received = 0;                ///< messages (modulo 2^32)
-    std::vector<Held> held;               ///< of the peer's next epoch: came before the last of this one
-    uint32_t credits = 0;                 ///< frames that we may send
-    uint32_t owed = 0;                    ///< frames of the peer that were taken and not yet told
-    uint32_t window = 0;                  ///< ours, as the peer was told
+    uint32_t sent = 0;                    ///< frames of messages (modulo 2^32)
+    /// Of the peer's next epoch: came before the last of this one. Copies, at most a window of them: what this one
+    /// waits for may need the receives.
+    std::vector<std::vector<std::byte>> held;
+    uint32_t credits = 0;  ///< frames that we may send
+    uint32_t owed = 0;     ///< frames of the peer that were taken and not yet told
+    uint32_t window = 0;   ///< ours, as the peer was told
     IntrusiveList<SendOperation> queue;
     Reception reception;
 
@@ -68,8 +67,8 @@ class MessageStreams {
   void pump(RdmaPeer& peer);
   size_t queued() const { return queued_; }
 
-  /// What a receive of the shared queue got. True: it is held, and the slot stays in use.
-  bool on_shared_frame(RdmaPeer& peer, const wire::RdmaFrame& frame, uint32_t slot, size_t bytes);
+  /// What a receive of the shared queue got: `frame`, parsed from `data`.
+  void on_shared_frame(RdmaPeer& peer, const wire::RdmaFrame& frame, const std::byte* data, size_t bytes);
   /// What was in the peer's ring.
   void on_ring_frame(RdmaPeer& peer, const std::byte* data, size_t bytes);
   /// A write of that epoch has taken a receive.
@@ -101,7 +100,6 @@ class MessageStreams {
   bool post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFrame& frame, const void* flat, Cursor* cursor);
   void on_frame(RdmaPeer& peer, const wire::RdmaFrame& frame);
   void take_credits(RdmaPeer& peer, const wire::RdmaFrame& frame);
-  void drop_held(RdmaPeer& peer);
   void on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& frame);
   void take_into_account(RdmaPeer& peer);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/rdma/channels/dc_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
@@ -26,8 +27,8 @@ RdmaConnections::RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const T
       keepalive_ns_(uint64_t(tunables.rdma_keepalive_ms) * 1'000'000),
       greeting_ns_(uint64_t(tunables.rdma_greeting_ms) * 1'000'000) {}
 
-Error RdmaConnections::start(const rdma::QueuePairAddress* target) {
-  if ((has_target_ = target != nullptr)) target_ = *target;
+Error RdmaConnections::start(const DcEndpoint* dc) {
+  dc_ = dc;
   rdma::QueuePairOptions options;
   options.kind = rdma::QueuePairKind::ud;
   options.sends = options.receives = &adapter_.completions();
@@ -89,12 +90,17 @@ Error RdmaConnections::prepare(RdmaPeer& peer) {
     its.datagram = std::bit_cast<rdma::QueuePairAddress>(address);
     if (Error error = adapter_.hca->make_route(its.datagram.port, its.route)) return error;
   }
-  return has_target_ ? Error() : make_pair(peer);
+  return dc_ ? Error() : make_pair(peer);
 }
 
 Error RdmaConnections::make_pair(RdmaPeer& peer) {
   if (peer.connection.pair) return {};
-  if (Error error = adapter_.hca->make_queue_pair(adapter_.connected_options(), peer.connection.pair)) return error;
+  if (!spare_pairs_.empty()) {
+    peer.connection.pair = std::move(spare_pairs_.back());
+    spare_pairs_.pop_back();
+  } else if (Error error = adapter_.hca->make_queue_pair(adapter_.connected_options(), peer.connection.pair)) {
+    return error;
+  }
   ++pairs_;
   return {};
 }
@@ -107,6 +113,13 @@ Error RdmaConnections::connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress
   return {};
 }
 
+void RdmaConnections::keep_pair(RdmaPeer& peer) {
+  std::unique_ptr<rdma::QueuePair> pair = std::move(peer.connection.pair);
+  by_number_.erase(pair->number());
+  --pairs_;
+  if (!pair->reset()) spare_pairs_.push_back(std::move(pair));
+}
+
 // A greeting that finds no room is not sent; the other side (or our timer) repeats.
 void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   if (free_greetings_.empty() || datagrams_failed_) return;
@@ -116,8 +129,8 @@ void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   greeting.from = adapter_.options.peers->my_name();
   greeting.to = adapter_.options.peers->name(peer.id);
   greeting.call = peer.id;
-  greeting.base = uint8_t(has_target_ ? ChannelKind::dc : ChannelKind::rc);
-  greeting.address = std::bit_cast<wire::RdmaAddress>(has_target_ ? target_ : peer.connection.pair->address());
+  greeting.base = uint8_t(dc_ ? ChannelKind::dc : ChannelKind::rc);
+  greeting.address = std::bit_cast<wire::RdmaAddress>(dc_ ? dc_->target_for(peer.id) : peer.connection.pair->address());
   greeting.frame_bytes = uint32_t(adapter_.slot_bytes);
   greeting.window = adapter_.window;
   greeting.incarnation = peer.incarnation;
@@ -197,13 +210,13 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
 
 bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting) {
   OfPeer& its = peer.connection;
-  if (greeting.base != uint8_t(has_target_ ? ChannelKind::dc : ChannelKind::rc)) {
+  if (greeting.base != uint8_t(dc_ ? ChannelKind::dc : ChannelKind::rc)) {
     peers_.break_peer(peer,
                       "one of the two talks by DC, the other does not (TERN_RDMA_CHANNELS, or an adapter lacks it)");
     return false;
   }
   its.base = std::bit_cast<rdma::QueuePairAddress>(greeting.address);
-  if (!has_target_) {
+  if (!dc_) {
     if (Error error = connect_pair(peer, its.base)) {
       peers_.break_peer(peer, std::string(error.text()));
       return false;

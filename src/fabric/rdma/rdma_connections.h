@@ -27,6 +27,7 @@
 
 namespace tern {
 
+class DcEndpoint;
 class RdmaPeers;
 
 inline constexpr uint32_t kRdmaGreetingSlots = 64;  ///< each way; what does not fit is lost and repeated
@@ -43,15 +44,15 @@ class RdmaConnections {
     rdma::QueuePairAddress base;            ///< what it answers greetings with: its queue pair, or its DC target
     std::unique_ptr<rdma::Route> route;
     rdma::QueuePairAddress datagram;
-    uint32_t call = 0;      ///< what it calls us
+    uint32_t call = 0;     ///< what it calls us
     bool greeted = false;  ///< hellos are repeated
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
   };
 
   /// Both outlive this.
   RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables, Lookup lookup);
-  /// `target`: of the base channel dc, to be sent to by all peers; null: each gets a queue pair.
-  Error start(const rdma::QueuePairAddress* target);
+  /// `dc`: has the base channel's targets; outlives this. Null: each peer gets a queue pair.
+  Error start(const DcEndpoint* dc);
   /// What peers need to greet this rank.
   const std::string& card() const { return card_; }
 
@@ -69,6 +70,8 @@ class RdmaConnections {
   /// The peer has one, connected or not. Error: the adapter has no more.
   Error make_pair(RdmaPeer& peer);
   Error connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress& remote);
+  /// Nothing is outstanding on it, here or there: another peer may have it.
+  void keep_pair(RdmaPeer& peer);
   /// Queue pairs of peers that exist.
   size_t pairs() const { return pairs_; }
 
@@ -115,8 +118,8 @@ class RdmaConnections {
   std::unordered_map<uint32_t, RdmaPeer*> by_number_;  ///< by our connected queue pair's number
   std::vector<RdmaPeer*> connected_;
   size_t pairs_ = 0;
-  bool has_target_ = false;
-  rdma::QueuePairAddress target_;
+  std::vector<std::unique_ptr<rdma::QueuePair>> spare_pairs_;  ///< idle; making one takes milliseconds
+  const DcEndpoint* dc_ = nullptr;                             ///< see `start`
   uint64_t keepalive_due_ns_ = ~uint64_t{0};
 };
 

@@ -61,12 +61,12 @@ Error RdmaPath::start(const Tunables& tunables) {
                  "the rdma path numbers ranks up to " + std::to_string(wire::kRdmaMaxRanks));
   }
   if (Error error = adapter_.start()) return error;
-  switches_.set_base(policy_.base());
   if (policy_.base() == ChannelKind::dc) {
     dc_ = std::make_unique<DcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
     if (Error error = dc_->start(uint32_t(tunables.rdma_dc_initiators))) return error;
   }
-  return connections_.start(dc_ ? &dc_->target() : nullptr);
+  switches_.set_base(policy_.base(), dc_.get());
+  return connections_.start(dc_.get());
 }
 
 TupleQueues* RdmaPath::tuple_queues() {
@@ -175,7 +175,9 @@ void RdmaPath::run_timers() {
 // What the statistics say of the second that has passed.
 void RdmaPath::apply_policy(uint64_t now_ns) {
   for (const auto& peer : peers_) {
-    if (peer && peer->state == RdmaPeer::State::ready) policy_.count(peer->id, peer->stream.received);
+    if (!peer || peer->state != RdmaPeer::State::ready) continue;
+    policy_.count(peer->id, peer->stream.received);
+    switches_.end_of_unit(*peer);
   }
   const ChannelPolicy::Mapping* mapping = policy_.end_of_unit(now_ns);
   if (mapping) {
@@ -269,7 +271,8 @@ bool RdmaPath::on_receive(const rdma::Completion& completion) {
     return false;
   }
   adapter_.charge(adapter_.options.receive_ns);
-  return streams_.on_shared_frame(*peer, frame, slot, completion.bytes);
+  streams_.on_shared_frame(*peer, frame, adapter_.slots.memory(slot), completion.bytes);
+  return false;
 }
 
 int RdmaPath::complete_finished() {
@@ -297,7 +300,7 @@ void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes)
   RdmaConnections::OfPeer& its = peer.connection;
   std::unique_ptr<Channel> base;
   if (dc_) {
-    base = std::make_unique<DcChannel>(*dc_, *its.route, its.base, frame_bytes);
+    base = std::make_unique<DcChannel>(*dc_, peer.id, false, *its.route, its.base, frame_bytes);
   } else {
     base = std::make_unique<ConnectedChannel>(adapter_, *its.pair, frame_bytes);
   }

@@ -76,6 +76,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   const ChannelSwitches& switches() const { return switches_; }
   /// Has a peer's messages come by another channel from now on. False: that cannot be, or another change is under way.
   bool change_channel(Lane& lane, ChannelKind kind) { return switches_.request(static_cast<RdmaPeer&>(lane), kind); }
+  /// What carries the peer's messages to us.
+  ChannelKind channel(const Lane& lane) const { return static_cast<const RdmaPeer&>(lane).switching.kind; }
 
  private:
   RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock,

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -30,6 +31,13 @@ Error no_memory(const char* what, uint64_t bytes, const std::string& why) {
 
 ShmSegments::~ShmSegments() {
   for (auto& [begin, made] : made_) munmap(made.control, shm::kPage);
+}
+
+bool ShmSegments::has_ended(PeerId peer) const {
+  const uint32_t slot = node_.slot_of(peer);
+  if (slot == node_.slots() || node_.life_line(slot) < 0) return false;
+  pollfd line{node_.life_line(slot), POLLIN, 0};
+  return ::poll(&line, 1, 0) > 0;
 }
 
 uint64_t ShmSegments::space(uint32_t slot) const {

@@ -33,6 +33,7 @@ class ShmSegments final : public NodeSegments {
   ShmSegments& operator=(const ShmSegments&) = delete;
 
   bool shares(PeerId peer) const override { return node_.slot_of(peer) != node_.slots(); }
+  bool has_ended(PeerId peer) const override;
   Error allocate(size_t bytes, NodeSegment& made) override;
   Error attach(const SegmentKey& key, NodeSegment& attached) override;
   void release(NodeSegment& segment) override;

@@ -12,23 +12,26 @@ namespace tern {
 
 class DrainEstimate {
  public:
+  /// As long as it is not known how fast it goes.
+  static constexpr uint64_t kUnknown_ns = 2'000'000;
+
   /// So many bytes have been acknowledged in all, and so many have to be before somebody can go on: how long to sleep.
   uint64_t next_look_ns(uint64_t now_ns, uint64_t acknowledged, uint64_t left) {
     const uint64_t passed = now_ns - looked_ns_;
-    if (looked_ns_ == 0 || passed >= kLeast_ns) {
+    if (looked_ns_ == 0 || passed >= kMin_ns) {
       const bool known = looked_ns_ != 0 && acknowledged >= acknowledged_;
       bytes_per_ns_ = known ? double(acknowledged - acknowledged_) / double(passed) : 0;
       looked_ns_ = now_ns;
       acknowledged_ = acknowledged;
     }
     if (bytes_per_ns_ == 0) return kUnknown_ns;
-    return uint64_t(std::clamp(double(left) / bytes_per_ns_, double(kLeast_ns), double(kMost_ns)));
+    return uint64_t(std::clamp(double(left) / bytes_per_ns_, double(kMin_ns), double(kMax_ns)));
   }
   /// Nobody waits any more.
   void forget() { looked_ns_ = 0; }
 
  private:
-  static constexpr uint64_t kLeast_ns = 500'000, kUnknown_ns = 2'000'000, kMost_ns = 10'000'000;
+  static constexpr uint64_t kMin_ns = 500'000, kMax_ns = 10'000'000;
   uint64_t looked_ns_ = 0;  ///< 0: not since somebody waits
   uint64_t acknowledged_ = 0;
   double bytes_per_ns_ = 0;  ///< 0: not known, or nothing moved

@@ -11,6 +11,14 @@ using wire::Verdict;
 
 static_assert(wire::kProofBytes == crypto_generichash_BYTES);
 
+JobSecret secret_for_others(const TcpKey& job_key) {
+  static constexpr std::string_view kPurpose = "tern secret for other jobs";
+  JobSecret out;
+  crypto_generichash(out.data(), out.size(), reinterpret_cast<const uint8_t*>(kPurpose.data()), kPurpose.size(),
+                     job_key.data(), job_key.size());
+  return out;
+}
+
 TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t lane, uint32_t generation,
                            uint32_t stood)
     : self_(self),
@@ -18,6 +26,8 @@ TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint
       initiator_(target != kNoRank),
       expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
   if (!initiator_) return;
+  // Without its secret nobody is called; should it happen, no proof will do.
+  if (!choose_key(target.job)) randombytes_buf(key_.data(), key_.size());
   wire::Greeting hello = greeting(target);
   hello.lane = lane;
   hello.generation = generation;
@@ -25,7 +35,26 @@ TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint
   append(wire::build_greeting(HandshakeStage::hello, hello));
 }
 
-TcpHandshake::~TcpHandshake() { sodium_memzero(shared_.data(), shared_.size()); }
+TcpHandshake::~TcpHandshake() {
+  sodium_memzero(shared_.data(), shared_.size());
+  sodium_memzero(key_.data(), key_.size());
+}
+
+// The same on both sides: the job with the smaller number comes first.
+bool TcpHandshake::choose_key(uint64_t job) {
+  key_ = self_.key;
+  if (job == self_.name.job) return true;
+  const JobSecret* theirs = self_.jobs ? self_.jobs->secret_of(job) : nullptr;
+  if (!theirs) return false;
+  const JobSecret mine = secret_for_others(self_.key);
+  const JobSecret* both[2] = {&mine, theirs};
+  if (job < self_.name.job) std::swap(both[0], both[1]);
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, nullptr, 0, key_.size());
+  for (const JobSecret* secret : both) crypto_generichash_update(&state, secret->data(), secret->size());
+  crypto_generichash_final(&state, key_.data(), key_.size());
+  return true;
+}
 
 wire::Greeting TcpHandshake::greeting(const RankName& to) {
   wire::Greeting out;
@@ -64,6 +93,11 @@ void TcpHandshake::on_whole_message() {
   std::string_view message(input_);
   std::string_view body =
       message.substr(wire::kHandshakePrefixBytes, message.size() - wire::kHandshakePrefixBytes - wire::kProofBytes);
+  // Whose key a caller should have stands in its hello, which is not proven yet.
+  if (expected_ == HandshakeStage::hello && (!wire::parse_greeting(body, theirs_) || !choose_key(theirs_.from.job))) {
+    state_ = State::rubbish;
+    return;
+  }
   if (!authentic(message)) {
     state_ = State::rubbish;
     return;
@@ -71,9 +105,7 @@ void TcpHandshake::on_whole_message() {
   bool sound = false;
   switch (expected_) {
     case HandshakeStage::hello: {
-      sound = wire::parse_greeting(body, theirs_);
-      if (!sound) break;
-      greeted_ = true;
+      sound = greeted_ = true;
       // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank
       // only.
       append(wire::build_greeting(HandshakeStage::answer, greeting(theirs_.from)));
@@ -154,7 +186,7 @@ std::string TcpHandshake::describe(Verdict verdict) const {
 std::array<uint8_t, wire::kProofBytes> TcpHandshake::authentication() const {
   std::array<uint8_t, wire::kProofBytes> out;
   crypto_generichash(out.data(), out.size(), reinterpret_cast<const uint8_t*>(transcript_.data()), transcript_.size(),
-                     self_.key.data(), self_.key.size());
+                     key_.data(), key_.size());
   return out;
 }
 
@@ -164,7 +196,7 @@ TcpKey TcpHandshake::session_key(bool from_caller) const {
   const std::string_view purpose = from_caller ? kCaller : kCalled;
   TcpKey out;
   crypto_generichash_state state;
-  crypto_generichash_init(&state, self_.key.data(), self_.key.size(), out.size());
+  crypto_generichash_init(&state, key_.data(), key_.size(), out.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(purpose.data()), purpose.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(transcript_.data()), transcript_.size());
   crypto_generichash_update(&state, shared_.data(), shared_.size());

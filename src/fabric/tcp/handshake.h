@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/types.h"
+#include "base/peer_table.h"
 #include "fabric/ip/key_exchange.h"
 #include "fabric/tcp/cipher.h"
 #include "wire/handshake.h"
@@ -29,10 +29,14 @@ namespace tern {
 struct TcpIdentity {
   RankName name;
   TcpKey key{};
-  uint32_t version = 0;   ///< wire::kVersion
-  std::string agreement;  ///< wire::Greeting::agreement
-  bool encrypts = false;  ///< a key is exchanged
+  uint32_t version = 0;             ///< wire::kVersion
+  std::string agreement;            ///< wire::Greeting::agreement
+  bool encrypts = false;            ///< a key is exchanged
+  const PeerTable* jobs = nullptr;  ///< has the secrets of other jobs; null: there are no others
 };
+
+/// What this job gives to others that it meets; says nothing of its key.
+JobSecret secret_for_others(const TcpKey& job_key);
 
 class TcpHandshake {
  public:
@@ -55,6 +59,8 @@ class TcpHandshake {
   /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is
   /// swallowed.
   size_t need() const { return need_ - input_.size(); }
+  /// Part of a message has arrived.
+  bool partial() const { return !input_.empty(); }
   /// Takes at most `need` bytes from the peer.
   void feed(const std::byte* data, size_t bytes);
   /// In state `asks`: what becomes of the connection. `received`: bytes of the stream that have arrived here; the
@@ -85,6 +91,7 @@ class TcpHandshake {
 
  private:
   void on_whole_message();
+  bool choose_key(uint64_t job);
   void append(std::string message);
   bool authentic(std::string_view message);
   wire::Greeting greeting(const RankName& to);
@@ -92,6 +99,7 @@ class TcpHandshake {
   wire::Verdict judge(const wire::Greeting& greeting) const;
 
   const TcpIdentity& self_;
+  TcpKey key_{};  ///< the job's; with a rank of another job, one made of both jobs' secrets
   RankName peer_;
   bool initiator_;
   bool greeted_ = false;

@@ -1,6 +1,5 @@
 #include "fabric/tcp/inbound.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -9,8 +8,13 @@
 
 #include "base/assert.h"
 #include "base/crc32c.h"
+#include "fabric/tcp/pieces.h"
 
 namespace tern {
+
+using tcp::kMaxPieces;
+using tcp::kWorthAPiece_bytes;
+
 namespace {
 
 // Fetches some hundred small messages at once; of a long message it costs one copy of at most so much (16
@@ -23,16 +27,6 @@ constexpr size_t kRawBytes = 2 * (sizeof(wire::BlockHead) + wire::kMaxBlockBytes
 constexpr size_t kAwaitBytes = 2048;
 // One peer's turn: other connections wait meanwhile, but a turn costs system calls too.
 constexpr size_t kTurnBytes = 4 << 20;
-constexpr size_t kMaxPieces = 64;
-constexpr size_t kWorthAPiece = 512;
-
-ssize_t receive_bytes(int fd, void* data, size_t bytes, int flags = 0) {
-  ssize_t n;
-  do {
-    n = recv(fd, data, bytes, MSG_DONTWAIT | flags);
-  } while (n < 0 && errno == EINTR);
-  return n;
-}
 
 }  // namespace
 
@@ -44,12 +38,12 @@ TcpInbound::TcpInbound(Shared& shared, size_t lane)
 // What a receive that brought nothing means.
 TcpInbound::State TcpInbound::after(ssize_t n) {
   if (n == 0) return State::ended;
-  if (errno == EAGAIN || errno == EWOULDBLOCK) return State::idle;
-  error_ = errno;
+  if (n == -EAGAIN) return State::idle;
+  error_ = int(-n);
   return State::broken;
 }
 
-ssize_t TcpInbound::take(int fd, std::byte* to, size_t bytes) {
+ssize_t TcpInbound::take(int stream, std::byte* to, size_t bytes) {
   if (ready_bytes_ != 0) [[unlikely]] {
     size_t n = std::min(bytes, ready_bytes_);
     std::memcpy(to, ready_, n);
@@ -57,25 +51,25 @@ ssize_t TcpInbound::take(int fd, std::byte* to, size_t bytes) {
     ready_bytes_ -= n;
     return ssize_t(n);
   }
-  ssize_t n = receive_bytes(fd, to, bytes);
+  ssize_t n = shared_.port.receive(stream, to, bytes);
   if (n > 0) received_ += uint64_t(n);
   return n;
 }
 
 // The same into nowhere.
-ssize_t TcpInbound::take_away(int fd, size_t bytes) {
+ssize_t TcpInbound::take_away(int stream, size_t bytes) {
   if (ready_bytes_ != 0) {
     size_t n = std::min(bytes, ready_bytes_);
     ready_ += n;
     ready_bytes_ -= n;
     return ssize_t(n);
   }
-  ssize_t n = receive_bytes(fd, nullptr, bytes, MSG_TRUNC);  // TCP drops these bytes without copying them
+  ssize_t n = shared_.port.discard(stream, bytes);
   if (n > 0) received_ += uint64_t(n);
   return n;
 }
 
-TcpInbound::State TcpInbound::receive(int fd, int& handled) {
+TcpInbound::State TcpInbound::receive(int stream, int& handled) {
   size_t turn = 0;
   if (waiting_) {
     if (!can_go_on()) return State::waits;
@@ -85,13 +79,13 @@ TcpInbound::State TcpInbound::receive(int fd, int& handled) {
   }
   while (turn < kTurnBytes) {
     if (shared_.sealed && ready_bytes_ == 0) {
-      State state = read_block(fd);
+      State state = read_block(stream);
       if (state != State::more) return state;
     }
     const bool from_memory = ready_bytes_ != 0;
     if (landing_now_) {
       uint64_t before = left_;
-      State state = read_landing(fd, handled);
+      State state = read_landing(stream, handled);
       turn += before - left_;
       if (state == State::idle && from_memory) continue;
       if (state != State::more) return state;
@@ -100,7 +94,7 @@ TcpInbound::State TcpInbound::receive(int fd, int& handled) {
       return State::waits;
     }
     size_t room = kBufferBytes - end_;
-    ssize_t n = take(fd, buffer_.get() + end_, room);
+    ssize_t n = take(stream, buffer_.get() + end_, room);
     if (n <= 0) return after(n);
     end_ += size_t(n);
     turn += size_t(n);
@@ -135,7 +129,6 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
         begin_ += sizeof head;
         continue;
       case wire::FrameType::settled:
-        settled_ = true;
         begin_ += sizeof head;
         continue;
       case wire::FrameType::stripe: {
@@ -235,31 +228,29 @@ void TcpInbound::land(int& handled) {
 // --- The socket.
 
 // One read towards the landing. State::more: the payload is complete, or the read was not short.
-TcpInbound::State TcpInbound::read_landing(int fd, int& handled) {
+TcpInbound::State TcpInbound::read_landing(int stream, int& handled) {
   Cursor& target = landing_.target;
   size_t wanted = size_t(std::min<uint64_t>(left_, target.remaining()));
   ssize_t n;
   if (wanted == 0) {
     wanted = size_t(std::min<uint64_t>(left_, 1 << 20));
-    n = take_away(fd, wanted);
+    n = take_away(stream, wanted);
   } else if (target.is_contiguous()) {
-    n = take(fd, target.contiguous_data(), wanted);
+    n = take(stream, target.contiguous_data(), wanted);
     if (n > 0) target.skip(size_t(n));
   } else {
     Cursor ahead = target;
     iovec pieces[kMaxPieces];
     size_t bytes = 0;
     size_t count = ahead.segments(pieces, wanted, bytes);
-    if (ready_bytes_ == 0 && count != 0 && bytes / count >= kWorthAPiece) {
+    if (ready_bytes_ == 0 && count != 0 && bytes / count >= kWorthAPiece_bytes) {
       wanted = bytes;
-      do {
-        n = readv(fd, pieces, int(count));
-      } while (n < 0 && errno == EINTR);
+      n = shared_.port.receive_pieces(stream, pieces, int(count));
       if (n > 0) received_ += uint64_t(n);
       if (n > 0) target.skip(size_t(n));
     } else {
       wanted = std::min(wanted, shared_.scratch_bytes);
-      n = take(fd, shared_.scratch, wanted);
+      n = take(stream, shared_.scratch, wanted);
       if (n > 0) target.unpack(shared_.scratch, size_t(n));
     }
   }
@@ -273,14 +264,13 @@ TcpInbound::State TcpInbound::read_landing(int fd, int& handled) {
 }
 
 // Reads until a whole block is there and sound; its bytes are then `ready_`.
-TcpInbound::State TcpInbound::read_block(int fd) {
+TcpInbound::State TcpInbound::read_block(int stream) {
   for (;;) {
     const size_t have = raw_end_ - raw_begin_;
     wire::BlockHead head;
     if (have >= sizeof head) {
       std::byte* at = raw_.data() + raw_begin_;
-      std::memcpy(&head, at, sizeof head);
-      if (head.length > wire::kMaxBlockBytes) return State::unsound;
+      if (!wire::parse_block(at, head)) return State::unsound;
       const size_t tag = cipher_.on() ? TcpCipher::kTagBytes : 0;
       if (have >= sizeof head + head.length + tag) {
         if (cipher_.on()) {
@@ -304,7 +294,7 @@ TcpInbound::State TcpInbound::read_block(int fd) {
       raw_begin_ = 0;
       raw_end_ = have;
     }
-    ssize_t n = receive_bytes(fd, raw_.data() + raw_end_, raw_.size() - raw_end_);
+    ssize_t n = shared_.port.receive(stream, raw_.data() + raw_end_, raw_.size() - raw_end_);
     if (n <= 0) return after(n);
     raw_end_ += size_t(n);
   }
@@ -318,13 +308,13 @@ void TcpInbound::keep_ready() {
   drained_.swap(kept);
 }
 
-void TcpInbound::drain(int fd) {
+void TcpInbound::drain(int stream) {
   keep_ready();
   // A block that is not whole is sent again.
   while (!shared_.sealed) {
     const size_t at = drained_.size();
     drained_.resize(at + 256 * 1024);
-    ssize_t n = receive_bytes(fd, drained_.data() + at, drained_.size() - at);
+    ssize_t n = shared_.port.receive(stream, drained_.data() + at, drained_.size() - at);
     drained_.resize(at + size_t(std::max<ssize_t>(n, 0)));
     if (n <= 0) break;
     received_ += uint64_t(n);
@@ -335,7 +325,7 @@ void TcpInbound::drain(int fd) {
 }
 
 void TcpInbound::begin() {
-  settled_ = false;
+  began_ = received_;
   error_ = 0;
 }
 

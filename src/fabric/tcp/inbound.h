@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/ip/stream_port.h"
 #include "fabric/path.h"
 #include "fabric/tcp/cipher.h"
 #include "wire/frame.h"
@@ -45,8 +46,9 @@ class TcpInbound {
     wrong,    ///< what arrived is not a stream of frames
   };
 
-  /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory.
+  /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory. The port is not owned.
   struct Shared {
+    StreamPort& port;
     Lane& peer;  ///< whose messages the sink gets
     Sink& sink;
     std::byte* scratch;
@@ -57,8 +59,8 @@ class TcpInbound {
 
   /// `lane`: which of the peer's streams this is.
   explicit TcpInbound(Shared& shared, size_t lane = 0);
-  /// Reads and delivers; adds the number of messages delivered to `handled`.
-  State receive(int fd, int& handled);
+  /// Reads from the port's `stream` and delivers; adds the number of messages delivered to `handled`.
+  State receive(int stream, int& handled);
   /// Whether a stream that `waits` can go on.
   bool can_go_on() const { return waiting_ && (lane_ == 0 ? !shared_.assembly.open : announced()); }
   bool waiting() const { return waiting_; }
@@ -67,7 +69,7 @@ class TcpInbound {
     return landing_now_ && !waiting_ && !shared_.sealed && ready_bytes_ == 0 ? left_ : 0;
   }
   /// The connection is over: takes all that its socket still holds.
-  void drain(int fd);
+  void drain(int stream);
   /// A new connection begins.
   void begin();
   /// What it carries is encrypted.
@@ -80,21 +82,22 @@ class TcpInbound {
   /// With checksums: what the peer says it has of the other direction.
   uint64_t acknowledged() const { return acknowledged_; }
   bool departed() const { return departed_; }
-  /// On this connection the peer has said that it relies on it.
-  bool settled() const { return settled_; }
+  /// The peer relies on this connection: bytes of the stream have come over it. (Not that a frame `settled` was parsed:
+  /// that may be one of an earlier connection, drained or sent again.) Without checksums.
+  bool settled() const { return received_ != began_; }
   int error() const { return error_; }
 
  private:
   State deliver_buffered(int& handled);
-  State read_landing(int fd, int& handled);
-  State read_block(int fd);
+  State read_landing(int stream, int& handled);
+  State read_block(int stream);
   State after(ssize_t n);
   State on_stripe(const std::byte* payload);
   bool announced() const;
   bool begin_part(const wire::FrameHead& head);
   void land(int& handled);
-  ssize_t take(int fd, std::byte* to, size_t bytes);
-  ssize_t take_away(int fd, size_t bytes);
+  ssize_t take(int stream, std::byte* to, size_t bytes);
+  ssize_t take_away(int stream, size_t bytes);
   void keep_ready();
 
   Shared& shared_;
@@ -104,12 +107,12 @@ class TcpInbound {
   bool landing_now_ = false;    ///< a payload is on its way to landing_; the buffer is empty
   bool waiting_ = false;
   bool departed_ = false;  ///< the peer has said goodbye
-  bool settled_ = false;
   int error_ = 0;
   uint64_t left_ = 0;  ///< bytes of that payload that have not arrived
   wire::FrameHead head_{};
   Landing landing_;
   uint64_t received_ = 0, acknowledged_ = 0;
+  uint64_t began_ = 0;  ///< received_ when this connection began
   /// Bytes that are out of the socket and not yet in the buffer: of a checked block, or drained.
   const std::byte* ready_ = nullptr;
   size_t ready_bytes_ = 0;

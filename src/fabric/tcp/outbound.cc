@@ -1,8 +1,5 @@
 #include "fabric/tcp/outbound.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -11,41 +8,20 @@
 
 #include "base/assert.h"
 #include "base/crc32c.h"
+#include "fabric/tcp/pieces.h"
 
 namespace tern {
+
+using tcp::kMaxPieces;
+using tcp::kWorthAPiece_bytes;
+
 namespace {
 
-constexpr size_t kMaxPieces = 64;
 // Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile. With a
 // head: 32 bytes that are left over cost a call and a packet.
 constexpr size_t kBatchBytes = (1 << 20) + sizeof(wire::FrameHead);
 // Operations are begun (and can then not be withdrawn) only while less than this is there to be sent.
 constexpr size_t kPullBytes = 64 * 1024;
-// Pieces shorter than this on average are packed first: the kernel's work for a piece costs as much as
-// copying a few hundred bytes.
-constexpr size_t kWorthAPiece = 512;
-
-ssize_t send_pieces(int fd, iovec* pieces, size_t count, int flags = 0) {
-  msghdr message{};
-  message.msg_iov = pieces;
-  message.msg_iovlen = count;
-  ssize_t n;
-  do {
-    n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
-  } while (n < 0 && errno == EINTR);
-  return n;
-}
-
-ssize_t send_bytes(int fd, const void* data, size_t bytes, int flags = 0) {
-  ssize_t n;
-  do {
-    n = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
-  } while (n < 0 && errno == EINTR);
-  return n;
-}
-
-// The socket lives, but takes nothing now.
-bool is_full(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM; }
 
 wire::FrameHead head_of(const SendOperation& operation) {
   const wire::Header& header = operation.header;
@@ -72,7 +48,7 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
   const size_t frame = kHeadBytes + bytes;
   const bool to_log = frame <= kCopyFirst || shared_.sealed;
   if (held_ && !(to_log && queue_.empty())) flush(wait != Wait::no);
-  if (!(empty() || held_) || error_ != 0 || fd_ < 0) return false;
+  if (!(empty() || held_) || error_ != 0 || stream_ < 0) return false;
   if (!to_log) return send_large(header, payload, bytes, wait != Wait::no);
   std::byte* at = reserve(frame);
   if (!at) return false;
@@ -85,14 +61,14 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
     return true;
   }
   const size_t waiting = size_t(end_ - sent_);  // just before it in the log
-  if (wait == Wait::here && waiting + frame <= kMostHeld) {
+  if (wait == Wait::here && waiting + frame <= kMaxHeldBytes) {
     commit(frame);
     held_ = true;
     return true;
   }
-  ssize_t n = send_bytes(fd_, at - waiting, waiting + frame, wait == Wait::in_kernel ? MSG_MORE : 0);
+  ssize_t n = shared_.port.send(stream_, at - waiting, waiting + frame, wait == Wait::in_kernel);
   if (n < 0) {
-    if (!is_full(errno)) error_ = errno;
+    if (n != -EAGAIN) error_ = int(-n);
     return false;
   }
   held_ = false;
@@ -102,14 +78,12 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
 }
 
 bool TcpOutbound::hold() {
-  if (error_ != 0 || fd_ < 0 || shared_.sealed || queued_bytes_ + (end_ - sent_) > kMostHeld) return false;
+  if (error_ != 0 || stream_ < 0 || shared_.sealed || queued_bytes_ + (end_ - sent_) > kMaxHeldBytes) return false;
   return held_ = true;
 }
 
 void TcpOutbound::push() {
-  int on = 1;
-  if (fd_ >= 0)
-    (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // is on already: setting it sends what is there
+  if (stream_ >= 0) shared_.port.push(stream_);
 }
 
 // Sent first, then what is not acknowledged is copied: while the copy is made the message is on its way.
@@ -120,9 +94,9 @@ bool TcpOutbound::send_large(const wire::Header& header, const void* payload, si
   }
   wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
   iovec pieces[2] = {{&head, sizeof head}, {const_cast<void*>(payload), bytes}};
-  ssize_t n = send_pieces(fd_, pieces, 2, more ? MSG_MORE : 0);
+  ssize_t n = shared_.port.send_pieces(stream_, pieces, 2, more);
   if (n < 0) {
-    if (!is_full(errno)) error_ = errno;
+    if (n != -EAGAIN) error_ = int(-n);
     return false;
   }
   const uint64_t begin = end_;
@@ -208,7 +182,7 @@ bool TcpOutbound::add_payload(Batch& batch, Segment& segment, size_t offset, siz
   iovec pieces[kMaxPieces];
   size_t bytes = 0;
   size_t count = ahead.segments({pieces, kMaxPieces - batch.piece_count}, left, bytes);
-  if (count != 0 && bytes / count >= kWorthAPiece) {
+  if (count != 0 && bytes / count >= kWorthAPiece_bytes) {
     for (size_t i = 0; i < count; ++i) batch.add(pieces[i].iov_base, pieces[i].iov_len);
   } else {
     Cursor again = payload;
@@ -254,7 +228,7 @@ void TcpOutbound::gather(Batch& batch, size_t limit) {
 TcpOutbound::Flush TcpOutbound::flush(bool more) {
   held_ = false;
   if (error_ != 0) return Flush::broken;
-  if (fd_ < 0) return Flush::blocked;
+  if (stream_ < 0) return Flush::blocked;
   if (!queue_.empty() && queue_.front()->total_bytes < kCopyFirst) (void)reserve(4 * kCopyFirst);
   Flush result = shared_.sealed ? flush_blocks() : flush_plain(more);
   return result == Flush::all && references_ != 0 ? Flush::blocked : result;
@@ -266,10 +240,10 @@ TcpOutbound::Flush TcpOutbound::flush_plain(bool more) {
     Batch batch;
     gather(batch, kBatchBytes);
     if (batch.piece_count == 0) return Flush::all;
-    ssize_t n = send_pieces(fd_, batch.pieces, batch.piece_count, more ? MSG_MORE : 0);
+    ssize_t n = shared_.port.send_pieces(stream_, batch.pieces, batch.piece_count, more);
     if (n < 0) {
-      if (is_full(errno)) return Flush::blocked;
-      error_ = errno;
+      if (n == -EAGAIN) return Flush::blocked;
+      error_ = int(-n);
       return Flush::broken;
     }
     sent_ += size_t(n);
@@ -289,7 +263,7 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
       gather(batch, wire::kMaxBlockBytes);
       if (batch.bytes == 0 && owed() == 0) return Flush::all;
       block_end_ = sent_ + batch.bytes;
-      block_head_ = {0, uint32_t(batch.bytes), owed_ack_};
+      block_head_ = wire::build_block(batch.bytes, owed_ack_);
       block_head_.crc =
           crc32c(&block_head_.length, sizeof block_head_ - sizeof block_head_.crc, crc32c(&sent_, sizeof sent_));
       for (size_t i = 1; i < batch.piece_count; ++i)
@@ -301,11 +275,11 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
     }
     size_t of_head = sizeof block_head_ - block_head_sent_;
     batch.pieces[0] = {reinterpret_cast<std::byte*>(&block_head_) + block_head_sent_, of_head};
-    ssize_t n = of_head == 0 ? send_pieces(fd_, batch.pieces + 1, batch.piece_count - 1)
-                             : send_pieces(fd_, batch.pieces, batch.piece_count);
+    const size_t skip = of_head == 0;
+    ssize_t n = shared_.port.send_pieces(stream_, batch.pieces + skip, batch.piece_count - skip, false);
     if (n < 0) {
-      if (is_full(errno)) return Flush::blocked;
-      error_ = errno;
+      if (n == -EAGAIN) return Flush::blocked;
+      error_ = int(-n);
       return Flush::broken;
     }
     size_t left = std::min(size_t(n), of_head);
@@ -324,7 +298,7 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
       Batch batch;
       gather(batch, wire::kMaxBlockBytes);
       if (batch.bytes == 0 && owed() == 0) return Flush::all;
-      const wire::BlockHead head{0, uint32_t(batch.bytes), owed_ack_};
+      const wire::BlockHead head = wire::build_block(batch.bytes, owed_ack_);
       std::byte* at = cipher_block_.get();
       std::memcpy(at, &head, sizeof head);
       at += sizeof head;
@@ -338,10 +312,10 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
       told_ack_ = owed_ack_;
       sent_ += batch.bytes;
     }
-    ssize_t n = send_bytes(fd_, cipher_block_.get() + cipher_sent_, cipher_bytes_ - cipher_sent_);
+    ssize_t n = shared_.port.send(stream_, cipher_block_.get() + cipher_sent_, cipher_bytes_ - cipher_sent_, false);
     if (n < 0) {
-      if (is_full(errno)) return Flush::blocked;
-      error_ = errno;
+      if (n == -EAGAIN) return Flush::blocked;
+      error_ = int(-n);
       return Flush::broken;
     }
     cipher_sent_ += size_t(n);

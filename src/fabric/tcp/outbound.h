@@ -26,6 +26,7 @@
 #include <memory>
 
 #include "base/intrusive_list.h"
+#include "fabric/ip/stream_port.h"
 #include "fabric/path.h"
 #include "fabric/tcp/cipher.h"
 #include "wire/frame.h"
@@ -43,9 +44,10 @@ class TcpOutbound {
 
   /// What the streams of one path share.
   struct Shared {
-    SendList finished;                     ///< left altogether; `done` is due
-    std::unique_ptr<std::byte[]> scratch;  ///< kScratchBytes of working memory
-    bool sealed = false;                   ///< in blocks: with checksums or encrypted
+    StreamPort& port;                        ///< not owned
+    SendList finished{};                     ///< left altogether; `done` is due
+    std::unique_ptr<std::byte[]> scratch{};  ///< kScratchBytes of working memory
+    bool sealed = false;                     ///< in blocks: with checksums or encrypted
     size_t eager_bytes = 0;  ///< a message so short is copied rather than wait for a peer that does not read
   };
 
@@ -76,13 +78,13 @@ class TcpOutbound {
 
   /// A connection begins: the peer has got the first `received` bytes. False: we cannot go on from there. `trusted`:
   /// the peer is known to rely on it, so its kernel's acknowledgements count.
-  bool resume(int fd, uint64_t received, bool trusted);
+  bool resume(int stream, uint64_t received, bool trusted);
   /// What this connection carries is encrypted. Just after `resume`.
   void encrypt(const TcpKey& key);
   void trust() { trusted_ = true; }
   /// The connection is over.
   void detach();
-  bool attached() const { return fd_ >= 0; }
+  bool attached() const { return stream_ >= 0; }
   /// With checksums: the peer has got so many bytes. False: it cannot have.
   bool acknowledge(uint64_t received);
   /// With checksums: what we have got, to be told with the next block.
@@ -125,7 +127,7 @@ class TcpOutbound {
   /// So much is copied without asking whether it has arrived: asking costs as much (0.2 us).
   static constexpr size_t kCopyUnasked = 16 * 1024;
   /// So much may wait here for company: more makes a system call hardly cheaper, and the receiver wait.
-  static constexpr size_t kMostHeld = 32 * 1024;
+  static constexpr size_t kMaxHeldBytes = 32 * 1024;
   static constexpr size_t kMaxLogBytes = 1 << 20;  ///< beyond it small messages wait in the queue
 
   /// Room at the end of the log; null: it is full (never when forced).
@@ -158,14 +160,14 @@ class TcpOutbound {
   uint64_t most_sent_ = 0;  ///< sent_ before the last rewind
   uint64_t began_ = 0;      ///< sent_ when this connection began
   uint64_t owed_ack_ = 0, told_ack_ = 0;
-  int fd_ = -1;
+  int stream_ = -1;  ///< of the connection; -1: there is none
   int error_ = 0;
   bool held_ = false;  ///< [sent_, end_), all of it in the log, and the queue wait for company
   bool trusted_ = false;
   size_t references_ = 0;               ///< segments that are operations
   size_t owned_bytes_ = 0;              ///< of segments with memory of their own
   uint64_t looked_at_ = 0;              ///< acked_ when it was looked at last
-  int vain_looks_ = 0;                  ///< so often in a row it was the same
+  int empty_looks_ = 0;                 ///< so often in a row it was the same
   std::unique_ptr<std::byte[]> spare_;  ///< such memory, kTailBytes of it, for the next
   std::unique_ptr<std::byte[]> log_;
   size_t log_capacity_ = 0, log_begin_ = 0, log_end_ = 0;

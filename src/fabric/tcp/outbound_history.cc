@@ -1,7 +1,4 @@
 // The history of a stream: what is kept until the peer has it, and what a new connection goes on from (outbound.h).
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +13,7 @@ constexpr size_t kFirstLogBytes = 16 * 1024;
 // The unacknowledged end of operations is copied if it is no more than this, so that their senders are free.
 constexpr size_t kTailBytes = 64 * 1024 + sizeof(wire::FrameHead);
 // With more than that unacknowledged, one that reads is awaited: so many looks have found nothing more acknowledged.
-constexpr int kPatience = 16;
+constexpr int kMaxEmptyLooks = 16;
 
 }  // namespace
 
@@ -93,9 +90,9 @@ void TcpOutbound::forget(uint64_t received) {
 }
 
 void TcpOutbound::ask_kernel() {
-  if (shared_.sealed || !trusted_ || fd_ < 0 || acked_ == sent_) return;
-  int unacknowledged = 0;
-  if (ioctl(fd_, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged < 0) return;
+  if (shared_.sealed || !trusted_ || stream_ < 0 || acked_ == sent_) return;
+  const int unacknowledged = shared_.port.unacknowledged(stream_);
+  if (unacknowledged < 0) return;
   // (Still true when the connection has broken: the kernel throws its queue away, but not what it knew.)
   uint64_t since = sent_ - began_;
   if (uint64_t(unacknowledged) < since) forget(sent_ - uint64_t(unacknowledged));
@@ -129,10 +126,10 @@ void TcpOutbound::settle() {
   if (most <= kTailBytes) (void)reserve(size_t(most));  // makes room for a copy; may ask the kernel
   if (most > kCopyUnasked) {
     ask_kernel();
-    if (acked_ != looked_at_) vain_looks_ = 0;
+    if (acked_ != looked_at_) empty_looks_ = 0;
     looked_at_ = acked_;
     // (What is before it, and not acknowledged, is a copy already.)
-    if (most > kTailBytes && end_ - acked_ > kTailBytes && ++vain_looks_ <= kPatience) return;
+    if (most > kTailBytes && end_ - acked_ > kTailBytes && ++empty_looks_ <= kMaxEmptyLooks) return;
   }
   for (size_t at = 0; at < segments_.size() && references_ != 0; ++at) {
     if (segments_[at].operation && !free_by_copy(at)) return;
@@ -200,14 +197,14 @@ bool TcpOutbound::acknowledge(uint64_t received) {
   return true;
 }
 
-bool TcpOutbound::resume(int fd, uint64_t received, bool trusted) {
+bool TcpOutbound::resume(int stream, uint64_t received, bool trusted) {
   const uint64_t oldest = segments_.empty() ? end_ : segments_.front().begin;
   if (received < oldest || received > std::max(sent_, most_sent_)) return false;
   most_sent_ = std::max(sent_, most_sent_);
   forget(received);
   sent_ = began_ = block_end_ = received;
   block_head_sent_ = sizeof block_head_;
-  fd_ = fd;
+  stream_ = stream;
   error_ = 0;
   trusted_ = trusted;
   told_ack_ = 0;
@@ -223,7 +220,7 @@ void TcpOutbound::encrypt(const TcpKey& key) {
 
 void TcpOutbound::detach() {
   ask_kernel();
-  fd_ = -1;
+  stream_ = -1;
   held_ = false;
 }
 

@@ -1,7 +1,4 @@
-// How connections come, continued: being called, and the handshake on either side. What is not proven costs
-// little: at most kMaxUnproven connections of a few KiB each, a deadline, and silence towards whoever fails.
-#include <sys/epoll.h>
-
+// How connections come, continued: being called, and the handshake on either side.
 #include <algorithm>
 #include <cerrno>
 
@@ -9,94 +6,79 @@
 #include "fabric/tcp/tcp_path.h"
 
 namespace tern {
+
+using tcp::PeerState;
+using tcp::StreamState;
+
 namespace {
 
 using wire::Verdict;
 
 constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kNever = ~uint64_t{0};
-// A peer may call and then compute before it looks at the answer; there is no hurry while there is room.
-constexpr uint64_t kUnprovenDeadline_ns = 60 * kSecond;
+// What a network that loses packets needs for a few hundred bytes (repetitions after 0.2, 0.4, 0.8, 1.6 and 3.2 s).
+constexpr uint64_t kRestOfMessage_ns = 7 * kSecond;
 // Connections accepted in one go: a flood must not keep the rank from its messages.
 constexpr int kMaxAccepts = 32;
-// Who has greeted keeps its place so long, even when all places are taken.
-constexpr uint64_t kGreetedGrace_ns = kSecond;
-// Without a place or a descriptor for them, callers stay in the kernel's queue for so long.
-constexpr uint64_t kDeafness_ns = 20 * kMs;
 
 }  // namespace
 
 // --- Being called.
 
-void TcpPath::accept_some(Listener& listener) {
+void TcpPath::accept_some(tcp::Listener& listener) {
   for (int i = 0; i < kMaxAccepts; ++i) {
-    if (unproven_ >= kMaxUnproven && !make_room()) return go_deaf();
+    if (admission_.full() && !make_room()) return pause_accepting();
     SocketAddress from;
-    Descriptor fd = accept_from(listener.fd.get(), from);
-    if (!fd) {
-      if (errno == ECONNABORTED || errno == EINTR) continue;
-      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+    const int stream = port_->accept(listener.stream.get(), from);
+    if (stream < 0) {
+      if (stream == -ECONNABORTED || stream == -EINTR) continue;
+      if (stream != -EMFILE && stream != -ENFILE && stream != -ENOBUFS && stream != -ENOMEM) return;
       if (make_room()) continue;
-      return go_deaf();
+      return pause_accepting();
     }
-    shape(fd.get());
+    shape(stream);
     auto setup = std::make_unique<Setup>(identity_);
-    setup->fd = std::move(fd);
+    setup->stream = StreamHandle(*port_, stream);
     setup->where = from.text();
-    setup->deadline_ns = clock_.now_ns() + kUnprovenDeadline_ns;
-    unproven_list_.push_back(setup.get());
-    ++unproven_;
-    Setup& entered = *setup;
-    watch(*adopt(std::move(setup), Endpoint::Kind::setup), EPOLLIN);
-    on_setup(entered, EPOLLIN);  // its first bytes mostly are here already
+    Setup& entered = watched_.adopt(std::move(setup));
+    admission_.add(entered, clock_.now_ns());
+    watched_.watch(entered, kReadable);
+    on_setup(entered, kReadable);  // its first bytes mostly are here already
   }
 }
 
-// Puts one unproven connection out: the oldest of those that have not even greeted, else the oldest if it had
-// its time.
+// Puts one unproven connection out.
 bool TcpPath::make_room() {
-  Setup* victim = unproven_list_.front();
-  while (victim && victim->handshake.greeted()) victim = unproven_list_.next(victim);
-  if (!victim) {
-    victim = unproven_list_.front();
-    uint64_t until_ns = kUnprovenDeadline_ns - kGreetedGrace_ns;  // what a deadline past its grace has left
-    if (!victim || victim->deadline_ns > clock_.now_ns() + until_ns) return false;
-  }
-  drop(*victim);
-  return true;
+  Setup* victim = admission_.victim(clock_.now_ns());
+  if (victim) drop(*victim);
+  return victim != nullptr;
 }
 
-void TcpPath::go_deaf() {
-  deafness_ends_ns_ = clock_.now_ns() + kDeafness_ns;
-  for (auto& endpoint : endpoints_) {
-    if (endpoint->kind == Endpoint::Kind::listener) watch(*endpoint, 0);
-  }
+void TcpPath::pause_accepting() {
+  admission_.pause(clock_.now_ns());
+  watched_.each<tcp::Listener>([this](tcp::Listener& listener) { watched_.watch(listener, 0); });
 }
 
 // --- The handshake, on either side.
 
 void TcpPath::on_setup(Setup& setup, uint32_t events) {
   if (!setup.connected) {
-    int trouble = 0;
-    socklen_t bytes = sizeof trouble;
-    getsockopt(setup.fd.get(), SOL_SOCKET, SO_ERROR, &trouble, &bytes);
-    if (trouble != 0) {
+    if (const int trouble = port_->error(setup.stream.get()); trouble != 0) {
       (trouble == ECONNREFUSED ? setup.lane->refused : setup.lane->only_refusals) = trouble == ECONNREFUSED;
       return attempt_failed(setup, errno_text(trouble));
     }
-    if (!(events & EPOLLOUT)) return;
+    if (!(events & kWritable)) return;
     setup.connected = true;
     // A peer that computes may take its time to answer: its kernel is asked whether it is there (ask_if_alive).
     setup.deadline_ns = kNever;
-    watch(setup, EPOLLIN);
+    watched_.watch(setup, kReadable);
     if (!send_output(setup)) return attempt_failed(setup, "closed before the greeting");
   }
   while (setup.handshake.state() == TcpHandshake::State::talking) {
     std::byte bytes[1024];
-    ssize_t n = recv(setup.fd.get(), bytes, std::min(sizeof bytes, setup.handshake.need()), MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = port_->receive(setup.stream.get(), bytes, std::min(sizeof bytes, setup.handshake.need()));
+    if (n == -EAGAIN) return await_rest(setup);
     if (n <= 0) {
-      std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(errno);
+      std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(int(-n));
       return setup.lane ? attempt_failed(setup, trouble) : drop(setup);
     }
     setup.handshake.feed(bytes, size_t(n));
@@ -109,11 +91,22 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
   conclude(setup);
 }
 
+// A peer that has answered our call may compute before it says the next, but a message is sent whole: what is missing
+// of one is on its way, or its length is not what was sent.
+void TcpPath::await_rest(Setup& setup) {
+  if (!setup.lane) return;  // has a deadline anyway
+  if (!setup.handshake.partial()) {
+    setup.deadline_ns = kNever;
+  } else if (setup.deadline_ns == kNever) {
+    setup.deadline_ns = clock_.now_ns() + kRestOfMessage_ns;
+  }
+}
+
 bool TcpPath::send_output(Setup& setup) {
   std::string& output = setup.handshake.output();
   if (output.empty()) return true;
   // A new connection's buffer takes these few hundred bytes; one that does not is not worth keeping.
-  ssize_t n = send(setup.fd.get(), output.data(), output.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t n = port_->send(setup.stream.get(), output.data(), output.size(), false);
   bool whole = n == ssize_t(output.size());
   output.clear();
   return whole;
@@ -141,8 +134,10 @@ void TcpPath::answer(Setup& setup) {
     verdict = Verdict::refused;
   } else {
     lane = &stream_at(*peer, setup.handshake.lane());
-    if (setup.handshake.generation() <= lane->generation) {
-      verdict = Verdict::keep_other;  // an attempt that its caller has given up since
+    if (setup.handshake.generation() <= lane->generation || setup.handshake.stood() < lane->confirmed) {
+      // An attempt that its caller has given up since: for a later one, or for our own call, which it has taken after
+      // it had sent this greeting. What it says of how far it has got is no longer true.
+      verdict = Verdict::keep_other;
     } else if (lane->setup && lane->setup->handshake.committed() && table_.comes_before(id) &&
                setup.handshake.stood() < lane->setup->generation) {
       // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
@@ -199,16 +194,17 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   const bool ours = setup.lane != nullptr, again = lane.generation != 0;
   if (lane.setup && lane.setup != &setup) drop(*lane.setup);
   auto link = std::make_unique<Link>();
-  watch(setup, 0);
-  link->fd = std::move(setup.fd);
+  watched_.watch(setup, 0);
+  link->stream = std::move(setup.stream);
   link->where = setup.where;
   link->lane = &lane;
   lane.generation = ours ? setup.generation : setup.handshake.generation();
+  if (ours) lane.confirmed = lane.generation;
   const uint64_t theirs = setup.handshake.received();
   const TcpKey out_key = setup.handshake.session_key(ours), in_key = setup.handshake.session_key(!ours);
-  if (options_.log && options_.log->wants(LogLevel::debug)) {
-    options_.log->debug("tcp: connected with rank " + std::to_string(lane.peer.id) + " at " + link->where +
-                        (ours ? ", called" : ", was called") + (again ? ", again" : ""));
+  if (log_ && log_->wants(LogLevel::debug)) {
+    log_->debug("tcp: connected with rank " + std::to_string(lane.peer.id) + " at " + link->where +
+                (ours ? ", called" : ", was called") + (again ? ", again" : ""));
   }
   drop(setup);
   lane.state = StreamState::established;
@@ -220,18 +216,19 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   lane.closed = false;
   counters().tcp_connections = ++links_;
   counters().tcp_resumed += again;
-  Link& entered = static_cast<Link&>(*adopt(std::move(link), Endpoint::Kind::link));
-  watch(entered, EPOLLIN);
-  if (ours) ask_if_alive(entered.fd.get(), false);
-  lane.network = network_of(addresses_, local_address(entered.fd.get()));
+  Link& entered = watched_.adopt(std::move(link));
+  watched_.watch(entered, kReadable);
+  const int stream = entered.stream.get();
+  if (ours) port_->ask_if_alive(stream, false);
+  lane.network = host_.network(stream);
   // Only one side brings a lane home, or the two might disagree for ever on where that is.
   const bool away = table_.comes_before(lane.peer.id) && !lane.candidates.empty() &&
                     lane.candidates.front().network != 0 && lane.candidates.front().network != lane.network;
   lane.next_candidate = 0;
   if (away) lane.retry_ns = clock_.now_ns() + kSecond;
-  set_timed(lane, away);
+  calls_.set(lane, away);
   lane.inbound.begin();
-  if (!lane.outbound.resume(entered.fd.get(), theirs, ours)) {
+  if (!lane.outbound.resume(stream, theirs, ours)) {
     give_up_link(lane);
     lane.state = StreamState::calling;
     return doom(lane.peer, int(ErrorClass::other),
@@ -239,12 +236,12 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
                     " bytes of it, and we hold those from " + std::to_string(lane.outbound.acknowledged()) + " to " +
                     std::to_string(lane.outbound.sent()));
   }
-  if (encrypted_) {
+  if (identity_.encrypts) {
     lane.outbound.encrypt(out_key);
     lane.inbound.decrypt(in_key);
   }
   if (ours) lane.outbound.say(wire::FrameType::settled);
-  heat(entered);
+  hot_.heat(entered);
   flush(lane);
 }
 

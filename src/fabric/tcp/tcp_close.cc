@@ -1,34 +1,23 @@
 // How connections go: a peer's orderly goodbye, its loss, and our own end.
-#include <linux/sockios.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "base/assert.h"
+#include "fabric/tcp/closing.h"
 #include "fabric/tcp/tcp_path.h"
 
 namespace tern {
+
+using tcp::PeerState;
+using tcp::StreamState;
+
 namespace {
 
-// The orderly end waits for peers that still read; this long at most, for one that does not.
-constexpr uint64_t kCloseTimeout_ns = 5'000'000'000;
 // How long the higher rank lets the lower one call after both have seen their connection break.
-constexpr uint64_t kCourtesy_ns = 20'000'000;
-// The kernel repeats after 0.2 s (or thrice the round trip), then after twice the time before: after two repetitions in
-// vain and half a second of silence another network is tried, with no other network after five (some seconds).
-constexpr uint64_t kCheck_ns = 200'000'000;
-constexpr uint8_t kRepetitions = 2, kRepetitionsAlone = 5;
-constexpr uint32_t kSilence_ms = 500;
+constexpr uint64_t kReconnectTieBreak_ns = 20'000'000;
 
 }  // namespace
-
-Error TcpPath::reason(const Peer& peer) const {
-  return Error(peer.error_class, "rank " + std::to_string(peer.id) + ": " + peer.trouble);
-}
 
 // For places that must not call the sink: the peer is lost in the next poll, or if it is so already, what is
 // queued for it fails then.
@@ -68,7 +57,7 @@ bool TcpPath::reopen(Lane& lane, uint32_t) {
   if (peer.state != PeerState::lost || peer.doomed) return false;
   for (auto& stream : peer.lanes) {
     if (!stream) continue;
-    std::erase(bursts_, stream.get());
+    bursts_.forget(*stream);
     if (stream->linked()) stream->unlink();
     stream.reset();
   }
@@ -88,7 +77,7 @@ int TcpPath::fail_operations(Peer& peer) {
   int handled = 0;
   while (SendOperation* operation = failed.pop_front()) {
     ++handled;
-    operation->done(*operation, reason(peer));
+    operation->done(*operation, peer.reason());
   }
   return handled;
 }
@@ -102,16 +91,16 @@ int TcpPath::lose(Peer& peer) {
     if (!lane) continue;
     if (lane->setup) drop(*lane->setup);
     if (lane->link) give_up_link(*lane);
-    set_timed(*lane, false);
+    calls_.set(*lane, false);
     lane->state = StreamState::ended;
     (void)lane->inbound.receive(-1, handled);  // what had arrived before the loss still counts
-    lane->inbound.abandon(reason(peer));
+    lane->inbound.abandon(peer.reason());
   }
   handled += fail_operations(peer);
   if ((!departed || peer.given_up) && !peer.announced) {
     peer.announced = true;
     ++handled;
-    sink_.on_peer_lost(peer, reason(peer));
+    sink_.on_peer_lost(peer, peer.reason());
   }
   return handled;
 }
@@ -121,14 +110,14 @@ int TcpPath::lose(Peer& peer) {
 // we do not have.)
 void TcpPath::give_up_link(Stream& lane) {
   Link& link = *lane.link;
-  shutdown(link.fd.get(), SHUT_RDWR);
-  lane.inbound.drain(link.fd.get());
+  port_->shutdown(link.stream.get(), true);
+  lane.inbound.drain(link.stream.get());
   lane.outbound.detach();
   lane.link = nullptr;
   if (lane.linked()) lane.unlink();
-  cool(link);
+  hot_.cool(link);
   counters().tcp_connections = --links_;
-  retire(link);
+  watched_.retire(link);
 }
 
 // A connection has come to its end, in order or not.
@@ -178,67 +167,46 @@ void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
                               [&](auto& candidate) { return candidate.network != network; });
     if (other != lane.candidates.end()) lane.next_candidate = size_t(other - lane.candidates.begin());
   }
-  lane.retry_ns = clock_.now_ns() + (table_.comes_before(lane.peer.id) ? 0 : kCourtesy_ns);
+  lane.retry_ns = clock_.now_ns() + (table_.comes_before(lane.peer.id) ? 0 : kReconnectTieBreak_ns);
 }
 
-// Finds connections whose network has gone. The kernel would repeat for a quarter of an hour; a peer that lives answers
-// every repetition, also when its rank computes or does not read.
-void TcpPath::check_links(uint64_t now) {
-  next_check_ns_ = now + kCheck_ns;
-  const bool several = several_networks();
-  auto stalled = [&](int fd) {
-    tcp_info info{};
-    socklen_t bytes = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
-    return info.tcpi_retransmits >= (several ? kRepetitions : kRepetitionsAlone) &&
-           info.tcpi_last_ack_recv >= kSilence_ms;
-  };
+// Looks for connections whose network has gone.
+void TcpPath::check_links() {
+  const bool several = host_.several_networks();
   std::vector<Stream*> lost;
   std::vector<Setup*> failed;
-  for (auto& endpoint : endpoints_) {
-    if (endpoint->kind == Endpoint::Kind::link) {
-      Stream& lane = *static_cast<Link&>(*endpoint).lane;
-      if (lane.outbound.unsure() && stalled(endpoint->fd.get())) lost.push_back(&lane);
-    } else if (endpoint->kind == Endpoint::Kind::setup) {
-      Setup& setup = static_cast<Setup&>(*endpoint);
-      if (setup.lane && setup.connected && stalled(endpoint->fd.get())) failed.push_back(&setup);
-    }
-  }
+  watched_.each<Link>([&](Link& link) {
+    if (link.lane->outbound.unsure() && link_watch_.stalled(link, several)) lost.push_back(link.lane);
+  });
+  watched_.each<Setup>([&](Setup& setup) {
+    if (setup.lane && setup.connected && link_watch_.stalled(setup, several)) failed.push_back(&setup);
+  });
   for (Stream* lane : lost)
     link_broken(*lane, "the connection to " + lane->link->where + " is lost: no answer any more", true);
   for (Setup* setup : failed) {
-    if (setup->kind != Endpoint::Kind::setup) continue;
+    if (setup->kind != tcp::Watched::Kind::setup) continue;
     on_setup(*setup, 0);  // an answer that has come meanwhile counts
-    if (setup->kind == Endpoint::Kind::setup) attempt_failed(*setup, "no answer any more");
+    if (setup->kind == tcp::Watched::Kind::setup) attempt_failed(*setup, "no answer any more");
   }
-}
-
-bool TcpPath::several_networks() const {
-  return std::any_of(addresses_.begin(), addresses_.end(), [&](const LocalAddress& local) {
-    return !local.address.loopback() && local.index != addresses_.back().index;
-  });
 }
 
 // An interface of ours has gone down: what runs over it goes on elsewhere at once, if it can. (With no other network it
 // waits: the interface may come back, and the connection with it.) If it was the peer's, the peer calls us.
-void TcpPath::on_interfaces(Interfaces& watch) {
+void TcpPath::on_interfaces(tcp::Interfaces& watch) {
   std::vector<uint32_t> down;
-  InterfaceWatch::read(watch.fd.get(), down);
+  port_->read_interfaces(watch.stream.get(), down);
   if (down.empty()) return;
   auto gone = [&](uint32_t network) {
     return network != 0 && std::find(down.begin(), down.end(), network) != down.end();
   };
   std::vector<Stream*> lost;
   std::vector<Setup*> failed;
-  for (auto& endpoint : endpoints_) {
-    if (endpoint->kind == Endpoint::Kind::link) {
-      Stream& lane = *static_cast<Link&>(*endpoint).lane;
-      if (gone(lane.network)) lost.push_back(&lane);
-    } else if (endpoint->kind == Endpoint::Kind::setup) {
-      Setup& setup = static_cast<Setup&>(*endpoint);
-      if (setup.lane && gone(network_of(addresses_, local_address(setup.fd.get())))) failed.push_back(&setup);
-    }
-  }
+  watched_.each<Link>([&](Link& link) {
+    if (gone(link.lane->network)) lost.push_back(link.lane);
+  });
+  watched_.each<Setup>([&](Setup& setup) {
+    if (setup.lane && gone(host_.network(setup.stream.get()))) failed.push_back(&setup);
+  });
   for (Stream* lane : lost) {
     if (look_up(lane->peer)) continue;
     const auto& ways = lane->peer.candidates;
@@ -247,13 +215,13 @@ void TcpPath::on_interfaces(Interfaces& watch) {
       link_broken(*lane, "the connection to " + lane->link->where + " is lost: its interface has gone down", true);
   }
   for (Setup* setup : failed) {
-    if (setup->kind == Endpoint::Kind::setup) attempt_failed(*setup, "its interface has gone down");
+    if (setup->kind == tcp::Watched::Kind::setup) attempt_failed(*setup, "its interface has gone down");
   }
 }
 
 void TcpPath::break_connection(PeerId id) {
   for (auto& lane : peer_at(id).lanes) {
-    if (lane && lane->link) shutdown(lane->link->fd.get(), SHUT_RDWR);
+    if (lane && lane->link) port_->shutdown(lane->link->stream.get(), true);
   }
 }
 
@@ -266,11 +234,22 @@ void TcpPath::abort() {
       if (lane->setup) drop(*lane->setup);
     }
   }
-  while (!endpoints_.empty()) retire(*endpoints_.back());
+  watched_.retire_all();
 }
 
 TcpPath::~TcpPath() {
-  close_in_order();
+  try {
+    std::vector<Stream*> open;
+    for (auto& peer : peers_) {
+      if (!peer) continue;
+      for (auto& lane : peer->lanes) {
+        if (lane && lane->link) open.push_back(lane.get());
+      }
+    }
+    tcp::close_in_order(*port_, clock_, sending_.scratch.get(), open);
+  } catch (const std::bad_alloc&) {
+    // Connections just end. In MPI_Finalize nobody misses anything: all have come to its barrier.
+  }
   // Operations that are still here belong to requests that are being destroyed too; nobody waits for them.
   SendList forgotten;
   for (auto& peer : peers_) {
@@ -284,59 +263,6 @@ TcpPath::~TcpPath() {
   while (forgotten.pop_front()) {
   }
   while (sending_.finished.pop_front()) {
-  }
-  while (unproven_list_.pop_front()) {
-  }
-  forget_stripes();
-}
-
-// Everything sent is delivered before the sockets close. A socket that is closed while the peer's data arrive
-// resets the connection, and with it what we sent and the peer has not got: so we say goodbye, close our
-// direction, and read the other until the peer has closed too or has acknowledged all we sent (what it has, a
-// reset cannot take from it).
-void TcpPath::close_in_order() {
-  struct Closing {
-    Stream* lane;
-    bool said = false;
-  };
-  std::vector<Closing> open;
-  for (auto& peer : peers_) {
-    if (!peer) continue;
-    for (auto& lane : peer->lanes) {
-      if (lane && lane->link) open.push_back({lane.get()});
-    }
-  }
-  uint64_t deadline = clock_.now_ns() + kCloseTimeout_ns;
-  std::vector<pollfd> waits;
-  while (!open.empty()) {
-    waits.clear();
-    std::erase_if(open, [&](Closing& closing) {
-      Stream& lane = *closing.lane;
-      int fd = lane.link->fd.get();
-      for (;;) {
-        ssize_t n = recv(fd, sending_.scratch.get(), TcpOutbound::kScratchBytes, MSG_DONTWAIT);
-        if (n > 0 || (n < 0 && errno == EINTR)) continue;
-        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return true;
-        if (n == 0 && closing.said) return true;
-        break;
-      }
-      TcpOutbound::Flush flushed = lane.outbound.flush();
-      if (lane.outbound.empty() && !closing.said) {
-        lane.outbound.say(wire::FrameType::goodbye);
-        closing.said = true;
-        flushed = lane.outbound.flush();
-      }
-      if (flushed == TcpOutbound::Flush::broken) return true;
-      if (lane.outbound.empty()) {
-        shutdown(fd, SHUT_WR);
-        int unacknowledged = 0;
-        if (ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0) return true;
-      }
-      waits.push_back({fd, short(lane.outbound.empty() ? POLLIN : POLLIN | POLLOUT), 0});
-      return false;
-    });
-    if (open.empty() || clock_.now_ns() >= deadline) break;
-    (void)::poll(waits.data(), nfds_t(waits.size()), 1);
   }
 }
 

@@ -1,55 +1,37 @@
 // The way of the data: from try_send and enqueue to the socket, from the socket to the sink.
 #include "fabric/tcp/tcp_path.h"
 
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
 
 namespace tern {
+
+using tcp::PeerState;
+using tcp::StreamState;
+using tcp::Watched;
+
 namespace {
 
 // With one busy connection a poll costs one recv (0.2 us when there is nothing); all others are looked at
 // after so many of them, so that a message from a quiet peer waits 2 us at most.
 constexpr uint32_t kEventInterval = 8;
-constexpr int kMaxEvents = 64;
 // Completions of one poll: a done-function may send again, and what it sends may leave at once.
 constexpr int kMaxCompletions = 1024;
 // With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's
 // history).
 constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
-// How often links with something unacknowledged are looked at (tcp_close.cc), and, while a sender waits for the end of
-// a long message to be acknowledged, the kernel is asked although nothing arrives, as long as it is not known how fast
-// it goes (drain_estimate.h).
-constexpr uint64_t kCheck_ns = 200'000'000, kWaitNap_ns = 2'000'000;
+// While a sender waits for the end of a long message to be acknowledged, the kernel is asked so often although nothing
+// arrives, as long as it is not known how fast it goes (drain_estimate.h).
+constexpr uint64_t kWaitNap_ns = DrainEstimate::kUnknown_ns;
 // Who sleeps while a long message arrives is woken for so much of it at a time: a wake-up costs as much as copying this
 // (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
 constexpr uint64_t kWakeBytes = 256 * 1024;
-// So long a rank polls on for the next bytes of a message: what a sleep and a wake-up cost together. On a loopback 64
-// KiB come every 5 to 10 us; on a network of 1 Gbit/s, where packets come as often, so much takes 0.3 ms, and it
-// sleeps.
-constexpr uint64_t kWorthSleeping_ns = 15'000, kWorthWaiting_bytes = 32 * 1024;
 // Blocked connections tried again in one poll.
 constexpr int kMaxFlushes = 4;
 
-void acknowledge_at_once(int fd) {
-  int on = 1;
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
-}
-
 }  // namespace
-
-TcpPath::Stream::Stream(Peer& owner, uint8_t number, TcpOutbound::Shared& sending)
-    : peer(owner), index(number), outbound(sending), inbound(owner.receiving, number) {}
-
-TcpPath::Peer::Peer(PeerId number, Sink& sink, TcpOutbound::Shared& sending)
-    : Lane(number), receiving{*this, sink, sending.scratch.get(), TcpOutbound::kScratchBytes, sending.sealed, {}} {
-  lanes[0] = std::make_unique<Stream>(*this, 0, sending);
-}
 
 TcpPath::Peer& TcpPath::peer_at(PeerId id) {
   TERN_ASSERT(reaches(id));
@@ -78,7 +60,7 @@ bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payloa
       watch_link(lane);
     }
     if (armed_ != 0) [[unlikely]]
-      look_after_unsure(kCheck_ns);
+      look_after_unsure(tcp::LinkWatch::kInterval_ns);
     return true;
   }
   if (lane.state == StreamState::fresh) contact(lane);
@@ -89,24 +71,18 @@ bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payloa
 // or the thread that helps.
 TcpOutbound::Wait TcpPath::may_wait(Stream& lane, const wire::Header& header, size_t bytes) {
   using Wait = TcpOutbound::Wait;
-  if (bytes > Coalescing::kMostBytes || sending_.sealed) return Wait::no;
-  const bool may = lane.coalescing.may_wait(clock_.now_ns(), polls_);
-  if (lane.coalescing.open() && std::find(bursts_.begin(), bursts_.end(), &lane) == bursts_.end())
-    bursts_.push_back(&lane);
-  if (!may) return Wait::no;
+  if (bytes > Coalescing::kMaxBytes || sending_.sealed) return Wait::no;
+  if (!bursts_.may_wait(lane, clock_.now_ns())) return Wait::no;
   if (!(helped_ || wire::sender_comes_back(header)) || armed_ != 0) return Wait::in_kernel;
   hints_.holding = true;
   return Wait::here;
 }
 
 void TcpPath::end_bursts() {
-  const uint64_t now = clock_.now_ns();
-  for (Stream* lane : bursts_) {
-    if (!lane->coalescing.end(now) || !lane->link) continue;
-    if (lane->outbound.empty()) lane->outbound.push();
-    else flush(*lane);
-  }
-  bursts_.clear();
+  bursts_.end(clock_.now_ns(), [this](Stream& lane) {
+    if (lane.outbound.empty()) lane.outbound.push();
+    else flush(lane);
+  });
   hints_.holding = false;
 }
 
@@ -145,10 +121,10 @@ bool TcpPath::flush(Stream& lane, bool more) {
   bool blocked = result == TcpOutbound::Flush::blocked;
   if (blocked && !lane.linked()) blocked_.push_back(&lane);
   if (!blocked && lane.linked()) lane.unlink();
-  if (result == TcpOutbound::Flush::broken) heat(*lane.link);
+  if (result == TcpOutbound::Flush::broken) hot_.heat(*lane.link);
   watch_link(lane);
   if (armed_ != 0) [[unlikely]]
-    look_after_unsure(lane.outbound.waits() ? kWaitNap_ns : kCheck_ns);
+    look_after_unsure(lane.outbound.waits() ? kWaitNap_ns : tcp::LinkWatch::kInterval_ns);
   return lane.outbound.sent() + lane.outbound.acknowledged() != before;
 }
 
@@ -161,9 +137,9 @@ bool TcpPath::try_again(Stream& lane) {
 void TcpPath::watch_link(Stream& lane) {
   // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel. A stream
   // that waits for its peer's others is not read, and would wake a sleeper for nothing.
-  uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : uint32_t{EPOLLIN};
-  if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= EPOLLOUT;
-  watch(*lane.link, events);
+  uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : kReadable;
+  if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= kWritable;
+  watched_.watch(*lane.link, events);
 }
 
 // A sleeper is told when so many bytes are there (or the connection has ended), but not for less than it can handle.
@@ -171,7 +147,7 @@ void TcpPath::ask_for(Stream& lane, uint64_t bytes) {
   const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
   if (lane.wake_bytes == wanted) return;
   lane.wake_bytes = wanted;
-  (void)setsockopt(lane.link->fd.get(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+  port_->set_wake_bytes(lane.link->stream.get(), wanted);
 }
 
 int TcpPath::complete() {
@@ -186,19 +162,11 @@ int TcpPath::complete() {
 }
 
 int TcpPath::poll() {
-  retired_.clear();
-  int handled = 0;
+  watched_.forget_retired();
   more_ = false;
-  ++polls_;
+  bursts_.note_poll();
   if (!bursts_.empty()) end_bursts();
-  if (hot_count_ != 0) {
-    handled += receive(*hot_[0]);
-    if (handled == 0 && hot_count_ > 1 && (++turn_ & 1)) {
-      size_t other = 1 + turn_ / 2 % (hot_count_ - 1);
-      handled += receive(*hot_[other]);
-      if (handled != 0 && other < hot_count_) std::swap(hot_[0], hot_[other]);
-    }
-  }
+  int handled = hot_.read([this](Link& link) { return receive(link); });
   Stream* last = blocked_.back();
   for (int i = 0; i < kMaxFlushes && !blocked_.empty(); ++i) {
     Stream* lane = blocked_.pop_front();  // flush puts it to the back if it still is blocked
@@ -206,7 +174,7 @@ int TcpPath::poll() {
     if (lane == last) break;
   }
 
-  if (hot_count_ == 0 || ++rounds_since_events_ >= kEventInterval) handled += poll_events();
+  if (hot_.empty() || ++rounds_since_events_ >= kEventInterval) handled += poll_events();
   if (!doomed_.empty()) handled += lose_doomed();
   if (!sending_.finished.empty()) handled += complete();
   return handled;
@@ -214,30 +182,30 @@ int TcpPath::poll() {
 
 int TcpPath::poll_events() {
   rounds_since_events_ = 0;
-  epoll_event events[kMaxEvents];
-  int n = epoll_wait(epoll_.get(), events, kMaxEvents, 0);
+  StreamPort::Event events[StreamPort::kMaxEvents];
+  const int n = port_->events(events);
   int handled = 0;
   for (int i = 0; i < n; ++i) {
-    auto& endpoint = *static_cast<Endpoint*>(events[i].data.ptr);
-    switch (endpoint.kind) {
-      case Endpoint::Kind::dead: break;  // retired while an earlier event was handled
-      case Endpoint::Kind::listener: accept_some(static_cast<Listener&>(endpoint)); break;
-      case Endpoint::Kind::setup: on_setup(static_cast<Setup&>(endpoint), events[i].events); break;
-      case Endpoint::Kind::interfaces: on_interfaces(static_cast<Interfaces&>(endpoint)); break;
-      case Endpoint::Kind::link: {
-        auto& link = static_cast<Link&>(endpoint);
-        if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
-          heat(link);
+    auto& watched = *static_cast<Watched*>(events[i].owner);
+    switch (watched.kind) {
+      case Watched::Kind::dead: break;  // retired while an earlier event was handled
+      case Watched::Kind::listener: accept_some(static_cast<tcp::Listener&>(watched)); break;
+      case Watched::Kind::setup: on_setup(static_cast<Setup&>(watched), events[i].what); break;
+      case Watched::Kind::interfaces: on_interfaces(static_cast<tcp::Interfaces&>(watched)); break;
+      case Watched::Kind::link: {
+        auto& link = static_cast<Link&>(watched);
+        if (events[i].what & (kReadable | kFailed)) {
+          hot_.heat(link);
           handled += receive(link);
         }
         break;
       }
     }
   }
-  if (links_ != 0 || unproven_ != 0 || timed_ != 0 || deafness_ends_ns_ != 0) {
+  if (links_ != 0 || admission_.unproven() != 0 || !calls_.empty() || admission_.paused()) {
     uint64_t now = clock_.now_ns();
     run_timers(now);
-    if (now >= next_check_ns_) check_links(now);
+    if (link_watch_.due(now)) check_links();
   }
   return handled;
 }
@@ -247,10 +215,10 @@ int TcpPath::receive(Link& link) {
   Peer& peer = lane.peer;
   int handled = 0;
   const uint64_t before = lane.inbound.received();
-  TcpInbound::State state = lane.inbound.receive(link.fd.get(), handled);
+  TcpInbound::State state = lane.inbound.receive(link.stream.get(), handled);
   if (lane.link != &link) return handled;  // the sink has sent, and found the connection broken
   if (lane.inbound.settled()) lane.outbound.trust();
-  if (lane.inbound.certain_to_come() != 0) note_arrived(lane.inbound.received() - before);
+  if (lane.inbound.certain_to_come() != 0) arrivals_.note(lane.inbound.received() - before, clock_);
   if (lane.wake_bytes > 1 && uint64_t(lane.wake_bytes) > lane.inbound.certain_to_come()) [[unlikely]]
     ask_for(lane, 1);
   if (sending_.sealed) {
@@ -292,36 +260,9 @@ int TcpPath::receive_waiting(Peer& peer) {
   return handled;
 }
 
-// Makes the connection one of those that every poll reads.
-void TcpPath::heat(Link& link) {
-  size_t at = 0;
-  while (at < hot_count_ && hot_[at] != &link) ++at;
-  if (at < hot_count_) return;
-  if (hot_count_ < kHot) {
-    hot_[hot_count_++] = &link;
-  } else {
-    hot_[1 + turn_++ % (kHot - 1)] = &link;
-  }
-}
-
-void TcpPath::cool(Link& link) {
-  for (size_t i = 0; i < hot_count_; ++i) {
-    if (hot_[i] == &link) hot_[i] = hot_[--hot_count_];
-  }
-}
-
-// A part of a message that goes on.
-void TcpPath::note_arrived(uint64_t bytes) {
-  arrived_bytes_ += bytes;
-  if (arrived_bytes_ < kWorthWaiting_bytes) return;
-  arrived_bytes_ = 0;
-  arrived_ns_ = clock_.now_ns();
-}
-
 bool TcpPath::arriving() const {
-  bool more = false;
-  for (size_t i = 0; i < hot_count_ && !more; ++i) more = hot_[i]->lane->inbound.certain_to_come() != 0;
-  return more && clock_.now_ns() - arrived_ns_ < kWorthSleeping_ns;
+  return hot_.any([](const Link& link) { return link.lane->inbound.certain_to_come() != 0; }) &&
+         arrivals_.fast(clock_.now_ns());
 }
 
 bool TcpPath::arm() {
@@ -329,10 +270,9 @@ bool TcpPath::arm() {
   ++armed_;
   const uint64_t now = clock_.now_ns();
   bool unsure = false;
-  uint64_t nap_ns = kCheck_ns;
-  for (auto& endpoint : endpoints_) {
-    if (endpoint->kind != Endpoint::Kind::link) continue;
-    Stream& lane = *static_cast<Link&>(*endpoint).lane;
+  uint64_t nap_ns = tcp::LinkWatch::kInterval_ns;
+  watched_.each<Link>([&](Link& link) {
+    Stream& lane = *link.lane;
     if (lane.outbound.owed() != 0) flush(lane);
     lane.outbound.settle();
     unsure = unsure || lane.outbound.unsure();
@@ -344,11 +284,11 @@ bool TcpPath::arm() {
     }
     if (lane.linked()) watch_link(lane);
     ask_for(lane, lane.inbound.certain_to_come());
-  }
+  });
   may_be_unsure_ = unsure;
   wake_ns_ = ~uint64_t{0};
   if (unsure) look_after_unsure(nap_ns);
-  if (sending_.finished.empty()) return true;
+  if (sending_.finished.empty() && port_->arm()) return true;
   disarm();
   return false;
 }
@@ -358,6 +298,7 @@ bool TcpPath::arm() {
 void TcpPath::look_after_unsure(uint64_t nap_ns) { wake_ns_ = std::min(wake_ns_, clock_.now_ns() + nap_ns); }
 
 void TcpPath::disarm() {
+  TERN_ASSERT(armed_ > 0);
   if (--armed_ != 0) return;
   for (Stream* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
 }
@@ -370,7 +311,7 @@ bool TcpPath::has_unsent() const {
       if (!lane) continue;
       // Who asks may not come back soon: a peer that does the same waits for our acknowledgement, and the kernel would
       // put it off.
-      if (lane->link) acknowledge_at_once(lane->link->fd.get());
+      if (lane->link) port_->acknowledge_at_once(lane->link->stream.get());
       unsent = lane->outbound.unsure() || unsent || !lane->outbound.empty() || lane->outbound.owed() != 0;
     }
   }

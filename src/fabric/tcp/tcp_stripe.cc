@@ -20,47 +20,8 @@
 #include "fabric/tcp/tcp_path.h"
 
 namespace tern {
-namespace {
 
-// A lane that gets nothing is tried again in every so many messages: it may have become faster.
-constexpr uint32_t kProbeEvery = 64;
-
-}  // namespace
-
-// A message that is being sent in parts. Lives until all of them, and the table, have left.
-struct TcpPath::Stripe : ListHook<Stripe> {
-  struct Part : SendOperation {
-    Stripe* stripe = nullptr;
-    Stream* lane = nullptr;
-    ServiceRate::Mark begin;
-  };
-  TcpPath* path;
-  SendOperation* message;
-  wire::StripeTable table{};
-  Part announcement, parts[wire::kMaxLanes];
-  int left = 0;
-  Error error;
-
-  static void done(SendOperation& operation, Error error) {
-    auto& part = static_cast<Part&>(operation);
-    Stripe& stripe = *part.stripe;
-    if (error) {
-      stripe.error = std::move(error);
-    } else if (part.lane) {
-      part.lane->rate.on_done(part.begin, {part.lane->outbound.acknowledged(), stripe.path->clock_.now_ns()});
-    }
-    if (--stripe.left != 0) return;
-    SendOperation& message = *stripe.message;
-    Error result = std::move(stripe.error);
-    stripe.unlink();
-    delete &stripe;
-    message.done(message, std::move(result));
-  }
-};
-
-void TcpPath::forget_stripes() {
-  while (Stripe* stripe = striped_.pop_front()) delete stripe;
-}
+using tcp::StreamState;
 
 // Whether there may be several networks to the peer. On the same host there is one, whatever addresses it has: more
 // connections only cost (1 MiB one way: 98 us over one, 127 over two).
@@ -99,45 +60,8 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   Stream* open[wire::kMaxLanes];
   const size_t count = open_lanes(peer, open);
   if (count < 2) return false;
-  const size_t total = operation.payload.remaining(), begin = operation.payload.position();
-  StripeLane loads[wire::kMaxLanes];
   size_t shares[wire::kMaxLanes] = {};
-  for (size_t i = 0; i < count; ++i) loads[i] = {open[i]->rate.now(), open[i]->outbound.backlog()};
-  share_out({loads, count}, total, ++peer.stripes % kProbeEvery == 0, shares);
-
-  auto* stripe = new Stripe;
-  striped_.push_back(stripe);
-  if (*std::max_element(shares, shares + count) != total) ++counters().tcp_striped;
-  stripe->path = this;
-  stripe->message = &operation;
-  const uint64_t now = clock_.now_ns();
-  stripe->table.header = operation.header;
-  stripe->table.number = peer.stripes;
-  operation.total_bytes = total;
-  operation.header_sent = true;
-  auto send = [&](Stripe::Part& part, Stream& lane, wire::FrameType type, Cursor payload) {
-    part.stripe = stripe;
-    part.SendOperation::lane = &peer;
-    part.header = wire::make_header(wire::Kind(0), 0, 0, 0, stripe->table.number, uint8_t(type));
-    part.payload = payload;
-    part.done = Stripe::done;
-    ++stripe->left;
-    lane.outbound.enqueue(part);
-  };
-  for (size_t i = 0; i < count; ++i) stripe->table.bytes[open[i]->index] = shares[i];
-  send(stripe->announcement, peer.first(), wire::FrameType::stripe,
-       Cursor::bytes(&stripe->table, sizeof stripe->table));
-  size_t at = begin;
-  for (size_t i = 0; i < count; ++i) {
-    if (shares[i] == 0) continue;
-    Cursor payload = operation.payload;
-    payload.seek(at);
-    payload.truncate(shares[i]);
-    at += shares[i];
-    stripe->parts[i].lane = open[i];
-    stripe->parts[i].begin = {open[i]->outbound.acknowledged(), now};
-    send(stripe->parts[i], *open[i], wire::FrameType::part, payload);
-  }
+  stripes_.send(peer, operation, {open, count}, shares, counters());
   // The others first: their bytes travel while the first lane's are copied.
   for (size_t i = count; i-- != 0;) {
     if (shares[i] != 0 || i == 0) flush(*open[i]);

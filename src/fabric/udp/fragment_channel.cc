@@ -12,7 +12,6 @@ namespace {
 using wire::DatagramType;
 
 constexpr uint64_t kNever = ~uint64_t{0};
-constexpr uint64_t kFullWait_ns = 1'000'000;
 // A nack that asks for no certain attempt: the fragment has been overtaken.
 constexpr uint32_t kAnyAttempt = ~uint32_t{0};
 // A nack of this message is a question whether we are there, answered by an ack of it.
@@ -148,7 +147,7 @@ void FragmentChannel::flush(uint64_t now_ns) {
     on_the_way_.push_back(fragment);
     fragment->flying = true;
   }
-  if (full_) retry_at_ns_ = now_ns + kFullWait_ns;
+  if (full_) retry_at_ns_ = now_ns + UdpShared::kFullWait_ns;
 }
 
 void FragmentChannel::repeat(Fragment& fragment) {

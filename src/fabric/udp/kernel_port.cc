@@ -392,7 +392,7 @@ void KernelPort::ask_life(PeerId id) {
     if (result == 0 || result == EINPROGRESS) ask_if_alive(peer.question.get(), true);
     else peer.question.reset();
   }
-  peer.host.ask(address);
+  peer.host.ask(streams_, address);
 }
 
 DatagramPort::Life KernelPort::life(PeerId id) {
@@ -401,7 +401,7 @@ DatagramPort::Life KernelPort::life(PeerId id) {
   if (!peer.question) return Life::unknown;
   pollfd wait{peer.question.get(), POLLIN | POLLOUT, 0};
   // Its kernel has not answered the call: its queue is full, or something was lost, or its host.
-  if (::poll(&wait, 1, 0) <= 0) return peer.host.answered() ? Life::lives : Life::asked;
+  if (::poll(&wait, 1, 0) <= 0) return peer.host.answered(streams_) ? Life::lives : Life::asked;
   peer.host.forget();
   int error = 0;
   socklen_t bytes = sizeof error;

@@ -21,6 +21,7 @@
 #include "base/tunables.h"
 #include "fabric/ip/host_question.h"
 #include "fabric/ip/interfaces.h"
+#include "fabric/ip/kernel_streams.h"
 #include "fabric/ip/socket.h"
 #include "fabric/udp/datagram_port.h"
 
@@ -72,7 +73,7 @@ class KernelPort final : public DatagramPort {
     /// of a peer that computes, however long that lasts.
     Descriptor question;
     bool refused = false;  ///< the call, at once
-    HostQuestion host;     ///< asked beside it, for a peer whose queue is full
+    HostQuestion host;     ///< asked beside it (through streams_), for a peer whose queue is full
   };
   struct Local {
     LocalAddress address;
@@ -97,6 +98,7 @@ class KernelPort final : public DatagramPort {
   size_t buffer_bytes_ = ~size_t{0};
   wire::HostIdentity host_{};
   std::vector<Local> locals_;
+  KernelStreams streams_;  ///< outlives the questions of peers_
   Descriptor epoll_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::unique_ptr<std::byte[]> memory_;

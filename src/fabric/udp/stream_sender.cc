@@ -23,7 +23,6 @@ constexpr uint32_t kMostReorder = 64;
 constexpr size_t kLeastDatagram = 1200;
 // A packet overtaken by another is lost after so long at the earliest.
 constexpr uint64_t kLeastPatience_ns = 1'000'000;
-constexpr uint64_t kFullWait_ns = 1'000'000;
 // Timeouts in a row after which the window is taken for lost too.
 constexpr uint32_t kSilenceToShrink = 2;
 
@@ -60,7 +59,7 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
   if (congestion_.allowance(now_ns, trip_) == 0) return false;
   const bool waits =
-      bytes <= Coalescing::kMostBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
+      bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
@@ -253,7 +252,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
     }
     if (taken < count) {
       full_ = true;
-      retry_at_ns_ = now_ns + kFullWait_ns;
+      retry_at_ns_ = now_ns + UdpShared::kFullWait_ns;
       return any;
     }
     if (beyond_window) return any;

@@ -62,7 +62,7 @@ class UdpPath final : public CountingPath {
   size_t held() const { return shared_.pool.live(); }
   DatagramPort& port() { return *port_; }
 
-  bool reaches(PeerId peer) const override { return peer != table_.me() && peer < table_.size(); }
+  bool reaches(PeerId peer) const override { return peer != table_.me() && table_.in_my_job(peer); }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;

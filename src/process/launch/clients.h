@@ -25,6 +25,8 @@ int exit_status(int code);
 void flush_standard_streams();
 /// "message\n" to stderr in one write.
 void say_last_words(std::string_view message);
+/// Where this library is installed: what its lib/ (or lib/x86_64-linux-gnu/) stands in. Empty: not known.
+std::string own_prefix();
 /// Every character that could trouble a file name or a PMI line becomes '-'.
 std::string clean_name(std::string_view text);
 /// The variable as a decimal number; `otherwise` when it is not set, empty or no number.

@@ -9,6 +9,7 @@
 //   cmd=get kvsname= key=                    -> cmd=get_result rc=0 value=
 //   cmd=finalize                             -> cmd=finalize_ack
 //   cmd=abort exitcode=                         (no answer)
+//   mcmd=spawn, a line for each field, endcmd -> cmd=spawn_result rc=0  (for each program; one answer)
 // The key PMI_process_mapping is the server's own.
 //
 // Our mpiexec answers the opening questions in response_to_init already, in fields that others do not send.
@@ -34,6 +35,7 @@
 #include "base/assert.h"
 #include "process/launch/clients.h"
 #include "process/launch/pmi_text.h"
+#include "process/launch/spawn_command.h"
 
 namespace tern {
 namespace {
@@ -46,6 +48,7 @@ constexpr int kFirstAnswerMs = 20'000;
 constexpr int kSliceMs = 500;
 // Slurm reads a request into 1024 bytes and tears longer ones apart, though it grants values of 1024.
 constexpr size_t kLineMax = 1000;
+constexpr std::string_view kParentKey = "tern-parent";
 constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 
 std::string encode(std::string_view value) {
@@ -100,6 +103,9 @@ class Pmi1 final : public Launcher {
   }
   bool barrier_is_over(Error& error) override;
   void abort(int code, std::string_view message) override;
+  Error begin_spawn(const SpawnRequest& request) override;
+  bool spawn_is_over(Error& error) override;
+  std::string parent_port() const override { return parent_port_; }
   Error finalize() override;
 
  private:
@@ -109,11 +115,18 @@ class Pmi1 final : public Launcher {
   Error send(std::string line);
   Error receive(int flags, bool& nothing);
   Error read_line(std::string& line, int timeout_ms);
+  bool take_notice(std::string_view line);
+  bool await_notice(const bool& pending, Error& error);
   Error expect(std::string_view answer, std::string_view expected) const;
   Error ask(std::string line, std::string_view expected, std::string& answer, int timeout_ms = -1);
   Error learn_identity_by_port();
   Error learn_rest(const PmiLine& opening);
   Error learn_neighbours(std::string_view mapping);
+  Error learn_parent();
+  bool is_ours() const {
+    const char* id = getenv("TERN_JOB_ID");
+    return id && job_id_ == id;
+  }
   Error put_one(std::string_view key, std::string_view value);
   Error get_one(std::string_view key, std::string& value);
   std::string full_key(int rank, std::string_view key, size_t chunk) const {
@@ -131,7 +144,10 @@ class Pmi1 final : public Launcher {
   std::string space_;  ///< the server's name for the key-value space
   std::string job_id_;
   std::vector<int> local_ranks_;
+  std::string parent_port_;
   bool barrier_pending_ = false;  ///< entered by enter_barrier, its end not read yet
+  bool spawn_pending_ = false;    ///< the answer to begin_spawn has not been read yet
+  Error spawn_failure_;           ///< when it has
 };
 
 Error Pmi1::send(std::string line) {
@@ -179,13 +195,44 @@ Error Pmi1::read_line(std::string& line, int timeout_ms) {
 
 Error Pmi1::ask(std::string line, std::string_view expected, std::string& answer, int timeout_ms) {
   if (Error error = send(std::move(line))) return error;
-  if (Error error = read_line(answer, timeout_ms)) return error;
-  // The barrier that this rank has entered may end while it asks for something else.
-  if (barrier_pending_ && expected != "barrier_out" && PmiLine(answer).command() == "barrier_out") {
-    barrier_pending_ = false;
+  do {
     if (Error error = read_line(answer, timeout_ms)) return error;
-  }
+  } while (expected != PmiLine(answer).command() && take_notice(answer));
   return expect(answer, expected);
+}
+
+// What this rank has asked for without waiting may be answered while it asks for something else.
+bool Pmi1::take_notice(std::string_view line) {
+  const PmiLine parsed(line);
+  if (barrier_pending_ && parsed.command() == "barrier_out") {
+    barrier_pending_ = false;
+    return true;
+  }
+  if (!spawn_pending_ || parsed.command() != "spawn_result") return false;
+  spawn_pending_ = false;
+  if (parsed.number("rc", 0) == 0) return true;
+  std::string reason;
+  if (!parsed.has("reason") || !decode(parsed["reason"], reason))
+    reason = fmt::format("the launcher ({}) says: {}", origin_, line);
+  spawn_failure_ = Error(ErrorClass::spawn, std::move(reason));
+  return true;
+}
+
+// Whether `pending` is no more, without waiting. With an error nothing more is known.
+bool Pmi1::await_notice(const bool& pending, Error& error) {
+  std::string_view line;
+  while (pending) {
+    if (incoming_.next(line)) {
+      if (take_notice(line)) continue;
+      error = broken(fmt::format("says '{}', which was not asked for", line));
+      return true;
+    }
+    bool nothing = false;
+    error = receive(MSG_DONTWAIT, nothing);
+    if (error) return true;
+    if (nothing) return false;
+  }
+  return true;
 }
 
 Error Pmi1::expect(std::string_view answer, std::string_view expected) const {
@@ -193,18 +240,56 @@ Error Pmi1::expect(std::string_view answer, std::string_view expected) const {
   return broken(fmt::format("answers '{}' where {} was due", answer, expected));
 }
 
-bool Pmi1::barrier_is_over(Error& error) {
-  if (!barrier_pending_) return true;
-  std::string_view line;
-  while (!incoming_.next(line)) {
-    bool nothing = false;
-    error = receive(MSG_DONTWAIT, nothing);
-    if (error) return true;
-    if (nothing) return false;
+bool Pmi1::barrier_is_over(Error& error) { return await_notice(barrier_pending_, error); }
+
+// A field for each line, since arguments may have blanks. No value may have a newline.
+Error Pmi1::begin_spawn(const SpawnRequest& request) {
+  std::string text;
+  auto field = [&text](std::string_view name, std::string_view value) { text += fmt::format("{}={}\n", name, value); };
+  for (size_t i = 0; i < request.programs.size(); ++i) {
+    const SpawnProgram& program = request.programs[i];
+    text += "mcmd=spawn\n";
+    field("nprocs", std::to_string(program.ranks));
+    field("execname", program.command);
+    field("totspawns", std::to_string(request.programs.size()));
+    field("spawnssofar", std::to_string(i + 1));
+    field("argcnt", std::to_string(program.arguments.size()));
+    for (size_t a = 0; a < program.arguments.size(); ++a) field(fmt::format("arg{}", a + 1), program.arguments[a]);
+    field("preput_num", "1");
+    field("preput_key_0", kParentKey);
+    field("preput_val_0", request.parent_port);
+    std::vector<std::pair<std::string_view, std::string_view>> infos;
+    if (!program.directory.empty()) infos.emplace_back("wdir", program.directory);
+    if (!program.search_path.empty()) infos.emplace_back("path", program.search_path);
+    if (!program.host.empty()) infos.emplace_back("host", program.host);
+    for (const std::string& entry : program.environment) infos.emplace_back("env", entry);
+    field("info_num", std::to_string(infos.size()));
+    for (size_t k = 0; k < infos.size(); ++k) {
+      field(fmt::format("info_key_{}", k), infos[k].first);
+      field(fmt::format("info_val_{}", k), infos[k].second);
+    }
+    text += i + 1 < request.programs.size() ? "endcmd\n" : "endcmd";
   }
-  error = expect(line, "barrier_out");
-  barrier_pending_ = false;
+  spawn_failure_ = {};
+  spawn_pending_ = true;
+  return send(std::move(text));
+}
+
+bool Pmi1::spawn_is_over(Error& error) {
+  if (!await_notice(spawn_pending_, error)) return false;
+  if (!error) error = std::move(spawn_failure_);
   return true;
+}
+
+// Our mpiexec hands the port down in the environment, others in the key-value space.
+Error Pmi1::learn_parent() {
+  const char* ours = getenv(kParentPortVariable);
+  if (ours && is_ours()) parent_port_ = ours;
+  if (ours || environment_number("PMI_SPAWNED", 0) == 0) return {};
+  std::string port;
+  if (Error error = get_one(kParentKey, port)) return {};  // spawned by another library's program
+  parent_port_ = std::move(port);
+  return {};
 }
 
 Error Pmi1::learn_identity_by_port() {
@@ -264,6 +349,7 @@ Error Pmi1::learn_rest(const PmiLine& opening) {
   if (value_max_ < 64) return broken(fmt::format("takes values of at most {} bytes, which is too few", value_max_));
   if (space_.empty()) return broken("names no key-value space");
   job_id_ = clean_name(space_);
+  if (Error error = learn_parent()) return error;
   return learn_neighbours(mapping);
 }
 

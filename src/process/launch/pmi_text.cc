@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 
 namespace tern {
 
@@ -107,6 +108,33 @@ std::vector<int> parse_process_mapping(std::string_view text, int rank, int size
     if (node_of[size_t(other)] == node_of[size_t(rank)]) local.push_back(other);
   }
   return local;
+}
+
+std::vector<int> parse_rank_list(std::string_view text, int rank, int size) {
+  std::vector<int> ranks{rank};
+  while (!text.empty()) {
+    int next = -1;
+    auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), next);
+    if (failure != std::errc()) break;
+    if (next >= 0 && next < size) ranks.push_back(next);
+    text.remove_prefix(std::min(text.size(), size_t(end - text.data()) + 1));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+std::string url_safe_base64(std::string_view bytes) {
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string text;
+  uint32_t bits = 0;
+  int held = 0;
+  for (const char c : bytes) {
+    bits = bits << 8 | uint8_t(c);
+    for (held += 8; held >= 6; held -= 6) text += kDigits[bits >> (held - 6) & 63];
+  }
+  if (held > 0) text += kDigits[bits << (6 - held) & 63];
+  return text;
 }
 
 }  // namespace tern

@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "process/launch/clients.h"
+#include "process/launch/pmi_text.h"
 
 #ifdef TERN_HAVE_PMIX
 #include <pmix.h>
@@ -146,19 +147,9 @@ Error Pmix::open() {
 
   pmix_value_t* peers = look_up(me_.rank, PMIX_LOCAL_PEERS);
   if (!peers) peers = look_up(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
-  if (peers && peers->type == PMIX_STRING && peers->data.string) {
-    std::string_view text(peers->data.string);
-    while (!text.empty()) {
-      int rank = -1;
-      auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), rank);
-      if (failure != std::errc()) break;
-      if (rank >= 0 && rank < size_) local_ranks_.push_back(rank);
-      text.remove_prefix(std::min(text.size(), size_t(end - text.data()) + 1));
-    }
-  }
+  const bool told = peers && peers->type == PMIX_STRING && peers->data.string;
+  local_ranks_ = parse_rank_list(told ? peers->data.string : "", rank(), size_);
   drop(peers);
-  if (std::find(local_ranks_.begin(), local_ranks_.end(), rank()) == local_ranks_.end()) local_ranks_.push_back(rank());
-  std::sort(local_ranks_.begin(), local_ranks_.end());
   return {};
 }
 

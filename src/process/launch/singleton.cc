@@ -1,16 +1,24 @@
-// A program started alone: a world of one rank, whose key-value space is a map.
+// A program started alone: a world of one rank, whose key-value space is a map. What it spawns is started by an mpiexec
+// of its own.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <map>
+#include <vector>
 
+#include "base/descriptor.h"
+#include "base/limits.h"
 #include "process/launch/clients.h"
+#include "process/launch/spawn_command.h"
 
 namespace tern {
 namespace {
@@ -50,11 +58,85 @@ class Singleton final : public Launcher {
     _exit(exit_status(code));
   }
   Error finalize() override { return {}; }
+  Error begin_spawn(const SpawnRequest& request) override;
+  bool spawn_is_over(Error& error) override;
+  int spawn_descriptor() const override { return answer_.get(); }
 
  private:
   std::string job_id_;
+  Descriptor answer_;  ///< of the mpiexec that is starting a job
+  std::string said_;
   std::map<std::string, std::string, std::less<>> values_;
 };
+
+// Not a child of this process, whose program may wait for its own: its parent ends at once. It inherits standard output
+// and error.
+pid_t start_detached(const char* file, char* const* arguments, char* const* environment, int answer) {
+  const pid_t between = fork();
+  if (between != 0) {
+    if (between > 0) waitpid(between, nullptr, 0);
+    return between;
+  }
+  if (fork() != 0) _exit(0);
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, 0);
+  fcntl(answer, F_SETFD, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execve(file, arguments, environment);
+  _exit(127);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+Error Singleton::begin_spawn(const SpawnRequest& request) {
+  const std::string mpiexec = own_prefix() + "/bin/mpiexec";
+  if (access(mpiexec.c_str(), X_OK) != 0)
+    return Error(ErrorClass::spawn, fmt::format("a program that was started alone spawns others by '{}', which is not "
+                                                "there: {}. Start it with mpiexec -n 1",
+                                                mpiexec, errno_text(errno)));
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Error(ErrorClass::spawn, "no descriptor is left: " + errno_text(errno));
+  answer_ = Descriptor(ends[0]);
+  const Descriptor theirs(ends[1]);
+  const std::vector<std::string> arguments = spawn_command(request);
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry; ++entry) environment.emplace_back(*entry);
+  environment.push_back(fmt::format("{}={}", kSpawnAnswerVariable, theirs.get()));
+  environment.push_back(fmt::format("{}={}", kParentPortVariable, request.parent_port));
+  said_.clear();
+  if (start_detached(mpiexec.c_str(), pointers(arguments).data(), pointers(environment).data(), theirs.get()) < 0)
+    return Error(ErrorClass::spawn, "no process is left: " + errno_text(errno));
+  return {};
+}
+
+bool Singleton::spawn_is_over(Error& error) {
+  char buffer[4096];
+  while (said_.find('\n') == std::string::npos) {
+    const ssize_t n = recv(answer_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      error = Error(ErrorClass::spawn, "mpiexec of the new job has ended");
+      answer_.reset();
+      return true;
+    }
+    said_.append(buffer, size_t(n));
+  }
+  const std::string_view line = std::string_view(said_).substr(0, said_.find('\n'));
+  if (line != kSpawnStarted)
+    error = Error(ErrorClass::spawn,
+                  std::string(line.starts_with(kSpawnFailed) ? line.substr(kSpawnFailed.size()) : line));
+  answer_.reset();
+  return true;
+}
 
 }  // namespace
 

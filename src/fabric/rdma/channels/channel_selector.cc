@@ -16,20 +16,53 @@ void ChannelSelector::add(PeerId peer, uint32_t messages) {
   if (messages != 0) next_.emplace_back(peer, messages);
 }
 
-ChannelSelector::Counts ChannelSelector::count_since(uint64_t unit) const {
-  std::unordered_map<PeerId, uint64_t> sums;
-  const uint64_t oldest = now_ - rows_.size();
-  for (uint64_t u = std::max(unit, oldest); u < now_; ++u) {
-    for (const auto& [peer, messages] : rows_[size_t(u - oldest)]) sums[peer] += messages;
+void ChannelSelector::Window::add(const Row& row) {
+  for (const auto& [peer, number] : row) {
+    sums[peer] += number;
+    messages += number;
   }
+}
+
+void ChannelSelector::Window::subtract(const Row& row) {
+  for (const auto& [peer, number] : row) {
+    auto found = sums.find(peer);
+    if ((found->second -= number) == 0) sums.erase(found);
+    messages -= number;
+  }
+}
+
+// The row of the unit that is over; the oldest goes where there is no place.
+void ChannelSelector::take_row() {
+  next_.shrink_to_fit();
+  rows_.push_back(std::exchange(next_, {}));
+  ++now_;
+  for (Window* window : {&extended_, &shrunk_}) window->add(rows_.back());
+  if (rows_.size() <= max_rows_) return;
+  const uint64_t second = now_ - rows_.size() + 1;
+  for (Window* window : {&extended_, &shrunk_}) move(*window, std::max(window->begin, second));
+  rows_.pop_front();
+  begin_ = std::max(begin_, second);
+}
+
+void ChannelSelector::move(Window& window, uint64_t begin) {
+  for (; window.begin < begin; ++window.begin) window.subtract(row(window.begin));
+  for (; window.begin > begin; --window.begin) window.add(row(window.begin - 1));
+}
+
+// Those that may get rings, descending.
+ChannelSelector::Counts ChannelSelector::busiest(const Window& window) const {
   constexpr uint64_t kMaxCount = 0x7fffffff;
   Counts counts;
-  for (const auto& [peer, messages] : sums) counts.emplace_back(uint32_t(std::min(messages, kMaxCount)), peer);
-  std::sort(counts.begin(), counts.end(), std::greater<>());
+  counts.reserve(window.sums.size());
+  for (const auto& [peer, messages] : window.sums) counts.emplace_back(uint32_t(std::min(messages, kMaxCount)), peer);
+  const auto most = counts.begin() + ptrdiff_t(std::min<size_t>(counts.size(), limits_.max_rings));
+  std::partial_sort(counts.begin(), most, counts.end(), std::greater<>());
+  counts.erase(most, counts.end());
   return counts;
 }
 
-ChannelSelector::Map ChannelSelector::best_map(const Counts& counts, int64_t& gain) const {
+ChannelSelector::Map ChannelSelector::best_map(const Window& window, int64_t& gain) const {
+  const Counts counts = busiest(window);
   std::vector<uint32_t> numbers;
   for (const auto& [messages, peer] : counts) numbers.push_back(messages);
   const FoundMap found = find_map(numbers, costs_, limits_);
@@ -39,50 +72,45 @@ ChannelSelector::Map ChannelSelector::best_map(const Counts& counts, int64_t& ga
   return map;
 }
 
-int64_t ChannelSelector::current_gain(const Counts& counts) const {
-  // Rings of peers that have sent nothing are looked at, too.
+// Rings of peers that have sent nothing are looked at, too.
+int64_t ChannelSelector::current_gain(const Window& window) const {
+  constexpr uint64_t kMaxCount = 0x7fffffff;
   std::vector<uint32_t> connected, others;
-  size_t seen = 0;
-  for (const auto& [messages, peer] : counts) {
-    auto found = map_.find(peer);
-    if (found == map_.end()) continue;
-    ++seen;
-    (found->second ? connected : others).push_back(messages);
+  for (const auto& [peer, is_connected] : map_) {
+    auto found = window.sums.find(peer);
+    const uint64_t messages = found != window.sums.end() ? found->second : 0;
+    (is_connected ? connected : others).push_back(uint32_t(std::min(messages, kMaxCount)));
   }
-  others.resize(others.size() + map_.size() - seen, 0);
   return gain_of_map(connected, others, costs_, limits_);
 }
 
-ChannelSelector::Candidate ChannelSelector::consider(uint64_t since) const {
+ChannelSelector::Candidate ChannelSelector::consider(const Window& window) const {
   Candidate candidate;
-  const Counts counts = count_since(since);
-  uint64_t messages = 0;
-  for (const auto& [number, peer] : counts) messages += number;
-  if (messages == 0) return candidate;
+  if (window.messages == 0) return candidate;
   int64_t gain = 0;
-  candidate.map = best_map(counts, gain);
-  candidate.gain_of_message = double(gain - current_gain(counts)) / (2.0 * limits_.ring_entries) / double(messages);
+  candidate.map = best_map(window, gain);
+  candidate.gain_of_message =
+      double(gain - current_gain(window)) / (2.0 * limits_.ring_entries) / double(window.messages);
   return candidate;
 }
 
 bool ChannelSelector::end_of_unit() {
-  rows_.push_back(std::exchange(next_, {}));
-  if (rows_.size() > max_rows_) rows_.pop_front();
-  ++now_;
-  begin_ = std::max(begin_, now_ - rows_.size());
+  take_row();
   if (now_ == 1) {  // T1
     int64_t gain = 0;
-    map_ = best_map(count_since(0), gain);
+    map_ = best_map(extended_, gain);
     end_ = now_;
     return !map_.empty();
   }
   const uint64_t half = std::max<uint64_t>(1, (end_ - std::min(begin_, end_)) / 2);
-  const uint64_t shrunk_begin = now_ - std::min(half, now_);
-  Candidate extended = consider(begin_), shrunk = consider(shrunk_begin);
+  const uint64_t oldest = now_ - rows_.size();
+  move(extended_, begin_);
+  move(shrunk_, std::max(now_ - std::min(half, now_), oldest));
+  Candidate extended = consider(extended_), shrunk = consider(shrunk_);
   const bool shrinks = shrunk.gain_of_message > extended.gain_of_message;
   Candidate& better = shrinks ? shrunk : extended;
   if (better.gain_of_message <= double(costs_.threshold)) return false;
-  if (shrinks) begin_ = shrunk_begin;
+  if (shrinks) begin_ = shrunk_.begin;
   end_ = now_;
   const bool changed = better.map != map_;
   map_ = std::move(better.map);

@@ -12,7 +12,8 @@
 //                                   [shrunk)      half of [begin, end)
 //
 // The table of counts has a bounded number of rows, one a unit, of the peers that sent something: the window begins no
-// earlier than the oldest. Thread rule: no sharing.
+// earlier than the oldest. The sums of both windows are kept and follow their ends, so that a unit costs what its rows
+// have, however long the windows are. Thread rule: no sharing.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,8 @@ class ChannelSelector {
   /// The unit is over. True: the map is another one now.
   bool end_of_unit();
   const Map& map() const { return map_; }
+  /// Of the extended window.
+  uint64_t messages_in_window() const { return extended_.messages; }
   /// Memory of the table.
   size_t table_bytes() const;
 
@@ -52,10 +55,21 @@ class ChannelSelector {
     Map map;
     double gain_of_message = 0;  ///< against the current map, in picoseconds
   };
-  Counts count_since(uint64_t unit) const;
-  Map best_map(const Counts& counts, int64_t& gain) const;
-  int64_t current_gain(const Counts& counts) const;
-  Candidate consider(uint64_t since) const;
+  /// What came in the units from `begin` on.
+  struct Window {
+    uint64_t begin = 0;
+    uint64_t messages = 0;
+    std::unordered_map<PeerId, uint64_t> sums;  ///< none is 0
+    void add(const Row& row);
+    void subtract(const Row& row);
+  };
+  const Row& row(uint64_t unit) const { return rows_[size_t(unit - (now_ - rows_.size()))]; }
+  void take_row();
+  void move(Window& window, uint64_t begin);
+  Counts busiest(const Window& window) const;
+  Map best_map(const Window& window, int64_t& gain) const;
+  int64_t current_gain(const Window& window) const;
+  Candidate consider(const Window& window) const;
 
   const ChannelCosts costs_;
   const MapLimits limits_;
@@ -64,6 +78,7 @@ class ChannelSelector {
   Row next_;                      ///< of the unit that is ending
   uint64_t now_ = 0;              ///< units that are over
   uint64_t begin_ = 0, end_ = 0;  ///< of the current window
+  Window extended_, shrunk_;      ///< both end now
   Map map_;
 };
 

@@ -46,21 +46,6 @@ void ChannelSwitches::set_kind(RdmaPeer& peer, ChannelKind kind) {
 
 void ChannelSwitches::forgive(RdmaPeer& peer) { peer.switching.refused = false; }
 
-// Whether a stream with that peer, either way, may take a connected queue pair: the adapter keeps the state of a few at
-// hand, and it does not matter who of the two has asked.
-bool ChannelSwitches::pair_available(const RdmaPeer& peer) const {
-  if (!peer.connection.pair && connections_.pairs() >= max_pairs_) return false;
-  uint32_t active = 0;
-  for (const RdmaPeer* other : paired_) {
-    const OfPeer& its = other->switching;
-    const bool in = its.kind == ChannelKind::rc_rdma || its.next_kind == ChannelKind::rc_rdma;
-    const bool out = (its.out && its.out->traits().kind == ChannelKind::rc_rdma) ||
-                     (its.leaving && its.out_next == ChannelKind::rc_rdma);
-    if (other != &peer && (in || out)) ++active;
-  }
-  return active < max_active_pairs_;
-}
-
 // J1.
 bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   OfPeer& its = peer.switching;
@@ -73,7 +58,7 @@ bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   offer.epoch = uint8_t(peer.stream.in_epoch + 1);
   offer.entries = adapter_.window;
   if (pair_needed) {
-    if (!pair_available(peer)) return false;
+    if (!take_pair(peer)) return false;
     if (make_pair(peer)) {
       its.refused = true;  // the adapter has no more; the stream goes on as it is
       return false;
@@ -130,6 +115,9 @@ void ChannelSwitches::on_change(RdmaPeer& peer, const wire::RdmaFrame& frame) {
       its.leaving = its.may_leave = false;
       its.out_next_channel.reset();
       return;
+    case Step::retire:
+    case Step::retired:
+    case Step::keep: on_retirement(peer, change.step); return;
   }
 }
 
@@ -165,33 +153,23 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   OfPeer& its = peer.switching;
   if (offer.kind >= kChannelKinds || !has_ring(its.out_next) || offer.entry_bytes == 0) return false;
   Channel* way = peer.stream.base.get();
+  std::unique_ptr<Channel> own_way;
   const ChannelKind inner = its.out_next == ChannelKind::rc_rdma ? ChannelKind::rc : ChannelKind::dc;
   if (inner != base_) {
     if (inner != ChannelKind::rc || !offer.has_pair) return false;
-    if (!pair_available(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
+    if (!take_pair(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
     if (!its.connected)
       its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, adapter_.slot_bytes);
     way = its.connected.get();
+  } else if (dc_) {
+    own_way = std::make_unique<DcChannel>(*dc_, peer.id, true, *peer.connection.route, peer.connection.base,
+                                          adapter_.slot_bytes);
+    way = own_way.get();
   }
   const RingChannel::Remote ring{offer.address, offer.key, offer.entries, offer.entry_bytes};
-  its.out_next_channel = std::make_unique<RingChannel>(its.out_next, *way, ring, adapter_.slot_bytes,
-                                                       adapter_.hca->capabilities().ordered_writes);
+  its.out_next_channel = std::make_unique<RingChannel>(
+      its.out_next, *way, std::move(own_way), ring, adapter_.slot_bytes, adapter_.hca->capabilities().ordered_writes);
   return true;
-}
-
-Error ChannelSwitches::make_pair(RdmaPeer& peer) {
-  if (peer.connection.pair) return {};
-  if (Error error = connections_.make_pair(peer)) return error;
-  paired_.push_back(&peer);
-  return {};
-}
-
-// Both streams of the pair use one queue pair; the other one may have connected it.
-Error ChannelSwitches::connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote) {
-  const auto address = std::bit_cast<rdma::QueuePairAddress>(remote);
-  if (peer.connection.pair->state() == rdma::QueuePair::State::idle) return connections_.connect_pair(peer, address);
-  if (peer.connection.pair->state() == rdma::QueuePair::State::ready && peer.connection.remote == address) return {};
-  return Error(ErrorClass::other, "the queue pair is connected to another one");
 }
 
 void ChannelSwitches::refuse(RdmaPeer& peer, const wire::RdmaChange& offer) {
@@ -252,7 +230,8 @@ void ChannelSwitches::on_last(RdmaPeer& peer) {
 }
 
 void ChannelSwitches::pump(RdmaPeer& peer) {
-  if (peer.switching.may_leave || !peer.switching.outbox.empty()) [[unlikely]]
+  const OfPeer& its = peer.switching;
+  if (its.may_leave || !its.outbox.empty()) [[unlikely]]
     pump_slow(peer);
 }
 

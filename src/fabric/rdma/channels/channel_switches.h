@@ -15,7 +15,9 @@
 // ring is not looked at before. Credit belongs to a channel: both sides begin with the new one's, and credit for the
 // old one (it names its epoch) is ignored. Offers and answers go by the base channel, in order, and take no credit.
 //
-// Streams of the two directions change independently of each other. They share the connected queue pair.
+// Streams of the two directions change independently of each other. They share the connected queue pair; when no stream
+// uses it, it stays for the next time, until another peer needs one and there are as many as there may be
+// (channel_pairs.cc).
 //
 // Source: Takagi et al. 2015, section 3.3 (J1-J5). Theirs sends the position of the last message apart, and stops
 // sending meanwhile; ours needs neither. Thread rule: the rank's lock.
@@ -33,6 +35,7 @@
 
 namespace tern {
 
+class DcEndpoint;
 class MessageStreams;
 class RdmaConnections;
 class RdmaPeers;
@@ -54,14 +57,21 @@ class ChannelSwitches {
     std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
     uint32_t out_next_window = 0;
     std::vector<wire::RdmaChange> outbox;  ///< found no room
+    // The queue pair of `connected`; see channel_pairs.cc.
+    bool active = false;  ///< it was taken, or something came or went, since the unit before the last ended
+    uint32_t seen_received = 0, seen_sent = 0;
+    bool retiring = false;  ///< the peer was asked to give its end up
   };
 
   /// All outlive this.
   ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaConnections& connections, MessageStreams& streams,
                   const Tunables& tunables);
 
-  /// What every stream begins with.
-  void set_base(ChannelKind base) { base_ = base; }
+  /// What every stream begins with; `dc`: where that is dc, outlives this.
+  void set_base(ChannelKind base, DcEndpoint* dc) {
+    base_ = base;
+    dc_ = dc;
+  }
   ChannelKind base() const { return base_; }
   /// The peer is connected.
   void begin(RdmaPeer& peer);
@@ -69,6 +79,8 @@ class ChannelSwitches {
   bool request(RdmaPeer& peer, ChannelKind kind);
   /// A connected channel that was refused may be asked for again.
   void forgive(RdmaPeer& peer);
+  /// A unit of the statistics is over.
+  void end_of_unit(RdmaPeer& peer);
   /// Where rings are of no use, because this rank sleeps.
   void give_rings_up();
 
@@ -96,7 +108,11 @@ class ChannelSwitches {
   void on_accept(RdmaPeer& peer, const wire::RdmaChange& change);
   bool make_way(RdmaPeer& peer, const wire::RdmaChange& offer);
   Error make_pair(RdmaPeer& peer);
-  bool pair_available(const RdmaPeer& peer) const;
+  bool take_pair(RdmaPeer& peer);
+  bool pair_used(const RdmaPeer& peer) const;
+  void retire_one();
+  void on_retirement(RdmaPeer& peer, wire::RdmaChange::Step step);
+  void give_pair_up(RdmaPeer& peer);
   Error connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote);
   void leave(RdmaPeer& peer);
   void refuse(RdmaPeer& peer, const wire::RdmaChange& offer);
@@ -114,8 +130,9 @@ class ChannelSwitches {
   const size_t entry_bytes_;
   // Beside a base that needs none: connected queue pairs, and how many of them are used at one time.
   const uint32_t max_pairs_, max_active_pairs_;
-  std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair
+  std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair; the last to take theirs are last
   ChannelKind base_ = ChannelKind::rc;
+  DcEndpoint* dc_ = nullptr;
   std::vector<RdmaPeer*> polled_;  ///< their streams come by rings
   std::vector<std::unique_ptr<Ring>> spare_rings_;
   std::array<uint32_t, kChannelKinds> counts_{};

@@ -1,5 +1,6 @@
 #include "fabric/rdma/channels/dc_endpoint.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -15,33 +16,44 @@ bool usable(const RdmaPeer& peer) {
 
 }  // namespace
 
-Error DcEndpoint::start(uint32_t initiators) {
+Error DcEndpoint::start(uint32_t pairs) {
   rdma::QueuePairOptions options = adapter_.connected_options();
   options.kind = rdma::QueuePairKind::dc_target;
   std::memcpy(&options.key, adapter_.options.key.data(), sizeof options.key);  // keeps strangers out
-  if (Error error = adapter_.hca->make_queue_pair(options, target_)) return error;
+  targets_.resize(pairs);
+  for (auto& target : targets_) {
+    if (Error error = adapter_.hca->make_queue_pair(options, target)) return error;
+  }
   options.kind = rdma::QueuePairKind::dc_initiator;
   options.receives = nullptr;
   options.srq = nullptr;
-  initiators_.resize(initiators);
+  initiators_.resize(pairs);
   for (Initiator& initiator : initiators_) {
     if (Error error = adapter_.hca->make_queue_pair(options, initiator.pair)) return error;
+    by_number_[initiator.pair->number()] = uint32_t(&initiator - initiators_.data());
   }
   return {};
 }
 
-bool DcEndpoint::room(const RdmaPeer& peer, uint32_t requests) const {
-  const Initiator& initiator = of(peer.id);
+uint32_t DcEndpoint::join() {
+  auto fewer = [](const Initiator& a, const Initiator& b) { return a.streams < b.streams; };
+  auto least = std::min_element(initiators_.begin(), initiators_.end(), fewer);
+  ++least->streams;
+  return uint32_t(least - initiators_.begin());
+}
+
+bool DcEndpoint::room(const RdmaPeer& peer, uint32_t requests, uint32_t index) const {
+  const Initiator& initiator = initiators_[index];
   return !initiator.failed && initiator.posted.size() + requests <= adapter_.send_depth &&
          adapter_.room(peer, requests);
 }
 
-void DcEndpoint::post(RdmaPeer& peer, const rdma::WorkRequest& work) {
+void DcEndpoint::post(RdmaPeer& peer, const rdma::WorkRequest& work, uint32_t index) {
   Posted item{work, {}, peer.id};
   TERN_ASSERT(work.piece_count <= 1);
   if (work.piece_count != 0) item.piece = work.pieces[0];
   adapter_.sent(peer);
-  hand_over(of(peer.id), item);
+  hand_over(initiators_[index], item);
 }
 
 void DcEndpoint::hand_over(Initiator& initiator, const Posted& item) {
@@ -52,8 +64,9 @@ void DcEndpoint::hand_over(Initiator& initiator, const Posted& item) {
 }
 
 bool DcEndpoint::on_completion(const RdmaPeer& peer, const rdma::Completion& completion) {
-  Initiator& initiator = of(peer.id);
-  if (completion.queue_pair != initiator.pair->number()) return true;
+  auto found = by_number_.find(completion.queue_pair);
+  if (found == by_number_.end()) return true;
+  Initiator& initiator = initiators_[found->second];
   TERN_ASSERT(!initiator.posted.empty() && initiator.posted.front().work.id == completion.id);
   Posted item = initiator.posted.front();
   initiator.posted.pop_front();

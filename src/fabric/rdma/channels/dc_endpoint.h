@@ -1,6 +1,8 @@
-// DcEndpoint: a rank's dynamically connected queue pairs: a target, which feeds the shared receive queue, and a pool of
-// initiators. The messages from rank j to rank i take initiator (i + j) mod n, so that messages to different ranks one
-// after the other do not wait for one initiator to disconnect (Takagi et al. 2015, section 3.1).
+// DcEndpoint: a rank's dynamically connected queue pairs: a pool of initiators and as many targets, which feed the
+// shared receive queue. The messages from rank j to rank i go from initiator to target (i + j) mod n, so that messages
+// to different ranks one after the other do not wait for one initiator to disconnect, nor those of different ranks for
+// one target to be free (Takagi et al. 2015, sections 3.1 and 4.3). A stream that changes to a ring takes the initiator
+// with the fewest of those streams: which peers are left to DC when the others are connected is not evenly spread.
 //
 // A request that fails takes its initiator to the error state, and what is posted there for other peers comes back
 // flushed though nothing is wrong with them. An initiator finishes its requests to one target before it turns to the
@@ -12,6 +14,7 @@
 
 #include <deque>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "fabric/rdma/rdma_adapter.h"
@@ -25,13 +28,18 @@ class DcEndpoint {
   /// Both outlive this.
   DcEndpoint(RdmaAdapter& adapter, RdmaPeers& peers) : adapter_(adapter), peers_(peers) {}
   /// Error: the adapter has no DC, or not so many queue pairs.
-  Error start(uint32_t initiators);
-  /// What peers send to.
-  const rdma::QueuePairAddress& target() const { return target_->address(); }
+  Error start(uint32_t pairs);
+  /// What that peer sends to.
+  const rdma::QueuePairAddress& target_for(PeerId peer) const { return targets_[index(peer)]->address(); }
 
-  bool room(const RdmaPeer& peer, uint32_t requests) const;
+  /// Which initiator a stream to that peer begins with.
+  uint32_t index(PeerId peer) const { return (peer + adapter_.options.peers->me()) % uint32_t(initiators_.size()); }
+  /// Which one a stream into a ring shall take; until `leave`.
+  uint32_t join();
+  void leave(uint32_t index) { --initiators_[index].streams; }
+  bool room(const RdmaPeer& peer, uint32_t requests, uint32_t index) const;
   /// There is room. The memory that the request names stays until its completion was reported.
-  void post(RdmaPeer& peer, const rdma::WorkRequest& work);
+  void post(RdmaPeer& peer, const rdma::WorkRequest& work, uint32_t index);
   /// Of a request for that peer, on whatever queue pair. False: it is not over but will be posted again.
   bool on_completion(const RdmaPeer& peer, const rdma::Completion& completion);
   /// The adapter has failed: nothing comes back.
@@ -48,16 +56,16 @@ class DcEndpoint {
     std::deque<Posted> posted;  ///< oldest first
     std::deque<Posted> again;   ///< flushed through no fault of theirs
     bool failed = false;
+    uint32_t streams = 0;  ///< see `join`
   };
-  Initiator& of(PeerId peer) { return initiators_[(peer + adapter_.options.peers->me()) % initiators_.size()]; }
-  const Initiator& of(PeerId peer) const { return const_cast<DcEndpoint*>(this)->of(peer); }
   void hand_over(Initiator& initiator, const Posted& item);
   void recover(Initiator& initiator);
 
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
-  std::unique_ptr<rdma::QueuePair> target_;
-  std::vector<Initiator> initiators_;
+  std::vector<std::unique_ptr<rdma::QueuePair>> targets_;
+  std::vector<Initiator> initiators_;  ///< as many
+  std::unordered_map<uint32_t, uint32_t> by_number_;
 };
 
 }  // namespace tern

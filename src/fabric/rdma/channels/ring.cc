@@ -44,12 +44,14 @@ void Ring::clear() {
   at_ = 0;
 }
 
-RingChannel::RingChannel(ChannelKind kind, Channel& way, const Remote& remote, size_t slot_bytes, bool ordered_writes)
+RingChannel::RingChannel(ChannelKind kind, Channel& way, std::unique_ptr<Channel> own_way, const Remote& remote,
+                         size_t slot_bytes, bool ordered_writes)
     : Channel({.kind = kind,
                .frame_bytes = std::min(slot_bytes, remote.entry_bytes) - 2 * wire::kRdmaArrivalBytes,
                .tail_bytes = 2 * wire::kRdmaArrivalBytes,
                .requests = ordered_writes ? 1u : 2u,
                .keeps_memory = way.traits().keeps_memory}),
+      own_way_(std::move(own_way)),
       way_(way),
       remote_(remote) {}
 

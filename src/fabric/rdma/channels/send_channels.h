@@ -30,17 +30,25 @@ class ConnectedChannel final : public Channel {
   rdma::QueuePair& pair_;
 };
 
-/// The pool of DC initiators, which all peers share.
+/// One of the pool of DC initiators, which all peers share.
 class DcChannel final : public Channel {
  public:
-  /// Endpoint and route outlive this.
-  DcChannel(DcEndpoint& endpoint, const rdma::Route& route, const rdma::QueuePairAddress& target, size_t frame_bytes)
+  /// Endpoint and route outlive this. `joins`: see DcEndpoint::join; else the initiator that the peer's number says.
+  DcChannel(DcEndpoint& endpoint, PeerId peer, bool joins, const rdma::Route& route,
+            const rdma::QueuePairAddress& target, size_t frame_bytes)
       : Channel({.kind = ChannelKind::dc, .frame_bytes = frame_bytes, .keeps_memory = true}),
         endpoint_(endpoint),
+        joined_(joins),
+        initiator_(joins ? endpoint.join() : endpoint.index(peer)),
         route_(route),
         target_(target) {}
+  ~DcChannel() override {
+    if (joined_) endpoint_.leave(initiator_);
+  }
 
-  bool room(const RdmaPeer& peer, uint32_t requests) const override { return endpoint_.room(peer, requests); }
+  bool room(const RdmaPeer& peer, uint32_t requests) const override {
+    return endpoint_.room(peer, requests, initiator_);
+  }
   void post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piece& piece) override {
     work.verb = rdma::Verb::send;
     work.pieces = &piece;
@@ -49,16 +57,18 @@ class DcChannel final : public Channel {
     TERN_ASSERT(posted);
   }
   bool post(RdmaPeer& peer, rdma::WorkRequest& work) override {
-    if (!endpoint_.room(peer, 1)) return false;
+    if (!room(peer, 1)) return false;
     work.route = &route_;
     work.remote_number = target_.number;
     work.remote_key_of_queue = target_.key;
-    endpoint_.post(peer, work);
+    endpoint_.post(peer, work, initiator_);
     return true;
   }
 
  private:
   DcEndpoint& endpoint_;
+  const bool joined_;
+  const uint32_t initiator_;
   const rdma::Route& route_;
   const rdma::QueuePairAddress target_;
 };

@@ -1,4 +1,4 @@
-#include "tests/sim/run_mpi.h"
+#include "capi/simulated/run_mpi.h"
 
 #include <stdexcept>
 #include <vector>

@@ -1,0 +1,110 @@
+// Connected queue pairs of channels whose base needs none: a pool of at most TERN_RDMA_RC_POOL, since making one takes
+// milliseconds (Takagi et al. 2015, section 3.4). A peer keeps its queue pair while no stream uses it. When another
+// peer needs one and there are as many as there may be, that of the peer that took it longest ago is given up, by both
+// ends:
+//
+//   one side   neither stream uses it, nothing is outstanding  -- retire -->   the other
+//              makes its end idle, for the next peer          <-- retired --   the same holds: makes its end idle, too
+//
+// An end may go only after the other one has all its answers, else what it has not heard of is sent again and again
+// until the connection breaks. So each side says it about itself, and only then the ends go. A side that is about to
+// use the queue pair says `keep`. If both ask at the same time, both have said it.
+#include <algorithm>
+#include <bit>
+
+#include "base/assert.h"
+#include "fabric/rdma/channels/channel_switches.h"
+#include "fabric/rdma/rdma_peer.h"
+
+namespace tern {
+
+using Step = wire::RdmaChange::Step;
+
+bool ChannelSwitches::pair_used(const RdmaPeer& peer) const {
+  const OfPeer& its = peer.switching;
+  const bool in = its.kind == ChannelKind::rc_rdma || its.next_kind == ChannelKind::rc_rdma;
+  const bool out = (its.out && its.out->traits().kind == ChannelKind::rc_rdma) ||
+                   (its.leaving && its.out_next == ChannelKind::rc_rdma);
+  return in || out;
+}
+
+// Queue pairs that are there for a pattern of communication that is over cost the adapter nothing.
+void ChannelSwitches::end_of_unit(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  its.active = peer.stream.received != its.seen_received || peer.stream.sent != its.seen_sent;
+  its.seen_received = peer.stream.received;
+  its.seen_sent = peer.stream.sent;
+}
+
+// Whether a stream with that peer, either way, may take a connected queue pair: the adapter keeps the state of a few
+// active ones at hand, and it does not matter who of the two has asked. False: not now, but perhaps when one has been
+// given up.
+bool ChannelSwitches::take_pair(RdmaPeer& peer) {
+  if (peer.switching.retiring) return false;
+  const auto active = std::count_if(paired_.begin(), paired_.end(), [&](const RdmaPeer* other) {
+    return other != &peer && other->switching.active && pair_used(*other);
+  });
+  if (uint64_t(active) >= max_active_pairs_) return false;
+  if (!peer.connection.pair && connections_.pairs() >= max_pairs_) {
+    retire_one();
+    return false;
+  }
+  peer.switching.active = true;
+  if (peer.connection.pair) {
+    std::erase(paired_, &peer);
+    paired_.push_back(&peer);
+  }
+  return true;
+}
+
+// Who was asked and is silent, because it computes, does not keep others from being asked.
+void ChannelSwitches::retire_one() {
+  for (RdmaPeer* peer : paired_) {
+    if (peer->state != RdmaPeer::State::ready || peer->outstanding != 0 || pair_used(*peer)) continue;
+    if (peer->switching.retiring || !peer->switching.outbox.empty()) continue;
+    peer->switching.retiring = true;
+    wire::RdmaChange change;
+    change.step = Step::retire;
+    tell(*peer, change);
+    return;
+  }
+}
+
+// Nobody waits until nothing is outstanding: a peer that takes no receives any more would be waited for for ever.
+void ChannelSwitches::on_retirement(RdmaPeer& peer, Step step) {
+  OfPeer& its = peer.switching;
+  if (step == Step::retire && !its.retiring) {
+    wire::RdmaChange answer;
+    answer.step = pair_used(peer) || peer.outstanding != 0 ? Step::keep : Step::retired;
+    if (answer.step == Step::retired) give_pair_up(peer);
+    tell(peer, answer);
+  } else if (its.retiring) {
+    its.retiring = false;
+    if (step != Step::keep) give_pair_up(peer);  // retire: both have asked
+  }
+}
+
+void ChannelSwitches::give_pair_up(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  its.retiring = false;
+  its.connected.reset();
+  std::erase(paired_, &peer);
+  if (peer.connection.pair) connections_.keep_pair(peer);
+}
+
+Error ChannelSwitches::make_pair(RdmaPeer& peer) {
+  if (peer.connection.pair) return {};
+  if (Error error = connections_.make_pair(peer)) return error;
+  paired_.push_back(&peer);
+  return {};
+}
+
+// Both streams of the pair use one queue pair; the other one may have connected it.
+Error ChannelSwitches::connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote) {
+  const auto address = std::bit_cast<rdma::QueuePairAddress>(remote);
+  if (peer.connection.pair->state() == rdma::QueuePair::State::idle) return connections_.connect_pair(peer, address);
+  if (peer.connection.pair->state() == rdma::QueuePair::State::ready && peer.connection.remote == address) return {};
+  return Error(ErrorClass::other, "the queue pair is connected to another one");
+}
+
+}  // namespace tern

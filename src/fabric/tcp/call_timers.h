@@ -1,0 +1,43 @@
+// CallTimers: the streams that call, or want back to their own network: at some time their attempt, or the pause before
+// the next one, is over. Owns nothing. Thread rule: under the rank's lock. Units: nanoseconds.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "fabric/tcp/links.h"
+
+namespace tern::tcp {
+
+class CallTimers {
+ public:
+  bool empty() const { return streams_.empty(); }
+  void set(Stream& stream, bool timed) {
+    if (stream.timed == timed) return;
+    stream.timed = timed;
+    if (timed) streams_.push_back(&stream);
+    else std::erase(streams_, &stream);
+  }
+  /// Calls `due(stream)` for each whose time is over; it may set and unset any.
+  template <typename Due>
+  void run(uint64_t now_ns, Due&& due) {
+    if (next_deadline_ns() > now_ns) return;
+    const std::vector<Stream*> now = streams_;
+    for (Stream* stream : now) {
+      if (stream->timed && !stream->peer.doomed && stream->due_ns() <= now_ns) due(*stream);
+    }
+  }
+  uint64_t next_deadline_ns() const {
+    uint64_t earliest = ~uint64_t{0};
+    for (const Stream* stream : streams_) {
+      if (!stream->peer.doomed) earliest = std::min(earliest, stream->due_ns());
+    }
+    return earliest;
+  }
+
+ private:
+  std::vector<Stream*> streams_;
+};
+
+}  // namespace tern::tcp

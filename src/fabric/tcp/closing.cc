@@ -1,0 +1,67 @@
+#include "fabric/tcp/closing.h"
+
+#include <cerrno>
+
+namespace tern::tcp {
+namespace {
+
+// The orderly end waits for peers that still read; this long at most, for one that does not.
+constexpr uint64_t kCloseTimeout_ns = 5'000'000'000;
+// Acknowledgements wake nobody: they are looked for so often.
+constexpr uint64_t kLook_ns = 1'000'000;
+
+struct Closing {
+  Stream* stream;
+  bool said = false;  ///< goodbye
+};
+
+// Reads what the peer still sends, and throws it away. False: the connection is over.
+bool read_away(StreamPort& port, const Closing& closing, std::byte* scratch) {
+  for (;;) {
+    const ssize_t n = port.receive(closing.stream->link->stream.get(), scratch, TcpOutbound::kScratchBytes);
+    if (n > 0) continue;
+    return n < 0 ? n == -EAGAIN : !closing.said;
+  }
+}
+
+// True: all has arrived, or nothing more will.
+bool finish(StreamPort& port, Closing& closing, std::byte* scratch) {
+  const int stream = closing.stream->link->stream.get();
+  TcpOutbound& outbound = closing.stream->outbound;
+  if (!read_away(port, closing, scratch)) return true;
+  TcpOutbound::Flush flushed = outbound.flush();
+  if (outbound.empty() && !closing.said) {
+    outbound.say(wire::FrameType::goodbye);
+    closing.said = true;
+    flushed = outbound.flush();
+  }
+  if (flushed == TcpOutbound::Flush::broken) return true;
+  if (!outbound.empty()) return false;
+  port.shutdown(stream, false);
+  return port.unacknowledged(stream) == 0;
+}
+
+}  // namespace
+
+// A socket that is closed while the peer's data arrive resets the connection, and with it what we sent and the peer has
+// not got: so we say goodbye, close our direction, and read the other until the peer has closed too or has acknowledged
+// all we sent (what it has, a reset cannot take from it).
+void close_in_order(StreamPort& port, Clock& clock, std::byte* scratch, const std::vector<Stream*>& streams) {
+  std::vector<Closing> open;
+  for (Stream* stream : streams) open.push_back({stream});
+  const uint64_t deadline_ns = clock.now_ns() + kCloseTimeout_ns;
+  std::vector<StreamPort::Awaited> waits;
+  while (!open.empty()) {
+    waits.clear();
+    std::erase_if(open, [&](Closing& closing) {
+      if (finish(port, closing, scratch)) return true;
+      waits.push_back(
+          {closing.stream->link->stream.get(), closing.stream->outbound.empty() ? kReadable : kReadable | kWritable});
+      return false;
+    });
+    if (open.empty() || clock.now_ns() >= deadline_ns) break;
+    port.wait(waits, kLook_ns);
+  }
+}
+
+}  // namespace tern::tcp

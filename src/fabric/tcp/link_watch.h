@@ -1,0 +1,45 @@
+// LinkWatch: finds connections whose network has gone. The kernel would repeat for a quarter of an hour; a peer that
+// lives answers every repetition, also when its rank computes or does not read.
+//
+// Units: nanoseconds. Thread rule: under the rank's lock.
+#pragma once
+
+#include <cstdint>
+
+#include "fabric/ip/stream_port.h"
+#include "fabric/tcp/links.h"
+
+namespace tern::tcp {
+
+class LinkWatch {
+ public:
+  /// How often connections with something unacknowledged are looked at.
+  static constexpr uint64_t kInterval_ns = 200'000'000;
+
+  /// The port is not owned, and outlives this.
+  explicit LinkWatch(StreamPort& port) : port_(port) {}
+  /// Whether it is time to look again; the next time is an interval later.
+  bool due(uint64_t now_ns) {
+    if (now_ns < next_ns_) return false;
+    next_ns_ = now_ns + kInterval_ns;
+    return true;
+  }
+  /// Whether the peer's host has been silent for too long. `other_network`: there is one to go on over.
+  bool stalled(const Watched& watched, bool other_network) {
+    StreamPort::Silence silence;
+    return port_.silence(watched.stream.get(), silence) &&
+           silence.repetitions >= (other_network ? kRepetitions : kRepetitionsAlone) &&
+           silence.silent_ms >= kSilence_ms;
+  }
+
+ private:
+  // The kernel repeats after 0.2 s (or thrice the round trip), then after twice the time before: after two unanswered
+  // repetitions and half a second of silence another network is tried, with no other network after five (some seconds).
+  static constexpr uint32_t kRepetitions = 2, kRepetitionsAlone = 5;
+  static constexpr uint32_t kSilence_ms = 500;
+
+  StreamPort& port_;
+  uint64_t next_ns_ = 0;
+};
+
+}  // namespace tern::tcp

@@ -1,0 +1,65 @@
+// WatchSet: everything that the port watches for the TCP path, and its owner.
+//
+// What is retired while events are handled may still be named by one of them: it stays, marked dead, until the next
+// poll. Thread rule: under the rank's lock.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fabric/tcp/links.h"
+
+namespace tern::tcp {
+
+class WatchSet {
+ public:
+  /// The port is not owned, and outlives this.
+  explicit WatchSet(StreamPort& port) : port_(port) {}
+
+  /// Takes it over; nothing is watched yet.
+  template <typename Kind>
+  Kind& adopt(std::unique_ptr<Kind> watched) {
+    Kind& entered = *watched;
+    entered.kind = Kind::kKind;
+    entered.slot = all_.size();
+    all_.push_back(std::move(watched));
+    return entered;
+  }
+  void watch(Watched& watched, uint32_t events) {
+    if (watched.interest == events) return;
+    port_.watch(watched.stream.get(), watched.interest, events, &watched);
+    watched.interest = events;
+  }
+  /// Closes its stream.
+  void retire(Watched& watched) {
+    if (watched.stream) watch(watched, 0);
+    watched.stream.reset();
+    watched.kind = Watched::Kind::dead;
+    const size_t slot = watched.slot;
+    retired_.push_back(std::move(all_[slot]));
+    if (slot + 1 != all_.size()) {
+      all_[slot] = std::move(all_.back());
+      all_[slot]->slot = slot;
+    }
+    all_.pop_back();
+  }
+  /// No event names what was retired any more.
+  void forget_retired() { retired_.clear(); }
+  void retire_all() {
+    while (!all_.empty()) retire(*all_.back());
+  }
+  /// Calls `visit` with each of that kind; it must not adopt or retire any.
+  template <typename Kind, typename Visit>
+  void each(Visit&& visit) {
+    for (auto& watched : all_) {
+      if (watched->kind == Kind::kKind) visit(static_cast<Kind&>(*watched));
+    }
+  }
+
+ private:
+  StreamPort& port_;
+  std::vector<std::unique_ptr<Watched>> all_, retired_;
+};
+
+}  // namespace tern::tcp

@@ -1,0 +1,39 @@
+// Two groups of different jobs become an intercommunicator (MPI 5.0, 11.9.2). Collective over each group; the roots
+// talk through a port.
+//
+//   accepting group            roots                connecting group
+//   describe, gather  ->  root     <--- members ---    root  <-  describe, gather
+//                         root     --- members, context --->
+//   broadcast         <-  root                         root  ->  broadcast
+//   meet, agree       ->  root     <---- ready ---->   root  <-  meet, agree
+//
+// The last step is there because a rank turns away callers that it has not met.
+// Thread rule: under the rank's lock, which waiting gives up.
+#pragma once
+
+#include <memory>
+
+#include "base/error.h"
+#include "coll/create/create.h"
+#include "process/jobs/other_jobs.h"
+#include "process/jobs/port_link.h"
+#include "process/jobs/ports.h"
+
+namespace tern {
+
+struct Meeting {
+  const create::Maker& maker;
+  OtherJobs& jobs;
+  Ports& ports;
+  Clock& clock;
+  Communicator& comm;  ///< an intracommunicator: this side
+  int root;
+  bool accepts;
+  uint64_t deadline_ns;  ///< for each answer of the other root
+};
+
+/// At the root `link` is the connection, or null with the reason in `trouble`; elsewhere both are not looked at. The
+/// same error class at all ranks of the group.
+Error meet(const Meeting& meeting, std::unique_ptr<PortLink> link, Error trouble, Ref<Communicator>& result);
+
+}  // namespace tern

@@ -1,0 +1,40 @@
+// OtherJobs: what this rank knows of the ranks of other jobs that it has met, and how its own job makes itself known to
+// them (MPI 5.0, 11.9: accept, connect, spawn). Ranks of different jobs reach each other over TCP.
+//
+// Thread rule: under the rank's lock.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/peer_table.h"
+#include "wire/meeting.h"
+
+namespace tern {
+
+class OtherJobs {
+ public:
+  /// Makes this rank reachable over TCP, if it is not yet, and gives its card.
+  using Opener = std::function<Error(std::string& card)>;
+
+  OtherJobs(PeerTable& peers, const JobSecret& secret, Opener opener)
+      : peers_(peers), secret_(secret), opener_(std::move(opener)) {}
+
+  /// What others must know of this rank.
+  Error describe(wire::Member& me);
+  /// This rank gets to know the members of a group. `ids`: their PeerIds, in the same order.
+  Error meet(const std::vector<wire::Member>& members, std::vector<PeerId>& ids);
+  /// The card of a rank of another job, for the TCP path.
+  Error card_of(PeerId peer, std::string& card) const;
+
+ private:
+  PeerTable& peers_;
+  const JobSecret secret_;
+  Opener opener_;
+  std::map<PeerId, std::string> cards_;
+};
+
+}  // namespace tern

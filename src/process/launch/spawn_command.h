@@ -1,0 +1,26 @@
+// MPI_Comm_spawn by our mpiexec: the processes that it asks for are a job of their own, which an mpiexec of its own
+// starts and looks after. This is that mpiexec's command line and environment; shared by mpiexec, which starts it for
+// the jobs that it runs, and by programs that were started alone.
+//
+//   TERN_PARENT_PORT   the port at which the parents wait; the ranks get it, too
+//   TERN_SPAWN_ANSWER  a descriptor: it writes a line there when its ranks have called MPI_Init, or will not:
+//   TERN_SPAWN_ANSWER  a descriptor, for one line when its ranks have called MPI_Init, or will not:
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "process/launcher.h"
+
+namespace tern {
+
+inline constexpr const char kSpawnAnswerVariable[] = "TERN_SPAWN_ANSWER";
+inline constexpr const char kParentPortVariable[] = "TERN_PARENT_PORT";
+inline constexpr std::string_view kSpawnStarted = "started", kSpawnFailed = "failed: ", kSpawnBroken = "broken";
+
+/// argv of the mpiexec, its name included.
+std::vector<std::string> spawn_command(const SpawnRequest& request);
+
+}  // namespace tern

@@ -1,0 +1,224 @@
+#include "progress/event_handler.h"
+
+#include <algorithm>
+#include <new>
+
+#include "base/limits.h"
+
+namespace tern {
+
+EventHandler::EventHandler(ProgressEngine& engine, RankLock& lock, EventPort& port, std::function<Need()> needed,
+                           const EventLimits& limits)
+    : engine_(engine), lock_(lock), port_(port), needed_(std::move(needed)), limits_(limits), policy_(limits) {
+  if (!port_.has_barrier()) lock_.enable();
+}
+
+EventHandler::~EventHandler() {
+  disarm();
+  lock_.watch().store(Watch::nobody, std::memory_order_relaxed);
+}
+
+void EventHandler::carry_out(const Action& action) {
+  switch (action.step) {
+    case Step::watch_timer: watch_timer(action.after_ns); break;
+    case Step::watch_later: watch_later(action.after_ns); break;
+    case Step::watch_paths: sleep_on_paths(); break;
+    case Step::disarm: disarm(); break;
+    case Step::set_timer: set_timer(action.after_ns); break;
+    case Step::arm:
+    case Step::poll:
+    case Step::come_in:
+    case Step::nothing: break;
+  }
+}
+
+// The timer is to end if the application has not come or gone since it has left; it is inside, or the thread is.
+void EventHandler::watch_timer(uint64_t grace_ns) {
+  seen_turns_.store(lock_.turns_outside(), std::memory_order_relaxed);
+  lock_.watch().store(Watch::timer, std::memory_order_relaxed);
+  set_timer(grace_ns);
+}
+
+// Nothing is watched, but for a look after some time. The timer is not set each time this begins and ends.
+void EventHandler::watch_later(uint64_t within_ns) {
+  if (lock_.watch().load(std::memory_order_relaxed) == Watch::later) return;
+  lock_.watch().store(Watch::later, std::memory_order_relaxed);
+  let_timer_end_by(engine_.clock().now_ns() + within_ns);
+}
+
+// False: somebody else has changed it meanwhile, and answers for what it is now.
+bool EventHandler::end_watch(Watch which) {
+  return lock_.watch().compare_exchange_strong(which, Watch::nobody, std::memory_order_relaxed);
+}
+
+void EventHandler::set_timer(uint64_t after_ns) {
+  timer_ends_ns_.store(engine_.clock().now_ns() + after_ns, std::memory_order_relaxed);
+  port_.set_timer(after_ns);
+}
+
+// An earlier end will do: then the thread finds what to do next. After the watch has changed: an end that comes after
+// this is seen with it.
+void EventHandler::let_timer_end_by(uint64_t latest_ns) {
+  const uint64_t now = engine_.clock().now_ns(), ends = timer_ends_ns_.load(std::memory_order_relaxed);
+  if (ends > now + limits_.timer_ending_ns && ends <= latest_ns) return;
+  set_timer(latest_ns > now ? latest_ns - now : 1);
+}
+
+// --- The application's side.
+
+Need EventHandler::need() {
+  const Need needed = pending();
+  if (needed == Need::nothing && policy_.on_idle_leave()) [[unlikely]] {
+    const Action action = policy_.on_idle_leaves(engine_.clock().now_ns());
+    if (lock_.watch().load(std::memory_order_relaxed) == Watch::nobody) carry_out(action);
+  }
+  return needed;
+}
+
+// The application's call is over, and has nobody any more to give an error to.
+Need EventHandler::take_over(bool again) try {
+  if (again) policy_.on_used();  // the thread was woken before the application was outside
+  disarm();
+  Need needed = pending();
+  Action action = policy_.on_leave(needed);
+  if (action.step == Step::arm) {
+    if (arm()) {
+      policy_.on_armed(engine_.clock().now_ns());
+      return needed;
+    }
+    needed = pending();
+    action = policy_.on_not_armed(needed);
+  }
+  carry_out(action);
+  return needed;
+} catch (const std::bad_alloc&) {
+  end_without_memory(kInTheBackground);
+}
+
+// What is here is handled first: it would wake the thread at once, on this core, before the application is outside. The
+// last look comes just before the thread watches: in a program of steps what others send then arrives just now.
+bool EventHandler::arm() {
+  for (uint64_t empty = 0; empty != limits_.empty_polls && pending() == Need::now;) {
+    const bool armed = engine_.arm_all();
+    if (engine_.poll_all() != 0) {
+      empty = 0;
+    } else if (armed && pending() == Need::now) {
+      sleep_on_paths();
+      return true;
+    } else {
+      ++empty;
+    }
+    if (armed) engine_.disarm_all();  // or the closer look has found everything done
+  }
+  return false;
+}
+
+void EventHandler::sleep_on_paths() {
+  armed_ = true;
+  lock_.expect_helper(true);
+  lock_.watch().store(Watch::paths, std::memory_order_relaxed);
+  port_.watch_paths(true);
+  deadline_ns_ = ~uint64_t{0};
+  follow_deadline();
+}
+
+// A burst of calls that do not wait (MPI_Isend) finds the paths armed each time.
+void EventHandler::note_leave() {
+  const Action action = policy_.on_leave_armed(engine_.clock().now_ns());
+  if (action.step == Step::disarm) carry_out(action);
+  else follow_deadline();
+}
+
+void EventHandler::follow_deadline() {
+  const uint64_t deadline = engine_.pollable_deadline_ns();
+  if (deadline >= deadline_ns_) return;
+  deadline_ns_ = deadline;
+  let_timer_end_by(deadline);
+}
+
+// The application is back. The paths are not watched at all while it is inside: the kernel would tell the thread of
+// every message (TCP, 8 B: 0.3 us).
+void EventHandler::disarm() {
+  if (!armed_) return;
+  stop_watching_paths();
+  port_.watch_paths(false);
+  if (engine_.idle().sleepers == 0) engine_.disarm_all();  // else another thread sleeps on them
+  policy_.on_return(policy_.left_armed_ns() != 0 ? engine_.clock().now_ns() : 0);
+}
+
+void EventHandler::stop_watching_paths() {
+  armed_ = false;
+  lock_.expect_helper(false);
+  end_watch(Watch::paths);
+}
+
+// --- The thread's side.
+
+void EventHandler::on_wake(bool tick, bool ready) {
+  const Watch watch = lock_.watch().load(std::memory_order_relaxed);
+  const uint32_t turns = lock_.turns();
+  const bool stayed_away = turns == seen_turns_.load(std::memory_order_relaxed);
+  const Action action = policy_.on_wake(watch, tick, ready, stayed_away);
+  if (action.step == Step::nothing) return;
+  Counters& counters = engine_.counters();
+  if (watch != Watch::paths) ++counters.event_ticks;
+  if (action.step == Step::set_timer) {
+    seen_turns_.store(turns, std::memory_order_relaxed);
+    carry_out(action);
+    return;
+  }
+  if (!end_watch(watch)) return;
+  if (watch == Watch::paths) ++counters.event_wakes;
+  if (!lock_.enter_as_helper([this] { port_.barrier(); })) {
+    if (watch == Watch::paths) ++counters.event_wakes_vain;
+    return;
+  }
+  const Action inside = policy_.on_inside(watch, pending());
+  if (inside.step == Step::poll) {
+    Recorder* tracer = watch == Watch::paths ? engine_.tracer() : nullptr;
+    const uint64_t began_ns = tracer ? Recorder::now_ns() : 0;
+    work();
+    if (tracer) tracer->add_event_thread_work(began_ns);
+  } else {
+    carry_out(inside);
+  }
+  lock_.leave_as_helper();
+}
+
+// Polls until nothing comes, and arms again: with this, senders hear how far we are.
+void EventHandler::work() {
+  if (engine_.idle().sleepers != 0) return;  // a thread of the application was woken by the same event
+  if (armed_) {
+    engine_.disarm_all();
+    stop_watching_paths();
+  }
+  policy_.on_used();
+  Action action;
+  do {
+    const bool handled = poll_round();
+    action = policy_.on_round(handled, lock_.application_waits());
+    if (action.step != Step::arm) {
+      carry_out(action);
+      return;
+    }
+  } while (!engine_.arm_all());
+  action = policy_.on_settled(pending());
+  if (action.step != Step::watch_paths) {
+    engine_.disarm_all();
+    port_.watch_paths(false);
+  }
+  carry_out(action);
+}
+
+// One poll, or as many as it takes until nothing more is arriving: a thread that waits for the mutex is not seen, it is
+// given up instead.
+bool EventHandler::poll_round() {
+  int handled = 0;
+  do {
+    handled += engine_.poll_all();
+  } while (!lock_.application_waits() && !lock_.enabled() && engine_.arriving());
+  engine_.counters().event_handled += uint64_t(handled);
+  return handled != 0;
+}
+
+}  // namespace tern

@@ -1,0 +1,99 @@
+#include "progress/event_policy.h"
+
+#include <algorithm>
+
+namespace tern {
+
+EventPolicy::Action EventPolicy::watch_for(Need needed) const {
+  if (needed == Need::now) return {Step::watch_timer, limits_.first_grace_ns};
+  if (needed == Need::later) return {Step::watch_later, limits_.later_ns};
+  return {};
+}
+
+EventPolicy::Action EventPolicy::on_leave(Need needed) const {
+  if (needed == Need::now && stays_away_) return {Step::arm};
+  return watch_for(needed);
+}
+
+EventPolicy::Action EventPolicy::on_not_armed(Need needed) const { return watch_for(needed); }
+
+EventPolicy::Action EventPolicy::on_leave_armed(uint64_t now_ns) {
+  if (came_back(now_ns)) return {Step::disarm};
+  left_armed_ns_ = now_ns;
+  return {};
+}
+
+EventPolicy::Action EventPolicy::on_idle_leaves(uint64_t now_ns) {
+  const uint64_t before_ns = idle_leaves_ns_;
+  idle_leaves_ns_ = now_ns;
+  if (now_ns - before_ns >= limits_.idle_leaves * limits_.quick_leave_ns) return {};
+  return {Step::watch_timer, limits_.first_grace_ns};
+}
+
+void EventPolicy::on_return(uint64_t now_ns) {
+  if (left_armed_ns_ != 0) came_back(now_ns);
+  left_armed_ns_ = 0;
+}
+
+// True: so soon so often that it does not stay away any more.
+bool EventPolicy::came_back(uint64_t now_ns) {
+  const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < limits_.soon_ns;
+  back_soon_ = soon ? back_soon_ + 1 : 0;
+  if (back_soon_ < limits_.armed_in_vain) return false;
+  back_soon_ = 0;
+  left_armed_ns_ = 0;
+  stays_away_ = false;
+  return true;
+}
+
+EventPolicy::Action EventPolicy::on_wake(Watch watch, bool tick, bool ready, bool stayed_away) {
+  switch (watch) {
+    case Watch::nobody: return {};
+    case Watch::paths: return {tick || ready ? Step::come_in : Step::nothing};
+    case Watch::later: return {tick ? Step::come_in : Step::nothing};
+    case Watch::timer: break;
+  }
+  if (!tick) return {};
+  if (stayed_away) return {Step::come_in};
+  // A look after a long time may miss every one of many absences: a short look follows.
+  looks_closely_ = !looks_closely_;
+  if (looks_closely_) return {Step::set_timer, limits_.first_grace_ns};
+  return {Step::set_timer, next_grace()};
+}
+
+uint64_t EventPolicy::next_grace() {
+  grace_ns_ = std::max(limits_.first_grace_ns, std::min(2 * grace_ns_, limits_.max_grace_ns));
+  return grace_ns_;
+}
+
+EventPolicy::Action EventPolicy::on_inside(Watch watch, Need needed) {
+  empty_rounds_ = 0;
+  if (watch == Watch::paths) return {Step::poll};
+  if (needed == Need::nothing) return {};
+  if (watch == Watch::timer) {
+    if (needed == Need::later) return watch_for(needed);
+    stays_away_ = true;
+  }
+  return {Step::poll};
+}
+
+EventPolicy::Action EventPolicy::on_round(bool handled, bool application_waits) {
+  empty_rounds_ = handled ? 0 : empty_rounds_ + 1;
+  if (application_waits) return {};
+  if (empty_rounds_ == limits_.empty_polls) return {Step::watch_timer, next_grace()};
+  return {Step::arm};
+}
+
+EventPolicy::Action EventPolicy::on_settled(Need needed) {
+  grace_ns_ = 0;
+  if (needed == Need::now) return {Step::watch_paths};
+  return watch_for(needed);
+}
+
+bool EventPolicy::operator==(const EventPolicy& other) const {
+  return stays_away_ == other.stays_away_ && left_armed_ns_ == other.left_armed_ns_ && back_soon_ == other.back_soon_ &&
+         idle_leaves_ == other.idle_leaves_ && idle_leaves_ns_ == other.idle_leaves_ns_ &&
+         empty_rounds_ == other.empty_rounds_ && grace_ns_ == other.grace_ns_ && looks_closely_ == other.looks_closely_;
+}
+
+}  // namespace tern

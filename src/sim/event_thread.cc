@@ -1,0 +1,69 @@
+#include "sim/event_thread.h"
+
+#include <algorithm>
+
+#include "progress/event_handler.h"
+
+namespace tern::sim {
+
+void EventStation::attach(EventHandler* handler, RankLock* lock) {
+  handler_ = handler;
+  lock_ = lock;
+  ++timer_;
+  tick_ = watching_ = false;
+}
+
+void EventStation::set_timer(uint64_t after_ns) {
+  Scheduler& scheduler = strand_.scheduler();
+  tick_ = false;
+  scheduler.at(std::max(strand_.now_ns(), scheduler.now_ns()) + after_ns, *this, EventKind::timer, strand_.rank(),
+               ++timer_);
+}
+
+// The timer has ended. While the application is inside, the thread finds just that, beside it; else it gets its turn in
+// `compute`.
+void EventStation::on_event(EventKind, uint64_t generation) {
+  if (generation != timer_ || !handler_ || strand_.stopped() || strand_.finished()) return;
+  if (!computing_ && lock_->application_waits()) {
+    if (!cores_.has_free()) strand_.charge_ns(wake_ns_);
+    handler_->on_wake(true, false);
+    return;
+  }
+  tick_ = true;
+  if (computing_) strand_.wake(0);
+}
+
+void EventStation::run_thread(bool ready, uint64_t& left_ns) {
+  const bool beside = cores_.has_free();
+  const uint64_t began_ns = strand_.now_ns();
+  const bool tick = tick_;
+  tick_ = false;
+  if (ready) watching_ = false;
+  strand_.charge_ns(wake_ns_);
+  handler_->on_wake(tick, ready);
+  if (beside) left_ns -= std::min(left_ns, strand_.now_ns() - began_ns);
+}
+
+void EventStation::compute(uint64_t ns) {
+  if (!handler_ && !cores_.crowded()) return strand_.charge_ns(ns);
+  ++cores_.computing;
+  for (uint64_t left = ns; left != 0;) {
+    strand_.catch_up();
+    if (tick_) {
+      run_thread(false, left);
+      continue;
+    }
+    const uint64_t began = strand_.now_ns();
+    const uint64_t part = cores_.crowded() ? std::min(left, kSlice_ns) : left;
+    const uint64_t lasts = cores_.stretched(part);
+    computing_ = true;
+    strand_.block(began + lasts, "computing");
+    computing_ = false;
+    const uint64_t passed = strand_.now_ns() - began;
+    left -= passed >= lasts ? part : passed * part / lasts;
+    if (passed < lasts && watching_ && !tick_) run_thread(true, left);
+  }
+  --cores_.computing;
+}
+
+}  // namespace tern::sim

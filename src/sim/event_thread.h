@@ -1,0 +1,84 @@
+// A rank's event thread in virtual time: the port (progress/event_port.h) of the same handler and policy that run on
+// real machines, and the cores on which a node's ranks and threads compete.
+//
+// A rank computes in `compute`: for so long its application is outside the library. What wakes the thread meanwhile,
+// its timer or an arrival on a path that it watches, has it run on the rank's own fiber. Where a core is free the
+// application goes on beside it, else it stands still for waking the thread and for what that does:
+//
+//   application   ──compute──┐  stands still   ┌──────> the rest
+//   thread                   └─wake─┬─on_wake──┘
+//
+// With more ranks than cores the ranks that compute share them evenly, looked at anew every slice. A rank that is
+// inside the library gives its core up at once (it yields). Thread rule: the strand's own, but for on_event.
+#pragma once
+
+#include <cstdint>
+
+#include "progress/event_port.h"
+#include "progress/rank_lock.h"
+#include "sim/scheduler.h"
+
+namespace tern::sim {
+
+/// The cores of one node. `count` 0: as many as anybody wants.
+struct NodeCores {
+  uint32_t count = 0, ranks = 0;
+  uint32_t computing = 0;  ///< ranks, just now
+
+  bool crowded() const { return count != 0 && ranks > count; }
+  /// A thread that wakes finds a core that no rank has. Ranks with cores of their own keep them.
+  bool has_free() const { return count == 0 || (crowded() ? computing : ranks) < count; }
+  /// How long `ns` of computing take beside the others.
+  uint64_t stretched(uint64_t ns) const { return count == 0 || computing <= count ? ns : ns * computing / count; }
+};
+
+/// One per rank, as long-lived as the machine: events of a thread that has gone find nobody.
+class EventStation final : public EventTarget {
+ public:
+  EventStation(Strand& strand, NodeCores& cores, uint64_t wake_ns)
+      : strand_(strand), cores_(cores), wake_ns_(wake_ns) {}
+
+  /// The application computes for so long, outside the library.
+  void compute(uint64_t ns);
+  void on_event(EventKind kind, uint64_t generation) override;
+  bool crowded() const { return cores_.crowded(); }
+
+  // --- The port's.
+  /// `lock`: the rank's. Null handler: the thread has ended.
+  void attach(EventHandler* handler, RankLock* lock);
+  void set_timer(uint64_t after_ns);
+  void watch_paths(bool on) { watching_ = on; }
+
+ private:
+  void run_thread(bool ready, uint64_t& left_ns);
+
+  static constexpr uint64_t kSlice_ns = 3'000'000;  ///< of Linux's scheduler on two to four cores: 1.4 to 2.8 ms
+
+  Strand& strand_;
+  NodeCores& cores_;
+  const uint64_t wake_ns_;
+  EventHandler* handler_ = nullptr;
+  RankLock* lock_ = nullptr;
+  uint64_t timer_ = 0;     ///< events of an earlier setting are stale
+  bool tick_ = false;      ///< the timer has ended, and the thread has not run since
+  bool watching_ = false;  ///< the next arrival wakes the thread
+  bool computing_ = false;
+};
+
+class SimEventThread final : public EventPort {
+ public:
+  SimEventThread(EventStation& station, RankLock& lock) : station_(station), lock_(lock) {}
+  ~SimEventThread() override { station_.attach(nullptr, nullptr); }
+  void start(EventHandler& handler) override { station_.attach(&handler, &lock_); }
+  void stop() override { station_.attach(nullptr, nullptr); }
+  void set_timer(uint64_t after_ns) override { station_.set_timer(after_ns); }
+  void watch_paths(bool on) override { station_.watch_paths(on); }
+  void barrier() override {}
+  bool has_barrier() const override { return true; }
+
+ private:
+  EventStation& station_;
+  RankLock& lock_;
+};
+
+}  // namespace tern::sim

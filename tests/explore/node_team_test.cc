@@ -1,0 +1,145 @@
+// Collectives through the memory of a node (coll/node_team.h): lines and bulk slots that members write in turn, and the
+// wake-ups of those who wait for them. A member's wait is a real one, through its engine.
+#include "coll/node_team.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "fabric/shm/shm_path.h"
+#include "p2p/point_to_point.h"
+#include "tests/explore/pieces.h"
+
+namespace tern::explore {
+namespace {
+
+/// As RealIdle, but asleep in the explorer.
+struct ExploredIdle final : Idle {
+  explicit ExploredIdle(std::unique_ptr<ShmPath>& its_path) : path(its_path) {}
+  void relax(ProgressEngine& engine, Wait&, const Condition& done) override {
+    if (!engine.arm_all()) return;
+    if (engine.poll_all() == 0 && !done()) wait_for([&] { return is_readable(path->node().doorbell()); });
+    engine.disarm_all();
+  }
+  std::unique_ptr<ShmPath>& path;
+};
+
+/// A member of a team, with what it stands on.
+struct Member {
+  Member(int rank, int ranks, std::unique_ptr<ShmNode> node)
+      : path(std::make_unique<ShmPath>(std::move(node), p2p.sink(), Tunables())), memory(path->node()) {
+    engine.add(*path);
+    p2p.add_path(*path);
+    environment.node_memory = &memory;
+    communicator = Ref<Communicator>::adopt(new Communicator(environment, 4, Group::strided(PeerId(rank), 0, 1, ranks), {}));
+  }
+  std::unique_ptr<ShmPath> path;
+  ExploredIdle idle{path};
+  RealClock clock;
+  ProgressEngine engine{clock, idle};
+  PointToPoint p2p{engine, Tunables()};
+  RankEnvironment environment{p2p};
+  NodeMemory memory;
+  Ref<Communicator> communicator;
+  std::unique_ptr<NodeTeam> team;
+};
+
+struct Team {
+  explicit Team(int ranks) {
+    std::vector<int> ids;
+    for (int i = 0; i < ranks; ++i) ids.push_back(i);
+    auto nodes = ShmNode::create_local(ids, 4096);
+    for (int i = 0; i < ranks; ++i) members.push_back(std::make_unique<Member>(i, ranks, std::move(nodes[size_t(i)])));
+    uint64_t offset = 0;
+    EXPECT_TRUE(members[0]->memory.allocate(NodeTeam::bytes_for(ranks), offset, NodeTeam::zeroed_bytes_for(ranks)));
+    for (auto& member : members) member->team = std::make_unique<NodeTeam>(*member->communicator, offset);
+  }
+  NodeTeam& operator[](size_t i) { return *members[i]->team; }
+  void share_with(Execution& execution) {
+    ShmNode& node = members[0]->path->node();
+    execution.share(node.base(), node.segment_bytes());
+  }
+  std::vector<std::unique_ptr<Member>> members;
+};
+
+/// Operation `number` of a broadcast: the root's side, a member's side.
+void give(NodeTeam& team, uint64_t number, size_t bytes) {
+  team.enter();
+  std::byte* place = team.place(bytes);
+  require(place, "there is room");
+  std::memset(place, int(number), bytes);
+  team.publish();
+}
+void take(NodeTeam& team, uint64_t number, size_t bytes) {
+  team.enter();
+  const std::byte* data = team.await_all(0, bytes);
+  require(data, "it has come");
+  for (size_t i = 0; i < bytes; i += 7) require(data[i] == std::byte(number), "what was given to this operation");
+}
+
+/// Broadcasts of so many bytes: the first `before` are over, the next ones are explored.
+Program broadcasts(int ranks, uint64_t before, uint64_t count, size_t bytes) {
+  return [=](Execution& execution) {
+    auto team = std::make_shared<Team>(ranks);
+    for (uint64_t number = 1; number <= before; ++number) {
+      give((*team)[0], number, bytes);
+      for (int i = 1; i < ranks; ++i) take((*team)[size_t(i)], number, bytes);
+    }
+    team->share_with(execution);
+    for (int i = 0; i < ranks; ++i) {
+      execution.thread([=] {
+        for (uint64_t number = before + 1; number <= before + count; ++number) {
+          if (i == 0) give((*team)[0], number, bytes);
+          else take((*team)[size_t(i)], number, bytes);
+        }
+      });
+    }
+  };
+}
+
+TEST(NodeTeam, ABroadcast) {
+  const Bounds bounds{.preemptions = 2, .old_values = 2};
+  const Program program = broadcasts(2, 0, 2, 8);
+  const Outcome outcome = must_hold("node team, 2 members, 2 broadcasts", bounds, program);
+  EXPECT_GE(count_needed(outcome, bounds, program, "node_team"), 2u);
+}
+
+// The root runs ahead by as many operations as there are bulk slots, and must wait before it takes the first again.
+TEST(NodeTeam, TheRootWaitsForRoom) {
+  const Bounds bounds{.preemptions = 2, .old_values = 1};
+  const Program program = broadcasts(2, 0, NodeTeam::kBulkSlots + 1, 64);
+  const Outcome outcome = must_hold("node team, 2 members, 9 broadcasts of bulk data", bounds, program);
+  EXPECT_GE(count_needed(outcome, bounds, program, "node_team"), 3u);
+}
+
+TEST(NodeTeam, ThreeMembers) {
+  must_hold("node team, 3 members, 1 broadcast", {.preemptions = 1, .old_values = 1}, broadcasts(3, 5, 1, 8));
+}
+
+// Everybody gives and everybody takes, twice.
+TEST(NodeTeam, AnExchange) {
+  const Bounds bounds{.preemptions = 2, .old_values = 1};
+  must_hold("node team, 2 members, 2 exchanges", bounds, [](Execution& execution) {
+    auto team = std::make_shared<Team>(2);
+    team->share_with(execution);
+    for (size_t me : {0u, 1u}) {
+      execution.thread([=] {
+        for (uint64_t number = 1; number <= 2; ++number) {
+          NodeTeam& mine = (*team)[me];
+          mine.enter();
+          std::byte* place = mine.place(8);
+          require(place, "there is room");
+          std::memset(place, int(number), 8);
+          mine.publish();
+          const std::byte* data = mine.await_all(1 - int(me), 8);
+          require(data && data[0] == std::byte(number), "what was given to this operation");
+        }
+      });
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tern::explore

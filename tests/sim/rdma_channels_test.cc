@@ -1,0 +1,171 @@
+// Channels of the rdma path in the world: changes at any moment, dead peers, and the pool of connected queue pairs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/sim/rdma_bench.h"
+#include "tests/sim/seeds.h"
+
+namespace tern::sim {
+namespace {
+
+using Bench = RdmaBench;
+
+constexpr ChannelKind kKinds[] = {ChannelKind::rc, ChannelKind::dc, ChannelKind::rc_rdma, ChannelKind::dc_rdma};
+
+/// Ranks send to each other at random, and each has the others' messages come by another channel now and then.
+struct SwitchTotals {
+  uint64_t switches = 0, empty_polls = 0;
+  size_t most_ring_bytes = 0;
+};
+
+void switching_program(Bench& bench, Rng& rng, uint32_t ranks, int messages, SwitchTotals& totals) {
+  std::vector<int> left(ranks, messages);
+  std::vector<PeerId> others;
+  for (PeerId peer = 0; peer < ranks; ++peer) {
+    if (bench.path->reaches(peer)) others.push_back(peer);
+  }
+  for (int unsent = messages * int(others.size()); unsent > 0;) {
+    const PeerId to = others[rng.below(others.size())];
+    if (left[to] != 0) {
+      --left[to];
+      --unsent;
+      size_t bytes = rng.chance(1, 6) ? rng.below(20'000) : rng.below(300);
+      bench.send(to, std::vector<std::byte>(bytes, std::byte(uint8_t(left[to]))));
+    }
+    if (rng.chance(1, 5))
+      bench.path->change_channel(bench.path->lane(others[rng.below(others.size())]), kKinds[rng.below(4)]);
+    if (rng.chance(1, 3)) bench.strand.charge_ns(rng.below(30'000));
+    if (rng.chance(1, 2)) bench.engine.poll_all();
+    totals.most_ring_bytes = std::max(totals.most_ring_bytes, bench.path->switches().ring_bytes());
+  }
+  for (PeerId peer : others) bench.wait_messages(peer, messages);
+  bench.finish();
+  totals.switches += bench.path->switches().switches();
+  totals.empty_polls += bench.path->counters().rdma_empty_polls;
+  EXPECT_TRUE(bench.sink.lost.empty());
+}
+
+// Both directions, any moment, any kind, with messages of several frames in flight: the mailbox checks the order. The
+// adapter refuses queue pairs in some worlds, so that connected channels are refused by either side.
+TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
+  SwitchTotals totals;
+  for_seeds(120, [&](uint64_t seed) {
+    Rng rng(seed * 977);
+    WorldOptions options = rdma_options_of(seed);
+    options.ranks = rng.chance(1, 2) ? 8 : uint32_t(2 + rng.below(3));
+    options.tunables.rdma_channels = rng.chance(2, 3) ? "dc" : "rc";
+    options.tunables.rdma_ring_entries = int64_t(2 + rng.below(15));
+    options.tunables.rdma_window = int64_t(2 + rng.below(30));
+    options.tunables.rdma_receives = int64_t(16 + rng.below(200));
+    options.tunables.rdma_dc_initiators = int64_t(1 + rng.below(4));
+    options.tunables.rdma_rc_pool = int64_t(rng.below(8));
+    options.adapter.dc_responders = uint32_t(1 + rng.below(8));
+    options.adapter.polled_wakes = rng.chance(2, 3);
+    if (rng.chance(1, 4)) options.adapter.max_queue_pairs = uint32_t(8 + options.ranks);
+    options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(30));
+    options.adapter_faults.storm_ns = 100'000;
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      Rng own(seed * 131 + rank.index());
+      switching_program(bench, own, rank.machine.options().ranks, 40, totals);
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  });
+  if (!std::getenv("TERN_SIM_SEED") && kSeedDivisor == 1) {
+    EXPECT_GT(totals.switches, 5000u);
+    EXPECT_GT(totals.empty_polls, 0u);
+    EXPECT_GT(totals.most_ring_bytes, 0u);
+  }
+}
+
+// A rank that dies takes nobody else's messages with it, though they share DC initiators with those for it.
+TEST(RdmaChannels, ADeadPeerLeavesTheOthersOfItsInitiatorAlone) {
+  for_seeds(20, [](uint64_t seed) {
+    Rng rng(seed);
+    WorldOptions options = rdma_options_of(seed);
+    options.adapter_faults = {};
+    options.ranks = 4;
+    options.tunables.rdma_channels = rng.chance(1, 2) ? "dc" : "dc-rdma";
+    options.tunables.rdma_dc_initiators = 1;
+    options.tunables.rdma_timeout_ms = 1;
+    options.tunables.rdma_keepalive_ms = 2;
+    options.faults.losses.push_back({3, 2'000'000 + rng.below(1'000'000), 1});
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      const PeerId me = rank.index();
+      for (int i = 0; i < 400; ++i) {
+        for (PeerId peer = 0; peer < 4; ++peer) {
+          if (peer != me && (peer != 3 || bench.sink.lost.empty())) bench.send(peer, std::vector<std::byte>(100));
+        }
+        bench.strand.charge_ns(20'000);
+        bench.engine.poll_all();
+      }
+      for (PeerId peer = 0; peer < 3; ++peer) {
+        if (peer != me) bench.wait_messages(peer, 400);
+      }
+      bench.engine.wait_until([&] { return !bench.sink.lost.empty(); });
+      EXPECT_EQ(bench.sink.lost, std::vector<PeerId>{3});
+      bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
+      EXPECT_FALSE(bench.launcher->fence());
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  });
+}
+
+// One rank has very many peers' messages come by a connected queue pair, one after the other, and by DC again: neither
+// side makes more queue pairs than its pool has, and no ring stays.
+TEST(RdmaChannels, PeersThatComeAndGoDoNotGrowThePool) {
+  constexpr uint32_t kPool = 3;
+  WorldOptions options = rdma_options_of(7);
+  options.adapter_faults = {};
+  options.ranks = kSeedDivisor == 1 ? 2001 : 101;
+  options.ranks_per_node = 1;
+  options.tunables.rdma_channels = "dc";
+  options.tunables.rdma_dc_initiators = 2;
+  options.tunables.rdma_rc_pool = kPool;
+  options.tunables.rdma_receives = options.tunables.rdma_sends = 16;
+  options.tunables.rdma_window = 4;
+  const uint32_t ranks = options.ranks;
+  size_t after_ten = 0, most = 0, most_bytes = 0;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    if (rank.index() != 0) {
+      bench.send(0, {});
+      bench.wait_messages(0, 1);
+      bench.send(0, {});
+      bench.wait_messages(0, 2);  // who waits answers
+      bench.finish();
+      return;
+    }
+    for (PeerId peer = 1; peer < ranks; ++peer) {
+      bench.wait_messages(peer, 1);
+      Lane& lane = bench.path->lane(peer);
+      // False while another peer gives its queue pair up.
+      while (bench.path->channel(lane) != ChannelKind::rc_rdma) {
+        bench.path->change_channel(lane, ChannelKind::rc_rdma);
+        bench.strand.charge_ns(1000);
+        bench.engine.poll_all();
+      }
+      bench.send(peer, {});
+      bench.wait_messages(peer, 2);
+      bench.path->change_channel(lane, ChannelKind::dc);
+      bench.engine.wait_until([&] { return bench.path->channel(lane) == ChannelKind::dc; });
+      const size_t pairs = rank.machine.adapters().node(0).pairs.size();
+      if (peer == 10) after_ten = pairs;
+      most = std::max(most, pairs);
+      most_bytes = std::max(most_bytes, bench.path->switches().ring_bytes());
+    }
+    for (PeerId peer = 1; peer < ranks; ++peer) bench.send(peer, {});
+    bench.finish();
+  });
+  ASSERT_TRUE(report.ok()) << report.failure;
+  EXPECT_EQ(most, after_ten);
+  EXPECT_EQ(most, 1 + 2 * 2 + kPool) << "greetings, DC, and the pool";
+  EXPECT_LE(most_bytes, 2u * 16 * 4096);
+}
+
+}  // namespace
+}  // namespace tern::sim
