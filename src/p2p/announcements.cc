@@ -48,7 +48,7 @@ void Announcements::announce(ReceiveRequest& receive) {
   bool cancelling = false;
   const bool known = receives_.matching.visit_ahead(receive, kMaxAhead, [&](PostedReceive& before) {
     const auto& earlier = static_cast<ReceiveRequest&>(before);
-    cancelling |= earlier.cancelling;
+    cancelling |= earlier.cancelling();
     if (earlier.announced() && int32_t(oldest - earlier.offer->serial) > 0) oldest = earlier.offer->serial;
     ++ahead;
   });
@@ -87,7 +87,7 @@ int Announcements::check_watched() {
   int done = 0;
   for (ReceiveOffer* offer = watched_.front(); offer;) {
     ReceiveRequest& receive = offer->receive;
-    if (!receive.posted || !last_byte_changed(receive) || receives_.matching.first_of_key(receive) != &receive) {
+    if (!receive.posted() || !last_byte_changed(receive) || receives_.matching.first_of_key(receive) != &receive) {
       offer = watched_.next(offer);
       continue;
     }
@@ -114,7 +114,7 @@ void Announcements::on_filled(Endpoint& peer, const wire::Header& header, const 
   wire::FilledBody body;
   std::memcpy(&body, payload, sizeof body);
   if (header.flags & wire::kTaken) {
-    if (!receive->posted || receive->from != &peer) return;
+    if (!receive->posted() || receive->from != &peer) return;
     if (receive->watched()) check_watched();  // those before it
     // Anything else would mean that the two sides count differently, and that the data is in the wrong buffer.
     TERN_ASSERT(receives_.matching.first_of_key(*receive) == receive);
@@ -134,7 +134,7 @@ bool Announcements::withdraw(ReceiveRequest& receive) {
     binding |= later.offer && later.offer->binding;
   });
   if (!binding) return false;
-  receive.cancelling = true;
+  receive.place = ReceiveRequest::Place::cancelling;
   if (!receive.offer) receive.sender = nullptr;
   ++counters_.withdrawn;
   control_.post(
@@ -145,9 +145,7 @@ bool Announcements::withdraw(ReceiveRequest& receive) {
 void Announcements::on_withdrawn(Endpoint& peer, const wire::Header& header) {
   check_watched();
   ReceiveRequest* receive = receives_.find(header.token);
-  if (!receive || receive->from != &peer || !receive->cancelling) return;
-  receive->cancelling = false;
-  if (!receive->posted) return;  // its message has come first
+  if (!receive || receive->from != &peer || !receive->cancelling()) return;  // perhaps its message has come first
   receives_.matching.visit_from(*receive, [&](PostedReceive& posted) {
     auto& later = static_cast<ReceiveRequest&>(posted);
     if (later.offer) later.offer->binding = false;

@@ -1,7 +1,7 @@
 // The receiver first (Small and Yuan 2009, RECV_RNDV): a receive that is posted before its message comes is announced
 // to the sender. This is the receiver's side; announced_send.h is the sender's.
 //
-//   put (the path can, and nobody has to help)      stream (no put, or the receiver is there to take its part)
+//   put (the path can, no CPU has to help)          stream (no put, or the receiver is there to take its part)
 //   receiver               sender                   receiver               sender
 //     ready(address) ------->                         ready --------------->
 //     computes ...            send: put (one copy)                           send: no asking

@@ -54,7 +54,7 @@ void SendCancels::cancel(SentRequest& sent) {
   };
   sent.set_asking(true);
   asking.cancel();
-  if (asking.complete()) sent.set_asking(false);  // answered at once, or there is nobody to ask
+  if (asking.complete()) sent.set_asking(false);  // answered at once, or the receiver is lost
   asking.release();
 }
 

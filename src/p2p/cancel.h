@@ -1,5 +1,5 @@
 // Taking back sends: MPI_Cancel (MPI 5.0, 3.8.4). A send is taken back from the path's queue if none of it has left, or
-// else by asking the receiver, who gives it up if it is still unmatched:
+// else by asking the receiver, which gives it up if it is still unmatched:
 //
 //   sender                                            receiver
 //     eager(token = sequence), complete --------------> kept, unmatched

@@ -170,7 +170,7 @@ class Endpoints {
 
   /// Kinds first..last go to `handler` from now on. Not owned.
   void register_kinds(wire::Kind first, wire::Kind last, MessageHandler& handler);
-  /// Null: nobody is registered.
+  /// Null: none is registered.
   MessageHandler* handler_of(wire::Kind kind) const { return handlers_[size_t(kind)]; }
   const std::vector<MessageHandler*>& handlers() const { return all_handlers_; }
 

@@ -10,7 +10,7 @@
 //   transfers.h           puts and gets
 //   announcements.h       the receiver first: its receives are announced
 //   eager.h               small messages
-//   deferred_copies.h     who copies is decided when one of the two has time
+//   deferred_copies.h     copies that either side may make
 //   rendezvous_send.h, rendezvous_receive.h   the sender first: rts, cts, data, fin
 //   announced_send.h      what the sender does with announced receives
 //   protocol_choice.h     which protocol a large message takes

@@ -101,10 +101,11 @@ class PointToPoint {
   std::string statistics() const;
   /// What is pending, in words, for the hang report: some lines.
   std::string report() const;
-  /// How many peers have been lost so far, and whether this one has: for who waits for a peer without a message.
+  /// How many peers have been lost so far, and whether this one has: for those that wait for a peer by other means
+  /// than messages.
   uint32_t losses() const;
   bool lost(PeerId peer) const;
-  /// What there would be to do for polls.
+  /// Whether polls would have something to do.
   Need pending() const;
   /// Whether all that this rank has begun to send is complete. Gives back what is kept for a message to take it along.
   bool sends_complete() const;

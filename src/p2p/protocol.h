@@ -9,7 +9,7 @@
 // With tuple queues (mode tupleq) every message whose tuple has a queue is offered to it before the table is asked,
 // whatever its size (tuples.h): whether it goes there is known when the queue has taken it. The others as here.
 // Both at about the same time: as sender early; announcement and message cross, see rendezvous_send.h.
-// Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its
+// Where a copy costs CPU time of a rank (no autonomous path), it matters which rank has time for it. A receiver that is in its
 // library takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put
 // under it. A nonblocking sender may go off computing, so a long message is only announced: the receiver fetches it, or
 // asks for a stream, whichever fits when it gets there; or the sender puts it, if it waits before the receiver does
@@ -73,8 +73,8 @@ struct ProtocolRecord {
 
 constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { return bytes <= eager_limit && credit; }
 
-/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed to a receiver
-/// who is there, without asking: it is soon over.
+/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed without asking
+/// to a receiver that is in its library: it is soon over.
 constexpr bool decided_later(const SendSituation& s) {
   return s.returns && s.can_get && (s.attentive ? s.bytes > s.hybrid_limit : s.can_defer);
 }

@@ -47,7 +47,7 @@ SendSituation ProtocolChoice::situation(Endpoint& peer, const SendArguments& a, 
   s.returns = !blocking;
   s.by_write = policy_.by_write;
   if (policy_.mode == RendezvousMode::stream) return s;
-  // Where both attend nobody needs to copy alone while the other one computes: a stream is fastest.
+  // Where both attend, neither needs to copy alone while the other one computes: a stream is fastest.
   if (!customised || !a.attended || !peer.copy_locks()) {
     s.ready = ready != nullptr;
     s.can_put = contiguous && peer.can_put() && (!ready || takes_put(ready->body, bytes));

@@ -72,7 +72,7 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
 
 void PointToPoint::Impl::cancel(ReceiveRequest& receive) {
   if (tuples && tuples->cancel(receive)) return;
-  if (!receive.posted || receive.cancelling || announcements.withdraw(receive)) return;
+  if (!receive.posted() || receive.cancelling() || announcements.withdraw(receive)) return;
   receives.complete_cancelled(receive);
 }
 

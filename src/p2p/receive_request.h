@@ -57,11 +57,18 @@ class ReceiveRequest final : public Request, public PostedReceive {
   uint64_t matched_ns = 0;        ///< only when events are recorded
   bool unexpected = false;        ///< the same
   uint32_t sender_token = 0;      ///< rendezvous: the sender's name for it
-  bool posted = false;
+  /// Whether it is in Matching. One value, so that a receive that meets its message is no longer being cancelled.
+  enum class Place : uint8_t {
+    outside,     ///< not yet posted, or matched
+    posted,      ///< an arriving message may take it
+    cancelling,  ///< the same until announcements are withdrawn, or a tuple queue has stopped; cancelled then
+  };
+  Place place = Place::outside;
   bool attended = false;
   bool stays = false;
-  bool cancelling = false;  ///< will be cancelled when announcements are withdrawn, or a tuple queue has stopped
 
+  bool posted() const { return place != Place::outside; }
+  bool cancelling() const { return place == Place::cancelling; }
   bool announced() const { return offer && offer->announced; }
   bool watched() const { return offer && offer->watcher; }
 

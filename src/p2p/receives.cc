@@ -7,7 +7,6 @@ namespace tern {
 Error ReceiveRequest::start() {
   restart();
   sender = nullptr;
-  cancelling = false;
   receives.actions().begin(*this);
   return {};
 }
@@ -50,8 +49,7 @@ void Receives::unpack(ReceiveRequest& receive, const std::byte* payload, size_t 
 }
 
 void Receives::complete_cancelled(ReceiveRequest& receive) {
-  receive.cancelling = false;
-  if (receive.posted) unpost(receive);
+  if (receive.posted()) unpost(receive);
   receive.status = Status{.source = kAnySource, .tag = kAnyTag, .bytes = 0, .cancelled = true};
   complete(receive);
 }

@@ -26,7 +26,7 @@ class Receives {
         heartbeat_(heartbeat) {}
 
   // --- Requests.
-  /// `from`: of a.peer; null: any. Owned by whoever releases it. Not begun.
+  /// `from`: of a.peer; null: any. Owned by the caller, until it is released. Not begun.
   ReceiveRequest& make(const ReceiveArguments& a, Endpoint* from);
   void recycle(ReceiveRequest& receive) { requests_.give_back(&receive); }
   RequestActions& actions() { return actions_; }
@@ -37,12 +37,12 @@ class Receives {
   uint32_t open() const { return open_; }
 
   void post(ReceiveRequest& receive) {
-    receive.posted = true;
+    receive.place = ReceiveRequest::Place::posted;
     matching.post(receive);
   }
   void unpost(ReceiveRequest& receive) {
     matching.unpost(receive);
-    receive.posted = false;
+    receive.place = ReceiveRequest::Place::outside;
   }
   /// The receive has met its message. `waited`: that was here, or announced, before the receive. Fixes what the status
   /// will say; truncation is an error of the receive (MPI 5.0, 3.2.4), the head is still stored.
@@ -127,7 +127,7 @@ inline void Receives::match(ReceiveRequest& receive, Endpoint& peer, const wire:
     receive.matched_ns = Recorder::now_ns();
     receive.unexpected = waited;
   }
-  receive.posted = false;
+  receive.place = ReceiveRequest::Place::outside;
   receive.sender = &peer;
   receive.status.source = header.source;
   receive.status.tag = header.tag;

@@ -1,5 +1,5 @@
 // Request: an operation in progress. The head that every kind shares (point-to-point, collective, generalized); the
-// engine that made it completes it, whoever waits watches `complete`.
+// engine that made it completes it, those that wait watch `complete`.
 // Thread rule: under the rank's lock.
 #pragma once
 

@@ -115,7 +115,7 @@ class SentRequest final : public Request {
  public:
   explicit SentRequest(Sends& owner) : Request(Kind::send), sends(owner) { complete_ = true; }
   void cancel() override;
-  /// A cancel asks for it: incomplete again; and back, if nobody can be asked.
+  /// A cancel asks for it: incomplete again; and back, if the receiver cannot be asked.
   void set_asking(bool asking) { complete_ = !asking; }
 
   Sends& sends;

@@ -38,7 +38,7 @@ class Sends {
       : actions_(actions), progress_(progress), counts_(progress.counters()), tracer_(progress.tracer()) {}
 
   // --- Requests.
-  /// Owned by whoever releases it. Not begun.
+  /// Owned by the caller, until it is released. Not begun.
   SendRequest& create(Endpoint& peer, const SendArguments& a);
   /// A send that is over already.
   SentRequest& sent(Endpoint& peer, uint32_t sequence, uint64_t context) {

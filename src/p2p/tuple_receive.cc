@@ -147,7 +147,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
     return;
   }
   ReceiveRequest& receive = *posting.receive;
-  TERN_ASSERT(receive.posted);
+  TERN_ASSERT(receive.posted());
   receives_.unpost(receive);
   --queue.posted;
   if (queue.backlog) feed(queue);

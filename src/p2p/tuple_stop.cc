@@ -76,15 +76,15 @@ bool Tuples::cancel(ReceiveRequest& receive) {
       return true;
     }
   }
-  if (!receive.posted) return false;
-  if (receive.cancelling) return true;
+  if (!receive.posted()) return false;
+  if (receive.cancelling()) return true;
   TupleQueue* queue = queue_of(receive);
   if (!queue) return false;
   // If it is behind those in the queue, nothing is in the way.
   bool inside = false;
   for (TuplePosting* p = queue->postings.front(); p; p = queue->postings.next(p)) inside |= p->receive == &receive;
   if (!inside) return false;
-  receive.cancelling = true;
+  receive.place = ReceiveRequest::Place::cancelling;
   if (!queue->stopping) stop(*queue, &Counters::tuple_stops_cancel);
   return true;
 }
@@ -146,7 +146,6 @@ void Tuples::match_owed(TupleQueue& queue) {
           receives_.matching.match_arrival(queue.key.context, queue.key.source, queue.key.tag));
     }
     if (receive) {
-      receive->cancelling = false;
       owed.state = TupleOwed::State::wanted;
       owed.receive = receive;
       if (known) {
@@ -199,7 +198,7 @@ void Tuples::cancel_marked(const TupleKey& key) {
   while (next) {
     auto& receive = static_cast<ReceiveRequest&>(*next);
     next = receives_.matching.next_of(*next);
-    if (!receive.cancelling) continue;
+    if (!receive.cancelling()) continue;
     receives_.complete_cancelled(receive);
   }
 }
@@ -235,7 +234,7 @@ void Tuples::discard(UnexpectedMessage& message) {
   land(queue);
 }
 
-// Posts buffers for what is in the queue, in order, up to the first message that nobody wants yet.
+// Posts buffers for what is in the queue, in order, up to the first message without a receive.
 void Tuples::land(TupleQueue& queue) {
   for (auto& owed : queue.owed) {
     if (owed->posted) continue;

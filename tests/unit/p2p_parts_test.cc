@@ -354,6 +354,26 @@ TEST_F(AnnouncementsTest, ACancelWaitsUntilTheAnnouncementsBehindItAreWithdrawn)
   EXPECT_FALSE(announcements.withdraw(second));
 }
 
+// Requests are recycled: what was to be cancelled, and met its message first, must not stay marked.
+TEST_F(AnnouncementsTest, AReceiveThatMeetsItsMessageIsNoLongerCancelled) {
+  ReceiveRequest& receive = post(buffers[0], 1);
+  announcements.announce(receive);
+  const uint32_t token = receive.offer->token;
+  EXPECT_TRUE(announcements.withdraw(receive));
+  EXPECT_TRUE(receive.cancelling());
+  const wire::Header header = wire::make_header(wire::Kind::eager, 0, kContext, 1, 0);
+  ASSERT_EQ(announcements.receive_for(header), &receive);
+  receives.match(receive, peer(), header, 8);
+  receives.complete(receive);
+  EXPECT_FALSE(receive.status.cancelled);
+  receive.release();
+  ReceiveRequest& next = post(buffers[1], 1);
+  EXPECT_EQ(&next, &receive);
+  EXPECT_FALSE(next.cancelling());
+  announcements.on_withdrawn(peer(), wire::make_control_header(wire::Kind::withdrawn, token));
+  EXPECT_FALSE(next.complete());
+}
+
 TEST_F(AnnouncementsTest, AnAnswerOfAnotherPeerIsNotBelieved) {
   ReceiveRequest& receive = post(buffers[0], 1);
   announcements.announce(receive);
