@@ -58,11 +58,9 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
 void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& message) {
   receives.match(receive, *message.from, message.header, message.bytes, true);
   if (message.header.kind == wire::Kind::rts) {
-    receive.sender_token = message.header.token;
-    const wire::RendezvousBody body = message.body;
-    const uint8_t flags = message.header.flags;
+    const ReceivedRts rts = {.token = message.header.token, .flags = message.header.flags, .body = message.body};
     unexpected.destroy(message);
-    rendezvous_receiver.answer(receive, body, flags, Arrival::sender);
+    rendezvous_receiver.answer(receive, rts, Arrival::sender);
   } else if (message.header.kind == wire::Kind::tuple_owed) {
     tuples->take(receive, message);
   } else {

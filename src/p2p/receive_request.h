@@ -56,7 +56,6 @@ class ReceiveRequest final : public Request, public PostedReceive {
   ReceiveOffer* offer = nullptr;  ///< null: its sender knows nothing of it
   uint64_t matched_ns = 0;        ///< only when events are recorded
   bool unexpected = false;        ///< the same
-  uint32_t sender_token = 0;      ///< rendezvous: the sender's name for it
   /// Whether it is in Matching. One value, so that a receive that meets its message is no longer being cancelled.
   enum class Place : uint8_t {
     outside,     ///< not yet posted, or matched

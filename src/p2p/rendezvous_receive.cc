@@ -14,54 +14,53 @@ constexpr int kLooksForBoth = 3;
 
 void RendezvousReceiver::on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (bytes != sizeof(wire::RendezvousBody)) return;
-  wire::RendezvousBody body;
-  std::memcpy(&body, payload, sizeof body);
+  ReceivedRts rts = {.token = header.token, .flags = header.flags, .body = {}};
+  std::memcpy(&rts.body, payload, sizeof rts.body);
   if (peer.credit.half_due()) peer.settle_credit();  // a sender that announces may be out of credit
   if (header.flags & wire::kWantsReleases) control_.flush_releases(peer);
   ReceiveRequest* receive = announcements_.receive_for(header);
   if (!receive) {
-    unexpected_.keep(peer, header, body.bytes).body = body;
+    unexpected_.keep(peer, header, rts.body.bytes).body = rts.body;
     return;
   }
-  receives_.match(*receive, peer, header, body.bytes);
-  receive->sender_token = header.token;
-  answer(*receive, body, header.flags, receive->announced() ? Arrival::both : Arrival::unannounced);
+  receives_.match(*receive, peer, header, rts.body.bytes);
+  answer(*receive, rts, receive->announced() ? Arrival::both : Arrival::unannounced);
 }
 
-void RendezvousReceiver::answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags,
-                                Arrival arrival) {
+void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival) {
   Endpoint& peer = *receive.sender;
   if (peer.lost()) {
     receives_.fail(receive, endpoints_.loss_of(peer.peer));
     return;
   }
-  const bool lent = (flags & wire::kHybrid) != 0;
-  const Protocol by_get = lent ? Protocol::hybrid : Protocol::sender_get;
+  const wire::RendezvousBody& body = rts.body;
+  const bool hybrid = rts.from_library();
+  const Protocol by_get = hybrid ? Protocol::hybrid : Protocol::sender_get;
   if (receive.status.bytes == 0) {
     counters_.count_received(by_get, arrival);
-    fetched(receive, lent);
+    fetched(receive, rts);
     return;
   }
   // Its sender has had time first, and puts it.
-  if (!lent && body.address != 0 && peer.arbiter &&
+  if (!hybrid && body.address != 0 && peer.arbiter &&
       !peer.arbiter->try_lock_copy(&peer.lane(), RemoteKey{{body.key[0], body.key[1]}})) {
     TERN_ASSERT(receive.announced());
     counters_.count_received(Protocol::sender_put, arrival);
     return;
   }
-  if (body.address != 0 && worth_getting(receive, lent)) {
+  if (body.address != 0 && worth_getting(receive, rts)) {
     counters_.count_received(by_get, arrival);
-    gets_.begin(receive, body, lent);
+    gets_.begin(receive, rts);
     return;
   }
-  const bool put = clear_to_send(receive, 0);
-  counters_.count_received(lent ? Protocol::hybrid : put ? Protocol::sender_put : Protocol::sender_data, arrival);
+  const bool put = clear_to_send(receive, rts, 0);
+  counters_.count_received(hybrid ? Protocol::hybrid : put ? Protocol::sender_put : Protocol::sender_data, arrival);
 }
 
 // Rather than to have it streamed.
-bool RendezvousReceiver::worth_getting(const ReceiveRequest& receive, bool lent) const {
+bool RendezvousReceiver::worth_getting(const ReceiveRequest& receive, const ReceivedRts& rts) const {
   const Endpoint& peer = *receive.sender;
-  if (lent) return peer.can_get_lent();
+  if (rts.from_library()) return peer.can_get_lent();
   if (!peer.can_get()) return false;
   if (policy_.mode != RendezvousMode::customised || peer.autonomous() ||
       size_t(receive.status.bytes) >= peer.memory->remote_properties().get_from_bytes)
@@ -75,19 +74,20 @@ bool RendezvousReceiver::worth_getting(const ReceiveRequest& receive, bool lent)
 }
 
 // A library buffer is released by its short name, along with another message; anything else by a fin.
-void RendezvousReceiver::fetched(ReceiveRequest& receive, bool lent) {
+void RendezvousReceiver::fetched(ReceiveRequest& receive, const ReceivedRts& rts) {
   Endpoint& peer = *receive.sender;
-  const uint32_t token = receive.sender_token;
-  if (lent && Sends::has_short_name(token)) control_.owe_release(peer, uint16_t((token & 0xffff) + 1));
-  else control_.post(peer, wire::make_control_header(wire::Kind::fin, token));
+  if (rts.from_library() && Sends::has_short_name(rts.token))
+    control_.owe_release(peer, uint16_t((rts.token & 0xffff) + 1));
+  else
+    control_.post(peer, wire::make_control_header(wire::Kind::fin, rts.token));
   receives_.complete(receive);
 }
 
 // Asks for the data from `offset` on. True: it may be put.
-bool RendezvousReceiver::clear_to_send(ReceiveRequest& receive, size_t offset) {
+bool RendezvousReceiver::clear_to_send(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset) {
   wire::ClearBody body{receives_.offer(receive).token, 0, uint64_t(receive.status.bytes), 0, {0, 0}};
   if (policy_.by_write) body.address = receives_.expose(receive, body.key);
-  control_.post(*receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, receive.sender_token), &body,
+  control_.post(*receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, rts.token), &body,
                 body.address != 0 ? sizeof body : wire::kShortClearBytes);
   return body.address != 0;
 }

@@ -29,13 +29,15 @@ class RendezvousReceiver final : Gets::Client {
 
   void on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   /// The receive is matched with the announcement.
-  void answer(ReceiveRequest& receive, const wire::RendezvousBody& body, uint8_t flags, Arrival arrival);
+  void answer(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival);
 
  private:
-  bool worth_getting(const ReceiveRequest& receive, bool lent) const;
-  bool clear_to_send(ReceiveRequest& receive, size_t offset);
-  void fetched(ReceiveRequest& receive, bool lent) override;
-  void interrupted(ReceiveRequest& receive, size_t offset) override { clear_to_send(receive, offset); }
+  bool worth_getting(const ReceiveRequest& receive, const ReceivedRts& rts) const;
+  bool clear_to_send(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset);
+  void fetched(ReceiveRequest& receive, const ReceivedRts& rts) override;
+  void interrupted(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset) override {
+    clear_to_send(receive, rts, offset);
+  }
 
   Receives& receives_;
   Announcements& announcements_;

@@ -20,14 +20,13 @@ size_t Pieces::next(size_t left) {
 
 // --- Get
 
-void Gets::begin(ReceiveRequest& receive, const wire::RendezvousBody& body, bool lent) {
+void Gets::begin(ReceiveRequest& receive, const ReceivedRts& rts) {
   Get& get = *gets_.create();
   get.owner = this;
   get.receive = &receive;
-  get.lent = lent;
-  get.address = body.address;
-  get.key = RemoteKey{{body.key[0], body.key[1]}};
-  get.pieces = Pieces(*receive.sender, by_pieces_, receive.announced() && !lent);
+  get.rts = rts;
+  get.key = RemoteKey{{rts.body.key[0], rts.body.key[1]}};
+  get.pieces = Pieces(*receive.sender, by_pieces_, receive.announced() && !rts.from_library());
   get.done = [](TransferOperation& operation, Error e) {
     auto& self = static_cast<Get&>(operation);
     self.error = std::move(e);
@@ -46,7 +45,7 @@ void Gets::run(Get& get) {
     get.local = get.receive->target();
     get.local.skip(get.offset);
     get.local.truncate(get.bytes);
-    get.remote_address = get.address + get.offset;
+    get.remote_address = get.rts.body.address + get.offset;
     get.finished = false;
     get.in_call = true;
     get.lane = &peer.lane();  // each time: where several paths lead to the peer, the last piece had another
@@ -63,13 +62,13 @@ bool Gets::piece_done(Get& get) {
   if (!get.error) get.offset += get.bytes;
   if (!get.error && get.offset < bytes && !peer.lost() && !peer.peer_has_polled()) return true;
   const size_t offset = get.offset;
-  const bool lent = get.lent;
+  const ReceivedRts rts = get.rts;
   Error error = std::move(get.error);
   gets_.destroy(&get);
   if (offset == bytes) {
-    client_.fetched(receive, lent);
+    client_.fetched(receive, rts);
   } else if (!peer.lost()) {
-    client_.interrupted(receive, offset);
+    client_.interrupted(receive, rts, offset);
   } else {
     receives_.fail(receive, error ? std::move(error) : endpoints_.loss_of(peer.peer));
   }

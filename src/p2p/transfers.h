@@ -36,16 +36,25 @@ class Pieces {
   size_t most_bytes_ = 0;
 };
 
+/// The announcement of a message, as its receiver keeps it.
+struct ReceivedRts {
+  uint32_t token;  ///< the sender's name for the send
+  uint8_t flags;
+  wire::RendezvousBody body;
+  /// The data is in a library buffer of the sender's, which wants it back.
+  bool from_library() const { return (flags & wire::kHybrid) != 0; }
+};
+
 /// Fetches the data of matched receives.
 class Gets {
  public:
   /// What becomes of the receive.
   class Client {
    public:
-    /// Its data is all there. `lent`: out of a library buffer, which its owner wants back.
-    virtual void fetched(ReceiveRequest& receive, bool lent) = 0;
+    /// Its data is all there.
+    virtual void fetched(ReceiveRequest& receive, const ReceivedRts& rts) = 0;
     /// The peer has come to its library, or a get has failed: the rest, from `offset` on, is still to come.
-    virtual void interrupted(ReceiveRequest& receive, size_t offset) = 0;
+    virtual void interrupted(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset) = 0;
 
    protected:
     ~Client() = default;
@@ -55,15 +64,14 @@ class Gets {
   Gets(Receives& receives, Endpoints& endpoints, Client& client, bool by_pieces)
       : receives_(receives), endpoints_(endpoints), client_(client), by_pieces_(by_pieces) {}
 
-  void begin(ReceiveRequest& receive, const wire::RendezvousBody& body, bool lent);
+  void begin(ReceiveRequest& receive, const ReceivedRts& rts);
 
  private:
   struct Get final : TransferOperation {
     Gets* owner = nullptr;
     ReceiveRequest* receive = nullptr;
-    bool lent = false;
-    uint64_t address = 0;  ///< of the whole data
-    size_t offset = 0;     ///< so much of it is here; `bytes` more are on their way
+    ReceivedRts rts{};
+    size_t offset = 0;  ///< so much of the data is here; `bytes` more are on their way
     Pieces pieces;
     bool in_call = false;   ///< RemoteMemory::get has not returned
     bool finished = false;  ///< done was called meanwhile
