@@ -131,6 +131,7 @@ class Endpoint {
   RemoteMemory* const memory;     ///< null: the path has none
   CopyArbiter* const arbiter;     ///< null: the path has none
   TupleQueues* tuples = nullptr;  ///< null: the path has none, or they are not wanted
+  uint32_t sent_to_queues = 0;    ///< messages that went into tuple queues of the peer's, modulo 2^32
   AnnouncedCount announced;
   std::vector<uint16_t> owed_releases;  ///< library buffers of the peer's that were read, not told yet
 };

@@ -6,14 +6,15 @@
 namespace tern {
 
 namespace {
-// A tuple gets a queue from its second message on: a program that uses each tag once has no use for queues. Each time
-// that the receiver refuses or stops it, the pause doubles.
+/// A tuple gets a queue from its second message on: a program that uses each tag once has no use for queues. Each time
+/// that the receiver refuses or stops it, the number of messages until the next question doubles, up to 2^10: asking
+/// costs two messages, which is then less than a part in 500.
 constexpr uint32_t kAskAt = 2;
+constexpr uint32_t kMaxDoublings = 9;
+/// Of ask_at: it is not asked for again.
 constexpr uint32_t kNever = ~0u;
-constexpr uint32_t kLongestPause = 9;  // doublings
-// Tuples that are remembered though they have no queue; beyond, all of those are forgotten.
+/// Tuples that are remembered though they have no queue (some 100 bytes each); beyond, all of those are forgotten.
 constexpr size_t kMaxEntries = 4096;
-
 }  // namespace
 
 Tuples::Tuples(ProgressEngine& progress, Endpoints& endpoints, Sends& sends, Receives& receives, Unexpected& unexpected,
@@ -91,7 +92,7 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
   }
   message.index = line.sent++;
   message.position = send.endpoint.messages.sent();
-  message.order = orders_[a.peer]++;
+  message.order = send.endpoint.sent_to_queues++;
   line.used = clock_out_;
   line.out.push_back(&message);
   sends_.note(Protocol::tuple, a, bytes);
@@ -155,7 +156,7 @@ void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
 void Tuples::put_off(TupleEntry& entry) {
   entry.seen = 0;
   if (entry.ask_at == kNever) return;
-  entry.ends = std::min(entry.ends + 1, kLongestPause);
+  entry.ends = std::min(entry.ends + 1, kMaxDoublings);
   entry.ask_at = kAskAt << entry.ends;
 }
 

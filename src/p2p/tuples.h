@@ -264,7 +264,6 @@ class Tuples {
   Tokens<TupleLine> lines_;
   Pool<TupleLine> line_pool_;
   Pool<TupleMessage> messages_;
-  std::unordered_map<PeerId, uint32_t> orders_;  ///< messages sent into queues of that peer
   uint64_t clock_out_ = 0;
 
   // The receiver.
