@@ -1,16 +1,8 @@
 #include "p2p/announced_send.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace tern {
-
-namespace {
-wire::ClearBody clear_of(const Ready& ready, uint64_t bytes) {
-  const wire::ReadyBody& body = ready.body;
-  return {ready.token, 0, std::min(bytes, body.capacity), body.address, {body.key[0], body.key[1]}};
-}
-}  // namespace
 
 void AnnouncedSender::on_ready(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (bytes != sizeof(wire::ReadyBody) || mode_ != RendezvousMode::customised) return;
@@ -28,7 +20,7 @@ void AnnouncedSender::on_ready(Endpoint& peer, const wire::Header& header, const
   SendRequest* send = token ? sends_.find(peer, token) : nullptr;
   if (!send || !send->rendezvous() || !(send->waits & SendRequest::kData) || send->rendezvous()->body.address != 0)
     return;
-  rendezvous_.clear(*send, clear_of(ready, send->data_bytes()), 0);
+  rendezvous_.clear(*send, ready.clear_for(send->data_bytes()), 0);
 }
 
 void AnnouncedSender::on_withdraw(Endpoint& peer, const wire::Header& header) {
@@ -59,7 +51,7 @@ void AnnouncedSender::put(SendRequest& send, Ready ready) {
     peer.messages.note_put(ready);
     ++counters_.fins_saved;
   }
-  if (puts_.begin(send, clear_of(ready, bytes), seen ? 0 : wire::kTaken | wire::kLanded)) return;
+  if (puts_.begin(send, ready.clear_for(bytes), seen ? 0 : wire::kTaken | wire::kLanded)) return;
   // Nothing has been told yet: the receive is still posted for a stream.
   sends_.enqueue(send, wire::make_header(wire::Kind::direct, a.source, a.context, a.tag, 0), send.data());
 }

@@ -1,7 +1,5 @@
 #include "p2p/deferred_copies.h"
 
-#include <algorithm>
-
 namespace tern {
 
 DeferredCopy::~DeferredCopy() {
@@ -14,8 +12,7 @@ void DeferredCopies::add(SendRequest& send, RendezvousSend& state, const Ready& 
   if (!peer.copy_locks() || body.address == 0 || body.watched || !peer.can_put() || state.exposed.empty()) return;
   state.exposed.add_copy_lock();
   DeferredCopy& copy = state.deferred;
-  copy.to = wire::ClearBody{
-      ready.token, 0, std::min<uint64_t>(send.data_bytes(), body.capacity), body.address, {body.key[0], body.key[1]}};
+  copy.to = ready.clear_for(send.data_bytes());
   copy.idle_polls = 0;
   copy.send = &send;
   copy.owner = this;

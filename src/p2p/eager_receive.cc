@@ -27,7 +27,7 @@ bool EagerReceiver::receive_at_once(Endpoint& from, const ReceiveArguments& a, S
       return false;
     }
     from.eager_arrived(header);
-    status = Status{header.source, header.tag, Count(arrival.bytes), false};
+    status = Status{.source = header.source, .tag = header.tag, .bytes = Count(arrival.bytes)};
     copy_small(a.buffer, arrival.payload, arrival.bytes);
     from.take();
     receives_.count_direct(a.peer, status.tag, a.context, arrival.bytes);

@@ -85,7 +85,9 @@ void RendezvousReceiver::fetched(ReceiveRequest& receive, const ReceivedRts& rts
 
 // Asks for the data from `offset` on. True: it may be put.
 bool RendezvousReceiver::clear_to_send(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset) {
-  wire::ClearBody body{receives_.offer(receive).token, 0, uint64_t(receive.status.bytes), 0, {0, 0}};
+  wire::ClearBody body{};
+  body.receiver_token = receives_.offer(receive).token;
+  body.bytes = uint64_t(receive.status.bytes);
   if (policy_.by_write) body.address = receives_.expose(receive, body.key);
   control_.post(*receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, rts.token), &body,
                 body.address != 0 ? sizeof body : wire::kShortClearBytes);

@@ -21,7 +21,7 @@ struct Status {
 /// The empty status of MPI 5.0 3.7.3: source ANY_SOURCE, tag ANY_TAG, count 0, not cancelled.
 inline constexpr Status kEmptyStatus{};
 /// What a receive from MPI_PROC_NULL gives (MPI 5.0, 3.10).
-inline constexpr Status kProcNullStatus{kProcNull, kAnyTag, 0, false};
+inline constexpr Status kProcNullStatus{.source = kProcNull, .tag = kAnyTag, .bytes = 0, .cancelled = false};
 
 class Request : public Object {
  public:

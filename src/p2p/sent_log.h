@@ -19,6 +19,7 @@
 // Thread rule: under the rank's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,15 @@ struct Ready {
   uint32_t token = 0;  ///< the receiver's
   uint32_t ahead = 0;  ///< how many messages of the key are to be sent before the one it is for
   wire::ReadyBody body{};
+
+  /// Where a message of so many bytes may be put, and how much of it.
+  wire::ClearBody clear_for(uint64_t message_bytes) const {
+    return {.receiver_token = token,
+            .reserved = 0,
+            .bytes = std::min(message_bytes, body.capacity),
+            .address = body.address,
+            .key = {body.key[0], body.key[1]}};
+  }
 };
 
 class SentLog {
@@ -50,13 +60,13 @@ class SentLog {
 
   /// A message of that number goes out now. `token`: of a send that waits for its receiver's answer; 0: it does not.
   void note(uint64_t context, int tag, uint32_t number, uint32_t token) {
-    log(Entry{context, tag, number, token, 0});
+    log(Entry{.context = context, .tag = tag, .number = number, .token = token, .serial = 0});
     if (!held_.empty()) pass(context, tag);
   }
   /// A put goes out that uses this announcement and is followed by no message.
   void note_put(const Ready& ready) {
     Ready used = ready;  // `pass` removes it
-    log(Entry{used.context, used.tag, 0, 0, used.body.serial});
+    log(Entry{.context = used.context, .tag = used.tag, .number = 0, .token = 0, .serial = used.body.serial});
     pass(used.context, used.tag);
   }
 

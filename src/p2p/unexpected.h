@@ -37,7 +37,7 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   std::unique_ptr<std::byte[]> heap;
   std::byte inline_data[kInlineBytes];
   std::byte* data() { return heap ? heap.get() : inline_data; }
-  Status status() const { return Status{header.source, header.tag, Count(bytes), false}; }
+  Status status() const { return Status{.source = header.source, .tag = header.tag, .bytes = Count(bytes)}; }
   /// Its data counts against the sender's credit until it is taken.
   bool charged() const { return header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync; }
   /// Of its data that are kept here.
