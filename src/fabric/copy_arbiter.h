@@ -1,6 +1,6 @@
 // CopyArbiter: who of two ranks on one node copies a long message. Where get and put are copies by a CPU, either side
 // could make them; the one that has time first should. Only the deferred copies of point-to-point messages ask it
-// (p2p/deferred.cc, p2p/transfer.cc); shared memory has it, and the simulated node.
+// (p2p/deferred_copies.h, p2p/transfers.h); shared memory has it, and the simulated node.
 //
 // Thread rule: as Path.
 #pragma once
