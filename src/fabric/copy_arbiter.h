@@ -37,6 +37,10 @@ class CopyArbiter {
   virtual std::byte* lend(size_t bytes, RemoteKey& key) { return nullptr; }
   virtual bool can_get_lent(Lane& lane) { return false; }
 
+  /// Whether a message of that length crosses faster as a stream, which both ranks copy, than by one get or put; if both
+  /// are there to copy.
+  virtual bool stream_is_faster(Lane& lane, size_t bytes) { return true; }
+
   /// For peers that must decide whose CPU copies: this rank is in its library now. Called in every round of progress
   /// while that may be asked.
   virtual void publish_heartbeat() {}

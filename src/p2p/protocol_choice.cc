@@ -47,22 +47,24 @@ SendSituation ProtocolChoice::situation(Endpoint& peer, const SendArguments& a, 
   s.returns = !blocking;
   s.by_write = policy_.by_write;
   if (policy_.mode == RendezvousMode::stream) return s;
-  // Where both attend, neither needs to copy alone while the other one computes: a stream is fastest.
-  if (!customised || !a.attended || !peer.copy_locks()) {
+  // Where both attend, neither computes while the other one copies: only the speed of the copy counts.
+  const bool attended = customised && a.attended && peer.copy_locks();
+  if (!attended || !peer.stream_is_faster(bytes)) {
     s.ready = ready != nullptr;
     s.can_put = contiguous && peer.can_put() && (!ready || takes_put(ready->body, bytes));
     s.can_get = contiguous && peer.can_get() && !policy_.by_write;
   }
   if (!customised) return s;
   s.can_defer = ready && peer.copy_locks() && !peer.autonomous() && s.can_put && s.can_get;
-  if (a.mode != SendMode::synchronous && bytes <= hybrid_bytes && peer.can_get_lent()) {
+  const bool fetched = attended && s.can_get;
+  if (a.mode != SendMode::synchronous && bytes <= hybrid_bytes && peer.can_get_lent() && !fetched) {
     if (buffers_.any_for(peer)) s.hybrid_limit = hybrid_bytes;
     else ++counters_.no_buffer;
   }
   // Looking takes a moment, which is saved where the answer would change nothing.
   const bool matters =
       ready && !peer.autonomous() && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
-  s.attentive = matters && peer.peer_is_polling(ready->body.stays);
+  s.attentive = matters && peer.peer_streams(bytes, ready->body.stays);
   return s;
 }
 

@@ -62,11 +62,9 @@ bool RendezvousReceiver::worth_getting(const ReceiveRequest& receive, const Rece
   const Endpoint& peer = *receive.sender;
   if (rts.from_library()) return peer.can_get_lent();
   if (!peer.can_get()) return false;
-  if (policy_.mode != RendezvousMode::customised || peer.autonomous() ||
-      size_t(receive.status.bytes) >= peer.memory->remote_properties().get_from_bytes)
-    return true;
-  // Where either may copy (deferred_copies.h) both are likely to come at about the same time, and a stream costs them a
-  // third of the copy.
+  if (policy_.mode != RendezvousMode::customised || peer.autonomous()) return true;
+  if (!peer.stream_is_faster(size_t(receive.status.bytes))) return true;
+  // Where either may copy (deferred_copies.h) both are likely to come at about the same time.
   for (int looks = receive.announced() ? kLooksForBoth : 1; looks > 0; --looks) {
     if (peer.peer_is_polling()) return false;
   }

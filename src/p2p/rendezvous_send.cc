@@ -82,7 +82,7 @@ void RendezvousSender::send_data(SendRequest& send) {
   send.waits &= uint8_t(~SendRequest::kData);
   const auto bytes = size_t(std::min<uint64_t>(to.bytes, state.body.bytes));
   if (to.address != 0 && bytes != 0 && send.arguments.type->is_contiguous() && peer.can_put() &&
-      (peer.autonomous() || mode_ == RendezvousMode::rput || !peer.peer_is_polling())) {
+      (peer.autonomous() || mode_ == RendezvousMode::rput || !peer.peer_streams(bytes))) {
     if (puts_.begin(send, to, wire::kLanded, offset)) return;
   }
   sends_.stream(send, to.receiver_token, bytes, offset);

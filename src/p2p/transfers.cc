@@ -42,6 +42,7 @@ void Gets::run(Get& get) {
   do {
     const size_t left = size_t(get.receive->status.bytes) - get.offset;
     get.bytes = get.pieces.next(left);
+    get.of_bytes = size_t(get.receive->status.bytes);
     get.local = get.receive->target();
     get.local.skip(get.offset);
     get.local.truncate(get.bytes);
@@ -60,7 +61,7 @@ bool Gets::piece_done(Get& get) {
   Endpoint& peer = *receive.sender;
   const size_t bytes = size_t(receive.status.bytes);
   if (!get.error) get.offset += get.bytes;
-  if (!get.error && get.offset < bytes && !peer.lost() && !peer.peer_has_polled()) return true;
+  if (!get.error && get.offset < bytes && !peer.lost() && !peer.peer_has_come(bytes)) return true;
   const size_t offset = get.offset;
   const ReceivedRts rts = get.rts;
   Error error = std::move(get.error);
@@ -108,6 +109,7 @@ bool Puts::run(Put& put) {
   auto* data = static_cast<std::byte*>(const_cast<void*>(send.arguments.buffer));
   do {
     put.bytes = put.pieces.next(put.wanted - put.offset);
+    put.of_bytes = put.wanted;
     put.local = Cursor::bytes(data + put.offset, put.bytes);
     put.remote_address = put.to.address + put.offset;
     put.finished = false;
@@ -165,7 +167,7 @@ bool Puts::piece_done(Put& put) {
     end(put);
     return false;
   }
-  if (!put.error && !peer.lost() && !peer.peer_has_polled()) return true;
+  if (!put.error && !peer.lost() && !peer.peer_has_come(put.wanted)) return true;
   if (peer.lost()) {
     if (!send.error) send.error = endpoints_.loss_of(peer.peer);
     end(put);
