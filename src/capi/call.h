@@ -35,9 +35,10 @@ class Call {
   }
   // Most calls have nothing to undo; that is all they pay for.
   [[gnu::always_inline]] ~Call() {
-    if (state_ == 0) [[likely]]
+    const unsigned undo = state_ & ~unsigned{kAboutFiles | kAboutWindow};
+    if (undo == 0) [[likely]]
       return;
-    if (state_ == kEntered) {
+    if (undo == kEntered) {
       world_.lock->leave();
     } else {
       leave();
