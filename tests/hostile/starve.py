@@ -69,7 +69,7 @@ SCARCE = {
                                mpiexec=lambda k: limited(f"ulimit -n {k}")),
     "processes": Scarce(range(1, 15), r"ulimit -u|fork|Resource temporarily unavailable", mpiexec=another_user,
                         variables={"TERN_PROGRESS": "event"}, possible=ROOT),
-    "addresses": Scarce(geometric(4000, 2_000_000, 1.17), MEMORY, ranks=lambda kb: limited(f"ulimit -v {kb}"),
+    "addresses": Scarce(geometric(4000, 2_000_000, 1.02), MEMORY, ranks=lambda kb: limited(f"ulimit -v {kb}"),
                         possible=not SANITIZED),
     "file-sizes": Scarce((0, 1, 8, 64, 1000, 100_000), r"ulimit -f", ranks=lambda blocks: limited(f"ulimit -f {blocks}")),
     "shared-memory": Scarce(geometric(4096, 1 << 24, 4), MEMORY + "|No space", possible=ROOT,
