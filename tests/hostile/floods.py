@@ -21,7 +21,7 @@ from isolation import move_to_own_namespaces, network_addresses, remains  # noqa
 from strangers import forged_datagram, rubbish  # noqa: E402
 
 PROGRAM = os.path.abspath(os.path.join(BUILD, "tests/hostile/flooded"))
-ATTACKERS, RANKS, TIMEOUT_S = 4, 4, 2
+ATTACKERS, RANKS, TIMEOUT_S = 8, 4, 2
 STRANGER = 65534
 IP_BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: the port is chosen when the connection is made, for each destination anew
 
@@ -132,12 +132,15 @@ def attacker(flood, count, source):
     try:
         os.close(reader)
         os.dup2(writer, 1)
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         if os.getuid() == 0:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (count + 5000, count + 5000))
             os.setgroups([])
             os.setgid(STRANGER)
             os.setuid(STRANGER)
         print("sent {}, of them {} stood".format(*flood(count, source)), flush=True)
+    except OSError as error:
+        print("stops:", error, flush=True)
     finally:
         os._exit(0)
 
@@ -158,7 +161,9 @@ def main():
         with open("/proc/sys/net/core/somaxconn", "w") as file:
             file.write("65535")
     mark, small = new_mark(), count < 50000
-    seconds, away = (3 if small else 20, 0) if kind != "idle" else (2, 5 * TIMEOUT_S if small else 60)
+    seconds, away = {"datagrams": (20, 0), "connections": (60, 0), "idle": (2, 60)}[kind]
+    if small:
+        seconds, away = (2, 5 * TIMEOUT_S) if away else (3, 0)
     job = subprocess.Popen([MPIEXEC, "-n", str(RANKS), PROGRAM, str(seconds), str(away)], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                            env=environment(TERN_PATH=f"self,{path}", TERN_TCP_CONNECT_TIMEOUT_S=str(TIMEOUT_S), TERN_CONFIG="",

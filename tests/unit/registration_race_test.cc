@@ -101,7 +101,7 @@ class RegistrationRaceTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!watch) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
-    if (const char* wanted = std::getenv("TERN_TEST_ROUNDS")) rounds = std::atoi(wanted);
+    if (const char* wanted = std::getenv("TERN_TEST_ROUNDS")) rounds = rounds_on_one_core = std::atoi(wanted);
     sched_getaffinity(0, sizeof cores, &cores);
   }
   void TearDown() override { sched_setaffinity(0, sizeof cores, &cores); }
@@ -168,6 +168,7 @@ class RegistrationRaceTest : public testing::Test {
         CPU_SET(sched_getcpu(), &one);
         sched_setaffinity(0, sizeof one, &one);  // threads that are made from now on have it, too
       }
+      if (one_core) rounds = rounds_on_one_core;
       for (size_t bytes : kSizes) rounds_of_a_size(bytes);
     }
   }
@@ -175,7 +176,7 @@ class RegistrationRaceTest : public testing::Test {
     on_many_cores_and_one([&](size_t bytes) { run(way, bytes); });
   }
 
-  int rounds = 60;
+  int rounds = 60, rounds_on_one_core = 10;  // there each round is some changes of threads
   cpu_set_t cores;
   PlainHca hca;
   std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
