@@ -1,6 +1,6 @@
 // CopyArbiter: who of two ranks on one node copies a long message. Where get and put are copies by a CPU, either side
 // could make them; the one that has time first should. Only the deferred copies of point-to-point messages ask it
-// (p2p/deferred.cc, p2p/transfer.cc); shared memory has it, and the simulated node.
+// (p2p/deferred_copies.h, p2p/transfers.h); shared memory has it, and the simulated node.
 //
 // Thread rule: as Path.
 #pragma once
@@ -36,6 +36,10 @@ class CopyArbiter {
   /// there is none (any more), and what the caller allocates can be exposed instead.
   virtual std::byte* lend(size_t bytes, RemoteKey& key) { return nullptr; }
   virtual bool can_get_lent(Lane& lane) { return false; }
+
+  /// Whether a message of that length crosses faster as a stream, which both ranks copy, than by one get or put; if both
+  /// are there to copy.
+  virtual bool stream_is_faster(Lane& lane, size_t bytes) { return true; }
 
   /// For peers that must decide whose CPU copies: this rank is in its library now. Called in every round of progress
   /// while that may be asked.

@@ -15,7 +15,7 @@
 //
 // Where this is not the paper's: datagrams are sealed; the clear does not wait for the posted receive but for the layer
 // above to say where the data goes, which for an unexpected message is memory that its sender's credit pays for (beyond
-// the credit that layer asks first, p2p/rendezvous.cc); data is checked before it touches the user's memory, so it
+// the credit that layer asks first, p2p/rendezvous_send.h); data is checked before it touches the user's memory, so it
 // comes there by a copy; and answers carry the attempt they answer, so that repetitions measure round trips too. The
 // timeout is RFC 6298's.
 //
