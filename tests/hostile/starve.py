@@ -32,10 +32,10 @@ class Scarce:
     """What is scarce: the amounts to try, the words around mpiexec and the ranks, what an error must say."""
 
     def __init__(self, amounts, named, ranks=lambda amount: [], program=lambda amount: ["none"], mpiexec=lambda amount: [],
-                 variables=None, may_be_killed=False, possible=True):
+                 variables=None, may_be_killed=False, possible=True, after=lambda: None):
         self.amounts, self.named = list(amounts), re.compile(named)
         self.ranks, self.program, self.mpiexec = ranks, program, mpiexec
-        self.variables, self.may_be_killed, self.possible = variables or {}, may_be_killed, possible
+        self.variables, self.may_be_killed, self.possible, self.after = variables or {}, may_be_killed, possible, after
 
 
 def limited(words):
@@ -60,9 +60,9 @@ def in_cgroup(amount):
                    f"mkdir -p {folder}; echo {amount} >{folder}/memory.max && echo $$ >{folder}/cgroup.procs || exit 99")
 
 
-def without_overcommit(kilobytes):
-    return ["bash", "-c", f'cd /proc/sys/vm; before=$(<overcommit_memory); echo {kilobytes} >overcommit_kbytes; '
-            'echo 2 >overcommit_memory; cd "$OLDPWD"; "$@"; code=$?; echo $before >/proc/sys/vm/overcommit_memory; exit $code', "bash"]
+def set_overcommit(mode):
+    with open("/proc/sys/vm/overcommit_memory", "w") as file:
+        file.write(mode)
 
 
 FILES = r"ulimit -n"
@@ -85,7 +85,8 @@ SCARCE = {
         "sh", "-c", 'mount -o remount,size=64k /dev/shm; head -c 64k /dev/zero >/dev/shm/full; "$@"; code=$?; rm /dev/shm/full; '
         "exit $code", "sh"]),
     "cgroup": Scarce(geometric(6 << 20, 1 << 28, 1.3), MEMORY + "|SIGKILL", mpiexec=in_cgroup, may_be_killed=True, possible=False),
-    "overcommit": Scarce(geometric(1000, 3_000_000, 1.3), MEMORY, possible=False, mpiexec=without_overcommit),
+    "overcommit": Scarce(geometric(1000, 3_000_000, 1.3), MEMORY, possible=False, after=lambda: set_overcommit("0"),
+                         mpiexec=lambda kb: limited(f"cd /proc/sys/vm; echo {kb} >overcommit_kbytes; echo 2 >overcommit_memory; cd -")),
 }
 
 
@@ -94,7 +95,8 @@ def trial(scarce, path, amount, mark):
     command = [*scarce.mpiexec(amount), MPIEXEC, "-n", str(RANKS), *scarce.ranks(amount), PROGRAM, *scarce.program(amount)]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              errors="replace", start_new_session=True,
-                             env=environment(TERN_PATH=path, TERN_CONFIG="", TERN_TCP_CONNECT_TIMEOUT_S="2", LAUNCH_TEST_MARK=mark, **scarce.variables))
+                             env=environment(TERN_PATH=path, TERN_CONFIG="", TERN_TCP_CONNECT_TIMEOUT_S="2",
+                                             LAUNCH_TEST_MARK=mark, **scarce.variables))
     try:
         said, _ = child.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -140,6 +142,7 @@ def main():
             for amount in sorted({*scarce.amounts[which % options.every::options.every], scarce.amounts[-1]}):
                 mark = new_mark()
                 verdict, said = trial(scarce, path, amount, mark)
+                scarce.after()
                 if left := gone(mark):
                     verdict = "leaves " + ", ".join(left[:5])
                 good = verdict in ("exact", "named error", "killed by the kernel")
