@@ -93,6 +93,8 @@ std::string errno_text(int error) {
   }
 }
 
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
 void end_without_memory(const char* what) {
   char line[200];
   const int bytes = std::snprintf(line, sizeof line, "[tern] %s: memory has run out. The job ends.\n", what);

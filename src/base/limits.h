@@ -19,6 +19,8 @@ Error require_descriptors(size_t more);
 /// "Too many open files (errno 24); at most 64 may be open: raise that limit with ulimit -n": the system's words, and
 /// for a limit the remedy.
 std::string errno_text(int error);
+/// Whether a call has failed because something has run out (descriptors, memory), and may work when some is given back.
+bool is_shortage(int error);
 /// Ends this process when not even an error can be made, or nobody could be told of it: one line to standard error,
 /// "what: memory has run out", and MPI_ERR_NO_MEM as the exit code. Allocates nothing; the launcher ends the other
 /// ranks.

@@ -17,9 +17,19 @@ namespace tern::capi {
 
 namespace {
 
+/// Ends the process if there is not even so much memory. Who has less cannot throw std::bad_alloc, either: the C++
+/// library could not reserve the room for it (73 KiB, when it was loaded), and ends in std::terminate.
+void require_memory_for_errors() {
+  constexpr size_t kLeast = 256 << 10;
+  void* memory = std::malloc(kLeast);
+  if (!memory) end_without_memory("the MPI library is loaded");
+  std::free(memory);
+}
+
 /// Never destroyed: user code may call MPI_Finalized from its own destructors.
 World& process_world() {
   static World* world = [] {
+    require_memory_for_errors();
     auto* made = new World;
     made->record_if_asked();
     return made;

@@ -19,7 +19,7 @@ class KernelStreams final : public StreamPort {
 
   Error addresses(std::string_view wanted, std::vector<LocalAddress>& out) override;
   wire::HostIdentity host() override { return host_identity(); }
-  bool has_route(const SocketAddress& address) override { return tern::has_route(address); }
+  int find_route(const SocketAddress& address) override { return tern::find_route(address); }
   void reserve(uint64_t streams) override;
   Error check_congestion(const std::string& name) override;
 

@@ -127,10 +127,10 @@ Descriptor accept_from(int listener, SocketAddress& from) {
   return fd;
 }
 
-bool has_route(const SocketAddress& address) {
+int find_route(const SocketAddress& address) {
   // Connecting a datagram socket asks the routing table and nothing else.
   Descriptor fd(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return fd && connect(fd.get(), address.get(), address.bytes) == 0;
+  return fd && connect(fd.get(), address.get(), address.bytes) == 0 ? 0 : errno;
 }
 
 }  // namespace tern

@@ -55,7 +55,7 @@ inline constexpr KeepAlive kAskOften{1, 1, 2};
 void ask_if_alive(int fd, bool often);
 /// Next connection that waits at a listener; an invalid descriptor and errno when there is none.
 Descriptor accept_from(int listener, SocketAddress& from);
-/// Whether the kernel knows a way to `address` at all (no packet is sent).
-bool has_route(const SocketAddress& address);
+/// 0 if the kernel knows a way to `address` at all, else an errno number (no packet is sent).
+int find_route(const SocketAddress& address);
 
 }  // namespace tern

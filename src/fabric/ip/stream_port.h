@@ -37,8 +37,8 @@ class StreamPort {
   /// Its usable addresses (usable_interfaces).
   virtual Error addresses(std::string_view wanted, std::vector<LocalAddress>& out) = 0;
   virtual wire::HostIdentity host() = 0;
-  /// Whether a way to `address` is known at all; no packet is sent.
-  virtual bool has_route(const SocketAddress& address) = 0;
+  /// 0 if a way to `address` is known at all, else a (positive) errno number; no packet is sent.
+  virtual int find_route(const SocketAddress& address) = 0;
   /// So many streams will be open at the same time.
   virtual void reserve(uint64_t streams) = 0;
   /// Error: the host has no such congestion control, or does not allow it.

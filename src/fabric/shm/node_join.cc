@@ -142,7 +142,6 @@ bool receive_message(int fd, void* data, size_t bytes, std::vector<Descriptor>* 
 }
 
 /// Of descriptors or memory: it is on this side, and waiting does not help.
-bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 /// Null with `reachable` false when nobody has that socket; null with `reachable` true when somebody has it,
 /// but its queue of connections is full (only without `wait`).

@@ -54,6 +54,13 @@ class Admission {
   }
 
   // --- Without a place or a descriptor for them, callers stay in the kernel's queue for a while.
+  /// Somebody waits there, and there is no descriptor for it. True: it has been so for `limit_ns`, without a pause.
+  bool starved(uint64_t now_ns, uint64_t limit_ns) {
+    if (last_shortage_ns_ == 0 || now_ns - last_shortage_ns_ > kSameShortage_ns) first_shortage_ns_ = now_ns;
+    last_shortage_ns_ = now_ns;
+    return now_ns - first_shortage_ns_ >= limit_ns;
+  }
+  void fed() { last_shortage_ns_ = 0; }
   void pause(uint64_t now_ns) { paused_until_ns_ = now_ns + kPause_ns; }
   bool paused() const { return paused_until_ns_ != 0; }
   /// True: accepting goes on.
@@ -75,10 +82,13 @@ class Admission {
   // One that has greeted keeps its place so long, even when all places are taken.
   static constexpr uint64_t kGreetedGrace_ns = 1000 * kMs;
   static constexpr uint64_t kPause_ns = 20 * kMs;
+  // Between two looks at a queue the rank may have computed, and what was short then need not be short any more.
+  static constexpr uint64_t kSameShortage_ns = 1000 * kMs;
 
   IntrusiveList<Setup> unproven_;  ///< oldest first
   size_t count_ = 0;
   uint64_t paused_until_ns_ = 0;  ///< 0: listeners are watched
+  uint64_t first_shortage_ns_ = 0, last_shortage_ns_ = 0;
 };
 
 }  // namespace tern::tcp

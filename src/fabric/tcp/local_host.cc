@@ -67,10 +67,14 @@ Error LocalHost::ways_to(const std::string& text, std::vector<TcpCandidate>& way
   wire::Card card;
   if (Error error = wire::parse_card(text, card)) return std::move(error).context("its address is not known");
   ways = rank_candidates(addresses_, host_, card);
-  std::erase_if(ways, [this](const TcpCandidate& candidate) {
-    return !port_.has_route(SocketAddress(candidate.address, candidate.scope));
+  int shortage = 0;
+  std::erase_if(ways, [&](const TcpCandidate& candidate) {
+    const int error = port_.find_route(SocketAddress(candidate.address, candidate.scope));
+    if (is_shortage(error)) shortage = error;
+    return error != 0;
   });
   if (!ways.empty()) return {};
+  if (shortage != 0) return Error(ErrorClass::other, "no way to it can be looked for: " + errno_text(shortage));
   std::string theirs, ours;
   for (const wire::CardAddress& address : card.addresses) theirs += " " + wire::to_text(address);
   for (const LocalAddress& local : addresses_) ours += " " + local.interface;

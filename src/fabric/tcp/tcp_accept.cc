@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/limits.h"
 #include "fabric/tcp/tcp_path.h"
 
 namespace tern {
@@ -31,10 +32,12 @@ void TcpPath::accept_some(tcp::Listener& listener) {
     const int stream = port_->accept(listener.stream.get(), from);
     if (stream < 0) {
       if (stream == -ECONNABORTED || stream == -EINTR) continue;
-      if (stream != -EMFILE && stream != -ENFILE && stream != -ENOBUFS && stream != -ENOMEM) return;
+      if (!is_shortage(-stream)) return;
       if (make_room()) continue;
+      if (admission_.starved(clock_.now_ns(), connect_timeout_ns_)) doom_unconnected(-stream);
       return pause_accepting();
     }
+    admission_.fed();
     shape(stream);
     auto setup = std::make_unique<Setup>(identity_);
     setup->stream = StreamHandle(*port_, stream);
@@ -56,6 +59,17 @@ bool TcpPath::make_room() {
 void TcpPath::pause_accepting() {
   admission_.pause(clock_.now_ns());
   watched_.each<tcp::Listener>([this](tcp::Listener& listener) { watched_.watch(listener, 0); });
+}
+
+// Peers that call cannot be let in, and nothing says that this will change. They do not know, and wait for our answer;
+// whoever waits here for a peer without a connection would wait for ever.
+void TcpPath::doom_unconnected(int error) {
+  for (PeerId id = 0; id < table_.size(); ++id) {
+    if (!reaches(id)) continue;
+    Peer& peer = peer_at(id);
+    if (peer.first().link) continue;
+    doom(peer, int(ErrorClass::other), "connections that come cannot be accepted: " + errno_text(error));
+  }
 }
 
 // --- The handshake, on either side.

@@ -153,6 +153,7 @@ class TcpPath final : public CountingPath {
   void accept_some(tcp::Listener& listener);
   bool make_room();
   void pause_accepting();
+  void doom_unconnected(int error);
   void on_setup(Setup& setup, uint32_t events);
   void await_rest(Setup& setup);
   bool send_output(Setup& setup);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/limits.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -179,9 +180,12 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
   std::vector<LocalAddress> ours;
   for (const Local& local : locals_) ours.push_back(local.address);
   const wire::Card& first = card.channels.front();
+  int shortage = 0;
   for (const TcpCandidate& candidate : rank_candidates(ours, host_, first)) {
     Way way;
-    if (!find_way(candidate.address, candidate.scope, way)) continue;
+    const int error = find_way(candidate.address, candidate.scope, way);
+    if (is_shortage(error)) shortage = error;
+    if (error != 0) continue;
     wire::CardAddress address = candidate.address;
     bool known = true;
     for (int channel = 0; channel <= channels_; ++channel) {
@@ -191,6 +195,8 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
     }
     if (known) peer->ways.push_back(way);
   }
+  if (peer->ways.empty() && shortage != 0)
+    return Error(ErrorClass::other, "no way to it can be looked for: " + errno_text(shortage));
   if (peer->ways.empty()) {
     std::string theirs;
     for (auto& address : first.addresses) theirs += " " + wire::to_text(address);
@@ -203,15 +209,15 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
   return {};
 }
 
-// Which of our sockets the kernel's routes would send from, and how large its packets are.
-bool KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const {
+// Which of our sockets the kernel's routes would send from, and how large its packets are. 0, or an errno number.
+int KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const {
   const SocketAddress target(to, scope);
   Descriptor fd(socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd || connect(fd.get(), target.get(), target.bytes) != 0) return false;
+  if (!fd || connect(fd.get(), target.get(), target.bytes) != 0) return errno;
   const SocketAddress from = local_address(fd.get());
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const Local& ours) { return same_host(from, ours.address.address); });
-  if (local == locals_.end()) return false;
+  if (local == locals_.end()) return ENETUNREACH;
   way.local = size_t(local - locals_.begin());
   const bool four = target.storage.ss_family == AF_INET;
   int mtu = 0;
@@ -220,7 +226,7 @@ bool KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way)
       mtu < 1280)
     mtu = 1280;
   way.datagram_bytes = std::min(size_t(mtu) - (four ? kHeads4 : kHeads6), most_bytes_);
-  return true;
+  return 0;
 }
 
 bool KernelPort::change_route(PeerId id) {

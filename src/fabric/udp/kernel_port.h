@@ -86,7 +86,7 @@ class KernelPort final : public DatagramPort {
   Error start(const std::string& interfaces);
   Error open(Local& local);
   Error open_socket(Local& local, int channel);
-  bool find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const;
+  int find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const;
   size_t send_cut(int fd, const SocketAddress& to, const iovec* datagrams, size_t count);
   size_t send_each(int fd, const SocketAddress& to, const iovec* datagrams, size_t count);
   size_t read_socket(size_t index, Arrival* out);
