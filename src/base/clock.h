@@ -1,6 +1,7 @@
 // Time, as a rank sees it. Everything below capi/ takes time from here, so that a simulated rank lives in virtual time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 
@@ -13,6 +14,9 @@ class Clock {
   virtual uint64_t now_ns() = 0;
   /// The rank's own work (a copy, a post, a poll) has cost `ns`: moves virtual time on, does nothing on a real clock.
   virtual void charge_ns(uint64_t ns) {}
+  /// The rank has copied, or reduced, so many bytes: as charge_ns. A simulated machine knows its rates.
+  virtual void charge_copy(size_t bytes) {}
+  virtual void charge_reduction(size_t bytes) {}
 };
 
 class RealClock final : public Clock {

@@ -90,10 +90,10 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
 void bcast_chain(Builder& b, const Operands& o) {
   // Parts of 64 KiB amortise a rendezvous and still fit the second-level cache; at most 1024 of them keep the schedule
   // of a huge message small.
-  constexpr size_t kPartBytes = 65536, kMostParts = 1024;
+  constexpr size_t kPartBytes = 65536, kMaxParts = 1024;
   int size = b.size(), rel = relative(b, o.root);
   Stream stream(b, o);
-  size_t part = std::max(kPartBytes, (stream.bytes + kMostParts - 1) / kMostParts);
+  size_t part = std::max(kPartBytes, (stream.bytes + kMaxParts - 1) / kMaxParts);
   int left = absolute(b, o.root, rel + size - 1), right = absolute(b, o.root, rel + 1);
   auto receive = [&](size_t at) {
     if (rel != 0 && at < stream.bytes) b.receive_bytes(stream.data + at, std::min(part, stream.bytes - at), left);

@@ -12,7 +12,7 @@ constexpr int kEagerLooks = 128;
 
 bool NodeTeam::possible(const Communicator& communicator) {
   NodeMemory* memory = communicator.p2p().node_memory;
-  if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMostMembers) return false;
+  if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMaxMembers) return false;
   for (int i = 0; i < communicator.size(); ++i) {
     if (!memory->shares(communicator.peer(i))) return false;
   }

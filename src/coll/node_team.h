@@ -41,7 +41,7 @@ class NodeTeam final : public ShmWatch {
   static constexpr uint64_t kAckInterval = 4;
   static_assert(kAckInterval <= kBulkSlots && kBulkSlots <= kRing);
   /// With more members reading everybody's line costs more than a tree of messages.
-  static constexpr int kMostMembers = 32;
+  static constexpr int kMaxMembers = 32;
 
   /// Whether the members' memory is shared; equal at all of them.
   static bool possible(const Communicator& communicator);

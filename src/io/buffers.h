@@ -27,7 +27,7 @@ class Buffers {
 
  private:
   friend class Buffer;
-  static constexpr size_t kLeastBits = 12, kLargestBits = 24;  ///< larger blocks are not kept
+  static constexpr size_t kMinBits = 12, kLargestBits = 24;  ///< larger blocks are not kept
   static constexpr size_t kMaxKept = size_t{64} << 20;
 
   static size_t rounded(size_t bytes) {
@@ -36,7 +36,7 @@ class Buffers {
   }
   std::byte* take(size_t rounded_bytes) {
     if (rounded_bytes <= size_t{1} << kLargestBits) {
-      auto& list = free_[size_t(std::countr_zero(rounded_bytes)) - kLeastBits];
+      auto& list = free_[size_t(std::countr_zero(rounded_bytes)) - kMinBits];
       if (!list.empty()) {
         auto* block = static_cast<std::byte*>(list.back());
         list.pop_back();
@@ -52,10 +52,10 @@ class Buffers {
       return;
     }
     kept_ += rounded_bytes;
-    free_[size_t(std::countr_zero(rounded_bytes)) - kLeastBits].push_back(block);
+    free_[size_t(std::countr_zero(rounded_bytes)) - kMinBits].push_back(block);
   }
 
-  std::array<std::vector<void*>, kLargestBits - kLeastBits + 1> free_;
+  std::array<std::vector<void*>, kLargestBits - kMinBits + 1> free_;
   size_t kept_ = 0;
 };
 

@@ -89,7 +89,7 @@ class Launcher {
   static constexpr size_t kMaxKeyLength = 32;
 };
 
-/// 32 random bytes that only the ranks of the job (and its user) know; connections prove them (DESIGN.md 11).
+/// 32 random bytes that only the ranks of the job (and its user) know; connections prove them.
 using JobKey = std::array<uint8_t, 32>;
 
 /// Collective, once, before any other fence: the key from our mpiexec when that started us, else rank 0 makes

@@ -1,4 +1,4 @@
-// Process: one rank, owner of everything below it (DESIGN.md 1). Nothing here is global: a simulated world has many.
+// Process: one rank, owner of everything below it. Nothing here is global: a simulated world has many.
 // Thread rule: `lock` guards all of it when the thread level is MPI_THREAD_MULTIPLE; entry points take it, waiting
 // gives it up.
 #pragma once

@@ -96,7 +96,9 @@ class Machine {
     EventStation& station;
     SimPath* path = nullptr;  ///< set by add_paths, for the report of a deadlock
 
-    std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand, station); }
+    std::unique_ptr<Clock> make_clock() {
+      return std::make_unique<SimClock>(strand, station, machine.options().network);
+    }
     std::unique_ptr<EventPort> make_event_port(RankLock& lock) {
       return std::make_unique<SimEventThread>(station, lock);
     }

@@ -35,7 +35,8 @@ struct NetworkModel {
   uint64_t local_latency_ns = 140;
   uint64_t local_bytes_per_us = 17000;
 
-  uint64_t copy_bytes_per_us = 17000;  ///< a rank's CPU, packing and unpacking
+  uint64_t copy_bytes_per_us = 17000;   ///< a rank's CPU, packing and unpacking
+  uint64_t reduce_bytes_per_us = 5000;  ///< a rank's CPU, combining two operands of a reduction (estimate)
   /// The same into a socket and out of it, where that is another rate: the kernel's copy of what is in no cache, and
   /// its work for each frame; 0: it is not.
   uint64_t socket_bytes_per_us = 0;

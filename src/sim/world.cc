@@ -22,7 +22,6 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   RdmaOptions options;
   options.peers = &process.peers();
   const WorldOptions& world = rank.machine.options();
-  options.copy_bytes_per_us = world.network.copy_bytes_per_us;
   options.send_ns = world.network.send_ns;
   options.receive_ns = world.network.receive_ns;
   options.ring_poll_ns = world.adapter.poll_ns;
@@ -42,7 +41,6 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
 std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank) {
   UdpOptions options;
   options.peers = &process.peers();
-  options.copy_bytes_per_us = rank.machine.options().network.copy_bytes_per_us;
   options.message_ns = rank.machine.options().network.message_ns;
   Error error;
   auto path = UdpPath::create(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks of the source tree (STYLE: "style is checked by a unit test").
+"""Checks of the source tree.
 
 layers    a folder of src/ includes only folders below it (layers.txt has the order)
 sizes     no source file of more than 600 lines; no line of more than 120 columns (Python: 145)

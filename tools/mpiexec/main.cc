@@ -1,5 +1,5 @@
 // mpiexec (also installed as mpirun): starts MPI programs on this machine, or hands over to an engine that
-// reaches others. DESIGN.md 10.
+// reaches others.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>

@@ -114,9 +114,9 @@ int64_t Record::offset_at(uint64_t time_ns) const {
   const record::ClockSample &start = header_->samples[0], &end = header_->samples[1];
   if (end.at_ns <= start.at_ns) return start.offset_ns;
   const double part = (double(time_ns) - double(start.at_ns)) / double(end.at_ns - start.at_ns);
-  constexpr double kMost_ns = 4e18;  // an int64_t takes 9e18
+  constexpr double kMax_ns = 4e18;  // an int64_t takes 9e18
   const double drift_ns = part * (double(end.offset_ns) - double(start.offset_ns));
-  return int64_t(uint64_t(start.offset_ns) + uint64_t(int64_t(std::clamp(drift_ns, -kMost_ns, kMost_ns))));
+  return int64_t(uint64_t(start.offset_ns) + uint64_t(int64_t(std::clamp(drift_ns, -kMax_ns, kMax_ns))));
 }
 
 Records read_records(const std::string& folder) {

@@ -37,13 +37,13 @@ void start_request(ibv_qp_ex* pair, const WorkRequest& work) {
 }
 
 void set_data(ibv_qp_ex* pair, const WorkRequest& work) {
-  constexpr uint32_t kMostInlinePieces = 16;
+  constexpr uint32_t kMaxInlinePieces = 16;
   if (!work.inlined) {
     ibv_wr_set_sge_list(pair, work.piece_count, as_verbs(work.pieces));
     return;
   }
-  TERN_ASSERT(work.piece_count <= kMostInlinePieces);
-  ibv_data_buf pieces[kMostInlinePieces];
+  TERN_ASSERT(work.piece_count <= kMaxInlinePieces);
+  ibv_data_buf pieces[kMaxInlinePieces];
   for (uint32_t i = 0; i < work.piece_count; ++i) {
     pieces[i] = {reinterpret_cast<void*>(uintptr_t(work.pieces[i].address)), work.pieces[i].bytes};
   }

@@ -26,8 +26,7 @@ struct RdmaPeer;
 struct RdmaOptions {
   const PeerTable* peers = nullptr;  ///< not owned: greetings of ranks that are not in it are ignored
   std::array<uint8_t, 32> key{};     ///< the job's secret
-  // Simulated ranks: what the CPU's work costs in virtual time (a real clock knows itself).
-  uint64_t copy_bytes_per_us = 0;        ///< 0: copies cost nothing
+  // Simulated ranks: what the CPU's work costs in virtual time (copies: Clock::charge_copy).
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
   uint64_t ring_poll_ns = 0;             ///< a look at a ring that found nothing
   rdma::Keep keep = rdma::Keep::watched;
@@ -104,9 +103,6 @@ class RdmaAdapter {
 
   void charge(uint64_t ns) {
     if (ns != 0) clock.charge_ns(ns);
-  }
-  void charge_copy(size_t bytes) {
-    if (options.copy_bytes_per_us) clock.charge_ns(bytes * 1000 / options.copy_bytes_per_us);
   }
 
   const RdmaOptions options;

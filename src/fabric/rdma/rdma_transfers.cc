@@ -90,7 +90,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
     work.id = RdmaAdapter::id_of(RdmaTag::part, slots.next());
     if (transfer.is_put) {
       operation.local.pack(slots.memory(slots.next()), piece.bytes);
-      adapter_.charge_copy(piece.bytes);
+      adapter_.clock.charge_copy(piece.bytes);
     }
   } else {
     size_t part = std::min<size_t>(left, adapter_.hca->capabilities().max_message_bytes);
@@ -127,7 +127,7 @@ void RdmaTransfers::on_part(uint32_t slot, bool ok) {
   auto& transfer = *static_cast<Transfer*>(use.owner);
   if (ok && !transfer.is_put) {
     transfer.operation->local.unpack(adapter_.slots.memory(slot), use.bytes);
-    adapter_.charge_copy(use.bytes);
+    adapter_.clock.charge_copy(use.bytes);
   }
   adapter_.slots.give_back(slot);
   part_done(transfer, ok);

@@ -8,11 +8,11 @@
 namespace tern::rdma {
 namespace {
 
-constexpr uint32_t kDepth = 128;       // receives in a queue; sends on a way
-constexpr uint32_t kMostSends = 4096;  // of a rank: what the completion queue has room for
-constexpr uint32_t kMostReceives = 16384;
+constexpr uint32_t kDepth = 128;      // receives in a queue; sends on a way
+constexpr uint32_t kMaxSends = 4096;  // of a rank: what the completion queue has room for
+constexpr uint32_t kMaxReceives = 16384;
 constexpr size_t kScratchBytes = size_t{1} << 20;
-constexpr uint32_t kMostScratchPieces = 8;
+constexpr uint32_t kMaxScratchPieces = 8;
 constexpr size_t kUnit = 64;  // of the longest message, as the ticket says it
 
 // What is in a ticket. `number`: of the SRQ, in an answer.
@@ -47,7 +47,7 @@ RdmaTuples::RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, c
   const Capabilities& able = hca_.capabilities();
   const size_t wanted = std::min<size_t>(size_t(tunables.tuple_bytes), able.max_message_bytes) / kUnit * kUnit;
   scratch_bytes_ = std::min(wanted, kScratchBytes);
-  const uint32_t most_pieces = std::min(kMostScratchPieces, able.max_pieces - 1);
+  const uint32_t most_pieces = std::min(kMaxScratchPieces, able.max_pieces - 1);
   if (scratch_bytes_ != 0)
     scratch_pieces_ = uint32_t(std::min<size_t>((wanted + scratch_bytes_ - 1) / scratch_bytes_, most_pieces));
   tuple_properties_.longest_bytes = std::min(wanted, scratch_bytes_ * scratch_pieces_);
@@ -59,7 +59,7 @@ Error RdmaTuples::start() {
   if (!able.xrc || able.max_pieces < 2) {
     return Error(ErrorClass::unsupported_operation, "the adapter " + able.device + " lacks XRC");
   }
-  const uint32_t entries = std::min(kMostSends + kMostReceives, able.max_completions);
+  const uint32_t entries = std::min(kMaxSends + kMaxReceives, able.max_completions);
   if (Error error = hca_.make_completion_queue({entries, &adapter_.channel()}, completions_)) return error;
   return make_memory();
 }
@@ -175,7 +175,7 @@ void RdmaTuples::free_way(SendQueue& queue) {
 
 bool RdmaTuples::send(TupleSend& message) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
-  if (queue.peer->lost || message.bytes > queue.longest_bytes || outstanding_ >= kMostSends || !occupy(queue))
+  if (queue.peer->lost || message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends || !occupy(queue))
     return false;
   Sending* sending = sendings_.create();
   sending->message = &message;
@@ -220,7 +220,7 @@ std::byte* RdmaTuples::lend(size_t bytes) {
   if (bytes > copy_bytes_ || free_copies_.empty()) return nullptr;
   std::byte* memory = free_copies_.back();
   free_copies_.pop_back();
-  adapter_.charge_copy(bytes);
+  adapter_.clock.charge_copy(bytes);
   return memory;
 }
 
@@ -254,11 +254,11 @@ TupleReceiveQueue* RdmaTuples::accept(Lane& from, const TupleTicket& ticket, Tup
 
 bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
   auto& queue = static_cast<ReceiveQueue&>(to);
-  if (queue.count >= tuple_properties_.depth || receives_posted_ >= kMostReceives) return false;
+  if (queue.count >= tuple_properties_.depth || receives_posted_ >= kMaxReceives) return false;
   Posting* posting = postings_.create();
   posting->receive = &receive;
   posting->queue = &queue;
-  Piece pieces[1 + kMostScratchPieces];
+  Piece pieces[1 + kMaxScratchPieces];
   uint32_t count = 0;
   bool ready = true;
   if (receive.capacity != 0) {

@@ -4,7 +4,7 @@
 // sides have proven the job key; each rank's doorbell (an eventfd) and life line (a pidfd) go the same way.
 // Nothing has a name in a file system, so nothing is left behind however a rank dies.
 //
-// Doorbells (DESIGN.md 7). Who wants to sleep stores `asleep`, then looks at everything once more; who sends
+// Doorbells. Who wants to sleep stores `asleep`, then looks at everything once more; who sends
 // publishes, then reads `asleep`. Each side needs its store before its load. The sender must not pay for that
 // on every message, so the sleeper pays for both: membarrier(GLOBAL_EXPEDITED) makes every processor that
 // runs a registered process execute a full barrier. If the sender's publication is before its barrier, the

@@ -18,7 +18,7 @@ inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~
 constexpr uint32_t kCellsAhead = 8;
 /// And of data that lies in the ring, the lines so many bytes on.
 constexpr uint32_t kBytesAhead = 512;
-constexpr uint32_t kMostAhead = 2048;  ///< a longer message covers its own lines' way
+constexpr uint32_t kMaxAhead = 2048;  ///< a longer message covers its own lines' way
 /// So many messages without an answer are a stream; a ping-pong would only pay for the lines (8 B: 0.30 to 0.37 us).
 constexpr uint32_t kStream = 2;
 
@@ -82,7 +82,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     shm::Chunk chunk;
     std::byte* place = reserve(peer, size, chunk);
     TERN_DEBUG_ASSERT(place);
-    if (bytes <= kMostAhead && ++peer.streak >= kStream) {
+    if (bytes <= kMaxAhead && ++peer.streak >= kStream) {
       prefetch_to_write(&peer.out_cells[(peer.next + kCellsAhead) % shm::kCells]);
       for (uint32_t line = 0; line < size; line += kAlign) {
         const uint32_t ahead = chunk.offset + kBytesAhead + line;

@@ -7,7 +7,7 @@
 // cannot be replayed; the stage and both ranks are in the transcript, so none can be reflected or used
 // between other ranks. The stream after the handshake is encrypted if TERN_ENCRYPT says so (cipher.h), with keys
 // made of the job's key and the whole transcript, so with both nonces; else who can change packets on the wire is out
-// of scope (DESIGN.md 11).
+// of scope.
 //
 // Thread rule: a value of its connection, under the rank's lock.
 #pragma once

@@ -18,8 +18,8 @@ class HotLinks {
     size_t at = 0;
     while (at < count_ && links_[at] != &link) ++at;
     if (at < count_) return;
-    if (count_ < kMost) links_[count_++] = &link;
-    else links_[1 + turn_++ % (kMost - 1)] = &link;
+    if (count_ < kMax) links_[count_++] = &link;
+    else links_[1 + turn_++ % (kMax - 1)] = &link;
   }
   void cool(Link& link) {
     for (size_t i = 0; i < count_; ++i) {
@@ -47,8 +47,8 @@ class HotLinks {
   }
 
  private:
-  static constexpr size_t kMost = 4;
-  Link* links_[kMost] = {};
+  static constexpr size_t kMax = 4;
+  Link* links_[kMax] = {};
   size_t count_ = 0;
   uint32_t turn_ = 0;
 };

@@ -32,7 +32,7 @@ class ServiceRate {
   void on_done(Mark begin, Mark now) {
     const Mark from = begin.ns < last_.ns ? last_ : begin;
     // Of a part that is done because its end has been copied next to nothing has arrived: no measure of anything.
-    if (now.bytes - from.bytes < kLeastBytes) return;
+    if (now.bytes - from.bytes < kMinBytes) return;
     // The longer it has stood still since, the less says what it did before.
     const double memory = kMemory * kStale_ns / (kStale_ns + double(from.ns - last_.ns));
     bytes_ = memory * bytes_ + double(now.bytes - from.bytes);
@@ -48,7 +48,7 @@ class ServiceRate {
   // fast as the next; with a memory of a few parts whoever was lucky got whole messages, and the other network stood
   // still.
   static constexpr double kMemory = 0.9, kStale_ns = 100e6;
-  static constexpr uint64_t kLeastBytes = 32 * 1024;
+  static constexpr uint64_t kMinBytes = 32 * 1024;
   double bytes_ = 0, ns_ = 0;
   Mark last_;
 };
@@ -59,7 +59,7 @@ struct StripeLane {
 };
 
 /// A part shorter than this is not worth a lane's system calls.
-inline constexpr size_t kLeastPart = 64 * 1024;
+inline constexpr size_t kMinPart = 64 * 1024;
 /// One that shows how fast a lane is: of the last 64 KiB of a part it is not seen when they arrive.
 inline constexpr size_t kProbePart = 128 * 1024;
 
@@ -92,7 +92,7 @@ inline void share_out(std::span<const StripeLane> lanes, size_t total, bool prob
       ++left;
       if (least == count || wanted[i] < wanted[least]) least = i;
     }
-    if (left <= 1 || wanted[least] >= double(kLeastPart)) break;
+    if (left <= 1 || wanted[least] >= double(kMinPart)) break;
     rates[least] = 0;
   }
   size_t rest = total, most = 0;

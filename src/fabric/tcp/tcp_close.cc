@@ -153,7 +153,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
   return 0;
 }
 
-// The stream goes on over another connection (DESIGN.md: no sink is called here). The lower rank calls first: two calls
+// The stream goes on over another connection (no sink is called here). The lower rank calls first: two calls
 // at a time would get in each other's way.
 void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
   const uint32_t network = lane.network;

@@ -34,16 +34,12 @@ struct UdpShared {
   Sink& sink;
   Clock& clock;
   PacketPool pool{};
-  SendList finished{};             ///< copied altogether; `done` is due
-  Counters* counters = nullptr;    ///< where the path counts; never null in use
-  bool holding = false;            ///< messages wait for company until the next poll
-  uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: what copies cost in virtual time; 0: nothing
-  uint64_t message_ns = 0;         ///< likewise a message, on either side, beside copies and datagrams
-  size_t window_bytes = 0;         ///< modern: what one peer may send before it is acknowledged
-  uint32_t paper_window = 0;       ///< paper: fragments of one message on the way
-  void charge_copy(size_t bytes) {
-    if (copy_bytes_per_us != 0) clock.charge_ns(bytes * 1000 / copy_bytes_per_us);
-  }
+  SendList finished{};           ///< copied altogether; `done` is due
+  Counters* counters = nullptr;  ///< where the path counts; never null in use
+  bool holding = false;          ///< messages wait for company until the next poll
+  uint64_t message_ns = 0;       ///< simulated ranks: CPU time of a message on either side, without its copies
+  size_t window_bytes = 0;       ///< modern: what one peer may send before it is acknowledged
+  uint32_t paper_window = 0;     ///< paper: fragments of one message on the way
   void charge_messages(int count) {
     if (message_ns != 0) clock.charge_ns(uint64_t(count) * message_ns);
   }

@@ -38,8 +38,8 @@ class DatagramPort {
     size_t bytes;
     uint64_t route;  ///< which way it came; for follow
   };
-  static constexpr size_t kMostArrivals = 128;
-  /// Fills `out` (kMostArrivals) with what is there, valid until the next call; returns how many.
+  static constexpr size_t kMaxArrivals = 128;
+  /// Fills `out` (kMaxArrivals) with what is there, valid until the next call; returns how many.
   virtual size_t receive(Arrival* out) = 0;
 
   // --- Several networks.

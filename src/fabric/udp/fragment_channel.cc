@@ -82,7 +82,7 @@ void FragmentChannel::copy(Sending& sending, const std::byte* flat) {
         sending.operation ? sending.operation->payload.pack(fragment->payload(), bytes) : 0;
     TERN_ASSERT(packed == bytes);
   }
-  link_.shared.charge_copy(bytes);
+  link_.shared.clock.charge_copy(bytes);
   fragment->head.message = sending.number;
   fragment->head.bytes = sending.bytes;
   fragment->head.index = index;
@@ -317,7 +317,7 @@ void FragmentChannel::open(const wire::FragmentHead& head, const std::byte* payl
   if (count == 1) {
     ++expected_;
     ++handled;
-    link_.shared.charge_copy(bytes);
+    link_.shared.clock.charge_copy(bytes);
     link_.shared.sink.on_message(link_.lane, head.header, payload, bytes);
     return;
   }
@@ -341,7 +341,7 @@ void FragmentChannel::land(uint32_t index, const std::byte* payload, size_t byte
   Cursor& target = reception_.landing.target;
   target.seek(reception_.begin + size_t(wire::fragment_offset(index)));
   target.unpack(payload, bytes);  // what the target has no room for is thrown away
-  link_.shared.charge_copy(bytes);
+  link_.shared.clock.charge_copy(bytes);
   if (--reception_.missing != 0) return;
   reception_.active = false;
   ++expected_;

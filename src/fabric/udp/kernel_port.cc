@@ -28,7 +28,7 @@ namespace {
 constexpr size_t kBufferBytes = size_t{4} << 20;  // asked for; the host's net.core.rmem_max may say less
 constexpr size_t kScratchBytes = 128 * 1024;      // what one call can bring, joined datagrams included
 constexpr uint32_t kListenerName = 0x10000;
-constexpr size_t kMostCut = 64, kMostCutBytes = 65'000;
+constexpr size_t kMaxCut = 64, kMaxCutBytes = 65'000;
 constexpr size_t kHeads4 = 28, kHeads6 = 48;  // of IP and UDP
 
 void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
@@ -257,7 +257,7 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
   size_t done = 0;
   while (done < count) {
     size_t part = 0, bytes = 0;
-    while (done + part < count && part < kMostCut && bytes + datagrams[done + part].iov_len <= kMostCutBytes) {
+    while (done + part < count && part < kMaxCut && bytes + datagrams[done + part].iov_len <= kMaxCutBytes) {
       bytes += datagrams[done + part].iov_len;
       ++part;
     }
@@ -291,8 +291,8 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
 size_t KernelPort::send_each(int fd, const SocketAddress& to, const iovec* datagrams, size_t count) {
   size_t done = 0;
   while (done < count) {
-    mmsghdr messages[kMostCut] = {};
-    const size_t part = std::min(count - done, kMostCut);
+    mmsghdr messages[kMaxCut] = {};
+    const size_t part = std::min(count - done, kMaxCut);
     for (size_t i = 0; i < part; ++i) {
       messages[i].msg_hdr.msg_name = const_cast<sockaddr*>(to.get());
       messages[i].msg_hdr.msg_namelen = to.bytes;
@@ -339,7 +339,7 @@ size_t KernelPort::read_socket(size_t index, Arrival* out) {
       if (joined > 0) size = size_t(joined);
     }
     size_t count = 0;
-    for (size_t at = 0; count < kMostArrivals && (at < size_t(got) || count == 0); at += size) {
+    for (size_t at = 0; count < kMaxArrivals && (at < size_t(got) || count == 0); at += size) {
       out[count++] = {memory_.get() + at, std::min(size, size_t(got) - at), index / 2};
       if (size == 0) break;
     }

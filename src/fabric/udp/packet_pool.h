@@ -28,7 +28,7 @@ class PacketPool {
     ++live_;
     Free*& list = free_[index(bytes)];
     if (!list) {
-      void* fresh = std::malloc(kLeast << index(bytes));
+      void* fresh = std::malloc(kMin << index(bytes));
       if (!fresh) throw std::bad_alloc();
       return fresh;
     }
@@ -49,9 +49,9 @@ class PacketPool {
   struct Free {
     Free* next;
   };
-  static constexpr size_t kLeast = 512, kClasses = 9;  // 512 bytes to 128 KiB
+  static constexpr size_t kMin = 512, kClasses = 9;  // 512 bytes to 128 KiB
   static size_t index(size_t bytes) {
-    return bytes <= kLeast ? 0 : size_t(std::bit_width(bytes - 1)) - size_t(std::bit_width(kLeast - 1));
+    return bytes <= kMin ? 0 : size_t(std::bit_width(bytes - 1)) - size_t(std::bit_width(kMin - 1));
   }
   Free* free_[kClasses] = {};
   size_t live_ = 0;

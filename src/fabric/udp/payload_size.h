@@ -23,7 +23,7 @@ class PayloadSize {
   /// known.
   size_t split(size_t bytes, bool silent, uint64_t now_ns) {
     if (bytes <= now_) {
-      wait_ns_ = retried_ ? std::min(2 * wait_ns_, kMostWait_ns) : kFirstWait_ns;
+      wait_ns_ = retried_ ? std::min(2 * wait_ns_, kMaxWait_ns) : kFirstWait_ns;
       too_long_ = bytes;
       retry_at_ns_ = now_ns + wait_ns_;
       now_ = silent ? least_ : std::max(bytes / 2, least_);
@@ -44,7 +44,7 @@ class PayloadSize {
  private:
   static constexpr uint32_t kVain = 3;
   static constexpr size_t kProof = 16;  ///< full packets that must have arrived before longer ones are tried
-  static constexpr uint64_t kFirstWait_ns = 1'000'000'000, kMostWait_ns = 600'000'000'000;
+  static constexpr uint64_t kFirstWait_ns = 1'000'000'000, kMaxWait_ns = 600'000'000'000;
 
   size_t least_, most_, now_;
   size_t too_long_ = ~size_t{0};

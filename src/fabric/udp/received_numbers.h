@@ -1,5 +1,5 @@
 // The numbers of the datagrams that have arrived from a peer: what was there before is a replay, and what is there is
-// what the peer's acknowledgements say (RFC 9000, 13.2.3). Ranges are kept, newest first, at most kMost of them;
+// what the peer's acknowledgements say (RFC 9000, 13.2.3). Ranges are kept, newest first, at most kMax of them;
 // everything below the oldest that is kept counts as received. A datagram so late is thrown away, and its sender
 // repeats what was in it under a new number.
 //
@@ -19,7 +19,7 @@ class ReceivedNumbers {
   struct Range {
     uint64_t first, last;
   };
-  static constexpr size_t kMost = 128;
+  static constexpr size_t kMax = 128;
 
   /// Marks it as received. False: it was before, or is too old to know.
   bool add(uint64_t number) {
@@ -58,7 +58,7 @@ class ReceivedNumbers {
       ranges_[i - 1].first = number;
     } else {
       ranges_.insert(ranges_.begin() + ptrdiff_t(i), {number, number});
-      if (ranges_.size() > kMost) {
+      if (ranges_.size() > kMax) {
         ranges_.pop_back();
         floor_ = ranges_.back().first;
       }

@@ -29,13 +29,13 @@ class RoundTrip {
   uint64_t least_ns() const { return measured() ? least_ns_ : kGuess_ns; }
   /// When nothing has come back after so long, it is asked again; after `repetitions` in vain, twice as late each time.
   uint64_t timeout_ns(uint32_t repetitions) const {
-    const uint64_t once = measured() ? std::max(smoothed_ns_ + 4 * deviation_ns_, kLeastTimeout_ns) : kFirstTimeout_ns;
-    return std::min(once << std::min(repetitions, 20u), kMostTimeout_ns);
+    const uint64_t once = measured() ? std::max(smoothed_ns_ + 4 * deviation_ns_, kMinTimeout_ns) : kFirstTimeout_ns;
+    return std::min(once << std::min(repetitions, 20u), kMaxTimeout_ns);
   }
 
   // A peer that shares its core with others may be off it for some milliseconds; one that computes answers only when it
   // calls the library again, and is not to be sent more than a handful of datagrams until then.
-  static constexpr uint64_t kLeastTimeout_ns = 4'000'000, kFirstTimeout_ns = 20'000'000, kMostTimeout_ns = 500'000'000;
+  static constexpr uint64_t kMinTimeout_ns = 4'000'000, kFirstTimeout_ns = 20'000'000, kMaxTimeout_ns = 500'000'000;
   static constexpr uint64_t kGuess_ns = 200'000;
 
  private:

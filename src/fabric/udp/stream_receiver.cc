@@ -7,9 +7,9 @@ namespace {
 
 // Alone an acknowledgement goes out for this part of the window, or so many packets.
 constexpr size_t kWindowParts = 8;
-constexpr uint32_t kMostOwed = 32;
+constexpr uint32_t kMaxOwed = 32;
 // Pieces that came early take more memory than their bytes.
-constexpr size_t kMostEarly = 4096;
+constexpr size_t kMaxEarly = 4096;
 
 }  // namespace
 
@@ -54,13 +54,13 @@ bool StreamReceiver::take(const wire::Datagram& datagram, uint64_t now_ns, int& 
 
 bool StreamReceiver::deliver(const std::byte* data, size_t bytes, int& handled) {
   next_ += bytes;  // first: the sink may send, and with it what has arrived is said
-  link_.shared.charge_copy(bytes);
+  link_.shared.clock.charge_copy(bytes);
   return reader_.feed(data, bytes, handled);
 }
 
 // False: there is no room for it.
 bool StreamReceiver::keep(uint64_t offset, const std::byte* data, size_t bytes) {
-  if (offset + bytes > next_ + window_ || early_bytes_ + bytes > window_ || early_.size() >= kMostEarly) return false;
+  if (offset + bytes > next_ + window_ || early_bytes_ + bytes > window_ || early_.size() >= kMaxEarly) return false;
   auto above = early_.lower_bound(offset);
   // What overlaps is a repetition, whole or in pieces: it is there, or comes again later.
   if (above != early_.end() && above->first < offset + bytes)
@@ -105,7 +105,7 @@ wire::StreamHead StreamReceiver::head(uint64_t now_ns) {
 
 void StreamReceiver::acknowledge(uint64_t now_ns, bool all) {
   if (owed_ == 0) return;
-  if (!all && !urgent_ && owed_ < kMostOwed && owed_bytes_ < window_ / kWindowParts && now_ns < deadline_ns()) return;
+  if (!all && !urgent_ && owed_ < kMaxOwed && owed_bytes_ < window_ / kWindowParts && now_ns < deadline_ns()) return;
   std::byte datagram[wire::kStreamOverhead + wire::kMaxAckRanges * sizeof(wire::AckRange)];
   const wire::StreamHead said = head(now_ns);
   std::memcpy(datagram + sizeof(wire::DatagramHead), &said, sizeof said);

@@ -15,14 +15,14 @@ constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
 // Packets handed to the port at a time: what one call with segmentation offload takes.
 constexpr size_t kBatch = 64, kBatchBytes = 65'000;
 // What waits for company at most is one call.
-constexpr size_t kMostHeld = kBatchBytes;
+constexpr size_t kMaxHeld = kBatchBytes;
 // Memory of a packet that others may join: of some thousand small ones in flight each holds so much.
 constexpr size_t kJoinMemory = 8192;
-constexpr uint32_t kMostReorder = 64;
+constexpr uint32_t kMaxReorder = 64;
 // Datagrams that every network carries (RFC 8899, 5.1.2).
-constexpr size_t kLeastDatagram = 1200;
+constexpr size_t kMinDatagram = 1200;
 // A packet overtaken by another is lost after so long at the earliest.
-constexpr uint64_t kLeastPatience_ns = 1'000'000;
+constexpr uint64_t kMinPatience_ns = 1'000'000;
 // Timeouts in a row after which the window is taken for lost too.
 constexpr uint32_t kSilenceToShrink = 2;
 
@@ -31,7 +31,7 @@ constexpr uint32_t kSilenceToShrink = 2;
 StreamSender::StreamSender(UdpLink& link, StreamReceiver& receiver, size_t datagram_bytes)
     : link_(link),
       receiver_(receiver),
-      size_(kLeastDatagram - wire::kStreamOverhead, datagram_bytes - wire::kStreamOverhead),
+      size_(kMinDatagram - wire::kStreamOverhead, datagram_bytes - wire::kStreamOverhead),
       congestion_(datagram_bytes, std::max(link.shared.window_bytes, kFirstLimit)) {}
 
 StreamSender::~StreamSender() {
@@ -59,7 +59,7 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
   if (congestion_.allowance(now_ns, trip_) == 0) return false;
   const bool waits =
-      bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
+      bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMaxHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
@@ -92,7 +92,7 @@ void StreamSender::append(const wire::Header& header, const std::byte* payload, 
     end_ += front + part;
     packet = nullptr;
   }
-  link_.shared.charge_copy(bytes);
+  link_.shared.clock.charge_copy(bytes);
 }
 
 void StreamSender::enqueue(SendOperation& operation) {
@@ -144,7 +144,7 @@ StreamSender::Packet* StreamSender::build() {
   TERN_ASSERT(at != 0);
   packet->payload_bytes = uint32_t(at);
   end_ += at;
-  link_.shared.charge_copy(at);
+  link_.shared.clock.charge_copy(at);
   return packet;
 }
 
@@ -179,7 +179,7 @@ void StreamSender::split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t n
     std::memcpy(piece->payload(), packet.payload() + at, bytes);
     rest.push_front(piece);
   }
-  link_.shared.charge_copy(packet.payload_bytes - part);
+  link_.shared.clock.charge_copy(packet.payload_bytes - part);
   packet.payload_bytes = uint32_t(part);
   packet.sendings = 0;
 }
@@ -308,7 +308,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
     if (late && (packet->old_number == 0 || !numbers.contains(packet->old_number))) return false;
     if (late) {  // what was given up for lost has only been overtaken
       ++link_.shared.counters->udp_spurious;
-      reorder_ = std::min(2 * reorder_, kMostReorder);
+      reorder_ = std::min(2 * reorder_, kMaxReorder);
     } else if (packet->number == said.largest) {
       trip_.sample(now_ns - std::min(now_ns, packet->sent_ns), uint64_t(said.delay_us) * 1000);
     }
@@ -327,7 +327,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
     following = lost_.next(packet);
     if (!numbers.contains(packet->number)) continue;
     ++link_.shared.counters->udp_spurious;
-    reorder_ = std::min(2 * reorder_, kMostReorder);
+    reorder_ = std::min(2 * reorder_, kMaxReorder);
     acknowledged += packet->bytes();
     IntrusiveList<Packet>::remove(packet);
     drop(*packet);
@@ -341,7 +341,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
   find_lost(now_ns);
 }
 
-uint64_t StreamSender::patience_ns() const { return std::max(2 * trip_.smoothed_ns(), kLeastPatience_ns); }
+uint64_t StreamSender::patience_ns() const { return std::max(2 * trip_.smoothed_ns(), kMinPatience_ns); }
 
 // It is not on the way any more.
 void StreamSender::land(Packet& packet) {

@@ -10,9 +10,9 @@ namespace tern {
 namespace {
 
 // Calls of the port's receive in one poll.
-constexpr int kMostReceives = 8;
+constexpr int kMaxReceives = 8;
 // Completions of one poll: a done-function may send again, and what it sends may be done at once.
-constexpr int kMostCompletions = 1024;
+constexpr int kMaxCompletions = 1024;
 
 }  // namespace
 
@@ -55,8 +55,8 @@ int UdpPath::poll() {
 
 int UdpPath::receive(uint64_t now_ns) {
   int handled = 0;
-  DatagramPort::Arrival arrivals[DatagramPort::kMostArrivals];
-  for (int i = 0; i < kMostReceives; ++i) {
+  DatagramPort::Arrival arrivals[DatagramPort::kMaxArrivals];
+  for (int i = 0; i < kMaxReceives; ++i) {
     const size_t count = port_->receive(arrivals);
     if (count == 0) break;
     for (size_t k = 0; k < count; ++k) on_arrival(arrivals[k], now_ns, handled);
@@ -114,7 +114,7 @@ void UdpPath::advance_busy(uint64_t now_ns, bool all) {
 
 int UdpPath::complete() {
   int done = 0;
-  while (done < kMostCompletions) {
+  while (done < kMaxCompletions) {
     SendOperation* operation = shared_.finished.pop_front();
     if (!operation) break;
     ++done;

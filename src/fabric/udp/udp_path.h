@@ -36,8 +36,7 @@ enum class UdpProtocol : uint8_t { paper = 1, modern = 2 };
 struct UdpOptions {
   const PeerTable* peers = nullptr;  ///< not owned: datagrams of ranks that are not in it are forged
   UdpKey key{};                      ///< the job's secret
-  uint64_t copy_bytes_per_us = 0;    ///< simulated ranks: see UdpShared
-  uint64_t message_ns = 0;           ///< likewise: what a message costs either side beside its datagrams and copies
+  uint64_t message_ns = 0;           ///< simulated ranks: see UdpShared
   const Log* log = nullptr;          ///< null: nothing is said
 };
 

@@ -16,7 +16,7 @@ constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 // How often peers are looked after, and how long one that owes an answer may be silent before its host is asked.
 constexpr uint64_t kLook_ns = 20 * kMs, kSilence_ns = kSecond;
 // Its host has said that it lives: asked again after so long, and twice as long each time.
-constexpr uint64_t kFirstPatience_ns = kSecond, kMostPatience_ns = 8 * kSecond;
+constexpr uint64_t kFirstPatience_ns = kSecond, kMaxPatience_ns = 8 * kSecond;
 // Its host has said that there is nobody: told so often at such intervals it is believed.
 constexpr int kRefusals = 3;
 constexpr uint64_t kRefusalPause_ns = 30 * kMs;
@@ -65,7 +65,6 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
       timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
       failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs) {
   encrypts_ = tunables.encrypt != 0;
-  shared_.copy_bytes_per_us = options.copy_bytes_per_us;
   shared_.message_ns = options.message_ns;
   // One sender may fill half of what the kernel keeps for us while we do not look.
   shared_.window_bytes = std::min(size_t(tunables.udp_window_bytes), port_->buffer_bytes() / 2);
@@ -273,7 +272,7 @@ void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
       peer.asked_ns = 0;
       peer.refusals = 0;
       peer.ask_at_ns = now_ns + peer.patience_ns;
-      peer.patience_ns = std::min(2 * peer.patience_ns, kMostPatience_ns);
+      peer.patience_ns = std::min(2 * peer.patience_ns, kMaxPatience_ns);
       return;
     case DatagramPort::Life::gone:
       peer.asked_ns = 0;
