@@ -7,6 +7,9 @@
 
 namespace tern {
 
+inline constexpr uint64_t kMillisecond_ns = 1'000'000, kSecond_ns = 1'000'000'000;
+inline constexpr uint64_t kNever_ns = ~uint64_t{0};  ///< a deadline that does not come
+
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -24,7 +27,7 @@ class RealClock final : public Clock {
   uint64_t now_ns() override {
     timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return uint64_t(t.tv_sec) * 1'000'000'000u + uint64_t(t.tv_nsec);
+    return uint64_t(t.tv_sec) * kSecond_ns + uint64_t(t.tv_nsec);
   }
 };
 

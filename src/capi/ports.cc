@@ -17,8 +17,6 @@ namespace tern::capi {
 
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-
 /// What both sides of MPI_Comm_join say: the one that drew the smaller number accepts.
 struct JoinGreeting {
   char magic[8];
@@ -64,7 +62,7 @@ uint64_t port_deadline_ns(Call& call, const Info* info) {
   uint64_t seconds = uint64_t(call.process().tunables().port_timeout_s);
   if (const std::string* text = info ? info->find("timeout") : nullptr)
     seconds = std::strtoull(text->c_str(), nullptr, 10);
-  return call.process().clock().now_ns() + seconds * kSecond;
+  return call.process().clock().now_ns() + seconds * kSecond_ns;
 }
 
 Error meet_job(Call& call, const JobMeeting& side, std::unique_ptr<PortLink> link, Error trouble,

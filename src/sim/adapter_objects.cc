@@ -190,7 +190,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
   const AdapterModel& model = node_.model();
   TERN_ASSERT(state_ != State::idle && options_.kind != Kind::xrc_target && options_.kind != Kind::dc_target);
   size_t taken = 0;
-  uint64_t earliest = kNever;
+  uint64_t earliest = kNever_ns;
   for (; taken < work.size() && occupied_ < options_.send_depth; ++taken) {
     const rdma::WorkRequest& wanted = work[taken];
     TERN_ASSERT(wanted.piece_count <= options_.send_pieces);
@@ -224,7 +224,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
   if (taken != 0) hca_.strand.charge_ns(model.doorbell_ns);
   if (state_ == State::error) {
     pop_done();
-  } else if (earliest != kNever) {
+  } else if (earliest != kNever_ns) {
     node_.activate(*this, earliest);
   }
   return taken;

@@ -32,7 +32,7 @@ void AdapterNode::on_event(EventKind kind, uint64_t datum) {
   switch (kind) {
     case EventKind::engine:
       if (engine_event_ns_ != now_ns()) return;  // an earlier one was asked for since
-      engine_event_ns_ = kNever;
+      engine_event_ns_ = kNever_ns;
       run_engine();
       return;
     case EventKind::arrive: {
@@ -136,7 +136,7 @@ uint64_t AdapterNode::touch(uint32_t number) {
 // One segment or answer, then the next at the time when the adapter's way out is free again. Answers and requests take
 // turns, queue pairs take turns in each.
 void AdapterNode::run_engine() {
-  uint64_t now = now_ns(), wake_at = kNever, cost = 0;
+  uint64_t now = now_ns(), wake_at = kNever_ns, cost = 0;
   if (busy_until_ns_ > now) {
     wake_engine(busy_until_ns_);
     return;
@@ -157,10 +157,10 @@ void AdapterNode::run_engine() {
         pair->answering_ = !pair->answers_.empty();
         if (pair->answering_) round.push_back(pair);
       } else {
-        uint64_t ready_at = kNever;
+        uint64_t ready_at = kNever_ns;
         if (!sendable(*pair, ready_at)) {
           pair->active_ = false;
-          if (ready_at != kNever) add_timer(ready_at, {TimerKind::activate, pair->number(), 0, 0});
+          if (ready_at != kNever_ns) add_timer(ready_at, {TimerKind::activate, pair->number(), 0, 0});
           continue;
         }
         cost = send_segment(*pair);
@@ -170,10 +170,10 @@ void AdapterNode::run_engine() {
   }
   if (cost != 0) busy_until_ns_ = now + cost;
   if (cost != 0 && !(active_.empty() && answering_.empty())) wake_engine(busy_until_ns_);
-  if (cost == 0 && wake_at != kNever) wake_engine(wake_at);
+  if (cost == 0 && wake_at != kNever_ns) wake_engine(wake_at);
 }
 
-// Whether the next segment may go now; if not, from when on (or kNever: somebody activates the queue pair again).
+// Whether the next segment may go now; if not, from when on (or kNever_ns: somebody activates the queue pair again).
 bool AdapterNode::sendable(SimQueuePair& pair, uint64_t& wake_at_ns) {
   if (pair.state_ != SimQueuePair::State::ready || pair.next_ >= pair.sends_.size()) return false;
   const Request& request = pair.sends_[pair.next_];

@@ -41,7 +41,7 @@ Error SimLauncher::put(std::string_view key, std::string_view value) {
 
 Error SimLauncher::fence() {
   Error error = enter_barrier();
-  while (!barrier_is_over(error)) strand_.block(kNever, "in the launcher's fence");
+  while (!barrier_is_over(error)) strand_.block(kNever_ns, "in the launcher's fence");
   return error;
 }
 

@@ -16,11 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "sim/fiber.h"
 
 namespace tern::sim {
-
-inline constexpr uint64_t kNever = ~uint64_t{0};
 
 /// What an event is, in a trace. The numbers appear in traces only.
 enum class EventKind : uint32_t {
@@ -61,8 +60,8 @@ struct TraceEntry {
 class Scheduler {
  public:
   struct Limits {
-    uint64_t virtual_ns = kNever;  ///< a run that goes on for longer has failed (a livelock)
-    uint64_t events = kNever;
+    uint64_t virtual_ns = kNever_ns;  ///< a run that goes on for longer has failed (a livelock)
+    uint64_t events = kNever_ns;
   };
 
   Scheduler(const Limits& limits, bool keep_trace) : limits_(limits), keep_trace_(keep_trace) {}
@@ -174,8 +173,8 @@ class Strand final : public EventTarget {
   const OnSwitch& on_switch_;
   uint64_t now_ns_ = 0;
   uint64_t slowness_ = 1;
-  uint64_t turn_ = 0;               ///< a resume event of an earlier turn is stale
-  uint64_t resume_at_ns_ = kNever;  ///< of this turn's earliest resume event
+  uint64_t turn_ = 0;                  ///< a resume event of an earlier turn is stale
+  uint64_t resume_at_ns_ = kNever_ns;  ///< of this turn's earliest resume event
   bool stopped_ = false;
   bool notified_ = false;
   const char* blocked_in_ = nullptr;  ///< null: not blocked

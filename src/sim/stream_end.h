@@ -119,9 +119,10 @@ class StreamEnd {
   bool ended_ = false;           ///< the peer sends no more
   bool receive_closed_ = false;  ///< nor do we want it to
   bool closed_ = false;          ///< nobody has it open
-  // When things are due; kNever: not at all.
-  uint64_t repeat_ns_ = kNever, timeout_ns_, window_probe_ns_ = kNever, answer_ns_ = kNever, uncork_ns_ = kNever;
-  uint64_t forget_ns_ = kNever, alive_ns_ = kNever, set_for_ns_ = kNever;
+  // When things are due; kNever_ns: not at all.
+  uint64_t repeat_ns_ = kNever_ns, timeout_ns_, window_probe_ns_ = kNever_ns, answer_ns_ = kNever_ns,
+           uncork_ns_ = kNever_ns;
+  uint64_t forget_ns_ = kNever_ns, alive_ns_ = kNever_ns, set_for_ns_ = kNever_ns;
   uint64_t emitted_ns_ = 0;  ///< the last segment: its owner may be ahead of the events
   uint64_t heard_ns_ = 0, idle_ns_ = 0, interval_ns_ = 0;
   uint32_t probes_ = 0, max_probes_ = 0;

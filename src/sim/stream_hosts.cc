@@ -187,7 +187,7 @@ void StreamHosts::on_packet(std::unique_ptr<Packet> packet) {
 
 uint64_t StreamHosts::set_timer(StreamEnd& end, uint64_t at_ns) {
   const uint64_t at = std::max(at_ns, scheduler_.now_ns());
-  if (at != kNever) later(at, What::timer, end.id, end.own.node);
+  if (at != kNever_ns) later(at, What::timer, end.id, end.own.node);
   return at;
 }
 

@@ -16,7 +16,6 @@ constexpr size_t kTakenWhole = 2048;
 // LocalAddress::index of network 0.
 constexpr uint32_t kLoopbackIndex = 1;
 // As socket.cc sets them.
-constexpr uint64_t kSecond = 1'000'000'000;
 
 wire::CardAddress card_address(uint32_t node, uint32_t network) {
   wire::CardAddress address;
@@ -169,8 +168,8 @@ void SimStreams::set_send_buffer(int stream, int bytes) { at(stream).end->set_se
 
 void SimStreams::ask_if_alive(int stream, bool often) {
   const KeepAlive& keep = often ? kAskOften : kAskSeldom;
-  at(stream).end->ask_if_alive(strand_.now_ns(), uint64_t(keep.idle_s) * kSecond, uint64_t(keep.interval_s) * kSecond,
-                               uint32_t(keep.probes));
+  at(stream).end->ask_if_alive(strand_.now_ns(), uint64_t(keep.idle_s) * kSecond_ns,
+                               uint64_t(keep.interval_s) * kSecond_ns, uint32_t(keep.probes));
 }
 
 // --- Data.

@@ -10,8 +10,7 @@ namespace tern {
 namespace {
 
 // A message of at most so many bytes is copied when its path has taken it, so that the send completes. A longer one
-// keeps the sender's memory until it is confirmed, which takes a round trip: XX
-// of which the receiver's processor gains nothing).
+// keeps the sender's memory until it is confirmed, which takes a round trip; copying 64 KiB takes as long (6.4 us).
 constexpr size_t kCopyBytes = 64 * 1024;
 // Copies for one peer, bounds memory: sixteen of the largest. Beyond this, operations hold their memory.
 constexpr size_t kMaxCopiedBytes = 1024 * 1024;
@@ -19,7 +18,7 @@ constexpr size_t kMaxCopiedBytes = 1024 * 1024;
 // what a sender may keep as copies, so that a stream never waits for the confirmation).
 constexpr uint32_t kConfirmMessages = wire::kMaxConfirmed - 7;
 constexpr size_t kConfirmBytes = kMaxCopiedBytes / 2;
-constexpr uint32_t kTimerPolls = 64;  // polls between two clock reads: 0.4 ns a poll, as polls_per_look of waiting
+constexpr uint32_t kTimerPolls = 64;  // polls between two clock reads: 0.4 ns per poll, as polls_per_look
 
 }  // namespace
 

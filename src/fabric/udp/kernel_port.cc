@@ -25,9 +25,11 @@
 namespace tern {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{4} << 20;  // asked for; the host's net.core.rmem_max may say less
-constexpr size_t kScratchBytes = 128 * 1024;      // what one call can bring, joined datagrams included
-constexpr uint32_t kListenerName = 0x10000;
+constexpr size_t kBufferBytes = size_t{4} << 20;  // asked for, four windows; the host's net.core.rmem_max may be less
+constexpr size_t kScratchBytes = 128 * 1024;      // of one call: two joined datagrams of the largest size
+constexpr uint32_t kListenerName = 0x10000;       // in epoll; sockets have smaller names
+// Datagrams of one call with segmentation offload, and their bytes: UDP_MAX_SEGMENTS of Linux, and the largest IP
+// packet.
 constexpr size_t kMaxCut = 64, kMaxCutBytes = 65'000;
 constexpr size_t kHeads4 = 28, kHeads6 = 48;  // of IP and UDP
 
@@ -59,16 +61,16 @@ uint16_t port_at(const wire::Card& card, const wire::CardAddress& address) {
   return 0;
 }
 
-// Connections of those who ask whether we live, taken in one look.
+// Connections of peers that ask whether this process lives, accepted in one look: as the TCP path's (tcp_accept.cc).
 constexpr int kMaxAccepts = 32;
 
 // A connection that stands: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
 DatagramPort::Life stands(int fd) {
-  constexpr uint32_t kFreshMs = 3000;
+  constexpr uint32_t kFresh_ms = 3000;
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return DatagramPort::Life::asked;
-  return info.tcpi_last_ack_recv <= kFreshMs ? DatagramPort::Life::lives : DatagramPort::Life::asked;
+  return info.tcpi_last_ack_recv <= kFresh_ms ? DatagramPort::Life::lives : DatagramPort::Life::asked;
 }
 
 }  // namespace
@@ -99,7 +101,7 @@ Error KernelPort::start(const std::string& interfaces) {
   }
   std::string trouble = "this host has no address to receive at";
   for (size_t i = 0; i < locals_.size();) {
-    if (Error error = open(locals_[i])) {  // an IPv6 address that is still being checked for duplicates, for example
+    if (Error error = open(locals_[i])) {  // for example an IPv6 address that is still being checked for duplicates
       trouble = error.text();
       locals_.erase(locals_.begin() + ptrdiff_t(i));
       continue;
@@ -145,7 +147,7 @@ Error KernelPort::open_socket(Local& local, int channel) {
   }
   buffer_bytes_ = std::min(buffer_bytes_, widen(fd.get(), SO_RCVBUF, SO_RCVBUFFORCE));
   (void)widen(fd.get(), SO_SNDBUF, SO_SNDBUFFORCE);
-  // Larger datagrams than the network's packets are the kernel's to cut (the paper's fragments of 8 KB).
+  // The kernel fragments datagrams that are larger than the network's packets (LA-MPI's fragments of 8 KB).
   if (where.storage.ss_family == AF_INET) set(fd.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT);
   if (segmentation_) {
     int on = 1, size = 0;
@@ -203,7 +205,7 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
   return {};
 }
 
-// Which of our sockets the kernel's routes would send from, and how large its packets are.
+// Which of this host's sockets the kernel's routes would send from, and how large its packets are.
 bool KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const {
   const SocketAddress target(to, scope);
   Descriptor fd(socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -280,7 +282,7 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return done;
-      // This interface cannot, or its packets have become smaller.
+      // This interface cannot send so much, or its packets have become smaller.
       return done + send_each(fd, to, datagrams + done, count - done);
     }
     done += part;
@@ -308,7 +310,7 @@ size_t KernelPort::send_each(int fd, const SocketAddress& to, const iovec* datag
     } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
       return done;
     } else {
-      ++done;  // lost: what repeats it finds out why
+      ++done;  // lost: its repetition will show why
     }
   }
   return done;
@@ -349,21 +351,21 @@ size_t KernelPort::read_socket(size_t index, Arrival* out) {
 
 size_t KernelPort::receive(Arrival* out) {
   ++calls_;
-  if (hot_count_ == 0 || vain_ >= kVainInterval || calls_ % kInterval == 0) look_at_all();
+  if (hot_count_ == 0 || empty_calls_ >= kEmptyInterval || calls_ % kInterval == 0) look_at_all();
   for (size_t i = 0; i < hot_count_; ++i) {
     if (const size_t count = read_socket(hot_[i], out)) {
       if (i != 0) std::swap(hot_[0], hot_[i]);
-      vain_ = 0;
+      empty_calls_ = 0;
       return count;
     }
   }
-  ++vain_;
+  ++empty_calls_;
   return 0;
 }
 
-// Finds sockets that have something, and tells off those who ask whether we live.
+// Finds sockets that have something, and answers peers that ask whether this process lives.
 void KernelPort::look_at_all() {
-  vain_ = 0;
+  empty_calls_ = 0;
   epoll_event events[16];
   const int count = epoll_wait(epoll_.get(), events, 16, 0);
   for (int i = 0; i < count; ++i) {
@@ -375,7 +377,7 @@ void KernelPort::look_at_all() {
       continue;
     }
     if (std::find(hot_, hot_ + hot_count_, size_t(name)) != hot_ + hot_count_) continue;
-    // One that brought nothing for long makes room.
+    // One that was empty for long makes room.
     if (hot_count_ < kHot) ++hot_count_;
     hot_[hot_count_ - 1] = name;
   }
@@ -400,7 +402,7 @@ DatagramPort::Life KernelPort::life(PeerId id) {
   if (std::exchange(peer.refused, false)) return Life::gone;
   if (!peer.question) return Life::unknown;
   pollfd wait{peer.question.get(), POLLIN | POLLOUT, 0};
-  // Its kernel has not answered the call: its queue is full, or something was lost, or its host.
+  // Its kernel has not answered the call: its queue is full, or a packet or its host is lost.
   if (::poll(&wait, 1, 0) <= 0) return peer.host.answered(streams_) ? Life::lives : Life::asked;
   peer.host.forget();
   int error = 0;
@@ -411,7 +413,7 @@ DatagramPort::Life KernelPort::life(PeerId id) {
     return Life::gone;
   }
   if (error == 0 && !(wait.revents & (POLLIN | POLLERR | POLLHUP))) return stands(peer.question.get());
-  // It has hung up. After taking the call it lives; without that it may have ended, so it is called again.
+  // It has closed the connection. If it had accepted the call it lives; else it may have ended, so it is called again.
   char byte;
   const bool taken = error == 0 && recv(peer.question.get(), &byte, 1, MSG_DONTWAIT) == 0;
   peer.question.reset();

@@ -1,4 +1,4 @@
-// Memory for datagrams that may have to be sent again: blocks of powers of two, each used again for its own size.
+// Memory for datagrams that may have to be sent again: blocks of powers of two, reused for their own size.
 // Units: bytes. Thread rule: the owner's lock.
 #pragma once
 
@@ -36,13 +36,13 @@ class PacketPool {
     list = block->next;
     return block;
   }
-  /// `bytes` as it was taken.
+  /// `bytes` as `take` set it.
   void give(void* memory, size_t bytes) {
     --live_;
     Free*& list = free_[index(bytes)];
     list = new (memory) Free{list};
   }
-  /// Blocks handed out and not yet given back.
+  /// Blocks handed out and not yet returned.
   size_t live() const { return live_; }
 
  private:

@@ -9,9 +9,9 @@
 namespace tern {
 namespace {
 
-// Calls of the port's receive in one poll.
+// Calls of the port's receive in one poll: at most 1024 datagrams.
 constexpr int kMaxReceives = 8;
-// Completions of one poll: a done-function may send again, and what it sends may be done at once.
+// Completions of one poll: a done-function may send again, and what it sends may complete at once. As the TCP path's.
 constexpr int kMaxCompletions = 1024;
 
 }  // namespace
@@ -85,8 +85,8 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
     return;
   }
   ++shared_.counters->udp_received;
-  // Where our own datagrams get no answer the peer's way is tried; else each keeps its own, or both would chase each
-  // other.
+  // Uses the peer's way if this rank's own datagrams get no answer; else each keeps its own, or both would follow each
+  // other endlessly.
   if (number > link.received.largest() && (peer.channel->silence() != 0 || !peer.channel->unacknowledged())) {
     port_->follow(peer.id, arrival.route);
   }
