@@ -34,7 +34,7 @@ void alltoall_pairwise(Builder& b, const Operands& o);
 void alltoall_spread(Builder& b, const Operands& o);
 
 // reduce.cc
-void reduce_binomial(Builder& b, const Operands& o);  ///< in order of ranks when the operator wants it
+void reduce_binomial(Builder& b, const Operands& o);  ///< keeps the order of ranks if the operator is not commutative
 void reduce_rabenseifner(Builder& b, const Operands& o);
 void reduce_chain(Builder& b, const Operands& o);
 
@@ -55,7 +55,7 @@ void scan_tree(Builder& b, const Operands& o);
 void exscan_recursive_doubling(Builder& b, const Operands& o);
 void exscan_tree(Builder& b, const Operands& o);
 
-// node.cc: through the shared memory of a NodeTeam, at once. Each returns what went wrong.
+// node.cc: through the shared memory of a NodeTeam, complete on return. Each returns its error.
 Error barrier_node(NodeTeam& team, const Operands& o);
 Error bcast_node(NodeTeam& team, const Operands& o);
 Error gather_node(NodeTeam& team, const Operands& o);

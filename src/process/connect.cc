@@ -171,11 +171,11 @@ Error Wireup::begin(const RankContext& context) {
   if (local.front() == parts.launcher->rank()) {  // one rank of a node says it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
   }
-  bool crowded = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
+  bool oversubscribed = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
                                                      : parts.tunables.oversubscribed == 1;
-  parts.crowded = crowded;
+  parts.oversubscribed = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
-  parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, context.lock.get(), int(local.size()));
+  parts.idle = std::make_unique<RealIdle>(parts.tunables, oversubscribed, context.lock.get(), int(local.size()));
   parts.lock = context.lock;
   parts.counters = context.counters;
   parts.tracer = context.tracer;
@@ -190,7 +190,7 @@ Error Wireup::begin(const RankContext& context) {
     NodeShare share = node_share(launcher);
     log.info("rank " + std::to_string(launcher.rank()) + " of " + std::to_string(launcher.size()) + ", job " +
              std::string(launcher.job_id()) + "; on this node " + std::to_string(share.ranks) + " ranks, " +
-             std::to_string(share.cores) + " cores" + (crowded ? ": ranks take turns" : ""));
+             std::to_string(share.cores) + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
     for (const std::string& file : configuration.files) log.info("tunables from " + file);
   }
   return {};

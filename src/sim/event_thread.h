@@ -25,9 +25,9 @@ struct NodeCores {
   uint32_t count = 0, ranks = 0;
   uint32_t computing = 0;  ///< ranks, just now
 
-  bool crowded() const { return count != 0 && ranks > count; }
+  bool oversubscribed() const { return count != 0 && ranks > count; }
   /// A thread that wakes finds a core that no rank has. Ranks with cores of their own keep them.
-  bool has_free() const { return count == 0 || (crowded() ? computing : ranks) < count; }
+  bool has_free() const { return count == 0 || (oversubscribed() ? computing : ranks) < count; }
   /// How long `ns` of computing take beside the others.
   uint64_t stretched(uint64_t ns) const { return count == 0 || computing <= count ? ns : ns * computing / count; }
 };
@@ -41,7 +41,7 @@ class EventStation final : public EventTarget {
   /// The application computes for so long, outside the library.
   void compute(uint64_t ns);
   void on_event(EventKind kind, uint64_t generation) override;
-  bool crowded() const { return cores_.crowded(); }
+  bool oversubscribed() const { return cores_.oversubscribed(); }
 
   // --- The port's.
   /// `lock`: the rank's. Null handler: the thread has ended.

@@ -103,7 +103,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.idle = rank.make_idle();
   parts.launcher = rank.make_launcher();
   parts.make_event_port = [&rank, lock](ProgressEngine&) { return rank.make_event_port(*lock); };
-  parts.crowded = rank.station.crowded();
+  parts.oversubscribed = rank.station.oversubscribed();
   parts.lock = std::move(lock);
   parts.seed = rank.seed;
   parts.counters = counters;

@@ -21,7 +21,7 @@ void MessageStreams::begin(RdmaPeer& peer, std::unique_ptr<Channel> base, uint32
 }
 
 // Payload from `flat`, or packed from `cursor`. False: nothing has happened (no slot, or the send queue is full). A
-// frame of a message, or the last one of a channel, uses the credit that there is.
+// frame of a message, or the last one of a channel, uses one of the credits.
 bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFrame& frame, const void* flat,
                                 Cursor* cursor) {
   const ChannelTraits& traits = channel.traits();
@@ -100,7 +100,7 @@ void MessageStreams::pump(RdmaPeer& peer) {
   switches_.pump(peer);
   const size_t frame_bytes = its.channel->traits().frame_bytes;
   while (SendOperation* operation = its.queue.front()) {
-    if (its.credits == 0) return;  // an arrival brings us here again
+    if (its.credits == 0) return;  // called again after an arrival
     size_t left = operation->payload.remaining();
     wire::RdmaFrame frame;
     frame.type = Type::more;

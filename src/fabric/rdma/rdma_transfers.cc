@@ -29,7 +29,7 @@ bool RdmaTransfers::is_exposed(const RemoteKey& key) { return key.words[0] & kEx
 RemoteKey RdmaTransfers::expose(const void* address, size_t bytes, RemoteAccess access) {
   if (bytes == 0) return {};
   rdma::Access wanted;
-  wanted.local_write = access.write || access.atomic;  // verbs want that beside the peers' right
+  wanted.local_write = access.write || access.atomic;  // verbs require that in addition to the peers' right
   wanted.remote_read = access.read;
   wanted.remote_write = access.write;
   wanted.remote_atomic = access.atomic;
@@ -159,7 +159,7 @@ void RdmaTransfers::finish_transfer(Transfer& transfer) {
   operation.done(operation, failed ? peers_.reason(peer) : Error());
 }
 
-// Those that are posted are here only when the adapter itself has failed: else they have come back.
+// Posted transfers are still here only if the adapter itself has failed: else they have come back.
 void RdmaTransfers::fail_all(RdmaPeer& peer) {
   for (auto* list : {&peer.transfers.waiting, &peer.transfers.posted}) {
     while (Transfer* transfer = list->pop_front()) {

@@ -8,14 +8,14 @@
 namespace tern::rdma {
 namespace {
 
-constexpr uint32_t kDepth = 128;      // receives in a queue; sends on a way
-constexpr uint32_t kMaxSends = 4096;  // of a rank: what the completion queue has room for
-constexpr uint32_t kMaxReceives = 16384;
-constexpr size_t kScratchBytes = size_t{1} << 20;
-constexpr uint32_t kMaxScratchPieces = 8;
-constexpr size_t kUnit = 64;  // of the longest message, as the ticket says it
+constexpr uint32_t kDepth = 128;      // receives in a queue; sends on a way: as cells of shared memory (segment.h)
+constexpr uint32_t kMaxSends = 4096;  // of a rank: 32 full ways; sizes the completion queue
+constexpr uint32_t kMaxReceives = 16384;  // of a rank: 128 full queues; sizes the completion queue
+constexpr size_t kScratchBytes = size_t{1} << 20;  // for the part of a message beyond its receive, shared by all
+constexpr uint32_t kMaxScratchPieces = 8;          // of one receive: covers the longest TERN_TUPLE_BYTES, 8 MiB
+constexpr size_t kUnit = 64;  // in which the ticket states the longest message
 
-// What is in a ticket. `number`: of the SRQ, in an answer.
+// Content of a ticket. `number`: of the SRQ, in an answer.
 struct TicketBody {
   uint32_t number = 0;
   uint32_t has_address : 1 = 0;
@@ -108,7 +108,7 @@ Error RdmaTuples::make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& resu
 
 // --- The sender
 
-// A way that the peer shall connect to: one that it has refused before, or a new one while there are more queues than
+// A way for the peer to connect to: one that it has refused before, or a new one while there are more queues than
 // ways.
 RdmaTuples::Initiator* RdmaTuples::offer(SendQueue& queue) {
   Peer& peer = *queue.peer;
@@ -156,7 +156,7 @@ Error RdmaTuples::join(TupleSendQueue& asked, const TupleTicket& answer) {
   return {};
 }
 
-// A way for this queue: the one it has, or one that nobody uses.
+// A way for this queue: the one it has, or an unused one.
 bool RdmaTuples::occupy(SendQueue& queue) {
   if (queue.on) return true;
   for (auto& initiator : queue.peer->initiators) {
@@ -292,7 +292,7 @@ void RdmaTuples::drop(Posting& posting) {
   postings_.destroy(&posting);
 }
 
-// Its receive queue goes first: nothing completes in it any more, and what did is forgotten.
+// Its receive queue is destroyed first: nothing completes in it any more, and earlier completions are dropped.
 void RdmaTuples::close(TupleReceiveQueue& closed) {
   auto& queue = static_cast<ReceiveQueue&>(closed);
   queue.srq.reset();
@@ -345,7 +345,7 @@ void RdmaTuples::sent(Sending& sending, const Completion& completion) {
   TupleSend& message = *sending.message;
   auto& queue = static_cast<SendQueue&>(*message.queue);
   if (completion.status != Status::success) {
-    // Stays in the peer's list, which `lose` ends with the reason of the loss.
+    // Stays in the peer's list; `lose` ends it with the reason of the loss.
     broken_(queue.peer->id, status_name(completion.status));
     return;
   }
@@ -358,7 +358,7 @@ void RdmaTuples::sent(Sending& sending, const Completion& completion) {
 }
 
 void RdmaTuples::received(Posting& posting, const Completion& completion) {
-  // A receive that was taken when its queue pair failed: what the peer's loss means to it, others say.
+  // A receive that was taken when its queue pair failed: the loss of the peer is handled elsewhere.
   if (completion.status != Status::success) return;
   ReceiveQueue& queue = *posting.queue;
   TupleReceive& receive = *posting.receive;
@@ -369,7 +369,7 @@ void RdmaTuples::received(Posting& posting, const Completion& completion) {
   receive.done(receive, completion.bytes, Error());
 }
 
-// Queue pairs go first: what is in the adapter is dropped with them, and touches no memory any more.
+// Queue pairs are destroyed first: work in the adapter is dropped with them, and touches no memory any more.
 void RdmaTuples::lose(PeerId id, const Error& reason) {
   auto found = peers_.find(id);
   if (found == peers_.end() || found->second.lost) return;

@@ -64,7 +64,7 @@ uint16_t port_at(const wire::Card& card, const wire::CardAddress& address) {
 // Connections of peers that ask whether this process lives, accepted in one look: as the TCP path's (tcp_accept.cc).
 constexpr int kMaxAccepts = 32;
 
-// A connection that stands: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
+// An established connection: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
 DatagramPort::Life stands(int fd) {
   constexpr uint32_t kFresh_ms = 3000;
   tcp_info info{};
