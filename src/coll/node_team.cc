@@ -5,8 +5,8 @@
 namespace tern {
 
 namespace {
-// Looks at a line in a row, without polling anything else, before a wait begins in earnest: the other side's answer
-// takes some 0.1 us (a line there and back), a poll between two looks would delay its discovery.
+// Looks at a line in a row, without polling anything else, before waiting through the engine: the other side's answer
+// takes some 0.1 us (a line there and back), and a poll between two looks would delay its discovery.
 constexpr int kEagerLooks = 128;
 }  // namespace
 

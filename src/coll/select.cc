@@ -13,14 +13,14 @@ namespace tern {
 namespace {
 using A = Algorithm;
 using O = Operation;
-constexpr size_t kAny = SIZE_MAX;
-constexpr int kMax = INT_MAX;
+constexpr size_t kAny = SIZE_MAX;  // bytes
+constexpr int kMax = INT_MAX;      // ranks
 constexpr size_t k1K = 1024;
 
-// Within an operation the first record that applies and whose window holds is the default; the last of each operation
-// has no window and needs nothing, so that there is always one. Windows without a figure come from the counts of rounds
-// and bytes in the drawings of the algorithms. "node" applies where its data fit (NodeTeam::kBulkBytes): 2 ranks, 8 to
-// 4096 bytes, it takes 0.1 to 0.9 of the time of messages; 4 and 8 ranks on 2 cores 0.1 to 0.6.
+// Within an operation the first record that applies and whose window contains the call is the default. The last record
+// of each operation has no window and no requirements, so there is always one. Windows without a figure follow from the
+// counts of rounds and bytes in the drawings of the algorithms. "node" applies if its data fit (NodeTeam::kBulkBytes):
+// 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of messages; 4 and 8 ranks on 2 cores 0.1 to 0.6.
 // clang-format off
 constexpr Algorithm kTable[] = {
   {O::barrier, "node", barrier_node, 0, kAny, 2, kMax,

@@ -7,7 +7,7 @@
 namespace tern {
 
 namespace {
-// The first look at the clock comes after so many empty polls: short waits cost nothing.
+// The clock is first read after so many empty polls (some 2 us): short waits cost nothing.
 constexpr uint32_t kFirstLook = 64;
 }  // namespace
 
@@ -17,7 +17,7 @@ void HangWatch::on_empty_polls(uint32_t empty_polls) {
     seen_ = 0;
     return;
   }
-  if (empty_polls <= seen_ || seen_ == 0) {  // another wait than the one seen last
+  if (empty_polls <= seen_ || seen_ == 0) {  // another wait than the last one seen
     since_ns_ = clock_.now_ns();
     deadline_ns_ = since_ns_ + limit_ns_;
     reported_ = false;

@@ -9,7 +9,7 @@
 namespace tern {
 namespace {
 
-constexpr uint32_t kSendDepth = 256;         // of a queue pair, as TERN_RDMA_SENDS; the adapter may allow less
+constexpr uint32_t kSendDepth = 256;        // of a queue pair, as TERN_RDMA_SENDS; the adapter may allow less
 constexpr uint32_t kMaxOutstanding = 8192;  // of all queue pairs: 32 full ones; sizes the completion queue
 
 }  // namespace

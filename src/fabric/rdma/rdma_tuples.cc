@@ -8,12 +8,12 @@
 namespace tern::rdma {
 namespace {
 
-constexpr uint32_t kDepth = 128;      // receives in a queue; sends on a way: as cells of shared memory (segment.h)
-constexpr uint32_t kMaxSends = 4096;  // of a rank: 32 full ways; sizes the completion queue
+constexpr uint32_t kDepth = 128;          // receives in a queue; sends on a way: as cells of shared memory (segment.h)
+constexpr uint32_t kMaxSends = 4096;      // of a rank: 32 full ways; sizes the completion queue
 constexpr uint32_t kMaxReceives = 16384;  // of a rank: 128 full queues; sizes the completion queue
 constexpr size_t kScratchBytes = size_t{1} << 20;  // for the part of a message beyond its receive, shared by all
 constexpr uint32_t kMaxScratchPieces = 8;          // of one receive: covers the longest TERN_TUPLE_BYTES, 8 MiB
-constexpr size_t kUnit = 64;  // in which the ticket states the longest message
+constexpr size_t kUnit = 64;                       // in which the ticket states the longest message
 
 // Content of a ticket. `number`: of the SRQ, in an answer.
 struct TicketBody {

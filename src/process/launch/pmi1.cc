@@ -49,7 +49,7 @@ constexpr int kSlice_ms = 500;
 // Slurm reads a request into 1024 bytes and splits longer ones, although it grants values of 1024.
 constexpr size_t kLineMax = 1000;
 constexpr std::string_view kParentKey = "tern-parent";
-constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;  // PMI-1 values must not contain blanks or '='
+constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 
 std::string encode(std::string_view value) {
   std::string text(sodium_base64_ENCODED_LEN(value.size(), kBase64), '\0');

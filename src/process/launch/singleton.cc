@@ -132,8 +132,8 @@ bool Singleton::spawn_is_over(Error& error) {
   }
   const std::string_view line = std::string_view(said_).substr(0, said_.find('\n'));
   if (line != kSpawnStarted)
-    error = Error(ErrorClass::spawn,
-                  std::string(line.starts_with(kSpawnFailed) ? line.substr(kSpawnFailed.size()) : line));
+    error =
+        Error(ErrorClass::spawn, std::string(line.starts_with(kSpawnFailed) ? line.substr(kSpawnFailed.size()) : line));
   answer_.reset();
   return true;
 }
