@@ -20,7 +20,7 @@ void EventStation::set_timer(uint64_t after_ns) {
                ++timer_);
 }
 
-// The timer has ended. While the application is inside, the thread finds just that, beside it; else it gets its turn in
+// The timer has ended. While the application is inside, the thread finds just that, in parallel; else it runs in
 // `compute`.
 void EventStation::on_event(EventKind, uint64_t generation) {
   if (generation != timer_ || !handler_ || strand_.stopped() || strand_.finished()) return;

@@ -33,8 +33,8 @@ class SimClock final : public Clock {
   const NetworkModel& costs_;
 };
 
-/// Gives the turn to the next event. With probability `early_in_8`/8 wakes up for nothing after a short while: whoever
-/// waits must be able to stand that.
+/// Runs the next event. With probability `early_in_8`/8 wakes up without a reason after a short while: every wait must
+/// tolerate that.
 class SimIdle final : public Idle {
  public:
   SimIdle(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}

@@ -8,7 +8,7 @@
 namespace tern::sim {
 namespace {
 
-constexpr uint32_t kDuplicates = 3;  // RFC 5681, 3.2: as many the same show a loss
+constexpr uint32_t kDuplicates = 3;  // RFC 5681, 3.2: so many duplicate acknowledgements show a loss
 
 }  // namespace
 
@@ -94,7 +94,7 @@ void StreamEnd::answer_call(uint64_t now) {
   emit(now, std::move(answer));
 }
 
-// False: that was all of the segment.
+// False: the segment has nothing more.
 bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
   if (state_ == State::calling) {
     if (!segment.syn || !segment.ack) return false;
@@ -197,7 +197,7 @@ void StreamEnd::on_acknowledgement(uint64_t now, const StreamSegment& segment) {
   send_from(now, ~size_t{0});
 }
 
-// Nothing was acknowledged in time.
+// A timeout: nothing was acknowledged.
 void StreamEnd::repeat(uint64_t now) {
   const uint32_t most = state_ == State::calling  ? StreamModel::kCallRepetitions
                         : state_ == State::called ? StreamModel::kAnswerRepetitions
@@ -308,7 +308,7 @@ void StreamEnd::ask_if_alive(uint64_t now, uint64_t idle_ns, uint64_t interval_n
   set_timer();
 }
 
-// Keepalive (RFC 1122, 4.2.3.6): not while data are repeated, which asks the same.
+// Keepalive (RFC 1122, 4.2.3.6): not while data is repeated, which tests the same.
 void StreamEnd::probe_if_silent(uint64_t now) {
   if (una_ != next_ || heard_ns_ + idle_ns_ > now) {
     alive_ns_ = una_ != next_ ? now + idle_ns_ : heard_ns_ + idle_ns_;
@@ -359,7 +359,7 @@ void StreamEnd::close(uint64_t now) {
   else hosts_.forget(*this);
 }
 
-// Nobody has it open, both ends are said and ours is acknowledged; or the peer does not say its own.
+// The owner has closed it, both ends are sent and this one's is acknowledged; or the peer does not send its own.
 void StreamEnd::forget_if_over(uint64_t now) {
   if (!closed_ || !fin_ || una_ != last() || forget_ns_ != kNever_ns) return;
   forget_ns_ = now + StreamModel::kTimeWait_ns;

@@ -17,7 +17,7 @@ void throw_if(const Error& error, const char* where) {
   if (error) throw std::runtime_error(std::string(where) + ": " + std::string(error.text()));
 }
 
-// As process/connect.cc does it on real adapters.
+// As process/connect.cc does on real adapters.
 std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& rank) {
   RdmaOptions options;
   options.peers = &process.peers();
@@ -115,7 +115,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   } else {
     process->add_path(rank.make_path(process->sink(), process->clock(), true));
   }
-  // As after a real wire-up: nobody sends before everybody can receive.
+  // As after a real wire-up: no rank sends before all can receive.
   throw_if(process->launcher().fence(), "wire-up");
   return process;
 }
@@ -128,7 +128,7 @@ Report World::run(const std::function<void(Process&)>& body) {
       body(*process);
       throw_if(process->finish(), "finish");
     } catch (...) {
-      // What is still in flight refers to the body's unwound memory: the Process is not torn down but left where it is.
+      // Data in flight refers to the body's unwound memory: the Process is not destroyed but stays in place.
       static_cast<void>(process.release());
       throw;
     }
