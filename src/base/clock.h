@@ -7,6 +7,7 @@
 
 namespace tern {
 
+// Times are uint64_t in nanoseconds.
 inline constexpr uint64_t kMillisecond_ns = 1'000'000, kSecond_ns = 1'000'000'000;
 inline constexpr uint64_t kNever_ns = ~uint64_t{0};  ///< a deadline that does not come
 

@@ -75,6 +75,7 @@ struct Header {
   Totals totals[kMaxFunctions];
 };
 
+/// Offset of the events in the file.
 inline constexpr size_t kEventsAt = (sizeof(Header) + kPageBytes - 1) / kPageBytes * kPageBytes;
 
 }  // namespace tern::record

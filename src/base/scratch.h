@@ -16,9 +16,9 @@ namespace tern {
 
 class Scratch {
  public:
-  static constexpr size_t kMin = 8192;
-  static constexpr size_t kLargest = size_t{4} << 20;  ///< larger blocks are not kept
-  static constexpr size_t kMaxKept = size_t{8} << 20;
+  static constexpr size_t kMin = 8192;                 ///< smallest block: two pages
+  static constexpr size_t kLargest = size_t{4} << 20;  ///< larger ones are not kept: page faults are a tenth of a copy
+  static constexpr size_t kMaxKept = size_t{8} << 20;  ///< unused, in all: two of the largest (what a rank keeps)
 
   Scratch() = default;
   Scratch(const Scratch&) = delete;

@@ -17,6 +17,7 @@ template <typename Length, typename Function>
 Op* wrap(World& world, Function* function, bool commute) {
   auto call_user = [&world, function](const void* in, void* inout, Count n, const Datatype& type) {
     LentType lent(world, const_cast<Datatype&>(type));
+    // The longest count that the user's function takes.
     constexpr Count kMax = sizeof(Length) == sizeof(Count) ? INT64_MAX : INT_MAX;
     auto* from = static_cast<std::byte*>(const_cast<void*>(in));
     auto* to = static_cast<std::byte*>(inout);

@@ -24,13 +24,13 @@ struct JoinGreeting {
   char port[MPI_MAX_PORT_NAME];
 };
 constexpr char kJoinMagic[8] = {'T', 'e', 'r', 'n', 'j', 'o', 'i', 'n'};
-constexpr int kJoinPatience_ms = 60'000;
+constexpr int kJoinTimeout_ms = 60'000;  // as TERN_PORT_TIMEOUT_S
 
 Error transfer_all(int fd, void* data, size_t bytes, bool out) {
   auto* at = static_cast<char*>(data);
   while (bytes > 0) {
     pollfd ready{fd, short(out ? POLLOUT : POLLIN), 0};
-    const int events = ::poll(&ready, 1, kJoinPatience_ms);
+    const int events = ::poll(&ready, 1, kJoinTimeout_ms);
     if (events < 0 && errno == EINTR) continue;
     if (events == 0)
       return Error(ErrorClass::other, fmt::format("the other process says nothing on descriptor {}", fd));

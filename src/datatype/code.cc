@@ -14,9 +14,9 @@
 namespace tern::datatype_code {
 namespace {
 
-constexpr uint8_t kVersion = 1;
-constexpr uint8_t kNoData = 255;
-constexpr int kMaxDepth = 64;
+constexpr uint8_t kVersion = 1;   // of this format
+constexpr uint8_t kNoData = 255;  // the kind of a type without data
+constexpr int kMaxDepth = 64;     // of nested types; bounds the parser's recursion
 /// Bound of every size, offset and span: sums and differences of two stay in 64 bits.
 constexpr int64_t kMax = int64_t{1} << 60;
 

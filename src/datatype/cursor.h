@@ -80,7 +80,7 @@ class Cursor {
   /// joined. Returns how many entries were filled and in `bytes` their sum.
   size_t segments(std::span<iovec> out, size_t max_bytes, size_t& bytes);
 
-  static constexpr int kInlineDepth = 8;
+  static constexpr int kInlineDepth = 8;  ///< of nested types without an allocation
 
  private:
   friend struct CursorSteps;  // cursor.cc

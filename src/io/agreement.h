@@ -15,7 +15,7 @@
 namespace tern::io {
 
 struct Statement {
-  static constexpr int kWords = 6;
+  static constexpr int kWords = 6;  ///< the most that any agreement needs
   int64_t words[kWords] = {};
   int32_t error_class = 0;  ///< 0: all is well with this rank
   char text[236] = {};      ///< of the error; cut to this length

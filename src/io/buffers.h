@@ -14,7 +14,7 @@ namespace tern::io {
 
 class Buffers {
  public:
-  static constexpr size_t kAlignment = 4096;
+  static constexpr size_t kAlignment = 4096;  ///< what direct input and output needs on all common devices
 
   Buffers() = default;
   Buffers(const Buffers&) = delete;
@@ -28,7 +28,7 @@ class Buffers {
  private:
   friend class Buffer;
   static constexpr size_t kMinBits = 12, kLargestBits = 24;  ///< larger blocks are not kept
-  static constexpr size_t kMaxKept = size_t{64} << 20;
+  static constexpr size_t kMaxKept = size_t{64} << 20;       ///< unused, in all: four of the largest blocks
 
   static size_t rounded(size_t bytes) {
     if (bytes > size_t{1} << kLargestBits) return (bytes + kAlignment - 1) / kAlignment * kAlignment;

@@ -129,7 +129,7 @@ Flow File::share_error(Error mine, bool blocking, int sequence) {
   const auto first = std::find_if(all.begin(), all.end(), [](uint64_t word) { return word != 0; });
   if (first == all.end()) co_return Error();
   const auto root = int(first - all.begin());
-  constexpr size_t kTextWords = 30;
+  constexpr size_t kTextWords = 30;  // of an error's text: 240 bytes, as in Statement
   uint64_t text[kTextWords] = {};
   if (root == comm_->rank()) {
     const std::string_view said = mine.text();

@@ -30,7 +30,7 @@ constexpr int kContext = 0, kOffset = 1;
 constexpr int64_t kNoOffset = -1;
 
 Error check_amode(int amode) {
-  constexpr int kAll = 511;
+  constexpr int kAll = 511;  // the nine bits of MPI 5.0, 14.2.1
   const int ways = amode & (mode::kReadOnly | mode::kReadWrite | mode::kWriteOnly);
   const auto wrong = [&](const std::string& what) {
     return Error(ErrorClass::amode, "argument 'amode' is " + std::to_string(amode) + ": " + what);

@@ -38,6 +38,7 @@ const char* name_of(Wish wish) {
   return wish == Wish::automatic ? "automatic" : wish == Wish::enable ? "enable" : "disable";
 }
 
+// Bounds of cb_buffer_size and the like: any buffer that a machine can have, and one page.
 constexpr int64_t kMaxBuffer = int64_t{1} << 40;
 constexpr int64_t kMinBuffer = 4096;
 

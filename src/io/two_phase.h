@@ -106,7 +106,7 @@ class TwoPhase {
   // Data and lists of pieces may go the same way at the same time, and are told apart by their tags.
   Request* send(const void* data, uint64_t bytes, int to) { return send(data, bytes, to, sequence_); }
   Request* receive(void* data, uint64_t bytes, int from) { return receive(data, bytes, from, sequence_); }
-  static constexpr int kListTag = 0x40000000;
+  static constexpr int kListTag = 0x40000000;  ///< a bit that sequence_ does not use
   Request* send_list(const std::vector<int64_t>& list, int to) {
     return send(list.data(), list.size() * sizeof(int64_t), to, sequence_ | kListTag);
   }

@@ -183,8 +183,8 @@ class RankLock {
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;
   uint32_t inside_depth_ = 0;
-  std::atomic<uint32_t> turns_{0};  ///< written by the application only; shared: under the mutex
-  static constexpr uint32_t kInside = 1, kExpected = 2;
+  std::atomic<uint32_t> turns_{0};                       ///< written by the application only; shared: under the mutex
+  static constexpr uint32_t kInside = 1, kExpected = 2;  // bits of helper_
   std::atomic<uint32_t> helper_{0};  ///< the event thread: inside or entering (kInside); expected soon (kExpected)
 };
 

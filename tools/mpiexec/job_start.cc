@@ -199,7 +199,7 @@ int Job::standard_input(int rank) {
 
 // The number of the ranks' PMI socket: one that neither scripts (exec 3>file) nor shells (10 and up) use for their own.
 int Job::kept_descriptor() const {
-  constexpr rlim_t kWanted = 100;
+  constexpr rlim_t kWanted = 100;  // see above
   return int(std::max<rlim_t>(3, std::min(kWanted, descriptor_limit_.rlim_cur - 1)));
 }
 

@@ -44,7 +44,7 @@ class FailureSlots {
   void give_back(int* slot) { free_.push_back(slot); }
 
  private:
-  static constexpr size_t kPage = 4096;
+  static constexpr size_t kPage = 4096;  // what mmap gives at least
   std::vector<int*> free_;
 };
 

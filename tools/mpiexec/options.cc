@@ -10,6 +10,7 @@
 namespace tern::mpiexec {
 namespace {
 
+// Larger numbers are typing mistakes; in milliseconds kMaxSeconds still fits into 64 bits.
 constexpr int kMaxRanks = 1 << 20;
 constexpr int kMaxSeconds = 1 << 30;
 
@@ -276,7 +277,7 @@ std::string nearest(std::string_view name) {
 
 // "  -n,-np N    number of ranks ...", the text in its column.
 std::string help_line(const Option& option) {
-  constexpr size_t kColumn = 36, kWidth = 118;
+  constexpr size_t kColumn = 36, kWidth = 118;  // of the text; the longest option is shorter
   std::string line = "  ";
   each_name(option.names, [&](std::string_view one) { line += fmt::format("{}-{}", line.size() > 2 ? "," : "", one); });
   if (*option.value) line += fmt::format(" {}", option.value);

@@ -21,7 +21,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr int kMistakeExitCode = 2;
+constexpr int kMistakeExitCode = 2;  // for wrong arguments, as of shells and GNU tools
 
 std::string bare(const std::string& word) { return word.substr(word.starts_with("--") ? 2 : 1); }
 

@@ -10,6 +10,7 @@
 
 namespace tern::mpiexec {
 namespace {
+// As Hydra's.
 constexpr int kKeyMax = 64;
 constexpr int kValueMax = 1024;
 // No command is this long; a rank that sends so much without a newline does not speak PMI.

@@ -11,8 +11,8 @@
 namespace tern::mpiexec {
 namespace {
 
-constexpr size_t kMaxRanks = 32;  // in the table; beyond it the extremes
-constexpr size_t kMaxFunctions = 12;
+constexpr size_t kMaxRanks = 32;      // in the table; beyond it the extremes
+constexpr size_t kMaxFunctions = 12;  // the longest first; the rest as one line
 
 double seconds(uint64_t ns) { return double(ns) * 1e-9; }
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }

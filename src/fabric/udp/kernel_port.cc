@@ -66,7 +66,7 @@ constexpr int kMaxAccepts = 32;
 
 // An established connection: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
 DatagramPort::Life stands(int fd) {
-  constexpr uint32_t kFresh_ms = 3000;
+  constexpr uint32_t kFresh_ms = 3000;  // three probes unanswered: one or two may be lost
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return DatagramPort::Life::asked;
