@@ -1,5 +1,5 @@
 // The progress engine: polls paths and advances what registered with it, and waits. One per rank.
-// Thread rule: called under the rank's lock; `wait_until` gives the lock up between fruitless polls.
+// Thread rule: called under the rank's lock; `wait_until` gives the lock up between empty polls.
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,8 @@ namespace tern {
     "most of them: a failed trial of four slices (6 to 16 ms) then takes 16 us of each wait") \
   X(spin_polls, 32, "polls", (1, 4), \
     "adaptive spin: some 0.8 us, for the partner's answer and its return from a yield of its own (8 and 16 help " \
-    "pairs of 4 ranks on 2 cores in 3 and 4 runs of 9, 32 in 7; 64 costs rings of 8 and exchanges with two neighbours a " \
-    "third)") \
+    "pairs of 4 ranks on 2 cores in 3 and 4 runs of 9, 32 in 7; 64 costs rings of 8 and exchanges with two " \
+    "neighbours a third)") \
   X(spin_trial_interval, 64, "waits", (1, 3), \
     "adaptive spin: a trial that fails costs its polls twice (spin_first_trust / spin_failure), 2 % of the time " \
     "of 64 waits that yield") \

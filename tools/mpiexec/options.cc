@@ -31,7 +31,7 @@ void add_list(std::vector<std::string>& list, const std::string& text) {
     at = comma + 1;
   }
 }
-
+// "NAME" means "with its present value"; a name without value is omitted.
 // "NAME" means "with the value it has here"; a name that has none is left out.
 void add_exported(std::vector<std::string>& environment, const std::string& name) {
   if (name.find('=') != std::string::npos) {
@@ -197,7 +197,7 @@ constexpr Option kOptions[] = {
 };
 
 #undef TERN_OPTION
-
+/// Options of other launchers that scripts pass, and their replacements.
 /// Options of other launchers that scripts pass, and what there is instead.
 struct Foreign {
   const char* names;
@@ -244,7 +244,7 @@ bool has_name(const char* names, std::string_view name) {
   each_name(names, [&](std::string_view one) { found |= one == name; });
   return found;
 }
-
+// Number of letters to change, to add or to leave out.
 // Letters to change, to add or to leave out.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);

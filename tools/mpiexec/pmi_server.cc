@@ -117,8 +117,8 @@ void PmiServer::enter_barrier(int rank) {
     if (int(other) != rank) flush(int(other));
   }
 }
-
-// More than PMI-1 asks for: our client finds its opening questions answered here, others pass these fields
+// More than PMI-1 asks for: our client finds the answers to its opening questions here, others ignore these
+// fields.
 // over.
 std::string PmiServer::opening_answer(int rank, const PmiLine& line) const {
   if (line.number("pmi_version", 1) != 1) {
@@ -148,7 +148,7 @@ std::string PmiServer::found(const PmiLine& line) const {
 bool PmiServer::all_were_inside() const {
   return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.initialised; });
 }
-
+// One line of "mcmd=spawn ... endcmd": a field whose value may have blanks.
 // One line of "mcmd=spawn ... endcmd": a field, whose value may have blanks.
 void PmiServer::collect(Peer& peer, std::string_view text) {
   SpawnProgram& program = *peer.program;

@@ -102,7 +102,7 @@ int ShmPath::poll() {
     if (peer.queued) ++i;  // otherwise it has left busy_, and another one is in its place
   }
   if (finished_count_ != 0) done += complete_finished();
-  if (done == 0 && (++fruitless_ % kLifeInterval == 0 || check_lives_)) done = check_lives();
+  if (done == 0 && (++empty_polls_ % kLifeInterval == 0 || check_lives_)) done = check_lives();
   polling_ = false;
   return done;
 }

@@ -161,7 +161,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   /// polls may go to sleep too, and then no thread would tell the sender.
   uint32_t cell_quantum_ = kCellQuantum, quantum_ = 0;
   uint32_t largest_chunk_ = 0;
-  uint32_t fruitless_ = 0;
+  uint32_t empty_polls_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
   size_t lent_ = 0;                   ///< bytes of this rank's lent memory that are in use; never returned
