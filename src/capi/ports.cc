@@ -17,7 +17,7 @@ namespace tern::capi {
 
 namespace {
 
-/// What both sides of MPI_Comm_join say: the one that drew the smaller number accepts.
+/// The message of both sides of MPI_Comm_join: the one that drew the smaller number accepts.
 struct JoinGreeting {
   char magic[8];
   uint64_t draw;
@@ -109,7 +109,7 @@ Error Comm_accept(Call& call, const char* port_name, Info* info, int root, Commu
   if (comm.rank() == root) {
     uint64_t port = 0;
     trouble = call.process().ports().find(port_name, port);
-    // Without the key it is waited for ever.
+    // Without the key there is no timeout.
     const uint64_t deadline = info && info->find("timeout") ? port_deadline_ns(call, info) : ~uint64_t{0};
     if (!trouble) link = await_caller(call, port, deadline, trouble);
   }

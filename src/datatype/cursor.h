@@ -110,7 +110,7 @@ class Cursor {
   };
   const LayoutNode* element_;      ///< one element, owned by the datatype
   std::unique_ptr<Frame[]> deep_;  ///< instead of inline_ when the nest is deeper
-  Frame inline_[kInlineDepth];     // left uninitialised: depth_ says what is valid
+  Frame inline_[kInlineDepth];     // left uninitialised: the first depth_ are valid
 };
 
 }  // namespace tern

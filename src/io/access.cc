@@ -79,7 +79,7 @@ Error Access::finish(Count& memory_bytes) {
   return view->representation().from_file(converted_.get(), done.items, buffer_, count_, *type_);
 }
 
-// --- The ways. Each moves what is left of the access, from `access.moved` on, and says there how far it came.
+// --- The methods. Each moves what is left of the access, from `access.moved` on, and records there how far it came.
 
 namespace {
 
@@ -227,7 +227,7 @@ Error change_block(Access& access, const Window& window, Buffer& block, Cursor& 
   done = false;
   const int lock = at.locks.enter_alone(window.begin, window.end);
   if (lock < 0 && at.locks.has_exclusive()) return {};
-  // Keeps out those who sieve through another open of the file, or on another host.
+  // Keeps out ranks that sieve through another open of the file, or on another host.
   const int told = files.lock(at.file.descriptor, Lock::exclusive, window.begin, length, false);
   if (told == -EAGAIN || (told < 0 && lock < 0)) {
     at.locks.leave(lock);

@@ -1,4 +1,4 @@
-// Memory for file data on its way: blocks of powers of two, aligned as O_DIRECT wants them, kept for the next user.
+// Memory for file data in transfer: blocks of powers of two, aligned as O_DIRECT requires, kept for the next user.
 // (A new block costs a page fault for each 4 KiB: 1 MiB 60 to 130 us, as long as writing it to the page cache.)
 // Units: bytes. Thread rule: under the rank's lock.
 #pragma once

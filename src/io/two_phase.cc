@@ -1,4 +1,4 @@
-// What both directions share: who has what in which window, and the messages of a rank's own part.
+// What both directions share: which rank has what in which window, and the messages of a rank's own part.
 #include "io/two_phase.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMinWindow_bytes = 64 * 1024;
 // Pieces from this size on are as fast written where they come from as sent first.
 constexpr uint64_t kLargePiece_bytes = 1 << 20;
-// Where so much more of the file lies between the data than they are, windows would be empty.
+// If the file's extent is so many times larger than the data, most windows would be empty.
 constexpr int64_t kSparse = 64;
 // On several hosts, each its own client of a server, small parts are better written by few.
 constexpr uint64_t kSmallPart_bytes = 256 * 1024;

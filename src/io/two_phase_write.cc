@@ -37,7 +37,7 @@ void TwoPhase::post_parts(Window& window) {
     if (part.rank == rank_) continue;
     if (!part.in_place) part.data = next;
     if (!part.in_place && room) next += part.bytes;
-    // Without room the message is received and thrown away.
+    // Without room the message is received and dropped.
     part.request = receive(room ? part.data : nullptr, room ? part.bytes : 0, part.rank);
   }
 }
