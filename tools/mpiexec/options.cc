@@ -130,8 +130,8 @@ constexpr Option kOptions[] = {
                         name, value);
      })},
     {"map-by", "PART[:pe=N]",
-     "ranks take turns on these parts: slot, hwthread, core, l3cache, numa, socket, node; N cores for each rank; "
-     "ppr:M:PART: M ranks on each part",
+     "consecutive ranks go to consecutive parts: slot, hwthread, core, l3cache, numa, socket, node; N cores for each "
+     "rank; ppr:M:PART: M ranks on each part",
      TERN_OPTION({
        return read_map(value, plan.placement)
                   ? ""
