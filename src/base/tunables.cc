@@ -10,11 +10,28 @@ namespace tern {
 namespace {
 
 constexpr TunableRow kRows[] = {
-#define TERN_ROW(name, initial, minimum, maximum, unit, agree, meaning) \
-  {#name, true, initial, minimum, maximum, nullptr, unit, agree, meaning},
+#define TERN_ROW(name_, initial_, minimum_, maximum_, unit_, agree, meaning_) \
+  {.name = #name_,                                                            \
+   .is_integer = true,                                                        \
+   .initial = initial_,                                                       \
+   .minimum = minimum_,                                                       \
+   .maximum = maximum_,                                                       \
+   .initial_text = nullptr,                                                   \
+   .unit = unit_,                                                             \
+   .ranks_must_agree = agree,                                                 \
+   .meaning = meaning_},
     TERN_INTEGER_TUNABLES(TERN_ROW)
 #undef TERN_ROW
-#define TERN_ROW(name, initial, meaning) {#name, false, 0, 0, 0, initial, "", false, meaning},
+#define TERN_ROW(name_, initial_, meaning_) \
+  {.name = #name_,                          \
+   .is_integer = false,                     \
+   .initial = 0,                            \
+   .minimum = 0,                            \
+   .maximum = 0,                            \
+   .initial_text = initial_,                \
+   .unit = "",                              \
+   .ranks_must_agree = false,               \
+   .meaning = meaning_},
         TERN_TEXT_TUNABLES(TERN_ROW)
 #undef TERN_ROW
 };

@@ -263,7 +263,7 @@ size_t distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view name) {
   std::string near;
-  size_t least = std::min<size_t>(3, name.size() / 2 + 1);  // more letters than that are another name
+  size_t least = std::min<size_t>(3, name.size() / 2 + 1);  // more different letters are another name
   for (const Option& option : kOptions) {
     each_name(option.names, [&](std::string_view one) {
       if (const size_t letters = distance(name, one); letters < least) {

@@ -13,7 +13,7 @@ namespace {
 // As Hydra's.
 constexpr int kKeyMax = 64;
 constexpr int kValueMax = 1024;
-// No command is this long; a rank that sends so much without a newline does not speak PMI.
+// No command is this long; a rank that sends so much without a newline does not use PMI.
 constexpr size_t kLineMax = 1 << 16;
 }  // namespace
 
@@ -52,8 +52,8 @@ std::optional<int> PmiServer::serve(int rank) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n <= 0) {
-      // Nobody holds the rank's end any more. Its process may go on without MPI; its end is seen by its
-      // parent, us.
+      // No process holds the rank's end any more. The rank may continue without MPI; its parent, this process, sees
+      // its end.
       close_peer(peer);
       return abort_code;
     }
@@ -113,7 +113,7 @@ void PmiServer::enter_barrier(int rank) {
   for (size_t other = 0; other < peers_.size(); ++other) {
     peers_[other].in_barrier = false;
     answer(peers_[other], "cmd=barrier_out");
-    // The caller's own answers leave when its batch is done.
+    // The caller's own answers leave when its batch is complete.
     if (int(other) != rank) flush(int(other));
   }
 }

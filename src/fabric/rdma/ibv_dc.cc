@@ -63,7 +63,7 @@ void IbvHca::find_dc() {
   options.kind = QueuePairKind::dc_target;
   capabilities_.dc = true;  // or make_queue_pair would not try
   Error error = make_completion_queue({1, nullptr}, completions);
-  if (!error) error = make_srq({1, 1, false, nullptr}, srq);
+  if (!error) error = make_srq({.depth = 1}, srq);
   if (!error) {
     options.receives = completions.get();
     options.srq = srq.get();
