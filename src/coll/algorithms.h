@@ -76,6 +76,9 @@ void build_neighbor(Builder& b, Operation operation, const Operands& o);
 
 // --- Shared by the families.
 inline int floor_power_of_two(int n) { return 1 << (31 - __builtin_clz(unsigned(n))); }
+/// Parts of a pipeline along a chain: 64 KiB are worth a rendezvous and still fit the second-level cache; at most 1024
+/// of them keep the schedule of a huge message small.
+inline constexpr size_t kPartBytes = 65536, kMaxParts = 1024;
 /// First element of part `i` of `parts` nearly equal parts.
 inline Count part_begin(Count elements, int i, int parts) {
   return elements / parts * i + elements % parts * i / parts;

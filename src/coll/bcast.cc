@@ -88,9 +88,6 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
 //   0 ──B──> 1 ──A──> 2
 //   0 ──C──> 1 ──B──> 2 ──A──> 3
 void bcast_chain(Builder& b, const Operands& o) {
-  // Parts of 64 KiB amortise a rendezvous and still fit the second-level cache; at most 1024 of them keep the schedule
-  // of a huge message small.
-  constexpr size_t kPartBytes = 65536, kMaxParts = 1024;
   int size = b.size(), rel = relative(b, o.root);
   Stream stream(b, o);
   size_t part = std::max(kPartBytes, (stream.bytes + kMaxParts - 1) / kMaxParts);

@@ -131,11 +131,11 @@ void reduce_rabenseifner(Builder& b, const Operands& o) {
 // A pipeline along the chain ... -> root + 2 -> root + 1 -> root, for commutative operators and long vectors: each
 // process combines a part with its own while the next part comes in.
 void reduce_chain(Builder& b, const Operands& o) {
-  constexpr Count kPartBytes = 65536, kMaxParts = 1024;  // as bcast_chain
   int size = b.size(), rel = (b.rank() - o.root + size) % size;
   const Datatype& type = *o.receive.type;
   Count count = o.receive.count;
-  Count part = std::max<Count>({1, kPartBytes / std::max<Count>(1, type.size()), (count + kMaxParts - 1) / kMaxParts});
+  Count part = std::max<Count>(
+      {1, Count(kPartBytes) / std::max<Count>(1, type.size()), (count + Count(kMaxParts) - 1) / Count(kMaxParts)});
   int next = (b.rank() - 1 + size) % size, previous = (b.rank() + 1) % size;
   auto length = [&](Count at) { return std::min(part, count - at); };
   if (rel + 1 == size) {

@@ -7,10 +7,6 @@ namespace tern::io {
 
 namespace {
 
-// Costs behind the choice of a way (page cache of ext4; tmpfs is cheaper): a read 0.7 us, a write 3 to 6, and a block
-// streams in and out at some GB/s. So so many bytes of the file, holes included, are cheaper to move than one more
-// call; where each call is a message to a server, many more.
-constexpr double kSieveSpan_bytes = 8192, kRemoteSieveSpan_bytes = 512 * 1024;
 // Pieces in memory that are longer on average are gathered by the kernel, shorter ones are copied together first.
 constexpr double kGather_bytes = 2048;
 // Data on their way between pieces of memory and the file: what stays in the cache of a core.
@@ -289,7 +285,7 @@ bool sieving_pays(const Access& access) {
   if (access.write && !at.locks.has_exclusive()) return false;
   const double pieces = access.pattern().pieces_in(access.bytes);
   const double span = double(access.end() - access.begin()) / pieces;
-  return pieces > 1 && span <= (at.file.facts.remote ? kRemoteSieveSpan_bytes : kSieveSpan_bytes);
+  return pieces > 1 && span <= double(at.file.facts.remote ? kRemoteSieveSpan_bytes : kSieveSpan_bytes);
 }
 
 }  // namespace

@@ -2,15 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "io/access.h"
 #include "io/two_phase.h"
 
 namespace tern::io {
-
-namespace {
-// Runs of data with holes between: below this span of a run and its hole, one read and one write of the whole block are
-// cheaper than a write for each run (access.cc has the figures).
-constexpr int64_t kSieveSpan_bytes = 8192, kRemoteSieveSpan_bytes = 512 * 1024;
-}  // namespace
 
 /// Memory for the data of others, and receives for them.
 void TwoPhase::post_parts(Window& window) {

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 #include "fabric/rdma/channels/send_channels.h"
 
 namespace tern {
 namespace {
 
-constexpr uint32_t kTimerPolls = 64;  // polls between two clock reads: 0.4 ns per poll
 // Peers that still write into the rings of a sleeping rank do not wake it. So it polls so often until they have changed
 // to another channel; that takes a round trip, or longer if the peer computes. 0.1 % of a core.
 constexpr uint64_t kNap_ns = 1'000'000;

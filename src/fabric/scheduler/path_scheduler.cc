@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 
 namespace tern {
 namespace {
@@ -18,7 +19,6 @@ constexpr size_t kMaxCopiedBytes = 1024 * 1024;
 // what a sender may keep as copies, so that a stream never waits for the confirmation).
 constexpr uint32_t kConfirmMessages = wire::kMaxConfirmed - 7;
 constexpr size_t kConfirmBytes = kMaxCopiedBytes / 2;
-constexpr uint32_t kTimerPolls = 64;  // polls between two clock reads: 0.4 ns per poll, as polls_per_look
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 #include "fabric/tcp/tcp_path.h"
 
 namespace tern {
@@ -16,8 +17,6 @@ using wire::Verdict;
 
 // A network that loses packets needs this for a few hundred bytes (repetitions after 0.2, 0.4, 0.8, 1.6 and 3.2 s).
 constexpr uint64_t kRestOfMessage_ns = 7 * kSecond_ns;
-// Connections accepted in one poll (some 5 us each): a flood must not keep the rank from its messages.
-constexpr int kMaxAccepts = 32;
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 
 namespace tern {
 
@@ -17,9 +18,6 @@ namespace {
 // With one busy connection a poll costs one recv (0.2 us when it is empty); all others are checked after so many of
 // these, so that a message from a quiet peer waits 2 us at most.
 constexpr uint32_t kEventInterval = 8;
-// Completions of one poll: a done-function may send again, and what it sends may leave at once. Bounds a poll to some
-// 0.1 ms.
-constexpr int kMaxCompletions = 1024;
 // With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's
 // history).
 constexpr uint64_t kAcknowledgeBytes = 64 * 1024;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -60,9 +61,6 @@ uint16_t port_at(const wire::Card& card, const wire::CardAddress& address) {
   }
   return 0;
 }
-
-// Connections of peers that ask whether this process lives, accepted in one look: as the TCP path's (tcp_accept.cc).
-constexpr int kMaxAccepts = 32;
 
 // An established connection: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
 DatagramPort::Life stands(int fd) {

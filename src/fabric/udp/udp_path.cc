@@ -5,14 +5,13 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 
 namespace tern {
 namespace {
 
 // Calls of the port's receive in one poll: at most 1024 datagrams.
 constexpr int kMaxReceives = 8;
-// Completions of one poll: a done-function may send again, and what it sends may complete at once. As the TCP path's.
-constexpr int kMaxCompletions = 1024;
 
 }  // namespace
 
