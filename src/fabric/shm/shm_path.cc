@@ -21,6 +21,8 @@ constexpr uint32_t kLifeInterval = 8192;
 /// Part of a data ring that is used at first, so that small messages stay in the second-level cache. It grows to the
 /// whole ring when it was full.
 constexpr uint32_t kFirstCapacity = 32768;
+/// Longest chunk of a message in the data ring; measured (shm_path.h).
+constexpr size_t kMaxChunkBytes = 8192;
 /// First word of a RemoteKey: the address is in the peer's private memory, or an offset in its lent memory.
 constexpr uint64_t kKeyPrivate = 1, kKeyLent = 2;
 /// Cross-memory attach pins and copies page by page, by one core, at about a third of the speed of a stream, which two
@@ -56,7 +58,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.shm_hybrid_bytes);
   quantum_ = quantum_awake();
-  largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
+  largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, kMaxChunkBytes));
 
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   TERN_ASSERT(epoll_ >= 0);

@@ -28,6 +28,8 @@ constexpr size_t kAwaitBytes = 2048;
 // Bytes that one connection delivers before the next one's turn: 0.6 ms, so that the turns' own system calls are
 // nothing.
 constexpr size_t kTurnBytes = 4 << 20;
+// Read at a time from the socket of a lost connection, whose receive buffer may be some MiB.
+constexpr size_t kDrainBytes = 256 * 1024;
 
 }  // namespace
 
@@ -312,7 +314,7 @@ void TcpInbound::drain(int stream) {
   // An incomplete block is sent again.
   while (!shared_.sealed) {
     const size_t at = drained_.size();
-    drained_.resize(at + 256 * 1024);
+    drained_.resize(at + kDrainBytes);
     ssize_t n = shared_.port.receive(stream, drained_.data() + at, drained_.size() - at);
     drained_.resize(at + size_t(std::max<ssize_t>(n, 0)));
     if (n <= 0) break;

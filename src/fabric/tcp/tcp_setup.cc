@@ -25,6 +25,11 @@ constexpr uint64_t kRepeatedAttempt_ns = kSecond_ns, kFailbackInterval_ns = kSec
 constexpr int kRefusedRounds = 3;
 // How long a host may take to answer a question, when nothing else of it answers: two repetitions of the call.
 constexpr uint64_t kHostAnswer_ns = 3 * kSecond_ns;
+// Pause before all addresses are tried again, doubled up to a second: short for a peer whose process is starting, and a
+// round a second costs a lost peer's host nothing.
+constexpr uint64_t kFirstPause_ns = 20 * kMillisecond_ns, kMaxPause_ns = kSecond_ns;
+// Descriptors beside connections: the rank's own, its node's (connect.cc), and the application's.
+constexpr uint64_t kSpareDescriptors = 256;
 
 std::string agreement_of(const Tunables& tunables) {
   std::string out;
@@ -75,7 +80,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::uniqu
 Error TcpPath::start(const TcpOptions& options) {
   if (sodium_init() < 0) return Error(ErrorClass::other, "libsodium found no source of randomness");
   // A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far above.
-  port_->reserve(uint64_t(table_.size()) + tcp::Admission::kMaxUnproven + 256);
+  port_->reserve(uint64_t(table_.size()) + tcp::Admission::kMaxUnproven + kSpareDescriptors);
   if (Error error = host_.listen(options.addresses, options.this_host_only, table_.size() > 1, watched_)) return error;
   if (log_ && log_->wants(LogLevel::info)) log_->info("tcp: listening on " + host_.listening());
   return {};
@@ -189,7 +194,7 @@ void TcpPath::end_round(Stream& lane) {
   }
   lane.only_refusals = true;
   lane.refused = lane.unanswered = false;
-  lane.retry_ns = now + std::min(kSecond_ns, (20 * kMillisecond_ns) << std::min(lane.rounds, 6));
+  lane.retry_ns = now + std::min(kMaxPause_ns, kFirstPause_ns << std::min(lane.rounds, 6));
 }
 
 // Asks the peer's host if that was not done yet; true when it has answered.

@@ -33,6 +33,7 @@ constexpr uint32_t kListenerName = 0x10000;       // in epoll; sockets have smal
 // packet.
 constexpr size_t kMaxCut = 64, kMaxCutBytes = 65'000;
 constexpr size_t kHeads4 = 28, kHeads6 = 48;  // of IP and UDP
+constexpr int kMinMtu = 1280;                 // of every network that carries IPv6 (RFC 8200, 5)
 
 void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
 
@@ -217,8 +218,8 @@ bool KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way)
   int mtu = 0;
   socklen_t bytes = sizeof mtu;
   if (getsockopt(fd.get(), four ? int(IPPROTO_IP) : int(IPPROTO_IPV6), four ? IP_MTU : IPV6_MTU, &mtu, &bytes) != 0 ||
-      mtu < 1280)
-    mtu = 1280;
+      mtu < kMinMtu)
+    mtu = kMinMtu;
   way.datagram_bytes = std::min(size_t(mtu) - (four ? kHeads4 : kHeads6), most_bytes_);
   return true;
 }
