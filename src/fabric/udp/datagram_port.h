@@ -38,7 +38,10 @@ class DatagramPort {
     size_t bytes;
     uint64_t route;  ///< the way on which it came; for follow
   };
-  static constexpr size_t kMaxArrivals = 128;  ///< of one call: two batches of joined datagrams
+  /// Datagrams of one call with segmentation offload, and their bytes: UDP_MAX_SEGMENTS of Linux, and the largest IP
+  /// packet. Senders build batches of this size.
+  static constexpr size_t kBatch = 64, kBatchBytes = 65'000;
+  static constexpr size_t kMaxArrivals = 2 * kBatch;  ///< of one call: two batches of joined datagrams
   /// Fills `out` (kMaxArrivals) with what is there, valid until the next call; returns how many.
   virtual size_t receive(Arrival* out) = 0;
 

@@ -29,11 +29,8 @@ namespace {
 constexpr size_t kBufferBytes = size_t{4} << 20;  // asked for, four windows; the host's net.core.rmem_max may be less
 constexpr size_t kScratchBytes = 128 * 1024;      // of one call: two joined datagrams of the largest size
 constexpr uint32_t kListenerName = 0x10000;       // in epoll; sockets have smaller names
-// Datagrams of one call with segmentation offload, and their bytes: UDP_MAX_SEGMENTS of Linux, and the largest IP
-// packet.
-constexpr size_t kMaxCut = 64, kMaxCutBytes = 65'000;
-constexpr size_t kHeads4 = 28, kHeads6 = 48;  // of IP and UDP
-constexpr int kMinMtu = 1280;                 // of every network that carries IPv6 (RFC 8200, 5)
+constexpr size_t kHeads4 = 28, kHeads6 = 48;      // of IP and UDP
+constexpr int kMinMtu = 1280;                     // of every network that carries IPv6 (RFC 8200, 5)
 
 void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
 
@@ -258,7 +255,7 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
   size_t done = 0;
   while (done < count) {
     size_t part = 0, bytes = 0;
-    while (done + part < count && part < kMaxCut && bytes + datagrams[done + part].iov_len <= kMaxCutBytes) {
+    while (done + part < count && part < kBatch && bytes + datagrams[done + part].iov_len <= kBatchBytes) {
       bytes += datagrams[done + part].iov_len;
       ++part;
     }
@@ -292,8 +289,8 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
 size_t KernelPort::send_each(int fd, const SocketAddress& to, const iovec* datagrams, size_t count) {
   size_t done = 0;
   while (done < count) {
-    mmsghdr messages[kMaxCut] = {};
-    const size_t part = std::min(count - done, kMaxCut);
+    mmsghdr messages[kBatch] = {};
+    const size_t part = std::min(count - done, kBatch);
     for (size_t i = 0; i < part; ++i) {
       messages[i].msg_hdr.msg_name = const_cast<sockaddr*>(to.get());
       messages[i].msg_hdr.msg_namelen = to.bytes;

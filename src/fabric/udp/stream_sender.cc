@@ -12,8 +12,7 @@ namespace tern {
 namespace {
 
 constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
-// Packets handed to the port at a time: what one call with segmentation offload takes (kernel_port.cc).
-constexpr size_t kBatch = 64, kBatchBytes = 65'000;
+constexpr size_t kBatch = DatagramPort::kBatch, kBatchBytes = DatagramPort::kBatchBytes;
 // Small messages are held back for one such call at most.
 constexpr size_t kMaxHeld = kBatchBytes;
 // Memory of a packet that others may join: some thousand small ones in flight hold so much each, 8 MiB.

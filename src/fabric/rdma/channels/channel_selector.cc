@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t kMaxCount = 0x7fffffff;  // FIND_MAP's sums are exact below it (find_map.h)
 }
 
-// The paper shrinks the table above 2^10 processes (Takagi et al. 2015, section 3.4).
+// The paper shrinks the table above 2^10 processes (Takagi et al. 2015, Table 2).
 size_t statistics_rows(size_t rows, uint64_t ranks) {
   if (ranks <= 1024) return rows;
   const uint64_t above = uint64_t(std::bit_width(ranks - 1)) - 10;  // log2, rounded up
