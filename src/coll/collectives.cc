@@ -86,7 +86,7 @@ void make_node_team(CollectiveEnvironment& environment, Communicator& communicat
   if (!NodeTeam::possible(communicator)) return;
   constexpr uint64_t kNoRoom = ~uint64_t{0};  // instead of an offset
   uint64_t offset = kNoRoom;
-  NodeMemory& memory = *communicator.p2p().node_memory;
+  NodeMemory& memory = *communicator.environment().node_memory;
   if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset,
                                                    NodeTeam::zeroed_bytes_for(communicator.size())))
     offset = kNoRoom;

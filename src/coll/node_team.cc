@@ -11,7 +11,7 @@ constexpr int kEagerLooks = 128;
 }  // namespace
 
 bool NodeTeam::possible(const Communicator& communicator) {
-  NodeMemory* memory = communicator.p2p().node_memory;
+  NodeMemory* memory = communicator.environment().node_memory;
   if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMaxMembers) return false;
   for (int i = 0; i < communicator.size(); ++i) {
     if (!memory->shares(communicator.peer(i))) return false;
@@ -20,7 +20,7 @@ bool NodeTeam::possible(const Communicator& communicator) {
 }
 
 NodeTeam::NodeTeam(Communicator& communicator, uint64_t offset)
-    : memory_(*communicator.p2p().node_memory),
+    : memory_(*communicator.environment().node_memory),
       p2p_(communicator.p2p()),
       communicator_(communicator),
       rank_(communicator.rank()),

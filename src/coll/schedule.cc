@@ -12,6 +12,7 @@ Schedule::Schedule(CollectiveEnvironment& environment, Communicator& communicato
       environment_(environment),
       communicator_(communicator),
       p2p_(communicator.p2p()),
+      scratch_(communicator.environment().scratch),
       mode_(mode),
       running_(mode == Mode::blocking),
       tag_(tag) {
@@ -26,7 +27,7 @@ Schedule::~Schedule() {
   while (extra_) {
     Extra* extra = extra_;
     extra_ = extra->next;
-    p2p_.scratch.give(extra, extra->bytes);
+    scratch_.give(extra, extra->bytes);
   }
 }
 
@@ -40,7 +41,7 @@ std::byte* Schedule::allocate(size_t bytes) {
   bytes = (bytes + 63) & ~size_t{63};
   if (size_t(free_end_ - free_) < bytes) {
     size_t block = bytes + 64;
-    auto* extra = static_cast<Extra*>(block < bytes ? nullptr : p2p_.scratch.take(block));
+    auto* extra = static_cast<Extra*>(block < bytes ? nullptr : scratch_.take(block));
     if (!extra) {
       fail(Error(ErrorClass::no_mem, "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));
       return nullptr;

@@ -118,6 +118,7 @@ class Schedule final : public Request, public Advanceable {
   CollectiveEnvironment& environment_;
   Communicator& communicator_;
   PointToPoint& p2p_;
+  Scratch& scratch_;
   Mode mode_;
   bool failed_ = false;
   bool running_ = false;  ///< inside run() or immediate: completions need not activate

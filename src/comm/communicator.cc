@@ -2,8 +2,12 @@
 
 namespace tern {
 
-Communicator::Communicator(PointToPoint& p2p, uint64_t context, Ref<Group> local, Ref<Group> remote)
-    : p2p_(p2p), context_(context), local_(std::move(local)), remote_(std::move(remote)), rank_(local_->rank()) {
+Communicator::Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote)
+    : environment_(environment),
+      context_(context),
+      local_(std::move(local)),
+      remote_(std::move(remote)),
+      rank_(local_->rank()) {
   TERN_ASSERT((context_ & 3) == 0);
   TERN_ASSERT(rank_ != kUndefined);
 }

@@ -11,8 +11,8 @@
 #include "comm/attributes.h"
 #include "comm/group.h"
 #include "comm/info.h"
+#include "comm/rank_environment.h"
 #include "comm/topology.h"
-#include "p2p/point_to_point.h"
 
 namespace tern {
 
@@ -28,7 +28,7 @@ class Communicator : public Object {
 
   /// Takes a reference to the groups; `remote` null for an intracommunicator. The caller is a member of
   /// `local`.
-  Communicator(PointToPoint& p2p, uint64_t context, Ref<Group> local, Ref<Group> remote);
+  Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote);
   ~Communicator();
   /// For a communicator whose context is agreed on after its object exists (MPI_Comm_idup). Before any use of
   /// it.
@@ -45,7 +45,8 @@ class Communicator : public Object {
   Group& peer_group() const { return remote_ ? *remote_ : *local_; }
   PeerId peer(int rank) const { return peer_group().peer(rank); }
   uint64_t context(Plane plane = Plane::point_to_point) const { return context_ | uint64_t(plane); }
-  PointToPoint& p2p() const { return p2p_; }
+  RankEnvironment& environment() const { return environment_; }
+  PointToPoint& p2p() const { return environment_.p2p; }
 
   /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource),
   /// never kProcNull.
@@ -87,7 +88,7 @@ class Communicator : public Object {
   std::unique_ptr<CollectiveState> collective_state;
 
  private:
-  PointToPoint& p2p_;
+  RankEnvironment& environment_;
   uint64_t context_;
   Ref<Group> local_, remote_;
   int rank_;

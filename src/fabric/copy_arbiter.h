@@ -1,6 +1,6 @@
 // CopyArbiter: decides which of two ranks on one node copies a long message. Where get and put are copies by a CPU,
 // either side could make them; the one that has time first should. Only the deferred copies of point-to-point messages
-// use it (p2p/deferred.cc, p2p/transfer.cc). Shared memory and the simulated node implement it.
+// use it (p2p/deferred_copies.h, p2p/transfers.h). Shared memory and the simulated node implement it.
 //
 // Thread rule: as Path.
 #pragma once
@@ -36,6 +36,10 @@ class CopyArbiter {
   /// none is left; memory that the caller allocates can be exposed instead.
   virtual std::byte* lend(size_t bytes, RemoteKey& key) { return nullptr; }
   virtual bool can_get_lent(Lane& lane) { return false; }
+
+  /// Whether a message of that length is transferred faster as a stream, which both ranks copy, than by one get or put;
+  /// provided that both ranks have time to copy.
+  virtual bool stream_is_faster(Lane& lane, size_t bytes) { return true; }
 
   /// Tells peers, which decide whose CPU copies, that this rank is inside its library now. Called in every round of
   /// progress while peers may ask.

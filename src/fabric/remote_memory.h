@@ -32,6 +32,7 @@ struct TransferOperation : ListHook<TransferOperation> {
   uint64_t remote_address = 0;
   RemoteKey key;
   size_t bytes = 0;
+  size_t of_bytes = 0;  ///< length of the message that this is a piece of; 0: this is all
   /// Of a put: no message announces it, so wake the peer, if it sleeps, when the bytes are there.
   bool wakes = false;
   /// Called once, possibly before `get` returns. After an error the content of the local memory is undefined, and the
@@ -62,7 +63,6 @@ struct FlushOperation : ListHook<FlushOperation> {
 struct RemoteMemoryProperties {
   bool get = false;           ///< for peers that `can_get` confirms
   bool put = false;           ///< for peers that `can_put` confirms
-  size_t get_from_bytes = 0;  ///< shortest transfer for which get is better than sending the data as a message
   bool autonomous = false;    ///< data moves without the CPU of either side; else by the CPU of the rank that asks
   /// The bytes of a put become visible before a message that is handed over after the put was issued (done or not). A
   /// put then fails only because the lane is lost, or immediately.

@@ -108,14 +108,14 @@ Flow File::gather_words(std::span<const uint64_t> mine, create::Words& all, bool
     all.resize(mine.size() * size_t(comm_->size()));
     co_return allgather(environment_, *comm_, mine.data(), mine.size_bytes(), all.data());
   }
-  const create::Maker maker{p2p(), environment_.byte(), environment_.peers(), {}};
+  const create::Maker maker{comm_->environment(), environment_.byte(), environment_.peers(), {}};
   create::Channel channel(maker, comm_->group(), comm_->context(Communicator::Plane::internal), sequence);
   co_return co_await channel.allgather(mine, all);
 }
 
 Flow File::broadcast_words(std::span<uint64_t> words, int root, bool blocking, int sequence) {
   if (blocking) co_return broadcast(environment_, *comm_, words.data(), words.size_bytes(), root);
-  const create::Maker maker{p2p(), environment_.byte(), environment_.peers(), {}};
+  const create::Maker maker{comm_->environment(), environment_.byte(), environment_.peers(), {}};
   create::Channel channel(maker, comm_->group(), comm_->context(Communicator::Plane::internal), sequence);
   co_return co_await channel.broadcast(root, words);
 }

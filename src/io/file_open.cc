@@ -198,7 +198,7 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
                  std::unique_ptr<File>& made) {
   std::unique_ptr<File> file(new File(environment, path, amode));
   if (info) file->hints_.take(*info, true);
-  NodeMemory* memory = comm.p2p().node_memory;
+  NodeMemory* memory = comm.environment().node_memory;
   Statement mine, verdict;
   mine.words[kAmode] = amode;
   mine.words[kNode] = int64_t(environment.node());
@@ -218,8 +218,8 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
     said.words[kOffset] = some ? int64_t(file->shared_offset_) : kNoOffset;
   };
   if (Error error = agree(environment, comm, mine, judge, &verdict)) return error;
-  file->comm_ = Ref<Communicator>::adopt(
-      new Communicator(comm.p2p(), uint64_t(verdict.words[kContext]), Ref<Group>::share(&comm.group()), Ref<Group>()));
+  file->comm_ = Ref<Communicator>::adopt(new Communicator(comm.environment(), uint64_t(verdict.words[kContext]),
+                                                          Ref<Group>::share(&comm.group()), Ref<Group>()));
   file->set_up_shared(verdict.words[kOffset] == kNoOffset ? nullptr : memory->at(uint64_t(verdict.words[kOffset])));
   Error error = comm.rank() == 0 ? Error() : file->open_here(false);
   if (comm.size() > 1) error = agree(environment, *file->comm_, std::move(error));
@@ -261,7 +261,7 @@ Error File::close() {
       if (said.error_class == 0) said.set(removed);
     }
     shared_pointer_.reset();
-    if (shared_memory_) comm_->p2p().node_memory->release(shared_offset_);
+    if (shared_memory_) comm_->environment().node_memory->release(shared_offset_);
   });
   return error ? std::move(error) : std::move(agreed);
 }

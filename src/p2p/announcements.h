@@ -1,24 +1,85 @@
-// What a pair of ranks keeps for announced receives (receiver_initiated.cc), from the first one on.
+// The receiver first (Small and Yuan 2009, RECV_RNDV): a receive that is posted before its message comes is announced
+// to the sender. This is the receiver's side; announced_send.h is the sender's.
+//
+//   put (the path can, no CPU has to help)          stream (no put, or the receiver is there to take its part)
+//   receiver               sender                   receiver               sender
+//     ready(address) ------->                         ready --------------->
+//     computes ...            send: put (one copy)                           send: no asking
+//     <---------------------- filled                  <--------------------- direct, into the user's buffer
+//
+// Which message an announced receive will match is known exactly (sent_log.h), and must be: a put goes straight into
+// the user's memory. What would change it afterwards, and what is done about it:
+//   - an earlier wildcard receive that fits too: the receive is not announced
+//   - an earlier receive is cancelled: the announcements are withdrawn first
+//   - the sender takes a message back: its offers are void, counting begins anew (recount)
+// A stream is matched like any message, the announcement only says that it will not wait; but the data of a message
+// that had already announced itself (rendezvous_send.h, both at about the same time) is addressed to the receive, too.
+//
+// A `filled` stands in the sender's stream of messages where the message would. A put that is not done when it must be
+// told of (messages may overtake puts) is told in two parts: the receive is taken; the data has landed.
+//
+// FIN elimination: where writes land in order the receiver watches the last byte of its buffer instead of waiting for a
+// `filled`, if the message has just the size of the buffer and that byte changes. It looks only at the oldest receive
+// of a key, and before it matches any other message with it. A rank that sleeps sees no byte change: such a put wakes
+// its receiver (TransferOperation::wakes), which costs it no message.
+//
+// Withdrawal. A receive is cancelled that was announced, or before others that were: which message those will match
+// would change. So the announcements are withdrawn first, and the receive stays posted meanwhile; what arrives for it
+// completes it, as MPI allows.
+//
+//   receiver                    sender
+//     cancel: withdraw ---------->  forgets its offers of the key
+//     <--------------- withdrawn    (in its stream behind everything that used one of them)
+//     still posted: cancelled
+//
 // Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
-#include "p2p/sent_log.h"
+#include "p2p/chore.h"
+#include "p2p/control_messages.h"
+#include "p2p/protocol.h"
+#include "p2p/receives.h"
 
 namespace tern {
 
-struct Announcements {
-  explicit Announcements(uint32_t sent) : log(sent) {}
-  // As sender.
-  SentLog log;
-  uint32_t epoch_out = 0;  ///< of Endpoint::sent
-  // As receiver.
-  uint32_t epoch_in = 0;  ///< of Endpoint::arrived
-  uint32_t next_serial = 1;
-  uint32_t announced = 0;          ///< receives announced and not complete
-  std::vector<uint16_t> releases;  ///< library buffers of the peer's that were read, not told yet
+class Announcements final : Chore {
+ public:
+  Announcements(ProgressEngine& progress, Receives& receives, ControlMessages& control, ProtocolCounters& counters)
+      : Chore(progress), receives_(receives), control_(control), counters_(counters) {}
+
+  /// An exact receive has been posted: its sender is told, where that is worth it.
+  void announce(ReceiveRequest& receive);
+  /// The receive that an arriving message matches, out of the posted ones; null: none.
+  ReceiveRequest* receive_for(const wire::Header& header) {
+    auto* receive =
+        static_cast<ReceiveRequest*>(receives_.matching.match_arrival(header.context, header.source, header.tag));
+    if (receive && receive->watched()) [[unlikely]]
+      return unless_filled(*receive, header);
+    return receive;
+  }
+  void on_filled(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  /// Completes the watched receives that are filled; how many.
+  int check_watched();
+
+  /// MPI_Cancel of a posted receive. True: it waits until the announcements are withdrawn. False: nothing is in the
+  /// way.
+  bool withdraw(ReceiveRequest& receive);
+  void on_withdrawn(Endpoint& peer, const wire::Header& header);
+
+ private:
+  friend struct ReceiveOffer;
+  int advance() override { return check_watched(); }
+  void watch(ReceiveOffer& offer);
+  void unwatch(ReceiveOffer& offer);
+  ReceiveRequest* unless_filled(ReceiveRequest& receive, const wire::Header& header);
+  void fill(ReceiveRequest& receive, size_t bytes);
+
+  Receives& receives_;
+  ControlMessages& control_;
+  ProtocolCounters& counters_;
+  IntrusiveList<ReceiveOffer> watched_;  ///< their last byte tells that they are filled; in the order of posting
 };
 
 }  // namespace tern

@@ -4,32 +4,42 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "p2p/announcements.h"
 
 namespace tern {
 
-Endpoint::Endpoint(PeerId id, Path& way)
-    : path(&way),
-      lane(&way.lane(id)),
-      eager_limit(way.properties().eager_bytes),
-      blocking_limit(int32_t(std::min<size_t>(eager_limit, INT32_MAX))),
-      at_once_limit(blocking_limit),
-      peek(way.properties().peek),
+Endpoint::Endpoint(PeerId id, Path& way, int64_t credit_bytes)
+    : path_(&way),
+      lane_(&way.lane(id)),
+      eager_limit_(way.properties().eager_bytes),
+      blocking_limit_(int32_t(std::min<size_t>(eager_limit_, INT32_MAX))),
+      at_once_limit_(blocking_limit_),
+      credit(credit_bytes),
+      peeks_(way.properties().peek),
       peer(id),
       memory(way.remote_memory()),
       arbiter(way.copy_arbiter()) {
   if (size_t from = way.properties().keep_from_bytes; from != 0)
-    at_once_limit = std::min(at_once_limit, int32_t(from - 1));
-  lane->owner = this;
+    at_once_limit_ = std::min(at_once_limit_, int32_t(from - 1));
+  lane_->owner = this;
 }
-
-Endpoint::~Endpoint() = default;
 
 void Endpoint::use_tuple_queues() {
   // A receive that is held back for a queue to stop is before those that come later, whoever their sender is.
-  peek = false;
-  tuples = path->tuple_queues();
-  if (tuples) blocking_limit = at_once_limit = -1;
+  peeks_ = false;
+  tuples = path_->tuple_queues();
+  if (tuples) blocking_limit_ = at_once_limit_ = -1;
+}
+
+// The peer is lost. Without credit PointToPoint::send takes the way of isend, which reports the loss.
+void Endpoint::close() {
+  path_ = nullptr;
+  peeks_ = false;
+  credit.close();
+  messages.close();
+}
+
+void Endpoint::settle_credit() {
+  if (!lost() && try_send(wire::make_control_header(wire::Kind::credit, credit.owed()), nullptr, 0)) credit.settled();
 }
 
 Endpoints::~Endpoints() {
@@ -46,8 +56,7 @@ Path* Endpoints::path_to(PeerId peer) const {
   if (!table_[peer]) {
     Path* path = path_to(peer);
     TERN_ASSERT(path);  // Process::start has asked
-    table_[peer] = new Endpoint(peer, *path);
-    table_[peer]->credit = credit_units_;
+    table_[peer] = new Endpoint(peer, *path, credit_bytes_);
     if (tuple_queues_) table_[peer]->use_tuple_queues();
   }
   return *table_[peer];
@@ -70,15 +79,16 @@ struct Endpoints::Post final : SendOperation {
 
 void Endpoints::post(Endpoint& to, const wire::Header& header, const void* payload, size_t bytes) {
   if (to.lost()) return;
-  const size_t at_once = std::max(to.path->properties().eager_bytes, kAlwaysWholeBytes);
-  if (bytes <= at_once && to.try_send(header, payload, bytes)) return;
+  const bool counted = is_message(header);
+  if (bytes <= std::max(to.properties().eager_bytes, kAlwaysWholeBytes) &&
+      (counted ? to.try_send_message(header, payload, bytes) : to.try_send(header, payload, bytes)))
+    return;
   auto* message = new Post;
   if (bytes != 0) {
     message->payload_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
     std::memcpy(message->payload_copy.get(), payload, bytes);
   }
   message->owner = this;
-  message->lane = to.lane;
   message->header = header;
   message->payload = Cursor::bytes(message->payload_copy.get(), bytes);
   message->done = [](SendOperation& operation, Error) {
@@ -87,12 +97,13 @@ void Endpoints::post(Endpoint& to, const wire::Header& header, const void* paylo
     delete self;
   };
   ++posts_queued_;
-  to.path->enqueue(*message);
+  if (counted) to.enqueue_message(*message);
+  else to.enqueue(*message);
 }
 
 bool Endpoints::lose(Endpoint& endpoint, const Error& error) {
   if (endpoint.lost()) return false;
-  endpoint.path = nullptr;
+  endpoint.close();
   losses_[endpoint.peer] = {error.error_class(), std::string(error.text())};
   return true;
 }

@@ -16,78 +16,135 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/types.h"
 #include "fabric/path.h"
+#include "p2p/eager_credit.h"
+#include "p2p/message_count.h"
+#include "p2p/message_handler.h"
 #include "wire/header.h"
 
 namespace tern {
 
-struct Announcements;  // p2p/announcements.h
+/// This rank's receives that a peer knows of (announcements.h).
+struct AnnouncedCount {
+  uint32_t open = 0;  ///< announced and not complete
+  uint32_t next_serial = 1;
+};
 
-struct Endpoint {
-  Endpoint(PeerId peer, Path& way);
-  ~Endpoint();
+class Endpoint {
+ public:
+  Endpoint(PeerId peer, Path& way, int64_t credit_bytes);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  bool lost() const { return path == nullptr; }
+  // --- The way to the peer. Messages that a receive will match go by the first two only, which count them.
+  /// As Path::try_send.
+  bool try_send_message(const wire::Header& header, const void* payload, size_t bytes) {
+    if (!path_->try_send(*lane_, header, payload, bytes)) return false;
+    messages.count_sent(header);
+    return true;
+  }
+  /// As Path::enqueue.
+  void enqueue_message(SendOperation& operation) {
+    TERN_ASSERT(is_message(operation.header));
+    messages.count_sent(operation.header);
+    operation.lane = lane_;
+    path_->enqueue(operation);
+  }
+  /// The same for what no receive matches.
+  bool try_send(const wire::Header& header, const void* payload, size_t bytes) {
+    TERN_ASSERT(!is_message(header));
+    return path_->try_send(*lane_, header, payload, bytes);
+  }
+  void enqueue(SendOperation& operation) {
+    TERN_ASSERT(!is_message(operation.header));
+    operation.lane = lane_;
+    path_->enqueue(operation);
+  }
+  /// As Path::withdraw. A message stays counted: both sides must begin anew (MessageCount::restart_sent).
+  bool withdraw(SendOperation& operation) { return path_->withdraw(operation); }
+  /// As Path::peek and take. Only where `peeks` says so.
+  bool peek(PeekedMessage& arrival) { return path_->peek(*lane_, arrival); }
+  void take() { path_->take(*lane_); }
+
+  // --- What comes from the peer. Every eager message, however it is received, is counted, and brings credit back.
+  void eager_arrived(const wire::Header& header) {
+    messages.count_arrived();
+    if (header.carried != 0) [[unlikely]]
+      credit.returned(header.carried);
+  }
+  /// Anything but an eager message.
+  void arrived(const wire::Header& header) {
+    if (is_message(header)) messages.count_arrived();
+  }
+
+  /// Gives all owed credit back by a message of its own. Not queued when the way is full: the debt stays until the
+  /// peer's next message, eager or an rts.
+  [[gnu::cold, gnu::noinline]] void settle_credit();
+
+  bool lost() const { return path_ == nullptr; }
+  const PathProperties& properties() const { return path_->properties(); }
+  /// For what the path offers beside messages.
+  Lane& lane() const { return *lane_; }
+  size_t eager_limit() const { return eager_limit_; }
+  /// Longest message that leaves without a request, if it does at once; -1: none does (tuple queues).
+  int32_t blocking_limit() const { return blocking_limit_; }
+  /// The same of nonblocking sends; longer ones are left to the path, which saves it a copy.
+  int32_t at_once_limit() const { return at_once_limit_; }
+  bool peeks() const { return peeks_; }
   /// Every message is looked at from now on, whether a queue takes it.
   void use_tuple_queues();
 
-  // --- The way to the peer. What a small message touches comes first.
-  Path* path;  ///< null: the peer is lost
-  Lane* lane;  ///< of that path
-  size_t eager_limit;
-  // Longest message that leaves without a request, if it does at once; -1: none does (tuple queues).
-  int32_t blocking_limit;  ///< of blocking sends
-  int32_t at_once_limit;   ///< of nonblocking sends; longer ones are left to the path, which saves it a copy
-  int64_t credit = 0;      ///< 64-byte units that may still be sent eagerly without hearing back
-  int64_t owed = 0;        ///< units of the peer's eager data that were consumed and not given back yet
-  uint32_t sent = 0;       ///< messages (that a receive will match) begun to it
-  uint32_t arrived = 0;    ///< and come from it
-  std::unique_ptr<Announcements> announcements;  ///< null: no receive was announced yet, either way
-  bool peek;                                     ///< the path's property
-  const PeerId peer;
-  RemoteMemory* memory;           ///< null: the path has none
-  CopyArbiter* arbiter;           ///< null: the path has none
-  TupleQueues* tuples = nullptr;  ///< null: the path has none, or they are not wanted
-
   // What the path says, or what is true of a path without the interface.
-  bool can_get() const { return memory && memory->can_get(*lane); }
-  bool can_put() const { return memory && memory->can_put(*lane); }
-  bool can_get_lent() const { return arbiter ? arbiter->can_get_lent(*lane) : can_get(); }
+  bool can_get() const { return memory && memory->can_get(*lane_); }
+  bool can_put() const { return memory && memory->can_put(*lane_); }
+  bool can_get_lent() const { return arbiter ? arbiter->can_get_lent(*lane_) : can_get(); }
   bool autonomous() const { return memory && memory->remote_properties().autonomous; }
   bool copy_locks() const { return arbiter && arbiter->arbiter_properties().copy_locks; }
   /// Copies are made by a CPU, and each side can ask whether the other one is there to make its part.
   bool arbitrates() const { return arbiter && memory && !memory->remote_properties().autonomous; }
-  bool peer_is_polling(bool stays = false) const { return arbiter && arbiter->peer_is_polling(*lane, stays); }
-  bool peer_has_polled() const { return arbiter && arbiter->peer_has_polled(*lane); }
-
-  bool try_send(const wire::Header& header, const void* payload, size_t bytes) {
-    return path->try_send(*lane, header, payload, bytes);
+  bool peer_is_polling(bool stays = false) const { return arbiter && arbiter->peer_is_polling(*lane_, stays); }
+  bool stream_is_faster(size_t bytes) const { return arbiter && arbiter->stream_is_faster(*lane_, bytes); }
+  /// It is better to stream a message of that length than to copy it alone: the peer is there, and a stream is faster.
+  bool peer_streams(size_t bytes, bool stays = false) const { return stream_is_faster(bytes) && peer_is_polling(stays); }
+  /// The same for the rest of a message after a get or put of a piece.
+  bool peer_has_come(size_t bytes) const {
+    return arbiter && arbiter->peer_has_polled(*lane_) && arbiter->stream_is_faster(*lane_, bytes);
   }
-};
 
-/// Takes the messages of the kinds it is registered for. Per peer they come in the order of sending, together with all
-/// other kinds.
-class MessageHandler {
+ private:
+  friend class Endpoints;
+  void close();
+
+  // What a small message touches comes first.
+  Path* path_;  ///< null: the peer is lost
+  Lane* lane_;  ///< of that path
+  size_t eager_limit_;
+  int32_t blocking_limit_;
+  int32_t at_once_limit_;
+
  public:
-  /// A whole message; `payload` is valid during the call only.
-  virtual void on_message(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) = 0;
-  /// A message whose payload is still arriving: where it goes. Never for at most kAlwaysWholeBytes.
-  virtual Landing on_header(Endpoint& from, const wire::Header& header, size_t bytes) = 0;
-  virtual void on_landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) = 0;
-  /// After its last message.
-  virtual void on_peer_lost(Endpoint& peer, const Error& error) {}
+  EagerCredit credit;
+  MessageCount messages;
 
- protected:
-  ~MessageHandler() = default;
+ private:
+  bool peeks_;
+
+ public:
+  const PeerId peer;
+  RemoteMemory* const memory;     ///< null: the path has none
+  CopyArbiter* const arbiter;     ///< null: the path has none
+  TupleQueues* tuples = nullptr;  ///< null: the path has none, or they are not wanted
+  uint32_t sent_to_queues = 0;    ///< messages that went into tuple queues of the peer's, modulo 2^32
+  AnnouncedCount announced;
+  std::vector<uint16_t> owed_releases;  ///< library buffers of the peer's that were read, not told yet
 };
 
 class Endpoints {
  public:
-  explicit Endpoints(int64_t credit_units) : credit_units_(credit_units) {}
+  explicit Endpoints(int64_t credit_bytes) : credit_bytes_(credit_bytes) {}
   ~Endpoints();
 
   /// Messages may go by tuple queues, where the path has them. Before the first endpoint is made.
@@ -120,7 +177,7 @@ class Endpoints {
 
   /// Kinds first..last go to `handler` from now on. Not owned.
   void register_kinds(wire::Kind first, wire::Kind last, MessageHandler& handler);
-  /// Null: nobody is registered.
+  /// Null: none is registered.
   MessageHandler* handler_of(wire::Kind kind) const { return handlers_[size_t(kind)]; }
   const std::vector<MessageHandler*>& handlers() const { return all_handlers_; }
 
@@ -140,7 +197,7 @@ class Endpoints {
   struct Post;
   Endpoint& make(PeerId peer);
 
-  const int64_t credit_units_;
+  const int64_t credit_bytes_;  ///< eager data that a peer lets wait unread
   bool tuple_queues_ = false;
   std::vector<Path*> paths_;
   std::vector<Endpoint*> table_;  ///< by PeerId; owned; null: never used

@@ -1,156 +1,89 @@
-// HYBRID of paper 000: a message of medium size whose receiver is not there yet is copied to a library buffer; the
-// sender is free at once, the receiver fetches the copy when it comes.
-//
-//   sender                                   receiver
-//     copy;  rts(hybrid, address) ------------>  matched: get (over shared memory: copy out)
-//     complete                                   ...
-//     buffer free  <--------------------------   its release rides on a message of the protocols'
-//                                                own (Header::carried), or goes alone when too many are owed, or none
-//                                                comes
-//
-// The copy travels as a send request of the library's own, so that a get that fails, a lost peer, the end of the
-// program are no special cases. An announcement that is found after copying is still used: the data is put (or
-// streamed) from the copy. Buffers are few (tunable hybrid_buffers); without one a sender waits for its receiver, and
-// asks it for those that it owes.
-#include <algorithm>
+#include "p2p/hybrid.h"
+
+#include <cstring>
 
 #include "datatype/kind.h"
-#include "p2p/impl.h"
 
 namespace tern {
 
 namespace {
-constexpr size_t kMostOwed = 4;  // releases kept for a message that takes them along
-constexpr size_t kInOneMessage = 16;
-constexpr uint64_t kCopyBytesPerNs = 12;
+/// What a copy costs the rank's clock where that is simulated: one core of the machine in docs/benchmarks.
 }  // namespace
 
-bool PointToPoint::Impl::buffer_left(Endpoint& peer) {
-  if (library.size() < size_t(tunables.hybrid_buffers)) return true;
-  return std::any_of(library_free.begin(), library_free.end(),
-                     [&](LibraryBuffer* b) { return b->memory_of == peer.memory; });
-}
-
-// Of the path's hybrid_bytes; the one that was given back last, which is still in the cache.
-LibraryBuffer* PointToPoint::Impl::borrow(Endpoint& peer) {
-  for (size_t i = library_free.size(); i-- > 0;) {
-    LibraryBuffer* buffer = library_free[i];
-    if (buffer->memory_of != peer.memory) continue;
-    library_free.erase(library_free.begin() + ptrdiff_t(i));
-    return buffer;
-  }
-  if (library.size() >= size_t(tunables.hybrid_buffers)) return nullptr;
-  size_t bytes = peer.path->properties().hybrid_bytes;
-  auto buffer = std::make_unique<LibraryBuffer>(LibraryBuffer{peer.memory, nullptr, {}, nullptr});
-  if (peer.arbiter) buffer->memory = peer.arbiter->lend(bytes, buffer->key);
-  if (!buffer->memory) {
-    buffer->own = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    buffer->memory = buffer->own.get();
-    buffer->key = peer.memory->expose(buffer->memory, bytes, {.read = true});
-    if (buffer->key.empty()) return nullptr;
-  }
-  library.push_back(std::move(buffer));
-  return library.back().get();
-}
-
-void PointToPoint::Impl::begin_hybrid(SendRequest& send, size_t bytes, bool blocking) {
+void HybridSender::begin(SendRequest& send, bool blocking) {
   const SendArguments a = send.arguments;
   Endpoint& peer = send.endpoint;
-  LibraryBuffer* buffer = borrow(peer);
+  const size_t bytes = send.data_bytes();
+  LibraryBuffers::Loan buffer = buffers_.borrow(peer);
   if (!buffer) {  // the path has no more memory for it, whatever the tunable says
-    ++counters.no_buffer;
-    bool can_get = a.type->is_contiguous() && peer.can_get() && !by_write;
-    begin_rendezvous(send, bytes, can_get ? Protocol::sender_get : Protocol::sender_data, nullptr);
+    ++counters_.no_buffer;
+    const bool can_get = a.type->is_contiguous() && peer.can_get() && !policy_.by_write;
+    rendezvous_.begin(send, can_get ? Protocol::sender_get : Protocol::sender_data, nullptr);
     return;
   }
-  Cursor(const_cast<void*>(a.buffer), a.count, *a.type).pack(buffer->memory, bytes);
-  progress.clock().charge_ns(bytes / kCopyBytesPerNs);
-  look_around();
+  send.data().pack(buffer.memory(), bytes);
+  progress_.clock().charge_copy(bytes);
+  if (!progress_.polling()) progress_.poll();  // its announcement may have come meanwhile
   if (peer.lost()) {
-    library_free.push_back(buffer);
-    fail(send, endpoints.loss_of(a.peer));
+    sends_.fail(send, endpoints_.loss_of(a.peer));
     return;
   }
-  if (!types) types = std::make_unique<PredefinedTypes>();
-  SendRequest* own = sends.create(*this, peer,
-                                  SendArguments{buffer->memory, Count(bytes), &types->get(type_id::kByte), a.peer,
-                                                a.source, a.tag, a.context, a.mode});
-  own->library = buffer;
-  own->exposed = buffer->key;
-  ++sends_open;
-  const Ready* ready = find_ready(peer, a);
+  send.state = SendRequest::HybridCopy{send_copy(a, peer, std::move(buffer), bytes, blocking)};
+  sends_.settle(send, 0);
+}
+
+// The request's token, or 0 when it cannot be taken back.
+uint32_t HybridSender::send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, size_t bytes,
+                                 bool blocking) {
+  if (!types_) types_ = std::make_unique<PredefinedTypes>();
+  SendArguments copied = a;
+  copied.buffer = buffer.memory();
+  copied.count = Count(bytes);
+  copied.type = &types_->get(type_id::kByte);
+  copied.attended = copied.requested = false;
+  SendRequest& own = sends_.create(peer, copied);
+  sends_.open(own);
+  const Ready* ready = peer.messages.find(a.context, a.tag);
   Protocol protocol = Protocol::hybrid;
-  if (ready) protocol = choose_protocol(situation(peer, own->arguments, bytes, ready, blocking));
-  if (protocol == Protocol::receiver_put) {
-    begin_put(*own, bytes, *ready);
-  } else if (protocol == Protocol::receiver_stream) {
-    begin_direct(*own);
+  if (ready) protocol = choice_.choose(peer, copied, bytes, ready, blocking);
+  if (protocol == Protocol::receiver_put || protocol == Protocol::receiver_stream) {
+    sends_.begin_rendezvous(own, rendezvous_).buffer = std::move(buffer);  // given back with the request's state
+    if (protocol == Protocol::receiver_put) announced_.put(own, *ready);
+    else announced_.stream(own);
   } else {
-    begin_rendezvous(*own, bytes, Protocol::hybrid, nullptr);
+    rendezvous_.begin(own, std::move(buffer));
   }
-  send.copy = own->token;
-  own->release();  // destroys itself when it completes, and gives the buffer back
-  settle(send, 0);
+  const uint32_t token = own.token;
+  own.release();  // destroys itself when it completes
+  return token;
 }
 
-// --- Giving buffers back
-
-// The receive has read a library buffer of its sender's.
-void PointToPoint::Impl::give_release(ReceiveRequest& receive) {
-  uint32_t token = receive.sender_token;
-  if (!Tokens<SendRequest>::has_name(token)) {
-    control(*receive.sender, wire::make_control_header(wire::Kind::fin, token));
-    return;
-  }
-  owe_release(*receive.sender, uint16_t((token & 0xffff) + 1));
+void HybridSender::cancel(SendRequest& send, uint32_t copy_token) {
+  SendRequest* own = sends_.find(send.endpoint, copy_token);
+  const SendArguments& a = send.arguments;
+  const bool found = own && own->from_library() && own->arguments.tag == a.tag && own->arguments.context == a.context;
+  if (!found || !send.complete()) return;  // received, or asked already
+  own->watcher = &send;
+  own->on_complete = [](Request& asked) {
+    auto& copied = *static_cast<SendRequest*>(asked.watcher);
+    copied.status.cancelled = asked.status.cancelled;
+    copied.set_complete();
+  };
+  sends_.reopen_uncounted(send);
+  own->cancel();
 }
 
-void PointToPoint::Impl::owe_release(Endpoint& to, uint16_t name) {
-  Announcements& pair = announcements_of(to);
-  if (pair.releases.empty()) owing_releases.push_back(&to);
-  pair.releases.push_back(name);
-  chore_rounds = 0;
-  if (pair.releases.size() >= kMostOwed) flush_releases(to);
-  update_chores();
+void HybridSender::released(Endpoint& peer, uint16_t name) {
+  if (name == 0) return;
+  SendRequest* send = sends_.find_short(peer, uint16_t(name - 1));
+  if (send && send->from_library() && (send->waits & SendRequest::kData)) sends_.settle(*send, SendRequest::kData);
 }
 
-// One release for a message that goes to that peer anyway; 0: none is owed.
-uint16_t PointToPoint::Impl::carry_release(Endpoint& peer) {
-  if (!peer.announcements || peer.announcements->releases.empty()) return 0;
-  uint16_t name = peer.announcements->releases.back();
-  peer.announcements->releases.pop_back();
-  if (peer.announcements->releases.empty()) std::erase(owing_releases, &peer);
-  return name;
-}
-
-void PointToPoint::Impl::flush_releases(Endpoint& peer) {
-  if (!peer.announcements || peer.announcements->releases.empty()) return;
-  std::vector<uint16_t> names;
-  names.swap(peer.announcements->releases);
-  std::erase(owing_releases, &peer);
-  for (size_t at = 0; at < names.size(); at += kInOneMessage) {
-    size_t n = std::min(kInOneMessage, names.size() - at);
-    control(peer, wire::make_control_header(wire::Kind::release, 0), &names[at], n * sizeof names[0]);
-  }
-}
-
-bool PointToPoint::Impl::flush_all_releases() {
-  bool any = !owing_releases.empty();
-  while (!owing_releases.empty()) flush_releases(*owing_releases.back());
-  return any;
-}
-
-void PointToPoint::Impl::released(Endpoint& peer, uint16_t name) {
-  SendRequest* send = send_tokens.find_by_name(uint16_t(name - 1));
-  if (!send || !send->library || &send->endpoint != &peer || !(send->waits & SendRequest::kData)) return;
-  settle(*send, SendRequest::kData);
-}
-
-void PointToPoint::Impl::on_release(Endpoint& peer, const std::byte* payload, size_t bytes) {
+void HybridSender::on_release(Endpoint& peer, const std::byte* payload, size_t bytes) {
   for (size_t at = 0; at + sizeof(uint16_t) <= bytes; at += sizeof(uint16_t)) {
     uint16_t name;
     std::memcpy(&name, payload + at, sizeof name);
-    if (name != 0) released(peer, name);
+    released(peer, name);
   }
 }
 

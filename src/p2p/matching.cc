@@ -4,7 +4,7 @@ namespace tern {
 namespace {
 // 64 buckets cost 4 KiB at start; tables grow fourfold when they hold more than two elements a bucket.
 constexpr uint32_t kFirstBuckets = 64;
-constexpr uint32_t kMostBuckets = 1u << 18;
+constexpr uint32_t kMaxBuckets = 1u << 18;
 }  // namespace
 
 Matching::Matching()
@@ -84,7 +84,7 @@ void Matching::remove_waiting(WaitingMessage& message) {
 // bucket and are moved front to back.
 void Matching::grow() {
   uint32_t old_mask = mask_;
-  if (old_mask + 1 >= kMostBuckets) return;
+  if (old_mask + 1 >= kMaxBuckets) return;
   auto exact = std::move(exact_), wild = std::move(wild_);
   auto keyed = std::move(keyed_);
   auto arrival = std::move(arrival_);

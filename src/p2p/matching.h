@@ -68,7 +68,7 @@ class Matching {
   void add_waiting(WaitingMessage& message);
   void remove_waiting(WaitingMessage& message);
 
-  // --- The receives of one key, for announcements (receiver_initiated.cc). `receive` is exact and posted.
+  // --- The receives of one key, for announcements (announcements.h). `receive` is exact and posted.
   /// Visits those that were posted before it, oldest first. False: there are more than `most`, or a wildcard before it
   /// may take one of its messages.
   template <typename Visitor>

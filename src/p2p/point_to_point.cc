@@ -19,21 +19,41 @@ class DoneRequest final : public Request {
  protected:
   void destroy() override { delete this; }
 };
+
+// A wrong value was reported when the program started; here it means the default.
+RendezvousPolicy policy_of(const Tunables& tunables) {
+  RendezvousPolicy policy;
+  static_cast<void>(parse_rendezvous(tunables, policy));
+  return policy;
+}
 }  // namespace
 
 PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
     : progress(p),
-      counts(p.counters()),
       tracer(p.tracer()),
       tunables(t),
-      much_owed(t.unexpected_credit_bytes / 64 * 5 / 8),
-      worth_carrying(std::max<int64_t>(t.unexpected_credit_bytes / 64 / 16, 1)),
-      endpoints(t.unexpected_credit_bytes / 64) {
-  // A wrong value was reported when the program started; here it means the default.
-  static_cast<void>(parse_rendezvous(t, mode, by_write));
-  if (mode != RendezvousMode::tupleq) return;
-  tuples = std::make_unique<Tuples>(*this, t);
-  announce_from = 0;  // every receive is looked at
+      policy(policy_of(t)),
+      announce_from_bytes(policy.mode == RendezvousMode::tupleq ? 0 : SIZE_MAX),  // tuple queues: every one
+      endpoints(t.unexpected_credit_bytes),
+      control(p, endpoints),
+      heartbeat(p),
+      sends(p, *this),
+      receives(p, *this, heartbeat),
+      unexpected(p, receives.matching),
+      buffers(size_t(t.hybrid_buffers)),
+      puts(sends, endpoints, control, policy.mode == RendezvousMode::customised),
+      announcements(p, receives, control, counters),
+      eager_sender(sends),
+      eager_receiver(p, receives, announcements, unexpected, control, counters),
+      deferred(p, sends, puts),
+      rendezvous_sender(sends, puts, deferred, control, heartbeat, policy.mode),
+      rendezvous_receiver(receives, announcements, unexpected, endpoints, control, counters, policy),
+      announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
+      choice(policy, buffers, counters),
+      hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters, policy),
+      cancels(sends, announced_sender, eager_receiver, unexpected, control) {
+  if (policy.mode != RendezvousMode::tupleq) return;
+  tuples = std::make_unique<Tuples>(p, endpoints, sends, receives, unexpected, control, t);
   endpoints.want_tuple_queues();
 }
 
@@ -50,27 +70,31 @@ const Tunables& PointToPoint::tunables() const { return impl_->tunables; }
 
 void PointToPoint::add_path(Path& path) {
   impl_->endpoints.add_path(path);
-  const size_t announce_from = path.properties().announce_from_bytes;
-  if (impl_->mode == RendezvousMode::customised && announce_from != 0)
-    impl_->announce_from = std::min(impl_->announce_from, announce_from);
+  const size_t announce_from_bytes = path.properties().announce_from_bytes;
+  if (impl_->policy.mode == RendezvousMode::customised && announce_from_bytes != 0)
+    impl_->announce_from_bytes = std::min(impl_->announce_from_bytes, announce_from_bytes);
   const RemoteMemory* memory = path.remote_memory();
-  if (path.copy_arbiter() && memory && !memory->remote_properties().autonomous) impl_->heartbeat = path.copy_arbiter();
+  if (path.copy_arbiter() && memory && !memory->remote_properties().autonomous)
+    impl_->heartbeat.set_arbiter(*path.copy_arbiter());
 }
 
 Endpoints& PointToPoint::endpoints() { return impl_->endpoints; }
 
+uint32_t PointToPoint::losses() const { return impl_->endpoints.losses(); }
+bool PointToPoint::lost(PeerId peer) const { return impl_->endpoints.lost(peer); }
+
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
 Need PointToPoint::pending() const {
-  if (impl_->receives_open != 0 || impl_->sends_open != 0 || impl_->endpoints.posts_queued() != 0) return Need::now;
+  if (impl_->receives.open() != 0 || impl_->sends.open() != 0 || impl_->endpoints.posts_queued() != 0) return Need::now;
   Need need = Need::nothing;
   for (const Path* path : impl_->endpoints.paths()) need = std::max(need, path->unsent_hint());
   return need;
 }
 
 bool PointToPoint::sends_complete() const {
-  impl_->flush_all_releases();  // the senders of those wait for them
-  return impl_->sends_open == 0 && impl_->endpoints.posts_queued() == 0;
+  impl_->control.flush_all_releases();  // the senders of those wait for them
+  return impl_->sends.open() == 0 && impl_->endpoints.posts_queued() == 0;
 }
 
 bool PointToPoint::quiet() const {

@@ -7,19 +7,18 @@
 #include <memory>
 #include <string>
 
-#include "base/scratch.h"
+#include "base/need.h"
 #include "base/tunables.h"
 #include "datatype/datatype.h"
-#include "fabric/path.h"
-#include "p2p/endpoint.h"
-#include "p2p/protocol.h"
 #include "p2p/request.h"
 #include "progress/engine.h"
 
 namespace tern {
 
-class NodeMemory;    // fabric/shm/node_memory.h
-class NodeSegments;  // fabric/node_segments.h
+class Endpoints;          // p2p/endpoint.h
+class Path;               // fabric/path.h
+class Sink;               // fabric/path.h
+struct ProtocolCounters;  // p2p/protocol.h
 
 enum class SendMode : uint8_t { standard, synchronous, ready };
 
@@ -102,10 +101,11 @@ class PointToPoint {
   std::string statistics() const;
   /// What is pending, in words, for the hang report: some lines.
   std::string report() const;
-  /// How many peers have been lost so far, and whether this one has: for who waits for a peer without a message.
+  /// How many peers have been lost so far, and whether this one has: for those that wait for a peer by other means
+  /// than messages.
   uint32_t losses() const;
   bool lost(PeerId peer) const;
-  /// What there would be to do for polls.
+  /// Whether polls would have something to do.
   Need pending() const;
   /// Whether all that this rank has begun to send is complete. Gives back what is kept for a message to take it along.
   bool sends_complete() const;
@@ -116,12 +116,6 @@ class PointToPoint {
 
   ProgressEngine& progress() { return progress_; }
   const Tunables& tunables() const;
-  /// Memory that this rank shares with others of its node, for the collectives of communicators; null: none. Not owned.
-  NodeMemory* node_memory = nullptr;
-  /// The same for the memory of windows.
-  NodeSegments* node_segments = nullptr;
-  /// The rank's memory for intermediate results.
-  Scratch scratch;
   /// Where paths deliver.
   Sink& sink();
 

@@ -1,5 +1,5 @@
-// Which protocol a message takes: one function of what is known when it is sent, a table (DESIGN.md 4; paper 000, Table
-// 1). Each protocol's messages and states are in the file named beside it.
+// Which protocol a message takes: one function of what is known when it is sent, a table (Small and Yuan 2009,
+// Table 1). Each protocol's messages and states are in the file named beside it.
 //
 //   message size          sender early                    receiver early (its announcement is here)
 //   <= eager              eager                           eager
@@ -8,12 +8,12 @@
 //
 // With tuple queues (mode tupleq) every message whose tuple has a queue is offered to it before the table is asked,
 // whatever its size (tuples.h): whether it goes there is known when the queue has taken it. The others as here.
-// Both at about the same time: as sender early; announcement and message cross, see rendezvous.cc.
-// Where a copy costs somebody's CPU (no autonomous path), it matters who has time for it. A receiver that is in its
+// Both at about the same time: as sender early; announcement and message cross, see rendezvous_send.h.
+// Where a copy costs CPU time of a rank (no autonomous path), it matters which rank has time for it. A receiver that is in its
 // library takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put
 // under it. A nonblocking sender may go off computing, so a long message is only announced: the receiver fetches it, or
 // asks for a stream, whichever fits when it gets there; or the sender puts it, if it waits before the receiver does
-// (deferred.cc).
+// (deferred_copies.h).
 #pragma once
 
 #include <array>
@@ -21,37 +21,48 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/error.h"
+#include "base/tunables.h"
+
 namespace tern {
 
 enum class Protocol : uint8_t {
-  eager,            ///< eager.cc: the data goes at once and waits at the receiver if it must
+  eager,            ///< eager.h: the data goes at once and waits at the receiver if it must
   tuple,            ///< tuples.h: into the queue of its (communicator, source, tag), where its receive lies or will
-  receiver_put,     ///< receiver_initiated.cc: the sender puts the data into the announced buffer
-  receiver_stream,  ///< receiver_initiated.cc: the sender streams it to the announced receive
-  hybrid,           ///< hybrid.cc: the sender copies and is free, the receiver fetches the copy
-  sender_put,       ///< rendezvous.cc: the receiver clears, the sender puts
-  sender_get,       ///< rendezvous.cc: the receiver fetches the data from the sender's memory, or clears
-  sender_data,      ///< rendezvous.cc: the receiver clears, the sender sends
+  receiver_put,     ///< announced_send.h: the sender puts the data into the announced buffer
+  receiver_stream,  ///< announced_send.h: the sender streams it to the announced receive
+  hybrid,           ///< hybrid.h: the sender copies and is free, the receiver fetches the copy
+  sender_put,       ///< rendezvous_send.h: the receiver clears, the sender puts
+  sender_get,       ///< rendezvous_send.h: the receiver fetches the data from the sender's memory, or clears
+  sender_data,      ///< rendezvous_send.h: the receiver clears, the sender sends
 };
 inline constexpr size_t kProtocolCount = 8;
 
 /// How large messages are sent (tunable `rendezvous`).
 enum class RendezvousMode : uint8_t { customised, rput, rget, stream, tupleq };
 
+/// What the tunables `rendezvous` and `sender_rendezvous` say.
+struct RendezvousPolicy {
+  RendezvousMode mode = RendezvousMode::customised;
+  bool by_write = false;  ///< sender first: put rather than get
+};
+/// Reads them; an error names what they may be.
+Error parse_rendezvous(const Tunables& tunables, RendezvousPolicy& policy);
+
 /// What the choice depends on.
 struct SendSituation {
   size_t bytes;
   size_t eager_limit;  ///< of the path to the peer
-  size_t
-      hybrid_limit;  ///< of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid
-  bool credit;       ///< the receiver still has room for that much unread data from us
-  bool ready;        ///< the receive is posted, and has been announced
-  bool can_put;      ///< the path puts from this memory into that receive's
-  bool can_get;      ///< the path gets from this memory: contiguous, and the peer may read it
-  bool attentive;    ///< a copy would cost CPU time, and the receiver is in its library to take its part
-  bool returns;      ///< nonblocking: the sender may go off computing
-  bool can_defer;    ///< a copy would cost CPU time, and whose can be decided later
-  bool by_write;     ///< sender first: put rather than get
+  /// Of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid.
+  size_t hybrid_limit;
+  bool credit;     ///< the receiver still has room for that much unread data from us
+  bool ready;      ///< the receive is posted, and has been announced
+  bool can_put;    ///< the path puts from this memory into that receive's
+  bool can_get;    ///< the path gets from this memory: contiguous, and the peer may read it
+  bool attentive;  ///< a copy would cost CPU time, and the receiver is in its library to take its part
+  bool returns;    ///< nonblocking: the sender may go off computing
+  bool can_defer;  ///< a copy would cost CPU time, and whose can be decided later
+  bool by_write;   ///< sender first: put rather than get
 };
 
 struct ProtocolRecord {
@@ -62,8 +73,8 @@ struct ProtocolRecord {
 
 constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { return bytes <= eager_limit && credit; }
 
-/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed to a receiver
-/// who is there, without asking: it is soon over.
+/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed without asking
+/// to a receiver that is in its library: it is soon over.
 constexpr bool decided_later(const SendSituation& s) {
   return s.returns && s.can_get && (s.attentive ? s.bytes > s.hybrid_limit : s.can_defer);
 }
@@ -90,7 +101,7 @@ constexpr Protocol choose_protocol(const SendSituation& situation) {
   return Protocol::sender_data;
 }
 
-/// Who was there first, as the receiver sees it (paper 000, Figure 3).
+/// Who was there first, as the receiver sees it (Small and Yuan 2009, Figure 3).
 enum class Arrival : uint8_t {
   sender,       ///< the message was waiting
   receiver,     ///< the announcement of the receive was used
@@ -112,6 +123,7 @@ struct ProtocolCounters {
   uint64_t no_buffer = 0;   ///< hybrid refused: all library buffers in use
   uint64_t fins_saved = 0;  ///< puts that needed no FIN
 
+  void count_received(Protocol protocol, Arrival arrival) { ++received[size_t(protocol)][size_t(arrival)]; }
   uint64_t arrivals(Arrival arrival) const {
     uint64_t sum = 0;
     for (const auto& row : received) sum += row[size_t(arrival)];

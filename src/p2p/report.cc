@@ -1,4 +1,4 @@
-// What a rank says when it is asked what it waits for (DESIGN.md 12).
+// What a rank says when it is asked what it waits for.
 #include <algorithm>
 #include <string>
 
@@ -8,7 +8,7 @@ namespace tern {
 
 namespace {
 
-constexpr int kMostLines = 10;  // of each kind: a page, not a flood
+constexpr int kMaxLines = 10;  // of each kind: a page, not a flood
 
 std::string name_of(int value, int any) { return value == any ? "any" : std::to_string(value); }
 
@@ -25,10 +25,10 @@ class Lines {
  public:
   explicit Lines(std::string& out) : out_(out) {}
   ~Lines() {
-    if (count_ > kMostLines) out_ += "    and " + std::to_string(count_ - kMostLines) + " more\n";
+    if (count_ > kMaxLines) out_ += "    and " + std::to_string(count_ - kMaxLines) + " more\n";
   }
   void add(const std::string& line) {
-    if (++count_ <= kMostLines) out_ += "    " + line + "\n";
+    if (++count_ <= kMaxLines) out_ += "    " + line + "\n";
   }
 
  private:
@@ -41,15 +41,14 @@ class Lines {
 ProtocolCounters PointToPoint::counters() const {
   ProtocolCounters all = impl_->counters;
   for (size_t i = 0; i < kProtocolCount; ++i) {
-    for (uint64_t messages : impl_->counts.*kSentCounters[i].messages) all.sent[i] += messages;
+    for (uint64_t messages : impl_->sends.counts().*kSentCounters[i].messages) all.sent[i] += messages;
   }
   return all;
 }
 
 uint32_t PointToPoint::open_announcements() const {
   uint32_t open = 0;
-  impl_->endpoints.for_each(
-      [&](const Endpoint& peer) { open += peer.announcements ? peer.announcements->announced : 0; });
+  impl_->endpoints.for_each([&](const Endpoint& peer) { open += peer.announced.open; });
   return open;
 }
 
@@ -85,35 +84,35 @@ std::string PointToPoint::statistics() const {
 std::string PointToPoint::report() const {
   Impl& impl = *impl_;
   std::string out;
-  if (impl.matching.posted_count() != 0) {
+  if (impl.receives.matching.posted_count() != 0) {
     out += "  receives that nothing has matched:\n";
     Lines lines(out);
-    impl.matching.for_each_posted([&](PostedReceive& posted) {
+    impl.receives.matching.for_each_posted([&](PostedReceive& posted) {
       auto& receive = static_cast<ReceiveRequest&>(posted);
       lines.add(communicator(receive.context) + ", source " + name_of(receive.source, kAnySource) + ", tag " +
                 name_of(receive.tag, kAnyTag) + ", up to " + std::to_string(receive.capacity()) + " bytes");
     });
   }
-  if (impl.matching.waiting_count() != 0) {
+  if (impl.receives.matching.waiting_count() != 0) {
     out += "  messages here that no receive has asked for:\n";
     Lines lines(out);
-    impl.matching.for_each_waiting([&](WaitingMessage& waiting) {
+    impl.receives.matching.for_each_waiting([&](WaitingMessage& waiting) {
       auto& message = static_cast<UnexpectedMessage&>(waiting);
       lines.add(communicator(message.context) + ", source " + std::to_string(message.source) + ", tag " +
                 std::to_string(message.tag) + ", " + std::to_string(message.bytes) + " bytes");
     });
   }
-  if (impl.send_tokens.live() != 0) {
+  if (impl.sends.named() != 0) {
     out += "  sends that their receivers have not taken:\n";
     Lines lines(out);
-    impl.send_tokens.for_each([&](SendRequest& send) {
+    impl.sends.for_each_named([&](SendRequest& send) {
       const SendArguments& a = send.arguments;
       lines.add(communicator(a.context) + ", to rank " + std::to_string(a.peer) + " of MPI_COMM_WORLD, tag " +
                 std::to_string(a.tag) + ", " + std::to_string(a.type ? size_t(a.count) * a.type->size() : 0) +
                 " bytes");
     });
   }
-  uint32_t queued = impl.sends_open - std::min(impl.sends_open, impl.send_tokens.live());
+  uint32_t queued = impl.sends.open() - std::min(impl.sends.open(), impl.sends.named());
   if (queued != 0) out += "  eager sends waiting for room on the way: " + std::to_string(queued) + "\n";
   out += statistics();
   return out.empty() ? "  nothing is pending in point-to-point\n" : out;

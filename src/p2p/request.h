@@ -1,5 +1,5 @@
 // Request: an operation in progress. The head that every kind shares (point-to-point, collective, generalized); the
-// engine that made it completes it, whoever waits watches `complete`.
+// engine that made it completes it, those that wait watch `complete`.
 // Thread rule: under the rank's lock.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Status {
 /// The empty status of MPI 5.0 3.7.3: source ANY_SOURCE, tag ANY_TAG, count 0, not cancelled.
 inline constexpr Status kEmptyStatus{};
 /// What a receive from MPI_PROC_NULL gives (MPI 5.0, 3.10).
-inline constexpr Status kProcNullStatus{kProcNull, kAnyTag, 0, false};
+inline constexpr Status kProcNullStatus{.source = kProcNull, .tag = kAnyTag, .bytes = 0, .cancelled = false};
 
 class Request : public Object {
  public:

@@ -4,11 +4,6 @@
 
 namespace tern {
 
-namespace {
-/// Numbers wrap: later by less than half the range.
-bool after(uint32_t a, uint32_t b) { return int32_t(a - b) > 0; }
-}  // namespace
-
 void SentLog::log(const Entry& entry) {
   Entry& place = entries_[logged_ % kLogged];
   if (logged_ >= kLogged) {

@@ -1,10 +1,10 @@
 // SentLog: what a sender remembers of its messages to one peer, so that it can tell which of them a RECEIVER_READY is
 // for.
 //
-// Paper 000 (4.1) numbers messages by counters for every (peer, communicator, tag), whose memory grows with the tags.
-// Here every message to a peer is counted once, whatever its tag, and the keys of the last few are kept; an
-// announcement says how many messages of this sender its receiver had seen and how many posted receives of the same key
-// were before it:
+// Small and Yuan (2009, section 4.1) number messages by counters for every (peer, communicator, tag), whose memory grows
+// with the tags. Here every message to a peer is counted once, whatever its tag, and the keys of the last few are kept;
+// an announcement says how many messages of this sender its receiver had seen and how many posted receives of the same
+// key were before it:
 //
 //   sent     1:a  2:b  3:a  4:a | 5 ..               a, b: keys (context, tag)
 //   ready(key a, arrived = 2, ahead = 1):             of the a's after number 2, the receive will match the second:
@@ -19,6 +19,7 @@
 // Thread rule: under the rank's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,9 @@
 
 namespace tern {
 
+/// Whether message number a comes after b. Numbers wrap: later by less than half the range.
+inline bool after(uint32_t a, uint32_t b) { return int32_t(a - b) > 0; }
+
 /// An announced receive, as its sender keeps it.
 struct Ready {
   uint64_t context = 0;
@@ -35,6 +39,15 @@ struct Ready {
   uint32_t token = 0;  ///< the receiver's
   uint32_t ahead = 0;  ///< how many messages of the key are to be sent before the one it is for
   wire::ReadyBody body{};
+
+  /// Where a message of so many bytes may be put, and how much of it.
+  wire::ClearBody clear_for(uint64_t message_bytes) const {
+    return {.receiver_token = token,
+            .reserved = 0,
+            .bytes = std::min(message_bytes, body.capacity),
+            .address = body.address,
+            .key = {body.key[0], body.key[1]}};
+  }
 };
 
 class SentLog {
@@ -47,13 +60,13 @@ class SentLog {
 
   /// A message of that number goes out now. `token`: of a send that waits for its receiver's answer; 0: it does not.
   void note(uint64_t context, int tag, uint32_t number, uint32_t token) {
-    log(Entry{context, tag, number, token, 0});
+    log(Entry{.context = context, .tag = tag, .number = number, .token = token, .serial = 0});
     if (!held_.empty()) pass(context, tag);
   }
   /// A put goes out that uses this announcement and is followed by no message.
   void note_put(const Ready& ready) {
     Ready used = ready;  // `pass` removes it
-    log(Entry{used.context, used.tag, 0, 0, used.body.serial});
+    log(Entry{.context = used.context, .tag = used.tag, .number = 0, .token = 0, .serial = used.body.serial});
     pass(used.context, used.tag);
   }
 

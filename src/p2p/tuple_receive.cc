@@ -5,14 +5,10 @@
 
 namespace tern {
 
-namespace {
-constexpr uint64_t kUnusedFactor = 4;  // as the sender's
-}  // namespace
-
-void Tuples::refuse(PointToPoint::Impl& impl, Endpoint& peer, const wire::Header& header) {
+void Tuples::refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header) {
   wire::TupleAnswerBody body{};
   body.never = 1;
-  impl.control(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+  control.post(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
 }
 
 void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
@@ -20,23 +16,23 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
   if (!wire::parse_tuple_body(payload, bytes, asked)) return;
   const TupleKey key{peer.peer, header.source, header.tag, header.context};
   TupleContext& context = contexts_[key.context];
-  if (!peer.tuples || context.wildcards >= most_wildcards_) {
-    ++impl_.counts.tuple_refused;
-    refuse(impl_, peer, header);
+  if (!peer.tuples || context.wildcards >= max_wildcards_) {
+    ++counts_.tuple_refused;
+    refuse(control_, peer, header);
     return;
   }
   wire::TupleAnswerBody body{};
   TupleTicket ticket, answer;
   std::memcpy(&ticket, asked.ticket, sizeof ticket);
-  const bool full = queues_.live() >= most_queues_;
+  const bool full = queues_.live() >= max_queues_;
   if (full) {
     ++clock_in_;
     stop_unused_queue();
   }
   const bool wild =
-      context.holding != 0 || !context.held.empty() || impl_.matching.wild_fits(key.context, key.source, key.tag);
+      context.holding != 0 || !context.held.empty() || receives_.matching.wild_fits(key.context, key.source, key.tag);
   TupleReceiveQueue* made = nullptr;
-  if (!full && !wild && !by_key_.contains(key)) made = peer.tuples->accept(*peer.lane, ticket, answer);
+  if (!full && !wild && !by_key_.contains(key)) made = peer.tuples->accept(peer.lane(), ticket, answer);
   if (made) {
     auto* queue = new TupleQueue;
     queue->owner = this;
@@ -50,11 +46,11 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
     by_key_[key] = queue;
     context.queues.push_back(queue);
     std::memcpy(body.ticket, &answer, sizeof body.ticket);
-    impl_.counts.tuple_queues = queues_.live();
+    counts_.tuple_queues = queues_.live();
   } else {
-    ++impl_.counts.tuple_refused;
+    ++counts_.tuple_refused;
   }
-  impl_.control(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+  control_.post(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
 }
 
 // All messages of the tuple that have come otherwise are here. Where a stop is out already, the envelopes tell of what
@@ -84,9 +80,9 @@ void Tuples::feed(TupleQueue& queue) {
   queue.backlog = false;
   if (queue.state != TupleQueue::State::open) return;
   const TupleKey& key = queue.key;
-  PostedReceive* next = impl_.matching.first_of(key.context, key.source, key.tag);
-  for (uint32_t i = 0; next && i < queue.posted; ++i) next = impl_.matching.next_of(*next);
-  for (; next; next = impl_.matching.next_of(*next)) {
+  PostedReceive* next = receives_.matching.first_of(key.context, key.source, key.tag);
+  for (uint32_t i = 0; next && i < queue.posted; ++i) next = receives_.matching.next_of(*next);
+  for (; next; next = receives_.matching.next_of(*next)) {
     if (!post(queue, static_cast<ReceiveRequest*>(next), nullptr)) {
       queue.backlog = true;
       // With nothing in the queue there is nothing whose landing would bring us here again.
@@ -151,15 +147,15 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
     return;
   }
   ReceiveRequest& receive = *posting.receive;
-  TERN_ASSERT(receive.posted);
-  impl_.matching.unpost(receive);
+  TERN_ASSERT(receive.posted());
+  receives_.unpost(receive);
   --queue.posted;
   if (queue.backlog) feed(queue);
-  impl_.match(receive, *queue.from, header_of(queue), bytes);
-  if (posting.bounce) impl_.unpack(receive, posting.bounce.get(), size_t(receive.status.bytes));
+  receives_.match(receive, *queue.from, header_of(queue), bytes);
+  if (posting.bounce) Receives::unpack(receive, posting.bounce.get(), size_t(receive.status.bytes));
   if (error) receive.error = std::move(error);
   postings_.destroy(&posting);
-  impl_.complete(receive);
+  receives_.complete(receive);
 }
 
 // The same when the queue has stopped: it is one whose envelope is here.
@@ -168,10 +164,10 @@ void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes)
   std::unique_ptr<TupleOwed> owed = std::move(queue.owed.front());
   queue.owed.pop_front();
   if (ReceiveRequest* receive = owed->receive) {
-    if (!owed->known) impl_.match(*receive, *queue.from, header_of(queue), bytes);
+    if (!owed->known) receives_.match(*receive, *queue.from, header_of(queue), bytes);
     const std::byte* from = owed->data ? owed->data.get() : posting.bounce.get();
-    if (from) impl_.unpack(*receive, from, size_t(receive->status.bytes));
-    impl_.complete(*receive);
+    if (from) Receives::unpack(*receive, from, size_t(receive->status.bytes));
+    receives_.complete(*receive);
     return;
   }
   UnexpectedMessage* message = owed->message;
@@ -181,7 +177,7 @@ void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes)
   message->header.kind = wire::Kind::direct;
   message->header.flags = owed->body.wants_ack ? wire::kWantsAck : 0;
   message->heap = std::move(owed->data);
-  impl_.counts.unexpected_bytes += message->kept();
+  unexpected_.landed(*message);
 }
 
 void Tuples::stop_unused_queue() {
@@ -191,7 +187,7 @@ void Tuples::stop_unused_queue() {
         (!unused || queue.used < unused->used))
       unused = &queue;
   });
-  if (unused && clock_in_ - unused->used >= kUnusedFactor * most_queues_) stop(*unused, &Counters::tuple_stops_unused);
+  if (unused && clock_in_ - unused->used >= kUnusedFactor * max_queues_) stop(*unused, &Counters::tuple_stops_unused);
 }
 
 }  // namespace tern

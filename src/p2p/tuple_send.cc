@@ -6,32 +6,35 @@
 namespace tern {
 
 namespace {
-// A tuple gets a queue from its second message on: a program that uses each tag once has no use for queues. Each time
-// that the receiver refuses or stops it, the pause doubles.
+/// A tuple gets a queue from its second message on: a program that uses each tag once has no use for queues. Each time
+/// that the receiver refuses or stops it, the number of messages until the next question doubles, up to 2^10: asking
+/// costs two messages, which is then less than a part in 500.
 constexpr uint32_t kAskAt = 2;
+constexpr uint32_t kMaxDoublings = 9;
+/// Of ask_at: it is not asked for again.
 constexpr uint32_t kNever = ~0u;
-constexpr uint32_t kLongestPause = 9;  // doublings
-// Tuples that are remembered though they have no queue; beyond, all of those are forgotten.
-constexpr size_t kMostEntries = 4096;
-// A queue is given up for another only when its last message is so many queues' worth of messages ago: with more tuples
-// in use than queues, those that have one keep it.
-constexpr uint64_t kUnusedFactor = 4;
-
-Cursor cursor_of(const SendArguments& a) { return Cursor(const_cast<void*>(a.buffer), a.count, *a.type); }
+/// Tuples that are remembered though they have no queue (some 100 bytes each); beyond, all of those are forgotten.
+constexpr size_t kMaxEntries = 4096;
 }  // namespace
 
-Tuples::Tuples(PointToPoint::Impl& impl, const Tunables& tunables)
-    : impl_(impl),
-      most_queues_(uint32_t(tunables.tuple_queues)),
+Tuples::Tuples(ProgressEngine& progress, Endpoints& endpoints, Sends& sends, Receives& receives, Unexpected& unexpected,
+               ControlMessages& control, const Tunables& tunables)
+    : counts_(progress.counters()),
+      endpoints_(endpoints),
+      sends_(sends),
+      receives_(receives),
+      unexpected_(unexpected),
+      control_(control),
+      max_queues_(uint32_t(tunables.tuple_queues)),
       copy_bytes_(size_t(tunables.tuple_copy_bytes)),
-      most_wildcards_(uint32_t(tunables.tuple_wildcards)) {}
+      max_wildcards_(uint32_t(tunables.tuple_wildcards)) {}
 
 Tuples::~Tuples() {
   queues_.for_each([](TupleQueue& queue) { delete &queue; });
 }
 
 TupleEntry& Tuples::entry_of(const TupleKey& key) {
-  if (entries_.size() > kMostEntries + most_queues_) forget_entries();
+  if (entries_.size() > kMaxEntries + max_queues_) forget_entries();
   auto [found, made] = entries_.try_emplace(key);
   if (made) found->second.ask_at = kAskAt;
   return found->second;
@@ -56,7 +59,7 @@ bool Tuples::send(SendRequest& send, size_t bytes) {
     ask(peer, key, entry);
   }
   if (too_long) entry.ask_at = kNever;
-  ++impl_.counts.tuple_misses;
+  ++counts_.tuple_misses;
   return false;
 }
 
@@ -80,7 +83,7 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
     message.packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
     copy = message.packed.get();
   }
-  if (copy) cursor_of(a).pack(copy, bytes);
+  if (copy) send.data().pack(copy, bytes);
   message.data = copy ? copy : static_cast<const std::byte*>(a.buffer);
   if (!path.send(message)) {
     if (message.lent) path.give_back(copy);
@@ -88,18 +91,18 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
     return false;
   }
   message.index = line.sent++;
-  message.position = send.endpoint.sent;
-  message.order = orders_[a.peer]++;
+  message.position = send.endpoint.messages.sent();
+  message.order = send.endpoint.sent_to_queues++;
   line.used = clock_out_;
   line.out.push_back(&message);
-  impl_.note_sent(Protocol::tuple, a, bytes);
+  sends_.note(Protocol::tuple, a, bytes);
   if (message.lent) {
-    ++impl_.counts.tuple_copies;
-    ++impl_.sends_open;  // until it has arrived
-    impl_.settle(send, 0);
+    ++counts_.tuple_copies;
+    sends_.open_copy();  // until it has arrived
+    sends_.settle(send, 0);
   } else {
     message.request = &send;
-    send.tuple = &message;
+    send.state = &message;
     send.waits |= SendRequest::kPath;
   }
   return true;
@@ -114,23 +117,22 @@ void Tuples::arrived(TupleMessage& message, Error error) {
   messages_.destroy(&message);
   if (line.state == TupleLine::State::closing && line.out.empty()) leave(line);
   if (!request) {
-    --impl_.sends_open;
-    impl_.progress.notify();
+    sends_.close_copy();
     return;
   }
-  request->tuple = nullptr;
-  if (error) impl_.fail(*request, std::move(error));
-  else impl_.settle(*request, SendRequest::kPath);
+  request->state = {};
+  if (error) sends_.fail(*request, std::move(error));
+  else sends_.settle(*request, SendRequest::kPath);
 }
 
 void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
-  if (lines_.live() >= most_queues_) {
+  if (lines_.live() >= max_queues_) {
     end_unused_line();
     put_off(entry);
     return;
   }
   TupleTicket ticket;
-  TupleSendQueue* queue = peer.tuples->ask(*peer.lane, ticket);
+  TupleSendQueue* queue = peer.tuples->ask(peer.lane(), ticket);
   if (!queue) {
     put_off(entry);
     return;
@@ -143,18 +145,18 @@ void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
   line.queue = queue;
   line.token = lines_.add(line);
   entry.line = &line;
-  ++impl_.counts.tuple_asked;
+  ++counts_.tuple_asked;
   wire::TupleAskBody body;
   static_assert(sizeof body == sizeof ticket);
   std::memcpy(&body, &ticket, sizeof body);
-  impl_.control(peer, wire::make_header(wire::Kind::tuple_ask, key.source, key.context, key.tag, line.token), &body,
+  control_.post(peer, wire::make_header(wire::Kind::tuple_ask, key.source, key.context, key.tag, line.token), &body,
                 sizeof body);
 }
 
 void Tuples::put_off(TupleEntry& entry) {
   entry.seen = 0;
   if (entry.ask_at == kNever) return;
-  entry.ends = std::min(entry.ends + 1, kLongestPause);
+  entry.ends = std::min(entry.ends + 1, kMaxDoublings);
   entry.ask_at = kAskAt << entry.ends;
 }
 
@@ -187,7 +189,7 @@ void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::by
     end(*line, nullptr);
     return;
   }
-  impl_.control(peer, wire::make_control_header(wire::Kind::tuple_begin, line->remote));
+  control_.post(peer, wire::make_control_header(wire::Kind::tuple_begin, line->remote));
 }
 
 void Tuples::on_stop(Endpoint& peer, const wire::Header& header) {
@@ -199,7 +201,7 @@ void Tuples::on_stop(Endpoint& peer, const wire::Header& header) {
 // by which they can be cancelled.
 void Tuples::end(TupleLine& line, uint64_t Counters::*cause) {
   Endpoint& peer = *line.to;
-  if (cause) ++(impl_.counts.*cause);
+  if (cause) ++(counts_.*cause);
   line.state = TupleLine::State::closing;
   TupleEntry& entry = entry_of(line.key);
   entry.line = nullptr;
@@ -211,17 +213,16 @@ void Tuples::end(TupleLine& line, uint64_t Counters::*cause) {
     body.position = message->position;
     body.order = message->order;
     if (SendRequest* request = message->request) {
-      if (request->token == 0) request->token = impl_.send_tokens.add(*request);
-      body.token = request->token;
+      body.token = sends_.name(*request);
       if (request->arguments.mode == SendMode::synchronous) {
         request->waits |= SendRequest::kMatch;
         body.wants_ack = 1;
       }
     }
-    impl_.control(peer, wire::make_control_header(wire::Kind::tuple_owed, line.remote), &body, sizeof body);
+    control_.post(peer, wire::make_control_header(wire::Kind::tuple_owed, line.remote), &body, sizeof body);
   }
   wire::TupleStoppedBody body{line.sent, 0};
-  impl_.control(peer, wire::make_control_header(wire::Kind::tuple_stopped, line.remote), &body, sizeof body);
+  control_.post(peer, wire::make_control_header(wire::Kind::tuple_stopped, line.remote), &body, sizeof body);
   if (line.out.empty()) leave(line);
 }
 
@@ -232,15 +233,15 @@ void Tuples::end_unused_line() {
     if (line.state == TupleLine::State::open && line.out.empty() && (!unused || line.used < unused->used))
       unused = &line;
   });
-  if (unused && clock_out_ - unused->used >= kUnusedFactor * most_queues_) end(*unused, &Counters::tuple_stops_unused);
+  if (unused && clock_out_ - unused->used >= kUnusedFactor * max_queues_) end(*unused, &Counters::tuple_stops_unused);
 }
 
 // The message is told to the receiver by its envelope, and is then taken back there like any that waits.
 void Tuples::cancel(SendRequest& send) {
-  TupleLine& line = *send.tuple->line;
+  TupleLine& line = *send.tuple()->line;
   if (line.state == TupleLine::State::open) end(line, &Counters::tuple_stops_cancel);
   send.waits |= SendRequest::kAnswer;
-  impl_.control(send.endpoint, wire::make_header(wire::Kind::cancel, 0, send.arguments.context, 0, send.token));
+  control_.post(send.endpoint, wire::make_header(wire::Kind::cancel, 0, send.arguments.context, 0, send.token));
 }
 
 void Tuples::on_message(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {

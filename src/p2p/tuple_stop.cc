@@ -9,15 +9,12 @@ namespace {
 bool fits(const TupleQueue& queue, int source, int tag) {
   return (source == kAnySource || source == queue.key.source) && (tag == kAnyTag || tag == queue.key.tag);
 }
-
-/// Numbers wrap: later by less than half the range.
-bool after(uint32_t a, uint32_t b) { return int32_t(a - b) > 0; }
 }  // namespace
 
 void Tuples::stop(TupleQueue& queue, uint64_t Counters::*cause) {
-  if (cause) ++(impl_.counts.*cause);
+  if (cause) ++(counts_.*cause);
   queue.stopping = true;
-  impl_.control(*queue.from, wire::make_control_header(wire::Kind::tuple_stop, queue.remote));
+  control_.post(*queue.from, wire::make_control_header(wire::Kind::tuple_stop, queue.remote));
 }
 
 // Stops the queues that the wildcard (or probe) fits. True: its communicator's receives must wait for that.
@@ -62,8 +59,8 @@ void Tuples::release(TupleContext& context) {
     ReceiveRequest* receive = context.held.front();
     context.held.pop_front();
     context.releasing = receive;
-    --impl_.receives_open;  // begun again
-    impl_.begin(*receive);
+    receives_.put_back(*receive);
+    receives_.actions().begin(*receive);
     context.releasing = nullptr;
   }
 }
@@ -75,20 +72,19 @@ bool Tuples::cancel(ReceiveRequest& receive) {
     auto place = std::find(held.begin(), held.end(), &receive);
     if (place != held.end()) {
       held.erase(place);
-      receive.status = Status{kAnySource, kAnyTag, 0, true};
-      impl_.complete(receive);
+      receives_.complete_cancelled(receive);
       return true;
     }
   }
-  if (!receive.posted) return false;
-  if (receive.marks & ReceiveRequest::kCancelling) return true;
+  if (!receive.posted()) return false;
+  if (receive.cancelling()) return true;
   TupleQueue* queue = queue_of(receive);
   if (!queue) return false;
   // If it is behind those in the queue, nothing is in the way.
   bool inside = false;
   for (TuplePosting* p = queue->postings.front(); p; p = queue->postings.next(p)) inside |= p->receive == &receive;
   if (!inside) return false;
-  receive.marks |= ReceiveRequest::kCancelling;
+  receive.place = ReceiveRequest::Place::cancelling;
   if (!queue->stopping) stop(*queue, &Counters::tuple_stops_cancel);
   return true;
 }
@@ -140,27 +136,25 @@ void Tuples::match_owed(TupleQueue& queue) {
     ReceiveRequest* receive = nullptr;
     if (posting) {
       receive = posting->receive;
-      impl_.matching.unpost(*receive);
-      receive->posted = false;
+      receives_.unpost(*receive);
       receive->sender = queue.from;
       posting->owed = &owed;
       owed.posted = true;
       posting = queue.postings.next(posting);
     } else {
       receive = static_cast<ReceiveRequest*>(
-          impl_.matching.match_arrival(queue.key.context, queue.key.source, queue.key.tag));
+          receives_.matching.match_arrival(queue.key.context, queue.key.source, queue.key.tag));
     }
     if (receive) {
-      receive->marks &= uint8_t(~ReceiveRequest::kCancelling);
       owed.state = TupleOwed::State::wanted;
       owed.receive = receive;
       if (known) {
-        impl_.match(*receive, *queue.from, header_of(queue), size_t(owed.body.bytes));
+        receives_.match(*receive, *queue.from, header_of(queue), size_t(owed.body.bytes));
         if (owed.body.wants_ack != 0) acknowledge(*queue.from, owed.body);
       }
       continue;
     }
-    UnexpectedMessage* message = impl_.unexpected.create();
+    UnexpectedMessage* message = &unexpected_.create();
     message->context = queue.key.context;
     message->source = queue.key.source;
     message->tag = queue.key.tag;
@@ -188,31 +182,24 @@ TupleOwed& Tuples::owe(TupleQueue& queue, const wire::TupleOwedBody& body) {
 
 // Among the waiting messages of its sender, where it was sent.
 void Tuples::wait_in_order(UnexpectedMessage& message) {
-  impl_.matching.add_waiting_before(message, [&](WaitingMessage& waiting) {
-    auto& other = static_cast<UnexpectedMessage&>(waiting);
+  unexpected_.keep_in_order(message, [&](const UnexpectedMessage& other) {
     if (other.from != message.from) return false;
     return other.by_queue ? after(other.order, message.order) : after(other.number, message.number);
   });
-  impl_.counts.raise_unexpected(impl_.matching.waiting_count(), 0);
-  impl_.progress.notify();
 }
 
 void Tuples::acknowledge(Endpoint& to, const wire::TupleOwedBody& body) {
-  impl_.control(to, wire::make_control_header(wire::Kind::sync_ack, body.token));
+  control_.post(to, wire::make_control_header(wire::Kind::sync_ack, body.token));
 }
 
 // Receives that were to be cancelled, and that nothing in the queue was for.
 void Tuples::cancel_marked(const TupleKey& key) {
-  PostedReceive* next = impl_.matching.first_of(key.context, key.source, key.tag);
+  PostedReceive* next = receives_.matching.first_of(key.context, key.source, key.tag);
   while (next) {
     auto& receive = static_cast<ReceiveRequest&>(*next);
-    next = impl_.matching.next_of(*next);
-    if (!(receive.marks & ReceiveRequest::kCancelling)) continue;
-    receive.marks &= uint8_t(~ReceiveRequest::kCancelling);
-    impl_.matching.unpost(receive);
-    receive.posted = false;
-    receive.status = Status{kAnySource, kAnyTag, 0, true};
-    impl_.complete(receive);
+    next = receives_.matching.next_of(*next);
+    if (!receive.cancelling()) continue;
+    receives_.complete_cancelled(receive);
   }
 }
 
@@ -220,10 +207,9 @@ void Tuples::cancel_marked(const TupleKey& key) {
 void Tuples::take(ReceiveRequest& receive, UnexpectedMessage& message) {
   TupleOwed* owed = message.owed;
   Endpoint& from = *message.from;
-  impl_.unexpected.destroy(&message);
+  unexpected_.destroy(message);
   if (!owed) {  // its sender was lost before it could land
-    receive.error = impl_.endpoints.loss_of(from.peer);
-    impl_.complete(receive);
+    receives_.fail(receive, endpoints_.loss_of(from.peer));
     return;
   }
   owed->message = nullptr;
@@ -248,7 +234,7 @@ void Tuples::discard(UnexpectedMessage& message) {
   land(queue);
 }
 
-// Posts buffers for what is in the queue, in order, up to the first message that nobody wants yet.
+// Posts buffers for what is in the queue, in order, up to the first message without a receive.
 void Tuples::land(TupleQueue& queue) {
   for (auto& owed : queue.owed) {
     if (owed->posted) continue;
@@ -266,7 +252,7 @@ void Tuples::close(TupleQueue& queue) {
   queue.path->close(*queue.queue);
   while (TuplePosting* posting = queue.postings.pop_front()) postings_.destroy(posting);
   queues_.remove(queue.token);
-  impl_.counts.tuple_queues = queues_.live();
+  counts_.tuple_queues = queues_.live();
   delete &queue;
 }
 
@@ -283,8 +269,7 @@ void Tuples::lose_queue(TupleQueue& queue) {
   for (auto& owed : queue.owed) {
     if (owed->message) owed->message->owed = nullptr;
     if (!owed->receive) continue;
-    owed->receive->error = impl_.endpoints.loss_of(queue.from->peer);
-    impl_.complete(*owed->receive);
+    receives_.fail(*owed->receive, endpoints_.loss_of(queue.from->peer));
   }
   close(queue);
 }

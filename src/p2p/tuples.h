@@ -35,6 +35,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -43,11 +44,15 @@
 #include "base/intrusive_list.h"
 #include "base/pool.h"
 #include "fabric/tuple_queues.h"
-#include "p2p/impl.h"
+#include "p2p/control_messages.h"
+#include "p2p/receives.h"
+#include "p2p/sends.h"
+#include "p2p/unexpected.h"
 #include "wire/tuples.h"
 
 namespace tern {
 
+class Tuples;
 struct TupleLine;
 struct TupleQueue;
 
@@ -165,7 +170,12 @@ struct TupleContext {
 
 class Tuples {
  public:
-  Tuples(PointToPoint::Impl& impl, const Tunables& tunables);
+  /// A queue is given up for another only when its last message is so many queues' worth of messages ago: with more
+  /// tuples in use than queues, those that have one keep it.
+  static constexpr uint64_t kUnusedFactor = 4;
+
+  Tuples(ProgressEngine& progress, Endpoints& endpoints, Sends& sends, Receives& receives, Unexpected& unexpected,
+         ControlMessages& control, const Tunables& tunables);
   ~Tuples();
 
   // --- The sender.
@@ -191,7 +201,7 @@ class Tuples {
   void on_message(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_peer_lost(Endpoint& peer);
   /// A rank without tuple queues answers so.
-  static void refuse(PointToPoint::Impl& impl, Endpoint& peer, const wire::Header& header);
+  static void refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header);
 
   /// For tests.
   size_t queues() const { return queues_.live(); }
@@ -239,17 +249,21 @@ class Tuples {
   void acknowledge(Endpoint& to, const wire::TupleOwedBody& body);
   void lose_queue(TupleQueue& queue);
 
-  PointToPoint::Impl& impl_;
-  const uint32_t most_queues_;
+  Counters& counts_;  ///< the rank's
+  Endpoints& endpoints_;
+  Sends& sends_;
+  Receives& receives_;
+  Unexpected& unexpected_;
+  ControlMessages& control_;
+  const uint32_t max_queues_;
   const size_t copy_bytes_;
-  const uint32_t most_wildcards_;
+  const uint32_t max_wildcards_;
 
   // The sender.
   std::unordered_map<TupleKey, TupleEntry, TupleKeyHash> entries_;
   Tokens<TupleLine> lines_;
   Pool<TupleLine> line_pool_;
   Pool<TupleMessage> messages_;
-  std::unordered_map<PeerId, uint32_t> orders_;  ///< messages sent into queues of that peer
   uint64_t clock_out_ = 0;
 
   // The receiver.

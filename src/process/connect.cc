@@ -364,7 +364,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
     process_->share_segments(std::make_unique<ShmSegments>(*node_));
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
-  add_network_paths(process_->p2p().node_memory != nullptr);
+  add_network_paths(process_->environment().node_memory != nullptr);
   if (Error error = process_->start()) return error;
   result = std::move(process_);
   return {};

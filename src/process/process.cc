@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "comm/context.h"
+#include "p2p/endpoint.h"
 #include "progress/event_thread.h"
 
 namespace tern {
@@ -29,6 +30,7 @@ Process::Process(ProcessParts parts)
       rng_(parts.seed),
       progress_(*clock_, *idle_, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
+      environment_(p2p_),
       hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s),
       make_event_port_(std::move(parts.make_event_port)) {
   progress_.set_watch(&hang_watch_);
@@ -128,12 +130,12 @@ void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval)
 void Process::share_node_memory(ShmNode& node) {
   node_memory_ = std::make_unique<NodeMemory>(node);
   node_peers_ = node.members();
-  p2p_.node_memory = node_memory_.get();
+  environment_.node_memory = node_memory_.get();
 }
 
 void Process::share_segments(std::unique_ptr<NodeSegments> segments) {
   node_segments_ = std::move(segments);
-  p2p_.node_segments = node_segments_.get();
+  environment_.node_segments = node_segments_.get();
 }
 
 Error Process::start() {
@@ -148,8 +150,9 @@ Error Process::start() {
     }
   }
   if (log_.wants(LogLevel::info)) log_paths();
-  world_ = std::make_unique<Communicator>(p2p_, kWorldContext, Group::strided(me, 0, 1, world_size()), Ref<Group>());
-  self_ = std::make_unique<Communicator>(p2p_, kSelfContext, Group::strided(me, me, 1, 1), Ref<Group>());
+  world_ =
+      std::make_unique<Communicator>(environment_, kWorldContext, Group::strided(me, 0, 1, world_size()), Ref<Group>());
+  self_ = std::make_unique<Communicator>(environment_, kSelfContext, Group::strided(me, me, 1, 1), Ref<Group>());
   world_->name = "MPI_COMM_WORLD";
   self_->name = "MPI_COMM_SELF";
   return {};

@@ -78,6 +78,7 @@ class Process {
   Communicator& world() { return *world_; }
   Communicator& self() { return *self_; }
   PointToPoint& p2p() { return p2p_; }
+  RankEnvironment& environment() { return environment_; }
   ProgressEngine& progress() { return progress_; }
   Clock& clock() { return *clock_; }
   Launcher& launcher() { return *launcher_; }
@@ -125,6 +126,7 @@ class Process {
   Rng rng_;
   ProgressEngine progress_;
   PointToPoint p2p_;
+  RankEnvironment environment_;
   HangWatch hang_watch_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::unique_ptr<NodeMemory> node_memory_;

@@ -204,7 +204,7 @@ void Window::put_piece(const Operation& operation, Target& target, WindowOperati
   const bool swap = operation.action == WindowAction::compare_and_swap;
   const size_t brought = !brings(operation) ? 0 : swap ? 2 * bytes : bytes;
   const bool inside = brought <= kMaxInside_bytes;
-  const size_t room = std::max<size_t>(std::min(kParcel_bytes, target.endpoint.eager_limit), 512);
+  const size_t room = std::max<size_t>(std::min(kParcel_bytes, target.endpoint.eager_limit()), 512);
   if (target.open.size() + brought + 64 > room && inside) {
     seal(target, nullptr);
     pump(target, false);

@@ -78,7 +78,6 @@ void Window::send(Target& target, Parcel parcel) {
   environment_.endpoints().post(endpoint, header(wire::kWindowBatch), parcel.records.data(), parcel.records.size());
   if (DataSend* data = parcel.data) {
     ++environment_.counters().rma_messages;
-    data->lane = endpoint.lane;
     data->header = header(wire::kWindowData);
     data->done = [](SendOperation& operation, Error error) {
       auto* self = static_cast<DataSend*>(&operation);
@@ -91,7 +90,7 @@ void Window::send(Target& target, Parcel parcel) {
       delete self;
     };
     if (endpoint.lost()) data->done(*data, environment_.endpoints().loss_of(endpoint.peer));
-    else endpoint.path->enqueue(*data);
+    else endpoint.enqueue(*data);
   }
   if (environment_.endpoints().posts_queued() > kManyQueued && !environment_.progress().polling())
     environment_.progress().poll();

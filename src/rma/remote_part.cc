@@ -49,7 +49,7 @@ void RemotePart::set_members(std::vector<ExposedMemory> members) {
 RemoteKey RemotePart::key_of(int rank, const Endpoint& way) const {
   if (members_.empty() || way.lost()) return {};
   for (const ExposedMemory::Key& one : members_[size_t(rank)].keys) {
-    if (!one.key.empty() && is_named(one, way.path->properties().name)) return one.key;
+    if (!one.key.empty() && is_named(one, way.properties().name)) return one.key;
   }
   return {};
 }

@@ -68,12 +68,11 @@ class Answers {
       reply->source = &to_;
       ++to_.replying;
     }
-    reply->lane = to_.endpoint.lane;
     reply->header = window_.header(wire::kWindowResult, token);
     reply->done = ResultSend::over;
     ++window_.environment_.counters().rma_answers;
     if (to_.endpoint.lost()) ResultSend::over(*reply, Error());
-    else to_.endpoint.path->enqueue(*reply);
+    else to_.endpoint.enqueue(*reply);
   }
 
  private:

@@ -74,7 +74,7 @@ void Window::begin_transfer(const Operation& o, Target& target, WindowRequest* r
   transfer->remote_address =
       reinterpret_cast<uintptr_t>(Cursor(start, o.target_count, *o.target_type).contiguous_data());
   transfer->key = target.remote_key;
-  transfer->lane = target.endpoint.lane;
+  transfer->lane = &target.endpoint.lane();
   transfer->done = [](TransferOperation& operation, Error error) {
     auto& self = static_cast<RemoteTransfer&>(operation);
     self.window->transfer_over(self, std::move(error));

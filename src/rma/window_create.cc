@@ -146,7 +146,7 @@ bool Window::locks_by_words() const {
 // memory for that.
 Error Window::share_memory(bool locks) {
   Communicator& comm = *comm_;
-  NodeSegments* segments = comm.p2p().node_segments;
+  NodeSegments* segments = comm.environment().node_segments;
   const bool allocates = flavor_ == Flavor::shared || flavor_ == Flavor::allocate;
   Statement mine;
   std::vector<int> ranks;
@@ -239,7 +239,7 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   window->noncontiguous_ = all[0].noncontiguous != 0;
   window->lock_choice_ = all[0].lock;
   window->comm_ = Ref<Communicator>::adopt(
-      new Communicator(comm.p2p(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
+      new Communicator(comm.environment(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
   if (plan.flavor == Flavor::create) learn_memory(window->remote_, all);
   if (Error error = window->share_memory(all[0].no_locks == 0)) return error;
   environment.add(*window);

@@ -96,6 +96,9 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   std::byte* lend(size_t bytes, RemoteKey& key) override { return arbiter_->lend(bytes, key); }
   bool can_get_lent(Lane& lane) override { return arbiter_->can_get_lent(lane); }
   void publish_heartbeat() override { arbiter_->publish_heartbeat(); }
+  bool stream_is_faster(Lane& lane, size_t bytes) override {
+    return misjudged(arbiter_->stream_is_faster(lane, bytes));
+  }
   bool peer_is_polling(Lane& lane, bool stays) override;
   bool peer_has_polled(Lane& lane) override { return misjudged(arbiter_->peer_has_polled(lane)); }
 

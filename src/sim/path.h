@@ -42,6 +42,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   void add_copy_lock(RemoteKey& key) override;
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
   bool can_get_lent(Lane& lane) override { return can_get(lane); }
+  bool stream_is_faster(Lane& lane, size_t bytes) override;
   bool peer_is_polling(Lane& lane, bool stays) override;
   int poll() override;
   bool arm() override;

@@ -7,6 +7,10 @@
 
 namespace tern::sim {
 
+namespace {
+constexpr size_t kStreamBytes = 20'000;  ///< shorter messages are faster as streams, when both ranks are there to copy
+}  // namespace
+
 SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bool reaches_self)
     : network_(network),
       model_(network.model()),
@@ -24,8 +28,6 @@ SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bo
   remote_properties_.get = model_.get != NetworkModel::Get::none;
   remote_properties_.autonomous = model_.get == NetworkModel::Get::adapter;
   properties_.needs_cpu = !remote_properties_.autonomous;
-  // As over shared memory: if both ranks are in their library a stream is as good up to this size.
-  if (by_cpu) remote_properties_.get_from_bytes = 20'000;
   remote_properties_.put = remote_properties_.get && model_.put;
   remote_properties_.ordered_writes = remote_properties_.put && remote_properties_.autonomous && model_.ordered_writes;
   remote_properties_.puts_before_messages = remote_properties_.ordered_writes;
@@ -188,6 +190,11 @@ bool SimPath::write_memory(uint64_t key, uint64_t address, const std::byte* in, 
 
 bool SimPath::attending(uint64_t now_ns) const {
   return strand_.blocked_in() != nullptr || strand_.now_ns() <= now_ns + 500;
+}
+
+// As over shared memory, where it depends on the length.
+bool SimPath::stream_is_faster(Lane&, size_t bytes) {
+  return !remote_properties_.autonomous && bytes < kStreamBytes;
 }
 
 bool SimPath::peer_is_polling(Lane& lane, bool) {

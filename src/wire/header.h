@@ -25,11 +25,12 @@ enum class Kind : uint8_t {
   cancel = 9,  ///< `token` is the sender's: take the message back if it is still unmatched. An eager message is not
                ///< known by that: `context` is its context, `tag` what its `token` was (else 0)
   cancel_answer = 10,  ///< `token` is the sender's; flags bit 0: it was taken back
-  // The customised protocols (p2p/receiver_initiated.cc, p2p/hybrid.cc).
+  // The customised protocols (p2p/announcements.h, p2p/hybrid.h).
   ready = 11,     ///< RECEIVER_READY: `token` is the receiver's; payload is ReadyBody
   direct = 12,    ///< the whole message, of any size, because its receive was announced; flags kWantsAck: token wants a
                   ///< sync_ack
-  filled = 13,    ///< FIN of a put: `token` is the receiver's; payload is FilledBody; flags kTaken, kLanded
+  filled = 13,    ///< FIN of a put: `token` is the receiver's; payload is FilledBody; flags kTaken, kLanded; context
+                  ///< and tag as the message's
   withdraw = 14,  ///< announcements for (context, tag) are void; `token` (receiver's) comes back with withdrawn
   withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
   recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch

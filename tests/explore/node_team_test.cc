@@ -32,14 +32,15 @@ struct Member {
       : path(std::make_unique<ShmPath>(std::move(node), p2p.sink(), Tunables())), memory(path->node()) {
     engine.add(*path);
     p2p.add_path(*path);
-    p2p.node_memory = &memory;
-    communicator = Ref<Communicator>::adopt(new Communicator(p2p, 4, Group::strided(PeerId(rank), 0, 1, ranks), {}));
+    environment.node_memory = &memory;
+    communicator = Ref<Communicator>::adopt(new Communicator(environment, 4, Group::strided(PeerId(rank), 0, 1, ranks), {}));
   }
   std::unique_ptr<ShmPath> path;
   ExploredIdle idle{path};
   RealClock clock;
   ProgressEngine engine{clock, idle};
   PointToPoint p2p{engine, Tunables()};
+  RankEnvironment environment{p2p};
   NodeMemory memory;
   Ref<Communicator> communicator;
   std::unique_ptr<NodeTeam> team;

@@ -24,12 +24,12 @@ struct NodeRank {
         memory(path.node()) {
     engine.add(path);
     p2p.add_path(path);
-    p2p.node_memory = &memory;
+    environment.node_memory = &memory;
   }
   /// Ranks first .. first + size - 1.
   Ref<Communicator> communicator(uint64_t context, int first, int size) {
     return Ref<Communicator>::adopt(
-        new Communicator(p2p, context << 2, Group::strided(PeerId(rank), PeerId(first), 1, size), {}));
+        new Communicator(environment, context << 2, Group::strided(PeerId(rank), PeerId(first), 1, size), {}));
   }
   int rank, ranks;
   Tunables tunables;
@@ -37,6 +37,7 @@ struct NodeRank {
   RealIdle idle;
   ProgressEngine engine;
   PointToPoint p2p;
+  RankEnvironment environment{p2p};
   ShmPath path;
   NodeMemory memory;
 };

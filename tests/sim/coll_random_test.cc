@@ -36,7 +36,7 @@ struct TestCommunicator {
     if (left != 0) high = group(left, ranks - left);
     bool in_low = left == 0 || me < left;
     communicator = Ref<Communicator>::adopt(
-        new Communicator(process.p2p(), uint64_t(1000 + left) << 2, in_low ? low : high, in_low ? high : low));
+        new Communicator(process.environment(), uint64_t(1000 + left) << 2, in_low ? low : high, in_low ? high : low));
   }
   Ref<Communicator> communicator;
 };

@@ -51,7 +51,7 @@ class Program {
         findings_(findings),
         rng_(seed * 31 + 7),
         me_(PeerId(process.world_rank())),
-        maker_{process.p2p(), types_.get(type_id::kByte), process.peers(),
+        maker_{process.environment(), types_.get(type_id::kByte), process.peers(),
                [&process] { return process.new_context(); }} {
     Peers all;
     for (int rank = 0; rank < process.world_size(); ++rank) all.push_back(PeerId(rank));
@@ -420,7 +420,7 @@ TEST(Creation, overlapping_groups_are_refused_on_both_sides) {
   options.ranks = 3;
   Report report = World(options).run([](Process& process) {
     PredefinedTypes types;
-    create::Maker maker{process.p2p(), types.get(type_id::kByte), process.peers(),
+    create::Maker maker{process.environment(), types.get(type_id::kByte), process.peers(),
                         [&process] { return process.new_context(); }};
     // Sides {0, 1} and {1, 2} meet through their leaders 0 and 2; rank 1 is in both and sees one of them
     // only.

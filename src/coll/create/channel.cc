@@ -5,7 +5,7 @@
 namespace tern::create {
 
 Channel::Channel(const Maker& maker, Group& group, uint64_t context, int tag)
-    : p2p_(&maker.p2p),
+    : p2p_(&maker.environment.p2p),
       byte_(&maker.byte),
       group_(Ref<Group>::share(&group)),
       context_(context),

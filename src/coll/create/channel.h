@@ -20,7 +20,7 @@ using Words = std::vector<uint64_t>;
 /// What making communicators needs from the process above. A value; what it refers to outlives every
 /// operation.
 struct Maker {
-  PointToPoint& p2p;
+  RankEnvironment& environment;
   const Datatype& byte;  ///< MPI_BYTE of this rank
   const PeerTable& peers;
   std::function<uint64_t()> new_context;  ///< a context id that no other call, here or elsewhere, returns

@@ -46,7 +46,7 @@ Flow exchange_flow(Channel announcements, Channel rows, const std::vector<Words>
 
 Error allgather(const Maker& maker, Communicator& intra, std::span<const uint64_t> mine, Words& all) {
   Channel channel = Channel::of(maker, intra);
-  return run(maker.p2p, channel.allgather(mine, all));
+  return run(maker.environment.p2p, channel.allgather(mine, all));
 }
 
 Error exchange_all(const Maker& maker, Communicator& intra, const std::vector<Words>& outgoing,
@@ -57,7 +57,7 @@ Error exchange_all(const Maker& maker, Communicator& intra, const std::vector<Wo
   // comes after it.
   Channel announcements = Channel::of(maker, intra);
   Channel rows = Channel::of(maker, intra);
-  return run(maker.p2p, exchange_flow(announcements, rows, outgoing, incoming));
+  return run(maker.environment.p2p, exchange_flow(announcements, rows, outgoing, incoming));
 }
 
 }  // namespace tern::create

@@ -130,7 +130,8 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
 Ref<Communicator> make_inter(const Maker& maker, uint64_t context, uint64_t local_context, Ref<Group> local,
                              Ref<Group> remote, bool low_side) {
   auto intra = make_intra(maker, local_context, local);
-  auto inter = Ref<Communicator>::adopt(new Communicator(maker.p2p, context, std::move(local), std::move(remote)));
+  auto inter =
+      Ref<Communicator>::adopt(new Communicator(maker.environment, context, std::move(local), std::move(remote)));
   inter->local_intra = intra.release();
   inter->low_side = low_side;
   return inter;
@@ -151,9 +152,9 @@ Error create_from_inter(const Maker& maker, Communicator& inter, Group& group, R
   // Said: a context, and the chosen members as ranks of their side.
   Words said{local.rank() == 0 ? maker.new_context() : 0}, heard;
   for (int rank = 0; rank < group.size(); ++rank) said.push_back(uint64_t(inter.group().rank_of(group.peer(rank))));
-  if (Error error = run(maker.p2p, relay(local, 0, bridge, 0, said, heard))) return error;
+  if (Error error = run(maker.environment.p2p, relay(local, 0, bridge, 0, said, heard))) return error;
   Words own{said[0], local.rank() == 0 ? maker.new_context() : 0};
-  if (Error error = run(maker.p2p, local.broadcast(0, std::span<uint64_t>(own)))) return error;
+  if (Error error = run(maker.environment.p2p, local.broadcast(0, std::span<uint64_t>(own)))) return error;
   if (group.rank() == kUndefined || heard.size() == 1) return {};
   std::vector<PeerId> remote;
   for (size_t i = 1; i < heard.size(); ++i) remote.push_back(inter.remote_group().peer(int(heard[i])));
@@ -167,8 +168,8 @@ Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int ke
   Channel bridge = bridge_of(maker, inter);
   Words ours, theirs;
   SplitWords words = split_words(maker, color, key, true);
-  if (Error error = run(maker.p2p, local.allgather(words, ours))) return error;
-  if (Error error = run(maker.p2p, relay(local, 0, bridge, 0, ours, theirs))) return error;
+  if (Error error = run(maker.environment.p2p, local.allgather(words, ours))) return error;
+  if (Error error = run(maker.environment.p2p, relay(local, 0, bridge, 0, ours, theirs))) return error;
   if (color == kNoColor) return {};
   SplitGroup near = split_group(inter.group(), ours, color);
   SplitGroup far = split_group(inter.remote_group(), theirs, color);
@@ -182,10 +183,11 @@ Error create_inter(const Maker& maker, Communicator& local, int local_leader, Co
                    int remote_leader, int tag, Ref<Communicator>& result) {
   Channel side = Channel::of(maker, local);
   if (local.rank() != local_leader)
-    return run(maker.p2p, connect_flow(maker, local.group(), side, local_leader, nullptr, 0, result));
+    return run(maker.environment.p2p, connect_flow(maker, local.group(), side, local_leader, nullptr, 0, result));
   Channel bridge = Channel::across(maker, peer_comm->peer_group(), peer_comm->rank(),
                                    peer_comm->context(Communicator::Plane::tagged), tag);
-  return run(maker.p2p, connect_flow(maker, local.group(), side, local_leader, &bridge, remote_leader, result));
+  return run(maker.environment.p2p,
+             connect_flow(maker, local.group(), side, local_leader, &bridge, remote_leader, result));
 }
 
 Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote, int remote_leader,
@@ -197,11 +199,11 @@ Error create_inter_from_groups(const Maker& maker, Group& local, int local_leade
   constexpr auto plane = uint64_t(Communicator::Plane::internal);
   Channel side(maker, local, bootstrap_context(string_tag, hash_of(maker, local)) | plane, kSideTag);
   if (local.rank() != local_leader || remote->size() == 0)
-    return run(maker.p2p, connect_flow(maker, local, side, local_leader, nullptr, 0, result));
+    return run(maker.environment.p2p, connect_flow(maker, local, side, local_leader, nullptr, 0, result));
   // The sum is the same on both sides.
   uint64_t meeting = bootstrap_context(string_tag, hash_of(maker, local) + hash_of(maker, *remote));
   Channel bridge = Channel::across(maker, *remote, local.rank(), meeting | plane, kBridgeTag);
-  return run(maker.p2p, connect_flow(maker, local, side, local_leader, &bridge, remote_leader, result));
+  return run(maker.environment.p2p, connect_flow(maker, local, side, local_leader, &bridge, remote_leader, result));
 }
 
 Error merge(const Maker& maker, Communicator& inter, bool high, Ref<Communicator>& result) {
@@ -209,9 +211,9 @@ Error merge(const Maker& maker, Communicator& inter, bool high, Ref<Communicator
   Channel bridge = bridge_of(maker, inter);
   // Said: a context and the leader's word on which side comes last.
   Words said{inter.low_side && local.rank() == 0 ? maker.new_context() : 0, high}, heard;
-  if (Error error = run(maker.p2p, relay(local, 0, bridge, 0, said, heard))) return error;
+  if (Error error = run(maker.environment.p2p, relay(local, 0, bridge, 0, said, heard))) return error;
   // The leader's value counts for its side, so that all of a side use the same order.
-  if (Error error = run(maker.p2p, local.broadcast(0, std::span<uint64_t>(said)))) return error;
+  if (Error error = run(maker.environment.p2p, local.broadcast(0, std::span<uint64_t>(said)))) return error;
   bool we_first = said[1] != heard[1] ? said[1] == 0 : inter.low_side;
   const Group& first = we_first ? inter.group() : inter.remote_group();
   const Group& second = we_first ? inter.remote_group() : inter.group();

@@ -60,17 +60,17 @@ struct SplitEntry {
 }  // namespace
 
 Ref<Communicator> make_intra(const Maker& maker, uint64_t context, Ref<Group> group) {
-  return Ref<Communicator>::adopt(new Communicator(maker.p2p, context, std::move(group), {}));
+  return Ref<Communicator>::adopt(new Communicator(maker.environment, context, std::move(group), {}));
 }
 
 Error duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result) {
-  Error error = run(maker.p2p, duplicate_start(maker, comm, result));
+  Error error = run(maker.environment.p2p, duplicate_start(maker, comm, result));
   if (error) result.reset();
   return error;
 }
 
 Request* start_duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result) {
-  return FlowRequest::begin(maker.p2p.progress(), duplicate_start(maker, comm, result));
+  return FlowRequest::begin(maker.environment.p2p.progress(), duplicate_start(maker, comm, result));
 }
 
 Error create(const Maker& maker, Communicator& comm, Group& group, Ref<Communicator>& result) {
@@ -82,7 +82,7 @@ Error create(const Maker& maker, Communicator& comm, Group& group, Ref<Communica
   if (group.rank() == kUndefined) return {};
   uint64_t context = 0;
   Channel channel(maker, comm.group(), comm.context(Communicator::Plane::internal), tag, std::move(ranks));
-  if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
+  if (Error error = run(maker.environment.p2p, agree_context(maker, channel, context))) return error;
   result = make_intra(maker, context, Ref<Group>::share(&group));
   return {};
 }
@@ -93,7 +93,7 @@ Error create_group(const Maker& maker, Communicator& comm, Group& group, int tag
   if (Error error = members_of(group, comm.group(), ranks)) return error;
   uint64_t context = 0;
   Channel channel(maker, comm.group(), comm.context(Communicator::Plane::tagged), tag, std::move(ranks));
-  if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
+  if (Error error = run(maker.environment.p2p, agree_context(maker, channel, context))) return error;
   result = make_intra(maker, context, Ref<Group>::share(&group));
   return {};
 }
@@ -115,7 +115,7 @@ Error create_from_group(const Maker& maker, Group& group, std::string_view strin
   uint64_t context = 0;
   Channel channel(maker, group,
                   bootstrap_context(string_tag, hash_of(maker, group)) | uint64_t(Communicator::Plane::internal), 0);
-  if (Error error = run(maker.p2p, agree_context(maker, channel, context))) return error;
+  if (Error error = run(maker.environment.p2p, agree_context(maker, channel, context))) return error;
   result = make_intra(maker, context, Ref<Group>::share(&group));
   return {};
 }

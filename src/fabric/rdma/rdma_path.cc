@@ -43,7 +43,6 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.rdma_hybrid_bytes);
   remote_properties_.get = remote_properties_.put = true;
-  remote_properties_.get_from_bytes = properties_.eager_bytes;
   remote_properties_.autonomous = able.autonomous;
   remote_properties_.atomics = able.atomics;
   remote_properties_.atomic_swap = able.atomic_swap;

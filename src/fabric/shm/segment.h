@@ -52,6 +52,7 @@ struct Chunk {
   uint64_t end;          ///< data ring position after this chunk: consumed up to here when it is read
   uint32_t offset;       ///< of the first byte in the data ring
   uint32_t reserved;
+  uint64_t began_ns;  ///< of a message's first chunk: when its sender began (CLOCK_MONOTONIC); 0: not to be timed
 };
 static_assert(sizeof(Chunk) <= kInlineBytes);
 
@@ -64,7 +65,15 @@ inline uint64_t cell_word(uint32_t sequence, CellKind kind, uint32_t bytes) {
 struct alignas(kLine) Progress {
   std::atomic<uint32_t> cells;  ///< cells consumed
   std::atomic<uint64_t> data;   ///< data ring position consumed
+  /// The last stream that was timed, from the sender's beginning to the receiver's end: stream_sample().
+  std::atomic<uint64_t> streamed;
 };
+inline uint64_t stream_sample(size_t bytes, uint64_t ns) {
+  constexpr uint64_t kMax = ~uint32_t{0};
+  return std::min<uint64_t>(bytes, kMax) << 32 | std::min(ns, kMax);
+}
+inline size_t sample_bytes(uint64_t sample) { return size_t(sample >> 32); }
+inline uint64_t sample_ns(uint64_t sample) { return uint32_t(sample); }
 static_assert(sizeof(Progress) == kLine);
 
 /// Bits of RankBlock::asleep.

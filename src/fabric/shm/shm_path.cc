@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/hints.h"
+#include "base/recorder.h"
 #include "fabric/shm/cross_memory.h"
 
 namespace tern {
@@ -25,9 +26,8 @@ constexpr uint32_t kFirstCapacity = 32768;
 constexpr size_t kMaxChunkBytes = 8192;
 /// First word of a RemoteKey: the address is in the peer's private memory, or an offset in its lent memory.
 constexpr uint64_t kKeyPrivate = 1, kKeyLent = 2;
-/// Cross-memory attach pins and copies page by page, by one core, at about a third of the speed of a stream, which two
-/// cores copy (1 MiB: 65 and 21 us; a call costs 1 us, a look at the peer 0.5). So pieces of 16 us, between which the
-/// peer may take over.
+/// Pieces of a copy by cross-memory attach, between which the peer may take over. A call costs 0.5 to 1 us, a look at
+/// the peer 0.5: a small part of what a piece takes (10 to 20 us).
 constexpr size_t kPieceBytes = 256 * 1024;
 constexpr size_t kFirstPieceBytes = 8 * 1024;  ///< 1.3 us
 constexpr uint32_t kIdlePolls = 64;            ///< some 2 us, about two calls of cross-memory attach
@@ -42,7 +42,7 @@ Error lost_error(PeerId peer) {
 }  // namespace
 
 ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tunables)
-    : node_(std::move(node)), sink_(sink), allow_attach_(tunables.shm_cma != 0) {
+    : node_(std::move(node)), sink_(sink), allow_attach_(tunables.shm_cma != 0), attach_from_bytes_(size_t(tunables.shm_get_bytes)) {
   const size_t ring = node_->ring_bytes();
   // A quarter of the ring: an eager message and the gap before the ring's end always fit once the ring is
   // empty.
@@ -50,7 +50,6 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.eager_bytes = std::min<size_t>(size_t(tunables.shm_eager_bytes), ring / 4);
   properties_.peek = true;
   remote_properties_.get = remote_properties_.put = allow_attach_;
-  remote_properties_.get_from_bytes = size_t(tunables.shm_get_bytes);
   arbiter_properties_.copy_locks = allow_attach_;
   arbiter_properties_.piece_bytes = kPieceBytes;
   arbiter_properties_.first_piece_bytes = kFirstPieceBytes;
@@ -278,6 +277,31 @@ bool ShmPath::peer_is_polling(Lane& lane, bool stays) {
   return false;
 }
 
+// Only copies between memory that lies in one piece: others take longer for reasons that the next message does not
+// share.
+bool ShmPath::is_timed(const Cursor& memory, size_t bytes) const {
+  return attach_from_bytes_ == 0 && allow_attach_ && bytes > properties_.eager_bytes && memory.is_contiguous();
+}
+
+// A stream is received whole. Its sender learns the time, too.
+void ShmPath::streamed(Peer& peer) {
+  const uint64_t ns = Recorder::now_ns() - peer.stream_in_ns;
+  peer.rates.took(shm::CopyRates::Way::stream, peer.landing_total, peer.landing_total, ns);
+  peer.in_progress->streamed.store(shm::stream_sample(peer.landing_total, ns), std::memory_order_relaxed);
+}
+
+bool ShmPath::stream_is_faster(Lane& lane, size_t bytes) {
+  if (attach_from_bytes_ != 0) return bytes < attach_from_bytes_;
+  auto& peer = static_cast<Peer&>(lane);
+  const uint64_t sample = peer.out_progress->streamed.load(std::memory_order_relaxed);
+  if (sample != peer.stream_seen) {
+    peer.stream_seen = sample;
+    const size_t streamed = shm::sample_bytes(sample);
+    peer.rates.took(shm::CopyRates::Way::stream, streamed, streamed, shm::sample_ns(sample));
+  }
+  return peer.rates.prefers_stream(bytes);
+}
+
 bool ShmPath::peer_has_polled(Lane& lane) {
   const auto& peer = static_cast<Peer&>(lane);
   const shm::RankBlock& block = node_->block(peer.slot);
@@ -290,7 +314,13 @@ Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cu
   peer.beat_seen = node_->block(peer.slot).beat.load(std::memory_order_relaxed);
   std::atomic<uint32_t>& copying = node_->block(node_->my_slot()).copying;
   copying.store(1, std::memory_order_relaxed);
+  const bool timed = is_timed(operation.local, operation.bytes);
+  const uint64_t began = timed ? Recorder::now_ns() : 0;
   Error error = copy(peer.pid, operation.local, operation.remote_address, operation.bytes);
+  if (timed && !error) {
+    const size_t all = std::max(operation.bytes, operation.of_bytes);
+    peer.rates.took(shm::CopyRates::Way::attach, all, operation.bytes, Recorder::now_ns() - began);
+  }
   copying.store(0, std::memory_order_relaxed);
   return error;
 }

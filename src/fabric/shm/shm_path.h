@@ -25,6 +25,7 @@
 
 #include "base/tunables.h"
 #include "fabric/path.h"
+#include "fabric/shm/copy_rates.h"
 #include "fabric/shm/node.h"
 
 namespace tern {
@@ -59,6 +60,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   std::byte* lend(size_t bytes, RemoteKey& key) override;
   bool can_get_lent(Lane&) override { return true; }
   void publish_heartbeat() override;
+  bool stream_is_faster(Lane& lane, size_t bytes) override;
   bool peer_is_polling(Lane& lane, bool stays) override;
   bool peer_has_polled(Lane& lane) override;
 
@@ -93,6 +95,8 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     uint32_t capacity = 0;  ///< used part of the ring: grows to the whole ring when it was full
     bool grow = false;
     IntrusiveList<SendOperation> queue;
+    uint64_t stream_out_ns = 0;  ///< when the first of the queue began to leave, if it is to be timed; else 0
+    uint64_t stream_seen = 0;    ///< the peer's last sample of a stream from here
 
     // Receiving.
     alignas(64) shm::Cell* in_cells = nullptr;
@@ -106,7 +110,9 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     size_t landing_left = 0, landing_total = 0;
     wire::Header landing_header{};
     Landing landing;
+    uint64_t stream_in_ns = 0;  ///< when its sender began with the landing message, if it is timed; else 0
 
+    shm::CopyRates rates;
     uint32_t beat_seen = 0;  ///< heartbeat of the peer when the last copy by cross-memory attach began
 
     int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
@@ -126,6 +132,8 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   uint32_t chunk_bytes(size_t left) const;
   void publish(Peer& peer, shm::CellKind kind, uint32_t bytes);
   static bool space_came(Peer& peer);
+  bool is_timed(const Cursor& memory, size_t bytes) const;
+  static void streamed(Peer& peer);
 
   // --- shm_receive.cc
   int drain(Peer& peer);
@@ -164,6 +172,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   uint32_t empty_polls_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
+  size_t attach_from_bytes_ = 0;      ///< tunable shm_get_bytes
   size_t lent_ = 0;                   ///< bytes of this rank's lent memory that are in use; never returned
   uint32_t lock_generation_ = 0;      ///< of the last copy lock made
   std::vector<uint32_t> free_locks_;  ///< offsets in this rank's lent memory

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/recorder.h"
 #include "fabric/shm/shm_path.h"
 
 namespace tern {
@@ -120,6 +121,7 @@ void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
       peer.landing_total = peer.landing_left = chunk.total_bytes;
       peer.landing = sink_.on_header(peer, cell.header, chunk.total_bytes);
       peer.landing_open = true;
+      peer.stream_in_ns = is_timed(peer.landing.target, chunk.total_bytes) ? chunk.began_ns : 0;
       land(peer, data, bytes);
     }
   } else {
@@ -135,6 +137,7 @@ void ShmPath::land(Peer& peer, const std::byte* data, size_t bytes) {
   peer.landing_left -= bytes;
   if (peer.landing_left != 0) return;
   peer.landing_open = false;
+  if (peer.stream_in_ns != 0) streamed(peer);
   sink_.on_landed(peer, peer.landing_header, peer.landing, peer.landing_total, Error());
 }
 

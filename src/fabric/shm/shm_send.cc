@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/copy.h"
 #include "base/hints.h"
+#include "base/recorder.h"
 #include "fabric/shm/shm_path.h"
 
 namespace tern {
@@ -91,6 +92,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     }
     std::memcpy(place, source + sent, size);
     chunk.total_bytes = bytes;
+    chunk.began_ns = 0;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
     if (sent == 0) wire::copy_header(cell.header, header);
     std::memcpy(cell.body, &chunk, sizeof chunk);
@@ -155,6 +157,8 @@ void ShmPath::enqueue(SendOperation& operation) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   if (!peer.activated) activate(peer);
+  const bool timed = peer.queue.empty() && is_timed(operation.payload, operation.total_bytes);
+  peer.stream_out_ns = timed ? Recorder::now_ns() : 0;
   peer.queue.push_back(&operation);
   peer.open = false;
   if (!peer.queued) {
@@ -184,6 +188,7 @@ int ShmPath::advance_queue(Peer& peer) {
       moved |= whole || operation->payload.remaining() != before;
       if (!whole) break;
     }
+    peer.stream_out_ns = 0;
     peer.queue.pop_front();
     finished_.push_back(operation);
     ++finished_count_;
@@ -219,6 +224,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
     payload.pack(place, size);
     publish_heartbeat();
     chunk.total_bytes = operation.total_bytes;
+    chunk.began_ns = peer.stream_out_ns;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
     if (!operation.header_sent) wire::copy_header(cell.header, operation.header);
     std::memcpy(cell.body, &chunk, sizeof chunk);

@@ -42,7 +42,7 @@ class Side {
   Error broadcast(Error error, std::string& text);
   Error agree(Error mine);
   Error await_message(std::string& text);
-  Error run_flow(create::Flow flow) { return create::run(meeting_.maker.p2p, std::move(flow)); }
+  Error run_flow(create::Flow flow) { return create::run(meeting_.maker.environment.p2p, std::move(flow)); }
 
   const Meeting& meeting_;
   std::unique_ptr<PortLink> link_;  ///< the root's
@@ -73,7 +73,7 @@ Error Side::await_message(std::string& text) {
   PortLink& link = *link_;
   const uint64_t deadline = meeting_.deadline_ns;
   meeting_.ports.drive(&link, deadline);
-  ProgressEngine& progress = meeting_.maker.p2p.progress();
+  ProgressEngine& progress = meeting_.maker.environment.p2p.progress();
   progress.wait_until([&] { return link.has_message() || link.ended() || meeting_.clock.now_ns() >= deadline; });
   if (link.has_message()) {
     text = link.take_message();
@@ -93,7 +93,7 @@ Error Side::exchange(std::vector<wire::Member>& mine, wire::MeetingSide& theirs)
   std::vector<PeerId> ids;
   if (!meeting_.accepts) {
     meeting_.ports.drive(&link, meeting_.deadline_ns);
-    meeting_.maker.p2p.progress().wait_until(
+    meeting_.maker.environment.p2p.progress().wait_until(
         [&] { return link.proven() || link.ended() || meeting_.clock.now_ns() >= meeting_.deadline_ns; });
     if (link.proven()) link.send(wire::build_meeting({0, mine}));
   }

@@ -1,0 +1,26 @@
+// What all communicators of a rank have in common: the way of their messages, and the memory that the floors above
+// share. Thread rule: under the rank's lock.
+#pragma once
+
+#include "base/scratch.h"
+#include "p2p/point_to_point.h"
+
+namespace tern {
+
+class NodeMemory;    // fabric/shm/node_memory.h
+class NodeSegments;  // fabric/node_segments.h
+
+/// Owned by the rank (process/process.h); outlives its communicators.
+struct RankEnvironment {
+  explicit RankEnvironment(PointToPoint& messages) : p2p(messages) {}
+
+  PointToPoint& p2p;
+  /// Memory that this rank shares with others of its node, for collectives and files; null: none. Not owned.
+  NodeMemory* node_memory = nullptr;
+  /// The same for the memory of windows.
+  NodeSegments* node_segments = nullptr;
+  /// For intermediate results.
+  Scratch scratch;
+};
+
+}  // namespace tern

@@ -1,0 +1,156 @@
+#include "p2p/announcements.h"
+
+#include <atomic>
+#include <cstring>
+
+namespace tern {
+
+namespace {
+/// Announced receives to one peer: as many as its sender keeps.
+constexpr uint32_t kMaxAnnounced = uint32_t(SentLog::kHeld);
+/// Receives of the same key before an announced one; finding them is linear.
+constexpr uint32_t kMaxAhead = 64;
+
+bool last_byte_changed(const ReceiveRequest& receive) {
+  const auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity() - 1;
+  if (*last == receive.offer->last_byte) return false;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return true;
+}
+}  // namespace
+
+ReceiveOffer::~ReceiveOffer() {
+  if (watcher) watcher->unwatch(*this);
+  if (announced) --peer.announced.open;
+}
+
+void Announcements::watch(ReceiveOffer& offer) {
+  offer.watcher = this;
+  watched_.push_back(&offer);
+  want(true);
+}
+
+void Announcements::unwatch(ReceiveOffer& offer) {
+  offer.watcher = nullptr;
+  IntrusiveList<ReceiveOffer>::remove(&offer);
+  want(!watched_.empty());
+}
+
+void Announcements::announce(ReceiveRequest& receive) {
+  Endpoint& peer = *receive.from;
+  const size_t announce_from_bytes = peer.properties().announce_from_bytes;
+  const size_t capacity = receive.capacity();
+  if (announce_from_bytes == 0 || capacity < announce_from_bytes) return;
+  if (receive.attended && peer.copy_locks()) return;  // its sender does not look for it
+  peer.messages.begin_log();                          // the peer is likely to announce receives, too
+  if (peer.announced.open >= kMaxAnnounced) return;
+  uint32_t ahead = 0, oldest = peer.announced.next_serial;
+  bool cancelling = false;
+  const bool known = receives_.matching.visit_ahead(receive, kMaxAhead, [&](PostedReceive& before) {
+    const auto& earlier = static_cast<ReceiveRequest&>(before);
+    cancelling |= earlier.cancelling();
+    if (earlier.announced() && int32_t(oldest - earlier.offer->serial) > 0) oldest = earlier.offer->serial;
+    ++ahead;
+  });
+  if (!known || cancelling) return;
+  receive.sender = nullptr;  // recycled requests remember the last one
+  ReceiveOffer& offer = receives_.offer(receive);
+  wire::ReadyBody body{};
+  body.capacity = capacity;
+  body.address = receives_.expose(receive, body.key);
+  body.arrived = peer.messages.arrived();
+  body.epoch = peer.messages.arrived_epoch();
+  body.serial = offer.serial = peer.announced.next_serial++;
+  body.oldest = oldest;
+  body.ahead = uint16_t(ahead);
+  body.stays = receive.stays;
+  if (body.address != 0 && peer.memory->remote_properties().ordered_writes) {
+    body.last_byte = offer.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
+    body.watched = 1;
+    watch(offer);
+  }
+  offer.announced = offer.binding = true;
+  ++peer.announced.open;
+  ++counters_.announced;
+  control_.post(peer, wire::make_header(wire::Kind::ready, 0, receive.context, receive.tag, offer.token), &body,
+                sizeof body);
+}
+
+// The message of an announced receive is all there without having come as one. The receive is out of matching.
+void Announcements::fill(ReceiveRequest& receive, size_t bytes) {
+  receives_.match(receive, *receive.from,
+                  wire::make_header(wire::Kind::filled, receive.source, receive.context, receive.tag, 0), bytes);
+  counters_.count_received(Protocol::receiver_put, Arrival::receiver);
+}
+
+int Announcements::check_watched() {
+  int done = 0;
+  for (ReceiveOffer* offer = watched_.front(); offer;) {
+    ReceiveRequest& receive = offer->receive;
+    if (!receive.posted() || !last_byte_changed(receive) || receives_.matching.first_of_key(receive) != &receive) {
+      offer = watched_.next(offer);
+      continue;
+    }
+    receives_.unpost(receive);
+    fill(receive, receive.capacity());
+    receives_.complete(receive);
+    ++done;
+    offer = watched_.front();  // the list has changed, and another may have become the oldest of its key
+  }
+  return done;
+}
+
+// An arriving message has met a watched receive: if that is filled already, the message belongs to the next one.
+ReceiveRequest* Announcements::unless_filled(ReceiveRequest& receive, const wire::Header& header) {
+  if (!last_byte_changed(receive)) return &receive;
+  fill(receive, receive.capacity());
+  receives_.complete(receive);
+  return receive_for(header);
+}
+
+void Announcements::on_filled(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  ReceiveRequest* receive = receives_.find(header.token);
+  if (!receive || bytes != sizeof(wire::FilledBody)) return;
+  wire::FilledBody body;
+  std::memcpy(&body, payload, sizeof body);
+  if (header.flags & wire::kTaken) {
+    if (!receive->posted() || receive->from != &peer) return;
+    if (receive->watched()) check_watched();  // those before it
+    // Anything else would mean that the two sides count differently, and that the data is in the wrong buffer.
+    TERN_ASSERT(receives_.matching.first_of_key(*receive) == receive);
+    receives_.unpost(*receive);
+    fill(*receive, body.bytes);
+  }
+  if ((header.flags & wire::kLanded) && receive->sender == &peer) receives_.complete(*receive);
+}
+
+bool Announcements::withdraw(ReceiveRequest& receive) {
+  if (receive.wild()) return false;
+  Endpoint& peer = *receive.from;
+  if (peer.lost() || peer.announced.open == 0) return false;
+  bool binding = false;
+  receives_.matching.visit_from(receive, [&](PostedReceive& posted) {
+    const auto& later = static_cast<ReceiveRequest&>(posted);
+    binding |= later.offer && later.offer->binding;
+  });
+  if (!binding) return false;
+  receive.place = ReceiveRequest::Place::cancelling;
+  if (!receive.offer) receive.sender = nullptr;
+  ++counters_.withdrawn;
+  control_.post(
+      peer, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receives_.offer(receive).token));
+  return true;
+}
+
+void Announcements::on_withdrawn(Endpoint& peer, const wire::Header& header) {
+  check_watched();
+  ReceiveRequest* receive = receives_.find(header.token);
+  if (!receive || receive->from != &peer || !receive->cancelling()) return;  // perhaps its message has come first
+  receives_.matching.visit_from(*receive, [&](PostedReceive& posted) {
+    auto& later = static_cast<ReceiveRequest&>(posted);
+    if (later.offer) later.offer->binding = false;
+  });
+  receives_.complete_cancelled(*receive);
+}
+
+}  // namespace tern

@@ -1,0 +1,80 @@
+// The request of a receive. Thread rule: under the rank's lock.
+#pragma once
+
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "p2p/exposed_memory.h"
+#include "p2p/heartbeat.h"
+#include "p2p/matching.h"
+#include "p2p/point_to_point.h"
+
+namespace tern {
+
+class Announcements;
+class ReceiveRequest;
+class Receives;
+
+/// What the sender knows of a receive, because it was announced or cleared. What it holds of others goes back when it
+/// ends.
+struct ReceiveOffer final : ListHook<ReceiveOffer> {
+  ReceiveOffer(ReceiveRequest& of, Endpoint& to) : receive(of), peer(to) {}
+  ReceiveOffer(const ReceiveOffer&) = delete;
+  ReceiveOffer& operator=(const ReceiveOffer&) = delete;
+  ~ReceiveOffer();
+
+  ReceiveRequest& receive;
+  Endpoint& peer;
+  uint32_t token = 0;                ///< our name for it
+  ExposedMemory exposed;             ///< its buffer, for the sender to put to
+  Heartbeat::Hold heartbeat;         ///< the sender may ask whether this rank is there
+  bool announced = false;            ///< and still posted, or served by it: counted in Endpoint::announced
+  bool binding = false;              ///< and not withdrawn: the sender may use it without asking
+  uint8_t last_byte = 0;             ///< watched: what it was
+  uint32_t serial = 0;               ///< of the announcement
+  Announcements* watcher = nullptr;  ///< its last byte tells that it is filled, this part looks; null: it does not
+};
+
+/// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what
+/// Receives::make and a match set.
+class ReceiveRequest final : public Request, public PostedReceive {
+ public:
+  explicit ReceiveRequest(Receives& owner) : Request(Kind::receive), receives(owner) {}
+  Error start() override;
+  void cancel() override;
+  size_t capacity() const { return size_t(count) * type->size(); }
+  Cursor target() const { return Cursor(buffer, count, *type); }
+
+  Receives& receives;
+  ReceiveRequest* next_free = nullptr;
+  void* buffer = nullptr;
+  Count count = 0;
+  const Datatype* type = nullptr;
+  Endpoint* from = nullptr;       ///< the only one it takes a message of; null: any
+  Ref<Datatype> held_type;        ///< keeps a user's datatype alive; null for predefined ones
+  Endpoint* sender = nullptr;     ///< set when matched
+  ReceiveOffer* offer = nullptr;  ///< null: its sender knows nothing of it
+  uint64_t matched_ns = 0;        ///< only when events are recorded
+  bool unexpected = false;        ///< the same
+  /// Whether it is in Matching. One value, so that a receive that meets its message is no longer being cancelled.
+  enum class Place : uint8_t {
+    outside,     ///< not yet posted, or matched
+    posted,      ///< an arriving message may take it
+    cancelling,  ///< the same until announcements are withdrawn, or a tuple queue has stopped; cancelled then
+  };
+  Place place = Place::outside;
+  bool attended = false;
+  bool stays = false;
+
+  bool posted() const { return place != Place::outside; }
+  bool cancelling() const { return place == Place::cancelling; }
+  bool announced() const { return offer && offer->announced; }
+  bool watched() const { return offer && offer->watcher; }
+
+ protected:
+  friend class Receives;
+  void destroy() override;
+  [[gnu::cold, gnu::noinline]] void renew();
+};
+
+}  // namespace tern

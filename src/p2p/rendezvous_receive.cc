@@ -1,0 +1,95 @@
+#include "p2p/rendezvous_receive.h"
+
+#include <cstring>
+
+#include "p2p/sends.h"
+
+namespace tern {
+
+namespace {
+/// How often a receiver looks whether the sender is there to stream before it fetches alone. Some 0.4 us each over
+/// shared memory (both computing, 16 KiB to 256 KiB: 1.7 to 1.9 us less than with one).
+constexpr int kLooksForBoth = 3;
+}  // namespace
+
+void RendezvousReceiver::on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  if (bytes != sizeof(wire::RendezvousBody)) return;
+  ReceivedRts rts = {.token = header.token, .flags = header.flags, .body = {}};
+  std::memcpy(&rts.body, payload, sizeof rts.body);
+  if (peer.credit.half_due()) peer.settle_credit();  // a sender that announces may be out of credit
+  if (header.flags & wire::kWantsReleases) control_.flush_releases(peer);
+  ReceiveRequest* receive = announcements_.receive_for(header);
+  if (!receive) {
+    unexpected_.keep(peer, header, rts.body.bytes).body = rts.body;
+    return;
+  }
+  receives_.match(*receive, peer, header, rts.body.bytes);
+  answer(*receive, rts, receive->announced() ? Arrival::both : Arrival::unannounced);
+}
+
+void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival) {
+  Endpoint& peer = *receive.sender;
+  if (peer.lost()) {
+    receives_.fail(receive, endpoints_.loss_of(peer.peer));
+    return;
+  }
+  const wire::RendezvousBody& body = rts.body;
+  const bool hybrid = rts.from_library();
+  const Protocol by_get = hybrid ? Protocol::hybrid : Protocol::sender_get;
+  if (receive.status.bytes == 0) {
+    counters_.count_received(by_get, arrival);
+    fetched(receive, rts);
+    return;
+  }
+  // Its sender has had time first, and puts it.
+  if (!hybrid && body.address != 0 && peer.arbiter &&
+      !peer.arbiter->try_lock_copy(&peer.lane(), RemoteKey{{body.key[0], body.key[1]}})) {
+    TERN_ASSERT(receive.announced());
+    counters_.count_received(Protocol::sender_put, arrival);
+    return;
+  }
+  if (body.address != 0 && worth_getting(receive, rts)) {
+    counters_.count_received(by_get, arrival);
+    gets_.begin(receive, rts);
+    return;
+  }
+  const bool put = clear_to_send(receive, rts, 0);
+  counters_.count_received(hybrid ? Protocol::hybrid : put ? Protocol::sender_put : Protocol::sender_data, arrival);
+}
+
+// Rather than to have it streamed.
+bool RendezvousReceiver::worth_getting(const ReceiveRequest& receive, const ReceivedRts& rts) const {
+  const Endpoint& peer = *receive.sender;
+  if (rts.from_library()) return peer.can_get_lent();
+  if (!peer.can_get()) return false;
+  if (policy_.mode != RendezvousMode::customised || peer.autonomous()) return true;
+  if (!peer.stream_is_faster(size_t(receive.status.bytes))) return true;
+  // Where either may copy (deferred_copies.h) both are likely to come at about the same time.
+  for (int looks = receive.announced() ? kLooksForBoth : 1; looks > 0; --looks) {
+    if (peer.peer_is_polling()) return false;
+  }
+  return true;
+}
+
+// A library buffer is released by its short name, along with another message; anything else by a fin.
+void RendezvousReceiver::fetched(ReceiveRequest& receive, const ReceivedRts& rts) {
+  Endpoint& peer = *receive.sender;
+  if (rts.from_library() && Sends::has_short_name(rts.token))
+    control_.owe_release(peer, uint16_t((rts.token & 0xffff) + 1));
+  else
+    control_.post(peer, wire::make_control_header(wire::Kind::fin, rts.token));
+  receives_.complete(receive);
+}
+
+// Asks for the data from `offset` on. True: it may be put.
+bool RendezvousReceiver::clear_to_send(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset) {
+  wire::ClearBody body{};
+  body.receiver_token = receives_.offer(receive).token;
+  body.bytes = uint64_t(receive.status.bytes);
+  if (policy_.by_write) body.address = receives_.expose(receive, body.key);
+  control_.post(*receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, rts.token), &body,
+                body.address != 0 ? sizeof body : wire::kShortClearBytes);
+  return body.address != 0;
+}
+
+}  // namespace tern

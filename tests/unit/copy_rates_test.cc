@@ -1,0 +1,73 @@
+// CopyRates: the faster way is taken, the other one is measured again now and then, one that never works is left.
+#include <gtest/gtest.h>
+
+#include "fabric/shm/copy_rates.h"
+
+namespace tern::shm::test {
+namespace {
+
+using Way = CopyRates::Way;
+constexpr size_t kBytes = 100'000;
+
+/// Sends `messages` messages whose ways take so many nanoseconds; how many went as a stream.
+int streams(CopyRates& rates, int messages, uint64_t stream_ns, uint64_t attach_ns, bool attach_works = true) {
+  int streamed = 0;
+  for (int i = 0; i < messages; ++i) {
+    if (rates.prefers_stream(kBytes) || !attach_works) {
+      rates.took(Way::stream, kBytes, kBytes, stream_ns);
+      ++streamed;
+    } else {
+      rates.took(Way::attach, kBytes, kBytes, attach_ns);
+    }
+  }
+  return streamed;
+}
+
+TEST(CopyRates, EachWayIsTriedThenTheFasterOneTaken) {
+  CopyRates rates;
+  EXPECT_EQ(streams(rates, 100, 1000, 5000), 98);
+  CopyRates other;
+  EXPECT_EQ(streams(other, 100, 5000, 1000), 2);
+}
+
+TEST(CopyRates, OneSlowMessageChangesNothing) {
+  CopyRates rates;
+  streams(rates, 10, 1000, 1200);
+  rates.took(Way::stream, kBytes, kBytes, 50'000'000);
+  EXPECT_TRUE(rates.prefers_stream(kBytes));
+}
+
+TEST(CopyRates, AMachineThatChangesIsNoticed) {
+  CopyRates rates;
+  streams(rates, 200, 1000, 1500);
+  EXPECT_LT(streams(rates, 2000, 3000, 1500), 200);  // the way in use has become slower
+  EXPECT_LT(streams(rates, 3000, 3000, 1500), 100);  // and the other one is asked again rarely
+  EXPECT_GT(streams(rates, 3000, 700, 1500), 2000);  // but often enough to notice that it has become the faster one
+}
+
+TEST(CopyRates, AWayThatNeverWorksIsLeft) {
+  CopyRates rates;
+  streams(rates, 10, 1000, 0, false);
+  int wanted = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    wanted += !rates.prefers_stream(kBytes);
+    rates.took(Way::stream, kBytes, kBytes, 1000);
+  }
+  EXPECT_LE(wanted, 60);
+}
+
+TEST(CopyRates, LengthsAreJudgedApart) {
+  CopyRates rates;
+  for (int i = 0; i < 10; ++i) {
+    rates.took(Way::stream, 20'000, 20'000, 1000);
+    rates.took(Way::attach, 20'000, 20'000, 2000);
+    rates.took(Way::stream, 300'000, 300'000, 20'000);
+    rates.took(Way::attach, 300'000, 150'000, 5'000);  // a piece of it
+  }
+  EXPECT_TRUE(rates.prefers_stream(20'000));
+  EXPECT_TRUE(rates.prefers_stream(30'000));
+  EXPECT_FALSE(rates.prefers_stream(300'000));
+}
+
+}  // namespace
+}  // namespace tern::shm::test
