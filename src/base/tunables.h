@@ -34,8 +34,8 @@ namespace tern {
   X(shm_cma, 1, 0, 1, "", false, \
     "single-copy transfer by cross-memory attach where the kernel allows it; 0: always copy through shared memory") \
   X(shm_get_bytes, 0, 0, 1 << 30, "bytes", false, \
-    "shortest message that crosses by cross-memory attach when both ranks are in MPI; shorter ones stream through the " \
-    "ring. 0: whichever is faster, as measured on the messages themselves") \
+    "shortest message sent by cross-memory attach when both ranks are in MPI; shorter ones are streamed through the " \
+    "ring. 0: the faster way, as measured on the messages themselves") \
   X(shm_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
     "longest message over shared memory that is copied to a library buffer when its receive is not posted yet") \
   X(hybrid_buffers, 16, 0, 4096, "buffers", false, \

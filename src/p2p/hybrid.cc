@@ -6,10 +6,6 @@
 
 namespace tern {
 
-namespace {
-/// What a copy costs the rank's clock where that is simulated: one core of the machine in docs/benchmarks.
-}  // namespace
-
 void HybridSender::begin(SendRequest& send, bool blocking) {
   const SendArguments a = send.arguments;
   Endpoint& peer = send.endpoint;

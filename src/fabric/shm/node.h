@@ -38,7 +38,7 @@ class ShmWatch : public ListHook<ShmWatch> {
 };
 
 struct ShmSetup {
-  int rank = 0;                 ///< this rank, in the world
+  int rank = 0;  ///< this rank, in the world
   /// Ranks said to be on this node, ascending, this one included; the same on all of them.
   std::vector<int> candidates;
   std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey

@@ -31,9 +31,9 @@ using shm::system_error;
 
 constexpr size_t kNonceBytes = 16, kProofBytes = 32;  // 128 random bits; HMAC-SHA-256
 constexpr uint32_t kProtocol = 1;                     // version of these messages
-constexpr uint32_t kDescriptorBatch = 100;  ///< slots per message: two descriptors each, SCM_MAX_FD is 253
-constexpr int kLookAgain_ms = 20;           ///< between two tries to reach a socket whose queue strangers have filled
-constexpr size_t kMaxStrangers = 256;       ///< unproven connections; a node has at most kMaxRanks (512) honest ones
+constexpr uint32_t kDescriptorBatch = 100;            ///< slots per message: two descriptors each, SCM_MAX_FD is 253
+constexpr int kLookAgain_ms = 20;      ///< between two tries to reach a socket whose queue strangers have filled
+constexpr size_t kMaxStrangers = 256;  ///< unproven connections; a node has at most kMaxRanks (512) honest ones
 
 struct Hello {
   uint32_t magic, protocol;

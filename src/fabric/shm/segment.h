@@ -69,7 +69,7 @@ struct alignas(kLine) Progress {
   std::atomic<uint64_t> streamed;
 };
 inline uint64_t stream_sample(size_t bytes, uint64_t ns) {
-  constexpr uint64_t kMax = ~uint32_t{0};
+  constexpr uint64_t kMax = ~uint32_t{0};  // half of a sample
   return std::min<uint64_t>(bytes, kMax) << 32 | std::min(ns, kMax);
 }
 inline size_t sample_bytes(uint64_t sample) { return size_t(sample >> 32); }

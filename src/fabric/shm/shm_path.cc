@@ -42,7 +42,10 @@ Error lost_error(PeerId peer) {
 }  // namespace
 
 ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tunables)
-    : node_(std::move(node)), sink_(sink), allow_attach_(tunables.shm_cma != 0), attach_from_bytes_(size_t(tunables.shm_get_bytes)) {
+    : node_(std::move(node)),
+      sink_(sink),
+      allow_attach_(tunables.shm_cma != 0),
+      attach_from_bytes_(size_t(tunables.shm_get_bytes)) {
   const size_t ring = node_->ring_bytes();
   // A quarter of the ring: an eager message and the gap before the ring's end always fit once the ring is
   // empty.
