@@ -61,9 +61,9 @@ struct FlushOperation : ListHook<FlushOperation> {
 
 /// What a RemoteMemory is. Constant after the path is started.
 struct RemoteMemoryProperties {
-  bool get = false;           ///< for peers that `can_get` confirms
-  bool put = false;           ///< for peers that `can_put` confirms
-  bool autonomous = false;    ///< data moves without the CPU of either side; else by the CPU of the rank that asks
+  bool get = false;         ///< for peers that `can_get` confirms
+  bool put = false;         ///< for peers that `can_put` confirms
+  bool autonomous = false;  ///< data moves without the CPU of either side; else by the CPU of the rank that asks
   /// The bytes of a put become visible before a message that is handed over after the put was issued (done or not). A
   /// put then fails only because the lane is lost, or immediately.
   bool puts_before_messages = false;

@@ -193,9 +193,7 @@ bool SimPath::attending(uint64_t now_ns) const {
 }
 
 // As over shared memory, where it depends on the length.
-bool SimPath::stream_is_faster(Lane&, size_t bytes) {
-  return !remote_properties_.autonomous && bytes < kStreamBytes;
-}
+bool SimPath::stream_is_faster(Lane&, size_t bytes) { return !remote_properties_.autonomous && bytes < kStreamBytes; }
 
 bool SimPath::peer_is_polling(Lane& lane, bool) {
   const NetworkPort* port = network_.port(lane.id);
