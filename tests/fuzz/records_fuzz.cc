@@ -19,8 +19,10 @@ namespace {
 
 constexpr size_t kEvents = 12;
 
+/// A new file each time: some file systems (ext4) write a file that is emptied and filled again to the disk at once.
 void write_file(const std::string& path, const void* data, size_t bytes) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  unlink(path.c_str());
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   TERN_FUZZ_CHECK(file >= 0 && write(file, data, bytes) == ssize_t(bytes));
   close(file);
 }
@@ -90,6 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     TERN_FUZZ_CHECK(record->threads() <= record::kMaxThreads && record->function_name(60000) == "unknown");
     TERN_FUZZ_CHECK(record->event_count() <= kEvents);
   }
+  unlink((path + "/trace").c_str());
   const TraceResult trace = write_trace(records, path + "/trace", 1'000'000);
   TERN_FUZZ_CHECK(trace.written && trace.events < 1000);
   return 0;
