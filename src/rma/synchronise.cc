@@ -348,7 +348,10 @@ void Window::begin_unlock(Target& target) {
 }
 
 Error Window::end_unlock(Target& target) {
-  if (target.confirmed == target.asked && target.pending == 0) look();
+  const bool over = target.confirmed == target.asked && target.pending == 0;
+  // A rank that keeps the queue of its own lock sees the others' requests before it asks again.
+  if (over && own(target.rank) && !design_ && !target.unchecked) environment_.progress().look();
+  else if (over) look();
   else wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
   if (design_ && target.lock == LockState::held && !target.unchecked) {
     design_->release(target.rank);
