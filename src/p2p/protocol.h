@@ -9,11 +9,11 @@
 // With tuple queues (mode tupleq) every message whose tuple has a queue is offered to it before the table is asked,
 // whatever its size (tuples.h): whether it goes there is known when the queue has taken it. The others as here.
 // Both at about the same time: as sender early; announcement and message cross, see rendezvous_send.h.
-// Where a copy costs CPU time of a rank (no autonomous path), it matters which rank has time for it. A receiver that is in its
-// library takes its part of a stream, which is faster than one CPU copying alone; one that computes has the data put
-// under it. A nonblocking sender may go off computing, so a long message is only announced: the receiver fetches it, or
-// asks for a stream, whichever fits when it gets there; or the sender puts it, if it waits before the receiver does
-// (deferred_copies.h).
+// Where a copy costs CPU time of a rank (no autonomous path), it matters which rank has time for it. A receiver that is
+// in its library takes its part of a stream, which is faster than one CPU copying alone; for one that computes, the
+// data is put into its buffer meanwhile. A nonblocking sender may go off computing, so a long message is only
+// announced: the receiver fetches it, or asks for a stream, whichever fits when it gets there; or the sender puts it,
+// if it waits before the receiver does (deferred_copies.h).
 #pragma once
 
 #include <array>

@@ -76,8 +76,7 @@ void RendezvousReceiver::fetched(ReceiveRequest& receive, const ReceivedRts& rts
   Endpoint& peer = *receive.sender;
   if (rts.from_library() && Sends::has_short_name(rts.token))
     control_.owe_release(peer, uint16_t((rts.token & 0xffff) + 1));
-  else
-    control_.post(peer, wire::make_control_header(wire::Kind::fin, rts.token));
+  else control_.post(peer, wire::make_control_header(wire::Kind::fin, rts.token));
   receives_.complete(receive);
 }
 

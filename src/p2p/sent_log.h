@@ -1,10 +1,10 @@
 // SentLog: what a sender remembers of its messages to one peer, so that it can tell which of them a RECEIVER_READY is
 // for.
 //
-// Small and Yuan (2009, section 4.1) number messages by counters for every (peer, communicator, tag), whose memory grows
-// with the tags. Here every message to a peer is counted once, whatever its tag, and the keys of the last few are kept;
-// an announcement says how many messages of this sender its receiver had seen and how many posted receives of the same
-// key were before it:
+// Small and Yuan (2009, section 4.1) number messages by counters for every (peer, communicator, tag), whose memory
+// grows with the tags. Here every message to a peer is counted once, whatever its tag, and the keys of the last few are
+// kept; an announcement says how many messages of this sender its receiver had seen and how many posted receives of the
+// same key were before it:
 //
 //   sent     1:a  2:b  3:a  4:a | 5 ..               a, b: keys (context, tag)
 //   ready(key a, arrived = 2, ahead = 1):             of the a's after number 2, the receive will match the second:

@@ -33,7 +33,8 @@ struct Member {
     engine.add(*path);
     p2p.add_path(*path);
     environment.node_memory = &memory;
-    communicator = Ref<Communicator>::adopt(new Communicator(environment, 4, Group::strided(PeerId(rank), 0, 1, ranks), {}));
+    communicator =
+        Ref<Communicator>::adopt(new Communicator(environment, 4, Group::strided(PeerId(rank), 0, 1, ranks), {}));
   }
   std::unique_ptr<ShmPath> path;
   ExploredIdle idle{path};

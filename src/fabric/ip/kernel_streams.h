@@ -12,9 +12,9 @@ namespace tern {
 
 class KernelStreams final : public StreamPort {
  public:
-  /// One that can watch streams. Null exactly when `error` is set.
+  /// A port that can watch streams. Null exactly when `error` is set.
   static std::unique_ptr<StreamPort> create(Error& error);
-  /// One that cannot, and holds no descriptor of its own.
+  /// A port that cannot, and holds no descriptor of its own.
   KernelStreams() = default;
 
   Error addresses(std::string_view wanted, std::vector<LocalAddress>& out) override;

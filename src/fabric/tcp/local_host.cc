@@ -8,12 +8,12 @@
 namespace tern::tcp {
 namespace {
 
-constexpr uint16_t kPortsTried = 1024;
+constexpr uint16_t kPortsTried = 1024;  // from TERN_TCP_PORT_FIRST on: more than the ranks of a host, twice
 
 }  // namespace
 
 Error LocalHost::listen(std::vector<LocalAddress> addresses, bool this_host_only, bool needed, WatchSet& watched) {
-  // A name that nobody knows is better heard of now.
+  // Reports an unknown name now, not at the first connection.
   if (!congestion_.empty()) {
     if (Error error = port_.check_congestion(congestion_)) return error;
   }
@@ -30,7 +30,7 @@ Error LocalHost::listen(std::vector<LocalAddress> addresses, bool this_host_only
     wire::CardAddress address = local.address;
     Error error = listen_on(local, address.port, watched);
     if (error) {
-      trouble = error.text();  // an IPv6 address that is still being checked for duplicates, for example
+      trouble = error.text();  // for example an IPv6 address that is still being checked for duplicates
     } else if (address.port != 0) {
       card.addresses.push_back(address);
       listening_ += (listening_.empty() ? "" : " ") + wire::to_text(address);
