@@ -20,7 +20,7 @@ namespace {
 /// Ends the process if there is not even so much memory. Who has less cannot throw std::bad_alloc, either: the C++
 /// library could not reserve the room for it (73 KiB, when it was loaded), and ends in std::terminate.
 void require_memory_for_errors() {
-  constexpr size_t kLeast = 256 << 10;
+  constexpr size_t kLeast = 256 << 10;  // more than that room, so that who has it had the room, too
   void* memory = std::malloc(kLeast);
   if (!memory) end_without_memory("the MPI library is loaded");
   std::free(memory);
