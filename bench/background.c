@@ -17,7 +17,7 @@
  * Medians over iterations; an iteration's figure is the larger of both sides'. */
 #include "bench.h"
 
-enum { kMost = 201, kTurn = 67, kTag = 5 };
+enum { kMax = 201, kTurn = 67, kTag = 5 };
 
 #ifdef BENCH_SIMULATED
 static void increment(long increments) { work(increments); }
@@ -29,7 +29,7 @@ static void increment(long increments) {
 #endif
 
 static double median_of_larger(double *mine, int n) {
-  double larger[kMost];
+  double larger[kMax];
   MPI_Allreduce(mine, larger, n, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return median(larger, n);
 }
@@ -57,7 +57,7 @@ static struct Times both_work(char *buffer, int bytes, int rank, long increments
 
 /* The median of n exchanges of one kind. */
 static double median_total(char *buffer, int bytes, int rank, long increments, int n) {
-  double totals[kMost];
+  double totals[kMax];
   for (int i = -2; i < n; i++) {
     double total = both_work(buffer, bytes, rank, increments).total;
     if (i >= 0) totals[i] = total;
@@ -67,7 +67,7 @@ static double median_total(char *buffer, int bytes, int rank, long increments, i
 
 static int iterations(double each_us) {
   int n = (int)(400e3 / each_us);
-  return n < 11 ? 11 : n > kMost ? kMost : n;
+  return n < 11 ? 11 : n > kMax ? kMax : n;
 }
 
 /* The three are measured by turns, so that drift of the machine meets them alike. Before each turn the pattern is
@@ -82,7 +82,7 @@ static void fixed_work(char *buffer, int bytes, int rank, double increment_us) {
   const long about = (long)(2 * transfer / increment_us);
   const long increments = (long)(2 * transfer / median_total(buffer, 0, rank, -about, 11) * (double)about);
   const long kinds[KINDS] = {0, -increments, increments};
-  double totals[KINDS][kMost], waits[kMost], used = 0, passed = 0;
+  double totals[KINDS][kMax], waits[kMax], used = 0, passed = 0;
   for (int i = 0; i < n; i += kTurn) {
     for (int kind = TRANSFER; kind < KINDS; kind++) {
       for (int j = -before; j < kTurn && i + j < n; j++) {
@@ -111,7 +111,7 @@ static void fixed_work(char *buffer, int bytes, int rank, double increment_us) {
 }
 
 static void figure_4_9(char *buffer, int bytes, int rank, long increments, double increment_us) {
-  double waits[kMost], totals[kMost];
+  double waits[kMax], totals[kMax];
   int n = iterations(increment_us * (double)increments), answer = 0;
   for (int i = -2; i < n; i++) {
     if (rank == 0) {

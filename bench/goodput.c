@@ -6,7 +6,7 @@
  * time (bench/linkcut). */
 #include "bench.h"
 
-enum { kWindow = 8, kMostIntervals = 100000 };
+enum { kWindow = 8, kMaxIntervals = 100000 };
 
 static void send_for(char *data, int bytes, double seconds) {
   MPI_Request requests[kWindow];
@@ -22,7 +22,7 @@ static void send_for(char *data, int bytes, double seconds) {
 }
 
 static void receive(char *data, int bytes, double interval) {
-  static double arrived[kMostIntervals];
+  static double arrived[kMaxIntervals];
   MPI_Request requests[kWindow];
   MPI_Status status;
   for (int i = 0; i < kWindow; i++)
@@ -38,7 +38,7 @@ static void receive(char *data, int bytes, double interval) {
       begin = before = now;
     } else {
       most = (long)((now - begin) / interval);
-      if (most < kMostIntervals) arrived[most] += bytes;
+      if (most < kMaxIntervals) arrived[most] += bytes;
       if (now - before > silence) silence = now - before;
       before = now;
     }
@@ -50,7 +50,7 @@ static void receive(char *data, int bytes, double interval) {
     if (requests[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests[i]);
   }
   MPI_Waitall(kWindow, requests, MPI_STATUSES_IGNORE);
-  for (long i = 0; i < most && i < kMostIntervals; i++) {
+  for (long i = 0; i < most && i < kMaxIntervals; i++) {
     point("goodput", (long)((double)(i + 1) * interval * 1e3 + 0.5), arrived[i] * 8e-6 / interval, "Mbit/s");
   }
   point("longest-silence", 0, silence * 1e3, "ms");

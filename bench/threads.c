@@ -13,9 +13,9 @@
 
 #include "bench.h"
 
-enum { kMostThreads = 16, kWindow = 16, kLarge = 65536 };
+enum { kMaxThreads = 16, kWindow = 16, kLarge = 65536 };
 
-static MPI_Comm comms[kMostThreads];
+static MPI_Comm comms[kMaxThreads];
 static int rank, partner, threads, exchanges;
 static void (*kind)(int me, char *out, char *in);
 static pthread_barrier_t turn;
@@ -102,12 +102,12 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   most = (int)argument(argc, argv, "--max", 4);
-  if (provided != MPI_THREAD_MULTIPLE || size % 2 || most > kMostThreads || batches > BATCHES)
+  if (provided != MPI_THREAD_MULTIPLE || size % 2 || most > kMaxThreads || batches > BATCHES)
     MPI_Abort(MPI_COMM_WORLD, 1);
   partner = rank ^ 1;
   for (int i = 0; i < most; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
   for (threads = 1; threads <= most; threads *= 2) {
-    pthread_t all[kMostThreads];
+    pthread_t all[kMaxThreads];
     pthread_barrier_init(&turn, NULL, (unsigned)threads + 1);
     for (long i = 0; i < threads; i++) pthread_create(&all[i], NULL, serve, (void *)i);
     for (size_t s = 0; s < sizeof series / sizeof *series; s++) {

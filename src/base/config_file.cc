@@ -27,7 +27,7 @@ const char* variable(const char* const* environment, std::string_view name) {
   return nullptr;
 }
 
-// What a tunable takes from this value; Tunables::set judges it.
+// The text that a tunable takes from this value; Tunables::set checks it.
 bool text_of(const toml::node& value, std::string& text) {
   if (auto number = value.as_integer()) text = std::to_string(number->get());
   else if (auto words = value.as_string()) text = words->get();
@@ -36,7 +36,7 @@ bool text_of(const toml::node& value, std::string& text) {
   return true;
 }
 
-// False: there is none (errno says why).
+// False: there is no such file (errno says why).
 bool read_whole(const std::string& path, std::string& text) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -78,7 +78,7 @@ Error read_config_file(const std::string& path, bool required, Tunables& tunable
       name = now;
     }
     if (!is_tunable(name)) {
-      // Set something that cannot be, to be told the nearest name.
+      // Setting an unknown name returns the error that proposes the nearest name.
       found.warnings.push_back(at(path, key.source()) + std::string(tunables.set(name, "").text()));
       continue;
     }

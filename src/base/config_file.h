@@ -18,16 +18,16 @@
 namespace tern {
 
 struct Configuration {
-  std::vector<std::string> files;     ///< that were read
-  std::vector<std::string> warnings;  ///< names that are no tunables, those in files by file and line
+  std::vector<std::string> files;     ///< files that were read
+  std::vector<std::string> warnings;  ///< unknown names; those from files with file and line
 };
 
-/// One file; none at `path`: nothing happens, unless `required`. Error: not TOML, or a value that its tunable does not
-/// take, by file and line.
+/// Reads one file. A missing file is an error only if `required`. Error, with file and line: not TOML, or a value that
+/// its tunable does not take.
 Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found);
 
-/// Files and environment. `prefix`: where Tern is installed; empty: not known. The environment is read even when a file
-/// is wrong; the first mistake is returned.
+/// Reads files, then the environment. `prefix`: where Tern is installed; empty: not known. The environment is read even
+/// when a file is wrong. Returns the first mistake.
 Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables,
                     Configuration& found);
 

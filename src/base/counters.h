@@ -1,10 +1,10 @@
-// The one table of counters (DESIGN.md 13): from it come the struct, MPI_T performance variables, tern-info --counters,
-// the reference page, and the tables of mpiexec --summary.
+// The one table of counters. From it come the struct, MPI_T performance variables, tern-info --counters, the reference
+// page, and the tables of mpiexec --summary.
 //
 // A row: name, class, unit, group (an MPI_T category), meaning. Rows of the second table have one element for each size
-// class of messages. One struct per rank, plain memory: it may be mapped from a file that others read when the rank has
-// died, so it holds no pointers. Thread rule: changed under the rank's lock; reading without it gives approximate
-// values.
+// class of messages. There is one struct per rank, in plain memory without pointers: it may be mapped from a file that
+// other processes read after the rank has died. Thread rule: changed under the rank's lock; reading without the lock
+// gives approximate values.
 #pragma once
 
 #include <algorithm>
@@ -45,15 +45,15 @@ constexpr size_t size_class_limit(size_t index) {
 // clang-format off
 #define TERN_PLAIN_COUNTERS(X) \
   X(without_credit, counter, "messages", "messages", \
-    "short messages announced instead of sent eagerly, because the receiver's room for unread data was used up") \
+    "short messages announced instead of sent eagerly, because no unexpected-data credit was left") \
   X(sends_queued, counter, "messages", "messages", \
-    "eager messages and announcements that waited at their sender for room on the way") \
+    "eager messages and announcements that waited at their sender because the path was full") \
   X(unexpected_queue, level, "messages", "messages", \
-    "messages here that no receive has asked for") \
+    "messages here that no receive has matched") \
   X(unexpected_queue_peak, peak, "messages", "messages", \
     "the most messages that were here without a receive at one time") \
   X(unexpected_bytes, level, "bytes", "messages", \
-    "eager data kept for receives to come (bounded for each sender by TERN_UNEXPECTED_CREDIT_BYTES)") \
+    "eager data kept for later receives (bounded for each sender by TERN_UNEXPECTED_CREDIT_BYTES)") \
   X(unexpected_bytes_peak, peak, "bytes", "messages", \
     "the most eager data that was kept at one time") \
   X(tuple_queues, level, "queues", "messages", \
@@ -61,11 +61,11 @@ constexpr size_t size_class_limit(size_t index) {
   X(tuple_asked, counter, "queues", "messages", \
     "tuple queues that this rank has asked its receivers for") \
   X(tuple_refused, counter, "queues", "messages", \
-    "those that were refused: a wildcard was posted, or too many queues") \
+    "requests for tuple queues that were refused: a wildcard was posted, or too many queues") \
   X(tuple_misses, counter, "messages", "messages", \
     "messages sent the traditional way because there was no tuple queue for them (yet)") \
   X(tuple_copies, counter, "messages", "messages", \
-    "messages to tuple queues whose sender was free at once, because they were copied") \
+    "messages to tuple queues that were copied, so that the send was complete at once") \
   X(tuple_stops_wildcard, counter, "queues", "messages", \
     "tuple queues stopped by their receiver because of a wildcard or a probe") \
   X(tuple_stops_cancel, counter, "queues", "messages", \
@@ -73,52 +73,51 @@ constexpr size_t size_class_limit(size_t index) {
   X(tuple_stops_long, counter, "queues", "messages", \
     "tuple queues stopped by their sender because of a message longer than TERN_TUPLE_BYTES") \
   X(tuple_stops_busy, counter, "queues", "messages", \
-    "tuple queues stopped by their sender because all ways were occupied by messages that waited for their receives " \
+    "tuple queues stopped by their sender because messages that waited for their receives occupied all ways " \
     "(TERN_TUPLE_WAYS)") \
   X(tuple_stops_unused, counter, "queues", "messages", \
-    "tuple queues stopped because their number was used up (TERN_TUPLE_QUEUES), the longest unused first") \
+    "tuple queues stopped because there were too many (TERN_TUPLE_QUEUES), the longest unused first") \
   X(coll_node, counter, "calls", "collectives", \
     "collective calls that went through the memory shared by a node, without messages") \
   X(coll_blocking, counter, "calls", "collectives", \
-    "other blocking collective calls: a schedule of messages, carried out in the call") \
+    "other blocking collective calls: a schedule of messages, executed in the call") \
   X(coll_scheduled, counter, "calls", "collectives", \
     "nonblocking and persistent collective calls: a schedule that the progress engine drives") \
   X(wait, timer, "nanoseconds", "progress", \
-    "time in which calls waited in vain polls, asleep included; measured only where somebody asks (mpiexec " \
-    "--summary or " \
-    "--trace, a started MPI_T handle)") \
+    "time that calls spent in empty polls and asleep; measured only on demand (mpiexec --summary or --trace, a " \
+    "started MPI_T handle)") \
   X(asleep, timer, "nanoseconds", "progress", \
-    "time in which calls that waited were asleep in the kernel") \
+    "time that waiting calls spent asleep in the kernel") \
   X(sleeps, counter, "sleeps", "progress", \
-    "how often a thread that waited went to sleep") \
+    "how often a waiting thread went to sleep") \
   X(yields, counter, "yields", "progress", \
-    "how often a rank that waited gave its turn to other ranks of its cores") \
+    "how often a waiting rank gave its core to other processes (sched_yield)") \
   X(wakes, counter, "wakes", "progress", \
     "how often one thread of a rank woke another") \
   X(event_ticks, counter, "ticks", "progress", \
-    "how often the event thread's timer looked whether the application stays away (TERN_PROGRESS; LA-MPI-ED)") \
+    "how often the event thread's timer checked whether the application was outside the library (TERN_PROGRESS)") \
   X(event_wakes, counter, "wakes", "progress", \
-    "wake-ups of the event thread by what came, or by a path's deadline") \
-  X(event_wakes_vain, counter, "wakes", "progress", \
-    "those of them that found the application inside the library") \
+    "wake-ups of the event thread by arrivals or by a path's deadline") \
+  X(event_wakes_empty, counter, "wakes", "progress", \
+    "wake-ups of the event thread that found the application inside the library") \
   X(event_handled, aggregate, "events", "progress", \
     "messages and completions that the event thread handled while the application computed") \
   X(shm_fetches, counter, "transfers", "shm", \
     "messages fetched from their sender's memory by cross-memory attach, with one copy") \
   X(shm_fetched_bytes, aggregate, "bytes", "shm", \
-    "bytes of those messages") \
+    "bytes fetched that way") \
   X(tcp_connections, level, "connections", "tcp", \
     "TCP connections that are open") \
   X(tcp_resumed, counter, "connections", "tcp", \
-    "connections that took the place of a lost one") \
+    "connections that replaced a lost one") \
   X(tcp_unsound, counter, "blocks", "tcp", \
     "blocks whose checksum was wrong (TERN_TCP_CRC); they were sent again") \
   X(tcp_striped, counter, "messages", "tcp", \
     "messages spread over several networks (TERN_TCP_LANES)") \
   X(lane_failovers, counter, "changes", "messages", \
-    "times that a peer's messages went on over another path, because theirs was lost") \
+    "times that messages of a peer moved to another path because theirs was lost") \
   X(lane_failbacks, counter, "changes", "messages", \
-    "times that they returned to a better path that worked again") \
+    "times that messages of a peer moved back to a better path that worked again") \
   X(lane_resent, counter, "messages", "messages", \
     "messages sent again over another path, because they were not known to have arrived") \
   X(udp_sent, counter, "datagrams", "udp", \
@@ -126,13 +125,13 @@ constexpr size_t size_class_limit(size_t index) {
   X(udp_received, counter, "datagrams", "udp", \
     "datagrams received: authentic, for the first time") \
   X(udp_repeated, counter, "datagrams", "udp", \
-    "datagrams (paper: fragments) sent again because they were lost, or seemed so") \
+    "datagrams (TERN_UDP=paper: fragments) sent again because they were lost, or seemed lost") \
   X(udp_spurious, counter, "datagrams", "udp", \
-    "those of them that had arrived all the same") \
+    "repeated datagrams whose first copy had arrived as well") \
   X(udp_forged, counter, "datagrams", "udp", \
-    "datagrams without a right seal, or from no rank of this job") \
+    "datagrams without a valid seal, or from outside this job") \
   X(udp_replayed, counter, "datagrams", "udp", \
-    "datagrams that had been received before (doubles that the network made, too)") \
+    "datagrams received before (replayed, or duplicated by the network)") \
   X(udp_nacks, counter, "datagrams", "udp", \
     "negative acknowledgements sent (TERN_UDP=paper)") \
   X(udp_moved, counter, "changes", "udp", \
@@ -142,21 +141,21 @@ constexpr size_t size_class_limit(size_t index) {
   X(rdma_registration_misses, counter, "registrations", "rdma", \
     "transfers whose memory had to be registered") \
   X(rdma_channels_rc, level, "channels", "rdma", \
-    "peers whose messages come by a connected queue pair into shared receives") \
+    "peers whose messages come by a connected queue pair into shared receive buffers") \
   X(rdma_channels_dc, level, "channels", "rdma", \
-    "peers whose messages come by DC into shared receives") \
+    "peers whose messages come by DC into shared receive buffers") \
   X(rdma_channels_rc_rdma, level, "channels", "rdma", \
     "peers that write their messages into a ring by a connected queue pair") \
   X(rdma_channels_dc_rdma, level, "channels", "rdma", \
     "peers that write their messages into a ring by DC") \
   X(rdma_switches, counter, "changes", "rdma", \
-    "times that a peer's messages came by another channel than before") \
+    "times that a peer's messages changed to another channel") \
   X(rdma_empty_polls, counter, "polls", "rdma", \
-    "looks at rings that found nothing") \
+    "polls of rings that found nothing") \
   X(rdma_credits, counter, "frames", "rdma", \
-    "frames sent only to tell a peer that it may send on") \
+    "frames sent only to return credit to a peer") \
   X(rdma_bytes, level, "bytes", "rdma", \
-    "registered memory of the RDMA path itself: shared receives and sends, rings") \
+    "registered memory of the RDMA path itself: shared receive and send buffers, rings") \
   X(io_together, counter, "calls", "files", \
     "collective file accesses whose data went through aggregators (two-phase)") \
   X(io_windows, counter, "windows", "files", \
@@ -172,7 +171,7 @@ constexpr size_t size_class_limit(size_t index) {
   X(rma_accumulates, counter, "operations", "windows", \
     "accumulates begun, also those that fetch, and compare-and-swaps") \
   X(rma_direct, counter, "operations", "windows", \
-    "those of all these that were done in memory shared with the target, without a message") \
+    "one-sided operations done in memory shared with the target, without a message") \
   X(rma_transfers, counter, "operations", "windows", \
     "puts and gets that an adapter or cross-memory attach carried out, without the target's processor") \
   X(rma_messages, counter, "messages", "windows", \
@@ -194,7 +193,8 @@ constexpr size_t size_class_limit(size_t index) {
   X(sent_eager_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(sent_receiver_put, counter, "messages", "messages", \
-    "messages put by their sender into the buffer that the receiver had announced (paper 000, RECV_RNDV)") \
+    "messages put by their sender into the buffer that the receiver had announced (RECV_RNDV; Small and Yuan " \
+    "2009)") \
   X(sent_receiver_put_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(sent_receiver_stream, counter, "messages", "messages", \
@@ -202,7 +202,8 @@ constexpr size_t size_class_limit(size_t index) {
   X(sent_receiver_stream_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(sent_hybrid, counter, "messages", "messages", \
-    "messages copied by their sender, who is free at once, and fetched from the copy (paper 000, HYBRID)") \
+    "messages copied by their sender, whose send is complete at once, and fetched from the copy (HYBRID; Small and " \
+    "Yuan 2009)") \
   X(sent_hybrid_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(sent_sender_put, counter, "messages", "messages", \
@@ -218,7 +219,7 @@ constexpr size_t size_class_limit(size_t index) {
   X(sent_sender_data_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(sent_tuple, counter, "messages", "messages", \
-    "messages sent into tuple queues, where their receives lie") \
+    "messages sent into tuple queues") \
   X(sent_tuple_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(received_expected, counter, "messages", "messages", \
@@ -226,15 +227,15 @@ constexpr size_t size_class_limit(size_t index) {
   X(received_expected_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(received_unexpected, counter, "messages", "messages", \
-    "messages that were here, or announced, before their receive was posted") \
+    "messages that had arrived, or were announced, before their receive was posted") \
   X(received_unexpected_bytes, aggregate, "bytes", "messages", \
     "bytes of those messages") \
   X(io_read, counter, "transfers", "files", \
-    "reads of files (system calls, or what io_uring does)") \
+    "reads of files (system calls, or by io_uring)") \
   X(io_read_bytes, aggregate, "bytes", "files", \
     "bytes asked for by them") \
   X(io_written, counter, "transfers", "files", \
-    "writes to files (system calls, or what io_uring does)") \
+    "writes to files (system calls, or by io_uring)") \
   X(io_written_bytes, aggregate, "bytes", "files", \
     "bytes of those writes")
 // clang-format on
@@ -249,7 +250,7 @@ struct Counters {
   TERN_SIZED_COUNTERS(TERN_MEMBER)
 #undef TERN_MEMBER
 
-  /// Somebody wants the timer `wait`, which costs two looks at the clock for each wait: how many do.
+  /// How many users want the timer `wait`. It costs two clock reads per wait, so it runs only on demand.
   uint32_t timing = 0;
 
   void raise_unexpected(size_t queued, size_t bytes) {

@@ -1,6 +1,6 @@
-// The instruction takes 8 bytes in 3 cycles but can begin every cycle: long data is therefore cut into three lanes
-// whose checksums run side by side and are then put together. Appending n zero bytes to data is a linear map of its
-// checksum; kShift holds that map for a lane's length, as one table for each byte of the checksum.
+// The instruction takes 8 bytes, has a latency of 3 cycles and can start every cycle. So long data is cut into three
+// lanes whose checksums are computed side by side and then combined. Appending n zero bytes to data is a linear map of
+// its checksum; kShift holds that map for a lane's length, as one table for each byte of the checksum.
 //
 //   lane A (n bytes)   lane B (n bytes)   lane C (n bytes)      crc = shift(shift(a) ^ b) ^ c
 #include "base/crc32c.h"
@@ -18,9 +18,9 @@
 namespace tern {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82f63b78;
-/// Bytes of one lane: three of them fit into the first-level cache with room to spare; shorter ones cost more
-/// puttings-together.
+constexpr uint32_t kPolynomial = 0x82f63b78;  // RFC 3720, reflected
+/// Bytes of one lane. Three lanes fit into the first-level cache (32 KiB or more); shorter lanes would be combined
+/// more often.
 constexpr size_t kLane = 1024;
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
@@ -42,7 +42,7 @@ constexpr Tables kTables = make_tables();
 
 using Shift = std::array<std::array<uint32_t, 256>, 4>;
 
-// The map is linear: known for the 32 single bits, it is known for all.
+// The map is linear: its values for the 32 single bits determine it.
 constexpr Shift make_shift(size_t zeros) {
   std::array<uint32_t, 32> of_bit{};
   for (size_t bit = 0; bit < 32; ++bit) {
@@ -120,7 +120,7 @@ uint32_t crc32c_by_table(const void* data, size_t bytes, uint32_t before) {
 
 bool crc32c_in_hardware() {
 #ifdef TERN_CRC_TARGET
-  return instruction_there();  // a load and a test; a remembered answer would be a global
+  return instruction_there();  // a load and a test; caching the answer would need a global
 #else
   return false;
 #endif

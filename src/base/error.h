@@ -1,6 +1,6 @@
 // What went wrong below the C API: an MPI error class and a sentence. Success is a null pointer, so that the
-// usual path tests one register. Layers add what they know with `context`; only capi/ turns it into a return
-// value, naming function, argument, value, rank and remedy (STYLE.md, "Errors").
+// usual path tests one register. Layers add what they know with `context`. Only capi/ turns it into a return
+// value; its message names function, argument, value, rank and remedy.
 // Thread rule: a value; no sharing.
 #pragma once
 

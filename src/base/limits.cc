@@ -21,17 +21,17 @@ uint64_t limit_of(int resource) {
   return getrlimit(__rlimit_resource(resource), &limit) == 0 ? uint64_t(limit.rlim_cur) : ~uint64_t{0};
 }
 
-// How many descriptors are open, at least; the limit itself when there is none left to look with.
+// At least how many descriptors are open; the limit itself when no descriptor is left to count with.
 uint64_t open_descriptors(uint64_t limit) {
   DIR* directory = opendir("/proc/self/fd");
   if (!directory) return errno == EMFILE ? limit : 0;
   uint64_t count = 0;
   while (const dirent* entry = readdir(directory)) count += entry->d_name[0] != '.';
   closedir(directory);
-  return count - 1;  // the directory's own
+  return count - 1;  // without the directory's own
 }
 
-// Lifts the soft limit of file sizes to the hard one, and keeps back the signal that goes beyond it.
+// Raises the soft limit of file sizes to the hard one, and blocks the signal that exceeding it raises.
 class WithoutFileSizeLimit {
  public:
   explicit WithoutFileSizeLimit(uint64_t bytes) {
@@ -92,6 +92,8 @@ std::string errno_text(int error) {
     default: return text;
   }
 }
+
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 void end_without_memory(const char* what) {
   char line[200];

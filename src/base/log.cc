@@ -67,7 +67,7 @@ void Log::write_slow(LogLevel level, std::string_view text) const {
   while (written < line.size()) {
     ssize_t n = ::write(descriptor_, line.data() + written, line.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return;  // nobody to tell
+    if (n < 0) return;  // an error of the log itself cannot be reported anywhere
     written += size_t(n);
   }
 }

@@ -1,8 +1,8 @@
-// What Tern says besides results: one line per event, "[tern rank 3] warning: text", at a level and to a place that
-// TERN_LOG chooses: LEVEL or LEVEL:FILE, in FILE %r is the rank, %h the host, %p the process. Messages are for people;
-// whoever first identifies an error logs it, once (STYLE.md).
+// Log lines: one per event, "[tern rank 3] warning: text". TERN_LOG chooses level and place: LEVEL or LEVEL:FILE, where
+// %r in FILE is the rank, %h the host, %p the process. Messages are for people. The code that first identifies an error
+// logs it, once.
 //
-// Thread rule: log() may be called from any thread; a line is one write and never interleaves within itself.
+// Thread rule: log() may be called from any thread; each line is one write, so lines are never mixed.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ class Log {
   /// As TERN_LOG says; a file is appended to. Error: no such level, or the file cannot be written.
   Error configure(std::string_view wish, int rank);
 
-  /// Ask before building an expensive text.
+  /// Ask this before building an expensive text.
   bool wants(LogLevel level) const { return level <= level_; }
 
   void error(std::string_view text) const { write(LogLevel::error, text); }
@@ -53,7 +53,7 @@ class Log {
   LogLevel level_ = LogLevel::warn;
   int rank_ = -1;
   int descriptor_ = 2;
-  bool owned_ = false;  ///< the descriptor is closed at the end
+  bool owned_ = false;  ///< the destructor closes the descriptor
 };
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// How urgently a rank that leaves the library needs somebody who goes on with what is pending.
+// How urgently pending work needs somebody to poll while this rank is outside the library.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace tern {
 /// In the order of urgency.
 enum class Need : uint8_t {
   nothing,
-  later,  ///< only what others (kernels) bring to an end, unless they fail: a look now and then will do
-  now,    ///< something may come that this rank is to act on, or is still to leave
+  later,  ///< only the kernel has work left, unless a connection fails: an occasional poll is enough
+  now,    ///< a message may arrive that this rank must act on, or one still has to be sent
 };
 
 }  // namespace tern

@@ -16,30 +16,30 @@
 
 namespace tern {
 
-/// A number that is another one for another name, or for another `more`, as far as 64 bits go.
+/// Mixes a name and `more` to 64 bits; different inputs give different results except for chance collisions.
 inline uint64_t hash_of(const RankName& name, uint64_t more = 0) {
   uint64_t hash = 0;
   for (uint64_t part : {name.job, uint64_t{name.rank}, more}) hash = Rng(hash ^ part).next();
   return hash;
 }
 
-/// What a job gives to the jobs that it meets. Who holds the secrets of two jobs may connect their ranks.
+/// What a job gives to the jobs it meets. A process that holds the secrets of two jobs may connect their ranks.
 using JobSecret = std::array<uint8_t, 32>;
 
 class PeerTable {
  public:
-  /// `me` is one of the `ranks` ranks of its job.
+  /// `me` is one of the `ranks` ranks of this rank's job.
   PeerTable(const RankName& me, uint32_t ranks) : me_(me), ranks_(ranks), size_(ranks) { TERN_ASSERT(me.rank < ranks); }
 
   PeerId me() const { return me_.rank; }
   const RankName& my_name() const { return me_; }
-  /// Ranks of this rank's own job: PeerIds below it.
+  /// Number of ranks in this rank's own job. Their PeerIds are below it.
   uint32_t job_ranks() const { return ranks_; }
-  /// PeerIds below it are in use.
+  /// Number of PeerIds in use; all are below it.
   uint32_t size() const { return size_; }
 
-  /// Makes the ranks of another job known. Gives the PeerId of its rank 0, the others follow; a job that is known keeps
-  /// its PeerIds.
+  /// Makes the ranks of another job known. Returns the PeerId of its rank 0; the others follow. A job that is already
+  /// known keeps its PeerIds.
   PeerId add_job(uint64_t job, uint32_t ranks, const JobSecret& secret = {}) {
     if (const Job* known = job_of(job)) return known->first;
     TERN_ASSERT(job != me_.job && ranks < kNoPeer - size_);
@@ -48,7 +48,7 @@ class PeerTable {
     return others_.back().first;
   }
 
-  /// kNoPeer: nobody that this rank knows.
+  /// kNoPeer: this rank does not know the name.
   PeerId find(const RankName& name) const {
     if (name.job == me_.job) return name.rank < ranks_ ? PeerId(name.rank) : kNoPeer;
     const Job* job = job_of(name.job);
@@ -62,12 +62,12 @@ class PeerTable {
     return kNoRank;
   }
   bool in_my_job(PeerId peer) const { return peer < ranks_; }
-  /// Null: this rank's own job, or one that it does not know.
+  /// Null: this rank's own job, or an unknown one.
   const JobSecret* secret_of(uint64_t job) const {
     const Job* known = job_of(job);
     return known ? &known->secret : nullptr;
   }
-  /// Both ranks of a pair agree on which of them comes first: of two that call each other, one gives way.
+  /// Total order of the two ranks of a pair, the same on both: if both connect at once, it decides which one yields.
   bool comes_before(PeerId peer) const { return me_ < name(peer); }
 
  private:
@@ -87,7 +87,7 @@ class PeerTable {
   const RankName me_;
   const uint32_t ranks_;
   uint32_t size_;
-  std::vector<Job> others_;  ///< in the order of `first`
+  std::vector<Job> others_;  ///< sorted by `first`
 };
 
 }  // namespace tern

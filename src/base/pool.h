@@ -33,7 +33,7 @@ class Pool {
     free_ = slot;
     --live_;
   }
-  /// Objects handed out and not yet given back.
+  /// Objects handed out and not yet returned.
   size_t live() const { return live_; }
 
  private:
@@ -53,9 +53,9 @@ class Pool {
   std::vector<std::unique_ptr<Slot[]>> chunks_;
 };
 
-/// Like Pool, but an object is constructed once and comes back as it was given back: for small objects whose
-/// constructor would store more than a use of them changes. T has a `T* next_free` that belongs to the recycler while T
-/// is free.
+/// Like Pool, but an object is constructed once and reused in the state in which it was returned. For small objects
+/// whose constructor would store more than one use changes. T has a `T* next_free`, which the recycler uses while the
+/// object is free.
 template <typename T>
 class Recycler {
  public:
@@ -63,7 +63,7 @@ class Recycler {
   Recycler(const Recycler&) = delete;
   Recycler& operator=(const Recycler&) = delete;
 
-  /// `args` construct a new object when none is free.
+  /// Constructs a new object from `args` when none is free.
   template <typename... Args>
   T* take(Args&&... args) {
     T* item = free_;

@@ -1,10 +1,10 @@
-// A record: what a rank writes about itself for mpiexec --summary and --trace, a file that is mapped into its memory.
-// So it is whole at every moment, however the rank ends; the kernel writes it to the disk. mpiexec reads it when all
-// have ended.
+// A record: what a rank writes about itself for mpiexec --summary and --trace. It is a file mapped into the rank's
+// memory, so it is complete at every moment, however the rank ends; the kernel writes it to disk. mpiexec reads the
+// records after all ranks have ended.
 //
 //   Header (totals, counters)  |  padding to a page  |  Event, Event, ...  (header.events of them)
 //
-// Written and read by the same version on machines of one kind; who reads checks the magic and the sizes.
+// Writer and reader are the same version on machines of one kind; the reader checks the magic number and the sizes.
 // Units: nanoseconds, bytes.
 #pragma once
 
@@ -16,19 +16,18 @@
 namespace tern::record {
 
 inline constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'R', 'E', 'C', '1'};
-inline constexpr size_t kPageBytes = 4096;
-inline constexpr size_t kMaxFunctions = 1024;
-inline constexpr size_t kMaxThreads = 64;  ///< later threads are taken for the last
+inline constexpr size_t kPageBytes = 4096;     ///< what mmap offsets are multiples of on x86-64
+inline constexpr size_t kMaxFunctions = 1024;  ///< more than MPI 5.0 has; later ones would not be recorded
+inline constexpr size_t kMaxThreads = 64;      ///< later threads are recorded as the last one
 
-/// All calls of one MPI function; calls inside of calls (from callbacks) are counted, their time is that of the outer
-/// call.
+/// All calls of one MPI function. Nested calls (from callbacks) are counted; their time belongs to the outer call.
 struct Totals {
   char name[48];
   uint64_t calls, time_ns, longest_ns, wait_ns;
 };
 
 /// A comparison with rank 0's clock: when it was made (this rank's clock), what to add to get rank 0's time, and how
-/// long the question and its answer took (the error is at most half of it). Round trip 0: the clock is the same.
+/// long the exchange took (the error is at most half of it). Round trip 0: both ranks use the same clock.
 struct ClockSample {
   uint64_t at_ns;
   int64_t offset_ns;
@@ -38,10 +37,10 @@ struct ClockSample {
 enum class EventKind : uint8_t {
   call,      ///< `what`: the function's place in Header::totals
   sleep,     ///< a waiting thread was asleep in the kernel
-  progress,  ///< the event thread has worked
+  progress,  ///< the event thread was working
   send,      ///< a message began to leave: peer, tag, context, bytes; `what`: record::Protocol
-  receive,   ///< matched at time_ns, complete `duration_ns` later; the same, `what`: 1 if it was unexpected
-  control,   ///< a message of a protocol has come: peer; `what`: its wire::Kind
+  receive,   ///< matched at time_ns, complete `duration_ns` later; other fields as `send`, `what`: 1 if unexpected
+  control,   ///< a protocol's message arrived: peer; `what`: its wire::Kind
 };
 
 struct Event {
@@ -61,11 +60,11 @@ struct Header {
   uint32_t header_bytes, event_bytes;
   int32_t rank, size;  ///< -1: MPI is not initialised
   int32_t process;
-  uint32_t functions;     ///< used in `totals`
-  uint32_t threads;       ///< have been seen
-  uint32_t current;       ///< what the first thread is in, function + 1; 0: nothing
-  uint32_t event_thread;  ///< the thread + 1 that is the event thread; 0: none
-  uint32_t finished;      ///< the last call has been made: MPI_Finalize is over
+  uint32_t functions;     ///< entries used in `totals`
+  uint32_t threads;       ///< threads seen so far
+  uint32_t current;       ///< function that the first thread is in, plus 1; 0: none
+  uint32_t event_thread;  ///< number of the event thread, plus 1; 0: none
+  uint32_t finished;      ///< 1: the last call was made, MPI_Finalize is over
   char host[64];
   char clock_domain[128];
   uint64_t first_ns, last_ns;  ///< begin of the first call, end of the last one
@@ -76,6 +75,7 @@ struct Header {
   Totals totals[kMaxFunctions];
 };
 
+/// Offset of the events in the file.
 inline constexpr size_t kEventsAt = (sizeof(Header) + kPageBytes - 1) / kPageBytes * kPageBytes;
 
 }  // namespace tern::record

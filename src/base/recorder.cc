@@ -15,14 +15,14 @@
 namespace tern {
 namespace {
 
-// Reserving, mapping and leaving a window costs some system calls, about 20 us; 64 Ki events of 50 ns or more fill it
-// in 3 ms.
+// Reserving, mapping and unmapping a window costs some system calls, about 20 us; a window holds 64 Ki events, so at
+// 50 ns or more per event it lasts at least 3 ms.
 constexpr uint64_t kWindowBytes = 3 << 20;
 static_assert(kWindowBytes % sizeof(record::Event) == 0 && kWindowBytes % record::kPageBytes == 0);
 
 }  // namespace
 
-// CLOCK_MONOTONIC is that of a boot, unless a time namespace shifts it.
+// CLOCK_MONOTONIC is the same for all processes of a boot, unless a time namespace shifts it.
 std::string Recorder::clock_domain() {
   std::string text;
   for (const char* name : {"/proc/sys/kernel/random/boot_id", "/proc/self/timens_offsets"}) {

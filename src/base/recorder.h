@@ -1,11 +1,11 @@
-// Recorder: keeps a rank's record (base/record.h). There is one only where mpiexec --summary or --trace asks for it;
-// whoever has something to record holds a pointer that is null otherwise.
+// Recorder: keeps a rank's record (base/record.h). It exists only when mpiexec --summary or --trace asks for it; users
+// hold a pointer that is null otherwise.
 //
-// Events go to a window of the file that moves on when it is full; the file grows by whole windows, which are reserved
-// before they are touched, up to a limit. Beyond it, or when the disk is full, events are counted as lost and the run
-// goes on.
+// Events go to a mapped window of the file. A full window is replaced by the next one. The file grows by whole windows,
+// which are reserved before they are touched, up to a limit. Beyond the limit, or when the disk is full, events are
+// counted as lost and the run goes on.
 //
-// Thread rule: under the rank's lock, but now_ns, which is for everybody.
+// Thread rule: under the rank's lock, except now_ns, which any thread may call.
 #pragma once
 
 #include <pthread.h>
@@ -22,18 +22,18 @@ namespace tern {
 
 class Recorder {
  public:
-  /// Makes a new file in `folder`. `event_bytes`: the most that events may take; 0: only totals are kept. `functions`:
-  /// the names of what `enter` and `leave` number. Null exactly when `error` is set.
+  /// Makes a new file in `folder`. `event_bytes`: limit for events; 0: only totals are kept. `functions`: the names of
+  /// the numbers passed to `enter` and `leave`. Null exactly when `error` is set.
   static std::unique_ptr<Recorder> create(const std::string& folder, uint64_t event_bytes,
                                           std::span<const char* const> functions, Error& error);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The rank's counters live in the record.
+  /// The rank's counters; they live in the record.
   Counters& counters() { return header_->counters; }
   record::Header& header() { return *header_; }
-  /// Events are wanted, not just totals.
+  /// True: events are wanted, not only totals.
   bool tracing() const { return most_event_bytes_ != 0; }
   /// The clock of all records on this machine.
   static uint64_t now_ns() {
@@ -45,13 +45,13 @@ class Recorder {
   /// Two processes with the same text have the same clock.
   static std::string clock_domain();
 
-  /// A call has got in (it began earlier, before it had the lock), and is about to leave.
+  /// A call has taken the lock (it began at an earlier time), and is about to return.
   void enter(uint16_t function, uint64_t began_ns);
   void leave(uint16_t function, uint64_t began_ns);
 
-  /// The event thread has worked since then.
+  /// The event thread was working since that time.
   void add_event_thread_work(uint64_t began_ns);
-  /// One event; does nothing when there is no room. Fields that a kind does not name are 0.
+  /// Records one event; does nothing when there is no room. Fields that a kind does not use are 0.
   void add(record::EventKind kind, uint64_t time_ns, uint64_t duration_ns = 0, uint16_t what = 0, uint32_t peer = 0,
            int32_t tag = 0, uint64_t context = 0, uint64_t bytes = 0);
 
@@ -62,8 +62,8 @@ class Recorder {
   void unmap_window();
   struct Thread {
     pthread_t self;
-    uint32_t depth;           ///< calls it is in
-    uint64_t wait_before_ns;  ///< the rank's waiting time when the outermost began
+    uint32_t depth;           ///< nesting of calls that the thread is in
+    uint64_t wait_before_ns;  ///< the rank's waiting time when the outermost call began
   };
   uint8_t thread();
 

@@ -1,5 +1,5 @@
-// The seeded generator: every bit of chance below capi/ comes from one of these (SplitMix64, Steele et al. 2014:
-// one add and three mixes a draw, any seed is a good seed).
+// The seeded generator. All randomness below capi/ comes from one of these (SplitMix64, Steele et al. 2014: one
+// addition and three mixing steps per draw; every seed is good).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Rng {
   bool chance(uint64_t parts, uint64_t of) { return below(of) < parts; }
 
  private:
-  __extension__ typedef unsigned __int128 Wide;  // the word before it: not ISO C++, and known to be
+  __extension__ typedef unsigned __int128 Wide;  // __extension__: the type is not ISO C++, suppress the warning
   uint64_t state_;
 };
 

@@ -1,8 +1,8 @@
-// Scratch: memory for intermediate results, kept for whoever asks next. The system's allocator gives blocks of this
-// size back to the kernel at once, and every new one costs a page fault for each 4 KiB (256 KiB: 130 us, ten times
-// what it takes to fill them).
+// Scratch: memory for intermediate results, kept for the next user. The system's allocator returns blocks of this size
+// to the kernel at once, and every new one costs a page fault for each 4 KiB (256 KiB: 130 us, ten times what it takes
+// to fill them).
 //
-// Blocks are powers of two from 8 KiB on, aligned to 64 bytes; at most kMostKept bytes wait for their next user.
+// Blocks are powers of two from 8 KiB on, aligned to 64 bytes; at most kMaxKept bytes are kept unused.
 // Units: bytes. Thread rule: the owner's lock.
 #pragma once
 
@@ -16,9 +16,9 @@ namespace tern {
 
 class Scratch {
  public:
-  static constexpr size_t kLeast = 8192;
-  static constexpr size_t kLargest = size_t{4} << 20;  ///< larger blocks are not kept
-  static constexpr size_t kMostKept = size_t{8} << 20;
+  static constexpr size_t kMin = 8192;                 ///< smallest block: two pages
+  static constexpr size_t kLargest = size_t{4} << 20;  ///< larger ones are not kept: page faults are a tenth of a copy
+  static constexpr size_t kMaxKept = size_t{8} << 20;  ///< unused, in all: two of the largest (what a rank keeps)
 
   Scratch() = default;
   Scratch(const Scratch&) = delete;
@@ -39,7 +39,7 @@ class Scratch {
       bytes = (bytes + 63) & ~size_t{63};
       return std::aligned_alloc(64, bytes);
     }
-    bytes = bytes < kLeast ? kLeast : std::bit_ceil(bytes);
+    bytes = bytes < kMin ? kMin : std::bit_ceil(bytes);
     Free*& list = free_[index(bytes)];
     if (!list) return std::aligned_alloc(64, bytes);
     Free* block = list;
@@ -47,9 +47,9 @@ class Scratch {
     kept_ -= bytes;
     return block;
   }
-  /// `bytes` as take has left it.
+  /// Returns a block; `bytes` as `take` set it.
   void give(void* memory, size_t bytes) {
-    if (bytes > kLargest || kept_ + bytes > kMostKept) {
+    if (bytes > kLargest || kept_ + bytes > kMaxKept) {
       std::free(memory);
       return;
     }
@@ -62,8 +62,8 @@ class Scratch {
   struct Free {
     Free* next;
   };
-  static size_t index(size_t bytes) { return size_t(std::countr_zero(bytes) - std::countr_zero(kLeast)); }
-  Free* free_[std::countr_zero(kLargest) - std::countr_zero(kLeast) + 1] = {};
+  static size_t index(size_t bytes) { return size_t(std::countr_zero(bytes) - std::countr_zero(kMin)); }
+  Free* free_[std::countr_zero(kLargest) - std::countr_zero(kMin) + 1] = {};
   size_t kept_ = 0;
 };
 

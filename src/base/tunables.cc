@@ -10,24 +10,41 @@ namespace tern {
 namespace {
 
 constexpr TunableRow kRows[] = {
-#define TERN_ROW(name, initial, minimum, maximum, unit, agree, meaning) \
-  {#name, true, initial, minimum, maximum, nullptr, unit, agree, meaning},
+#define TERN_ROW(name_, initial_, minimum_, maximum_, unit_, agree, meaning_) \
+  {.name = #name_,                                                            \
+   .is_integer = true,                                                        \
+   .initial = initial_,                                                       \
+   .minimum = minimum_,                                                       \
+   .maximum = maximum_,                                                       \
+   .initial_text = nullptr,                                                   \
+   .unit = unit_,                                                             \
+   .ranks_must_agree = agree,                                                 \
+   .meaning = meaning_},
     TERN_INTEGER_TUNABLES(TERN_ROW)
 #undef TERN_ROW
-#define TERN_ROW(name, initial, meaning) {#name, false, 0, 0, 0, initial, "", false, meaning},
+#define TERN_ROW(name_, initial_, meaning_) \
+  {.name = #name_,                          \
+   .is_integer = false,                     \
+   .initial = 0,                            \
+   .minimum = 0,                            \
+   .maximum = 0,                            \
+   .initial_text = initial_,                \
+   .unit = "",                              \
+   .ranks_must_agree = false,               \
+   .meaning = meaning_},
         TERN_TEXT_TUNABLES(TERN_ROW)
 #undef TERN_ROW
 };
 
-// Variables of ours that are not tunables: what mpiexec tells its ranks, what the wrappers read, and what is read when
-// no rank is there yet.
+// Variables of Tern that are not tunables: mpiexec's messages to its ranks, variables of the compiler wrappers, and
+// variables that are read before there is a rank.
 constexpr std::string_view kNotTunables[] = {
     "JOB_KEY", "JOB_ID", "LOCAL_SIZE", "LOCAL_RANK", "CORES",  "CONFIG",        "HANG_REPORT", "CC",
     "CXX",     "FC",     "PREFIX",     "LAUNCHER",   "RECORD", "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER"};
-// Of these, the ones that users set.
+// Of these, the ones that users may set.
 constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "LAUNCHER", "CC", "CXX", "FC"};
 
-// Names of earlier versions, and what they are called now: a setting that somebody relies on is not ignored.
+// Former names of tunables and their present names, so that settings in use still work.
 constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {{"tcp_encrypt", "encrypt"}};
 
 // Levenshtein distance, for "did you mean".
@@ -58,11 +75,11 @@ std::string lower(std::string_view name) {
   return out;
 }
 
-// What a user may have meant by `name` (lower case): a name that continues it, else one that is only a few letters
-// away. Empty: nothing is near.
+// Proposes a tunable for an unknown `name` (lower case): one that begins with it, else one that differs in few letters.
+// Empty: nothing is near.
 std::string nearest(std::string_view name) {
   std::string continued, near;
-  size_t least = name.size() / 3 + 2;  // of eight letters three may be wrong: more is another name
+  size_t least = name.size() / 3 + 2;  // a quarter to a half of the letters may be wrong: more is another name
   auto consider = [&](std::string_view candidate) {
     if (!name.empty() && candidate.starts_with(name) && (continued.empty() || candidate.size() < continued.size())) {
       continued = candidate;

@@ -1,5 +1,5 @@
-// The one table of tunables (DESIGN.md 13): from it come the struct, the TERN_* environment variables, the
-// configuration file, MPI_T control variables, tern-info and the reference page.
+// The one table of tunables. From it come the struct, the TERN_* environment variables, the configuration file, MPI_T
+// control variables, tern-info and the reference page.
 //
 // A row: name, default, minimum, maximum, unit, must all ranks agree, meaning (with the measurement behind the
 // default). Integers; text rows are in the second table.
@@ -18,15 +18,15 @@ namespace tern {
 // clang-format off
 #define TERN_INTEGER_TUNABLES(X) \
   X(spin_us, 10'000, 0, 1'000'000'000, "microseconds", false, \
-    "how long a rank with a core of its own polls before it sleeps, unless somebody else wants the core (a message " \
-    "is answered 0.13 us after it comes while the rank polls, 19-38 when it sleeps: 0.4 % of a wait of 10 ms)") \
+    "how long a rank with a core of its own polls before it sleeps, unless another process wants the core (an answer " \
+    "takes 0.13 us while the rank polls, 19-38 us when it sleeps: 0.4 % of a wait of 10 ms)") \
   X(yield_rounds, 200, 0, 1'000'000'000, "yields", false, \
-    "sched_yield calls before sleeping (4 ranks on 2 cores: 1.2 us a hand-over, pure spinning 18-5000)") \
+    "sched_yield calls before sleeping (4 ranks on 2 cores: 1.2 us per hand-over, pure spinning 18-5000)") \
   X(oversubscribed, -1, -1, 1, "", false, \
-    "1: more ranks than cores on this node, never spin; 0: not; -1: found out at start") \
+    "1: more ranks than cores on this node, so ranks yield instead of spinning; 0: no; -1: determined at start") \
   X(tcp_poll_interval, 32, 1, 1'000'000, "polls", false, \
-    "with shared memory in use, look at sockets on every n-th poll only (a system call costs 125 ns, a " \
-    "shared-memory poll 5)") \
+    "with shared memory in use, poll sockets only in every n-th round (a system call costs 125 ns, a shared-memory " \
+    "poll 5)") \
   X(shm_eager_bytes, 8192, 0, 1 << 20, "bytes", false, \
     "largest message sent eagerly over shared memory") \
   X(shm_ring_bytes, 65536, 8192, 1 << 24, "bytes", true, \
@@ -34,40 +34,38 @@ namespace tern {
   X(shm_cma, 1, 0, 1, "", false, \
     "single-copy transfer by cross-memory attach where the kernel allows it; 0: always copy through shared memory") \
   X(shm_get_bytes, 0, 0, 1 << 30, "bytes", false, \
-    "shortest message that crosses by cross-memory attach when both ranks are in MPI; shorter ones stream through the " \
-    "ring. 0: whichever is faster, as measured on the messages themselves") \
+    "shortest message sent by cross-memory attach when both ranks are in MPI; shorter ones are streamed through the " \
+    "ring. 0: the faster way, as measured on the messages themselves") \
   X(shm_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
-    "longest message over shared memory that is copied to a library buffer when its receiver is not there yet") \
+    "longest message over shared memory that is copied to a library buffer when its receive is not posted yet") \
   X(hybrid_buffers, 16, 0, 4096, "buffers", false, \
-    "library buffers for such messages; when all are in use, senders wait for their receivers") \
+    "library buffers for such messages; while all are in use, senders wait for their receivers") \
   X(tuple_queues, 256, 0, 1 << 20, "queues", false, \
-    "tuple queues by which a rank receives, and by which it sends (TERN_RENDEZVOUS=tupleq); tuples beyond them go " \
-    "the traditional way") \
+    "tuple queues of a rank, for receiving and for sending (TERN_RENDEZVOUS=tupleq); further tuples use the " \
+    "traditional protocols") \
   X(tuple_ways, 4, 1, 64, "queue pairs", false, \
-    "ways of tuple queues from one rank to another; each carries one queue's messages at a time, so that a message " \
-    "that waits for its receive holds up no other queue; when all are occupied, messages go the traditional way") \
+    "ways of tuple queues from one rank to another; each carries one queue's messages at a time, so a message that " \
+    "waits for its receive delays no other queue; while all are occupied, messages use the traditional protocols") \
   X(tuple_bytes, 4 << 20, 0, 8 << 20, "bytes", false, \
-    "longest message to a tuple queue; a tuple with a longer one goes the traditional way from then on") \
+    "longest message to a tuple queue; a tuple with a longer one uses the traditional protocols from then on") \
   X(tuple_copy_bytes, 8192, 0, 1 << 20, "bytes", false, \
     "longest message to a tuple queue that is copied, so that its sender is free before the receive is posted") \
   X(tuple_wildcards, 16, 0, 1 << 30, "times", false, \
-    "how often tuple queues of a communicator are stopped by wildcards and probes before it does without them for " \
-    "good") \
+    "how often wildcards and probes stop the tuple queues of a communicator before it gives them up for good") \
   X(rendezvous_statistics, 0, 0, 1, "", false, \
-    "1: every rank says at its end how many messages took which protocol, and who was there first") \
+    "1: every rank prints at its end how many messages took which protocol, and which side arrived first") \
   X(tcp_eager_bytes, 524288, 0, 1 << 24, "bytes", false, \
-    "largest message sent eagerly over TCP, which saves asking (512 KiB 52 and 45 us, 128 KiB 22 and 16); when it " \
-    "is not expected " \
-    "it is copied once more, which costs more than was saved from 1 MiB on") \
+    "largest message sent eagerly over TCP, without the round trip of a rendezvous (512 KiB 52 and 45 us, 128 KiB " \
+    "22 and 16); an unexpected one is copied once more, which costs more than was saved from 1 MiB on") \
   X(tcp_port_first, 0, 0, 65535, "", false, \
     "first port to listen on; 0: the system chooses") \
   X(tcp_connect_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a connection may take to be set up before the peer is reported unreachable") \
   X(port_timeout_s, 60, 1, 86'400, "seconds", false, \
     "how long MPI_Comm_connect waits for the other job to accept, and a spawn for the new processes; the info key " \
-    "timeout goes before it") \
+    "timeout overrides it") \
   X(rdma_gid_index, -1, -1, 255, "", false, \
-    "row of the RDMA port's address table to be reached by; -1: RoCE v2, IPv4 before IPv6") \
+    "row of the RDMA port's address table that peers use; -1: RoCE v2, IPv4 before IPv6") \
   X(rdma_service_level, 0, 0, 15, "", false, \
     "InfiniBand service level (RoCE: priority) of RDMA connections") \
   X(rdma_traffic_class, 0, 0, 255, "", false, \
@@ -76,84 +74,84 @@ namespace tern {
   X(rdma_eager_bytes, 8192, 256, 1 << 20, "bytes", false, \
     "largest message sent eagerly over RDMA; also the payload of one frame of longer ones") \
   X(rdma_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
-    "longest message over RDMA that is copied to a library buffer when its receiver is not there yet") \
+    "longest message over RDMA that is copied to a library buffer when its receive is not posted yet") \
   X(rdma_receives, 512, 16, 1 << 16, "frames", false, \
     "receive buffers that all peers of a rank share over RDMA (each of rdma_eager_bytes)") \
   X(rdma_sends, 256, 8, 1 << 16, "frames", false, \
     "send buffers of a rank over RDMA (each of rdma_eager_bytes)") \
   X(rdma_window, 32, 2, 1 << 15, "frames", false, \
-    "frames that one peer may send over RDMA before some were taken") \
+    "frames that one peer may send over RDMA before it waits for credit") \
   X(rdma_registration_bytes, 1 << 28, 0, int64_t{1} << 40, "bytes", false, \
-    "registered user memory that is kept for the next transfer while nobody uses it; 0: nothing is kept") \
+    "unused registered user memory that is kept for the next transfer; 0: none") \
   X(rdma_keepalive_ms, 1000, 0, 3'600'000, "milliseconds", false, \
-    "peers that were silent for so long are asked for a sign of life over RDMA; 0: never") \
+    "a peer that was silent for so long is probed over RDMA; 0: never") \
   X(rdma_connect_timeout_s, 30, 1, 3600, "seconds", false, \
-    "how long a peer may take to answer greetings over RDMA before it is reported unreachable") \
+    "how long a peer may take to answer connection requests over RDMA before it is reported unreachable") \
   X(rdma_greeting_ms, 20, 1, 10'000, "milliseconds", false, \
-    "how long a greeting over RDMA waits for its answer before it is repeated; doubled each time, up to a second") \
+    "how long a connection request over RDMA waits for its answer before it is repeated; doubled each time, up to a " \
+    "second") \
   X(rdma_rnr_wait_us, 20, 1, 655'360, "microseconds", false, \
-    "how long peers are told to wait over RDMA when this rank has no receive buffer left (they come back with the " \
-    "next poll)") \
+    "how long peers wait over RDMA when this rank has no receive buffer left (its next poll posts buffers again)") \
   X(rdma_timeout_ms, 67, 1, 10'000, "milliseconds", false, \
     "how long the adapter waits for an acknowledgement before it sends again (rounded up to 4.096 us times a power " \
     "of two)") \
   X(rdma_retries, 7, 0, 7, "times", false, \
-    "how often it sends again before the peer counts as lost") \
+    "how often the adapter sends again before the peer counts as lost") \
   X(rdma_dc_initiators, 4, 1, 256, "queue pairs", false, \
     "DC queue pairs that a rank sends by (Takagi et al. 2015, 4.1: 4 beside connected ones, 28 alone)") \
   X(rdma_ring_entries, 16, 2, 1024, "frames", false, \
     "frames of a ring into which a peer writes (each of at most 4 KB)") \
   X(rdma_rc_active, 26, 0, 1 << 16, "queue pairs", false, \
-    "TERN_RDMA_CHANNELS=auto: most peers with a connected channel at one time, where there is DC beside (the adapter " \
-    "keeps the state of so many at hand)") \
+    "TERN_RDMA_CHANNELS=auto: most peers with a connected channel at one time, if the adapter has DC (so many queue " \
+    "pairs fit in its cache: h of Takagi et al. 2015, Table 2)") \
   X(rdma_rc_pool, 128, 0, 1 << 20, "queue pairs", false, \
-    "connected queue pairs that a rank keeps for such peers, in use or not, where there is DC beside") \
+    "connected queue pairs that a rank keeps for such peers, in use or not, if the adapter has DC (pi of Takagi et " \
+    "al. 2015, Table 2)") \
   X(rdma_rings, 256, 0, 1 << 16, "rings", false, \
-    "TERN_RDMA_CHANNELS=auto: most peers that write into rings at one time") \
+    "TERN_RDMA_CHANNELS=auto: most peers that write into rings at one time (tau of Takagi et al. 2015, Table 2)") \
   X(rdma_statistics, 2048, 16, 1 << 16, "rows", false, \
-    "TERN_RDMA_CHANNELS=auto: how far back the counts of messages go, in units; fewer above 1024 ranks") \
+    "TERN_RDMA_CHANNELS=auto: units of time that the counts of messages cover; fewer above 1024 ranks (sigma of " \
+    "Takagi et al. 2015, Table 2)") \
   X(rdma_statistics_ms, 1000, 1, 3'600'000, "milliseconds", false, \
-    "TERN_RDMA_CHANNELS=auto: unit of time of these statistics, and how often channels are selected anew") \
+    "TERN_RDMA_CHANNELS=auto: unit of time of these statistics, and interval of the selection") \
   X(tcp_lanes, 4, 1, 4, "connections", false, \
-    "networks used at the same time between two hosts that share several; long messages are spread over them") \
+    "networks used at the same time between two hosts that share several; long messages are striped over them") \
   X(tcp_stripe_bytes, 262144, 65536, 1 << 30, "bytes", false, \
-    "shortest message spread over several networks") \
+    "shortest message striped over several networks") \
   X(tcp_crc, 0, 0, 1, "", true, \
-    "1: a CRC-32C for every 32 KiB sent over TCP, and what arrives damaged is sent again") \
+    "1: a CRC-32C for every 32 KiB sent over TCP; damaged blocks are sent again") \
   X(encrypt, 0, 0, 1, "", true, \
-    "1: everything sent over TCP and UDP is encrypted and authenticated, with keys of each connection that the job's " \
-    "key does not reveal; paths that cannot (RDMA) are refused") \
+    "1: everything sent over TCP and UDP is encrypted and authenticated, with keys per connection that the job's key " \
+    "does not reveal; paths that cannot do this (RDMA) are refused") \
   X(udp_eager_bytes, 65536, 0, 1 << 24, "bytes", false, \
     "largest message sent eagerly over UDP (modern protocol)") \
   X(udp_window_bytes, 1 << 20, 65536, 1 << 28, "bytes", false, \
-    "what one peer may send over UDP before it is acknowledged (modern protocol); at most half of the socket's " \
-    "buffer") \
+    "unacknowledged data of one peer over UDP (modern protocol); at most half of the socket's buffer") \
   X(udp_datagram_bytes, 61440, 1200, 65487, "bytes", false, \
-    "largest UDP datagram (modern protocol), where the network's packets are not smaller") \
+    "largest UDP datagram (modern protocol), unless the network's packets are smaller") \
   X(udp_paper_window, 8, 1, 64, "fragments", false, \
-    "fragments of one message on the way at a time (TERN_UDP=paper)") \
+    "fragments of one message in flight (TERN_UDP=paper)") \
   X(udp_keepalive_ms, 1000, 0, 3'600'000, "milliseconds", false, \
-    "peers that were silent for so long are asked for a sign of life over UDP; 0: never") \
+    "a peer that was silent for so long is probed over UDP; 0: never") \
   X(udp_failover_ms, 1000, 10, 3'600'000, "milliseconds", false, \
-    "another path takes over from UDP when a peer that owes acknowledgements has been silent for so long (so is a " \
-    "rank that computes without an event thread: then the change costs one round trip)") \
+    "another path takes over from UDP when a peer that owes acknowledgements was silent for so long (a rank that " \
+    "computes without an event thread is silent too: then the change costs one round trip)") \
   X(path_failback_ms, 1000, 1, 3'600'000, "milliseconds", false, \
-    "how long after its loss a path is tried again while another one carries its messages; each time after twice as " \
-    "long, up to sixteen times this (a link that was pulled is seldom back within a second)") \
+    "how long after its loss a path is tried again while another one carries its messages; doubled each time, up to " \
+    "sixteen times this (a link that was unplugged is seldom back within a second)") \
   X(udp_timeout_s, 30, 1, 3600, "seconds", false, \
     "how long a peer and its host may be silent before the peer is reported lost over UDP") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
-    "eager data one sender may have waiting unread at one receiver; beyond it messages go by rendezvous") \
+    "unread eager data of one sender at one receiver; beyond it messages use rendezvous") \
   X(rma_transfer_bytes, 2048, 0, 1 << 30, "bytes", false, \
     "shortest MPI_Put and MPI_Get that cross-memory attach carries out while the target is inside MPI too; shorter " \
-    "ones go by message then, and to a target that computes all go this way") \
+    "ones are sent as messages then; if the target computes, cross-memory attach carries out all of them") \
   X(io_uring, 1, 0, 1, "", false, \
     "nonblocking file accesses go through io_uring where the kernel allows it; 0: threads do them") \
   X(io_threads, 4, 1, 256, "threads", false, \
-    "most threads of a rank that read and write files in the background, where io_uring does not") \
+    "most threads of a rank that read and write files in the background, if io_uring is not used") \
   X(io_sync_on_close, 0, 0, 1, "", false, \
-    "1: MPI_File_close waits until what was written is on the storage device, as MPI_File_sync does; 0: until all " \
-    "hosts " \
+    "1: MPI_File_close waits until written data is on the storage device, as MPI_File_sync does; 0: until all hosts " \
     "can see it (fsync of a small file on a disk: 5-50 ms)") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
     "a rank blocked for this long prints what it waits for; 0: only on a signal") \
@@ -167,25 +165,25 @@ namespace tern {
     "usable one, no bridges of containers") \
   X(tcp_congestion, "", "congestion control of TCP connections (reno, cubic, bbr: what " \
     "net.ipv4.tcp_allowed_congestion_control has); " \
-    "empty: the host's own, and reno within a host") \
-  X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (that of LA-MPI, for comparison)") \
-  X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), among which the ranks of a " \
-    "node take turns; empty: the best") \
+    "empty: the host's default, and reno within a host") \
+  X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (LA-MPI's, for comparison)") \
+  X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), over which the ranks of a " \
+    "node are distributed; empty: the best") \
   X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
     "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves " \
-    "memory), or auto (selected by what each rank receives from whom)") \
-  X(progress, "auto", "who moves messages while the application computes: polling (nobody: only its own calls " \
-    "do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
-    "pending), or auto (adaptive where some peer is reached by TCP, UDP or software RDMA, which need this rank's " \
-    "processor; polling where all share memory or have adapters that move data by themselves)") \
-  X(names_dir, "", "folder of this user where the secrets of ports and published names stand, for jobs that meet " \
+    "memory), or auto (selected per peer by the number of messages received from it)") \
+  X(progress, "auto", "what moves messages while the application computes: polling (nothing; only its own MPI " \
+    "calls do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
+    "pending), or auto (adaptive if some peer is reached by TCP, UDP or software RDMA, which need this rank's " \
+    "processor; polling if all peers share memory or have adapters that move data by themselves)") \
+  X(names_dir, "", "folder of this user for the secrets of ports and for published names, by which jobs connect " \
     "(MPI_Open_port, MPI_Publish_name); on a filesystem that their hosts share; empty: .tern in the home folder") \
-  X(coll, "", "collective algorithms by force: comma-separated operation=algorithm[:bytes][@ranks]") \
-  X(rendezvous, "customised", "how large messages are sent: customised (by who is there first), or always one way: " \
-    "rput, rget or stream; or tupleq: by queues of posted receives, one for each (communicator, source, tag), where " \
-    "the path has them (RDMA with XRC), else as rget") \
-  X(sender_rendezvous, "read", "customised, sender first: the receiver fetches (read), or asks the sender to put " \
-    "(write)") \
+  X(coll, "", "forces collective algorithms: comma-separated operation=algorithm[:bytes][@ranks]") \
+  X(rendezvous, "customised", "how large messages are sent: customised (depends on which side arrives first); always " \
+    "the same: rput, rget or stream; or tupleq: by queues of posted receives, one for each (communicator, source, " \
+    "tag), if the path has them (RDMA with XRC), else as rget") \
+  X(sender_rendezvous, "read", "customised, if the sender arrives first: the receiver fetches (read), or asks the " \
+    "sender to put (write)") \
   X(rma_lock, "auto", "passive-target locks, for all ranks: polling-thread or event-thread (the target keeps the " \
     "queue), test-and-set or mcs (words that the origins change by atomic operations), or auto (tickets in memory " \
     "that the ranks share, else event-thread); info key tern_rma_lock for one window") \
@@ -207,10 +205,10 @@ struct Tunables {
   Error set(std::string_view name, std::string_view value);
   /// The value of one tunable as text; empty: there is none of that name.
   std::string get(std::string_view name) const;
-  /// Reads every TERN_<NAME> of `environment` (null-terminated array of NAME=VALUE). Names of tools' own variables
-  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are passed over; of other names that are no tunables (a module
-  /// file's TERN_HOME) there is a text in `warnings`, when given. Files: base/config_file.h. The first wrong value is
-  /// returned, the rest still read.
+  /// Reads every TERN_<NAME> of `environment` (null-terminated array of NAME=VALUE). Names of the tools' own variables
+  /// (TERN_JOB_KEY and the like, listed in tunables.cc) are skipped. Other names that are no tunables (a module file's
+  /// TERN_HOME) add a text to `warnings`, when given. Files: base/config_file.h. Returns the first wrong value, after
+  /// reading all.
   Error read_environment(const char* const* environment, std::vector<std::string>* warnings = nullptr);
 };
 
@@ -225,9 +223,9 @@ struct TunableRow {
   const char* meaning;
 };
 std::span<const TunableRow> tunable_rows();
-/// What a tunable of an earlier version is called now; else the name itself.
+/// The present name of a tunable; differs from `name` if an earlier version used `name`.
 std::string_view present_name(std::string_view name);
-/// The hint for who has used a former name.
+/// A hint for users of a former name.
 std::string renamed(std::string_view name);
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// Plain names used on every floor.
+// Plain names used in every layer.
 #pragma once
 
 #include <compare>
@@ -7,15 +7,15 @@
 
 namespace tern {
 
-using Count = int64_t;  ///< MPI_Count: elements, or bytes where said so
+using Count = int64_t;  ///< MPI_Count: elements, or bytes where the name says so
 using Aint = intptr_t;  ///< MPI_Aint: byte displacements and addresses
 
-/// Index of a rank in this rank's table of peers (base/peer_table.h). It means nothing to other ranks: what goes over a
-/// wire is a RankName.
+/// Index of a rank in this rank's table of peers (base/peer_table.h). It means nothing to other ranks; wire formats use
+/// RankName.
 using PeerId = uint32_t;
 inline constexpr PeerId kNoPeer = ~PeerId{0};
 
-/// What a rank is called by everybody: its job, and its rank in that job's MPI_COMM_WORLD.
+/// The name of a rank that all processes agree on: its job, and its rank in that job's MPI_COMM_WORLD.
 struct RankName {
   uint64_t job = 0;
   uint32_t rank = 0;

@@ -88,7 +88,7 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
   size_t bytes = static_cast<size_t>(count * type.size()), begin = 0;
   std::list<Held>::iterator before;
   if (!find_room(bytes, before, begin)) {
-    // Messages may have left without anybody looking.
+    // Messages may have left without a call that noticed it.
     comm.p2p().progress().poll_all();
     if (!find_room(bytes, before, begin)) {
       return Error(ErrorClass::buffer, "the attached buffer of " + std::to_string(bytes_) +
@@ -116,7 +116,7 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
 }
 
 void BufferedSend::cancel() {
-  // What has left is this request's own then, so that a flush counts it once.
+  // Messages that have left then belong to this request, so that a flush counts them once.
   if (held_) held_->buffer->reap();
   Request* message = held_ ? held_->request : left_;
   if (!message || !complete_) return;

@@ -33,12 +33,12 @@ class AttachedBuffer {
   bool attached() const { return attached_; }
   /// `memory` null means MPI_BUFFER_AUTOMATIC: the library allocates what it needs.
   void attach(void* memory, Count bytes);
-  /// Waits until the messages have left; gives back what attach got (null: automatic).
+  /// Waits until the messages have left; returns the address given to attach (null: automatic).
   void detach(ProgressEngine& progress, void*& memory, Count& bytes);
 
   /// Copies the message and starts sending it; complete for the caller when this returns. `bytes_type` is
   /// MPI_BYTE. Error: not enough room (MPI_ERR_BUFFER).
-  /// `user`: the request that may cancel the message; null: nobody's.
+  /// `user`: the request that may cancel the message; null: none.
   Error send(Communicator& comm, const void* data, Count count, const Datatype& type, int dest, int tag,
              const Datatype& bytes_type, BufferedSend* user);
   /// Waits until the messages that are in the buffer now have left.

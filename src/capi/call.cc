@@ -19,7 +19,7 @@ namespace {
 /// Short enough for a string that allocates nothing.
 constexpr const char* kNoMemory = "out of memory";
 
-/// "NAME: what happened (rank 2 in MPI_COMM_WORLD). What to do."
+/// "NAME: problem (rank 2 in MPI_COMM_WORLD). Remedy."
 std::string sentence(const World& world, const char* name, std::string_view text) {
   size_t stop = text.find(". ");
   bool remedy = stop != std::string_view::npos;

@@ -35,9 +35,10 @@ class Call {
   }
   // Most calls have nothing to undo; that is all they pay for.
   [[gnu::always_inline]] ~Call() {
-    if (state_ == 0) [[likely]]
+    const unsigned undo = state_ & ~unsigned{kAboutFiles | kAboutWindow};
+    if (undo == 0) [[likely]]
       return;
-    if (state_ == kEntered) {
+    if (undo == kEntered) {
       world_.lock->leave();
     } else {
       leave();
@@ -53,7 +54,7 @@ class Call {
   /// From now on others may need this rank while it computes (windows): begins to help, if it does not yet.
   void help();
   const char* name() const { return name_; }
-  /// Whose error handler shall hear of an error that the body returns (the arguments decide by themselves).
+  /// Sets the object whose error handler is called for an error that the body returns (arguments set theirs).
   void blame(Communicator* comm) { comm_ = comm; }
   void blame(Session* session) { session_ = session; }
   /// The same, and keeps the communicator until then: this may be its last reference.
@@ -278,7 +279,7 @@ class Call {
   bool committed_types(const MPI_Datatype* types, Count n, const char* argument);
   bool op_applies(const Op& op, const Datatype& type, const char* argument);
 
-  /// Before a communicator is freed: what is in its attached buffer leaves.
+  /// Before a communicator is freed: sends what is in its attached buffer.
   bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm); }
 
   // --- Getting out with an error: tells the error handler, returns the class.
@@ -334,14 +335,14 @@ class Call {
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
   [[gnu::cold]] void begin_record();
-  /// Undoes what `state_` says.
+  /// Undoes what `state_` records.
   void leave();
 
   [[gnu::cold]] static Error caught();
-  /// Tells the error handler; returns the class, or what stands for it.
+  /// Calls the error handler; returns the class, or its replacement.
   [[gnu::cold]] int tell(int error_class, const std::string& text);
 
-  /// What only calls that fail have.
+  /// Fields that only failing calls use.
   struct Trouble {
     Error error;
     int returned = 0;  ///< instead of the error's class; 0: that
@@ -365,10 +366,10 @@ class Call {
   const char* name_;
   uint16_t function_;
   uint8_t state_ = 0;             ///< of State
-  Communicator* comm_ = nullptr;  ///< the object whose error handler is asked
+  Communicator* comm_ = nullptr;  ///< the object whose error handler is called
   Session* session_ = nullptr;
-  File* file_;      ///< whose error handler is asked; null: the default one of files
-  Window* window_;  ///< whose error handler is asked
+  File* file_;      ///< whose error handler is called; null: the default one of files
+  Window* window_;  ///< whose error handler is called
   uint64_t began_ns_;
   Trouble* trouble_;  ///< owned
 };
@@ -392,7 +393,7 @@ inline int peer_count(const Communicator& comm) { return comm.peer_group().size(
 int incoming(const Communicator& comm);
 int outgoing(const Communicator& comm);
 
-/// The name of a communicator for messages: 'MPI_COMM_WORLD', or what the user called it.
+/// The name of a communicator for messages: 'MPI_COMM_WORLD', or the user's name for it.
 std::string describe(const Communicator& comm);
 
 // --- Statuses.

@@ -14,7 +14,7 @@ inline create::Maker maker_of(Call& call) {
           [&process] { return process.new_context(); }};
 }
 
-/// Gives `comm` the handler, with a reference of its own; drops the one it had.
+/// Sets the handler of `comm`, with a reference of its own; drops the old one.
 void set_error_handler(Communicator& comm, ErrorHandler* handler);
 
 /// Makes a new communicator one of a session (its handle; 0: of none), and its groups with it.

@@ -8,7 +8,7 @@ namespace tern::capi::body {
 
 namespace {
 
-/// Duplicates with what a duplicate inherits. The copy callbacks run before anything is sent; when one fails,
+/// Duplicates with everything a duplicate inherits. The copy callbacks run before anything is sent; when one fails,
 /// this process still takes part, so that the others get theirs.
 Error duplicate(Call& call, Communicator& comm, const Info* info, Communicator*& newcomm, Request** request) {
   Ref<Communicator> fresh;

@@ -68,7 +68,7 @@ class Requests {
                                                   "freed, or never initialised?",
                                                   i, value_of(handles_[i])));
   }
-  static constexpr Count kFew = 64;
+  static constexpr Count kFew = 64;  // requests for which no memory is allocated
   Call& call_;
   const MPI_Request* handles_;
   Count count_;

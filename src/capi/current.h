@@ -1,4 +1,4 @@
-// Which rank's C API is meant: one pointer. An ordinary process has one World for ever; the simulator swaps
+// The rank that the C API acts for: one pointer. An ordinary process has one World; the simulator swaps
 // the pointer when it switches fibers, so that many ranks run MPI programs in one operating-system process.
 // Thread rule: changed only by the simulator, between fibers.
 #pragma once

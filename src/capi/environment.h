@@ -1,4 +1,4 @@
-// What MPI_INFO_ENV says. Source: MPI 5.0 section 10.2.
+// The content of MPI_INFO_ENV. Source: MPI 5.0 section 10.2.
 #pragma once
 
 #include "comm/info.h"
@@ -6,7 +6,7 @@
 
 namespace tern::capi {
 
-/// Fills in what is known; `process` may be null.
+/// Fills in the known values; `process` may be null.
 void fill_environment(Info& info, int argc, char** argv, const Process* process);
 
 /// "MPI_THREAD_SINGLE" …

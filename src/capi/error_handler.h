@@ -10,7 +10,7 @@ namespace tern {
 class ErrorHandler final : public Object {
  public:
   /// Predefined ones fit every object; a user's fits the kind of object it was created for.
-  enum class Kind { fatal, abort, give_back, communicator, session, window, file };
+  enum class Kind { fatal, abort, errors_return, communicator, session, window, file };
 
   explicit ErrorHandler(Kind kind) : kind_(kind) {}
   explicit ErrorHandler(MPI_Comm_errhandler_function* function) : kind_(Kind::communicator) { comm = function; }
@@ -20,7 +20,7 @@ class ErrorHandler final : public Object {
   ~ErrorHandler() = default;
 
   Kind kind() const { return kind_; }
-  bool predefined() const { return kind_ <= Kind::give_back; }
+  bool predefined() const { return kind_ <= Kind::errors_return; }
   bool fits(Kind object) const { return predefined() || kind_ == object; }
 
   /// The user's function; which member is valid follows from kind().

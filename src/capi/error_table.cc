@@ -144,7 +144,7 @@ int ErrorTable::last_used() const { return user_.empty() ? kLastCode : user_.rbe
 
 int ErrorTable::add_class() {
   int number = next_number();
-  user_[number] = {number, "", false};
+  user_[number] = {.error_class = number, .text = {}};
   return number;
 }
 
@@ -156,7 +156,7 @@ Error ErrorTable::add_code(int error_class, int& code) {
                      ", which is no error class. Pass a class of the standard or of MPI_Add_error_class.");
   }
   code = next_number();
-  user_[code] = {error_class, "", false};
+  user_[code] = {.error_class = error_class, .text = {}};
   return {};
 }
 

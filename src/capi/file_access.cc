@@ -12,11 +12,23 @@ using Position = io::Operation::Position;
 enum Split { read_at_all = 1, write_at_all, read_all, write_all, read_ordered, write_ordered };
 
 io::Operation reading(Position position, bool together, Count offset, void* buf, Count count, Datatype& datatype) {
-  return {false, position, together, offset, buf, count, &datatype};
+  return {.write = false,
+          .position = position,
+          .together = together,
+          .offset = offset,
+          .buffer = buf,
+          .count = count,
+          .type = &datatype};
 }
 io::Operation writing(Position position, bool together, Count offset, const void* buf, Count count,
                       Datatype& datatype) {
-  return {true, position, together, offset, const_cast<void*>(buf), count, &datatype};
+  return {.write = true,
+          .position = position,
+          .together = together,
+          .offset = offset,
+          .buffer = const_cast<void*>(buf),
+          .count = count,
+          .type = &datatype};
 }
 
 Error run(File& fh, const io::Operation& operation, MPI_Status* status) {

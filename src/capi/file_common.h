@@ -1,4 +1,4 @@
-// What the bodies about files share. Source: MPI 5.0 chapter 14. Thread rule: under the rank's lock.
+// Functions that the bodies about files share. Source: MPI 5.0 chapter 14. Thread rule: under the rank's lock.
 #pragma once
 
 #include "capi/call.h"

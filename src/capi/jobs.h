@@ -1,4 +1,4 @@
-// What the calls that bring jobs together share (MPI 5.0, 11.8 to 11.10). Thread rule: under the rank's lock.
+// Functions that the calls that connect jobs share (MPI 5.0, 11.8 to 11.10). Thread rule: under the rank's lock.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ Error meet_job(Call& call, const JobMeeting& side, std::unique_ptr<PortLink> lin
 uint64_t port_deadline_ns(Call& call, const Info* info);
 /// Error: the world knows no other jobs (a simulated one).
 Error can_meet_jobs(Call& call);
-/// Waits until somebody has called that port. Null, with `trouble`: nobody has in time.
+/// Waits until another job has called that port. Null, with `trouble`: none has in time.
 std::unique_ptr<PortLink> await_caller(Call& call, uint64_t port, uint64_t deadline_ns, Error& trouble);
 /// A process that was spawned meets its parents: collective over MPI_COMM_WORLD, in its initialisation.
 Error meet_parents(Call& call);

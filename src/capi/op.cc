@@ -17,11 +17,12 @@ template <typename Length, typename Function>
 Op* wrap(World& world, Function* function, bool commute) {
   auto call_user = [&world, function](const void* in, void* inout, Count n, const Datatype& type) {
     LentType lent(world, const_cast<Datatype&>(type));
-    constexpr Count kMost = sizeof(Length) == sizeof(Count) ? INT64_MAX : INT_MAX;
+    // The longest count that the user's function takes.
+    constexpr Count kMax = sizeof(Length) == sizeof(Count) ? INT64_MAX : INT_MAX;
     auto* from = static_cast<std::byte*>(const_cast<void*>(in));
     auto* to = static_cast<std::byte*>(inout);
     while (n > 0) {
-      Count some = std::min(n, kMost);
+      Count some = std::min(n, kMax);
       Length length = Length(some);
       MPI_Datatype handle = lent.handle;
       function(from, to, &length, &handle);

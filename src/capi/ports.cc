@@ -17,22 +17,20 @@ namespace tern::capi {
 
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-
-/// What both sides of MPI_Comm_join say: the one that drew the smaller number accepts.
+/// The message of both sides of MPI_Comm_join: the one that drew the smaller number accepts.
 struct JoinGreeting {
   char magic[8];
   uint64_t draw;
   char port[MPI_MAX_PORT_NAME];
 };
 constexpr char kJoinMagic[8] = {'T', 'e', 'r', 'n', 'j', 'o', 'i', 'n'};
-constexpr int kJoinPatience_ms = 60'000;
+constexpr int kJoinTimeout_ms = 60'000;  // as TERN_PORT_TIMEOUT_S
 
 Error transfer_all(int fd, void* data, size_t bytes, bool out) {
   auto* at = static_cast<char*>(data);
   while (bytes > 0) {
     pollfd ready{fd, short(out ? POLLOUT : POLLIN), 0};
-    const int events = ::poll(&ready, 1, kJoinPatience_ms);
+    const int events = ::poll(&ready, 1, kJoinTimeout_ms);
     if (events < 0 && errno == EINTR) continue;
     if (events == 0)
       return Error(ErrorClass::other, fmt::format("the other process says nothing on descriptor {}", fd));
@@ -64,7 +62,7 @@ uint64_t port_deadline_ns(Call& call, const Info* info) {
   uint64_t seconds = uint64_t(call.process().tunables().port_timeout_s);
   if (const std::string* text = info ? info->find("timeout") : nullptr)
     seconds = std::strtoull(text->c_str(), nullptr, 10);
-  return call.process().clock().now_ns() + seconds * kSecond;
+  return call.process().clock().now_ns() + seconds * kSecond_ns;
 }
 
 Error meet_job(Call& call, const JobMeeting& side, std::unique_ptr<PortLink> link, Error trouble,
@@ -111,7 +109,7 @@ Error Comm_accept(Call& call, const char* port_name, Info* info, int root, Commu
   if (comm.rank() == root) {
     uint64_t port = 0;
     trouble = call.process().ports().find(port_name, port);
-    // Without the key it is waited for ever.
+    // Without the key there is no timeout.
     const uint64_t deadline = info && info->find("timeout") ? port_deadline_ns(call, info) : ~uint64_t{0};
     if (!trouble) link = await_caller(call, port, deadline, trouble);
   }

@@ -97,7 +97,7 @@ Error Imrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& m
   std::unique_ptr<Message> consumed(message);
   message = nullptr;
   request = consumed->comm->p2p().imreceive(consumed->matched, buf, count, datatype);
-  request->error_object = consumed->comm;  // the message's reference goes on to the request
+  request->error_object = consumed->comm;  // the message's reference now belongs to the request
   return {};
 }
 

@@ -19,7 +19,7 @@ Error start(Request& request) {
   return request.start();
 }
 
-// A freed request that goes on keeps its communicator and is counted there, for MPI_Comm_disconnect.
+// A freed request that is not complete keeps its communicator and is counted there, for MPI_Comm_disconnect.
 void leave_to_communicator(Request& request) {
   auto* comm = static_cast<Communicator*>(request.error_object);
   if (!comm || request.on_complete) return forget_communicator(request);
@@ -32,7 +32,7 @@ void leave_to_communicator(Request& request) {
   };
 }
 
-// A freed access that goes on keeps its file.
+// A freed access that is not complete keeps its file.
 void leave_to_file(Request& request) {
   if (request.complete()) {
     take_file(request);
@@ -43,7 +43,7 @@ void leave_to_file(Request& request) {
   request.on_complete = [](Request& completed) { Ref<File>::adopt(static_cast<File*>(completed.watcher)); };
 }
 
-// A freed one-sided operation that goes on keeps its window.
+// A freed one-sided operation that is not complete keeps its window.
 void leave_to_window(Request& request) {
   if (request.complete()) {
     take_window(request);

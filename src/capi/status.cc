@@ -6,8 +6,8 @@
 namespace tern::capi {
 
 namespace {
-constexpr int kBytes = 0;  // words 0 and 1; int-aligned, so copied
-constexpr int kCancelled = 2;
+constexpr int kBytes = 0;      // words 0 and 1; int-aligned, so copied
+constexpr int kCancelled = 2;  // word
 }  // namespace
 
 Count status_bytes(const MPI_Status& status) {

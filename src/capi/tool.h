@@ -35,22 +35,22 @@ struct ToolControl {
   const TunableRow* row;
 };
 
-/// Levels and high watermarks are what they are for everybody: nobody starts, stops or resets them.
+/// Levels and high watermarks are the same for all holders: none can start, stop or reset them.
 inline bool is_continuous(const CounterRow& row) {
   return row.counter_class == CounterClass::level || row.counter_class == CounterClass::peak;
 }
 
-/// What a MPI_T_pvar_handle points to: a counter as its holder sees it, who may start, stop and reset it for himself.
+/// Target of an MPI_T_pvar_handle: a counter as its holder sees it; each holder starts, stops and resets its own.
 struct ToolCounter {
   const CounterRow* row;
   bool running = false;
   std::vector<uint64_t> stood;  ///< the rank's values when it was started
-  std::vector<uint64_t> sum;    ///< what came together until it was stopped last
+  std::vector<uint64_t> sum;    ///< the count until the last stop
 
   bool continuous() const { return is_continuous(*row); }
 };
 
-/// What a MPI_T_pvar_session points to.
+/// Target of an MPI_T_pvar_session.
 struct ToolSession {
   std::vector<std::unique_ptr<ToolCounter>> counters;
 };
@@ -66,7 +66,7 @@ struct ToolState {
 void give_string(std::string_view text, char* to, int* length);
 /// The name of a control variable: the tunable's environment variable.
 std::string control_name(const TunableRow& row);
-/// `*to = value` unless `to` is null: results that nobody wants (15.3.6, 15.3.7).
+/// `*to = value` unless `to` is null: results that the caller does not want (15.3.6, 15.3.7).
 template <typename T, typename U>
 void give(T* to, U value) {
   if (to) *to = static_cast<T>(value);

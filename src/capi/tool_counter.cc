@@ -1,4 +1,4 @@
-// Performance variables: the counters. The rank counts all the time; a handle sees what came together while it was
+// Performance variables: the counters. The rank counts all the time; a handle shows the count while it was
 // started. Levels and high watermarks are continuous and read-only. Source: MPI 5.0 section 15.3.7.
 #include <algorithm>
 #include <cstring>
@@ -81,7 +81,7 @@ void read(World& world, const ToolCounter& counter, void* to) {
   std::memcpy(to, values.data(), values.size() * sizeof values[0]);
 }
 
-/// Goes on from `values`; null: from 0.
+/// Continues from `values`; null: from 0.
 void write(World& world, ToolCounter& counter, const void* values) {
   for (size_t i = 0; i < counter.sum.size(); ++i) {
     unsigned long long value = 0;

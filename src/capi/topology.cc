@@ -179,7 +179,7 @@ Error Cart_shift(Call& call, Communicator& comm, int direction, int disp, int& r
   return {};
 }
 
-// Everybody can tell who shares its fixed coordinates: no exchange of colours is needed.
+// Every rank can compute which ranks share its fixed coordinates: no exchange of colours is needed.
 Error Cart_sub(Call& call, Communicator& comm, const int* remain_dims, Communicator*& newcomm) {
   const Cartesian* cartesian = nullptr;
   if (Error error = find(comm, cartesian)) return error;

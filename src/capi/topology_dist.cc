@@ -62,7 +62,7 @@ Error find(const Communicator& comm, const DistributedGraph*& graph) {
 
 /// An edge as it travels to one of its ends: which end, the other end, the weight.
 enum End : uint64_t { kIncoming, kOutgoing };
-constexpr size_t kEdgeWords = 3;
+constexpr size_t kEdgeWords = 3;  // End, the other end, weight
 
 }  // namespace
 

@@ -17,9 +17,19 @@ namespace tern::capi {
 
 namespace {
 
+/// Ends the process if there is not even so much memory. Who has less cannot throw std::bad_alloc, either: the C++
+/// library could not reserve the room for it (73 KiB, when it was loaded), and ends in std::terminate.
+void require_memory_for_errors() {
+  constexpr size_t kLeast = 256 << 10;
+  void* memory = std::malloc(kLeast);
+  if (!memory) end_without_memory("the MPI library is loaded");
+  std::free(memory);
+}
+
 /// Never destroyed: user code may call MPI_Finalized from its own destructors.
 World& process_world() {
   static World* world = [] {
+    require_memory_for_errors();
     auto* made = new World;
     made->record_if_asked();
     return made;
@@ -61,7 +71,7 @@ void report_on_signal() {
 World::World() : lock(std::make_shared<RankLock>()), connect(connect_process) {
   error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
   error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
-  error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &give_back);
+  error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &errors_return);
   messages.set_predefined(value_of(MPI_MESSAGE_NO_PROC), &no_proc);
 }
 
@@ -132,7 +142,7 @@ Error World::stop() {
   running.fetch_sub(1, std::memory_order_relaxed);
   if (is_running()) return {};
   if (!sessions_used) return leave();
-  // A later MPI_Session_init goes on with this Process; it ends at exit. What is on its way leaves now.
+  // A later MPI_Session_init uses this Process again; it ends at exit. Messages that wait leave now.
   process->progress().wait_until([&] { return process->p2p().quiet(); });
   return {};
 }
@@ -148,10 +158,10 @@ Error World::leave() {
   return error;
 }
 
-// What the predefined handlers do. False: it is the user's.
+// The action of the predefined handlers. False: it is a user's handler.
 bool World::raise_predefined(const ErrorHandler& handler, int error_class, const std::string& text) {
   switch (handler.kind()) {
-    case ErrorHandler::Kind::give_back: return true;
+    case ErrorHandler::Kind::errors_return: return true;
     case ErrorHandler::Kind::fatal:
       abort_job(error_class, text, "\nThe error handler is MPI_ERRORS_ARE_FATAL: the job ends.");
     case ErrorHandler::Kind::abort:

@@ -74,9 +74,10 @@ struct World {
   ErrorTable errors;
   // The World holds one reference to each predefined handler, so that counting treats them like the user's.
   ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
-      give_back{ErrorHandler::Kind::give_back};
-  ErrorHandler* initial_handler = &fatal;                                 ///< before MPI_Init and without one
-  Ref<ErrorHandler> file_handler = Ref<ErrorHandler>::share(&give_back);  ///< of MPI_FILE_NULL: what new files get
+      errors_return{ErrorHandler::Kind::errors_return};
+  ErrorHandler* initial_handler = &fatal;  ///< before MPI_Init and without one
+  Ref<ErrorHandler> file_handler =
+      Ref<ErrorHandler>::share(&errors_return);  ///< of MPI_FILE_NULL, which new files inherit
 
   // --- Attached buffers (MPI 5.0, 3.6): the rank's and the communicators'; sessions have their own.
   AttachedBuffer buffer;
@@ -87,10 +88,10 @@ struct World {
   Ref<Group> empty_group;                   ///< MPI_GROUP_EMPTY
   std::map<void*, size_t> allocations;      ///< MPI_Alloc_mem
   std::unique_ptr<Session> failed_session;  ///< kept until its error handler was asked
-  Communicator* parent = nullptr;  ///< of MPI_Comm_get_parent; null: nobody has spawned this process, or it is freed
+  Communicator* parent = nullptr;  ///< of MPI_Comm_get_parent; null: this process was not spawned, or it is freed
   bool sessions_used = false;      ///< the Process stays until exit, for sessions to come
 
-  int predefined_attributes[8] = {};  ///< what MPI_Comm_get_attr points into, by keyval - 500
+  int predefined_attributes[8] = {};  ///< values that MPI_Comm_get_attr points to, by keyval - 500
 
   // --- Fortran (MPI 5.0, 20.4.1).
   Ref<Info> fortran_info;
@@ -103,7 +104,7 @@ struct World {
   bool is_running() const { return running.load(std::memory_order_relaxed) > 0; }
   /// Builds the Process if there is none and ties the predefined handles to its objects.
   Error start(int required_level);
-  /// Ends the Process when nobody uses it any more, or may again.
+  /// Ends the Process when it is not in use and cannot be used again.
   Error stop();
   /// Ends the Process (also at exit, for sessions).
   Error leave();

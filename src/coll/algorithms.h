@@ -34,7 +34,7 @@ void alltoall_pairwise(Builder& b, const Operands& o);
 void alltoall_spread(Builder& b, const Operands& o);
 
 // reduce.cc
-void reduce_binomial(Builder& b, const Operands& o);  ///< in order of ranks when the operator wants it
+void reduce_binomial(Builder& b, const Operands& o);  ///< keeps the order of ranks if the operator is not commutative
 void reduce_rabenseifner(Builder& b, const Operands& o);
 void reduce_chain(Builder& b, const Operands& o);
 
@@ -55,7 +55,7 @@ void scan_tree(Builder& b, const Operands& o);
 void exscan_recursive_doubling(Builder& b, const Operands& o);
 void exscan_tree(Builder& b, const Operands& o);
 
-// node.cc: through the shared memory of a NodeTeam, at once. Each returns what went wrong.
+// node.cc: through the shared memory of a NodeTeam, complete on return. Each returns its error.
 Error barrier_node(NodeTeam& team, const Operands& o);
 Error bcast_node(NodeTeam& team, const Operands& o);
 Error gather_node(NodeTeam& team, const Operands& o);
@@ -76,6 +76,9 @@ void build_neighbor(Builder& b, Operation operation, const Operands& o);
 
 // --- Shared by the families.
 inline int floor_power_of_two(int n) { return 1 << (31 - __builtin_clz(unsigned(n))); }
+/// Parts of a pipeline along a chain: 64 KiB are worth a rendezvous and still fit the second-level cache; at most 1024
+/// of them keep the schedule of a huge message small.
+inline constexpr size_t kPartBytes = 65536, kMaxParts = 1024;
 /// First element of part `i` of `parts` nearly equal parts.
 inline Count part_begin(Count elements, int i, int parts) {
   return elements / parts * i + elements % parts * i / parts;

@@ -59,7 +59,7 @@ void allgather_bruck(Builder& b, const Operands& o) {
   for (int i = 1; i < size; ++i) b.unpack(data + start[i], o.receive.block(owner(i)));
 }
 
-// Ring: p - 1 steps, each passes on the block that came last.
+// Ring: p - 1 steps, each passes on the block that was received last.
 //
 //   p = 4    0      1      2      3
 //   start    A      B      C      D
@@ -77,7 +77,7 @@ void allgather_ring(Builder& b, const Operands& o) {
   }
 }
 
-// Everyone tells everyone at once: one round, p - 1 messages each, every block copied once.
+// All ranks send to all at once: one round, p - 1 messages each, every block copied once.
 void allgather_spread(Builder& b, const Operands& o) {
   int rank = b.rank(), size = b.size();
   Block own = o.in_place ? o.receive.block(rank) : Block{o.send.buffer, o.send.count, o.send.type};

@@ -7,23 +7,22 @@
 namespace tern {
 
 namespace {
-// The ranks beyond a power of two hand their values to a neighbour first and get the result from it at the
-// end:
-// of the first 2 * surplus ranks the even ones stand aside, the odd ones work for both. Neighbours, so that
-// order is kept.
+// The ranks beyond a power of two give their values to a neighbour first and get the result from it at the end: of the
+// first 2 * surplus ranks the even ones stand aside, the odd ones work for both. They are neighbours, so that order is
+// kept.
 struct Fold {
   explicit Fold(const Builder& b) : rank(b.rank()), power(floor_power_of_two(b.size())), surplus(b.size() - power) {
     aside = rank < 2 * surplus && !(rank & 1);
     number = rank < 2 * surplus ? rank / 2 : rank - surplus;
   }
   int real(int n) const { return n < surplus ? 2 * n + 1 : n + surplus; }
-  /// All of a rank that stands aside.
+  /// The whole part of a rank that stands aside.
   void hand_over(Builder& b, const Operands& o) const {
     b.send(o.contribution(), o.receive.count, *o.receive.type, rank + 1);
     b.fence();  // in place the answer overwrites what was sent
     b.receive(o.receive.buffer, o.receive.count, *o.receive.type, rank + 1);
   }
-  /// Who works for two reduces the other's vector into `value`; `arrived` has room for it.
+  /// A rank that works for two reduces the other's vector into `value`; `arrived` has room for it.
   void take_over(Builder& b, std::byte* arrived, std::byte* value, Count count, const Datatype& type) const {
     if (rank >= 2 * surplus) return;
     b.receive(arrived, count, type, rank - 1);
@@ -31,8 +30,8 @@ struct Fold {
     b.reduce(arrived, value, count, type);
   }
   int rank, power, surplus;
-  bool aside;  ///< this rank only hands over and takes
-  int number;  ///< among the `power` that work
+  bool aside;  ///< this rank only gives its values and takes the result
+  int number;  ///< among the `power` ranks that work
 };
 }  // namespace
 
@@ -83,7 +82,7 @@ void allreduce_rabenseifner(Builder& b, const Operands& o) {
   std::byte* value = o.receive.buffer;
   if (!o.in_place) b.copy(o.contribution(), value, count, type);
   if (b.size() == 1) return;
-  // Halving needs room for half of the vector, taking in a neighbour's values for all of it.
+  // Halving needs room for half of the vector; reducing a neighbour's values needs room for all of it.
   std::byte* arrived = b.temporary(count, type);
   fold.take_over(b, arrived, value, count, type);
   auto begin = [&](int part) { return part_begin(count, part, fold.power); };
@@ -99,7 +98,7 @@ void allreduce_rabenseifner(Builder& b, const Operands& o) {
     b.reduce(at(arrived, keep), at(value, keep), begin(keep + mask) - begin(keep), type);
     low = keep;
   }
-  b.fence();  // what was given away comes back reduced
+  b.fence();  // the part that was sent is overwritten by its result
   for (int mask = 1; mask < fold.power; mask *= 2) {
     int partner = fold.real(fold.number ^ mask);
     int mine = fold.number & ~(mask - 1), theirs = mine ^ mask;

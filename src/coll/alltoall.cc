@@ -1,4 +1,4 @@
-// Alltoalls (MPI 5.0, 6.8). In place, the own outgoing data are first packed aside; then there is only one
+// Alltoalls (MPI 5.0, 6.8). In place, the outgoing data are first packed aside; then there is only one
 // case.
 #include <algorithm>
 #include <cstring>
@@ -44,7 +44,7 @@ class Outgoing {
 };
 }  // namespace
 
-// Bruck et al. 1997: ceil(log2 p) rounds; every block travels as the binary digits of its distance say.
+// Bruck et al. 1997: ceil(log2 p) rounds; the binary digits of its distance decide in which rounds a block travels.
 //
 //   p = 4, rank 0: slot i starts as the block for rank + i:   0>0  0>1  0>2  0>3
 //   round 1: slots with bit 0 (1, 3) go to rank + 1           0>0  3>0  0>2  3>2
@@ -94,10 +94,10 @@ void alltoall_pairwise(Builder& b, const Operands& o) {
   }
 }
 
-// All at once, in batches so that a large job does not post thousands of receives; each starts with its
+// All at once, in batches so that a large job does not post thousands of receives; each rank starts with its
 // neighbour.
 void alltoall_spread(Builder& b, const Operands& o) {
-  constexpr int kBatch = 32;
+  constexpr int kBatch = 32;  // messages each way: a full batch of 8 KiB blocks is 256 KiB, the eager credit's quarter
   int rank = b.rank(), size = b.size();
   Outgoing outgoing(b, o);
   for (int first = 1; first < size; first += kBatch) {

@@ -3,7 +3,7 @@
 
 namespace tern {
 
-// Dissemination (Hensgen, Finkel, Manber 1988): ceil(log2 p) rounds, in round k everyone tells rank + 2^k.
+// Dissemination (Hensgen, Finkel, Manber 1988): ceil(log2 p) rounds; in round k every rank sends to rank + 2^k.
 //
 //   ranks   0    1    2    3    4
 //   k=0     0->1 1->2 2->3 3->4 4->0
@@ -19,8 +19,8 @@ void barrier_dissemination(Builder& b, const Operands&) {
   }
 }
 
-// Up a binomial tree and down again: 2 log2 p messages in turn, but only 2 (p - 1) in all; better where many ranks
-// share few cores.
+// Up a binomial tree and down again: 2 log2 p messages one after the other, but only 2 (p - 1) in all; better if many
+// ranks share few cores.
 //
 //   up     1->0  3->2  5->4        down   0->4
 //          2->0  (6->4)                   0->2  4->6

@@ -1,5 +1,5 @@
-// Broadcasts by messages (MPI 5.0, 6.4). Processes may describe the same bytes with different counts and types, so what
-// is cut is the packed stream, never elements.
+// Broadcasts by messages (MPI 5.0, 6.4). Processes may describe the same bytes with different counts and types, so the
+// packed stream is cut into parts, never the elements.
 #include <algorithm>
 
 #include "coll/algorithms.h"
@@ -31,7 +31,7 @@ struct Stream {
 };
 }  // namespace
 
-// Binomial tree: after round k, 2^(k+1) processes have it. Ranks relative to the root.
+// Binomial tree: after round k, 2^(k+1) processes have the data. Ranks relative to the root.
 //
 //   0 ──> 4      0 ──> 2, 4 ──> 6      0 ──> 1, 2 ──> 3, 4 ──> 5, 6 ──> 7
 void bcast_binomial(Builder& b, const Operands& o) {
@@ -74,7 +74,7 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
   int right = absolute(b, o.root, rel + 1), left = absolute(b, o.root, rel + size - 1);
   for (int s = 0; s < size - 1; ++s) {
     int out = (rel - s + size) % size, in = (rel - s - 1 + size) % size;
-    // The root has everything already: its left neighbour needs not tell it.
+    // The root has everything already: its left neighbour need not send to it.
     if (rel != 0) b.receive_bytes(stream.data + begin(in), begin(in + 1) - begin(in), left);
     if (rel + 1 != size) b.send_bytes(stream.data + begin(out), begin(out + 1) - begin(out), right);
     b.fence_receives();
@@ -82,18 +82,15 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
   stream.deliver(b, o);
 }
 
-// A pipeline along the chain root, root + 1, ...: while one part goes on, the next comes in.
+// A pipeline along the chain root, root + 1, ...: while a process passes one part on, it receives the next.
 //
 //   0 ──A──> 1
 //   0 ──B──> 1 ──A──> 2
 //   0 ──C──> 1 ──B──> 2 ──A──> 3
 void bcast_chain(Builder& b, const Operands& o) {
-  // Parts of 64 KiB amortise a rendezvous and still fit the second-level cache; at most 1024 of them keep the schedule
-  // of a huge message small.
-  constexpr size_t kPartBytes = 65536, kMostParts = 1024;
   int size = b.size(), rel = relative(b, o.root);
   Stream stream(b, o);
-  size_t part = std::max(kPartBytes, (stream.bytes + kMostParts - 1) / kMostParts);
+  size_t part = std::max(kPartBytes, (stream.bytes + kMaxParts - 1) / kMaxParts);
   int left = absolute(b, o.root, rel + size - 1), right = absolute(b, o.root, rel + 1);
   auto receive = [&](size_t at) {
     if (rel != 0 && at < stream.bytes) b.receive_bytes(stream.data + at, std::min(part, stream.bytes - at), left);

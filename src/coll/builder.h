@@ -1,6 +1,6 @@
-// Builder: what an algorithm sees. It names processes by rank in a team and writes steps into a schedule. A team is the
+// Builder: what an algorithm uses. It names processes by rank in a team and writes steps into a schedule. A team is the
 // communicator's group; on an intercommunicator either the remote group or, for the part of the work that each side
-// does alone, the local one (its messages have a plane of their own, so that they cannot meet the others).
+// does alone, the local one (its messages have a plane of their own, so that they cannot match the others).
 // Thread rule: under the rank's lock; lives only while a schedule is built.
 #pragma once
 
@@ -24,14 +24,14 @@ class Builder {
   }
   Builder team(Team team) const { return Builder(schedule_, environment_, team); }
 
-  /// My rank (in the local group), and how many processes the team has.
+  /// This rank (in the local group), and how many processes the team has.
   int rank() const { return rank_; }
   int size() const { return size_; }
   Schedule& schedule() const { return schedule_; }
   CollectiveEnvironment& environment() const { return environment_; }
   const Datatype& byte() const { return *environment_.byte; }
 
-  /// Messages without data are left out on both sides: equal signatures make both know.
+  /// Empty messages are omitted on both sides: equal signatures let both know.
   void send(const void* buffer, Count count, const Datatype& type, int to) {
     if (count * type.size() != 0) signal(buffer, count, type, to);
   }
@@ -113,14 +113,14 @@ class Builder {
     schedule_.emit(step);
   }
 
-  /// Memory for `bytes`, that lives as long as the schedule.
+  /// Memory for `bytes` that lives as long as the schedule.
   std::byte* temporary(size_t bytes) { return schedule_.allocate(bytes); }
   /// Memory for `count` elements of a type, as a buffer argument (moved by the lower bound, aligned as the
   /// type wants).
   std::byte* temporary(Count count, const Datatype& type);
 
  private:
-  static constexpr uint64_t kLocalPlane = 3;
+  static constexpr uint64_t kLocalPlane = 3;  ///< of context ids (comm/context.h); 0 to 2 are in use
   Schedule& schedule_;
   CollectiveEnvironment& environment_;
   Communicator& communicator_;

@@ -21,7 +21,7 @@ Situation situation_of(Operation operation, const Operands& o, int ranks) {
     case Operation::exscan:
     case Operation::allgather:
     case Operation::alltoall: s.bytes = bytes(o.receive); break;
-    case Operation::gather:  // not in place, or not the root: both sides would say the same
+    case Operation::gather:  // not in place, or not the root: both sides would be the same
       s.bytes = o.receive.type ? bytes(o.receive) : bytes(o.send);
       break;
     case Operation::scatter: s.bytes = o.send.type ? bytes(o.send) : bytes(o.receive); break;
@@ -79,12 +79,12 @@ CollectiveEnvironment& CollectiveEnvironment::make(Communicator& communicator) {
 }
 
 namespace {
-// Asks for the members' shared memory after a few operations that would use it. The calls are the same at all members,
-// so is the moment, and so is the answer.
+// Asks for the members' shared memory after a few operations that would use it. All members make the same calls, so
+// they ask at the same call, and get the same answer.
 void make_node_team(CollectiveEnvironment& environment, Communicator& communicator) {
   environment.no_team = true;
   if (!NodeTeam::possible(communicator)) return;
-  constexpr uint64_t kNoRoom = ~uint64_t{0};
+  constexpr uint64_t kNoRoom = ~uint64_t{0};  // instead of an offset
   uint64_t offset = kNoRoom;
   NodeMemory& memory = *communicator.environment().node_memory;
   if (communicator.rank() == 0 && !memory.allocate(NodeTeam::bytes_for(communicator.size()), offset,
@@ -102,7 +102,7 @@ void make_node_team(CollectiveEnvironment& environment, Communicator& communicat
   environment.node_team = std::make_unique<NodeTeam>(communicator, offset);
 }
 
-// Whether this call can go through node memory, which takes contributions of a bounded size; equal at all members.
+// Whether this call can use node memory, which takes contributions of a bounded size; equal at all members.
 bool suits_node(const Situation& s, const Operands& o) {
   size_t bytes = s.bytes;  // of the longest contribution
   switch (s.operation) {

@@ -7,8 +7,8 @@
 namespace tern {
 
 namespace {
-// Between two noncontiguous layouts data pass through a buffer of this size, small enough for the first-level
-// cache.
+// Data between two noncontiguous layouts pass through a buffer of this size, small enough for the first-level cache (32
+// KiB).
 constexpr size_t kBounceBytes = 8192;
 
 // Out of line: the buffer is large, and this is rare.

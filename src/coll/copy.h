@@ -1,4 +1,4 @@
-// From one place in memory to another, whatever the two layouts are.
+// Copies from one layout to another.
 // Thread rule: none, values only.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace tern {
 
-/// Copies the data of `from` to `to`; the same place twice is left alone. Error: `to` is too small; what fits
+/// Copies the data of `from` to `to`; nothing if both are the same memory. Error: `to` is too small; what fits
 /// is copied.
 Error copy_block(const Block& from, const Block& to);
 

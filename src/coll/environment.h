@@ -20,8 +20,8 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
     if (communicator.collective_state) return static_cast<CollectiveEnvironment&>(*communicator.collective_state);
     return make(communicator);
   }
-  /// Persistent operations may be started in any order, so each has a tag of its own for ever, from another half of the
-  /// tags than those of Communicator::next_collective_tag.
+  /// Persistent operations may be started in any order, so each keeps a tag of its own, from the half of the
+  /// tags that Communicator::next_collective_tag does not use.
   int next_persistent_tag() { return int(0x40000000u | (persistent_sequence_++ & 0x3fffffffu)); }
 
   Pool<Schedule, 4> schedules;
@@ -31,8 +31,8 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   /// Blocking collectives that could use node_team; it is made at the kBeforeTeam-th, or never (`no_team`).
   uint32_t wishes = 0;
   bool no_team = false;
-  static constexpr uint32_t kBeforeTeam = 4;
-  Error selection_error;  ///< of the tunable `coll`: every collective returns it
+  static constexpr uint32_t kBeforeTeam = 4;  ///< making a team costs an allgather; a few uses should repay it
+  Error selection_error;                      ///< of the tunable `coll`: every collective returns it
 
  private:
   static CollectiveEnvironment& make(Communicator& communicator);

@@ -43,7 +43,7 @@ void gather_binomial(Builder& b, const Operands& o) {
   }
   if (!o.in_place) b.copy({o.send.buffer, o.send.count, o.send.type}, o.receive.block(o.root));
   size_t bytes = o.receive.block(0).bytes();
-  // Subtrees that do not wrap round the last rank land where they belong; the one that may wrap is unpacked
+  // Subtrees that do not wrap round the last rank are received in place; the one that may wrap is unpacked
   // afterwards.
   std::byte* wrapped = nullptr;
   int wrapped_child = 0;
@@ -64,7 +64,7 @@ void gather_binomial(Builder& b, const Operands& o) {
   b.unpack(wrapped + bytes * size_t(before), o.receive.blocks(0, below - before));
 }
 
-// Everyone to the root.
+// All ranks send to the root.
 void gather_linear(Builder& b, const Operands& o) {
   if (b.rank() != o.root) {
     b.send(o.send.buffer, o.send.count, *o.send.type, o.root);
@@ -113,7 +113,7 @@ void scatter_binomial(Builder& b, const Operands& o) {
   if (!o.in_place) b.copy(o.send.block(o.root), {o.receive.buffer, o.receive.count, o.receive.type});
 }
 
-// The root to everyone.
+// The root sends to all.
 void scatter_linear(Builder& b, const Operands& o) {
   if (b.rank() != o.root) {
     b.receive(o.receive.buffer, o.receive.count, *o.receive.type, o.root);

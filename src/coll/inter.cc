@@ -60,7 +60,7 @@ void scatter(Builder& b, const Operands& o) {
   for (int i = 0; i < remote.size(); ++i) remote.send(o.send.block(i), i);
 }
 
-// Everyone in one group with everyone in the other.
+// Every rank of one group with every rank of the other.
 void exchange(Builder& b, const Operands& o, bool own_block_for_each) {
   Builder remote = b.team(Team::remote);
   int size = remote.size(), first = b.rank() % size;
@@ -78,7 +78,7 @@ void exchange(Builder& b, const Operands& o, bool own_block_for_each) {
   }
 }
 
-// My group's vector, reduced; at its rank 0 only (else null).
+// The vector of this rank's group, reduced; at its rank 0 only (else null).
 std::byte* reduce_within(Builder& b, const Operands& o, Count count) {
   Builder local = b.team(Team::local);
   Operands within = o;
@@ -154,7 +154,7 @@ void build_inter(Builder& b, Operation operation, const Operands& o) {
     case Operation::allreduce: return allreduce(b, o);
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_block: return reduce_scatter(b, o);
-    default: TERN_ASSERT(false);  // capi/ refuses scans and neighbourhoods there
+    default: TERN_ASSERT(false);  // capi/ refuses scans and neighbourhood operations on intercommunicators
   }
 }
 

@@ -1,8 +1,8 @@
 // Neighbourhood collectives (MPI 5.0, 8.6 to 8.8): one message along each edge of the topology, all at once.
 //
-// Several edges between one pair of processes are told apart by the order of posting. Graphs: the i-th of the out-list
-// meets the i-th of the in-list. Cartesian, with a periodic dimension of 1 or 2: what goes out at -1 comes in at +1, so
-// the receives of a dimension are posted the other way round (the advice in 8.6.1).
+// Several edges between one pair of processes are distinguished by the order of posting. Graphs: the i-th of the
+// out-list matches the i-th of the in-list. Cartesian, with a periodic dimension of 1 or 2: what is sent at -1 is
+// received at +1, so the receives of a dimension are posted in reverse order (the advice in 8.6.1).
 #include <vector>
 
 #include "coll/algorithms.h"

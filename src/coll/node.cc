@@ -1,9 +1,10 @@
-// Collectives of small data through the shared memory of a NodeTeam, at once (blocking calls only): everyone reads
-// what it needs where its owner wrote it. One hand-over instead of the rounds of a tree, no message, no request.
+// Collectives of small data through the shared memory of a NodeTeam, complete on return (blocking calls only): every
+// member reads what it needs where its owner wrote it. One hand-over instead of the rounds of a tree, no message, no
+// request.
 //
 //   allreduce, 3 ranks     0: writes A     1: writes B     2: writes C
 //                          each waits for all three and computes A op (B op C): the same everywhere, in order
-//   alltoall, 3 ranks      0: writes 01 02     1: writes 10 12     2: writes 20 21     (its own block nobody writes)
+//   alltoall, 3 ranks      0: writes 01 02     1: writes 10 12     2: writes 20 21     (own blocks are not written)
 //                          0: reads 10 20      1: reads 01 21      2: reads 02 12
 #include <algorithm>
 #include <cstring>
@@ -33,7 +34,7 @@ void apply(const Op& op, const std::byte* left, std::byte* right, Count count, c
     op.apply(left, right, count, type);
     return;
   }
-  // A user's function that scribbles on its first argument must not harm the others.
+  // A user's function that writes to its first argument must not harm the others.
   alignas(64) std::byte own[NodeTeam::kBulkBytes];
   std::memcpy(own, left, size_t(count * type.size()));
   op.apply(own, right, count, type);
@@ -214,7 +215,7 @@ Error reduce_scatter_node(NodeTeam& team, const Operands& o) {
   return {};
 }
 
-// Everyone combines what those before it have contributed: p reads instead of log2 p rounds.
+// Every member combines what those before it have contributed: p reads instead of log2 p rounds.
 Error scan_node(NodeTeam& team, const Operands& o) {
   team.enter();
   const size_t bytes = whole(o.receive).bytes();

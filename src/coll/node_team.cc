@@ -5,14 +5,14 @@
 namespace tern {
 
 namespace {
-// Looks at a line in a row, without polling anything else, before a wait begins in earnest: the other side's answer
-// takes some 0.1 us (a line there and back), a poll between two looks would delay its discovery.
+// Looks at a line in a row, without polling anything else, before waiting through the engine: the other side's answer
+// takes some 0.1 us (a line there and back), and a poll between two looks would delay its discovery.
 constexpr int kEagerLooks = 128;
 }  // namespace
 
 bool NodeTeam::possible(const Communicator& communicator) {
   NodeMemory* memory = communicator.environment().node_memory;
-  if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMostMembers) return false;
+  if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMaxMembers) return false;
   for (int i = 0; i < communicator.size(); ++i) {
     if (!memory->shares(communicator.peer(i))) return false;
   }

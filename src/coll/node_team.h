@@ -1,22 +1,22 @@
 // NodeTeam: shared memory of a communicator whose members are all on one node, for small blocking
 // collectives.
 //
-// Every operation has a number s, the same at all members. What a member contributes to it goes into a line that
+// Every operation has a number s, the same at all members. A member's contribution to it goes into a line that
 // only this member writes, number s mod kRing of its own: the number, the length, and up to kInlineBytes of data.
-// Longer data go into one of its kBulkSlots bulk slots, before the line. Who needs the contribution waits until the
-// line says s.
+// Longer data go into one of its kBulkSlots bulk slots, before the line. Members that need the contribution wait until
+// the line has the number s.
 //
 //   (kRing = 4)
 //   member 0   [s=8|data][s=5|data][s=6|data][s=7|data]      member 0 contributes to operation 8,
 //   member 1   [s=4|data][s=1|data][s=6|data][    0    ]     member 1 did so to 6 and 4, and only read since
 //
 // Invariant: a line is written for s only when every member has entered s - kRing + 1, hence left s - kRing; a bulk
-// slot the same with kBulkSlots. How far a member is it says now and then (every kAckInterval operations) in a line
-// of its own, which a writer looks at only when the last look does not already tell.
-//   No deadlock: a member that has entered e has told at least e - kAckInterval + 1 <= e - kBulkSlots + 1, so the
+// slot the same with kBulkSlots. A member publishes its progress now and then (every kAckInterval operations) in a line
+// of its own. A writer reads that line only when the last value it read is not sufficient.
+//   No deadlock: a member that has entered e has published at least e - kAckInterval + 1 <= e - kBulkSlots + 1, so the
 //   one that is furthest behind never waits for room.
 //
-// A member that dies is noticed by whoever waits; then the team is of no more use, and every operation fails.
+// A waiting member notices the death of another; then the team is unusable, and every operation fails.
 // Thread rule: under the rank's lock; lines are the only thing that members share, without a lock.
 #pragma once
 
@@ -33,15 +33,15 @@ namespace tern {
 
 class NodeTeam final : public ShmWatch {
  public:
-  static constexpr size_t kInlineBytes = 48;
-  static constexpr size_t kBulkBytes = 8192;  ///< the longest contribution
-  /// So far a root of broadcasts may run ahead of the others before it must wait for them.
+  static constexpr size_t kInlineBytes = 48;  ///< what a cache line has left after number and length
+  static constexpr size_t kBulkBytes = 8192;  ///< the longest contribution; measured in select.cc
+  /// How many operations a root of broadcasts may run ahead of the others before it must wait for them.
   static constexpr uint64_t kRing = 16;
-  static constexpr uint64_t kBulkSlots = 8;
-  static constexpr uint64_t kAckInterval = 4;
+  static constexpr uint64_t kBulkSlots = 8;    ///< fewer than kRing: a slot is 8 KiB, a line 64 B
+  static constexpr uint64_t kAckInterval = 4;  ///< half of kBulkSlots, see the invariant
   static_assert(kAckInterval <= kBulkSlots && kBulkSlots <= kRing);
-  /// With more members reading everybody's line costs more than a tree of messages.
-  static constexpr int kMostMembers = 32;
+  /// With more members reading every line costs more than a tree of messages.
+  static constexpr int kMaxMembers = 32;
 
   /// Whether the members' memory is shared; equal at all of them.
   static bool possible(const Communicator& communicator);
@@ -60,7 +60,7 @@ class NodeTeam final : public ShmWatch {
   void enter() {
     if (++sequence_ % kAckInterval == 0) acknowledge();
   }
-  /// My place for a contribution of at most kBulkBytes. Null: failed, see error().
+  /// Place for this member's contribution of at most kBulkBytes. Null: failed, see error().
   std::byte* place(size_t bytes) {
     const uint64_t depth = bytes <= kInlineBytes ? kRing : kBulkSlots;
     if (sequence_ >= depth && all_entered_ <= sequence_ - depth && !make_room(sequence_ - depth + 1)) return nullptr;
@@ -68,7 +68,7 @@ class NodeTeam final : public ShmWatch {
     mine.bytes = bytes;
     return bytes <= kInlineBytes ? mine.data : bulk(rank_);
   }
-  /// My contribution is there: for everybody, or for one.
+  /// This member's contribution is complete: for all members, or for one.
   void publish() {
     store_number();
     for (int i = 0; i < size_; ++i) {
@@ -95,7 +95,7 @@ class NodeTeam final : public ShmWatch {
     }
     return {theirs.bytes <= kInlineBytes ? theirs.data : bulk(member), theirs.bytes};
   }
-  /// The same where neither more nor less will do. Null: failed.
+  /// The same if exactly `bytes` are expected. Null: failed.
   const std::byte* await_all(int member, size_t bytes) {
     std::span<const std::byte> data = await(member, bytes);
     if (data.size() == bytes || !data.data()) [[likely]]
@@ -103,10 +103,10 @@ class NodeTeam final : public ShmWatch {
     disagree(member, data.size(), bytes);
     return nullptr;
   }
-  /// All contributions to this operation have been seen: everybody has entered it.
+  /// All contributions to this operation have been seen: every member has entered it.
   void all_have_entered() { all_entered_ = sequence_; }
 
-  /// What went wrong with this operation.
+  /// The error of this operation.
   Error error();
 
   bool ready() override { return awaited_ && awaited_->load(std::memory_order_acquire) >= awaited_value_; }
@@ -118,9 +118,9 @@ class NodeTeam final : public ShmWatch {
     std::byte data[kInlineBytes];
   };
   static_assert(sizeof(Line) == 64);
-  /// Bulk slots of a member begin in different sets of the caches.
+  /// Bulk slots of a member begin in different sets of the caches: three lines apart.
   static constexpr size_t kBulkStride = kBulkBytes + 192;
-  static constexpr size_t kPage = 4096;
+  static constexpr size_t kPage = 4096;  ///< of node memory (shm/segment.h)
   /// The head: a line that counts who has left for good, then kRing + 1 lines for each member.
   static constexpr size_t kLinesAt = 64;
   static constexpr size_t bulk_at(int members) {
@@ -129,7 +129,7 @@ class NodeTeam final : public ShmWatch {
 
   Line& line(int member, uint64_t index) const { return lines_[size_t(member) * (kRing + 1) + index]; }
   Line& line(int member) const { return line(member, sequence_ % kRing); }
-  /// How far a member is.
+  /// A member's progress.
   std::atomic<uint64_t>& entered(int member) const { return line(member, kRing).number; }
   std::byte* bulk(int member) const {
     return bulk_ + (size_t(member) * kBulkSlots + sequence_ % kBulkSlots) * kBulkStride;
@@ -146,13 +146,13 @@ class NodeTeam final : public ShmWatch {
   Communicator& communicator_;
   int rank_, size_;
   uint64_t offset_;
-  std::atomic<uint32_t>* left_;  ///< members that have left for good
+  std::atomic<uint32_t>* left_;  ///< members that have left the team
   Line* lines_;
   std::byte* bulk_;
   std::vector<uint32_t> slots_;  ///< members' slots in the node, for waking
   uint64_t sequence_ = 0;
-  uint64_t all_entered_ = 0;  ///< every member has entered this operation, as far as is known here
-  const std::atomic<uint64_t>* awaited_ = nullptr;  ///< what this rank waits for; null: nothing
+  uint64_t all_entered_ = 0;                        ///< every member is known to have entered this operation
+  const std::atomic<uint64_t>* awaited_ = nullptr;  ///< the line for which this rank waits; null: none
   uint64_t awaited_value_ = 0;
   uint32_t losses_seen_ = 0;  ///< of PointToPoint::losses
   int lost_ = -1;             ///< a member that has died

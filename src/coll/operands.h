@@ -1,4 +1,4 @@
-// What a collective works on: the buffers, counts and datatypes of one call, in one shape for all operations, so that
+// Operands of a collective: the buffers, counts and datatypes of one call, in one shape for all operations, so that
 // every algorithm has the same signature and stands in one table (select.h).
 // Source: MPI 5.0 chapter 6, section 8.6. Counts in elements, displacements as the standard gives them.
 // Thread rule: values; they point to the caller's arrays, which live until the schedule is built (not longer).
@@ -16,8 +16,7 @@ namespace tern {
 /// MPI_IN_PLACE of the ABI, as a buffer.
 inline void* const kInPlace = reinterpret_cast<void*>(uintptr_t{1});
 
-/// The root argument of the root itself on an intercommunicator (MPI_ROOT), and of its bystanders
-/// (kProcNull).
+/// MPI_ROOT: the root argument of the root itself on an intercommunicator. (Other members of its group pass kProcNull.)
 inline constexpr int kRoot = -4;
 
 enum class Operation : uint8_t {
@@ -44,7 +43,7 @@ enum class Operation : uint8_t {
   neighbor_alltoallv,
   neighbor_alltoallw
 };
-inline constexpr int kOperations = int(Operation::neighbor_alltoallw) + 1;
+inline constexpr int kOperations = int(Operation::neighbor_alltoallw) + 1;  ///< number of operations
 const char* name_of(Operation operation);
 
 /// int[] or MPI_Count[] of the caller, read as 64 bits.
@@ -97,18 +96,18 @@ struct Side {
   Block blocks(int first, int n) const { return {buffer + first * stride(), count * n, type}; }
 };
 
-/// One call. Which members mean something depends on the operation; a side that is not significant at this process has
+/// One call. Which members have a meaning depends on the operation; a side that is not significant at this process has
 /// a null type. In place: `in_place` is set and the side that the caller did not give is left empty.
-///   bcast: receive is the buffer, at the root too.    reductions: both sides share count and type;
-/// reduce_scatter has
-///   receive.counts.    alltoall and allgather families: send.block(i), receive.block(i).
+///   bcast        receive is the buffer, at the root too
+///   reductions   both sides share count and type; reduce_scatter has receive.counts
+///   alltoall and allgather families   send.block(i), receive.block(i)
 struct Operands {
   Side send, receive;
   const Op* op = nullptr;
   int root = 0;
   bool in_place = false;
 
-  /// Reductions: where this process's own values are.
+  /// Reductions: this process's own values.
   const std::byte* contribution() const { return in_place ? receive.buffer : send.buffer; }
 };
 

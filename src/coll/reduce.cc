@@ -11,7 +11,7 @@ std::byte* Builder::temporary(Count count, const Datatype& type) {
   Count span = (count - 1) * type.extent();
   Count low = std::min<Count>(0, span) + type.true_lower_bound();
   Count high = std::max<Count>(0, span) + type.true_lower_bound() + type.true_extent();
-  // The buffer argument, not the first byte, is what elements are aligned against.
+  // Elements are aligned relative to the buffer argument, not to their first byte.
   Count before = low < 0 ? (-low + 63) / 64 * 64 : 0;
   std::byte* memory = schedule_.allocate(size_t(before + std::max<Count>(high, 0)));
   return memory ? memory + before : nullptr;
@@ -115,7 +115,7 @@ void reduce_rabenseifner(Builder& b, const Operands& o) {
     low = keep;
     high = keep + mask;
   }
-  // What is received now may overwrite what was given away above.
+  // What is received now may overwrite what was sent above.
   b.fence();
   for (int mask = 1; mask < power; mask *= 2) {
     if (number & mask) {
@@ -131,12 +131,11 @@ void reduce_rabenseifner(Builder& b, const Operands& o) {
 // A pipeline along the chain ... -> root + 2 -> root + 1 -> root, for commutative operators and long vectors: each
 // process combines a part with its own while the next part comes in.
 void reduce_chain(Builder& b, const Operands& o) {
-  constexpr Count kPartBytes = 65536, kMostParts = 1024;  // as bcast_chain
   int size = b.size(), rel = (b.rank() - o.root + size) % size;
   const Datatype& type = *o.receive.type;
   Count count = o.receive.count;
-  Count part =
-      std::max<Count>({1, kPartBytes / std::max<Count>(1, type.size()), (count + kMostParts - 1) / kMostParts});
+  Count part = std::max<Count>(
+      {1, Count(kPartBytes) / std::max<Count>(1, type.size()), (count + Count(kMaxParts) - 1) / Count(kMaxParts)});
   int next = (b.rank() - 1 + size) % size, previous = (b.rank() + 1) % size;
   auto length = [&](Count at) { return std::min(part, count - at); };
   if (rel + 1 == size) {

@@ -8,7 +8,7 @@
 namespace tern {
 
 namespace {
-// Where the blocks begin in the vector.
+// Beginnings of the blocks in the vector.
 class Parts {
  public:
   Parts(Builder& b, const Operands& o) : type_(*o.receive.type) {
@@ -79,8 +79,8 @@ void reduce_scatter_halving(Builder& b, const Operands& o) {
   b.copy(parts.at(value, rank), o.receive.buffer, parts.length(rank), type);
 }
 
-// For any operator and long vectors: each block goes straight to its owner, who combines from its own rank outwards,
-// so that order is kept. No more than three blocks of memory anywhere.
+// For any operator and long vectors: each block goes directly to its owner, which combines from its own rank outwards,
+// so that order is kept. Needs memory for at most three blocks.
 //
 //   step s: rank <-> rank + s, rank <-> rank - s, where there is such a rank; each gets the other's block of its vector
 //   p = 4, rank 1     start B     s=1  A(B C)     s=2  (ABC) D
@@ -101,7 +101,7 @@ void reduce_scatter_pairwise(Builder& b, const Operands& o) {
     TERN_ASSERT(made <= 3);
     return b.temporary(mine, type);
   };
-  std::byte* value = nullptr;  // what is combined so far; null: only the own block, where it is
+  std::byte* value = nullptr;  // combined so far; null: only the own block, in its place
   for (int s = 1; rank - s >= 0 || rank + s < size; ++s) {
     std::byte *above = nullptr, *below = nullptr;
     if (rank + s < size) b.receive(above = take(), mine, type, rank + s);

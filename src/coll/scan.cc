@@ -6,8 +6,8 @@
 namespace tern {
 
 namespace {
-// Recursive doubling. `partial` is the value of my group of 2^k ranks, the result that of its ranks up to me (scan) or
-// before me (exscan: empty until the first lower partner).
+// Recursive doubling. `partial` is the value of this rank's group of 2^k ranks, the result that of its ranks up to this
+// one (scan) or before it (exscan: empty until the first lower partner).
 //
 //   p = 4 (scan)   0        1        2        3
 //   start          0|0      1|1      2|2      3|3         result | partial
@@ -51,7 +51,7 @@ void recursive_doubling(Builder& b, const Operands& o, bool exclusive) {
   }
 }
 
-// Up and down a tree laid over the ranks (Brent, Kung 1982): 2 log2 p rounds in turn, but only 2 p messages
+// Up and down a tree laid over the ranks (Brent, Kung 1982): 2 log2 p rounds one after the other, but only 2 p messages
 // in all.
 //
 //   p = 8    up 1    0->1       2->3       4->5       6->7
@@ -62,12 +62,12 @@ void recursive_doubling(Builder& b, const Operands& o, bool exclusive) {
 void tree(Builder& b, const Operands& o, std::byte* value) {
   const Datatype& type = *o.receive.type;
   Count count = o.receive.count;
-  int size = b.size(), end = b.rank() + 1;  // ranks before `end` shall be in the value
+  int size = b.size(), end = b.rank() + 1;  // the value must cover the ranks before `end`
   if (size == 1) return;
   std::byte* arrived = b.temporary(count, type);
   auto take = [&](int mask) {
     b.receive(arrived, count, type, b.rank() - mask);
-    b.fence();  // the value may still be on its way to somebody
+    b.fence();  // the value may still be in a send
     b.reduce(arrived, value, count, type);
   };
   int top = 1;
@@ -96,7 +96,7 @@ void scan_tree(Builder& b, const Operands& o) {
   tree(b, o, o.receive.buffer);
 }
 
-// The inclusive prefix of everyone, handed one rank up.
+// The inclusive prefix of every rank, passed to the next rank.
 void exscan_tree(Builder& b, const Operands& o) {
   const Datatype& type = *o.receive.type;
   Count count = o.receive.count;

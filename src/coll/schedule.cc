@@ -7,13 +7,6 @@
 
 namespace tern {
 
-namespace {
-// The rank's own work in virtual time: about 10 bytes a nanosecond for a copy, half of that for a reduction
-// (one core of the machine in docs/benchmarks; a real clock ignores it).
-constexpr uint64_t kCopyBytesPerNs = 10;
-constexpr uint64_t kReduceBytesPerNs = 5;
-}  // namespace
-
 Schedule::Schedule(CollectiveEnvironment& environment, Communicator& communicator, Mode mode, int tag)
     : Request(Kind::collective),
       environment_(environment),
@@ -223,14 +216,14 @@ Error Schedule::finish_immediate() {
 }
 
 void Schedule::reduce(const Step& step) {
-  p2p_.progress().clock().charge_ns(uint64_t(step.to_count * step.to_type->size()) / kReduceBytesPerNs);
+  p2p_.progress().clock().charge_reduction(size_t(step.to_count * step.to_type->size()));
   op_->apply(step.from, step.to, step.to_count, *step.to_type);
 }
 
 void Schedule::copy(const Step& step) {
   Block from{static_cast<std::byte*>(const_cast<void*>(step.from)), step.from_count, step.from_type};
   Block to{static_cast<std::byte*>(step.to), step.to_count, step.to_type};
-  p2p_.progress().clock().charge_ns(from.bytes() / kCopyBytesPerNs);
+  p2p_.progress().clock().charge_copy(size_t(from.bytes()));
   Error wrong = copy_block(from, to);
   if (wrong && !error) error = std::move(wrong);
 }

@@ -2,11 +2,11 @@
 // steps through a Builder (builder.h); then
 //   nonblocking   the list is kept and the progress engine drives it
 //   persistent    the same, started again and again
-//   blocking      no list: each step is carried out as it is written ("immediate"), a fence waits on the spot
+//   blocking      no list: each step is executed as it is written ("immediate"), a fence waits at once
 //
 //   send ─┐ receive ─┐   begin at once, together
 //   fence ───────────┴── waits for all of them (fence_receives: for the receives only)
-//   reduce, copy         carried out in their turn
+//   reduce, copy         executed in their order
 //
 // Storage: a schedule comes from its communicator's pool with room for a small collective inside; more comes
 // in blocks of the rank's scratch memory and goes back with the schedule.
@@ -51,7 +51,7 @@ class Schedule final : public Request, public Advanceable {
   ~Schedule();
 
   // --- Building (Builder).
-  /// Carries the step out (immediate) or appends it.
+  /// Executes the step (immediate) or appends it.
   void emit(const Step& step) {
     if (mode_ == Mode::blocking) {
       if (!failed_ || step.kind == Step::Kind::send) carry_out(step);  // its memory may be missing
@@ -80,7 +80,7 @@ class Schedule final : public Request, public Advanceable {
   void begin();
   Error start() override;
   int advance() override;
-  /// Immediate: waits for what is still out, gives the schedule back, returns its error.
+  /// Immediate: waits for all open messages, returns the schedule to its pool, returns its error.
   Error finish_immediate();
 
   Communicator& communicator() const { return communicator_; }
@@ -90,6 +90,7 @@ class Schedule final : public Request, public Advanceable {
   void destroy() override;
 
  private:
+  // Enough for the logarithmic algorithms on 16 ranks without an allocation; larger ones take chunks of some 4 KiB.
   static constexpr size_t kInlineSteps = 12;
   static constexpr size_t kInlineBytes = 1024;
   static constexpr size_t kStepsPerChunk = 64;
@@ -124,11 +125,11 @@ class Schedule final : public Request, public Advanceable {
   bool waits_for_receives_only_ = false;
   int tag_;
   uint32_t sends_out_ = 0, receives_out_ = 0;
-  uint64_t missing_bytes_ = 0;  ///< of receives, what has not come; at a fence 0, or a peer has had an error
+  uint64_t missing_bytes_ = 0;  ///< of receives: expected and not received; not 0 at a fence: a peer has had an error
   const Op* op_ = nullptr;
   const Step* next_step_ = nullptr;
   Step* write_ = steps_;                         ///< where the next step goes
-  Step* write_end_ = steps_ + kInlineSteps - 1;  ///< this place is for a jump
+  Step* write_end_ = steps_ + kInlineSteps - 1;  ///< this place is reserved for a jump
   std::byte* free_ = inline_;
   std::byte* free_end_ = inline_ + kInlineBytes;
   Extra* extra_ = nullptr;

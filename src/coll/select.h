@@ -1,6 +1,5 @@
-// Which algorithm a collective uses: one table of records (select.cc), and the tunable `coll` that overrides
-// it.
-// Everything the choice looks at is equal on all processes of the communicator, so all choose the same.
+// Which algorithm a collective uses: one table of records (select.cc), and the tunable `coll` that overrides it. All
+// inputs of the choice are equal on all processes of the communicator, so all choose the same.
 // Thread rule: the table is constant; a Selection is a value.
 #pragma once
 
@@ -20,7 +19,7 @@ class NodeTeam;
 
 /// A way to carry out an operation on an intracommunicator.
 struct Algorithm {
-  /// What must hold for the result to be right.
+  /// Conditions for the result to be correct.
   enum Needs : uint8_t {
     kNothing = 0,
     kCommutative = 1,
@@ -64,8 +63,8 @@ struct Algorithm {
   const char* why;
 };
 
-/// What the choice looks at. Bytes: the whole vector of bcast and reductions; one process's block of the other
-/// operations (the mean block of allgatherv; 0 where the processes do not know each other's counts).
+/// Inputs of the choice. Bytes: the whole vector of bcast and reductions; one process's block of the other
+/// operations (the mean block of allgatherv; 0 if the processes do not know each other's counts).
 struct Situation {
   Operation operation;
   size_t bytes = 0;
@@ -75,7 +74,7 @@ struct Situation {
 };
 
 std::span<const Algorithm> algorithms();
-/// Whether the algorithm gives the right result there.
+/// Whether the algorithm gives the correct result there.
 bool applies(const Algorithm& algorithm, const Situation& situation);
 
 /// The choice of one communicator.

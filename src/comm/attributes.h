@@ -1,4 +1,4 @@
-// Attributes: what users hang on communicators, datatypes and windows under keys of their own.
+// Attributes: values that users attach to communicators, datatypes and windows under keys of their own.
 // Source: MPI 5.0 section 7.7. The callbacks of a key are the C API's business (it knows handles and
 // languages); here they are a small interface. Rules kept here:
 //   - setting over an old value deletes the old value first, and sets nothing when that fails;
@@ -63,7 +63,7 @@ class AttributeCache {
   /// Deletes all, last set first. Stops at the first error; that attribute and the earlier ones stay.
   Error clear(Object& owner);
   bool empty() const { return entries_.empty(); }
-  /// Takes over what `other` holds; nothing may be set here yet.
+  /// Takes the attributes of `other`; nothing may be set here yet.
   void take(AttributeCache& other) { entries_.swap(other.entries_); }
 
  private:

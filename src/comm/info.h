@@ -32,7 +32,7 @@ class Info : public Object {
   bool empty() const { return entries_.empty(); }
 
   Ref<Info> dup() const;
-  /// Takes over what `other` holds, forgetting what was here.
+  /// Takes the content of `other`, dropping what was here.
   void assign(const Info& other);
   /// Takes over those keys of `other` that are in `known`: the hints an object understands. Others stay as
   /// they were.

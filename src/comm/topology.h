@@ -1,4 +1,4 @@
-// Topologies: who is whose neighbour in a communicator. Source: MPI 5.0 chapter 8.
+// Topologies: the neighbours of each rank in a communicator. Source: MPI 5.0 chapter 8.
 // Arithmetic only: no messages, no handles. Ranks are those of the communicator that carries the topology.
 // Thread rule: immutable after construction.
 #pragma once

@@ -14,11 +14,11 @@
 namespace tern::datatype_code {
 namespace {
 
-constexpr uint8_t kVersion = 1;
-constexpr uint8_t kNoData = 255;
-constexpr int kMostDepth = 64;
+constexpr uint8_t kVersion = 1;   // of this format
+constexpr uint8_t kNoData = 255;  // the kind of a type without data
+constexpr int kMaxDepth = 64;     // of nested types; bounds the parser's recursion
 /// Bound of every size, offset and span: sums and differences of two stay in 64 bits.
-constexpr int64_t kMost = int64_t{1} << 60;
+constexpr int64_t kMax = int64_t{1} << 60;
 
 using Node = LayoutNode;
 
@@ -90,16 +90,16 @@ class Decoder {
     }
     return fail();
   }
-  /// 1 .. kMost.
+  /// 1 .. kMax.
   int64_t number() {
     const uint64_t value = raw();
-    return value == 0 || value > uint64_t(kMost) ? fail() + 1 : int64_t(value);
+    return value == 0 || value > uint64_t(kMax) ? fail() + 1 : int64_t(value);
   }
   int64_t difference() {
     const uint64_t value = raw();
     return bounded(int64_t(value >> 1) ^ -int64_t(value & 1));
   }
-  int64_t bounded(int64_t value) { return value > kMost || value < -kMost ? fail() : value; }
+  int64_t bounded(int64_t value) { return value > kMax || value < -kMax ? fail() : value; }
   int64_t times(int64_t a, int64_t b) {
     int64_t product = 0;
     return __builtin_mul_overflow(a, b, &product) ? fail() : bounded(product);
@@ -165,7 +165,7 @@ Part Decoder::placed(std::vector<int64_t> offsets, Part child) {
 
 Part Decoder::pieces(int64_t count) {
   std::vector<int64_t> offsets, lengths;
-  int64_t at = 0, total = 0, low = kMost, high = -kMost;
+  int64_t at = 0, total = 0, low = kMax, high = -kMax;
   for (int64_t i = 0; i < count && !failed; ++i) {
     offsets.push_back(at = bounded(at + difference()));
     lengths.push_back(number());
@@ -179,7 +179,7 @@ Part Decoder::pieces(int64_t count) {
 
 Part Decoder::sequence(int64_t count, int depth) {
   std::vector<Layout> parts;
-  int64_t at = 0, total = 0, low = kMost, high = -kMost;
+  int64_t at = 0, total = 0, low = kMax, high = -kMax;
   for (int64_t i = 0; i < count && !failed; ++i) {
     at = bounded(at + difference());
     Part part = node(depth + 1);
@@ -196,7 +196,7 @@ Part Decoder::sequence(int64_t count, int depth) {
 
 Part Decoder::node(int depth) {
   const auto kind = Node::Kind(byte());
-  if (depth > kMostDepth || kind > Node::Kind::sequence) fail();
+  if (depth > kMaxDepth || kind > Node::Kind::sequence) fail();
   const auto block = [&] {
     const int64_t length = number();
     return failed ? Part() : Part{layout::block(length), 0, length};

@@ -14,8 +14,8 @@ using NodeKind = LayoutNode::Kind;
 
 namespace {
 
-constexpr int64_t kMostColumns = 16;  // members of a struct beyond which the stream's cache lines no longer stay
-constexpr int64_t kBatch = 64;        // structs at a time: some KiB
+constexpr int64_t kMaxColumns = 16;  // members of a struct beyond which the stream's cache lines no longer stay
+constexpr int64_t kBatch = 64;       // structs at a time: some KiB
 
 template <Way way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream);
@@ -30,7 +30,7 @@ void copy_range(const LayoutNode& node, uintptr_t base, int64_t first, int64_t l
     return;
   }
   base += uintptr_t(first * node.stride);
-  if (child.kind != NodeKind::pieces || child.count > kMostColumns) {
+  if (child.kind != NodeKind::pieces || child.count > kMaxColumns) {
     for (int64_t i = first; i < last; ++i, stream += child.size, base += uintptr_t(node.stride))
       copy_node<way>(child, base, stream);
     return;

@@ -80,7 +80,7 @@ class Cursor {
   /// joined. Returns how many entries were filled and in `bytes` their sum.
   size_t segments(std::span<iovec> out, size_t max_bytes, size_t& bytes);
 
-  static constexpr int kInlineDepth = 8;
+  static constexpr int kInlineDepth = 8;  ///< of nested types without an allocation
 
  private:
   friend struct CursorSteps;  // cursor.cc
@@ -110,7 +110,7 @@ class Cursor {
   };
   const LayoutNode* element_;      ///< one element, owned by the datatype
   std::unique_ptr<Frame[]> deep_;  ///< instead of inline_ when the nest is deeper
-  Frame inline_[kInlineDepth];     // left uninitialised: depth_ says what is valid
+  Frame inline_[kInlineDepth];     // left uninitialised: the first depth_ are valid
 };
 
 }  // namespace tern

@@ -139,7 +139,7 @@ void for_each_run(Count count, const Datatype& type, Fn&& fn) {
   if (all) signature::for_each_run(*all, fn);
 }
 
-constexpr size_t kChunkElements = 128;
+constexpr size_t kChunkElements = 128;  // 4 KiB of the largest: a buffer on the stack
 constexpr size_t kLargestElement = 32;  // complex of 16-byte numbers, pairs of two
 
 // Decodes at most `items` values; returns the bytes read.

@@ -7,7 +7,7 @@
 namespace tern::layout {
 namespace {
 
-// A node that owns what its pointers show to.
+// A node that owns the objects that its pointers refer to.
 struct Storage : LayoutNode {
   std::vector<int64_t> own_offsets, own_starts;
   std::vector<LayoutRef> own_children;
@@ -175,7 +175,7 @@ Layout sequence(std::vector<Layout> parts) {
   // Join neighbours that are blocks and touch.
   std::vector<Layout> joined;
   joined.reserve(parts.size());
-  int64_t run = 0;  // length of the block being grown at joined.back(), beyond what its node says
+  int64_t run = 0;  // length of the block being extended at joined.back(), beyond its node's own length
   auto close = [&] {
     if (run) joined.back().node = block(joined.back().node->length + run).node;
     run = 0;

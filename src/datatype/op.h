@@ -79,7 +79,7 @@ bool op_takes(OpId id, const Kind& kind);
 /// The predefined operators of one rank; made on first use. Thread rule: under the rank's lock.
 class PredefinedOps {
  public:
-  static constexpr int kFirst = 0x20, kLast = 0x3f;
+  static constexpr int kFirst = 0x20, kLast = 0x3f;  ///< handles of predefined operators (MPI 5.0, Annex A)
   /// The operator of an ABI handle value; null when there is none (MPI_OP_NULL included).
   Op* find(int id);
   Op& get(OpId id) { return *find(int(id)); }

@@ -4,7 +4,7 @@
 namespace tern::op_loops {
 namespace {
 
-// Laid out as the C struct of the standard's example, which is what datatype/kind.cc says of every pair.
+// Laid out as the C struct of the standard's example, as datatype/kind.cc describes every pair.
 template <typename V, typename I>
 struct Pair {
   V value;

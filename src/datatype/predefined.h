@@ -20,7 +20,7 @@ class PredefinedTypes {
   PredefinedTypes(const PredefinedTypes&) = delete;
   PredefinedTypes& operator=(const PredefinedTypes&) = delete;
 
-  static constexpr int kFirst = 0x200, kLast = 0x2ff;
+  static constexpr int kFirst = 0x200, kLast = 0x2ff;  ///< their handles (MPI 5.0, Annex A)
 
   /// The datatype of an ABI handle value; null when there is none (MPI_DATATYPE_NULL included). Lives as long
   /// as this.

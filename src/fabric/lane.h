@@ -1,6 +1,6 @@
-// Lane: the way of one path to one peer. Its path makes it when it is first asked for it, or when something comes from
-// that peer, and keeps it as long as the path lives; each path derives its own. So a call that has resolved its peer
-// once hands the lane down, and an arrival names its peer without a look-up.
+// Lane: the way of one path to one peer. The path makes it when it is first asked for it, or when something comes from
+// that peer, and keeps it as long as the path lives; each path derives its own. A call resolves its peer once and
+// passes the lane on; an arrival names its peer without a look-up.
 //
 // Thread rule: under the rank's lock.
 #pragma once

@@ -1,12 +1,12 @@
-// NodeSegments: memory that ranks of one node share, of any size and for any time: windows' memory (MPI 5.0, 12.2.2 and
-// 12.2.3). One rank makes a segment and tells the others its key in a message; each of them attaches it, somewhere in
-// its own address space. The memory is given back when the last of them has released it.
+// NodeSegments: memory shared by ranks of one node, of any size and lifetime: windows' memory (MPI 5.0, 12.2.2 and
+// 12.2.3). One rank makes a segment and sends its key to the others; each of them attaches it somewhere in its own
+// address space. The memory is freed when the last of them has released it.
 //
 //   maker: allocate(bytes, segment) -> message(segment.key) -> others: attach(key, segment)
-//   ... all have attached (the users' own affair) ... each, in any order: release(segment)
+//   ... all have attached (checked by the users) ... each, in any order: release(segment)
 //
-// A port (DESIGN.md 16): shm/shm_segments.h on a real node, sim/node_segments.h on a simulated one.
-// Units: bytes. Thread rule: under the rank's lock; what lies in the memory is the users' own affair.
+// A port: shm/shm_segments.h on a real node, sim/node_segments.h on a simulated one.
+// Units: bytes. Thread rule: under the rank's lock; users synchronise accesses to the memory themselves.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace tern {
 
-/// Names a segment to the ranks of its node. Plain bytes, which travel in messages; believed by nobody.
+/// Names a segment to the ranks of its node. Plain bytes, sent in messages; the receiver checks them.
 struct SegmentKey {
   uint64_t words[2] = {0, 0};
   bool empty() const { return words[1] == 0; }
   bool operator==(const SegmentKey&) const = default;
 };
 
-/// A segment as one rank has it. The rank that has allocated or attached it owns it, until release.
+/// A segment as one rank sees it. The rank that has allocated or attached it owns it until release.
 struct NodeSegment {
   std::byte* data = nullptr;  ///< aligned to a page
   size_t bytes = 0;
@@ -38,16 +38,16 @@ class NodeSegments {
 
   /// Whether `peer` can attach what this rank allocates, and the other way. Constant. True of this rank itself.
   virtual bool shares(PeerId peer) const = 0;
-  /// The process of a peer that this rank shares memory with has ended. Asks the system.
+  /// Whether the process of a peer on this node has ended. Asks the system.
   virtual bool has_ended(PeerId peer) const = 0;
-  /// A new segment, all of it zero. Its memory is there: using it never ends in a signal. Error: not enough memory, or
-  /// a limit of the process, with what to do.
+  /// A new segment, all zero. Its memory is reserved, so using it never raises a signal. Error: not enough memory, or a
+  /// limit of the process, with the remedy.
   virtual Error allocate(size_t bytes, NodeSegment& made) = 0;
   /// Maps a segment that this or another rank of the node has allocated. Error: there is no such segment (any more), or
   /// it cannot be mapped.
   virtual Error attach(const SegmentKey& key, NodeSegment& attached) = 0;
-  /// Unmaps it, for each allocate and attach once; `segment` is empty afterwards. The last one gives the memory back.
-  /// What a rank has not released when it ends or dies goes when the last rank of the node ends.
+  /// Unmaps it; once for each allocate and attach. `segment` is empty afterwards. The last release frees the memory.
+  /// What a rank has not released when it ends or dies is freed when the last rank of the node ends.
   virtual void release(NodeSegment& segment) = 0;
 };
 

@@ -1,7 +1,7 @@
-// Path: the only way bytes leave a rank (LA-MPI's word). A path offers, for each peer it reaches, a lane: a reliable
-// ordered stream of messages (header + payload). It may also offer get, put and atomics on the peer's memory
-// (remote_memory.h), the arbitration of copies (copy_arbiter.h), and queues of posted receives (tuple_queues.h). It
-// says what it can do and what is true of it; protocols ask for properties, never for a path's name.
+// Path: the only way bytes leave a rank (the word is LA-MPI's; Majumder 2004, chapter 2). A path offers, for each peer
+// it reaches, a lane: a reliable ordered stream of messages (header + payload). It may also offer get, put and atomics
+// on the peer's memory (remote_memory.h), arbitration of copies (copy_arbiter.h), and queues of posted receives
+// (tuple_queues.h). It states its properties; protocols ask for properties, never for a path's name.
 //
 // Every function is virtual, so that a wrapper (faults, several paths as one) can stand before any path.
 //
@@ -32,18 +32,18 @@ namespace tern {
 /// What a path is. Constant after the path is started.
 struct PathProperties {
   const char* name = "";
-  size_t eager_bytes = 0;          ///< largest message worth sending without asking; also the largest try_send takes
+  size_t eager_bytes = 0;          ///< largest message worth sending without asking; also the limit of try_send
   bool peek = false;               ///< `peek` works
   bool needs_cpu = true;           ///< messages arrive only while this rank (or its event thread) polls
   size_t announce_from_bytes = 0;  ///< shortest receive worth announcing to its sender; 0: none
   size_t hybrid_bytes = 0;         ///< longest message that the library copies so that the sender is free; 0: none
-  /// Shortest message that is better enqueued by a sender that does not need its memory back at once: of others
-  /// try_send keeps a copy until they have arrived; 0: none.
+  /// From this size on a sender that does not need its memory back at once should use enqueue: try_send keeps a copy
+  /// until the message has arrived; 0: never.
   size_t keep_from_bytes = 0;
 };
 
-/// A message on its way that could not (or should not) leave at once. Lives in the sender's request; the path keeps
-/// a link to it from `enqueue` until `done` is called, and reads the user's memory through `payload` meanwhile.
+/// A message that could not (or should not) leave at once. Lives in the sender's request; the path keeps a link to it
+/// from `enqueue` until `done` is called, and reads the user's memory through `payload` meanwhile.
 struct SendOperation : ListHook<SendOperation> {
   Lane* lane = nullptr;
   wire::Header header{};
@@ -56,8 +56,8 @@ struct SendOperation : ListHook<SendOperation> {
 
 /// Where the payload of an arriving message goes.
 struct Landing {
-  Cursor target;          ///< the first `target.remaining()` bytes go here; the rest is thrown away
-  void* token = nullptr;  ///< the sink's; paths only keep it
+  Cursor target;          ///< the first `target.remaining()` bytes go here; the rest is dropped
+  void* token = nullptr;  ///< the sink's; paths pass it back unchanged
   int token_kind = 0;     ///< the sink's
 };
 
@@ -68,19 +68,19 @@ struct PeekedMessage {
   size_t bytes = 0;
 };
 
-/// See Sink::on_header.
+/// Contiguous payloads up to this size always come whole, see Sink::on_header.
 inline constexpr size_t kAlwaysWholeBytes = 64;
 
-/// Arrivals climb through this one interface (p2p implements it). Per lane the calls come in the order of sending.
+/// Arrivals go up through this one interface (p2p implements it). Per lane the calls come in the order of sending.
 class Sink {
  public:
   /// A whole message is here; `payload` is valid during the call only.
   virtual void on_message(Lane& from, const wire::Header& header, const std::byte* payload, size_t bytes) = 0;
-  /// A header is here, its payload of `bytes` still arriving: where should it go? Paths call this instead of on_message
-  /// when the payload is not yet whole; later arrivals from that peer wait until it is landed. Never for a contiguous
-  /// payload of at most kAlwaysWholeBytes: protocols' own bodies come whole.
+  /// A header is here, its payload of `bytes` is still arriving: returns where it goes. Paths call this instead of
+  /// on_message when the payload is not yet complete; later arrivals from that peer wait until it has landed. Never
+  /// called for a contiguous payload of at most kAlwaysWholeBytes, so protocols' bodies come whole.
   virtual Landing on_header(Lane& from, const wire::Header& header, size_t bytes) = 0;
-  /// The payload announced by on_header has all arrived (or the lane is lost: error).
+  /// The payload announced by on_header has arrived completely (or the lane is lost: error).
   virtual void on_landed(Lane& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) = 0;
   /// The peer cannot be reached any more over this lane; queued operations have been completed with the error.
   virtual void on_peer_lost(Lane& from, Error error) = 0;
@@ -93,22 +93,23 @@ class Path : public Pollable {
  public:
   const PathProperties& properties() const { return properties_; }
 
-  /// Whether this path can carry messages to `peer`. Constant once start-up is over.
+  /// Whether this path can carry messages to `peer`. Constant after start-up.
   virtual bool reaches(PeerId peer) const = 0;
-  /// The lane to a peer that it reaches; made when first asked for. Owned by the path.
+  /// The lane to a peer that it reaches; made on the first call. Owned by the path.
   virtual Lane& lane(PeerId peer) = 0;
-  /// Sends a whole contiguous message now, copying what it must: true; or takes nothing: false (the way is full, or
-  /// earlier messages are queued), and the caller uses `enqueue`. bytes <= properties().eager_bytes, or
+  /// Sends a whole contiguous message now, copying what it must: true. Or takes nothing: false (the way is full, or
+  /// earlier messages are queued); the caller then uses `enqueue`. bytes <= properties().eager_bytes, or
   /// kAlwaysWholeBytes.
   virtual bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) = 0;
   /// Queues a message of any size behind everything sent on its lane before, and sends what it can. `done` is called
-  /// later, from poll (never from here).
+  /// from a later poll, never from here.
   virtual void enqueue(SendOperation& operation) = 0;
   /// Takes an operation back if none of it has left yet.
   virtual bool withdraw(SendOperation& operation) { return false; }
 
-  /// Looks at the next message on a lane without taking it: true when it is here as a whole. A receiver that waits for
-  /// just this one saves its way through the sink; any other is left for poll. Only where properties().peek says so.
+  /// Shows the next message on a lane without taking it: true when it is here as a whole. A receiver that waits for
+  /// exactly this message takes it without going through the sink; other messages are left for poll. Only where
+  /// properties().peek says so.
   virtual bool peek(Lane& lane, PeekedMessage& message) { return false; }
   /// Takes the message that peek has just shown.
   virtual void take(Lane& lane) {}
@@ -116,26 +117,26 @@ class Path : public Pollable {
   // --- Several paths to one peer (fabric/scheduler/path_scheduler.h).
 
   /// Gives a lane up: its operations are completed with an error and Sink::on_peer_lost is called, both from a later
-  /// poll; what has arrived whole is delivered before that, nothing afterwards.
+  /// poll. What has arrived completely is delivered before that, nothing afterwards.
   virtual void give_up(Lane& lane) {}
-  /// A lane that is lost begins anew, as if it had never been used. Both sides do this, with the same `incarnation`,
-  /// which they have never used before for this lane: what the network still holds of earlier ones is not believed.
-  /// False: it cannot.
+  /// Restarts a lost lane as if it had never been used. Both sides call this with the same `incarnation`, which they
+  /// have never used before for this lane; the path drops what the network still holds of earlier ones. False: it
+  /// cannot.
   virtual bool reopen(Lane& lane, uint32_t incarnation) { return false; }
-  /// Another path reaches the same peers: a silent peer is given up sooner, since nothing is lost by it.
+  /// Another path reaches the same peers: this path may give up a silent peer sooner, since nothing is lost by it.
   virtual void set_replaceable() {}
 
   /// Null: none. Constant; as long-lived as the path.
   virtual RemoteMemory* remote_memory() { return nullptr; }
   virtual CopyArbiter* copy_arbiter() { return nullptr; }
-  /// Made when first asked for: who does not use them does not pay for them.
+  /// Made on the first call: ranks that do not use them do not pay for them.
   virtual TupleQueues* tuple_queues() { return nullptr; }
 
   /// True while this rank may still have to do something for bytes handed over: they have not left, or may have to be
-  /// sent again. A rank that leaves the library for long waits for that.
+  /// sent again. A rank that leaves the library for a long time waits until this is false.
   virtual bool has_unsent() const = 0;
-  /// The same without a look at the kernel, asked each time the application leaves the library: `now`: something may be
-  /// left that only polls bring to an end; `later`: only if a connection breaks (`arm` looks closer).
+  /// The same without asking the kernel; called each time the application leaves the library. `now`: only polls can
+  /// finish what may be left. `later`: polls are needed only if a connection breaks (`arm` checks more closely).
   virtual Need unsent_hint() const { return has_unsent() ? Need::now : Need::nothing; }
 
  protected:
@@ -151,7 +152,7 @@ class CountingPath : public Path {
     counters_ = &counters;
     own_counters_.reset();
   }
-  /// A path that nobody has told where to count counts for itself.
+  /// Where the path counts until count_into is called.
   Counters& counters() const {
     if (!counters_) [[unlikely]] {
       own_counters_ = std::make_unique<Counters>();

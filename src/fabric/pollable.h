@@ -1,4 +1,4 @@
-// Pollable: whatever a rank can wait for (paths, files, listeners, windows). The progress engine polls it; a rank that
+// Pollable: what a rank can wait for (paths, files, listeners, windows). The progress engine polls it; a rank that
 // sleeps arms it and waits for its descriptor.
 //
 // Thread rule: everything here is called under the rank's lock, from inside the library, never concurrently.
@@ -10,17 +10,17 @@
 
 namespace tern {
 
-/// What the engine looks at before each poll, without a call.
+/// What the engine reads before each poll, without a call.
 struct PollHints {
   bool dormant = false;  ///< poll would find nothing: all arrivals come through calls of this rank
-  bool holding = false;  ///< small messages wait in this rank for company until the next poll
+  bool holding = false;  ///< small messages are held back, to be sent together with others in the next poll
 };
 
 class Pollable {
  public:
   virtual ~Pollable() = default;
 
-  /// Moves everything that can move; calls back its owner. Returns how many messages or completions it handled.
+  /// Moves everything that can move; calls its owner back. Returns how many messages or completions it handled.
   virtual int poll() = 0;
   /// The address is constant; the hints are valid whenever poll is not running.
   virtual const PollHints& hints() const {
@@ -37,14 +37,14 @@ class Pollable {
   /// Asks to be woken through wait_fd. False: something is here already (poll again instead of sleeping).
   virtual bool arm() { return true; }
   virtual void disarm() {}
-  /// The rest of what is arriving is expected sooner than a sleep is worth: a rank with nothing else to do polls on.
+  /// The rest of an arriving message is expected within the time of a wake-up: an idle rank should poll on.
   virtual bool arriving() const { return false; }
-  /// When poll wants to be called although nothing arrives (retransmission, connect timeout): clock time, or ~0.
+  /// When poll must be called although nothing arrives (retransmission, connect timeout): clock time, or ~0.
   virtual uint64_t next_deadline_ns() const { return ~uint64_t{0}; }
 
-  /// Whether a thread of this rank polls while the application is away from the library.
+  /// Whether a thread of this rank polls while the application is outside the library.
   virtual void set_helped(bool helped) {}
-  /// Where it counts from now on; the rank's table (not owned). Called once, before the first poll.
+  /// Where it counts from now on: the rank's table (not owned). Called once, before the first poll.
   virtual void count_into(Counters& counters) {}
 };
 

@@ -1,5 +1,5 @@
-// RemoteMemory: get, put and atomics on the memory of peers. A path that has it says so by Path::remote_memory; what it
-// can do and what is true of it stands in its properties, and for one peer in `can_get` and `can_put`.
+// RemoteMemory: get, put and atomics on the memory of peers. A path that has it returns it from Path::remote_memory.
+// What it can do is stated in its properties, and for one peer in `can_get` and `can_put`.
 //
 // Thread rule: as Path. Re-entrance: get, put and the atomics may call `done` before they return.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace tern {
 
-/// Names memory of this rank to its peers; opaque to protocols, travels in their headers.
+/// Names memory of this rank to its peers; opaque to protocols, sent in their headers.
 struct RemoteKey {
   uint64_t words[2] = {0, 0};
   bool empty() const { return (words[0] | words[1]) == 0; }
@@ -33,10 +33,10 @@ struct TransferOperation : ListHook<TransferOperation> {
   RemoteKey key;
   size_t bytes = 0;
   size_t of_bytes = 0;  ///< length of the message that this is a piece of; 0: this is all
-  /// Of a put: no message tells of it, but its peer, should it sleep, shall wake up when the bytes are there.
+  /// Of a put: no message announces it, so wake the peer, if it sleeps, when the bytes are there.
   bool wakes = false;
-  /// Called once, possibly before `get` returns. An error means nothing is known of the local bytes; the caller
-  /// falls back to messages.
+  /// Called once, possibly before `get` returns. After an error the content of the local memory is undefined, and the
+  /// caller falls back to messages.
   void (*done)(TransferOperation&, Error) = nullptr;
 };
 
@@ -48,12 +48,12 @@ struct AtomicOperation : ListHook<AtomicOperation> {
   uint64_t remote_address = 0;
   RemoteKey key;
   uint64_t operand = 0;  ///< what is added, or stored
-  uint64_t compare = 0;  ///< compare_swap
+  uint64_t compare = 0;  ///< compare_swap only
   uint64_t result = 0;   ///< the word as it was before; valid when `done` is called without an error
   void (*done)(AtomicOperation&, Error) = nullptr;
 };
 
-/// All gets, puts and atomics begun on this lane before it are over, the puts at the peer.
+/// All gets, puts and atomics begun earlier on this lane are complete, the puts at the peer.
 struct FlushOperation : ListHook<FlushOperation> {
   Lane* lane = nullptr;
   void (*done)(FlushOperation&, Error) = nullptr;
@@ -61,17 +61,17 @@ struct FlushOperation : ListHook<FlushOperation> {
 
 /// What a RemoteMemory is. Constant after the path is started.
 struct RemoteMemoryProperties {
-  bool get = false;           ///< for peers that `can_get` confirms
-  bool put = false;           ///< for peers that `can_put` confirms
-  bool autonomous = false;    ///< data moves without the CPU of either side; else by the CPU of the rank that asks
+  bool get = false;         ///< for peers that `can_get` confirms
+  bool put = false;         ///< for peers that `can_put` confirms
+  bool autonomous = false;  ///< data moves without the CPU of either side; else by the CPU of the rank that asks
   /// The bytes of a put become visible before a message that is handed over after the put was issued (done or not). A
-  /// put then fails only because the lane is lost, or at once.
+  /// put then fails only because the lane is lost, or immediately.
   bool puts_before_messages = false;
-  bool ordered_writes = false;  ///< the same, and the bytes of one put become visible in address order
+  bool ordered_writes = false;  ///< as above, and the bytes of one put become visible in address order
   bool atomics = false;         ///< fetch_add and compare_swap, for memory exposed with RemoteAccess::atomic
   bool atomic_swap = false;     ///< swap, too
-  /// An atomic takes effect after the puts and atomics that were begun before it on the same lane, and after the
-  /// memory of the gets before it was read: the word that releases a lock may follow at once.
+  /// An atomic takes effect after the puts and atomics that were begun before it on the same lane, and after the memory
+  /// of earlier gets was read: the atomic that releases a lock may be issued at once.
   bool ordered_atomics = false;
   bool atomics_with_cpu = false;  ///< the CPU's own atomic instructions on that memory exclude these
 };
@@ -84,18 +84,18 @@ class RemoteMemory {
   virtual RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) = 0;
   virtual void conceal(const RemoteKey& key) = 0;
 
-  /// Whether get works with this peer (shared memory: whether the kernel allows cross-memory attach, really tried).
+  /// Whether get works with this peer (shared memory: whether the kernel allows cross-memory attach, tested by a copy).
   virtual bool can_get(Lane& lane) = 0;
   virtual void get(TransferOperation& operation) = 0;
   virtual bool can_put(Lane& lane) = 0;
-  /// Writes `local` into the peer's exposed memory. Done without error: the bytes are there, and a message sent to that
-  /// peer from now on is seen after them.
+  /// Writes `local` into the peer's exposed memory. Done without error: the bytes are there, and the peer sees them
+  /// before any message sent to it from now on.
   virtual void put(TransferOperation& operation) = 0;
-  /// Only where the properties say so; `kind` tells which.
+  /// Only if the properties allow it; `kind` says which operation.
   virtual void atomic(AtomicOperation& operation) {
     operation.done(operation, Error(ErrorClass::unsupported_operation, "this path has no remote atomics"));
   }
-  /// Where every transfer is done when its call returns there is nothing to wait for.
+  /// The default is for paths on which every transfer is complete when its call returns.
   virtual void flush(FlushOperation& operation) { operation.done(operation, Error()); }
 
  protected:

@@ -1,21 +1,21 @@
 // TupleQueues: queues of posted receives, into which peers send without a control message and without matching in
 // software (Koop et al. 2009, "TupleQ"): one queue for each (communicator, source, tag), which the sender names in each
-// message. A path that has them says so by Path::tuple_queues.
+// message. A path that has them returns them from Path::tuple_queues.
 //
-// A queue joins one sender with one receiver. It is made by an exchange that the path's user carries, in messages of
-// its own (p2p/tuples.h):
+// A queue joins one sender with one receiver. The path's user makes it by an exchange of messages
+// (p2p/tuples.h):
 //
 //   sender                                   receiver
 //     ask -> ticket ---------------------->    accept(ticket) -> queue, answer
 //     join(answer) <----------------------
 //     send, send ... ----------------------->  the memory of the receives posted, in order
 //
-// A message that finds no receive waits at its sender, in the adapter, without either rank's CPU, and keeps one of the
-// pair's `ways` occupied: no other queue of the pair can use that way meanwhile. So a late receive never holds up a
-// message of another queue; when all ways are occupied, `send` says no.
+// A message that finds no receive waits at its sender, in the adapter, without either rank's CPU. It keeps one of the
+// pair's `ways` occupied: no other queue of the pair can use that way meanwhile. So a late receive never delays a
+// message of another queue. When all ways are occupied, `send` returns false.
 //
-// Ownership: queues are the path's, from ask (accept) until leave (close). A lost lane ends its sends with an error
-// before Sink::on_peer_lost; its queues stay until they are left (closed).
+// Ownership: queues belong to the path, from ask (accept) until leave (close). A lost lane ends its sends with an error
+// before Sink::on_peer_lost; its queues stay until leave (close).
 // Thread rule: as Path. Re-entrance: `done` is called from poll only; it may call everything here.
 #pragma once
 
@@ -27,7 +27,7 @@
 
 namespace tern {
 
-/// What two paths tell each other about a queue; opaque, plain bytes.
+/// What two paths tell each other about a queue; opaque plain bytes.
 struct TupleTicket {
   std::byte bytes[56] = {};
 };
@@ -48,7 +48,7 @@ struct TupleReceiveQueue {
 struct TupleReceive {
   std::byte* buffer = nullptr;
   size_t capacity = 0;
-  /// `bytes`: of the message; what is more than `capacity` is lost. Called once.
+  /// `bytes`: of the message; bytes beyond `capacity` are lost. Called once.
   void (*done)(TupleReceive&, size_t bytes, Error) = nullptr;
 };
 
@@ -57,14 +57,14 @@ struct TupleSend {
   TupleSendQueue* queue = nullptr;
   const std::byte* data = nullptr;
   size_t bytes = 0;  ///< at most TupleQueueProperties::longest_bytes
-  /// No error: it has been received, by a posted receive.
+  /// No error: a posted receive has taken it.
   void (*done)(TupleSend&, Error) = nullptr;
 };
 
 /// Constant.
 struct TupleQueueProperties {
-  size_t longest_bytes = 0;  ///< longest message, however short the receive that it meets
-  uint32_t depth = 0;        ///< receives in one queue at a time
+  size_t longest_bytes = 0;  ///< longest message, even if the receive it meets is shorter
+  uint32_t depth = 0;        ///< receives that one queue holds at a time
 };
 
 class TupleQueues {
@@ -72,25 +72,24 @@ class TupleQueues {
   const TupleQueueProperties& tuple_properties() const { return tuple_properties_; }
 
   // --- The sender.
-  /// Begins a queue; `ticket` is for the peer. Null: not now.
+  /// Begins a queue; `ticket` is for the peer. Null: not possible now.
   virtual TupleSendQueue* ask(Lane& to, TupleTicket& ticket) = 0;
   /// The peer has accepted: messages may be sent.
   virtual Error join(TupleSendQueue& queue, const TupleTicket& answer) = 0;
-  /// Hands the message over; false, and nothing has happened: all ways are occupied by other queues, or too many
-  /// messages wait.
+  /// Hands the message over. False: nothing has happened, since other queues occupy all ways or too many messages wait.
   virtual bool send(TupleSend& message) = 0;
-  /// Ends a queue, asked for or joined; nothing is on its way in it.
+  /// Ends a queue, asked for or joined, that carries no message.
   virtual void leave(TupleSendQueue& queue) = 0;
-  /// Memory for a copy of so many bytes of a message, from which `send` costs no preparation; null: none is left.
+  /// Memory for a copy of so many bytes of a message, from which `send` needs no registration; null: none is left.
   virtual std::byte* lend(size_t bytes) = 0;
   virtual void give_back(std::byte* memory) = 0;
 
   // --- The receiver.
-  /// Null: not now (the reason is logged by nobody: the sender goes on without a queue).
+  /// Null: not possible now. Not logged: the sender goes on without a queue.
   virtual TupleReceiveQueue* accept(Lane& from, const TupleTicket& ticket, TupleTicket& answer) = 0;
-  /// False, and nothing has happened: the queue is full, or the adapter does not take the memory.
+  /// False, and nothing has happened: the queue is full, or the adapter rejects the memory.
   virtual bool post(TupleReceiveQueue& queue, TupleReceive& receive) = 0;
-  /// Ends a queue into which nothing is sent any more. Its receives are dropped without a word.
+  /// Ends a queue that its sender no longer uses. Its receives are dropped without a callback.
   virtual void close(TupleReceiveQueue& queue) = 0;
 
  protected:

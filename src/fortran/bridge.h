@@ -105,7 +105,7 @@ class Handles {
   }
 
  private:
-  static constexpr size_t kShort = 32;
+  static constexpr size_t kShort = 32;  // elements without an allocation
   size_t n_;
   Handle* long_ = nullptr;
   Handle short_[kShort];

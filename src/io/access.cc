@@ -7,10 +7,6 @@ namespace tern::io {
 
 namespace {
 
-// Costs behind the choice of a way (page cache of ext4; tmpfs is cheaper): a read 0.7 us, a write 3 to 6, and a block
-// streams in and out at some GB/s. So so many bytes of the file, holes included, are cheaper to move than one more
-// call; where each call is a message to a server, many more.
-constexpr double kSieveSpan_bytes = 8192, kRemoteSieveSpan_bytes = 512 * 1024;
 // Pieces in memory that are longer on average are gathered by the kernel, shorter ones are copied together first.
 constexpr double kGather_bytes = 2048;
 // Data on their way between pieces of memory and the file: what stays in the cache of a core.
@@ -79,7 +75,7 @@ Error Access::finish(Count& memory_bytes) {
   return view->representation().from_file(converted_.get(), done.items, buffer_, count_, *type_);
 }
 
-// --- The ways. Each moves what is left of the access, from `access.moved` on, and says there how far it came.
+// --- The methods. Each moves what is left of the access, from `access.moved` on, and records there how far it came.
 
 namespace {
 
@@ -227,7 +223,7 @@ Error change_block(Access& access, const Window& window, Buffer& block, Cursor& 
   done = false;
   const int lock = at.locks.enter_alone(window.begin, window.end);
   if (lock < 0 && at.locks.has_exclusive()) return {};
-  // Keeps out those who sieve through another open of the file, or on another host.
+  // Keeps out ranks that sieve through another open of the file, or on another host.
   const int told = files.lock(at.file.descriptor, Lock::exclusive, window.begin, length, false);
   if (told == -EAGAIN || (told < 0 && lock < 0)) {
     at.locks.leave(lock);
@@ -289,7 +285,7 @@ bool sieving_pays(const Access& access) {
   if (access.write && !at.locks.has_exclusive()) return false;
   const double pieces = access.pattern().pieces_in(access.bytes);
   const double span = double(access.end() - access.begin()) / pieces;
-  return pieces > 1 && span <= (at.file.facts.remote ? kRemoteSieveSpan_bytes : kSieveSpan_bytes);
+  return pieces > 1 && span <= double(at.file.facts.remote ? kRemoteSieveSpan_bytes : kSieveSpan_bytes);
 }
 
 }  // namespace

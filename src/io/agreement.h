@@ -1,7 +1,7 @@
-// Agreement: what all ranks of a file must know of each other before they go on, for operations that may block. Every
-// rank makes a statement; rank 0 sees all of them and says what follows, to all. So one pair of collectives (gather,
-// broadcast) carries arguments that must be equal, what a rank alone has done, and errors with their text. Thread rule:
-// under the rank's lock.
+// Agreement: what all ranks of a file must know of each other before they continue, for operations that may block.
+// Every rank makes a statement; rank 0 gets all of them and sends its conclusion to all. So one pair of collectives
+// (gather, broadcast) carries arguments that must be equal, values that only one rank has, and errors with their text.
+// Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace tern::io {
 
 struct Statement {
-  static constexpr int kWords = 6;
+  static constexpr int kWords = 6;  ///< the most that any agreement needs
   int64_t words[kWords] = {};
   int32_t error_class = 0;  ///< 0: all is well with this rank
   char text[236] = {};      ///< of the error; cut to this length

@@ -1,8 +1,8 @@
-// Work on files that goes on while the rank does something else: reads, writes, and calls that may take long (sync,
+// Work on files that continues while the rank does something else: reads, writes, and calls that may take long (sync,
 // waiting for a lock). A Job is a Request; a Background carries jobs out and completes them from poll.
 //
 // The functions poll, wait_fd, arm and disarm are those of whatever a rank can wait for; io/environment.h ties them to
-// the progress engine. Thread rule: under the rank's lock; what runs on other threads is the implementation's affair.
+// the progress engine. Thread rule: under the rank's lock; each implementation defines what runs on other threads.
 #pragma once
 
 #include <sys/uio.h>
@@ -33,8 +33,8 @@ class Job final : public Request {
   const int file;
   iovec* pieces = nullptr;
   int count = 0;
-  int64_t offset = 0;  ///< of what is still to be moved; kStream: of none
-  /// Work::call: what to do, on any thread; returns as FileSystem's functions do.
+  int64_t offset = 0;  ///< of the rest to be moved; kStream: none
+  /// Work::call: the function, called on any thread; returns as FileSystem's functions do.
   std::function<int64_t()> call;
   const char* what = "";  ///< of a call, for its error
 
@@ -42,9 +42,9 @@ class Job final : public Request {
 
   /// Does all of it now, on this thread. At most `limit` bytes are moved: false when there is more to do.
   bool carry_out(size_t limit = SIZE_MAX);
-  /// After a system call with this result: takes what was moved off the pieces. True: the job is over.
+  /// After a system call with this result: removes what was moved from the pieces. True: the job is over.
   bool note(int64_t result);
-  /// Before set_complete: turns what `note` has kept into status and error.
+  /// Before set_complete: turns the result kept by `note` into status and error.
   void settle();
 
  protected:

@@ -1,4 +1,4 @@
-// Memory for file data on its way: blocks of powers of two, aligned as O_DIRECT wants them, kept for the next user.
+// Memory for file data in transfer: blocks of powers of two, aligned as O_DIRECT requires, kept for the next user.
 // (A new block costs a page fault for each 4 KiB: 1 MiB 60 to 130 us, as long as writing it to the page cache.)
 // Units: bytes. Thread rule: under the rank's lock.
 #pragma once
@@ -14,7 +14,7 @@ namespace tern::io {
 
 class Buffers {
  public:
-  static constexpr size_t kAlignment = 4096;
+  static constexpr size_t kAlignment = 4096;  ///< what direct input and output needs on all common devices
 
   Buffers() = default;
   Buffers(const Buffers&) = delete;
@@ -27,8 +27,8 @@ class Buffers {
 
  private:
   friend class Buffer;
-  static constexpr size_t kLeastBits = 12, kLargestBits = 24;  ///< larger blocks are not kept
-  static constexpr size_t kMaxKept = size_t{64} << 20;
+  static constexpr size_t kMinBits = 12, kLargestBits = 24;  ///< larger blocks are not kept
+  static constexpr size_t kMaxKept = size_t{64} << 20;       ///< unused, in all: four of the largest blocks
 
   static size_t rounded(size_t bytes) {
     if (bytes > size_t{1} << kLargestBits) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -36,7 +36,7 @@ class Buffers {
   }
   std::byte* take(size_t rounded_bytes) {
     if (rounded_bytes <= size_t{1} << kLargestBits) {
-      auto& list = free_[size_t(std::countr_zero(rounded_bytes)) - kLeastBits];
+      auto& list = free_[size_t(std::countr_zero(rounded_bytes)) - kMinBits];
       if (!list.empty()) {
         auto* block = static_cast<std::byte*>(list.back());
         list.pop_back();
@@ -52,10 +52,10 @@ class Buffers {
       return;
     }
     kept_ += rounded_bytes;
-    free_[size_t(std::countr_zero(rounded_bytes)) - kLeastBits].push_back(block);
+    free_[size_t(std::countr_zero(rounded_bytes)) - kMinBits].push_back(block);
   }
 
-  std::array<std::vector<void*>, kLargestBits - kLeastBits + 1> free_;
+  std::array<std::vector<void*>, kLargestBits - kMinBits + 1> free_;
   size_t kept_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Collective accesses: what the ranks tell each other first, which way they go, and the error that all of them get.
+// Collective accesses: what the ranks tell each other first, which method they use, and the error that all of them get.
 //
 // A blocking access uses the blocking collectives of coll/, a nonblocking one a channel of its own
 // (coll/create/channel.h): its steps begin whenever the ones before are over, at each rank in another order among the
@@ -13,7 +13,7 @@ namespace tern::io {
 
 namespace {
 
-// A pattern of more words is not told to everybody: 4 KiB for each rank at each rank.
+// A longer pattern is not sent to all ranks: 4 KiB for each rank at each rank.
 constexpr size_t kMaxWords = 512;
 // Pieces of all ranks' filetypes together that are compared to find out whether they overlap.
 constexpr size_t kMaxCompared = 1 << 16;
@@ -129,7 +129,7 @@ Flow File::share_error(Error mine, bool blocking, int sequence) {
   const auto first = std::find_if(all.begin(), all.end(), [](uint64_t word) { return word != 0; });
   if (first == all.end()) co_return Error();
   const auto root = int(first - all.begin());
-  constexpr size_t kTextWords = 30;
+  constexpr size_t kTextWords = 30;  // of an error's text: 240 bytes, as in Statement
   uint64_t text[kTextWords] = {};
   if (root == comm_->rank()) {
     const std::string_view said = mine.text();
@@ -141,7 +141,7 @@ Flow File::share_error(Error mine, bool blocking, int sequence) {
   co_return Error(int(*first), "rank " + std::to_string(root) + " of the file: " + reinterpret_cast<const char*>(text));
 }
 
-/// The patterns of those who say that they tell them.
+/// The patterns of the ranks that have announced one.
 Flow File::tell_patterns(const std::vector<Member>& members, const std::vector<uint64_t>& mine, KnownPatterns& patterns,
                          bool blocking, int sequence) {
   uint32_t most = 0;
@@ -189,7 +189,7 @@ Flow File::move_together(Access& access, int sequence, Error wrong) {
   std::vector<Member> members(size_t(comm_->size()));
   if (!error) std::memcpy(static_cast<void*>(members.data()), all.data(), members.size() * sizeof(Member));
   const bool together = !error && TwoPhase::pays(*this, access.write, members);
-  // A blocking access leaves what was told behind: it is over at all ranks in the same order.
+  // A blocking access drops the patterns: it is over at all ranks in the same order.
   KnownPatterns& patterns = known || access.blocking ? kept : own;
   if (together && !known) error = co_await tell_patterns(members, mine, patterns, access.blocking, sequence);
   if (!error && together) {

@@ -7,7 +7,7 @@
 namespace tern::io {
 
 namespace {
-// A blocking transfer looks after messages after so many bytes: about a millisecond.
+// A blocking transfer polls for messages after so many bytes: about a millisecond.
 constexpr size_t kPiece_bytes = size_t{4} << 20;
 // Up to here a nonblocking transfer is done at once, where that does not wait for a device: to hand it over costs more
 // (page cache, 16 KiB: 3 to 8 us; through io_uring or a thread 20 to 30 us).

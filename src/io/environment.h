@@ -1,4 +1,4 @@
-// What all open files of a rank share: the file system, the work in the background, memory, the data representations.
+// Objects that all open files of a rank share: the file system, the background work, memory, the data representations.
 // Made by the first call about files. Thread rule: under the rank's lock.
 #pragma once
 

@@ -40,7 +40,7 @@ struct Operation {
   Datatype* type;
 };
 
-/// The patterns of all ranks' views, as far as they are short enough to be told to everybody (collective.cc).
+/// The patterns of all ranks' views, if they are short enough to be sent to all (collective.cc).
 struct KnownPatterns {
   int view_number = -1;                      ///< of File::view_number_, when they were told
   bool disjoint = false;                     ///< no byte is in two of them; false: perhaps
@@ -152,7 +152,7 @@ class File {
   Turns turns_;
   Request* split_ = nullptr;
   int split_kind_ = 0;
-  int view_number_ = 0;     ///< so often the view was set
+  int view_number_ = 0;     ///< how often the view was set
   KnownPatterns known_[2];  ///< for reading and for writing
 };
 

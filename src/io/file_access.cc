@@ -65,7 +65,7 @@ Flow File::move_guarded(Access& access, Lock kind) {
   int result = files.lock(file_.descriptor, kind, begin, length, false);
   Error error;
   if (result == -EAGAIN) {
-    // Whoever has it is inside of its access. Waiting is for another thread, so that messages go on.
+    // Another thread has it, inside of its access. Waiting is left to a thread, so that messages continue.
     Request* request = environment_.call_elsewhere(
         file_.path, "locking",
         [&files, this, kind, begin, length] {
@@ -90,7 +90,7 @@ Flow File::move(Access& access) {
   if (access.write) dirty_ = true;
   const bool careful = atomic_ || (file_.facts.own_cache && team_.nodes > 1);
   if (!careful) co_return co_await move_alone(access);
-  // Only who may write can keep others out, only who may read can share; both suffice against the other.
+  // Only a rank that may write can lock exclusively, only one that may read can share; both work against the other.
   const bool alone = access.write || !file_.readable;
   co_return co_await move_guarded(access, alone ? Lock::exclusive : Lock::shared);
 }
@@ -201,7 +201,7 @@ Error File::run(const Operation& operation, Status& status) {
   const int sequence = operation.together ? sequence_++ & kSequenceMask : 0;
   const int64_t etype_bytes = wrong ? 0 : view_->etype_bytes(operation.write);
   Error error = create::run(p2p(), perform(access, operation, sequence, std::move(wrong)));
-  // The pointer goes as far as data were accessed, unless somebody else has moved it meanwhile.
+  // The pointer moves by the data accessed, unless another rank has moved it meanwhile.
   if (moved_to >= 0 && pointer_ == moved_to && access.moved < access.bytes)
     pointer_ -= int64_t(access.bytes) / etype_bytes - int64_t(access.moved) / etype_bytes;
   Error finishing = access.finish(status.bytes);

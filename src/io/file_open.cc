@@ -17,7 +17,7 @@ namespace tern::io {
 
 namespace {
 
-// What aggregators handle at a time where neither a hint nor the file system says it.
+// The window of aggregators if neither a hint nor the file system gives one.
 constexpr int64_t kWindow_bytes = int64_t{1} << 20;
 // More ranks of a node than this do not write faster together.
 constexpr int kMaxPerNode = 4;
@@ -30,7 +30,7 @@ constexpr int kContext = 0, kOffset = 1;
 constexpr int64_t kNoOffset = -1;
 
 Error check_amode(int amode) {
-  constexpr int kAll = 511;
+  constexpr int kAll = 511;  // the nine bits of MPI 5.0, 14.2.1
   const int ways = amode & (mode::kReadOnly | mode::kReadWrite | mode::kWriteOnly);
   const auto wrong = [&](const std::string& what) {
     return Error(ErrorClass::amode, "argument 'amode' is " + std::to_string(amode) + ": " + what);
@@ -50,7 +50,7 @@ int default_per_node(const FileFacts& facts) {
   return int(std::clamp(std::thread::hardware_concurrency(), 1u, unsigned(kMaxPerNode)));
 }
 
-/// What rank 0 says of the team and of the hints that must be equal; then come the aggregators.
+/// Rank 0's statement about the team and the hints that must be equal; the aggregators follow.
 struct TeamWords {
   int64_t aggregators, window, nodes;
   int64_t collective_buffer, block, stripe, stripes, per_node;
@@ -81,7 +81,7 @@ Error File::open_here(bool create) {
         file_.path, "opening", [&] { return result = try_open(flags); }, true);
     request->release();
   } else {
-    // Who only writes reads, too, to change parts of a block: where that is allowed.
+    // Opens for reading, too, if that is allowed: to change parts of a block.
     const bool reads_too = (flags & O_ACCMODE) == O_WRONLY;
     if (reads_too) result = try_open((flags & ~O_ACCMODE) | O_RDWR);
     file_.readable = result >= 0 || !reads_too;
@@ -98,8 +98,8 @@ Error File::open_here(bool create) {
   return {};
 }
 
-// Past the page cache, for transfers whose ends are aligned. A file system that cannot do it is no error: get_info
-// tells.
+// Opens past the page cache, for transfers whose ends are aligned. A file system that cannot do it is no error:
+// get_info tells.
 void File::open_direct() {
   const bool wanted = hints_.direct_read || hints_.direct_write;
   if (!wanted || !file_.facts.regular) {
@@ -225,7 +225,7 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
   if (comm.size() > 1) error = agree(environment, *file->comm_, std::move(error));
   if (!error) error = file->share_hints();
   if (error) {
-    // The others are past the agreement, so nobody needs the memory any more.
+    // The others are past the agreement, so no rank needs the memory any more.
     if (file->shared_memory_ && comm.rank() == 0) memory->release(file->shared_offset_);
     return error;
   }
@@ -237,7 +237,7 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
     error = file->size(bytes);
     file->pointer_ = bytes;
     if (comm.rank() == 0) file->shared_pointer_->set(bytes);
-    error = agree(environment, *file->comm_, std::move(error));  // nobody adds before the pointer is there
+    error = agree(environment, *file->comm_, std::move(error));  // no rank adds before the pointer is there
     if (error) return error;
   }
   made = std::move(file);

@@ -1,4 +1,4 @@
-// FileRequest: a nonblocking access to a file on its way, and all it needs until it is over.
+// FileRequest: a nonblocking access to a file, and everything it needs until it is over.
 // Thread rule: under the rank's lock.
 #pragma once
 

@@ -13,7 +13,7 @@
 
 namespace tern::io {
 
-/// What is true of an open file.
+/// Properties of an open file.
 struct FileFacts {
   bool seekable = true;     ///< false: a pipe, a terminal; offsets mean nothing
   bool regular = true;      ///< has a size that can be changed
@@ -40,7 +40,7 @@ class FileSystem {
   /// Makes room for the first `bytes` bytes; the file gets at least that size.
   virtual int reserve(int descriptor, int64_t bytes) = 0;
   virtual int sync(int descriptor) = 0;
-  /// What access_style says of the order of accesses. Advice only.
+  /// The order of accesses, from the hint access_style. Advice only.
   virtual void advise(int descriptor, int advice) {}
 
   /// `offset` kStream: at the descriptor's own position. 0 from read: the end of the file.

@@ -38,8 +38,9 @@ const char* name_of(Wish wish) {
   return wish == Wish::automatic ? "automatic" : wish == Wish::enable ? "enable" : "disable";
 }
 
+// Bounds of cb_buffer_size and the like: any buffer that a machine can have, and one page.
 constexpr int64_t kMaxBuffer = int64_t{1} << 40;
-constexpr int64_t kLeastBuffer = 4096;
+constexpr int64_t kMinBuffer = 4096;
 
 }  // namespace
 
@@ -52,10 +53,10 @@ void Hints::take(const Info& info, bool opening) {
   take_wish(info, "romio_cb_write", collective_write);
   take_wish(info, "romio_ds_read", sieve_read);
   take_wish(info, "romio_ds_write", sieve_write);
-  take_number(info, "cb_buffer_size", kLeastBuffer, kMaxBuffer, collective_buffer);
-  take_number(info, "cb_block_size", kLeastBuffer, kMaxBuffer, block);
-  take_number(info, "ind_rd_buffer_size", kLeastBuffer, kMaxBuffer, read_buffer);
-  take_number(info, "ind_wr_buffer_size", kLeastBuffer, kMaxBuffer, write_buffer);
+  take_number(info, "cb_buffer_size", kMinBuffer, kMaxBuffer, collective_buffer);
+  take_number(info, "cb_block_size", kMinBuffer, kMaxBuffer, block);
+  take_number(info, "ind_rd_buffer_size", kMinBuffer, kMaxBuffer, read_buffer);
+  take_number(info, "ind_wr_buffer_size", kMinBuffer, kMaxBuffer, write_buffer);
   if (const std::string* style = info.find("access_style")) access_style = *style;
   if (const std::string* kinds = info.find("mpi_assert_memory_alloc_kinds")) memory_kinds = *kinds;
   if (!opening) return;
@@ -66,7 +67,7 @@ void Hints::take(const Info& info, bool opening) {
   }
   take_flag(info, "direct_read", direct_read);
   take_flag(info, "direct_write", direct_write);
-  take_number(info, "striping_unit", kLeastBuffer, kMaxBuffer, stripe);
+  take_number(info, "striping_unit", kMinBuffer, kMaxBuffer, stripe);
   take_number(info, "striping_factor", 1, INT32_MAX, stripes);
   if (const std::string* text = info.find("file_perm")) number(*text, 0, 07777, permissions, 8);
 }

@@ -14,7 +14,7 @@ enum class Wish : uint8_t { automatic, enable, disable };
 
 struct Hints {
   Wish collective_read = Wish::automatic, collective_write = Wish::automatic;  ///< romio_cb_*, collective_buffering
-  int64_t aggregators = 0;                                                     ///< cb_nodes; 0: so many for each node
+  int64_t aggregators = 0;                                                     ///< cb_nodes; 0: a number for each node
   int64_t aggregators_per_node = 0;      ///< cb_config_list ("*:2"); 0: as the node's cores suggest
   int64_t collective_buffer = 16 << 20;  ///< cb_buffer_size, of one aggregator
   int64_t block = 0;                     ///< cb_block_size; 0: the file system's stripe, or kBlock_bytes
@@ -22,7 +22,7 @@ struct Hints {
   int64_t read_buffer = 4 << 20, write_buffer = 512 << 10;           ///< ind_rd_buffer_size, ind_wr_buffer_size
   bool direct_read = false, direct_write = false;                    ///< past the page cache
   int64_t stripes = 0, stripe = 0;                                   ///< striping_factor, striping_unit; 0: not known
-  int64_t permissions = -1;                                          ///< file_perm; -1: what umask leaves
+  int64_t permissions = -1;                                          ///< file_perm; -1: as umask allows
   std::string access_style;
   std::string memory_kinds;  ///< mpi_assert_memory_alloc_kinds
 

@@ -19,7 +19,7 @@ class KernelBackground final : public Background {
   }
 
   void begin(Job& job) override {
-    // A pipe's end may come when it likes; io_uring would keep a worker for it, too, but cannot be left behind.
+    // The end of a pipe may come at any time; io_uring would use a worker for it as well, but cannot be left behind.
     if (uring_ && job.work != Job::Work::call && job.offset != FileSystem::kStream) {
       ++uring_pending_;
       uring_->begin(job);

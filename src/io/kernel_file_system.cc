@@ -45,7 +45,7 @@ bool has_own_cache(long magic) {
 /// Lustre tells how a file is striped in an attribute (struct lov_user_md_v1 of lustre_user.h): magic, pattern, two
 /// 64-bit ids, then the stripe's size (32 bits) and the number of stripes (16 bits).
 void ask_lustre(int descriptor, FileFacts& facts) {
-  constexpr uint32_t kVersion1 = 0x0bd10bd0, kVersion3 = 0x0bd30bd0;
+  constexpr uint32_t kVersion1 = 0x0bd10bd0, kVersion3 = 0x0bd30bd0;  // LOV_MAGIC_V1, _V3
   alignas(8) unsigned char layout[4096];
   const ssize_t bytes = fgetxattr(descriptor, "lustre.lov", layout, sizeof layout);
   if (bytes < 32) return;

@@ -50,7 +50,7 @@ int64_t last_of(const LayoutNode& node, int64_t i) {
 
 Course worse(Course a, Course b) { return std::max(a, b); }
 
-/// How something that begins at `next` follows something whose last piece is [last, end).
+/// How a part that begins at `next` follows a part whose last piece is [last, end).
 Course step(int64_t last, int64_t end, int64_t next) {
   return next >= end ? Course::forward : next >= last ? Course::overlaps : Course::backward;
 }

@@ -1,6 +1,6 @@
-// RangeLocks: who of the ranks that opened a file together writes where at this moment, in memory that they share. They
-// make it safe to write back a block of which only parts were changed (data sieving) beside others who write into its
-// holes.
+// RangeLocks: which rank of those that opened a file together writes where at this moment, in memory that they share.
+// They make it safe to write back a block of which only parts were changed (data sieving) beside others who write into
+// its holes.
 //
 //   plain write    says its range (shared), looks whether somebody has one for himself; if so, and it is the same
 //   range,
@@ -23,7 +23,7 @@ namespace tern::io {
 
 class RangeLocks {
  public:
-  static constexpr int kSlots = 4;  ///< of a rank; with more writes at a time one slot stands for all further ones
+  static constexpr int kSlots = 4;  ///< of a rank; with more writes at a time one slot stands for all others
 
   /// Zeroed memory for so many ranks.
   static size_t bytes_for(int ranks) { return sizeof(Table) + size_t(ranks) * sizeof(Row); }
@@ -33,9 +33,9 @@ class RangeLocks {
   /// `memory` outlives this; null: memory of its own, for one rank.
   RangeLocks(std::byte* memory, int rank, int ranks);
 
-  /// Waits while somebody has the range for himself. Returns what `leave` wants.
+  /// Waits while another rank has the range exclusively. Returns the argument for `leave`.
   int enter(int64_t begin, int64_t end);
-  /// The range for this rank alone; -1: somebody writes there, or there are no exclusive ranges.
+  /// Takes the range for this rank alone; -1: another rank writes there, or there are no exclusive ranges.
   int enter_alone(int64_t begin, int64_t end);
   void leave(int slot);
   bool has_exclusive() const { return table_ != nullptr; }
@@ -50,7 +50,7 @@ class RangeLocks {
     Slot slots[kSlots];
   };
   struct alignas(128) Table {
-    std::atomic<uint32_t> exclusive;  ///< ranges, or more while somebody tries
+    std::atomic<uint32_t> exclusive;  ///< ranges; temporarily more while a rank tries
   };
 
   Row* rows() const { return reinterpret_cast<Row*>(table_ + 1); }

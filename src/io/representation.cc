@@ -25,7 +25,7 @@ class External32 final : public Representation {
   }
 };
 
-constexpr Count kMaxBytes = Count{1} << 62;
+constexpr Count kMaxBytes = Count{1} << 62;  // leaves room for sums in 63 bits
 
 Error too_large() { return Error(ErrorClass::value_too_large, "the data have more than 62 bits' worth of bytes"); }
 

@@ -56,7 +56,8 @@ class Representations {
 /// Bytes in the file of `count` elements of `type`. Error: the user's callback, or more than 62 bits.
 Error file_bytes(const Representation& representation, Count count, const Datatype& type, Count& bytes);
 
-/// What the first `bytes` bytes of data in the file are: whole values, and their length in memory and in the file.
+/// The content of the first `bytes` bytes of data in the file: whole values, and their length in memory and in the
+/// file.
 struct Prefix {
   Count items = 0, memory_bytes = 0, file_bytes = 0;
 };

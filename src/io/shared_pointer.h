@@ -3,7 +3,7 @@
 //   one node         a number in memory that the ranks share: fetch-and-add
 //   several nodes    rank 0 has it; others ask by a message and get the old value back. The answer is given where the
 //   message
-//                    is handled: by whoever polls for rank 0, its event thread while it computes (TERN_PROGRESS)
+//                    is handled: by a thread that polls for rank 0, its event thread while it computes (TERN_PROGRESS)
 //
 //   rank 2                          rank 0 (always has a receive posted)
 //   add(10)  ── request: 10 ──────> 40 += 10
@@ -25,14 +25,14 @@ class SharedPointer {
  public:
   /// `memory`: eight bytes that all ranks share; null: there are none. `comm` is the file's own.
   SharedPointer(Environment& environment, Communicator& comm, std::atomic<int64_t>* memory);
-  /// Collective in effect: nobody asks any more (a barrier is over), and all that this rank asked is answered.
+  /// Collective in effect: no rank asks any more (a barrier is over), and all questions of this rank are answered.
   ~SharedPointer();
   SharedPointer(const SharedPointer&) = delete;
   SharedPointer& operator=(const SharedPointer&) = delete;
 
   /// Adds, and gives the value before. As a flow, since it may be a message to and fro.
   Flow add(int64_t etypes, int64_t& before, bool blocking);
-  /// Rank 0 only, at a moment when nobody adds.
+  /// Rank 0 only, while no rank adds.
   void set(int64_t etypes);
 
  private:

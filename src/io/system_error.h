@@ -1,4 +1,4 @@
-// What the operating system says of a file, as an MPI error: class, path, operation and the system's own reason.
+// The operating system's error for a file, as an MPI error: class, path, operation and the system's own reason.
 // Source: MPI 5.0, 14.8, table 16. Thread rule: pure functions.
 #pragma once
 

@@ -39,7 +39,7 @@ Threads::~Threads() {
   }
 }
 
-// Signals are for the application's own threads. False: the system gives no more threads.
+// Signals are left to the application's threads. False: the system gives no more threads.
 bool Threads::start_one() {
   sigset_t all, before;
   sigfillset(&all);
@@ -100,7 +100,7 @@ void Threads::run(std::shared_ptr<Shared> shared, size_t index) {
     job->carry_out();
     lock.lock();
     shared->busy[index] = 0;
-    if (shared->stop) return;  // nobody takes it any more
+    if (shared->stop) return;  // its result is not wanted any more
     finish(*shared, *job);
   }
 }

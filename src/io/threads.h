@@ -14,7 +14,7 @@ namespace tern::io {
 
 class Threads {
  public:
-  /// `most`: so many for reads and writes. Calls may wait for long (for a lock, a pipe) and always find a thread.
+  /// `most`: threads for reads and writes. Calls may wait for long (for a lock, a pipe) and always get a thread.
   /// `finished_fd`: an eventfd that is written when a job is done (not owned).
   Threads(int most, int finished_fd);
   /// Idle threads are joined. One that is still busy (its job was not waited for) ends by itself.

@@ -1,4 +1,4 @@
-// What both directions share: who has what in which window, and the messages of a rank's own part.
+// What both directions share: which rank has what in which window, and the messages of a rank's own part.
 #include "io/two_phase.h"
 
 #include <algorithm>
@@ -7,10 +7,10 @@ namespace tern::io {
 
 namespace {
 // The least window: below, a message and a write cost more than the copy they save.
-constexpr int64_t kLeastWindow_bytes = 64 * 1024;
+constexpr int64_t kMinWindow_bytes = 64 * 1024;
 // Pieces from this size on are as fast written where they come from as sent first.
 constexpr uint64_t kLargePiece_bytes = 1 << 20;
-// Where so much more of the file lies between the data than they are, windows would be empty.
+// If the file's extent is so many times larger than the data, most windows would be empty.
 constexpr int64_t kSparse = 64;
 // On several hosts, each its own client of a server, small parts are better written by few.
 constexpr uint64_t kSmallPart_bytes = 256 * 1024;
@@ -62,7 +62,7 @@ TwoPhase::TwoPhase(File& file, Access& access, int sequence, std::vector<Member>
   }
   // All aggregators have some of a small range, unless the file system's stripes say how to cut.
   int64_t share = (high - low) / int64_t(aggregators_) + 1;
-  share = (share + kLeastWindow_bytes - 1) / kLeastWindow_bytes * kLeastWindow_bytes;
+  share = (share + kMinWindow_bytes - 1) / kMinWindow_bytes * kMinWindow_bytes;
   size_ = file.hints_.stripe > 0 ? file.team_.window : std::min(file.team_.window, share);
   first_ = low / size_ * size_;
   windows_ = (high - first_ + size_ - 1) / size_;

@@ -27,7 +27,7 @@
 
 namespace tern::io {
 
-/// What a rank says of its part.
+/// A rank's statement about its part.
 struct Member {
   uint64_t position = 0, bytes = 0;  ///< in its stream
   int64_t begin = 0, end = 0;        ///< file offsets; equal when there are no bytes
@@ -51,7 +51,7 @@ class TwoPhase {
   TwoPhase(File& file, Access& access, int sequence, std::vector<Member> members, const KnownPatterns& patterns,
            bool disjoint);
 
-  /// Whether to go this way, from what all ranks know.
+  /// Whether to use two-phase, from what all ranks know.
   static bool pays(const File& file, bool write, const std::vector<Member>& members);
 
   /// Moves this rank's bytes and, at aggregators, those of others.
@@ -59,12 +59,12 @@ class TwoPhase {
   Flow read();
 
  private:
-  /// What one rank has in one window.
+  /// The part of one rank in one window.
   struct Part {
     int rank = 0;
     uint64_t bytes = 0;
     uint64_t pieces = 0;               ///< of a listed rank
-    const Pattern* pattern = nullptr;  ///< null: still on its way
+    const Pattern* pattern = nullptr;  ///< null: not here yet
     uint64_t from = 0;                 ///< in the pattern's stream
     std::unique_ptr<Pattern> own_pattern;
     std::vector<int64_t> list;  ///< of a listed rank: offsets and lengths of its pieces
@@ -106,7 +106,7 @@ class TwoPhase {
   // Data and lists of pieces may go the same way at the same time, and are told apart by their tags.
   Request* send(const void* data, uint64_t bytes, int to) { return send(data, bytes, to, sequence_); }
   Request* receive(void* data, uint64_t bytes, int from) { return receive(data, bytes, from, sequence_); }
-  static constexpr int kListTag = 0x40000000;
+  static constexpr int kListTag = 0x40000000;  ///< a bit that sequence_ does not use
   Request* send_list(const std::vector<int64_t>& list, int to) {
     return send(list.data(), list.size() * sizeof(int64_t), to, sequence_ | kListTag);
   }
@@ -150,7 +150,7 @@ class TwoPhase {
   int64_t first_ = 0, size_ = 0, windows_ = 0;
   const bool disjoint_;  ///< no byte belongs to two ranks; false: perhaps
   uint64_t sent_ = 0;    ///< bytes of the access that are sent, or asked for
-  bool whole_ = true;    ///< reading: all bytes so far were there
+  bool whole_ = true;    ///< reading: no byte was missing so far
   /// Of listed ranks, by rank: bytes and pieces in each of my windows.
   std::vector<std::vector<int64_t>> listed_;
   Cursor memory_;

@@ -38,7 +38,7 @@ void TwoPhase::receive_own(int round, std::vector<Message>& messages) {
   }
 }
 
-/// Waits for the messages of a round, and puts what has come into the user's memory.
+/// Waits for the messages of a round, and copies the data into the user's memory.
 Flow TwoPhase::take_own(std::vector<Message>& messages) {
   for (Message& message : messages) {
     if (message.list_request) {
@@ -75,7 +75,7 @@ void TwoPhase::begin_read(Window& window) {
   file_.environment_.flush();
 }
 
-/// Sends what the window has of each rank: less than was asked for where the file ends.
+/// Sends each rank its part of the window: less than it asked for if the file ends.
 void TwoPhase::send_parts(Window& window, std::vector<Message>& own) {
   const int64_t known_to = window.low + window.valid;
   for (Part& part : window.parts) {

@@ -2,15 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "io/access.h"
 #include "io/two_phase.h"
 
 namespace tern::io {
-
-namespace {
-// Runs of data with holes between: below this span of a run and its hole, one read and one write of the whole block are
-// cheaper than a write for each run (access.cc has the figures).
-constexpr int64_t kSieveSpan_bytes = 8192, kRemoteSieveSpan_bytes = 512 * 1024;
-}  // namespace
 
 /// Memory for the data of others, and receives for them.
 void TwoPhase::post_parts(Window& window) {
@@ -37,7 +32,7 @@ void TwoPhase::post_parts(Window& window) {
     if (part.rank == rank_) continue;
     if (!part.in_place) part.data = next;
     if (!part.in_place && room) next += part.bytes;
-    // Without room the message is received and thrown away.
+    // Without room the message is received and dropped.
     part.request = receive(room ? part.data : nullptr, room ? part.bytes : 0, part.rank);
   }
 }

@@ -54,7 +54,7 @@ void Uring::begin(Job& job) {
   waiting_end_ = &job.next;
 }
 
-// What the kernel does not take now (it has no memory, say) it is offered again by the next poll.
+// What the kernel does not take now (for lack of memory, say) is submitted again by the next poll.
 void Uring::flush() {
   if (unsubmitted_ == 0) return;
   int taken;

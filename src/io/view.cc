@@ -165,7 +165,7 @@ int64_t View::etypes_below(int64_t offset) const {
     const auto below = int64_t(side.pattern->below(offset));
     return (below + side.etype_bytes - 1) / side.etype_bytes;
   }
-  // Bytes that are shown twice: the first etype whose first byte lies there, found by halving.
+  // Bytes that the view shows twice: the first etype whose first byte lies there, found by bisection.
   int64_t low = 0, high = 1;
   const auto begins = [&](int64_t etypes) {
     const uint64_t position = uint64_t(etypes) * uint64_t(side.etype_bytes);

@@ -44,7 +44,7 @@ class Pattern {
   bool reaches(uint64_t position) const;
   /// Bytes of the stream that lie below a file offset. Only where the course is forward.
   uint64_t below(int64_t offset) const;
-  /// Pieces in so many bytes of the stream, about.
+  /// Estimate of the pieces in so many bytes of the stream.
   double pieces_in(uint64_t bytes) const;
 
   /// Walks over the stream from `position` on, `bytes` of it. Byte 0 of the file is thought to lie at `file`: with null
@@ -81,7 +81,7 @@ class View {
   int64_t etype_bytes(bool write) const { return side(write).etype_bytes; }
   const Pattern& pattern(bool write) const { return *side(write).pattern; }
   bool converts(bool write) const { return representation_->converts(write); }
-  /// The first etype that begins at or after the file offset: what MPI_SEEK_END counts from.
+  /// The first etype that begins at or after the file offset: the position from which MPI_SEEK_END counts.
   int64_t etypes_below(int64_t offset) const;
 
  private:

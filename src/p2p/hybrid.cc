@@ -6,11 +6,6 @@
 
 namespace tern {
 
-namespace {
-/// What a copy costs the rank's clock where that is simulated: one core of the machine in docs/benchmarks.
-constexpr uint64_t kCopyBytesPerNs = 12;
-}  // namespace
-
 void HybridSender::begin(SendRequest& send, bool blocking) {
   const SendArguments a = send.arguments;
   Endpoint& peer = send.endpoint;
@@ -23,7 +18,7 @@ void HybridSender::begin(SendRequest& send, bool blocking) {
     return;
   }
   send.data().pack(buffer.memory(), bytes);
-  progress_.clock().charge_ns(bytes / kCopyBytesPerNs);
+  progress_.clock().charge_copy(bytes);
   if (!progress_.polling()) progress_.poll();  // its announcement may have come meanwhile
   if (peer.lost()) {
     sends_.fail(send, endpoints_.loss_of(a.peer));

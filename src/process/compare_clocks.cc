@@ -8,10 +8,10 @@
 namespace tern {
 namespace {
 
-constexpr int kQuestions = 20;
-constexpr size_t kDomainBytes = 128;
+constexpr int kQuestions = 20;        // the quickest of so many is rarely disturbed by the scheduler
+constexpr size_t kDomainBytes = 128;  // Recorder's text of a clock is shorter
 
-/// What one rank says to another: plain bytes in the internal plane of MPI_COMM_WORLD.
+/// A message of one rank to another: plain bytes in the internal plane of MPI_COMM_WORLD.
 class Talk {
  public:
   Talk(Process& process, int partner, int tag)

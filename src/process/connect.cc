@@ -1,11 +1,11 @@
-// The order of start-up. A rank publishes what it has before a fence and meets the others after it; when all ranks turn
-// out to share memory, no socket is ever opened.
+// The order of start-up. A rank publishes its addresses before a fence and meets the others after it. If all ranks
+// share memory, no socket is ever opened.
 //
 //   launcher -> job key -> [shm socket bound] [TCP, UDP and RDMA cards put] -> fence -> shm segment joined
 //     -> (TCP, UDP, RDMA after all? fence)
 //
-// RDMA is used where TERN_PATH names it: then every rank must have an adapter. Where it names several paths of a
-// network, which reach the same ranks, a path scheduler stands before them: messages take the first that works.
+// RDMA is used if TERN_PATH names it: then every rank must have an adapter. If TERN_PATH names several paths of a
+// network, which reach the same ranks, a path scheduler stands before them: messages take the first path that works.
 #include "process/connect.h"
 
 #include <unistd.h>
@@ -36,8 +36,9 @@ constexpr std::string_view kCardKey = "tcp-card";
 constexpr std::string_view kRdmaCardKey = "rdma-card";
 constexpr std::string_view kUdpCardKey = "udp-card";
 
-// What a rank opens until it is ready: to wait (epoll, eventfds, timer) and for a moment; over a network a socket for
-// each address and path; of each rank of its node a doorbell and a life line, and while they meet two connections.
+// Descriptors that a rank opens until it is ready: to wait (epoll, eventfds, timer) and temporary ones; over a network
+// a socket for each address and path; for each rank of its node a doorbell and a life line, and two connections at
+// first.
 constexpr size_t kOwnDescriptors = 8, kNetworkDescriptors = 16, kNodeDescriptors = 4;
 
 struct Allowed {
@@ -45,7 +46,7 @@ struct Allowed {
   std::vector<std::string> network = {"tcp"};  ///< those of a network, best first: as TERN_PATH names them
 };
 
-// TERN_PATH; `self` is always there.
+// Reads TERN_PATH; `self` is always included.
 Error read_allowed(std::string_view list, Allowed& allowed) {
   if (list.empty()) return {};
   allowed = {false, false, false, false, {}};
@@ -106,7 +107,7 @@ struct TcpOpener {
   }
 };
 
-// Builds one Process step by step; each step returns early with an error that says what to do.
+// Builds one Process step by step; each step returns early with an error that includes the remedy.
 class Wireup {
  public:
   Error run(const RankContext& context, std::unique_ptr<Process>& result);
@@ -125,7 +126,7 @@ class Wireup {
   std::unique_ptr<Process> process_;
   JobKey key_{};
   Allowed allowed_;
-  /// What network paths deliver to.
+  /// The sink of the network paths.
   Sink& network_sink() { return scheduler_ ? scheduler_->sink_below() : process_->sink(); }
   void add_network_paths(bool shared_memory);
 
@@ -136,10 +137,10 @@ class Wireup {
   std::unique_ptr<UdpPath> udp_;
   std::unique_ptr<RdmaPath> rdma_;
   uint64_t seed_ = 0;
-  bool one_node_ = false;  ///< the launcher says so
+  bool one_node_ = false;  ///< according to the launcher
 };
 
-// Where a network can do instead, memory that cannot be shared for lack of descriptors is no error.
+// If a network can replace it, shared memory that fails for lack of descriptors is no error.
 Error Wireup::check_descriptors(int ranks, size_t local) const {
   size_t wanted = kOwnDescriptors;
   const bool network = !allowed_.network.empty();
@@ -168,14 +169,14 @@ Error Wireup::begin(const RankContext& context) {
   std::vector<int> local = parts.launcher->local_ranks();
   if (Error short_of = check_descriptors(parts.launcher->size(), local.size())) return short_of;
   if (Error wrong = parts.log.configure(parts.tunables.log, parts.launcher->rank())) return wrong;
-  if (local.front() == parts.launcher->rank()) {  // one rank of a node says it for all
+  if (local.front() == parts.launcher->rank()) {  // one rank of a node logs it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
   }
-  bool crowded = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
-                                                     : parts.tunables.oversubscribed == 1;
-  parts.crowded = crowded;
+  bool oversubscribed = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
+                                                            : parts.tunables.oversubscribed == 1;
+  parts.oversubscribed = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
-  parts.idle = std::make_unique<RealIdle>(parts.tunables, crowded, context.lock.get(), int(local.size()));
+  parts.idle = std::make_unique<RealIdle>(parts.tunables, oversubscribed, context.lock.get(), int(local.size()));
   parts.lock = context.lock;
   parts.counters = context.counters;
   parts.tracer = context.tracer;
@@ -190,7 +191,7 @@ Error Wireup::begin(const RankContext& context) {
     NodeShare share = node_share(launcher);
     log.info("rank " + std::to_string(launcher.rank()) + " of " + std::to_string(launcher.size()) + ", job " +
              std::string(launcher.job_id()) + "; on this node " + std::to_string(share.ranks) + " ranks, " +
-             std::to_string(share.cores) + " cores" + (crowded ? ": ranks take turns" : ""));
+             std::to_string(share.cores) + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
     for (const std::string& file : configuration.files) log.info("tunables from " + file);
   }
   return {};
@@ -282,7 +283,7 @@ Error Wireup::put_cards() {
   return launcher.put(kCardKey, tcp_->card());
 }
 
-// Meets the ranks of this node, and opens sockets when that does not reach everybody.
+// Joins the ranks of this node, and opens sockets if that does not reach all ranks.
 Error Wireup::share_memory() {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
@@ -322,13 +323,13 @@ Error Wireup::share_memory() {
                                         (no_memory ? ": " + std::string(no_memory.text()) : std::string()) +
                                         ". Add tcp");
   }
-  // Some ranks cannot share memory: every rank has found that out, so all of them come here.
+  // Some ranks cannot share memory: every rank has found that out, so all of them get here.
   if (Error error = put_cards()) return error;
   return launcher.fence();
 }
 
-// Sockets cost a system call a poll: beside a path that is polled for less they are looked at seldom, and so is a path
-// that is there for the case that a better one fails.
+// A poll of sockets costs a system call. So beside a path with cheaper polls they are polled seldom, and so is a path
+// that only replaces a better one if that fails.
 void Wireup::add_network_paths(bool shared_memory) {
   const auto seldom = uint32_t(process_->tunables().tcp_poll_interval);
   bool cheaper = shared_memory;

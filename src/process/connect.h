@@ -11,16 +11,16 @@
 
 namespace tern {
 
-/// What of a rank is there before its Process and after it. What is pointed to is not owned and outlives the Process.
+/// Parts of a rank that exist before and after its Process. Not owned; they outlive the Process.
 struct RankContext {
   std::shared_ptr<RankLock> lock;
   Counters* counters = nullptr;  ///< null: the Process counts for itself
   Recorder* tracer = nullptr;    ///< null: no events are recorded
-  /// Tunables set by the program (MPI_T control variables), by name; they go before the environment.
+  /// Tunables set by the program (MPI_T control variables), by name; they override the environment.
   std::map<std::string, std::string> settings;
 };
 
-/// The tunables that a program has here: of the configuration files, the environment, and `context`.
+/// The tunables of this process: from the configuration files, the environment, and `context`.
 Error read_tunables(const RankContext& context, Tunables& tunables, Configuration& configuration);
 
 /// Collective over the job. Null exactly when `error` is set.

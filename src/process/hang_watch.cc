@@ -7,22 +7,22 @@
 namespace tern {
 
 namespace {
-// The first look at the clock comes after so many fruitless polls: short waits cost nothing.
+// The clock is first read after so many empty polls (some 2 us): short waits cost nothing.
 constexpr uint32_t kFirstLook = 64;
 }  // namespace
 
-void HangWatch::on_fruitless(uint32_t fruitless) {
+void HangWatch::on_empty_polls(uint32_t empty_polls) {
   bool asked = asked_.load(std::memory_order_relaxed);
-  if (fruitless < kFirstLook && !asked) {
+  if (empty_polls < kFirstLook && !asked) {
     seen_ = 0;
     return;
   }
-  if (fruitless <= seen_ || seen_ == 0) {  // another wait than the one seen last
+  if (empty_polls <= seen_ || seen_ == 0) {  // another wait than the last one seen
     since_ns_ = clock_.now_ns();
     deadline_ns_ = since_ns_ + limit_ns_;
     reported_ = false;
   }
-  seen_ = fruitless;
+  seen_ = empty_polls;
   if (asked) {
     asked_.store(false, std::memory_order_relaxed);
     report(clock_.now_ns());

@@ -1,5 +1,5 @@
-// Says what a rank waits for: when asked (a signal) and when it has waited too long (tunable hang_report_s).
-// Source: DESIGN.md 12. Thread rule: under the rank's lock; `ask` from anywhere, also a signal handler.
+// Reports what a rank waits for: on request (a signal), and when it has waited too long (tunable hang_report_s).
+// Thread rule: under the rank's lock; `ask` from anywhere, also a signal handler.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@ namespace tern {
 
 class HangWatch final : public WaitWatch {
  public:
-  /// `limit_s`: report a wait of so many seconds, once; 0: only when asked.
+  /// `limit_s`: report a wait of so many seconds, once; 0: only on request.
   HangWatch(int rank, Clock& clock, PointToPoint& p2p, int64_t limit_s)
       : rank_(rank), clock_(clock), p2p_(p2p), limit_ns_(uint64_t(limit_s) * 1'000'000'000u) {}
 
-  /// Asks for a report; it is written when the rank next polls in vain. Async-signal-safe.
+  /// Requests a report; it is written after the rank's next empty poll. Async-signal-safe.
   void ask() { asked_.store(true, std::memory_order_relaxed); }
 
-  void on_fruitless(uint32_t fruitless) override;
+  void on_empty_polls(uint32_t empty_polls) override;
   uint64_t next_deadline_ns() const override { return limit_ns_ == 0 || reported_ ? ~uint64_t{0} : deadline_ns_; }
 
-  /// What else is waited for, in lines; asked at every report.
+  /// Adds other things that are waited for, in lines; called for every report.
   void add_report(std::function<std::string()> report) { more_ = std::move(report); }
-  /// Where the name of the call that the rank is in stands ("MPI_Recv"); the C API's, lives as long as this.
+  /// Where the name of the MPI call that the rank is in is stored ("MPI_Recv"); owned by the C API, outlives this.
   void set_call(const char* const* call) { call_ = call; }
 
  private:
@@ -37,7 +37,7 @@ class HangWatch final : public WaitWatch {
   Clock& clock_;
   PointToPoint& p2p_;
   uint64_t limit_ns_;
-  uint32_t seen_ = 0;      ///< `fruitless` at the last look at this wait; 0: none yet
+  uint32_t seen_ = 0;      ///< `empty_polls` at the last look at this wait; 0: none yet
   uint64_t since_ns_ = 0;  ///< when this wait was first seen
   uint64_t deadline_ns_ = ~uint64_t{0};
   bool reported_ = false;  ///< this wait has been reported

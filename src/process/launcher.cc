@@ -33,7 +33,7 @@ Error no_service(std::string_view who, std::string_view remedy) {
                            who, remedy));
 }
 
-// Launchers that leave their mark but nothing to talk to. To run on would make N worlds of one.
+// Launchers that set variables but offer no interface. To run on would make N worlds of one.
 Error mute_launcher() {
   if (environment_number("SLURM_STEP_NUM_TASKS", 1) > 1 && getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID")) {
     return no_service("Slurm's srun",
@@ -77,7 +77,7 @@ std::unique_ptr<Launcher> connect_launcher(Error& error) {
     error = Error(ErrorClass::arg, fmt::format("TERN_LAUNCHER is '{}', but takes pmi1, pmix or none", wish));
     return nullptr;
   }
-  // A live descriptor was handed to this very program; mere names may be left over from a launcher around it.
+  // A live descriptor was passed to this program; mere variables may come from a launcher around it.
   if (is_socket(int(environment_number("PMI_FD", -1)))) return connect_pmi1(error);
   if (getenv("PMIX_NAMESPACE")) return connect_pmix(error);
   if (getenv("PMI_FD") || getenv("PMI_PORT")) return connect_pmi1(error);
@@ -142,7 +142,7 @@ NodeShare node_share(const Launcher& launcher) {
     return share;
   }
   const int mask = cores_in_mask(), all = std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN))), quota = cores_in_quota();
-  // A mask narrower than the machine is most often this rank's own share, cut by the launcher (binding): then
+  // A mask narrower than the machine is usually this rank's own share, cut by the launcher (binding): then
   // the ranks of the node have about as many such shares together.
   share.cores = mask < all ? std::min(all, mask * share.ranks) : all;
   if (quota > 0) share.cores = std::min(share.cores, quota);

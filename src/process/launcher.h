@@ -1,5 +1,5 @@
-// What a job's launcher offers a rank: who it is, who else is there, and a key-value space to find the others
-// with.
+// What a job's launcher offers a rank: its rank and size, and a key-value space in which ranks find each
+// other.
 //
 // Four clients: PMI-1 (our mpiexec, Hydra, Slurm's pmi2), PMIx (Open MPI's mpirun, PRRTE, Slurm's pmix), none
 // (a world of one), and the simulator's own. Sources: the PMI-1 wire protocol as Hydra and Slurm serve it;
@@ -33,7 +33,7 @@ struct SpawnProgram {
 /// Processes to be started as a job of their own.
 struct SpawnRequest {
   std::vector<SpawnProgram> programs;
-  std::string parent_port;  ///< they shall find it as Launcher::parent_port
+  std::string parent_port;  ///< they get it as Launcher::parent_port
 };
 
 class Launcher {
@@ -46,50 +46,50 @@ class Launcher {
   virtual int universe_size() const { return -1; }
   /// Which program of an MPMD command this rank runs, from 0 (MPI_APPNUM); -1 unknown.
   virtual int app_number() const { return -1; }
-  /// The same at every rank of the job, and no other job of this user that runs on this machine now has it.
+  /// The same at every rank of the job, and different from all other jobs of this user on this machine at this time.
   /// Printable, without blanks or slashes. Not a secret and not random: a later job may get it again.
   virtual std::string_view job_id() const = 0;
-  /// Ranks that the launcher says are on my node, ascending, myself included. "Node" is the launcher's
-  /// opinion: memory need not be sharable (containers), which the paths find out by trying.
+  /// Ranks that the launcher says are on this node, ascending, this rank included. This is only the launcher's
+  /// statement: memory may not be sharable (containers), which the paths find out by trying.
   virtual std::vector<int> local_ranks() const = 0;
 
-  /// Makes `value` known under (my rank, `key`) from the next fence on. Values are any bytes of any length;
+  /// Publishes `value` under (this rank, `key`) from the next fence on. Values are any bytes of any length;
   /// keys are at most kMaxKeyLength characters of [A-Za-z0-9._-]. A key is put once.
   virtual Error put(std::string_view key, std::string_view value) = 0;
   /// Collective: returns when every rank has called it; what was put before is then visible everywhere.
   virtual Error fence() = 0;
-  /// What `rank` put under `key` before a fence both have passed. Error when it did not.
+  /// What `rank` has put under `key` before a fence that both have passed. Error when it did not.
   virtual Error get(int rank, std::string_view key, std::string& value) = 0;
-  /// Collective, without exchange of data; finalize uses it. Says that this rank has come, and returns at once: it may
-  /// still be needed by those who have not.
+  /// Collective, without exchange of data; used by finalize. Reports that this rank has arrived, and returns at once:
+  /// it may still be needed by ranks that have not.
   virtual Error enter_barrier() = 0;
-  /// After enter_barrier: whether every rank has come. Also true when that will not be known any more, with `error`
-  /// set. Not asked again then.
+  /// After enter_barrier: whether every rank has arrived. Also true when that cannot be known any more, with `error`
+  /// set. Not called again after that.
   virtual bool barrier_is_over(Error& error) = 0;
 
-  /// Says `message` on stderr (nothing when empty), has the launcher end every rank of the job with exit code
+  /// Writes `message` to stderr (nothing when empty), lets the launcher end every rank of the job with exit code
   /// `code`, and ends this process.
   [[noreturn]] virtual void abort(int code, std::string_view message) = 0;
-  /// A descriptor that turns readable when barrier_is_over has something new to say, and where the launcher is
-  /// gone that alone; -1 when there is nothing to wait for. Stays the launcher's: never read, never closed by others.
+  /// A descriptor that is readable when barrier_is_over has news, or when the launcher has ended; -1: none. Owned by
+  /// the launcher: never read, never closed by others.
   virtual int descriptor() const { return -1; }
-  /// Asks for more processes, which are a job of their own, and returns at once. One request at a time.
+  /// Requests more processes, which are a job of their own, and returns at once. One request at a time.
   virtual Error begin_spawn(const SpawnRequest& request);
-  /// After begin_spawn: whether the processes have been started, or will not be: then with `error` set. Not asked again
-  /// then.
+  /// After begin_spawn: whether the processes were started, or will not be: then with `error` set. Not called again
+  /// after that.
   virtual bool spawn_is_over(Error& error) { return true; }
   /// As descriptor(), for spawn_is_over.
   virtual int spawn_descriptor() const { return descriptor(); }
-  /// The port of the job that has spawned this one; empty: none has.
+  /// The port of the job that has spawned this one; empty: none.
   virtual std::string parent_port() const { return {}; }
 
   /// Leaves the job in order. Nothing may be called afterwards, except abort().
   virtual Error finalize() = 0;
 
-  static constexpr size_t kMaxKeyLength = 32;
+  static constexpr size_t kMaxKeyLength = 32;  ///< PMI-1 allows 64, of which chunks take some
 };
 
-/// 32 random bytes that only the ranks of the job (and its user) know; connections prove them (DESIGN.md 11).
+/// 32 random bytes that only the ranks of the job (and its user) know; connections prove them.
 using JobKey = std::array<uint8_t, 32>;
 
 /// Collective, once, before any other fence: the key from our mpiexec when that started us, else rank 0 makes
@@ -98,17 +98,17 @@ Error get_job_key(Launcher& launcher, JobKey& key);
 /// The job's number in names of ranks (RankName::job). Tells nothing of the key.
 uint64_t job_number(const JobKey& key);
 
-/// How many ranks the launcher's variables say it started; 1 when nothing shows a launcher, 0 when one shows
-/// that does not say. Connects to nobody (MPI_Info_create_env may come before initialisation).
+/// How many ranks the launcher's variables say it started; 1 without a launcher, 0 when it does not
+/// say. Connects to nothing (MPI_Info_create_env may come before initialisation).
 int announced_size();
 
-/// How crowded this node is, for the choice of how to wait.
+/// Ranks and cores of this node, for the choice of how to wait.
 struct NodeShare {
   int ranks = 1;  ///< ranks of this job on the node
   int cores = 1;  ///< processors they may use together (affinity masks and cgroup quota considered)
   bool oversubscribed() const { return ranks > cores; }
 };
-/// From our mpiexec's word where there is one, else from the launcher's list of local ranks and this
+/// From our mpiexec's variable if there is one, else from the launcher's list of local ranks and this
 /// process's mask.
 NodeShare node_share(const Launcher& launcher);
 

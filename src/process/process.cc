@@ -13,7 +13,7 @@
 namespace tern {
 namespace {
 
-// A look at a port that is open is a system call for each of its addresses; nobody is in a hurry there.
+// A poll of an open port costs a system call for each of its addresses; connecting jobs is not urgent.
 constexpr uint32_t kPortInterval = 64;
 
 }  // namespace
@@ -25,7 +25,7 @@ Process::Process(ProcessParts parts)
       idle_(std::move(parts.idle)),
       launcher_(std::move(parts.launcher)),
       lock_(std::move(parts.lock)),
-      crowded_(parts.crowded),
+      oversubscribed_(parts.oversubscribed),
       peers_({parts.job, uint32_t(launcher_->rank())}, uint32_t(launcher_->size())),
       rng_(parts.seed),
       progress_(*clock_, *idle_, parts.counters, parts.tracer),
@@ -39,8 +39,8 @@ Process::Process(ProcessParts parts)
 
 Process::~Process() { end_helping(); }
 
-// Peers that share memory copy for one another, and adapters move data by themselves. What remains needs this rank's
-// processor for every message; and a thread can look after it only if there is something to sleep on.
+// Peers that share memory copy for one another, and adapters move data by themselves. The other paths need this rank's
+// processor for every message; and a thread helps only if it can sleep on them.
 bool Process::some_peer_needs_helper() const {
   for (PeerId peer = 0; peer < PeerId(peers_.size()); ++peer) {
     if (peer == PeerId(world_rank())) continue;
@@ -56,17 +56,17 @@ void Process::begin_helping() {
   if (event_handler_ || progress == "polling" || peers_.size() == 1) return;
   const bool serves_windows = windows_ && windows_->serves();
   if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
-  // A rank that only listens for others does not take the core from one that computes.
-  const bool always = progress == "event" && !crowded_;
+  // A rank that only receives should not take the core from one that computes.
+  const bool always = progress == "event" && !oversubscribed_;
   const auto needed = [this, always] {
-    // Origins of one-sided operations do not wait until a target comes to its library.
+    // Origins of one-sided operations do not wait until a target calls its library.
     if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
     return p2p_.pending();
   };
   try {
     event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_);
     event_handler_ = std::make_unique<EventHandler>(progress_, *lock_, *event_port_, needed,
-                                                    crowded_ ? EventLimits::shared_cores() : EventLimits());
+                                                    oversubscribed_ ? EventLimits::shared_cores() : EventLimits());
     event_port_->start(*event_handler_);
   } catch (const std::system_error& error) {
     event_handler_.reset();
@@ -84,7 +84,7 @@ void Process::end_helping() {
   if (!event_handler_) return;
   lock_->set_handler(nullptr);
   progress_.set_handler(nullptr);
-  const uint32_t depth = lock_->release_all();  // the thread may stand before the mutex
+  const uint32_t depth = lock_->release_all();  // the thread may be waiting for the mutex
   event_port_->stop();
   lock_->reacquire(depth);
   event_handler_.reset();
@@ -123,7 +123,7 @@ void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
 
 void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval) {
   progress_.add(*path, poll_interval);
-  if (event_handler_) path->set_helped(true);  // one that came later, to meet another job
+  if (event_handler_) path->set_helped(true);  // a path added later, to meet another job
   paths_.push_back(std::move(path));
 }
 
@@ -158,13 +158,13 @@ Error Process::start() {
   return {};
 }
 
-// Whoever waits for a message of this rank has not come to the barrier. So until that is over this rank goes on: it
-// sends again what gets lost, acknowledges, and serves receives that it has freed. Then nobody needs anything any more.
+// A rank that waits for a message of this one has not come to the barrier. So until the barrier is over this rank
+// polls: it sends again what gets lost, acknowledges, and serves freed receives. Afterwards no rank needs it.
 Error Process::finish() {
   progress_.wait_until([&] { return p2p_.sends_complete(); });
   if (launcher_->descriptor() >= 0) idle_->watch(launcher_->descriptor());
   Error error = launcher_->enter_barrier();
-  bool over = bool(error);  // who has said so is not asked again
+  bool over = bool(error);  // after an error it is not asked again
   progress_.wait_until([&] { return over = over || launcher_->barrier_is_over(error); });
   if (tunables_.rendezvous_statistics != 0) {
     std::string said = "[tern rank " + std::to_string(world_rank()) + "]" + p2p_.statistics();
@@ -186,7 +186,7 @@ Error Process::spawn(const SpawnRequest& request) {
   if (Error error = launcher_->begin_spawn(request)) return error;
   if (launcher_->spawn_descriptor() >= 0) idle_->watch(launcher_->spawn_descriptor());
   Error error;
-  bool over = false;  // who has said so is not asked again
+  bool over = false;  // once true it is not asked again
   progress_.wait_until([&] { return over = over || launcher_->spawn_is_over(error); });
   return error;
 }

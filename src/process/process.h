@@ -1,4 +1,4 @@
-// Process: one rank, owner of everything below it (DESIGN.md 1). Nothing here is global: a simulated world has many.
+// Process: one rank, owner of everything below it. Nothing here is global: a simulated world has many.
 // Thread rule: `lock` guards all of it when the thread level is MPI_THREAD_MULTIPLE; entry points take it, waiting
 // gives it up.
 #pragma once
@@ -31,8 +31,8 @@
 
 namespace tern {
 
-/// What a Process is built from; the builder (real: process/connect.h, simulated: sim/world.h) owns the choice of
-/// concrete types.
+/// What a Process is built from. The builder (real: process/connect.h, simulated: sim/world.h) chooses the concrete
+/// types.
 struct ProcessParts {
   Tunables tunables;
   Log log;
@@ -41,8 +41,8 @@ struct ProcessParts {
   std::unique_ptr<Launcher> launcher;
   std::shared_ptr<RankLock> lock;
   uint64_t seed = 1;
-  uint64_t job = 0;              ///< another number for every job: RankName::job
-  bool crowded = false;          ///< ranks take turns on the cores of this node
+  uint64_t job = 0;              ///< different for every job: RankName::job
+  bool oversubscribed = false;   ///< more ranks than cores on this node
   Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
   Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
   /// Makes the event thread's port; null: a thread of the operating system. May throw std::system_error.
@@ -56,7 +56,7 @@ class Process {
 
   /// Adds a path; best first. A peer's messages take the first that reaches it.
   void add_path(std::unique_ptr<Path> path, uint32_t poll_interval = 1);
-  /// Adds a path that no message takes but through a path scheduler, which is added later.
+  /// Adds a path that messages take only through a path scheduler, which is added later.
   void add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval = 1);
   /// Binds peers to paths and makes MPI_COMM_WORLD and MPI_COMM_SELF. Error: a peer that no path reaches.
   Error start();
@@ -69,7 +69,7 @@ class Process {
   void begin_helping();
   void end_helping();
   bool is_helped() const { return event_handler_ != nullptr; }
-  /// Waits until all ranks have come here; afterwards only destruction.
+  /// Waits until all ranks have called this; afterwards only destruction.
   Error finish();
 
   PeerTable& peers() { return peers_; }
@@ -95,20 +95,20 @@ class Process {
   /// Peers on the same node as this rank, ascending, this rank included (world ranks): those that share memory with it,
   /// or where no memory is shared, those that the launcher names.
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
-  /// Which all of them agree on, and no rank of another node has.
+  /// A number on which all of them agree, and which no rank of another node has.
   RankName node_name() const { return peers_.name(node_peers_.front()); }
   /// How this rank meets other jobs; before `start`. Without it, it meets none.
   void know_other_jobs(std::unique_ptr<OtherJobs> jobs) { other_jobs_ = std::move(jobs); }
   /// Null: none can be met.
   OtherJobs* other_jobs() { return other_jobs_.get(); }
-  /// Ports; made when first asked for.
+  /// Ports; made on the first call.
   Ports& ports();
-  /// Has the launcher start more processes, and waits until they run, or will not.
+  /// Lets the launcher start more processes, and waits until they run, or will not.
   Error spawn(const SpawnRequest& request);
 
-  /// Files; made when first asked for.
+  /// Files; made on the first call.
   io::Environment& files();
-  /// Windows; made when first asked for.
+  /// Windows; made on the first call.
   rma::Environment& windows();
 
  private:
@@ -121,7 +121,7 @@ class Process {
   std::unique_ptr<Idle> idle_;
   std::unique_ptr<Launcher> launcher_;
   std::shared_ptr<RankLock> lock_;
-  const bool crowded_;
+  const bool oversubscribed_;
   PeerTable peers_;
   Rng rng_;
   ProgressEngine progress_;

@@ -1,15 +1,15 @@
-// Whether a rank that shares its core polls for a moment before it gives the core away.
+// Whether a rank that shares its core polls for a moment before it yields the core.
 //
-// Two ranks that run at the same moment, each on a core of its own, answer each other in 0.2 us. To give the core away
-// and get it back takes 1.4 us and more, and takes the rank from its partner, whose next yields are then empty. So 4
-// ranks on 2 cores that play ping-pong in pairs need 2.9 us an exchange if all yield at once, and 0.2 us, by turns of a
-// time slice, if all spin. But where the partner cannot run now (it shares this core; a ring of 4; neighbours on both
-// sides), spinning is lost time. So it is kept up as long as it nearly always succeeds, and tried now and then.
+// Two ranks that run at the same moment, each on a core of its own, answer each other in 0.2 us. A yield and the return
+// from it take 1.4 us and more, and meanwhile the rank does not run, so its partner's next yields are empty. So 4 ranks
+// on 2 cores that play ping-pong in pairs need 2.9 us per exchange if all yield at once; if all spin, a pair runs for a
+// time slice and needs 0.2 us. But if the partner cannot run now (it shares this core; a ring of 4; neighbours on both
+// sides), spinning is lost time. So spinning goes on as long as it nearly always succeeds, and is tried now and then.
 //
-//     waits   x x x ... x  s s s s ... s  E s s s    s: ended while spinning   E: the spin was empty
+//     waits   x x x ... x  s s s s ... s  E s s s    s: the message came while spinning   E: the spin was empty
 //     polls   0 (64 waits) 32 .......................  x: not tried (yields at once)
 //
-// Pure: what happens next follows from the calls alone. Thread rule: none; under the rank's lock.
+// Pure: the next step follows from the calls alone. Thread rule: none; under the rank's lock.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@ namespace tern {
 
 class AdaptiveSpin {
  public:
-  /// Never for more than `max_polls`. The limits live as long as this.
+  /// Spins for at most `max_polls`. The limits must outlive this object.
   AdaptiveSpin(uint64_t max_polls, const WaitingLimits& limits)
       : limits_(limits), max_polls_(std::min(max_polls, limits.spin_polls)) {}
 
-  /// For so many empty polls in a row a wait keeps the core.
+  /// How many empty polls in a row a wait makes before it yields.
   uint64_t polls() const { return polls_; }
-  /// A wait has used up its polls.
+  /// A wait has used up its polls without success.
   void was_empty() {
     failed_ = true;
     trust_ -= std::min(trust_, limits_.spin_failure);
@@ -54,7 +54,7 @@ class AdaptiveSpin {
   uint64_t polls_ = 0;
   uint64_t waits_until_trial_ = limits_.spin_trial_interval;
   uint64_t trust_ = 0;   ///< at least 1 while polls_ != 0
-  bool failed_ = false;  ///< in the wait of this moment
+  bool failed_ = false;  ///< in the present wait
 };
 
 }  // namespace tern

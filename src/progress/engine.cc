@@ -55,7 +55,7 @@ int ProgressEngine::poll_all() {
   return done + poll();
 }
 
-// Who has work put off gets a last turn: outside of a poll (`polling` says so) means that this rank is about to sleep.
+// A last turn for work that was put off: a call from outside of poll (see `polling`) means that this rank will sleep.
 bool ProgressEngine::arm_all() {
   int done = 0;
   for (Advanceable* work = active_.front(); work; work = cursor_) {

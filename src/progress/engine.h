@@ -1,5 +1,5 @@
 // The progress engine: polls paths and advances what registered with it, and waits. One per rank.
-// Thread rule: called under the rank's lock; `wait_until` gives the lock up between fruitless polls.
+// Thread rule: called under the rank's lock; `wait_until` gives the lock up between empty polls.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tern {
 
-/// Something that wants a turn in every poll while it is active (a collective schedule, a generalized poll).
+/// Work that wants a turn in every poll while it is active (a collective schedule, a generalized poll).
 class Advanceable : public ListHook<Advanceable> {
  public:
   /// Does what can be done without waiting; returns how much was done. May remove itself from the engine.
@@ -31,8 +31,7 @@ class EventHandler;
 
 class ProgressEngine {
  public:
-  /// Nothing is owned. `counters`: where the rank counts; null: here. `tracer`: where events are recorded; null:
-  /// nowhere.
+  /// Owns nothing. `counters`: where the rank counts; null: here. `tracer`: where events are recorded; null: nowhere.
   ProgressEngine(Clock& clock, Idle& idle, Counters* counters = nullptr, Recorder* tracer = nullptr)
       : clock_(clock),
         idle_(idle),
@@ -40,30 +39,30 @@ class ProgressEngine {
         own_counters_(counters ? nullptr : std::make_unique<Counters>()),
         counters_(counters ? *counters : *own_counters_) {}
 
-  /// Polled in the order of adding; not owned. `interval`: poll it only every so many rounds (where a poll costs a
-  /// system call while a cheaper path is in use).
+  /// Polled in the order of adding; not owned. `interval`: poll it only in every so-manieth round (for paths whose poll
+  /// costs a system call while a cheaper path is in use).
   void add(Pollable& pollable, uint32_t interval = 1);
-  /// Not owned; null: nobody watches.
+  /// Not owned; null: none.
   void set_watch(WaitWatch* watch) { watch_ = watch; }
   void activate(Advanceable& work) { active_.push_back(&work); }
   void deactivate(Advanceable& work);
-  /// Who polls while the application is outside the library; it leaves the paths to who waits inside. Not owned; null:
-  /// nobody.
+  /// Polls while the application is outside the library, and leaves the paths alone while a thread waits inside. Not
+  /// owned; null: none.
   void set_handler(EventHandler* handler) { handler_ = handler; }
-  /// Something wants its turn in every poll.
+  /// From now on `item` gets its turn in every poll.
   bool has_work() const { return !active_.empty(); }
 
   /// One round; returns how much was done.
   int poll();
-  /// One round for a call that does not wait, and perhaps is one of many in a loop.
+  /// One round for a call that does not wait, and may be one of many in a loop (MPI_Test).
   void look() {
     if (poll() != 0) {
-      vain_looks_ = 0;
-    } else if (++vain_looks_ % Idle::kLooks == 0) {
-      idle_.looked_in_vain(*this);
+      empty_looks_ = 0;
+    } else if (++empty_looks_ % Idle::kLooks == 0) {
+      idle_.on_empty_looks(*this);
     }
   }
-  /// For a call that has nothing to wait for, by whoever has said that he would come back (PollHints::holding).
+  /// Sends small messages that paths hold back (PollHints::holding). For calls that do not wait and do not poll.
   void release_held() {
     for (const Slot& slot : slots_) {
       if (!slot.hints->holding) [[likely]]
@@ -74,9 +73,10 @@ class ProgressEngine {
   }
   /// Whether this is called from inside of poll (by a path's sink, by an Advanceable).
   bool polling() const { return polling_; }
-  /// A round that leaves no path out whatever its interval (before sleeping, at the end).
+  /// A round that polls every path, whatever its interval (before sleeping, at the end).
   int poll_all();
-  /// What another thread of this rank waits for may have happened. At the end of a poll that thread is called at once.
+  /// The condition of another waiting thread of this rank may be true now. That thread is called at the end of the
+  /// poll.
   void notify() {
     if (idle_.sleepers == 0) return;
     if (polling_) {
@@ -86,13 +86,13 @@ class ProgressEngine {
     }
   }
 
-  /// Polls until `done()`; waits as `Idle` says when nothing happens. `done` may be asked again after it has said yes,
-  /// and must only look: it is also asked with the paths armed, which a poll would undo.
+  /// Polls until `done()`; waits as `Idle` says when nothing happens. `done` may be asked again after it has returned
+  /// true, and must not poll: it is also asked while the paths are armed, which a poll would undo.
   template <typename Predicate>
   void wait_until(Predicate&& done) {
     Wait wait;
     uint32_t pauses = idle_.pauses;  // left until relax is called
-    uint64_t since_ns = 0;           // the first of the empty polls in a row; only while somebody wants the timer
+    uint64_t since_ns = 0;           // first of the empty polls in a row; only while the timer is wanted
     bool aside = !handler_;          // the handler stands aside, at least until this rank's lock is given up
     bool relaxed = false;
     while (!done()) {
@@ -117,7 +117,7 @@ class ProgressEngine {
         --pauses;
         cpu_pause();
       } else {
-        if (watch_) watch_->on_fruitless(wait.empty);
+        if (watch_) watch_->on_empty_polls(wait.empty);
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
         idle_.relax(*this, wait, Condition(done));
         pauses = idle_.pauses;
@@ -137,8 +137,8 @@ class ProgressEngine {
   bool arm_all();
   void disarm_all();
   uint64_t next_deadline_ns() const;
-  bool arriving() const;                  ///< a message is, on any path
-  uint64_t pollable_deadline_ns() const;  ///< without the watch, which only a waiting rank has
+  bool arriving() const;                  ///< a message is arriving on some path
+  uint64_t pollable_deadline_ns() const;  ///< without the watch, which only waiting ranks use
   const std::vector<Pollable*>& pollables() const { return pollables_; }
   Clock& clock() { return clock_; }
   Counters& counters() { return counters_; }
@@ -166,9 +166,9 @@ class ProgressEngine {
   IntrusiveList<Advanceable> active_;
   Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it
   uint32_t round_ = 0;
-  uint32_t vain_looks_ = 0;  ///< in a row
+  uint32_t empty_looks_ = 0;  ///< in a row
   bool polling_ = false;
-  bool changed_ = false;  ///< notify was called from inside of this poll
+  bool changed_ = false;  ///< notify was called from inside of the present poll
 };
 
 }  // namespace tern

@@ -32,21 +32,21 @@ void EventHandler::carry_out(const Action& action) {
   }
 }
 
-// The timer is to end if the application has not come or gone since it has left; it is inside, or the thread is.
+// The timer ends if the application neither enters nor leaves the library meanwhile. Called by whoever is inside.
 void EventHandler::watch_timer(uint64_t grace_ns) {
   seen_turns_.store(lock_.turns_outside(), std::memory_order_relaxed);
   lock_.watch().store(Watch::timer, std::memory_order_relaxed);
   set_timer(grace_ns);
 }
 
-// Nothing is watched, but for a look after some time. The timer is not set each time this begins and ends.
+// The paths are not watched; one look is taken after `within_ns`. The timer is not set again each time this begins.
 void EventHandler::watch_later(uint64_t within_ns) {
   if (lock_.watch().load(std::memory_order_relaxed) == Watch::later) return;
   lock_.watch().store(Watch::later, std::memory_order_relaxed);
   let_timer_end_by(engine_.clock().now_ns() + within_ns);
 }
 
-// False: somebody else has changed it meanwhile, and answers for what it is now.
+// False: the other side has changed it meanwhile, and is responsible for the new state.
 bool EventHandler::end_watch(Watch which) {
   return lock_.watch().compare_exchange_strong(which, Watch::nobody, std::memory_order_relaxed);
 }
@@ -56,8 +56,8 @@ void EventHandler::set_timer(uint64_t after_ns) {
   port_.set_timer(after_ns);
 }
 
-// An earlier end will do: then the thread finds what to do next. After the watch has changed: an end that comes after
-// this is seen with it.
+// An earlier end is good enough: the thread then finds what to do next. Called after the watch has changed, so that a
+// timer that ends after this finds the new watch.
 void EventHandler::let_timer_end_by(uint64_t latest_ns) {
   const uint64_t now = engine_.clock().now_ns(), ends = timer_ends_ns_.load(std::memory_order_relaxed);
   if (ends > now + limits_.timer_ending_ns && ends <= latest_ns) return;
@@ -75,7 +75,7 @@ Need EventHandler::need() {
   return needed;
 }
 
-// The application's call is over, and has nobody any more to give an error to.
+// The application's call is over, so an error could not be returned to anybody.
 Need EventHandler::take_over(bool again) try {
   if (again) policy_.on_used();  // the thread was woken before the application was outside
   disarm();
@@ -95,8 +95,9 @@ Need EventHandler::take_over(bool again) try {
   end_without_memory(kInTheBackground);
 }
 
-// What is here is handled first: it would wake the thread at once, on this core, before the application is outside. The
-// last look comes just before the thread watches: in a program of steps what others send then arrives just now.
+// Handles first what is already here: it would wake the thread at once, on this core, before the application is
+// outside. The last poll comes just before the thread watches: in a program of steps, messages of the others arrive
+// just then.
 bool EventHandler::arm() {
   for (uint64_t empty = 0; empty != limits_.empty_polls && pending() == Need::now;) {
     const bool armed = engine_.arm_all();
@@ -108,7 +109,7 @@ bool EventHandler::arm() {
     } else {
       ++empty;
     }
-    if (armed) engine_.disarm_all();  // or the closer look has found everything done
+    if (armed) engine_.disarm_all();  // or the closer check has shown that nothing is pending
   }
   return false;
 }
@@ -136,8 +137,8 @@ void EventHandler::follow_deadline() {
   let_timer_end_by(deadline);
 }
 
-// The application is back. The paths are not watched at all while it is inside: the kernel would tell the thread of
-// every message (TCP, 8 B: 0.3 us).
+// The application is back. The paths are not watched while it is inside: the kernel would wake the thread for every
+// message (TCP, 8 B: 0.3 us).
 void EventHandler::disarm() {
   if (!armed_) return;
   stop_watching_paths();
@@ -170,7 +171,7 @@ void EventHandler::on_wake(bool tick, bool ready) {
   if (!end_watch(watch)) return;
   if (watch == Watch::paths) ++counters.event_wakes;
   if (!lock_.enter_as_helper([this] { port_.barrier(); })) {
-    if (watch == Watch::paths) ++counters.event_wakes_vain;
+    if (watch == Watch::paths) ++counters.event_wakes_empty;
     return;
   }
   const Action inside = policy_.on_inside(watch, pending());
@@ -185,7 +186,7 @@ void EventHandler::on_wake(bool tick, bool ready) {
   lock_.leave_as_helper();
 }
 
-// Polls until nothing comes, and arms again: with this, senders hear how far we are.
+// Polls until nothing more arrives, then arms again. Arming also tells senders how much has arrived.
 void EventHandler::work() {
   if (engine_.idle().sleepers != 0) return;  // a thread of the application was woken by the same event
   if (armed_) {
@@ -210,8 +211,8 @@ void EventHandler::work() {
   carry_out(action);
 }
 
-// One poll, or as many as it takes until nothing more is arriving: a thread that waits for the mutex is not seen, it is
-// given up instead.
+// One poll, or several until nothing more is arriving. A thread that waits for the mutex cannot be seen, so with a
+// mutex it polls only once and then gives the mutex up.
 bool EventHandler::poll_round() {
   int handled = 0;
   do {

@@ -35,11 +35,11 @@ void EventPolicy::on_return(uint64_t now_ns) {
   left_armed_ns_ = 0;
 }
 
-// True: so soon so often that it does not stay away any more.
+// True: the application was back soon so often in a row that it counts as staying inside.
 bool EventPolicy::came_back(uint64_t now_ns) {
   const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < limits_.soon_ns;
   back_soon_ = soon ? back_soon_ + 1 : 0;
-  if (back_soon_ < limits_.armed_in_vain) return false;
+  if (back_soon_ < limits_.soon_returns) return false;
   back_soon_ = 0;
   left_armed_ns_ = 0;
   stays_away_ = false;
@@ -55,7 +55,7 @@ EventPolicy::Action EventPolicy::on_wake(Watch watch, bool tick, bool ready, boo
   }
   if (!tick) return {};
   if (stayed_away) return {Step::come_in};
-  // A look after a long time may miss every one of many absences: a short look follows.
+  // Every look after a long time may find an application that is away only briefly: a short look follows.
   looks_closely_ = !looks_closely_;
   if (looks_closely_) return {Step::set_timer, limits_.first_grace_ns};
   return {Step::set_timer, next_grace()};

@@ -1,5 +1,5 @@
-// When the event thread watches, sleeps, polls, and gives up (event_handler.h carries it out): a pure table. It has no
-// clock and asks nobody: each event says what happened and when; the answer says what to do next.
+// When the event thread watches, sleeps, polls, and stops (event_handler.h executes it): a pure table without a clock.
+// Each event says what happened and when; the answer says what to do next.
 //
 //   who, where            event                                                  step
 //   application, leaving  something is pending, nobody watches:
@@ -9,9 +9,9 @@
 //                         only what others bring to an end is pending            watch_later
 //                         nothing is pending, but it comes and goes all the time watch_timer: that costs less
 //                         the paths are armed already                            nothing
-//                           ... and it was back soon `armed_in_vain` times       disarm: it stays inside
-//   thread, outside       tick, the application has been inside since            set_timer: by turns twice as long as
-//                                                                                before, and for the first grace
+//                           ... and it was back soon `soon_returns` times        disarm: it stays inside
+//   thread, outside       tick, the application has been inside since            set_timer: alternately twice as long
+//                                                                                as before, and for the first grace
 //                         tick, the application stayed away                      come_in
 //                         the time of `watch_later` is over, a path is readable  come_in
 //   thread, inside        the tick found something pending                       poll: the application stays away
@@ -21,7 +21,8 @@
 //                         armed, something is pending                            watch_paths
 //                         armed, nothing is pending any more                     nothing, or watch_later
 //
-// Whoever stayed away once probably will again: then leaving arms at once, until that was in vain twice in a row.
+// An application that stayed away once probably will again: then leaving arms at once, until it was back soon twice in
+// a row.
 //
 // Thread rule: none; inside (rank_lock.h), but for on_wake, which only the thread calls. Times: a monotonic clock's.
 #pragma once
@@ -33,10 +34,10 @@
 
 namespace tern {
 
-/// What makes the event thread look, without being asked again; in the order of how soon.
+/// What makes the event thread look by itself; in the order of how soon.
 enum class Watch : uint8_t { nobody, later, timer, paths };
 
-/// Whether it looks soon enough at what needs that.
+/// Whether this watch looks soon enough for that need.
 constexpr bool covers(Watch watch, Need need) {
   return need == Need::nothing || watch >= Watch::timer || (need == Need::later && watch == Watch::later);
 }
@@ -47,12 +48,12 @@ class EventPolicy {
     nothing,
     arm,          ///< all paths; then on_armed, on_not_armed
     disarm,       ///< all paths; the timer watches from then on, if anything is pending
-    watch_timer,  ///< it ends after `after_ns`
+    watch_timer,  ///< the timer ends after `after_ns`
     watch_later,  ///< the timer ends within `after_ns`
-    watch_paths,  ///< sleep on what is armed
-    set_timer,    ///< again; it goes on watching
+    watch_paths,  ///< sleep on the armed paths
+    set_timer,    ///< set the timer again; the watch stays
     come_in,      ///< unless the application is inside; then on_inside
-    poll,         ///< a round; then on_round
+    poll,         ///< one round; then on_round
   };
   struct Action {
     Step step = Step::nothing;
@@ -63,28 +64,28 @@ class EventPolicy {
   explicit EventPolicy(const EventLimits& limits) : limits_(limits) {}
 
   // --- The application leaves.
-  /// Nobody covers what is needed.
+  /// The present watch does not cover what is needed.
   Action on_leave(Need needed) const;
   Action on_not_armed(Need needed) const;
   /// It leaves, the thread sleeps on the paths.
   void on_armed(uint64_t now_ns) { left_armed_ns_ = now_ns; }
-  /// It comes and goes while the thread sleeps on the paths.
+  /// It has entered and leaves again while the thread sleeps on the paths.
   Action on_leave_armed(uint64_t now_ns);
-  /// Nothing is needed. True: it is time for on_idle_leaves.
+  /// Nothing is needed. True: call on_idle_leaves now.
   bool on_idle_leave() { return ++idle_leaves_ % limits_.idle_leaves == 0; }
   Action on_idle_leaves(uint64_t now_ns);
-  /// It is inside, and wants to wait there or decide anew; the paths were armed.
+  /// It is inside, and will wait there or decide anew; the paths were armed.
   void on_return(uint64_t now_ns);
-  /// The thread has been woken since the application left: that was not in vain.
+  /// The thread was woken since the application left: arming was useful.
   void on_used() { left_armed_ns_ = 0; }
 
   // --- The thread.
-  /// Its sleep is over. `tick`: the timer has ended; `ready`: a path's descriptor is readable; `stayed_away`: the
-  /// application has neither come nor gone since the timer was set.
+  /// Its sleep is over. `tick`: the timer has ended; `ready`: a path's descriptor is readable. `stayed_away`: the
+  /// application has neither entered nor left since the timer was set.
   Action on_wake(Watch watch, bool tick, bool ready, bool stayed_away);
   /// It is inside, because of `watch`.
   Action on_inside(Watch watch, Need needed);
-  /// A round of polls is over. Begin with on_inside.
+  /// A round of polls is over. The first round follows on_inside.
   Action on_round(bool handled, bool application_waits);
   /// All paths are armed, after a round.
   Action on_settled(Need needed);
@@ -101,13 +102,13 @@ class EventPolicy {
   EventLimits limits_;
   // Inside:
   bool stays_away_ = false;      ///< it did the last time; else the timer finds out
-  uint64_t left_armed_ns_ = 0;   ///< when the application left last, armed; 0: the thread has been of use since
-  uint64_t back_soon_ = 0;       ///< so often in a row the application was back soon after that
-  uint64_t idle_leaves_ = 0;     ///< so often it has left with nothing to look after
-  uint64_t idle_leaves_ns_ = 0;  ///< when that was a multiple of limits_.idle_leaves last
+  uint64_t left_armed_ns_ = 0;   ///< when the application left last with paths armed; 0: the thread has worked since
+  uint64_t back_soon_ = 0;       ///< how often in a row the application was back soon after that
+  uint64_t idle_leaves_ = 0;     ///< how often it has left with nothing pending
+  uint64_t idle_leaves_ns_ = 0;  ///< when idle_leaves_ was last a multiple of limits_.idle_leaves
   uint64_t empty_rounds_ = 0;    ///< of the thread, in a row
   // The thread's:
-  uint64_t grace_ns_ = 0;       ///< 0: the first comes next
+  uint64_t grace_ns_ = 0;       ///< 0: the first grace comes next
   bool looks_closely_ = false;  ///< the timer runs for the first grace
 };
 

@@ -20,12 +20,12 @@
 namespace tern {
 namespace {
 
-/// What an event of epoll is.
+/// What an event of epoll belongs to.
 constexpr uint32_t kPath = 0, kTimer = 1, kStop = 2;
 
 int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
 
-// Where the kernel has none (and under a checker that cannot see it) the mutex does the same, more slowly.
+// If the kernel has no such barrier (or a checker cannot see it) the mutex replaces it, more slowly.
 bool register_barrier() {
 #if defined(__SANITIZE_THREAD__)
   return false;
@@ -53,7 +53,7 @@ EventThread::EventThread(ProgressEngine& engine) : engine_(engine), has_barrier_
     close_descriptors();
     throw std::system_error(why, std::generic_category());
   }
-  // Edges: nobody reads the timer, setting it again makes the next.
+  // Edge-triggered: the timer is never read; setting it again makes the next event.
   watch(epoll_, EPOLL_CTL_ADD, timer_, EPOLLIN | EPOLLET, kTimer);
   watch(epoll_, EPOLL_CTL_ADD, stop_fd_, EPOLLIN, kStop);
 }
@@ -69,7 +69,7 @@ void EventThread::close_descriptors() {
   }
 }
 
-// Signals are the application's.
+// Signals are left to the application's threads.
 void EventThread::start(EventHandler& handler) {
   sigset_t all, before;
   sigfillset(&all);

@@ -18,7 +18,7 @@ void RankLock::release() {
   unlock();
 }
 
-// The application leaves: what its handler must watch.
+// The application leaves: the handler must watch what is pending.
 Need RankLock::needs_handler() {
   if (!handler_) return Need::nothing;
   if (watch_.load(std::memory_order_relaxed) == Watch::paths) handler_->note_leave();

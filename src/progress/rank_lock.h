@@ -1,19 +1,21 @@
-// The lock of one rank: who may be inside the library. Three situations:
+// The lock of one rank: which thread may be inside the library. Three situations:
 //
 //   alone    one application thread: its entry points take nothing
 //   helped   one application thread and the event thread (event_handler.h): the application says "inside" and
 //            "outside" with plain stores; the event thread, which comes rarely, pays for both with a membarrier and
-//            works only outside
+//            works only while the application is outside
 //   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex, given up entirely while waiting
 //
-// Helped, why nothing is overlooked: the application says outside, then reads whether the event thread watches; that
-// one says that it does not watch any more, membarrier, then reads whether the application is inside. So either it
-// finds the application gone and works, or the application finds nobody watching and hands over again.
+// Helped, why no hand-over is lost: the application stores "outside", then reads whether the event thread watches. The
+// event thread stores that it no longer watches, calls membarrier, then reads whether the application is inside. So
+// either the event thread finds the application outside and works, or the application finds that nobody watches and
+// hands over again.
 //
-// A membarrier interrupts the core on which the application computes (12 us). Where the thread is expected
-// (`expect_helper`) the application pays when it comes in: after it has said so it changes the word that the thread
-// changes on its way inside. Of these two changes one is the later and sees what was said before the other. So a thread
-// that finds the application gone needs no membarrier; one that finds it inside does, for what it sees may be old.
+// A membarrier interrupts the core on which the application computes (12 us). If the thread is expected soon
+// (`expect_helper`) the application pays instead: on entry, after storing "inside", it changes (read-modify-write) the
+// word that the thread also changes on entry. One of the two changes is later and sees what was stored before the
+// other. So a thread that finds the application outside needs no membarrier; one that finds it inside calls it, since
+// what it sees may be old.
 #pragma once
 
 #include <atomic>
@@ -38,10 +40,10 @@ class RankLock {
     if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) count_turn();
   }
   bool enabled() const { return shared_; }
-  /// Who goes on with what is pending when the application leaves. Null: nobody. Not owned. Called inside, or while the
-  /// mutex is held and the application is nowhere else.
+  /// The handler that takes over what is pending when the application leaves. Null: none. Not owned. Called inside, or
+  /// while the mutex is held and the application is not inside.
   void set_handler(EventHandler* handler) { handler_ = handler; }
-  /// What wakes the event thread: one word, so that there is always one answer (event_handler.h says who changes it).
+  /// What wakes the event thread. A single word, so there is always one answer (event_handler.h says who changes it).
   std::atomic<Watch>& watch() { return watch_; }
 
   // --- The application's ordinary entry points, unless alone. Recursive.
@@ -60,7 +62,7 @@ class RankLock {
     }
   }
 
-  // --- The mutex: for everybody when shared; always for functions that may be called at any time from any thread.
+  // --- The mutex: for all threads when shared; always for functions that any thread may call at any time.
   void acquire() {
     if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
       ++depth_;
@@ -71,7 +73,7 @@ class RankLock {
     depth_ = 1;
   }
   void release();
-  /// Gives the mutex up completely, however deeply held, so that other threads of the rank get in; returns the depth
+  /// Gives the mutex up completely, however deeply held, so that other threads of the rank can enter; returns the depth
   /// for `reacquire`. 0: this thread does not hold it.
   uint32_t release_all() {
     if (!shared_ || owner_.load(std::memory_order_relaxed) != std::this_thread::get_id()) return 0;
@@ -86,8 +88,8 @@ class RankLock {
     count_turn();
     depth_ = depth;
   }
-  /// A thread is asleep on the paths there: it hears of deadlines when another thread leaves. Null: none is. Not owned.
-  /// By who holds the mutex.
+  /// A thread is asleep on the paths there: it must hear of new deadlines when another thread leaves. Null: none is.
+  /// Not owned. Called by the holder of the mutex.
   void set_sleeper(Idle* sleeper) { sleeper_ = sleeper; }
 
   // --- The event thread. `pay`: makes every running thread of the process pass a full memory barrier.
@@ -115,16 +117,16 @@ class RankLock {
     helper_.fetch_and(~kInside, std::memory_order_release);
     helper_.notify_one();
   }
-  /// The event thread will probably come before the application does. By who is inside.
+  /// The event thread will probably enter before the application does. Called by the side that is inside.
   void expect_helper(bool expected) {
     if (expected) helper_.fetch_or(kExpected, std::memory_order_acq_rel);
     else helper_.fetch_and(~kExpected, std::memory_order_acq_rel);
   }
   /// The application waits for the event thread to leave (helped).
   bool application_waits() const { return turns_.load(std::memory_order_relaxed) % 2 != 0; }
-  /// How often the application has come in and gone out: odd while it is inside.
+  /// How often the application has entered and left: odd while it is inside.
   uint32_t turns() const { return turns_.load(std::memory_order_relaxed); }
-  /// Now, or when the application will have gone out.
+  /// `turns` now if the application is outside; else what it will be after the application has left.
   uint32_t turns_outside() const { return turns() + turns() % 2; }
 
  private:
@@ -139,12 +141,12 @@ class RankLock {
   }
   void go_inside() {
     count_turn();
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the other half is the event thread's membarrier
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs with the event thread's membarrier
     if (helper_.load(std::memory_order_acquire) != 0) [[unlikely]]
       await_helper();
   }
-  // The event thread goes after the message it is busy with. To be woken costs ten times what it mostly takes until
-  // then.
+  // The event thread leaves after the message it is handling. To be woken costs ten times what that usually takes, so
+  // spin first.
   [[gnu::noinline]] void await_helper() {
     constexpr int kSpins = 500;                                        // some 10 to 20 us; a wake-up takes 34 to 40
     uint32_t helper = helper_.fetch_or(0, std::memory_order_acq_rel);  // it may be expected
@@ -155,7 +157,7 @@ class RankLock {
     for (; helper & kInside; helper = helper_.load(std::memory_order_acquire)) helper_.wait(helper);
   }
   bool has_timer() const { return watch_.load(std::memory_order_relaxed) == Watch::timer; }
-  // Among calls that follow one another closely the timer runs all the time: one word is looked at, twice.
+  // Between calls that follow one another closely the timer runs: one word is read, on entry and on leaving.
   void go_outside() {
     if (!handler_ || has_timer()) [[likely]] {
       say_outside();
@@ -181,9 +183,9 @@ class RankLock {
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;
   uint32_t inside_depth_ = 0;
-  std::atomic<uint32_t> turns_{0};  ///< by the application alone; shared: while it has the mutex
-  static constexpr uint32_t kInside = 1, kExpected = 2;
-  std::atomic<uint32_t> helper_{0};  ///< the event thread: whether it is inside, or on its way; whether it is expected
+  std::atomic<uint32_t> turns_{0};                       ///< written by the application only; shared: under the mutex
+  static constexpr uint32_t kInside = 1, kExpected = 2;  // bits of helper_
+  std::atomic<uint32_t> helper_{0};  ///< the event thread: inside or entering (kInside); expected soon (kExpected)
 };
 
 }  // namespace tern

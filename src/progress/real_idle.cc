@@ -64,7 +64,7 @@ RealIdle::~RealIdle() {
 }
 
 void RealIdle::relax(ProgressEngine& engine, Wait& wait, const Condition& done) {
-  if (sleepers != 0) call_ready(engine);  // what no poll handles may be what they wait for
+  if (sleepers != 0) call_ready(engine);  // their conditions may depend on changes that no poll reports
   const bool threads = lock_ && lock_->enabled();
   Step step = policy_.on_empty(wait, threads);
   if (step == Step::read_clock) step = look(engine, wait, threads);
@@ -85,7 +85,7 @@ RealIdle::Step RealIdle::look(ProgressEngine& engine, Wait& wait, bool threads) 
 
 void RealIdle::found(ProgressEngine& engine, Wait& wait) { look(engine, wait, lock_ && lock_->enabled()); }
 
-void RealIdle::looked_in_vain(ProgressEngine& engine) {
+void RealIdle::on_empty_looks(ProgressEngine& engine) {
   const Step step = policy_.on_empty_look(lock_ && lock_->enabled());
   if (step != Step::pause) yield(engine, step);
 }
@@ -98,7 +98,7 @@ void RealIdle::yield(ProgressEngine& engine, Step step) {
   if (timed && policy_.on_yielded(engine.clock().now_ns() - before)) policy_.on_tasks(probes_.runnable(), turning_);
 }
 
-// To the other threads of this rank, and by sched_yield to whoever shares the core.
+// Yields to the other threads of this rank, and by sched_yield to other processes on this core.
 template <typename Pass>
 void RealIdle::give_turn(Pass&& pass) {
   ++turning_;
@@ -106,7 +106,7 @@ void RealIdle::give_turn(Pass&& pass) {
   pass();
   if (depth) lock_->reacquire(depth);
   --turning_;
-  if (depth) pauses = 0;  // there are other threads: the lock is given up from the first fruitless poll on
+  if (depth) pauses = 0;  // there are other threads: the lock is given up from the first empty poll on
 }
 
 int64_t preemptions_of_this_thread() {
@@ -137,7 +137,7 @@ void RealIdle::watch(int descriptor) {
   epoll_event event{};
   event.events = EPOLLIN;
   [[maybe_unused]] const int added = epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
-  TERN_ASSERT(added == 0 || errno == EEXIST);  // a launcher's descriptor may be asked for more than once
+  TERN_ASSERT(added == 0 || errno == EEXIST);  // a launcher's descriptor may be added more than once
 }
 
 void RealIdle::sleep(ProgressEngine& engine, const Condition& done) {
@@ -162,19 +162,19 @@ void RealIdle::follow(ProgressEngine& engine, const Condition& done) {
 void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
   if (watched_ < engine.pollables().size()) watch_paths(engine);
   if (!engine.arm_all()) {
-    // What keeps this rank awake may be up to another of its threads.
+    // Another thread of this rank may have to handle what keeps it awake.
     if (oversubscribed_) give_turn(sched_yield);
     else give_turn(cpu_pause);
     return;
   }
   driver_ = std::this_thread::get_id();
   if (engine.poll_all() == 0 && !done()) {
-    if (sleepers != 0) call_ready(engine);  // what arming has learnt may be what a follower waits for
+    if (sleepers != 0) call_ready(engine);  // arming may have made the condition of a follower true
     const uint64_t deadline = engine.next_deadline_ns();
     int timeout_ms = -1;
     if (deadline != ~uint64_t{0}) {
       const uint64_t now = engine.clock().now_ns();
-      // Rounded up: one poll a little late instead of many in vain.
+      // Rounded up: one poll a little late instead of many empty ones.
       timeout_ms = deadline <= now ? 0 : int(std::min<uint64_t>((deadline - now) / 1'000'000 + 1, 1'000'000));
     }
     ++sleepers;
@@ -201,7 +201,7 @@ void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
   engine.disarm_all();
 }
 
-// It goes on when the caller gives the lock up.
+// The called thread goes on when the caller gives the lock up.
 void RealIdle::call(ProgressEngine& engine, Follower& follower) {
   IntrusiveList<Follower>::remove(&follower);
   --sleepers;

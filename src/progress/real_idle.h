@@ -1,23 +1,21 @@
-// Waiting on a real machine (DESIGN.md 7): carries out what the policy says (progress/wait_policy.h). To sleep is to
-// stand in epoll on the descriptors of all paths.
+// Waiting on a real machine: carries out the policy (progress/wait_policy.h). Sleeping means waiting in epoll on the
+// descriptors of all paths.
 //
-// Threads of a rank (MPI_THREAD_MULTIPLE) all poll while they are awake, by turns. Of those that sleep one, the driver,
-// sleeps on the descriptors, the others are followers: they are called when what they wait for has happened. (To wake
-// all of them for each message cost more than the message.)
+// Threads of a rank (MPI_THREAD_MULTIPLE) that are awake poll in turn. Of those that sleep, one (the driver) sleeps on
+// the descriptors; the others are followers and are woken when their condition is true. (Waking all of them for each
+// message cost more than the message.)
 //
 // Why no wake-up is lost:
-//  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes
-//    wait_fd readable (each path shows how; shared memory: fabric/shm/node.h). After arming, everything is polled
-//    once more and what is waited for is asked once more; any success means no sleep. The descriptors are
-//    level-triggered.
-//  - Followers: a thread becomes one only while the driver sleeps. Requests are completed under the rank's lock only.
-//  Who
-//    completes one in a poll asks the followers' conditions at its end; otherwise (a message to self) the driver is
-//    woken. The driver asks them between its polls, before it sleeps again, and when its wait is over; then it calls
-//    one of those who are left to be the driver, unless another thread has slept on the descriptors after it.
-//  - Deadlines: a thread that begins something while the driver sleeps wakes it if that has an earlier deadline, when
-//  it leaves
-//    or follows.
+//  - Messages: a path's arm() declares this rank asleep and looks again afterwards; what comes later makes wait_fd
+//    readable (each path shows how; shared memory: fabric/shm/node.h). After arming, all paths are polled once more and
+//    the condition is asked once more; any success means no sleep. The descriptors are level-triggered.
+//  - Followers: a thread becomes one only while the driver sleeps. Requests are completed under the rank's lock only. A
+//    thread that completes one in a poll asks the followers' conditions at the end of the poll; otherwise (a message to
+//    self) it wakes the driver. The driver asks them between its polls, before it sleeps again, and when its wait is
+//    over; then it calls one of the remaining followers to be the driver, unless another thread has slept on the
+//    descriptors after it.
+//  - Deadlines: a thread that begins something while the driver sleeps wakes it, if that has an earlier deadline, when
+//    it leaves or follows.
 //
 // Thread rule: everything under the rank's lock; relax gives it up inside.
 #pragma once
@@ -33,12 +31,12 @@
 
 namespace tern {
 
-/// Tasks of this machine that run or could, this one included, from /proc/loadavg; INT_MAX where that cannot be read.
+/// Runnable tasks of this machine, this one included, from /proc/loadavg; INT_MAX if that cannot be read.
 int runnable_tasks();
-/// How often the kernel has taken the processor from this thread and given it to somebody else.
+/// How often the kernel has preempted this thread to run another.
 int64_t preemptions_of_this_thread();
 
-/// What the policy asks of the machine.
+/// What the policy needs to know of the machine.
 struct MachineProbes {
   int (*runnable)() = runnable_tasks;
   int64_t (*preemptions)() = preemptions_of_this_thread;
@@ -48,7 +46,7 @@ class RealIdle final : public Idle {
  public:
   /// `lock` may be null (single-threaded).
   RealIdle(const WaitPolicy::Setup& setup, RankLock* lock, const MachineProbes& probes = {});
-  /// `ranks`: so many share this node.
+  /// `ranks`: number of ranks on this node.
   RealIdle(const Tunables& tunables, bool oversubscribed, RankLock* lock, int ranks = 1)
       : RealIdle(setup(tunables, oversubscribed, ranks), lock) {}
   ~RealIdle() override;
@@ -60,7 +58,7 @@ class RealIdle final : public Idle {
   void end_wait(ProgressEngine& engine) override;
   void call_ready(ProgressEngine& engine) override;
   void wake(ProgressEngine& engine) override;
-  void looked_in_vain(ProgressEngine& engine) override;
+  void on_empty_looks(ProgressEngine& engine) override;
   void note_deadline() override;
   void watch(int descriptor) override;
 
@@ -68,12 +66,12 @@ class RealIdle final : public Idle {
 
  private:
   using Step = WaitPolicy::Step;
-  /// A thread that waits in relax to be called.
+  /// A thread in relax that waits to be called.
   struct Follower : ListHook<Follower> {
     explicit Follower(const Condition& condition) : done(condition) {}
     const Condition& done;
     const std::thread::id thread = std::this_thread::get_id();
-    std::atomic<uint32_t> called{0};  ///< 1: it goes on
+    std::atomic<uint32_t> called{0};  ///< 1: called
   };
 
   template <typename Pass>
@@ -92,13 +90,13 @@ class RealIdle final : public Idle {
   RankLock* lock_;
   int epoll_ = -1, wake_fd_ = -1;
   size_t watched_ = 0;      ///< paths whose descriptor is in epoll_
-  std::thread::id driver_;  ///< who slept on the descriptors last, or is called to, and still waits; or none
-  ProgressEngine* asleep_on_ = nullptr;  ///< a thread is asleep on its descriptors; null: none is
+  std::thread::id driver_;  ///< the waiting thread that slept on the descriptors last, or is called to; or none
+  ProgressEngine* asleep_on_ = nullptr;  ///< the engine on whose descriptors a thread is asleep; null: none
   const Condition* asleep_for_ = nullptr;
   uint64_t asleep_until_ns_ = 0;  ///< its deadline, or ~0
   bool woken_ = false;            ///< wake_fd_ is readable
   IntrusiveList<Follower> followers_;
-  int turning_ = 0;  ///< threads that have given their turn away
+  int turning_ = 0;  ///< threads in sched_yield
 };
 
 }  // namespace tern

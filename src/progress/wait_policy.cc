@@ -62,8 +62,8 @@ WaitPolicy::Step WaitPolicy::yield() {
   return timed ? Step::timed_yield : Step::yield;
 }
 
-// Ranks that yield are runnable all the time, so the machine having more runnable tasks than the job has ranks here
-// means strangers. Of threads that yield the others are thought to have as many as this rank.
+// Ranks that yield are always runnable, so more runnable tasks on the machine than ranks of the job mean other
+// programs. When threads yield, every other rank is assumed to have as many of them as this rank.
 void WaitPolicy::on_tasks(int runnable, int turning) {
   if (runnable <= ranks_ * (1 + turning)) {
     sightings_ = 0;

@@ -1,6 +1,6 @@
-// What a thread that waits inside the library does when a poll was empty: a pure table, carried out by RealIdle
-// (progress/real_idle.h) and the simulator (sim/rank_time.h). It has no clock and asks nobody: each event says what
-// happened and, where it matters, when; the answer says what to do next, or what to find out.
+// What a thread that waits inside the library does after an empty poll: a pure table, carried out by RealIdle
+// (progress/real_idle.h) and the simulator (sim/rank_time.h). It has no clock: each event says what happened and, if it
+// matters, when; the answer says what to do next, or what to find out.
 //
 //   the core    event                                              step
 //   own         a poll was empty, less than polls_per_look         pause
@@ -9,7 +9,7 @@
 //                 ... spin_us                                      sleep
 //                 ... core_taken_ns since the last look            count_preemptions
 //                 ... or before the wait was over                  count_preemptions
-//               the kernel ran somebody else meanwhile             the core is wanted, for first_wanted_ns
+//               the kernel ran another task meanwhile              the core is wanted, for first_wanted_ns
 //   wanted      waited less than wake_ns                           pause
 //                 ... wake_ns                                      sleep
 //   shared      a poll was empty, and spinning pays                pause (adaptive_spin.h)
@@ -19,18 +19,19 @@
 //               more tasks than ranks, `sightings` times           strangers, for first_sleeps waits
 //   strangers   a poll was empty                                   sleep
 //
-// `own`: no more ranks than cores. Somebody else may want the core nevertheless: another job, a compiler, a second
-// program in the same container, a rank of this job that is bound to the same core. Then a rank that polls takes turns
-// with them, a time slice each, and its message waits for the end of theirs, while one that sleeps is soon scheduled
-// when it is woken. So for a while it polls no longer than a wake-up takes; then it tries again, less and less often
-// while that fails. (That the processor of a virtual machine stood still is no sign: nobody here has gained by it.)
-// Among several threads of a rank (MPI_THREAD_MULTIPLE) nobody polls for longer either.
+// `own`: no more ranks than cores. Another task may want the core nevertheless: another job, a compiler, a second
+// program in the same container, a rank of this job bound to the same core. Then a rank that polls alternates with that
+// task in time slices, and its message waits for the end of the other's slice; a rank that sleeps is soon scheduled
+// when it is woken. So for a while it polls no longer than a wake-up takes; then it tries again, at growing intervals
+// while that fails. (If the processor of a virtual machine stood still, that is no sign: no task here has run instead.)
+// With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer either.
 //
-// `shared`: more ranks than cores. Yielding is for ranks that all wait. Where others compute on the same cores, each
-// yield costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of
-// 4 ranks beside 15 compilers on 2 cores: 1.4 s by yielding, 0.1 s by sleeping). Unless those who compute are the job's
-// own ranks: they are what everybody waits for, and sleeping in turn only lets the cores go idle between wake-ups
-// (NPB's BT, class W, 16 ranks on 2 cores: 1.37 s by sleeping, 0.84 s by yielding).
+// `shared`: more ranks than cores. Yielding is right if all ranks wait. If others compute on the same cores, each yield
+// costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of 4
+// ranks beside 15 compilers on 2 cores: 1.4 s by yielding, 0.1 s by sleeping). The exception is that the job's own
+// ranks compute: everybody waits for them, and sleeping only leaves the cores idle between wake-ups (NPB's BT, class W,
+// 16 ranks on 2 cores: 1.37 s by sleeping, 0.84 s by yielding). `strangers`: tasks of other programs compete for the
+// cores.
 //
 // Thread rule: none; under the rank's lock. Times: a monotonic clock's, in ns.
 #pragma once
@@ -42,12 +43,12 @@
 
 namespace tern {
 
-/// One wait of one thread; between two polls that found something. Long: since preemptions were counted.
+/// One wait of one thread, between two polls that found something. Long: preemptions were counted.
 struct Wait {
-  uint32_t empty = 0;        ///< so many polls in a row have found nothing
+  uint32_t empty = 0;        ///< empty polls in a row
   uint64_t since_ns = 0;     ///< the first look at the clock; 0: none yet
-  uint64_t looked_ns = 0;    ///< the last look, if nothing but polls came after it; else 0
-  int64_t preemptions = -1;  ///< of this thread when they were counted last; -1: not yet
+  uint64_t looked_ns = 0;    ///< the last look, if only polls followed it; else 0
+  int64_t preemptions = -1;  ///< of this thread at the last count; -1: not counted yet
 
   bool is_long() const { return preemptions >= 0; }
 };
@@ -56,11 +57,11 @@ class WaitPolicy {
  public:
   enum class Step : uint8_t {
     pause,              ///< the processor for a moment; then poll
-    yield,              ///< the core to whoever wants it; then poll
-    timed_yield,        ///< and say how long it took (on_yielded)
+    yield,              ///< sched_yield; then poll
+    timed_yield,        ///< sched_yield, report how long it took (on_yielded); then poll
     sleep,              ///< on the paths, or until called by the thread that does; then poll
     read_clock,         ///< on_clock
-    count_preemptions,  ///< on_preemptions: how often the kernel has taken the processor from this thread
+    count_preemptions,  ///< on_preemptions: how often the kernel has preempted this thread
   };
   struct Setup {
     bool oversubscribed = false;  ///< more ranks than cores on this node
@@ -74,24 +75,22 @@ class WaitPolicy {
   WaitPolicy(const WaitPolicy&) = delete;
   WaitPolicy& operator=(const WaitPolicy&) = delete;
 
-  /// So many empty polls after a step the next step is a pause whatever happens.
+  /// For so many empty polls after a step the next step is a pause, so the policy need not be asked.
   uint32_t pauses() const { return oversubscribed_ || spin_ns_ == 0 ? 0 : uint32_t(limits_.polls_per_look) - 1; }
 
-  /// A poll of this wait was empty (`wait.empty` counts it). `threads`: several threads of this rank may be inside.
+  /// A poll of this wait was empty (counted in `wait.empty`). `threads`: several threads of this rank may be inside.
   Step on_empty(Wait& wait, bool threads);
-  /// Also once more when a long wait is over, whose last step then does not count: the gap may have been the last of
-  /// it.
+  /// Also called when a long wait is over (the step is then ignored): the gap at its end counts, too.
   Step on_clock(Wait& wait, uint64_t now_ns, bool threads);
   Step on_preemptions(Wait& wait, int64_t count, bool threads);
   /// A timed yield is over. True: count the machine's runnable tasks (on_tasks).
   bool on_yielded(uint64_t took_ns) const { return took_ns > limits_.core_taken_ns; }
-  /// `runnable`: tasks of the machine that run or could, this one included; `turning`: threads of this rank that have
-  /// given their turn away.
+  /// `runnable`: runnable tasks of the machine, this one included; `turning`: threads of this rank in sched_yield.
   void on_tasks(int runnable, int turning);
   /// A wait that had empty polls is over.
   void on_wait_over();
-  /// A call that only looks (MPI_Test) has found nothing, and so did those before it: pause (nothing is to be done),
-  /// yield or timed_yield.
+  /// A call that only looks (MPI_Test) was empty, and so were those before it: pause (do nothing), yield or
+  /// timed_yield.
   Step on_empty_look(bool threads);
 
  private:
@@ -103,14 +102,14 @@ class WaitPolicy {
   const int ranks_;
   const uint64_t spin_ns_, yields_;
   // With a core of its own:
-  uint64_t wanted_until_ns_ = 0;  ///< somebody else wants the core, so far as is known
-  uint64_t wanted_for_ns_ = 0;    ///< for so long it was thought to be wanted the last time; 0: never
+  uint64_t wanted_until_ns_ = 0;  ///< until then another task is thought to want the core
+  uint64_t wanted_for_ns_ = 0;    ///< how long it was thought to be wanted the last time; 0: never
   // Shared cores:
   AdaptiveSpin spin_;
-  uint64_t yields_since_ = 0;  ///< strangers were found
-  uint64_t sightings_ = 0;     ///< long yields with strangers about, since the last without
-  uint64_t sleeps_left_ = 0;   ///< so many waits sleep at once
-  uint64_t last_sleeps_;       ///< what sleeps_left_ was set to last
+  uint64_t yields_since_ = 0;  ///< yields since strangers were found
+  uint64_t sightings_ = 0;     ///< long yields with strangers present, since the last without
+  uint64_t sleeps_left_ = 0;   ///< how many more waits sleep at once
+  uint64_t last_sleeps_;       ///< the last initial value of sleeps_left_
 };
 
 }  // namespace tern

@@ -56,8 +56,7 @@ std::byte* Window::reachable(int rank) const {
 }
 
 AccumulateGuard Window::alone_with(int rank) const {
-  return AccumulateGuard(part_, part_.empty() ? -1 : part_.place_of(rank),
-                         part_.empty() ? -1 : part_.place_of(comm_->rank()));
+  return AccumulateGuard(part_, part_.empty() ? -1 : part_.place_of(rank), part_place_);
 }
 
 // Only what the epoch allows now, and what would not pass operations that are still on their way by message.

@@ -262,6 +262,7 @@ void Window::put_out(const Operation& operation, Target& target, WindowRequest* 
 }
 
 Error Window::begin(const Operation& operation, Request** request) {
+  if (!request && perform_short(operation)) return {};
   if (operation.target == kProcNull) {
     if (request) *request = environment_.p2p().completed(kProcNullStatus);
     return {};

@@ -15,6 +15,10 @@ Target& Window::target(int rank) {
     const PeerId peer = comm_->peer(rank);
     place = std::make_unique<Target>(rank, environment_.endpoints().at(peer));
     place->lost = environment_.endpoints().lost(peer);
+    place->memory = reachable(rank);
+    place->size = sizes_.of(rank);
+    place->disp_unit = disp_units_.of(rank);
+    place->place = part_.empty() ? -1 : part_.place_of(rank);
   }
   return *place;
 }

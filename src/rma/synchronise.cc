@@ -252,7 +252,11 @@ void Window::ask_design(Target& target) {
   target.lock = LockState::asked;
   design_->ask(target.rank, target.exclusive);
   if (target.lock == LockState::asked) ++environment_.counters().rma_lock_waits;
-  environment_.turns().wake();
+  wake_design();
+}
+
+void Window::wake_design() {
+  if (!design_->hints().dormant) environment_.turns().wake();
 }
 
 // What was begun before the lock was there leaves now, or never.
@@ -264,7 +268,7 @@ void Window::lock_told(int rank, Error error) {
     drop_operations(about);
     about.unconfirmed = false;
     about.confirmed = about.asked;
-  } else {
+  } else if (about.has_records()) {
     pump(about, true);
   }
   environment_.progress().notify();
@@ -348,7 +352,7 @@ Error Window::end_unlock(Target& target) {
   else wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
   if (design_ && target.lock == LockState::held && !target.unchecked) {
     design_->release(target.rank);
-    environment_.turns().wake();
+    wake_design();
   }
   Error error = take_error(target);
   target.lock = LockState::none;
@@ -383,6 +387,10 @@ Error Window::unlock_all() {
 }
 
 Error Window::flush(int rank) {
+  if (settled(rank)) {
+    look();
+    return {};
+  }
   if (rank == kProcNull) return {};
   if (Error error = not_passive(rank)) return error;
   return finish(target(rank));
@@ -394,6 +402,10 @@ Error Window::flush_all() {
 }
 
 Error Window::flush_local(int rank) {
+  if (settled(rank)) {
+    look();
+    return {};
+  }
   if (rank == kProcNull) return {};
   if (Error error = not_passive(rank)) return error;
   return finish_locally(target(rank));

@@ -78,6 +78,10 @@ struct Target {
   bool unconfirmed = false;  ///< operations were begun since the last of them
   uint32_t posts = 0;        ///< exposure epochs that it has opened to me and that I have not used
   bool lost = false;
+  // Its memory where this rank reaches it by loads and stores; null: it does not.
+  std::byte* memory = nullptr;
+  int64_t size = 0, disp_unit = 1;
+  int place = -1;  ///< on the node, of the word that accumulates exclude each other by; negative: nobody else
   // Its memory, by RemoteMemory. Valid when `remote_known`; an empty key: it cannot be reached.
   bool remote_known = false, can_get = false, can_put = false;
   RemoteKey remote_key;
@@ -86,6 +90,10 @@ struct Target {
   Error error;  ///< of operations of this epoch; told by the synchronisation that ends it
 
   bool has_records() const { return !open.empty() || !sealed.empty(); }
+  /// Nothing is on its way, and nothing is to be told.
+  bool is_settled() const {
+    return !unconfirmed && pending == 0 && transfers == 0 && confirmed == asked && !lost && !error && !has_records();
+  }
   bool quiet() const { return lost || (pending == 0 && transfers == 0 && !has_records()); }
   bool has_confirmed(uint32_t number) const { return lost || int32_t(confirmed - number) >= 0; }
 };

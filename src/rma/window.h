@@ -5,6 +5,7 @@
 //   origin.cc         the way of those records, and of what comes back
 //   service.cc        the target: carries records out, answers
 //   direct.cc         operations on memory that this rank can reach itself
+//   short.cc          the commonest of them in one piece
 //   transfer.cc       puts and gets by the path's RemoteMemory (an adapter, cross-memory attach)
 //   synchronise.cc    fence, post, start, complete, wait, lock, unlock, flush
 //
@@ -174,8 +175,9 @@ class Window {
     size_t bytes = 0;
     uint32_t next_free = 0;
   };
-  /// A look costs about as much as a put into shared memory.
-  static constexpr uint32_t kLooks = 8;
+  /// A look costs about as much as a put into shared memory, so that of many puts it takes a few per cent; so many
+  /// calls take about a microsecond.
+  static constexpr uint32_t kLooks = 32;
   enum class Fence : uint8_t { none, possible, used };
 
   Window(Environment& environment, const Plan& plan);
@@ -187,6 +189,7 @@ class Window {
   Error share_memory(bool locks);
   void choose_design();
   bool locks_by_words() const;
+  bool shares_node_with(int rank) const;
   std::string describe() const;
 
   // operations.cc
@@ -196,6 +199,10 @@ class Window {
   Error range_error(const Operation& operation, const std::string& what) const;
   Error allow(Target& target);
   Error not_in_epoch(int rank) const;
+  // short.cc
+  /// The target where there is nothing to wait for and whose lock is held; null: find out.
+  Target* settled(int rank) const;
+  bool perform_short(const Operation& operation);
   // direct.cc
   std::byte* reachable(int rank) const;
   AccumulateGuard alone_with(int rank) const;
@@ -277,6 +284,7 @@ class Window {
   bool must_hold(const Target& target) const;
   Error acquire(Target& target);
   void ask_design(Target& target);
+  void wake_design();
   void lock_told(int rank, Error error);
   Error finish(Target& target);
   void finish_transfers();
@@ -297,6 +305,7 @@ class Window {
   PerRank sizes_, disp_units_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> owned_;  ///< memory of this rank alone that MPI has allocated
   SharedPart part_;                                           ///< memory shared with ranks of this node; empty: none
+  int part_place_ = -1;                                       ///< this rank's in it
   RemotePart remote_;                                         ///< what paths need to get and put
   bool shares_data_ = false, shares_all_ = false;             ///< that memory is the members' windows; all ranks'
   LockChoice lock_choice_ = LockChoice::automatic;

@@ -140,6 +140,12 @@ bool Window::locks_by_words() const {
   return lock_choice_ != LockChoice::polling_thread && lock_choice_ != LockChoice::event_thread;
 }
 
+// Memory can be shared with the rank.
+bool Window::shares_node_with(int rank) const {
+  const NodeSegments* segments = comm_->p2p().node_segments;
+  return own(rank) || (segments && segments->shares(comm_->peer(rank)));
+}
+
 // The ranks of each node that share memory have theirs in one segment, which the first of them makes. Where that is not
 // so memory is this rank's own, unless it must be shared. Windows whose memory is there already, all of whose ranks are
 // on one node, share only words (`locks`: they may be locked), or have their locks kept by message where there is no
@@ -153,7 +159,7 @@ Error Window::share_memory(bool locks) {
   std::vector<PeerId> peers;
   std::vector<int64_t> sizes;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    if (rank == comm.rank() || (segments && segments->shares(comm.peer(rank)))) {
+    if (shares_node_with(rank)) {
       ranks.push_back(rank);
       peers.push_back(comm.peer(rank));
       sizes.push_back(allocates ? sizes_.of(rank) : 0);
@@ -187,6 +193,7 @@ Error Window::share_memory(bool locks) {
   if (together && maker != comm.rank()) attached.set(part_.attach(*segments, all[size_t(maker)].key));
   shares_data_ = together && allocates;
   shares_all_ = shares_data_ && whole;
+  if (together && attached.error_class == 0) part_place_ = part_.place_of(comm.rank());
   if (shares_data_ && attached.error_class == 0) base_ = part_.data(part_.place_of(comm.rank()));
   if (allocates && !shares_all_ && attached.error_class == 0) remote_.expose(comm, base_, size_t(size_));
   attached.memory = remote_.mine();
@@ -308,8 +315,9 @@ Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) c
                                              "one piece that can be asked for");
   size = 0, base = nullptr;
   if (rank == kProcNull) {
-    const auto reached = [&](int one) { return reachable(one) && sizes_.of(one) > 0; };
-    for (rank = 0; rank < comm_->size() && !reached(rank);) ++rank;
+    // All ranks of a node mean the same one, also where its memory cannot be reached.
+    const auto is_it = [&](int one) { return shares_node_with(one) && sizes_.of(one) > 0; };
+    for (rank = 0; rank < comm_->size() && !is_it(rank);) ++rank;
     if (rank == comm_->size()) rank = comm_->rank();
   } else if (Error error = check_rank(rank)) {
     return error;

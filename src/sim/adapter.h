@@ -1,13 +1,13 @@
-// The simulated RDMA adapter: rdma::Hca in virtual time. Each node has one adapter that its ranks share. It moves data
-// by its own engine, while ranks compute, in segments that share links with everybody else's (network.h):
+// The simulated RDMA adapter: rdma::Hca in virtual time. Each node has one adapter that its ranks share. Its own engine
+// moves data while ranks compute, in segments that share links with all other traffic (network.h):
 //
 //   post -> send queue -> engine (queue pairs in turn; context cache) -> network -> responder -> memory, receive, entry
 //                                                                     <- answer: ack, RNR NACK, error, read's data <-
 //
-// A request is over when its answer is back. Reliable services number messages; a responder takes them in order and
-// drops everything else, a requester that is told (RNR) or must conclude (no answer in timeout * retries) that a
-// message was not taken goes back to it. Packets are never lost on the way, only dropped where nobody is ready for
-// them, so the requester is told of a drop and waits the timeout then; nothing is resent that was taken.
+// A request is over when its answer is back. Reliable services number messages. A responder takes them in order and
+// drops everything else. A requester that is told (RNR), or must conclude (no answer in timeout * retries), that a
+// message was not taken goes back to it. Packets are never lost on the way, only dropped by a receiver that is not
+// ready, so the requester is told of a drop and then waits for the timeout; nothing is resent that was taken.
 //
 // Memory is touched only in `AdapterNode::place` and `fetch`, by the adapter of the rank that owns it.
 // What the model leaves out: packets smaller than a segment, adaptive routing, acknowledgements that are coalesced.
@@ -40,7 +40,7 @@ class SimQueuePair;
 struct AdapterPacket final : Packet {
   enum class Op : uint8_t {
     data,        ///< a segment of a send or write
-    early_tail,  ///< without ordered_writes: the last bytes of a write that is still to land
+    early_tail,  ///< without ordered_writes: the last bytes of a write whose beginning lands later
     read_request,
     atomic_request,
     ack,
@@ -203,10 +203,10 @@ class SimQueuePair final : public rdma::QueuePair {
   // Requester.
   std::deque<Request> sends_;    ///< not yet over, oldest first
   uint64_t first_sequence_ = 0;  ///< of sends_.front()
-  size_t next_ = 0;              ///< what the engine sends next
-  uint32_t offset_ = 0;          ///< of it, already sent
-  uint32_t epoch_ = 0;           ///< attempt; answers to earlier ones are not heard
-  uint32_t timer_epoch_ = 0;     ///< the attempt for which a timeout is under way
+  size_t next_ = 0;              ///< the request that the engine sends next
+  uint32_t offset_ = 0;          ///< bytes of it that are already sent
+  uint32_t epoch_ = 0;           ///< attempt; answers to earlier ones are ignored
+  uint32_t timer_epoch_ = 0;     ///< the attempt for which a timeout is running
   uint64_t stalled_until_ns_ = 0;
   uint32_t occupied_ = 0;    ///< places of the send queue
   uint32_t unsignaled_ = 0;  ///< over, without an entry since the last that had one
@@ -261,7 +261,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void activate(SimQueuePair& pair, uint64_t time_ns);
   void to_error(SimQueuePair& pair);
   void forget(SimQueuePair& pair);
-  /// It has nothing to send and nothing to answer any more.
+  /// It has nothing more to send or to answer.
   void quiet(SimQueuePair& pair);
   uint64_t draw_sequence() { return rng_.below(1u << 24); }
 
@@ -330,11 +330,11 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   Rng rng_;
   std::deque<SimQueuePair*> active_, answering_;
   bool answers_turn_ = false;
-  uint64_t busy_until_ns_ = 0, engine_event_ns_ = kNever, receive_free_ns_ = 0, storm_until_ns_ = 0;
+  uint64_t busy_until_ns_ = 0, engine_event_ns_ = kNever_ns, receive_free_ns_ = 0, storm_until_ns_ = 0;
   std::deque<std::unique_ptr<AdapterPacket>> arrivals_;  ///< handled one an event, in this order
   std::unordered_map<uint64_t, Timer> timers_;
   uint64_t next_timer_ = 0;
-  std::list<uint32_t> cached_;  ///< queue pair contexts at hand, the last used first
+  std::list<uint32_t> cached_;  ///< queue pair contexts in the adapter, the last used first
   std::unordered_map<uint32_t, std::list<uint32_t>::iterator> cached_at_;
 };
 

@@ -1,5 +1,5 @@
-// What a simulated RDMA adapter is and costs. The link itself (latency, bandwidth, sharing at the switch) is the
-// network's (network.h): an adapter adds its own times to it. Of a small send's way, one after the other:
+// Properties and costs of a simulated RDMA adapter. The link itself (latency, bandwidth, sharing at the switch) belongs
+// to the network (network.h); the adapter's own times are added to it. Parts of a small send's time, in order:
 //
 //   CPU: post_ns + doorbell_ns | adapter: send_latency_ns, message_ns | link | receive_message_ns, receive_latency_ns |
 //   the entry is in the peer's completion queue | its CPU: poll_ns, completion_ns
@@ -19,7 +19,7 @@ struct AdapterModel {
   bool xrc = true, dc = true;
   bool atomics = true, atomic_swap = false;
   bool ordered_writes = true;
-  bool polled_wakes = true;  ///< false: ranks that wait do sleep, as real ones do in the end
+  bool polled_wakes = true;  ///< false: waiting ranks sleep, as real ones do after a while
   uint32_t mtu_bytes = 4096;
   uint32_t max_message_bytes = 1u << 30;
   uint32_t max_inline_bytes = 220;
@@ -54,19 +54,19 @@ struct AdapterModel {
   uint64_t relaxed_ns = 300;  ///< without ordered_writes: how much later than its end a write's beginning may land
 
   // DC (Takagi et al. 2015, section 2.1).
-  uint64_t dc_latency_ns = 0;       ///< what a message takes longer than by RC, though its connection is there
+  uint64_t dc_latency_ns = 0;       ///< additional time of a message compared to RC, with an existing connection
   uint32_t dc_responders = 64;      ///< connections that a target holds at one time; beyond: NACK
   uint64_t dc_connect_ns = 120;     ///< each adapter's time for making a connection, and again for ending it
   uint64_t dc_idle_ns = 10'000;     ///< an initiator without work keeps its connection so long
   uint64_t dc_nack_wait_ns = 4000;  ///< before the initiator tries again; drawn between half and one and a half
 };
 
-/// What goes wrong in adapters. Parts of 1024 per message.
+/// Faults of adapters. Parts of 1024 per message.
 struct AdapterFaults {
-  uint32_t storm_in_1024 = 0;  ///< messages with which a time begins when the receiver seems to have no receives
+  uint32_t storm_in_1024 = 0;  ///< messages that begin a period in which the receiver seems to have no receives
   uint64_t storm_ns = 0;
   uint32_t error_in_1024 = 0;          ///< messages that end with retry_exceeded, though they may have arrived
-  uint32_t datagram_loss_in_1024 = 0;  ///< UD messages that vanish
+  uint32_t datagram_loss_in_1024 = 0;  ///< UD messages that are lost
 };
 
 }  // namespace tern::sim

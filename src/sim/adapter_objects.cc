@@ -1,4 +1,4 @@
-// The simulated adapter's verbs: what the owner's strand calls, with the CPU time that it takes. See adapter.h.
+// The simulated adapter's verbs: calls of the owner's strand, with their CPU time. See adapter.h.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 namespace tern::sim {
 namespace {
 
-/// Of an inline payload into the work request: some 200 bytes, mostly in no cache line of the adapter's queue yet.
+/// Copies of inline payloads into the work request (an estimate): some 200 bytes, usually not in a cache yet.
 constexpr uint64_t kInlineCopyBytesPerUs = 10'000;
 
 Error lacking(const AdapterModel& model, const char* what) {
@@ -151,7 +151,7 @@ SimQueuePair::~SimQueuePair() {
   if (options_.sends) static_cast<SimCompletionQueue*>(options_.sends)->forget(*this);
 }
 
-// To the state after making. Sequence numbers begin somewhere new, so that nothing of an earlier connection fits.
+// To the state after creation. Sequence numbers begin at a new value, so that nothing of an earlier connection fits.
 void SimQueuePair::clear() {
   sends_.clear();
   receives_.clear();
@@ -190,7 +190,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
   const AdapterModel& model = node_.model();
   TERN_ASSERT(state_ != State::idle && options_.kind != Kind::xrc_target && options_.kind != Kind::dc_target);
   size_t taken = 0;
-  uint64_t earliest = kNever;
+  uint64_t earliest = kNever_ns;
   for (; taken < work.size() && occupied_ < options_.send_depth; ++taken) {
     const rdma::WorkRequest& wanted = work[taken];
     TERN_ASSERT(wanted.piece_count <= options_.send_pieces);
@@ -224,7 +224,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
   if (taken != 0) hca_.strand.charge_ns(model.doorbell_ns);
   if (state_ == State::error) {
     pop_done();
-  } else if (earliest != kNever) {
+  } else if (earliest != kNever_ns) {
     node_.activate(*this, earliest);
   }
   return taken;
@@ -397,7 +397,7 @@ Error SimHca::make_route(const rdma::PortAddress& port, std::unique_ptr<rdma::Ro
 Error SimHca::register_memory(void* address, size_t bytes, const rdma::Access& access,
                               std::unique_ptr<rdma::MemoryRegion>& result) {
   const AdapterModel& model = node.model();
-  // By size alone: where memory lies is no part of a reproducible run.
+  // By size only: addresses of memory are not reproducible.
   strand.charge_ns(model.register_ns + bytes / model.page_bytes * model.register_page_ns);
   strand.catch_up();
   result = std::make_unique<SimMemoryRegion>(*this, reinterpret_cast<uintptr_t>(address), bytes, access);

@@ -8,7 +8,7 @@
 namespace tern::sim {
 namespace {
 
-// An aligned word is one transaction of the bus, ordered or not.
+// The bus transfers an aligned word in one transaction, ordered or not.
 constexpr size_t kWholeWordBytes = 8;
 
 using rdma::QueuePairKind;
@@ -29,7 +29,7 @@ uint64_t requester_of(uint32_t node, const AdapterPacket& packet) { return (uint
 
 }  // namespace
 
-// A packet has passed the link; what it does is seen a little later. Everything in the order of arrival.
+// A packet has passed the link; its effect is visible a little later. Everything in the order of arrival.
 void AdapterNode::on_packet(std::unique_ptr<Packet> arrived) {
   std::unique_ptr<AdapterPacket> packet(static_cast<AdapterPacket*>(arrived.release()));
   uint64_t cost = touch(packet->target);
@@ -73,7 +73,7 @@ void AdapterNode::on_dropped(std::unique_ptr<Packet> lost) {
   }
 }
 
-// Nobody will answer that request: what a timer finds out on a real adapter, one timer an attempt.
+// That request gets no answer: on a real adapter a timer finds that out, one timer per attempt.
 void AdapterNode::dropped(uint32_t number, uint32_t epoch, uint64_t sequence) {
   auto found = pairs.find(number);
   if (found == pairs.end()) return;
@@ -107,7 +107,7 @@ void AdapterNode::handle(AdapterPacket& packet) {
   }
   Inbound* inbound = pair ? find_inbound(*pair, packet) : nullptr;
   if (!inbound) {
-    // Of a refused DC connection nothing is heard: the refusal is on its way.
+    // A refused DC connection gives no answer here: the refusal is under way.
     bool refused =
         pair && pair->options_.kind == QueuePairKind::dc_target && pair->state_ == SimQueuePair::State::ready;
     if (!refused && packet.op != Op::dc_disconnect && packet.op != Op::early_tail) {
@@ -115,7 +115,7 @@ void AdapterNode::handle(AdapterPacket& packet) {
     }
     return;
   }
-  if (packet.sequence != inbound->expected) return;  // behind one that was not taken
+  if (packet.sequence != inbound->expected) return;  // follows one that was not taken
   switch (packet.op) {
     case Op::data:
       if (packet.begin == inbound->progress) handle_data(*pair, *inbound, packet);
@@ -178,7 +178,7 @@ void AdapterNode::answer(SimQueuePair& pair, const AdapterPacket& to, Op op, uin
   wake_engine(now_ns() + delay_ns);
 }
 
-// A request that cannot be carried out: the requester is told, and this side's connection is over, too.
+// A request that cannot be executed: the requester is told, and this side's connection is over, too.
 void AdapterNode::refuse(SimQueuePair& pair, const AdapterPacket& packet, Status told, Status own) {
   answer(pair, packet, Op::error, 0, told);
   Inbound* inbound = find_inbound(pair, packet);
@@ -289,7 +289,7 @@ void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacke
   answer(pair, packet, Op::ack, 0);
 }
 
-// A rank that waits polls in truth: it sees what was written where it looks.
+// A waiting rank in fact polls: it sees what was written to the memory it polls.
 void AdapterNode::wake_poller(const SimQueuePair& pair, const AdapterPacket& packet) {
   SimMemoryRegion* region = model().polled_wakes ? remote_region(pair, packet) : nullptr;
   if (region && region->access.polled) region->hca.strand.wake(0);
@@ -399,7 +399,7 @@ void AdapterNode::handle_answer(SimQueuePair& pair, AdapterPacket& packet) {
   activate(pair, now_ns());
 }
 
-// Sends again from that message on, after a while.
+// Sends again from that message on, after a pause.
 void AdapterNode::go_back(SimQueuePair& pair, uint64_t sequence, uint64_t wait_ns) {
   pair.next_ = size_t(sequence - pair.first_sequence_);
   pair.offset_ = 0;

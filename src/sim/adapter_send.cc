@@ -1,4 +1,4 @@
-// The simulated adapter's engine: what leaves it, and when; its memory of queue pairs; timers. See adapter.h.
+// The simulated adapter's engine: what leaves it, and when; its cache of queue pairs; timers. See adapter.h.
 #include <algorithm>
 #include <cstring>
 
@@ -31,8 +31,8 @@ uint64_t AdapterNode::now_ns() const { return adapters.scheduler.now_ns(); }
 void AdapterNode::on_event(EventKind kind, uint64_t datum) {
   switch (kind) {
     case EventKind::engine:
-      if (engine_event_ns_ != now_ns()) return;  // an earlier one was asked for since
-      engine_event_ns_ = kNever;
+      if (engine_event_ns_ != now_ns()) return;  // an earlier event was scheduled since
+      engine_event_ns_ = kNever_ns;
       run_engine();
       return;
     case EventKind::arrive: {
@@ -116,7 +116,7 @@ void AdapterNode::forget(SimQueuePair& pair) {
   cached_at_.erase(cached);
 }
 
-// Bringing a queue pair's context into the adapter: nothing when it is there, a miss otherwise.
+// Loads a queue pair's context into the adapter: no time if it is cached, a miss otherwise.
 uint64_t AdapterNode::touch(uint32_t number) {
   auto found = cached_at_.find(number);
   if (found != cached_at_.end()) {
@@ -133,10 +133,10 @@ uint64_t AdapterNode::touch(uint32_t number) {
   return model().cache_miss_ns;
 }
 
-// One segment or answer, then the next at the time when the adapter's way out is free again. Answers and requests take
-// turns, queue pairs take turns in each.
+// Sends one segment or answer, then the next at the time when the adapter's output is free again. Answers and requests
+// alternate, and so do queue pairs in each of them.
 void AdapterNode::run_engine() {
-  uint64_t now = now_ns(), wake_at = kNever, cost = 0;
+  uint64_t now = now_ns(), wake_at = kNever_ns, cost = 0;
   if (busy_until_ns_ > now) {
     wake_engine(busy_until_ns_);
     return;
@@ -157,10 +157,10 @@ void AdapterNode::run_engine() {
         pair->answering_ = !pair->answers_.empty();
         if (pair->answering_) round.push_back(pair);
       } else {
-        uint64_t ready_at = kNever;
+        uint64_t ready_at = kNever_ns;
         if (!sendable(*pair, ready_at)) {
           pair->active_ = false;
-          if (ready_at != kNever) add_timer(ready_at, {TimerKind::activate, pair->number(), 0, 0});
+          if (ready_at != kNever_ns) add_timer(ready_at, {TimerKind::activate, pair->number(), 0, 0});
           continue;
         }
         cost = send_segment(*pair);
@@ -170,10 +170,10 @@ void AdapterNode::run_engine() {
   }
   if (cost != 0) busy_until_ns_ = now + cost;
   if (cost != 0 && !(active_.empty() && answering_.empty())) wake_engine(busy_until_ns_);
-  if (cost == 0 && wake_at != kNever) wake_engine(wake_at);
+  if (cost == 0 && wake_at != kNever_ns) wake_engine(wake_at);
 }
 
-// Whether the next segment may go now; if not, from when on (or kNever: somebody activates the queue pair again).
+// Whether the next segment may go now; if not, from when on (or kNever_ns: the queue pair will be activated again).
 bool AdapterNode::sendable(SimQueuePair& pair, uint64_t& wake_at_ns) {
   if (pair.state_ != SimQueuePair::State::ready || pair.next_ >= pair.sends_.size()) return false;
   const Request& request = pair.sends_[pair.next_];
@@ -190,7 +190,7 @@ bool AdapterNode::sendable(SimQueuePair& pair, uint64_t& wake_at_ns) {
   }
   if (pair.options_.kind == rdma::QueuePairKind::dc_initiator) {
     bool same = pair.dc_node_ == request.route_node && pair.dc_number_ == request.work.remote_number;
-    if (pair.dc_connected_ && !same && pair.next_ != 0) return false;  // first everything there is answered
+    if (pair.dc_connected_ && !same && pair.next_ != 0) return false;  // everything sent there must be answered first
   }
   return true;
 }
@@ -281,7 +281,7 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
   return cost;
 }
 
-// The connection packets go before the data without waiting for an answer; a refusal makes the initiator begin again.
+// The connection packets precede the data without waiting for an answer; a refusal makes the initiator start again.
 void AdapterNode::dc_turn_to(SimQueuePair& pair, const Request& request, uint64_t& cost_ns) {
   bool same = pair.dc_node_ == request.route_node && pair.dc_number_ == request.work.remote_number;
   if (pair.dc_connected_ && same) return;
@@ -298,7 +298,7 @@ void AdapterNode::dc_turn_to(SimQueuePair& pair, const Request& request, uint64_
   cost_ns += transmit(std::move(packet), cost_ns, false) + model().dc_connect_ns;
 }
 
-// How long it keeps the adapter busy.
+// How long it occupies the adapter.
 uint64_t AdapterNode::dc_disconnect(SimQueuePair& pair, uint64_t time_ns) {
   pair.dc_connected_ = false;
   auto packet = std::make_unique<AdapterPacket>();

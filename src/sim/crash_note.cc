@@ -10,7 +10,7 @@
 namespace tern::sim {
 namespace {
 
-// A signal handler gets no argument of ours; this is the one thread-local of the simulator.
+// A signal handler gets no argument of its owner; this is the one thread-local variable of the simulator.
 thread_local CrashNote* innermost = nullptr;
 struct sigaction previous_abort, previous_segv;
 
@@ -49,7 +49,7 @@ struct CrashNoteHandler {
   static void on_signal(int signal) {
     if (innermost) write_note();
     sigaction(signal, signal == SIGABRT ? &previous_abort : &previous_segv, nullptr);
-    if (signal == SIGABRT) raise(signal);  // a fault comes again by itself
+    if (signal == SIGABRT) raise(signal);  // a fault is repeated by itself
   }
 };
 

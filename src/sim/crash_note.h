@@ -1,4 +1,4 @@
-// When a simulated rank dies of an assertion (or a crash), says which rank, when, and the seed, before the process
+// If a simulated rank dies of an assertion (or a crash), reports which rank, when, and the seed, before the process
 // ends.
 #pragma once
 

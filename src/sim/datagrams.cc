@@ -7,7 +7,7 @@
 namespace tern::sim {
 namespace {
 
-constexpr size_t kHistory = 64;
+constexpr size_t kHistory = 64;  // datagrams kept for replays: more than a window of TERN_UDP_PAPER_WINDOW
 
 }  // namespace
 
@@ -19,7 +19,7 @@ SimDatagramPort::SimDatagramPort(Network& network, Strand& strand, const Datagra
 
 SimDatagramPort::~SimDatagramPort() { network_.attach(strand_.rank(), nullptr); }
 
-// The network finds ranks by their numbers; as many empty cards as a real port with these channels has.
+// The network finds ranks by their numbers; the cards are empty, as many as a real port with these channels has.
 void SimDatagramPort::describe(wire::DatagramCard& card) const {
   card.channels.resize(wire::kMaxCardChannels - (card.protocol == 2 ? 1 : 0));
 }
@@ -56,7 +56,7 @@ size_t SimDatagramPort::send(PeerId peer, int, const iovec* datagrams, size_t co
   return count;
 }
 
-// As IP cuts it: a piece is one packet of the network.
+// As IP fragments it: a piece is one packet of the network.
 void SimDatagramPort::launch(PeerId to, const std::byte* data, size_t bytes, uint64_t delay_ns) {
   if (bytes > faults_.largest_bytes) return;
   const uint64_t flow = next_flow_++;
@@ -102,7 +102,7 @@ size_t SimDatagramPort::receive(Arrival* out) {
   taken_.clear();
   poll_cost_.polled(!inbox_.empty());
   if (inbox_.empty()) return 0;
-  // One datagram for a call; segmentation offload at the receiver is the kernel's luck, not modelled.
+  // One datagram per call; segmentation offload at the receiver is not modelled.
   taken_.push_back(std::move(inbox_.front()));
   inbox_.pop_front();
   Bytes& bytes = taken_.back();

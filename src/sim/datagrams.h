@@ -1,6 +1,6 @@
-// Datagrams over the simulated network: DatagramPort as the kernel's sockets are, with the system call, the copy, IP's
-// fragments, a receive buffer that overflows, and a network that loses, doubles, delays (and so reorders), damages,
-// replays and forges, by a seed.
+// Datagrams over the simulated network: DatagramPort as the kernel's sockets provide it, with the system call, the
+// copy, IP fragments, a receive buffer that overflows, and a network that loses, duplicates, delays (and so reorders),
+// damages, replays and forges, by a seed.
 //
 // Probabilities are parts of 1024 of the datagrams sent. Units: nanoseconds, bytes. Thread rule: the rank's strand, and
 // network events (which come when no strand runs).
@@ -21,7 +21,7 @@
 namespace tern::sim {
 
 struct DatagramModel {
-  size_t datagram_bytes = 1472;      ///< what goes in one piece: an Ethernet frame less the heads of IPv4 and UDP
+  size_t datagram_bytes = 1472;      ///< one packet: an Ethernet frame minus the headers of IPv4 and UDP
   size_t buffer_bytes = 256 * 1024;  ///< of a rank's receive buffer; what arrives beyond is lost
   uint64_t call_ns = 125;            ///< a receive that finds nothing
 };
@@ -29,13 +29,13 @@ struct DatagramModel {
 struct DatagramFaults {
   uint32_t drop_in_1024 = 0;
   uint32_t duplicate_in_1024 = 0;
-  uint32_t delay_in_1024 = 0;  ///< comes later by up to delay_ns, so behind others
+  uint32_t delay_in_1024 = 0;  ///< arrives later by up to delay_ns, so behind others
   uint64_t delay_ns = 1'000'000;
   uint32_t corrupt_in_1024 = 0;       ///< a bit is wrong
   uint32_t replay_in_1024 = 0;        ///< an old datagram is sent again behind it
-  uint32_t forge_in_1024 = 0;         ///< a datagram made of an old one and junk is sent behind it
+  uint32_t forge_in_1024 = 0;         ///< a datagram made of an old one and random bytes is sent behind it
   uint32_t refuse_in_1024 = 0;        ///< the way is full
-  size_t largest_bytes = ~size_t{0};  ///< a longer one never arrives (a router with small packets that says nothing)
+  size_t largest_bytes = ~size_t{0};  ///< a longer one never arrives (a router with small packets that does not report)
   bool dead_hosts = false;            ///< hosts of lost ranks answer nothing; else that there is no such process
 };
 

@@ -20,7 +20,7 @@ void EventStation::set_timer(uint64_t after_ns) {
                ++timer_);
 }
 
-// The timer has ended. While the application is inside, the thread finds just that, beside it; else it gets its turn in
+// The timer has ended. While the application is inside, the thread finds just that, in parallel; else it runs in
 // `compute`.
 void EventStation::on_event(EventKind, uint64_t generation) {
   if (generation != timer_ || !handler_ || strand_.stopped() || strand_.finished()) return;
@@ -45,7 +45,7 @@ void EventStation::run_thread(bool ready, uint64_t& left_ns) {
 }
 
 void EventStation::compute(uint64_t ns) {
-  if (!handler_ && !cores_.crowded()) return strand_.charge_ns(ns);
+  if (!handler_ && !cores_.oversubscribed()) return strand_.charge_ns(ns);
   ++cores_.computing;
   for (uint64_t left = ns; left != 0;) {
     strand_.catch_up();
@@ -54,7 +54,7 @@ void EventStation::compute(uint64_t ns) {
       continue;
     }
     const uint64_t began = strand_.now_ns();
-    const uint64_t part = cores_.crowded() ? std::min(left, kSlice_ns) : left;
+    const uint64_t part = cores_.oversubscribed() ? std::min(left, kSlice_ns) : left;
     const uint64_t lasts = cores_.stretched(part);
     computing_ = true;
     strand_.block(began + lasts, "computing");

@@ -1,15 +1,15 @@
 // A rank's event thread in virtual time: the port (progress/event_port.h) of the same handler and policy that run on
 // real machines, and the cores on which a node's ranks and threads compete.
 //
-// A rank computes in `compute`: for so long its application is outside the library. What wakes the thread meanwhile,
-// its timer or an arrival on a path that it watches, has it run on the rank's own fiber. Where a core is free the
-// application goes on beside it, else it stands still for waking the thread and for what that does:
+// A rank computes in `compute`: for that time its application is outside the library. If the thread is woken meanwhile,
+// by its timer or by an arrival on a path that it watches, it runs on the rank's own fiber. With a free core the
+// application continues in parallel; else it waits while the thread is woken and works:
 //
-//   application   ──compute──┐  stands still   ┌──────> the rest
+//   application   ──compute──┐     waits      ┌──────> the rest
 //   thread                   └─wake─┬─on_wake──┘
 //
-// With more ranks than cores the ranks that compute share them evenly, looked at anew every slice. A rank that is
-// inside the library gives its core up at once (it yields). Thread rule: the strand's own, but for on_event.
+// With more ranks than cores the ranks that compute share them evenly, recalculated after every slice. A rank inside
+// the library gives its core up at once (it yields). Thread rule: the strand's own, except on_event.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@
 
 namespace tern::sim {
 
-/// The cores of one node. `count` 0: as many as anybody wants.
+/// The cores of one node. `count` 0: unlimited.
 struct NodeCores {
   uint32_t count = 0, ranks = 0;
   uint32_t computing = 0;  ///< ranks, just now
 
-  bool crowded() const { return count != 0 && ranks > count; }
-  /// A thread that wakes finds a core that no rank has. Ranks with cores of their own keep them.
-  bool has_free() const { return count == 0 || (crowded() ? computing : ranks) < count; }
-  /// How long `ns` of computing take beside the others.
+  bool oversubscribed() const { return count != 0 && ranks > count; }
+  /// Whether a woken thread finds a core without a rank. Ranks with cores of their own keep them.
+  bool has_free() const { return count == 0 || (oversubscribed() ? computing : ranks) < count; }
+  /// How long `ns` of computing take together with the others.
   uint64_t stretched(uint64_t ns) const { return count == 0 || computing <= count ? ns : ns * computing / count; }
 };
 
-/// One per rank, as long-lived as the machine: events of a thread that has gone find nobody.
+/// One per rank, lives as long as the machine: late events find no thread.
 class EventStation final : public EventTarget {
  public:
   EventStation(Strand& strand, NodeCores& cores, uint64_t wake_ns)
@@ -41,7 +41,7 @@ class EventStation final : public EventTarget {
   /// The application computes for so long, outside the library.
   void compute(uint64_t ns);
   void on_event(EventKind kind, uint64_t generation) override;
-  bool crowded() const { return cores_.crowded(); }
+  bool oversubscribed() const { return cores_.oversubscribed(); }
 
   // --- The port's.
   /// `lock`: the rank's. Null handler: the thread has ended.

@@ -60,7 +60,7 @@ void FaultPath::get(TransferOperation& operation) {
     memory_->get(operation);
     return;
   }
-  // An error means that nothing is known of the local bytes: leave some of them wrong.
+  // After an error the local memory is undefined: overwrite some of it.
   Cursor scribble = operation.local;
   std::byte junk[256];
   std::fill(std::begin(junk), std::end(junk), std::byte{0xdb});
@@ -73,7 +73,7 @@ void FaultPath::get(TransferOperation& operation) {
   }
 }
 
-// Where messages come after puts, a put only fails with its peer. Elsewhere it may have written anything, or nothing.
+// If messages arrive after puts, a put only fails with its peer. Otherwise it may have written anything, or nothing.
 void FaultPath::put(TransferOperation& operation) {
   if (remote_properties_.puts_before_messages || !rng_.chance(faults_.get_fail_in_1024, 1024)) {
     memory_->put(operation);

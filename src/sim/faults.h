@@ -1,5 +1,5 @@
-// What goes wrong in a simulated world: a wrapper around any Path, and the weather of the network. Production code has
-// no branch for any of it.
+// Faults of a simulated world: a wrapper around any Path, and faults of the network. Production code has
+// no branch for any of them.
 // Probabilities are parts of 1024 per occasion. Thread rule: one scheduler.
 #pragma once
 
@@ -19,13 +19,13 @@ struct Faults {
   // Of the network.
   uint32_t delay_in_1024 = 0;  ///< packets that come later, by up to delay_ns; the order of a pair is kept
   uint64_t delay_ns = 0;
-  uint32_t stall_in_1024 = 0;  ///< packets at which their pair's way closes for up to stall_ns
+  uint32_t stall_in_1024 = 0;  ///< packets after which their pair's way is closed for up to stall_ns
   uint64_t stall_ns = 0;
   // Of each rank's path.
-  uint32_t refuse_in_1024 = 0;    ///< try_send says no
-  uint32_t get_fail_in_1024 = 0;  ///< get ends with an error, having scribbled over its target; put likewise
-  uint32_t misjudge_in_1024 = 0;  ///< whether a peer is in its library is answered by chance
-  uint32_t doze_in_1024 = 0;      ///< polls at which the rank stops looking for up to doze_ns
+  uint32_t refuse_in_1024 = 0;    ///< try_send returns false
+  uint32_t get_fail_in_1024 = 0;  ///< get ends with an error, having overwritten its target; put likewise
+  uint32_t misjudge_in_1024 = 0;  ///< whether a peer is in its library is answered at random
+  uint32_t doze_in_1024 = 0;      ///< polls after which the rank does not poll for up to doze_ns
   uint64_t doze_ns = 0;
   uint32_t cut_in_65536 = 0;  ///< polls at which a lane of a path that can be replaced is lost
   // Of the ranks.
@@ -55,7 +55,7 @@ class FaultyWeather final : public NetworkWeather {
   std::unordered_map<uint64_t, uint64_t> closed_until_ns_;  ///< by pair
 };
 
-/// Wraps a Path and misbehaves within its contract. Arrivals and completions come from the inner path directly.
+/// Wraps a Path and uses all the freedom of its contract. Arrivals and completions come from the inner path directly.
 class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
  public:
   FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed);
@@ -125,7 +125,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   std::vector<Lane*> lanes_;  ///< given out
   bool replaceable_ = false;
   uint64_t awake_at_ns_ = 0;
-  uint32_t arms_dozing_ = 0;                  ///< that the inner path knows nothing of
+  uint32_t arms_dozing_ = 0;                  ///< calls of `arm` not passed to the inner path
   IntrusiveList<TransferOperation> failing_;  ///< gets whose error is told from the next poll
 };
 

@@ -21,7 +21,7 @@
 namespace tern::sim {
 namespace {
 
-// A frame below this much free stack at a suspend is as good as an overflow.
+// Less free stack than this at a suspend counts as an overflow: a signal handler, or a deep call, would have needed it.
 constexpr size_t kLowWaterBytes = 4096;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }

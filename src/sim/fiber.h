@@ -1,7 +1,7 @@
-// Fibers: the stacks on which simulated ranks run, switched by hand, all on one thread of the operating system.
-// Stacks come from one lazily touched mapping, so that 65536 of them cost what their ranks really use. The address and
-// thread sanitizers are told of every switch; exception state is kept per fiber.
-// Thread rule: a fiber is resumed only by the thread that made it.
+// Fibers: the stacks on which simulated ranks run, switched explicitly, all on one thread of the operating system.
+// Stacks are part of one mapping whose pages are allocated when touched, so 65536 of them cost what their ranks use.
+// The address and thread sanitizers are told of every switch; exception state is kept per fiber. Thread rule: a fiber
+// is resumed only by the thread that made it.
 #pragma once
 
 #include <ucontext.h>
@@ -22,7 +22,7 @@ class StackArena {
 
   std::byte* bottom(size_t index) const;
   size_t usable_bytes() const { return stack_bytes_ - guard_bytes_; }
-  /// The stacks will never be unmapped: fibers that can run no further (deadlock, lost rank) stay on them for ever,
+  /// The stacks will never be unmapped: fibers that cannot continue (deadlock, lost rank) stay on them for ever,
   /// and what they own counts as reachable for the leak checker.
   void abandon();
 
@@ -45,7 +45,7 @@ class Fiber {
 
   /// Runs the fiber until it suspends or ends. Not from inside a fiber.
   void resume();
-  /// Gives control back to whoever resumed this fiber. Only from inside it.
+  /// Returns control to the caller of `resume`. Only from inside the fiber.
   void suspend();
   bool finished() const { return finished_; }
 

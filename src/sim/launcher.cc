@@ -41,7 +41,7 @@ Error SimLauncher::put(std::string_view key, std::string_view value) {
 
 Error SimLauncher::fence() {
   Error error = enter_barrier();
-  while (!barrier_is_over(error)) strand_.block(kNever, "in the launcher's fence");
+  while (!barrier_is_over(error)) strand_.block(kNever_ns, "in the launcher's fence");
   return error;
 }
 
@@ -54,7 +54,7 @@ Error SimLauncher::enter_barrier() {
   return {};
 }
 
-// All have come: the word of it takes its time, even to who asks earlier.
+// All have arrived: the news takes its time, also to ranks that ask earlier.
 bool SimLauncher::barrier_is_over(Error&) {
   if (board_.fences_ == entered_) return false;
   while (strand_.now_ns() < board_.released_at_ns_) strand_.block(board_.released_at_ns_, "in the launcher's fence");

@@ -12,7 +12,7 @@
 
 namespace tern::sim {
 
-/// What the ranks have put, and how far they are in the fence.
+/// What the ranks have put, and the state of the fence.
 class NoticeBoard {
  public:
   NoticeBoard(int ranks, int ranks_per_node, uint64_t fence_ns)
@@ -28,13 +28,13 @@ class NoticeBoard {
 
  private:
   friend class SimLauncher;
-  /// Lets everybody go if all who can come have come.
+  /// Ends the fence if all ranks that can come have come.
   void release_if_complete(uint64_t time_ns);
 
   const int ranks_;
-  int expected_;  ///< ranks less those lost
+  int expected_;  ///< ranks minus lost ranks
   const int ranks_per_node_;
-  const uint64_t fence_ns_;  ///< from the last rank's arrival to everybody's release
+  const uint64_t fence_ns_;  ///< from the last rank's arrival to the release of all
   std::vector<Strand*> strands_;
   std::map<std::pair<int, std::string>, std::string, std::less<>> visible_, hidden_;
   int arrived_ = 0;

@@ -11,7 +11,7 @@
 namespace tern::sim {
 namespace {
 
-// Independent streams of chance, drawn from one seed.
+// Independent random streams, derived from one seed.
 enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters, streams };
 uint64_t derive(uint64_t seed, Stream stream, uint64_t index = 0) {
   Rng rng(seed ^ (uint64_t(stream) << 56) ^ (index * 0xd1342543de82ef95u));
@@ -160,7 +160,7 @@ void Machine::Death::on_event(EventKind, uint64_t) {
 }
 
 std::string Machine::explain_deadlock() const {
-  constexpr int kShown = 32;
+  constexpr int kShown = 32;  // ranks in a report of a deadlock: a screenful
   std::string text = "deadlock: nothing more will happen, and not every rank has finished";
   int blocked = 0;
   for (uint32_t r = 0; r < options_.ranks; ++r) {

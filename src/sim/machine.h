@@ -35,7 +35,7 @@ namespace tern::sim {
 struct WorldOptions {
   uint32_t ranks = 2;
   uint32_t ranks_per_node = 1;
-  uint32_t cores_per_node = 0;  ///< for ranks and their event threads; 0: as many as anybody wants
+  uint32_t cores_per_node = 0;  ///< for ranks and their event threads; 0: unlimited
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
@@ -47,8 +47,8 @@ struct WorldOptions {
   bool tcp_first = false;  ///< before both
   DatagramModel datagrams;
   StreamModel streams;
-  /// Registrations of user memory are kept between transfers. For programs that keep their buffers: which of the memory
-  /// that is freed and allocated again lies where depends on more than the seed.
+  /// Registrations of user memory are kept between transfers. For programs that keep their buffers: addresses of memory
+  /// that is freed and allocated again depend on more than the seed.
   bool keep_registrations = false;
   Faults faults;
   AdapterFaults adapter_faults;
@@ -56,7 +56,7 @@ struct WorldOptions {
   StreamFaults stream_faults;
   Tunables tunables;
   size_t stack_bytes = 256 * 1024;
-  /// A run that takes longer than this has failed (a livelock); generous for tests.
+  /// Virtual time and events; a longer run has failed (a livelock). The longest test needs a tenth of that.
   Scheduler::Limits limits{60'000'000'000, 200'000'000};
   bool keep_trace = false;  ///< every event, not only the hash
   /// See Strand::OnSwitch.
@@ -88,7 +88,7 @@ struct Report {
 
 class Machine {
  public:
-  /// One rank's parts, for what runs on it. The parts live until the run is over.
+  /// Parts of one rank, for the code that runs on it. They live until the run is over.
   struct Rank {
     Machine& machine;
     Strand& strand;
@@ -96,7 +96,9 @@ class Machine {
     EventStation& station;
     SimPath* path = nullptr;  ///< set by add_paths, for the report of a deadlock
 
-    std::unique_ptr<Clock> make_clock() { return std::make_unique<SimClock>(strand, station); }
+    std::unique_ptr<Clock> make_clock() {
+      return std::make_unique<SimClock>(strand, station, machine.options().network);
+    }
     std::unique_ptr<EventPort> make_event_port(RankLock& lock) {
       return std::make_unique<SimEventThread>(station, lock);
     }
@@ -108,9 +110,9 @@ class Machine {
     std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true);
     /// The rank's end of a network that carries datagrams.
     std::unique_ptr<DatagramPort> make_datagram_port();
-    /// The rank's view of its host's byte streams; goes before the machine.
+    /// The rank's view of its host's byte streams; destroyed before the machine.
     std::unique_ptr<StreamPort> make_stream_port();
-    /// The rank's own view of its node's RDMA adapter; goes before the machine.
+    /// The rank's own view of its node's RDMA adapter; destroyed before the machine.
     std::unique_ptr<rdma::Hca> make_hca();
     /// Memory that the ranks of its node share.
     std::unique_ptr<NodeSegments> make_segments();

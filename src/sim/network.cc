@@ -86,7 +86,7 @@ void Network::on_event(EventKind kind, uint64_t datum) {
 void Network::enter(Packet* packet) {
   uint64_t now = scheduler_.now_ns();
   size_t bytes = packet->payload.size() + model_.kHeaderBytes;
-  // One rank's adapter reaches a neighbour's memory as it reaches any other (through the switch port here).
+  // One rank's adapter reaches a neighbour's memory as any other (through the switch port here).
   if (packet->kind != Packet::Kind::rdma && same_node(packet->from, packet->to)) {
     Pair& pair = pairs_[(uint64_t(packet->from) << 32) | packet->to];
     uint64_t busy = duration(bytes, model_.local_bytes_per_us);
@@ -98,7 +98,7 @@ void Network::enter(Packet* packet) {
   forward(begin + model_.latency_ns / 2 + first_frame_ns(*packet), EventKind::switch_port, packet);
 }
 
-// A place that passes on whole frames has the first one so late; the others follow it.
+// A place that passes on whole frames delays the first one by its length; the others follow it.
 uint64_t Network::first_frame_ns(const Packet& packet) const {
   return model_.frame_bytes == 0
              ? 0

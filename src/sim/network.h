@@ -5,7 +5,7 @@
 //   rank -> [adapter out] ---latency/2---> [switch port] ---latency/2---> [adapter in] -> rank
 //
 // Ranks of one node are joined by memory: one latency, one bandwidth per pair, no adapter.
-// Packets of one pair of ranks arrive in the order of sending, whatever the faults do; but for datagrams (datagrams.h).
+// Packets of one pair of ranks arrive in the order of sending, whatever the faults do; except datagrams (datagrams.h).
 //
 // Units: nanoseconds, bytes, bytes per microsecond. Thread rule: one scheduler.
 #pragma once
@@ -29,50 +29,51 @@ struct NetworkModel {
   uint64_t adapter_bytes_per_us = 12500;
   uint64_t port_bytes_per_us = 12500;
   uint64_t packet_ns = 40;  ///< an adapter's own time for a packet
-  /// Switch and receiving adapter pass on whole frames of this payload (Ethernet); 0: what comes in goes out
+  /// Switch and receiving adapter pass on whole frames of this payload (Ethernet); 0: they pass bytes on as they come
   /// (InfiniBand).
   size_t frame_bytes = 0;
   uint64_t local_latency_ns = 140;
   uint64_t local_bytes_per_us = 17000;
 
-  uint64_t copy_bytes_per_us = 17000;  ///< a rank's CPU, packing and unpacking
-  /// The same into a socket and out of it, where that is another rate: the kernel's copy of what is in no cache, and
-  /// its work for each frame; 0: it is not.
+  uint64_t copy_bytes_per_us = 17000;   ///< a rank's CPU, packing and unpacking
+  uint64_t reduce_bytes_per_us = 5000;  ///< a rank's CPU, combining two operands of a reduction (estimate)
+  /// A copy into a socket or out of it, if that has another rate: the kernel copies data that is in no cache, and
+  /// handles each frame; 0: copy_bytes_per_us.
   uint64_t socket_bytes_per_us = 0;
-  uint64_t message_ns = 0;        ///< CPU time of the library itself for a message, on either side
+  uint64_t message_ns = 0;        ///< CPU time of the library for a message, on either side
   uint64_t send_ns = 60;          ///< CPU time for handing over a packet
   uint64_t receive_ns = 60;       ///< CPU time for taking one
-  uint64_t datagram_send_ns = 0;  ///< the same for a datagram, where it is not the same; 0: it is
+  uint64_t datagram_send_ns = 0;  ///< the same for a datagram, if it differs; 0: send_ns
   uint64_t datagram_receive_ns = 0;
   uint64_t poll_ns = 20;  ///< CPU time of a poll
   uint64_t fence_ns = 20'000;
-  uint64_t wake_ns = 1500;  ///< CPU time of waking the event thread on the core of who computes
+  uint64_t wake_ns = 1500;  ///< CPU time of waking the event thread on the core of a rank that computes
 
   size_t eager_bytes = 8192;
-  size_t packet_bytes = 8192;   ///< messages are cut into packets of at most this payload
-  size_t window_bytes = 65536;  ///< on the way to one peer and not yet taken by it; headers count kHeaderBytes
+  size_t packet_bytes = 8192;   ///< messages are divided into packets of at most this payload
+  size_t window_bytes = 65536;  ///< in flight to one peer and not yet taken by it; headers count kHeaderBytes
 
   enum class Get : uint8_t { none, adapter, cpu };
   Get get = Get::none;    ///< adapter: moves data without either CPU; cpu: the getter copies, same node only
   uint64_t get_ns = 600;  ///< fixed cost of a get or put by the CPU (process_vm_readv: 0.58 us)
-  bool put = false;       ///< whoever can get can put, too
-  /// A put's bytes land in order and before the messages sent after it (adapter only). False: its packets go astray by
-  /// up to put_astray_ns each.
+  bool put = false;       ///< put is possible wherever get is
+  /// A put's bytes land in order and before the messages sent after it (adapter only). False: each of its packets is
+  /// delayed by up to put_astray_ns.
   bool ordered_writes = false;
   uint64_t put_astray_ns = 20'000;
   size_t hybrid_bytes = 0;  ///< PathProperties::hybrid_bytes
   size_t piece_bytes = 0;   ///< PathProperties::piece_bytes
 
-  /// Of 256 messages that arrive whole, how many are all the same announced with on_header first.
+  /// Of 256 messages that arrive whole, how many are nevertheless announced with on_header first.
   uint32_t announced_in_256 = 0;
   /// Of 256 messages in several packets, how many are gathered and delivered whole (when no longer than eager_bytes).
   uint32_t gathered_in_256 = 0;
   /// Arrivals handled by one poll; 0: all that are there.
   uint32_t arrivals_per_poll = 16;
 
-  static constexpr size_t kHeaderBytes = 64;
+  static constexpr size_t kHeaderBytes = 64;  ///< of a packet: InfiniBand's or Ethernet's and ours, about
 
-  /// What moving so much through a socket costs the CPU.
+  /// CPU time of a copy of so many bytes through a socket.
   uint64_t socket_copy_ns(size_t bytes) const {
     return bytes * 1000 / (socket_bytes_per_us != 0 ? socket_bytes_per_us : copy_bytes_per_us);
   }
@@ -89,51 +90,51 @@ struct Packet {
   size_t offset = 0;                      ///< of this payload in it
   uint64_t get_address = 0, get_key = 0;  ///< get requests and puts
   void* put_operation = nullptr;          ///< puts: the sender's name for it
-  uint64_t astray_ns = 0;                 ///< not 0: comes so much later, without regard to the order of the pair
+  uint64_t astray_ns = 0;                 ///< not 0: arrives so much later, independent of the order of the pair
   uint64_t flow =
       0;  ///< rdma, stream: packets of one flow arrive in order; datagrams in any; else those of a pair of ranks do
   std::vector<std::byte> payload;
 };
 
-/// The end of the network at one rank. Called outside all fibers, at the time of the event.
+/// One rank's end of the network. Called outside all fibers, at the time of the event.
 class NetworkPort {
  public:
   virtual void on_packet(std::unique_ptr<Packet> packet) = 0;
-  /// The peer has taken `bytes` of what we sent.
+  /// The peer has taken `bytes` of what this rank has sent.
   virtual void on_window(PeerId peer, size_t bytes) = 0;
   virtual void on_peer_lost(PeerId peer) = 0;
-  /// What an adapter (or cross-memory attach) does with this rank's exposed memory: copies `bytes` from `address` out.
+  /// An adapter (or cross-memory attach) reads this rank's exposed memory: copies `bytes` from `address` out.
   /// False: not exposed under that key. The only place where one simulated rank's memory is touched for another.
   virtual bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) = 0;
   virtual bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) = 0;
-  /// What is at `offset` of a put that this rank has issued: read when it lands, so that a sender that touches its
-  /// memory too early is found out. False: the put is no more.
+  /// The bytes at `offset` of a put that this rank has issued: read when they land, so that a sender that changes its
+  /// memory too early is found out. False: the put is over.
   virtual bool read_put(const Packet& packet, std::byte* out) = 0;
   /// Whether the rank is in its library at this moment.
   virtual bool attending(uint64_t now_ns) const = 0;
-  /// Whether the copy lock on this rank's memory was open; it is not any more.
+  /// Takes the copy lock on this rank's memory; returns whether it was open.
   virtual bool take_copy_lock(uint64_t key) = 0;
 
  protected:
   ~NetworkPort() = default;
 };
 
-/// The end of the network at one node's adapter: packets of kind rdma. Called outside all fibers.
+/// One node's adapter's end of the network: packets of kind rdma. Called outside all fibers.
 class NetworkAdapter {
  public:
   virtual void on_packet(std::unique_ptr<Packet> packet) = 0;
-  /// One of ours came from, or went to, a rank that is lost.
+  /// A packet of this node came from, or went to, a lost rank.
   virtual void on_dropped(std::unique_ptr<Packet> packet) = 0;
 
  protected:
   ~NetworkAdapter() = default;
 };
 
-/// What can go wrong on the way; see faults.h for those that there are.
+/// Faults of the network; see faults.h.
 class NetworkWeather {
  public:
   virtual ~NetworkWeather() = default;
-  /// How much later than the network alone would have it this packet arrives.
+  /// By how much this packet is delayed beyond the network's own time.
   virtual uint64_t extra_delay_ns(uint64_t now_ns, PeerId from, PeerId to) = 0;
 };
 
@@ -157,7 +158,7 @@ class Network final : public EventTarget {
   void attach_adapter(uint32_t node, NetworkAdapter* adapter) { nodes_[node].adapter = adapter; }
   /// Gets all packets of kind stream, also those of lost ranks: hosts outlive their ranks.
   void attach_streams(NetworkAdapter* hosts) { streams_ = hosts; }
-  /// How long such a packet keeps an adapter busy.
+  /// How long such a packet occupies an adapter.
   uint64_t adapter_busy_ns(size_t payload) const {
     return model_.packet_ns + duration(payload + NetworkModel::kHeaderBytes, model_.adapter_bytes_per_us);
   }
@@ -166,7 +167,7 @@ class Network final : public EventTarget {
   void send(uint64_t time_ns, std::unique_ptr<Packet> packet);
   /// `taker` has taken `bytes` that came from `sender`, who learns of it a latency later.
   void give_back(uint64_t time_ns, PeerId taker, PeerId sender, size_t bytes);
-  /// From `time_ns` on nothing goes to that rank or comes from it; `notice_ns` later the others are told.
+  /// From `time_ns` on nothing goes to that rank or comes from it; the others are told `notice_ns` later.
   void lose(uint64_t time_ns, PeerId rank, uint64_t notice_ns);
   bool is_lost(PeerId rank) const { return lost_[rank]; }
 
@@ -174,7 +175,7 @@ class Network final : public EventTarget {
   void on_event(EventKind kind, uint64_t datum) override;
 
  private:
-  /// Something that handles one packet at a time.
+  /// A server of one packet at a time.
   struct Link {
     uint64_t free_ns = 0;
     /// When the packet's first byte gets in.
@@ -211,7 +212,7 @@ class Network final : public EventTarget {
   std::vector<NetworkPort*> ports_;
   std::vector<Node> nodes_;
   std::vector<bool> lost_, attached_;                       ///< attached: ever
-  std::unordered_map<uint64_t, Pair> pairs_;                ///< only pairs that have talked
+  std::unordered_map<uint64_t, Pair> pairs_;                ///< only pairs that have communicated
   std::unordered_map<uint64_t, uint64_t> flow_arrival_ns_;  ///< the last, by flow; with weather only
   std::unique_ptr<NetworkWeather> weather_;
   NetworkAdapter* streams_ = nullptr;

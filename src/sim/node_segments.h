@@ -1,6 +1,6 @@
 // NodeSegments of a simulated node: plain memory of this operating-system process, the same address for all ranks of
-// the node. Each segment is an allocation of its own, so that sanitizers see what runs over its end or comes too late.
-// Thread rule: one scheduler.
+// the node. Each segment is an allocation of its own, so that sanitizers see accesses beyond its end or after its
+// release. Thread rule: one scheduler.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace tern::sim {
 /// The segments of all nodes of a machine; outlives the ranks' ends.
 class SegmentTable {
  public:
-  /// What a rank releases too late, or never, goes with the table.
+  /// Segments that ranks release too late, or never, are freed with the table.
   struct Segment {
     std::unique_ptr<std::byte[], void (*)(std::byte*)> data;
     size_t bytes;

@@ -1,6 +1,6 @@
-// SimPath: a Path over the simulated network. What it hands to the network leaves the sender's window until the
-// receiver has taken it, so try_send refuses and operations queue as on a real path; long messages stream packet by
-// packet into the landing that the sink names, or, by chance, arrive whole, so that both ways of delivery are used.
+// SimPath: a Path over the simulated network. A packet leaves the sender's window only when the receiver has taken it,
+// so try_send refuses and operations queue as on a real path. Long messages stream packet by packet into the sink's
+// target or, at random, arrive whole, so that both ways of delivery are used.
 //
 // Units: nanoseconds, bytes. Thread rule: the rank's strand, and network events (which come when no strand runs).
 #pragma once
@@ -59,7 +59,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
 
   /// One line on what is queued, half received, and was last seen; for the report of a deadlock.
   std::string describe() const;
-  /// Memory still exposed; nought when all is over.
+  /// Memory still exposed; zero at the end.
   size_t exposed() const { return exposures_.size(); }
 
  private:
@@ -75,7 +75,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   struct Peer : Lane {
     using Lane::Lane;
     IntrusiveList<SendOperation> queue;
-    size_t in_flight = 0;  ///< of the window
+    size_t in_flight = 0;  ///< bytes of the window in use
     bool lost = false;
     bool ready = false;  ///< in ready_
     Reception reception;
@@ -134,7 +134,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   std::unordered_map<uint64_t, Exposure> exposures_;
   uint64_t next_key_ = 1;
   PollCost poll_cost_;
-  std::unordered_map<TransferOperation*, size_t> put_landed_;  ///< bytes of each put that are confirmed
+  std::unordered_map<TransferOperation*, size_t> put_landed_;  ///< confirmed bytes of each put
   bool landed_ = false;                                        ///< a put has come since the last poll
   LastSeen last_sent_, last_received_;
 };

@@ -1,4 +1,4 @@
-// SimPath, the way in: arrivals, completions, lost peers. See path.h.
+// SimPath, receiving: arrivals, completions, lost peers. See path.h.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -52,7 +52,7 @@ int SimPath::poll() {
   strand_.catch_up();
   int handled = pump_ready() + landed_;
   landed_ = false;
-  // Completions before arrivals or after them: the contract promises neither.
+  // Completions before arrivals or after them: the contract allows both.
   bool arrivals_first = rng_.chance(1, 2);
   if (arrivals_first) handled += take_arrivals();
   handled += complete_sends() + finish_gets();
@@ -128,7 +128,7 @@ void SimPath::accept(const Packet& packet) {
   }
   strand_.charge_ns(model_.receive_ns);
   strand_.charge_ns(model_.socket_copy_ns(packet.payload.size()));
-  // Given back first: what the sink sends from below must find the window as the peer will.
+  // Returned first: messages that the sink sends from below must find the window as the peer will.
   network_.give_back(strand_.now_ns(), rank_, packet.from, cost(packet.payload.size()));
   if (packet.offset == 0) {
     strand_.charge_ns(model_.message_ns);
@@ -209,7 +209,7 @@ int SimPath::tell_losses() {
 }
 
 void SimPath::lose(PeerId id) {
-  complete_sends();  // what had left counts as sent
+  complete_sends();  // packets that had left count as sent
   Peer& peer = peer_at(id);
   peer.lost = true;
   while (SendOperation* operation = peer.queue.pop_front()) {

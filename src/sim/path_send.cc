@@ -1,4 +1,4 @@
-// SimPath, the way out: the window, the queue per peer, gets. See path.h.
+// SimPath, sending: the window, the queue per peer, gets. See path.h.
 #include <algorithm>
 #include <utility>
 
@@ -95,7 +95,7 @@ void SimPath::enqueue(SendOperation& operation) {
   pump(operation.lane->id, peer);
 }
 
-// Sends of the queue what the window lets through. A sliver of a long message is not worth a packet unless the way is
+// Sends from the queue what the window allows. A small part of a long message is not worth a packet unless the way is
 // empty.
 void SimPath::pump(PeerId to, Peer& peer) {
   while (SendOperation* operation = peer.queue.front()) {
@@ -119,7 +119,7 @@ void SimPath::pump(PeerId to, Peer& peer) {
 bool SimPath::withdraw(SendOperation& operation) {
   if (operation.header_sent || !operation.linked()) return false;
   auto& peer = static_cast<Peer&>(*operation.lane);
-  if (peer.lost) return false;  // on its way to done, with an error
+  if (peer.lost) return false;  // it will complete with an error
   IntrusiveList<SendOperation>::remove(&operation);
   --queued_;
   pump(operation.lane->id, peer);
@@ -193,9 +193,7 @@ bool SimPath::attending(uint64_t now_ns) const {
 }
 
 // As over shared memory, where it depends on the length.
-bool SimPath::stream_is_faster(Lane&, size_t bytes) {
-  return !remote_properties_.autonomous && bytes < kStreamBytes;
-}
+bool SimPath::stream_is_faster(Lane&, size_t bytes) { return !remote_properties_.autonomous && bytes < kStreamBytes; }
 
 bool SimPath::peer_is_polling(Lane& lane, bool) {
   const NetworkPort* port = network_.port(lane.id);
@@ -285,11 +283,11 @@ bool SimPath::read_put(const Packet& packet, std::byte* out) {
   return false;
 }
 
-// The adapter of the memory's owner at work. The sender is told of each packet, and counts.
+// The adapter at the memory's owner. The sender is told of each packet, and counts.
 void SimPath::land_put(const Packet& packet) {
   std::vector<std::byte> data(packet.payload.size());
   NetworkPort* from = network_.port(packet.from);
-  if (!from || !from->read_put(packet, data.data())) return;  // it has lost us, or is lost
+  if (!from || !from->read_put(packet, data.data())) return;  // it has given this rank up, or is lost
   if (!write_memory(packet.get_key, packet.get_address, data.data(), data.size())) {
     strand_.scheduler().fail("rank " + std::to_string(packet.from) + " puts into memory of rank " +
                              std::to_string(rank_) + " that is not exposed (any more)");
@@ -338,7 +336,7 @@ void SimPath::get_by_adapter(TransferOperation& operation) {
   network_.send(strand_.now_ns(), std::move(request));
 }
 
-// The adapter of the memory's owner at work, at the moment the request arrives; its CPU takes no part.
+// The adapter at the memory's owner, when the request arrives; its CPU is not involved.
 void SimPath::answer_get(const Packet& request) {
   size_t offset = 0;
   do {

@@ -1,5 +1,5 @@
-// What a poll costs in virtual time: more and more while nothing comes, so that a program that tests in a loop does not
-// need a million events to pass a millisecond. Thread rule: the strand's own.
+// CPU time of a poll in virtual time: it grows while polls are empty, so that a program that tests in a loop does not
+// need a million events per millisecond. Thread rule: the strand's own.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@ namespace tern::sim {
 
 class PollCost {
  public:
-  /// So many times the price of one poll.
+  /// Factor for the time of the present poll.
   uint64_t times() const { return empty_ <= kFullResolution ? 1 : 1 + std::min(empty_ - kFullResolution, kMaxMore); }
   void polled(bool found) { empty_ = found ? 0 : empty_ + 1; }
 
  private:
-  /// Empty polls in a row at their price: what a rank polls for a small message's round trip (some 1 us at 20 ns).
+  /// Empty polls in a row at the normal cost: those during a small message's round trip (some 1 us at 20 ns).
   static constexpr uint64_t kFullResolution = 64;
-  /// Then a message is found at most so many polls late: 1 us, which matters little to who has waited for longer.
+  /// Later a message is found at most so many polls late: 1 us, little for a rank that has waited for longer.
   static constexpr uint64_t kMaxMore = 50;
   uint64_t empty_ = 0;
 };

@@ -6,30 +6,35 @@
 #include "base/rng.h"
 #include "progress/idle.h"
 #include "sim/event_thread.h"
+#include "sim/network.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
 
 class SimClock final : public Clock {
  public:
-  SimClock(Strand& strand, EventStation& station) : strand_(strand), station_(station) {}
-  /// Looking at the clock costs time too: a loop that waits for a moment gets there.
+  SimClock(Strand& strand, EventStation& station, const NetworkModel& costs)
+      : strand_(strand), station_(station), costs_(costs) {}
+  /// Reading the clock costs time too, so that a loop that polls the clock ends.
   uint64_t now_ns() override {
-    strand_.charge_ns(kReadNs);
+    strand_.charge_ns(kRead_ns);
     return strand_.now_ns();
   }
   void charge_ns(uint64_t ns) override { strand_.charge_ns(ns); }
+  void charge_copy(size_t bytes) override { strand_.charge_ns(bytes * 1000 / costs_.copy_bytes_per_us); }
+  void charge_reduction(size_t bytes) override { strand_.charge_ns(bytes * 1000 / costs_.reduce_bytes_per_us); }
   /// Work outside the library; beside the event thread, and on cores that other ranks may share.
   void compute_ns(uint64_t ns) { station_.compute(ns); }
 
  private:
-  static constexpr uint64_t kReadNs = 28;  // clock_gettime on the reference machine
+  static constexpr uint64_t kRead_ns = 28;  // clock_gettime on the reference machine (a KVM guest), measured
   Strand& strand_;
   EventStation& station_;
+  const NetworkModel& costs_;
 };
 
-/// Gives the turn to the next event. With probability `early_in_8`/8 wakes up for nothing after a short while: whoever
-/// waits must be able to stand that.
+/// Runs the next event. With probability `early_in_8`/8 wakes up without a reason after a short while: every wait must
+/// tolerate that.
 class SimIdle final : public Idle {
  public:
   SimIdle(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}

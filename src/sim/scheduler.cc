@@ -77,7 +77,7 @@ void Strand::schedule_resume(uint64_t time_ns) {
 void Strand::on_event(EventKind, uint64_t turn) {
   if (turn != turn_ || stopped_) return;
   ++turn_;
-  resume_at_ns_ = kNever;
+  resume_at_ns_ = kNever_ns;
   blocked_in_ = nullptr;
   now_ns_ = std::max(now_ns_, scheduler_.now_ns());
   if (on_switch_) on_switch_(int(rank_));
@@ -102,7 +102,7 @@ void Strand::block(uint64_t deadline_ns, const char* why) {
     return;
   }
   blocked_in_ = why;
-  if (deadline_ns != kNever) schedule_resume(std::max(deadline_ns, now_ns_));
+  if (deadline_ns != kNever_ns) schedule_resume(std::max(deadline_ns, now_ns_));
   switch_out();
 }
 

@@ -1,11 +1,11 @@
 // Virtual time: the queue of events, and the strands (one per simulated rank) that run in it.
 //
 // Events happen in the order of (time, order of scheduling): a run is a pure function of what was scheduled. A strand
-// runs on its fiber and has a clock of its own, which its work pushes ahead of the queue's time; before it looks at the
-// world it catches up, that is, everything that happens before its own time is let happen first:
+// runs on its fiber and has a clock of its own, which its work advances beyond the queue's time. Before it looks at the
+// world it catches up: everything that happens before its own time happens first:
 //
 //   queue time   ----e1----e2---------e3---->
-//   strand        ...works......| catch_up: e1, e2 happen, then the strand goes on; e3 is still in its future
+//   strand        ...works......| catch_up: e1, e2 happen, then the strand continues; e3 is still in its future
 //
 // Times in nanoseconds. Thread rule: everything on one thread; event targets run outside all fibers.
 #pragma once
@@ -16,11 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "sim/fiber.h"
 
 namespace tern::sim {
-
-inline constexpr uint64_t kNever = ~uint64_t{0};
 
 /// What an event is, in a trace. The numbers appear in traces only.
 enum class EventKind : uint32_t {
@@ -40,7 +39,7 @@ enum class EventKind : uint32_t {
   timer
 };
 
-/// Something that events happen to. `datum` is the target's own business (a pointer, often) and is no part of the
+/// A target of events. The target defines `datum` (often a pointer); it is no part of the
 /// trace.
 class EventTarget {
  public:
@@ -61,16 +60,16 @@ struct TraceEntry {
 class Scheduler {
  public:
   struct Limits {
-    uint64_t virtual_ns = kNever;  ///< a run that goes on for longer has failed (a livelock)
-    uint64_t events = kNever;
+    uint64_t virtual_ns = kNever_ns;  ///< a run that goes on for longer has failed (a livelock)
+    uint64_t events = kNever_ns;
   };
 
   Scheduler(const Limits& limits, bool keep_trace) : limits_(limits), keep_trace_(keep_trace) {}
 
   uint64_t now_ns() const { return now_ns_; }
-  /// Has `target` see the event at `time_ns` (or now, when that is past). `rank` is for the trace.
+  /// Schedules the event for `target` at `time_ns` (or now, when that is past). `rank` is for the trace.
   void at(uint64_t time_ns, EventTarget& target, EventKind kind, uint32_t rank, uint64_t datum);
-  /// Lets events happen until there are none, `fail` was called, or a limit is passed (a failure, too).
+  /// Runs events until there are none, `fail` was called, or a limit is passed (a failure, too).
   void run();
 
   /// Whether any event is still to come, other than a strand's waking itself.
@@ -81,7 +80,7 @@ class Scheduler {
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
 
-  /// Adds a line to the trace (and its hash) that is no event.
+  /// Adds a line to the trace (and its hash) that is not an event.
   void trace(uint64_t time_ns, EventKind kind, uint32_t rank, uint64_t first, uint64_t second);
   uint64_t trace_hash() const { return trace_hash_; }
   const std::vector<TraceEntry>& trace() const { return trace_; }
@@ -96,12 +95,12 @@ class Scheduler {
     EventKind kind;
     uint32_t rank;
     uint64_t datum;
-    /// For a heap whose top is the earliest.
+    /// For a heap with the earliest at the top.
     bool operator<(const Event& other) const {
       return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
     }
   };
-  /// True when nothing is due up to `time_ns`: a strand may then go on without giving control up.
+  /// True if nothing is due up to `time_ns`: a strand may then continue without giving control up.
   bool clear_until(uint64_t time_ns) const { return queue_.empty() || queue_.front().time_ns > time_ns; }
 
   /// Counts a step of the run; false: a limit is passed, and the run has failed.
@@ -138,11 +137,11 @@ class Strand final : public EventTarget {
   uint64_t now_ns() const { return now_ns_; }
   /// The rank has worked for so long. A slow rank (see set_slowness) works longer.
   void charge_ns(uint64_t ns) { now_ns_ += ns * slowness_; }
-  /// Lets everything happen that is due before this strand's own time.
+  /// Runs everything that is due before this strand's own time.
   void catch_up();
   /// Sleeps until `wake` or until `deadline_ns`. `why` (static) is for the report of a deadlock. May return early.
   void block(uint64_t deadline_ns, const char* why);
-  /// Never returns: the rank is gone (it aborted, or was killed). What it owns stays where it is.
+  /// Never returns: the rank has ended (it aborted, or was killed). What it owns stays in place.
   [[noreturn]] void stop();
 
   // --- From outside.
@@ -174,8 +173,8 @@ class Strand final : public EventTarget {
   const OnSwitch& on_switch_;
   uint64_t now_ns_ = 0;
   uint64_t slowness_ = 1;
-  uint64_t turn_ = 0;               ///< a resume event of an earlier turn is stale
-  uint64_t resume_at_ns_ = kNever;  ///< of this turn's earliest resume event
+  uint64_t turn_ = 0;                  ///< a resume event of an earlier turn is stale
+  uint64_t resume_at_ns_ = kNever_ns;  ///< of this turn's earliest resume event
   bool stopped_ = false;
   bool notified_ = false;
   const char* blocked_in_ = nullptr;  ///< null: not blocked

@@ -8,7 +8,7 @@
 namespace tern::sim {
 namespace {
 
-constexpr uint32_t kDuplicates = 3;  // RFC 5681, 3.2: as many the same show a loss
+constexpr uint32_t kDuplicates = 3;  // RFC 5681, 3.2: so many duplicate acknowledgements show a loss
 
 }  // namespace
 
@@ -47,7 +47,7 @@ std::unique_ptr<StreamSegment> StreamEnd::segment() const {
 void StreamEnd::emit(uint64_t now, std::unique_ptr<StreamSegment> segment) {
   if (segment->ack && !segment->reset) {
     unanswered_ = 0;
-    answer_ns_ = kNever;
+    answer_ns_ = kNever_ns;
     told_limit_ = segment->limit;
   }
   emitted_ns_ = std::max(emitted_ns_, now);
@@ -94,12 +94,12 @@ void StreamEnd::answer_call(uint64_t now) {
   emit(now, std::move(answer));
 }
 
-// False: that was all of the segment.
+// False: the segment has nothing more.
 bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
   if (state_ == State::calling) {
     if (!segment.syn || !segment.ack) return false;
     state_ = State::open;
-    repeat_ns_ = kNever;
+    repeat_ns_ = kNever_ns;
     timeout_ns_ = StreamModel::kFirstTimeout_ns;
     repetitions_ = 0;
     their_limit_ = segment.limit;
@@ -109,7 +109,7 @@ bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
   }
   if (state_ == State::called) {
     if (segment.syn) {  // the first time, or our answer was lost
-      if (repeat_ns_ == kNever) {
+      if (repeat_ns_ == kNever_ns) {
         acknowledged_at_ns_ = heard_ns_ = now;
         repeat_ns_ = now + timeout_ns_;
       }
@@ -118,7 +118,7 @@ bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
     }
     if (!segment.ack || !hosts_.enter_queue(*this)) return false;  // no room: as if it had not come
     state_ = State::open;
-    repeat_ns_ = kNever;
+    repeat_ns_ = kNever_ns;
     timeout_ns_ = StreamModel::kFirstTimeout_ns;
     repetitions_ = 0;
     their_limit_ = segment.limit;
@@ -143,7 +143,7 @@ ssize_t StreamEnd::send(uint64_t now, const std::byte* data, size_t bytes) {
 }
 
 void StreamEnd::cork(uint64_t now, bool more) {
-  uncork_ns_ = more ? now + StreamModel::kCork_ns : kNever;
+  uncork_ns_ = more ? now + StreamModel::kCork_ns : kNever_ns;
   if (state_ == State::open) send_from(now, ~size_t{0});
   set_timer();
 }
@@ -156,7 +156,7 @@ void StreamEnd::send_from(uint64_t now, size_t most_segments) {
     const size_t n = next_ < end_ ? std::min({full, room, size_t(end_ - next_)}) : 0;
     const bool to_end = next_ + n == end_;
     if (n == 0 && !(to_end && fin_)) break;  // no room
-    if (to_end && n < full && !fin_ && uncork_ns_ != kNever) break;
+    if (to_end && n < full && !fin_ && uncork_ns_ != kNever_ns) break;
     auto part = segment();
     const auto from = out_.begin() + ptrdiff_t(next_ - una_);
     part->payload.assign(from, from + ptrdiff_t(n));
@@ -165,9 +165,9 @@ void StreamEnd::send_from(uint64_t now, size_t most_segments) {
     emit(now, std::move(part));
   }
   if (una_ != next_) {
-    if (repeat_ns_ == kNever) repeat_ns_ = now + timeout_ns_;
-    window_probe_ns_ = kNever;
-  } else if (next_ < last() && their_limit_ <= next_ && window_probe_ns_ == kNever) {
+    if (repeat_ns_ == kNever_ns) repeat_ns_ = now + timeout_ns_;
+    window_probe_ns_ = kNever_ns;
+  } else if (next_ < last() && their_limit_ <= next_ && window_probe_ns_ == kNever_ns) {
     window_probe_ns_ = now + timeout_ns_;
   }
 }
@@ -177,7 +177,7 @@ void StreamEnd::on_acknowledgement(uint64_t now, const StreamSegment& segment) {
   const bool moved = segment.limit > their_limit_;
   their_limit_ = std::max(their_limit_, segment.limit);
   if (moved || segment.acknowledged > una_) {
-    window_probe_ns_ = kNever;
+    window_probe_ns_ = kNever_ns;
     window_probes_ = 0;
   }
   if (segment.acknowledged > una_ && segment.acknowledged <= last()) {
@@ -188,7 +188,7 @@ void StreamEnd::on_acknowledgement(uint64_t now, const StreamSegment& segment) {
     next_ = std::max(next_, una_);
     repetitions_ = duplicates_ = 0;
     timeout_ns_ = StreamModel::kFirstTimeout_ns;
-    repeat_ns_ = una_ != next_ ? now + timeout_ns_ : kNever;
+    repeat_ns_ = una_ != next_ ? now + timeout_ns_ : kNever_ns;
     if (was_full) changed();
   } else if (segment.acknowledged == una_ && una_ != next_ && !moved && segment.payload.empty() && !segment.fin &&
              ++duplicates_ == kDuplicates) {
@@ -197,7 +197,7 @@ void StreamEnd::on_acknowledgement(uint64_t now, const StreamSegment& segment) {
   send_from(now, ~size_t{0});
 }
 
-// Nothing was acknowledged in time.
+// A timeout: nothing was acknowledged.
 void StreamEnd::repeat(uint64_t now) {
   const uint32_t most = state_ == State::calling  ? StreamModel::kCallRepetitions
                         : state_ == State::called ? StreamModel::kAnswerRepetitions
@@ -237,7 +237,7 @@ void StreamEnd::on_data(uint64_t now, const StreamSegment& segment) {
     ended_ = true;
   }
   if (++unanswered_ >= 2 || ended_ || receive_closed_) acknowledge(now);
-  else if (answer_ns_ == kNever) answer_ns_ = now + StreamModel::kDelayedAnswer_ns;
+  else if (answer_ns_ == kNever_ns) answer_ns_ = now + StreamModel::kDelayedAnswer_ns;
   changed();
 }
 
@@ -280,7 +280,7 @@ void StreamEnd::on_segment(uint64_t now, StreamSegment& segment) {
 
 void StreamEnd::on_timer(uint64_t now) {
   if (now != set_for_ns_) return;  // it has been set anew since
-  set_for_ns_ = kNever;
+  set_for_ns_ = kNever_ns;
   if (state_ != State::dead && repeat_ns_ <= now) repeat(now);
   if (state_ == State::open) {
     if (uncork_ns_ <= now) cork(now, false);
@@ -308,7 +308,7 @@ void StreamEnd::ask_if_alive(uint64_t now, uint64_t idle_ns, uint64_t interval_n
   set_timer();
 }
 
-// Keepalive (RFC 1122, 4.2.3.6): not while data are repeated, which asks the same.
+// Keepalive (RFC 1122, 4.2.3.6): not while data is repeated, which tests the same.
 void StreamEnd::probe_if_silent(uint64_t now) {
   if (una_ != next_ || heard_ns_ + idle_ns_ > now) {
     alive_ns_ = una_ != next_ ? now + idle_ns_ : heard_ns_ + idle_ns_;
@@ -324,8 +324,8 @@ void StreamEnd::probe_if_silent(uint64_t now) {
 
 void StreamEnd::set_timer() {
   if (state_ == State::dead) return;
-  const uint64_t due = std::min(
-      {repeat_ns_, window_probe_ns_, answer_ns_, uncork_ns_, forget_ns_, state_ == State::open ? alive_ns_ : kNever});
+  const uint64_t due = std::min({repeat_ns_, window_probe_ns_, answer_ns_, uncork_ns_, forget_ns_,
+                                 state_ == State::open ? alive_ns_ : kNever_ns});
   if (due >= set_for_ns_) return;
   set_for_ns_ = hosts_.set_timer(*this, due);
 }
@@ -339,7 +339,7 @@ void StreamEnd::shutdown(uint64_t now, bool both) {
   }
   receive_closed_ = receive_closed_ || both;
   fin_ = true;
-  uncork_ns_ = kNever;
+  uncork_ns_ = kNever_ns;
   send_from(now, ~size_t{0});
   set_timer();
   changed();
@@ -348,7 +348,7 @@ void StreamEnd::shutdown(uint64_t now, bool both) {
 void StreamEnd::close(uint64_t now) {
   closed_ = true;
   owner = nullptr;
-  alive_ns_ = kNever;
+  alive_ns_ = kNever_ns;
   if (state_ == State::open && inbox_.empty()) {
     shutdown(now, true);
     forget_if_over(now);
@@ -359,9 +359,9 @@ void StreamEnd::close(uint64_t now) {
   else hosts_.forget(*this);
 }
 
-// Nobody has it open, both ends are said and ours is acknowledged; or the peer does not say its own.
+// The owner has closed it, both ends are sent and this one's is acknowledged; or the peer does not send its own.
 void StreamEnd::forget_if_over(uint64_t now) {
-  if (!closed_ || !fin_ || una_ != last() || forget_ns_ != kNever) return;
+  if (!closed_ || !fin_ || una_ != last() || forget_ns_ != kNever_ns) return;
   forget_ns_ = now + StreamModel::kTimeWait_ns;
 }
 

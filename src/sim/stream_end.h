@@ -1,7 +1,7 @@
-// StreamEnd: one end of a simulated connection: TCP as Linux keeps it, as far as a program can notice: the three-way
+// StreamEnd: one end of a simulated connection: TCP as in Linux, as far as a program can observe it: the three-way
 // handshake, windows, delayed acknowledgements, repetition with doubled timeouts, probes of a closed window and of a
-// silent peer, the two directions' ends, resets. Left out: congestion control, urgent data, segments kept out of order
-// (what follows a lost segment is sent again).
+// silent peer, the ends of the two directions, resets. Omitted: congestion control, urgent data, segments kept out of
+// order (everything after a lost segment is sent again).
 //
 //    0 ..... una_ ....... next_ ......... end_ | room for more          what we send
 //      (gone)    on the way      not sent
@@ -25,7 +25,7 @@ namespace tern::sim {
 class StreamHosts;
 class StreamEnd;
 
-/// Who is told when something has changed that a program could see.
+/// Told when something has changed that a program could observe.
 class StreamOwner {
  public:
   virtual void on_change(StreamEnd& end) = 0;
@@ -43,11 +43,11 @@ class StreamEnd {
 
   const uint64_t id;
   const StreamAddress own, peer;
-  StreamOwner* owner = nullptr;  ///< null: nobody has it open
+  StreamOwner* owner = nullptr;  ///< null: it is closed
   bool waits_in_queue = false;   ///< at the listener that was called
 
   State state() const { return state_; }
-  /// Told once, then 0.
+  /// The pending error, cleared by this call.
   int take_error();
   bool failed() const { return error_ != 0; }
 
@@ -57,10 +57,10 @@ class StreamEnd {
   ssize_t send(uint64_t now_ns, const std::byte* data, size_t bytes);
   /// The end of what was sent last may wait for more, or not any longer.
   void cork(uint64_t now_ns, bool more);
-  /// Bytes given (`out` null: thrown away); 0: the end; or a negated errno.
+  /// Bytes given (`out` null: dropped); 0: the end; or a negated errno.
   ssize_t receive(uint64_t now_ns, std::byte* out, size_t bytes);
   void shutdown(uint64_t now_ns, bool both);
-  /// Nobody has it open any more: unread data reset it, else it ends in order by itself.
+  /// The owner has closed it: unread data resets it, else it ends in order by itself.
   void close(uint64_t now_ns);
   void acknowledge_now(uint64_t now_ns);
   void ask_if_alive(uint64_t now_ns, uint64_t idle_ns, uint64_t interval_ns, uint32_t probes);
@@ -79,7 +79,7 @@ class StreamEnd {
   // --- By the network and the clock.
   void on_segment(uint64_t now_ns, StreamSegment& segment);
   void on_timer(uint64_t now_ns);
-  /// Its connection has died; no segment tells the other side.
+  /// Its connection has died without a segment to the other side.
   void die(uint64_t now_ns, int error);
 
  private:
@@ -117,11 +117,12 @@ class StreamEnd {
   uint64_t told_limit_ = 0;      ///< the limit that the peer was told last
   uint32_t unanswered_ = 0;      ///< segments that have not been acknowledged
   bool ended_ = false;           ///< the peer sends no more
-  bool receive_closed_ = false;  ///< nor do we want it to
-  bool closed_ = false;          ///< nobody has it open
-  // When things are due; kNever: not at all.
-  uint64_t repeat_ns_ = kNever, timeout_ns_, window_probe_ns_ = kNever, answer_ns_ = kNever, uncork_ns_ = kNever;
-  uint64_t forget_ns_ = kNever, alive_ns_ = kNever, set_for_ns_ = kNever;
+  bool receive_closed_ = false;  ///< this end wants no more
+  bool closed_ = false;          ///< the owner has closed it
+  // When things are due; kNever_ns: not at all.
+  uint64_t repeat_ns_ = kNever_ns, timeout_ns_, window_probe_ns_ = kNever_ns, answer_ns_ = kNever_ns,
+           uncork_ns_ = kNever_ns;
+  uint64_t forget_ns_ = kNever_ns, alive_ns_ = kNever_ns, set_for_ns_ = kNever_ns;
   uint64_t emitted_ns_ = 0;  ///< the last segment: its owner may be ahead of the events
   uint64_t heard_ns_ = 0, idle_ns_ = 0, interval_ns_ = 0;
   uint32_t probes_ = 0, max_probes_ = 0;

@@ -41,7 +41,7 @@ bool StreamHosts::works(uint32_t node, uint32_t network) const {
   return !dead_[node] && (down == down_until_.end() || down->second <= scheduler_.now_ns());
 }
 
-// --- Who listens, who calls.
+// --- Listening, calling.
 
 uint16_t StreamHosts::free_port(uint32_t node) {
   for (;;) {
@@ -143,7 +143,7 @@ void StreamHosts::transmit(uint64_t now, std::unique_ptr<StreamSegment> segment)
   network_.send(now, std::move(segment));
 }
 
-// What else goes wrong at this segment; each of it is an event of its own, since an end's function runs now.
+// Other faults at this segment; each is an event of its own, since a function of an end is running now.
 void StreamHosts::fault(uint64_t now, StreamSegment& segment) {
   const uint32_t node = segment.source.node;
   if (rng_.chance(faults_.corrupt_in_65536, 65536) && !segment.payload.empty())
@@ -187,7 +187,7 @@ void StreamHosts::on_packet(std::unique_ptr<Packet> packet) {
 
 uint64_t StreamHosts::set_timer(StreamEnd& end, uint64_t at_ns) {
   const uint64_t at = std::max(at_ns, scheduler_.now_ns());
-  if (at != kNever) later(at, What::timer, end.id, end.own.node);
+  if (at != kNever_ns) later(at, What::timer, end.id, end.own.node);
   return at;
 }
 

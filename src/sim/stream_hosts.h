@@ -1,7 +1,7 @@
-// StreamHosts: the IP hosts of a simulated machine, one per node: their interfaces, who listens, the ends of all
-// connections, and what goes wrong on the way (StreamFaults). A rank's view of its host is SimStreams (streams.h).
+// StreamHosts: the IP hosts of a simulated machine, one per node: their interfaces, listeners, the ends of all
+// connections, and faults (StreamFaults). A rank's view of its host is SimStreams (streams.h).
 //
-// What is still going on when a rank has closed everything, or was killed, goes on here: as in a kernel.
+// Connections that are still closing when a rank has closed everything, or was killed, continue here, as in a kernel.
 //
 // Thread rule: one scheduler.
 #pragma once
@@ -56,7 +56,7 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
   void attach(uint32_t rank, StreamProcess* process);
   void kill(uint32_t rank);
   bool works(uint32_t node, uint32_t network) const;
-  /// Null: the address is taken. Port 0: any that is free.
+  /// Null: the address is in use. Port 0: any free one.
   StreamListener* listen(StreamProcess& process, StreamAddress address);
   void close(uint64_t now_ns, StreamListener& listener);
   StreamEnd& call(uint64_t now_ns, StreamOwner& owner, uint32_t node, StreamAddress target);
@@ -65,16 +65,16 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
   void transmit(uint64_t now_ns, std::unique_ptr<StreamSegment> segment);
   /// Returns the time that it is set for.
   uint64_t set_timer(StreamEnd& end, uint64_t at_ns);
-  /// The end is over; it goes when no function of it runs.
+  /// The end is over; it is destroyed when none of its functions runs.
   void forget(StreamEnd& end) { forgotten_.push_back(end.id); }
-  /// False: no room in the queue of whom it has called.
+  /// False: no room in the queue of the listener it has called.
   bool enter_queue(StreamEnd& end);
 
   void on_event(EventKind kind, uint64_t datum) override;
   void on_packet(std::unique_ptr<Packet> packet) override;
   void on_dropped(std::unique_ptr<Packet>) override {}
 
-  /// What has gone wrong so far; for tests that want to know that it did.
+  /// Faults so far, for tests that check that there were any.
   struct Totals {
     uint64_t dropped = 0, resets = 0, outages = 0, strangers = 0, queue_full = 0;
     std::vector<uint64_t> segments;  ///< that left, by network
@@ -89,15 +89,15 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
     uint64_t for_ns;
   };
   void plan(const Outage& outage);
-  /// At that time a stranger calls somebody who listens on the node.
+  /// At that time a stranger connects to a listener on the node.
   void plan_stranger(uint64_t at_ns, uint32_t node) { later(at_ns, What::stranger, node, node); }
 
  private:
   /// What an event is about, in the upper bits of its datum.
   enum class What : uint64_t { timer, reset, outage, planned, stranger };
-  static constexpr int kWhatShift = 60;
+  static constexpr int kWhatShift = 60;                 // leaves 60 bits for the number of an end
   using Key = std::pair<StreamAddress, StreamAddress>;  ///< own, peer
-  /// Says junk, or nothing, and goes when it is hung up on.
+  /// Sends random bytes, or nothing, and ends when the other side closes.
   struct Stranger final : StreamOwner {
     void on_change(StreamEnd& end) override;
     StreamHosts* hosts = nullptr;

@@ -1,4 +1,4 @@
-// What simulated byte streams cost and what goes wrong with them (streams.h), and how their ends are called.
+// Costs and faults of simulated byte streams (streams.h), and the names of their ends.
 //
 // The hosts: node n has its loopback 127.0.0.1 (network 0) and, on network k = 1, 2, ..., the address 10.k.n/256.n%256
 // with a prefix of 16 bits. Ranks of a node share its addresses and differ by their ports.
@@ -15,7 +15,7 @@
 namespace tern::sim {
 
 struct StreamModel {
-  uint32_t networks = 1;           ///< that every node is on, beside its loopback
+  uint32_t networks = 1;           ///< of every node, in addition to its loopback
   size_t segment_bytes = 1448;     ///< payload of a frame of Ethernet
   size_t send_bytes = 256 * 1024;  ///< of a stream's buffers
   size_t receive_bytes = 256 * 1024;
@@ -23,7 +23,7 @@ struct StreamModel {
   uint64_t call_ns = 125;      ///< a system call without data
   uint32_t descriptors = ~0u;  ///< that a rank may have open
 
-  // The kernel's, as Linux has them (tcp(7), net/ipv4/tcp_timer.c), but for the last.
+  // The kernel's, as Linux has them (tcp(7), net/ipv4/tcp_timer.c), except the last.
   static constexpr uint64_t kFirstTimeout_ns = 200'000'000, kMaxTimeout_ns = 120'000'000'000;  // TCP_RTO_MIN, _MAX
   static constexpr uint64_t kCallTimeout_ns = 1'000'000'000;                                   // TCP_TIMEOUT_INIT
   static constexpr uint32_t kCallRepetitions = 6, kAnswerRepetitions = 5, kRepetitions = 15;   // tcp_syn_retries, ...
@@ -41,8 +41,8 @@ struct StreamFaults {
   uint32_t reset_in_65536 = 0;    ///< its connection dies on both sides
   uint32_t outage_in_65536 = 0;   ///< a node's interface goes down for up to outage_ns
   uint64_t outage_ns = 3'000'000'000;
-  uint32_t stranger_in_65536 = 0;  ///< somebody who is none of the ranks calls one of them, and says junk or nothing
-  uint32_t partial_in_1024 = 0;    ///< of sends and receives: less is taken or given than there is
+  uint32_t stranger_in_65536 = 0;  ///< a stranger connects to one of the ranks, and sends random bytes or nothing
+  uint32_t partial_in_1024 = 0;    ///< of sends and receives: less is taken or given than possible
   uint32_t exhausted_in_1024 = 0;  ///< of connects and accepts: no descriptor is left for the moment
   bool dead_hosts = false;         ///< hosts of lost ranks fall silent; else their kernels close what the rank had open
 };
@@ -58,7 +58,7 @@ struct StreamAddress {
 struct StreamSegment final : Packet {
   StreamAddress source, target;
   bool syn = false, ack = false, fin = false, reset = false;
-  bool probe = false;  ///< wants to be acknowledged whatever it holds
+  bool probe = false;  ///< must be acknowledged in any case
   uint64_t sequence = 0, acknowledged = 0;
   uint64_t limit = 0;  ///< the receiver has room up to this sequence number
 };

@@ -9,15 +9,10 @@
 namespace tern::sim {
 namespace {
 
-// Polls in vain cost more up to this many times the price, as SimPath's.
-constexpr uint64_t kPatientPolls = 64, kImpatience = 50;
-// A kernel has room for so much in any buffer that is empty (SOCK_MIN_SNDBUF), and what is corked is no obstacle.
+// A kernel has room for so many bytes in any empty buffer (SOCK_MIN_SNDBUF), and corked data does not count.
 constexpr size_t kTakenWhole = 2048;
 // LocalAddress::index of network 0.
 constexpr uint32_t kLoopbackIndex = 1;
-// As socket.cc sets them.
-constexpr uint64_t kSecond = 1'000'000'000;
-
 wire::CardAddress card_address(uint32_t node, uint32_t network) {
   wire::CardAddress address;
   if (network == 0) {
@@ -169,8 +164,8 @@ void SimStreams::set_send_buffer(int stream, int bytes) { at(stream).end->set_se
 
 void SimStreams::ask_if_alive(int stream, bool often) {
   const KeepAlive& keep = often ? kAskOften : kAskSeldom;
-  at(stream).end->ask_if_alive(strand_.now_ns(), uint64_t(keep.idle_s) * kSecond, uint64_t(keep.interval_s) * kSecond,
-                               uint32_t(keep.probes));
+  at(stream).end->ask_if_alive(strand_.now_ns(), uint64_t(keep.idle_s) * kSecond_ns,
+                               uint64_t(keep.interval_s) * kSecond_ns, uint32_t(keep.probes));
 }
 
 // --- Data.
@@ -208,11 +203,10 @@ void SimStreams::push(int stream) {
 
 ssize_t SimStreams::take(int stream, std::byte* data, size_t bytes) {
   const NetworkModel& costs = hosts_.network().model();
-  const uint64_t impatience = fruitless_ > kPatientPolls ? std::min(fruitless_ - kPatientPolls, kImpatience) : 0;
-  enter((costs.poll_ns + hosts_.model().call_ns) * (1 + impatience));
+  enter((costs.poll_ns + hosts_.model().call_ns) * poll_cost_.times());
   if (stream < 0) return -EBADF;
   const ssize_t n = at(stream).end->receive(strand_.now_ns(), data, some_of(bytes));
-  fruitless_ = n == -EAGAIN ? fruitless_ + 1 : 0;
+  poll_cost_.polled(n != -EAGAIN);
   if (n > 0) strand_.charge_ns(costs.receive_ns + (data ? costs.socket_copy_ns(size_t(n)) : 0));
   return n;
 }
@@ -310,7 +304,7 @@ void SimStreams::wait(std::span<const Awaited> streams, uint64_t at_most_ns) {
   if (!now) strand_.block(strand_.now_ns() + at_most_ns, "closing connections");
 }
 
-// --- From the host. (A strand that has nothing to wait for wakes up for nothing; all who wait can stand that.)
+// --- From the host. (A strand that does not wait wakes up without a reason; every wait tolerates that.)
 
 void SimStreams::wake() {
   if (armed_) strand_.notify();

@@ -1,5 +1,5 @@
-// Byte streams over the simulated network: StreamPort as the kernel's sockets are, for one rank: with the system call
-// and the copy as costs, sends and receives that move less than they could, descriptors that run out, and everything
+// Byte streams over the simulated network: StreamPort as the kernel's sockets provide it, for one rank: with the costs
+// of system call and copy, sends and receives that move less than they could, descriptors that run out, and everything
 // that StreamHosts does to connections.
 //
 // Thread rule: the rank's strand, and network events (which come when no strand runs).
@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "fabric/ip/stream_port.h"
+#include "sim/poll_cost.h"
 #include "sim/stream_hosts.h"
 
 namespace tern::sim {
@@ -22,7 +23,7 @@ class SimStreams final : public StreamPort, private StreamProcess {
 
   Error addresses(std::string_view wanted, std::vector<LocalAddress>& out) override;
   wire::HostIdentity host() override;
-  bool has_route(const SocketAddress&) override { return true; }
+  int find_route(const SocketAddress&) override { return 0; }
   void reserve(uint64_t) override {}
   Error check_congestion(const std::string&) override { return {}; }
 
@@ -71,7 +72,7 @@ class SimStreams final : public StreamPort, private StreamProcess {
   void on_caller(StreamListener& listener) override;
   void on_death(uint64_t now_ns) override;
 
-  /// A system call that looks for what has come: takes its time, and sees everything that has happened until then.
+  /// A system call that looks for arrivals: takes its time, and sees everything that has happened until then.
   /// (Other calls only take their time: `Path::arm`, which must miss nothing, makes them.)
   void enter(uint64_t ns);
   void wake();
@@ -89,10 +90,10 @@ class SimStreams final : public StreamPort, private StreamProcess {
   Strand& strand_;
   const uint32_t node_;
   Rng rng_;
-  std::map<int, Socket> sockets_;  ///< numbers are not used again: a stale one is found out
+  std::map<int, Socket> sockets_;  ///< numbers are not reused, so stale ones are found out
   int next_number_ = 3;
   std::vector<uint32_t> down_;  ///< interfaces, not read yet
-  uint64_t fruitless_ = 0;      ///< receives in a row
+  PollCost poll_cost_;          ///< of receives
   bool armed_ = false;          ///< what comes is not missed, also if the rank is not asleep yet (it arms other paths)
 };
 

@@ -17,12 +17,11 @@ void throw_if(const Error& error, const char* where) {
   if (error) throw std::runtime_error(std::string(where) + ": " + std::string(error.text()));
 }
 
-// As process/connect.cc does it on real adapters.
+// As process/connect.cc does on real adapters.
 std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& rank) {
   RdmaOptions options;
   options.peers = &process.peers();
   const WorldOptions& world = rank.machine.options();
-  options.copy_bytes_per_us = world.network.copy_bytes_per_us;
   options.send_ns = world.network.send_ns;
   options.receive_ns = world.network.receive_ns;
   options.ring_poll_ns = world.adapter.poll_ns;
@@ -42,7 +41,6 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
 std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank) {
   UdpOptions options;
   options.peers = &process.peers();
-  options.copy_bytes_per_us = rank.machine.options().network.copy_bytes_per_us;
   options.message_ns = rank.machine.options().network.message_ns;
   Error error;
   auto path = UdpPath::create(
@@ -105,7 +103,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.idle = rank.make_idle();
   parts.launcher = rank.make_launcher();
   parts.make_event_port = [&rank, lock](ProgressEngine&) { return rank.make_event_port(*lock); };
-  parts.crowded = rank.station.crowded();
+  parts.oversubscribed = rank.station.oversubscribed();
   parts.lock = std::move(lock);
   parts.seed = rank.seed;
   parts.counters = counters;
@@ -117,7 +115,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   } else {
     process->add_path(rank.make_path(process->sink(), process->clock(), true));
   }
-  // As after a real wire-up: nobody sends before everybody can receive.
+  // As after a real wire-up: no rank sends before all can receive.
   throw_if(process->launcher().fence(), "wire-up");
   return process;
 }
@@ -130,7 +128,7 @@ Report World::run(const std::function<void(Process&)>& body) {
       body(*process);
       throw_if(process->finish(), "finish");
     } catch (...) {
-      // What is still in flight refers to the body's unwound memory: the Process is not torn down but left where it is.
+      // Data in flight refers to the body's unwound memory: the Process is not destroyed but stays in place.
       static_cast<void>(process.release());
       throw;
     }

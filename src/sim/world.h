@@ -1,5 +1,5 @@
 // The simulated world: a Process on every rank of a simulated machine. The simulated counterpart of process/connect.h:
-// here is where simulated clock, idle, launcher and paths become a rank.
+// it makes a rank of simulated clock, idle, launcher and paths.
 //
 //   sim::Report report = sim::World(options).run([](Process& process) { ... });
 //   ASSERT_TRUE(report.ok()) << report.failure;
@@ -23,7 +23,7 @@ class World {
   Report run(const std::function<void(Process&)>& body);
   /// Hands out the parts from which each rank makes its Process itself (the C API's MPI_Init does).
   Report run_unstarted(const Machine::Body& body) { return machine_.run(body); }
-  /// A Process of that rank: paths added and everybody wired up, not yet started. Collective. `counters`: see
+  /// A Process of that rank: paths added and all ranks wired up, not yet started. Collective. `counters`: see
   /// ProcessParts.
   static std::unique_ptr<Process> make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock,
                                                Counters* counters = nullptr);

@@ -1,4 +1,4 @@
-// What ranks say to each other in UDP datagrams (fabric/udp/): the card by which a rank is found, and the datagrams.
+// Messages between ranks in UDP datagrams (fabric/udp/): the card by which a rank is found, and the datagrams.
 // Every datagram is sealed with the key of its pair of ranks and direction (fabric/udp/seal.h); `number`, which is
 // never used twice under a key, is the nonce. Parsers trust nothing: lengths are checked against what arrived.
 //
@@ -53,7 +53,7 @@ struct StreamHead {
   uint64_t offset;    ///< of the payload's first byte in the stream
   uint64_t largest;   ///< number of the newest datagram received; 0: none yet
   uint64_t limit;     ///< bytes of the stream the other side may send, from its beginning on
-  uint32_t run;       ///< so many numbers right before `largest` were received, too
+  uint32_t run;       ///< how many numbers just below `largest` were received, too
   uint32_t delay_us;  ///< since `largest` was received
 };
 static_assert(sizeof(StreamHead) == 32 && std::is_trivially_copyable_v<StreamHead>);
@@ -93,7 +93,7 @@ inline constexpr size_t kIntroductionBytes = sizeof(DatagramHead) + sizeof(Intro
 inline constexpr size_t kStreamOverhead = sizeof(DatagramHead) + sizeof(StreamHead) + kDatagramTagBytes;
 inline constexpr size_t kFragmentOverhead = sizeof(DatagramHead) + sizeof(FragmentHead) + kDatagramTagBytes;
 
-/// The paper's sizes (002, 3.1.1), heads included (a message of 2 KB is one of two fragments there): the first
+/// Sizes of LA-MPI (Majumder 2004, 3.1.1), heads included (a message of 2 KB is one of two fragments there): the first
 /// fragment, which is the request, and every further one.
 inline constexpr size_t kFirstFragmentBytes = 2048 - kFragmentOverhead, kFragmentBytes = 8192 - kFragmentOverhead;
 
@@ -119,9 +119,9 @@ struct Datagram {
   size_t payload_bytes = 0;
 };
 
-/// The head alone, whose sender's key then shows whether the rest is worth a look. False: none of ours.
+/// Parses the head alone; its sender's key then shows whether the rest is valid. False: no datagram of Tern.
 bool parse_datagram_head(const std::byte* data, size_t bytes, DatagramHead& head);
-/// All of it, its tag included in `bytes`. False: no datagram looks like this.
+/// Parses all of it, the tag included in `bytes`. False: invalid.
 bool parse_datagram(const std::byte* data, size_t bytes, Datagram& datagram);
 
 struct DatagramCard {

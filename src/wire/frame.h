@@ -2,13 +2,13 @@
 //
 //   u32 payload length, low | u16 payload length, high | u8 type | u8 zero | wire::Header (24 bytes)
 //
-// With checksums (TERN_TCP_CRC) the same stream travels in blocks, each sealed by a head of its own:
+// With checksums (TERN_TCP_CRC) the same stream travels in blocks, each with a head of its own:
 //
 //   u32 CRC-32C of the block's place in the stream (u64), its length, the check, the acknowledgement, the bytes
 //   u16 length | u16 check of length and acknowledgement | u64 acknowledgement: so many bytes of the other direction
 //   have arrived and are sound | bytes
 //
-// Encrypted (TERN_ENCRYPT) the blocks are the same, but for the CRC, which is 0, and a tag of 16 bytes behind them.
+// Encrypted (TERN_ENCRYPT) the blocks are the same, except that the CRC is 0 and a tag of 16 bytes follows them.
 //
 // The stream is believed only after the handshake (wire/handshake.h), but a head that cannot be is still
 // refused: it means the stream is out of step, and the connection ends.
@@ -26,8 +26,8 @@ namespace tern::wire {
 /// Values are wire format: append only.
 enum class FrameType : uint8_t {
   message = 1,  ///< `header` and the payload are a message
-  goodbye = 2,  ///< the sender will send no more, in order: what follows is the end of the stream, not a loss
-  settled = 3,  ///< says nothing: the caller relies on a connection, and what comes first over it shows that
+  goodbye = 2,  ///< the sender will send no more, in order: the end of the stream follows, and is not a loss
+  settled = 3,  ///< carries nothing: the caller uses this connection, and its first bytes show that
   stripe = 4,   ///< payload is a StripeTable: a message whose parts come over several connections
   part = 5,     ///< one part of it; header.token is the stripe's number
 };
@@ -43,7 +43,7 @@ struct FrameHead {
 };
 static_assert(sizeof(FrameHead) == 32 && std::is_trivially_copyable_v<FrameHead>);
 
-/// Connections that one message may be spread over.
+/// Connections over which one message may be divided.
 inline constexpr size_t kMaxLanes = 4;
 
 /// Body of a stripe: the message itself, and how much of it comes over which connection, in this order.
@@ -98,7 +98,7 @@ inline bool parse_stripe(const std::byte* data, StripeTable& table, uint64_t& to
 struct BlockHead {
   uint32_t crc;
   uint16_t length;
-  uint16_t check;  ///< of length and acknowledged: a wrong length would have the receiver wait for what never comes
+  uint16_t check;  ///< of length and acknowledged: with a wrong length the receiver would wait for ever
   uint64_t acknowledged;
 };
 static_assert(sizeof(BlockHead) == 16 && std::is_trivially_copyable_v<BlockHead>);
@@ -106,7 +106,7 @@ static_assert(sizeof(BlockHead) == 16 && std::is_trivially_copyable_v<BlockHead>
 /// Behind an encrypted block.
 inline constexpr size_t kBlockTagBytes = 16;
 
-/// What is lost when one bit is wrong, and what has to have arrived before any of it is used.
+/// A block is lost when one bit of it is wrong, and is used only when all of it has arrived.
 inline constexpr size_t kMaxBlockBytes = 32 * 1024;
 
 inline uint16_t check_of(const BlockHead& head) {
@@ -121,7 +121,7 @@ inline BlockHead build_block(size_t length, uint64_t acknowledged) {
   return head;
 }
 
-/// False: it is damaged. Of what follows nothing is known yet but its length.
+/// False: it is damaged. Only the length of what follows is known yet.
 inline bool parse_block(const std::byte* data, BlockHead& head) {
   std::memcpy(&head, data, sizeof head);
   return head.length <= kMaxBlockBytes && head.check == check_of(head);

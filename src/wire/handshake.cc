@@ -41,7 +41,7 @@ std::string first_difference(std::string_view names, std::string_view theirs, st
     std::string_view name = names.substr(0, std::min(end, names.find('=')));
     std::string_view a = value_of(theirs, name), b = value_of(ours, name);
     if (!name.empty() && a != b) {
-      // What the peer says is shown, so it must be plain and short.
+      // The peer's text is shown to the user, so it must be plain and short.
       auto plain = [](std::string_view text) {
         std::string out(text.substr(0, 64));
         for (char& c : out) c = c >= ' ' && c <= '~' ? c : '?';
@@ -101,12 +101,12 @@ bool parse_greeting(std::string_view body, Greeting& greeting) {
   greeting.to.rank = in.integer<uint32_t>();
   in.bytes(greeting.nonce.data(), greeting.nonce.size());
   greeting.agreement = in.text(in.integer<uint16_t>());
-  if (greeting.version == 1) return in.ok();  // had but one connection for ever
+  if (greeting.version == 1) return in.ok();  // version 1 had one connection only
   greeting.lane = in.integer<uint8_t>();
   greeting.generation = in.integer<uint32_t>();
   if (greeting.version == 2) return in.ok();
   greeting.stood = in.integer<uint32_t>();
-  if (greeting.version <= 5) return in.ok();  // knew one job
+  if (greeting.version <= 5) return in.ok();  // knew only one job
   greeting.from.job = in.integer<uint64_t>();
   greeting.to.job = in.integer<uint64_t>();
   in.bytes(greeting.exchange.data(), greeting.exchange.size());

@@ -1,6 +1,6 @@
-// What precedes every message between two ranks. Fixed layout, little-endian as every supported machine is,
-// version in the connection's handshake (kVersion). One builder (aggregate initialisation) and, for bodies that
-// follow a header, one parser each in this folder; parsers trust nothing.
+// What precedes every message between two ranks. Fixed layout, little-endian (all supported machines are); the
+// version is in the connection's handshake (kVersion). Headers have one builder; bodies that follow a header have one
+// parser each in this folder. Parsers trust nothing.
 #pragma once
 
 #include <cstddef>
@@ -44,23 +44,23 @@ enum class Kind : uint8_t {
                        ///< TupleOwedBody
   tuple_stopped = 23,  ///< `token` is the receiver's; payload is TupleStoppedBody
 
-  // 32 to 223: of the floors above point-to-point, which register them (p2p/endpoint.h).
-  // 224 and more: the path scheduler's own (wire/lanes.h).
+  // 32 to 223: kinds of the layers above point-to-point, which register them (p2p/endpoint.h).
+  // 224 and more: the path scheduler's kinds (wire/lanes.h).
 };
 inline constexpr Kind kFirstWindowKind = Kind(32), kLastWindowKind = Kind(95);
 inline constexpr Kind kFirstFileKind = Kind(96), kLastFileKind = Kind(127);
 inline constexpr Kind kFirstCollectiveKind = Kind(128), kLastCollectiveKind = Kind(159);
 inline constexpr Kind kFirstLaneKind = Kind(224);
 
-/// The low bits of Header::flags are the kind's, the others the path scheduler's: how many messages of the receiver's
-/// it confirms (fabric/scheduler/).
+/// The low bits of Header::flags belong to the kind. The others belong to the path scheduler: how many messages of the
+/// receiver this one confirms (fabric/scheduler/).
 inline constexpr uint8_t kKindFlags = 0x07;
 inline constexpr int kConfirmShift = 3;
 inline constexpr uint8_t kMaxConfirmed = 0xff >> kConfirmShift;
 
-// Flag of eager and eager_sync: the sender's program has a request for it, so it will call its library again.
+// Flag of eager and eager_sync: the sending program holds a request for the message, so it will call its library again.
 inline constexpr uint8_t kRequested = 1;
-// Flags of rts: the data lies in a library buffer, give it back with a release; give all of them back now.
+// Flags of rts: the data lies in a library buffer, return it with a release; return all of them now.
 inline constexpr uint8_t kHybrid = 1, kWantsReleases = 2;
 // Flags of direct.
 inline constexpr uint8_t kWantsAck = 1;
@@ -79,10 +79,10 @@ struct Header {
 };
 static_assert(sizeof(Header) == 24 && std::is_trivially_copyable_v<Header>);
 
-/// The builder. It writes whole 8-byte words, and where the caller wants them: a header is copied right after it was
-/// built, and a load that spans several smaller stores (16 bytes of two words, too) waits until they have left the
-/// store buffer, behind the cache miss of the message before (measured on the shared-memory path: two thirds of the
-/// time of a small send).
+/// The builder. It writes whole 8-byte words to the caller's memory. A header is copied right after it was built, and a
+/// load that spans several smaller stores (16 bytes of two words, too) waits until they have left the store buffer,
+/// behind the cache miss of the message before (measured on the shared-memory path: two thirds of the time of a small
+/// send).
 inline Header make_header(Kind kind, int32_t source, uint64_t context, int32_t tag, uint32_t token, uint8_t flags = 0,
                           uint16_t carried = 0) {
   Header header;
@@ -93,17 +93,17 @@ inline Header make_header(Kind kind, int32_t source, uint64_t context, int32_t t
   words[2] = uint64_t(uint32_t(tag)) | uint64_t(token) << 32;
   return header;
 }
-/// A message of a protocol's own, which names one request and nothing else.
+/// A protocol's message that names one request and carries nothing else.
 inline Header make_control_header(Kind kind, uint32_t token, uint8_t flags = 0) {
   return make_header(kind, 0, 0, 0, token, flags);
 }
 
-/// Whether the program that sends this has reason to call its library again.
+/// Whether the sending program has reason to call its library again.
 inline bool sender_comes_back(const Header& header) {
   return (header.kind == Kind::eager || header.kind == Kind::eager_sync) && (header.flags & kRequested) != 0;
 }
 
-/// Copies by the words in which a header is built (see there).
+/// Copies in the words in which `build` writes a header, for the same reason.
 inline void copy_header(Header& to, const Header& from) {
   using Word [[gnu::may_alias]] = uint64_t;
   auto* target = reinterpret_cast<Word*>(&to);
@@ -111,7 +111,7 @@ inline void copy_header(Header& to, const Header& from) {
   for (int i = 0; i < 3; ++i) target[i] = source[i];
 }
 
-/// Body of an rts: how much there is, and where, if the path can get.
+/// Body of an rts: the size of the message, and its address if the path can get.
 struct RendezvousBody {
   uint64_t bytes;
   uint64_t address;  ///< of contiguous data in the sender; 0: not gettable
@@ -119,8 +119,8 @@ struct RendezvousBody {
 };
 static_assert(sizeof(RendezvousBody) == 32);
 
-/// Body of a cts: which receive the data is for, and how much of it is wanted (less than offered: truncation). Without
-/// an address to put it to, the body ends after `bytes`.
+/// Body of a cts: which receive the data is for, and how many bytes it wants (fewer than offered: truncation). Without
+/// an address for a put, the body ends after `bytes`.
 struct ClearBody {
   uint32_t receiver_token;
   uint32_t reserved;
@@ -131,26 +131,26 @@ struct ClearBody {
 static_assert(sizeof(ClearBody) == 40);
 inline constexpr size_t kShortClearBytes = 16;
 
-/// Body of a ready: where the data may be put, and which message this receive will match: of the sender's messages with
-/// this (context, tag) that come after its first `arrived` ones, the one after `ahead` others.
+/// Body of a ready: where the data may be put, and which message this receive will match. Of the sender's messages with
+/// this (context, tag), skip the first `arrived` ones and `ahead` more: the next one is meant.
 struct ReadyBody {
   uint64_t capacity;
-  uint64_t address;  ///< 0: nothing can be put there, only sent
+  uint64_t address;  ///< 0: the data cannot be put, only sent
   uint64_t key[2];
   uint32_t arrived;
   uint32_t epoch;   ///< of that count
   uint32_t serial;  ///< of this announcement
   uint32_t oldest;  ///< serial of the oldest announced receive among those ahead, or of this one
   uint16_t ahead;
-  uint8_t last_byte;  ///< what the last byte of the buffer is now
-  uint8_t watched;    ///< 1: the receiver looks at that byte, a FIN is not needed when it will change
+  uint8_t last_byte;  ///< present value of the buffer's last byte
+  uint8_t watched;    ///< 1: the receiver watches that byte; if the message changes it, no FIN is needed
   uint32_t stays;     ///< 1: the receiving rank stays in its library until it has the message
 };
 static_assert(sizeof(ReadyBody) == 56);
 
 /// Body of a filled.
 struct FilledBody {
-  uint64_t bytes;  ///< of the whole message, which may be more than the receive had room for
+  uint64_t bytes;  ///< of the whole message, possibly more than the receive's buffer holds
 };
 
 }  // namespace tern::wire

@@ -30,7 +30,7 @@ struct MeetingSide {
 };
 
 inline constexpr uint32_t kMeetingVersion = 1;
-/// Bounds what a card can make us keep: 64 addresses need less than 2,000 bytes.
+/// Bounds the memory for a card: 64 addresses need less than 2,000 bytes.
 inline constexpr size_t kMaxMemberCard = 8192;
 
 std::string build_meeting(const MeetingSide& side);

@@ -48,9 +48,9 @@ struct RdmaGreeting {
     welcome = 2,  ///< mine is connected to yours
   };
   Kind kind = Kind::hello;
-  uint8_t base = 0;  ///< what carries messages at first (fabric/rdma/channels/channel.h)
+  uint8_t base = 0;  ///< the channel that carries messages at first (fabric/rdma/channels/channel.h)
   RankName from, to;
-  uint32_t call = 0;  ///< what frames of the other side shall name as their source
+  uint32_t call = 0;  ///< the source number that frames of the other side must contain
   RdmaAddress address;
   uint32_t frame_bytes = 0;  ///< longest frame that the sender of the greeting can receive
   uint32_t window = 0;       ///< frames that it grants
@@ -68,7 +68,7 @@ enum class RdmaFrameType : uint8_t {
   first = 2,   ///< header, length of the message, and its beginning
   more = 3,    ///< what follows
   credit = 4,  ///< nothing but credits; takes none itself
-  last = 5,    ///< the last frame of this epoch: what follows comes by another channel
+  last = 5,    ///< the last frame of this epoch: later ones come by another channel
   change = 6,  ///< about a change of channels; takes no credit
 };
 
@@ -137,13 +137,13 @@ inline bool parse_rdma_frame(const std::byte* data, size_t bytes, RdmaFrame& fra
 struct RdmaChange {
   enum class Step : uint8_t {
     offer = 1,   ///< receiver: send by this from now on
-    accept = 2,  ///< sender: I shall, here is my queue pair
+    accept = 2,  ///< sender: agreed, with its queue pair
     ready = 3,   ///< receiver: my queue pair is connected to yours
     refuse = 4,  ///< sender: I cannot
     cancel = 5,  ///< receiver: I cannot connect to yours, stay where you are
     // Of the queue pair that both streams share, when neither uses it.
     retire = 6,   ///< either: I want to give mine to another peer
-    retired = 7,  ///< the other: mine is gone, too
+    retired = 7,  ///< the other: its end is reset, too
     keep = 8,     ///< the other: mine is in use
   };
   Step step = Step::offer;
@@ -162,7 +162,7 @@ void build_rdma_change(const RdmaChange& change, std::byte* out);
 /// False: no change looks like this.
 bool parse_rdma_change(const std::byte* data, size_t bytes, RdmaChange& change);
 
-/// The immediate of a write that takes a receive: who writes, and the epoch of its stream.
+/// The immediate of a write that takes a receive: the writer, and the epoch of its stream.
 inline constexpr uint32_t kRdmaMaxRanks = 1u << 24;
 inline uint32_t rdma_immediate(uint32_t source, uint8_t epoch) { return uint32_t(epoch) << 24 | source; }
 inline uint32_t rdma_immediate_source(uint32_t immediate) { return immediate & (kRdmaMaxRanks - 1); }

@@ -1,4 +1,4 @@
-// What ranks of a window say to each other (rma/). All of one origin and one target stays in order.
+// Messages between the ranks of a window (rma/). All of one origin and one target stays in order.
 //
 //   kind      header                                        payload
 //   batch     context: the window; source: sender's rank    records for the target, one after the other
@@ -68,7 +68,7 @@ struct WindowOperationBody {
   uint64_t address = 0;  ///< bytes from the window's base; dynamic windows: the target's own address
   uint64_t count = 0;    ///< elements of the target's datatype
   uint64_t offset = 0;   ///< where in their packed stream this operation begins
-  uint64_t bytes = 0;    ///< of them. A compare-and-swap brings twice as many: the origin's value, what is compared
+  uint64_t bytes = 0;    ///< of them. A compare-and-swap carries twice as many: the new value, and the one to compare
 };
 static_assert(sizeof(WindowOperationBody) == 40);
 
@@ -122,7 +122,7 @@ class WindowReader {
     left_ = left_.subspan(WindowWriter::padded(length));
     return true;
   }
-  /// What has not been read yet.
+  /// The rest that was not read yet.
   std::span<const std::byte> rest() const { return left_; }
   bool ok() const { return ok_; }
 

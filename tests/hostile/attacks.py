@@ -66,7 +66,7 @@ class Job:
 
 
 def limited(command):
-    return ["sh", "-c", command + '; exec "$@"', "sh"]
+    return ["bash", "-c", command + '; exec "$@"', "bash"]  # not every sh has ulimit -u
 
 
 class Limit:

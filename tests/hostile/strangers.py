@@ -118,4 +118,5 @@ def main():
         time.sleep(0.003)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,23 +5,23 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { kMostRanks = 16, kMostBytes = 300000, kLifetimeSeconds = 120 };
+enum { kMaxRanks = 16, kMaxBytes = 300000, kLifetimeSeconds = 120 };
 
 int main(int argc, char **argv) {
-  static const int sizes[] = {8, 1000, 20000, kMostBytes};
-  MPI_Request requests[2 * kMostRanks];
+  static const int sizes[] = {8, 1000, 20000, kMaxBytes};
+  MPI_Request requests[2 * kMaxRanks];
   int rank, size, sum;
   alarm(kLifetimeSeconds);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (size > kMostRanks) MPI_Abort(MPI_COMM_WORLD, 1);
-  char *out = calloc(1, kMostBytes), *in = malloc((size_t)size * kMostBytes);
+  if (size > kMaxRanks) MPI_Abort(MPI_COMM_WORLD, 1);
+  char *out = calloc(1, kMaxBytes), *in = malloc((size_t)size * kMaxBytes);
   for (unsigned round = 0;; round++) {
     int bytes = sizes[round % 4], count = 0;
     for (int peer = 0; peer < size; peer++) {
       if (peer != rank)
-        MPI_Irecv(in + (size_t)peer * kMostBytes, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[count++]);
+        MPI_Irecv(in + (size_t)peer * kMaxBytes, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[count++]);
     }
     for (int peer = 0; peer < size; peer++) {
       if (peer != rank) MPI_Isend(out, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[count++]);

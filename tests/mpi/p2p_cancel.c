@@ -4,7 +4,7 @@
 #include "check.h"
 
 static const int sizes[] = {0, 1, 100, 4000, 9000, 60000, 1000000};
-enum { kSizes = sizeof sizes / sizeof *sizes, kMost = 1000000 };
+enum { kSizes = sizeof sizes / sizeof *sizes, kMax = 1000000 };
 enum { kStandard, kSync, kBuffered, kInit, kSyncInit, kBufferedInit, kModes };
 
 static char *out, *in;
@@ -133,13 +133,13 @@ static void flushed(int to) {
 
 int main(int argc, char **argv) {
   int rank, size, bytes;
-  void *attached = malloc(4 * kMost);
+  void *attached = malloc(4 * kMax);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  out = malloc(kMost);
-  in = malloc(kMost);
-  MPI_Buffer_attach(attached, 4 * kMost);
+  out = malloc(kMax);
+  in = malloc(kMax);
+  MPI_Buffer_attach(attached, 4 * kMax);
   for (int shift = 0; shift < size; shift++) {
     int to = (rank + shift) % size, from = (rank - shift + size) % size;
     for (int k = 0; k < kSizes; k++) {
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
     flushed(to);
   }
   MPI_Buffer_detach(&attached, &bytes);
-  CHECK(bytes == 4 * kMost);
+  CHECK(bytes == 4 * kMax);
   free(attached);
   done();
 }

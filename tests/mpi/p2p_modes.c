@@ -3,16 +3,16 @@
 #include "check.h"
 
 static const long sizes[] = {0, 1, 31, 32, 33, 64, 1000, 4096, 8191, 8192, 8193, 65536, 65537, 300000, 2000000};
-enum { kSizes = sizeof sizes / sizeof *sizes, kMost = 2000000 };
+enum { kSizes = sizeof sizes / sizeof *sizes, kMax = 2000000 };
 
 int main(int argc, char **argv) {
   int rank, size;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  char *out = malloc(kMost), *in = malloc(kMost + 1);
-  void *attached = malloc(3 * kMost);
-  MPI_Buffer_attach(attached, 3 * kMost);
+  char *out = malloc(kMax), *in = malloc(kMax + 1);
+  void *attached = malloc(3 * kMax);
+  MPI_Buffer_attach(attached, 3 * kMax);
   for (int shift = 0; shift < size; shift++) {
     int to = (rank + shift) % size, from = (rank - shift + size) % size;
     for (int k = 0; k < kSizes; k++) {

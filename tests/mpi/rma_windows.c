@@ -213,6 +213,91 @@ static void passive(int created) {
   if (created) free(memory);
 }
 
+/* All ranks of a node mean the same memory by MPI_PROC_NULL, or say that it is empty where they cannot reach it. */
+static void query_without_a_rank(int created) {
+  MPI_Aint mine = 8 * (me + 1);
+  void *base, *seen;
+  MPI_Win win;
+  if (created) {
+    base = malloc(mine);
+    MPI_Win_create(base, mine, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  } else {
+    MPI_Win_allocate(mine, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+  }
+  for (int rank = 0; rank < ranks; rank++) {
+    MPI_Aint bytes;
+    int unit;
+    MPI_Win_shared_query(win, rank, &bytes, &unit, &seen);
+    CHECK(unit == 8 && (bytes == 8 * (rank + 1) || (bytes == 0 && rank != me)));
+    if (rank == me) CHECK(seen == base);
+  }
+  MPI_Aint bytes;
+  int unit;
+  MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &seen);
+  const char* path = getenv("TERN_PATH");
+  if (!path || strstr(path, "shm")) CHECK(bytes == 8 || (bytes == 0 && me != 0));
+  if (me == 0) CHECK(bytes == 8 && seen == base);
+  MPI_Win_free(&win);
+  if (created) free(base);
+}
+
+/* One element and a few, at places inside the target's memory and at its end, with a displacement unit of 4. */
+static void short_operations(int created) {
+  enum { kBytes = 64 };
+  const int to = (me + 1) % ranks;
+  char* base;
+  MPI_Win win;
+  if (created) {
+    base = malloc(kBytes);
+    MPI_Win_create(base, kBytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  } else {
+    MPI_Win_allocate(kBytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+  }
+  memset(base, 0, kBytes);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Win_lock_all(0, win);
+  const long long big = 0x0102030405060708 + me, minus = -1;
+  const int small = 1000 + me;
+  long long seen = 0;
+  int seen4 = 0;
+  char text[8] = "abcdefg", back[8] = "";
+  MPI_Put(&big, 1, MPI_LONG_LONG, to, 0, 1, MPI_LONG_LONG, win);
+  MPI_Put(&small, 1, MPI_INT, to, 15, 1, MPI_INT, win); /* the last word */
+  MPI_Put(text, 7, MPI_CHAR, to, 2, 7, MPI_CHAR, win);
+  MPI_Accumulate(&minus, 1, MPI_LONG_LONG, to, 0, 1, MPI_LONG_LONG, MPI_SUM, win);
+  MPI_Win_flush(to, win);
+  MPI_Get(back, 7, MPI_CHAR, to, 2, 7, MPI_CHAR, win);
+  MPI_Fetch_and_op(&minus, &seen, MPI_LONG_LONG, to, 0, MPI_REPLACE, win);
+  MPI_Fetch_and_op(&small, &seen4, MPI_INT, to, 15, MPI_SUM, win);
+  MPI_Win_flush(to, win);
+  CHECK(seen == big - 1 && seen4 == small && memcmp(back, text, 8) == 0);
+  MPI_Fetch_and_op(NULL, &seen, MPI_LONG_LONG, to, 0, MPI_NO_OP, win);
+  MPI_Fetch_and_op(&small, &seen4, MPI_INT, to, 15, MPI_NO_OP, win);
+  MPI_Win_flush(to, win);
+  CHECK(seen == -1 && seen4 == 2 * small);
+  /* What does not fit is an error, and changes nothing. */
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  const struct {
+    MPI_Aint place;
+    int count;
+  } kOutside[] = {{16, 1}, {15, 2}, {1, 16}, {((MPI_Aint)1) << 62, 1}};
+  for (int i = 0; i < 4; i++) {
+    const int outcome = MPI_Put(text, kOutside[i].count, MPI_INT, to, kOutside[i].place, kOutside[i].count, MPI_INT, win);
+    int error_class;
+    MPI_Error_class(outcome, &error_class);
+    CHECK(error_class == MPI_ERR_RMA_RANGE);
+  }
+  CHECK(MPI_Put(text, 1, MPI_INT, to, -1, 1, MPI_INT, win) != MPI_SUCCESS);
+  CHECK(MPI_Put(text, 1, MPI_INT, ranks, 0, 1, MPI_INT, win) != MPI_SUCCESS);
+  CHECK(MPI_Win_flush(ranks, win) != MPI_SUCCESS && MPI_Win_flush(-7, win) != MPI_SUCCESS);
+  MPI_Win_unlock_all(win);
+  CHECK(MPI_Put(text, 1, MPI_INT, to, 0, 1, MPI_INT, win) != MPI_SUCCESS);
+  CHECK(MPI_Win_flush(to, win) != MPI_SUCCESS);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Win_free(&win);
+  if (created) free(base);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
@@ -222,6 +307,10 @@ int main(int argc, char** argv) {
   if (!path || strstr(path, "shm")) {
     shared(0);
     shared(1);
+  }
+  for (int created = 0; created < 2; created++) {
+    query_without_a_rank(created);
+    short_operations(created);
   }
   readers_and_writers(0);
   readers_and_writers(1);

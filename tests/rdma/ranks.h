@@ -22,15 +22,15 @@
 
 namespace tern::rdma {
 
-inline constexpr int kMostRanks = 4;
+inline constexpr int kMaxRanks = 4;
 
 /// What ranks tell each other: written before a `meet`, read after it.
 struct Board {
-  std::atomic<int> here[64];                       ///< arrivals at each meeting
-  QueuePairAddress pairs[kMostRanks][kMostRanks];  ///< [of][for]
-  QueuePairAddress datagram[kMostRanks];
-  uint64_t address[kMostRanks];
-  uint32_t key[kMostRanks];
+  std::atomic<int> here[64];                     ///< arrivals at each meeting
+  QueuePairAddress pairs[kMaxRanks][kMaxRanks];  ///< [of][for]
+  QueuePairAddress datagram[kMaxRanks];
+  uint64_t address[kMaxRanks];
+  uint32_t key[kMaxRanks];
   std::atomic<int> flag;
 };
 

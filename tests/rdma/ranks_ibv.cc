@@ -40,7 +40,7 @@ class Connected {
   }
 
   std::unique_ptr<SharedReceiveQueue> srq;
-  std::unique_ptr<QueuePair> pairs[kMostRanks];
+  std::unique_ptr<QueuePair> pairs[kMaxRanks];
 };
 
 size_t message_bytes(uint32_t i) { return 1 + (i * 2654435761u) % 9000; }
@@ -62,7 +62,7 @@ void all_to_all_sends(Rank& rank) {
       side.post(*my.pairs[peer], work, offset, message_bytes(i));
     }
   }
-  uint32_t next[kMostRanks] = {};
+  uint32_t next[kMaxRanks] = {};
   size_t sent = 0, received = 0;
   for (const Completion& entry : side.await(2 * total)) {
     ASSERT_EQ(entry.status, Status::success) << status_name(entry.status);

@@ -74,7 +74,7 @@ class AdapterBench {
     while (queue->poll(&completion, 1) == 0) {
       queue->arm(false);
       if (queue->poll(&completion, 1) != 0) break;
-      strand.block(kNever, "waiting for a completion");
+      strand.block(kNever_ns, "waiting for a completion");
     }
     return completion;
   }

@@ -306,7 +306,7 @@ TEST(Adapter, ALostPeerIsRetryExceededWithinTimeoutTimesRetries) {
     auto pair = join(bench, 1 - int(rank.index()), chosen);
     auto targets = bench.exchange(bench.target());
     if (rank.index() == 1) {
-      bench.strand.block(kNever, "until killed");
+      bench.strand.block(kNever_ns, "until killed");
       return;
     }
     bench.strand.charge_ns(600'000);

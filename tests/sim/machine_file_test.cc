@@ -120,7 +120,7 @@ uint64_t message_ns(const MachineModel& machine) {
         continue;
       }
       for (int before = sink.arrived; sink.arrived == before;) {
-        if (path->poll() == 0 && path->arm()) rank.strand.block(kNever, "waiting for the echo");
+        if (path->poll() == 0 && path->arm()) rank.strand.block(kNever_ns, "waiting for the echo");
       }
     }
     if (rank.index() == 0) result = (rank.strand.now_ns() - begin) / (2 * kRounds);

@@ -52,7 +52,7 @@ TEST(Machine, WakingEarlyAndLate) {
     Strand& strand = rank.strand;
     if (rank.index() == 0) {
       sleeper = &strand;
-      strand.block(kNever, "asleep");
+      strand.block(kNever_ns, "asleep");
       woken_at = strand.now_ns();
       strand.block(strand.now_ns() + 50, "asleep");
       timed_out_at = strand.now_ns();
@@ -89,7 +89,7 @@ TEST(Machine, FenceMakesPutsVisibleAndHoldsEverybody) {
                                            : std::vector<int>({int(rank.index() & ~1u), int(rank.index() | 1u)}));
     Error error;
     ASSERT_FALSE(launcher->enter_barrier());
-    while (!launcher->barrier_is_over(error)) rank.strand.block(kNever, "in the barrier");
+    while (!launcher->barrier_is_over(error)) rank.strand.block(kNever_ns, "in the barrier");
     EXPECT_FALSE(error);
   });
   EXPECT_TRUE(report.ok()) << report.failure;
@@ -99,7 +99,7 @@ TEST(Machine, DeadlockIsExplained) {
   WorldOptions options;
   options.ranks = 3;
   Report report = Machine(options).run([&](Machine::Rank& rank) {
-    if (rank.index() == 1) rank.strand.block(kNever, "waiting for Godot");
+    if (rank.index() == 1) rank.strand.block(kNever_ns, "waiting for Godot");
     if (rank.index() == 2) (void)rank.make_launcher()->fence();
   });
   EXPECT_TRUE(report.deadlock);
@@ -149,7 +149,7 @@ TEST(Machine, ExceptionsAreReportedWithRankAndSeed) {
 TEST(Machine, AbortEndsTheRun) {
   Report report = Machine({}).run([&](Machine::Rank& rank) {
     if (rank.index() == 1) rank.make_launcher()->abort(3, "enough");
-    rank.strand.block(kNever, "for ever");
+    rank.strand.block(kNever_ns, "for ever");
   });
   EXPECT_NE(report.failure.find("rank 1 aborted with code 3: enough"), std::string::npos) << report.failure;
 }

@@ -102,7 +102,7 @@ TEST(PointToPointLimits, CreditsComeBack) {
     }
   });
   ASSERT_TRUE(report.ok()) << report.failure;
-  EXPECT_EQ(eager_bytes_at(report, 1, kNever), 500u * 1000);
+  EXPECT_EQ(eager_bytes_at(report, 1, kNever_ns), 500u * 1000);
   for (const TraceEntry& entry : report.trace) {
     EXPECT_FALSE(entry.kind == EventKind::send && entry.first >> 32 == uint64_t(wire::Kind::credit))
         << "the answers take it along";

@@ -66,7 +66,6 @@ struct RdmaBench {
     RdmaOptions options;
     options.peers = &peers;
     const NetworkModel& network = rank.machine.options().network;
-    options.copy_bytes_per_us = network.copy_bytes_per_us;
     options.send_ns = network.send_ns;
     options.receive_ns = network.receive_ns;
     options.ring_poll_ns = rank.machine.options().adapter.poll_ns;

@@ -19,8 +19,6 @@
 namespace tern::test {
 namespace {
 
-constexpr uint64_t kSecond_ns = 1'000'000'000;
-
 /// Events are rung for on it.
 struct BellPath final : Pollable {
   BellPath() : fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}

@@ -22,6 +22,7 @@ namespace tern::rdma {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr size_t kSizes[] = {64 << 10, 100'000, 1 << 20, 16 << 20};
 
 /// An adapter that only registers.
 class PlainHca final : public Hca {
@@ -100,7 +101,7 @@ class RegistrationRaceTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!watch) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
-    if (const char* wanted = std::getenv("TERN_TEST_ROUNDS")) rounds = std::atoi(wanted);
+    if (const char* wanted = std::getenv("TERN_TEST_ROUNDS")) rounds = rounds_on_one_core = std::atoi(wanted);
     sched_getaffinity(0, sizeof cores, &cores);
   }
   void TearDown() override { sched_setaffinity(0, sizeof cores, &cores); }
@@ -156,16 +157,26 @@ class RegistrationRaceTest : public testing::Test {
     EXPECT_GT(got_again, 0) << way.name;
   }
 
+  /// With threads on several cores, then all on one.
+  template <typename Rounds>
+  void on_many_cores_and_one(Rounds rounds_of_a_size) {
+    for (bool one_core : {false, true}) {
+      SCOPED_TRACE(one_core ? "one core" : "all cores");
+      if (one_core) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(sched_getcpu(), &one);
+        sched_setaffinity(0, sizeof one, &one);  // threads that are made from now on have it, too
+      }
+      if (one_core) rounds = rounds_on_one_core;
+      for (size_t bytes : kSizes) rounds_of_a_size(bytes);
+    }
+  }
   void run_all_sizes(const Way& way) {
-    for (size_t bytes : {size_t{1} << 16, size_t{100'000}, size_t{1} << 20, size_t{1} << 24}) run(way, bytes);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    sched_setaffinity(0, sizeof one, &one);  // threads that are made from now on have it, too
-    run(way, 100'000);
+    on_many_cores_and_one([&](size_t bytes) { run(way, bytes); });
   }
 
-  int rounds = 60;
+  int rounds = 60, rounds_on_one_core = 10;  // there each round is some changes of threads
   cpu_set_t cores;
   PlainHca hca;
   std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
@@ -186,14 +197,52 @@ TEST_F(RegistrationRaceTest, Freed) {
 
 // madvise has returned when the memory's owner uses it again: the kernel drops the pages after it has reported.
 TEST_F(RegistrationRaceTest, DroppedByAdvice) {
-  for (int round = 0; round < rounds; ++round) {
-    void* memory = map(64 * kPage);
-    hits(memory, 64 * kPage);
-    std::thread([&] { madvise(memory, 64 * kPage, MADV_DONTNEED); }).join();
-    ASSERT_FALSE(hits(memory, 64 * kPage)) << "round " << round;
-    ASSERT_TRUE(hits(memory, 64 * kPage));
-    munmap(memory, 64 * kPage);
-  }
+  on_many_cores_and_one([&](size_t bytes) {
+    std::atomic<void*> given{nullptr};
+    std::atomic<bool> over{false};
+    std::thread giver([&] {
+      while (!over.load()) {
+        if (void* memory = given.load()) {
+          madvise(memory, bytes, MADV_DONTNEED);
+          given.store(nullptr);
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    });
+    int stale = 0, hit_again = 0;
+    for (int round = 0; round < rounds; ++round) {
+      void* memory = map(bytes);
+      hits(memory, bytes);
+      given.store(memory);
+      while (given.load()) std::this_thread::yield();
+      stale += hits(memory, bytes);
+      hit_again += hits(memory, bytes);
+      munmap(memory, bytes);
+    }
+    over.store(true);
+    giver.join();
+    EXPECT_EQ(stale, 0) << bytes << " bytes";
+    EXPECT_EQ(hit_again, rounds) << bytes << " bytes";
+  });
+}
+
+// Children come and go, each with a copy of everything, while memory changes hands.
+TEST_F(RegistrationRaceTest, UnmappedBesideForks) {
+  std::atomic<bool> over{false};
+  std::atomic<int> forks{0};
+  std::thread forker([&] {
+    while (!over.load()) {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      waitpid(child, nullptr, 0);
+      ++forks;
+    }
+  });
+  run_all_sizes(kUnmap);
+  over.store(true);
+  forker.join();
+  EXPECT_GT(forks.load(), 0);
 }
 
 // What a forked child gives back is its own, and it does not wait for the parent's watch; the parent's pinned pages

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kAny = 9;
 constexpr int kNone = -1;
-constexpr size_t kMostQueues = 2;  // ever made
-constexpr int kMostEnds = 1;       // by the sender's own wish
+constexpr size_t kMaxQueues = 2;  // ever made
+constexpr int kMaxEnds = 1;       // by the sender's own wish
 
 struct Program {
   std::vector<int> sends, receives;  // tags
@@ -170,12 +170,12 @@ class Model {
     if (!now.there.empty()) branch([&](State& s) { arrive(s); });
     if (!now.back.empty()) branch([&](State& s) { hear(s); });
     for (int tag = 0; tag < 2; ++tag) {
-      if (now.queues.size() < kMostQueues && current(now, tag) == kNone && now.next_send < program_.sends.size())
+      if (now.queues.size() < kMaxQueues && current(now, tag) == kNone && now.next_send < program_.sends.size())
         branch([&](State& s) { ask(s, tag); });
     }
     for (size_t i = 0; i < now.queues.size(); ++i) {
       const Queue& q = now.queues[i];
-      if (q.s == Queue::open && now.ends < kMostEnds) {
+      if (q.s == Queue::open && now.ends < kMaxEnds) {
         branch([&](State& s) {
           ++s.ends;
           end(s, int(i));

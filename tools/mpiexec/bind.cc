@@ -19,7 +19,7 @@ struct PartName {
   Part part;
 };
 
-// Those of Open MPI and of Hydra. A slot is a core here; the only node is this machine.
+// The names of Open MPI and of Hydra. A slot is a core here; the only node is this machine.
 constexpr PartName kPartNames[] = {
     {"auto", Part::automatic}, {"none", Part::none},       {"hwthread", Part::hwthread}, {"core", Part::core},
     {"slot", Part::core},      {"l3cache", Part::l3cache}, {"numa", Part::numa},         {"socket", Part::socket},
@@ -33,7 +33,7 @@ std::optional<Part> part_named(const std::string& name) {
   return std::nullopt;
 }
 
-/// A number of ranks or cores; 0: it is none.
+/// A number of ranks or cores; 0: not a number.
 int count_of(const std::string& text) {
   if (text.empty() || text.size() > 6 || text.find_first_not_of("0123456789") != std::string::npos) return 0;
   return atoi(text.c_str());
@@ -81,12 +81,12 @@ hwloc_obj_type_t Machine::type_of(Part part) {
 Machine::Machine() {
   CPU_ZERO(&mine_);
   if (sched_getaffinity(0, sizeof mine_, &mine_) != 0 || hwloc_topology_init(&topology_) != 0) return;
-  // Without devices and other caches the look at the machine takes 3 ms instead of 12.
+  // Without devices and other caches reading the machine takes 3 ms instead of 12.
   hwloc_topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
   for (hwloc_obj_type_t type : {HWLOC_OBJ_CORE, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L3CACHE}) {
     hwloc_topology_set_type_filter(topology_, type, HWLOC_TYPE_FILTER_KEEP_ALL);
   }
-  // A NUMA node that is a part of a socket hangs on a group.
+  // A NUMA node that is a part of a socket is attached to a group.
   hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
   hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
   good_ = hwloc_topology_load(topology_) == 0;
@@ -128,7 +128,7 @@ std::string Machine::numbers(Part part, const cpu_set_t& mask) const {
   return fmt::format("{} {}", met.size() == 1 ? "" : "s", ranges(met));
 }
 
-// As Open MPI draws it: a letter for each hardware thread, cores side by side, a stroke between sockets.
+// As Open MPI prints it: a letter for each hardware thread, cores side by side, a slash between sockets.
 std::string Machine::drawing(const cpu_set_t& mask) const {
   std::string text;
   for (const cpu_set_t& socket : parts(Part::socket)) {
@@ -156,13 +156,13 @@ cpu_set_t joined(const std::vector<cpu_set_t>& units, size_t first, size_t last)
   return mask;
 }
 
-/// What each rank got, before it is widened to the part it is bound to.
+/// What each rank gets, before it is widened to the part to which it is bound.
 struct Deal {
   std::vector<cpu_set_t> masks{};
-  std::string lack{};  ///< not empty: it did not come to that
+  std::string lack{};  ///< not empty: the reason why it is not possible
 };
 
-/// The ranks that fall to each part; -1: too many ranks.
+/// The ranks of each part; -1: too many ranks.
 std::vector<int> part_of_each(const Placement& wish, int ranks, size_t parts) {
   std::vector<int> part(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -183,7 +183,7 @@ Deal deal_out(const Machine& machine, const Placement& wish, int ranks) {
     return deal;
   }
   const std::vector<int> part_of = part_of_each(wish, ranks, parts.size());
-  // A whole cache or socket may be shared by ranks; cores are not, unless somebody asks for wider parts.
+  // Ranks may share a whole cache or socket; they share cores only if a wider part was asked for.
   const bool may_share = wish.bind > Part::core && wish.cores_per_rank == 0;
   const bool even = wish.cores_per_rank == 0 && wish.bind != Part::core && wish.bind != Part::hwthread && !one_part;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -213,7 +213,7 @@ Deal deal_out(const Machine& machine, const Placement& wish, int ranks) {
   return deal;
 }
 
-// Ranks that were dealt out by hand are bound to what they got, or to more around it.
+// Ranks that were distributed explicitly are bound to what they got, or to a wider part around it.
 void widen(const Machine& machine, Part bind, std::vector<cpu_set_t>& masks) {
   if (bind <= Part::core) return;
   const std::vector<cpu_set_t> parts = machine.parts(bind);
@@ -254,7 +254,7 @@ Binding as_asked(const Machine& machine, const Placement& wish, int ranks) {
   return {std::move(deal.masks), "bound, as asked"};
 }
 
-// What can be said without hwloc; empty: nothing.
+// Errors that can be found without hwloc; empty: none.
 std::string no_need(const Placement& wish, int ranks, int threads) {
   if (wish.bind == Part::none) return "not bound, as asked";
   if (wish.map != Part::automatic || wish.bind != Part::automatic || wish.cores_per_rank > 0) return {};

@@ -82,10 +82,10 @@ void signal_descendants(int signal) {
   for (pid_t pid : descendants()) kill(pid, signal);
 }
 
-// A killed parent's children become ours, and a process may start others while it is looked at: so again and again,
-// until the kernel says that there is no child.
-std::vector<pid_t> end_descendants(int patience_ms, const std::function<void(pid_t, int)>& on_end) {
-  const uint64_t deadline_ms = now_ms() + uint64_t(patience_ms);
+// A killed parent's children become ours, and a process may start others during the search: so repeat it until the
+// kernel says that there is no child.
+std::vector<pid_t> end_descendants(int timeout_ms, const std::function<void(pid_t, int)>& on_end) {
+  const uint64_t deadline_ms = now_ms() + uint64_t(timeout_ms);
   while (true) {
     int status = 0;
     pid_t pid;

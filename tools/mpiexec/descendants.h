@@ -1,5 +1,5 @@
-// Processes that descend from this one, wherever they went: into other process groups, sessions, or (with
-// PR_SET_CHILD_SUBREAPER set here) away from parents that have ended.
+// Processes that descend from this one, also in other process groups and sessions, or (with PR_SET_CHILD_SUBREAPER set
+// here) without living parents.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@ std::vector<pid_t> descendants();
 
 void signal_descendants(int signal);
 
-/// Kills all descendants until none is left, at most for `patience_ms`. `on_end` is told about each child that has been
+/// Kills all descendants until none is left, at most for `timeout_ms`. `on_end` is told about each child that has been
 /// waited for. Returns those that are still there: the kernel does not end a process inside of some system calls.
-std::vector<pid_t> end_descendants(int patience_ms, const std::function<void(pid_t, int status)>& on_end);
+std::vector<pid_t> end_descendants(int timeout_ms, const std::function<void(pid_t, int status)>& on_end);
 
 }  // namespace tern::mpiexec

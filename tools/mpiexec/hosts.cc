@@ -56,7 +56,7 @@ struct Engine {
   Dialect dialect;
 };
 
-// First the one that owns the allocation, then by how well PMIx or PMI is served.
+// The one that owns the allocation first, then by how well PMIx or PMI is served.
 std::vector<Engine> engines() {
   std::vector<Engine> list;
   if (getenv("SLURM_JOB_ID")) list.push_back({"srun", Dialect::slurm});
@@ -150,7 +150,7 @@ bool needs_other_hosts(const Plan& plan, int& exit_code) {
   return std::any_of(hosts.begin(), hosts.end(), [](auto& host) { return !is_this_machine(host); });
 }
 
-/// Runs the engine and stays, because something is left to do when it has ended. Signals are for it.
+/// Runs the engine as a child, because work is left when it has ended. Signals go to it.
 static int run_child(const std::string& file, char* const* arguments) {
   sigset_t signals;
   sigemptyset(&signals);
@@ -172,7 +172,7 @@ static int run_child(const std::string& file, char* const* arguments) {
     siginfo_t signal{};
     if (sigwaitinfo(&signals, &signal) < 0) continue;
     if (signal.si_signo != SIGCHLD) {
-      if (signal.si_code <= 0) kill(child, signal.si_signo);  // what the terminal sends it gets by itself
+      if (signal.si_code <= 0) kill(child, signal.si_signo);  // it gets the terminal's signals itself
     } else if (waitpid(child, &status, WNOHANG) == child) {
       return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     }

@@ -1,4 +1,4 @@
-// Hosts other than this one: Tern's mpiexec is no cluster launcher; it hands over to one that is installed.
+// Hosts other than this one: Tern's mpiexec is not a cluster launcher; it calls one that is installed.
 #pragma once
 
 #include "plan.h"

@@ -43,7 +43,7 @@ std::vector<std::string> read_hosts(std::istream& file) {
   std::vector<std::string> hosts;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line.substr(0, line.find('#')));
-    // ":4" names nobody.
+    // ":4" names no host.
     if (std::string host; words >> host && !(host = without_slots(host)).empty()) hosts.push_back(host);
   }
   return hosts;

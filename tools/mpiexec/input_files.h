@@ -1,5 +1,5 @@
-// The text files that users give to mpiexec: hosts (-hostfile), and a command line (-configfile). Whatever is in them,
-// the answer is words or the line that is wrong.
+// The text files that users give to mpiexec: hosts (-hostfile), and a command line (-configfile). For any content the
+// result is words, or the number of the wrong line.
 // Thread rule: pure functions.
 #pragma once
 
@@ -15,9 +15,9 @@ std::string without_slots(const std::string& host);
 /// Lines "host", "host:4", "host slots=4", "# comment".
 std::vector<std::string> read_hosts(std::istream& file);
 
-/// A file of segments, one on each line, which are separated by ":" in `words`; a line that ends in a backslash goes
-/// on, one that begins with # says nothing. Words as a shell separates them: blanks, quotes of both kinds, backslashes.
-/// Returns 0, or the number of the line in which a quote is open.
+/// A file of segments, one per line, separated by ":" in `words`. A line that ends in a backslash continues on the next
+/// one; a line that begins with # is a comment. Words as a shell separates them: blanks, quotes of both kinds,
+/// backslashes. Returns 0, or the number of the line in which a quote is open.
 int read_command_words(std::istream& file, std::vector<std::string>& words);
 
 }  // namespace tern::mpiexec

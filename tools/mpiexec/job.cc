@@ -15,10 +15,10 @@
 
 namespace tern::mpiexec {
 namespace {
-// Ranks asked for a report (TERN_HANG_REPORT) before a kill may write for so long.
-constexpr uint64_t kReportMs = 1000;
+// Ranks that are asked for a report (TERN_HANG_REPORT) get so long to write before they are killed: a page each.
+constexpr uint64_t kReport_ms = 1000;
 constexpr int kTimeoutExitCode = 124;  // as timeout(1)
-// Output that our own reader has not taken; beyond it the ranks' pipes are left to fill.
+// Output that our own reader has not taken; with more, the ranks' pipes are no longer read.
 constexpr size_t kOutputHigh = 1 << 20;
 }  // namespace
 
@@ -50,13 +50,13 @@ void Job::loop() {
   }
 }
 
-// Waits once.
+// One wait for events.
 void Job::turn() {
   epoll_event events[64];
   const int n = epoll_wait(epoll_, events, 64, next_timeout_ms());
   if (n < 0 && errno != EINTR) fail(1, fmt::format("epoll_wait: {}", strerror(errno)));
-  // Deaths first: a rank that died is the reason, what its neighbours say about it in the same moment is
-  // not.
+  // Deaths first: a rank that died is the reason; what its neighbours report in the same moment is a
+  // consequence.
   auto urgent = [](Source source) { return source == Source::signals || source == Source::keeper; };
   for (bool now : {true, false}) {
     for (int i = 0; i < n; ++i) {
@@ -101,7 +101,7 @@ void Job::write_output() {
   }
 }
 
-// What is watched follows from who has something to say and who can take it.
+// The descriptors to watch depend on which sources have data and which sinks can take it.
 void Job::update_watches() {
   write_output();
   Sink* sinks[] = {&out_, &err_};
@@ -165,14 +165,14 @@ void Job::on_signals() {
       case SIGTSTP: on_terminal_stop(); break;
       case SIGCONT: on_terminal_continue(); break;
       default:
-        if (interrupted_) {  // asked twice: no mercy
+        if (interrupted_) {  // the second time: kill at once
           kill_at_ms_ = now_ms();
         } else if (draining_) {
           interrupted_ = true;
           if (!exit_code_) exit_code_ = 128 + int(info.ssi_signo);
         } else {
           interrupted_ = true;
-          // A spawned job is ended by the one around it, which says why.
+          // The surrounding job ends a spawned one, and reports the reason.
           fail(128 + int(info.ssi_signo),
                parents_ >= 0 ? "" : fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
         }
@@ -207,7 +207,7 @@ void Job::on_deadlines() {
     if (reports_wanted() && !draining_) {
       tell(message);
       request_reports();
-      report_until_ms_ = now + kReportMs;
+      report_until_ms_ = now + kReport_ms;
     } else {
       end_ranks(message);
     }

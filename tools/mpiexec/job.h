@@ -113,7 +113,7 @@ class Job {
   Sink out_{1}, err_{2};
   bool output_lost_ = false;
   std::vector<OutputPipe> pipes_;       ///< when output passes through us: two per rank
-  std::vector<std::string> described_;  ///< with -v: what there is to say about each rank when it has started
+  std::vector<std::string> described_;  ///< with -v: a line about each rank, printed when it has started
   TerminalInput input_;
   bool input_watched_ = false, rank_input_watched_ = false, pipes_paused_ = false;
   bool sink_watched_[2] = {false, false};
@@ -122,7 +122,7 @@ class Job {
   std::optional<int> exit_code_;  ///< of the first failure
   bool ending_ = false;           ///< the ranks have been told to end
   bool interrupted_ = false;
-  bool draining_ = false;  ///< no rank is left, but output that our reader has not taken
+  bool draining_ = false;  ///< no rank is left, but our reader has not taken all output
   uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, report_until_ms_ = 0, drop_at_ms_ = 0;  ///< 0: not set
 };
 

@@ -1,4 +1,4 @@
-// The end of a job: who has ended and why, what that means for the others, and what is left to be done.
+// The end of a job: which rank has ended and why, what that means for the others, and cleaning up.
 #include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
@@ -16,11 +16,11 @@
 
 namespace tern::mpiexec {
 namespace {
-// Ranks may clean up after SIGTERM for so long; with the kill, the job is gone within a second.
-constexpr uint64_t kMercyMs = 500;
-// When the job is ended by a signal and all ranks are gone, our reader may take what is left for so long; together less
-// than a second.
-constexpr uint64_t kLastWordsMs = 200;
+// Time for ranks to clean up after SIGTERM; together with the kill, the job has ended within a second.
+constexpr uint64_t kTermGrace_ms = 500;
+// When a signal ends the job and all ranks are gone, our reader gets so long to take the remaining output; with the
+// above less than a second.
+constexpr uint64_t kLastOutput_ms = 200;
 }  // namespace
 
 bool Job::reports_wanted() {
@@ -28,8 +28,8 @@ bool Job::reports_wanted() {
   return wish && *wish && strcmp(wish, "0") != 0;
 }
 
-// Every rank that is inside MPI is asked to print what it waits for. Without TERN_HANG_REPORT the ranks do
-// not listen to the signal, which would then kill them.
+// Asks every rank that is inside MPI to print what it waits for. Without TERN_HANG_REPORT the ranks do
+// not handle the signal, which would then kill them.
 void Job::request_reports() {
   if (!reports_wanted()) {
     return tell("no reports: the job was started without TERN_HANG_REPORT=1");
@@ -57,7 +57,7 @@ void Job::reap() {
     ended.push_back(report.id);
   }
   if (ended.empty()) return;
-  // Of those that ended together, signals count first: they are causes more often than exit codes are.
+  // Among those that ended together, signals count first: they are causes more often than exit codes are.
   std::stable_partition(ended.begin(), ended.end(), [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
   for (int rank : ended) judge(rank);
   check_stuck();
@@ -69,7 +69,7 @@ void Job::judge(int rank) {
   const bool inside = server_->is_inside(rank);
   const int status = ranks_[size_t(rank)].status;
   if (const int why = ranks_[size_t(rank)].failure) {
-    // Without a process: the machine has no more of something.
+    // No process was made: the machine lacks some resource.
     const int code = status == 0 ? 1 : why == ENOENT ? 127 : 126;
     return fail(code, fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
   }
@@ -90,7 +90,7 @@ void Job::judge(int rank) {
   if (code != 0 && !exit_code_) exit_code_ = code;
 }
 
-// All ranks must enter a fence: one that has ended never will.
+// All ranks must enter a fence; a rank that has ended never will.
 void Job::check_stuck() {
   if (ending_) return;
   const int stuck = server_->stuck_rank();
@@ -105,7 +105,7 @@ void Job::check_stuck() {
 }
 
 void Job::abort_asked(int rank, int code) {
-  // 256 and the like would read as success.
+  // 256 and multiples would read as success.
   const int low = code & 255;
   fail(code != 0 && low == 0 ? 1 : low, fmt::format("{} aborted the job with code {}", name_of(rank), code));
 }
@@ -126,11 +126,11 @@ void Job::end_ranks(const std::string& message) {
   ending_ = true;
   if (!message.empty()) tell(message);
   keeper_.signal_all(SIGTERM);
-  keeper_.signal_all(SIGCONT);  // a stopped rank would not notice
-  kill_at_ms_ = now_ms() + kMercyMs;
+  keeper_.signal_all(SIGCONT);  // a stopped rank would not handle the signal
+  kill_at_ms_ = now_ms() + kTermGrace_ms;
 }
 
-// Our own reader is gone, or has no room. Messages of our own that nobody can read change nothing.
+// Our own reader has gone, or has no room. Losing messages that cannot be read is harmless.
 void Job::on_output_lost(const char* name, int why) {
   if (!passes_through()) return;
   if (why == EPIPE) return fail(128 + SIGPIPE, "");
@@ -138,7 +138,7 @@ void Job::on_output_lost(const char* name, int why) {
   tell(fmt::format("{}: {}; output of the ranks is lost", name, strerror(why)));
 }
 
-// No rank is left. What they have left behind is ended, what they wrote last is handed on.
+// No rank is left. Ends processes that they have left behind, and passes their last output on.
 void Job::finish() {
   const std::vector<pid_t> left = keeper_.end_all();
   if (!left.empty()) {
@@ -149,7 +149,7 @@ void Job::finish() {
   }
   if (plan_.print_exit_codes) print_exit_codes();
   drain_output();
-  // From here on a signal ends mpiexec in the ordinary way.
+  // From here on a signal ends mpiexec in the usual way.
   ::signal(SIGUSR1, SIG_IGN);
   sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
 }
@@ -171,7 +171,7 @@ void Job::print_exit_codes() {
   tell(text);
 }
 
-// A reader of ours that does not read is waited for, unless the job is ended: then it gets a moment.
+// A reader that does not read is awaited, unless the job is being ended: then it gets kLastOutput_ms.
 void Job::drain_output() {
   for (size_t i = 0; i < pipes_.size(); ++i) {
     for (int empty = 0; pipes_[i].descriptor() >= 0 && empty < 64; ++empty) on_pipe(int(i));
@@ -180,7 +180,7 @@ void Job::drain_output() {
   while (true) {
     update_watches();
     if (out_.waiting() + err_.waiting() == 0) break;
-    if (interrupted_ && drop_at_ms_ == 0) drop_at_ms_ = now_ms() + kLastWordsMs;
+    if (interrupted_ && drop_at_ms_ == 0) drop_at_ms_ = now_ms() + kLastOutput_ms;
     if (drop_at_ms_ != 0 && now_ms() >= drop_at_ms_) break;
     turn();
   }

@@ -26,7 +26,7 @@ extern char** environ;
 namespace tern::mpiexec {
 namespace {
 
-// What a launcher around us told us is not for our ranks; what we tell them ourselves is set anew.
+// Variables that a launcher around us set for us are not for our ranks; what the ranks need is set anew.
 constexpr std::string_view kNotPassedOn[] = {
     "PMI_FD",           "PMI_RANK",        "PMI_SIZE",    "PMI_PORT",           "PMI_ID",
     "PMI_JOBID",        "PMI_SPAWNED",     "PMI_KVS",     "PMI_APPNUM",         "PMI_UNIVERSE_SIZE",
@@ -77,7 +77,7 @@ std::string core_list(const cpu_set_t& set) {
   return list;
 }
 
-// As a spawned job: where the jobs that wait for us are told. Not for the ranks.
+// As a spawned job: the descriptor on which the parent job gets its answer. Not for the ranks.
 int answer_descriptor() {
   const char* number = getenv(kSpawnAnswerVariable);
   const int descriptor = number && *number ? atoi(number) : -1;
@@ -162,8 +162,8 @@ std::vector<std::string> Job::base_environment(const App& app) const {
                         std::find(inheritance.names.begin(), inheritance.names.end(), name) != inheritance.names.end();
     if (listed && passed_on(name)) base.emplace_back(*entry);
   }
-  // A rank that is ended because another failed has no time to write what it has buffered. gfortran does not buffer
-  // standard output that is a pipe, as under launchers that gather it; ours hands on what it has itself, which may be a
+  // A rank that is killed because another failed cannot write what it has buffered. Under launchers that collect the
+  // output gfortran does not buffer, since standard output is a pipe; our ranks inherit ours, which may be a
   // file.
   if (!getenv(kUnbuffered)) base.push_back(fmt::format("{}=y", kUnbuffered));
   for (auto& entry : plan_.environment) set(base, entry);
@@ -177,7 +177,7 @@ std::vector<std::string> Job::rank_environment(int rank, const std::vector<std::
   environment.push_back(fmt::format("PMI_FD={}", kept_descriptor()));
   environment.push_back(fmt::format("PMI_RANK={}", rank));
   environment.push_back(fmt::format("PMI_SIZE={}", size));
-  // Names of other launchers that scripts use to share out devices and files among the ranks of a node.
+  // Variables of other launchers with which scripts distribute devices and files among the ranks of a node.
   environment.push_back(fmt::format("MPI_LOCALRANKID={}", rank));
   environment.push_back(fmt::format("MPI_LOCALNRANKS={}", size));
   environment.push_back("TERN_JOB_ID=" + job_id_);
@@ -199,11 +199,11 @@ int Job::standard_input(int rank) {
 
 // The number of the ranks' PMI socket: one that neither scripts (exec 3>file) nor shells (10 and up) use for their own.
 int Job::kept_descriptor() const {
-  constexpr rlim_t kWanted = 100;
+  constexpr rlim_t kWanted = 100;  // see above
   return int(std::max<rlim_t>(3, std::min(kWanted, descriptor_limit_.rlim_cur - 1)));
 }
 
-// What becomes the rank's descriptor `stream`. -1: errno says why.
+// The descriptor that becomes the rank's `stream`. -1: errno says why.
 int Job::standard_output(int rank, int stream) {
   int file = -1;
   if (has_output_file(plan_.files, stream)) {
@@ -223,7 +223,7 @@ int Job::standard_output(int rank, int stream) {
   return pipes_.back().open();
 }
 
-// What a hybrid program will take for itself.
+// The number of threads that a hybrid program will use.
 int Job::threads_per_rank() const {
   constexpr std::string_view kVariable = "OMP_NUM_THREADS=";
   int most = 1;
@@ -242,7 +242,7 @@ void Job::report_bindings(const Binding& binding) {
   }
 }
 
-// False: it cannot be, and the job has been ended.
+// False: it is not possible, and the job was ended.
 bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores) {
   const int app_number = ranks_[size_t(rank)].app;
   const App& app = plan_.apps[size_t(app_number)];
@@ -253,7 +253,7 @@ bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_s
   spec.descriptors = descriptor_limit_;
   spec.keep_as = kept_descriptor();
   if (cores) spec.cores = *cores;
-  // The first error is the reason: what follows it may leave one of its own.
+  // The first error is the reason; later ones are consequences.
   int why = 0;
   auto begun = [&why](int result) {
     if (result < 0 && why == 0) why = errno;

@@ -15,7 +15,7 @@
 
 namespace tern::mpiexec {
 namespace {
-// The keeper answers within microseconds; a second of silence means that somebody has stopped it (SIGSTOP).
+// The keeper answers within microseconds; a second of silence means that it was stopped (SIGSTOP).
 constexpr int kAnswer_ms = 1000;
 }  // namespace
 
@@ -46,7 +46,7 @@ bool Keeper::order(const Order& order) {
     errno = EPIPE;
     return false;
   }
-  return send_order(socket_, order);  // a keeper that is gone is noticed by receive()
+  return send_order(socket_, order);  // receive() notices when the keeper has ended
 }
 
 bool Keeper::start_child(int id, const ChildSpec& spec) {
@@ -66,7 +66,7 @@ void Keeper::signal_all(int signal) {
 
 void Keeper::sweep(const std::string& folder) { order({OrderKind::sweep, 0, 0, folder}); }
 
-// The keeper has been killed by somebody. What it had reported is still read; then the ranks are our own children.
+// The keeper was killed. Its last reports are still read; then the ranks are our own children.
 void Keeper::lose() {
   close(socket_);
   socket_ = -1;
@@ -83,7 +83,7 @@ void Keeper::reap_own() {
       if (started == pid) ended(id, pid, status);
     }
   }
-  // Those that ended while the keeper lived, and of which it said nothing any more.
+  // Those that ended while the keeper lived, but were not reported.
   for (auto [id, pid] : std::map<int, pid_t>(started_)) {
     if (kill(pid, 0) != 0 && errno == ESRCH) ended(id, pid, W_EXITCODE(1, 0));
   }
@@ -139,7 +139,7 @@ void Keeper::sync() {
 
 std::vector<pid_t> Keeper::end_all() {
   auto nobody = [](pid_t, int) {};
-  if (!order({OrderKind::end_all})) return end_descendants(kEndPatience_ms, nobody);
+  if (!order({OrderKind::end_all})) return end_descendants(kEndTimeout_ms, nobody);
   std::vector<pid_t> left;
   while (receive(true)) {
     for (; !reports_.empty(); reports_.pop_front()) {
@@ -148,7 +148,7 @@ std::vector<pid_t> Keeper::end_all() {
       left.push_back(reports_.front().pid);
     }
   }
-  return end_descendants(kEndPatience_ms, nobody);
+  return end_descendants(kEndTimeout_ms, nobody);
 }
 
 }  // namespace tern::mpiexec

@@ -1,13 +1,14 @@
-// The keeper: a process of its own that starts the processes of the job, waits for them, and ends them all. It outlives
-// mpiexec by a moment, whatever happens to mpiexec:
+// The keeper: a process of its own that starts the processes of the job, waits for them, and ends them all. It briefly
+// outlives mpiexec, however mpiexec ends:
 //
 //   mpiexec  -- orders -->  tern-keeper  -- fork, exec -->  rank  -->  what the rank starts
 //            <- reports --  (child subreaper)
 //
 // The kernel gives every process whose parent has ended to the nearest ancestor that is a child subreaper (prctl(2)).
-// So all that the ranks start stays below the keeper, also in process groups and sessions of its own (timeout, setsid,
-// shells with job control), and when mpiexec's end of the socket closes the keeper kills it all. If the keeper itself
-// is killed, the ranks become children of mpiexec, which is a subreaper, too, and goes on without it.
+// So all processes that the ranks start stay descendants of the keeper, also in process groups and sessions of their
+// own (timeout, setsid, shells with job control). When mpiexec's end of the socket closes, the keeper kills them all.
+// If the keeper itself is killed, the ranks become children of mpiexec, which is a subreaper, too, and continues
+// without it.
 //
 // The keeper leads the process group of the ranks, blocks all signals that can be blocked, holds no stream of mpiexec's
 // open, and is not called mpiexec, so that `pkill mpiexec` does not find it.
@@ -27,7 +28,7 @@ namespace tern::mpiexec {
 class Keeper {
  public:
   Keeper() = default;
-  /// What is left of the job is killed; the keeper has ended afterwards.
+  /// Kills what is left of the job; the keeper has ended afterwards.
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
@@ -37,18 +38,18 @@ class Keeper {
 
   /// Readable when there may be reports; -1 without a keeper.
   int descriptor() const { return socket_; }
-  /// Has a process started, known from now on as `id` (from 0 on); reports will say how that went. The descriptors of
+  /// Starts a process, known from now on as `id` (from 0 on); reports tell whether that worked. The descriptors of
   /// `spec` stay the caller's. False: errno says why.
   bool start_child(int id, const ChildSpec& spec);
   void signal_one(int id, int signal);
   void signal_all(int signal);
-  /// The next report that has come, without waiting.
+  /// The next report that is here, without waiting.
   bool next(Report& report);
   /// Waits until the ends of all processes that have ended by now are among the reports.
   void sync();
   /// Kills every process of the job. Returns those that the kernel does not end.
   std::vector<pid_t> end_all();
-  /// The folder will be removed after mpiexec's end, with the files in it, when it is still there then.
+  /// After mpiexec's end the folder is removed with the files in it, if it still exists then.
   void sweep(const std::string& folder);
 
  private:

@@ -11,7 +11,8 @@ namespace tern::mpiexec {
 namespace {
 
 constexpr size_t kMaxDescriptors = 4;  // standard streams, and the launcher's socket
-// The kernel limits the descriptors that are on their way at a time; the other side takes them soon.
+// The kernel limits the descriptors in flight (RLIMIT_NOFILE); the other side takes them soon. Tries again for a
+// second.
 constexpr int kTooManyOnTheWay_us = 1000, kTooManyTries = 1000;
 
 struct Head {

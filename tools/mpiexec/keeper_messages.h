@@ -1,5 +1,5 @@
-// What mpiexec and its keeper (keeper.h) say to each other over a stream socket: orders one way, reports the other.
-// Both are the same program, so that structs travel as they lie in memory.
+// The messages between mpiexec and its keeper (keeper.h) over a stream socket: orders one way, reports the other. Both
+// are the same program, so structs are sent as they are in memory.
 #pragma once
 
 #include <sys/types.h>
@@ -26,15 +26,15 @@ struct Order {
   OrderKind kind;
   int32_t id = 0, number = 0;
   std::string text{};
-  std::vector<int> descriptors{};  ///< taken over by who receives the order
+  std::vector<int> descriptors{};  ///< the receiver of the order owns them
 };
 
-/// Sends all of it; waits while the other side is busy. False: errno says why; EPIPE: the other side is gone.
+/// Sends all of it; waits while the other side is busy. False: errno says why; EPIPE: the other side has ended.
 bool send_order(int socket, const Order& order);
-/// Waits for a whole order. None: the other side is gone. EMFILE in `failure`: descriptors got lost on the way.
+/// Waits for a whole order. None: the other side has ended. EMFILE in `failure`: descriptors were lost.
 std::optional<Order> receive_order(int socket, int& failure);
 
-/// Of a ChildSpec, everything but the descriptors.
+/// A ChildSpec without its descriptors.
 std::string packed(const ChildSpec& spec);
 ChildSpec unpacked(const Order& order);
 

@@ -44,7 +44,7 @@ class FailureSlots {
   void give_back(int* slot) { free_.push_back(slot); }
 
  private:
-  static constexpr size_t kPage = 4096;
+  static constexpr size_t kPage = 4096;  // what mmap gives at least
   std::vector<int*> free_;
 };
 
@@ -71,7 +71,7 @@ class KeeperProcess {
   int socket_, signals_;
   std::map<pid_t, Child> children_;
   FailureSlots slots_;
-  std::string unsent_;  ///< reports: mpiexec may be busy with sending an order
+  std::string unsent_;  ///< reports: mpiexec may be busy sending an order
   std::vector<std::string> folders_;
 };
 
@@ -84,7 +84,7 @@ void KeeperProcess::flush() {
   while (!unsent_.empty()) {
     const ssize_t n = send(socket_, unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return;  // later, or never: then take_order() notices
+    if (n < 0) return;  // tried again later; if mpiexec has ended, take_order() notices
     unsent_.erase(0, size_t(n));
   }
 }
@@ -122,7 +122,7 @@ void KeeperProcess::reap() {
 }
 
 void KeeperProcess::end_all() {
-  auto left = end_descendants(kEndPatience_ms, [this](pid_t pid, int status) { ended(pid, status); });
+  auto left = end_descendants(kEndTimeout_ms, [this](pid_t pid, int status) { ended(pid, status); });
   for (pid_t pid : left) report({ReportKind::all_ended, 0, pid});
   report({ReportKind::all_ended});
 }
@@ -163,7 +163,7 @@ void KeeperProcess::run() {
   for (const std::string& folder : folders_) remove_records(folder);
 }
 
-// In ps and top; the words lie one behind the other.
+// The name in ps and top; the words stand one behind the other.
 void rename_process(char** argv) {
   prctl(PR_SET_NAME, kName);
   if (!argv || !argv[0]) return;
@@ -185,7 +185,7 @@ void run_keeper(int socket, char** argv) {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   sigemptyset(&children);
   sigaddset(&children, SIGCHLD);
-  // Hold nothing open that somebody waits to see closed.
+  // Keep no descriptor open whose end some process waits for.
   const int null = open("/dev/null", O_RDWR);
   for (int i = 0; i < 3; ++i) dup2(null, i);
   if (socket != 3) dup3(socket, 3, O_CLOEXEC);

@@ -1,5 +1,5 @@
-// mpiexec (also installed as mpirun): starts MPI programs on this machine, or hands over to an engine that
-// reaches others. DESIGN.md 10.
+// mpiexec (also installed as mpirun): starts MPI programs on this machine, or calls an engine that
+// reaches others.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -18,12 +18,12 @@
 
 namespace {
 
-// Descriptors 0 to 2 must be taken, or one of ours would land there and be given to the ranks. Writing to one that was
-// closed stays an error.
+// Descriptors 0 to 2 must be in use, or one of ours would get such a number and be given to the ranks. Writing to one
+// that was closed remains an error.
 void fill_standard_descriptors() {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= 2) descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  // Those of 0 to 2 are handed down all the same: the ranks get copies.
+  // Descriptors 0 to 2 are passed on nevertheless: the ranks get copies.
   if (descriptor > 2) close(descriptor);
 }
 

@@ -10,6 +10,7 @@
 namespace tern::mpiexec {
 namespace {
 
+// Larger numbers are typing mistakes; in milliseconds kMaxSeconds still fits into 64 bits.
 constexpr int kMaxRanks = 1 << 20;
 constexpr int kMaxSeconds = 1 << 30;
 
@@ -30,7 +31,7 @@ void add_list(std::vector<std::string>& list, const std::string& text) {
     at = comma + 1;
   }
 }
-
+// "NAME" means "with its present value"; a name without value is omitted.
 // "NAME" means "with the value it has here"; a name that has none is left out.
 void add_exported(std::vector<std::string>& environment, const std::string& name) {
   if (name.find('=') != std::string::npos) {
@@ -129,8 +130,8 @@ constexpr Option kOptions[] = {
                         name, value);
      })},
     {"map-by", "PART[:pe=N]",
-     "ranks take turns on these parts: slot, hwthread, core, l3cache, numa, socket, node; N cores for each rank; "
-     "ppr:M:PART: M ranks on each part",
+     "consecutive ranks go to consecutive parts: slot, hwthread, core, l3cache, numa, socket, node; N cores for each "
+     "rank; ppr:M:PART: M ranks on each part",
      TERN_OPTION({
        return read_map(value, plan.placement)
                   ? ""
@@ -196,7 +197,7 @@ constexpr Option kOptions[] = {
 };
 
 #undef TERN_OPTION
-
+/// Options of other launchers that scripts pass, and their replacements.
 /// Options of other launchers that scripts pass, and what there is instead.
 struct Foreign {
   const char* names;
@@ -243,7 +244,7 @@ bool has_name(const char* names, std::string_view name) {
   each_name(names, [&](std::string_view one) { found |= one == name; });
   return found;
 }
-
+// Number of letters to change, to add or to leave out.
 // Letters to change, to add or to leave out.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -262,7 +263,7 @@ size_t distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view name) {
   std::string near;
-  size_t least = std::min<size_t>(3, name.size() / 2 + 1);  // more letters than that are another name
+  size_t least = std::min<size_t>(3, name.size() / 2 + 1);  // more different letters are another name
   for (const Option& option : kOptions) {
     each_name(option.names, [&](std::string_view one) {
       if (const size_t letters = distance(name, one); letters < least) {
@@ -276,7 +277,7 @@ std::string nearest(std::string_view name) {
 
 // "  -n,-np N    number of ranks ...", the text in its column.
 std::string help_line(const Option& option) {
-  constexpr size_t kColumn = 36, kWidth = 118;
+  constexpr size_t kColumn = 36, kWidth = 118;  // of the text; the longest option is shorter
   std::string line = "  ";
   each_name(option.names, [&](std::string_view one) { line += fmt::format("{}-{}", line.size() > 2 ? "," : "", one); });
   if (*option.value) line += fmt::format(" {}", option.value);

@@ -13,14 +13,14 @@ struct Option {
   const char* names;  ///< without dashes, separated by commas; the first is the usual one
   const char* value;  ///< what follows: "" nothing, "N" one word, "NAME VALUE" two words or NAME=VALUE
   const char* help;
-  /// Does what the option says; `name` as the user wrote it. Returns what is wrong with the value, else nothing.
+  /// Applies the option; `name` as the user wrote it. Returns what is wrong with the value, else nothing.
   std::string (*apply)(Plan& plan, App& app, const std::string& name, const std::string& value);
 };
 
 std::span<const Option> all_options();
 /// Null: there is none of that name (without dashes).
 const Option* find_option(std::string_view name);
-/// One line about a word that is no option: what serves instead of an option of other launchers, or the nearest name.
+/// One line about a word that is no option: the replacement of another launcher's option, or the nearest name.
 std::string about_unknown(const std::string& word, std::string_view name);
 /// The text of --help.
 std::string help_text();

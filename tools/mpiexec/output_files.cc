@@ -34,7 +34,7 @@ std::string expanded(const std::string& pattern, int rank) {
   return name;
 }
 
-// As Open MPI names them: the rank with as many digits as the number of ranks has.
+// As Open MPI names them: rank numbers are padded to the digits of the number of ranks.
 std::string in_folder(const std::string& folder, int rank, int ranks, int stream) {
   std::string number = std::to_string(rank);
   number.insert(0, std::to_string(ranks).size() - number.size(), '0');
@@ -58,7 +58,7 @@ int open_output_file(const OutputFiles& files, int rank, int ranks, int stream, 
   const std::string& pattern = pattern_of(files, stream);
   path = pattern.empty() ? in_folder(files.folder, rank, ranks, stream) : expanded(pattern, rank);
   if (!make_folders(path)) return -1;
-  // Emptied by the first that opens it, shared by the others.
+  // The first to open it empties it; the others share it.
   static std::set<std::string> opened;
   const int fresh = opened.insert(path).second ? O_TRUNC : 0;
   return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | fresh, 0666);

@@ -21,7 +21,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr int kMistakeExitCode = 2;
+constexpr int kMistakeExitCode = 2;  // for wrong arguments, as of shells and GNU tools
 
 std::string bare(const std::string& word) { return word.substr(word.starts_with("--") ? 2 : 1); }
 
@@ -30,7 +30,7 @@ bool is_joined_count(const std::string& word) {
   return word.size() > 2 && word.starts_with("-n") && word.find_first_not_of("0123456789", 2) == std::string::npos;
 }
 
-/// Reads one option at `at`, and moves `at` behind it. Returns what is wrong. `question`: the option asks for help or
+/// Reads one option at `at`, and advances `at`. Returns what is wrong. `question`: the option asks for help or
 /// the version.
 std::string read_option(const Words& words, size_t& at, Plan& plan, App& app, const Option*& question) {
   const std::string word = words[at++];
@@ -65,7 +65,7 @@ std::string read_option(const Words& words, size_t& at, Plan& plan, App& app, co
   return option->apply(plan, app, written, value);
 }
 
-/// Reads one segment. Returns what is wrong. With a question nothing else counts.
+/// Reads one segment. Returns what is wrong. With a question everything else is ignored.
 std::string read_segment(const Words& words, size_t& at, Plan& plan, const Option*& question) {
   App app;
   while (at < words.size() && words[at].size() > 1 && words[at][0] == '-') {

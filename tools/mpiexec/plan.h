@@ -1,4 +1,4 @@
-// What the command line of mpiexec asks for: mpiexec [global and local options] program arguments : [local]
+// What the command line of mpiexec requests: mpiexec [global and local options] program arguments : [local]
 // program ... MPI 5.0 section 11.6 (Portable MPI process startup) names -n, -host, -wdir, -path, -configfile and the
 // colon; most other options are those of Hydra and of Open MPI's mpirun. The options themselves: options.h.
 #pragma once
@@ -19,20 +19,20 @@ struct Inheritance {
 /// One program of the (MPMD) command.
 struct App {
   std::vector<std::string> command{};      ///< program and arguments, never empty
-  int ranks = 0;                           ///< 0: not said
+  int ranks = 0;                           ///< 0: not given
   std::vector<std::string> environment{};  ///< "NAME=VALUE", for these ranks only
-  bool own_inheritance = false;            ///< `inheritance` holds instead of the plan's
+  bool own_inheritance = false;            ///< `inheritance` replaces the plan's
   Inheritance inheritance{};
   std::string directory{};    ///< working directory; empty: mpiexec's own
   std::string search_path{};  ///< where to look for the program instead of PATH
   std::vector<std::string> hosts{};
 };
 
-/// Where the ranks' output goes beside, or instead of, mpiexec's own. In patterns %r is the rank, %h the host, %% a %.
+/// Files for the ranks' output, besides or instead of mpiexec's own. In patterns %r is the rank, %h the host, %% a %.
 struct OutputFiles {
   std::string out_pattern{}, err_pattern{};  ///< empty: none; instead
   std::string folder{};                      ///< empty: none; FOLDER/1/rank.N/stdout and stderr
-  bool copy = true;                          ///< of the folder: beside, else instead
+  bool copy = true;                          ///< of the folder: besides, else instead
 };
 
 struct Plan {
@@ -45,15 +45,15 @@ struct Plan {
   int timeout_s = 0;  ///< 0: none
   bool verbose = false;
   bool print_exit_codes = false;
-  int universe_size = 0;  ///< 0: not said; -1: without limit
+  int universe_size = 0;  ///< 0: not given; -1: without limit
   std::string host_file{};
-  int ranks_per_host = 0;  ///< 0: not said
-  bool here = false;       ///< on this machine, whatever an allocation says
+  int ranks_per_host = 0;  ///< 0: not given
+  bool here = false;       ///< on this machine, even inside an allocation
   bool summary = false;
   std::string trace_file{};  ///< empty: no trace
   int trace_mib = 256;       ///< of events, for each rank
 
-  /// Ranks shall leave records (recording.h).
+  /// Ranks must leave records (recording.h).
   bool records() const { return summary || !trace_file.empty(); }
 
   int ranks() const {
@@ -66,7 +66,7 @@ struct Plan {
   }
 };
 
-/// Reads the command line. True: `plan` is to be run. False: all is said already (help, version, or a mistake
+/// Reads the command line. True: run `plan`. False: everything is printed already (help, version, or a mistake
 /// on stderr), and mpiexec ends with `exit_code`.
 bool parse_command_line(const std::vector<std::string>& words, Plan& plan, int& exit_code);
 

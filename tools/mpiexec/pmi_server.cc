@@ -10,9 +10,10 @@
 
 namespace tern::mpiexec {
 namespace {
+// As Hydra's.
 constexpr int kKeyMax = 64;
 constexpr int kValueMax = 1024;
-// No command is this long; a rank that sends so much without a newline does not speak PMI.
+// No command is this long; a rank that sends so much without a newline does not use PMI.
 constexpr size_t kLineMax = 1 << 16;
 }  // namespace
 
@@ -51,8 +52,8 @@ std::optional<int> PmiServer::serve(int rank) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n <= 0) {
-      // Nobody holds the rank's end any more. Its process may go on without MPI; its end is seen by its
-      // parent, us.
+      // No process holds the rank's end any more. The rank may continue without MPI; its parent, this process, sees
+      // its end.
       close_peer(peer);
       return abort_code;
     }
@@ -112,12 +113,12 @@ void PmiServer::enter_barrier(int rank) {
   for (size_t other = 0; other < peers_.size(); ++other) {
     peers_[other].in_barrier = false;
     answer(peers_[other], "cmd=barrier_out");
-    // The caller's own answers leave when its batch is done.
+    // The caller's own answers leave when its batch is complete.
     if (int(other) != rank) flush(int(other));
   }
 }
-
-// More than PMI-1 asks for: our client finds its opening questions answered here, others pass these fields
+// More than PMI-1 asks for: our client finds the answers to its opening questions here, others ignore these
+// fields.
 // over.
 std::string PmiServer::opening_answer(int rank, const PmiLine& line) const {
   if (line.number("pmi_version", 1) != 1) {
@@ -147,7 +148,7 @@ std::string PmiServer::found(const PmiLine& line) const {
 bool PmiServer::all_were_inside() const {
   return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.initialised; });
 }
-
+// One line of "mcmd=spawn ... endcmd": a field whose value may have blanks.
 // One line of "mcmd=spawn ... endcmd": a field, whose value may have blanks.
 void PmiServer::collect(Peer& peer, std::string_view text) {
   SpawnProgram& program = *peer.program;

@@ -1,7 +1,7 @@
 // PMI-1, the server: one inherited socket per rank, a key-value space, a barrier. The protocol is drawn in
 // process/launch/pmi1.cc. Programs of other MPIs that speak PMI-1 (MPICH) are served as well.
 //
-// Thread rule: the event loop. Never blocks: what a rank does not read yet waits here.
+// Thread rule: the event loop. Never blocks: what a rank does not read yet is kept here.
 #pragma once
 
 #include <map>
@@ -30,18 +30,18 @@ class PmiServer {
   /// The server's end, to watch for reading; -1 when closed.
   int descriptor(int rank) const { return peers_[size_t(rank)].descriptor; }
 
-  /// Reads and answers all that is there. Returns the exit code when the rank asks to abort the job.
+  /// Reads and answers everything that is there. Returns the exit code when the rank asks to abort the job.
   std::optional<int> serve(int rank);
-  /// Some answer still waits for the rank to read: watch its descriptor for writing, then call flush().
+  /// An answer waits for the rank to read: watch its descriptor for writing, then call flush().
   bool has_unsent(int rank) const { return !peers_[size_t(rank)].unsent.empty(); }
   void flush(int rank);
 
-  /// What the rank has asked to be started since the last time; it waits for answer_spawn.
+  /// What the rank has asked to be started since the last call; it waits for answer_spawn.
   std::optional<SpawnRequest> take_spawn(int rank) { return std::exchange(peers_[size_t(rank)].spawn, std::nullopt); }
   /// `failure` empty: the processes run.
   void answer_spawn(int rank, std::string_view failure);
 
-  /// The rank's process has ended: its last words are served, its socket closed.
+  /// The rank's process has ended: its last commands are served, its socket closed.
   std::optional<int> rank_ended(int rank);
 
   /// Between init and finalize: the end of such a rank leaves the others hanging.
@@ -59,11 +59,11 @@ class PmiServer {
     PmiLines incoming;
     std::string unsent;
     bool initialised = false, finalised = false, in_barrier = false, ended = false;
-    std::optional<SpawnProgram> program{};  ///< of a command for which lines are still coming
-    SpawnRequest spawning{};                ///< whose programs are still coming
-    std::optional<SpawnRequest> spawn{};    ///< whole
+    std::optional<SpawnProgram> program{};  ///< of a command that is not complete
+    SpawnRequest spawning{};                ///< whose programs are not complete
+    std::optional<SpawnRequest> spawn{};    ///< complete
     int programs_wanted = 1;
-    std::string info_key{};  ///< whose value is the next line
+    std::string info_key{};  ///< the next line is its value
   };
   std::optional<int> handle(int rank, std::string_view text);
   void collect(Peer& peer, std::string_view text);

@@ -24,7 +24,7 @@ std::string absolute(const std::string& path) {
   return whole;
 }
 
-/// Without making it: a job that is killed leaves no empty trace.
+/// Without making it: a job that is killed should leave no empty trace.
 bool can_be_written(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) {
@@ -36,7 +36,7 @@ bool can_be_written(const std::string& path) {
   return access(whole.substr(0, whole.rfind('/') + 1).c_str(), W_OK | X_OK) == 0;
 }
 
-/// Beside the trace, which is where there is room for it; totals alone are small.
+/// Next to the trace, where there is room for it; totals alone are small.
 std::string folder_prefix(const Plan& plan, bool elsewhere) {
   if (!plan.trace_file.empty()) {
     const std::string file = absolute(plan.trace_file);
@@ -53,7 +53,7 @@ std::string folder_prefix(const Plan& plan, bool elsewhere) {
 bool Recording::begin(Plan& plan, bool elsewhere, Keeper& keeper) {
   if (!plan.records()) return true;
   if (!plan.trace_file.empty()) {
-    // Now, not after hours: whether there may be such a file.
+    // Checks now, not after hours, whether the file can be made.
     if (!can_be_written(plan.trace_file)) {
       say(fmt::format("trace '{}': {}", plan.trace_file, strerror(errno)));
       return false;

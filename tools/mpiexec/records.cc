@@ -28,7 +28,7 @@ std::vector<std::string> files_in(const std::string& folder) {
   return names;
 }
 
-/// What can be printed of a text that may have no end; quotes and backslashes are left out.
+/// The printable part of a text that may lack its end; quotes and backslashes are omitted.
 template <size_t N>
 std::string plain(const char (&text)[N]) {
   std::string out;
@@ -109,14 +109,14 @@ const std::string* Record::unfinished_call() const {
   return header_->current == 0 ? nullptr : &function_name(header_->current - 1);
 }
 
-// Clocks of two machines drift apart evenly: between the comparisons at the start and at the end, a straight line.
+// Clocks of two machines drift apart evenly: between the comparisons at start and end, linear interpolation.
 int64_t Record::offset_at(uint64_t time_ns) const {
   const record::ClockSample &start = header_->samples[0], &end = header_->samples[1];
   if (end.at_ns <= start.at_ns) return start.offset_ns;
   const double part = (double(time_ns) - double(start.at_ns)) / double(end.at_ns - start.at_ns);
-  constexpr double kMost_ns = 4e18;  // an int64_t takes 9e18
+  constexpr double kMax_ns = 4e18;  // an int64_t takes 9e18
   const double drift_ns = part * (double(end.offset_ns) - double(start.offset_ns));
-  return int64_t(uint64_t(start.offset_ns) + uint64_t(int64_t(std::clamp(drift_ns, -kMost_ns, kMost_ns))));
+  return int64_t(uint64_t(start.offset_ns) + uint64_t(int64_t(std::clamp(drift_ns, -kMax_ns, kMax_ns))));
 }
 
 Records read_records(const std::string& folder) {

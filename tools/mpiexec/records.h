@@ -1,4 +1,4 @@
-// The records that ranks have left (base/record.h): where they are put, and how they are read when all ranks have
+// The records that ranks have left (base/record.h): where they are, and how they are read when all ranks have
 // ended.
 #pragma once
 
@@ -21,7 +21,7 @@ class RecordFolder {
   ~RecordFolder();
   RecordFolder(const RecordFolder&) = delete;
   RecordFolder& operator=(const RecordFolder&) = delete;
-  /// Makes a new folder named `prefix` and some letters. `before` hears its name before it is there. False: errno says
+  /// Makes a new folder named `prefix` and some letters. `before` gets its name before it exists. False: errno says
   /// why.
   bool make(const std::string& prefix, const std::function<void(const std::string&)>& before);
   const std::string& path() const { return path_; }
@@ -33,7 +33,7 @@ class RecordFolder {
 /// One rank's record, mapped.
 class Record {
  public:
-  /// Null when the file is not a whole record of this version, or of a process that never was a rank.
+  /// Null when the file is not a complete record of this version, or of a process that never was a rank.
   static std::unique_ptr<Record> open(const std::string& path);
   ~Record();
   Record(const Record&) = delete;
@@ -41,15 +41,15 @@ class Record {
 
   const record::Header& header() const { return *header_; }
   int rank() const { return header_->rank; }
-  // Texts and numbers of a record are checked: a rank whose program writes where it should not may have hit its record.
-  /// Of the place `function` in Header::totals; printable, and fit for JSON as it is.
+  // Texts and numbers of a record are checked: a rank with a wild pointer may have overwritten its record.
+  /// Name of the function at `function` in Header::totals; printable, and valid in JSON.
   const std::string& function_name(size_t function) const;
   const std::string& host() const { return host_; }
   std::string clock_domain() const;
   uint32_t threads() const;
   const record::Event* events() const { return events_; }
   size_t event_count() const { return event_count_; }
-  /// What it was in when it ended without MPI_Finalize; null: nothing.
+  /// The function it was in when it ended without MPI_Finalize; null: none.
   const std::string* unfinished_call() const;
   /// This rank's clock in rank 0's.
   int64_t offset_at(uint64_t time_ns) const;

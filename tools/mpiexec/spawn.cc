@@ -45,7 +45,7 @@ struct Prepared {
     good = dup2(spec.keep, spec.keep_as) >= 0 && fcntl(spec.keep_as, F_SETFD, 0) == 0;
   }
   if (good && !spec.directory.empty()) good = chdir(spec.directory.c_str()) == 0;
-  if (spec.cores) sched_setaffinity(0, sizeof *spec.cores, &*spec.cores);  // a wish: to fail is no reason not to run
+  if (spec.cores) sched_setaffinity(0, sizeof *spec.cores, &*spec.cores);  // only a wish: failing is no error
   setrlimit(RLIMIT_NOFILE, &spec.descriptors);
   if (good) {
     sigset_t none;
@@ -60,7 +60,7 @@ struct Prepared {
 
 }  // namespace
 
-// Not vfork (nor posix_spawn, which is built on it): there the parent waits until each child has passed exec,
+// Not vfork (nor posix_spawn, which uses it): there the parent waits until each child has passed exec,
 // which with 16 ranks on 2 busy cores took 50 ms instead of 20; mpiexec is small, and copying its page tables
 // costs 0.1 ms.
 pid_t start_child(const ChildSpec& spec, pid_t group, int* failure) {
@@ -76,7 +76,7 @@ pid_t start_child(const ChildSpec& spec, pid_t group, int* failure) {
 
 namespace {
 
-// 0 runnable, 126 there but not runnable, 127 not there.
+// 0 runnable, 126 found but not runnable, 127 not found.
 int judge(const std::string& file) {
   struct stat status;
   if (stat(file.c_str(), &status) != 0) return 127;
@@ -90,7 +90,7 @@ int find_program(const std::string& program, const std::string& directory, const
   char* here = getcwd(nullptr, 0);
   const std::string base = here ? here : "";
   free(here);
-  // Absolute, since the child changes its directory before it runs the file.
+  // Absolute, since the child changes its directory before it executes the file.
   auto absolute = [&](const std::string& path) { return path.starts_with('/') ? path : base + "/" + path; };
   int verdict = 128;
   auto consider = [&](const std::string& candidate) {

@@ -1,4 +1,4 @@
-// How a process of the job begins: what it is given, and the steps between fork and exec.
+// How a process of the job starts: its properties, and the steps between fork and exec.
 #pragma once
 
 #include <sched.h>
@@ -17,7 +17,7 @@ struct ChildSpec {
   std::vector<std::string> arguments, environment;
   std::string directory;             ///< empty: stay
   int standard[3] = {-1, -1, -1};    ///< become the descriptors 0 to 2
-  int keep = -1;                     ///< a further descriptor to hand down; -1: none
+  int keep = -1;                     ///< a further descriptor to pass on; -1: none
   int keep_as = 3;                   ///< its number in the child
   std::optional<cpu_set_t> cores{};  ///< none: not bound
   rlimit descriptors{};              ///< limit on descriptors to restore

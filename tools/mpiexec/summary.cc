@@ -11,8 +11,8 @@
 namespace tern::mpiexec {
 namespace {
 
-constexpr size_t kMostRanks = 32;  // in the table; beyond it the extremes
-constexpr size_t kMostFunctions = 12;
+constexpr size_t kMaxRanks = 32;      // in the table; beyond it the extremes
+constexpr size_t kMaxFunctions = 12;  // the longest first; the rest as one line
 
 double seconds(uint64_t ns) { return double(ns) * 1e-9; }
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
@@ -110,7 +110,7 @@ std::string rank_line(const std::string& name, const Line& line) {
 std::string ranks_table(const std::vector<Line>& lines) {
   std::string out = fmt::format("{:>6} {:>10} {:>10} {:>5} {:>10} {:>5} {:>11} {:>11} {:>11} {:>6}\n", "rank", "time s",
                                 "in MPI s", "%", "waiting s", "%", "sent", "bytes", "received", "unex.%");
-  if (lines.size() <= kMostRanks) {
+  if (lines.size() <= kMaxRanks) {
     for (const Line& line : lines) out += rank_line(fmt::format("{}", line.record->rank()), line);
   } else {
     auto less = [](const Line& a, const Line& b) { return a.mpi_ns < b.mpi_ns; };
@@ -173,13 +173,13 @@ std::string functions_table(const std::vector<Line>& lines) {
   std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.second.time_ns > b.second.time_ns; });
   std::string out = fmt::format("\n{:<28} {:>11} {:>10} {:>9} {:>10} {:>11} {:>6}\n", "function (all ranks)", "calls",
                                 "time s", "% of all", "waiting s", "longest ms", "rank");
-  for (size_t i = 0; i < order.size() && i < kMostFunctions; ++i) {
+  for (size_t i = 0; i < order.size() && i < kMaxFunctions; ++i) {
     const Row& row = order[i].second;
     out += fmt::format("{:<28} {:>11} {:>10.3f} {:>9.1f} {:>10.3f} {:>11.3f} {:>6}\n", order[i].first, row.calls,
                        seconds(row.time_ns), percent(double(row.time_ns), whole), seconds(row.wait_ns),
                        double(row.longest_ns) * 1e-6, row.longest_rank);
   }
-  if (order.size() > kMostFunctions) out += fmt::format("and {} other functions\n", order.size() - kMostFunctions);
+  if (order.size() > kMaxFunctions) out += fmt::format("and {} other functions\n", order.size() - kMaxFunctions);
   return out;
 }
 

@@ -55,7 +55,7 @@ Flow Channel::receive_any(std::span<uint64_t> words) const {
       p2p_->ireceive({words.data(), Count(words.size_bytes()), byte_, kNoPeer, kAnySource, tag_, context_}));
 }
 
-// Waits for both whatever happens to the first: the buffers are the caller's.
+// Waits for both even if the first one fails: the buffers belong to the caller.
 Flow Channel::exchange(int with, std::span<const uint64_t> mine, std::span<uint64_t> theirs) const {
   Request* incoming = start_receive(with, theirs);
   Error sent = co_await Completion(start_send(with, mine));
@@ -123,8 +123,8 @@ Flow Channel::sum(std::span<uint64_t> words) const {
   co_return co_await broadcast(0, words);
 }
 
-// Bruck: in the round of distance k a rank has the blocks of itself and the k - 1 after it; it gives them to
-// the rank k before and gets as many from the rank k after, so that 4 ranks need two rounds:
+// Bruck: in the round of distance k a rank has the blocks of itself and the k - 1 after it. It sends them to the rank k
+// before it and receives as many from the rank k after it, so that 4 ranks need two rounds:
 //   0: 0        0 1      0 1 2 3
 //   1: 1   ->   1 2  ->  1 2 3 0   -> turned so that block 0 comes first
 //   2: 2   k=1  2 3  k=2 2 3 0 1

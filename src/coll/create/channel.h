@@ -1,7 +1,7 @@
-// Channel: the few ranks that make a communicator together, and the small patterns in which they talk: one
-// message, broadcast, allgather. Everything sent is 64-bit words. Source: MPI 5.0 section 7.4 asks nothing of
-// the how; broadcast is a binomial tree, allgather is Bruck's (IEEE TPDS 8(11), 1997), both ceil(log2 n)
-// rounds for any n. Thread rule: under the rank's lock.
+// Channel: the few ranks that make a communicator together, and their communication patterns: one message, broadcast,
+// allgather. Everything sent is 64-bit words. Source: MPI 5.0 section 7.4 leaves the method open; broadcast is a
+// binomial tree, allgather is Bruck's (IEEE TPDS 8(11), 1997), both ceil(log2 n) rounds for any n. Thread rule: under
+// the rank's lock.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct Maker {
   std::function<uint64_t()> new_context;  ///< a context id that no other call, here or elsewhere, returns
 };
 
-/// A value: cheap to copy into a flow's frame (the members of a subset are the exception).
+/// A value: cheap to copy into a flow's frame (unless it has the members of a subset).
 class Channel {
  public:
   /// All members of `group`; messages are matched by (context, tag, rank in `group`).
   Channel(const Maker& maker, Group& group, uint64_t context, int tag);
-  /// Only the ranks `members` of `group`, which includes me. Indices below are into `members`.
+  /// Only the ranks `members` of `group`, which includes this rank. Indices below are into `members`.
   Channel(const Maker& maker, Group& group, uint64_t context, int tag, std::vector<int> members);
   /// All members of an intracommunicator, in the order of its collectives: takes its next collective tag.
   static Channel of(const Maker& maker, Communicator& intra);
-  /// From one side to the ranks `far` of another, who know me as rank `self`: for send, receive and exchange.
+  /// From one side to the ranks `far` of another, which know this rank as `self`: for send, receive and exchange.
   static Channel across(const Maker& maker, Group& far, int self, uint64_t context, int tag);
 
   int size() const { return members_.empty() ? group_->size() : int(members_.size()); }
@@ -52,11 +52,11 @@ class Channel {
   Flow broadcast(int root, std::span<uint64_t> words) const;
   /// Any number of words, which only the root knows before.
   Flow broadcast(int root, Words& words) const;
-  /// `mine` of every member, by index, one after the other; all give equally many.
+  /// `mine` of every member, by index, one after the other; all have equally many words.
   Flow allgather(std::span<const uint64_t> mine, Words& all) const;
-  /// The sum over all members, place by place, to all.
+  /// The sum over all members, word by word, to all.
   Flow sum(std::span<uint64_t> words) const;
-  /// From whichever member sends first.
+  /// From the member that sends first.
   Flow receive_any(std::span<uint64_t> words) const;
 
   /// The request behind `send`, for several at once.

@@ -1,13 +1,13 @@
-// Data that creation needs beside the communicator: everybody's words to all, and words from each to some.
+// Data that creation needs in addition to the communicator: every rank's words to all, and words from each to some.
 #include "coll/create/create.h"
 
 namespace tern::create {
 
 namespace {
 
-// Few of the pairs have something to say to each other (edges of a graph): a sum tells every member how many
-// rows will come; each row is announced by (sender, length), taken from whoever comes first, and followed by
-// its words, which are matched by their sender.
+// Few of the pairs exchange anything (edges of a graph). A sum tells every member how many rows will come. Each row is
+// announced by (sender, length), received from any source, and followed by its words, which are received from that
+// sender.
 Flow exchange_flow(Channel announcements, Channel rows, const std::vector<Words>& outgoing,
                    std::vector<Words>& incoming) {
   int n = announcements.size(), me = announcements.rank();
@@ -53,8 +53,8 @@ Error exchange_all(const Maker& maker, Communicator& intra, const std::vector<Wo
                    std::vector<Words>& incoming) {
   TERN_ASSERT(int(outgoing.size()) == intra.size());
   // The sum and the announcements share a channel: an announcement cannot overtake the sum's messages of its
-  // sender, but it may come before those of others, which are matched by their senders; taking any comes
-  // after the sum.
+  // sender, but it may come before those of others. The sum receives from named senders; receiving from any source
+  // comes after it.
   Channel announcements = Channel::of(maker, intra);
   Channel rows = Channel::of(maker, intra);
   return run(maker.environment.p2p, exchange_flow(announcements, rows, outgoing, incoming));

@@ -7,10 +7,10 @@
 //     co_return co_await channel.broadcast(0, words);                           // a Flow awaits another
 //   }
 //
-// A FlowRequest runs a Flow under the progress engine and is a Request to whoever waits. A Flow starts when
-// awaited (or run), never before. An exception (no memory) goes to whoever awaits it, in the end to the call that moves
-// it on, and the request has an error. Its frame holds what it needs: parameters by value, or references that outlive
-// the operation. Thread rule: under the rank's lock.
+// A FlowRequest runs a Flow under the progress engine and is a Request that can be waited for. A Flow starts when
+// awaited (or run), never before. An exception (no memory) goes to the awaiting flow, in the end to the call that
+// resumes it, and the request has an error. Its frame holds what it needs: parameters by value, or references that
+// outlive the operation. Thread rule: under the rank's lock.
 #pragma once
 
 #include <coroutine>
@@ -78,10 +78,10 @@ class [[nodiscard]] Flow {
   Handle handle_;
 };
 
-/// A Flow on its way. Deletes itself on release, as other requests.
+/// A running Flow. Deletes itself on release, as other requests.
 class FlowRequest final : public Request, private Advanceable {
  public:
-  /// Runs the flow to its first wait. The request may be complete at once.
+  /// Runs the flow to its first wait. The request may be complete on return.
   static FlowRequest* begin(ProgressEngine& engine, Flow flow);
 
  protected:

@@ -1,14 +1,14 @@
 // Creation of intercommunicators, and what is made from them: dup, create, split, merge,
 // intercomm_create(_from_groups).
 //
-// All of it is one pattern (MPI 5.0, 7.6.2): what a side has to say goes from its leader to the other leader
-// over the bridge, and what came back from the leader to its side:
+// All of it is one pattern (MPI 5.0, 7.6.2): the statement of a side goes from its leader to the other leader over the
+// bridge; each leader broadcasts the other side's statement to its own side:
 //
 //     side A:  0  1  2                 side B:  0  1
 //              |<------- exchange ------------->|
 //              |-> 1, 2  broadcast              |-> 1
 //
-// A side that cannot go on says so in the broadcast, so that nobody waits for it.
+// A side that cannot continue says so in the broadcast, so that no rank waits for it.
 #include <algorithm>
 #include <string>
 
@@ -34,7 +34,7 @@ Error failed(Verdict verdict) {
   return Error(ErrorClass::other, "the leader of the local group could not reach the other group's leader");
 }
 
-/// Everybody on `local` gets in `heard` what the leader of the other side gave as `said`.
+/// Every rank on `local` gets in `heard` what the leader of the other side gave as `said`.
 Flow relay(Channel local, int leader, Channel bridge, int far_leader, const Words& said, Words& heard) {
   Words words;
   Error bridging;
@@ -63,7 +63,7 @@ Flow duplicate_flow(Maker maker, Ref<Communicator> fresh, bool low_side, Channel
   co_return Error();
 }
 
-/// What a side says in create_inter: its context proposal, then its members, job and rank of each.
+/// What a side states in create_inter: its proposed context, then its members, job and rank of each.
 Words introduce(const Maker& maker, const Group& group) {
   Words words{maker.new_context()};
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -84,7 +84,7 @@ Error find_members(const Maker& maker, std::span<const uint64_t> words, std::vec
   return {};
 }
 
-/// `bridge` null away from the leader, and at a leader that has nobody to talk to.
+/// `bridge` null except at the leader, and at a leader without a remote leader.
 Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int leader, const Channel* bridge,
                   int far_leader, Ref<Communicator>& result) {
   // Broadcast: verdict, context, whether we are the low side, context of the local side, remote members.
@@ -194,7 +194,7 @@ Error create_inter_from_groups(const Maker& maker, Group& local, int local_leade
                                std::string_view string_tag, Ref<Communicator>& result) {
   if (local.size() == 0) return {};
   if (local.rank() == kUndefined) return Error(ErrorClass::group, "this process is not in the local group");
-  // Tags apart from create_from_group's 0, which may use the same string and group.
+  // Tags other than create_from_group's 0, which may use the same string and group.
   constexpr int kSideTag = 1, kBridgeTag = 2;
   constexpr auto plane = uint64_t(Communicator::Plane::internal);
   Channel side(maker, local, bootstrap_context(string_tag, hash_of(maker, local)) | plane, kSideTag);
@@ -212,7 +212,7 @@ Error merge(const Maker& maker, Communicator& inter, bool high, Ref<Communicator
   // Said: a context and the leader's word on which side comes last.
   Words said{inter.low_side && local.rank() == 0 ? maker.new_context() : 0, high}, heard;
   if (Error error = run(maker.environment.p2p, relay(local, 0, bridge, 0, said, heard))) return error;
-  // The leader's word counts for its side, so that all of a side order alike.
+  // The leader's value counts for its side, so that all of a side use the same order.
   if (Error error = run(maker.environment.p2p, local.broadcast(0, std::span<uint64_t>(said)))) return error;
   bool we_first = said[1] != heard[1] ? said[1] == 0 : inter.low_side;
   const Group& first = we_first ? inter.group() : inter.remote_group();

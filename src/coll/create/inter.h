@@ -16,14 +16,14 @@ Flow duplicate_inter(const Maker& maker, Communicator& inter, Ref<Communicator>&
 Error create_from_inter(const Maker& maker, Communicator& inter, Group& group, Ref<Communicator>& result);
 Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int key, Ref<Communicator>& result);
 
-/// Where a group that has no communicator yet agrees on one.
+/// Where the members of a group agree on their first communicator.
 uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash);
-/// A number that equal groups share in every process.
+/// A number that equal groups have in common in every process.
 uint64_t hash_of(const Maker& maker, const Group& group);
 
-/// What a member of a split tells the others: colour, key, a context for the new communicator, and one for
-/// the local intracommunicator of a new intercommunicator. Everybody proposes; those of a colour's first
-/// member count.
+/// What a member of a split sends to the others: colour, key, a context for the new communicator, and one for
+/// the local intracommunicator of a new intercommunicator. Every member proposes; the proposal of a colour's first
+/// member counts.
 using SplitWords = std::array<uint64_t, 4>;
 SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter);
 /// One colour of a split: its members in order, and what the first of them proposed.

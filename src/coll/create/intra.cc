@@ -77,7 +77,7 @@ Error create(const Maker& maker, Communicator& comm, Group& group, Ref<Communica
   if (comm.is_inter()) return create_from_inter(maker, comm, group, result);
   std::vector<int> ranks;
   if (Error error = members_of(group, comm.group(), ranks)) return error;
-  // Members of other groups, and of none, take part by counting one collective operation more.
+  // Members of other groups, or of none, take part by counting one more collective operation.
   int tag = comm.next_collective_tag();
   if (group.rank() == kUndefined) return {};
   uint64_t context = 0;
@@ -142,7 +142,7 @@ SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter) {
 Error split(const Maker& maker, Communicator& comm, int64_t color, int key, Ref<Communicator>& result) {
   if (comm.is_inter()) return split_inter(maker, comm, color, key, result);
   Words all;
-  // Everybody proposes a context; the one of a new communicator's first member counts.
+  // Every member proposes a context; that of a new communicator's first member counts.
   if (Error error = allgather(maker, comm, split_words(maker, color, key, false), all)) return error;
   if (color == kNoColor) return {};
   SplitGroup mine = split_group(comm.group(), all, color);

@@ -1,15 +1,15 @@
-// Whether a small message may wait for the next ones, to leave with them in one segment (TCP) or datagram (UDP):
-// handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
+// Whether a small message may wait for the next ones, to leave with them in one segment (TCP) or datagram (UDP).
+// Handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
 // 0.1 us.
 //
-// Only in a burst, with no poll between its messages, the first of which always leaves at once: a rank that sends and
-// then waits, or sends now and then, sends as ever. A rank that computes after a burst would delay its end, so bursts
-// are watched: what could have waited does only when the last kTrust bursts were followed by a poll within kSoon_ns.
-// Whoever breaks that has to earn it anew, the longer the later that poll was: on average a burst is delayed by
-// kDelay_ns at most. (One in some thousand is late by the scheduler's doing, a little.) What waits in the kernel leaves
-// after 200 ms at the latest; what waits in the rank, with its next call, so over TCP that is done only where somebody
-// comes back for it: whoever has a request (ProgressEngine::release_held), or the event thread. (Over UDP, where lost
-// packets wait for this rank's next call, too, everything does.)
+// Only within a burst (no poll between its messages), whose first message always leaves at once; so a rank that sends
+// and then waits, or sends now and then, is not affected. A rank that computes after a burst would delay the end of the
+// burst, so bursts are watched: messages wait only when the last kTrust bursts were each followed by a poll within
+// kSoon_ns. After a burst without, more such bursts are asked for, the more the later the poll was: on average a burst
+// is delayed by kDelay_ns at most. (One in some thousand is a little late because of the scheduler.) What waits in the
+// kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over TCP messages wait
+// in the rank only if it surely makes one: it holds a request (ProgressEngine::release_held), or has an event thread.
+// (Over UDP all messages may wait there: lost packets wait for this rank's next call, too.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -22,17 +22,17 @@ namespace tern {
 
 class Coalescing {
  public:
-  /// A longer message is worth a segment of its own. (TCP streams on a loopback, without and with: 4 KiB 0.70 and 2.15
-  /// GB/s, 8 KiB 1.35 and 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
+  /// A longer message gets a segment of its own. (TCP streams on a loopback, without and with waiting: 4 KiB 0.70 and
+  /// 2.15 GB/s, 8 KiB 1.35 and 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
   static constexpr size_t kMaxBytes = 16 * 1024;
 
-  /// A message leaves now, after so many polls of this rank. True: it may wait for the next.
+  /// A message leaves now; `polls`: of this rank so far. True: it may wait for the next one.
   bool may_wait(uint64_t now_ns, uint64_t polls) {
     const bool burst = polls == polls_ && now_ns - last_ns_ < kSoon_ns;
     polls_ = polls;
     last_ns_ = now_ns;
     if (!burst) return false;
-    if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // what has waited so long leaves with this one
+    if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // older messages leave together with this one
       const bool first = !open_;
       open_ = true;
       since_ns_ = now_ns;
@@ -40,9 +40,9 @@ class Coalescing {
     }
     return trust_ >= needed_;
   }
-  /// A burst is watched: `end` wants to be called in the next poll.
+  /// A burst is watched: `end` must be called in the next poll.
   bool open() const { return open_; }
-  /// The next poll. True: something may have waited for it.
+  /// The next poll. True: messages may have waited for it.
   bool end(uint64_t now_ns) {
     const bool waited = trust_ >= needed_;
     open_ = false;
@@ -57,8 +57,12 @@ class Coalescing {
   }
 
  private:
+  /// Longest wait of a message: what handing five segments over costs on a loopback.
   static constexpr uint64_t kSoon_ns = 20'000;
+  /// Average delay of a burst's end: half of what a saved segment costs (4 us).
   static constexpr uint64_t kDelay_ns = 2'000;
+  /// A rank that computes after each burst never gets 16 good ones in a row. The maximum only bounds the counter: a
+  /// poll 2 s late has to be made up for by a million bursts.
   static constexpr uint32_t kTrust = 16, kMaxTrust = 1 << 20;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;

@@ -5,7 +5,7 @@
 namespace tern {
 namespace {
 
-// tcpmux: nobody offers it any more. Should somebody, the connection stands, which is an answer, too.
+// The port of tcpmux, a service that is not in use. If something listens there, the connection is an answer, too.
 constexpr uint16_t kClosedPort = 1;
 
 }  // namespace

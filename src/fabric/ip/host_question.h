@@ -1,7 +1,7 @@
-// HostQuestion: whether a peer's host is there, when the peer's process does not answer. A call to a port where nobody
-// listens is refused by the host's kernel; a host without power, or behind a cut cable, says nothing. So a process
-// whose queue of connections strangers have filled (the kernel then drops calls without a word) is told from a lost
-// host.
+// HostQuestion: whether a peer's host is alive, when the peer's process does not answer. The host's kernel refuses a
+// connection to a port on which nothing listens; a host without power, or behind a cut cable, does not answer. This
+// tells a lost host from a process whose queue of connections is full of strangers' (the kernel then drops calls
+// without an answer).
 //
 // Thread rule: as its owner.
 #pragma once
@@ -13,20 +13,20 @@ namespace tern {
 
 class HostQuestion {
  public:
-  /// Begins to ask the host of `address`; forgets what was asked before. The port outlives the question.
+  /// Begins to ask the host of `address`; forgets the last question. The port outlives the question.
   void ask(StreamPort& port, const SocketAddress& address);
-  /// No answer is of interest any more.
+  /// Ends the question without an answer.
   void forget() {
     call_.reset();
     refused_ = false;
   }
   bool asked() const { return refused_ || call_; }
-  /// True once the host has answered: then the question is over.
+  /// True once the host has answered; the question is then over.
   bool answered(StreamPort& port);
 
  private:
   StreamHandle call_;
-  bool refused_ = false;  ///< at once
+  bool refused_ = false;  ///< the connection was refused at once
 };
 
 }  // namespace tern

@@ -20,7 +20,7 @@ void InterfaceWatch::read(int fd, std::vector<uint32_t>& down) {
   alignas(nlmsghdr) char buffer[16 * 1024];
   for (;;) {
     const ssize_t got = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
-    if (got <= 0) return;  // nothing more; or too much at a time (ENOBUFS), and silence will tell
+    if (got <= 0) return;  // nothing more; or too much at a time (ENOBUFS), then silence shows the loss
     auto left = unsigned(got);
     for (auto* message = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(message, left);
          message = NLMSG_NEXT(message, left)) {

@@ -45,7 +45,7 @@ uint8_t prefix_of(const sockaddr* netmask) {
   return uint8_t(bits);
 }
 
-// Megabits per second; 0 when the driver does not say (virtual interfaces mostly do not).
+// Megabits per second; 0 when the driver does not say (most virtual interfaces).
 uint32_t speed_of(int fd, const char* interface) {
   ethtool_cmd command{};
   command.cmd = ETHTOOL_GSET;
@@ -57,7 +57,7 @@ uint32_t speed_of(int fd, const char* interface) {
   return speed == uint32_t(SPEED_UNKNOWN) || speed == 0xffff ? 0 : speed;
 }
 
-// An address that only its own site can reach: RFC 1918, RFC 6598 (carrier NAT), RFC 4193 (unique local
+// An address that is reachable only within its site: RFC 1918, RFC 6598 (carrier NAT), RFC 4193 (unique local
 // IPv6).
 bool is_private(const CardAddress& address) {
   const uint8_t* b = address.bytes.data();
@@ -66,7 +66,7 @@ bool is_private(const CardAddress& address) {
          (b[0] == 100 && (b[1] & 0xc0) == 64);
 }
 
-// Multicast, unspecified, IPv4 in IPv6 and the like are no one's address.
+// Multicast, unspecified, IPv4 in IPv6 and the like are addresses of no host.
 bool is_unicast(const CardAddress& address) {
   static constexpr uint8_t kZero[16] = {};
   const uint8_t* b = address.bytes.data();
@@ -119,7 +119,7 @@ std::string names_of(const std::vector<LocalAddress>& all) {
   return out;
 }
 
-// Lower is better; -1: no way. `scope` is set for link-local addresses.
+// Lower is better; -1: cannot be reached. `scope` is set for link-local addresses.
 int rank_of(const LocalAddress& our, const CardAddress& their, bool same_host, uint32_t& scope) {
   const CardAddress& mine = our.address;
   scope = 0;
@@ -144,7 +144,7 @@ int rank_of(const LocalAddress& our, const CardAddress& their, bool same_host, u
 
 wire::HostIdentity host_identity() {
   wire::HostIdentity identity{};
-  // The boot id names a running kernel: hosts may share names and even machine ids (cloned images), not this.
+  // The boot id identifies a running kernel; host names and machine ids may be the same on several (cloned images).
   if (FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
     char text[64] = "";
     size_t n = std::fread(text, 1, sizeof text - 1, file);
@@ -181,7 +181,7 @@ bool belongs_to_containers(std::string_view interface) {
     return std::all_of(interface.begin() + 3, interface.end(),
                        [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
   }
-  // The host's end of a container's cable ("veth1a2b3c4"); inside the container the other end is called eth0.
+  // The host's end of a container's virtual cable ("veth1a2b3c4"); the end inside the container is called eth0.
   return interface.starts_with("veth") && interface.size() >= 11;
 }
 
@@ -206,7 +206,7 @@ Error select_interfaces(std::string_view wanted, const std::vector<LocalAddress>
   for (const LocalAddress& local : all) {
     bool named = std::any_of(selectors.begin(), selectors.end(), [&](auto& s) { return s.matches(local); });
     matched += named;
-    // Loopback serves ranks of this host whatever the network is to be.
+    // Loopback serves the ranks of this host, whichever networks are chosen.
     if (local.address.loopback() || named || (selectors.empty() && !belongs_to_containers(local.interface))) {
       out.push_back(local);
     }
@@ -233,7 +233,7 @@ Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out)
     CardAddress& address = local.address;
     if (entry->ifa_addr->sa_family == AF_INET) {
       std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, 4);
-      if (address.bytes[0] == 169 && address.bytes[1] == 254) continue;  // self-assigned: nobody routes it
+      if (address.bytes[0] == 169 && address.bytes[1] == 254) continue;  // self-assigned (RFC 3927), not routed
     } else if (entry->ifa_addr->sa_family == AF_INET6) {
       address.family = 6;
       std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr, 16);
@@ -252,7 +252,7 @@ Error usable_interfaces(std::string_view wanted, std::vector<LocalAddress>& out)
   }
   freeifaddrs(list);
   if (Error error = select_interfaces(wanted, all, out)) return error;
-  // The card has room for so many; the kernel lists interfaces in the order they were made, loopback first.
+  // The card has room for a limited number; the kernel lists interfaces in the order of creation, loopback first.
   if (out.size() > wire::kMaxCardAddresses) out.resize(wire::kMaxCardAddresses);
   return {};
 }
@@ -273,7 +273,7 @@ std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
   bool same_host = our_host == theirs.host;
   std::vector<TcpCandidate> out;
   for (const CardAddress& their : theirs.addresses) {
-    // An address that is ours too, on another host, leads back to ourselves.
+    // An address that this host has, too, leads back to this host.
     bool ours_too =
         !same_host && !their.link_local() && std::any_of(ours.begin(), ours.end(), [&](const LocalAddress& our) {
           return our.address.family == their.family && our.address.bytes == their.bytes;
@@ -286,7 +286,7 @@ std::vector<TcpCandidate> rank_candidates(const std::vector<LocalAddress>& ours,
       int rank = rank_of(our, their, same_host, scope);
       if (rank < 0) continue;
       if (scope != 0) {
-        out.push_back({their, scope, rank, our.index});  // through each of our interfaces in turn
+        out.push_back({their, scope, rank, our.index});  // through each of this host's interfaces in turn
       } else if (best.rank < 0 || rank < best.rank) {
         best = {their, 0, rank, rank <= 1 ? our.index : 0};
       }

@@ -21,13 +21,13 @@ static_assert(kReadable == uint32_t(EPOLLIN) && kWritable == uint32_t(EPOLLOUT) 
 static_assert(kReadable == uint32_t(POLLIN) && kWritable == uint32_t(POLLOUT) &&
               kFailed == (uint32_t(POLLERR) | uint32_t(POLLHUP)));
 
-// Room that is short for the moment is what a full buffer is: the caller comes again.
+// A temporary lack of memory counts as a full buffer: the caller tries again.
 ssize_t failed() {
   const int error = errno;
   return error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM ? -EAGAIN : -error;
 }
 
-// A signal that came first is none of the caller's business.
+// A call interrupted by a signal is repeated here.
 template <typename Call>
 ssize_t repeated(Call&& call) {
   for (;;) {
@@ -114,7 +114,7 @@ ssize_t KernelStreams::send_pieces(int stream, const iovec* pieces, size_t count
 }
 
 void KernelStreams::push(int stream) {
-  int on = 1;  // is on already: setting it sends what is there
+  int on = 1;  // the option is on already; setting it again sends waiting data
   (void)setsockopt(stream, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 

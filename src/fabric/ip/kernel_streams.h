@@ -12,14 +12,14 @@ namespace tern {
 
 class KernelStreams final : public StreamPort {
  public:
-  /// One that can watch streams. Null exactly when `error` is set.
+  /// A port that can watch streams. Null exactly when `error` is set.
   static std::unique_ptr<StreamPort> create(Error& error);
-  /// One that cannot, and holds no descriptor of its own.
+  /// A port that cannot, and holds no descriptor of its own.
   KernelStreams() = default;
 
   Error addresses(std::string_view wanted, std::vector<LocalAddress>& out) override;
   wire::HostIdentity host() override { return host_identity(); }
-  bool has_route(const SocketAddress& address) override { return tern::has_route(address); }
+  int find_route(const SocketAddress& address) override { return tern::find_route(address); }
   void reserve(uint64_t streams) override;
   Error check_congestion(const std::string& name) override;
 

@@ -7,7 +7,7 @@ namespace tern {
 static_assert(crypto_scalarmult_BYTES == sizeof(ExchangeKey) && crypto_scalarmult_SCALARBYTES == sizeof(ExchangeKey));
 
 KeyExchange::KeyExchange() {
-  // Chance from the system, not from the rank's seeded generator.
+  // Random bytes from the system, not from the rank's seeded generator.
   randombytes_buf(secret_.data(), secret_.size());
   crypto_scalarmult_base(public_.data(), secret_.data());
 }

@@ -20,10 +20,9 @@ bool is_loopback(const SocketAddress& address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
 }
 
-// Inside one host there is no network to spare. A host set to BBR would pace us all the same: 1 MiB one way
-// takes 160 us with it, 96 with Reno, which every kernel has. On networks the host's choice stands.
-// Before a connection begins, and for those of a listener on the listener: one that has begun with BBR is paced for
-// ever.
+// Within one host congestion control only costs. A host set to BBR would pace this traffic all the same: 1 MiB one way
+// takes 160 us with it, 96 with Reno, which every kernel has. On networks the host's choice is kept. It must be set
+// before a connection begins (on the listener for accepted ones): a connection that has begun with BBR stays paced.
 void choose_congestion(int fd, const SocketAddress& end, std::string_view congestion) {
   if (congestion.empty() && is_loopback(end)) congestion = "reno";
   if (!congestion.empty())
@@ -84,7 +83,7 @@ Descriptor listen_on(const SocketAddress& address, std::string_view congestion) 
   if (!fd) return fd;
   if (address.storage.ss_family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   choose_congestion(fd.get(), address, congestion);
-  // Kept by the kernel up to net.core.somaxconn (4096 since Linux 5.4): as many peers may call while this
+  // The kernel bounds this by net.core.somaxconn (4096 since Linux 5.4): so many peers may connect while this
   // rank computes.
   if (bind(fd.get(), address.get(), address.bytes) != 0 || listen(fd.get(), 65535) != 0) {
     int error = errno;
@@ -127,10 +126,10 @@ Descriptor accept_from(int listener, SocketAddress& from) {
   return fd;
 }
 
-bool has_route(const SocketAddress& address) {
+int find_route(const SocketAddress& address) {
   // Connecting a datagram socket asks the routing table and nothing else.
   Descriptor fd(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return fd && connect(fd.get(), address.get(), address.bytes) == 0;
+  return fd && connect(fd.get(), address.get(), address.bytes) == 0 ? 0 : errno;
 }
 
 }  // namespace tern

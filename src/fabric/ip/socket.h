@@ -1,6 +1,6 @@
-// Small things about sockets: addresses between the wire's form and the kernel's, listening, calling. All
-// sockets are non-blocking, closed on exec and free of Nagle's delay (a message is written whole; waiting for
-// more only costs). Thread rule: pure functions.
+// Functions for sockets: addresses between the wire's form and the kernel's, listening, connecting. All sockets are
+// non-blocking, close on exec, and have Nagle's algorithm off (a message is written as a whole; waiting for more only
+// costs). Thread rule: pure functions.
 #pragma once
 
 #include <netinet/in.h>
@@ -17,7 +17,7 @@
 
 namespace tern {
 
-/// A kernel's address. `scope` is the index of our interface, for link-local IPv6.
+/// A kernel's address. `scope` is the index of this host's interface, for link-local IPv6.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
@@ -33,29 +33,29 @@ struct SocketAddress {
 };
 
 /// Listens on `address`; port 0: the system chooses. An invalid descriptor and errno on failure. `congestion`: the
-/// congestion control of what is accepted; empty: the host's.
+/// congestion control of accepted connections; empty: the host's.
 Descriptor listen_on(const SocketAddress& address, std::string_view congestion = {});
 /// The address a socket is bound to.
 SocketAddress local_address(int fd);
 /// Begins to connect; 0 (done), EINPROGRESS, or the error. `congestion`: as listen_on.
 int begin_connect(const SocketAddress& address, Descriptor& out, std::string_view congestion = {});
-/// When a silent peer's kernel is asked whether it is there: after so long, then so often; as many unanswered questions
-/// end the connection.
+/// Keep-alive probes of the kernel: after so many seconds of silence, then every so many seconds; so many unanswered
+/// probes end the connection.
 struct KeepAlive {
   int idle_s, interval_s, probes;
 };
-/// Without a probe, a peer whose host loses power while neither side sends is never missed. (TCP_USER_TIMEOUT is left
-/// alone: it would also end connections to a peer that lives but does not read, because it computes.)
+/// Without probes a peer whose host loses power while neither side sends would never be missed: lost after 60 + 6 * 10
+/// s, at one small packet a minute. (TCP_USER_TIMEOUT is not used: it would also end connections to a peer that lives
+/// but does not read because it computes.)
 inline constexpr KeepAlive kAskSeldom{60, 10, 6};
-/// For a call whose answer is awaited: nothing of it is unacknowledged that the kernel would repeat.
+/// For a connection whose answer is awaited when no data is unacknowledged, so that the kernel repeats nothing.
 inline constexpr KeepAlive kAskOften{1, 1, 2};
 
-/// The peer's kernel is asked by kAskOften (`often`) or kAskSeldom whether it is there. A peer that only computes
-/// answers.
+/// Lets the kernel probe the peer's kernel by kAskOften (`often`) or kAskSeldom. A peer that only computes answers.
 void ask_if_alive(int fd, bool often);
-/// Next connection that waits at a listener; an invalid descriptor and errno when there is none.
+/// The next connection that waits at a listener; an invalid descriptor and errno when there is none.
 Descriptor accept_from(int listener, SocketAddress& from);
-/// Whether the kernel knows a way to `address` at all (no packet is sent).
-bool has_route(const SocketAddress& address);
+/// 0 if the kernel knows a route to `address`, else an errno number (no packet is sent).
+int find_route(const SocketAddress& address);
 
 }  // namespace tern

@@ -1,19 +1,19 @@
-// Hca: an RDMA adapter as verbs have it (InfiniBand Architecture 1.4, chapters 9-11; DC: Mellanox' dynamically
-// connected transport), whoever provides it: `ibv` (libibverbs) or the simulated adapter (sim/adapter.h). Everything
-// above, the rdma path, later DC channels and tuple queues, is written against this page and asks `capabilities`, never
-// for a provider.
+// Hca: an RDMA adapter as verbs describe it (InfiniBand Architecture 1.4, chapters 9-11; DC: Mellanox' dynamically
+// connected transport). There are two providers: `ibv` (libibverbs) and the simulated adapter (sim/adapter.h). The RDMA
+// path, its DC channels and tuple queues are written against this interface; they ask `capabilities`, never for a
+// provider.
 //
-// Who owns what: an Hca outlives everything made from it. Objects are owned by whoever made them (unique_ptr) and refer
-// to others by plain pointers: a queue pair goes before its completion queues and shared receive queue, a memory region
-// after the last request that names it has completed. Destroying a queue pair drops what is outstanding on it without
-// completions.
+// Ownership: an Hca outlives everything made from it. Objects are owned by their makers (unique_ptr) and refer to
+// others by plain pointers: a queue pair is destroyed before its completion queues and shared receive queue, a memory
+// region after the last request that names it has completed. Destroying a queue pair drops what is outstanding on it
+// without completions.
 //
 // Work requests are copied at post: the WorkRequest and its pieces may be reused at once, the memory that pieces name
 // belongs to the adapter until the request completes (inlined: is free at once). Nothing allocates per work request.
 //
 // Completions: a request that asked for one (`signaled`) gives exactly one entry in the queue pair's completion queue;
 // others give one only when they fail. Entries of one queue pair's send side come in the order of posting, and an entry
-// says that everything posted there before it is over, too. Unsignaled requests occupy the send queue until such a
+// means that everything posted there before it is over, too. Unsignaled requests occupy the send queue until such a
 // later entry is polled. A request that fails puts its queue pair into the error state; everything outstanding then,
 // and all that is posted from then on, comes back as `flushed`.
 //
@@ -57,14 +57,13 @@ struct Capabilities {
   bool rc = false, ud = false, xrc = false, dc = false;
   bool shared_receive = false;    ///< SRQs for RC and UD
   bool atomics = false;           ///< compare_swap and fetch_add
-  bool atomic_swap = false;       ///< swap (paper 004: makes MCS's message count constant)
+  bool atomic_swap = false;       ///< swap (makes the message count of the MCS lock constant: Jiang et al. 2004, 5.2)
   bool atomics_with_cpu = false;  ///< a CPU's own atomic instructions on that memory exclude the adapter's
-  bool ordered_writes =
-      false;                ///< bytes of one RDMA write become visible in address order (FIN elimination, paper 000)
-  bool autonomous = false;  ///< data moves without a CPU; false for software adapters (Soft-RoCE)
+  bool ordered_writes = false;    ///< of one RDMA write, bytes become visible in address order (FIN elimination)
+  bool autonomous = false;        ///< data moves without a CPU; false for software adapters (Soft-RoCE)
   bool roce = false;
-  bool polled_wakes = false;  ///< a write into polled memory ends its owner's sleep (simulated: it polled in truth)
-  uint32_t mtu_bytes = 0;  ///< also the largest UD message
+  bool polled_wakes = false;  ///< a write into polled memory ends its owner's sleep (simulated ranks poll in reality)
+  uint32_t mtu_bytes = 0;     ///< also the largest UD message
   uint32_t max_message_bytes = 0;
   uint32_t max_inline_bytes = 0;
   uint32_t max_pieces = 1;       ///< gather/scatter entries of a request
@@ -73,7 +72,7 @@ struct Capabilities {
   uint32_t max_completions = 0;  ///< entries of a completion queue
   uint32_t max_queue_pairs = 0;
   uint32_t max_reads = 0;         ///< reads and atomics outstanding on one queue pair
-  uint32_t queue_pair_cache = 0;  ///< queue pairs whose context the adapter keeps at hand; 0: not known
+  uint32_t queue_pair_cache = 0;  ///< queue pairs whose context fits into the adapter's cache; 0: not known
   uint64_t latency_ns = 0;        ///< estimate: a small write, one way
   uint64_t bytes_per_us = 0;      ///< estimate of the link, after its headers
   uint64_t register_ns = 0;       ///< estimate: registering one page; and
@@ -103,7 +102,7 @@ struct Access {
   bool remote_read = false;
   bool remote_write = false;
   bool remote_atomic = false;
-  bool polled = false;  ///< its owner looks there while it waits; see Capabilities::polled_wakes
+  bool polled = false;  ///< its owner polls it while it waits; see Capabilities::polled_wakes
 };
 
 /// Registered (pinned) memory; unregistered by its destruction.
@@ -167,23 +166,24 @@ struct ReceiveRequest {
   uint32_t piece_count = 0;
 };
 
-/// On UD a receive's memory begins with so many bytes that are the adapter's; Completion::bytes counts them.
+/// On UD the adapter uses so many bytes at the beginning of a receive's memory; Completion::bytes counts them (IBA
+/// 11.4).
 inline constexpr uint32_t kUdHeaderBytes = 40;
 
-/// The verbs' completion statuses, as far as they tell different stories.
+/// The verbs' completion statuses, as far as the library treats them differently.
 enum class Status : uint8_t {
   success,
   local_length,      ///< the message is longer than the receive (at the receiver), or than allowed (at the sender)
-  local_queue_pair,  ///< the request makes no sense on this queue pair
+  local_queue_pair,  ///< the request is not valid on this queue pair
   local_protection,  ///< a piece is not inside its memory region
   flushed,           ///< the queue pair was in (or went to) the error state
   remote_invalid_request,
   remote_access,       ///< remote_address/remote_key do not allow that
   remote_operation,    ///< the peer could not do it
-  retry_exceeded,      ///< no acknowledgement: the peer is dead, its queue pair in error, or the link is
+  retry_exceeded,      ///< no acknowledgement: the peer is dead, its queue pair in error, or the link is down
   rnr_retry_exceeded,  ///< the peer had no receive posted for too long
   aborted,             ///< the peer's side of the connection is gone
-  fatal,               ///< the adapter is
+  fatal,               ///< the adapter has failed
   other,
 };
 const char* status_name(Status status);
@@ -209,7 +209,7 @@ struct Completion {
   uint32_t vendor_error = 0;
 };
 
-/// Where completion queues tell that they have something, for a rank that wants to sleep.
+/// Where completion queues report that they have something, for a rank that wants to sleep.
 class EventChannel {
  public:
   virtual ~EventChannel() = default;
@@ -223,11 +223,11 @@ class EventChannel {
 class CompletionQueue {
  public:
   virtual ~CompletionQueue() = default;
-  /// Takes up to `most` entries, oldest first. More entries than its depth: an event of kind completion_overrun, and
-  /// the queue is useless; make it deep enough for everything that can be outstanding.
+  /// Takes up to `most` entries, oldest first. More outstanding entries than its depth cause an event of kind
+  /// completion_overrun, and the queue is useless; make it deep enough for everything that can be outstanding.
   virtual size_t poll(Completion* entries, size_t most) = 0;
-  /// Asks for one event at the next entry (solicited_only: the next solicited receive, or any error). An entry that
-  /// came before is no event: poll once more after arming. Only for queues with a channel.
+  /// Requests one event at the next entry (solicited_only: the next solicited receive, or any error). An entry that
+  /// came before gives no event: poll once more after arming. Only for queues with a channel.
   virtual void arm(bool solicited_only) = 0;
 };
 
@@ -251,7 +251,7 @@ class QueuePair {
 
   virtual ~QueuePair() = default;
   /// rc, xrc: joins this queue pair with the peer's (the peer does the same with ours); then it is ready. A message
-  /// that comes before our `connect` waits for the sender's retries. ud, dc: are ready when created.
+  /// that comes before our `connect` is repeated by the sender's adapter. ud, dc: ready when created.
   virtual Error connect(const QueuePairAddress& peer) = 0;
   /// Posts work, in order, with one ring of the doorbell. How many were taken: fewer than asked when the send queue is
   /// full.
@@ -260,8 +260,9 @@ class QueuePair {
   virtual size_t post_receives(std::span<const ReceiveRequest> requests) = 0;
   /// To the error state: outstanding work comes back flushed (receives in an SRQ stay there).
   virtual void fail() = 0;
-  /// From any state back to idle (ud, dc: ready), for another peer: pools reuse queue pairs, whose making is dear
-  /// (paper 003). What is outstanding is forgotten: `fail` and poll the flushed completions first if they matter.
+  /// From any state back to idle (ud, dc: ready), for another peer: pools reuse queue pairs, which are expensive to
+  /// make (Takagi et al. 2015, 3.4). Outstanding work is dropped: `fail` and poll the flushed completions first if they
+  /// matter.
   virtual Error reset() = 0;
   virtual State state() const = 0;
   const QueuePairAddress& address() const { return address_; }
@@ -294,21 +295,21 @@ struct QueuePairOptions {
   uint32_t inline_bytes = 0;  ///< longest inlined message; at most the adapter's
   uint32_t reads = 0;         ///< reads and atomics on their way at one time, either direction; 0: the adapter's most
   uint64_t key = 0;           ///< ud: Q_Key; dc_target: access key
-  // What happens when the peer does not answer, or has no receive:
-  uint64_t timeout_ns = 67'000'000;  ///< rounded up to what the adapter has (4.096 us times a power of two)
+  // If the peer does not answer, or has no receive posted:
+  uint64_t timeout_ns = 67'000'000;  ///< as TERN_RDMA_TIMEOUT_MS; rounded up to 4.096 us times a power of two
   uint8_t retries = 7;               ///< of a packet, after timeouts (at most 7)
   uint8_t rnr_retries = 7;           ///< 7: for ever
-  uint64_t rnr_wait_ns = 640'000;    ///< how long our peers are told to wait when we have no receive
+  uint64_t rnr_wait_ns = 640'000;    ///< how long our peers wait when we have no receive posted
 };
 
 enum class AsyncEventKind : uint8_t {
-  queue_pair_error,  ///< of one without outstanding work to say it; number: the queue pair
-  srq_limit,         ///< number: what SharedReceiveQueue::number() says; `srq` is the queue
+  queue_pair_error,  ///< of a queue pair without outstanding work; number: the queue pair
+  srq_limit,         ///< number: SharedReceiveQueue::number(); `srq` is the queue
   srq_drained,  ///< the last receive that a queue pair in error took from its SRQ has completed; number: queue pair
   completion_overrun,  ///< `queue` was too small
   port_down,
   port_up,
-  fatal,  ///< the adapter is lost: make no further call but destruction
+  fatal,  ///< the adapter has failed: only destruction is allowed now
 };
 
 struct AsyncEvent {
@@ -324,7 +325,7 @@ class Hca {
   const Capabilities& capabilities() const { return capabilities_; }
   const PortAddress& port() const { return port_; }
 
-  // Each gives back an error (out of resources, or what the adapter lacks: ErrorClass::unsupported_operation) or an
+  // Each returns an error (out of resources, or what the adapter lacks: ErrorClass::unsupported_operation) or an
   // object.
   virtual Error make_channel(std::unique_ptr<EventChannel>& result) = 0;
   virtual Error make_completion_queue(const CompletionQueueOptions& options,
@@ -337,8 +338,8 @@ class Hca {
 
   /// The oldest asynchronous event, if there is one.
   virtual bool take_event(AsyncEvent& event) = 0;
-  /// To be called before looking at memory that peers write (a polled ring, a lock word): in a simulated world what has
-  /// happened by now becomes visible; a real adapter has nothing to do.
+  /// Call this before looking at memory that peers write (a polled ring, a lock word): in a simulated world it makes
+  /// what has happened visible; a real adapter has nothing to do.
   virtual void observe() {}
 
  protected:

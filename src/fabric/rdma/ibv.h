@@ -1,8 +1,8 @@
-// Provider `ibv`: adapters of this machine through libibverbs (and libmlx5's direct verbs for DC), as Hca. Connections
-// need no connection manager: queue pairs exchange their addresses through whatever the caller has (the launcher's
-// key-value space), and the kernel resolves a RoCE peer's Ethernet address when the queue pair is joined. librdmacm
-// would add a listener, a thread of events and a second way of exchanging addresses; what it alone could do is ask a
-// subnet manager for path records (a service level for each pair of ports), for which TERN_RDMA_SERVICE_LEVEL stands.
+// Provider `ibv`: adapters of this machine through libibverbs (and libmlx5's direct verbs for DC), as Hca. No
+// connection manager is needed: queue pairs exchange their addresses through the launcher's key-value space, and the
+// kernel resolves a RoCE peer's Ethernet address when the queue pair is joined. librdmacm would add a listener, a
+// thread of events and a second way of exchanging addresses. Its only advantage is to ask a subnet manager for path
+// records (a service level for each pair of ports); TERN_RDMA_SERVICE_LEVEL replaces that.
 //
 // Thread rule: as Hca. Nothing here needs verbs' headers.
 #pragma once
@@ -54,11 +54,11 @@ std::vector<IbvPort> find_ibv_ports(const Tunables& tunables, std::string& why_n
 struct IbvOptions {
   /// "mlx5_0" or "mlx5_0:2"; empty: what TERN_RDMA_DEVICES says, else the best of this machine.
   std::string device;
-  int local_rank = 0;  ///< among several devices of TERN_RDMA_DEVICES, ranks of one node take turns
+  int local_rank = 0;  ///< selects among several devices of TERN_RDMA_DEVICES
   uint64_t seed = 0;   ///< first packet numbers
 };
 
-/// Error: why there is no adapter to open.
+/// Error: the reason why no adapter can be opened.
 Error open_ibv(const IbvOptions& options, const Tunables& tunables, std::unique_ptr<Hca>& result);
 
 }  // namespace tern::rdma

@@ -1,7 +1,7 @@
 // Provider `ibv`: DC, the dynamically connected transport of mlx5 adapters, through their direct verbs
-// (mlx5dv_create_qp(3), mlx5dv_wr_post(3)). An initiator's requests name their target each by a route, a DCT number and
-// an access key. Not tried on an adapter: Soft-RoCE has none. Which attributes each state takes is what the kernel's
-// driver checks (drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok and mlx5_ib_modify_dct).
+// (mlx5dv_create_qp(3), mlx5dv_wr_post(3)). Each request of an initiator names its target by a route, a DCT number and
+// an access key. Not tested on an adapter: Soft-RoCE has no DC. Which attributes each state takes follows the checks of
+// the kernel's driver (drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok and mlx5_ib_modify_dct).
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -37,13 +37,13 @@ void start_request(ibv_qp_ex* pair, const WorkRequest& work) {
 }
 
 void set_data(ibv_qp_ex* pair, const WorkRequest& work) {
-  constexpr uint32_t kMostInlinePieces = 16;
+  constexpr uint32_t kMaxInlinePieces = 16;  // as frames have; more are not inlined
   if (!work.inlined) {
     ibv_wr_set_sge_list(pair, work.piece_count, as_verbs(work.pieces));
     return;
   }
-  TERN_ASSERT(work.piece_count <= kMostInlinePieces);
-  ibv_data_buf pieces[kMostInlinePieces];
+  TERN_ASSERT(work.piece_count <= kMaxInlinePieces);
+  ibv_data_buf pieces[kMaxInlinePieces];
   for (uint32_t i = 0; i < work.piece_count; ++i) {
     pieces[i] = {reinterpret_cast<void*>(uintptr_t(work.pieces[i].address)), work.pieces[i].bytes};
   }
@@ -52,7 +52,7 @@ void set_data(ibv_qp_ex* pair, const WorkRequest& work) {
 
 }  // namespace
 
-// The library cannot be asked whether an adapter has DC: making a target is the question.
+// The library cannot be asked whether an adapter has DC: the test is to make a target.
 void IbvHca::find_dc() {
   capabilities_.dc = false;
   if (!port_found_.why_no_dc.empty()) return;
@@ -63,7 +63,7 @@ void IbvHca::find_dc() {
   options.kind = QueuePairKind::dc_target;
   capabilities_.dc = true;  // or make_queue_pair would not try
   Error error = make_completion_queue({1, nullptr}, completions);
-  if (!error) error = make_srq({1, 1, false, nullptr}, srq);
+  if (!error) error = make_srq({.depth = 1}, srq);
   if (!error) {
     options.receives = completions.get();
     options.srq = srq.get();
@@ -117,8 +117,8 @@ Error IbvQueuePair::begin_dc() {
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   int mask = IBV_QP_PKEY_INDEX | IBV_QP_PORT | (target ? IBV_QP_ACCESS_FLAGS : 0);
   if (Error error = modify(attributes, mask, "initialised")) return error;
-  // The peers are not known: of the way to them only what is the same for all counts. An initiator takes such a way
-  // since Linux 5.14 only, and needs none unless a service level was chosen.
+  // The peers are not known yet: only what is the same for all of them is set. An initiator accepts such attributes
+  // only since Linux 5.14, and needs none unless a service level was chosen.
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = ibv_mtu(hca_.own_port().mtu);
   attributes.ah_attr = hca_.route_to(hca_.port());
@@ -151,7 +151,7 @@ int IbvQueuePair::post_dc_batch(std::span<const WorkRequest> work) {
   return ibv_wr_complete(extended_);
 }
 
-// A batch is taken whole or not at all: one that does not fit goes again request by request.
+// A batch is taken as a whole or not at all: one that does not fit is posted again request by request.
 size_t IbvQueuePair::post_dc(std::span<const WorkRequest> work) {
   TERN_ASSERT(options_.kind == QueuePairKind::dc_initiator);
   if (post_dc_batch(work) == 0) return work.size();

@@ -119,7 +119,7 @@ Error IbvHca::open(ibv_device* device) {
   return {};
 }
 
-// Verbs have no question for it: try queue pairs of falling limits; the driver rounds up what it takes.
+// Verbs cannot be asked for the limit: try queue pairs of falling limits; the driver rounds up what it accepts.
 void IbvHca::find_inline_limit() {
   ibv_cq* queue = verbs().create_cq(context_, 1, nullptr, nullptr, 0);
   if (!queue) return;
@@ -138,9 +138,9 @@ void IbvHca::find_inline_limit() {
   verbs().destroy_cq(queue);
 }
 
-// A few registrations tell what pinning costs here: protocols weigh it against copying.
+// Measures what pinning costs here, by a few registrations: protocols weigh it against copying.
 void IbvHca::measure_registration() {
-  constexpr size_t kPage = 4096, kPages = 64;
+  constexpr size_t kPage = 4096, kPages = 64;  // one page, and many of them, give both parts of the cost
   void* memory =
       mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return;
@@ -161,7 +161,7 @@ void IbvHca::measure_registration() {
   capabilities_.register_page_ns = many > one ? (many - one) / (kPages - 1) : 0;
 }
 
-// A device may claim XRC and its driver have no such calls: the domain is the proof.
+// A device may claim XRC although its driver has no such calls: opening the domain is the test.
 void IbvHca::find_xrc() {
   if (!capabilities_.xrc) return;
   capabilities_.xrc = false;

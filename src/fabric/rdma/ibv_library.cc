@@ -15,7 +15,7 @@ bool find(void* library, const char* name, Function& function, std::string& miss
 }  // namespace
 
 std::shared_ptr<const IbvLibrary> IbvLibrary::load(std::string& why_not) {
-  // They stay loaded: libibverbs keeps a list of its drivers for good, which a dlclose() would leak.
+  // They stay loaded: libibverbs keeps a list of its drivers for ever, which a dlclose() would leak.
   void* verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!verbs) {
     why_not = "there is no libibverbs.so.1 (Debian: libibverbs1 and ibverbs-providers)";
@@ -27,8 +27,8 @@ std::shared_ptr<const IbvLibrary> IbvLibrary::load(std::string& why_not) {
   TERN_VERBS_FUNCTIONS(TERN_VERBS_FIND)
 #undef TERN_VERBS_FIND
   find(verbs, "_ibv_query_gid_table", library->query_gid_table, missing);
-  // Before memory is registered: a child of fork shall not take its parent's pages from under the adapter. Needed by
-  // kernels before 5.12 only; on others it does nothing.
+  // Before memory is registered: a child of fork must not take its parent's pages away from the adapter. Needed only by
+  // kernels before 5.12; on others it does nothing.
   int (*fork_init)() = nullptr;
   if (find(verbs, "ibv_fork_init", fork_init, missing)) (void)fork_init();
   if (!missing.empty()) {

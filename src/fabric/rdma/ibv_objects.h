@@ -1,4 +1,4 @@
-// The classes behind provider `ibv`, shared by its files only. Each wraps one verbs object and says what verbs leave
+// The classes behind provider `ibv`, shared by its files only. Each wraps one verbs object and defines what verbs leave
 // open. Thread rule: as Hca.
 #pragma once
 
@@ -80,7 +80,7 @@ class IbvCompletionQueue final : public CompletionQueue {
   size_t poll(Completion* entries, size_t most) override;
   void arm(bool solicited_only) override;
 
-  /// A request that the driver did not take will complete with `status` at the end of the line.
+  /// A request that the driver rejected; it completes with `status` after those before it.
   void add_refused(const Completion& entry) { refused_.push_back(entry); }
   void forget_refused_of(uint32_t queue_pair);
   ibv_cq* queue = nullptr;
@@ -133,7 +133,7 @@ class IbvQueuePair final : public QueuePair {
   Error modify(ibv_qp_attr& attributes, int mask, const char* what);
   size_t post_dc(std::span<const WorkRequest> work);  ///< ibv_dc.cc
   int post_dc_batch(std::span<const WorkRequest> work);
-  /// The driver refuses `work` for another reason than a full queue.
+  /// The driver rejects `work` for another reason than a full queue.
   void refuse(const WorkRequest& work, int system_error);
 
   IbvHca& hca_;

@@ -1,4 +1,4 @@
-// The adapters of this machine and their ports, and which RoCE address a port is reached by.
+// The adapters of this machine and their ports, and which RoCE address peers should use.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace tern::rdma {
 namespace {
 
-constexpr uint32_t kMellanox = 0x02c9;
+constexpr uint32_t kMellanox = 0x02c9;  // PCI vendor id
 
 bool is_ipv4_mapped(const IbvGid& gid) {
   static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -59,7 +59,7 @@ Capabilities describe(const IbvPort& port, const ibv_device_attr& device, const 
   can.shared_receive = device.max_srq > 0;
   can.atomics = device.atomic_cap != IBV_ATOMIC_NONE;
   can.atomics_with_cpu = device.atomic_cap == IBV_ATOMIC_GLOB;
-  // No standard promises it; these adapters write a message's packets in order, and PCI Express keeps their order.
+  // No standard guarantees it; these adapters write a message's packets in order, and PCI Express keeps their order.
   can.ordered_writes = !port.software && device.vendor_id == kMellanox;
   can.autonomous = !port.software;
   can.roce = !port.infiniband;
@@ -126,7 +126,7 @@ void judge_port(const IbvLibrary& library, ibv_context* context, const ibv_devic
 void judge_device(const IbvLibrary& library, ibv_device* device, int64_t wanted_gid, std::vector<IbvPort>& ports) {
   IbvPort port;
   port.device = library.get_device_name(device);
-  // Soft-RoCE says by a file of its own which interface it works through; a device of the bus it may or may not have.
+  // Soft-RoCE names its network interface in a file of its own; it may or may not have a device on the bus.
   port.software = access(fmt::format("{}/device", device->ibdev_path).c_str(), F_OK) != 0 ||
                   access(fmt::format("{}/parent", device->ibdev_path).c_str(), F_OK) == 0;
   port.numa_node = read_number(device, "device/numa_node", -1);

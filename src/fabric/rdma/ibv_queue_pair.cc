@@ -132,7 +132,7 @@ Error IbvQueuePair::create_plain() {
     attributes.cap.max_recv_sge = std::max(options_.receive_pieces, 1u);
   }
   if (options_.kind == QueuePairKind::rc || options_.kind == QueuePairKind::ud) {
-    // Verbs want both queues: a side that is not used gets the other's.
+    // Verbs require both queues: an unused side gets the other's.
     if (!attributes.recv_cq) attributes.recv_cq = attributes.send_cq;
     if (!attributes.send_cq) attributes.send_cq = attributes.recv_cq;
     ibv_qp_init_attr plain{attributes.qp_context,
@@ -235,11 +235,11 @@ Error IbvQueuePair::connect(const QueuePairAddress& peer) {
 
 void IbvQueuePair::fail() {
   state_ = State::error;
-  // A DC target has no way into the error state but its end.
+  // A DC target can only be destroyed, not put into the error state.
   if (options_.kind == QueuePairKind::dc_target) return destroy();
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  // Fails only where the adapter is lost, which its event tells.
+  // Fails only if the adapter has failed, which its event reports.
   (void)hca_.verbs().modify_qp(pair_, &attributes, IBV_QP_STATE);
 }
 

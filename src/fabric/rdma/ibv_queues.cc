@@ -75,7 +75,7 @@ size_t IbvCompletionQueue::poll(Completion* entries, size_t most) {
     ibv_wc found[kChain];
     const int wanted = int(std::min(most - count, kChain));
     const int got = ibv_poll_cq(queue, wanted, found);
-    if (got < 0) break;  // an overrun, which the asynchronous event tells
+    if (got < 0) break;  // an overrun, which the asynchronous event reports
     for (int i = 0; i < got; ++i) {
       const ibv_wc& from = found[i];
       Completion& to = entries[count++];

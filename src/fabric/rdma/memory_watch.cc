@@ -37,7 +37,7 @@ std::byte* map_pages(size_t count) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
-/// Signals are the application's: none of them is handled on a thread of ours.
+/// Signals are left to the application's threads.
 bool start_quietly(pthread_t& thread, void* (*function)(void*), void* argument) {
   sigset_t all, before;
   sigfillset(&all);
@@ -83,7 +83,7 @@ MemoryWatch::~MemoryWatch() {
   if (stop_fd_ >= 0) close(stop_fd_);
 }
 
-// Write protection is only the door: nothing is ever protected, so no access faults.
+// Registered for write protection only formally: nothing is ever protected, so no access faults.
 bool MemoryWatch::watch(uint64_t begin, uint64_t end) {
   uffdio_register request{};
   request.range = {begin, end - begin};
@@ -111,13 +111,13 @@ bool MemoryWatch::changing() const {
 
 bool MemoryWatch::settled() {
   if (!changing()) return true;
-  read_events();  // whoever gives back may wait only for that
+  read_events();  // a thread that gives memory back may be waiting just for that
   return !changing();
 }
 
-// Two threads give a page back; when the event of the first has been read, the second's change must still show.
+// Test: two threads give a page back; when the event of the first was read, the second's change must still show.
 bool MemoryWatch::counts_changes() {
-  std::byte* pages = map_pages(3);  // the one between keeps the two apart
+  std::byte* pages = map_pages(3);  // the middle one keeps the two mappings apart
   if (!pages) return false;
   std::byte* page[2] = {pages, pages + 2 * page_bytes()};
   pthread_t thread[2];
@@ -139,7 +139,7 @@ bool MemoryWatch::counts_changes() {
     while (poll(&readable, 1, -1) < 1) {
     }
     const bool second = start(1);
-    // Unmapped is counted. Bounded: another thread may map something there.
+    // Counts what is unmapped. Bounded: another thread may map something there.
     unsigned char resident;
     for (int i = 0; second && i < 10'000 && mincore(page[1], page_bytes(), &resident) == 0; ++i) sched_yield();
     const bool gone = second && mincore(page[1], page_bytes(), &resident) != 0;
@@ -172,7 +172,7 @@ void* MemoryWatch::thread_main(void* self) {
     if (fds[0].revents != 0) watch.read_events();
     if (fds[1].revents != 0) break;
   }
-  // Closed here, after the last poll: whoever waits in the kernel for an event to be read goes on.
+  // Closed here, after the last poll: threads that wait in the kernel for an event to be read continue.
   close(watch.fault_fd_);
   return nullptr;
 }

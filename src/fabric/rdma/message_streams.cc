@@ -21,7 +21,7 @@ void MessageStreams::begin(RdmaPeer& peer, std::unique_ptr<Channel> base, uint32
 }
 
 // Payload from `flat`, or packed from `cursor`. False: nothing has happened (no slot, or the send queue is full). A
-// frame of a message, or the last one of a channel, uses the credit that there is.
+// frame of a message, or the last one of a channel, uses one of the credits.
 bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFrame& frame, const void* flat,
                                 Cursor* cursor) {
   const ChannelTraits& traits = channel.traits();
@@ -49,7 +49,7 @@ bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFram
   } else if (bytes != 0) {
     std::memcpy(at + head, flat, bytes);
   }
-  adapter_.charge_copy(bytes);
+  adapter_.clock.charge_copy(bytes);
   adapter_.charge(adapter_.options.send_ns);
   rdma::Piece piece =
       in_slot ? slots.piece(slots.next(), whole) : rdma::Piece{reinterpret_cast<uint64_t>(small), uint32_t(whole), 0};
@@ -100,7 +100,7 @@ void MessageStreams::pump(RdmaPeer& peer) {
   switches_.pump(peer);
   const size_t frame_bytes = its.channel->traits().frame_bytes;
   while (SendOperation* operation = its.queue.front()) {
-    if (its.credits == 0) return;  // an arrival brings us here again
+    if (its.credits == 0) return;  // called again after an arrival
     size_t left = operation->payload.remaining();
     wire::RdmaFrame frame;
     frame.type = Type::more;
@@ -140,7 +140,7 @@ void MessageStreams::on_shared_frame(RdmaPeer& peer, const wire::RdmaFrame& fram
     take_credits(peer, frame);
     switches_.on_change(peer, frame);
   } else if (frame.epoch == uint8_t(peer.stream.in_epoch + 1) && peer.switching.changing) [[unlikely]] {
-    adapter_.charge_copy(bytes);
+    adapter_.clock.charge_copy(bytes);
     peer.stream.held.emplace_back(data, data + bytes);
   } else {
     on_frame(peer, frame);
@@ -232,7 +232,7 @@ void MessageStreams::on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& fra
     peers_.break_peer(peer, "the peer's frames are out of step");
     return;
   }
-  adapter_.charge_copy(frame.payload_bytes);
+  adapter_.clock.charge_copy(frame.payload_bytes);
   if (frame.type != Type::more) ++peer.stream.received;
   if (frame.type == Type::whole) {
     sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);

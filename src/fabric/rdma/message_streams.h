@@ -1,8 +1,8 @@
 // MessageStreams: messages as frames over each peer's channel, and back.
 //
 // A message is one frame (wire/rdma.h), or a first one and more, sent from a slot of registered memory (or inlined).
-// Frames need credit, so that a peer that does not look is not flooded; the adapter's receiver-not-ready retries take
-// care of many peers that use their credit at one time. Credits come back on frames of the other direction, or alone
+// Frames need credit, so that a peer that does not poll is not flooded; the adapter's receiver-not-ready retries handle
+// the case that many peers use their credit at one time. Credits come back in frames of the other direction, or alone
 // when half are due.
 //
 // Units: bytes. Thread rule: the rank's lock; calls the sink from `on_frame` and `fail_all` only, done-functions from
@@ -39,12 +39,12 @@ class MessageStreams {
     uint8_t out_epoch = 0, in_epoch = 0;  ///< channels that our stream, and the peer's, have had
     uint32_t received = 0;                ///< messages (modulo 2^32)
     uint32_t sent = 0;                    ///< frames of messages (modulo 2^32)
-    /// Of the peer's next epoch: came before the last of this one. Copies, at most a window of them: what this one
-    /// waits for may need the receives.
+    /// Frames of the peer's next epoch that came before the last of this one. Copies, at most a window of them: the
+    /// frames still missing may need the receives.
     std::vector<std::vector<std::byte>> held;
     uint32_t credits = 0;  ///< frames that we may send
-    uint32_t owed = 0;     ///< frames of the peer that were taken and not yet told
-    uint32_t window = 0;   ///< ours, as the peer was told
+    uint32_t owed = 0;     ///< frames of the peer that were taken and whose credit is not yet returned
+    uint32_t window = 0;   ///< ours, as granted to the peer
     IntrusiveList<SendOperation> queue;
     Reception reception;
 
@@ -63,7 +63,7 @@ class MessageStreams {
   bool try_send(RdmaPeer& peer, const wire::Header& header, const void* payload, size_t bytes);
   void enqueue(RdmaPeer& peer, SendOperation& operation);
   bool withdraw(SendOperation& operation);
-  /// Sends of the queue what credit, slots and the send queue allow.
+  /// Sends from the queue what credit, slots and the send queue allow.
   void pump(RdmaPeer& peer);
   size_t queued() const { return queued_; }
 
@@ -73,7 +73,7 @@ class MessageStreams {
   void on_ring_frame(RdmaPeer& peer, const std::byte* data, size_t bytes);
   /// A write of that epoch has taken a receive.
   void on_written(RdmaPeer& peer, uint8_t epoch);
-  /// Tells the peer what it may send, if that is worth it; `now`: anyway.
+  /// Returns credit to the peer if there is enough of it; `now`: in any case.
   void give_credit(RdmaPeer& peer, bool now = false);
 
   // --- For ChannelSwitches.
@@ -83,17 +83,17 @@ class MessageStreams {
   bool post_change(RdmaPeer& peer, const wire::RdmaChange& change);
   /// Our next frames go by that channel, which grants so many.
   void change_out(RdmaPeer& peer, Channel& channel, uint32_t credits);
-  /// The peer's next frames come by a channel that grants so many; takes what was held.
+  /// The peer's next frames come by a channel that grants so many; handles the frames held for it.
   void change_in(RdmaPeer& peer, uint32_t window);
 
   uint64_t credit_frames() const { return credit_frames_; }
 
-  /// Calls `done` of what has left. How many.
+  /// Calls `done` of what has left. Returns how many.
   int complete();
   bool anything_to_complete() const { return !finished_.empty(); }
-  /// The peer is lost: what waits, and what has half arrived, ends with an error.
+  /// The peer is lost: waiting operations, and a message that has partly arrived, end with an error.
   void fail_all(RdmaPeer& peer);
-  /// The peer's streams begin anew.
+  /// The peer's streams restart.
   void reset(RdmaPeer& peer);
 
  private:
@@ -109,7 +109,7 @@ class MessageStreams {
   Sink& sink_;
   uint64_t credit_frames_ = 0;
   size_t queued_ = 0;                      ///< operations in the peers' queues
-  IntrusiveList<SendOperation> finished_;  ///< copied altogether; `done` is due
+  IntrusiveList<SendOperation> finished_;  ///< copied completely; `done` is due
 };
 
 }  // namespace tern

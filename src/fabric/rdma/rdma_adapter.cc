@@ -9,8 +9,8 @@
 namespace tern {
 namespace {
 
-constexpr uint32_t kSendDepth = 256;
-constexpr uint32_t kMaxOutstanding = 8192;
+constexpr uint32_t kSendDepth = 256;        // of a queue pair, as TERN_RDMA_SENDS; the adapter may allow less
+constexpr uint32_t kMaxOutstanding = 8192;  // of all queue pairs: 32 full ones; sizes the completion queue
 
 }  // namespace
 
@@ -45,7 +45,7 @@ Error RdmaAdapter::start() {
   if (Error error = hca->make_channel(channel_)) return error;
   rdma::CompletionQueueOptions queue{receives + 2 * kRdmaGreetingSlots + max_outstanding, channel_.get()};
   if (Error error = hca->make_completion_queue(queue, completions_)) return error;
-  if (Error error = hca->make_srq({receives, 1, false, nullptr}, receives_)) return error;
+  if (Error error = hca->make_srq({.depth = receives}, receives_)) return error;
   if (Error error = slots.make(*hca, receives, sends, kRdmaGreetingSlots, slot_bytes)) return error;
   for (uint32_t i = 0; i < receives; ++i) taken_receives_.push_back(i);
   repost();

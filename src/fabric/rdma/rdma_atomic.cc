@@ -1,6 +1,6 @@
-// Atomics and flush on the memory of peers (RemoteMemory::atomic, flush), by the adapter's own atomics. They stand in
-// one queue with gets and puts, and what carries a peer's puts carries its atomics, so an atomic takes effect after the
-// puts that were begun before it (InfiniBand Architecture 1.4, table 79), and a flush is over when what was begun
+// Atomics and flush on the memory of peers (RemoteMemory::atomic, flush), by the adapter's own atomics. They use the
+// same queue as gets and puts, and a peer's puts and atomics go by the same channel. So an atomic takes effect after
+// the puts that were begun before it (InfiniBand Architecture 1.4, table 79), and a flush is over when what was begun
 // before it has come back. See rdma_transfers.h. Source: Jiang et al. 2004, section 2.
 #include "base/assert.h"
 #include "fabric/rdma/rdma_peer.h"
@@ -8,7 +8,7 @@
 namespace tern {
 namespace {
 
-constexpr size_t kAnswers = 256;  // atomics of a rank on their way at one time; more wait
+constexpr size_t kAnswers = 256;  // atomics of a rank in flight (2 KiB of words); more of them wait
 
 rdma::Verb verb_of(AtomicOperation::Kind kind) {
   switch (kind) {
@@ -91,7 +91,7 @@ bool RdmaTransfers::post_atomic(Transfer& transfer) {
   return true;
 }
 
-// Once it has been posted, the adapter is done with the word by now, or has failed.
+// Called after posting: the adapter no longer uses the word, or has failed.
 void RdmaTransfers::finish_atomic(Transfer& transfer) {
   AtomicOperation& operation = *transfer.atomic;
   RdmaPeer& peer = transfer.peer;

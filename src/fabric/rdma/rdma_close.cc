@@ -1,4 +1,4 @@
-// Loss: what becomes of a peer that a request failed for. See rdma_path.h.
+// Loss: what happens to a peer after a failed request. See rdma_path.h.
 #include <utility>
 #include <vector>
 
@@ -14,7 +14,7 @@ Error RdmaPath::reason(const RdmaPeer& peer) const {
                                              hca().capabilities().device + "): " + peer.trouble);
 }
 
-// The first error tells why; what follows is flushed.
+// The first error gives the reason; later ones are flushed.
 void RdmaPath::break_peer(RdmaPeer& peer, std::string trouble) {
   if (peer.state == State::broken || peer.state == State::lost) return;
   peer.state = State::broken;
@@ -77,7 +77,7 @@ void RdmaPath::take_events() {
   }
 }
 
-// Nothing comes back from it any more, and it touches no memory any more.
+// The adapter returns nothing any more, and touches no memory any more.
 void RdmaPath::lose_adapter() {
   adapter_.fail();
   for (auto& peer : peers_) {

@@ -15,7 +15,7 @@ namespace {
 using Greeting = wire::RdmaGreeting::Kind;
 using State = RdmaPeer::State;
 
-constexpr uint64_t kLongestRetry_ns = 1'000'000'000;
+constexpr uint64_t kLongestRetry_ns = 1'000'000'000;  // between two greetings: a computing peer costs one a second
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Error RdmaConnections::start(const DcEndpoint* dc) {
   options.kind = rdma::QueuePairKind::ud;
   options.sends = options.receives = &adapter_.completions();
   options.send_depth = options.receive_depth = kRdmaGreetingSlots;
-  // Keeps strangers' stray datagrams out; what makes a greeting believed is its signature.
+  // Keeps stray datagrams of strangers out; a greeting is accepted by its signature.
   std::memcpy(&options.key, adapter_.options.key.data(), 4);
   options.key &= 0x7fffffff;  // the upper half is for privileged consumers
   if (Error error = adapter_.hca->make_queue_pair(options, datagrams_)) return error;
@@ -62,7 +62,7 @@ void RdmaConnections::contact(RdmaPeer& peer) {
   greet(peer, Greeting::hello);
 }
 
-// Until the connection is known to be up on both sides. A hello is answered whatever the state of the one who gets it.
+// Repeated until the connection is known to be up on both sides. A hello is answered in every state.
 void RdmaConnections::repeat_hellos(RdmaPeer& peer) {
   OfPeer& its = peer.connection;
   if (std::exchange(its.greeted, true)) return;
@@ -120,7 +120,7 @@ void RdmaConnections::keep_pair(RdmaPeer& peer) {
   if (!pair->reset()) spare_pairs_.push_back(std::move(pair));
 }
 
-// A greeting that finds no room is not sent; the other side (or our timer) repeats.
+// A greeting for which there is no room is not sent; the other side (or this side's timer) repeats.
 void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   if (free_greetings_.empty() || datagrams_failed_) return;
   uint32_t slot = free_greetings_.back();
@@ -169,7 +169,7 @@ void RdmaConnections::on_greeting_out(const rdma::Completion& completion) {
 void RdmaConnections::on_greeting_flushed() {
   if (!std::exchange(datagrams_failed_, true)) datagrams_->fail();
   if (flushed_receives_.size() < kRdmaGreetingSlots || free_greetings_.size() < kRdmaGreetingSlots) return;
-  if (Error error = datagrams_->reset()) return;  // then no connection is made any more: as without the adapter
+  if (Error error = datagrams_->reset()) return;  // no connections can be made any more: as without the adapter
   datagrams_failed_ = false;
   for (uint32_t slot : std::exchange(flushed_receives_, {})) post_greeting_receive(slot);
 }

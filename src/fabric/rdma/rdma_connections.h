@@ -6,12 +6,12 @@
 //     <----------- welcome {B's queue pair}
 //     connects, sends a frame ----------->  now knows that A is connected, and sends, too
 //
-// Greetings are lost and repeated; both may begin at the same time (each then connects on the other's hello). A
-// greeting counts only with the job key's signature.
+// Greetings may be lost and are repeated; both may begin at the same time (each then connects on the other's hello). A
+// greeting is accepted only with the job key's signature.
 //
-// Ranks that only listen find a dead peer by empty writes to peers that were silent for a while
-// (TERN_RDMA_KEEPALIVE_MS): such a write is answered by the peer's adapter without its CPU, so that a peer that
-// computes is not taken for dead.
+// Ranks that only receive find a dead peer by empty writes to peers that were silent for a while
+// (TERN_RDMA_KEEPALIVE_MS): the peer's adapter answers such a write without its CPU, so a peer that computes is not
+// considered dead.
 //
 // Units: nanoseconds. Thread rule: the rank's lock.
 #pragma once
@@ -30,7 +30,7 @@ namespace tern {
 class DcEndpoint;
 class RdmaPeers;
 
-inline constexpr uint32_t kRdmaGreetingSlots = 64;  ///< each way; what does not fit is lost and repeated
+inline constexpr uint32_t kRdmaGreetingSlots = 64;  ///< each way; greetings without a slot are lost and repeated
 
 class RdmaConnections {
  public:
@@ -41,10 +41,10 @@ class RdmaConnections {
     bool connected = false;                 ///< the base channel can be used
     std::unique_ptr<rdma::QueuePair> pair;  ///< null: none is needed
     rdma::QueuePairAddress remote;          ///< of its queue pair; when that is connected
-    rdma::QueuePairAddress base;            ///< what it answers greetings with: its queue pair, or its DC target
+    rdma::QueuePairAddress base;            ///< its address in answers to greetings: its queue pair, or its DC target
     std::unique_ptr<rdma::Route> route;
     rdma::QueuePairAddress datagram;
-    uint32_t call = 0;     ///< what it calls us
+    uint32_t call = 0;     ///< the peer's number for this rank
     bool greeted = false;  ///< hellos are repeated
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
   };
@@ -70,7 +70,7 @@ class RdmaConnections {
   /// The peer has one, connected or not. Error: the adapter has no more.
   Error make_pair(RdmaPeer& peer);
   Error connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress& remote);
-  /// Nothing is outstanding on it, here or there: another peer may have it.
+  /// Nothing is outstanding on it on either side: another peer may use it.
   void keep_pair(RdmaPeer& peer);
   /// Queue pairs of peers that exist.
   size_t pairs() const { return pairs_; }
@@ -110,8 +110,8 @@ class RdmaConnections {
   std::string card_;
   std::unique_ptr<rdma::QueuePair> datagrams_;
   std::vector<uint32_t> free_greetings_;  ///< slots for sending
-  // A software adapter whose link is down puts even the datagram queue pair into the error state. It is used again when
-  // all its requests have come back.
+  // A software adapter whose link is down puts even the datagram queue pair into the error state. It is reset when all
+  // its requests have come back.
   bool datagrams_failed_ = false;
   std::vector<uint32_t> flushed_receives_;  ///< slots; only while it has failed
   std::vector<RdmaPeer*> greeted_;

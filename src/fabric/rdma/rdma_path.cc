@@ -1,18 +1,18 @@
-// The way of operations down and of completions up. See rdma_path.h.
+// Operations on their way down, completions on their way up. See rdma_path.h.
 #include "fabric/rdma/rdma_path.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 #include "fabric/rdma/channels/send_channels.h"
 
 namespace tern {
 namespace {
 
-constexpr uint32_t kTimerPolls = 64;  // the clock is read on every so-manieth poll
-// A rank that sleeps while peers still write into its rings, which wakes nobody, looks there so often until they have
-// changed to another channel: that takes a round trip, and a peer that computes may be late with its part.
+// Peers that still write into the rings of a sleeping rank do not wake it. So it polls so often until they have changed
+// to another channel; that takes a round trip, or longer if the peer computes. 0.1 % of a core.
 constexpr uint64_t kNap_ns = 1'000'000;
 
 }  // namespace
@@ -70,7 +70,7 @@ Error RdmaPath::start(const Tunables& tunables) {
 
 TupleQueues* RdmaPath::tuple_queues() {
   if (tuples_ || !hca().capabilities().xrc || adapter_.failed()) return tuples_.get();
-  Error error;  // of resources: messages go the traditional way
+  Error error;  // of resources: messages use the traditional protocols
   tuples_ = rdma::RdmaTuples::create(
       adapter_, transfers_.registration_cache(), tunables_,
       [this](PeerId peer, const char* trouble) { break_peer(peer_at(peer), trouble); }, error);
@@ -171,7 +171,7 @@ void RdmaPath::run_timers() {
   if (now_ns >= policy_.due_ns()) apply_policy(now_ns);
 }
 
-// What the statistics say of the second that has passed.
+// Counts what came in the last second, for the statistics.
 void RdmaPath::apply_policy(uint64_t now_ns) {
   for (const auto& peer : peers_) {
     if (!peer || peer->state != RdmaPeer::State::ready) continue;
@@ -214,7 +214,7 @@ int RdmaPath::take_completions() {
   return int(count);
 }
 
-// False: the request is not over, in spite of its completion.
+// False: the request is not over, although it has completed.
 bool RdmaPath::returned(RdmaPeer& peer, const rdma::Completion& completion) {
   if (dc_ && !dc_->on_completion(peer, completion)) return false;
   adapter_.returned(peer);
@@ -251,7 +251,7 @@ void RdmaPath::handle(const rdma::Completion& completion) {
 // True: the slot stays in use.
 bool RdmaPath::on_receive(const rdma::Completion& completion) {
   const uint32_t slot = uint32_t(RdmaAdapter::value_of(completion.id));
-  // A put that wakes: what it means is seen in the memory it has filled, by whoever waits for that.
+  // A put that wakes: the rank that waits for it finds it in the memory it has filled.
   const bool written = completion.kind == rdma::CompletionKind::receive_write;
   wire::RdmaFrame frame;
   if (!written && !wire::parse_rdma_frame(adapter_.slots.memory(slot), completion.bytes, frame)) {
@@ -327,7 +327,7 @@ bool RdmaPath::arm() {
   return !switches_.any_ring() || arm_rings();
 }
 
-// Where nobody is woken by what is written into rings, a rank that sleeps gives them up.
+// If writes into rings do not wake a sleeping rank, it gives its rings up before it sleeps.
 bool RdmaPath::arm_rings() {
   if (switches_.anything()) return false;
   if (adapter_.hca->capabilities().polled_wakes) return true;

@@ -1,6 +1,6 @@
-// The rdma path: messages over reliable queue pairs, get and put by RDMA read and write, over whatever adapter provides
-// Hca. It owns the lanes and its parts, each of which keeps its own state, and decides what a completion is about and
-// what becomes of a peer that a request failed for:
+// The RDMA path: messages over reliable queue pairs, get and put by RDMA read and write, over any adapter that provides
+// Hca. It owns the lanes and its parts, each of which keeps its own state. The path itself decides what a completion is
+// about and what happens to a peer after a failed request:
 //
 //   RdmaConnections   greetings, queue pairs of peers, signs of life
 //   MessageStreams    messages as frames, credit         -> Channel: what carries them (channels/)
@@ -8,10 +8,10 @@
 //   RdmaTransfers     get, put, atomics and flush, registered user memory
 //   RdmaAdapter       queues, slots, what is outstanding -> rdma::Hca
 //
-// Errors: a request that fails breaks the connection; when everything outstanding on it has come back, what waits for
-// that peer is completed with an error and the sink is told.
+// Errors: a request that fails breaks the connection; when everything outstanding on it has come back, waiting
+// operations for that peer are completed with an error and the sink is told.
 //
-// Source: Takagi et al. 2015, section 2.1 (channels); Small and Yuan 2009 for what rendezvous asks of get and put.
+// Source: Takagi et al. 2015, section 2.1 (channels); Small and Yuan 2009 (what rendezvous needs of get and put).
 // Units: bytes, nanoseconds. Thread rule: as Path.
 #pragma once
 
@@ -74,9 +74,9 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   size_t connections() const { return connections_.count(); }
   const rdma::RegistrationCache& registrations() const { return transfers_.registrations(); }
   const ChannelSwitches& switches() const { return switches_; }
-  /// Has a peer's messages come by another channel from now on. False: that cannot be, or another change is under way.
+  /// Lets a peer's messages come by another channel from now on. False: impossible, or another change is under way.
   bool change_channel(Lane& lane, ChannelKind kind) { return switches_.request(static_cast<RdmaPeer&>(lane), kind); }
-  /// What carries the peer's messages to us.
+  /// The channel of the peer's messages to this rank.
   ChannelKind channel(const Lane& lane) const { return static_cast<const RdmaPeer&>(lane).switching.kind; }
 
  private:
@@ -121,7 +121,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   // The order matters: queue pairs, which peers and connections own, go before the adapter's queues.
   RdmaAdapter adapter_;
   RdmaTransfers transfers_;
-  std::unique_ptr<DcEndpoint> dc_;  ///< null: nothing goes by DC
+  std::unique_ptr<DcEndpoint> dc_;  ///< null: DC is not used
   RdmaConnections connections_;
   MessageStreams streams_;
   ChannelSwitches switches_;
@@ -132,7 +132,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   std::vector<RdmaPeer*> broken_;
   IntrusiveList<SendOperation> unsendable_;  ///< for lost peers
   IntrusiveList<TransferOperation> untransferable_;
-  uint64_t napping_until_ns_ = ~uint64_t{0};  ///< asleep beside rings that do not wake
+  uint64_t napping_until_ns_ = ~uint64_t{0};  ///< asleep with rings that do not wake
   uint32_t polls_ = 0;
   rdma::Completion batch_[RdmaAdapter::kBatch];  ///< being handled; poll is never called from itself
 };

@@ -1,5 +1,5 @@
-// RdmaPeer: the rdma path's lane to one peer. Each part of the path keeps its own state of the peer in a struct of its
-// own, which the other parts do not touch; what all of them ask stands here.
+// RdmaPeer: the RDMA path's lane to one peer. Each part of the path keeps its own state of the peer in a struct of its
+// own, which the other parts do not touch; state that all of them need stands here.
 //
 // Thread rule: the rank's lock.
 #pragma once
@@ -28,9 +28,9 @@ struct RdmaPeer final : Lane {
   };
   State state = State::fresh;
   bool blocked = false;      ///< in the adapter's list
-  bool heard = true;         ///< something came from there since the last look
+  bool heard = true;         ///< something came from there since the last check
   uint32_t outstanding = 0;  ///< requests of the adapter; see RdmaAdapter
-  uint32_t incarnation = 0;  ///< how often the lane was made anew
+  uint32_t incarnation = 0;  ///< how often the lane was restarted
   RdmaConnections::OfPeer connection;
   MessageStreams::OfPeer stream;
   ChannelSwitches::OfPeer switching;
@@ -42,12 +42,12 @@ struct RdmaPeer final : Lane {
 class RdmaPeers {
  public:
   virtual RdmaPeer* find(PeerId peer) = 0;  ///< null: no such peer
-  /// Our end is connected to that queue pair or DC target; the peer grants so many frames, and handles frames of that
+  /// Our end is connected to that queue pair or DC target; the peer grants so many frames, of at most that
   /// length.
   virtual void on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) = 0;
-  /// Both ends are: what waits may leave. `tell`: the peer does not know it yet, any frame will tell it.
+  /// Both ends are connected: waiting messages may leave. `tell`: the peer does not know it yet, any frame tells it.
   virtual void on_ready(RdmaPeer& peer, bool tell) = 0;
-  /// The connection is of no use any more. Idempotent; the peer is lost when nothing is outstanding.
+  /// The connection is broken. Idempotent; the peer is lost when nothing is outstanding.
   virtual void break_peer(RdmaPeer& peer, std::string trouble) = 0;
   /// One that no queue gives any more.
   virtual void on_completion(const rdma::Completion& completion) = 0;

@@ -1,6 +1,6 @@
 // RdmaSlots: the path's own registered memory, in equal slots: receives first, then sends, then greetings in and out.
-// One registration for all of them. A send slot is taken for one frame (or one part of a transfer) and given back when
-// the adapter has done with it.
+// One registration for all of them. A send slot is taken for one frame (or one part of a transfer) and returned when
+// the adapter has finished with it.
 //
 // Units: bytes. Thread rule: the rank's lock.
 #pragma once
@@ -17,7 +17,7 @@ namespace tern {
 
 class RdmaSlots {
  public:
-  /// What a taken slot is for.
+  /// The use of a taken slot.
   struct Use {
     PeerId peer = kNoPeer;
     void* owner = nullptr;  ///< the transfer; null: a frame
@@ -45,7 +45,7 @@ class RdmaSlots {
     return {reinterpret_cast<uint64_t>(memory(slot)), uint32_t(bytes), local_key_};
   }
 
-  // Send slots. `next` is the one that `take` takes; it may be filled before, and left when nothing came of it.
+  // Send slots. `next` is the one that `take` will return; it may be filled before, and need not be taken.
   bool any() const { return !free_.empty(); }
   uint32_t next() const { return free_.back(); }
   void take(const Use& use) {

@@ -29,7 +29,7 @@ bool RdmaTransfers::is_exposed(const RemoteKey& key) { return key.words[0] & kEx
 RemoteKey RdmaTransfers::expose(const void* address, size_t bytes, RemoteAccess access) {
   if (bytes == 0) return {};
   rdma::Access wanted;
-  wanted.local_write = access.write || access.atomic;  // verbs want that beside the peers' right
+  wanted.local_write = access.write || access.atomic;  // verbs require that in addition to the peers' right
   wanted.remote_read = access.read;
   wanted.remote_write = access.write;
   wanted.remote_atomic = access.atomic;
@@ -90,7 +90,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
     work.id = RdmaAdapter::id_of(RdmaTag::part, slots.next());
     if (transfer.is_put) {
       operation.local.pack(slots.memory(slots.next()), piece.bytes);
-      adapter_.charge_copy(piece.bytes);
+      adapter_.clock.charge_copy(piece.bytes);
     }
   } else {
     size_t part = std::min<size_t>(left, adapter_.hca->capabilities().max_message_bytes);
@@ -127,7 +127,7 @@ void RdmaTransfers::on_part(uint32_t slot, bool ok) {
   auto& transfer = *static_cast<Transfer*>(use.owner);
   if (ok && !transfer.is_put) {
     transfer.operation->local.unpack(adapter_.slots.memory(slot), use.bytes);
-    adapter_.charge_copy(use.bytes);
+    adapter_.clock.charge_copy(use.bytes);
   }
   adapter_.slots.give_back(slot);
   part_done(transfer, ok);
@@ -159,7 +159,7 @@ void RdmaTransfers::finish_transfer(Transfer& transfer) {
   operation.done(operation, failed ? peers_.reason(peer) : Error());
 }
 
-// Those that are posted are here only when the adapter itself has failed: else they have come back.
+// Posted transfers are still here only if the adapter itself has failed: else they have come back.
 void RdmaTransfers::fail_all(RdmaPeer& peer) {
   for (auto* list : {&peer.transfers.waiting, &peer.transfers.posted}) {
     while (Transfer* transfer = list->pop_front()) {

@@ -1,9 +1,9 @@
 // RdmaTransfers: get and put (rdma_transfers.cc), atomics and flush (rdma_atomic.cc): RDMA read and write between a
-// peer's exposed memory and ours. Contiguous local memory is registered and moved at once; other memory goes part by
-// part through slots. Transfers of one peer are posted in the order of asking, on the queue pair that carries the
-// messages to that peer, so that a message posted later comes later.
+// peer's exposed memory and this rank's. Contiguous local memory is registered and moved at once; other memory goes
+// part by part through slots. Transfers of one peer are posted in the order of the calls, on the queue pair that
+// carries the messages to that peer, so a message posted later arrives later.
 //
-// Source: Small and Yuan 2009 for what rendezvous asks of get and put. Units: bytes. Thread rule: the rank's lock.
+// Source: Small and Yuan 2009 (what rendezvous needs of get and put). Units: bytes. Thread rule: the rank's lock.
 #pragma once
 
 #include <memory>
@@ -25,19 +25,19 @@ class RdmaTransfers {
   struct Transfer : ListHook<Transfer> {  // hook: in its peer's `waiting`, then in its `posted`
     explicit Transfer(RdmaPeer& its) : peer(its) {}
     RdmaPeer& peer;
-    TransferOperation* operation = nullptr;  ///< of these three one
+    TransferOperation* operation = nullptr;  ///< one of these three is set
     AtomicOperation* atomic = nullptr;
     FlushOperation* flush = nullptr;
     rdma::Registration* registration = nullptr;  ///< of the local memory; null: through slots
     size_t posted = 0;
     uint32_t outstanding = 0;
-    uint32_t answer = 0;  ///< of an atomic that is posted: where its answer lands
+    uint32_t answer = 0;  ///< of a posted atomic: the word for its answer
     bool is_put = false;
     bool all_posted = false;
     bool failed = false;
   };
   struct OfPeer {
-    IntrusiveList<Transfer> waiting, posted;  ///< to be posted, in part perhaps; posted altogether
+    IntrusiveList<Transfer> waiting, posted;  ///< to be posted, perhaps in part; posted completely
   };
 
   /// Both outlive this.
@@ -45,7 +45,7 @@ class RdmaTransfers {
 
   RemoteKey expose(const void* address, size_t bytes, RemoteAccess access);
   void conceal(const RemoteKey& key);
-  /// The peer is not lost. Posts what it can; `pump` the rest.
+  /// The peer is not lost. Posts what it can; `pump` posts the rest.
   void begin(TransferOperation& operation, bool is_put);
   void begin(AtomicOperation& operation);
   void begin(FlushOperation& operation);

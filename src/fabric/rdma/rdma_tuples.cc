@@ -8,14 +8,14 @@
 namespace tern::rdma {
 namespace {
 
-constexpr uint32_t kDepth = 128;       // receives in a queue; sends on a way
-constexpr uint32_t kMostSends = 4096;  // of a rank: what the completion queue has room for
-constexpr uint32_t kMostReceives = 16384;
-constexpr size_t kScratchBytes = size_t{1} << 20;
-constexpr uint32_t kMostScratchPieces = 8;
-constexpr size_t kUnit = 64;  // of the longest message, as the ticket says it
+constexpr uint32_t kDepth = 128;          // receives in a queue; sends on a way: as cells of shared memory (segment.h)
+constexpr uint32_t kMaxSends = 4096;      // of a rank: 32 full ways; sizes the completion queue
+constexpr uint32_t kMaxReceives = 16384;  // of a rank: 128 full queues; sizes the completion queue
+constexpr size_t kScratchBytes = size_t{1} << 20;  // for the part of a message beyond its receive, shared by all
+constexpr uint32_t kMaxScratchPieces = 8;          // of one receive: covers the longest TERN_TUPLE_BYTES, 8 MiB
+constexpr size_t kUnit = 64;                       // in which the ticket states the longest message
 
-// What is in a ticket. `number`: of the SRQ, in an answer.
+// Content of a ticket. `number`: of the SRQ, in an answer.
 struct TicketBody {
   uint32_t number = 0;
   uint32_t has_address : 1 = 0;
@@ -47,7 +47,7 @@ RdmaTuples::RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, c
   const Capabilities& able = hca_.capabilities();
   const size_t wanted = std::min<size_t>(size_t(tunables.tuple_bytes), able.max_message_bytes) / kUnit * kUnit;
   scratch_bytes_ = std::min(wanted, kScratchBytes);
-  const uint32_t most_pieces = std::min(kMostScratchPieces, able.max_pieces - 1);
+  const uint32_t most_pieces = std::min(kMaxScratchPieces, able.max_pieces - 1);
   if (scratch_bytes_ != 0)
     scratch_pieces_ = uint32_t(std::min<size_t>((wanted + scratch_bytes_ - 1) / scratch_bytes_, most_pieces));
   tuple_properties_.longest_bytes = std::min(wanted, scratch_bytes_ * scratch_pieces_);
@@ -59,7 +59,7 @@ Error RdmaTuples::start() {
   if (!able.xrc || able.max_pieces < 2) {
     return Error(ErrorClass::unsupported_operation, "the adapter " + able.device + " lacks XRC");
   }
-  const uint32_t entries = std::min(kMostSends + kMostReceives, able.max_completions);
+  const uint32_t entries = std::min(kMaxSends + kMaxReceives, able.max_completions);
   if (Error error = hca_.make_completion_queue({entries, &adapter_.channel()}, completions_)) return error;
   return make_memory();
 }
@@ -108,7 +108,7 @@ Error RdmaTuples::make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& resu
 
 // --- The sender
 
-// A way that the peer shall connect to: one that it has refused before, or a new one while there are more queues than
+// A way for the peer to connect to: one that it has refused before, or a new one while there are more queues than
 // ways.
 RdmaTuples::Initiator* RdmaTuples::offer(SendQueue& queue) {
   Peer& peer = *queue.peer;
@@ -156,7 +156,7 @@ Error RdmaTuples::join(TupleSendQueue& asked, const TupleTicket& answer) {
   return {};
 }
 
-// A way for this queue: the one it has, or one that nobody uses.
+// A way for this queue: the one it has, or an unused one.
 bool RdmaTuples::occupy(SendQueue& queue) {
   if (queue.on) return true;
   for (auto& initiator : queue.peer->initiators) {
@@ -175,7 +175,7 @@ void RdmaTuples::free_way(SendQueue& queue) {
 
 bool RdmaTuples::send(TupleSend& message) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
-  if (queue.peer->lost || message.bytes > queue.longest_bytes || outstanding_ >= kMostSends || !occupy(queue))
+  if (queue.peer->lost || message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends || !occupy(queue))
     return false;
   Sending* sending = sendings_.create();
   sending->message = &message;
@@ -220,7 +220,7 @@ std::byte* RdmaTuples::lend(size_t bytes) {
   if (bytes > copy_bytes_ || free_copies_.empty()) return nullptr;
   std::byte* memory = free_copies_.back();
   free_copies_.pop_back();
-  adapter_.charge_copy(bytes);
+  adapter_.clock.charge_copy(bytes);
   return memory;
 }
 
@@ -254,11 +254,11 @@ TupleReceiveQueue* RdmaTuples::accept(Lane& from, const TupleTicket& ticket, Tup
 
 bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
   auto& queue = static_cast<ReceiveQueue&>(to);
-  if (queue.count >= tuple_properties_.depth || receives_posted_ >= kMostReceives) return false;
+  if (queue.count >= tuple_properties_.depth || receives_posted_ >= kMaxReceives) return false;
   Posting* posting = postings_.create();
   posting->receive = &receive;
   posting->queue = &queue;
-  Piece pieces[1 + kMostScratchPieces];
+  Piece pieces[1 + kMaxScratchPieces];
   uint32_t count = 0;
   bool ready = true;
   if (receive.capacity != 0) {
@@ -292,7 +292,7 @@ void RdmaTuples::drop(Posting& posting) {
   postings_.destroy(&posting);
 }
 
-// Its receive queue goes first: nothing completes in it any more, and what did is forgotten.
+// Its receive queue is destroyed first: nothing completes in it any more, and earlier completions are dropped.
 void RdmaTuples::close(TupleReceiveQueue& closed) {
   auto& queue = static_cast<ReceiveQueue&>(closed);
   queue.srq.reset();
@@ -345,7 +345,7 @@ void RdmaTuples::sent(Sending& sending, const Completion& completion) {
   TupleSend& message = *sending.message;
   auto& queue = static_cast<SendQueue&>(*message.queue);
   if (completion.status != Status::success) {
-    // Stays in the peer's list, which `lose` ends with the reason of the loss.
+    // Stays in the peer's list; `lose` ends it with the reason of the loss.
     broken_(queue.peer->id, status_name(completion.status));
     return;
   }
@@ -358,7 +358,7 @@ void RdmaTuples::sent(Sending& sending, const Completion& completion) {
 }
 
 void RdmaTuples::received(Posting& posting, const Completion& completion) {
-  // A receive that was taken when its queue pair failed: what the peer's loss means to it, others say.
+  // A receive that was taken when its queue pair failed: the loss of the peer is handled elsewhere.
   if (completion.status != Status::success) return;
   ReceiveQueue& queue = *posting.queue;
   TupleReceive& receive = *posting.receive;
@@ -369,7 +369,7 @@ void RdmaTuples::received(Posting& posting, const Completion& completion) {
   receive.done(receive, completion.bytes, Error());
 }
 
-// Queue pairs go first: what is in the adapter is dropped with them, and touches no memory any more.
+// Queue pairs are destroyed first: work in the adapter is dropped with them, and touches no memory any more.
 void RdmaTuples::lose(PeerId id, const Error& reason) {
   auto found = peers_.find(id);
   if (found == peers_.end() || found->second.lost) return;

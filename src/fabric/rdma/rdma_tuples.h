@@ -2,11 +2,11 @@
 // queue, whose number the sender names in each message. Receives lie in user memory; a message without a receive is
 // tried again by the sender's adapter (receiver not ready, for ever), without either CPU.
 //
-// Head-of-line: a queue pair carries its messages in order, so a message that waits for a late receive would hold up
-// all behind it; where their receives are posted first, for ever (the program is right, and would hang). The paper says
-// nothing of it. Here each pair of ranks has several initiators (TERN_TUPLE_WAYS), and one belongs to a single queue
+// Head-of-line blocking: a queue pair carries its messages in order, so a message that waits for a late receive would
+// delay all behind it; for ever, if their receives are posted first (a correct program would hang). The paper does not
+// discuss this. Here each pair of ranks has several initiators (TERN_TUPLE_WAYS), and one belongs to a single queue
 // from the first message sent on it until all of them have arrived; a queue keeps its initiator while it has messages
-// out, which keeps their order. When all are occupied the message is not taken.
+// in flight, which keeps their order. When all are occupied the message is not taken.
 //
 // Length: a message longer than the receive that it meets would put the queue pair into the error state. Each receive
 // has spare room behind the user's buffer, pieces of one scratch region that nobody reads: enough for the longest
@@ -33,7 +33,7 @@ namespace tern::rdma {
 
 class RdmaTuples final : public TupleQueues {
  public:
-  /// Something on the way to that peer has failed.
+  /// A request on the way to that peer has failed.
   using Broken = std::function<void(PeerId peer, const char* trouble)>;
 
   /// Null exactly when `error` is set. Adapter and cache outlive it.
@@ -67,8 +67,8 @@ class RdmaTuples final : public TupleQueues {
   /// A way to a peer. Belongs to one queue while messages are out.
   struct Initiator {
     std::unique_ptr<QueuePair> pair;
-    SendQueue* user = nullptr;   ///< who has messages out on it
-    SendQueue* asker = nullptr;  ///< in whose ticket it was offered, while the answer is awaited
+    SendQueue* user = nullptr;   ///< the queue that has messages in flight on it
+    SendQueue* asker = nullptr;  ///< the queue in whose ticket it was offered, while the answer is awaited
     bool connected = false;
   };
   /// A message in the adapter. Hook: in its peer's `out`.
@@ -120,7 +120,7 @@ class RdmaTuples final : public TupleQueues {
   void received(Posting& posting, const Completion& completion);
   void drop(Posting& posting);
 
-  static constexpr size_t kCopies = 128;
+  static constexpr size_t kCopies = 128;  ///< lent buffers: kDepth
 
   RdmaAdapter& adapter_;
   Hca& hca_;

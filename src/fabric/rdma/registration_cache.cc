@@ -65,9 +65,9 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, cons
   }
   ++misses_;
   auto made = std::make_unique<Registration>();
-  if (kept_limit_ && settled) {  // not settled: what would join may be gone; this one is for the operation only
-    // Whole pages are pinned anyhow, but peers get no more than they need; and what overlaps joins, so that the table
-    // stays without overlaps.
+  if (kept_limit_ && settled) {  // not settled: neighbours may be invalid; this one is for the operation only
+    // Whole pages are pinned in any case, but peers get access to no more than they need. Overlapping ones are joined,
+    // so that the table has no overlaps.
     const bool remote = access.remote_read || access.remote_write || access.remote_atomic;
     const uint64_t page = keep_ == Keep::trusted ? 1 : page_bytes();  // where memory lies is no part of a simulated run
     const auto down = [page](uint64_t at) { return at / page * page; };
@@ -83,7 +83,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, cons
       begin = std::min(begin, next->second->begin);
       end = std::max(end, next->second->end);
     }
-    // First watched, then pinned: what is given back in between is reported.
+    // First watched, then pinned: memory given back in between is reported.
     made->kept = keep_ == Keep::trusted || watch_->watch(down(begin), up(end));
     if (!made->kept) {
       begin = first;
@@ -96,7 +96,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, cons
   made->users = 1;
   Error error = hca_.register_memory(reinterpret_cast<void*>(begin), end - begin, access, made->region);
   if (error && idle_bytes_ != 0) {
-    shrink(0);  // the limit of what may be pinned, perhaps
+    shrink(0);  // perhaps the limit of pinned memory
     error = hca_.register_memory(reinterpret_cast<void*>(begin), end - begin, access, made->region);
   }
   if (error) return nullptr;
@@ -145,7 +145,7 @@ void RegistrationCache::drop_overlapping(Table& its, uint64_t begin, uint64_t en
   }
 }
 
-// Out of the table; gone when nobody uses it.
+// Removes it from the table; destroyed when it is not in use.
 void RegistrationCache::unkeep(Registration& registration) {
   table(registration.access).erase(registration.begin);
   registration.kept = false;

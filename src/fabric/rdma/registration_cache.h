@@ -1,12 +1,12 @@
-// Registrations of user memory, kept for the next time: registering costs a system call and the pinning of every page,
-// which for a few hundred kilobytes is as long as the transfer itself.
+// Registrations of user memory, kept for the next use: registering costs a system call and the pinning of every page,
+// which for a few hundred kilobytes takes as long as the transfer itself.
 //
-// A kept registration is wrong as soon as the application gives the memory back: the adapter goes on reading and
-// writing the old pages, while a new mapping at the same address has other pages. A library must not intercept munmap
-// or free, and the allocator gives memory back by munmap, madvise and brk alike. So: what is kept is watched by the
-// kernel, and at every hit the watch is asked whether a change is on its way (memory_watch.h; one system call). While
-// one is, registrations are made for one operation each. Where the kernel does not let us watch, nothing is kept
-// beyond the operation that uses it; nor is shared memory, which others can take away.
+// A kept registration is wrong as soon as the application gives the memory back: the adapter continues to read and
+// write the old pages, while a new mapping at the same address has other pages. A library must not intercept munmap or
+// free, and the allocator gives memory back by munmap, madvise and brk alike. So the kernel watches what is kept, and
+// at every hit the watch is asked whether a change is being reported (memory_watch.h; one system call). While one is,
+// registrations are made for one operation each. If the kernel has no watch, nothing is kept beyond the operation that
+// uses it; nor is shared memory, which others can take away.
 //
 // Memory that is given back while an operation uses it is a mistake of the application; the registration lives until
 // the operation is over and is then dropped.
@@ -35,23 +35,24 @@ struct Registration : ListHook<Registration> {  // hook: in use, or idle
   std::unique_ptr<MemoryRegion> region;
 };
 
-/// What is kept between operations.
+/// Which registrations are kept between operations.
 enum class Keep : uint8_t {
   nothing,
-  watched,  ///< what the kernel watches for us
-  trusted,  ///< everything: for simulated adapters, which pin nothing, so that what is kept is never wrong
+  watched,  ///< those of memory that the kernel watches
+  trusted,  ///< all: for simulated adapters, which pin nothing, so a kept one is never wrong
 };
 
 class RegistrationCache {
  public:
-  /// Keeps at most `kept_bytes` that nobody uses. `watch`: for Keep::watched. `hca` and `watch` outlive the cache.
+  /// Keeps at most `kept_bytes` of unused registrations. `watch`: for Keep::watched. `hca` and `watch` outlive the
+  /// cache.
   RegistrationCache(Hca& hca, Keep keep, MemoryWatch* watch, uint64_t kept_bytes);
-  /// What is still in use (the library's own buffers are, to the end) goes, too.
+  /// Destroys also what is still in use (the library's own buffers are, to the end).
   ~RegistrationCache();
 
-  /// A registration that covers the memory. What peers may do there is just what `access` says, and on no byte more
-  /// than some operation has asked for; what this rank itself does may find any registration that allows it. Null: the
-  /// adapter will not (no memory to pin, a limit, pages that may not be written).
+  /// A registration that covers the memory. Peers may do there exactly what `access` says, and only on bytes that some
+  /// operation has asked for; this rank's own accesses may use any registration that allows them. Null: the adapter
+  /// rejects it (no memory to pin, a limit, pages that may not be written).
   Registration* acquire(const void* address, size_t bytes, const Access& access);
   void release(Registration& registration);
 

@@ -1,4 +1,4 @@
-// What the lanes bring: counted, and handed up in the order in which it was sent. See path_scheduler.h.
+// Arrivals on the lanes: counted, and passed up in the order in which they were sent. See path_scheduler.h.
 #include "base/assert.h"
 #include "fabric/scheduler/path_scheduler.h"
 
@@ -10,15 +10,15 @@ PathScheduler::Way& PathScheduler::way_of(Lane& lane) {
   return *static_cast<Way*>(lane.owner);
 }
 
-// Whether what comes over this lane is the peer's next message. Else it is of a lane that the peer has left, and comes
-// again.
+// Whether an arrival on this lane is the peer's next message. If not, the peer has left the lane, and the message comes
+// again over another one.
 bool PathScheduler::takes(const Way& way) const {
   const Pair& pair = *way.pair;
   if (pair.phase == Phase::lost || (pair.phase == Phase::resuming && !pair.peer_resumed)) return false;
   return way.index == pair.in;
 }
 
-// Takes what is the scheduler's out of a header.
+// Removes the scheduler's part from a header.
 wire::Header PathScheduler::accept(Pair& pair, const wire::Header& header) {
   if (const int confirmed = header.flags >> wire::kConfirmShift; confirmed != 0)
     confirm_up_to(pair, pair.confirmed + uint64_t(confirmed));

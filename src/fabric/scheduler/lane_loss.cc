@@ -1,4 +1,4 @@
-// Loss of lanes, going on over others, and the way back. See path_scheduler.h.
+// Loss of lanes, going on over other lanes, and failing back. See path_scheduler.h.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -8,7 +8,7 @@ namespace tern {
 namespace {
 
 // The pause between two probes of a lost path grows to so many times TERN_PATH_FAILBACK_MS. A probe costs four small
-// messages and the making of a connection.
+// messages and a new connection: with 16 s between probes that is nothing, and a repaired path is used within 16 s.
 constexpr uint64_t kLongestPause = 16;
 
 }  // namespace
@@ -17,7 +17,7 @@ void PathScheduler::say(const Pair& pair, const std::string& what) const {
   if (log_) log_->info("rank " + std::to_string(pair.id) + ": " + what);
 }
 
-// A lane's path says that it is over, at our wish or not.
+// A lane's path reports the lane as lost, after close_lane or by itself.
 void PathScheduler::on_peer_lost(Lane& from, Error error) {
   Way& way = way_of(from);
   Pair& pair = *way.pair;
@@ -40,14 +40,14 @@ void PathScheduler::on_peer_lost(Lane& from, Error error) {
   send_resume(pair);
 }
 
-// Both sides come here once for each incident, by the loss itself or by the other side's resume.
+// Both sides call this once for each incident, because of the loss itself or of the other side's resume.
 void PathScheduler::begin_resume(Pair& pair, uint8_t lost_way, uint32_t incident) {
   if (pair.phase == Phase::steady) ++unsettled_;
   pair.phase = Phase::resuming;
   pair.incident = incident;
   pair.lost_way = lost_way;
   pair.resume_sent = pair.peer_resumed = false;
-  if (pair.landing_open) {  // what is still to come of it is discarded: it comes again
+  if (pair.landing_open) {  // the rest of it is discarded: the message comes again
     pair.landing_open = false;
     pair.interrupted = true;
   }
@@ -58,8 +58,8 @@ void PathScheduler::begin_resume(Pair& pair, uint8_t lost_way, uint32_t incident
   }
 }
 
-// The lane that everything goes by now; -1: none is left. One that is in use rather than another: what was sent on it
-// is not abandoned.
+// The lane that everything takes from now on; -1: none is left. Prefers a lane that is in use, so that what was sent on
+// it is not abandoned.
 int PathScheduler::choose_way(const Pair& pair) const {
   for (uint8_t used : {pair.out, pair.in}) {
     if (pair.ways[used].state == WayState::up) return used;
@@ -70,7 +70,7 @@ int PathScheduler::choose_way(const Pair& pair) const {
   return -1;
 }
 
-// When nothing more comes from the lost lane: what has arrived is known.
+// Called when nothing more comes from the lost lane: the number of arrived messages is final.
 void PathScheduler::send_resume(Pair& pair) {
   if (std::any_of(pair.ways.begin(), pair.ways.end(), [](const Way& way) { return way.state == WayState::closing; }))
     return;
@@ -108,12 +108,12 @@ void PathScheduler::on_resume(Way& way, const wire::Header& header) {
   }
 }
 
-// What a path that still works has in its queue leaves first: the peer discards it.
+// First lets a working path send what it has in its queue: the peer discards it.
 void PathScheduler::try_finish_resume(Pair& pair) {
   if (pair.resume_sent && pair.peer_resumed && pair.in_path == 0) finish_resume(pair);
 }
 
-// What the peer does not have goes again, then what has waited.
+// Sends again what the peer does not have, then what has waited.
 void PathScheduler::finish_resume(Pair& pair) {
   confirm_up_to(pair, pair.peer_has);
   pair.phase = Phase::steady;
@@ -157,9 +157,9 @@ void PathScheduler::lose(Pair& pair, const Error& error) {
   sink_.on_peer_lost(pair, Error(error_class, text));
 }
 
-// --- The way back
+// --- Failing back
 
-// The lower rank of a pair asks, so that the two do not cross.
+// The lower rank of a pair probes, so that two probes do not cross.
 void PathScheduler::plan_probe(Pair& pair) {
   if (!table_.comes_before(pair.id) || pair.phase == Phase::lost || pair.probe_ns != ~uint64_t{0}) return;
   const bool better = std::any_of(pair.ways.begin(), pair.ways.begin() + pair.out,
@@ -191,7 +191,7 @@ void PathScheduler::run_probes(uint64_t now_ns) {
       post(pair->ways[pair->out], wire::LaneKind::probe, way.index, way.incarnation);
       break;
     }
-    plan_probe(*pair);  // for the case that it comes to nothing
+    plan_probe(*pair);  // in case this one fails
   }
 }
 
@@ -203,7 +203,7 @@ void PathScheduler::on_probe(Way& way, const wire::Header& header) {
   const auto incarnation = uint32_t(header.tag);
   if (int32_t(incarnation - probed.incarnation) <= 0) return;
   if (probed.state == WayState::probing) {
-    // The last probe has come to nothing at the peer, and only this side has opened its lane. The next one finds it
+    // The last probe failed at the peer, and only this side has opened its lane. The next probe finds it
     // closed.
     probed.state = WayState::closing;
     probed.path->give_up(*probed.lane);
@@ -227,7 +227,7 @@ void PathScheduler::on_probed(Way& way, const wire::Header& header) {
   post(probed, wire::LaneKind::hello, probed.index, probed.incarnation);
 }
 
-// It carries messages both ways, or at least to us; ours take it if it is better.
+// The lane carries messages both ways, or at least to this rank; this rank sends on it if it is better.
 void PathScheduler::way_works(Way& way) {
   Pair& pair = *way.pair;
   way.state = WayState::up;
@@ -239,7 +239,7 @@ void PathScheduler::way_works(Way& way) {
   post(pair.ways[pair.out], wire::LaneKind::leave, way.index);
 }
 
-// In the order of the peer's messages: all before it have come.
+// Called in the order of the peer's messages: all earlier ones have arrived.
 void PathScheduler::on_leave(Way& way, const wire::Header& header) {
   Pair& pair = *way.pair;
   const auto index = uint8_t(header.flags & wire::kKindFlags);

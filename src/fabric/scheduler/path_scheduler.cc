@@ -5,20 +5,20 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 
 namespace tern {
 namespace {
 
-// A message of at most so many bytes is copied when its path has taken it, so that its sender goes on at once; a longer
-// one holds its sender's memory until it is confirmed, which takes a round trip: at 64 KiB that is what the copy takes.
+// A message of at most so many bytes is copied when its path has taken it, so that the send completes. A longer one
+// keeps the sender's memory until it is confirmed, which takes a round trip; copying 64 KiB takes as long (6.4 us).
 constexpr size_t kCopyBytes = 64 * 1024;
-// Copies for one peer; beyond this, operations hold their memory.
+// Copies for one peer, bounds memory: sixteen of the largest. Beyond this, operations hold their memory.
 constexpr size_t kMaxCopiedBytes = 1024 * 1024;
-// The receiver confirms at the latest after so many messages (which fit into a header's bits) and bytes: half of what a
-// sender may keep as copies, so that a stream never waits for it.
+// The receiver confirms at the latest after so many messages (the number fits into a header's bits) and bytes (half of
+// what a sender may keep as copies, so that a stream never waits for the confirmation).
 constexpr uint32_t kConfirmMessages = wire::kMaxConfirmed - 7;
 constexpr size_t kConfirmBytes = kMaxCopiedBytes / 2;
-constexpr uint32_t kTimerPolls = 64;  // the clock is read on every so-manieth poll
 
 }  // namespace
 
@@ -82,7 +82,7 @@ PathScheduler::Pair& PathScheduler::pair_at(PeerId peer) {
 
 // --- Sending
 
-// What the next message to the peer says that we have of its.
+// How many of the peer's messages the next message to it confirms.
 uint8_t PathScheduler::take_confirmation(Pair& pair) {
   const uint64_t count = std::min<uint64_t>(pair.arrived - pair.told, wire::kMaxConfirmed);
   if (count == 0) return 0;
@@ -148,7 +148,7 @@ void PathScheduler::forward(Pair& pair, SendOperation& operation) {
   hand_over(kept);
 }
 
-// To the lane in use, the first time or again.
+// Hands a message to the lane in use, the first time or again.
 void PathScheduler::hand_over(Kept& kept) {
   Pair& pair = *kept.pair;
   Way& way = pair.ways[pair.out];
@@ -162,7 +162,7 @@ void PathScheduler::hand_over(Kept& kept) {
   way.path->enqueue(kept.inner);
 }
 
-// A path has let go of a message: it has taken all of it, or its lane is lost.
+// A path has finished with a message: it has taken all of it, or its lane is lost.
 void PathScheduler::inner_done(Kept& kept, Error error) {
   Pair& pair = *kept.pair;
   kept.in_path = false;
@@ -176,7 +176,7 @@ void PathScheduler::inner_done(Kept& kept, Error error) {
     try_finish_resume(pair);
 }
 
-// So that the sender goes on.
+// Copies the payload so that the send completes.
 void PathScheduler::copy_of(Kept& kept) {
   if (kept.bytes > Kept::kInlineBytes) kept.heap = std::make_unique_for_overwrite<std::byte[]>(kept.bytes);
   kept.original.pack(kept.data(), kept.bytes);
@@ -186,7 +186,7 @@ void PathScheduler::copy_of(Kept& kept) {
   finish(*std::exchange(kept.user, nullptr));
 }
 
-// It has arrived. The operation of a message that its path still holds stays with it until then.
+// The message has arrived. If its path still holds the operation, the operation stays until the path returns it.
 void PathScheduler::release(Kept& kept) {
   if (kept.in_path) {
     kept.confirmed = true;
@@ -207,7 +207,7 @@ void PathScheduler::confirm_up_to(Pair& pair, uint64_t count) {
 bool PathScheduler::withdraw(SendOperation& operation) {
   auto& pair = static_cast<Pair&>(*operation.lane);
   if (pair.phase == Phase::lost || !operation.linked()) {
-    // Forwarded operations are in no list of ours: look for the one that carries it.
+    // Forwarded operations are in no list of the scheduler: search for the one that carries it.
     for (Kept* kept = pair.kept.back(); pair.phase != Phase::lost && kept; kept = pair.kept.previous(kept)) {
       if (kept->user != &operation) continue;
       if (!kept->in_path || !pair.ways[pair.out].path->withdraw(kept->inner)) return false;
@@ -220,7 +220,7 @@ bool PathScheduler::withdraw(SendOperation& operation) {
     }
     return false;
   }
-  if (operation.header_sent) return false;  // complete, but for its `done`
+  if (operation.header_sent) return false;  // complete, except for its `done`
   IntrusiveList<SendOperation>::remove(&operation);
   return true;
 }
@@ -237,7 +237,7 @@ Need PathScheduler::unsent_hint() const {
   return need;
 }
 
-// --- What polls do
+// --- Work done in polls
 
 bool PathScheduler::work_due() const { return !finished_.empty() || !unsendable_.empty() || !confirms_due_.empty(); }
 
@@ -258,7 +258,7 @@ int PathScheduler::poll() {
   return handled;
 }
 
-// A message of the scheduler's own, behind everything sent on that lane.
+// Sends a message of the scheduler's own, behind everything sent on that lane.
 void PathScheduler::post(Way& way, wire::LaneKind kind, uint8_t path, uint32_t incarnation, uint64_t count) {
   const wire::Header header = wire::make_lane_header(kind, path, way.pair->incident, incarnation, count);
   if (way.path->try_send(*way.lane, header, nullptr, 0)) return;
@@ -284,13 +284,13 @@ void PathScheduler::confirm_soon(Pair& pair) {
   hints_.dormant = false;
 }
 
-// Where no message of ours has said it meanwhile.
+// Confirms alone if no message to the peer has done so meanwhile.
 void PathScheduler::tell_arrived() {
   std::vector<Pair*> due;
   due.swap(confirms_due_);
   for (Pair* pair : due) {
     pair->confirm_due = false;
-    // After `leave` nothing more may go by the old lane; `on_left` brings us here again, a resume says it itself.
+    // After `leave` nothing more may use the old lane; `on_left` calls this again, a resume confirms by itself.
     if (pair->told == pair->arrived || pair->phase != Phase::steady) continue;
     Way& way = pair->ways[pair->out];
     const wire::Header header = wire::make_lane_header(wire::LaneKind::confirm, 0, pair->incident, 0, pair->arrived);
@@ -304,7 +304,7 @@ void PathScheduler::tell_arrived() {
   }
 }
 
-// --- The memory of peers
+// --- RemoteMemory of the peers
 
 bool PathScheduler::moves_memory(Lane& lane) const {
   auto& pair = static_cast<Pair&>(lane);

@@ -1,11 +1,11 @@
-// The path scheduler (LA-MPI; Majumder, chapter 2): several paths that reach the same peers, as one path. Each message
-// is bound to one lane. When a lane dies while another path reaches the peer, everything that is not known to have
-// arrived goes by the other: nothing is lost, doubled or reordered. A better path is taken up again when it works
-// again.
+// The path scheduler (Majumder 2004, chapter 2: LA-MPI): several paths that reach the same peers, as one path. Each
+// message is bound to one lane. When a lane dies while another path reaches the peer, everything that is not known to
+// have arrived goes by the other one: nothing is lost, duplicated or reordered. A better path is used again when it
+// works again.
 //
-// Every message of a pair is numbered, by counting: the n-th that was handed to a lane is the n-th that the peer
-// delivers, whichever lanes they took. A sender keeps what is not confirmed: small messages as copies, large ones in
-// their operations, which are complete only then. Confirmations ride on messages the other way (wire/header.h) or go
+// Messages of a pair are numbered by counting: the n-th that was handed to a lane is the n-th that the peer delivers,
+// whichever lanes they took. A sender keeps what is not confirmed: small messages as copies, large ones in their
+// operations, which complete only then. Confirmations travel in headers of messages the other way (wire/header.h), or
 // alone after some messages or bytes.
 //
 //   A                                       B
@@ -14,19 +14,19 @@
 //     <------ resume(lost 0, has 1)
 //     m2 m3 again, then what has waited ---->  (and the same the other way)
 //
-// Between its own resume and the peer's a rank discards what arrives: it will come again. A message that was landing
-// when its lane was lost comes again as a whole, into the same place.
+// Between its own resume and the peer's a rank discards what arrives: it will come again. A message that was arriving
+// when its lane was lost comes again as a whole, into the same memory.
 //
-// Back to a better path, begun by the lower rank of the pair after a pause that doubles:
+// Failing back to a better path is begun by the lower rank of the pair, after a pause that doubles:
 //
-//     probe(path) over the lane in use; both begin that lane anew; hello and welcome over it;
-//     then each for its own direction: leave(path), left, and what follows takes the better lane.
+//     probe(path) over the lane in use; both restart that lane; hello and welcome over it;
+//     then each side for its own direction: leave(path), left; what follows takes the better lane.
 //
-// Gets and puts go by the lane in use where it has them; those that a lost lane fails fall back to messages as they
-// always do. A put is told of only when it is done: a message must not overtake a put that may have to be made again.
+// Gets and puts use the lane in use if it has them; those that a lost lane fails fall back to messages as always. A put
+// is announced only when it is done: a message must not overtake a put that may have to be repeated.
 //
 // path_scheduler.cc: sending, confirming; lane_loss.cc: loss, resuming, failing back; arrivals.cc: the way up.
-// Thread rule: as Path. The paths below are polled by the engine themselves; poll here does what is left to be done.
+// Thread rule: as Path. The engine polls the paths below itself; poll here does the scheduler's own work.
 #pragma once
 
 #include <memory>
@@ -45,15 +45,15 @@ namespace tern {
 
 class PathScheduler final : public CountingPath, public RemoteMemory, private Sink {
  public:
-  static constexpr size_t kMaxPaths = 4;  ///< of one pair; wire::kKindFlags names them
+  static constexpr size_t kMaxPaths = 4;  ///< of one pair: rdma, udp, tcp, and one to spare
 
-  /// Everything outlives the scheduler. `log`: null: it says nothing.
+  /// Everything outlives the scheduler. `log`: null: none.
   PathScheduler(const PeerTable& table, const Tunables& tunables, Clock& clock, Sink& sink, const Log* log);
   ~PathScheduler() override;
 
-  /// What the paths below deliver to.
+  /// The sink for the paths below.
   Sink& sink_below() { return *this; }
-  /// Best first, all before the first lane. Not owned; every one was made with sink_below().
+  /// Best first, all before the first lane. Not owned; each was made with sink_below().
   void add_path(Path& path);
 
   bool reaches(PeerId peer) const override;
@@ -83,11 +83,11 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   struct Pair;
   enum class WayState : uint8_t {
     up,       ///< or never used
-    closing,  ///< given up; its path has not said that it is over
+    closing,  ///< given up; its path has not confirmed that yet
     down,
-    probing,  ///< begun anew, not known to work
+    probing,  ///< restarted, not yet known to work
   };
-  /// One path's lane to the peer. The lane's owner.
+  /// One path's lane to the peer. The path owns the lane.
   struct Way {
     Pair* pair = nullptr;
     Path* path = nullptr;
@@ -102,14 +102,14 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     Kept* kept = nullptr;
   };
   struct Kept : ListHook<Kept> {
-    static constexpr size_t kInlineBytes = 64;
+    static constexpr size_t kInlineBytes = 64;  ///< as kAlwaysWholeBytes: protocols' messages need no allocation
     Pair* pair = nullptr;
     wire::Header header{};
     size_t bytes = 0;
-    Cursor original;                ///< while `user` is there: its payload from the beginning
-    SendOperation* user = nullptr;  ///< not complete; null: there is none, or it is
-    bool in_path = false;           ///< `inner` is a path's
-    bool confirmed = false;         ///< waits only for its path to let go of it
+    Cursor original;                ///< while `user` is set: its payload from the beginning
+    SendOperation* user = nullptr;  ///< not yet complete; null: there is none, or it is complete
+    bool in_path = false;           ///< a path holds `inner`
+    bool confirmed = false;         ///< waits only for its path to return `inner`
     bool copied = false;            ///< the data is here, inline or on the heap
     std::unique_ptr<std::byte[]> heap;
     std::byte small[kInlineBytes];
@@ -119,7 +119,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   enum class Phase : uint8_t {
     steady,
     resuming,  ///< between the loss of a lane and the peer's resume
-    leaving,   ///< a better lane works; the peer has not said that it has everything of this one
+    leaving,   ///< a better lane works; the peer has not confirmed all messages of this one
     lost,
   };
   struct Pair : Lane {
@@ -128,19 +128,19 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     std::vector<Way> ways;  ///< best first
     Phase phase = Phase::steady;
     uint8_t out = 0, in = 0;  ///< ways in use
-    uint8_t next_out = 0;     ///< leaving: the better one
+    uint8_t next_out = 0;     ///< while leaving: the better one
     // Sending.
     IntrusiveList<Kept> kept;              ///< oldest first
-    size_t copied_bytes = 0;               ///< of those that are copies
-    uint32_t in_path = 0;                  ///< of those that a path holds
+    size_t copied_bytes = 0;               ///< size of the copies
+    uint32_t in_path = 0;                  ///< messages that a path holds
     uint64_t confirmed = 0;                ///< messages that the peer has
     IntrusiveList<SendOperation> waiting;  ///< for the end of the phase
     // Receiving.
-    uint64_t arrived = 0, told = 0;  ///< whole messages; those that the peer was told of
+    uint64_t arrived = 0, told = 0;  ///< complete messages; those already confirmed to the peer
     size_t untold_bytes = 0;
     bool confirm_due = false;   ///< in confirms_due_
-    bool landing_open = false;  ///< a message is arriving over way `in`
-    bool interrupted = false;   ///< and will come again, from the beginning
+    bool landing_open = false;  ///< a message is arriving on way `in`
+    bool interrupted = false;   ///< that message will come again, from the beginning
     wire::Header landing_header{};
     Landing landing;
     size_t landing_bytes = 0;
@@ -149,7 +149,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     uint8_t lost_way = 0;
     bool resume_sent = false, peer_resumed = false;
     uint64_t peer_has = 0;
-    std::string trouble;  ///< how the last lane was lost
+    std::string trouble;  ///< why the last lane was lost
     // Failing back.
     uint64_t probe_ns = ~uint64_t{0}, probe_pause_ns = 0;
   };
@@ -214,7 +214,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   Sink& sink_;
   const Log* const log_;
   std::vector<Path*> paths_;
-  RemoteMemory* memory_ = nullptr;  ///< of the first path that has it
+  RemoteMemory* memory_ = nullptr;  ///< that of the first path that has one
   uint8_t memory_path_ = 0;
   std::vector<std::unique_ptr<Pair>> pairs_;  ///< by PeerId; null: never used
   Pool<Kept, 64> kept_pool_;

@@ -7,8 +7,8 @@
 
 namespace tern {
 namespace {
-/// Beyond this a rendezvous saves the copy through the unexpected queue; below, programs that send to
-/// themselves before they receive are not held up.
+/// Above this size a rendezvous saves the copy through the unexpected queue. Below, programs that send to themselves
+/// before they post the receive are not blocked (MPI does not promise that; 64 KiB is more than common eager limits).
 constexpr size_t kEagerBytes = 65536;
 }  // namespace
 
@@ -56,14 +56,14 @@ void SelfPath::get(TransferOperation& operation) {
   operation.done(operation, Error());
 }
 
-// Nothing is gained by it: the receiver is at hand when the sender is.
+// Not needed: a message to oneself never waits for the other side.
 void SelfPath::put(TransferOperation& operation) {
   operation.done(operation, Error(ErrorClass::unsupported_operation, "the self path does not put"));
 }
 
 int SelfPath::poll() {
   int count = 0;
-  // At most those that are here now: a done-function may enqueue the next one.
+  // Only those that are here now: a done-function may enqueue the next one.
   for (SendOperation* last = finished_.back(); last;) {
     SendOperation* operation = finished_.pop_front();
     ++count;

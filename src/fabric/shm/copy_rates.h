@@ -1,8 +1,8 @@
-// CopyRates: how fast long messages to one peer cross the node in each of two ways. A stream goes through the ring, and
-// both ranks copy it at the same time. Cross-memory attach copies once, by one rank. Which one is faster depends on the
-// machine and on what lies in which cache: on one machine a stream of 512 KiB took 26 us and attach 63, on another 58
-// and 18. So neither is assumed: both are measured on the messages themselves, each way in turn at first, then the
-// faster one, and the other one again now and then.
+// CopyRates: the speed of long messages to one peer in each of two ways. A stream goes through the ring, and both ranks
+// copy it at the same time. Cross-memory attach copies once, by one rank. Which way is faster depends on the machine
+// and on the content of the caches: on one machine a stream of 512 KiB took 26 us and attach 63, on another 58 and 18.
+// So both are measured on the messages themselves: each way at first, then the faster one, and the other one again now
+// and then.
 //
 // Units: bytes, nanoseconds. Thread rule: one owner (the rank's lock).
 #pragma once
@@ -19,7 +19,7 @@ class CopyRates {
  public:
   enum class Way : uint8_t { stream, attach };
 
-  /// Whether a message of that length is to go as a stream, if both ranks are there to copy.
+  /// Whether a message of that length should be streamed, if both ranks have time to copy.
   bool prefers_stream(size_t bytes) const {
     const Class& c = classes_[class_of(bytes)];
     const Record &stream = c[size_t(Way::stream)], &attach = c[size_t(Way::attach)];
@@ -28,12 +28,12 @@ class CopyRates {
     return attach.samples == 0 || (stream.samples != 0 && stream.ns_per_kib <= attach.ns_per_kib);
   }
 
-  /// `bytes` of a message of `of_bytes` have crossed in so much time.
+  /// `bytes` of a message of `of_bytes` were transferred in `ns`.
   void took(Way way, size_t of_bytes, size_t bytes, uint64_t ns) {
     Class& c = classes_[class_of(of_bytes)];
     Record &mine = c[size_t(way)], &other = c[size_t(way) ^ 1];
     const float sample = float(ns) * 1024 / float(bytes);
-    // The shortest times count: longer ones contain waiting for a processor. What has become slower for good is seen
+    // The shortest times count: longer ones contain waiting for a processor. A way that has become slower is noticed
     // after some messages.
     if (mine.samples == 0 || sample < mine.ns_per_kib) mine.ns_per_kib = sample;
     else mine.ns_per_kib += (std::min(sample, 2 * mine.ns_per_kib) - mine.ns_per_kib) / 8;
@@ -45,16 +45,16 @@ class CopyRates {
  private:
   struct Record {
     float ns_per_kib = 0;
-    uint8_t samples = 0;  ///< at most 255
-    uint16_t skipped = 0;  ///< messages that went the other way since this one was measured or offered last
+    uint8_t samples = 0;   ///< at most 255
+    uint16_t skipped = 0;  ///< messages sent the other way since this one was last measured or offered
   };
   using Class = std::array<Record, 2>;  ///< by Way
 
-  static constexpr uint8_t kFirstSamples = 2;  ///< the first may have met memory that was never touched
-  /// A way that is to be measured is offered to so many messages; perhaps it cannot be gone (another datatype, say).
+  static constexpr uint8_t kFirstSamples = 2;  ///< the first may have used untouched memory
+  /// A way to be measured is offered to so many messages; perhaps it is not possible (another datatype, say).
   static constexpr uint16_t kTries = 4;
-  /// The slower way is measured again after so many messages of the faster one. At most twice as slow, it costs less
-  /// than 1 % so; a way that is slower than that rarely becomes the faster one.
+  /// The slower way is measured again after so many messages of the faster one. If it is at most twice as slow, that
+  /// costs less than 1 %; a slower one rarely becomes the faster one.
   static constexpr uint16_t kNearInterval = 128, kFarInterval = 1024;
 
   /// By powers of 2: up to 16 KiB, 32 KiB, ... 4 MiB, more.
@@ -69,7 +69,7 @@ class CopyRates {
     return (way.samples < kFirstSamples && way.skipped < kTries) || way.skipped >= interval(way, other);
   }
 
-  static constexpr size_t kClasses = 10;
+  static constexpr size_t kClasses = 10;  ///< see class_of
   std::array<Class, kClasses> classes_{};
 };
 

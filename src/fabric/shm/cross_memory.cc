@@ -63,7 +63,7 @@ Error transfer(Move move, const char* what, pid_t pid, Cursor& local, uint64_t a
     ssize_t got;
     do got = move(pid, pieces, count, &remote, 1, 0);
     while (got < 0 && errno == EINTR);
-    // A single remote piece is copied whole or up to a fault: short means an address that is not there.
+    // A single remote piece is copied as a whole or up to a fault: a short copy means an invalid address.
     if (got != ssize_t(covered)) {
       return Error(ErrorClass::other, std::string(what) + ": " + (got < 0 ? strerror(errno) : "short"));
     }

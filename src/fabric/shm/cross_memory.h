@@ -1,6 +1,6 @@
-// Cross-memory attach: reading and writing another process's memory in one copy (process_vm_readv, _writev), where the
+// Cross-memory attach: reading and writing another process's memory in one copy (process_vm_readv, _writev), if the
 // kernel allows it. It does not between user namespaces, for another user, under some seccomp filters and for
-// undumpable processes, so both are really tried before they are believed. Units: bytes. Thread rule: stateless.
+// undumpable processes, so both directions are tested by a copy first. Units: bytes. Thread rule: stateless.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 namespace tern::shm {
 
 /// The process id, as this process sees it, of the rank that owns `block`, after a trial read of its first probe
-/// word and a trial write of its second (`writable`: that worked); 0 where attaching does not work. `life_line`: its
+/// word and a trial write of its second (`writable`: that worked); 0 if attaching does not work. `life_line`: its
 /// pidfd, or -1; needed when it lives in another pid namespace.
 pid_t probe_cross_memory(const RankBlock& block, int life_line, bool& writable);
 

@@ -6,9 +6,9 @@
 namespace tern::shm {
 namespace {
 
-constexpr uint64_t kUnlimited = ~uint64_t{0};
+constexpr uint64_t kUnlimited = ~uint64_t{0};  // more than any host has
 
-/// A number that stands alone in a file; kUnlimited: none does ("max", or no such file).
+/// The number in a file that holds just one; kUnlimited if it does not ("max", or no such file).
 uint64_t number_in(const std::string& file) {
   uint64_t value = kUnlimited;
   std::ifstream in(file);
@@ -30,7 +30,7 @@ uint64_t left_in_group(const std::string& folder) {
   const uint64_t limit = number_in(folder + "/memory.max");
   if (limit == kUnlimited) return kUnlimited;
   const uint64_t used = number_in(folder + "/memory.current");
-  // The file cache counts as used, but is given up before anybody is killed.
+  // The file cache counts as used, but the kernel gives it up before it kills a process.
   const uint64_t cache =
       named_in(folder + "/memory.stat", "inactive_file") + named_in(folder + "/memory.stat", "active_file");
   if (used == kUnlimited) return limit;
@@ -49,7 +49,7 @@ uint64_t free_memory_bytes(const std::string& root) {
   for (std::string line; std::getline(groups, line);) {
     if (line.starts_with("0::")) path = line.substr(3);
   }
-  // The limits of all groups above hold, too.
+  // The limits of all enclosing groups apply, too.
   for (;; path.resize(path.rfind('/'))) {
     while (path.ends_with('/')) path.pop_back();
     least = std::min(least, left_in_group(root + "sys/fs/cgroup" + path));

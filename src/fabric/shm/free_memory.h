@@ -1,5 +1,5 @@
-// How much memory can be had without anybody being killed for it. Reserving more than there is does not fail on Linux:
-// it takes page after page until the kernel, or the container's limit, kills a process.
+// How much memory can be reserved without the kernel killing a process for it. Reserving more than there is does not
+// fail on Linux: it takes page after page until the kernel, or the container's limit, kills a process.
 #pragma once
 
 #include <cstdint>

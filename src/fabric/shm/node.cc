@@ -60,7 +60,7 @@ uint32_t ShmNode::slot_of(PeerId peer) const {
 
 Error ShmNode::map(int memfd, const shm::Layout& layout) {
   auto mapping = std::make_shared<Mapping>();
-  // NORESERVE: the address space grows with the square of the ranks, the pages used do not.
+  // NORESERVE: the address space grows with the square of the ranks, the used pages do not.
   void* base = mmap(nullptr, layout.total(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memfd, 0);
   if (base == MAP_FAILED) return shm::system_error("mmap");
   mapping->base = static_cast<std::byte*>(base);
@@ -87,7 +87,7 @@ void ShmNode::attach(uint32_t slot) {
   mine.ready.store(1, std::memory_order_release);
 }
 
-/// The list is final: learns it.
+/// The list is final: reads it.
 void ShmNode::settle() {
   members_.clear();
   full_fence_ = false;
@@ -104,7 +104,7 @@ int ShmNode::memfd() const { return mapping_->memfd.get(); }
 void ShmNode::fence() {
 #ifdef __SANITIZE_THREAD__
   std::atomic<int> barrier{
-      0};  // the sanitizer knows no fences; a sequentially consistent read-modify-write is one here
+      0};  // the sanitizer does not know fences; a sequentially consistent read-modify-write replaces one here
   barrier.fetch_add(1, std::memory_order_seq_cst);
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -112,7 +112,7 @@ void ShmNode::fence() {
 }
 
 void ShmNode::ring_doorbell(uint32_t slot) {
-  // Several may have seen the flag; only who clears it rings.
+  // Several may have seen the flag; only the one that clears it rings.
   if (block(slot).asleep.exchange(0, std::memory_order_seq_cst) == 0) return;
   const uint64_t one = 1;
   [[maybe_unused]] ssize_t written = write(doorbells_[slot], &one, sizeof one);
@@ -130,8 +130,8 @@ void ShmNode::declare_asleep(uint32_t reasons) {
 bool ShmNode::declare_awake() {
   declared_ = false;
   bool rung = block(my_slot_).asleep.exchange(0, std::memory_order_seq_cst) == 0;
-  // Whoever cleared the flag writes to the doorbell, perhaps only in a moment: what is owed is drained here
-  // or next time.
+  // The rank that cleared the flag writes to the doorbell, perhaps a moment later: the write is drained here or the
+  // next time.
   if (rung) ++rings_owed_;
   if (rings_owed_ != 0) {
     uint64_t rings = 0;

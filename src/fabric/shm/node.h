@@ -4,12 +4,12 @@
 // sides have proven the job key; each rank's doorbell (an eventfd) and life line (a pidfd) go the same way.
 // Nothing has a name in a file system, so nothing is left behind however a rank dies.
 //
-// Doorbells (DESIGN.md 7). Who wants to sleep stores `asleep`, then looks at everything once more; who sends
-// publishes, then reads `asleep`. Each side needs its store before its load. The sender must not pay for that
-// on every message, so the sleeper pays for both: membarrier(GLOBAL_EXPEDITED) makes every processor that
-// runs a registered process execute a full barrier. If the sender's publication is before its barrier, the
-// sleeper's second look finds it; otherwise its read of `asleep` comes after the barrier, hence after the
-// sleeper's store. Where a rank has no membarrier, senders fence (full_fence()).
+// Doorbells. A rank that wants to sleep stores `asleep`, then looks at everything once more; a sender publishes, then
+// reads `asleep`. Each side needs its store before its load. The sender must not pay for that on every message, so the
+// sleeper pays for both: membarrier(GLOBAL_EXPEDITED) makes every processor that runs a registered process execute a
+// full barrier. If the sender's publication is before its barrier, the sleeper's second look finds it; otherwise its
+// read of `asleep` comes after the barrier, hence after the sleeper's store. If a rank has no membarrier, senders fence
+// (full_fence()).
 //
 // Thread rule: under the rank's lock, except ring().
 #pragma once
@@ -27,11 +27,10 @@
 
 namespace tern {
 
-/// A condition on shared memory that someone waits for (collectives' flags). A rank that is about to sleep
-/// asks again.
+/// A condition on shared memory that a thread waits for (collectives' flags). Asked again before a rank sleeps.
 class ShmWatch : public ListHook<ShmWatch> {
  public:
-  /// Whether there is something to do. Called under the rank's lock from ShmPath::arm.
+  /// Whether the condition is true. Called under the rank's lock from ShmPath::arm.
   virtual bool ready() = 0;
 
  protected:
@@ -39,8 +38,9 @@ class ShmWatch : public ListHook<ShmWatch> {
 };
 
 struct ShmSetup {
-  int rank = 0;                 ///< mine, in the world
-  std::vector<int> candidates;  ///< ranks said to be on my node, ascending, mine included; the same at all of them
+  int rank = 0;  ///< this rank, in the world
+  /// Ranks said to be on this node, ascending, this one included; the same on all of them.
+  std::vector<int> candidates;
   std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey
   size_t ring_bytes = 65536;          ///< tunable shm_ring_bytes
   bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
@@ -49,14 +49,14 @@ struct ShmSetup {
 class ShmNode {
  public:
   /// First half of the start-up: binds a socket named after the job key. Every candidate calls this before a
-  /// fence of the job and join() after it. Null with an error where it is impossible (this rank then uses
+  /// fence of the job, and join() after it. Null with an error if it is impossible (this rank then uses
   /// other paths).
   static std::unique_ptr<ShmNode> prepare(const ShmSetup& setup, Error& error);
-  /// Second half: meets the others. An error: this rank shares memory with nobody (the object is of no
+  /// Second half: meets the others. After an error this rank shares memory with no other (the object is of no
   /// further use).
   Error join();
-  /// Both halves around the caller's fence. The fence is called in every case, so that failing here hangs
-  /// nobody.
+  /// Both halves around the caller's fence. The fence is called even after an error, so that no other rank waits for it
+  /// for ever.
   static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error);
 
   /// For tests: nodes for `ranks` members in this OS process, over one mapping.
@@ -70,7 +70,7 @@ class ShmNode {
   const std::vector<PeerId>& members() const { return members_; }
   uint32_t slots() const { return layout_.ranks; }
   uint32_t my_slot() const { return my_slot_; }
-  /// Slot of a world rank; slots() when it is no member.
+  /// Slot of a world rank; slots() if it is no member.
   uint32_t slot_of(PeerId peer) const;
   PeerId rank_of(uint32_t slot) const { return PeerId(head().rank_of[slot]); }
   bool present(uint32_t slot) const { return block(slot).present.load(std::memory_order_relaxed) != 0; }
@@ -90,15 +90,15 @@ class ShmNode {
   }
   size_t ring_bytes() const { return layout_.ring_bytes; }
   std::byte* arena(uint32_t slot) const { return base_ + layout_.arenas() + slot * shm::kArenaBytes; }
-  /// What a rank lends to its peers (CopyArbiter::lend): written by it, read by them.
+  /// Memory that a rank lends to its peers (CopyArbiter::lend): written by it, read by them.
   std::byte* lent(uint32_t slot) const { return base_ + layout_.lent() + slot * shm::kLentBytes; }
   size_t segment_bytes() const { return layout_.total(); }
   std::byte* base() const { return base_; }
-  /// Of the segment, which every member has; more than its `segment_bytes` is shm_segments.h's.
+  /// The segment's descriptor, which every member has. Its part beyond `segment_bytes` belongs to shm_segments.h.
   int memfd() const;
 
   // --- Doorbells
-  /// After publishing something for `slot` (`reason`: kAsleep; after consuming: kWantsSpace): wakes it if it
+  /// Called after publishing something for `slot` (`reason`: kAsleep; after consuming: kWantsSpace): wakes it if it
   /// sleeps.
   void notify(uint32_t slot, uint32_t reason = shm::kAsleep) {
     if (full_fence_) [[unlikely]]
@@ -107,12 +107,12 @@ class ShmNode {
     if (block(slot).asleep.load(std::memory_order_relaxed) & reason) [[unlikely]]
       ring_doorbell(slot);
   }
-  /// Declares this rank asleep; what is looked at afterwards is looked at safely.
+  /// Declares this rank asleep; whatever is published later than the next look rings the doorbell.
   void declare_asleep(uint32_t reasons);
-  /// Awake again; drains the doorbell. True: somebody has rung it.
+  /// Awake again; drains the doorbell. True: it was rung.
   bool declare_awake();
   int doorbell() const { return doorbells_[my_slot_]; }
-  /// Becomes readable when that rank's process ends; -1 where the kernel has no such thing.
+  /// Becomes readable when that rank's process ends; -1 if the kernel has no such descriptor.
   int life_line(uint32_t slot) const { return life_lines_[slot]; }
   bool full_fence() const { return full_fence_; }
 
@@ -138,14 +138,14 @@ class ShmNode {
   shm::Layout layout_;
   uint32_t my_slot_ = 0;
   bool full_fence_ = false;
-  bool declared_ = false;    ///< asleep, as far as this rank has not taken it back
-  uint64_t rings_owed_ = 0;  ///< doorbell writes announced to us (asleep was cleared) and not yet drained
+  bool declared_ = false;    ///< this rank has declared itself asleep and not yet awake
+  uint64_t rings_owed_ = 0;  ///< doorbell writes announced (asleep was cleared) and not yet drained
   std::vector<PeerId> members_;
   std::vector<int> doorbells_, life_lines_;  ///< by slot; -1: none
   IntrusiveList<ShmWatch> watches_;
   std::shared_ptr<Mapping> mapping_;
   std::unique_ptr<Joining> joining_;   ///< during start-up only
-  std::unique_ptr<uint64_t[]> probe_;  ///< the words that RankBlock::probe_address names
+  std::unique_ptr<uint64_t[]> probe_;  ///< the words at RankBlock::probe_address
 };
 
 }  // namespace tern

@@ -14,9 +14,9 @@ namespace tern {
 
 namespace shm {
 int open_doorbell();
-/// A descriptor for the end of this very process; -1 where there is none.
+/// A descriptor that shows the end of this process; -1 if there is none.
 int open_life_line();
-/// "what: what errno means" as an operating error.
+/// "what: text of errno" as an operating error.
 Error system_error(const char* what);
 }  // namespace shm
 
@@ -32,9 +32,9 @@ struct ShmNode::Mapping {
 
 struct ShmNode::Joining {
   ShmSetup setup;
-  /// My socket. The leader's is where the others come; a member's is never accepted from: that it can be
-  /// connected to tells the leader that the member can reach the leader too (same network namespace), that it
-  /// closes tells the leader that the member has given up. So nobody ever waits for a rank that cannot come.
+  /// This rank's socket. The others connect to the leader's. A member's never accepts: a connection to it shows the
+  /// leader that the member can reach the leader too (same network namespace), its end that the member has given up. So
+  /// no rank waits for one that cannot come.
   Descriptor listener;
 };
 

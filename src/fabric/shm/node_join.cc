@@ -1,13 +1,13 @@
-// How the ranks of a node meet (node.h): abstract Unix sockets, a mutual proof of the job key, descriptors by
+// How the ranks of a node join (node.h): abstract Unix sockets, a mutual proof of the job key, descriptors by
 // SCM_RIGHTS. SEQPACKET, so that one send is one message.
 //
 //   member                          leader (lowest rank)
 //   Hello {rank, nonce}       ->
 //                             <-    Challenge {nonce, proof}
-//   Answer {proof} + bell, life ->     joined; when everybody has joined or given up:
+//   Answer {proof} + bell, life ->     joined; when all have joined or given up:
 //                             <-    Welcome {slots} + memfd
 //                             <-    Descriptors {first slot, n} + bells, lives   (as often as needed)
-//   Attached {ok}             ->     when everybody has answered or gone:
+//   Attached {ok}             ->     when all have answered or gone:
 //                             <-    Go                           `present` in the segment is final
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +29,11 @@ namespace {
 
 using shm::system_error;
 
-constexpr size_t kNonceBytes = 16, kProofBytes = 32;
-constexpr uint32_t kProtocol = 1;
-constexpr uint32_t kDescriptorBatch = 100;  ///< slots per message: two descriptors each, SCM_MAX_FD is 253
-constexpr int kLookAgainMs = 20;            ///< between two tries to reach a socket whose queue strangers have filled
-constexpr size_t kMaxStrangers = 256;       ///< connections that have proven nothing yet
+constexpr size_t kNonceBytes = 16, kProofBytes = 32;  // 128 random bits; HMAC-SHA-256
+constexpr uint32_t kProtocol = 1;                     // version of these messages
+constexpr uint32_t kDescriptorBatch = 100;            ///< slots per message: two descriptors each, SCM_MAX_FD is 253
+constexpr int kLookAgain_ms = 20;      ///< between two tries to reach a socket whose queue strangers have filled
+constexpr size_t kMaxStrangers = 256;  ///< unproven connections; a node has at most kMaxRanks (512) honest ones
 
 struct Hello {
   uint32_t magic, protocol;
@@ -62,7 +62,7 @@ struct Attached {
 
 using Key = std::array<uint8_t, 32>;
 
-/// The abstract socket of a rank: nobody without the key can guess it, two jobs never share it.
+/// The abstract socket of a rank: its name cannot be guessed without the key, and differs between jobs.
 socklen_t socket_name(const Key& key, int rank, sockaddr_un& address) {
   uint8_t digest[16];
   const std::string text = "tern shm " + std::to_string(rank);
@@ -113,7 +113,7 @@ bool send_message(int fd, const void* data, size_t bytes, const std::vector<int>
   return sent == ssize_t(bytes);
 }
 
-/// Exactly `bytes`, or false (end, error, another length). Descriptors that came along are the caller's.
+/// Reads exactly `bytes`; false: end, error, or another length. The caller owns descriptors that came along.
 bool receive_message(int fd, void* data, size_t bytes, std::vector<Descriptor>* descriptors = nullptr) {
   alignas(cmsghdr) char control[CMSG_SPACE(2 * kDescriptorBatch * sizeof(int))];
   iovec piece{data, bytes};
@@ -141,10 +141,8 @@ bool receive_message(int fd, void* data, size_t bytes, std::vector<Descriptor>* 
   return true;
 }
 
-/// Of descriptors or memory: it is on this side, and waiting does not help.
-bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
-/// Null with `reachable` false when nobody has that socket; null with `reachable` true when somebody has it,
+/// Null with `reachable` false: no process has that socket. Null with `reachable` true: a process has it,
 /// but its queue of connections is full (only without `wait`).
 Descriptor connect_to(const Key& key, int rank, bool wait, bool& reachable) {
   sockaddr_un address;
@@ -162,10 +160,10 @@ Descriptor connect_to(const Key& key, int rank, bool wait, bool& reachable) {
 /// A candidate as the leader sees it.
 struct Candidate {
   int rank;
-  /// Connection to its socket, while it has not joined: its end means it has given up. Null and not gone:
-  /// strangers have filled its queue, and it is tried again.
+  /// Connection to its socket while it has not joined: the end of it means that the rank has given up. Null and not
+  /// gone: strangers have filled its queue, and it is tried again.
   Descriptor beacon;
-  Descriptor connection;  ///< proven
+  Descriptor connection;  ///< to the proven member
   Descriptor bell, life;
   bool gone = false;
 };
@@ -177,7 +175,7 @@ struct Stranger {
   bool challenged = false;
 };
 
-/// The leader's side up to the point where every candidate has joined or given up.
+/// The leader's side until every candidate has joined or given up.
 class Reception {
  public:
   Reception(const ShmSetup& setup, int listener) : setup_(setup), listener_(listener) {
@@ -191,7 +189,7 @@ class Reception {
     for (Candidate& candidate : candidates) look_for(candidate);
     while (pending() && failure_ == 0) step();
   }
-  /// 0, or the errno for which the reception was ended.
+  /// 0, or the errno for which accepting ended.
   int failure() const { return failure_; }
 
   std::vector<Candidate> candidates;
@@ -220,8 +218,8 @@ class Reception {
     for (const Stranger& stranger : strangers_) set.push_back({stranger.connection.get(), POLLIN, 0});
     const size_t beacons = set.size();
     for (const Candidate& c : candidates) set.push_back({c.gone || c.connection ? -1 : c.beacon.get(), POLLIN, 0});
-    if (::poll(set.data(), set.size(), look_again ? kLookAgainMs : -1) < 0) return;  // EINTR: again
-    // Joined members first: one that answers and dies at once is dealt with by the connection's end.
+    if (::poll(set.data(), set.size(), look_again ? kLookAgain_ms : -1) < 0) return;  // EINTR: again
+    // Joined members first: if one answers and dies at once, the end of its connection is handled.
     for (size_t i = strangers_.size(); i-- > 0;) {
       if (set[1 + i].revents != 0 && !advance(strangers_[i])) strangers_.erase(strangers_.begin() + ptrdiff_t(i));
     }
@@ -231,7 +229,7 @@ class Reception {
     if (set[0].revents & POLLIN) {
       Descriptor connection(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
       if (!connection && is_shortage(errno)) {
-        // It stays in the queue. First the connections that have proven nothing go; then there is no way on.
+        // It stays in the queue. Unproven connections are closed to make room; without any, accepting ends.
         if (strangers_.empty()) failure_ = errno;
         else strangers_.erase(strangers_.begin());
       }
@@ -242,7 +240,7 @@ class Reception {
     }
   }
 
-  /// False: done with this connection as a stranger.
+  // Returns false if this connection is no longer a stranger's.
   bool advance(Stranger& stranger) {
     const int fd = stranger.connection.get();
     if (!stranger.challenged) {
@@ -342,7 +340,7 @@ std::unique_ptr<ShmNode> ShmNode::prepare(const ShmSetup& setup, Error& error) {
 
 Error ShmNode::join() {
   TERN_ASSERT(joining_);
-  // Where Yama restricts attaching to ancestors, this lets the launcher's descendants (the other ranks) in.
+  // If Yama restricts attaching to ancestors, this allows the launcher's descendants (the other ranks).
   if (joining_->setup.allow_attach) prctl(PR_SET_PTRACER, getppid());
   const bool leader = joining_->setup.rank == joining_->setup.candidates.front();
   Error error = leader ? join_as_leader() : join_as_member();
@@ -366,11 +364,11 @@ Error ShmNode::join_as_leader() {
   }
   if (joined.empty()) return alone("no other rank could be reached on this node");
 
-  // From here on an error closes the connections, which tells the members.
+  // From here on an error closes the connections; the members notice that.
   shm::Layout layout{uint32_t(joined.size()) + 1, shm::Layout::up(setup.ring_bytes)};
   Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
   if (!memfd) return system_error("memfd_create");
-  // What everybody needs is reserved now, so that lack of memory is an error here and not a signal later.
+  // What all ranks need is reserved now, so that a lack of memory is an error here and not a signal later.
   int failed = resize_file(memfd.get(), layout.total());
   if (failed == 0) failed = reserve_file(memfd.get(), 0, layout.progress());
   if (failed != 0) {

@@ -20,7 +20,7 @@ bool NodeMemory::allocate(size_t bytes, uint64_t& offset, size_t zeroed) {
   if (begin + size > shm::kArenaBytes) return false;
   used_.emplace(begin, begin + size);
   std::byte* place = node_.arena(node_.my_slot()) + begin;
-  std::memset(place, 0, std::min<size_t>(size, zeroed));  // what nobody asks to be zero is not touched
+  std::memset(place, 0, std::min<size_t>(size, zeroed));  // only what the caller wants zero is touched
   offset = uint64_t(place - node_.base());
   return true;
 }

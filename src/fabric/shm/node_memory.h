@@ -1,14 +1,14 @@
 // NodeMemory: pieces of the node's segment that some of its ranks share, for the flags and small data of
 // collectives.
 //
-// Each rank has an arena of its own in the segment (address space only, until touched) and allocates from it;
-// it tells the others the offset in a message. Who writes a flag that another rank may be waiting for calls
-// wake_if_asleep afterwards; who waits for a flag registers a ShmWatch, so that it does not sleep through it.
+// Each rank has an arena of its own in the segment (address space only, until touched) and allocates from it; it sends
+// the offset to the others in a message. A rank that writes a flag for which another may wait calls wake_if_asleep
+// afterwards; a rank that waits for a flag registers a ShmWatch, so that it does not sleep through the change.
 //
-//   leader: allocate(bytes, offset) -> message(offset) -> all: at(offset) ... -> all have done with it ->
+//   leader: allocate(bytes, offset) -> message(offset) -> all: at(offset) ... -> all have finished with it ->
 //   leader: release
 //
-// Units: bytes. Thread rule: under the rank's lock; what lies in the memory is the users' own affair.
+// Units: bytes. Thread rule: under the rank's lock; users synchronise accesses to the memory themselves.
 #pragma once
 
 #include <atomic>
@@ -28,25 +28,24 @@ class NodeMemory {
 
   /// Whether `peer` maps the same segment.
   bool shares(PeerId peer) const { return node_.slot_of(peer) != node_.slots(); }
-  /// Memory of my arena, page-aligned, valid at every member under the same offset; its first `zeroed` bytes are zero.
-  /// False: no room.
+  /// Memory of this rank's arena, page-aligned, valid at every member under the same offset; its first `zeroed` bytes
+  /// are zero. False: no room.
   bool allocate(size_t bytes, uint64_t& offset, size_t zeroed = SIZE_MAX);
-  /// Gives it back; nobody may use it any more. Only by who allocated it.
+  /// Returns it; no rank may use it any more. Only the rank that allocated it.
   void release(uint64_t offset);
-  /// Gives it back once `left` (in that memory) has reached `users`: looked at by later calls of allocate.
-  /// Nobody waits.
+  /// Returns it once `left` (in that memory) has reached `users`; later calls of allocate check that. Does not wait.
   void release_when(uint64_t offset, const std::atomic<uint32_t>& left, uint32_t users) {
     leaving_.push_back({offset, &left, users});
   }
-  /// The address of an offset, mine or another member's.
+  /// The address of an offset, of this rank's memory or another member's.
   std::byte* at(uint64_t offset) const { return node_.base() + offset; }
 
-  /// After writing (with release order) something that the rank of `slot` may wait for.
+  /// Called after writing (with release order) something that the rank of `slot` may wait for.
   void wake_if_asleep(uint32_t slot) { node_.notify(slot); }
   /// Constant.
   uint32_t slot(PeerId peer) const { return node_.slot_of(peer); }
 
-  /// `watch.ready()` is asked whenever this rank is about to sleep.
+  /// `watch.ready()` is asked before this rank sleeps.
   void add_watch(ShmWatch& watch) { node_.watches().push_back(&watch); }
   void remove_watch(ShmWatch& watch) { IntrusiveList<ShmWatch>::remove(&watch); }
 
@@ -60,7 +59,7 @@ class NodeMemory {
 
   ShmNode& node_;
   std::vector<Leaving> leaving_;
-  std::map<uint64_t, uint64_t> used_;  ///< in my arena: begin -> end, both multiples of a page
+  std::map<uint64_t, uint64_t> used_;  ///< in this rank's arena: begin -> end, both multiples of a page
 };
 
 }  // namespace tern

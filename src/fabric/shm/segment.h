@@ -4,8 +4,8 @@
 //   piece per rank | pairs
 //   pair (receiver, sender): 128 control cells (two pages) | data ring
 //
-// Everything starts as zero pages and is touched when first used, so that the resident size follows the pairs
-// that really talk. Positions and sequence numbers only grow; the receiver writes its progress back lazily.
+// Everything starts as zero pages and is touched when first used, so the resident size follows the pairs that
+// communicate. Positions and sequence numbers only grow; the receiver publishes its progress now and then.
 // Units: bytes. Thread rule: the atomics say who writes what; everything else is written by one side before
 // it publishes and read by the other after it has seen the publication.
 #pragma once
@@ -18,19 +18,21 @@
 
 namespace tern::shm {
 
+/// Ranks of one node: twice what the largest nodes have as cores (256); bounds the head's table of ranks.
 inline constexpr uint32_t kMaxRanks = 512;
-inline constexpr uint32_t kMagic = 0x6e726574;
-/// Of one ordered pair. More than the usual window of a message-rate program, whose sends would otherwise queue.
+inline constexpr uint32_t kMagic = 0x6e726574;  // "tern" in memory order
+/// Of one ordered pair: two pages, and more than the usual window of a message-rate program (64), whose sends would
+/// otherwise queue.
 inline constexpr uint32_t kCells = 128;
-inline constexpr size_t kInlineBytes = 32;
-inline constexpr size_t kLine = 64;
+inline constexpr size_t kInlineBytes = 32;  // what a cache line has left after the header (24) and the sequence (8)
+inline constexpr size_t kLine = 64;         // cache line
 inline constexpr size_t kPage = 4096;
 inline constexpr size_t kArenaBytes = size_t{4} << 20;  ///< per rank, of address space; see node_memory.h
 inline constexpr size_t kLentBytes = size_t{2} << 20;   ///< per rank, of address space; CopyArbiter::lend
 
 /// One control cell: one cache line, so that a small message moves exactly one.
 struct alignas(kLine) Cell {
-  /// High half: the sequence number of the message in its ring (from 1); it is what makes the cell valid. Low
+  /// High half: the sequence number of the message in its ring (from 1), which makes the cell valid. Low
   /// half: kind in the two highest bits, and bytes in the cell or (for chunks) in the data ring.
   std::atomic<uint64_t> word;
   wire::Header header;
@@ -43,7 +45,7 @@ enum class CellKind : uint32_t {
   first = 1,      ///< a message whose payload begins in the data ring: body is a Chunk
   continued = 2,  ///< the next piece of it; header is not valid
 };
-inline constexpr uint32_t kKindShift = 30;
+inline constexpr uint32_t kKindShift = 30;  // of the kind in a cell's low half
 
 struct Chunk {
   uint64_t total_bytes;  ///< of the message
@@ -58,8 +60,8 @@ inline uint64_t cell_word(uint32_t sequence, CellKind kind, uint32_t bytes) {
   return (uint64_t{sequence} << 32) | (uint64_t(kind) << kKindShift) | bytes;
 }
 
-/// How far the receiver of one ordered pair has come. Written by the receiver, read by the sender when it
-/// thinks the ring full.
+/// How much the receiver of one ordered pair has consumed. Written by the receiver, read by the sender when it
+/// considers the ring full.
 struct alignas(kLine) Progress {
   std::atomic<uint32_t> cells;  ///< cells consumed
   std::atomic<uint64_t> data;   ///< data ring position consumed
@@ -67,7 +69,7 @@ struct alignas(kLine) Progress {
   std::atomic<uint64_t> streamed;
 };
 inline uint64_t stream_sample(size_t bytes, uint64_t ns) {
-  constexpr uint64_t kMax = ~uint32_t{0};
+  constexpr uint64_t kMax = ~uint32_t{0};  // half of a sample
   return std::min<uint64_t>(bytes, kMax) << 32 | std::min(ns, kMax);
 }
 inline size_t sample_bytes(uint64_t sample) { return size_t(sample >> 32); }
@@ -75,28 +77,28 @@ inline uint64_t sample_ns(uint64_t sample) { return uint32_t(sample); }
 static_assert(sizeof(Progress) == kLine);
 
 /// Bits of RankBlock::asleep.
-inline constexpr uint32_t kAsleep = 1;      ///< ring the doorbell after sending me something
-inline constexpr uint32_t kWantsSpace = 2;  ///< and also after consuming something of mine
+inline constexpr uint32_t kAsleep = 1;      ///< ring the doorbell after sending to this rank
+inline constexpr uint32_t kWantsSpace = 2;  ///< and also after consuming what this rank has sent
 
 struct alignas(kLine) RankBlock {
-  /// Set by its owner before it sleeps, cleared by whoever rings the doorbell (exactly one does) or by the
+  /// Set by its owner before it sleeps, cleared by the rank that rings the doorbell (exactly one does) or by the
   /// owner. Alone in its line: every sender reads it with every message.
   alignas(kLine) std::atomic<uint32_t> asleep;
 
-  alignas(kLine) std::atomic<uint32_t> left;  ///< 1: ended in order; its death is no loss
+  alignas(kLine) std::atomic<uint32_t> left;  ///< 1: this rank has ended in order; its death is no loss
   int32_t pid;                                ///< in its own pid namespace
   uint64_t pid_namespace;                     ///< inode of it
   uint64_t probe_address;         ///< of 16 bytes in its private memory, for the trial of cross-memory attach
-  uint64_t probe_value;           ///< what is found there, and in the word after it, which peers may overwrite with it
+  uint64_t probe_value;           ///< value of the first word there; peers may write it to the second
   uint32_t full_fence;            ///< 1: membarrier is not available to this rank
   std::atomic<uint32_t> ready;    ///< the fields above are valid
   std::atomic<uint32_t> present;  ///< written by the leader: part of the final list
 
   /// Goes up in every poll while a peer may want to know whether this rank is polling (CopyArbiter::peer_is_polling).
   alignas(kLine) std::atomic<uint32_t> beat;
-  std::atomic<uint32_t> copying;  ///< 1: in a copy by cross-memory attach, after which it looks around
+  std::atomic<uint32_t> copying;  ///< 1: in a copy by cross-memory attach, after which it polls
 
-  /// Who has ever sent to this rank: only those rings are polled.
+  /// Ranks that have ever sent to this rank: only their rings are polled.
   alignas(kLine) std::atomic<uint64_t> senders[kMaxRanks / 64];
 };
 
@@ -108,7 +110,7 @@ struct alignas(kPage) SegmentHead {
   int32_t rank_of[kMaxRanks];     ///< world rank of each slot, ascending
 };
 
-/// Where things are, computed alike by everybody.
+/// Where things are; every rank computes the same.
 struct Layout {
   uint32_t ranks = 0;
   size_t ring_bytes = 0;

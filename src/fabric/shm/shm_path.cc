@@ -15,20 +15,24 @@
 namespace tern {
 namespace {
 
-constexpr uint32_t kDoorbellTag = ~uint32_t{0};
-/// Fruitless polls between two looks at the life lines (a system call, 0.15 us): a lost peer is noticed
+constexpr uint32_t kDoorbellTag = ~uint32_t{0};  // of the doorbell in epoll; others are slots
+/// Empty polls between two looks at the life lines (a system call, 0.15 us): a lost peer is noticed
 /// within about 0.1 ms of spinning, at less than 1 % of its cost.
 constexpr uint32_t kLifeInterval = 8192;
+/// Part of a data ring that is used at first, so that small messages stay in the second-level cache. It grows to the
+/// whole ring when it was full.
 constexpr uint32_t kFirstCapacity = 32768;
-/// First word of a RemoteKey: the address is one of the peer's own, or an offset in its lent memory.
+/// Longest chunk of a message in the data ring; measured (shm_path.h).
+constexpr size_t kMaxChunkBytes = 8192;
+/// First word of a RemoteKey: the address is in the peer's private memory, or an offset in its lent memory.
 constexpr uint64_t kKeyPrivate = 1, kKeyLent = 2;
-/// A call of cross-memory attach costs 0.5 to 1 us, a look at the peer 0.5: some hundredth of what a piece takes (10 to
-/// 20 us).
+/// Pieces of a copy by cross-memory attach, between which the peer may take over. A call costs 0.5 to 1 us, a look at
+/// the peer 0.5: a small part of what a piece takes (10 to 20 us).
 constexpr size_t kPieceBytes = 256 * 1024;
 constexpr size_t kFirstPieceBytes = 8 * 1024;  ///< 1.3 us
-constexpr uint32_t kIdlePolls = 64;            ///< some 2 us
-/// Looks at a peer's beat, some 40 ns apart; a peer that polls changes it every 20 to 100 ns, and with every chunk of a
-/// stream.
+constexpr uint32_t kIdlePolls = 64;            ///< some 2 us, about two calls of cross-memory attach
+/// Looks at a peer's heartbeat, some 40 ns apart; a peer that polls changes it every 20 to 100 ns, and with every chunk
+/// of a stream.
 constexpr int kAttentionLooks = 8;
 
 Error lost_error(PeerId peer) {
@@ -38,7 +42,10 @@ Error lost_error(PeerId peer) {
 }  // namespace
 
 ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tunables)
-    : node_(std::move(node)), sink_(sink), allow_attach_(tunables.shm_cma != 0), attach_from_bytes_(size_t(tunables.shm_get_bytes)) {
+    : node_(std::move(node)),
+      sink_(sink),
+      allow_attach_(tunables.shm_cma != 0),
+      attach_from_bytes_(size_t(tunables.shm_get_bytes)) {
   const size_t ring = node_->ring_bytes();
   // A quarter of the ring: an eager message and the gap before the ring's end always fit once the ring is
   // empty.
@@ -53,7 +60,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.shm_hybrid_bytes);
   quantum_ = quantum_awake();
-  largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, 8192));
+  largest_chunk_ = uint32_t(std::min<size_t>(ring / 8, kMaxChunkBytes));
 
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   TERN_ASSERT(epoll_ >= 0);
@@ -96,10 +103,10 @@ int ShmPath::poll() {
   for (size_t i = 0; i < busy_.size();) {
     Peer& peer = *busy_[i];
     done += advance_queue(peer);
-    if (peer.queued) ++i;  // otherwise it has left busy_, and another has taken its place
+    if (peer.queued) ++i;  // otherwise it has left busy_, and another one is in its place
   }
   if (finished_count_ != 0) done += complete_finished();
-  if (done == 0 && (++fruitless_ % kLifeInterval == 0 || check_lives_)) done = check_lives();
+  if (done == 0 && (++empty_polls_ % kLifeInterval == 0 || check_lives_)) done = check_lives();
   polling_ = false;
   return done;
 }
@@ -150,7 +157,7 @@ void ShmPath::disarm() {
   asleep_ = false;
   cell_quantum_ = kCellQuantum;
   quantum_ = quantum_awake();
-  // Not woken by the doorbell: by a life line, perhaps.
+  // Not woken by the doorbell: perhaps by a life line.
   if (!node_->declare_awake()) check_lives_ = true;
 }
 
@@ -173,7 +180,7 @@ int ShmPath::check_lives() {
 int ShmPath::lose(Peer& peer) {
   if (peer.lost) return 0;
   find_senders();
-  // What it had published before it ended still counts.
+  // What it had published before it ended is still valid.
   int done = 0;
   while (int n = drain(peer)) done += n;
   peer.lost = true;
@@ -190,14 +197,14 @@ int ShmPath::lose(Peer& peer) {
 // --- Cross-memory attach
 
 RemoteKey ShmPath::expose(const void*, size_t, RemoteAccess) {
-  // Memory needs no registration here; who may read it is decided by the kernel (can_get).
+  // Memory needs no registration here; the kernel decides who may read it (can_get).
   RemoteKey key;
   if (allow_attach_) key.words[0] = kKeyPrivate;
   return key;
 }
 
-// A copy lock is a word of my lent memory: twice its generation, and one more when it was taken. Its key says which
-// word and which generation (a peer may read of memory long after it was concealed).
+// A copy lock is a word of this rank's lent memory: twice its generation, plus one when it was taken. Its key names the
+// word and the generation (a peer may read about memory long after it was concealed).
 void ShmPath::add_copy_lock(RemoteKey& key) {
   if (key.words[0] != kKeyPrivate) return;
   if (!locks_made_) {
@@ -264,10 +271,10 @@ bool ShmPath::peer_is_polling(Lane& lane, bool stays) {
   const uint32_t beat = block.beat.load(std::memory_order_relaxed);
   const uint32_t cells = peer.out_progress->cells.load(std::memory_order_relaxed);
   for (int look = 0; look < kAttentionLooks; ++look) {
-    publish_heartbeat();  // it may be asking the same of this rank
+    publish_heartbeat();  // the peer may be asking the same of this rank
     cpu_pause();
     if (block.beat.load(std::memory_order_relaxed) != beat) return true;
-    // In the middle of our own data, say.
+    // For example in the middle of this rank's own data.
     if (peer.out_progress->cells.load(std::memory_order_relaxed) != cells) return true;
   }
   return false;

@@ -8,12 +8,11 @@
 //   data         ^.........................^.............................
 //
 // Chunks are 8 KiB: smaller ones let the receiver start earlier, but then both work on neighbouring lines at
-// the same time and hinder each other (8 KiB one way, in chunks of 1, 2, 4, 8 KiB: 2.4, 1.9, 1.05, 1.02 us;
+// the same time and slow each other down (8 KiB one way, in chunks of 1, 2, 4, 8 KiB: 2.4, 1.9, 1.05, 1.02 us;
 // streaming: 1.74, 1.57, 0.59, 0.41 us a message, where a bare line takes 0.19; bench/micro/shm_pair).
 //
-// A cell is valid when its sequence number is the expected one: no shared head or tail on the way of a
-// message. How far the receiver has come is written back every few cells (kilobytes) and read only when the
-// sender thinks the ring full.
+// A cell is valid when its sequence number is the expected one: a message needs no shared head or tail. The receiver
+// writes its progress back every few cells (kilobytes); the sender reads it only when it considers the ring full.
 //
 // Thread rule: Path's (under the rank's lock).
 #pragma once
@@ -75,25 +74,25 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   ShmNode& node() { return *node_; }
 
  private:
-  /// Everything about one peer. The sending half first: its first line is all that a small message touches.
+  /// Everything about one peer. The sending half first: a small message touches only its first line.
   struct alignas(64) Peer : Lane {
     using Lane::Lane;
     bool open = false;  ///< a message may leave at once: activated, nothing queued, not lost
     bool lost = false;
-    bool activated = false;  ///< it knows that it must look at our ring
+    bool activated = false;  ///< it knows that it must poll our ring
     bool queued = false;     ///< in busy_
     uint32_t slot = 0;
     uint32_t next = 1;             ///< sequence number of the next cell out
-    uint32_t limit = shm::kCells;  ///< the last sequence number for which there is a cell, as far as known
+    uint32_t limit = shm::kCells;  ///< the last sequence number known to have a free cell
     shm::Cell* out_cells = nullptr;
     std::byte* out_ring = nullptr;
     shm::Progress* out_progress = nullptr;
     uint32_t streak = 0;         ///< small messages sent since the last arrival from there
     uint64_t head = 0;           ///< data ring: position where the next chunk begins
-    uint64_t consumed_seen = 0;  ///< and up to where it is known to be free again
+    uint64_t consumed_seen = 0;  ///< data ring position up to which it is known to be free again
 
     uint32_t offset = 0;    ///< of head in the ring
-    uint32_t capacity = 0;  ///< used part of the ring: grows to all of it when it has been full
+    uint32_t capacity = 0;  ///< used part of the ring: grows to the whole ring when it was full
     bool grow = false;
     IntrusiveList<SendOperation> queue;
     uint64_t stream_out_ns = 0;  ///< when the first of the queue began to leave, if it is to be timed; else 0
@@ -102,7 +101,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     // Receiving.
     alignas(64) shm::Cell* in_cells = nullptr;
     uint32_t expected = 1;   ///< sequence number of the next cell in
-    uint32_t published = 0;  ///< cells told to the sender
+    uint32_t published = 0;  ///< cells that the sender knows to be consumed
     std::byte* in_ring = nullptr;
     shm::Progress* in_progress = nullptr;
     uint64_t in_consumed = 0, in_published = 0;  ///< data ring
@@ -114,7 +113,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     uint64_t stream_in_ns = 0;  ///< when its sender began with the landing message, if it is timed; else 0
 
     shm::CopyRates rates;
-    uint32_t beat_seen = 0;  ///< of the peer, when the last copy by cross-memory attach began
+    uint32_t beat_seen = 0;  ///< heartbeat of the peer when the last copy by cross-memory attach began
 
     int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
     bool attach_writes = false;
@@ -123,7 +122,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
 
   // --- shm_send.cc
   bool try_send_slow(Peer& peer, const wire::Header& header, const void* payload, size_t bytes);
-  /// Sends what it can of the queue; returns how many operations have left entirely, or 1 for a part of one.
+  /// Sends what it can of the queue; returns how many operations have left completely, or 1 for a part of one.
   int advance_queue(Peer& peer);
   bool advance_operation(Peer& peer, SendOperation& operation);
   void activate(Peer& peer);
@@ -155,26 +154,28 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
 
   std::unique_ptr<ShmNode> node_;
   Sink& sink_;
-  std::vector<Peer*> by_rank_;                ///< null: not here
+  std::vector<Peer*> by_rank_;                ///< null: not on this node
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by slot; null for mine and absent ones
-  std::vector<Peer*> active_;                 ///< who has ever sent; the first kHot are polled every time
-  size_t cold_ = 0, replace_ = 0;             ///< next cold ring to look at, next hot place to give away
+  std::vector<Peer*> active_;                 ///< peers that have ever sent; the first kHot are polled every time
+  size_t cold_ = 0, replace_ = 0;             ///< next cold ring to poll, next hot place to reassign
   std::vector<uint64_t> senders_known_;
   std::vector<Peer*> busy_;                ///< with queued operations
-  IntrusiveList<SendOperation> finished_;  ///< left entirely, `done` is due
+  IntrusiveList<SendOperation> finished_;  ///< left completely, `done` is due
   size_t finished_count_ = 0;
+  /// A quarter of the ring's cells, and of its bytes (publish_bytes_): the sender never runs dry, and reads the
+  /// progress line at most once in so many messages.
   static constexpr uint32_t kCellQuantum = shm::kCells / 4;
-  /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: whoever polls beside
-  /// it may sleep too and leave nobody to tell.
+  /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: another thread that
+  /// polls may go to sleep too, and then no thread would tell the sender.
   uint32_t cell_quantum_ = kCellQuantum, quantum_ = 0;
   uint32_t largest_chunk_ = 0;
-  uint32_t fruitless_ = 0;
+  uint32_t empty_polls_ = 0;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
   size_t attach_from_bytes_ = 0;      ///< tunable shm_get_bytes
-  size_t lent_ = 0;                   ///< bytes of my lent memory that are given out, for good
+  size_t lent_ = 0;                   ///< bytes of this rank's lent memory that are in use; never returned
   uint32_t lock_generation_ = 0;      ///< of the last copy lock made
-  std::vector<uint32_t> free_locks_;  ///< offsets in my lent memory
+  std::vector<uint32_t> free_locks_;  ///< offsets in this rank's lent memory
   bool locks_made_ = false;
   uint32_t beat_ = 0;
   int epoll_ = -1;

@@ -17,9 +17,9 @@
 namespace tern {
 namespace {
 
-// From this size on memory is aligned so that the kernel may use huge pages.
+// From this size on memory is aligned so that the kernel may use huge pages (2 MiB on x86-64 and ARM64).
 constexpr uint64_t kHugeBytes = uint64_t{2} << 20;
-// What is left to the rest of the host, and to the kernel's own lists of pages.
+// Left to the rest of the host, and to the kernel's own lists of pages (8 B per 4 KiB page: enough for 8 GiB).
 constexpr uint64_t kMargin = uint64_t{16} << 20;
 
 Error no_memory(const char* what, uint64_t bytes, const std::string& why) {
@@ -76,7 +76,7 @@ Error ShmSegments::reserve(uint64_t offset, uint64_t bytes) const {
 }
 
 void ShmSegments::give_back(uint64_t offset, uint64_t bytes) const {
-  // Fails only where the kernel has no memory for its own lists; then the segment's memory goes with the job.
+  // Fails only if the kernel has no memory for its own lists; the segment's memory is then freed with the job.
   (void)fallocate(node_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(offset), off_t(bytes));
 }
 
@@ -132,7 +132,7 @@ Error ShmSegments::attach(const SegmentKey& key, NodeSegment& attached) {
     munmap(at, data + shm::kPage);
     return nothing();
   }
-  munmap(control, shm::kPage);  // `release` maps it again; the users of a window need not carry it along
+  munmap(control, shm::kPage);  // `release` maps it again, so that users need not keep it
   attached = {at, bytes, key};
   return {};
 }
@@ -143,16 +143,16 @@ void ShmSegments::release(NodeSegment& segment) {
   munmap(segment.data, data);
   segment = {};
   std::byte* last = map(offset + data, shm::kPage);
-  if (!last) return;  // no more mappings: the segment's memory goes with the job
+  if (!last) return;  // no more mappings: the segment's memory is freed with the job
   auto* control = reinterpret_cast<Control*>(last);
   if (control->users.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     give_back(offset, data);
-    control->emptied.store(1, std::memory_order_release);  // from now on the maker may use the space again
+    control->emptied.store(1, std::memory_order_release);  // from now on the maker may reuse the space
   }
   munmap(last, shm::kPage);
 }
 
-/// Takes the space of segments that nobody uses any more.
+/// Takes back the space of segments that are no longer in use.
 void ShmSegments::collect() {
   std::erase_if(made_, [&](const auto& entry) {
     const auto& [begin, made] = entry;

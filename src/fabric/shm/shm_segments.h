@@ -1,15 +1,15 @@
 // NodeSegments on a real node: pieces of the node's one memfd (node.h), behind what the paths use.
 //
-//   the segment of the paths | space of slot 0 | space of slot 1 | ...        1 TiB each, of which nothing is there
+//   the segment of the paths | space of slot 0 | space of slot 1 | ...        1 TiB each, of address space only
 //   a segment, in its maker's space:  data | one page: Control
 //
-// Every rank of the node has that descriptor since it joined, so a key is an offset: no descriptor travels when a
+// Every rank of the node has that descriptor since it joined, so a key is an offset, and no descriptor is sent when a
 // window is made. That needs no right to trace a process (pidfd_getfd, which containers often forbid), no process
-// numbers that mean the same to both (/proc/<pid>/fd), no socket that somebody must serve, and no name in a file
-// system. What is used is reserved by fallocate when it is allocated; the last who releases it makes a hole again.
+// numbers valid in both (/proc/<pid>/fd), no socket that must be served, and no name in a file system. Memory is
+// reserved by fallocate when it is allocated; the last rank to release it makes a hole again.
 //
-// Each rank gives out its own space, and looks for what it can give out again when it next allocates: a segment whose
-// last user is somebody else is seen in its Control, which the maker keeps mapped.
+// Each rank allocates from its own space, and looks for free parts when it next allocates: the Control of a segment,
+// which the maker keeps mapped, shows that its last user has released it.
 // Source: man pages memfd_create(2), fallocate(2). Thread rule: as NodeSegments.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace tern {
 
 class ShmSegments final : public NodeSegments {
  public:
-  static constexpr uint64_t kSpaceBytes = uint64_t{1} << 40;  ///< of each rank
+  static constexpr uint64_t kSpaceBytes = uint64_t{1} << 40;  ///< of each rank: more than any node's memory per rank
 
   /// `node` has joined and outlives this.
   explicit ShmSegments(ShmNode& node) : node_(node) {}
@@ -38,19 +38,19 @@ class ShmSegments final : public NodeSegments {
   Error attach(const SegmentKey& key, NodeSegment& attached) override;
   void release(NodeSegment& segment) override;
 
-  /// Segments of this rank's making whose memory is not given back. For tests.
+  /// Segments made by this rank whose memory is not freed. For tests.
   size_t live();
 
  private:
-  /// Behind the data of a segment.
+  /// Stands behind the data of a segment.
   struct Control {
-    std::atomic<uint64_t> bytes;    ///< of the data, as the key has it
-    std::atomic<uint32_t> users;    ///< who have it mapped. From 0 it never rises again
-    std::atomic<uint32_t> emptied;  ///< the data's memory has been given back
+    std::atomic<uint64_t> bytes;    ///< of the data, as in the key
+    std::atomic<uint32_t> users;    ///< ranks that have it mapped. Never rises again from 0
+    std::atomic<uint32_t> emptied;  ///< the data's memory has been freed
   };
   struct Made {
-    uint64_t end;      ///< in my space
-    Control* control;  ///< mapped until the space is given out again
+    uint64_t end;      ///< in this rank's space
+    Control* control;  ///< mapped until the space is reused
   };
 
   uint64_t space(uint32_t slot) const;
@@ -61,7 +61,7 @@ class ShmSegments final : public NodeSegments {
   void collect();
 
   ShmNode& node_;
-  std::map<uint64_t, Made> made_;  ///< by beginning, in my space
+  std::map<uint64_t, Made> made_;  ///< by beginning, in this rank's space
 };
 
 }  // namespace tern

@@ -11,15 +11,15 @@
 namespace tern {
 namespace {
 
-constexpr uint32_t kAlign = uint32_t{shm::kLine};
+constexpr uint32_t kAlign = uint32_t{shm::kLine};  // of chunks in the data ring: whole lines
 inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~size_t{kAlign - 1}); }
 
-/// While a stream of small messages goes out, the cell so many messages on is fetched for writing: otherwise the store
-/// buffer fills with cells that wait for their lines (8 B streams: 175 to 62 ns a message).
+/// While a stream of small messages goes out, the cell so many messages ahead is fetched for writing: otherwise the
+/// store buffer fills with cells that wait for their lines (8 B streams: 175 to 62 ns a message).
 constexpr uint32_t kCellsAhead = 8;
-/// And of data that lies in the ring, the lines so many bytes on.
+/// For data in the ring, the lines so many bytes ahead: as many lines as cells.
 constexpr uint32_t kBytesAhead = 512;
-constexpr uint32_t kMostAhead = 2048;  ///< a longer message covers its own lines' way
+constexpr uint32_t kMaxAhead = 2048;  ///< a longer message's own copy takes longer than its lines' fetch
 /// So many messages without an answer are a stream; a ping-pong would only pay for the lines (8 B: 0.30 to 0.37 us).
 constexpr uint32_t kStream = 2;
 
@@ -59,7 +59,7 @@ bool ShmPath::try_send(Lane& lane, const wire::Header& header, const void* paylo
   return true;
 }
 
-/// The first message ever to that rank: it must know that it has a ring to look at.
+/// The first message to that rank: it must know that it has a ring to poll.
 void ShmPath::activate(Peer& peer) {
   const uint32_t me = node_->my_slot();
   node_->block(peer.slot).senders[me / 64].fetch_or(uint64_t{1} << (me % 64), std::memory_order_seq_cst);
@@ -83,7 +83,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     shm::Chunk chunk;
     std::byte* place = reserve(peer, size, chunk);
     TERN_DEBUG_ASSERT(place);
-    if (bytes <= kMostAhead && ++peer.streak >= kStream) {
+    if (bytes <= kMaxAhead && ++peer.streak >= kStream) {
       prefetch_to_write(&peer.out_cells[(peer.next + kCellsAhead) % shm::kCells]);
       for (uint32_t line = 0; line < size; line += kAlign) {
         const uint32_t ahead = chunk.offset + kBytesAhead + line;
@@ -120,8 +120,8 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
   bool wrap = false;
   uint32_t gap = 0;
   if (peer.offset + need > peer.capacity) {
-    // At the end. The part beyond it is surely unused if nothing of the previous lap is: then it may be taken
-    // in.
+    // At the end. The part beyond it is surely unused if nothing of the previous lap is left: then it may be
+    // added.
     const uint64_t lap_start = peer.head - peer.offset;
     const uint32_t most = uint32_t(node_->ring_bytes());
     if (peer.grow && peer.capacity < most && lap_start <= peer.consumed_seen) {
@@ -234,7 +234,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
   return true;
 }
 
-/// Whether the receiver has given anything back since this rank last looked (it waits for room).
+/// Whether the receiver has consumed anything since this rank last looked (it waits for room).
 bool ShmPath::space_came(Peer& peer) {
   const uint32_t limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kCells;
   const uint64_t consumed = peer.out_progress->data.load(std::memory_order_acquire);

@@ -10,7 +10,7 @@ namespace tern::tcp {
 
 class ArrivalRate {
  public:
-  /// So much has come of a message that goes on.
+  /// So many bytes of an unfinished message have arrived.
   void note(uint64_t bytes, Clock& clock) {
     bytes_ += bytes;
     if (bytes_ < kWorthWaiting_bytes) return;
@@ -20,11 +20,11 @@ class ArrivalRate {
   bool fast(uint64_t now_ns) const { return now_ns - arrived_ns_ < kWorthSleeping_ns; }
 
  private:
-  // So long a rank polls on for the next bytes of a message: what a sleep and a wake-up cost together. On a loopback
-  // 64 KiB come every 5 to 10 us; on a network of 1 Gbit/s, where packets come as often, so much takes 0.3 ms, and it
-  // sleeps.
+  // A rank polls for the next bytes of a message for at most as long as a sleep and a wake-up cost together. On a
+  // loopback 64 KiB come every 5 to 10 us, so it polls; on a network of 1 Gbit/s, where packets come as often, 64 KiB
+  // take 0.3 ms, and it sleeps. Measured over half of that amount.
   static constexpr uint64_t kWorthSleeping_ns = 15'000, kWorthWaiting_bytes = 32 * 1024;
-  uint64_t arrived_ns_ = 0;  ///< when much was read of a message that goes on
+  uint64_t arrived_ns_ = 0;  ///< when kWorthWaiting_bytes of an unfinished message were complete last
   uint64_t bytes_ = 0;       ///< since then
 };
 

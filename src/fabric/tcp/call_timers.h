@@ -1,5 +1,5 @@
-// CallTimers: the streams that call, or want back to their own network: at some time their attempt, or the pause before
-// the next one, is over. Owns nothing. Thread rule: under the rank's lock. Units: nanoseconds.
+// CallTimers: timers of streams that are connecting, or probing their preferred network: the end of an attempt, or of
+// the pause before the next one. Owns nothing. Thread rule: under the rank's lock. Units: nanoseconds.
 #pragma once
 
 #include <algorithm>

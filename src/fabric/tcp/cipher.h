@@ -2,8 +2,8 @@
 // encrypted and authenticated with ChaCha20-Poly1305 (RFC 8439), its head authenticated. The key is this connection's
 // alone (handshake.h), the nonce counts its blocks: a block that was changed, left out, repeated or moved is noticed.
 //
-// Who learns the job's key later cannot read what was recorded (key_exchange.h); lengths and times of messages show.
-// Thread rule: a value of its connection, under the rank's lock.
+// An attacker who learns the job's key later cannot read recordings (key_exchange.h). Message sizes and times are
+// visible. Thread rule: a value of its connection, under the rank's lock.
 #pragma once
 
 #include <array>

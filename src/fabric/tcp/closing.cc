@@ -5,9 +5,10 @@
 namespace tern::tcp {
 namespace {
 
-// The orderly end waits for peers that still read; this long at most, for one that does not.
+// The orderly end waits for peers that still read; this long at most, for one that does not: ten times the 0.5 s of
+// silence after which LinkWatch looks for another network.
 constexpr uint64_t kCloseTimeout_ns = 5'000'000'000;
-// Acknowledgements wake nobody: they are looked for so often.
+// Acknowledgements wake no thread, so they are polled this often: a look costs 1 us or less, 0.1 % of a core.
 constexpr uint64_t kLook_ns = 1'000'000;
 
 struct Closing {
@@ -15,7 +16,7 @@ struct Closing {
   bool said = false;  ///< goodbye
 };
 
-// Reads what the peer still sends, and throws it away. False: the connection is over.
+// Reads what the peer still sends, and drops it. False: the connection is over.
 bool read_away(StreamPort& port, const Closing& closing, std::byte* scratch) {
   for (;;) {
     const ssize_t n = port.receive(closing.stream->link->stream.get(), scratch, TcpOutbound::kScratchBytes);
@@ -24,7 +25,7 @@ bool read_away(StreamPort& port, const Closing& closing, std::byte* scratch) {
   }
 }
 
-// True: all has arrived, or nothing more will.
+// True: everything has arrived, or nothing more will.
 bool finish(StreamPort& port, Closing& closing, std::byte* scratch) {
   const int stream = closing.stream->link->stream.get();
   TcpOutbound& outbound = closing.stream->outbound;
@@ -43,9 +44,9 @@ bool finish(StreamPort& port, Closing& closing, std::byte* scratch) {
 
 }  // namespace
 
-// A socket that is closed while the peer's data arrive resets the connection, and with it what we sent and the peer has
-// not got: so we say goodbye, close our direction, and read the other until the peer has closed too or has acknowledged
-// all we sent (what it has, a reset cannot take from it).
+// Closing a socket while the peer's data arrives resets the connection, and destroys what this rank has sent and the
+// peer has not received. So: say goodbye, close this direction, and read the other one until the peer has closed too or
+// has acknowledged everything (a reset cannot take from the peer what it has acknowledged).
 void close_in_order(StreamPort& port, Clock& clock, std::byte* scratch, const std::vector<Stream*>& streams) {
   std::vector<Closing> open;
   for (Stream* stream : streams) open.push_back({stream});

@@ -10,8 +10,8 @@
 
 namespace tern::tcp {
 
-/// Delivers what was sent on these streams (all with a connection), and says goodbye. Blocks, but for no longer than a
-/// peer that does not read is waited for. `scratch`: TcpOutbound::kScratchBytes.
+/// Delivers what was sent on these streams (all have a connection), and says goodbye. Blocks, for a limited time if a
+/// peer does not read. `scratch`: TcpOutbound::kScratchBytes.
 void close_in_order(StreamPort& port, Clock& clock, std::byte* scratch, const std::vector<Stream*>& streams);
 
 }  // namespace tern::tcp

@@ -26,7 +26,7 @@ TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint
       initiator_(target != kNoRank),
       expected_(initiator_ ? HandshakeStage::answer : HandshakeStage::hello) {
   if (!initiator_) return;
-  // Without its secret nobody is called; should it happen, no proof will do.
+  // Without a secret no peer is called; if one calls, no proof will be accepted.
   if (!choose_key(target.job)) randombytes_buf(key_.data(), key_.size());
   wire::Greeting hello = greeting(target);
   hello.lane = lane;
@@ -62,7 +62,7 @@ wire::Greeting TcpHandshake::greeting(const RankName& to) {
   out.from = self_.name;
   out.to = to;
   out.agreement = self_.agreement;
-  // Chance from the system, not from the rank's seeded generator: a nonce that an attacker can foretell proves nothing.
+  // Random bytes from the system, not from the rank's seeded generator: a predictable nonce proves nothing.
   randombytes_buf(out.nonce.data(), out.nonce.size());
   if (self_.encrypts) out.exchange = exchange_.emplace().public_key();
   return out;
@@ -93,7 +93,7 @@ void TcpHandshake::on_whole_message() {
   std::string_view message(input_);
   std::string_view body =
       message.substr(wire::kHandshakePrefixBytes, message.size() - wire::kHandshakePrefixBytes - wire::kProofBytes);
-  // Whose key a caller should have stands in its hello, which is not proven yet.
+  // The caller's hello names the job whose key it should have; the hello itself is not proven yet.
   if (expected_ == HandshakeStage::hello && (!wire::parse_greeting(body, theirs_) || !choose_key(theirs_.from.job))) {
     state_ = State::rubbish;
     return;
@@ -106,8 +106,8 @@ void TcpHandshake::on_whole_message() {
   switch (expected_) {
     case HandshakeStage::hello: {
       sound = greeted_ = true;
-      // To whom the caller wanted to speak is judged when it has proven itself; until then it learns our rank
-      // only.
+      // Which rank the caller wants is checked after its proof; until then it learns only this rank's
+      // number.
       append(wire::build_greeting(HandshakeStage::answer, greeting(theirs_.from)));
       expected_ = HandshakeStage::proof;
       break;
@@ -116,7 +116,7 @@ void TcpHandshake::on_whole_message() {
       sound = wire::parse_greeting(body, theirs_);
       if (!sound) break;
       verdict_ = judge(theirs_);
-      // Both have said the same of encryption, so both have a key.
+      // Both have stated the same about encryption, so both have a key.
       if (verdict_ == Verdict::accept && exchange_) sound = exchange_->share(theirs_.exchange, shared_);
       if (verdict_ == Verdict::accept) {
         state_ = State::asks;
@@ -130,9 +130,9 @@ void TcpHandshake::on_whole_message() {
       if (!sound) break;
       peer_ = theirs_.from;
       state_ = State::decided;
-      if (verdict_ != Verdict::accept) break;  // the caller has hung up, with this as the reason
+      if (verdict_ != Verdict::accept) break;  // the caller has closed, and this is the reason
       verdict_ = judge(theirs_);
-      // Both have said the same of encryption, so both have a key.
+      // Both have stated the same about encryption, so both have a key.
       if (verdict_ == Verdict::accept && exchange_) sound = exchange_->share(theirs_.exchange, shared_);
       if (verdict_ == Verdict::accept) {
         state_ = State::asks;
@@ -213,7 +213,7 @@ void TcpHandshake::append(std::string message) {
   output_ += tail;
 }
 
-// On success the message has become part of the transcript.
+// On success the message becomes part of the transcript.
 bool TcpHandshake::authentic(std::string_view message) {
   size_t bytes = message.size() - wire::kProofBytes;
   transcript_ += message.substr(0, bytes);

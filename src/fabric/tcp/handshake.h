@@ -2,12 +2,11 @@
 // is believed. Bytes in, bytes out, no sockets: the same machine is driven by the path, the unit test and the
 // fuzzer.
 //
-// The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of
-// the handshake so far, both directions, this message's included. Each side's nonce is fresh, so a proof
-// cannot be replayed; the stage and both ranks are in the transcript, so none can be reflected or used
-// between other ranks. The stream after the handshake is encrypted if TERN_ENCRYPT says so (cipher.h), with keys
-// made of the job's key and the whole transcript, so with both nonces; else who can change packets on the wire is out
-// of scope (DESIGN.md 11).
+// The authentication of each message is BLAKE2b, keyed with the job's key, over the transcript: all bytes of the
+// handshake so far, both directions, including this message. Each side's nonce is fresh, so a proof cannot be replayed;
+// the stage and both ranks are in the transcript, so none can be reflected or used between other ranks. After the
+// handshake the stream is encrypted if TERN_ENCRYPT is set (cipher.h), with keys derived from the job's key and the
+// whole transcript, so from both nonces. Without it, attackers who can change packets on the wire are out of scope.
 //
 // Thread rule: a value of its connection, under the rank's lock.
 #pragma once
@@ -25,7 +24,7 @@
 
 namespace tern {
 
-/// What a rank says of itself in every handshake; outlives them.
+/// What a rank states in every handshake; outlives them.
 struct TcpIdentity {
   RankName name;
   TcpKey key{};
@@ -35,7 +34,7 @@ struct TcpIdentity {
   const PeerTable* jobs = nullptr;  ///< has the secrets of other jobs; null: there are no others
 };
 
-/// What this job gives to others that it meets; says nothing of its key.
+/// The secret that this job gives to jobs it meets; it does not reveal the job's key.
 JobSecret secret_for_others(const TcpKey& job_key);
 
 class TcpHandshake {
@@ -44,27 +43,27 @@ class TcpHandshake {
     talking,  ///< wants `need` more bytes from the peer
     asks,     ///< the peer has proven itself; call `decide`
     decided,  ///< over; `verdict` tells how
-    rubbish,  ///< the peer is none of us: close without a word
+    rubbish,  ///< the peer is not a Tern rank: close without an answer
   };
 
   /// The side that listens.
   explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoRank) {}
-  /// The side that calls `target`, for the `generation`-th connection of that `lane`, having used the `stood`-th;
-  /// kNoRank: the side that listens.
+  /// The side that calls `target`, for the `generation`-th connection of that `lane`; `stood` is the last one it has
+  /// used. kNoRank: the side that listens.
   ~TcpHandshake();
   TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t lane = 0, uint32_t generation = 1,
                uint32_t stood = 0);
 
   State state() const { return state_; }
-  /// Bytes that the peer's next piece must have; never reads beyond a message, so nothing of the stream is
-  /// swallowed.
+  /// Bytes that the peer's next piece must have; never more than the present message, so nothing of the stream is
+  /// consumed.
   size_t need() const { return need_ - input_.size(); }
   /// Part of a message has arrived.
   bool partial() const { return !input_.empty(); }
   /// Takes at most `need` bytes from the peer.
   void feed(const std::byte* data, size_t bytes);
-  /// In state `asks`: what becomes of the connection. `received`: bytes of the stream that have arrived here; the
-  /// caller (who says so first, and then waits for the verdict) reads no more from the connection before this one.
+  /// In state `asks`: the verdict on the connection. `received`: bytes of the stream that have arrived here. The caller
+  /// (who states this first, and then waits for the verdict) reads no more from the earlier connection afterwards.
   void decide(wire::Verdict verdict, uint64_t received = 0);
   /// Bytes to send now; the caller sends all of them and clears the string.
   std::string& output() { return output_; }
@@ -80,13 +79,13 @@ class TcpHandshake {
   bool calls() const { return initiator_; }
   /// The other rank: known from the start to the initiator, to the acceptor once it is proven.
   const RankName& peer() const { return peer_; }
-  /// The peer's hello was authentic (perhaps an old one, replayed): better than nothing when slots are short.
+  /// The peer's hello was authentic (perhaps an old one, replayed): preferred when places are short.
   bool greeted() const { return greeted_; }
-  /// Initiator: the proof has been sent, so the peer may hold the connection for established.
+  /// Initiator: the proof has been sent, so the peer may consider the connection established.
   bool committed() const { return committed_; }
   /// Both sides have agreed: the key for what the caller sends on this connection, or for what the other side does.
   TcpKey session_key(bool from_caller) const;
-  /// Why ranks of the same job cannot talk, for the user: after a verdict of version or agreement.
+  /// Why ranks of the same job cannot connect, for the user: after a verdict of version or agreement.
   std::string describe(wire::Verdict verdict) const;
 
  private:
@@ -113,7 +112,7 @@ class TcpHandshake {
   std::string transcript_;  ///< every whole message so far
   wire::Greeting theirs_;
   std::optional<KeyExchange> exchange_;  ///< if the stream is to be encrypted
-  ExchangeKey shared_{};                 ///< and what it came to
+  ExchangeKey shared_{};                 ///< and its result
   uint64_t received_ = 0;
 };
 

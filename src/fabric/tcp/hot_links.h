@@ -1,5 +1,5 @@
-// HotLinks: the connections that every poll reads without asking which have something; the one that brought something
-// last is first. Thread rule: under the rank's lock.
+// HotLinks: the connections that every poll reads without asking epoll; the one that was busy last is first.
+// Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@ struct Link;
 class HotLinks {
  public:
   bool empty() const { return count_ == 0; }
-  /// Makes it one of those; another may have to go.
+  /// Adds it; another one may be removed for it.
   void heat(Link& link) {
     size_t at = 0;
     while (at < count_ && links_[at] != &link) ++at;
     if (at < count_) return;
-    if (count_ < kMost) links_[count_++] = &link;
-    else links_[1 + turn_++ % (kMost - 1)] = &link;
+    if (count_ < kMax) links_[count_++] = &link;
+    else links_[1 + turn_++ % (kMax - 1)] = &link;
   }
   void cool(Link& link) {
     for (size_t i = 0; i < count_; ++i) {
       if (links_[i] == &link) links_[i] = links_[--count_];
     }
   }
-  /// Reads by `receive(link)`, which returns how much it did and may heat and cool: the first, and if that brought
-  /// nothing, every other time one of the others.
+  /// Reads by `receive(link)`, which returns how much it did and may heat and cool: the first link, and if that was
+  /// empty, in every other call one of the others.
   template <typename Receive>
   int read(Receive&& receive) {
     if (count_ == 0) return 0;
@@ -47,8 +47,8 @@ class HotLinks {
   }
 
  private:
-  static constexpr size_t kMost = 4;
-  Link* links_[kMost] = {};
+  static constexpr size_t kMax = 4;  ///< neighbours of a 2-D stencil; a useless read costs 0.2 us
+  Link* links_[kMax] = {};
   size_t count_ = 0;
   uint32_t turn_ = 0;
 };

@@ -1,8 +1,8 @@
 // The receiving half of a stream: bytes into frames, frames to the sink.
 //
 // One recv fetches many small messages into the buffer, from which they are delivered whole. A message longer
-// than what has arrived is announced (Sink::on_header), and the rest of it is read straight to where the sink
-// says. A stream outlives its connections: a frame half read is gone on with from the next one (`drain`, `begin`).
+// than what has arrived is announced (Sink::on_header), and the rest of it is read directly into the sink's
+// target. A stream outlives its connections: a half-read frame is continued from the next one (`drain`, `begin`).
 //
 // With checksums, blocks (wire/frame.h) are read whole and checked before a byte of them is used.
 //
@@ -24,8 +24,8 @@
 
 namespace tern {
 
-/// The striped message that a peer's streams are bringing; one at a time. The table names it and opens it; every
-/// stream lands its part; the last to do so closes it, and only then does the first stream go on.
+/// The striped message that a peer's streams are receiving; one at a time. The table names it and opens it; every
+/// stream receives its part; the last one to finish closes it, and only then does the first stream go on.
 struct TcpAssembly {
   bool open = false;
   wire::StripeTable table{};
@@ -38,18 +38,18 @@ class TcpInbound {
  public:
   enum class State : uint8_t {
     idle,     ///< nothing more now
-    more,     ///< there may be more: the turn is over, so that others get theirs
+    more,     ///< there may be more: this stream's turn is over
     waits,    ///< for the peer's other streams
     ended,    ///< the peer has closed
     broken,   ///< the socket has failed: `error`
-    unsound,  ///< a checksum is wrong: what has arrived since `received` is not believed
+    unsound,  ///< a checksum is wrong: bytes after `received` are not used
     wrong,    ///< what arrived is not a stream of frames
   };
 
   /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory. The port is not owned.
   struct Shared {
     StreamPort& port;
-    Lane& peer;  ///< whose messages the sink gets
+    Lane& peer;  ///< the lane that the sink is told
     Sink& sink;
     std::byte* scratch;
     size_t scratch_bytes;
@@ -61,29 +61,29 @@ class TcpInbound {
   explicit TcpInbound(Shared& shared, size_t lane = 0);
   /// Reads from the port's `stream` and delivers; adds the number of messages delivered to `handled`.
   State receive(int stream, int& handled);
-  /// Whether a stream that `waits` can go on.
+  /// Whether a stream in state `waits` can go on.
   bool can_go_on() const { return waiting_ && (lane_ == 0 ? !shared_.assembly.open : announced()); }
   bool waiting() const { return waiting_; }
-  /// So many bytes are still to be read from the socket whatever else happens on this stream; 0: none is certain.
+  /// Bytes that must still be read from the socket in any case; 0: none is certain.
   uint64_t certain_to_come() const {
     return landing_now_ && !waiting_ && !shared_.sealed && ready_bytes_ == 0 ? left_ : 0;
   }
-  /// The connection is over: takes all that its socket still holds.
+  /// The connection is over: reads everything that its socket still holds.
   void drain(int stream);
   /// A new connection begins.
   void begin();
-  /// What it carries is encrypted.
+  /// The new connection is encrypted.
   void decrypt(const TcpKey& key) { cipher_.begin(key); }
-  /// The peer is lost: a message in the middle of its arrival is given back to the sink with `error`.
+  /// The peer is lost: an incomplete message is returned to the sink with `error`.
   void abandon(const Error& error);
 
   /// Bytes of the stream that need not be sent again.
   uint64_t received() const { return received_; }
-  /// With checksums: what the peer says it has of the other direction.
+  /// With checksums: how much of the other direction the peer has confirmed.
   uint64_t acknowledged() const { return acknowledged_; }
   bool departed() const { return departed_; }
-  /// The peer relies on this connection: bytes of the stream have come over it. (Not that a frame `settled` was parsed:
-  /// that may be one of an earlier connection, drained or sent again.) Without checksums.
+  /// The peer uses this connection: bytes of the stream have come over it. (A parsed frame `settled` is not enough: it
+  /// may come from an earlier connection, drained or sent again.) Without checksums.
   bool settled() const { return received_ != began_; }
   int error() const { return error_; }
 
@@ -104,7 +104,7 @@ class TcpInbound {
   const size_t lane_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t begin_ = 0, end_ = 0;  ///< what is in the buffer and not yet delivered
-  bool landing_now_ = false;    ///< a payload is on its way to landing_; the buffer is empty
+  bool landing_now_ = false;    ///< a payload is arriving at landing_; the buffer is empty
   bool waiting_ = false;
   bool departed_ = false;  ///< the peer has said goodbye
   int error_ = 0;
@@ -113,12 +113,12 @@ class TcpInbound {
   Landing landing_;
   uint64_t received_ = 0, acknowledged_ = 0;
   uint64_t began_ = 0;  ///< received_ when this connection began
-  /// Bytes that are out of the socket and not yet in the buffer: of a checked block, or drained.
+  /// Bytes read from the socket and not yet in the buffer: of a checked block, or drained.
   const std::byte* ready_ = nullptr;
   size_t ready_bytes_ = 0;
   std::vector<std::byte> drained_;
   TcpCipher cipher_;
-  std::vector<std::byte> raw_;  ///< blocks as they arrive; empty where the stream travels without
+  std::vector<std::byte> raw_;  ///< blocks as they arrive; empty if the stream has none
   size_t raw_begin_ = 0, raw_end_ = 0;
 };
 

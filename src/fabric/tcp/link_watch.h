@@ -1,5 +1,5 @@
-// LinkWatch: finds connections whose network has gone. The kernel would repeat for a quarter of an hour; a peer that
-// lives answers every repetition, also when its rank computes or does not read.
+// LinkWatch: finds connections whose network is lost. The kernel would repeat for a quarter of an hour; a living peer's
+// kernel answers every repetition, even if its rank computes or does not read.
 //
 // Units: nanoseconds. Thread rule: under the rank's lock.
 #pragma once
@@ -13,7 +13,7 @@ namespace tern::tcp {
 
 class LinkWatch {
  public:
-  /// How often connections with something unacknowledged are looked at.
+  /// How often connections with unacknowledged data are checked: the kernel's shortest repetition (TCP_RTO_MIN).
   static constexpr uint64_t kInterval_ns = 200'000'000;
 
   /// The port is not owned, and outlives this.
@@ -24,7 +24,7 @@ class LinkWatch {
     next_ns_ = now_ns + kInterval_ns;
     return true;
   }
-  /// Whether the peer's host has been silent for too long. `other_network`: there is one to go on over.
+  /// Whether the peer's host has been silent for too long. `other_network`: there is another one to use.
   bool stalled(const Watched& watched, bool other_network) {
     StreamPort::Silence silence;
     return port_.silence(watched.stream.get(), silence) &&
@@ -33,8 +33,8 @@ class LinkWatch {
   }
 
  private:
-  // The kernel repeats after 0.2 s (or thrice the round trip), then after twice the time before: after two unanswered
-  // repetitions and half a second of silence another network is tried, with no other network after five (some seconds).
+  // The kernel repeats after 0.2 s (or three round trips), then after twice the time before. After two unanswered
+  // repetitions and half a second of silence another network is tried; without another one, after five (some seconds).
   static constexpr uint32_t kRepetitions = 2, kRepetitionsAlone = 5;
   static constexpr uint32_t kSilence_ms = 500;
 

@@ -8,12 +8,12 @@
 namespace tern::tcp {
 namespace {
 
-constexpr uint16_t kPortsTried = 1024;
+constexpr uint16_t kPortsTried = 1024;  // from TERN_TCP_PORT_FIRST on: more than the ranks of a host, twice
 
 }  // namespace
 
 Error LocalHost::listen(std::vector<LocalAddress> addresses, bool this_host_only, bool needed, WatchSet& watched) {
-  // A name that nobody knows is better heard of now.
+  // Reports an unknown name now, not at the first connection.
   if (!congestion_.empty()) {
     if (Error error = port_.check_congestion(congestion_)) return error;
   }
@@ -30,7 +30,7 @@ Error LocalHost::listen(std::vector<LocalAddress> addresses, bool this_host_only
     wire::CardAddress address = local.address;
     Error error = listen_on(local, address.port, watched);
     if (error) {
-      trouble = error.text();  // an IPv6 address that is still being checked for duplicates, for example
+      trouble = error.text();  // for example an IPv6 address that is still being checked for duplicates
     } else if (address.port != 0) {
       card.addresses.push_back(address);
       listening_ += (listening_.empty() ? "" : " ") + wire::to_text(address);
@@ -67,10 +67,14 @@ Error LocalHost::ways_to(const std::string& text, std::vector<TcpCandidate>& way
   wire::Card card;
   if (Error error = wire::parse_card(text, card)) return std::move(error).context("its address is not known");
   ways = rank_candidates(addresses_, host_, card);
-  std::erase_if(ways, [this](const TcpCandidate& candidate) {
-    return !port_.has_route(SocketAddress(candidate.address, candidate.scope));
+  int shortage = 0;
+  std::erase_if(ways, [&](const TcpCandidate& candidate) {
+    const int error = port_.find_route(SocketAddress(candidate.address, candidate.scope));
+    if (is_shortage(error)) shortage = error;
+    return error != 0;
   });
   if (!ways.empty()) return {};
+  if (shortage != 0) return Error(ErrorClass::other, "no way to it can be looked for: " + errno_text(shortage));
   std::string theirs, ours;
   for (const wire::CardAddress& address : card.addresses) theirs += " " + wire::to_text(address);
   for (const LocalAddress& local : addresses_) ours += " " + local.interface;

@@ -1,4 +1,4 @@
-// LocalHost: this host as the TCP path uses it: where it listens (the card), and which ways lead from it to a peer.
+// LocalHost: this host as the TCP path uses it: where it listens (the card), and which routes lead to a peer.
 // Thread rule: under the rank's lock.
 #pragma once
 
@@ -23,7 +23,7 @@ class LocalHost {
         congestion_(tunables.tcp_congestion),
         first_port_(uint16_t(tunables.tcp_port_first)) {}
 
-  /// Listens on `addresses` (empty: on all that the tunables want), and has `watched` watch for callers and for
+  /// Listens on `addresses` (empty: on all that the tunables select), and lets `watched` watch for callers and for
   /// interfaces that go down. `this_host_only`: on loopback alone. Error: a setting is wrong, or there is no address to
   /// listen on and `needed`.
   Error listen(std::vector<LocalAddress> addresses, bool this_host_only, bool needed, WatchSet& watched);
@@ -33,11 +33,11 @@ class LocalHost {
   /// "127.0.0.1:4000 10.0.0.1:4000": where it listens.
   const std::string& listening() const { return listening_; }
   const std::string& congestion() const { return congestion_; }
-  /// All ways worth trying to the peer with that card, best first. Error: there is none, or that is no card.
+  /// All routes worth trying to the peer with that card, best first. Error: there is none, or that is no card.
   Error ways_to(const std::string& card, std::vector<TcpCandidate>& ways);
-  /// Our interface that the stream runs over; 0: not known.
+  /// Our interface that the stream uses; 0: not known.
   uint32_t network(int stream) { return network_of(addresses_, port_.local_address(stream)); }
-  /// Beside the loopback.
+  /// Interfaces besides the loopback.
   bool several_networks() const;
 
  private:

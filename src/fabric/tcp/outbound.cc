@@ -17,10 +17,11 @@ using tcp::kWorthAPiece_bytes;
 
 namespace {
 
-// Enough for the kernel to be busy during one call; more only delays the look at what has arrived meanwhile. With a
-// head: 32 bytes that are left over cost a call and a packet.
+// Enough to keep the kernel busy during one call (0.1 to 0.2 ms); more only delays reading what has arrived meanwhile.
+// Includes a head, since 32 remaining bytes would cost a call and a packet.
 constexpr size_t kBatchBytes = (1 << 20) + sizeof(wire::FrameHead);
-// Operations are begun (and can then not be withdrawn) only while less than this is there to be sent.
+// Operations are begun (and can then not be withdrawn) only while less than this is waiting to be sent: what the kernel
+// takes in one piece on a loopback.
 constexpr size_t kPullBytes = 64 * 1024;
 
 wire::FrameHead head_of(const SendOperation& operation) {
@@ -86,7 +87,7 @@ void TcpOutbound::push() {
   if (stream_ >= 0) shared_.port.push(stream_);
 }
 
-// Sent first, then what is not acknowledged is copied: while the copy is made the message is on its way.
+// Sends first, then copies what is not acknowledged: the message is under way during the copy.
 bool TcpOutbound::send_large(const wire::Header& header, const void* payload, size_t bytes, bool more) {
   if (log_end_ - log_begin_ >= kMaxLogBytes) {
     ask_kernel();
@@ -199,7 +200,7 @@ void TcpOutbound::gather(Batch& batch, size_t limit) {
   uint64_t position = sent_;
   while (batch.bytes < limit && !batch.full()) {
     if (index == segments_.size() && (batch.bytes >= kPullBytes || !pull())) return;
-    // A pulled frame may have been joined to the segment before: look again from where we are.
+    // A pulled frame may have been joined to the segment before: look again at the present position.
     while (index != 0 && segments_[index - 1].end() > position) --index;
     Segment& segment = segments_[index];
     size_t offset = size_t(position - segment.begin), room = limit - batch.bytes;
@@ -235,7 +236,7 @@ TcpOutbound::Flush TcpOutbound::flush(bool more) {
 }
 
 TcpOutbound::Flush TcpOutbound::flush_plain(bool more) {
-  // Bounded, so that a fast reader on the other side cannot keep us here: 8 batches.
+  // Bounded to 8 batches, so that a fast reader on the other side cannot keep this rank here.
   for (int round = 0; round < 8; ++round) {
     Batch batch;
     gather(batch, kBatchBytes);
@@ -257,7 +258,7 @@ TcpOutbound::Flush TcpOutbound::flush_plain(bool more) {
 TcpOutbound::Flush TcpOutbound::flush_sealed() {
   for (int round = 0; round < 64; ++round) {
     Batch batch;
-    batch.add(&block_head_, 0);  // room for the head
+    batch.add(&block_head_, 0);  // place for the head
     const bool fresh = block_head_sent_ == sizeof block_head_ && sent_ == block_end_;
     if (fresh) {
       gather(batch, wire::kMaxBlockBytes);

@@ -1,21 +1,21 @@
-// The sending half of a stream: operations in order, as few system calls as possible, and everything that might have to
-// be sent again.
+// The sending half of a stream: sends operations in order with as few system calls as possible, and keeps everything
+// that might have to be sent again.
 //
 // A stream outlives its connections. Its bytes are numbered; the history holds those from `acked_` to `end_`, and
-// a new connection goes on from whatever byte the peer has got to (`resume`):
+// a new connection continues at the byte that the peer has received (`resume`):
 //
 //    0 ........ acked_ ............ sent_ ............ end_ | queue
 //     forgotten      kept, has left      kept, will leave   | operations not begun
 //
-// The history is made of segments: small frames are copied to the log (their senders are free at once); of long
-// operations only the place in the user's memory is kept, and they are finished when their last bytes are
-// acknowledged, or when what is not is so little that it is copied instead. When is decided by polls, after they have
-// left: of a stream of operations most are acknowledged by the time that their sender waits for them.
+// The history is made of segments. Small frames are copied to the log (their sends complete at once). Of long
+// operations only the place in the user's memory is kept. They complete when their last bytes are acknowledged, or when
+// what is not acknowledged is so little that it is copied instead. Polls decide that after they have left: of a stream
+// of operations most are acknowledged when their sender waits for them.
 //
 // What counts as acknowledged: without checksums, what the peer's kernel has acknowledged (the peer reads its socket
-// to the end before it says where to go on, so that is as good as received, and costs no message); with
-// checksums, what the peer says in its blocks, for only it knows what was sound. A copy is made after the
-// bytes have left: nobody waits for it.
+// to the end before it states where to continue, so that is as good as received, and costs no message); with
+// checksums, what the peer states in its blocks, since only it knows which were valid. A copy is made after the
+// bytes have left, so it delays no message.
 //
 // outbound.cc: the way to the socket; outbound_history.cc: the history. Thread rule: under the rank's lock.
 #pragma once
@@ -39,35 +39,35 @@ class TcpOutbound {
  public:
   enum class Flush : uint8_t { all, blocked, broken };
   /// How a message waits for those that will follow: not at all; in the kernel, which sends it after 200 ms if none
-  /// comes; or here, which costs no system call, but somebody has to `flush`.
+  /// comes; or here, which costs no system call but needs a `flush`.
   enum class Wait : uint8_t { no, in_kernel, here };
 
   /// What the streams of one path share.
   struct Shared {
     StreamPort& port;                        ///< not owned
-    SendList finished{};                     ///< left altogether; `done` is due
+    SendList finished{};                     ///< left completely; `done` is due
     std::unique_ptr<std::byte[]> scratch{};  ///< kScratchBytes of working memory
     bool sealed = false;                     ///< in blocks: with checksums or encrypted
-    size_t eager_bytes = 0;  ///< a message so short is copied rather than wait for a peer that does not read
+    size_t eager_bytes = 0;  ///< messages up to this size are copied, so they do not wait for a peer that does not read
   };
 
   explicit TcpOutbound(Shared& shared) : shared_(shared) {}
 
   /// A whole small message: true when it has left, or is in the history and will.
   bool try_send(const wire::Header& header, const void* payload, size_t bytes, Wait wait = Wait::no);
-  /// Nothing waits in the kernel any more for what follows.
+  /// Sends what waits in the kernel for more.
   void push();
-  /// Takes its place in the queue; nothing is sent yet. A kind of 0 in its header: a frame of the type in its flags.
+  /// Appends it to the queue; nothing is sent yet. Kind 0 in its header: a frame of the type in its flags.
   void enqueue(SendOperation& operation);
-  /// Sends what the socket takes. `blocked`: something is left to send, or to be acknowledged. `more`: the end of it
-  /// waits in the kernel.
+  /// Sends what the socket takes. `blocked`: something is left to send, or to be acknowledged. `more`: its end waits in
+  /// the kernel.
   Flush flush(bool more = false);
-  /// What is queued may wait here. False: there is enough for a system call, or what was before is in its way.
+  /// Queued messages may wait here. False: there is enough for a system call, or earlier data must leave first.
   bool hold();
-  /// Everything that is still to be handed to the kernel only waits for company.
+  /// Everything not yet handed to the kernel is only held back to leave with later messages.
   bool held() const { return held_; }
-  /// Frees the senders of operations: of those that are acknowledged, and of what is little enough to be copied. They
-  /// go to the end of Shared::finished.
+  /// Completes operations: those that are acknowledged, and those of which little enough is left to be copied. They go
+  /// to the end of Shared::finished.
   void settle();
   /// Takes back an operation of which no byte has left.
   bool withdraw(SendOperation& operation);
@@ -76,40 +76,40 @@ class TcpOutbound {
   /// A frame of the path's own, behind everything begun.
   void say(wire::FrameType type);
 
-  /// A connection begins: the peer has got the first `received` bytes. False: we cannot go on from there. `trusted`:
-  /// the peer is known to rely on it, so its kernel's acknowledgements count.
+  /// A connection begins: the peer has received the first `received` bytes. False: the stream cannot continue there.
+  /// `trusted`: the peer is known to use the connection, so its kernel's acknowledgements count.
   bool resume(int stream, uint64_t received, bool trusted);
-  /// What this connection carries is encrypted. Just after `resume`.
+  /// This connection is encrypted. Called just after `resume`.
   void encrypt(const TcpKey& key);
   void trust() { trusted_ = true; }
   /// The connection is over.
   void detach();
   bool attached() const { return stream_ >= 0; }
-  /// With checksums: the peer has got so many bytes. False: it cannot have.
+  /// With checksums: the peer has received so many bytes. False: that cannot be.
   bool acknowledge(uint64_t received);
-  /// With checksums: what we have got, to be told with the next block.
+  /// With checksums: how much this rank has received, stated in the next block.
   void owe_acknowledgement(uint64_t received) { owed_ack_ = received; }
   uint64_t owed() const { return owed_ack_ - told_ack_; }
 
-  /// Nothing is left to be handed to the kernel.
+  /// Everything was handed to the kernel.
   bool empty() const { return queue_.empty() && sent_ == end_ && cipher_sent_ == cipher_bytes_; }
-  /// Operations have left whose memory is not free yet.
+  /// Operations have left that are not complete yet.
   bool waits() const { return references_ != 0; }
   /// Something may still be unacknowledged; asks the kernel.
   bool unsure();
-  /// Bytes that have to be acknowledged before the last operation that waits is done; asks the kernel.
+  /// Bytes to be acknowledged before the last waiting operation is complete; asks the kernel.
   uint64_t awaited();
-  /// Bytes of everything that is here and not known to have arrived; asks the kernel.
+  /// Bytes here that are not known to have arrived; asks the kernel.
   uint64_t backlog();
   /// Bytes handed to kernels, and known to have arrived.
   uint64_t sent() const { return sent_; }
   uint64_t acknowledged() const { return acked_; }
-  /// What the socket said when it broke; 0: it did not.
+  /// The socket's error when it broke; 0: none.
   int error() const { return error_; }
 
-  static constexpr size_t kScratchBytes = 64 * 1024;
-  /// A message so short is copied before it is sent, by the cheaper call (8 B: 0.1 us less than by sendmsg); of a
-  /// longer one only what is not acknowledged later.
+  static constexpr size_t kScratchBytes = 64 * 1024;  ///< as kPullBytes: scattered data of one batch
+  /// A message up to this size is copied before it is sent, by the cheaper call (8 B: 0.1 us less than by sendmsg; 4
+  /// KiB take 0.1 us to copy). Of a longer one only the unacknowledged rest is copied later.
   static constexpr size_t kCopyFirst = 4096;
 
  private:
@@ -119,16 +119,17 @@ class TcpOutbound {
     size_t payload_begin = 0;            ///< operation: position of its cursor at the first payload byte
     wire::FrameHead head{};              ///< operation
     size_t at = 0;                       ///< copy: place in the log
-    std::unique_ptr<std::byte[]> own;    ///< copy: or its own memory, of kTailBytes or more
+    std::unique_ptr<std::byte[]> own;    ///< copy: or in its own memory, of kTailBytes or more
     uint64_t end() const { return begin + bytes; }
   };
   struct Batch;
   static constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
   /// So much is copied without asking whether it has arrived: asking costs as much (0.2 us).
   static constexpr size_t kCopyUnasked = 16 * 1024;
-  /// So much may wait here for company: more makes a system call hardly cheaper, and the receiver wait.
+  /// So much may be held back here: with more a system call gets hardly cheaper per message, and the receiver waits.
   static constexpr size_t kMaxHeldBytes = 32 * 1024;
-  static constexpr size_t kMaxLogBytes = 1 << 20;  ///< beyond it small messages wait in the queue
+  /// Beyond this small messages wait in the queue: as much memory per peer as TERN_UNEXPECTED_CREDIT_BYTES.
+  static constexpr size_t kMaxLogBytes = 1 << 20;
 
   /// Room at the end of the log; null: it is full (never when forced).
   std::byte* reserve(size_t bytes, bool force = false) {
@@ -162,20 +163,20 @@ class TcpOutbound {
   uint64_t owed_ack_ = 0, told_ack_ = 0;
   int stream_ = -1;  ///< of the connection; -1: there is none
   int error_ = 0;
-  bool held_ = false;  ///< [sent_, end_), all of it in the log, and the queue wait for company
+  bool held_ = false;  ///< [sent_, end_), all of it in the log, and the queue are held back
   bool trusted_ = false;
   size_t references_ = 0;               ///< segments that are operations
   size_t owned_bytes_ = 0;              ///< of segments with memory of their own
-  uint64_t looked_at_ = 0;              ///< acked_ when it was looked at last
-  int empty_looks_ = 0;                 ///< so often in a row it was the same
-  std::unique_ptr<std::byte[]> spare_;  ///< such memory, kTailBytes of it, for the next
+  uint64_t looked_at_ = 0;              ///< acked_ at the last look
+  int empty_looks_ = 0;                 ///< how often in a row it had not changed
+  std::unique_ptr<std::byte[]> spare_;  ///< unused memory of such a segment, of kTailBytes
   std::unique_ptr<std::byte[]> log_;
   size_t log_capacity_ = 0, log_begin_ = 0, log_end_ = 0;
   // The block being sent (sealed).
   wire::BlockHead block_head_{};
   size_t block_head_sent_ = sizeof(wire::BlockHead);
   uint64_t block_end_ = 0;
-  // The same encrypted. Its bytes count as sent when they are in here.
+  // The encrypted block. Its bytes count as sent when they are in here.
   TcpCipher cipher_;
   std::unique_ptr<std::byte[]> cipher_block_;  ///< head, bytes, tag
   size_t cipher_sent_ = 0, cipher_bytes_ = 0;

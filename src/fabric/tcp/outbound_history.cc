@@ -1,4 +1,4 @@
-// The history of a stream: what is kept until the peer has it, and what a new connection goes on from (outbound.h).
+// The history of a stream: what is kept until the peer has it, and where a new connection continues (outbound.h).
 #include <algorithm>
 #include <cstring>
 
@@ -8,11 +8,13 @@
 namespace tern {
 namespace {
 
-// The history of small frames: mostly acknowledged long before it is full, then it begins anew.
+// The log of small frames: usually acknowledged long before it is full, then it starts again at its beginning. Some 200
+// of the smallest frames.
 constexpr size_t kFirstLogBytes = 16 * 1024;
-// The unacknowledged end of operations is copied if it is no more than this, so that their senders are free.
+// If no more than this is unacknowledged of operations, it is copied, so that they complete (6.4 us).
 constexpr size_t kTailBytes = 64 * 1024 + sizeof(wire::FrameHead);
-// With more than that unacknowledged, one that reads is awaited: so many looks have found nothing more acknowledged.
+// With more unacknowledged, a peer that reads is awaited, until so many looks in a row (of 0.2 us or more each) have
+// found no progress.
 constexpr int kMaxEmptyLooks = 16;
 
 }  // namespace
@@ -42,7 +44,7 @@ std::byte* TcpOutbound::reserve_slow(size_t bytes, bool force) {
   return log_.get() + log_end_;
 }
 
-// What was written at `reserve` becomes part of the stream.
+// The bytes written at `reserve` become part of the stream.
 void TcpOutbound::commit(size_t bytes) {
   Segment* last = segments_.empty() ? nullptr : &segments_.back();
   if (last && !last->operation && !last->own && last->at + last->bytes == log_end_) {
@@ -57,7 +59,7 @@ void TcpOutbound::commit(size_t bytes) {
   end_ += bytes;
 }
 
-// Everything before `received` needs no more to be kept.
+// Bytes before `received` need no longer be kept.
 void TcpOutbound::forget(uint64_t received) {
   if (received <= acked_) return;
   acked_ = received;
@@ -93,7 +95,7 @@ void TcpOutbound::ask_kernel() {
   if (shared_.sealed || !trusted_ || stream_ < 0 || acked_ == sent_) return;
   const int unacknowledged = shared_.port.unacknowledged(stream_);
   if (unacknowledged < 0) return;
-  // (Still true when the connection has broken: the kernel throws its queue away, but not what it knew.)
+  // (Valid also when the connection has broken: the kernel drops its queue, but not its counts.)
   uint64_t since = sent_ - began_;
   if (uint64_t(unacknowledged) < since) forget(sent_ - uint64_t(unacknowledged));
 }
@@ -113,7 +115,7 @@ uint64_t TcpOutbound::backlog() {
   return end_ - acked_ + queued_bytes_;
 }
 
-// Whether its sender is not to wait for a receiver that does not read.
+// Whether the operation should complete although the receiver does not read.
 bool TcpOutbound::is_eager(const SendOperation& operation) const {
   return uint8_t(operation.header.kind) != 0 && operation.total_bytes <= shared_.eager_bytes;
 }
@@ -128,7 +130,7 @@ void TcpOutbound::settle() {
     ask_kernel();
     if (acked_ != looked_at_) empty_looks_ = 0;
     looked_at_ = acked_;
-    // (What is before it, and not acknowledged, is a copy already.)
+    // (What is before it and not acknowledged is a copy already.)
     if (most > kTailBytes && end_ - acked_ > kTailBytes && ++empty_looks_ <= kMaxEmptyLooks) return;
   }
   for (size_t at = 0; at < segments_.size() && references_ != 0; ++at) {
@@ -136,7 +138,7 @@ void TcpOutbound::settle() {
   }
 }
 
-// The operation there, and those that follow it while there is room. False: it is too long.
+// Copies the operation there, and those that follow it while there is room. False: it is too long.
 bool TcpOutbound::free_by_copy(size_t at) {
   const uint64_t from = std::max(acked_, segments_[at].begin);
   size_t rest = size_t(segments_[at].end() - from), run = 1;
@@ -146,7 +148,7 @@ bool TcpOutbound::free_by_copy(size_t at) {
     if (longer > kTailBytes) break;
     rest = longer;
   }
-  // The log has the order of the stream: only what is the last can go there.
+  // The log is in stream order: only the last bytes can go there.
   std::unique_ptr<std::byte[]> own;
   const bool to_log = at + run == segments_.size() && log_capacity_ - log_end_ >= rest;
   if (!to_log) {
@@ -164,7 +166,7 @@ bool TcpOutbound::free_by_copy(size_t at) {
   segments_.erase(copied + 1, copied + ptrdiff_t(run));
   Segment& copy = segments_[at];
   copy.operation = nullptr;
-  copy.begin = from;  // > its old begin only at the front: what is before is acknowledged
+  copy.begin = from;  // > its old begin only at the front: the bytes before are acknowledged
   copy.bytes = rest;
   if (to_log) {
     copy.at = log_end_;
@@ -189,7 +191,7 @@ std::byte* TcpOutbound::copy_out(Segment& segment, uint64_t from, std::byte* to)
   return to + payload.pack(to, size_t(segment.bytes) - offset);
 }
 
-// --- Connections come and go.
+// --- Begin and end of connections.
 
 bool TcpOutbound::acknowledge(uint64_t received) {
   if (received > sent_) return false;
@@ -236,7 +238,7 @@ void TcpOutbound::surrender(SendList& out) {
   queued_bytes_ = 0;
   acked_ = sent_ = end_;
   cipher_sent_ = cipher_bytes_ = 0;
-  told_ack_ = owed_ack_;  // nobody is left to be told
+  told_ack_ = owed_ack_;  // there is no connection to state it on
   log_begin_ = log_end_ = 0;
 }
 

@@ -1,12 +1,13 @@
-// When scattered memory goes to the kernel in pieces, and when it is packed first. Both halves of a stream do as this
-// says.
+// When scattered memory is handed to the kernel in pieces, and when it is packed first. Used by both halves of a
+// stream.
 #pragma once
 
 #include <cstddef>
 
 namespace tern::tcp {
 
-/// Pieces of one system call.
+/// Pieces of one system call: the kernel keeps small iovec arrays (8) on its stack and allocates others; 64 pieces of
+/// kWorthAPiece_bytes are 32 KiB, of which the call itself is a few per cent.
 inline constexpr size_t kMaxPieces = 64;
 /// Pieces shorter than this on average are packed first: the kernel's work for a piece costs as much as copying a few
 /// hundred bytes.

@@ -1,12 +1,12 @@
-// How a long message is divided among the networks to a peer: so that all parts end at the same time, given what each
-// network still has to carry and how fast it has carried the latest parts.
+// How a long message is divided among the networks to a peer: so that all parts end at the same time, given the backlog
+// of each network and how fast it has carried the latest parts.
 //
 //   first network   ..... backlog ..... | part 0      |
 //   second network  . backlog . | part 1              |
 //                                                     ^ both end here
 //
-// Who looks at rates alone divides a stream of messages badly: a network that once is ahead stays ahead, has all its
-// parts done and stands still while the other works off its queue.
+// Dividing by rates alone is bad for a stream of messages: a network that is ahead once stays ahead; its parts are done
+// and it stands idle while the other network works off its queue.
 //
 // Units: bytes, nanoseconds. Thread rule: values of their owner.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace tern {
 
-/// Bytes per nanosecond that a network carries while it is busy, by the parts that it has carried lately.
+/// Bytes per nanosecond that a network carries while it is busy, measured on the latest parts.
 class ServiceRate {
  public:
   /// So many bytes are known to have arrived, at that time.
@@ -28,12 +28,12 @@ class ServiceRate {
     uint64_t bytes = 0, ns = 0;
   };
 
-  /// A part handed over at `begin` is done. Before the one in front of it was, it only waited.
+  /// A part handed over at `begin` is done. Until the part before it was done, it only waited.
   void on_done(Mark begin, Mark now) {
     const Mark from = begin.ns < last_.ns ? last_ : begin;
-    // Of a part that is done because its end has been copied next to nothing has arrived: no measure of anything.
-    if (now.bytes - from.bytes < kLeastBytes) return;
-    // The longer it has stood still since, the less says what it did before.
+    // A part that is done because its end was copied has hardly arrived: it measures nothing.
+    if (now.bytes - from.bytes < kMinBytes) return;
+    // The longer the network was idle, the less its earlier speed counts.
     const double memory = kMemory * kStale_ns / (kStale_ns + double(from.ns - last_.ns));
     bytes_ = memory * bytes_ + double(now.bytes - from.bytes);
     ns_ = memory * ns_ + double(now.ns - std::min(now.ns, from.ns));
@@ -44,29 +44,30 @@ class ServiceRate {
 
  private:
   // (Sums, not the mean of rates: of parts that are found to have left in the same poll all but one took no time.)
-  // Long, for a network that carries a burst faster (a shaper's bucket, an empty queue) has one part go ten times as
-  // fast as the next; with a memory of a few parts whoever was lucky got whole messages, and the other network stood
-  // still.
+  // The memory is long (ten parts), since a network that carries a burst faster (a shaper's bucket, an empty queue)
+  // has one part go ten times as fast as the next. With a memory of a few parts the lucky network got whole messages,
+  // and the other one stood idle. A measurement fades in 0.1 s without parts.
   static constexpr double kMemory = 0.9, kStale_ns = 100e6;
-  static constexpr uint64_t kLeastBytes = 32 * 1024;
+  static constexpr uint64_t kMinBytes = 32 * 1024;  ///< less is in sockets' buffers, and measures nothing
   double bytes_ = 0, ns_ = 0;
   Mark last_;
 };
 
 struct StripeLane {
   double rate;       ///< bytes per nanosecond; 0: not measured
-  uint64_t backlog;  ///< bytes before the part
+  uint64_t backlog;  ///< bytes to be carried before the part
 };
 
-/// A part shorter than this is not worth a lane's system calls.
-inline constexpr size_t kLeastPart = 64 * 1024;
-/// One that shows how fast a lane is: of the last 64 KiB of a part it is not seen when they arrive.
+/// A part shorter than this is not worth a lane's system calls (some 5 us, 64 KiB at 100 Gbit/s).
+inline constexpr size_t kMinPart = 64 * 1024;
+/// A part that measures a lane's speed: the arrival of a part's last 64 KiB is not seen (kTailBytes are copied).
 inline constexpr size_t kProbePart = 128 * 1024;
 
-/// Divides `total` bytes. `probe`: an idle lane that gets nothing is tried; it may have become faster.
+/// Divides `total` bytes. `probe`: try an idle lane that gets nothing; it may have become faster.
 inline void share_out(std::span<const StripeLane> lanes, size_t total, bool probe, size_t* shares) {
-  constexpr size_t kGrain = 4096;   // shares are cut at pages
-  constexpr double kWorthIt = 0.1;  // a lane slower than this, compared to the fastest, is left out
+  constexpr size_t kGrain = 4096;  // shares are cut at pages
+  // a lane slower than a tenth of the fastest is left out: it gains less than its cost
+  constexpr double kWorthIt = 0.1;
   const size_t count = std::min(lanes.size(), wire::kMaxLanes);
   double rates[wire::kMaxLanes], fastest = 0;
   for (size_t i = 0; i < count; ++i) fastest = std::max(fastest, lanes[i].rate);
@@ -76,7 +77,7 @@ inline void share_out(std::span<const StripeLane> lanes, size_t total, bool prob
     if (rates[i] < kWorthIt * fastest) rates[i] = 0;
     shares[i] = 0;
   }
-  // Whoever would get too little is left out, one by one, and the others end later.
+  // Lanes that would get too little are left out, one by one; the others end later.
   double wanted[wire::kMaxLanes];
   for (;;) {
     double work = double(total), rate = 0;
@@ -92,7 +93,7 @@ inline void share_out(std::span<const StripeLane> lanes, size_t total, bool prob
       ++left;
       if (least == count || wanted[i] < wanted[least]) least = i;
     }
-    if (left <= 1 || wanted[least] >= double(kLeastPart)) break;
+    if (left <= 1 || wanted[least] >= double(kMinPart)) break;
     rates[least] = 0;
   }
   size_t rest = total, most = 0;

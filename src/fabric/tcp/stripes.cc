@@ -5,7 +5,8 @@
 namespace tern::tcp {
 namespace {
 
-// A lane that gets nothing is tried again in every so many messages: it may have become faster.
+// A lane that gets nothing is tried again in one of so many messages, as it may have become faster: a slow part of 128
+// KiB then delays 1.6 % of the messages.
 constexpr uint32_t kProbeEvery = 64;
 
 }  // namespace

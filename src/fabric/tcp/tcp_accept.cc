@@ -1,8 +1,10 @@
-// How connections come, continued: being called, and the handshake on either side.
+// Set-up of connections, continued: incoming calls, and the handshake on either side.
 #include <algorithm>
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/limits.h"
+#include "fabric/poll_bounds.h"
 #include "fabric/tcp/tcp_path.h"
 
 namespace tern {
@@ -14,15 +16,12 @@ namespace {
 
 using wire::Verdict;
 
-constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kNever = ~uint64_t{0};
-// What a network that loses packets needs for a few hundred bytes (repetitions after 0.2, 0.4, 0.8, 1.6 and 3.2 s).
-constexpr uint64_t kRestOfMessage_ns = 7 * kSecond;
-// Connections accepted in one go: a flood must not keep the rank from its messages.
-constexpr int kMaxAccepts = 32;
+// A network that loses packets needs this for a few hundred bytes (repetitions after 0.2, 0.4, 0.8, 1.6 and 3.2 s).
+constexpr uint64_t kRestOfMessage_ns = 7 * kSecond_ns;
 
 }  // namespace
 
-// --- Being called.
+// --- Incoming calls.
 
 void TcpPath::accept_some(tcp::Listener& listener) {
   for (int i = 0; i < kMaxAccepts; ++i) {
@@ -31,10 +30,12 @@ void TcpPath::accept_some(tcp::Listener& listener) {
     const int stream = port_->accept(listener.stream.get(), from);
     if (stream < 0) {
       if (stream == -ECONNABORTED || stream == -EINTR) continue;
-      if (stream != -EMFILE && stream != -ENFILE && stream != -ENOBUFS && stream != -ENOMEM) return;
+      if (!is_shortage(-stream)) return;
       if (make_room()) continue;
+      if (admission_.starved(clock_.now_ns(), connect_timeout_ns_)) doom_unconnected(-stream);
       return pause_accepting();
     }
+    admission_.fed();
     shape(stream);
     auto setup = std::make_unique<Setup>(identity_);
     setup->stream = StreamHandle(*port_, stream);
@@ -42,11 +43,11 @@ void TcpPath::accept_some(tcp::Listener& listener) {
     Setup& entered = watched_.adopt(std::move(setup));
     admission_.add(entered, clock_.now_ns());
     watched_.watch(entered, kReadable);
-    on_setup(entered, kReadable);  // its first bytes mostly are here already
+    on_setup(entered, kReadable);  // usually its first bytes are here already
   }
 }
 
-// Puts one unproven connection out.
+// Drops one unproven connection.
 bool TcpPath::make_room() {
   Setup* victim = admission_.victim(clock_.now_ns());
   if (victim) drop(*victim);
@@ -56,6 +57,17 @@ bool TcpPath::make_room() {
 void TcpPath::pause_accepting() {
   admission_.pause(clock_.now_ns());
   watched_.each<tcp::Listener>([this](tcp::Listener& listener) { watched_.watch(listener, 0); });
+}
+
+// Peers that call cannot be let in, and nothing says that this will change. They do not know, and wait for our answer;
+// whoever waits here for a peer without a connection would wait for ever.
+void TcpPath::doom_unconnected(int error) {
+  for (PeerId id = 0; id < table_.size(); ++id) {
+    if (!reaches(id)) continue;
+    Peer& peer = peer_at(id);
+    if (peer.first().link) continue;
+    doom(peer, int(ErrorClass::other), "connections that come cannot be accepted: " + errno_text(error));
+  }
 }
 
 // --- The handshake, on either side.
@@ -68,8 +80,8 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
     }
     if (!(events & kWritable)) return;
     setup.connected = true;
-    // A peer that computes may take its time to answer: its kernel is asked whether it is there (ask_if_alive).
-    setup.deadline_ns = kNever;
+    // A peer that computes may answer late: the kernel asks its kernel whether it is alive (ask_if_alive).
+    setup.deadline_ns = kNever_ns;
     watched_.watch(setup, kReadable);
     if (!send_output(setup)) return attempt_failed(setup, "closed before the greeting");
   }
@@ -91,13 +103,13 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
   conclude(setup);
 }
 
-// A peer that has answered our call may compute before it says the next, but a message is sent whole: what is missing
-// of one is on its way, or its length is not what was sent.
+// A peer that has answered our call may compute before its next message, but a message is sent as a whole: the rest of
+// one is under way, or its length field is wrong.
 void TcpPath::await_rest(Setup& setup) {
-  if (!setup.lane) return;  // has a deadline anyway
+  if (!setup.lane) return;  // has a deadline already
   if (!setup.handshake.partial()) {
-    setup.deadline_ns = kNever;
-  } else if (setup.deadline_ns == kNever) {
+    setup.deadline_ns = kNever_ns;
+  } else if (setup.deadline_ns == kNever_ns) {
     setup.deadline_ns = clock_.now_ns() + kRestOfMessage_ns;
   }
 }
@@ -105,15 +117,15 @@ void TcpPath::await_rest(Setup& setup) {
 bool TcpPath::send_output(Setup& setup) {
   std::string& output = setup.handshake.output();
   if (output.empty()) return true;
-  // A new connection's buffer takes these few hundred bytes; one that does not is not worth keeping.
+  // A new connection's buffer has room for these few hundred bytes; a connection that does not take them is dropped.
   const ssize_t n = port_->send(setup.stream.get(), output.data(), output.size(), false);
   bool whole = n == ssize_t(output.size());
   output.clear();
   return whole;
 }
 
-// The peer has proven itself to our call: from now on nothing is read from the connection before this one, and we say
-// how far we have got.
+// The peer has proven itself to our call: from now on nothing is read from the earlier connection, and this rank states
+// how much it has received.
 void TcpPath::commit(Setup& setup) {
   Stream& lane = *setup.lane;
   if (lane.link) {
@@ -124,7 +136,7 @@ void TcpPath::commit(Setup& setup) {
   setup.handshake.decide(Verdict::accept, lane.inbound.received());
 }
 
-// The caller has proven itself: is its connection the one to be used?
+// The caller has proven itself: decides whether its connection is the one to use.
 void TcpPath::answer(Setup& setup) {
   const PeerId id = table_.find(setup.handshake.peer());
   Verdict verdict = Verdict::accept;
@@ -135,14 +147,14 @@ void TcpPath::answer(Setup& setup) {
   } else {
     lane = &stream_at(*peer, setup.handshake.lane());
     if (setup.handshake.generation() <= lane->generation || setup.handshake.stood() < lane->confirmed) {
-      // An attempt that its caller has given up since: for a later one, or for our own call, which it has taken after
-      // it had sent this greeting. What it says of how far it has got is no longer true.
+      // An attempt that its caller has given up meanwhile: for a later one, or for our own call, which it has accepted
+      // after sending this greeting. What it states about received bytes is no longer true.
       verdict = Verdict::keep_other;
     } else if (lane->setup && lane->setup->handshake.committed() && table_.comes_before(id) &&
                setup.handshake.stood() < lane->setup->generation) {
-      // Both have called, and the peer may already rely on our connection: the lower rank's is kept. An attempt
-      // that is not committed can be given up without harm, the peer has heard nothing of it that counts; and so can
-      // one that the peer has relied on and lost, though we have not heard of either.
+      // Both have called, and the peer may already use our connection: the lower rank's is kept. An attempt
+      // that is not committed can be given up safely, the peer has heard nothing of it that counts; and so can
+      // one that the peer has used and lost, though this rank has not heard of either.
       verdict = Verdict::keep_other;
     } else if (lane->link) {
       give_up_link(*lane);  // the peer has lost it, or wants another
@@ -162,7 +174,7 @@ void TcpPath::answer(Setup& setup) {
 void TcpPath::conclude(Setup& setup) {
   Verdict verdict = setup.handshake.verdict();
   if (!setup.lane) {
-    // Incoming, and no connection. A mismatch concerns both sides: it would come up again with our own call.
+    // Incoming, and no connection. A mismatch concerns both sides: our own call would meet it again.
     const PeerId id = table_.find(setup.handshake.peer());
     if ((verdict == Verdict::version || verdict == Verdict::agreement) && id != kNoPeer && id != table_.me()) {
       Peer& peer = peer_at(id);
@@ -174,10 +186,10 @@ void TcpPath::conclude(Setup& setup) {
   switch (verdict) {
     case Verdict::accept: return establish(setup, lane);
     case Verdict::keep_other:
-      // The peer's own call is on its way; should it fail, ours is repeated.
+      // The peer's own call is under way; if it fails, ours is repeated.
       drop(setup);
       lane.next_candidate = 0;
-      lane.retry_ns = clock_.now_ns() + kSecond;
+      lane.retry_ns = clock_.now_ns() + kSecond_ns;
       return;
     case Verdict::wrong_rank: return attempt_failed(setup, "another rank answers there");
     case Verdict::version:
@@ -209,7 +221,7 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   drop(setup);
   lane.state = StreamState::established;
   lane.link = link.get();
-  lane.retry_ns = kNever;
+  lane.retry_ns = kNever_ns;
   lane.host.forget();
   lane.rounds = 0;
   lane.wake_bytes = 1;
@@ -221,11 +233,11 @@ void TcpPath::establish(Setup& setup, Stream& lane) {
   const int stream = entered.stream.get();
   if (ours) port_->ask_if_alive(stream, false);
   lane.network = host_.network(stream);
-  // Only one side brings a lane home, or the two might disagree for ever on where that is.
+  // Only one side moves a lane back to its own network, or the two might disagree for ever on which one that is.
   const bool away = table_.comes_before(lane.peer.id) && !lane.candidates.empty() &&
                     lane.candidates.front().network != 0 && lane.candidates.front().network != lane.network;
   lane.next_candidate = 0;
-  if (away) lane.retry_ns = clock_.now_ns() + kSecond;
+  if (away) lane.retry_ns = clock_.now_ns() + kSecond_ns;
   calls_.set(lane, away);
   lane.inbound.begin();
   if (!lane.outbound.resume(stream, theirs, ours)) {

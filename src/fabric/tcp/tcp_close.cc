@@ -1,4 +1,4 @@
-// How connections go: a peer's orderly goodbye, its loss, and our own end.
+// End of connections: a peer's orderly goodbye, its loss, and this rank's own end.
 #include <algorithm>
 #include <cerrno>
 #include <new>
@@ -14,13 +14,14 @@ using tcp::StreamState;
 
 namespace {
 
-// How long the higher rank lets the lower one call after both have seen their connection break.
+// How long the higher rank leaves the call to the lower one after both have seen their connection break: longer than a
+// round trip and a lower rank's absence of a time slice (some ms), shorter than a user notices.
 constexpr uint64_t kReconnectTieBreak_ns = 20'000'000;
 
 }  // namespace
 
-// For places that must not call the sink: the peer is lost in the next poll, or if it is so already, what is
-// queued for it fails then.
+// For places that must not call the sink: the peer is lost in the next poll. If it is lost already, what is queued for
+// it fails in that poll.
 void TcpPath::doom(Peer& peer, int error_class, std::string trouble) {
   if (peer.trouble != trouble) peer.trouble = std::move(trouble);
   peer.error_class = error_class;
@@ -30,7 +31,7 @@ void TcpPath::doom(Peer& peer, int error_class, std::string trouble) {
 }
 
 int TcpPath::lose_doomed() {
-  // Done-functions may send to the same peer again; that is for the next poll.
+  // Done-functions may send to the same peer again; that fails in the next poll.
   std::vector<Peer*> now;
   now.swap(doomed_);
   int handled = 0;
@@ -38,7 +39,7 @@ int TcpPath::lose_doomed() {
     peer->doomed = false;
     bool calling = false;
     for (auto& lane : peer->lanes) calling = calling || (lane && lane->state == StreamState::calling);
-    // Meanwhile the peer may have called us.
+    // Meanwhile the peer may have called this rank.
     if (peer->state == PeerState::open && peer->first().link && !calling && !peer->given_up) continue;
     handled += lose(*peer);
   }
@@ -51,7 +52,7 @@ void TcpPath::give_up(Lane& lane) {
   doom(peer, int(ErrorClass::proc_aborted), "given up for another path");
 }
 
-// The streams begin at their first byte again, and the peer's do.
+// The streams restart at their first byte, and so do the peer's.
 bool TcpPath::reopen(Lane& lane, uint32_t) {
   auto& peer = static_cast<Peer&>(lane);
   if (peer.state != PeerState::lost || peer.doomed) return false;
@@ -86,14 +87,14 @@ int TcpPath::lose(Peer& peer) {
   const bool departed = peer.state == PeerState::departed;
   if (!departed || peer.given_up) peer.state = PeerState::lost;
   int handled = 0;
-  for (size_t i = wire::kMaxLanes; i-- != 0;) {  // the first knows of the message that others have parts of: last
+  for (size_t i = wire::kMaxLanes; i-- != 0;) {  // the first last: it knows the message of which others have parts
     Stream* lane = peer.lanes[i].get();
     if (!lane) continue;
     if (lane->setup) drop(*lane->setup);
     if (lane->link) give_up_link(*lane);
     calls_.set(*lane, false);
     lane->state = StreamState::ended;
-    (void)lane->inbound.receive(-1, handled);  // what had arrived before the loss still counts
+    (void)lane->inbound.receive(-1, handled);  // what had arrived before the loss is still valid
     lane->inbound.abandon(peer.reason());
   }
   handled += fail_operations(peer);
@@ -105,9 +106,9 @@ int TcpPath::lose(Peer& peer) {
   return handled;
 }
 
-// Nothing more is read from this connection but what its socket holds, and that is kept. (After the shutdown the
-// kernel answers further data with a reset instead of acknowledging it: what we do not have the peer knows that
-// we do not have.)
+// From this connection only what its socket holds is still read, and that is kept. (After the shutdown the
+// kernel answers further data with a reset instead of acknowledging it, so the peer knows what this rank does not
+// have.)
 void TcpPath::give_up_link(Stream& lane) {
   Link& link = *lane.link;
   port_->shutdown(link.stream.get(), true);
@@ -131,7 +132,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
     return lose(peer);
   }
   if (how == TcpInbound::State::ended && lane.inbound.departed()) {
-    if (lane.index != 0) {  // the peer is about to say so on the first lane too
+    if (lane.index != 0) {  // the peer is about to say goodbye on the first lane too
       give_up_link(lane);
       lane.state = StreamState::ended;
       return 0;
@@ -153,8 +154,8 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
   return 0;
 }
 
-// The stream goes on over another connection (DESIGN.md: no sink is called here). The lower rank calls first: two calls
-// at a time would get in each other's way.
+// The stream continues over another connection (no sink is called here). The lower rank calls first: two calls
+// at a time would hinder each other.
 void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
   const uint32_t network = lane.network;
   if (lane.setup) drop(*lane.setup);
@@ -170,7 +171,7 @@ void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
   lane.retry_ns = clock_.now_ns() + (table_.comes_before(lane.peer.id) ? 0 : kReconnectTieBreak_ns);
 }
 
-// Looks for connections whose network has gone.
+// Checks for connections whose network is lost.
 void TcpPath::check_links() {
   const bool several = host_.several_networks();
   std::vector<Stream*> lost;
@@ -185,13 +186,14 @@ void TcpPath::check_links() {
     link_broken(*lane, "the connection to " + lane->link->where + " is lost: no answer any more", true);
   for (Setup* setup : failed) {
     if (setup->kind != tcp::Watched::Kind::setup) continue;
-    on_setup(*setup, 0);  // an answer that has come meanwhile counts
+    on_setup(*setup, 0);  // an answer that has come meanwhile is valid
     if (setup->kind == tcp::Watched::Kind::setup) attempt_failed(*setup, "no answer any more");
   }
 }
 
-// An interface of ours has gone down: what runs over it goes on elsewhere at once, if it can. (With no other network it
-// waits: the interface may come back, and the connection with it.) If it was the peer's, the peer calls us.
+// One of this host's interfaces has gone down: streams over it move to another network at once, if there is one. (If
+// not, they wait: the interface may come back, and the connection with it.) If it was the peer's interface, the peer
+// calls.
 void TcpPath::on_interfaces(tcp::Interfaces& watch) {
   std::vector<uint32_t> down;
   port_->read_interfaces(watch.stream.get(), down);
@@ -248,9 +250,9 @@ TcpPath::~TcpPath() {
     }
     tcp::close_in_order(*port_, clock_, sending_.scratch.get(), open);
   } catch (const std::bad_alloc&) {
-    // Connections just end. In MPI_Finalize nobody misses anything: all have come to its barrier.
+    // Connections just end. In MPI_Finalize nothing is lost: all ranks have reached its barrier.
   }
-  // Operations that are still here belong to requests that are being destroyed too; nobody waits for them.
+  // Operations that are still here belong to requests that are being destroyed too; no call waits for them.
   SendList forgotten;
   for (auto& peer : peers_) {
     if (!peer) continue;

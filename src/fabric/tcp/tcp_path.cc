@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 
 namespace tern {
 
@@ -14,21 +15,19 @@ using tcp::Watched;
 
 namespace {
 
-// With one busy connection a poll costs one recv (0.2 us when there is nothing); all others are looked at
-// after so many of them, so that a message from a quiet peer waits 2 us at most.
+// With one busy connection a poll costs one recv (0.2 us when it is empty); all others are checked after so many of
+// these, so that a message from a quiet peer waits 2 us at most.
 constexpr uint32_t kEventInterval = 8;
-// Completions of one poll: a done-function may send again, and what it sends may leave at once.
-constexpr int kMaxCompletions = 1024;
 // With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's
 // history).
 constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
 // While a sender waits for the end of a long message to be acknowledged, the kernel is asked so often although nothing
-// arrives, as long as it is not known how fast it goes (drain_estimate.h).
+// arrives, as long as the speed is not known (drain_estimate.h).
 constexpr uint64_t kWaitNap_ns = DrainEstimate::kUnknown_ns;
-// Who sleeps while a long message arrives is woken for so much of it at a time: a wake-up costs as much as copying this
-// (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
+// A thread that sleeps while a long message arrives is woken for so many bytes at a time: a wake-up costs as much as
+// copying these (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
 constexpr uint64_t kWakeBytes = 256 * 1024;
-// Blocked connections tried again in one poll.
+// Blocked connections tried again in one poll: a useless try costs a system call (0.2 us).
 constexpr int kMaxFlushes = 4;
 
 }  // namespace
@@ -52,7 +51,7 @@ bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payloa
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
   Stream& lane = static_cast<Peer&>(way).first();
   if (lane.link) {
-    if (bytes >= stripe_bytes_ && may_stripe(lane.peer)) return false;  // `enqueue` spreads it
+    if (bytes >= stripe_bytes_ && may_stripe(lane.peer)) return false;  // `enqueue` stripes it
     if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, header, bytes))) return false;
     may_be_unsure_ = true;
     if (!lane.outbound.empty() && !lane.outbound.held() && !lane.linked()) {
@@ -67,8 +66,8 @@ bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payloa
   return false;
 }
 
-// Whether a message may leave together with the next ones. In this rank only what somebody comes back for: its sender,
-// or the thread that helps.
+// Whether a message may leave together with the next ones. It may wait in this rank only if a later call surely sends
+// it: the sender's own, or the event thread's.
 TcpOutbound::Wait TcpPath::may_wait(Stream& lane, const wire::Header& header, size_t bytes) {
   using Wait = TcpOutbound::Wait;
   if (bytes > Coalescing::kMaxBytes || sending_.sealed) return Wait::no;
@@ -109,7 +108,7 @@ void TcpPath::enqueue(SendOperation& operation) {
 
 bool TcpPath::withdraw(SendOperation& operation) {
   Stream& lane = static_cast<Peer&>(*operation.lane).first();
-  if (lane.outbound.held()) flush(lane);  // it only waits for company, and its receiver may be waiting for it
+  if (lane.outbound.held()) flush(lane);  // it is only held back, and its receiver may be waiting for it
   return lane.outbound.withdraw(operation);
 }
 
@@ -117,7 +116,7 @@ bool TcpPath::flush(Stream& lane, bool more) {
   const uint64_t before = lane.outbound.sent() + lane.outbound.acknowledged();
   may_be_unsure_ = true;
   TcpOutbound::Flush result = lane.outbound.flush(more);
-  // A broken socket is not blocked: its end shows when it is read, after everything the peer sent before.
+  // A broken socket is not blocked: its end shows when it is read, after everything that the peer sent before.
   bool blocked = result == TcpOutbound::Flush::blocked;
   if (blocked && !lane.linked()) blocked_.push_back(&lane);
   if (!blocked && lane.linked()) lane.unlink();
@@ -142,7 +141,7 @@ void TcpPath::watch_link(Stream& lane) {
   watched_.watch(*lane.link, events);
 }
 
-// A sleeper is told when so many bytes are there (or the connection has ended), but not for less than it can handle.
+// A sleeper is woken when so many bytes are there (or the connection has ended), but not for fewer than it can handle.
 void TcpPath::ask_for(Stream& lane, uint64_t bytes) {
   const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
   if (lane.wake_bytes == wanted) return;
@@ -169,7 +168,7 @@ int TcpPath::poll() {
   int handled = hot_.read([this](Link& link) { return receive(link); });
   Stream* last = blocked_.back();
   for (int i = 0; i < kMaxFlushes && !blocked_.empty(); ++i) {
-    Stream* lane = blocked_.pop_front();  // flush puts it to the back if it still is blocked
+    Stream* lane = blocked_.pop_front();  // flush appends it again if it is still blocked
     handled += try_again(*lane);
     if (lane == last) break;
   }
@@ -224,7 +223,7 @@ int TcpPath::receive(Link& link) {
   if (sending_.sealed) {
     if (!lane.outbound.acknowledge(lane.inbound.acknowledged())) state = TcpInbound::State::wrong;
     lane.outbound.owe_acknowledgement(lane.inbound.received());
-    // With what we send anyway, if we send soon; else when nothing more comes.
+    // With the next data this rank sends, if that is soon; else when nothing more comes.
     bool quiet = lane.inbound.received() == before;
     may_be_unsure_ = may_be_unsure_ || lane.outbound.owed() != 0;
     if (lane.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(lane);
@@ -233,7 +232,7 @@ int TcpPath::receive(Link& link) {
     case TcpInbound::State::idle: break;
     case TcpInbound::State::more: more_ = true; break;
     case TcpInbound::State::waits:
-      if (lane.outbound.error() != 0) {  // nobody reads it to its end, where the break would show
+      if (lane.outbound.error() != 0) {  // no thread reads it to its end, where the break would show
         handled += link_ended(link, TcpInbound::State::broken);
       } else {
         watch_link(lane);
@@ -248,14 +247,14 @@ int TcpPath::receive(Link& link) {
   return handled;
 }
 
-// What one lane has brought may be what another has waited for.
+// What one lane has received may be what another has waited for.
 int TcpPath::receive_waiting(Peer& peer) {
   int handled = 0;
   for (auto& lane : peer.lanes) {
     if (!lane || !lane->link || !lane->inbound.can_go_on()) continue;
     handled += receive(*lane->link);
     if (lane->link) watch_link(*lane);
-    break;  // that call has looked at all of them again
+    break;  // that call has checked all of them again
   }
   return handled;
 }
@@ -293,7 +292,7 @@ bool TcpPath::arm() {
   return false;
 }
 
-// Acknowledgements wake nobody. Asleep: what is not acknowledged is looked after in time, also what is sent from now
+// Acknowledgements wake no thread. While asleep: unacknowledged data is checked in time, also what is sent from now
 // on.
 void TcpPath::look_after_unsure(uint64_t nap_ns) { wake_ns_ = std::min(wake_ns_, clock_.now_ns() + nap_ns); }
 
@@ -309,8 +308,8 @@ bool TcpPath::has_unsent() const {
     if (!peer) continue;
     for (const auto& lane : peer->lanes) {
       if (!lane) continue;
-      // Who asks may not come back soon: a peer that does the same waits for our acknowledgement, and the kernel would
-      // put it off.
+      // The calling thread may sleep for long: a peer that does the same waits for our acknowledgement, which the
+      // kernel would delay.
       if (lane->link) port_->acknowledge_at_once(lane->link->stream.get());
       unsent = lane->outbound.unsure() || unsent || !lane->outbound.empty() || lane->outbound.owed() != 0;
     }

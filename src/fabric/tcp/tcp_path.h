@@ -1,27 +1,25 @@
-// The TCP path: one connection per pair of ranks that have something to say to each other, made on first
-// contact.
+// The TCP path: one connection per pair of ranks that communicate, made on first contact.
 //
 // A message: try_send (or enqueue and flush) writes frame head and payload in one system call; the peer's
-// poll reads many small ones at once, and long ones straight into the user's memory. Source: the LA-MPI TCP
-// path of the second paper (docs: sections 3.2 and 4.3): connections on demand, no reliability or flow
-// control of our own above the kernel's, events rather than scans. Different from it: one connection carries
-// both directions.
+// poll reads many small ones at once, and long ones directly into the user's memory. Source: the TCP path of LA-MPI
+// (Majumder 2004, sections 3.2 and 4.3): connections on demand, no reliability or flow control beyond the kernel's,
+// events rather than scans. Different from it: one connection carries both directions.
 //
 // A peer has streams, called lanes: the first carries all messages in order, further ones parts of long messages
-// (tcp_stripe.cc). A lane is not its connection: when that is lost (a reset, a cable) the lane calls again, over
-// another network if there is one, and both streams go on from the byte they had got to (outbound.h, inbound.h).
-// Only a peer that answers nowhere for as long as a first call may take, or whose host says that nobody listens
-// there any more, is lost. A lane that had to leave its own network returns to it when it can be reached again.
+// (tcp_stripe.cc). A lane outlives its connection: when that is lost (a reset, a cable) the lane calls again, over
+// another network if there is one, and both streams continue at the byte they had reached (outbound.h, inbound.h).
+// A peer is lost only if it answers at no address for as long as a first call may take, or if its host refuses calls
+// to a port where it listened before. A lane that had to leave its own network returns to it when that works again.
 //
-// A connection is made so: the peer's card (wire/card.h) is looked up, its addresses are tried in the order
+// How a connection is made: the peer's card (wire/card.h) is looked up, its addresses are tried in the order
 // of interfaces.h, both sides prove the job key (handshake.h), and of two connections made at the same time
-// the lower rank's is kept. Nothing is sent on a connection before its last handshake message, so none of
-// this loses a message.
+// the lower rank's is kept. Nothing is sent on a connection before its last handshake message, so no message is
+// lost in this.
 //
-// The path composes: LocalHost (where this rank listens, which ways lead to a peer), Admission (who may come in),
+// The path composes: LocalHost (where this rank listens, which routes lead to a peer), Admission (who may come in),
 // CallTimers, Stripes (long messages in parts), Bursts (small ones together), HotLinks and WatchSet (what a poll looks
 // at), ArrivalRate, and for each stream its two halves (outbound.h, inbound.h); links.h has the records.
-// tcp_path.cc: the data's way; tcp_setup.cc, tcp_accept.cc: how connections come; tcp_close.cc: how they go;
+// tcp_path.cc: the data's way; tcp_setup.cc, tcp_accept.cc: set-up of connections; tcp_close.cc: their end;
 // tcp_stripe.cc: which streams a long message takes.
 //
 // Polling: while ranks spin, a poll reads the connections that were busy last (one system call), and looks at
@@ -58,7 +56,7 @@
 
 namespace tern {
 
-/// What the TCP path must be told; the rest is in the tunables.
+/// Parameters of the TCP path that are not tunables.
 struct TcpOptions {
   const PeerTable* peers = nullptr;  ///< not owned: connections from ranks that are not in it are refused
   TcpKey key{};                      ///< the job's secret
@@ -68,12 +66,12 @@ struct TcpOptions {
   int send_buffer_bytes = 0;
   /// This host's addresses, instead of asking the kernel (tests).
   std::vector<LocalAddress> addresses;
-  const Log* log = nullptr;  ///< not owned; null: says nothing
+  const Log* log = nullptr;  ///< not owned; null: no log
 };
 
 class TcpPath final : public CountingPath {
  public:
-  /// Gets what `peer` published as its card; called on first contact only. May block (a question to the
+  /// `lookup` gets what `peer` published as its card; called on first contact only. May block (a question to the
   /// launcher).
   using Lookup = std::function<Error(PeerId peer, std::string& card)>;
 
@@ -108,9 +106,9 @@ class TcpPath final : public CountingPath {
     return !may_be_unsure_ ? Need::nothing : sending_.sealed ? Need::now : Need::later;
   }
 
-  /// Connections that have not proven the job key, now. For tests.
+  /// Number of connections that have not proven the job key. For tests.
   size_t unproven() const { return admission_.unproven(); }
-  /// Established connections, now. For tests.
+  /// Number of established connections. For tests.
   size_t connections() const { return links_; }
   /// Loses the connections to a peer as a network failure would. For tests.
   void break_connection(PeerId peer);
@@ -134,8 +132,8 @@ class TcpPath final : public CountingPath {
   void end_bursts();
   int receive(Link& link);
   int receive_waiting(Peer& peer);
-  bool flush(Stream& lane, bool more = false);  ///< whether bytes have left, or are known to have arrived
-  bool try_again(Stream& lane);                 ///< the same; frees senders
+  bool flush(Stream& lane, bool more = false);  ///< returns whether bytes have left, or are known to have arrived
+  bool try_again(Stream& lane);                 ///< the same; completes operations
   void look_after_unsure(uint64_t nap_ns);
   void watch_link(Stream& lane);
   void ask_for(Stream& lane, uint64_t bytes);
@@ -153,6 +151,7 @@ class TcpPath final : public CountingPath {
   void accept_some(tcp::Listener& listener);
   bool make_room();
   void pause_accepting();
+  void doom_unconnected(int error);
   void on_setup(Setup& setup, uint32_t events);
   void await_rest(Setup& setup);
   bool send_output(Setup& setup);
@@ -203,14 +202,15 @@ class TcpPath final : public CountingPath {
   tcp::HotLinks hot_;
   tcp::ArrivalRate arrivals_;
   tcp::LinkWatch link_watch_;
-  IntrusiveList<Stream> blocked_;  ///< with a connection, and data that the socket did not take or the peer has not got
+  /// With a connection, and data that the socket did not take or the peer does not have.
+  IntrusiveList<Stream> blocked_;
 
   size_t links_ = 0;
   uint32_t rounds_since_events_ = 0;
   int armed_ = 0;               ///< threads that sleep on wait_fd
-  bool more_ = false;           ///< a connection's turn was over before its data were
+  bool more_ = false;           ///< a connection's turn was over before its data
   bool may_be_unsure_ = false;  ///< something was sent since `arm` found everything acknowledged (and nothing owed)
-  uint64_t wake_ns_ = ~uint64_t{0};  ///< asleep: when to look after what is not acknowledged
+  uint64_t wake_ns_ = ~uint64_t{0};  ///< asleep: when to check what is not acknowledged
 };
 
 }  // namespace tern

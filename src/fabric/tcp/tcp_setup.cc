@@ -1,4 +1,4 @@
-// How connections come: listening, calling, and the timers of all that. (Being called and the handshake:
+// Set-up of connections: listening, calling, and their timers. (Incoming calls and the handshake:
 // tcp_accept.cc.)
 #include <sodium.h>
 
@@ -14,16 +14,22 @@ using tcp::StreamState;
 
 namespace {
 
-constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kNever = ~uint64_t{0};
-// With other addresses left to try, one that does not answer is given so long (a network's round trip is 1000
-// times less).
-constexpr uint64_t kAttempt_ns = 2 * kSecond;
-// The same for a peer that has been connected before, and how often a lane tries to get back to its own network.
-constexpr uint64_t kRepeatedAttempt_ns = kSecond, kFailbackInterval_ns = kSecond;
-// Rounds in which nobody listened anywhere: the peer was there when it published its card, so it has ended.
+// If there are other addresses to try, one that does not answer gets this long: a thousand round trips of a network,
+// and two repetitions of the call (after 1 s each).
+constexpr uint64_t kAttempt_ns = 2 * kSecond_ns;
+// The same for a peer that has been connected before (its address is right), and how often a lane tries to return to
+// its own network: a call a second costs nothing.
+constexpr uint64_t kRepeatedAttempt_ns = kSecond_ns, kFailbackInterval_ns = kSecond_ns;
+// Rounds in which every address refused: the peer listened when it published its card, so it has ended. More than one,
+// since a router may refuse once in a peer's name.
 constexpr int kRefusedRounds = 3;
-// How long a host may take to answer that it is there, when nothing else of it answers.
-constexpr uint64_t kHostAnswer_ns = 3 * kSecond;
+// How long a host may take to answer a question, when nothing else of it answers: two repetitions of the call.
+constexpr uint64_t kHostAnswer_ns = 3 * kSecond_ns;
+// Pause before all addresses are tried again, doubled up to a second: short for a peer whose process is starting, and a
+// round a second costs a lost peer's host nothing.
+constexpr uint64_t kFirstPause_ns = 20 * kMillisecond_ns, kMaxPause_ns = kSecond_ns;
+// Descriptors beside connections: the rank's own, its node's (connect.cc), and the application's.
+constexpr uint64_t kSpareDescriptors = 256;
 
 std::string agreement_of(const Tunables& tunables) {
   std::string out;
@@ -55,7 +61,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::uniqu
       log_(options.log),
       identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0, &table_},
       send_buffer_bytes_(options.send_buffer_bytes),
-      connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond),
+      connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond_ns),
       max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
       stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
       host_(*port_, tunables),
@@ -74,7 +80,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::uniqu
 Error TcpPath::start(const TcpOptions& options) {
   if (sodium_init() < 0) return Error(ErrorClass::other, "libsodium found no source of randomness");
   // A rank may hold a connection to every other; the usual soft limit is 1024 descriptors, the hard one far above.
-  port_->reserve(uint64_t(table_.size()) + tcp::Admission::kMaxUnproven + 256);
+  port_->reserve(uint64_t(table_.size()) + tcp::Admission::kMaxUnproven + kSpareDescriptors);
   if (Error error = host_.listen(options.addresses, options.this_host_only, table_.size() > 1, watched_)) return error;
   if (log_ && log_->wants(LogLevel::info)) log_->info("tcp: listening on " + host_.listening());
   return {};
@@ -90,7 +96,7 @@ void TcpPath::drop(Setup& setup) {
   watched_.retire(setup);
 }
 
-// --- Calling.
+// --- Outgoing calls.
 
 // Learns the peer's addresses, once.
 Error TcpPath::look_up(Peer& peer) {
@@ -128,7 +134,7 @@ void TcpPath::contact(Stream& lane) {
 void TcpPath::next_attempt(Stream& lane) {
   while (lane.next_candidate < lane.candidates.size()) {
     const TcpCandidate& candidate = lane.candidates[lane.next_candidate++];
-    if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants home
+    if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants its own network
     SocketAddress address(candidate.address, candidate.scope);
     lane.proposed = std::max(lane.proposed, lane.generation) + 1;
     auto setup =
@@ -152,29 +158,29 @@ void TcpPath::next_attempt(Stream& lane) {
     setup->lane = &lane;
     lane.setup = setup.get();
     watched_.watch(watched_.adopt(std::move(setup)), kReadable | kWritable);
-    // On loopback the connection stands already, only the call did not say so: greet at once.
+    // On loopback the connection is made already, although the call did not say so: greet at once.
     if (port_->ready(stream, kWritable) == kWritable) on_setup(*lane.setup, kWritable);
     return;
   }
   end_round(lane);
 }
 
-// No address has answered: all are tried again later, unless there is no hope.
+// No address has answered: all are tried again later, unless the peer is certainly lost.
 void TcpPath::end_round(Stream& lane) {
   uint64_t now = clock_.now_ns();
   lane.next_candidate = 0;
-  if (lane.link) {  // it only wanted back to its own network
+  if (lane.link) {  // it only wanted to return to its own network
     lane.retry_ns = now + kFailbackInterval_ns;
     return;
   }
   ++lane.rounds;
-  // Who has listened at an address and does so no more has ended, whatever other addresses say; if its connection was
-  // closed too there is no doubt.
+  // An address that accepted calls and now refuses them means that the process has ended, whatever other addresses say;
+  // if its connection was closed too, that is certain.
   bool nobody_there =
       (lane.generation != 0 ? lane.refused : lane.only_refusals) && (lane.closed || lane.rounds >= kRefusedRounds);
   if (!nobody_there && now >= lane.give_up_ns && lane.unanswered && host_answers(lane)) {
-    // Its process is there, or its kernel would refuse the call; but it does not take calls: it computes, and others
-    // have filled its queue.
+    // Its process is alive, or its kernel would refuse the call; but it does not accept calls: it computes, and
+    // others have filled its queue.
     lane.give_up_ns = now + connect_timeout_ns_;
     if (log_) {
       log_->info("tcp: rank " + std::to_string(lane.peer.id) +
@@ -188,26 +194,26 @@ void TcpPath::end_round(Stream& lane) {
   }
   lane.only_refusals = true;
   lane.refused = lane.unanswered = false;
-  lane.retry_ns = now + std::min(kSecond, (20 * kMs) << std::min(lane.rounds, 6));
+  lane.retry_ns = now + std::min(kMaxPause_ns, kFirstPause_ns << std::min(lane.rounds, 6));
 }
 
-// Asks the peer's host when that was not done yet; true when it has answered.
+// Asks the peer's host if that was not done yet; true when it has answered.
 bool TcpPath::host_answers(Stream& lane) {
   if (lane.host.answered(*port_)) return true;
   if (!lane.host.asked() && !lane.candidates.empty()) {
     const TcpCandidate& candidate = lane.candidates[size_t(lane.rounds) % lane.candidates.size()];
     lane.host.ask(*port_, SocketAddress(candidate.address, candidate.scope));
-    lane.give_up_ns = clock_.now_ns();  // a round may have ended long after it: the answer has its time from now on
+    lane.give_up_ns = clock_.now_ns();  // a round may have ended long after it: the answer's time starts now
   }
   return false;
 }
 
-// An attempt of ours has ended without a connection.
+// An outgoing attempt has ended without a connection.
 void TcpPath::attempt_failed(Setup& setup, const std::string& trouble) {
   Stream& lane = *setup.lane;
   lane.peer.trouble = setup.where + ": " + trouble;
   if (setup.connected) {
-    // The peer was there, perhaps for a long time before it answered: the clock starts now.
+    // The peer was alive, perhaps for a long time before it answered: the time limit starts again.
     lane.only_refusals = false;
     if (lane.hang_ups++ == 0 && lane.generation == 0) lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
   }
@@ -229,14 +235,14 @@ void TcpPath::run_timers(uint64_t now) {
   calls_.run(now, [this](Stream& lane) { on_call_due(lane); });
 }
 
-// Its attempt has had its time, or the pause before the next is over.
+// Its attempt, or the pause before the next one, is over.
 void TcpPath::on_call_due(Stream& lane) {
   if (lane.setup) {
     lane.only_refusals = false;
     lane.unanswered = true;
     attempt_failed(*lane.setup, "no answer");
   } else {
-    lane.retry_ns = kNever;
+    lane.retry_ns = kNever_ns;
     next_attempt(lane);
   }
 }

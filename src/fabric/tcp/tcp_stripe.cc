@@ -1,19 +1,19 @@
-// The router over a peer's lanes: what goes where.
+// The router over a peer's lanes: which lane carries what.
 //
-// Small messages, and everything that must stay in order, take the first lane, which runs over the fastest
-// network. A long message is spread over all lanes that are worth it, so that the parts end at the same time
+// Small messages, and everything that must stay in order, take the first lane, which uses the fastest
+// network. A long message is divided among all lanes that are worth it, so that the parts end at the same time
 // (stripe_shares.h):
 //
 //   lane 0:  ... | stripe {message, sizes of the parts} | part 0 | next message ...
 //   lane 1:  ... | part 1 |
 //   lane 2:  ... | part 2 |
 //
-// The receiver opens the message at the table, lands the parts side by side (inbound.h), and goes on with lane 0 when
-// all are there: to the layer above it is one message in its place. What becomes of a part when its network fails
-// is not our concern: its lane goes on elsewhere.
+// The receiver opens the message at the table, receives the parts side by side (inbound.h), and continues with lane 0
+// when all are complete: the layer above sees one message in its place. If a part's network fails, its lane moves to
+// another network as always.
 //
-// Source: the path scheduler of the second paper (section 2.4), which binds fragments to paths in turn; measured shares
-// are ours. Thread rule: as Path.
+// Source: the path scheduler of LA-MPI (Majumder 2004, section 2.4), which binds fragments to paths in turn; shares by
+// measured speed are Tern's. Thread rule: as Path.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -23,16 +23,16 @@ namespace tern {
 
 using tcp::StreamState;
 
-// Whether there may be several networks to the peer. On the same host there is one, whatever addresses it has: more
+// Whether there may be several networks to the peer. Within a host there is one, whatever addresses it has: more
 // connections only cost (1 MiB one way: 98 us over one, 127 over two).
 bool TcpPath::may_stripe(Peer& peer) {
   return max_lanes_ > 1 && peer.first().link && !look_up(peer) && !peer.candidates.front().address.loopback();
 }
 
-// Finds the lanes that can carry a part now, and calls for those that there could be.
+// Finds the lanes that can carry a part now, and calls for missing ones.
 size_t TcpPath::open_lanes(Peer& peer, Stream** open) {
   if (!may_stripe(peer)) return 1;
-  // As many lanes as there are networks that both hosts are on.
+  // As many lanes as both hosts share networks.
   uint32_t networks[wire::kMaxLanes];
   size_t wanted = 0, count = 0;
   for (const TcpCandidate& candidate : peer.candidates) {
@@ -54,8 +54,8 @@ size_t TcpPath::open_lanes(Peer& peer, Stream** open) {
   return count;
 }
 
-// False: there is one lane, and the message goes over it like any other. (Of several the first may get all of it: that,
-// too, is a part, and measured.)
+// False: there is one lane, and the message takes it like any other. (If several lanes exist, the first may get all of
+// it: that is a part as well, and is measured.)
 bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   Stream* open[wire::kMaxLanes];
   const size_t count = open_lanes(peer, open);

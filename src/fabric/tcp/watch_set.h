@@ -1,6 +1,6 @@
 // WatchSet: everything that the port watches for the TCP path, and its owner.
 //
-// What is retired while events are handled may still be named by one of them: it stays, marked dead, until the next
+// An event may still name something that was retired while events are handled: it stays, marked dead, until the next
 // poll. Thread rule: under the rank's lock.
 #pragma once
 
@@ -17,7 +17,7 @@ class WatchSet {
   /// The port is not owned, and outlives this.
   explicit WatchSet(StreamPort& port) : port_(port) {}
 
-  /// Takes it over; nothing is watched yet.
+  /// Takes ownership; nothing is watched yet.
   template <typename Kind>
   Kind& adopt(std::unique_ptr<Kind> watched) {
     Kind& entered = *watched;
@@ -44,7 +44,7 @@ class WatchSet {
     }
     all_.pop_back();
   }
-  /// No event names what was retired any more.
+  /// Frees what was retired: no event names it any more.
   void forget_retired() { retired_.clear(); }
   void retire_all() {
     while (!all_.empty()) retire(*all_.back());

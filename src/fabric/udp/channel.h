@@ -1,9 +1,9 @@
-// What the UDP path's protocols have in common: each conversation with a peer is a state machine that is given the time
-// and authentic datagrams, and gives datagrams to a port. It knows neither sockets nor clocks, so it runs in the
-// simulator over a network that does its worst.
+// What the UDP path's protocols have in common: each conversation with a peer is a state machine that receives the time
+// and authentic datagrams, and hands datagrams to a port. It knows neither sockets nor clocks, so it also runs in the
+// simulator, over a network that loses, duplicates, reorders and damages datagrams.
 //
 //   stream_channel.h     the modern protocol: a stream of bytes, selective acknowledgements, pacing, back-off
-//   fragment_channel.h   the paper's (002, chapter 3.1)
+//   fragment_channel.h   LA-MPI's (Majumder 2004, chapter 3.1)
 //
 // Units: bytes, nanoseconds. Thread rule: under the rank's lock; only on_datagram calls the sink.
 #pragma once
@@ -26,7 +26,7 @@ using SendList = IntrusiveList<SendOperation>;
 
 /// What the conversations of a path share.
 struct UdpShared {
-  /// Until the next try when the port takes nothing: a socket's buffer of 200 KiB leaves at 1 Gbit/s in 1.6 ms.
+  /// Pause before the next try when the port takes nothing: a socket's buffer of 200 KiB leaves at 1 Gbit/s in 1.6 ms.
   static constexpr uint64_t kFullWait_ns = 1'000'000;
 
   RankName self;
@@ -34,16 +34,12 @@ struct UdpShared {
   Sink& sink;
   Clock& clock;
   PacketPool pool{};
-  SendList finished{};             ///< copied altogether; `done` is due
-  Counters* counters = nullptr;    ///< where the path counts; never null in use
-  bool holding = false;            ///< messages wait for company until the next poll
-  uint64_t copy_bytes_per_us = 0;  ///< simulated ranks: what copies cost in virtual time; 0: nothing
-  uint64_t message_ns = 0;         ///< likewise a message, on either side, beside copies and datagrams
-  size_t window_bytes = 0;         ///< modern: what one peer may send before it is acknowledged
-  uint32_t paper_window = 0;       ///< paper: fragments of one message on the way
-  void charge_copy(size_t bytes) {
-    if (copy_bytes_per_us != 0) clock.charge_ns(bytes * 1000 / copy_bytes_per_us);
-  }
+  SendList finished{};           ///< copied completely; `done` is due
+  Counters* counters = nullptr;  ///< where the path counts; never null in use
+  bool holding = false;          ///< messages are held back until the next poll
+  uint64_t message_ns = 0;       ///< simulated ranks: CPU time of a message on either side, without its copies
+  size_t window_bytes = 0;       ///< modern: unacknowledged bytes of one peer
+  uint32_t paper_window = 0;     ///< paper: fragments of one message in flight
   void charge_messages(int count) {
     if (message_ns != 0) clock.charge_ns(uint64_t(count) * message_ns);
   }
@@ -52,13 +48,13 @@ struct UdpShared {
 /// One peer's end of the wire: numbers and seals.
 struct UdpLink {
   UdpShared& shared;
-  Lane& lane;         ///< whose messages the sink gets
+  Lane& lane;         ///< the lane that the sink is told
   const PeerId peer;  ///< its id
   DatagramSeal sealing, checking;
   uint64_t next_number = 1;
   ReceivedNumbers received;
 
-  /// Writes the head, under a number of its own, and the seal of a datagram whose body is there.
+  /// Writes the head, with the next number, and the seal of a datagram whose body is written already.
   uint64_t close(std::byte* datagram, size_t bytes, wire::DatagramType type) {
     const wire::DatagramHead head{wire::kDatagramMagic, type,       wire::kDatagramVersion, shared.self.rank,
                                   shared.self.job,      next_number};
@@ -66,11 +62,11 @@ struct UdpLink {
     sealing.close(datagram, bytes, head.number);
     return next_number++;
   }
-  /// Back to what it was before `close`, for another number: it was not sent, or was lost.
+  /// Reverses `close`, so that the datagram can be sent under another number: it was not sent, or was lost.
   void reopen(std::byte* datagram, size_t bytes, uint64_t number) {
     if (sealing.encrypts()) TERN_ASSERT(sealing.open(datagram, bytes, number));
   }
-  /// Sends one datagram that is not worth a queue. False: the way is full, and its number is free again.
+  /// Sends one datagram that need not be queued. False: the way is full, and its number is free again.
   bool send_alone(std::byte* datagram, size_t bytes, wire::DatagramType type) {
     close(datagram, bytes, type);
     const iovec piece{datagram, bytes};
@@ -91,23 +87,23 @@ class UdpChannel {
   virtual bool try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) = 0;
   virtual void enqueue(SendOperation& operation, uint64_t now_ns) = 0;
   virtual bool withdraw(SendOperation& operation) = 0;
-  /// The peer is lost: gives up all operations to the end of `out`, and what was landing.
+  /// The peer is lost: moves all operations to the end of `out`, and ends what was landing.
   virtual void surrender(SendList& out) = 0;
   virtual void abandon(const Error& error) = 0;
 
-  /// Handles a datagram that is authentic and whose number is new; marks the number as received, unless it has no room
-  /// for it now. False: no sound peer sends this. Adds to `handled` what was delivered.
+  /// Handles an authentic datagram with a new number; marks the number as received, unless there is no room for the
+  /// datagram now. False: no correct peer sends this. Adds the messages delivered to `handled`.
   virtual bool on_datagram(const wire::Datagram& datagram, uint64_t now_ns, int& handled) = 0;
-  /// Sends what time and windows allow. `all`: acknowledgements too that could wait for company (before sleeping).
+  /// Sends what time and windows allow. `all`: also acknowledgements that could wait for other data (before sleeping).
   virtual void advance(uint64_t now_ns, bool all) = 0;
-  /// When advance wants to be called; ~0: not for now.
+  /// When advance must be called; ~0: not yet.
   virtual uint64_t deadline_ns() const = 0;
-  /// Sends something that the peer will answer, if nothing is on the way anyhow.
+  /// Sends something that the peer will answer, unless something is in flight already.
   virtual void ask(uint64_t now_ns) = 0;
 
   /// Something has not left yet.
   virtual bool unsent() const = 0;
-  /// Something has left and its arrival is not known; and how many timeouts have passed since the peer was last heard.
+  /// Something was sent and is not acknowledged; and the number of timeouts since the peer was last heard.
   virtual bool unacknowledged() const = 0;
   virtual uint32_t silence() const = 0;
 };

@@ -1,7 +1,7 @@
-// How much may be on the way to a peer, and how fast it leaves: slow start, then additive increase; a loss takes three
+// How much may be in flight to a peer, and how fast it leaves: slow start, then additive increase. A loss takes three
 // tenths off the window, once per round trip (RFC 9002, 7, with the factor of RFC 9438, CUBIC); after two timeouts in a
-// row it begins anew. Pacing spreads the window over a round trip, so that a switch's queue is not met by a burst; what
-// has not been used in the last two milliseconds may still leave at once, since a sleeper's clock ticks that coarsely.
+// row it starts anew. Pacing spreads the window over a round trip, so that no burst hits a switch's queue. What was not
+// used in the last two milliseconds may leave at once, since a sleeper's clock ticks that coarsely.
 // Units: bytes, nanoseconds. Thread rule: a value of its peer.
 #pragma once
 
@@ -23,7 +23,7 @@ class Congestion {
         datagram_(datagram) {}
 
   size_t window() const { return window_; }
-  /// `full`: the window was what held the sender back; else it says nothing to have got through.
+  /// `full`: the window was the sender's limit; else the acknowledgement does not show that more would fit.
   void on_acknowledged(size_t bytes, bool full) {
     if (!full) return;
     if (window_ < threshold_) {
@@ -39,7 +39,7 @@ class Congestion {
   }
   /// Datagram `number` is lost; `next`: the number of the next that will be sent.
   void on_loss(uint64_t number, uint64_t next) {
-    if (number < recovered_from_) return;  // of the round trip that has been paid for
+    if (number < recovered_from_) return;  // of the round trip for which the window was reduced already
     recovered_from_ = next;
     window_ = std::max(window_ * 7 / 10, least_);
     threshold_ = window_;
@@ -58,7 +58,7 @@ class Congestion {
       bucket_ = std::min(double(depth), bucket_ + double(now_ns - filled_ns_) * rate(trip));
       filled_ns_ = now_ns;
     }
-    return bucket_ > 0 ? depth : 0;  // overdrawn by at most one batch
+    return bucket_ > 0 ? depth : 0;  // may be overdrawn by one batch
   }
   void on_sent(size_t bytes) { bucket_ -= double(bytes); }
   /// When allowance becomes more than nothing.
@@ -67,7 +67,10 @@ class Congestion {
   }
 
  private:
+  /// The peer's limit before its first word (StreamSender::kFirstLimit), and one batch of the port. RFC 9002, 7.2 has
+  /// 14,720 bytes: a cluster's networks have queues for more.
   static constexpr size_t kFirstWindow = 64 * 1024, kBurst = 64 * 1024;
+  /// Longer than one tick of a kernel with 1000 or 500 ticks a second.
   static constexpr uint64_t kSlack_ns = 2'000'000;
 
   /// Bytes per nanosecond: a little more than the window in a round trip, twice in slow start.

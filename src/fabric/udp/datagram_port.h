@@ -1,6 +1,6 @@
-// DatagramPort: what moves datagrams between ranks, without promises: they may be lost, doubled, reordered, damaged.
-// The UDP path's protocols stand on it as the rdma path stands on Hca; there are two: the kernel's sockets
-// (kernel_port.h) and the simulated network (sim/datagrams.h).
+// DatagramPort: moves datagrams between ranks, without guarantees: they may be lost, duplicated, reordered, damaged.
+// The UDP path's protocols use it as the RDMA path uses Hca. There are two: the kernel's sockets (kernel_port.h) and
+// the simulated network (sim/datagrams.h).
 //
 // Thread rule: under the rank's lock. Units: bytes.
 #pragma once
@@ -20,44 +20,47 @@ class DatagramPort {
  public:
   virtual ~DatagramPort() = default;
 
-  /// Says in a card where this rank's channels are.
+  /// Writes the addresses of this rank's channels into a card.
   virtual void describe(wire::DatagramCard& card) const = 0;
-  /// Learns where the peer's are. Error: no network leads there.
+  /// Learns the addresses of the peer's channels. Error: no network leads there.
   virtual Error meet(PeerId peer, const wire::DatagramCard& card) = 0;
   /// The largest datagram that goes to that peer in one piece. After meet.
   virtual size_t datagram_bytes(PeerId peer) const = 0;
-  /// What arrives while nobody looks is kept up to so much, of all peers together.
+  /// Arrivals of all peers together are kept up to so many bytes while this rank does not poll.
   virtual size_t buffer_bytes() const = 0;
 
-  /// Sends datagrams, all of one size but the last, which may be shorter. Returns how many were taken: fewer when the
-  /// way is full; what the network refuses altogether counts as taken (and lost). The memory is free again at once.
+  /// Sends datagrams, all of one size except the last, which may be shorter. Returns how many were taken: fewer when
+  /// the way is full. Datagrams that the network refuses count as taken (and lost). The memory may be reused at once.
   virtual size_t send(PeerId peer, int channel, const iovec* datagrams, size_t count) = 0;
 
   struct Arrival {
     std::byte* data;  ///< may be changed
     size_t bytes;
-    uint64_t route;  ///< which way it came; for follow
+    uint64_t route;  ///< the way on which it came; for follow
   };
-  static constexpr size_t kMostArrivals = 128;
-  /// Fills `out` (kMostArrivals) with what is there, valid until the next call; returns how many.
+  /// Datagrams of one call with segmentation offload, and their bytes: UDP_MAX_SEGMENTS of Linux, and the largest IP
+  /// packet. Senders build batches of this size.
+  static constexpr size_t kBatch = 64, kBatchBytes = 65'000;
+  static constexpr size_t kMaxArrivals = 2 * kBatch;  ///< of one call: two batches of joined datagrams
+  /// Fills `out` (kMaxArrivals) with what is there, valid until the next call; returns how many.
   virtual size_t receive(Arrival* out) = 0;
 
   // --- Several networks.
-  /// Another way to that peer from now on; false: there is none.
+  /// Uses another way to that peer from now on; false: there is none.
   virtual bool change_route(PeerId peer) { return false; }
-  /// The peer itself has come this way: so will we.
+  /// The peer itself has come this way: use it as well.
   virtual void follow(PeerId peer, uint64_t route) {}
 
-  // --- Whether a silent peer's process is still there: it may be computing, and then nothing of it answers datagrams.
+  // --- Whether a silent peer's process lives: it may be computing, and then it answers no datagram.
   enum class Life : uint8_t {
     unknown,  ///< not asked
     asked,    ///< no answer so far
     lives,
-    gone,  ///< its host says that there is no such process
+    gone,  ///< its host reports that there is no such process
   };
   virtual void ask_life(PeerId peer) = 0;
   virtual Life life(PeerId peer) = 0;
-  /// It was heard again.
+  /// The peer was heard again.
   virtual void stop_asking(PeerId peer) {}
 
   // --- Sleeping, as Path.

@@ -11,10 +11,9 @@ namespace {
 
 using wire::DatagramType;
 
-constexpr uint64_t kNever = ~uint64_t{0};
-// A nack that asks for no certain attempt: the fragment has been overtaken.
+// Attempt number of a nack for a fragment that was overtaken.
 constexpr uint32_t kAnyAttempt = ~uint32_t{0};
-// A nack of this message is a question whether we are there, answered by an ack of it.
+// Message number of a nack that only asks whether the peer is alive; it is answered by an ack of the same number.
 constexpr uint64_t kQuestion = ~uint64_t{0};
 // The two sockets.
 constexpr int kShort = 0, kLong = 1;
@@ -82,7 +81,7 @@ void FragmentChannel::copy(Sending& sending, const std::byte* flat) {
         sending.operation ? sending.operation->payload.pack(fragment->payload(), bytes) : 0;
     TERN_ASSERT(packed == bytes);
   }
-  link_.shared.charge_copy(bytes);
+  link_.shared.clock.charge_copy(bytes);
   fragment->head.message = sending.number;
   fragment->head.bytes = sending.bytes;
   fragment->head.index = index;
@@ -206,7 +205,7 @@ void FragmentChannel::on_answer(const wire::Datagram& datagram, uint64_t now_ns)
 
 void FragmentChannel::look_for_silent(uint64_t now_ns) {
   bool overdue = false;
-  next_due_ns_ = kNever;
+  next_due_ns_ = kNever_ns;
   for (Fragment *fragment = on_the_way_.front(), *following; fragment; fragment = following) {
     following = on_the_way_.next(fragment);
     if (fragment->due_ns <= now_ns) {
@@ -255,7 +254,7 @@ void FragmentChannel::surrender(SendList& out) {
   sendings_.clear();
   answers_.clear();
   asked_at_ns_ = 0;
-  next_due_ns_ = kNever;
+  next_due_ns_ = kNever_ns;
 }
 
 // --- Receiving.
@@ -287,7 +286,7 @@ bool FragmentChannel::on_fragment(const wire::Datagram& datagram, int& handled) 
   if (head.message < expected_) {  // its ack was lost, or the timeout was too short
     answer(DatagramType::ack, head.message, head.index, head.attempt);
   } else if (head.message > expected_) {
-    // Only first fragments come before the clear. One that is the whole message is safe here; a longer message has to
+    // Only first fragments come before the clear. One that is the whole message is kept; a longer message has to
     // wait.
     if (!first || head.message - expected_ >= kMessages) return true;
     if (!early_.count(head.message)) early_[head.message] = {head, std::vector<std::byte>(payload, payload + bytes)};
@@ -317,7 +316,7 @@ void FragmentChannel::open(const wire::FragmentHead& head, const std::byte* payl
   if (count == 1) {
     ++expected_;
     ++handled;
-    link_.shared.charge_copy(bytes);
+    link_.shared.clock.charge_copy(bytes);
     link_.shared.sink.on_message(link_.lane, head.header, payload, bytes);
     return;
   }
@@ -340,8 +339,8 @@ void FragmentChannel::land(uint32_t index, const std::byte* payload, size_t byte
   reception_.there[index] = true;
   Cursor& target = reception_.landing.target;
   target.seek(reception_.begin + size_t(wire::fragment_offset(index)));
-  target.unpack(payload, bytes);  // what the target has no room for is thrown away
-  link_.shared.charge_copy(bytes);
+  target.unpack(payload, bytes);  // bytes beyond the target's room are dropped
+  link_.shared.clock.charge_copy(bytes);
   if (--reception_.missing != 0) return;
   reception_.active = false;
   ++expected_;

@@ -1,23 +1,23 @@
-// The paper's UDP protocol (002, chapter 3.1), complete: messages in fragments, the first of 2 KB over the short
-// socket, further ones of 8 KB over the long socket; every fragment copied, checked by a CRC, acknowledged for itself;
-// a message is done for the program when it is copied.
+// LA-MPI's UDP protocol (Majumder 2004, chapter 3.1), complete: messages in fragments, the first of 2 KB over the short
+// socket, further ones of 8 KB over the long socket. Every fragment is copied, has a CRC, and is acknowledged by
+// itself; a send is complete when it is copied. It is here for the experiment: it shares the checks of datagrams, first
+// contact and loss of peers with the modern protocol, but nothing of its data's way.
 //
 //   sender                                              receiver
 //     fragment 0 (2 KB, short socket) ───────────────>  where does the message go? (its request to send)
 //     <──────────────────────────────────────── ack 0   (clear to send)
-//     fragments 1, 2, ... (8 KB, long socket) ───────>  land in any order
+//     fragments 1, 2, ... (8 KB, long socket) ───────>  arrive in any order
 //     <──────────────────────────── ack 1, ack 2, ...
 //     <─────────────────────────────────────── nack 3   overtaken by another, or its CRC is wrong: sent again at once
 //     (no answer within the timeout: sent again)
 //
-// At most `paper_window` fragments of a message are on the way. Messages are numbered and delivered in that order; a
+// At most `paper_window` fragments of a message are in flight. Messages are numbered and delivered in that order; a
 // receiver keeps the first fragments of the next kMessages that come early.
 //
-// Where this is not the paper's: datagrams are sealed; the clear does not wait for the posted receive but for the layer
-// above to say where the data goes, which for an unexpected message is memory that its sender's credit pays for (beyond
-// the credit that layer asks first, p2p/rendezvous_send.h); data is checked before it touches the user's memory, so it
-// comes there by a copy; and answers carry the attempt they answer, so that repetitions measure round trips too. The
-// timeout is RFC 6298's.
+// Differences from the paper: datagrams are sealed. The clear does not wait for the posted receive, only for the layer
+// above to say where the data goes; for an unexpected message that is memory covered by its sender's credit (beyond the
+// credit that layer uses rendezvous, p2p/rendezvous_send.h). Data is checked before it is copied to the user's memory.
+// Answers carry the attempt that they answer, so that repetitions measure round trips, too. The timeout is RFC 6298's.
 //
 // Thread rule: as UdpChannel.
 #pragma once
@@ -54,10 +54,11 @@ class FragmentChannel final : public UdpChannel {
   /// The CRC-32C of a fragment: its head with crc and attempt 0, and its payload.
   static uint32_t crc_of(wire::FragmentHead head, const std::byte* payload, size_t bytes);
 
-  static constexpr size_t kMessages = 64;  ///< begun and not acknowledged altogether, or come before their turn
+  /// Messages begun and not acknowledged completely, or come early: 128 KiB of first fragments.
+  static constexpr size_t kMessages = 64;
 
  private:
-  /// A fragment of ours, from its copying to its acknowledgement.
+  /// An outgoing fragment, from its copying to its acknowledgement.
   struct Fragment : ListHook<Fragment> {  // hook: in ready_, or in on_the_way_
     wire::FragmentHead head{};
     uint64_t number = 0;  ///< of its last sending
@@ -69,12 +70,12 @@ class FragmentChannel final : public UdpChannel {
     std::byte* payload() { return datagram() + sizeof(wire::DatagramHead) + sizeof(wire::FragmentHead); }
     size_t bytes() const { return wire::kFragmentOverhead + payload_bytes; }
   };
-  /// A message of ours, until all of it is acknowledged.
+  /// An outgoing message, until all of it is acknowledged.
   struct Sending : ListHook<Sending> {  // hook: in copying_, while fragments are to be copied
     uint64_t number = 0;
     wire::Header header{};
     uint64_t bytes = 0;
-    SendOperation* operation = nullptr;  ///< null: copied altogether
+    SendOperation* operation = nullptr;  ///< null: copied completely
     uint32_t copied = 0, total = 0;      ///< fragments
     uint32_t acknowledged = 0;
     bool cleared = false;              ///< fragment 0 is acknowledged
@@ -120,11 +121,11 @@ class FragmentChannel final : public UdpChannel {
   // Sending.
   SendList queue_;                  ///< not begun
   IntrusiveList<Sending> copying_;  ///< begun, oldest first
-  std::deque<Sending> sendings_;    ///< from the oldest that is not acknowledged altogether
+  std::deque<Sending> sendings_;    ///< from the oldest that is not acknowledged completely
   IntrusiveList<Fragment> ready_;   ///< to be sent (again)
   IntrusiveList<Fragment> on_the_way_;
   uint64_t next_due_ns_ = ~uint64_t{0};  ///< of on_the_way_, or before
-  uint64_t asked_at_ns_ = 0;             ///< a question is on its way; 0: none
+  uint64_t asked_at_ns_ = 0;             ///< when a question was sent; 0: none
   uint64_t next_message_ = 0;
   uint32_t silence_ = 0;
   bool full_ = false;

@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/limits.h"
+#include "fabric/poll_bounds.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -25,11 +27,11 @@
 namespace tern {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{4} << 20;  // asked for; the host's net.core.rmem_max may say less
-constexpr size_t kScratchBytes = 128 * 1024;      // what one call can bring, joined datagrams included
-constexpr uint32_t kListenerName = 0x10000;
-constexpr size_t kMostCut = 64, kMostCutBytes = 65'000;
-constexpr size_t kHeads4 = 28, kHeads6 = 48;  // of IP and UDP
+constexpr size_t kBufferBytes = size_t{4} << 20;  // asked for, four windows; the host's net.core.rmem_max may be less
+constexpr size_t kScratchBytes = 128 * 1024;      // of one call: two joined datagrams of the largest size
+constexpr uint32_t kListenerName = 0x10000;       // in epoll; sockets have smaller names
+constexpr size_t kHeads4 = 28, kHeads6 = 48;      // of IP and UDP
+constexpr int kMinMtu = 1280;                     // of every network that carries IPv6 (RFC 8200, 5)
 
 void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
 
@@ -59,16 +61,13 @@ uint16_t port_at(const wire::Card& card, const wire::CardAddress& address) {
   return 0;
 }
 
-// Connections of those who ask whether we live, taken in one look.
-constexpr int kMaxAccepts = 32;
-
-// A connection that stands: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
+// An established connection: its host answers the kernel's probes (one a second, ask_if_alive) or does not.
 DatagramPort::Life stands(int fd) {
-  constexpr uint32_t kFreshMs = 3000;
+  constexpr uint32_t kFresh_ms = 3000;  // three probes unanswered: one or two may be lost
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return DatagramPort::Life::asked;
-  return info.tcpi_last_ack_recv <= kFreshMs ? DatagramPort::Life::lives : DatagramPort::Life::asked;
+  return info.tcpi_last_ack_recv <= kFresh_ms ? DatagramPort::Life::lives : DatagramPort::Life::asked;
 }
 
 }  // namespace
@@ -99,7 +98,7 @@ Error KernelPort::start(const std::string& interfaces) {
   }
   std::string trouble = "this host has no address to receive at";
   for (size_t i = 0; i < locals_.size();) {
-    if (Error error = open(locals_[i])) {  // an IPv6 address that is still being checked for duplicates, for example
+    if (Error error = open(locals_[i])) {  // for example an IPv6 address that is still being checked for duplicates
       trouble = error.text();
       locals_.erase(locals_.begin() + ptrdiff_t(i));
       continue;
@@ -145,7 +144,7 @@ Error KernelPort::open_socket(Local& local, int channel) {
   }
   buffer_bytes_ = std::min(buffer_bytes_, widen(fd.get(), SO_RCVBUF, SO_RCVBUFFORCE));
   (void)widen(fd.get(), SO_SNDBUF, SO_SNDBUFFORCE);
-  // Larger datagrams than the network's packets are the kernel's to cut (the paper's fragments of 8 KB).
+  // The kernel fragments datagrams that are larger than the network's packets (LA-MPI's fragments of 8 KB).
   if (where.storage.ss_family == AF_INET) set(fd.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT);
   if (segmentation_) {
     int on = 1, size = 0;
@@ -179,9 +178,12 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
   std::vector<LocalAddress> ours;
   for (const Local& local : locals_) ours.push_back(local.address);
   const wire::Card& first = card.channels.front();
+  int shortage = 0;
   for (const TcpCandidate& candidate : rank_candidates(ours, host_, first)) {
     Way way;
-    if (!find_way(candidate.address, candidate.scope, way)) continue;
+    const int error = find_way(candidate.address, candidate.scope, way);
+    if (is_shortage(error)) shortage = error;
+    if (error != 0) continue;
     wire::CardAddress address = candidate.address;
     bool known = true;
     for (int channel = 0; channel <= channels_; ++channel) {
@@ -191,6 +193,8 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
     }
     if (known) peer->ways.push_back(way);
   }
+  if (peer->ways.empty() && shortage != 0)
+    return Error(ErrorClass::other, "no way to it can be looked for: " + errno_text(shortage));
   if (peer->ways.empty()) {
     std::string theirs;
     for (auto& address : first.addresses) theirs += " " + wire::to_text(address);
@@ -203,24 +207,24 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
   return {};
 }
 
-// Which of our sockets the kernel's routes would send from, and how large its packets are.
-bool KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const {
+// Which of this host's sockets the kernel's routes would send from, and how large its packets are. 0, or an errno number.
+int KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const {
   const SocketAddress target(to, scope);
   Descriptor fd(socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd || connect(fd.get(), target.get(), target.bytes) != 0) return false;
+  if (!fd || connect(fd.get(), target.get(), target.bytes) != 0) return errno;
   const SocketAddress from = local_address(fd.get());
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const Local& ours) { return same_host(from, ours.address.address); });
-  if (local == locals_.end()) return false;
+  if (local == locals_.end()) return ENETUNREACH;
   way.local = size_t(local - locals_.begin());
   const bool four = target.storage.ss_family == AF_INET;
   int mtu = 0;
   socklen_t bytes = sizeof mtu;
   if (getsockopt(fd.get(), four ? int(IPPROTO_IP) : int(IPPROTO_IPV6), four ? IP_MTU : IPV6_MTU, &mtu, &bytes) != 0 ||
-      mtu < 1280)
-    mtu = 1280;
+      mtu < kMinMtu)
+    mtu = kMinMtu;
   way.datagram_bytes = std::min(size_t(mtu) - (four ? kHeads4 : kHeads6), most_bytes_);
-  return true;
+  return 0;
 }
 
 bool KernelPort::change_route(PeerId id) {
@@ -257,7 +261,7 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
   size_t done = 0;
   while (done < count) {
     size_t part = 0, bytes = 0;
-    while (done + part < count && part < kMostCut && bytes + datagrams[done + part].iov_len <= kMostCutBytes) {
+    while (done + part < count && part < kBatch && bytes + datagrams[done + part].iov_len <= kBatchBytes) {
       bytes += datagrams[done + part].iov_len;
       ++part;
     }
@@ -280,7 +284,7 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return done;
-      // This interface cannot, or its packets have become smaller.
+      // This interface cannot send so much, or its packets have become smaller.
       return done + send_each(fd, to, datagrams + done, count - done);
     }
     done += part;
@@ -291,8 +295,8 @@ size_t KernelPort::send_cut(int fd, const SocketAddress& to, const iovec* datagr
 size_t KernelPort::send_each(int fd, const SocketAddress& to, const iovec* datagrams, size_t count) {
   size_t done = 0;
   while (done < count) {
-    mmsghdr messages[kMostCut] = {};
-    const size_t part = std::min(count - done, kMostCut);
+    mmsghdr messages[kBatch] = {};
+    const size_t part = std::min(count - done, kBatch);
     for (size_t i = 0; i < part; ++i) {
       messages[i].msg_hdr.msg_name = const_cast<sockaddr*>(to.get());
       messages[i].msg_hdr.msg_namelen = to.bytes;
@@ -308,7 +312,7 @@ size_t KernelPort::send_each(int fd, const SocketAddress& to, const iovec* datag
     } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
       return done;
     } else {
-      ++done;  // lost: what repeats it finds out why
+      ++done;  // lost: its repetition will show why
     }
   }
   return done;
@@ -339,7 +343,7 @@ size_t KernelPort::read_socket(size_t index, Arrival* out) {
       if (joined > 0) size = size_t(joined);
     }
     size_t count = 0;
-    for (size_t at = 0; count < kMostArrivals && (at < size_t(got) || count == 0); at += size) {
+    for (size_t at = 0; count < kMaxArrivals && (at < size_t(got) || count == 0); at += size) {
       out[count++] = {memory_.get() + at, std::min(size, size_t(got) - at), index / 2};
       if (size == 0) break;
     }
@@ -349,21 +353,21 @@ size_t KernelPort::read_socket(size_t index, Arrival* out) {
 
 size_t KernelPort::receive(Arrival* out) {
   ++calls_;
-  if (hot_count_ == 0 || vain_ >= kVainInterval || calls_ % kInterval == 0) look_at_all();
+  if (hot_count_ == 0 || empty_calls_ >= kEmptyInterval || calls_ % kInterval == 0) look_at_all();
   for (size_t i = 0; i < hot_count_; ++i) {
     if (const size_t count = read_socket(hot_[i], out)) {
       if (i != 0) std::swap(hot_[0], hot_[i]);
-      vain_ = 0;
+      empty_calls_ = 0;
       return count;
     }
   }
-  ++vain_;
+  ++empty_calls_;
   return 0;
 }
 
-// Finds sockets that have something, and tells off those who ask whether we live.
+// Finds sockets that have something, and answers peers that ask whether this process lives.
 void KernelPort::look_at_all() {
-  vain_ = 0;
+  empty_calls_ = 0;
   epoll_event events[16];
   const int count = epoll_wait(epoll_.get(), events, 16, 0);
   for (int i = 0; i < count; ++i) {
@@ -375,7 +379,7 @@ void KernelPort::look_at_all() {
       continue;
     }
     if (std::find(hot_, hot_ + hot_count_, size_t(name)) != hot_ + hot_count_) continue;
-    // One that brought nothing for long makes room.
+    // One that was empty for long makes room.
     if (hot_count_ < kHot) ++hot_count_;
     hot_[hot_count_ - 1] = name;
   }
@@ -400,7 +404,7 @@ DatagramPort::Life KernelPort::life(PeerId id) {
   if (std::exchange(peer.refused, false)) return Life::gone;
   if (!peer.question) return Life::unknown;
   pollfd wait{peer.question.get(), POLLIN | POLLOUT, 0};
-  // Its kernel has not answered the call: its queue is full, or something was lost, or its host.
+  // Its kernel has not answered the call: its queue is full, or a packet or its host is lost.
   if (::poll(&wait, 1, 0) <= 0) return peer.host.answered(streams_) ? Life::lives : Life::asked;
   peer.host.forget();
   int error = 0;
@@ -411,7 +415,7 @@ DatagramPort::Life KernelPort::life(PeerId id) {
     return Life::gone;
   }
   if (error == 0 && !(wait.revents & (POLLIN | POLLERR | POLLHUP))) return stands(peer.question.get());
-  // It has hung up. After taking the call it lives; without that it may have ended, so it is called again.
+  // It has closed the connection. If it had accepted the call it lives; else it may have ended, so it is called again.
   char byte;
   const bool taken = error == 0 && recv(peer.question.get(), &byte, 1, MSG_DONTWAIT) == 0;
   peer.question.reset();

@@ -41,7 +41,7 @@ bool MessageReader::feed(const std::byte* data, size_t bytes, int& handled) {
   return true;
 }
 
-// Fills gathered_ up to the end of the head, then of a payload so short that it must come whole.
+// Fills gathered_ up to the end of the head, then with a payload so short that it must be delivered whole.
 size_t MessageReader::gather(const std::byte* data, size_t bytes) {
   size_t wanted = sizeof(wire::FrameHead);
   if (gathered_bytes_ >= wanted) {
@@ -83,7 +83,7 @@ bool MessageReader::begin(const wire::FrameHead& head, const std::byte* payload,
 }
 
 void MessageReader::land(const std::byte* data, size_t bytes, int& handled) {
-  landing_.target.unpack(data, bytes);  // what the target has no room for is thrown away
+  landing_.target.unpack(data, bytes);  // bytes beyond the target's room are dropped
   left_ -= bytes;
   if (left_ != 0) return;
   landing_now_ = false;

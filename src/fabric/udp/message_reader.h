@@ -1,6 +1,6 @@
 // Turns the bytes of a stream, in order and in pieces of any length, into messages for the sink (frames: wire/frame.h).
-// A message that is whole in its piece is delivered from there; of a longer one the payload goes straight to where the
-// sink wants it. Protocols' own short bodies are gathered first (Sink::on_header). Thread rule: under the rank's lock,
+// A message that is complete in its piece is delivered from there; the payload of a longer one is unpacked into the
+// sink's target. Protocols' own short bodies are gathered first (Sink::on_header). Thread rule: under the rank's lock,
 // from Path::poll only (it calls the sink).
 #pragma once
 
@@ -16,7 +16,7 @@ class MessageReader {
  public:
   MessageReader(Lane& lane, Sink& sink) : lane_(lane), sink_(sink) {}
 
-  /// False: this is no stream of messages. Adds to `handled` what was delivered.
+  /// False: this is no stream of messages. Adds the messages delivered to `handled`.
   bool feed(const std::byte* data, size_t bytes, int& handled);
   /// The stream ends here: what was landing fails.
   void abandon(const Error& error);

@@ -1,7 +1,7 @@
-// How long the packets to a peer may be. What both hosts allow may be too much for a router between them, or for the
-// peer's receive buffer, and nobody need say so: what has been repeated in vain is split, and what follows is as short
-// (RFC 8899, 4.3). Packets become longer again when those of the present length arrive; as long as what failed only
-// after a while. Units: bytes of payload, nanoseconds. Thread rule: a value of its peer.
+// How long the packets to a peer may be. A length that both hosts allow may be too much for a router between them, or
+// for the peer's receive buffer, without any message saying so. So a packet that was repeated without success is split,
+// and later packets are as short (RFC 8899, 4.3). Packets become longer again when those of the present length arrive;
+// as long as what failed only after a while. Units: bytes of payload, nanoseconds. Thread rule: a value of its peer.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,17 @@ class PayloadSize {
   /// `least`: what every network carries.
   PayloadSize(size_t least, size_t most) : least_(std::min(least, most)), most_(most), now_(most) {}
 
-  /// Of a full packet that is built now.
+  /// Payload of a full packet built now.
   size_t now() const { return now_; }
-  /// Whether a packet that was sent so often, and as often given up, should be split.
-  bool in_vain(size_t bytes, uint32_t sendings) const { return bytes > now_ || (bytes > least_ && sendings >= kVain); }
-  /// The length of the pieces, and of what follows. `silent`: nothing else has arrived either, so what would is not
-  /// known.
+  /// Whether a packet that was sent so often without success should be split.
+  bool should_split(size_t bytes, uint32_t sendings) const {
+    return bytes > now_ || (bytes > least_ && sendings >= kFailuresToSplit);
+  }
+  /// The length of the pieces, and of later packets. `silent`: nothing else has arrived either, so it is not known
+  /// whether shorter ones would.
   size_t split(size_t bytes, bool silent, uint64_t now_ns) {
     if (bytes <= now_) {
-      wait_ns_ = retried_ ? std::min(2 * wait_ns_, kMostWait_ns) : kFirstWait_ns;
+      wait_ns_ = retried_ ? std::min(2 * wait_ns_, kMaxWait_ns) : kFirstWait_ns;
       too_long_ = bytes;
       retry_at_ns_ = now_ns + wait_ns_;
       now_ = silent ? least_ : std::max(bytes / 2, least_);
@@ -42,9 +44,11 @@ class PayloadSize {
   }
 
  private:
-  static constexpr uint32_t kVain = 3;
+  /// Losses in a row that are hardly chance: 1 in 10^6 at 1 % loss.
+  static constexpr uint32_t kFailuresToSplit = 3;
   static constexpr size_t kProof = 16;  ///< full packets that must have arrived before longer ones are tried
-  static constexpr uint64_t kFirstWait_ns = 1'000'000'000, kMostWait_ns = 600'000'000'000;
+  /// Before a length that failed is tried again, doubled each time; RFC 8899, 5.1.1 has 600 s (PMTU_RAISE_TIMER).
+  static constexpr uint64_t kFirstWait_ns = 1'000'000'000, kMaxWait_ns = 600'000'000'000;
 
   size_t least_, most_, now_;
   size_t too_long_ = ~size_t{0};

@@ -1,7 +1,7 @@
-// The numbers of the datagrams that have arrived from a peer: what was there before is a replay, and what is there is
-// what the peer's acknowledgements say (RFC 9000, 13.2.3). Ranges are kept, newest first, at most kMost of them;
-// everything below the oldest that is kept counts as received. A datagram so late is thrown away, and its sender
-// repeats what was in it under a new number.
+// The numbers of the datagrams that have arrived from a peer. A number that is there already is a replay; the numbers
+// here are what acknowledgements to the peer state (RFC 9000, 13.2.3). At most kMax ranges are kept, newest first;
+// everything below the oldest one counts as received. A datagram that comes so late is dropped, and its sender repeats
+// its content under a new number.
 //
 //   ranges_:  [ 95..97 ]  [ 40..93 ]  [ 3..38 ]   below 3: all received
 //
@@ -19,7 +19,7 @@ class ReceivedNumbers {
   struct Range {
     uint64_t first, last;
   };
-  static constexpr size_t kMost = 128;
+  static constexpr size_t kMax = 128;  ///< four times what an acknowledgement states (wire::kMaxAckRanges)
 
   /// Marks it as received. False: it was before, or is too old to know.
   bool add(uint64_t number) {
@@ -58,14 +58,14 @@ class ReceivedNumbers {
       ranges_[i - 1].first = number;
     } else {
       ranges_.insert(ranges_.begin() + ptrdiff_t(i), {number, number});
-      if (ranges_.size() > kMost) {
+      if (ranges_.size() > kMax) {
         ranges_.pop_back();
         floor_ = ranges_.back().first;
       }
     }
     return true;
   }
-  // Of ranges i and i + 1 becomes one.
+  // Joins ranges i and i + 1.
   void join(size_t i) {
     ranges_[i].first = ranges_[i + 1].first;
     ranges_.erase(ranges_.begin() + ptrdiff_t(i) + 1);

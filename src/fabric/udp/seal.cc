@@ -70,7 +70,7 @@ DatagramSeal::~DatagramSeal() {
   if (aes_) sodium_memzero(&aes_->state, sizeof aes_->state);
 }
 
-// What lies where in a datagram: the part that is only authenticated, the part that is encrypted, too, and the tag.
+// The parts of a datagram: bytes that are only authenticated, bytes that are also encrypted, and the tag.
 struct DatagramSeal::Parts {
   Parts(std::byte* datagram, size_t bytes, bool encrypts)
       : plain(reinterpret_cast<uint8_t*>(datagram)),

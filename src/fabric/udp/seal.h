@@ -1,12 +1,12 @@
 // The seal of a datagram: a keyed checksum over all of it, which only ranks of the job can make.
 //
 // Each direction of a pair of ranks has a key of its own, derived (BLAKE2b) from the job's key, both ranks and both
-// ranks' salts, which are fresh for every start of a rank; a datagram's number is the nonce and never used twice. So a
+// ranks' salts, which are fresh for every start of a rank. A datagram's number is the nonce and never used twice. So a
 // sealed datagram cannot be made without the key, nor changed, reflected, or used between others; a repeated one is
-// known by its number (received_numbers.h). The cipher is AES-256-GCM where both processors have the instructions (41
-// ns for a short datagram), else ChaCha20-Poly1305 (240). Without TERN_ENCRYPT it encrypts nothing and authenticates
-// all; with it everything behind the head is encrypted, and what both ranks have exchanged (key_exchange.h) goes into
-// the keys.
+// recognised by its number (received_numbers.h). The cipher is AES-256-GCM if both processors have the instructions (41
+// ns for a short datagram), else ChaCha20-Poly1305 (240). Without TERN_ENCRYPT it only authenticates; with it
+// everything behind the head is encrypted as well, and the result of the key exchange (key_exchange.h) is part of the
+// keys.
 //
 // Thread rule: under the rank's lock. Source: RFC 8439, NIST SP 800-38D; libsodium.
 #pragma once
@@ -26,8 +26,8 @@ using UdpSalt = std::array<uint8_t, 16>;
 
 class DatagramSeal {
  public:
-  /// For what `from` sends to `to`. `shared`: the two's exchanged secret; null: nothing is encrypted. `aes`: both
-  /// processors have it.
+  /// For what `from` sends to `to`. `shared`: the exchanged secret of the two; null: no encryption. `aes`: both
+  /// processors have the instructions.
   DatagramSeal(const UdpKey& job, const RankName& from, const UdpSalt& from_salt, const RankName& to,
                const UdpSalt& to_salt, const ExchangeKey* shared, bool aes);
   ~DatagramSeal();
@@ -38,7 +38,7 @@ class DatagramSeal {
   [[nodiscard]] bool open(std::byte* datagram, size_t bytes, uint64_t number) const;
   bool encrypts() const { return encrypts_; }
 
-  /// Whether this processor does AES-GCM.
+  /// Whether this processor has instructions for AES-GCM.
   static bool can_aes();
 
  private:

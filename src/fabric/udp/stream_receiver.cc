@@ -5,11 +5,12 @@
 namespace tern {
 namespace {
 
-// Alone an acknowledgement goes out for this part of the window, or so many packets.
+// An acknowledgement is sent alone when an eighth of the window, or so many packets, are unacknowledged: the sender
+// always has seven eighths to go on with, and 32 packets are half a batch.
 constexpr size_t kWindowParts = 8;
-constexpr uint32_t kMostOwed = 32;
-// Pieces that came early take more memory than their bytes.
-constexpr size_t kMostEarly = 4096;
+constexpr uint32_t kMaxOwed = 32;
+// Pieces kept early: each takes more memory than its bytes, so their number is bounded too.
+constexpr size_t kMaxEarly = 4096;
 
 }  // namespace
 
@@ -21,7 +22,7 @@ bool StreamReceiver::take(const wire::Datagram& datagram, uint64_t now_ns, int& 
   const size_t bytes = datagram.payload_bytes;
   if (offset > ~uint64_t{0} - bytes) return false;
   const bool in_turn = offset <= next_;
-  if (!in_turn && bytes != 0 && !keep(offset, datagram.payload, bytes)) return true;  // no room: as if it were lost
+  if (!in_turn && bytes != 0 && !keep(offset, datagram.payload, bytes)) return true;  // no room: treated as lost
 
   const bool newest = number > link_.received.largest();
   const bool gap = number != link_.received.largest() + 1;
@@ -31,7 +32,7 @@ bool StreamReceiver::take(const wire::Datagram& datagram, uint64_t now_ns, int& 
   owed_from_ = owed_ == 0 ? number : std::min(owed_from_, number);
   ++owed_;
   owed_bytes_ += bytes;
-  // Of a loss, a doubled packet, or a question, the sender wants to hear at once.
+  // The sender should hear at once of a loss, a duplicate, or a question.
   urgent_ = urgent_ || gap || !in_turn || bytes == 0 || offset + bytes <= next_;
   if (!in_turn || offset + bytes <= next_) return true;
 
@@ -53,16 +54,16 @@ bool StreamReceiver::take(const wire::Datagram& datagram, uint64_t now_ns, int& 
 }
 
 bool StreamReceiver::deliver(const std::byte* data, size_t bytes, int& handled) {
-  next_ += bytes;  // first: the sink may send, and with it what has arrived is said
-  link_.shared.charge_copy(bytes);
+  next_ += bytes;  // first: the sink may send, and that packet acknowledges what has arrived
+  link_.shared.clock.charge_copy(bytes);
   return reader_.feed(data, bytes, handled);
 }
 
 // False: there is no room for it.
 bool StreamReceiver::keep(uint64_t offset, const std::byte* data, size_t bytes) {
-  if (offset + bytes > next_ + window_ || early_bytes_ + bytes > window_ || early_.size() >= kMostEarly) return false;
+  if (offset + bytes > next_ + window_ || early_bytes_ + bytes > window_ || early_.size() >= kMaxEarly) return false;
   auto above = early_.lower_bound(offset);
-  // What overlaps is a repetition, whole or in pieces: it is there, or comes again later.
+  // Data that overlaps is a repetition, whole or in pieces: it is here already, or comes again later.
   if (above != early_.end() && above->first < offset + bytes)
     return above->first == offset && above->second.size() >= bytes;
   if (above != early_.begin()) {
@@ -95,7 +96,8 @@ wire::StreamHead StreamReceiver::head(uint64_t now_ns) {
   head.largest = ranges.front().last;
   head.run = uint32_t(std::min<uint64_t>(ranges.front().last - ranges.front().first, ~uint32_t{0}));
   head.delay_us = uint32_t(std::min<uint64_t>((now_ns - std::min(now_ns, newest_ns_)) / 1000, ~uint32_t{0}));
-  // Said is said only when the newest range covers all that is owed; the others fit into an acknowledgement alone.
+  // Counts as stated only if the newest range covers all that is owed; the other ranges fit only into an
+  // acknowledgement.
   if (owed_ != 0 && owed_from_ >= ranges.front().first && !urgent_) {
     owed_ = 0;
     owed_bytes_ = 0;
@@ -105,7 +107,7 @@ wire::StreamHead StreamReceiver::head(uint64_t now_ns) {
 
 void StreamReceiver::acknowledge(uint64_t now_ns, bool all) {
   if (owed_ == 0) return;
-  if (!all && !urgent_ && owed_ < kMostOwed && owed_bytes_ < window_ / kWindowParts && now_ns < deadline_ns()) return;
+  if (!all && !urgent_ && owed_ < kMaxOwed && owed_bytes_ < window_ / kWindowParts && now_ns < deadline_ns()) return;
   std::byte datagram[wire::kStreamOverhead + wire::kMaxAckRanges * sizeof(wire::AckRange)];
   const wire::StreamHead said = head(now_ns);
   std::memcpy(datagram + sizeof(wire::DatagramHead), &said, sizeof said);

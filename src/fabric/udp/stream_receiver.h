@@ -1,8 +1,8 @@
-// The receiving half of the modern protocol: packets in any order become the stream again, and what has arrived is said
-// to the sender. Bytes that come before their turn are kept, no more of them than the limit that the sender was told.
+// The receiving half of the modern protocol: packets in any order become the stream again, and the sender is told what
+// has arrived. Bytes that come early are kept, no more of them than the limit that the sender was told.
 //
-// Acknowledgements travel with our own packets; alone when a gap shows, when a good part of the window is owed, or
-// after a short while. Thread rule: under the rank's lock.
+// Acknowledgements travel with this rank's own packets; or alone when a gap shows, when a good part of the window is
+// unacknowledged, or after a short while. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +21,19 @@ class StreamReceiver {
 
   /// Takes the payload of a stream packet. False: not sound.
   bool take(const wire::Datagram& datagram, uint64_t now_ns, int& handled);
-  /// An acknowledgement alone, which asks for none.
+  /// An acknowledgement alone, which is not acknowledged itself.
   void note(uint64_t number) { link_.received.add(number); }
   void abandon(const Error& error);
 
-  /// For a packet of ours: what is to be said now, which then is said.
+  /// Fills the head of an outgoing packet with the present acknowledgement; that counts as stated then.
   wire::StreamHead head(uint64_t now_ns);
   /// Sends an acknowledgement alone, if one is due (`all`: or just owed).
   void acknowledge(uint64_t now_ns, bool all);
   bool owes() const { return owed_ != 0; }
   uint64_t deadline_ns() const { return owed_ != 0 ? owed_since_ns_ + kDelay_ns : ~uint64_t{0}; }
 
-  static constexpr uint64_t kDelay_ns = 300'000;  ///< how long an acknowledgement waits for company
+  /// How long it waits for a packet to travel with; 1/13 of kMinTimeout_ns.
+  static constexpr uint64_t kDelay_ns = 300'000;
 
  private:
   bool deliver(const std::byte* data, size_t bytes, int& handled);

@@ -12,18 +12,17 @@ namespace tern {
 namespace {
 
 constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
-// Packets handed to the port at a time: what one call with segmentation offload takes.
-constexpr size_t kBatch = 64, kBatchBytes = 65'000;
-// What waits for company at most is one call.
-constexpr size_t kMostHeld = kBatchBytes;
-// Memory of a packet that others may join: of some thousand small ones in flight each holds so much.
+constexpr size_t kBatch = DatagramPort::kBatch, kBatchBytes = DatagramPort::kBatchBytes;
+// Small messages are held back for one such call at most.
+constexpr size_t kMaxHeld = kBatchBytes;
+// Memory of a packet that others may join: some thousand small ones in flight hold so much each, 8 MiB.
 constexpr size_t kJoinMemory = 8192;
-constexpr uint32_t kMostReorder = 64;
+constexpr uint32_t kMaxReorder = 64;  // packets; one batch, which a kernel may send by another queue
 // Datagrams that every network carries (RFC 8899, 5.1.2).
-constexpr size_t kLeastDatagram = 1200;
-// A packet overtaken by another is lost after so long at the earliest.
-constexpr uint64_t kLeastPatience_ns = 1'000'000;
-// Timeouts in a row after which the window is taken for lost too.
+constexpr size_t kMinDatagram = 1200;
+// A packet overtaken by another is lost after so long at the earliest (RFC 9002, 6.1.2: kGranularity).
+constexpr uint64_t kMinReorder_ns = 1'000'000;
+// Timeouts in a row after which the window counts as lost too (RFC 9002, 7.6: persistent congestion needs three).
 constexpr uint32_t kSilenceToShrink = 2;
 
 }  // namespace
@@ -31,7 +30,7 @@ constexpr uint32_t kSilenceToShrink = 2;
 StreamSender::StreamSender(UdpLink& link, StreamReceiver& receiver, size_t datagram_bytes)
     : link_(link),
       receiver_(receiver),
-      size_(kLeastDatagram - wire::kStreamOverhead, datagram_bytes - wire::kStreamOverhead),
+      size_(kMinDatagram - wire::kStreamOverhead, datagram_bytes - wire::kStreamOverhead),
       congestion_(datagram_bytes, std::max(link.shared.window_bytes, kFirstLimit)) {}
 
 StreamSender::~StreamSender() {
@@ -59,7 +58,7 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
   if (congestion_.allowance(now_ns, trip_) == 0) return false;
   const bool waits =
-      bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMostHeld;
+      bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMaxHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
@@ -70,7 +69,7 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   return true;
 }
 
-// `join`: others will follow into the same packet.
+// `join`: others will be added to the same packet.
 void StreamSender::append(const wire::Header& header, const std::byte* payload, size_t bytes, bool join) {
   const wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
   link_.shared.charge_messages(1);
@@ -92,7 +91,7 @@ void StreamSender::append(const wire::Header& header, const std::byte* payload, 
     end_ += front + part;
     packet = nullptr;
   }
-  link_.shared.charge_copy(bytes);
+  link_.shared.clock.charge_copy(bytes);
 }
 
 void StreamSender::enqueue(SendOperation& operation) {
@@ -116,7 +115,7 @@ void StreamSender::surrender(SendList& out) {
   timeout_at_ns_ = lost_at_ns_ = ~uint64_t{0};
 }
 
-// A packet of what is queued, as far as the limit; null: there is nothing, or no limit for it.
+// Builds a packet from the queue, as far as the limit; null: there is nothing, or no limit for it.
 StreamSender::Packet* StreamSender::build() {
   if (queue_.empty() || limit_ - std::min(limit_, end_) <= kHeadBytes) return nullptr;
   size_t most = size_t(std::min<uint64_t>(size_.now(), limit_ - end_)), wanted = 0;
@@ -144,19 +143,19 @@ StreamSender::Packet* StreamSender::build() {
   TERN_ASSERT(at != 0);
   packet->payload_bytes = uint32_t(at);
   end_ += at;
-  link_.shared.charge_copy(at);
+  link_.shared.clock.charge_copy(at);
   return packet;
 }
 
 // --- Packets to the port.
 
-// What leaves next: what was lost, what is built, what is queued. Null: nothing may.
+// The packet to send next: lost ones, built ones, then queued data. Null: none may leave.
 StreamSender::Packet* StreamSender::next(uint64_t now_ns, bool beyond_window) {
   if (!beyond_window && !room()) return nullptr;
   for (IntrusiveList<Packet>* list : {&lost_, &fresh_}) {
     Packet* packet = list->pop_front();
-    // (In silence packets may take turns: it is not only their own sendings that were in vain.)
-    if (packet && size_.in_vain(packet->payload_bytes, std::max(packet->sendings, silence_)))
+    // (In silence the packets alternate: it is not only one packet's sendings that failed.)
+    if (packet && size_.should_split(packet->payload_bytes, std::max(packet->sendings, silence_)))
       split(*packet, *list, now_ns);
     if (packet) return packet;
     if (beyond_window) return nullptr;
@@ -164,7 +163,7 @@ StreamSender::Packet* StreamSender::next(uint64_t now_ns, bool beyond_window) {
   return build();
 }
 
-// What does not fit into a packet of the length that is right now goes back to the front of `rest`, in packets of that
+// What does not fit into a packet of the present length goes back to the front of `rest`, in packets of that
 // length.
 void StreamSender::split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t now_ns) {
   const size_t part = size_.split(packet.payload_bytes, silence_ != 0, now_ns);
@@ -173,13 +172,13 @@ void StreamSender::split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t n
     const size_t bytes = std::min(part, packet.payload_bytes - at);
     Packet* piece = make(bytes);
     piece->offset = packet.offset + at;
-    piece->number = packet.number;  // should it arrive after all, they have arrived with it
+    piece->number = packet.number;  // if that sending arrives after all, so have the pieces
     piece->old_number = packet.old_number;
     piece->payload_bytes = uint32_t(bytes);
     std::memcpy(piece->payload(), packet.payload() + at, bytes);
     rest.push_front(piece);
   }
-  link_.shared.charge_copy(packet.payload_bytes - part);
+  link_.shared.clock.charge_copy(packet.payload_bytes - part);
   packet.payload_bytes = uint32_t(part);
   packet.sendings = 0;
 }
@@ -204,7 +203,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
   held_bytes_ = 0;
   paced_until_ns_ = 0;
   for (;;) {
-    // Packets of one size but the last, from sealed_ first, where they wait when the port was full.
+    // Packets of one size except the last, first from sealed_, where they wait when the port was full.
     iovec batch[kBatch];
     size_t count = 0, bytes = 0;
     auto fits = [&](const Packet& packet) {
@@ -224,7 +223,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
         }
       } else {
         while (count < kBatch && (packet = next(now_ns, beyond_window))) {
-          if (count != 0 && !fits(*packet)) {  // its turn comes with the next batch
+          if (count != 0 && !fits(*packet)) {  // it goes with the next batch
             (packet->number != 0 ? lost_ : fresh_).push_front(packet);
             break;
           }
@@ -260,14 +259,14 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
 }
 
 void StreamSender::ask(uint64_t now_ns) {
-  if (unsent() || unacknowledged()) return;  // something that will be acknowledged is on the way, or about to be
+  if (unsent() || unacknowledged()) return;  // something that will be acknowledged is in flight, or about to be
   fresh_.push_back(make(0));
   push(now_ns, false);
 }
 
 // --- Acknowledgements.
 
-/// The numbers that an acknowledgement says have arrived, lowest first.
+/// The numbers that an acknowledgement states, lowest first.
 struct StreamSender::Numbers {
   ReceivedNumbers::Range ranges[wire::kMaxAckRanges + 1];
   size_t count = 0;
@@ -297,7 +296,7 @@ struct StreamSender::Numbers {
 
 void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t now_ns) {
   const wire::StreamHead& said = datagram.stream;
-  if (said.largest >= link_.next_number) return;  // nothing of ours
+  if (said.largest >= link_.next_number) return;  // never sent
   limit_ = std::max(limit_, said.limit);
   if (said.largest == 0) return;
   const bool was_full = in_flight_bytes_ + size_.now() >= congestion_.window();
@@ -306,9 +305,9 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
   auto arrived = [&](Packet* packet) {
     const bool late = !numbers.contains(packet->number);
     if (late && (packet->old_number == 0 || !numbers.contains(packet->old_number))) return false;
-    if (late) {  // what was given up for lost has only been overtaken
+    if (late) {  // it counted as lost, but was only overtaken
       ++link_.shared.counters->udp_spurious;
-      reorder_ = std::min(2 * reorder_, kMostReorder);
+      reorder_ = std::min(2 * reorder_, kMaxReorder);
     } else if (packet->number == said.largest) {
       trip_.sample(now_ns - std::min(now_ns, packet->sent_ns), uint64_t(said.delay_us) * 1000);
     }
@@ -327,7 +326,7 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
     following = lost_.next(packet);
     if (!numbers.contains(packet->number)) continue;
     ++link_.shared.counters->udp_spurious;
-    reorder_ = std::min(2 * reorder_, kMostReorder);
+    reorder_ = std::min(2 * reorder_, kMaxReorder);
     acknowledged += packet->bytes();
     IntrusiveList<Packet>::remove(packet);
     drop(*packet);
@@ -341,9 +340,9 @@ void StreamSender::on_acknowledgement(const wire::Datagram& datagram, uint64_t n
   find_lost(now_ns);
 }
 
-uint64_t StreamSender::patience_ns() const { return std::max(2 * trip_.smoothed_ns(), kLeastPatience_ns); }
+uint64_t StreamSender::reorder_ns() const { return std::max(2 * trip_.smoothed_ns(), kMinReorder_ns); }
 
-// It is not on the way any more.
+// It is not in flight any more.
 void StreamSender::land(Packet& packet) {
   IntrusiveList<Packet>::remove(&packet);
   in_flight_bytes_ -= packet.bytes();
@@ -359,7 +358,7 @@ void StreamSender::give_up(Packet& packet) {
   }
 }
 
-// What is lost for the first time belongs to the end, what was repeated in vain to the beginning.
+// A packet lost for the first time goes to the end, one that was repeated without success to the beginning.
 void StreamSender::lose(Packet& packet) {
   link_.reopen(packet.datagram(), packet.bytes(), packet.number);
   Packet* before = lost_.back();
@@ -378,7 +377,7 @@ void StreamSender::find_lost(uint64_t now_ns) {
   lost_at_ns_ = ~uint64_t{0};
   for (Packet *packet = in_flight_.front(), *following; packet && packet->number < largest_acked_; packet = following) {
     following = in_flight_.next(packet);
-    const uint64_t due = packet->sent_ns + patience_ns();
+    const uint64_t due = packet->sent_ns + reorder_ns();
     if (packet->number + reorder_ > largest_acked_ && due > now_ns) {
       lost_at_ns_ = std::min(lost_at_ns_, due);
       continue;
@@ -398,12 +397,12 @@ void StreamSender::advance(uint64_t now_ns) {
     if (++silence_ == kSilenceToShrink) {
       congestion_.on_silence();
       // All count as lost (the newest below). The peer may have no room for any of them before one that was lost
-      // earlier has come, for which they leave no room in the window.
+      // earlier has come, and they leave no room in the window for that one.
       for (Packet* packet = in_flight_.front(); in_flight_.next(packet); packet = in_flight_.front()) give_up(*packet);
     }
     Packet* first = in_flight_.front();
     for (Packet* packet = first; packet; packet = in_flight_.next(packet)) {
-      if (packet->offset <= first->offset) first = packet;  // equal: the bytes behind a question, rather than that
+      if (packet->offset <= first->offset) first = packet;  // equal: the bytes behind a question, not the question
     }
     land(*first);
     lose(*first);

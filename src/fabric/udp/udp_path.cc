@@ -5,14 +5,13 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "fabric/poll_bounds.h"
 
 namespace tern {
 namespace {
 
-// Calls of the port's receive in one poll.
-constexpr int kMostReceives = 8;
-// Completions of one poll: a done-function may send again, and what it sends may be done at once.
-constexpr int kMostCompletions = 1024;
+// Calls of the port's receive in one poll: at most 1024 datagrams.
+constexpr int kMaxReceives = 8;
 
 }  // namespace
 
@@ -55,8 +54,8 @@ int UdpPath::poll() {
 
 int UdpPath::receive(uint64_t now_ns) {
   int handled = 0;
-  DatagramPort::Arrival arrivals[DatagramPort::kMostArrivals];
-  for (int i = 0; i < kMostReceives; ++i) {
+  DatagramPort::Arrival arrivals[DatagramPort::kMaxArrivals];
+  for (int i = 0; i < kMaxReceives; ++i) {
     const size_t count = port_->receive(arrivals);
     if (count == 0) break;
     for (size_t k = 0; k < count; ++k) on_arrival(arrivals[k], now_ns, handled);
@@ -85,8 +84,8 @@ void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, 
     return;
   }
   ++shared_.counters->udp_received;
-  // Where our own datagrams get no answer the peer's way is tried; else each keeps its own, or both would chase each
-  // other.
+  // Uses the peer's way if this rank's own datagrams get no answer; else each keeps its own, or both would follow each
+  // other endlessly.
   if (number > link.received.largest() && (peer.channel->silence() != 0 || !peer.channel->unacknowledged())) {
     port_->follow(peer.id, arrival.route);
   }
@@ -114,7 +113,7 @@ void UdpPath::advance_busy(uint64_t now_ns, bool all) {
 
 int UdpPath::complete() {
   int done = 0;
-  while (done < kMostCompletions) {
+  while (done < kMaxCompletions) {
     SendOperation* operation = shared_.finished.pop_front();
     if (!operation) break;
     ++done;

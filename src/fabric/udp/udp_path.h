@@ -1,20 +1,21 @@
-// The UDP path: reliable, ordered messages over datagrams that may be lost, doubled, reordered, damaged or forged.
+// The UDP path: reliable, ordered messages over datagrams that may be lost, duplicated, reordered, damaged or forged.
 //
 // Two protocols (TERN_UDP), each a state machine for each peer (channel.h): `modern` (stream_channel.h) and `paper`
-// (fragment_channel.h). Here is what both need: first contact, the check of every datagram, timers, silent peers, loss.
+// (fragment_channel.h). This file has what both need: first contact, the check of every datagram, timers, silent peers,
+// loss.
 //
-// There is no connection. Who knows a peer's card has the keys and the addresses, introduces itself, and may send a
-// message at once. A datagram counts only with the right seal and a number that has not been there; all else is counted
-// and forgotten, and no state depends on it: for a sender that has not introduced itself nothing is looked up.
+// There is no connection. A rank that knows a peer's card has keys and addresses, introduces itself, and may send a
+// message at once. A datagram is accepted only with a valid seal and a new number; all others are counted and dropped,
+// and change no state: nothing is looked up for a sender that has not introduced itself.
 //
-// A peer that computes answers nothing, because this is no kernel's protocol. So silence alone loses nobody: the host
-// of a silent peer is asked by TCP whether the process is there (DatagramPort::ask_life; its kernel answers), over
-// another network after some timeouts. Lost is a peer whose host says three times that there is no such process, or
-// whose host says nothing for TERN_UDP_TIMEOUT_S. Peers that only listen ask each other for a sign of life when it was
-// quiet for TERN_UDP_KEEPALIVE_MS.
+// A peer that computes does not answer, because the kernel does not run this protocol. So silence alone does not mean
+// loss: the host of a silent peer is asked by TCP whether the process lives (DatagramPort::ask_life; its kernel
+// answers), over another network after some timeouts. A peer is lost if its host reports three times that there is no
+// such process, or if its host does not answer for TERN_UDP_TIMEOUT_S. Peers that only receive probe each other after
+// TERN_UDP_KEEPALIVE_MS without traffic.
 //
-// udp_path.cc: the data's way; udp_peers.cc: first contact, silence, loss. Source: paper 002, chapter 3.1; RFC 9002.
-// Units: bytes, nanoseconds. Thread rule: as Path.
+// udp_path.cc: the data's way; udp_peers.cc: first contact, silence, loss. Source: Majumder 2004, chapter 3.1; RFC
+// 9002. Units: bytes, nanoseconds. Thread rule: as Path.
 #pragma once
 
 #include <functional>
@@ -36,9 +37,8 @@ enum class UdpProtocol : uint8_t { paper = 1, modern = 2 };
 struct UdpOptions {
   const PeerTable* peers = nullptr;  ///< not owned: datagrams of ranks that are not in it are forged
   UdpKey key{};                      ///< the job's secret
-  uint64_t copy_bytes_per_us = 0;    ///< simulated ranks: see UdpShared
-  uint64_t message_ns = 0;           ///< likewise: what a message costs either side beside its datagrams and copies
-  const Log* log = nullptr;          ///< null: nothing is said
+  uint64_t message_ns = 0;           ///< simulated ranks: see UdpShared
+  const Log* log = nullptr;          ///< null: no log
 };
 
 class UdpPath final : public CountingPath {
@@ -58,7 +58,7 @@ class UdpPath final : public CountingPath {
   static int channels(UdpProtocol protocol) { return protocol == UdpProtocol::paper ? 2 : 1; }
 
   const std::string& card() const { return card_; }
-  /// Memory for datagrams in use: nought when all has arrived. For tests.
+  /// Memory for datagrams in use: zero when everything has arrived. For tests.
   size_t held() const { return shared_.pool.live(); }
   DatagramPort& port() { return *port_; }
 
@@ -86,18 +86,18 @@ class UdpPath final : public CountingPath {
     bool lost = false;
     bool doomed = false;            ///< in doomed_: lost in the next poll
     bool busy = false;              ///< in busy_
-    bool knows_us = false;          ///< an authentic datagram of it has come: it needs no introduction any more
+    bool knows_us = false;          ///< it has sent an authentic datagram, so it needs no introduction
     UdpSalt salt{};                 ///< of its card
     std::unique_ptr<UdpLink> link;  ///< null: not met
     std::unique_ptr<UdpChannel> channel;
-    uint64_t heard_ns = 0;     ///< when an authentic datagram came last
-    uint64_t asked_ns = 0;     ///< since when its host owes an answer; 0: it does not
-    uint64_t ask_at_ns = 0;    ///< when its host is asked (again)
-    uint64_t patience_ns = 0;  ///< how long the last answer is believed
+    uint64_t heard_ns = 0;          ///< when an authentic datagram came last
+    uint64_t asked_ns = 0;          ///< since when its host owes an answer; 0: it does not
+    uint64_t ask_at_ns = 0;         ///< when its host is asked (again)
+    uint64_t life_interval_ns = 0;  ///< pause after its host's last answer
     bool asking = false;
     int refusals = 0;
     uint32_t moves = 0;        ///< networks tried in this silence
-    uint32_t incarnation = 0;  ///< how often the lane was made anew
+    uint32_t incarnation = 0;  ///< how often the lane was restarted
     std::string trouble;
   };
 
@@ -139,12 +139,12 @@ class UdpPath final : public CountingPath {
   UdpShared shared_;
   UdpSalt salt_{};
   bool aes_ = false, encrypts_ = false;
-  std::optional<KeyExchange> exchange_;  ///< if everything is encrypted
+  std::optional<KeyExchange> exchange_;  ///< if TERN_ENCRYPT is set
   std::string card_;
   uint64_t keepalive_ns_ = 0, timeout_ns_ = 0, failover_ns_ = 0;
   bool replaceable_ = false;                  ///< another path reaches the same peers
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
-  std::vector<Peer*> busy_;                   ///< whose timers run, or who have something to send
+  std::vector<Peer*> busy_;                   ///< peers with running timers, or with data to send
   std::vector<Peer*> doomed_;
   SendList unsendable_;                   ///< for lost peers
   uint64_t next_look_ns_ = ~uint64_t{0};  ///< ~0: no peer is met

@@ -12,15 +12,16 @@
 namespace tern {
 namespace {
 
-constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
-// How often peers are looked after, and how long one that owes an answer may be silent before its host is asked.
-constexpr uint64_t kLook_ns = 20 * kMs, kSilence_ns = kSecond;
-// Its host has said that it lives: asked again after so long, and twice as long each time.
-constexpr uint64_t kFirstPatience_ns = kSecond, kMostPatience_ns = 8 * kSecond;
-// Its host has said that there is nobody: told so often at such intervals it is believed.
+// How often peers are checked, and how long one that owes an answer may be silent before its host is asked: a second is
+// two of the longest timeouts (RoundTrip).
+constexpr uint64_t kLook_ns = 20 * kMillisecond_ns, kSilence_ns = kSecond_ns;
+// After its host has answered that it lives, it is asked again after so long, doubled each time.
+constexpr uint64_t kFirstLifeInterval_ns = kSecond_ns, kMaxLifeInterval_ns = 8 * kSecond_ns;
+// A host's answer that there is no such process is believed when it was given so often at such intervals: one refusal
+// may come from a router, or from the moment between two listening processes.
 constexpr int kRefusals = 3;
-constexpr uint64_t kRefusalPause_ns = 30 * kMs;
-// Timeouts in a row after which another network is tried, each time.
+constexpr uint64_t kRefusalPause_ns = 30 * kMillisecond_ns;
+// Timeouts in a row after which another network is tried, each time: one may be a loss, two a burst of losses.
 constexpr uint32_t kTimeoutsToMove = 3;
 
 }  // namespace
@@ -61,23 +62,22 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
       clock_(clock),
       port_(std::move(port)),
       shared_{.self = table_.my_name(), .port = *port_, .sink = sink, .clock = clock, .counters = &counters()},
-      keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMs),
-      timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond),
-      failover_ns_(uint64_t(tunables.udp_failover_ms) * kMs) {
+      keepalive_ns_(uint64_t(tunables.udp_keepalive_ms) * kMillisecond_ns),
+      timeout_ns_(uint64_t(tunables.udp_timeout_s) * kSecond_ns),
+      failover_ns_(uint64_t(tunables.udp_failover_ms) * kMillisecond_ns) {
   encrypts_ = tunables.encrypt != 0;
-  shared_.copy_bytes_per_us = options.copy_bytes_per_us;
   shared_.message_ns = options.message_ns;
-  // One sender may fill half of what the kernel keeps for us while we do not look.
+  // One sender may fill half of what the kernel keeps while this rank does not poll.
   shared_.window_bytes = std::min(size_t(tunables.udp_window_bytes), port_->buffer_bytes() / 2);
   shared_.paper_window = uint32_t(tunables.udp_paper_window);
   properties_.name = "udp";
-  // The paper's protocol asks for itself whether a message may come.
+  // LA-MPI's protocol asks itself whether a message may come.
   properties_.eager_bytes =
       size_t(protocol == UdpProtocol::paper ? tunables.unexpected_credit_bytes : tunables.udp_eager_bytes);
 }
 
 void UdpPath::start() {
-  // Chance from the system, not from the rank's seeded generator: keys must not repeat.
+  // Random bytes from the system, not from the rank's seeded generator: keys must not repeat.
   randombytes_buf(salt_.data(), salt_.size());
   aes_ = DatagramSeal::can_aes();
   wire::DatagramCard card;
@@ -95,7 +95,7 @@ void UdpPath::start() {
 }
 
 UdpPath::~UdpPath() {
-  // Operations that are still here belong to requests that are being destroyed too; nobody waits for them.
+  // Operations that are still here belong to requests that are being destroyed too; no call waits for them.
   SendList forgotten;
   for (auto& peer : peers_) {
     if (peer && peer->channel) peer->channel->surrender(forgotten);
@@ -117,7 +117,7 @@ UdpPath::Peer& UdpPath::peer_at(PeerId id) {
   return peer;
 }
 
-// Met, or doomed.
+// Afterwards the peer is met, or doomed.
 UdpPath::Peer& UdpPath::add_peer(PeerId id) {
   if (peers_.size() <= id) peers_.resize(table_.size());
   peers_[id] = std::make_unique<Peer>(id);
@@ -126,8 +126,8 @@ UdpPath::Peer& UdpPath::add_peer(PeerId id) {
   return peer;
 }
 
-// Tells a peer that may not know us who is coming: it then gets our card. Lost ones are repeated with the datagram that
-// they go before.
+// Introduces this rank to a peer that may not know it yet; the peer then gets this rank's card. A lost introduction is
+// repeated with the datagram that it precedes.
 void UdpPath::introduce(Peer& peer) {
   std::byte datagram[wire::kIntroductionBytes];
   const RankName& me = table_.my_name();
@@ -142,7 +142,7 @@ void UdpPath::introduce(Peer& peer) {
   (void)port_->send(peer.id, 0, &piece, 1);
 }
 
-// The peer whose datagram this is, unless it is of no use: null. Whom we do not know yet must introduce itself.
+// The peer that sent this datagram; null: the datagram is of no use. Unknown senders must introduce themselves.
 UdpPath::Peer* UdpPath::find_sender(const wire::Datagram& datagram, const DatagramPort::Arrival& arrival) {
   const PeerId from = table_.find({datagram.head.job, datagram.head.from});
   const bool introduces = datagram.head.type == wire::DatagramType::introduction;
@@ -170,7 +170,7 @@ UdpSalt salt_of(UdpSalt salt, uint32_t incarnation) {
 }
 }  // namespace
 
-// First contact, ours or the peer's.
+// First contact, begun by this rank or by the peer.
 Error UdpPath::meet(Peer& peer) {
   std::string text;
   wire::DatagramCard card;
@@ -190,7 +190,7 @@ Error UdpPath::meet(Peer& peer) {
   const ExchangeKey* secret = encrypts_ ? &shared : nullptr;
   peer.salt = card.salt;
   const bool aes = aes_ && (card.flags & wire::DatagramCard::kAes);
-  // A lane made anew has keys of its own, so that what the network still holds of the one before is not believed.
+  // A restarted lane has keys of its own, so that old datagrams still in the network are not accepted.
   const UdpSalt ours = salt_of(salt_, peer.incarnation), its = salt_of(card.salt, peer.incarnation);
   peer.link.reset(
       new UdpLink{shared_,
@@ -223,11 +223,11 @@ void UdpPath::look_after(uint64_t now_ns) {
   next_look_ns_ = now_ns + (waiting ? kLook_ns : rest);
 }
 
-// Whether we wait for the peer.
+// Whether this rank waits for the peer.
 bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
   UdpChannel& channel = *peer.channel;
   const uint64_t quiet = now_ns - std::min(now_ns, peer.heard_ns);
-  // (What is to be repeated, and just finds no room in the port, is not on the way, but its answer is still missing.)
+  // (Data to be repeated that finds no room in the port is not in flight, but its answer is still missing.)
   if (!channel.unacknowledged() && !channel.unsent()) {
     stop_asking(peer);
     peer.moves = 0;
@@ -251,7 +251,7 @@ bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
   }
   if (!peer.asking && quiet >= kSilence_ns) {
     peer.asking = true;
-    peer.patience_ns = kFirstPatience_ns;
+    peer.life_interval_ns = kFirstLifeInterval_ns;
     peer.ask_at_ns = now_ns;
     peer.asked_ns = 0;
   }
@@ -267,13 +267,13 @@ void UdpPath::stop_asking(Peer& peer) {
 }
 
 void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
-  if (peer.asked_ns == 0 && now_ns < peer.ask_at_ns) return;  // the last answer is still believed
+  if (peer.asked_ns == 0 && now_ns < peer.ask_at_ns) return;  // the last answer is still recent
   switch (port_->life(peer.id)) {
     case DatagramPort::Life::lives:
       peer.asked_ns = 0;
       peer.refusals = 0;
-      peer.ask_at_ns = now_ns + peer.patience_ns;
-      peer.patience_ns = std::min(2 * peer.patience_ns, kMostPatience_ns);
+      peer.ask_at_ns = now_ns + peer.life_interval_ns;
+      peer.life_interval_ns = std::min(2 * peer.life_interval_ns, kMaxLifeInterval_ns);
       return;
     case DatagramPort::Life::gone:
       peer.asked_ns = 0;
@@ -284,14 +284,14 @@ void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
     case DatagramPort::Life::unknown: break;
   }
   if (peer.asked_ns != 0 && now_ns - std::min(now_ns, std::max(peer.heard_ns, peer.asked_ns)) >= timeout_ns_) {
-    doom(peer, "neither it nor its host has answered for " + std::to_string(timeout_ns_ / kSecond) +
+    doom(peer, "neither it nor its host has answered for " + std::to_string(timeout_ns_ / kSecond_ns) +
                    " s (TERN_UDP_TIMEOUT_S)");
     return;
   }
   if (now_ns < peer.ask_at_ns) return;
   port_->ask_life(peer.id);
   if (peer.asked_ns == 0) peer.asked_ns = now_ns;
-  peer.ask_at_ns = now_ns + kSecond;
+  peer.ask_at_ns = now_ns + kSecond_ns;
 }
 
 // --- Loss.
@@ -314,7 +314,7 @@ void UdpPath::give_up(Lane& lane) { doom(static_cast<Peer&>(lane), "given up for
 bool UdpPath::reopen(Lane& lane, uint32_t incarnation) {
   auto& peer = static_cast<Peer&>(lane);
   if (!peer.lost) return false;
-  if (peer.busy) {  // its timers were the old channel's
+  if (peer.busy) {  // its timers belonged to the old channel
     std::erase(busy_, &peer);
     peer.busy = false;
   }
@@ -330,7 +330,7 @@ bool UdpPath::reopen(Lane& lane, uint32_t incarnation) {
 }
 
 int UdpPath::lose_doomed() {
-  // Done-functions may send to the same peer again; that is for the next poll.
+  // Done-functions may send to the same peer again; that fails in the next poll.
   std::vector<Peer*> now;
   now.swap(doomed_);
   SendList failed;

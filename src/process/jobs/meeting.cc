@@ -26,8 +26,8 @@ std::string unpacked(std::span<const uint64_t> words) {
   return text;
 }
 
-/// One side of a meeting, on its way. Every step is collective; an error of any rank, and of the root's link, becomes
-/// that of all.
+/// One side of a meeting in progress. Every step is collective; an error of any rank, and of the root's link, becomes
+/// the error of all.
 class Side {
  public:
   Side(const Meeting& meeting, std::unique_ptr<PortLink> link) : meeting_(meeting), link_(std::move(link)) {}
@@ -48,7 +48,7 @@ class Side {
   std::unique_ptr<PortLink> link_;  ///< the root's
 };
 
-// Everybody's description, by rank, at all. The descriptions are made equally long on the way.
+// Every rank's description, by rank, at all ranks. They are padded to equal length.
 Error Side::gather(std::vector<wire::Member>& members, Error trouble) {
   wire::Member me;
   Error failure = meeting_.jobs.describe(me);
@@ -86,7 +86,7 @@ Error Side::await_message(std::string& text) {
                                                  "timeout, says how long to try)");
 }
 
-// The root's part: what the other side says of itself, and the context of both.
+// The root's part: the other side's description of itself, and the context of both.
 Error Side::exchange(std::vector<wire::Member>& mine, wire::MeetingSide& theirs) {
   PortLink& link = *link_;
   std::string text;
@@ -107,7 +107,7 @@ Error Side::exchange(std::vector<wire::Member>& mine, wire::MeetingSide& theirs)
   return {};
 }
 
-// The root's error, or its text, to all.
+// Distributes the root's error, or its text, to all.
 Error Side::broadcast(Error error, std::string& text) {
   Words words{0};
   if (at_root()) {
@@ -121,7 +121,7 @@ Error Side::broadcast(Error error, std::string& text) {
   return {};
 }
 
-// The error of the first rank that has one, at all.
+// Distributes the error of the first rank that has one.
 Error Side::agree(Error mine) {
   Words all;
   const uint64_t code = uint64_t(mine.error_class());

@@ -1,5 +1,5 @@
-// Two groups of different jobs become an intercommunicator (MPI 5.0, 11.9.2). Collective over each group; the roots
-// talk through a port.
+// Makes an intercommunicator of two groups of different jobs (MPI 5.0, 11.9.2). Collective over each group; the roots
+// communicate through a port.
 //
 //   accepting group            roots                connecting group
 //   describe, gather  ->  root     <--- members ---    root  <-  describe, gather
@@ -7,7 +7,7 @@
 //   broadcast         <-  root                         root  ->  broadcast
 //   meet, agree       ->  root     <---- ready ---->   root  <-  meet, agree
 //
-// The last step is there because a rank turns away callers that it has not met.
+// The last step is needed because a rank rejects callers that it has not met.
 // Thread rule: under the rank's lock, which waiting gives up.
 #pragma once
 
@@ -32,7 +32,7 @@ struct Meeting {
   uint64_t deadline_ns;  ///< for each answer of the other root
 };
 
-/// At the root `link` is the connection, or null with the reason in `trouble`; elsewhere both are not looked at. The
+/// At the root `link` is the connection, or null with the reason in `trouble`; at other ranks both are ignored. The
 /// same error class at all ranks of the group.
 Error meet(const Meeting& meeting, std::unique_ptr<PortLink> link, Error trouble, Ref<Communicator>& result);
 

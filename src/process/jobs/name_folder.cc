@@ -33,7 +33,7 @@ std::string host_name() {
   return *host ? host : "localhost";
 }
 
-// When the process began, by the kernel (proc(5), stat, field 22): with the number it names a process for ever.
+// When the process began, by the kernel (proc(5), stat, field 22): together with its number it is unique on a host.
 std::string start_of(long process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -54,7 +54,7 @@ bool read_file(const std::string& file, std::string& text) {
   return true;
 }
 
-// Of another host nothing is known: its process counts as living.
+// Processes of other hosts cannot be checked: they count as living.
 bool lives(const std::string& record) {
   std::istringstream fields(record);
   std::string host, start;
@@ -97,7 +97,7 @@ Error NameFolder::write(const std::string& file, std::string_view text, bool rep
   std::string fresh = folder_ + "/new-XXXXXX";
   Descriptor descriptor(mkstemp(fresh.data()));
   bool good = bool(descriptor) && ::write(descriptor.get(), text.data(), text.size()) == ssize_t(text.size());
-  // link() fails where the file is there already, rename() replaces it.
+  // link() fails if the file exists already, rename() replaces it.
   good = good && (replace ? rename(fresh.c_str(), file.c_str()) : link(fresh.c_str(), file.c_str())) == 0;
   const int why = errno;
   if (descriptor && !(good && replace)) unlink(fresh.c_str());

@@ -1,13 +1,13 @@
-// NameFolder: where jobs of one user find each other's ports: a folder that nobody else may read. For each open port a
-// file with its secret, for each published name (MPI 5.0, 11.9.4) a file with the name of its port:
+// NameFolder: where jobs of one user find each other's ports: a folder that only that user may read. For each open port
+// a file with its secret, for each published name (MPI 5.0, 11.9.4) a file with the name of its port:
 //
 //   port-<number>     the secret, 64 hexadecimal digits
 //   name-<service>    "<host> <process> <start of the process>\n<port name>", the service in hexadecimal digits
 //
-// So a port's name alone, which others see in lists of processes, opens nothing. The files of a process that has ended
-// without removing them are replaced.
+// So a port's name alone, which other users may see in lists of processes, is not enough to connect. The files of a
+// process that has ended without removing them are replaced.
 //
-// Thread rule: no state but the path; files are written whole (link, rename).
+// Thread rule: the path is the only state; files are written as a whole (link, rename).
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ class NameFolder {
 
   /// MPI_ERR_SERVICE: a living process has published the name.
   Error publish(std::string_view service, std::string_view port_name);
-  /// MPI_ERR_SERVICE: it is not published, or by another process.
+  /// MPI_ERR_SERVICE: it is not published, or was published by another process.
   Error unpublish(std::string_view service);
-  /// MPI_ERR_NAME: nobody has published it.
+  /// MPI_ERR_NAME: it is not published.
   Error look_up(std::string_view service, std::string& port_name) const;
 
  private:

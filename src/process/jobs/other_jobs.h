@@ -17,15 +17,15 @@ namespace tern {
 
 class OtherJobs {
  public:
-  /// Makes this rank reachable over TCP, if it is not yet, and gives its card.
+  /// Opens this rank's TCP path, if that has not been done yet, and returns its card.
   using Opener = std::function<Error(std::string& card)>;
 
   OtherJobs(PeerTable& peers, const JobSecret& secret, Opener opener)
       : peers_(peers), secret_(secret), opener_(std::move(opener)) {}
 
-  /// What others must know of this rank.
+  /// What others must know about this rank.
   Error describe(wire::Member& me);
-  /// This rank gets to know the members of a group. `ids`: their PeerIds, in the same order.
+  /// Makes the members of a group known to this rank. `ids`: their PeerIds, in the same order.
   Error meet(const std::vector<wire::Member>& members, std::vector<PeerId>& ids);
   /// The card of a rank of another job, for the TCP path.
   Error card_of(PeerId peer, std::string& card) const;

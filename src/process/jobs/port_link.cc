@@ -67,7 +67,7 @@ bool PortLink::write() {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n < 0) {
       if (proven_) end(ErrorClass::port, "the other side of the port is gone: " + errno_text(errno));
-      break;  // in the handshake: read() finds out, and tries the next address
+      break;  // in the handshake: read() notices, and tries the next address
     }
     something = true;
     output_.erase(0, size_t(n));
@@ -75,7 +75,7 @@ bool PortLink::write() {
   return something;
 }
 
-// Until both sides are proven, what has come is one message of the handshake at most.
+// Until both sides are proven, at most one message of the handshake is read.
 bool PortLink::shake() {
   using State = TcpHandshake::State;
   if (handshake_->state() == State::asks) handshake_->decide(wire::Verdict::accept);

@@ -29,15 +29,15 @@ class PortLink {
   /// The side that connects: tries the addresses one after the other.
   PortLink(std::vector<TcpCandidate> addresses, const TcpKey& secret, uint64_t port);
 
-  /// Does what can be done without waiting; whether that was something.
+  /// Does what can be done without waiting; returns whether there was anything.
   bool advance();
   int descriptor() const { return socket_.get(); }
-  /// The socket is to be watched for writing, too.
+  /// Whether the socket must be watched for writing, too.
   bool wants_to_write() const { return connecting_ || !output_.empty(); }
 
   /// The other side has proven that it has the port's secret.
   bool proven() const { return proven_; }
-  /// Nothing more will come: the other side is gone, or was none of ours. `error` says more.
+  /// Nothing more will come: the other side is gone, or is not Tern. `error` says more.
   bool ended() const { return ended_; }
   const Error& error() const { return error_; }
 
@@ -47,7 +47,7 @@ class PortLink {
   std::string take_message();
 
  private:
-  /// Longer messages end the conversation: a group of 10^6 ranks needs some 300 MB.
+  /// Longer messages end the connection: a group of 10^6 ranks needs some 300 MB.
   static constexpr size_t kMaxMessage_bytes = size_t{1} << 30;
 
   static TcpIdentity identity(const TcpKey& secret, RankName name);

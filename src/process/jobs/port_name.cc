@@ -10,7 +10,7 @@
 namespace tern {
 namespace {
 
-constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
+constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;  // port names are pasted into command lines
 constexpr std::string_view kBegin = "tern1.";
 
 std::string encoded(const void* data, size_t bytes) {
@@ -37,7 +37,7 @@ Error no_port(std::string_view text) {
                fmt::format("'{}' is not the name of a port, as MPI_Open_port gives it", text.substr(0, 80)));
 }
 
-// What stands before the next point, which is taken away with it.
+// Returns the text before the next point and removes both from `text`.
 std::string_view field(std::string_view& text) {
   const size_t end = std::min(text.find('.'), text.size());
   const std::string_view found = text.substr(0, end);

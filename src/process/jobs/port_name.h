@@ -20,12 +20,12 @@ struct PortName {
   wire::Card card;
 };
 
-/// Of MPI_MAX_PORT_NAME.
+/// MPI_MAX_PORT_NAME - 1.
 inline constexpr size_t kMaxPortName = 1023;
 
-/// With as many of the addresses as there is room for.
+/// With as many of the addresses as fit.
 std::string to_text(PortName name);
-/// MPI_ERR_PORT: no port has this name.
+/// MPI_ERR_PORT: not the name of a port.
 Error parse_port_name(std::string_view text, PortName& name);
 
 }  // namespace tern

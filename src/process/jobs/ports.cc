@@ -12,7 +12,8 @@
 namespace tern {
 namespace {
 
-// A caller has so long to prove itself, and so many may be about it at a time: strangers take no more than this.
+// Time for a caller to prove itself (some round trips, and repetitions of lost packets), and how many may do so at a
+// time: strangers take no more than this.
 constexpr uint64_t kProof_ns = 10'000'000'000;
 constexpr size_t kMaxCallers = 64;
 
@@ -150,7 +151,7 @@ Error Ports::unpublish(std::string_view service) {
 
 void Ports::accept(Port& port, uint64_t now_ns) {
   for (const Descriptor& listener : port.listeners) {
-    // The rest stays in the kernel's queue.
+    // Further ones stay in the kernel's queue.
     while (port.callers.size() < kMaxCallers) {
       SocketAddress from;
       Descriptor socket = accept_from(listener.get(), from);

@@ -24,25 +24,25 @@ namespace tern {
 class Ports final : public Pollable {
  public:
   Ports(const Tunables& tunables, Clock& clock);
-  /// Closes what is open; its secrets and the names that it has published are removed.
+  /// Closes what is open; removes its secrets and the names that it has published.
   ~Ports() override;
 
-  /// Listens. `private_name`: the name holds the secret, and is for the processes that it is handed to.
+  /// Listens. `private_name`: the name contains the secret, for the processes that get it.
   Error open(bool private_name, std::string& name);
-  /// Who waits in its queue is turned away. MPI_ERR_PORT: it is not open here.
+  /// Callers in its queue are rejected. MPI_ERR_PORT: it is not open here.
   Error close(std::string_view name);
   /// MPI_ERR_PORT: it is not open here.
   Error find(std::string_view name, uint64_t& port) const;
 
   /// Begins to call. The link is in `link` also when it fails later.
   Error connect(std::string_view name, std::unique_ptr<PortLink>& link);
-  /// The first caller that waits; null: nobody does.
+  /// The first waiting caller; null: none.
   std::unique_ptr<PortLink> next_caller(uint64_t port);
   bool has_caller(uint64_t port) const;
 
-  /// A rank that waits for callers wakes by then; ~0: never mind.
+  /// A rank that waits for callers wakes at that time; ~0: no limit.
   void wake_at(uint64_t deadline_ns) { wake_ns_ = deadline_ns; }
-  /// The link of an MPI_Comm_accept or MPI_Comm_connect moves while it is here. One at a time. Null: none.
+  /// The link of an MPI_Comm_accept or MPI_Comm_connect is polled while it is here. One at a time. Null: none.
   void drive(PortLink* link, uint64_t deadline_ns);
 
   Error publish(std::string_view service, std::string_view port_name);
@@ -56,7 +56,7 @@ class Ports final : public Pollable {
   uint64_t next_deadline_ns() const override;
 
  private:
-  /// Somebody who has called, from its first byte until it is accepted.
+  /// A caller, from its first byte until it is accepted.
   struct Caller {
     std::unique_ptr<PortLink> link;
     uint64_t deadline_ns;  ///< by which it must be proven

@@ -21,13 +21,13 @@ std::unique_ptr<Launcher> make_singleton();
 /// The exit status of a process that MPI_Abort ends with `code`: the system keeps 8 bits, and 256 must not read as
 /// success.
 int exit_status(int code);
-/// Before a rank ends the hard way: its buffered output, unless another thread is in the middle of writing.
+/// Before a rank ends by _exit: flushes its buffered output, unless another thread is in the middle of writing.
 void flush_standard_streams();
 /// "message\n" to stderr in one write.
 void say_last_words(std::string_view message);
-/// Where this library is installed: what its lib/ (or lib/x86_64-linux-gnu/) stands in. Empty: not known.
+/// Where this library is installed: the folder that contains its lib/ (or lib/x86_64-linux-gnu/). Empty: not known.
 std::string own_prefix();
-/// Every character that could trouble a file name or a PMI line becomes '-'.
+/// Replaces every character that is not allowed in a file name or a PMI line by '-'.
 std::string clean_name(std::string_view text);
 /// The variable as a decimal number; `otherwise` when it is not set, empty or no number.
 long environment_number(const char* name, long otherwise);

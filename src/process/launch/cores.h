@@ -1,5 +1,5 @@
-// How many processors a process may really use: its affinity mask, and the processor quota of its control
-// group (a container with --cpus=2 on a machine of 64 shows 64 in the mask and gets the time of 2).
+// How many processors a process can use: its affinity mask, and the processor quota of its control group (a container
+// with --cpus=2 on a machine of 64 processors has 64 in the mask and gets the time of 2).
 #pragma once
 
 namespace tern {

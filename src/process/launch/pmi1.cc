@@ -1,4 +1,4 @@
-// PMI-1, the client: Hydra, Slurm's pmi2 (which serves PMI-1 to those who ask for it) and our own mpiexec.
+// PMI-1, the client: Hydra, Slurm's pmi2 (which serves PMI-1 on request) and our own mpiexec.
 //
 //   rank                                        server
 //   cmd=init pmi_version=1 pmi_subversion=1  -> cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
@@ -12,7 +12,7 @@
 //   mcmd=spawn, a line for each field, endcmd -> cmd=spawn_result rc=0  (for each program; one answer)
 // The key PMI_process_mapping is the server's own.
 //
-// Our mpiexec answers the opening questions in response_to_init already, in fields that others do not send.
+// Our mpiexec answers the opening questions in response_to_init already, in fields that other servers do not send.
 // Values go as URL-safe base64 in chunks: the key "tern<rank>-<key>" holds "<length>.<first chunk>", the key
 // "tern<rank>-<key>-<n>" the n-th further chunk, so that any bytes of any length pass.
 #include <arpa/inet.h>
@@ -40,13 +40,13 @@
 namespace tern {
 namespace {
 
-// How long the server may take over its first answer: a descriptor that is not PMI at all is noticed by
-// silence.
-constexpr int kFirstAnswerMs = 20'000;
-// It is waited in slices: of the time for which this process (and with it perhaps the server) is stopped, by Ctrl-Z or
-// in a paused container, no more than one counts.
-constexpr int kSliceMs = 500;
-// Slurm reads a request into 1024 bytes and tears longer ones apart, though it grants values of 1024.
+// Time for the server's first answer. A descriptor that is not PMI never answers; a loaded launcher of thousands of
+// ranks may take seconds.
+constexpr int kFirstAnswer_ms = 20'000;
+// The wait is divided into slices: while this process (and perhaps the server) is stopped, by Ctrl-Z or in a paused
+// container, at most one slice of that time counts.
+constexpr int kSlice_ms = 500;
+// Slurm reads a request into 1024 bytes and splits longer ones, although it grants values of 1024.
 constexpr size_t kLineMax = 1000;
 constexpr std::string_view kParentKey = "tern-parent";
 constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
@@ -79,7 +79,7 @@ class Pmi1 final : public Launcher {
     if (descriptor_ >= 0) close(descriptor_);
   }
 
-  /// Who am I, from the environment (PMI_FD) or from the server's words (PMI_PORT); then the opening
+  /// Rank and size, from the environment (PMI_FD) or from the server's answer (PMI_PORT); then the opening
   /// questions.
   Error open(bool by_port);
 
@@ -146,8 +146,8 @@ class Pmi1 final : public Launcher {
   std::vector<int> local_ranks_;
   std::string parent_port_;
   bool barrier_pending_ = false;  ///< entered by enter_barrier, its end not read yet
-  bool spawn_pending_ = false;    ///< the answer to begin_spawn has not been read yet
-  Error spawn_failure_;           ///< when it has
+  bool spawn_pending_ = false;    ///< the answer to begin_spawn was not read yet
+  Error spawn_failure_;           ///< the answer to begin_spawn
 };
 
 Error Pmi1::send(std::string line) {
@@ -162,7 +162,7 @@ Error Pmi1::send(std::string line) {
   return {};
 }
 
-// One read. `nothing`: there was none to be read now.
+// One read. `nothing`: there was nothing to read.
 Error Pmi1::receive(int flags, bool& nothing) {
   char buffer[4096];
   ssize_t n = recv(descriptor_, buffer, sizeof buffer, flags);
@@ -179,10 +179,10 @@ Error Pmi1::read_line(std::string& line, int timeout_ms) {
   int waited_ms = 0;
   while (!incoming_.next(found)) {
     pollfd wait{descriptor_, POLLIN, 0};
-    int ready = timeout_ms < 0 ? 1 : poll(&wait, 1, kSliceMs);
+    int ready = timeout_ms < 0 ? 1 : poll(&wait, 1, kSlice_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) {
-      waited_ms += kSliceMs;
+      waited_ms += kSlice_ms;
       if (waited_ms < timeout_ms) continue;
       return broken(fmt::format("does not answer within {} s", timeout_ms / 1000));
     }
@@ -201,7 +201,7 @@ Error Pmi1::ask(std::string line, std::string_view expected, std::string& answer
   return expect(answer, expected);
 }
 
-// What this rank has asked for without waiting may be answered while it asks for something else.
+// Requests made without waiting may be answered while this rank asks something else.
 bool Pmi1::take_notice(std::string_view line) {
   const PmiLine parsed(line);
   if (barrier_pending_ && parsed.command() == "barrier_out") {
@@ -218,7 +218,7 @@ bool Pmi1::take_notice(std::string_view line) {
   return true;
 }
 
-// Whether `pending` is no more, without waiting. With an error nothing more is known.
+// Whether `pending` is over, without waiting. After an error that is never known.
 bool Pmi1::await_notice(const bool& pending, Error& error) {
   std::string_view line;
   while (pending) {
@@ -281,7 +281,7 @@ bool Pmi1::spawn_is_over(Error& error) {
   return true;
 }
 
-// Our mpiexec hands the port down in the environment, others in the key-value space.
+// Our mpiexec passes the port in the environment, other launchers in the key-value space.
 Error Pmi1::learn_parent() {
   const char* ours = getenv(kParentPortVariable);
   if (ours && is_ours()) parent_port_ = ours;
@@ -295,11 +295,11 @@ Error Pmi1::learn_parent() {
 Error Pmi1::learn_identity_by_port() {
   if (Error error = send(fmt::format("cmd=initack pmiid={}", environment_number("PMI_ID", 0)))) return error;
   std::string line;
-  if (Error error = read_line(line, kFirstAnswerMs)) return error;
+  if (Error error = read_line(line, kFirstAnswer_ms)) return error;
   if (PmiLine(line).command() != "initack") return broken(fmt::format("answers '{}' where initack was due", line));
   // Three lines follow: size, rank, debug, in any order.
   for (int i = 0; i < 3; ++i) {
-    if (Error error = read_line(line, kFirstAnswerMs)) return error;
+    if (Error error = read_line(line, kFirstAnswer_ms)) return error;
     PmiLine parsed(line);
     if (parsed.has("size")) size_ = int(parsed.number("size", 0));
     if (parsed.has("rank")) rank_ = int(parsed.number("rank", -1));
@@ -318,7 +318,7 @@ Error Pmi1::open(bool by_port) {
     return broken(fmt::format("says rank {} of {} (PMI_RANK, PMI_SIZE), which cannot be", rank_, size_));
   }
   std::string answer;
-  if (Error error = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", answer, kFirstAnswerMs))
+  if (Error error = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", answer, kFirstAnswer_ms))
     return error;
   PmiLine opening(answer);
   if (opening.number("rc", -1) != 0) return broken(fmt::format("refuses PMI version 1.1: '{}'", answer));
@@ -343,7 +343,7 @@ Error Pmi1::learn_rest(const PmiLine& opening) {
     universe_size_ = int(PmiLine(answer).number("size", -1));
     if (Error error = ask("cmd=get_my_kvsname", "my_kvsname", answer)) return error;
     space_ = PmiLine(answer)["kvsname"];
-    // A server without the key says so; then learn_neighbours finds another way.
+    // A server without the key answers so; then learn_neighbours finds another way.
     if (Error error = get_one("PMI_process_mapping", mapping)) mapping.clear();
   }
   if (value_max_ < 64) return broken(fmt::format("takes values of at most {} bytes, which is too few", value_max_));
@@ -353,7 +353,7 @@ Error Pmi1::learn_rest(const PmiLine& opening) {
   return learn_neighbours(mapping);
 }
 
-// Without a mapping (all ranks see it missing alike): by the kernel's boot id and the host's name.
+// Without a mapping (no rank gets one): by the kernel's boot id and the host's name.
 Error Pmi1::learn_neighbours(std::string_view mapping) {
   local_ranks_ = parse_process_mapping(mapping, rank_, size_);
   if (!local_ranks_.empty()) return {};
@@ -434,12 +434,12 @@ Error Pmi1::get(int rank, std::string_view key, std::string& value) {
 void Pmi1::abort(int code, std::string_view message) {
   say_last_words(message);
   flush_standard_streams();
-  // Other launchers (Hydra) kill at once and drop what stands in the pipe of this process's stderr; ours reads it
-  // first.
-  constexpr useconds_t kReadingTimeUs = 100'000;
+  // Other launchers (Hydra) kill at once and drop what is in the pipe of this process's stderr; ours reads it first.
+  // Time for the launcher to read the message: a busy one is scheduled within some time slices.
+  constexpr useconds_t kReadingTime_us = 100'000;
   const bool ours = getenv("TERN_JOB_ID") != nullptr;
-  if (!ours && !message.empty()) usleep(kReadingTimeUs);
-  // A launcher that is gone cannot be told; this process ends all the same.
+  if (!ours && !message.empty()) usleep(kReadingTime_us);
+  // A launcher that has ended cannot be told; this process ends nevertheless.
   if (Error error = send(fmt::format("cmd=abort exitcode={}", ours ? code : exit_status(code))))
     _exit(exit_status(code));
   _exit(exit_status(code));
@@ -448,7 +448,7 @@ void Pmi1::abort(int code, std::string_view message) {
 Error Pmi1::finalize() {
   std::string answer;
   if (Error error = ask("cmd=finalize", "finalize_ack", answer)) return error;
-  // The connection stays open: its closing tells the server that the process has ended, and abort() may still
+  // The connection stays open: its end tells the server that the process has ended, and abort() may still
   // come.
   return {};
 }
@@ -475,8 +475,8 @@ int connect_to(const char* host, const std::string& port) {
   return descriptor;
 }
 
-// "host:port" to a connected socket; -1 with errno set. This machine's own name is not looked up, since not every
-// machine can.
+// "host:port" to a connected socket; -1 with errno set. This machine's own name is not looked up, since some machines
+// cannot resolve it.
 int connect_to(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) {
@@ -517,7 +517,7 @@ std::unique_ptr<Launcher> connect_pmi1(Error& error) {
                             getenv("PMI_FD")));
       return nullptr;
     }
-    // Programs that this rank starts must not speak on its behalf.
+    // Programs that this rank starts must not use its connection.
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
   auto launcher = std::make_unique<Pmi1>(descriptor, std::move(origin));

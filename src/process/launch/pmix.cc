@@ -140,7 +140,7 @@ Error Pmix::open() {
   }
   universe_size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, -1);
   app_number_ = look_up_number(me_.rank, PMIX_APPNUM, -1);
-  // A namespace alone may be a small number that comes back; the server's address is new each time.
+  // A namespace alone may be a small number that is reused; the server's address is new each time.
   const char* server = getenv("PMIX_SERVER_URI41");
   job_id_ = clean_name(me_.nspace);
   if (server) job_id_ += fmt::format("-{:08x}", uint32_t(std::hash<std::string_view>()(server)));
@@ -156,7 +156,7 @@ Error Pmix::open() {
 pmix_value_t* Pmix::look_up(pmix_rank_t rank, const char* key) {
   pmix_proc_t proc = proc_of(me_, rank);
   pmix_value_t* value = nullptr;
-  // Only what is here: a key that the server lacks would otherwise be waited for.
+  // Only values that are here: the library would wait for a key that the server lacks.
   bool yes = true;
   pmix_info_t optional{};
   std::strncpy(optional.key, PMIX_OPTIONAL, sizeof optional.key - 1);
@@ -167,7 +167,7 @@ pmix_value_t* Pmix::look_up(pmix_rank_t rank, const char* key) {
 
 void Pmix::drop(pmix_value_t* value) {
   if (!value) return;
-  // The types that are asked for: numbers, strings, bytes.
+  // The types in use: numbers, strings, bytes.
   if (value->type == PMIX_STRING) free(value->data.string);
   if (value->type == PMIX_BYTE_OBJECT) free(value->data.bo.bytes);
   free(value);
@@ -196,7 +196,7 @@ Error Pmix::put(std::string_view key, std::string_view value) {
   std::string name = fmt::format("tern-{}", key);
   pmix_value_t wrapped{};
   wrapped.type = PMIX_BYTE_OBJECT;
-  // PMIx copies the bytes; an empty value would be "no value" to it, hence the mark in front.
+  // PMIx copies the bytes; it takes an empty value for "no value", hence the mark in front.
   std::string bytes = "=" + std::string(value);
   wrapped.data.bo.bytes = bytes.data();
   wrapped.data.bo.size = bytes.size();
@@ -243,7 +243,7 @@ Error Pmix::enter_barrier() {
     static_cast<void>(!write(launcher.barrier_event_, &one, sizeof one));
   };
   pmix_status_t status = library_.begin_fence(nullptr, 0, nullptr, 0, over, this);
-  if (status == PMIX_OPERATION_SUCCEEDED) {  // it is over, and nobody will be called
+  if (status == PMIX_OPERATION_SUCCEEDED) {  // it is over, and there will be no callback
     over(PMIX_SUCCESS, this);
     return {};
   }
@@ -281,7 +281,7 @@ std::unique_ptr<Launcher> connect_pmix(Error& error) {
   return launcher;
 }
 
-#else  // the header was not there when Tern was built
+#else  // the header was not found when Tern was built
 
 std::unique_ptr<Launcher> connect_pmix(Error& error) {
   error = Error(ErrorClass::other,

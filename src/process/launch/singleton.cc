@@ -28,7 +28,7 @@ class Singleton final : public Launcher {
   Singleton() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    // The process id alone comes back after a while; with the time of start it does not on one machine.
+    // A process id is reused after a while; together with the time of start it is unique on one machine.
     job_id_ = fmt::format("single-{}-{}.{}", getpid(), now.tv_sec, now.tv_nsec / 1000);
   }
   int rank() const override { return 0; }
@@ -69,8 +69,8 @@ class Singleton final : public Launcher {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-// Not a child of this process, whose program may wait for its own: its parent ends at once. It inherits standard output
-// and error.
+// Not a child of this process, whose program may wait for its own children: its parent ends at once. It inherits
+// standard output and error.
 pid_t start_detached(const char* file, char* const* arguments, char* const* environment, int answer) {
   const pid_t between = fork();
   if (between != 0) {
@@ -132,8 +132,8 @@ bool Singleton::spawn_is_over(Error& error) {
   }
   const std::string_view line = std::string_view(said_).substr(0, said_.find('\n'));
   if (line != kSpawnStarted)
-    error = Error(ErrorClass::spawn,
-                  std::string(line.starts_with(kSpawnFailed) ? line.substr(kSpawnFailed.size()) : line));
+    error =
+        Error(ErrorClass::spawn, std::string(line.starts_with(kSpawnFailed) ? line.substr(kSpawnFailed.size()) : line));
   answer_.reset();
   return true;
 }
@@ -157,7 +157,7 @@ void say_last_words(std::string_view message) {
   if (message.empty()) return;
   std::string line(message);
   if (line.back() != '\n') line += '\n';
-  // Nothing is left to do about a stderr that does not take it; nor shall it decide how this process ends.
+  // Errors of stderr are ignored; they must not change how this process ends.
   signal(SIGPIPE, SIG_IGN);
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }

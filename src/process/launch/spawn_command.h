@@ -1,5 +1,5 @@
 // MPI_Comm_spawn by our mpiexec: the processes that it asks for are a job of their own, which an mpiexec of its own
-// starts and looks after. This is that mpiexec's command line and environment; shared by mpiexec, which starts it for
+// starts and supervises. This is that mpiexec's command line and environment; shared by mpiexec, which starts it for
 // the jobs that it runs, and by programs that were started alone.
 //
 //   TERN_PARENT_PORT   the port at which the parents wait; the ranks get it, too

@@ -1,6 +1,6 @@
 // Channel: the sender's end of what carries the frames of one ordered pair of ranks, and the transfers between them. A
-// channel belongs to one peer and knows how to reach it; which frame goes next is the stream's business
-// (message_streams.h), which channel carries a stream the receiver's (channel_switches.h).
+// channel belongs to one peer and knows how to reach it. The stream decides which frame goes next (message_streams.h),
+// the receiver which channel carries a stream (channel_switches.h).
 //
 //   kind      queue pair                        a frame arrives by
 //   rc        connected, one a peer             a receive of the shared queue
@@ -22,15 +22,15 @@ namespace tern {
 struct RdmaPeer;
 
 enum class ChannelKind : uint8_t { rc, dc, rc_rdma, dc_rdma };
-inline constexpr size_t kChannelKinds = 4;
+inline constexpr size_t kChannelKinds = 4;  ///< of ChannelKind
 inline bool has_ring(ChannelKind kind) { return kind == ChannelKind::rc_rdma || kind == ChannelKind::dc_rdma; }
 
 /// What is true of a channel. Constant.
 struct ChannelTraits {
   ChannelKind kind = ChannelKind::rc;
   size_t frame_bytes = 0;  ///< longest frame that it carries
-  size_t tail_bytes = 0;   ///< free memory that it needs behind a frame
-  uint32_t requests = 1;   ///< of the adapter, for a frame
+  size_t tail_bytes = 0;   ///< free memory needed behind a frame
+  uint32_t requests = 1;   ///< requests of the adapter per frame
   bool keeps_memory =
       false;  ///< even an inlined frame stays in its slot until it is over, because it may be posted again
 };
@@ -42,7 +42,7 @@ class Channel {
 
   /// Whether there is room for `requests` more.
   virtual bool room(const RdmaPeer& peer, uint32_t requests) const = 0;
-  /// Posts a frame, which is `piece`; id and `inlined` of `work` are set, the rest is the channel's. There is room.
+  /// Posts a frame, which is `piece`; id and `inlined` of `work` are set, the channel sets the rest. There is room.
   /// Frames arrive in this order, and after the transfers posted before.
   virtual void post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piece& piece) = 0;
   /// Posts a read, write or atomic. False: no room; nothing has happened.

@@ -1,14 +1,14 @@
 // Connected queue pairs of channels whose base needs none: a pool of at most TERN_RDMA_RC_POOL, since making one takes
 // milliseconds (Takagi et al. 2015, section 3.4). A peer keeps its queue pair while no stream uses it. When another
-// peer needs one and there are as many as there may be, that of the peer that took it longest ago is given up, by both
-// ends:
+// peer needs one and the pool is full, both ends give up the queue pair of the peer that took its pair longest
+// ago:
 //
 //   one side   neither stream uses it, nothing is outstanding  -- retire -->   the other
 //              makes its end idle, for the next peer          <-- retired --   the same holds: makes its end idle, too
 //
-// An end may go only after the other one has all its answers, else what it has not heard of is sent again and again
-// until the connection breaks. So each side says it about itself, and only then the ends go. A side that is about to
-// use the queue pair says `keep`. If both ask at the same time, both have said it.
+// An end may be reset only after the other one has all its answers, else the other end's requests are repeated until
+// the connection breaks. So each side states that for itself, and only then the ends are reset. A side that is about to
+// use the queue pair answers `keep`. If both ask at the same time, both have stated it.
 #include <algorithm>
 #include <bit>
 
@@ -28,7 +28,7 @@ bool ChannelSwitches::pair_used(const RdmaPeer& peer) const {
   return in || out;
 }
 
-// Queue pairs that are there for a pattern of communication that is over cost the adapter nothing.
+// Queue pairs that an earlier pattern of communication has used cost the adapter nothing.
 void ChannelSwitches::end_of_unit(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
   its.active = peer.stream.received != its.seen_received || peer.stream.sent != its.seen_sent;
@@ -36,9 +36,9 @@ void ChannelSwitches::end_of_unit(RdmaPeer& peer) {
   its.seen_sent = peer.stream.sent;
 }
 
-// Whether a stream with that peer, either way, may take a connected queue pair: the adapter keeps the state of a few
-// active ones at hand, and it does not matter who of the two has asked. False: not now, but perhaps when one has been
-// given up.
+// Whether a stream with that peer, in either direction, may use a connected queue pair: the adapter caches the state of
+// a few active ones, whichever of the two ranks has asked. False: not now, but perhaps when another one has been given
+// up.
 bool ChannelSwitches::take_pair(RdmaPeer& peer) {
   if (peer.switching.retiring) return false;
   const auto active = std::count_if(paired_.begin(), paired_.end(), [&](const RdmaPeer* other) {
@@ -57,7 +57,7 @@ bool ChannelSwitches::take_pair(RdmaPeer& peer) {
   return true;
 }
 
-// Who was asked and is silent, because it computes, does not keep others from being asked.
+// A peer that was asked and is silent, because it computes, does not prevent asking others.
 void ChannelSwitches::retire_one() {
   for (RdmaPeer* peer : paired_) {
     if (peer->state != RdmaPeer::State::ready || peer->outstanding != 0 || pair_used(*peer)) continue;
@@ -70,7 +70,7 @@ void ChannelSwitches::retire_one() {
   }
 }
 
-// Nobody waits until nothing is outstanding: a peer that takes no receives any more would be waited for for ever.
+// Does not wait until nothing is outstanding: with a peer that takes no more receives that might last for ever.
 void ChannelSwitches::on_retirement(RdmaPeer& peer, Step step) {
   OfPeer& its = peer.switching;
   if (step == Step::retire && !its.retiring) {

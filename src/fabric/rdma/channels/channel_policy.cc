@@ -20,7 +20,7 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
   limits.max_rings = uint32_t(tunables.rdma_rings);
   limits.max_connected = uint32_t(tunables.rdma_rc_active);
   limits.dc = base_is_dc;
-  // Where the base is connected already, a ring saves what looking at memory saves against the completion queue.
+  // If the base is connected already, a ring saves what polling memory saves against the completion queue.
   if (!base_is_dc) costs.rc_ring_gain = costs.dc_ring_gain;
   selector_ =
       std::make_unique<ChannelSelector>(costs, limits, statistics_rows(size_t(tunables.rdma_statistics), ranks));

@@ -26,20 +26,20 @@ class ChannelPolicy {
 
   /// What every stream begins with.
   ChannelKind base() const { return base_; }
-  /// What it changes to as soon as it can; the base: nothing.
+  /// The channel it changes to as soon as it can; the base: no change.
   ChannelKind on_demand() const { return on_demand_; }
-  /// Whether channels are selected anew from time to time.
+  /// Whether channels are selected again from time to time.
   bool adapts() const { return selector_ != nullptr; }
 
-  /// Time starts to count.
+  /// Starts the time.
   void begin(uint64_t now_ns) { due_ns_ = now_ns + unit_ns_; }
-  /// When the unit ends; ~0: nothing counts.
+  /// When the unit ends; ~0: counts are not used.
   uint64_t due_ns() const { return due_ns_; }
-  /// `received`: messages that have ever come from that peer (modulo 2^32). Called once per peer and unit.
+  /// `received`: all messages that have come from that peer so far (modulo 2^32). Called once per peer and unit.
   void count(PeerId peer, uint32_t received);
-  /// What shall carry the streams from now on, the base where a peer is not named; null: as before.
+  /// The channels of all streams from now on (the base for peers not named); null: no change.
   const Mapping* end_of_unit(uint64_t now_ns);
-  /// Whether that is another mapping than in the unit before.
+  /// Whether that differs from the mapping of the last unit.
   bool changed() const { return changed_; }
 
  private:

@@ -5,7 +5,11 @@
 #include <functional>
 
 namespace tern {
+namespace {
+constexpr uint64_t kMaxCount = 0x7fffffff;  // FIND_MAP's sums are exact below it (find_map.h)
+}
 
+// The paper shrinks the table above 2^10 processes (Takagi et al. 2015, Table 2).
 size_t statistics_rows(size_t rows, uint64_t ranks) {
   if (ranks <= 1024) return rows;
   const uint64_t above = uint64_t(std::bit_width(ranks - 1)) - 10;  // log2, rounded up
@@ -31,7 +35,7 @@ void ChannelSelector::Window::subtract(const Row& row) {
   }
 }
 
-// The row of the unit that is over; the oldest goes where there is no place.
+// Adds the row of the unit that is over; without room the oldest one is dropped.
 void ChannelSelector::take_row() {
   next_.shrink_to_fit();
   rows_.push_back(std::exchange(next_, {}));
@@ -49,9 +53,8 @@ void ChannelSelector::move(Window& window, uint64_t begin) {
   for (; window.begin > begin; --window.begin) window.add(row(window.begin - 1));
 }
 
-// Those that may get rings, descending.
+// Candidates for rings, in descending order.
 ChannelSelector::Counts ChannelSelector::busiest(const Window& window) const {
-  constexpr uint64_t kMaxCount = 0x7fffffff;
   Counts counts;
   counts.reserve(window.sums.size());
   for (const auto& [peer, messages] : window.sums) counts.emplace_back(uint32_t(std::min(messages, kMaxCount)), peer);
@@ -72,9 +75,8 @@ ChannelSelector::Map ChannelSelector::best_map(const Window& window, int64_t& ga
   return map;
 }
 
-// Rings of peers that have sent nothing are looked at, too.
+// Rings of peers that have sent nothing are polled, too.
 int64_t ChannelSelector::current_gain(const Window& window) const {
-  constexpr uint64_t kMaxCount = 0x7fffffff;
   std::vector<uint32_t> connected, others;
   for (const auto& [peer, is_connected] : map_) {
     auto found = window.sums.find(peer);

@@ -1,5 +1,5 @@
-// ChannelSelector: when the map of channels is changed. Time goes in units of about a second; for each the receiver
-// counts messages by peer. At the end of each unit (Takagi et al. 2015, section 3.4):
+// ChannelSelector: when the map of channels is changed. Time is divided into units of about a second; in each the
+// receiver counts messages by peer. At the end of each unit (Takagi et al. 2015, section 3.4):
 //
 //   T1  the first unit's map is taken; its window is the current one, [begin, end)
 //   T2  the window is extended to now: what would its best map gain against the current map?
@@ -11,9 +11,9 @@
 //          [------- extended --------------)
 //                                   [shrunk)      half of [begin, end)
 //
-// The table of counts has a bounded number of rows, one a unit, of the peers that sent something: the window begins no
-// earlier than the oldest. The sums of both windows are kept and follow their ends, so that a unit costs what its rows
-// have, however long the windows are. Thread rule: no sharing.
+// The table of counts has a bounded number of rows, one per unit, of the peers that sent something: the window begins
+// no earlier than the oldest row. The sums of both windows are updated as their ends move, so a unit costs only what
+// its rows contain, however long the windows are. Thread rule: no sharing.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class ChannelSelector {
 
   /// `messages` of that peer came in the unit that is ending. Called once per peer and unit.
   void add(PeerId peer, uint32_t messages);
-  /// The unit is over. True: the map is another one now.
+  /// The unit is over. True: the map has changed.
   bool end_of_unit();
   const Map& map() const { return map_; }
   /// Of the extended window.

@@ -14,8 +14,8 @@ namespace {
 using Step = wire::RdmaChange::Step;
 
 constexpr size_t kRingEntryBytes = 4096;  // 64 KB for 16 entries: Takagi et al. 2015, Table 4
-constexpr size_t kSpareRings = 64;        // kept, so that a change need not register memory
-constexpr uint32_t kFramesOfARing = 16;   // taken at one poll: a busy peer does not keep the others waiting
+constexpr size_t kSpareRings = 64;        // kept registered for the next change: 4 MiB at the default ring
+constexpr uint32_t kFramesOfARing = 16;   // taken in one poll: a whole ring; then the next peer's
 
 }  // namespace
 
@@ -60,7 +60,7 @@ bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   if (pair_needed) {
     if (!take_pair(peer)) return false;
     if (make_pair(peer)) {
-      its.refused = true;  // the adapter has no more; the stream goes on as it is
+      its.refused = true;  // the adapter has no more; the stream continues on its channel
       return false;
     }
     offer.has_pair = true;
@@ -148,7 +148,7 @@ void ChannelSwitches::on_offer(RdmaPeer& peer, const wire::RdmaChange& offer) {
   }
 }
 
-// The channel that is offered; false: it cannot be had.
+// The offered channel; false: it is not available.
 bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   OfPeer& its = peer.switching;
   if (offer.kind >= kChannelKinds || !has_ring(its.out_next) || offer.entry_bytes == 0) return false;
@@ -200,7 +200,7 @@ void ChannelSwitches::give_up_change(RdmaPeer& peer) {
   if (its.next_ring) keep_ring(std::move(its.next_ring));
 }
 
-// J4. The old channel stays until nothing can be outstanding on it: it owns nothing but its place in the ring.
+// J4. The old channel stays until nothing can be outstanding on it: it owns only its place in the ring.
 void ChannelSwitches::leave(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
   if (!streams_.post_last(peer)) return;
@@ -284,7 +284,7 @@ bool ChannelSwitches::anything() const {
   return false;
 }
 
-// Its rings go for good: over DC the peer may still write there.
+// Its rings are destroyed, not reused: over DC the peer may still write there.
 void ChannelSwitches::forget(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
   for (const auto* ring : {its.ring.get(), its.next_ring.get()}) {

@@ -1,5 +1,5 @@
-// ChannelSwitches: changes the channel that carries a stream of messages, without losing or reordering one. The
-// receiver begins (it is the one that knows what it gets, and that polls):
+// ChannelSwitches: changes the channel that carries a stream of messages, without losing or reordering any. The
+// receiver begins (it knows what arrives, and it has to poll):
 //
 //   receiver (initiator)                          sender (responder)
 //   J1 makes a ring     -- offer {ring, pair} -->
@@ -10,17 +10,16 @@
 //                                                    and whatever follows over the new one
 //   J5 takes `last`, and only then what came over the new channel
 //
-// Accept and ready are left out where no queue pair must be connected. `last` is a frame of the stream like any other,
-// so the old channel's order says what came before it; frames that overtake it (by the shared queue) are held, a new
-// ring is not looked at before. Credit belongs to a channel: both sides begin with the new one's, and credit for the
+// Accept and ready are omitted if no queue pair must be connected. `last` is a frame of the stream like any other, so
+// the old channel's order says which frames came before it. Frames that overtake it (by the shared queue) are held; a
+// new ring is not polled before. Credit belongs to a channel: both sides begin with the new one's, and credit for the
 // old one (it names its epoch) is ignored. Offers and answers go by the base channel, in order, and take no credit.
 //
-// Streams of the two directions change independently of each other. They share the connected queue pair; when no stream
-// uses it, it stays for the next time, until another peer needs one and there are as many as there may be
-// (channel_pairs.cc).
+// Streams of the two directions change independently of each other. They share the connected queue pair. A pair that no
+// stream uses is kept for the next time, until another peer needs one and the pool is full (channel_pairs.cc).
 //
-// Source: Takagi et al. 2015, section 3.3 (J1-J5). Theirs sends the position of the last message apart, and stops
-// sending meanwhile; ours needs neither. Thread rule: the rank's lock.
+// Source: Takagi et al. 2015, section 3.3 (J1-J5). The paper sends the position of the last message separately, and
+// stops sending meanwhile; neither is needed here. Thread rule: the rank's lock.
 #pragma once
 
 #include <array>
@@ -56,9 +55,9 @@ class ChannelSwitches {
     std::unique_ptr<Channel> connected;              ///< the way of rc_rdma, where the base is another
     std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
     uint32_t out_next_window = 0;
-    std::vector<wire::RdmaChange> outbox;  ///< found no room
+    std::vector<wire::RdmaChange> outbox;  ///< messages for which there was no room
     // The queue pair of `connected`; see channel_pairs.cc.
-    bool active = false;  ///< it was taken, or something came or went, since the unit before the last ended
+    bool active = false;  ///< it was taken or used since the end of the last unit but one
     uint32_t seen_received = 0, seen_sent = 0;
     bool retiring = false;  ///< the peer was asked to give its end up
   };
@@ -67,7 +66,7 @@ class ChannelSwitches {
   ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaConnections& connections, MessageStreams& streams,
                   const Tunables& tunables);
 
-  /// What every stream begins with; `dc`: where that is dc, outlives this.
+  /// The channel with which every stream begins; `dc`: needed if that is dc, outlives this.
   void set_base(ChannelKind base, DcEndpoint* dc) {
     base_ = base;
     dc_ = dc;
@@ -75,26 +74,26 @@ class ChannelSwitches {
   ChannelKind base() const { return base_; }
   /// The peer is connected.
   void begin(RdmaPeer& peer);
-  /// Has the peer's stream come by that channel. False: it cannot, or is changing already.
+  /// Lets the peer's stream come by that channel. False: it cannot, or is changing already.
   bool request(RdmaPeer& peer, ChannelKind kind);
   /// A connected channel that was refused may be asked for again.
   void forgive(RdmaPeer& peer);
   /// A unit of the statistics is over.
   void end_of_unit(RdmaPeer& peer);
-  /// Where rings are of no use, because this rank sleeps.
+  /// Gives up rings, because this rank sleeps and rings do not wake it.
   void give_rings_up();
 
   void on_change(RdmaPeer& peer, const wire::RdmaFrame& frame);
-  /// The peer's stream goes on by the next channel.
+  /// The peer's stream continues on the next channel.
   void on_last(RdmaPeer& peer);
   /// There may be room, or credit.
   void pump(RdmaPeer& peer);
-  /// Looks at all rings. How many frames were taken.
+  /// Polls all rings. Returns how many frames were taken.
   int poll(Counters& counters);
   bool any_ring() const { return !polled_.empty(); }
   /// Something is in a ring.
   bool anything() const;
-  /// Nothing is outstanding: everything of that peer goes.
+  /// Nothing is outstanding: frees everything of that peer.
   void forget(RdmaPeer& peer);
 
   /// Of incoming streams, by kind. Memory: of all rings.

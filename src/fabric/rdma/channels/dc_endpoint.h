@@ -1,13 +1,13 @@
 // DcEndpoint: a rank's dynamically connected queue pairs: a pool of initiators and as many targets, which feed the
-// shared receive queue. The messages from rank j to rank i go from initiator to target (i + j) mod n, so that messages
-// to different ranks one after the other do not wait for one initiator to disconnect, nor those of different ranks for
-// one target to be free (Takagi et al. 2015, sections 3.1 and 4.3). A stream that changes to a ring takes the initiator
-// with the fewest of those streams: which peers are left to DC when the others are connected is not evenly spread.
+// shared receive queue. The messages from rank j to rank i go from initiator to target (i + j) mod n, so that
+// consecutive messages to different ranks do not wait for one initiator to disconnect, nor those of different ranks for
+// one target (Takagi et al. 2015, sections 3.1 and 4.3). A stream that changes to a ring takes the initiator with the
+// fewest of those streams, since the peers left to DC are not distributed evenly.
 //
-// A request that fails takes its initiator to the error state, and what is posted there for other peers comes back
-// flushed though nothing is wrong with them. An initiator finishes its requests to one target before it turns to the
-// next, so what was flushed behind the failure for another peer was never begun: it is posted again when everything has
-// come back and the initiator has been reset.
+// A failed request puts its initiator into the error state, and requests posted there for other peers come back flushed
+// although they are correct. An initiator finishes its requests to one target before it begins the next, so what was
+// flushed behind the failure for another peer was never begun: it is posted again when everything has come back and the
+// initiator has been reset.
 //
 // Thread rule: the rank's lock.
 #pragma once
@@ -29,20 +29,20 @@ class DcEndpoint {
   DcEndpoint(RdmaAdapter& adapter, RdmaPeers& peers) : adapter_(adapter), peers_(peers) {}
   /// Error: the adapter has no DC, or not so many queue pairs.
   Error start(uint32_t pairs);
-  /// What that peer sends to.
+  /// The target that this peer sends to.
   const rdma::QueuePairAddress& target_for(PeerId peer) const { return targets_[index(peer)]->address(); }
 
-  /// Which initiator a stream to that peer begins with.
+  /// The initiator with which a stream to that peer begins.
   uint32_t index(PeerId peer) const { return (peer + adapter_.options.peers->me()) % uint32_t(initiators_.size()); }
-  /// Which one a stream into a ring shall take; until `leave`.
+  /// The initiator for a stream into a ring; until `leave`.
   uint32_t join();
   void leave(uint32_t index) { --initiators_[index].streams; }
   bool room(const RdmaPeer& peer, uint32_t requests, uint32_t index) const;
-  /// There is room. The memory that the request names stays until its completion was reported.
+  /// There is room. The memory that the request names must stay until its completion was reported.
   void post(RdmaPeer& peer, const rdma::WorkRequest& work, uint32_t index);
-  /// Of a request for that peer, on whatever queue pair. False: it is not over but will be posted again.
+  /// A request for that peer completed, on whatever queue pair. False: it is not over but will be posted again.
   bool on_completion(const RdmaPeer& peer, const rdma::Completion& completion);
-  /// The adapter has failed: nothing comes back.
+  /// The adapter has failed: no completion comes back.
   void forget_all();
 
  private:
@@ -54,7 +54,7 @@ class DcEndpoint {
   struct Initiator {
     std::unique_ptr<rdma::QueuePair> pair;
     std::deque<Posted> posted;  ///< oldest first
-    std::deque<Posted> again;   ///< flushed through no fault of theirs
+    std::deque<Posted> again;   ///< flushed because of another request
     bool failed = false;
     uint32_t streams = 0;  ///< see `join`
   };
@@ -64,7 +64,7 @@ class DcEndpoint {
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
   std::vector<std::unique_ptr<rdma::QueuePair>> targets_;
-  std::vector<Initiator> initiators_;  ///< as many
+  std::vector<Initiator> initiators_;  ///< as many as targets
   std::unordered_map<uint32_t, uint32_t> by_number_;
 };
 

@@ -1,15 +1,15 @@
-// FIND_MAP: which peers' messages shall come by rings, and which of those over connected queue pairs, so that the
-// receiver gains the most against receiving everything by the base channel.
+// FIND_MAP: which peers' messages should come by rings, and which of those over connected queue pairs, so that the
+// receiver gains the most compared to receiving everything by the base channel.
 //
-// The l peers that send most get rings, the first m of them connected. With n_i messages of the i-th peer, descending:
+// The l peers that send most get rings, the first m of them connected ones. n_i: messages of the i-th peer, descending:
 //
 //   gain(l, m) = sum(i <= m) n_i r + sum(m < i <= l) n_i d     a message is cheaper
 //              - sum(i <= l) n_i c/s                           credit messages
-//              - n_1 l/2 p                                     looking at other rings meanwhile
+//              - n_1 l/2 p                                     polling other rings meanwhile
 //              - m rho - (l - m) delta                         making the channels
 //
-// which is A(m) + B(l), so that one pass with the running maximum of A over m <= min(l, h) finds what the paper's
-// doubly nested loop finds. (There m may exceed l, which means nothing.)
+// which is A(m) + B(l), so one pass with the running maximum of A over m <= min(l, h) finds the result of the paper's
+// doubly nested loop. (There m may exceed l, which means nothing.)
 //
 // Source: Takagi et al. 2015, Figure 6, Appendix A and Table 2. Gains in units of 1/(2s) ps, where s is the number of
 // entries of a ring, so that all is exact in integers (counts below 2^31). Thread rule: pure functions.
@@ -24,10 +24,10 @@ namespace tern {
 struct ChannelCosts {
   int64_t dc_ring_gain = 100'000;      ///< d: of a message by dc_rdma instead of the base channel
   int64_t rc_ring_gain = 150'000;      ///< r: by rc_rdma
-  int64_t empty_poll = 10'000;         ///< p: a look at a ring that finds nothing
+  int64_t empty_poll = 10'000;         ///< p: an empty poll of a ring
   int64_t credit = 300'000;            ///< c: sending a credit message
   int64_t dc_ring_setup = 10'000'000;  ///< delta
-  int64_t rc_ring_setup = 10'000'000;  ///< rho, less than it takes, because queue pairs are used again
+  int64_t rc_ring_setup = 10'000'000;  ///< rho, less than it takes, because queue pairs are reused
   int64_t threshold = 25'000;          ///< gamma: gain of a message below which nothing is changed
 };
 
@@ -45,11 +45,11 @@ struct FoundMap {
   bool operator==(const FoundMap&) const = default;
 };
 
-/// `counts`: messages of each peer, descending. Of maps with equal gain the one with the fewest rings, then the fewest
-/// connected.
+/// `counts`: messages of each peer, descending. Among maps with equal gain, the one with the fewest rings, then the
+/// fewest connected.
 FoundMap find_map(std::span<const uint32_t> counts, const ChannelCosts& costs, const MapLimits& limits);
 
-/// The gain of a map that exists: without what making the channels costs. The counts are of the peers with connected
+/// The gain of an existing map: without the cost of making the channels. The counts are of the peers with connected
 /// rings and of those with others, in any order.
 int64_t gain_of_map(std::span<const uint32_t> connected, std::span<const uint32_t> others, const ChannelCosts& costs,
                     const MapLimits& limits);

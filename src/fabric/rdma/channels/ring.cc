@@ -79,7 +79,7 @@ void RingChannel::post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piec
     work.remote_address = word_at;
     posted &= way_.post(peer, work);
   }
-  TERN_ASSERT(posted);  // the caller has asked for room
+  TERN_ASSERT(posted);  // the caller has checked for room
   ++count_;
   if (++at_ == remote_.entries) at_ = 0;
 }

@@ -1,7 +1,7 @@
 // A ring of entries in the receiver's memory, which one peer fills by RDMA writes and the receiver polls.
 //
-// A frame stands at the end of its entry, just before the arrival word (wire/rdma.h), so that one write brings both and
-// the receiver looks at one place for frames of any length:
+// A frame stands at the end of its entry, just before the arrival word (wire/rdma.h), so that one write carries both
+// and the receiver polls one place for frames of any length:
 //
 //   entry   | free ................ | frame, rounded up to 8 bytes | arrival word |
 //
@@ -38,8 +38,8 @@ class Ring {
   uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_); }
   uint32_t remote_key() const { return region_->remote_key(); }
 
-  /// The next frame; false: it is not there yet. Valid until `pop`. A frame longer than its entry is given as one of
-  /// length 0, which no parser takes.
+  /// The next frame; false: it is not here yet. Valid until `pop`. A frame longer than its entry is returned with
+  /// length 0, which the parser rejects.
   bool front(const std::byte*& frame, size_t& bytes) const {
     const std::byte* end = memory_ + at_ * entry_bytes_ + entry_bytes_ - wire::kRdmaArrivalBytes;
     const uint64_t word =
@@ -54,7 +54,7 @@ class Ring {
     ++count_;
     if (++at_ == entries_) at_ = 0;
   }
-  /// For another peer; nobody writes there any more.
+  /// Resets it for another peer; the old one no longer writes there.
   void clear();
 
  private:
@@ -68,7 +68,7 @@ class Ring {
   uint32_t at_ = 0;     ///< its entry
 };
 
-/// The sender's end: kinds rc_rdma and dc_rdma. What it posts goes the way of another channel to the same peer.
+/// The sender's end: kinds rc_rdma and dc_rdma. It posts its writes on another channel to the same peer.
 class RingChannel final : public Channel {
  public:
   struct Remote {
@@ -86,7 +86,7 @@ class RingChannel final : public Channel {
   bool post(RdmaPeer& peer, rdma::WorkRequest& work) override { return way_.post(peer, work); }
 
  private:
-  const std::unique_ptr<Channel> own_way_;  ///< null: somebody else's
+  const std::unique_ptr<Channel> own_way_;  ///< null: the way belongs to another object
   Channel& way_;
   const Remote remote_;
   uint32_t count_ = 1;  ///< of the next frame

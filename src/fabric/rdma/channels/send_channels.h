@@ -33,7 +33,7 @@ class ConnectedChannel final : public Channel {
 /// One of the pool of DC initiators, which all peers share.
 class DcChannel final : public Channel {
  public:
-  /// Endpoint and route outlive this. `joins`: see DcEndpoint::join; else the initiator that the peer's number says.
+  /// Endpoint and route outlive this. `joins`: see DcEndpoint::join; else the initiator that follows from the peer.
   DcChannel(DcEndpoint& endpoint, PeerId peer, bool joins, const rdma::Route& route,
             const rdma::QueuePairAddress& target, size_t frame_bytes)
       : Channel({.kind = ChannelKind::dc, .frame_bytes = frame_bytes, .keeps_memory = true}),

@@ -1,0 +1,90 @@
+// The commonest calls in one piece: contiguous data into or out of memory that this rank reaches, sums and exchanges of
+// one integer there, a flush with nothing to wait for. Each takes some tens of nanoseconds, so it is the number of
+// steps that counts: all that can be wrong or different is asked at once, and whatever does not fit goes the long way,
+// which finds out (operations.cc, synchronise.cc).
+#include <cstring>
+
+#include "rma/window.h"
+
+namespace tern::rma {
+
+using wire::WindowAction;
+
+namespace {
+
+bool is_integer(const Kind& kind) {
+  return (kind.type_class == TypeClass::c_integer || kind.type_class == TypeClass::fortran_integer) &&
+         (kind.size == 4 || kind.size == 8);
+}
+
+void copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 8) std::memcpy(to, from, 8);  // one instruction instead of a call
+  else std::memcpy(to, from, bytes);
+}
+
+template <typename Word>
+void change(std::byte* there, const Operation& o) {
+  Word now, brought = 0;
+  std::memcpy(&now, there, sizeof now);
+  if (o.op != OpId::no_op) std::memcpy(&brought, o.origin, sizeof brought);
+  if (o.op == OpId::sum) brought += now;
+  if (o.op != OpId::no_op) std::memcpy(there, &brought, sizeof brought);
+  if (o.action == WindowAction::get_accumulate) std::memcpy(o.result, &now, sizeof now);
+}
+
+/// A sum or an exchange of one integer, which the origin's and the result's types fit.
+bool is_short_accumulate(const Operation& o) {
+  const Kind* kind = o.target_type->kind();
+  if (o.target_count != 1 || !kind || !is_integer(*kind)) return false;
+  if (o.action == WindowAction::get_accumulate && (o.result_type != o.target_type || o.result_count != 1)) return false;
+  if (o.op == OpId::no_op) return true;
+  return (o.op == OpId::sum || o.op == OpId::replace) && o.origin_type == o.target_type && o.origin_count == 1;
+}
+
+/// The same type and count on both sides. Compare-and-swap is short the long way.
+bool is_short(const Operation& o) {
+  switch (o.action) {
+    case WindowAction::put: return o.origin_type == o.target_type && o.origin_count == o.target_count;
+    case WindowAction::get: return o.result_type == o.target_type && o.result_count == o.target_count;
+    case WindowAction::accumulate:
+    case WindowAction::get_accumulate: return is_short_accumulate(o);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Target* Window::settled(int rank) const {
+  if (size_t(unsigned(rank)) >= targets_.size()) return nullptr;
+  Target* target = targets_[size_t(rank)].get();
+  return target && target->lock == LockState::held && target->is_settled() ? target : nullptr;
+}
+
+// False: nothing has happened.
+bool Window::perform_short(const Operation& o) {
+  Target* to = settled(o.target);
+  if (!to || !to->memory || !o.target_type->is_contiguous() || o.displacement < 0 || o.target_count < 0) return false;
+  int64_t bytes = 0, start = 0, end = 0;
+  if (__builtin_mul_overflow(o.target_count, o.target_type->size(), &bytes) ||
+      __builtin_mul_overflow(o.displacement, to->disp_unit, &start) || __builtin_add_overflow(start, bytes, &end) ||
+      end > to->size || bytes == 0 || !is_short(o))
+    return false;
+  Counters& counters = environment_.counters();
+  ++counters.rma_direct;
+  std::byte* there = to->memory + start;
+  if (o.action == WindowAction::put) {
+    ++counters.rma_puts;
+    copy(there, o.origin, size_t(bytes));
+  } else if (o.action == WindowAction::get) {
+    ++counters.rma_gets;
+    copy(o.result, there, size_t(bytes));
+  } else {
+    ++counters.rma_accumulates;
+    const AccumulateGuard alone(part_, to->place, part_place_);
+    if (bytes == 8) change<uint64_t>(there, o);
+    else change<uint32_t>(there, o);
+  }
+  return true;
+}
+
+}  // namespace tern::rma
