@@ -4,8 +4,8 @@
  *   late    x: bytes; perceived bandwidth in GB/s when the last partition is 200 us late: all bytes, over the time from
  *           just before the last MPI_Pready (persistent: MPI_Start) to the receiver's end
  *
- * Series *-part by MPI_Psend_init, where the MPI has it, *-send by MPI_Send_init. The clocks are CLOCK_MONOTONIC, so the
- * ranks must run on one machine. */
+ * Series *-part by MPI_Psend_init, where the MPI has it, *-send by MPI_Send_init. The clocks are CLOCK_MONOTONIC, so
+ * the ranks must run on one machine. */
 #include <time.h>
 #include "bench.h"
 
@@ -21,7 +21,8 @@ static double now_us(void) {
 static void make(int partitioned, int rank, char *data, long bytes, MPI_Request *request) {
 #if MPI_VERSION >= 4
   if (partitioned) {
-    if (rank == 0) MPI_Psend_init(data, PARTITIONS, bytes / PARTITIONS, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_INFO_NULL, request);
+    if (rank == 0)
+      MPI_Psend_init(data, PARTITIONS, bytes / PARTITIONS, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_INFO_NULL, request);
     else MPI_Precv_init(data, PARTITIONS, bytes / PARTITIONS, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_INFO_NULL, request);
     return;
   }

@@ -108,7 +108,9 @@ class Endpoint {
   bool peer_is_polling(bool stays = false) const { return arbiter && arbiter->peer_is_polling(*lane_, stays); }
   bool stream_is_faster(size_t bytes) const { return arbiter && arbiter->stream_is_faster(*lane_, bytes); }
   /// It is better to stream a message of that length than to copy it alone: the peer is there, and a stream is faster.
-  bool peer_streams(size_t bytes, bool stays = false) const { return stream_is_faster(bytes) && peer_is_polling(stays); }
+  bool peer_streams(size_t bytes, bool stays = false) const {
+    return stream_is_faster(bytes) && peer_is_polling(stays);
+  }
   /// The same for the rest of a message after a get or put of a piece.
   bool peer_has_come(size_t bytes) const {
     return arbiter && arbiter->peer_has_polled(*lane_) && arbiter->stream_is_faster(*lane_, bytes);

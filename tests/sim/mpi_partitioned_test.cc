@@ -26,7 +26,9 @@ struct Channel {
   MPI_Request send = MPI_REQUEST_NULL, receive = MPI_REQUEST_NULL;
 };
 
-int value_of(int rank, size_t channel, int round, int i) { return rank * 1000003 + int(channel) * 7919 + round * 31 + i; }
+int value_of(int rank, size_t channel, int round, int i) {
+  return rank * 1000003 + int(channel) * 7919 + round * 31 + i;
+}
 
 // Marks all partitions of all channels, in an order of their own, one call at a time.
 int mark_all(std::vector<Channel>& channels, Rng& rng) {
