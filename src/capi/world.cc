@@ -17,11 +17,11 @@ namespace tern::capi {
 
 namespace {
 
-/// Ends the process if there is not even so much memory. Who has less cannot throw std::bad_alloc, either: the C++
+/// Ends the process if even this much memory is missing. With less, std::bad_alloc cannot be thrown, either: the C++
 /// library could not reserve the room for it (73 KiB, when it was loaded), and ends in std::terminate.
 void require_memory_for_errors() {
-  constexpr size_t kLeast = 256 << 10;
-  void* memory = std::malloc(kLeast);
+  constexpr size_t kMin = 256 << 10;  // those 73 KiB, and the library's own first allocations
+  void* memory = std::malloc(kMin);
   if (!memory) end_without_memory("the MPI library is loaded");
   std::free(memory);
 }

@@ -25,7 +25,7 @@ inline constexpr Status kProcNullStatus{.source = kProcNull, .tag = kAnyTag, .by
 
 class Request : public Object {
  public:
-  enum class Kind : uint8_t { send, receive, collective, done, generalized, file, window };
+  enum class Kind : uint8_t { send, receive, collective, done, generalized, file, window, partitioned };
 
   explicit Request(Kind kind) : kind_(kind) {}
   virtual ~Request() = default;

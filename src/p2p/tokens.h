@@ -46,7 +46,7 @@ class Tokens {
   }
   uint32_t live() const { return live_; }
   template <typename Visitor>
-  void for_each(Visitor&& visit) {
+  void for_each(Visitor&& visit) const {
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (T* item = slots_[i].item) visit(*item);
     }

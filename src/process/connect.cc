@@ -115,6 +115,7 @@ class Wireup {
  private:
   Error begin(const RankContext& context);
   Error check_descriptors(int ranks, size_t local) const;
+  Error check_encryption(const Tunables& tunables) const;
   Error share_memory();
   Error listen();
   Error open_datagrams();
@@ -151,11 +152,20 @@ Error Wireup::check_descriptors(int ranks, size_t local) const {
   return {};
 }
 
+// Also where no adapter will be used now: whether a job may start does not depend on where its ranks are.
+Error Wireup::check_encryption(const Tunables& tunables) const {
+  if (tunables.encrypt == 0 || !allowed_.rdma) return {};
+  return Error(ErrorClass::arg,
+               "TERN_ENCRYPT=1, but TERN_PATH names rdma, whose adapters send everything as it is. Take rdma out of "
+               "TERN_PATH, or leave the encryption to the network");
+}
+
 Error Wireup::begin(const RankContext& context) {
   ProcessParts parts;
   Configuration configuration;
   if (Error error = read_tunables(context, parts.tunables, configuration)) return error;
   if (Error error = read_allowed(parts.tunables.path, allowed_)) return error;
+  if (Error error = check_encryption(parts.tunables)) return error;
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
   const std::string& progress = parts.tunables.progress;
   if (progress != "auto" && progress != "polling" && progress != "event" && progress != "adaptive") {
@@ -240,11 +250,6 @@ Error Wireup::open_datagrams() {
 }
 
 Error Wireup::open_adapter() {
-  if (process_->tunables().encrypt != 0) {
-    return Error(ErrorClass::arg,
-                 "TERN_ENCRYPT=1, but TERN_PATH names rdma, whose adapters send everything as it is. Take rdma out of "
-                 "TERN_PATH, or leave the encryption to the network");
-  }
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
   rdma::IbvOptions wanted;

@@ -31,9 +31,11 @@ Process::Process(ProcessParts parts)
       progress_(*clock_, *idle_, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
       environment_(p2p_),
+      partitioned_(p2p_),
       hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s),
       make_event_port_(std::move(parts.make_event_port)) {
   progress_.set_watch(&hang_watch_);
+  hang_watch_.add_report([this] { return partitioned_.report(); });
   for (int rank : launcher_->local_ranks()) node_peers_.push_back(PeerId(rank));
 }
 
@@ -61,6 +63,7 @@ void Process::begin_helping() {
   const auto needed = [this, always] {
     // Origins of one-sided operations do not wait until a target calls its library.
     if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
+    if (partitioned_.active()) return Need::now;
     return p2p_.pending();
   };
   try {

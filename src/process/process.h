@@ -20,6 +20,7 @@
 #include "fabric/shm/node_memory.h"
 #include "io/environment.h"
 #include "p2p/point_to_point.h"
+#include "partitioned/environment.h"
 #include "process/hang_watch.h"
 #include "process/jobs/other_jobs.h"
 #include "process/jobs/ports.h"
@@ -110,6 +111,8 @@ class Process {
   io::Environment& files();
   /// Windows; made on the first call.
   rma::Environment& windows();
+  /// From the beginning: a peer may offer a partitioned send before this rank has made its receive.
+  partitioned::Environment& partitioned() { return partitioned_; }
 
  private:
   void log_paths() const;
@@ -127,6 +130,7 @@ class Process {
   ProgressEngine progress_;
   PointToPoint p2p_;
   RankEnvironment environment_;
+  partitioned::Environment partitioned_;
   HangWatch hang_watch_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::unique_ptr<NodeMemory> node_memory_;

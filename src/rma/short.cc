@@ -1,7 +1,7 @@
 // The commonest calls in one piece: contiguous data into or out of memory that this rank reaches, sums and exchanges of
-// one integer there, a flush with nothing to wait for. Each takes some tens of nanoseconds, so it is the number of
-// steps that counts: all that can be wrong or different is asked at once, and whatever does not fit goes the long way,
-// which finds out (operations.cc, synchronise.cc).
+// one integer there, accumulates by the operators' plain loops, a flush with nothing to wait for. Each takes some tens
+// of nanoseconds, so it is the number of steps that counts: all that can be wrong or different is asked at once, and
+// whatever does not fit goes the long way, which finds out (operations.cc, synchronise.cc).
 #include <cstring>
 
 #include "rma/window.h"
@@ -33,12 +33,20 @@ void change(std::byte* there, const Operation& o) {
 }
 
 /// A sum or an exchange of one integer, which the origin's and the result's types fit.
-bool is_short_accumulate(const Operation& o) {
+bool is_of_one_integer(const Operation& o) {
   const Kind* kind = o.target_type->kind();
   if (o.target_count != 1 || !kind || !is_integer(*kind)) return false;
   if (o.action == WindowAction::get_accumulate && (o.result_type != o.target_type || o.result_count != 1)) return false;
   if (o.op == OpId::no_op) return true;
   return (o.op == OpId::sum || o.op == OpId::replace) && o.origin_type == o.target_type && o.origin_count == 1;
+}
+
+/// An accumulate by the operator's plain loop over elements of a predefined type.
+bool is_plain_loop(const Operation& o) {
+  const Kind* kind = o.target_type->kind();
+  return o.action == WindowAction::accumulate && o.origin_type == o.target_type && o.origin_count == o.target_count &&
+         kind && kind->size == kind->extent && o.op != OpId::replace && o.op != OpId::no_op &&
+         reinterpret_cast<uintptr_t>(o.origin) % kind->alignment == 0 && op_takes(o.op, *kind);
 }
 
 /// The same type and count on both sides. Compare-and-swap is short the long way.
@@ -47,7 +55,7 @@ bool is_short(const Operation& o) {
     case WindowAction::put: return o.origin_type == o.target_type && o.origin_count == o.target_count;
     case WindowAction::get: return o.result_type == o.target_type && o.result_count == o.target_count;
     case WindowAction::accumulate:
-    case WindowAction::get_accumulate: return is_short_accumulate(o);
+    case WindowAction::get_accumulate: return is_of_one_integer(o) || is_plain_loop(o);
     default: return false;
   }
 }
@@ -69,9 +77,13 @@ bool Window::perform_short(const Operation& o) {
       __builtin_mul_overflow(o.displacement, to->disp_unit, &start) || __builtin_add_overflow(start, bytes, &end) ||
       end > to->size || bytes == 0 || !is_short(o))
     return false;
+  std::byte* there = to->memory + start;
+  const bool accumulates = o.action == WindowAction::accumulate || o.action == WindowAction::get_accumulate;
+  const bool one_integer = accumulates && is_of_one_integer(o);
+  if (accumulates && !one_integer && reinterpret_cast<uintptr_t>(there) % o.target_type->kind()->alignment != 0)
+    return false;
   Counters& counters = environment_.counters();
   ++counters.rma_direct;
-  std::byte* there = to->memory + start;
   if (o.action == WindowAction::put) {
     ++counters.rma_puts;
     copy(there, o.origin, size_t(bytes));
@@ -81,7 +93,8 @@ bool Window::perform_short(const Operation& o) {
   } else {
     ++counters.rma_accumulates;
     const AccumulateGuard alone(part_, to->place, part_place_);
-    if (bytes == 8) change<uint64_t>(there, o);
+    if (!one_integer) environment_.op(o.op).apply_basic(o.origin, there, o.target_count, *o.target_type->kind());
+    else if (bytes == 8) change<uint64_t>(there, o);
     else change<uint32_t>(there, o);
   }
   return true;

@@ -142,7 +142,7 @@ bool Window::locks_by_words() const {
 
 // Memory can be shared with the rank.
 bool Window::shares_node_with(int rank) const {
-  const NodeSegments* segments = comm_->p2p().node_segments;
+  const NodeSegments* segments = comm_->environment().node_segments;
   return own(rank) || (segments && segments->shares(comm_->peer(rank)));
 }
 

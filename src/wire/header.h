@@ -50,6 +50,7 @@ enum class Kind : uint8_t {
 inline constexpr Kind kFirstWindowKind = Kind(32), kLastWindowKind = Kind(95);
 inline constexpr Kind kFirstFileKind = Kind(96), kLastFileKind = Kind(127);
 inline constexpr Kind kFirstCollectiveKind = Kind(128), kLastCollectiveKind = Kind(159);
+inline constexpr Kind kFirstPartitionedKind = Kind(160), kLastPartitionedKind = Kind(167);
 inline constexpr Kind kFirstLaneKind = Kind(224);
 
 /// The low bits of Header::flags belong to the kind. The others belong to the path scheduler: how many messages of the

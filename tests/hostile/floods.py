@@ -2,7 +2,7 @@
 must be exact; what it got done, and what it holds of the system during and after, is printed.
 
 Usage: floods.py datagrams|connections|idle COUNT [PATH]   (by hand: 1000000, 1000000, 100000)
-  idle: rank 0 computes for five connect timeouts meanwhile, its queues as long as the kernel allows (65535)."""
+  idle: rank 0 computes for more than five connect timeouts meanwhile; its queue holds half of the calls for it."""
 import errno
 import os
 import random
@@ -27,18 +27,21 @@ IP_BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: the port is chosen when the connec
 
 
 def targets(protocol):
+    """Where the job listens: (address, port), of both families for TCP."""
     return [(address if address not in ("0.0.0.0", "::") else "127.0.0.1", port)
-            for name, address, port in network_addresses() if name == protocol]
+            for name, address, port in network_addresses() if name in (protocol, protocol + "6" if protocol == "tcp" else "")]
 
 
 def call(target, source, number):
-    """Begins a connection from the number-th port of this attacker's addresses 127.1+source.x.y."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    """Begins a connection; over IPv4 from the number-th port of this attacker's addresses 127.1+source.x.1."""
+    six = ":" in target[0]
+    made = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_STREAM)
     made.setblocking(False)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed at once, nothing waits
-    made.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
     try:
-        made.bind((f"127.{1 + source}.{number // 20000}.1", 0))
+        if not six:
+            made.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            made.bind((f"127.{1 + source}.{number // 20000}.1", 0))
         made.connect(target)
     except BlockingIOError:
         pass
@@ -49,7 +52,7 @@ def call(target, source, number):
 
 
 def stands(made):
-    return made.connect_ex(("127.0.0.1", 1)) in (0, errno.EISCONN)
+    return made.connect_ex(("::1" if made.family == socket.AF_INET6 else "127.0.0.1", 1)) in (0, errno.EISCONN)
 
 
 def send_datagrams(count, _):
@@ -159,7 +162,7 @@ def main():
         return 77
     if kind == "idle":
         with open("/proc/sys/net/core/somaxconn", "w") as file:
-            file.write("65535")
+            file.write(str(count // 16))
     mark, small = new_mark(), count < 50000
     seconds, away = {"datagrams": (20, 0), "connections": (60, 0), "idle": (2, 60)}[kind]
     if small:

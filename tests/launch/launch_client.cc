@@ -2,6 +2,7 @@
 // what the command says. The tests in this folder judge its output and exit code.
 //
 //   launch_client exchange          every rank puts values of many sizes, gets everybody's, checks; one line
+//   launch_client look-up           every rank looks values up while the last barrier waits for rank 0, and ends
 //   launch_client info              prints rank, size, local ranks, application number, universe, share, after a fence
 //   launch_client abort RANK CODE   rank RANK aborts, the others wait in a barrier
 //   launch_client die RANK SIGNAL   rank RANK kills itself after a fence, the others wait in a barrier
@@ -76,6 +77,26 @@ int exchange(tern::Launcher& launcher) {
   return 0;
 }
 
+/// As a rank that meets peers while it is in MPI_Finalize: the barrier's end comes in the middle of another answer.
+void look_up_in_the_barrier(tern::Launcher& launcher) {
+  check(launcher.put("card", pattern(launcher.rank(), 700)));
+  check(launcher.fence());
+  if (launcher.rank() == 0) usleep(100'000);
+  check(launcher.enter_barrier());
+  Error error;
+  int after = 0;
+  for (int i = 0; after < 20; ++i) {
+    const int rank = i % launcher.size();
+    std::string value;
+    check(launcher.get(rank, "card", value));
+    if (value != pattern(rank, 700)) check(Error(tern::ErrorClass::other, "another answer than the value"));
+    // Not asked again once it is over.
+    if (after > 0 || (i % 50 == 49 && launcher.barrier_is_over(error))) ++after;
+  }
+  check(std::move(error));
+  printf("rank %d looked up\n", launcher.rank());
+}
+
 void info(tern::Launcher& launcher) {
   std::string local;
   for (int rank : launcher.local_ranks()) local += (local.empty() ? "" : ",") + std::to_string(rank);
@@ -105,6 +126,8 @@ int main(int argc, char** argv) {
     // fence of its own.
     check(launcher->fence());
     info(*launcher);
+  } else if (what == "look-up") {
+    look_up_in_the_barrier(*launcher);
   } else if (what == "sleep") {
     sleep(unsigned(first));
   } else {

@@ -29,6 +29,11 @@ class Common:
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {r} of {ranks} exchanged" for r in range(ranks)])
 
+    def test_values_are_looked_up_while_a_barrier_waits(self):
+        for _ in range(3):
+            done = self.launch("-n", 3, CLIENT, "look-up")
+            self.assertEqual((done.returncode, done.stdout.count("looked up")), (0, 3), done.stderr)
+
     def test_info(self):
         done = self.launch("-n", 3, CLIENT, "info")
         lines = sorted(done.stdout.splitlines())

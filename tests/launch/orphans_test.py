@@ -157,9 +157,12 @@ class Orphans(unittest.TestCase):
         child = self.start(WRAPPERS["timeout"], mark)
         processes = self.settled(child)
         for pid in (child.pid, *processes):
-            with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/cmdline") as line:
-                if "mpiexec" in comm.read() + line.read():
-                    os.kill(pid, signal.SIGKILL)
+            try:
+                with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/cmdline") as line:
+                    if "mpiexec" in comm.read() + line.read():
+                        os.kill(pid, signal.SIGKILL)
+            except FileNotFoundError:
+                pass  # gone with one that was killed before
         begin = time.monotonic()
         child.wait(20)
         self.assertTrue(self.all_gone(processes, mark, begin))

@@ -282,7 +282,8 @@ static void short_operations(int created) {
     int count;
   } kOutside[] = {{16, 1}, {15, 2}, {1, 16}, {((MPI_Aint)1) << 62, 1}};
   for (int i = 0; i < 4; i++) {
-    const int outcome = MPI_Put(text, kOutside[i].count, MPI_INT, to, kOutside[i].place, kOutside[i].count, MPI_INT, win);
+    const int count = kOutside[i].count;
+    const int outcome = MPI_Put(text, count, MPI_INT, to, kOutside[i].place, count, MPI_INT, win);
     int error_class;
     MPI_Error_class(outcome, &error_class);
     CHECK(error_class == MPI_ERR_RMA_RANGE);

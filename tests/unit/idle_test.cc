@@ -436,7 +436,7 @@ TEST(Idle, WhoIsAnsweredSoonKeepsTheCore) {
   EXPECT_EQ(yields_of(10'000, 5), 5 * kLimits.spin_trial_interval);
 }
 TEST(Idle, WhoIsNotAnsweredSoonYields) {
-  constexpr uint32_t kWaits = 6400, kPolls = kLimits.spin_polls + 8;
+  constexpr uint32_t kWaits = 10 * kLimits.spin_trial_interval, kPolls = kLimits.spin_polls + 8;
   const uint64_t yields = yields_of(kWaits, kPolls);
   EXPECT_GT(yields, uint64_t{kWaits} * kPolls * 95 / 100);
   EXPECT_LT(yields, uint64_t{kWaits} * kPolls);  // it was tried

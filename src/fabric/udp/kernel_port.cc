@@ -207,7 +207,8 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
   return {};
 }
 
-// Which of this host's sockets the kernel's routes would send from, and how large its packets are. 0, or an errno number.
+// Which of this host's sockets the kernel's routes would send from, and how large its packets are. Returns 0, or an
+// errno number.
 int KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const {
   const SocketAddress target(to, scope);
   Descriptor fd(socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

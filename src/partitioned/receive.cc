@@ -1,0 +1,119 @@
+#include "partitioned/receive.h"
+
+#include <algorithm>
+
+namespace tern::partitioned {
+
+PartitionedReceive::PartitionedReceive(Environment& environment, const Arguments& arguments)
+    : Request(Kind::partitioned),
+      environment_(environment),
+      arguments_(arguments),
+      type_(Ref<Datatype>::share(arguments.type)),
+      partition_bytes_(size_t(arguments.count) * size_t(arguments.type->size())),
+      total_bytes_(partition_bytes_ * size_t(arguments.partitions)),
+      left_(std::make_unique<std::atomic<size_t>[]>(size_t(arguments.partitions))) {
+  make_persistent();
+  if (arguments.peer == kNoPeer) total_bytes_ = 0;
+  else endpoint_ = &environment.endpoints().at(arguments.peer);
+}
+
+void PartitionedReceive::destroy() {
+  environment_.forget(*this, token_);
+  delete this;
+}
+
+Error PartitionedReceive::start() {
+  restart();
+  environment_.began();
+  left_bytes_ = total_bytes_;
+  const size_t each = total_bytes_ == 0 ? 0 : partition_bytes_;
+  for (int i = 0; i < arguments_.partitions; ++i) left_[size_t(i)].store(each, std::memory_order_relaxed);
+  if (endpoint_ && endpoint_->lost()) {
+    fail(environment_.endpoints().loss_of(endpoint_->peer));
+  } else if (sender_token_ != 0) {
+    open();
+  } else if (!endpoint_) {
+    status = kProcNullStatus;
+    environment_.ended();
+    set_complete();
+  }
+  return {};
+}
+
+void PartitionedReceive::matched(uint32_t sender_token, uint32_t token, uint64_t bytes) {
+  sender_token_ = sender_token;
+  token_ = token;
+  sender_bytes_ = bytes;
+  wire::PartitionedAnswerBody body{};
+  body.bytes = total_bytes_;
+  body.token = token;
+  if (bytes == total_bytes_ && bytes != 0 && type_->is_contiguous() && !endpoint_->lost() && endpoint_->can_put()) {
+    exposed_ = ExposedMemory(*endpoint_, arguments_.buffer, total_bytes_, {.write = true});
+    if (!exposed_.empty()) {
+      body.address = reinterpret_cast<uint64_t>(arguments_.buffer);
+      body.key[0] = exposed_.key().words[0];
+      body.key[1] = exposed_.key().words[1];
+    }
+  }
+  environment_.endpoints().post(*endpoint_, wire::make_control_header(wire::kPartitionedAnswer, sender_token), &body,
+                                sizeof body);
+  if (!complete()) open();
+}
+
+// Started and matched.
+void PartitionedReceive::open() {
+  if (sender_bytes_ != total_bytes_) {
+    fail(Error(ErrorClass::truncate, "the partitioned receive has " + std::to_string(total_bytes_) +
+                                         " bytes, but the send that it matches " + std::to_string(sender_bytes_) +
+                                         ". Both sides must describe the same amount of data."));
+    return;
+  }
+  environment_.endpoints().post(*endpoint_, wire::make_control_header(wire::kPartitionedOpen, sender_token_));
+  if (total_bytes_ == 0) landed(0, 0);
+}
+
+bool PartitionedReceive::expects(uint64_t offset, size_t bytes) const {
+  return !complete() && bytes <= left_bytes_ && offset <= total_bytes_ && bytes <= total_bytes_ - offset;
+}
+
+Cursor PartitionedReceive::target(uint64_t offset, size_t bytes) {
+  Cursor target(arguments_.buffer, arguments_.count * arguments_.partitions, *type_);
+  target.truncate(size_t(offset) + bytes);
+  target.skip(size_t(offset));
+  return target;
+}
+
+void PartitionedReceive::landed(uint64_t offset, size_t bytes) {
+  left_bytes_ -= bytes;
+  for (size_t at = size_t(offset), end = at + bytes; at < end;) {
+    std::atomic<size_t>& left = left_[at / partition_bytes_];
+    const size_t here = std::min(end, (at / partition_bytes_ + 1) * partition_bytes_) - at;
+    const size_t before = left.load(std::memory_order_relaxed);
+    left.store(before - std::min(before, here), std::memory_order_release);
+    at += here;
+  }
+  if (left_bytes_ != 0) return;
+  status.source = arguments_.source;
+  status.tag = arguments_.tag;
+  status.bytes = Count(total_bytes_);
+  environment_.ended();
+  set_complete();
+}
+
+void PartitionedReceive::fail(Error reason) {
+  if (complete()) return;
+  error = std::move(reason);
+  environment_.ended();
+  set_complete();
+}
+
+std::string PartitionedReceive::report() const {
+  if (complete()) return {};
+  return "partitioned receive from rank " + std::to_string(endpoint_ ? int(endpoint_->peer) : kProcNull) + " (tag " +
+         std::to_string(arguments_.tag) + "): " +
+         (sender_token_ == 0 ? "no matching MPI_Psend_init yet"
+                             : std::to_string(left_bytes_) + " of " + std::to_string(total_bytes_) + " bytes to come") +
+         "\n";
+}
+
+}  // namespace tern::partitioned

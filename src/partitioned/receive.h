@@ -1,0 +1,55 @@
+// PartitionedReceive: what MPI_Precv_init makes. Data comes in pieces whose borders need not be those of its
+// partitions. Thread rule: under the rank's lock, but for `arrived`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "p2p/exposed_memory.h"
+#include "p2p/request.h"
+#include "partitioned/environment.h"
+
+namespace tern::partitioned {
+
+class PartitionedReceive final : public Request {
+ public:
+  PartitionedReceive(Environment& environment, const Arguments& arguments);
+
+  Error start() override;
+  /// MPI_Parrived: the partition's data is there. From any thread, without the rank's lock; the partition exists.
+  bool arrived(int partition) const { return left_[size_t(partition)].load(std::memory_order_acquire) == 0; }
+
+  const Arguments& arguments() const { return arguments_; }
+  size_t total_bytes() const { return total_bytes_; }
+  bool is_from(const Endpoint& peer) const { return endpoint_ == &peer; }
+  /// With a send whose message has so many bytes. `token`: this receive's.
+  void matched(uint32_t sender_token, uint32_t token, uint64_t bytes);
+  /// Such a piece may come now.
+  bool expects(uint64_t offset, size_t bytes) const;
+  Cursor target(uint64_t offset, size_t bytes);
+  void landed(uint64_t offset, size_t bytes);
+  /// Completes with an error, if it is started.
+  void fail(Error error);
+  std::string report() const;
+
+ private:
+  void destroy() override;
+  void open();
+  Error size_error() const;
+
+  Environment& environment_;
+  Arguments arguments_;
+  Ref<Datatype> type_;
+  Endpoint* endpoint_ = nullptr;  ///< null: MPI_PROC_NULL
+  size_t partition_bytes_, total_bytes_;
+  ExposedMemory exposed_;
+  uint32_t token_ = 0, sender_token_ = 0;  ///< 0: not matched yet
+  uint64_t sender_bytes_ = 0;
+
+  // One start.
+  std::unique_ptr<std::atomic<size_t>[]> left_;  ///< bytes to come, by partition
+  size_t left_bytes_ = 0;
+};
+
+}  // namespace tern::partitioned
