@@ -4,6 +4,7 @@ namespace tern {
 
 Communicator::Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote)
     : environment_(environment),
+      p2p_(environment.p2p),
       context_(context),
       local_(std::move(local)),
       remote_(std::move(remote)),

@@ -46,7 +46,7 @@ class Communicator : public Object {
   PeerId peer(int rank) const { return peer_group().peer(rank); }
   uint64_t context(Plane plane = Plane::point_to_point) const { return context_ | uint64_t(plane); }
   RankEnvironment& environment() const { return environment_; }
-  PointToPoint& p2p() const { return environment_.p2p; }
+  PointToPoint& p2p() const { return p2p_; }
 
   /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource),
   /// never kProcNull.
@@ -89,6 +89,7 @@ class Communicator : public Object {
 
  private:
   RankEnvironment& environment_;
+  PointToPoint& p2p_;  ///< of the environment: every message goes through it
   uint64_t context_;
   Ref<Group> local_, remote_;
   int rank_;
