@@ -25,7 +25,7 @@ class CopyRates {
     const Record &stream = c[size_t(Way::stream)], &attach = c[size_t(Way::attach)];
     if (due(stream, attach)) return true;
     if (due(attach, stream)) return false;
-    return attach.samples == 0 || (stream.samples != 0 && stream.ns_per_kib <= attach.ns_per_kib);
+    return !attach.measured || (stream.measured && stream.ns_per_kib <= attach.ns_per_kib);
   }
 
   /// `bytes` of a message of `of_bytes` were transferred in `ns`.
@@ -35,38 +35,50 @@ class CopyRates {
     const float sample = float(ns) * 1024 / float(bytes);
     // The shortest times count: longer ones contain waiting for a processor. A way that has become slower is noticed
     // after some messages.
-    if (mine.samples == 0 || sample < mine.ns_per_kib) mine.ns_per_kib = sample;
+    if (!mine.measured || sample < mine.ns_per_kib) mine.ns_per_kib = sample;
     else mine.ns_per_kib += (std::min(sample, 2 * mine.ns_per_kib) - mine.ns_per_kib) / 8;
-    mine.samples = uint8_t(std::min(mine.samples + 1, 255));
-    mine.skipped = mine.samples < kFirstSamples ? 0 : kTries;
-    if (++other.skipped >= interval(other, mine) + kTries) other.skipped = kTries;
+    mine.measured = true;
+    const float share = float(bytes) / float(of_bytes);
+    if (!due(mine, other)) {
+      mine.skipped = kTries;
+    } else if ((mine.tried += share) >= kBurst) {
+      mine.known = true;
+      mine.tried = 0;
+      mine.skipped = kTries;
+    } else if (!mine.known) {
+      mine.skipped = 0;
+    }
+    if ((other.skipped += share) >= interval(other, mine) + kTries) other.skipped = kTries;
   }
 
  private:
   struct Record {
     float ns_per_kib = 0;
-    uint8_t samples = 0;   ///< at most 255
-    uint16_t skipped = 0;  ///< messages sent the other way since this one was last measured or offered
+    bool measured = false, known = false;  ///< at all; often enough to begin with
+    float tried = 0;                       ///< messages of the present burst
+    float skipped = 0;                     ///< messages sent the other way since this one was last measured or offered
   };
   using Class = std::array<Record, 2>;  ///< by Way
 
-  static constexpr uint8_t kFirstSamples = 2;  ///< the first may have used untouched memory
-  /// A way to be measured is offered to so many messages; perhaps it is not possible (another datatype, say).
-  static constexpr uint16_t kTries = 4;
+  /// A way is measured for so many messages in a row: the first ones find other data in the caches, or memory that was
+  /// never touched.
+  static constexpr float kBurst = 3;
+  /// It is offered to so many messages; perhaps it is not possible (another datatype, say).
+  static constexpr float kTries = 6;
   /// The slower way is measured again after so many messages of the faster one. If it is at most twice as slow, that
-  /// costs less than 1 %; a slower one rarely becomes the faster one.
-  static constexpr uint16_t kNearInterval = 128, kFarInterval = 1024;
+  /// costs about 1 % (kBurst of kNearInterval); a slower one rarely becomes the faster one.
+  static constexpr float kNearInterval = 256, kFarInterval = 2048;
 
   /// By powers of 2: up to 16 KiB, 32 KiB, ... 4 MiB, more.
   static size_t class_of(size_t bytes) {
     const int log = std::bit_width(bytes > 1 ? bytes - 1 : 1);
     return size_t(std::clamp(log - 14, 0, int(kClasses) - 1));
   }
-  static uint16_t interval(const Record& way, const Record& other) {
-    return way.samples != 0 && way.ns_per_kib < 2 * other.ns_per_kib ? kNearInterval : kFarInterval;
+  static float interval(const Record& way, const Record& other) {
+    return way.measured && way.ns_per_kib < 2 * other.ns_per_kib ? kNearInterval : kFarInterval;
   }
   static bool due(const Record& way, const Record& other) {
-    return (way.samples < kFirstSamples && way.skipped < kTries) || way.skipped >= interval(way, other);
+    return (!way.known && way.skipped < kTries) || way.skipped >= interval(way, other);
   }
 
   static constexpr size_t kClasses = 10;  ///< see class_of
