@@ -54,7 +54,18 @@ struct Chunk {
   uint32_t reserved;
   uint64_t began_ns;  ///< of a message's first chunk: when its sender began (CLOCK_MONOTONIC); 0: not to be timed
 };
-static_assert(sizeof(Chunk) <= kInlineBytes);
+static_assert(sizeof(Chunk) == 32 && sizeof(Chunk) <= kInlineBytes);
+
+/// Into a cell, word by word: a copy in larger pieces would wait until the stores that made the chunk have left the store
+/// buffer (see wire::make_header).
+inline void put_chunk(std::byte* body, const Chunk& chunk) {
+  using Word [[gnu::may_alias]] = uint64_t;
+  auto* words = reinterpret_cast<Word*>(body);
+  words[0] = chunk.total_bytes;
+  words[1] = chunk.end;
+  words[2] = chunk.offset;
+  words[3] = chunk.began_ns;
+}
 
 inline uint64_t cell_word(uint32_t sequence, CellKind kind, uint32_t bytes) {
   return (uint64_t{sequence} << 32) | (uint64_t(kind) << kKindShift) | bytes;

@@ -95,7 +95,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     chunk.began_ns = 0;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
     if (sent == 0) wire::copy_header(cell.header, header);
-    std::memcpy(cell.body, &chunk, sizeof chunk);
+    shm::put_chunk(cell.body, chunk);
     publish(peer, sent == 0 ? shm::CellKind::first : shm::CellKind::continued, size);
     sent += size;
   }
@@ -227,7 +227,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
     chunk.began_ns = peer.stream_out_ns;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
     if (!operation.header_sent) wire::copy_header(cell.header, operation.header);
-    std::memcpy(cell.body, &chunk, sizeof chunk);
+    shm::put_chunk(cell.body, chunk);
     publish(peer, operation.header_sent ? shm::CellKind::continued : shm::CellKind::first, size);
     operation.header_sent = true;
   }
