@@ -1,6 +1,18 @@
 #include "p2p/unexpected.h"
 
+#include <vector>
+
 namespace tern {
+
+Unexpected::~Unexpected() {
+  std::vector<UnexpectedMessage*> left;
+  matching_.for_each_waiting(
+      [&](WaitingMessage& waiting) { left.push_back(static_cast<UnexpectedMessage*>(&waiting)); });
+  for (UnexpectedMessage* message : left) {
+    hide(*message);
+    destroy(*message);
+  }
+}
 
 UnexpectedMessage& Unexpected::keep(Endpoint& from, const wire::Header& header, size_t bytes) {
   UnexpectedMessage& message = create();

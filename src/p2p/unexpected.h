@@ -49,6 +49,11 @@ class Unexpected {
   Unexpected(ProgressEngine& progress, Matching& matching)
       : progress_(progress), counts_(progress.counters()), matching_(matching) {}
 
+  /// What was never received ends here.
+  ~Unexpected();
+  Unexpected(const Unexpected&) = delete;
+  Unexpected& operator=(const Unexpected&) = delete;
+
   /// Keeps an arrived message, to be found by receives from now on; with room for its data, unless that comes later
   /// (rts).
   UnexpectedMessage& keep(Endpoint& from, const wire::Header& header, size_t bytes);

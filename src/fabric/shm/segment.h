@@ -56,8 +56,8 @@ struct Chunk {
 };
 static_assert(sizeof(Chunk) == 32 && sizeof(Chunk) <= kInlineBytes);
 
-/// Into a cell, word by word: a copy in larger pieces would wait until the stores that made the chunk have left the store
-/// buffer (see wire::make_header).
+/// Into a cell, word by word: a copy in larger pieces would wait until the stores that made the chunk have left the
+/// store buffer (see wire::make_header).
 inline void put_chunk(std::byte* body, const Chunk& chunk) {
   using Word [[gnu::may_alias]] = uint64_t;
   auto* words = reinterpret_cast<Word*>(body);
