@@ -42,10 +42,6 @@ class Function:
         return "any_time" in self.flags
 
     @property
-    def not_yet(self):
-        return "not_yet" in self.flags
-
-    @property
     def raw(self):
         """Does not return an error class: the entry point calls capi::raw:: directly."""
         return self.returns != "int" or self.name.endswith("_toint") or self.name == "MPI_Pcontrol"
@@ -98,7 +94,7 @@ def _parse_function(text, chapter, where):
             function.returns = m.group(2)
         elif m:
             function.same_as = m.group(2)
-        elif flag in ("large", "any_time", "not_yet", "collective"):
+        elif flag in ("large", "any_time", "collective"):
             function.flags.add(flag)
         else:
             raise SystemExit(f"{where}: {name}: unknown flag {flag}")

@@ -1,4 +1,4 @@
-"""Writes the entry points (PMPI_X with MPI_X as a weak alias), impl.gen.h and the fallback bodies."""
+"""Writes the entry points (PMPI_X with MPI_X as a weak alias) and impl.gen.h."""
 
 import re
 
@@ -36,9 +36,8 @@ def body_parameters(function):
 def emit_impl(functions):
     out = [BANNER + '#pragma once\n\n#include "capi/call.h"\n\nnamespace tern::capi {\n\nstruct CallOperands;\n']
     for f in bodies(functions):
-        if not f.not_yet:
-            space, declaration = signature(f)
-            out.append(f"namespace {space} {{ Error {declaration}; }}")
+        space, declaration = signature(f)
+        out.append(f"namespace {space} {{ Error {declaration}; }}")
     out.append("\n}  // namespace tern::capi\n\n// What does not return an error class.\n"
                "namespace tern::capi::raw {\n")
     for f in functions:
@@ -48,40 +47,25 @@ def emit_impl(functions):
     return "\n".join(out)
 
 
-def emit_fallbacks(functions):
-    """Weak bodies: what is described as done but not written yet still links and says so."""
-    out = [BANNER + '#include "impl.gen.h"\n\nnamespace tern::capi {\n']
-    for f in bodies(functions):
-        if not f.not_yet:
-            space, declaration = signature(f)
-            out.append(f"namespace {space} {{ __attribute__((weak)) Error {declaration} {{ return call.not_yet(); }} }}")
-    out.append("\n}  // namespace tern::capi\n")
-    return "\n".join(out)
-
-
 def function_numbers(functions):
     """The number of every function, for what is kept by function."""
     return {symbol: number for number, symbol in enumerate(s for f in functions for s in f.symbols)}
 
 
-def emit_names(functions, titles, sections):
-    """Names of predefined handles and of chapters, for messages. Returns the header and the source."""
+def emit_names(functions, sections):
+    """Names of predefined handles, for messages. Returns the header and the source."""
     header = BANNER + ('#pragma once\n\n#include <cstdint>\n#include <span>\n\nnamespace tern::capi {\n\n'
                        '/// "MPI_COMM_WORLD" of 0x101; null when the value is no predefined handle.\n'
                        'const char* handle_name(uintptr_t handle);\n'
-                       '/// The title of a chapter of MPI 5.0.\nconst char* chapter_title(int chapter);\n'
                        '/// All functions, each at its number.\nstd::span<const char* const> function_names();\n\n}\n')
     functions_listed = "".join(f'    "{symbol}",\n' for symbol in function_numbers(functions))
     handles = sorted((c.value, c.name) for _, constants in sections for c in constants
                      if not c.alias and 32 <= c.value < 4096 and c.ctype.startswith("MPI_")
                      and "function" not in c.ctype and not c.ctype.startswith("MPI_T"))
     rows = "".join(f'    case 0x{value:x}: return "{name}";\n' for value, name in handles)
-    chapters = "".join(f'    case {number}: return "{title}";\n' for number, title in sorted(titles.items()))
     source = BANNER + ('#include "names.gen.h"\n\nnamespace tern::capi {\n\n'
                        'const char* handle_name(uintptr_t handle) {\n  switch (handle) {\n' + rows +
                        '    default: return nullptr;\n  }\n}\n\n'
-                       'const char* chapter_title(int chapter) {\n  switch (chapter) {\n' + chapters +
-                       '    default: return "";\n  }\n}\n\n'
                        'static constexpr const char* kFunctionNames[] = {\n' + functions_listed + '};\n'
                        'std::span<const char* const> function_names() { return kFunctionNames; }\n\n}  // namespace tern::capi\n')
     return header, source
@@ -158,14 +142,6 @@ def emit_entry(function, large, numbers):
         names = ", ".join(p.name for p in function.parameters if p.kind != "varargs")
         return f"{head} {{ return tern::capi::raw::{name}({names}); }}\n{alias}\n"
     out = [head + " {"]
-    if function.not_yet:
-        out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});')
-        out.append(f"  if (!call.enter{'_any_time' if function.any_time else ''}()) return call.fail();")
-        comm = next((p.name for p in function.parameters if p.kind == "comm"), None)
-        if comm:
-            out.append(f'  Communicator* {comm}_ = nullptr;\n  if (!call.get({comm}, {comm}_, "{comm}")) return call.fail();')
-        out.append(f"  return call.fail(call.not_yet({function.chapter}));\n}}\n{alias}\n")
-        return "\n".join(out)
     comm = next((p.name for p in function.parameters if p.kind == "comm"), "")
     out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});\n  try {{')
     if _about_files(function):

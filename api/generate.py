@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 
 from description import read_constants, read_functions  # noqa: E402
 from emit_docs import emit_coverage, written_bodies  # noqa: E402
-from emit_entries import emit_entries, emit_fallbacks, emit_impl, emit_names  # noqa: E402
+from emit_entries import emit_entries, emit_impl, emit_names  # noqa: E402
 from emit_fortran import emit_base, emit_f08, emit_mpi, emit_mpif  # noqa: E402
 from emit_fortran_entries import emit_fortran_entries  # noqa: E402
 from emit_header import emit as emit_header  # noqa: E402
@@ -44,8 +44,7 @@ def main():
     sections = read_constants(HERE)
     write(arguments.include / "mpi.h", emit_header(functions, titles, sections))
     write(arguments.sources / "impl.gen.h", emit_impl(functions))
-    write(arguments.sources / "fallbacks.gen.cc", emit_fallbacks(functions))
-    header, source = emit_names(functions, titles, sections)
+    header, source = emit_names(functions, sections)
     write(arguments.sources / "names.gen.h", header)
     write(arguments.sources / "names.gen.cc", source)
     for number, text in enumerate(emit_entries(functions, arguments.pieces)):

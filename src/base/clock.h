@@ -18,7 +18,7 @@ class Clock {
   virtual uint64_t now_ns() = 0;
   /// The rank's own work (a copy, a post, a poll) has cost `ns`: moves virtual time on, does nothing on a real clock.
   virtual void charge_ns(uint64_t ns) {}
-  /// The rank has copied, or reduced, so many bytes: as charge_ns. A simulated machine knows its rates.
+  /// The rank has copied (reduced) `bytes` bytes: as charge_ns, at the rates of the simulated machine.
   virtual void charge_copy(size_t bytes) {}
   virtual void charge_reduction(size_t bytes) {}
 };

@@ -293,15 +293,6 @@ bool Call::op_applies(const Op& op, const Datatype& type, const char* argument) 
                                             argument, op.name(), what));
 }
 
-Error Call::not_yet(int chapter) {
-  if (chapter != 0) {
-    return Error(ErrorClass::unsupported_operation, fmt::format("chapter {} of MPI 5.0 ({}) is not in this "
-                                                                "version of Tern yet",
-                                                                chapter, chapter_title(chapter)));
-  }
-  return Error(ErrorClass::unsupported_operation, "this function is not in this version of Tern yet");
-}
-
 int Call::fail() {
   TERN_ASSERT(trouble().error);
   return fail(std::move(trouble().error));

@@ -79,8 +79,6 @@ class Call {
   void blame_last(Ref<Window> window);
   /// The entry point returns this class instead of the error's own (MPI_ERR_IN_STATUS).
   void return_instead(int error_class) { trouble().returned = error_class; }
-  /// The answer of what does not exist yet. `chapter`: of the standard; 0: unknown.
-  Error not_yet(int chapter = 0);
 
   // --- Getting in.
   [[gnu::always_inline]] bool enter() {

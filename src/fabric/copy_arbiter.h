@@ -1,6 +1,7 @@
 // CopyArbiter: decides which of two ranks on one node copies a long message. Where get and put are copies by a CPU,
-// either side could make them; the one that has time first should. Only the deferred copies of point-to-point messages
-// use it (p2p/deferred_copies.h, p2p/transfers.h). Shared memory and the simulated node implement it.
+// either side could make them; the one that has time first should. Point-to-point uses it (p2p/protocol_choice.h,
+// p2p/deferred_copies.h, p2p/transfers.h), partitioned communication and windows ask it. Shared memory and the
+// simulated node implement it.
 //
 // Thread rule: as Path.
 #pragma once
@@ -15,10 +16,11 @@ namespace tern {
 
 struct CopyArbiterProperties {
   bool copy_locks = false;  ///< add_copy_lock works
-  /// After so many bytes of a stream the sender should check whether the peer has started to take its part; 0: never.
-  /// `first_piece_bytes`: the first check, if the peer may come at any moment.
+  /// Length of the pieces of a get or put. After each piece the rank that copies checks whether the peer has entered
+  /// its library, so that the rest can be streamed; 0: one piece. `first_piece_bytes`: the first piece, if the peer may
+  /// enter at any moment.
   size_t piece_bytes = 0, first_piece_bytes = 0;
-  /// After so many empty polls in a row a rank has time for a copy that its peer would otherwise have to make.
+  /// A rank whose last `idle_polls` polls were all empty has time for a copy that its peer would have to make.
   uint32_t idle_polls = 0;
 };
 

@@ -13,7 +13,7 @@ void Tuples::refuse(ControlMessages& control, Endpoint& peer, const wire::Header
 
 void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleAskBody asked;
-  if (!wire::parse_tuple_body(payload, bytes, asked)) return;
+  if (!wire::parse_body(payload, bytes, asked)) return;
   const TupleKey key{peer.peer, header.source, header.tag, header.context};
   TupleContext& context = contexts_[key.context];
   if (!peer.tuples || context.wildcards >= max_wildcards_) {

@@ -169,8 +169,7 @@ void Tuples::leave(TupleLine& line) {
 void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleAnswerBody body;
   TupleLine* line = lines_.find(header.token);
-  if (!wire::parse_tuple_body(payload, bytes, body) || !line || line->to != &peer ||
-      line->state != TupleLine::State::asked)
+  if (!wire::parse_body(payload, bytes, body) || !line || line->to != &peer || line->state != TupleLine::State::asked)
     return;
   if (body.queue == 0) {
     TupleEntry& entry = entry_of(line->key);

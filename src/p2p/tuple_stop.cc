@@ -92,7 +92,7 @@ bool Tuples::cancel(ReceiveRequest& receive) {
 void Tuples::on_owed(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleOwedBody body;
   TupleQueue* queue = queues_.find(header.token);
-  if (!wire::parse_tuple_body(payload, bytes, body) || !queue || queue->from != &peer ||
+  if (!wire::parse_body(payload, bytes, body) || !queue || queue->from != &peer ||
       queue->state == TupleQueue::State::draining || body.bytes > queue->path->tuple_properties().longest_bytes)
     return;
   queue->envelopes.push_back(body);
@@ -101,7 +101,7 @@ void Tuples::on_owed(Endpoint& peer, const wire::Header& header, const std::byte
 void Tuples::on_stopped(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleStoppedBody body;
   TupleQueue* found = queues_.find(header.token);
-  if (!wire::parse_tuple_body(payload, bytes, body) || !found || found->from != &peer ||
+  if (!wire::parse_body(payload, bytes, body) || !found || found->from != &peer ||
       found->state == TupleQueue::State::draining)
     return;
   TupleQueue& queue = *found;

@@ -1,6 +1,7 @@
 #include "partitioned/environment.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "partitioned/receive.h"
 #include "partitioned/send.h"
@@ -11,47 +12,38 @@ Environment::Environment(PointToPoint& p2p) : p2p_(p2p) {
   endpoints().register_kinds(wire::kFirstPartitionedKind, wire::kLastPartitionedKind, *this);
 }
 
-PartitionedSend* Environment::make_send(const Arguments& arguments) {
-  auto* send = new PartitionedSend(*this, arguments);
-  return send;
+PartitionedSend* Environment::make_send(const Arguments& arguments) { return new PartitionedSend(*this, arguments); }
+
+template <typename Waiting>
+bool Environment::take_oldest(const Key& key, std::deque<Waiting> Unmatched::*which, Waiting& oldest) {
+  const auto found = unmatched_.find(key);
+  if (found == unmatched_.end() || (found->second.*which).empty()) return false;
+  oldest = (found->second.*which).front();
+  (found->second.*which).pop_front();
+  if ((found->second.*which).empty()) unmatched_.erase(found);
+  return true;
 }
 
 PartitionedReceive* Environment::make_receive(const Arguments& arguments) {
   auto* receive = new PartitionedReceive(*this, arguments);
   if (arguments.peer == kNoPeer) return receive;
   const Key key{arguments.peer, arguments.context, arguments.tag};
-  const auto found = unmatched_.find(key);
-  if (found == unmatched_.end() || found->second.offers.empty()) {
-    unmatched_[key].receives.push_back(receive);
-    return receive;
-  }
-  const Offer offer = found->second.offers.front();
-  found->second.offers.pop_front();
-  if (found->second.offers.empty()) unmatched_.erase(found);
-  match(*receive, offer);
+  Offer offer;
+  if (take_oldest(key, &Unmatched::offers, offer)) match(*receive, offer);
+  else unmatched_[key].receives.push_back(receive);
   return receive;
 }
 
 void Environment::on_offer(Endpoint& from, const wire::Header& header, uint64_t bytes) {
   const Key key{from.peer, header.context, header.tag};
   const Offer offer{header.token, bytes};
-  const auto found = unmatched_.find(key);
-  if (found == unmatched_.end() || found->second.receives.empty()) {
-    unmatched_[key].offers.push_back(offer);
-    return;
-  }
-  PartitionedReceive& receive = *found->second.receives.front();
-  found->second.receives.pop_front();
-  if (found->second.receives.empty()) unmatched_.erase(found);
-  match(receive, offer);
+  PartitionedReceive* receive = nullptr;
+  if (take_oldest(key, &Unmatched::receives, receive)) match(*receive, offer);
+  else unmatched_[key].offers.push_back(offer);
 }
 
 void Environment::match(PartitionedReceive& receive, const Offer& offer) {
   receive.matched(offer.token, receives_.add(receive), offer.bytes);
-}
-
-void Environment::forget(PartitionedSend& send, uint32_t token) {
-  if (token != 0) sends_.remove(token);
 }
 
 void Environment::forget(PartitionedReceive& receive, uint32_t token) {
@@ -84,16 +76,16 @@ void Environment::on_message(Endpoint& from, const wire::Header& header, const s
     receive->landed(header.context, bytes);
   } else if (header.kind == wire::kPartitionedLanded) {
     wire::PartitionedLandedBody body;
-    if (!wire::parse_partitioned_body(payload, bytes, body)) return;
+    if (!wire::parse_body(payload, bytes, body)) return;
     if (PartitionedReceive* receive = receive_of(from, header, size_t(body.bytes)))
       receive->landed(header.context, size_t(body.bytes));
   } else if (header.kind == wire::kPartitionedOffer) {
     wire::PartitionedOfferBody body;
-    if (wire::parse_partitioned_body(payload, bytes, body)) on_offer(from, header, body.bytes);
+    if (wire::parse_body(payload, bytes, body)) on_offer(from, header, body.bytes);
   } else if (header.kind == wire::kPartitionedAnswer) {
     wire::PartitionedAnswerBody body;
     PartitionedSend* send = send_of(from, header.token);
-    if (send && wire::parse_partitioned_body(payload, bytes, body)) send->matched(body);
+    if (send && wire::parse_body(payload, bytes, body)) send->matched(body);
   } else if (header.kind == wire::kPartitionedOpen) {
     if (PartitionedSend* send = send_of(from, header.token)) send->opened();
   }
@@ -123,10 +115,12 @@ void Environment::on_peer_lost(Endpoint& peer, const Error& error) {
   receives_.for_each([&](PartitionedReceive& receive) {
     if (receive.is_from(peer)) receive.fail(endpoints().loss_of(peer.peer));
   });
-  for (auto& [key, unmatched] : unmatched_) {
-    if (key.peer != peer.peer) continue;
-    for (PartitionedReceive* receive : unmatched.receives) receive->fail(endpoints().loss_of(peer.peer));
+  // Outside of the map: a receive that the program has freed already leaves it when it completes.
+  std::vector<PartitionedReceive*> waiting;
+  for (const auto& [key, unmatched] : unmatched_) {
+    if (key.peer == peer.peer) waiting.insert(waiting.end(), unmatched.receives.begin(), unmatched.receives.end());
   }
+  for (PartitionedReceive* receive : waiting) receive->fail(endpoints().loss_of(peer.peer));
 }
 
 std::string Environment::report() const {

@@ -13,7 +13,7 @@
 // to about what an eager message carries. A group goes as a message, or is put into the receiver's buffer where the
 // path can and the receiver's processor is not needed for it.
 //
-// Thread rule: under the rank's lock, but for PartitionedReceive::arrived.
+// Thread rule: under the rank's lock.
 #pragma once
 
 #include <compare>
@@ -66,7 +66,8 @@ class Environment final : public MessageHandler {
   void began() { ++active_; }
   void ended() { --active_; }
   uint32_t name(PartitionedSend& send) { return sends_.add(send); }
-  void forget(PartitionedSend& send, uint32_t token);
+  void forget_send(uint32_t token) { sends_.remove(token); }
+  /// `token`: 0 of one that is not matched.
   void forget(PartitionedReceive& receive, uint32_t token);
 
   // --- MessageHandler.
@@ -83,8 +84,8 @@ class Environment final : public MessageHandler {
     auto operator<=>(const Key&) const = default;
   };
   struct Offer {
-    uint32_t token;
-    uint64_t bytes;
+    uint32_t token = 0;
+    uint64_t bytes = 0;
   };
   /// Of one key, in the order in which they were made; at most one of the two has any.
   struct Unmatched {
@@ -92,6 +93,9 @@ class Environment final : public MessageHandler {
     std::deque<PartitionedReceive*> receives;
   };
 
+  /// The oldest of that key that waits for the other side; false: there is none.
+  template <typename Waiting>
+  bool take_oldest(const Key& key, std::deque<Waiting> Unmatched::*which, Waiting& oldest);
   void on_offer(Endpoint& from, const wire::Header& header, uint64_t bytes);
   void match(PartitionedReceive& receive, const Offer& offer);
   /// The receive of data that may come now; null: none.

@@ -11,7 +11,7 @@ PartitionedReceive::PartitionedReceive(Environment& environment, const Arguments
       type_(Ref<Datatype>::share(arguments.type)),
       partition_bytes_(size_t(arguments.count) * size_t(arguments.type->size())),
       total_bytes_(partition_bytes_ * size_t(arguments.partitions)),
-      left_(std::make_unique<std::atomic<size_t>[]>(size_t(arguments.partitions))) {
+      left_(size_t(arguments.partitions)) {
   make_persistent();
   if (arguments.peer == kNoPeer) total_bytes_ = 0;
   else endpoint_ = &environment.endpoints().at(arguments.peer);
@@ -26,8 +26,7 @@ Error PartitionedReceive::start() {
   restart();
   environment_.began();
   left_bytes_ = total_bytes_;
-  const size_t each = total_bytes_ == 0 ? 0 : partition_bytes_;
-  for (int i = 0; i < arguments_.partitions; ++i) left_[size_t(i)].store(each, std::memory_order_relaxed);
+  std::fill(left_.begin(), left_.end(), total_bytes_ == 0 ? 0 : partition_bytes_);
   if (endpoint_ && endpoint_->lost()) {
     fail(environment_.endpoints().loss_of(endpoint_->peer));
   } else if (sender_token_ != 0) {
@@ -86,10 +85,9 @@ Cursor PartitionedReceive::target(uint64_t offset, size_t bytes) {
 void PartitionedReceive::landed(uint64_t offset, size_t bytes) {
   left_bytes_ -= bytes;
   for (size_t at = size_t(offset), end = at + bytes; at < end;) {
-    std::atomic<size_t>& left = left_[at / partition_bytes_];
+    size_t& left = left_[at / partition_bytes_];
     const size_t here = std::min(end, (at / partition_bytes_ + 1) * partition_bytes_) - at;
-    const size_t before = left.load(std::memory_order_relaxed);
-    left.store(before - std::min(before, here), std::memory_order_release);
+    left -= std::min(left, here);
     at += here;
   }
   if (left_bytes_ != 0) return;

@@ -1,10 +1,9 @@
 // PartitionedReceive: what MPI_Precv_init makes. Data comes in pieces whose borders need not be those of its
-// partitions. Thread rule: under the rank's lock, but for `arrived`.
+// partitions. Thread rule: under the rank's lock.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "p2p/exposed_memory.h"
 #include "p2p/request.h"
@@ -17,8 +16,8 @@ class PartitionedReceive final : public Request {
   PartitionedReceive(Environment& environment, const Arguments& arguments);
 
   Error start() override;
-  /// MPI_Parrived: the partition's data is there. From any thread, without the rank's lock; the partition exists.
-  bool arrived(int partition) const { return left_[size_t(partition)].load(std::memory_order_acquire) == 0; }
+  /// MPI_Parrived: the partition's data is there. The partition exists.
+  bool arrived(int partition) const { return left_[size_t(partition)] == 0; }
 
   const Arguments& arguments() const { return arguments_; }
   size_t total_bytes() const { return total_bytes_; }
@@ -48,7 +47,7 @@ class PartitionedReceive final : public Request {
   uint64_t sender_bytes_ = 0;
 
   // One start.
-  std::unique_ptr<std::atomic<size_t>[]> left_;  ///< bytes to come, by partition
+  std::vector<size_t> left_;  ///< bytes to come, by partition
   size_t left_bytes_ = 0;
 };
 

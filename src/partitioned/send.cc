@@ -77,7 +77,7 @@ PartitionedSend::PartitionedSend(Environment& environment, const Arguments& argu
 }
 
 void PartitionedSend::destroy() {
-  environment_.forget(*this, token_);
+  if (token_ != 0) environment_.forget_send(token_);
   delete this;
 }
 
@@ -143,9 +143,6 @@ Error PartitionedSend::check(int partition) const {
 }
 
 Error PartitionedSend::ready(int first, int last) {
-  for (int partition : {first, last}) {
-    if (Error wrong = check(partition)) return wrong;
-  }
   for (int partition = first; partition <= last; ++partition) {
     if (Error wrong = check(partition)) return wrong;
   }
@@ -214,7 +211,8 @@ void PartitionedSend::send_message(size_t offset, size_t bytes) {
   endpoint_->enqueue(*message);
 }
 
-// False: it is better sent, or cannot be put.
+// False: it is better sent, or cannot be put. Puts of point-to-point (p2p/transfers.h) are parts of a SendRequest's
+// protocol; here there is none, and a put that fails goes as a message.
 bool PartitionedSend::put(size_t offset, size_t bytes) {
   Endpoint& peer = *endpoint_;
   if (receiver_.address == 0 || bytes <= peer.eager_limit() || !type_->is_contiguous() || !peer.can_put()) return false;

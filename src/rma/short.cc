@@ -49,14 +49,19 @@ bool is_plain_loop(const Operation& o) {
          reinterpret_cast<uintptr_t>(o.origin) % kind->alignment == 0 && op_takes(o.op, *kind);
 }
 
-/// The same type and count on both sides. Compare-and-swap is short the long way.
-bool is_short(const Operation& o) {
+enum class Form { none, copy, integer, loop };
+
+/// What a short operation does; none: it is not one. Compare-and-swap is short the long way.
+Form form_of(const Operation& o) {
   switch (o.action) {
-    case WindowAction::put: return o.origin_type == o.target_type && o.origin_count == o.target_count;
-    case WindowAction::get: return o.result_type == o.target_type && o.result_count == o.target_count;
+    case WindowAction::put:
+      return o.origin_type == o.target_type && o.origin_count == o.target_count ? Form::copy : Form::none;
+    case WindowAction::get:
+      return o.result_type == o.target_type && o.result_count == o.target_count ? Form::copy : Form::none;
     case WindowAction::accumulate:
-    case WindowAction::get_accumulate: return is_of_one_integer(o) || is_plain_loop(o);
-    default: return false;
+    case WindowAction::get_accumulate:
+      return is_of_one_integer(o) ? Form::integer : is_plain_loop(o) ? Form::loop : Form::none;
+    default: return Form::none;
   }
 }
 
@@ -75,13 +80,12 @@ bool Window::perform_short(const Operation& o) {
   int64_t bytes = 0, start = 0, end = 0;
   if (__builtin_mul_overflow(o.target_count, o.target_type->size(), &bytes) ||
       __builtin_mul_overflow(o.displacement, to->disp_unit, &start) || __builtin_add_overflow(start, bytes, &end) ||
-      end > to->size || bytes == 0 || !is_short(o))
+      end > to->size || bytes == 0)
     return false;
+  const Form form = form_of(o);
   std::byte* there = to->memory + start;
-  const bool accumulates = o.action == WindowAction::accumulate || o.action == WindowAction::get_accumulate;
-  const bool one_integer = accumulates && is_of_one_integer(o);
-  if (accumulates && !one_integer && reinterpret_cast<uintptr_t>(there) % o.target_type->kind()->alignment != 0)
-    return false;
+  if (form == Form::none) return false;
+  if (form == Form::loop && reinterpret_cast<uintptr_t>(there) % o.target_type->kind()->alignment != 0) return false;
   Counters& counters = environment_.counters();
   ++counters.rma_direct;
   if (o.action == WindowAction::put) {
@@ -93,7 +97,7 @@ bool Window::perform_short(const Operation& o) {
   } else {
     ++counters.rma_accumulates;
     const AccumulateGuard alone(part_, to->place, part_place_);
-    if (!one_integer) environment_.op(o.op).apply_basic(o.origin, there, o.target_count, *o.target_type->kind());
+    if (form == Form::loop) environment_.op(o.op).apply_basic(o.origin, there, o.target_count, *o.target_type->kind());
     else if (bytes == 8) change<uint64_t>(there, o);
     else change<uint32_t>(there, o);
   }

@@ -1,13 +1,10 @@
-// Messages of partitioned communication (partitioned/environment.h). All bodies are short enough to come whole
-// (kAlwaysWholeBytes of fabric/path.h). The parser trusts nothing: a body of another length is none.
-// Thread rule: pure functions.
+// Messages of partitioned communication (partitioned/environment.h). Their bodies are parsed by parse_body.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <type_traits>
 
+#include "wire/body.h"
 #include "wire/header.h"
 
 namespace tern::wire {
@@ -42,14 +39,5 @@ struct PartitionedLandedBody {
   uint64_t bytes;
 };
 static_assert(sizeof(PartitionedLandedBody) == 8);
-
-/// False: not such a body.
-template <typename Body>
-bool parse_partitioned_body(const std::byte* payload, size_t bytes, Body& body) {
-  static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 64);
-  if (bytes != sizeof body) return false;
-  std::memcpy(&body, payload, sizeof body);
-  return true;
-}
 
 }  // namespace tern::wire

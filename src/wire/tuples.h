@@ -1,12 +1,10 @@
-// Bodies of the messages by which tuple queues are made and ended (p2p/tuples.h). All are short enough to come whole
-// (kAlwaysWholeBytes of fabric/path.h). Parsers trust nothing: a body of another length is none.
-// Thread rule: pure functions.
+// Bodies of the messages by which tuple queues are made and ended (p2p/tuples.h), parsed by parse_body.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <type_traits>
+
+#include "wire/body.h"
 
 namespace tern::wire {
 
@@ -44,14 +42,5 @@ struct TupleStoppedBody {
   uint32_t reserved;
 };
 static_assert(sizeof(TupleStoppedBody) == 8);
-
-/// False: not such a body.
-template <typename Body>
-bool parse_tuple_body(const std::byte* payload, size_t bytes, Body& body) {
-  static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 64);
-  if (bytes != sizeof body) return false;
-  std::memcpy(&body, payload, sizeof body);
-  return true;
-}
 
 }  // namespace tern::wire

@@ -9,7 +9,7 @@ namespace {
 template <typename Body>
 void parse_and_build(const std::byte* data, size_t bytes) {
   Body body{};
-  if (!wire::parse_tuple_body(data, bytes, body)) {
+  if (!wire::parse_body(data, bytes, body)) {
     TERN_FUZZ_CHECK(bytes != sizeof body);
     return;
   }

@@ -8,15 +8,11 @@
 
 #include "capi/simulated/run_mpi.h"
 #include "mpi.h"
+#include "tests/sim/check_mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
 namespace {
-
-#define CHECK_MPI(call)                         \
-  do {                                          \
-    if ((call) != MPI_SUCCESS) return __LINE__; \
-  } while (0)
 
 uint64_t program_seed;  // of the run: all ranks draw the same numbers
 

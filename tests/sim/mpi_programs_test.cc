@@ -6,15 +6,11 @@
 
 #include "capi/simulated/run_mpi.h"
 #include "mpi.h"
+#include "tests/sim/check_mpi.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
 namespace {
-
-#define CHECK_MPI(call)                         \
-  do {                                          \
-    if ((call) != MPI_SUCCESS) return __LINE__; \
-  } while (0)
 
 // A ring of halo exchanges with nonblocking calls; the sum of all cells is kept.
 int ring(int argc, char** argv) {

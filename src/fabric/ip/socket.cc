@@ -83,8 +83,8 @@ Descriptor listen_on(const SocketAddress& address, std::string_view congestion) 
   if (!fd) return fd;
   if (address.storage.ss_family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   choose_congestion(fd.get(), address, congestion);
-  // The kernel bounds this by net.core.somaxconn (4096 since Linux 5.4): so many peers may connect while this
-  // rank computes.
+  // The backlog: how many peers may connect while this rank computes. The kernel reduces it to net.core.somaxconn
+  // (4096 since Linux 5.4).
   if (bind(fd.get(), address.get(), address.bytes) != 0 || listen(fd.get(), 65535) != 0) {
     int error = errno;
     fd.reset();

@@ -39,8 +39,8 @@ Descriptor listen_on(const SocketAddress& address, std::string_view congestion =
 SocketAddress local_address(int fd);
 /// Begins to connect; 0 (done), EINPROGRESS, or the error. `congestion`: as listen_on.
 int begin_connect(const SocketAddress& address, Descriptor& out, std::string_view congestion = {});
-/// Keep-alive probes of the kernel: after so many seconds of silence, then every so many seconds; so many unanswered
-/// probes end the connection.
+/// Keep-alive probes of the kernel. The first is sent after `idle_s` seconds of silence, the next ones every
+/// `interval_s` seconds; `probes` unanswered ones end the connection.
 struct KeepAlive {
   int idle_s, interval_s, probes;
 };

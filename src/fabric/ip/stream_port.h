@@ -38,7 +38,7 @@ class StreamPort {
   virtual wire::HostIdentity host() = 0;
   /// 0 if a route to `address` is known, else a (positive) errno number; no packet is sent.
   virtual int find_route(const SocketAddress& address) = 0;
-  /// Announces that so many streams will be open at the same time.
+  /// Announces that `streams` streams will be open at the same time.
   virtual void reserve(uint64_t streams) = 0;
   /// Error: the host does not have such a congestion control, or does not allow it.
   virtual Error check_congestion(const std::string& name) = 0;
@@ -104,7 +104,7 @@ class StreamPort {
   virtual void watch(int stream, uint32_t before, uint32_t wanted, void* owner) = 0;
   /// Fills `out` (kMaxEvents) with what is true now; returns how many.
   virtual int events(Event* out) = 0;
-  /// A sleeper is woken for data when so many bytes are there (or the stream has ended).
+  /// Arriving data wakes a sleeper when at least `bytes` bytes are there, or the stream has ended.
   virtual void set_wake_bytes(int stream, int bytes) = 0;
   /// A descriptor that is readable while `events` would show something; -1: there is none, `arm` does what it can.
   virtual int descriptor() const = 0;

@@ -166,8 +166,7 @@ struct ReceiveRequest {
   uint32_t piece_count = 0;
 };
 
-/// On UD the adapter uses so many bytes at the beginning of a receive's memory; Completion::bytes counts them (IBA
-/// 11.4).
+/// Bytes that the adapter uses at the beginning of a receive's memory on UD; Completion::bytes counts them (IBA 11.4).
 inline constexpr uint32_t kUdHeaderBytes = 40;
 
 /// The verbs' completion statuses, as far as the library treats them differently.

@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "fabric/shm/node.h"
 
@@ -33,9 +32,12 @@ class NodeMemory {
   bool allocate(size_t bytes, uint64_t& offset, size_t zeroed = SIZE_MAX);
   /// Returns it; no rank may use it any more. Only the rank that allocated it.
   void release(uint64_t offset);
-  /// Returns it once `left` (in that memory) has reached `users`; later calls of allocate check that. Does not wait.
+  /// Returns it once `left` (in that memory) has reached `users`; later calls of allocate check that. Does not wait,
+  /// and needs no memory: destructors call it.
   void release_when(uint64_t offset, const std::atomic<uint32_t>& left, uint32_t users) {
-    leaving_.push_back({offset, &left, users});
+    Piece& piece = used_.at(begin_of(offset));
+    piece.left = &left;
+    piece.users = users;
   }
   /// The address of an offset, of this rank's memory or another member's.
   std::byte* at(uint64_t offset) const { return node_.base() + offset; }
@@ -50,16 +52,16 @@ class NodeMemory {
   void remove_watch(ShmWatch& watch) { IntrusiveList<ShmWatch>::remove(&watch); }
 
  private:
-  struct Leaving {
-    uint64_t offset;
-    const std::atomic<uint32_t>* left;
-    uint32_t users;
+  struct Piece {
+    uint64_t end;                                 ///< in this rank's arena, a multiple of a page, as its begin
+    const std::atomic<uint32_t>* left = nullptr;  ///< of release_when; null: nobody leaves yet
+    uint32_t users = 0;
   };
+  uint64_t begin_of(uint64_t offset) const { return offset - uint64_t(node_.arena(node_.my_slot()) - node_.base()); }
   void release_left();
 
   ShmNode& node_;
-  std::vector<Leaving> leaving_;
-  std::map<uint64_t, uint64_t> used_;  ///< in this rank's arena: begin -> end, both multiples of a page
+  std::map<uint64_t, Piece> used_;  ///< by where they begin in this rank's arena
 };
 
 }  // namespace tern
