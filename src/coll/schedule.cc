@@ -150,7 +150,7 @@ void Schedule::carry_out(const Step& step) {
            sends_out_);
       return;
     case Step::Kind::receive:
-      if (step.peer != kProcNull) missing_bytes_ += uint64_t(step.to_count * step.to_type->size());
+      missing_bytes_ += uint64_t(step.to_count * step.to_type->size());
       post(p2p_.ireceive({step.to, step.to_count, step.to_type, step.peer, step.source, tag_, step.context,
                           mode_ == Mode::blocking}),
            receives_out_);

@@ -56,6 +56,8 @@ class Environment final : public MessageHandler {
   bool knows_op(OpId id) { return ops_.find(int(id)) != nullptr; }
   uint64_t new_context() { return new_context_(); }
   LockTurns& turns() { return turns_; }
+  /// How many locks of other ranks and of this one, of all windows, this rank holds or has asked for.
+  size_t& locks() { return locks_; }
   /// Shortest put or get that this rank's CPU carries out, if it can, while the target is inside MPI.
   size_t transfer_from_bytes() const { return transfer_from_bytes_; }
 
@@ -84,6 +86,7 @@ class Environment final : public MessageHandler {
   const size_t transfer_from_bytes_;
   LockTurns turns_;
   size_t serving_ = 0;
+  size_t locks_ = 0;
 };
 
 }  // namespace tern::rma

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "fabric/pollable.h"
+#include "rma/lock_mode.h"
 
 namespace tern::rma {
 
@@ -33,7 +34,7 @@ class LockDesign : public Pollable {
   using Told = std::function<void(int rank, Error error)>;
 
   /// Wants the lock of the rank, which it neither holds nor wants; returns at once.
-  virtual void ask(int rank, bool exclusive) = 0;
+  virtual void ask(int rank, LockMode mode) = 0;
   /// What was put under the lock has arrived.
   virtual void release(int rank) = 0;
   /// A rank of the window has been lost.

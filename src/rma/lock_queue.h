@@ -1,5 +1,6 @@
 // The lock of a window at its target, for origins that ask by message: shared or exclusive, in the order of asking, so
-// that a writer waits only for those before it, and readers that come later wait for the writer.
+// that a writer waits only for those before it, and readers that come later wait for the writer. Readers that join
+// (lock_mode.h) wait for nobody while others read.
 // Thread rule: under the target's lock.
 #pragma once
 
@@ -8,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "rma/lock_mode.h"
+
 namespace tern::rma {
 
 class LockQueue {
@@ -15,24 +18,29 @@ class LockQueue {
   enum class Answer { granted, waits, refused };
 
   /// `refused`: it has or wants the lock already.
-  Answer acquire(int origin, bool exclusive) {
+  Answer acquire(int origin, LockMode mode) {
     if (holds(origin) || waits(origin)) return Answer::refused;
-    if (waiting_.empty() && admits(exclusive)) {
-      admit(origin, exclusive);
+    if ((waiting_.empty() || joins(mode)) && admits(mode)) {
+      admit(origin, mode);
       return Answer::granted;
     }
-    waiting_.push_back({origin, exclusive});
+    waiting_.push_back({origin, mode});
     return Answer::waits;
   }
   /// Appends those that have the lock now. False: this one did not have it.
   bool release(int origin, std::vector<int>& granted) {
     if (holders_.erase(origin) == 0) return false;
     if (holders_.empty()) exclusive_ = false;
-    while (!waiting_.empty() && admits(waiting_.front().exclusive)) {
-      granted.push_back(waiting_.front().origin);
-      admit(waiting_.front().origin, waiting_.front().exclusive);
-      waiting_.pop_front();
-    }
+    const auto grant = [&](const Waiting& one) {
+      granted.push_back(one.origin);
+      admit(one.origin, one.mode);
+    };
+    for (; !waiting_.empty() && admits(waiting_.front().mode); waiting_.pop_front()) grant(waiting_.front());
+    std::erase_if(waiting_, [&](const Waiting& one) {
+      if (!joins(one.mode)) return false;
+      grant(one);
+      return true;
+    });
     return true;
   }
   /// Takes all that wait out of the queue.
@@ -49,11 +57,12 @@ class LockQueue {
   bool holds(int origin) const { return holders_.contains(origin); }
   bool idle() const { return holders_.empty() && waiting_.empty(); }
   size_t queued() const { return waiting_.size(); }
+  const std::set<int>& holders() const { return holders_; }
 
  private:
   struct Waiting {
     int origin;
-    bool exclusive;
+    LockMode mode;
   };
   bool waits(int origin) const {
     for (const Waiting& one : waiting_) {
@@ -61,10 +70,11 @@ class LockQueue {
     }
     return false;
   }
-  bool admits(bool exclusive) const { return holders_.empty() || (!exclusive && !exclusive_); }
-  void admit(int origin, bool exclusive) {
+  bool admits(LockMode mode) const { return holders_.empty() || (mode != LockMode::exclusive && !exclusive_); }
+  bool joins(LockMode mode) const { return mode == LockMode::joining && !holders_.empty() && !exclusive_; }
+  void admit(int origin, LockMode mode) {
     holders_.insert(origin);
-    exclusive_ = exclusive;
+    exclusive_ = mode == LockMode::exclusive;
   }
 
   std::set<int> holders_;

@@ -9,23 +9,44 @@ namespace tern::rma {
 
 bool NodeLocks::has_turn(const Control& control, const Waiting& one) {
   return control.serving.load(std::memory_order_seq_cst) == one.ticket &&
-         (!one.exclusive || control.readers.load(std::memory_order_seq_cst) == 0);
+         (one.mode != LockMode::exclusive || control.readers.load(std::memory_order_seq_cst) == 0);
+}
+
+bool NodeLocks::may_join(const Control& control, const Waiting& one) {
+  return one.mode == LockMode::joining && !one.joined && control.readers.load(std::memory_order_seq_cst) != 0;
+}
+
+// A writer that waits for the readers has not got the lock while there is one.
+bool NodeLocks::join(int rank) {
+  std::atomic<uint32_t>& readers = control(rank).readers;
+  for (uint32_t now = readers.load(std::memory_order_seq_cst); now != 0;) {
+    if (!readers.compare_exchange_weak(now, now + 1, std::memory_order_seq_cst)) continue;
+    held_.push_back({rank, false});
+    return true;
+  }
+  return false;
+}
+
+void NodeLocks::pass_on(Control& control) {
+  control.serving.fetch_add(1, std::memory_order_seq_cst);
+  wake_waiting(control);
 }
 
 bool NodeLocks::take(const Waiting& one) {
   Control& words = control(one.rank);
   if (!has_turn(words, one)) return false;
-  held_.push_back({one.rank, one.exclusive});
-  if (!one.exclusive) {
+  const bool exclusive = one.mode == LockMode::exclusive;
+  held_.push_back({one.rank, exclusive});
+  if (!exclusive) {
     words.readers.fetch_add(1, std::memory_order_seq_cst);
-    words.serving.fetch_add(1, std::memory_order_seq_cst);
-    wake_waiting(words);
+    pass_on(words);
   }
   return true;
 }
 
-void NodeLocks::ask(int rank, bool exclusive) {
-  const Waiting one{rank, exclusive, control(rank).next.fetch_add(1, std::memory_order_seq_cst)};
+void NodeLocks::ask(int rank, LockMode mode) {
+  if (mode == LockMode::joining && join(rank)) return told_(rank, Error());
+  const Waiting one{rank, mode, control(rank).next.fetch_add(1, std::memory_order_seq_cst)};
   if (take(one)) return told_(rank, Error());
   if (lost_class_ != 0) return told_(rank, Error(lost_class_, std::string(lost_text_)));
   waiting_.push_back(one);
@@ -36,13 +57,17 @@ int NodeLocks::poll() {
   int taken = 0;
   for (size_t i = 0; i < waiting_.size();) {
     const Waiting one = waiting_[i];
-    if (!take(one)) {
+    if (one.joined ? has_turn(control(one.rank), one) : take(one)) {
+      waiting_.erase(waiting_.begin() + ptrdiff_t(i));
+      if (one.joined) pass_on(control(one.rank));
+    } else if (may_join(control(one.rank), one) && join(one.rank)) {
+      waiting_[i++].joined = true;
+    } else {
       ++i;
       continue;
     }
-    waiting_.erase(waiting_.begin() + ptrdiff_t(i));
     ++taken;
-    told_(one.rank, Error());
+    if (!one.joined) told_(one.rank, Error());
   }
   hints_.dormant = waiting_.empty();
   return taken;
@@ -53,7 +78,7 @@ bool NodeLocks::arm() {
   for (const Waiting& one : waiting_) {
     Control& words = control(one.rank);
     words.waiting[me_ / 64].fetch_or(uint64_t{1} << me_ % 64, std::memory_order_seq_cst);
-    if (has_turn(words, one)) return false;
+    if (has_turn(words, one) || may_join(words, one)) return false;
   }
   return true;
 }
@@ -75,7 +100,9 @@ void NodeLocks::lost(int, const Error& error) {
   const std::vector<Waiting> waiting = std::move(waiting_);
   waiting_.clear();
   hints_.dormant = true;
-  for (const Waiting& one : waiting) told_(one.rank, Error(error.error_class(), std::string(error.text())));
+  for (const Waiting& one : waiting) {
+    if (!one.joined) told_(one.rank, Error(error.error_class(), std::string(error.text())));
+  }
 }
 
 void NodeLocks::wake_waiting(Control& control) {

@@ -4,10 +4,11 @@
 //   ask        ticket = next++
 //   held       serving == ticket, then   a reader: readers++, serving++   a writer: readers == 0
 //   release    a reader: readers--       a writer: serving++
+//   join       readers++ unless it is 0 (lock_mode.h); a ticket that was taken before is passed on at its turn
 //
-// So a writer waits only for those that asked before it, and nobody passes it. One atomic operation takes a free lock
-// as a writer, one store gives it back. Who waits for long sleeps: it leaves a bit, and whoever changes the words sends
-// a message to those whose bits are set.
+// So a writer waits only for those that asked before it, and nobody but those that join passes it. One atomic operation
+// takes a free lock as a writer, one store gives it back. Who waits for long sleeps: it leaves a bit, and whoever
+// changes the words sends a message to those whose bits are set.
 //
 // When a rank is lost, whoever waits gets an error: it may be the one who has the lock, or is next, nobody knows. The
 // ticket stays, so nobody gets the lock any more.
@@ -27,7 +28,7 @@ class NodeLocks final : public LockDesign {
   /// `me`: this rank's place. `wake`: sends a message to a rank of the window, that it looks again.
   NodeLocks(SharedPart& memory, int me, std::function<void(int rank)> wake, Told told)
       : memory_(memory), me_(me), wake_(std::move(wake)), told_(std::move(told)) {}
-  void ask(int rank, bool exclusive) override;
+  void ask(int rank, LockMode mode) override;
   void release(int rank) override;
   void lost(int rank, const Error& error) override;
   bool quiet() const override { return waiting_.empty(); }
@@ -39,12 +40,16 @@ class NodeLocks final : public LockDesign {
  private:
   struct Waiting {
     int rank;
-    bool exclusive;
+    LockMode mode;
     uint32_t ticket;
+    bool joined = false;  ///< holds the lock, or held it: the ticket is to be passed on
   };
   Control& control(int rank) const { return memory_.control(memory_.place_of(rank)); }
   static bool has_turn(const Control& control, const Waiting& one);
+  static bool may_join(const Control& control, const Waiting& one);
+  bool join(int rank);
   bool take(const Waiting& one);
+  void pass_on(Control& control);
   void wake_waiting(Control& control);
 
   SharedPart& memory_;

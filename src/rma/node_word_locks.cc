@@ -74,8 +74,8 @@ NodeWordLocks::NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counte
           kind, uint32_t(me), all_words(memory, me, words_.lane()), memory.words(me), words_, clock, seed,
           [told = std::move(told)](uint32_t target, Error error) { told(int(target), std::move(error)); }, kPauses) {}
 
-void NodeWordLocks::ask(int rank, bool exclusive) {
-  locks_.acquire(uint32_t(rank), exclusive);
+void NodeWordLocks::ask(int rank, LockMode mode) {
+  locks_.acquire(uint32_t(rank), mode);
   count();
 }
 

@@ -40,7 +40,7 @@ class NodeWordLocks final : public LockDesign {
   /// `me`: this rank's place, which is its rank in the window. The memory has words for every member.
   NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counters& counters, Clock& clock, uint64_t seed,
                 std::function<void(int rank)> wake, Told told);
-  void ask(int rank, bool exclusive) override;
+  void ask(int rank, LockMode mode) override;
   void release(int rank) override;
   void lost(int rank, const Error& error) override;
   bool quiet() const override { return locks_.quiet(); }

@@ -47,14 +47,12 @@ void Window::pump(Target& target, bool everything) {
     } else if (target.lock == LockState::wanted) {
       Parcel& first = target.sealed.front();
       const bool together = target.sealed.size() == 1 && target.open.empty() && !first.data && !first.transfer;
-      target.lock = LockState::asked;
-      ++environment_.counters().rma_locks;
       if (!together) {
         send_lock(target);
         continue;
       }
       Parcel parcel;
-      wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, target.exclusive});
+      wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, uint8_t(begin_lock(target))});
       parcel.records.insert(parcel.records.end(), first.records.begin(), first.records.end());
       target.sealed.pop_front();
       send(target, std::move(parcel));
@@ -72,7 +70,7 @@ void Window::pump(Target& target, bool everything) {
 
 void Window::send_lock(Target& target) {
   Parcel parcel;
-  wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, target.exclusive});
+  wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, uint8_t(begin_lock(target))});
   send(target, std::move(parcel));
 }
 
@@ -232,7 +230,12 @@ std::string Window::report() const {
   if (posted_ && completed_ < int(posted_ranks_.size()))
     add(std::to_string(completed_) + " of " + std::to_string(posted_ranks_.size()) +
         " origins have called MPI_Win_complete");
+  for (int holder : locks_.holders()) add("rank " + std::to_string(holder) + " holds this rank's lock");
   if (locks_.queued() != 0) add(std::to_string(locks_.queued()) + " origins wait for this rank's lock");
+  for (const auto& source : sources_) {
+    if (source && source->replying != 0)
+      add(std::to_string(source->replying) + " results for rank " + std::to_string(source->rank) + " have not left");
+  }
   return lines;
 }
 

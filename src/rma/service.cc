@@ -151,13 +151,13 @@ void Window::refuse_lock(Source& from, Answers& answers) {
 }
 
 // False: the origin waits, and so does the rest of its records.
-bool Window::ask_lock(Source& from, bool exclusive, std::span<const std::byte> rest, Answers& answers) {
+bool Window::ask_lock(Source& from, LockMode mode, std::span<const std::byte> rest, Answers& answers) {
   if (!broken_.empty()) {
     refuse_lock(from, answers);
     answers.granted();
     return true;
   }
-  if (locks_.acquire(from.rank, exclusive) == LockQueue::Answer::granted) {
+  if (locks_.acquire(from.rank, mode) == LockQueue::Answer::granted) {
     answers.granted();
     return true;
   }
@@ -173,7 +173,7 @@ void Window::carry_out(Source& from, std::span<const std::byte> records, Answers
   while (in.next(head)) {
     switch (head.code) {
       case WindowCode::lock:
-        if (!ask_lock(from, head.flag != 0, in.rest(), answers)) return;
+        if (!ask_lock(from, LockMode(head.flag), in.rest(), answers)) return;
         break;
       case WindowCode::unlock:
         from.refused = false;

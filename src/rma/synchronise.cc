@@ -247,10 +247,23 @@ Error Window::may_lock() const {
 // A lock may protect loads and stores after the call (MPI 5.0, 12.5.3): then it does not return before it is held.
 bool Window::must_hold(const Target& target) const { return reachable(target.rank) || own(target.rank); }
 
-void Window::ask_design(Target& target) {
+// The lock is asked for now.
+LockMode Window::begin_lock(Target& target) {
   ++environment_.counters().rma_locks;
   target.lock = LockState::asked;
-  design_->ask(target.rank, target.exclusive);
+  target.lock_counts = true;
+  const bool has_others = environment_.locks()++ != 0;
+  return target.exclusive ? LockMode::exclusive : has_others ? LockMode::joining : LockMode::shared;
+}
+
+void Window::end_lock(Target& target) {
+  target.lock = LockState::none;
+  if (target.lock_counts) --environment_.locks();
+  target.lock_counts = false;
+}
+
+void Window::ask_design(Target& target) {
+  design_->ask(target.rank, begin_lock(target));
   if (target.lock == LockState::asked) ++environment_.counters().rma_lock_waits;
   wake_design();
 }
@@ -276,18 +289,13 @@ void Window::lock_told(int rank, Error error) {
 
 Error Window::acquire(Target& target) {
   if (target.lock != LockState::wanted) return {};
-  if (design_) {
-    ask_design(target);
-  } else {
-    ++environment_.counters().rma_locks;
-    target.lock = LockState::asked;
-    send_lock(target);
-  }
+  if (design_) ask_design(target);
+  else send_lock(target);
   if (target.lock == LockState::asked)
     wait_until([&] { return target.lock != LockState::asked || (target.lost && !design_); });
   if (target.lock == LockState::held) return {};
   Error error = take_error(target);
-  target.lock = LockState::none;
+  end_lock(target);
   return error;
 }
 
@@ -358,7 +366,7 @@ Error Window::end_unlock(Target& target) {
     wake_design();
   }
   Error error = take_error(target);
-  target.lock = LockState::none;
+  end_lock(target);
   target.unconfirmed = false;
   return error;
 }

@@ -69,7 +69,8 @@ struct Target {
 
   LockState lock = LockState::none;
   bool exclusive = false;
-  bool unchecked = false;  ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
+  bool lock_counts = false;  ///< in Environment::locks()
+  bool unchecked = false;    ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
   bool pumping = false;
   uint32_t pending = 0;    ///< data that have not left, results that have not come
   uint32_t transfers = 0;  ///< by RemoteMemory: not begun, or not done

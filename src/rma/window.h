@@ -258,7 +258,7 @@ class Window {
   void grant_ready();
   void end_access(Source& from);
   void result_left(Source& from);
-  bool ask_lock(Source& from, bool exclusive, std::span<const std::byte> rest, Answers& answers);
+  bool ask_lock(Source& from, LockMode mode, std::span<const std::byte> rest, Answers& answers);
   void refuse_lock(Source& from, Answers& answers);
 
   // synchronise.cc
@@ -283,6 +283,8 @@ class Window {
   Error may_lock() const;
   bool must_hold(const Target& target) const;
   Error acquire(Target& target);
+  LockMode begin_lock(Target& target);
+  void end_lock(Target& target);
   void ask_design(Target& target);
   void wake_design();
   void lock_told(int rank, Error error);

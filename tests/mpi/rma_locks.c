@@ -2,12 +2,14 @@
 /* Passive-target locks under contention, created and allocated windows: writers are alone, readers see no half of a
  * write, locks of disjoint windows do not wait for each other, the lock is free again at the end. The design comes from
  * TERN_RMA_LOCK and from the info key. */
+#include <unistd.h>
+
 #include "check.h"
 
 enum { kRounds = 200, kWords = 600 };
 static int me, ranks;
 
-static MPI_Win make(int created, int words, const char* design, long** memory) {
+static MPI_Win make(int created, int words, const char *design, long **memory) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Win win;
   if (design) {
@@ -26,14 +28,14 @@ static MPI_Win make(int created, int words, const char* design, long** memory) {
   return win;
 }
 
-static void end(int created, MPI_Win* win, long* memory) {
+static void end(int created, MPI_Win *win, long *memory) {
   MPI_Win_free(win);
   if (created) free(memory);
 }
 
 /* A counter that is read and written, not added to: two writers at one time would lose an increment. */
-static void count(int created, const char* design) {
-  long* memory;
+static void count(int created, const char *design) {
+  long *memory;
   MPI_Win win = make(created, 2, design, &memory);
   for (int i = 0; i < kRounds; i++) {
     long value;
@@ -54,8 +56,8 @@ static void count(int created, const char* design) {
 }
 
 /* Writers fill many words with one value, also by a put that is longer than what goes along with the lock. */
-static void mix(int created, const char* design) {
-  long* memory;
+static void mix(int created, const char *design) {
+  long *memory;
   long words[kWords];
   const int target = ranks - 1;
   MPI_Win win = make(created, kWords, design, &memory);
@@ -80,7 +82,7 @@ static void mix(int created, const char* design) {
 }
 
 /* Rank 0 keeps the lock of one window while another one is locked, and while the target is asked for by many. */
-static void disjoint(int created, const char* design) {
+static void disjoint(int created, const char *design) {
   if (ranks < 2) return;
   long *first_memory, *second_memory;
   MPI_Win first = make(created, 4, design, &first_memory), second = make(created, 4, design, &second_memory);
@@ -105,8 +107,8 @@ static void disjoint(int created, const char* design) {
   end(created, &first, first_memory);
 }
 
-static void used(const char* design) {
-  long* memory;
+static void used(const char *design) {
+  long *memory;
   char value[MPI_MAX_INFO_VAL];
   int found = 0;
   MPI_Info info;
@@ -119,17 +121,50 @@ static void used(const char* design) {
   MPI_Win_free(&win);
 }
 
+/* Two ranks read at two targets each, the second target being the other's first. Writers that have asked in between do
+ * not keep them from it: the writers wait for them. */
+static void readers_of_two(const char *design, int all) {
+  if (ranks < 4) return;
+  long *memory, one = 1, value = 0;
+  MPI_Win win = make(0, 1, design, &memory);
+  if (me < 2) {
+    const int first = 2 + me, second = 3 - me;
+    if (all) MPI_Win_lock_all(0, win);
+    else MPI_Win_lock(MPI_LOCK_SHARED, first, 0, win);
+    MPI_Get(&value, 1, MPI_LONG, first, 0, 1, MPI_LONG, win);
+    MPI_Win_flush(first, win);
+    MPI_Send(NULL, 0, MPI_INT, first, 0, MPI_COMM_WORLD);
+    MPI_Recv(NULL, 0, MPI_INT, first, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    usleep(5000); /* the writer asks now */
+    if (!all) MPI_Win_lock(MPI_LOCK_SHARED, second, 0, win);
+    MPI_Get(&value, 1, MPI_LONG, second, 0, 1, MPI_LONG, win);
+    MPI_Win_flush(second, win);
+    CHECK(value == 0 || value == 1);
+    if (all) MPI_Win_unlock_all(win);
+    else MPI_Win_unlock(first, win), MPI_Win_unlock(second, win);
+  } else if (me < 4) {
+    MPI_Recv(NULL, 0, MPI_INT, me - 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(NULL, 0, MPI_INT, me - 2, 0, MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me, 0, win);
+    MPI_Put(&one, 1, MPI_LONG, me, 0, 1, MPI_LONG, win);
+    MPI_Win_unlock(me, win);
+    CHECK(memory[0] == 1);
+  }
+  end(0, &win, memory);
+}
+
 int main(void) {
   MPI_Init(NULL, NULL);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  static const char* const kDesigns[] = {NULL, "event-thread", "test-and-set", "mcs"};
+  static const char *const kDesigns[] = {NULL, "event-thread", "test-and-set", "mcs"};
   for (int i = 0; i < 4; i++) {
     for (int created = 0; created < 2; created++) {
       count(created, kDesigns[i]);
       mix(created, kDesigns[i]);
       disjoint(created, kDesigns[i]);
     }
+    for (int all = 0; all < 2; all++) readers_of_two(kDesigns[i], all);
     if (kDesigns[i]) used(kDesigns[i]);
   }
   MPI_Finalize();

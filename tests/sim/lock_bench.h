@@ -86,7 +86,7 @@ class LockRank {
   bool take(bool exclusive) {
     const int before = told;
     board.doing[me] = exclusive ? "wants to write" : "wants to read";
-    locks->acquire(0, exclusive);
+    locks->acquire(0, exclusive ? rma::LockMode::exclusive : rma::LockMode::shared);
     engine.wait_until([&] { return told != before; });
     EXPECT_EQ(told, before + 1);
     return !failed;

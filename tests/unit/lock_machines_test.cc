@@ -40,7 +40,8 @@ struct World {
   struct Rank {
     explicit Rank(uint32_t me) : machine(me) {}
     Machine machine;
-    std::vector<bool> rounds;  ///< to come: exclusive or not
+    std::vector<LockMode> rounds;      ///< to come
+    LockMode mode = LockMode::shared;  ///< of the round that has begun
     bool dead = false;
   };
   std::vector<std::vector<uint64_t>> words;
@@ -48,7 +49,7 @@ struct World {
   std::vector<uint32_t> queue;  ///< MCS: who has swapped and does not hold the lock yet, in order
   bool may_die = false, somebody_died = false;
 
-  World(const std::vector<std::vector<bool>>& rounds, bool deaths) : may_die(deaths) {
+  World(const std::vector<std::vector<LockMode>>& rounds, bool deaths) : may_die(deaths) {
     for (uint32_t rank = 0; rank < rounds.size(); ++rank) {
       words.emplace_back(LockWord::count(uint32_t(rounds.size())));
       ranks.emplace_back(rank).rounds = rounds[rank];
@@ -142,9 +143,9 @@ struct World {
     } else if (held) {
       machine.release();
     } else {
-      const bool exclusive = rank.rounds.back();
+      rank.mode = rank.rounds.back();
       rank.rounds.pop_back();
-      machine.acquire(exclusive);
+      machine.acquire(rank.mode);
     }
     if (!held && machine.held()) entered(me, before);
     if (machine.failed()) {
@@ -156,9 +157,11 @@ struct World {
   void entered(uint32_t me, uint64_t before) {
     check_holders();
     if constexpr (kQueues<Machine>) {
-      EXPECT_TRUE(somebody_died || queue.front() == me) << "out of turn";
+      const bool joined =
+          ranks[me].mode == LockMode::joining && std::find(queue.begin(), queue.end(), me) == queue.end();
+      EXPECT_TRUE(somebody_died || joined || queue.front() == me) << "out of turn";
       std::erase(queue, me);
-    } else if (!ranks[me].machine.exclusive()) {
+    } else if (ranks[me].mode == LockMode::shared) {
       EXPECT_EQ(TestAndSet::announced(before), 0u) << "a reader has passed a writer that had announced itself";
     }
   }
@@ -185,7 +188,7 @@ struct World {
 
 /// Takes all ways. Returns how many states there are.
 template <typename Machine>
-size_t explore(const std::vector<std::vector<bool>>& rounds, bool deaths) {
+size_t explore(const std::vector<std::vector<LockMode>>& rounds, bool deaths) {
   using W = World<Machine>;
   std::unordered_map<std::string, uint32_t> number_of;
   std::vector<std::vector<uint32_t>> from;  // states from which a state is reached
@@ -243,9 +246,9 @@ TYPED_TEST_SUITE(LockMachines, Machines);
 
 TYPED_TEST(LockMachines, AllInterleavingsOfThreeRanks) {
   size_t states = 0;
-  for (uint32_t modes = 0; modes < 32; ++modes) {
-    std::vector<std::vector<bool>> rounds(3);
-    for (uint32_t i = 0; i < 5; ++i) rounds[i / 2].push_back(modes >> i & 1);
+  for (uint32_t modes = 0; modes < 243; ++modes) {
+    std::vector<std::vector<LockMode>> rounds(3);
+    for (uint32_t i = 0, left = modes; i < 5; ++i, left /= 3) rounds[i / 2].push_back(LockMode(left % 3));
     states += explore<TypeParam>(rounds, false);
     ASSERT_FALSE(testing::Test::HasFailure()) << "modes " << modes;
   }
@@ -254,10 +257,10 @@ TYPED_TEST(LockMachines, AllInterleavingsOfThreeRanks) {
 
 TYPED_TEST(LockMachines, ARankDiesAtAnyMoment) {
   size_t states = 0;
-  for (uint32_t modes = 0; modes < 8; ++modes) {
-    std::vector<std::vector<bool>> rounds;
-    for (uint32_t i = 0; i < 3; ++i) rounds.push_back({bool(modes >> i & 1)});
-    rounds[2].push_back(true);
+  for (uint32_t modes = 0; modes < 27; ++modes) {
+    std::vector<std::vector<LockMode>> rounds;
+    for (uint32_t i = 0, left = modes; i < 3; ++i, left /= 3) rounds.push_back({LockMode(left % 3)});
+    rounds[2].push_back(LockMode::exclusive);
     states += explore<TypeParam>(rounds, true);
     ASSERT_FALSE(testing::Test::HasFailure()) << "modes " << modes;
   }
@@ -268,9 +271,9 @@ TYPED_TEST(LockMachines, RandomSchedulesOfMoreRanks) {
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
-    std::vector<std::vector<bool>> rounds(2 + rng.below(8));
+    std::vector<std::vector<LockMode>> rounds(2 + rng.below(8));
     for (auto& each : rounds) {
-      for (uint64_t count = 1 + rng.below(6); count != 0; --count) each.push_back(rng.chance(1, 2));
+      for (uint64_t count = 1 + rng.below(6); count != 0; --count) each.push_back(LockMode(rng.below(3)));
     }
     World<TypeParam> world(rounds, false);
     const uint64_t die_at = rng.chance(1, 3) ? rng.below(300) : ~uint64_t{0};
@@ -290,17 +293,33 @@ TYPED_TEST(LockMachines, RandomSchedulesOfMoreRanks) {
   }
 }
 
+// While one reads and a writer waits, who joins gets the lock.
+TYPED_TEST(LockMachines, JoiningPassesAWriterThatWaits) {
+  World<TypeParam> world({{LockMode::shared}, {LockMode::exclusive}, {LockMode::joining}}, false);
+  const auto turns_of = [&](uint32_t rank, int most) {
+    for (int i = 0; i < most && !world.ranks[rank].machine.held() && world.can(rank * world.kWhats); ++i)
+      world.happen(rank * world.kWhats + world.kStep);
+  };
+  turns_of(0, 20);
+  while (world.ranks[0].machine.wants() != LockMachine::Wants::nothing) world.happen(0);  // it passes its turn on
+  turns_of(1, 20);
+  turns_of(2, 20);
+  EXPECT_TRUE(world.ranks[0].machine.held());
+  EXPECT_FALSE(world.ranks[1].machine.held());
+  EXPECT_TRUE(world.ranks[2].machine.held());
+}
+
 // A free lock costs one atomic operation, and one to give it back; of MCS what it writes into its own memory besides.
 TYPED_TEST(LockMachines, AFreeLockCostsTwoAtomics) {
-  for (const bool exclusive : {true, false}) {
-    World<TypeParam> world({{}, {exclusive}}, false);
+  for (const LockMode mode : {LockMode::exclusive, LockMode::shared}) {
+    World<TypeParam> world({{}, {mode}}, false);
     size_t away = 0;
     while (!world.is_over()) {
       const auto& machine = world.ranks[1].machine;
       away += machine.wants() == LockMachine::Wants::operation && machine.operation().rank == kTarget;
       world.happen(world.kWhats + world.kStep);
     }
-    const size_t most = kQueues<TypeParam> && !exclusive ? 4 : 2;
+    const size_t most = kQueues<TypeParam> && mode == LockMode::shared ? 4 : 2;
     EXPECT_EQ(away, most);
   }
 }

@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "rma/lock_mode.h"
+
 namespace tern::rma {
 
 /// Where the words lie that a window's locks are made of: so many at each rank.
@@ -52,7 +54,7 @@ class LockMachine {
   static constexpr uint32_t kNobody = ~uint32_t{0};
 
   virtual ~LockMachine() = default;
-  virtual void acquire(bool exclusive) = 0;
+  virtual void acquire(LockMode mode) = 0;
   /// Only while it is held. Puts must have arrived, where the adapter does not keep them before an atomic.
   virtual void release() = 0;
   virtual void completed(uint64_t result) = 0;
@@ -83,7 +85,7 @@ class LockMachine {
   uint32_t blocker() const { return blocker_; }
   /// While it waits: that rank has died; the lock may never come.
   virtual bool is_hopeless_without(uint32_t rank) const { return blocker_ == kNobody || blocker_ == rank; }
-  bool exclusive() const { return exclusive_; }
+  bool exclusive() const { return mode_ == LockMode::exclusive; }
   /// How often the lock was tried in vain since it was asked for: pauses grow with it.
   uint32_t tries() const { return tries_; }
 
@@ -105,7 +107,7 @@ class LockMachine {
     ++tries_;
   }
   void write_common(std::vector<uint64_t>& out) const {
-    out.insert(out.end(), {uint64_t(state_) << 8 | uint64_t(wants_) << 4 | exclusive_, blocker_,
+    out.insert(out.end(), {uint64_t(state_) << 8 | uint64_t(wants_) << 4 | uint64_t(mode_), blocker_,
                            wants_ == Wants::watch ? watch_word_ : 0});
     if (wants_ != Wants::operation) return;
     const WordOperation& o = operation_;
@@ -119,7 +121,7 @@ class LockMachine {
   const uint32_t me_, target_;
   State state_ = State::idle;
   Wants wants_ = Wants::nothing;
-  bool exclusive_ = false;
+  LockMode mode_ = LockMode::shared;
   WordOperation operation_;
   bool detached_ = false;
   uint32_t watch_word_ = 0;

@@ -6,20 +6,20 @@ namespace tern::rma {
 
 using Kind = WordOperation::Kind;
 
-void McsLock::acquire(bool exclusive) {
+void McsLock::acquire(LockMode mode) {
   TERN_ASSERT(idle() || failed());
   state_ = State::waiting;
-  exclusive_ = exclusive;
+  mode_ = mode;
   blocker_ = kNobody;
   tries_ = 0;
-  release_wanted_ = failing_ = false;
+  release_wanted_ = failing_ = queued_ = false;
   step_ = Step::clear_next;
   want(Kind::write, me_, LockWord::next_of(target_), 0);
 }
 
 void McsLock::enqueue(uint64_t guess) {
   step_ = Step::queue;
-  if (native_swap_) want(Kind::swap, target_, LockWord::kLock, mine());
+  if (native_swap_ && mode_ != LockMode::joining) want(Kind::swap, target_, LockWord::kLock, mine());
   else want(Kind::compare_swap, target_, LockWord::kLock, mine(), guess);
 }
 
@@ -34,14 +34,32 @@ void McsLock::on_previous(uint64_t previous) {
   want(Kind::write, blocker_, LockWord::next_of(target_), mine());
 }
 
+void McsLock::look_at(Step step, uint32_t word) {
+  step_ = step;
+  want(Kind::read, target_, word);
+}
+
+// Who joins. While there are readers no writer holds the lock, and none gets it before they are 0.
+void McsLock::on_readers(uint64_t readers) {
+  if (readers == 0) return look_at(Step::look_queue, LockWord::kLock);
+  step_ = Step::join;
+  want(Kind::compare_swap, target_, LockWord::kReaders, readers + 1, readers);
+}
+
+void McsLock::on_queue(uint64_t last) {
+  if (failing_ || last == kBroken) return want_nothing(State::failed);
+  if (last == 0 || last == kReadersOnly) return enqueue(last);
+  want_pause();
+}
+
 // `readers`: there may be some.
 void McsLock::on_turn(bool readers) {
   blocker_ = kNobody;
-  if (!exclusive_) {
+  if (!exclusive()) {
     step_ = Step::count;
     want(Kind::fetch_add, target_, LockWord::kReaders, 1);
   } else if (readers) {
-    look_at_readers();
+    look_at(Step::readers, LockWord::kReaders);
   } else {
     hold();
   }
@@ -51,11 +69,6 @@ void McsLock::hold() {
   failing_ = false;
   blocker_ = kNobody;
   want_nothing(State::held);
-}
-
-void McsLock::look_at_readers() {
-  step_ = Step::readers;
-  want(Kind::read, target_, LockWord::kReaders);
 }
 
 void McsLock::pass_on(Flag flag) {
@@ -71,7 +84,7 @@ void McsLock::hand_to(uint64_t next) {
 
 void McsLock::passed_on() {
   if (failing_) return want_nothing(State::failed);
-  if (exclusive_) return want_nothing(State::idle);
+  if (exclusive()) return want_nothing(State::idle);
   if (!release_wanted_) {
     wants_ = Wants::nothing;  // a reader: still held
     return;
@@ -84,12 +97,21 @@ void McsLock::completed(uint64_t result) {
   wants_ = Wants::nothing;
   switch (step_) {
     case Step::clear_next: step_ = Step::clear_flag; return want(Kind::write, me_, LockWord::flag_of(target_), kWait);
-    case Step::clear_flag: return enqueue(0);
+    case Step::clear_flag:
+      if (mode_ == LockMode::joining) return look_at(Step::look, LockWord::kReaders);
+      return enqueue(0);
+    case Step::look: return on_readers(result);
+    case Step::join:
+      if (result == operation_.compare) return hold();
+      return on_readers(result);
+    case Step::look_queue: return on_queue(result);
     case Step::queue:
-      if (!native_swap_ && result != operation_.compare) {
+      if (operation_.kind == Kind::compare_swap && result != operation_.compare) {
+        if (mode_ == LockMode::joining) return on_queue(result);
         ++tries_;
         return enqueue(result);
       }
+      queued_ = true;
       return on_previous(result);
     case Step::link:
       step_ = Step::turn;
@@ -131,12 +153,12 @@ void McsLock::watched(uint64_t value) {
   on_turn(value == kGoReaders);
 }
 
-void McsLock::paused() { look_at_readers(); }
+void McsLock::paused() { look_at(mode_ == LockMode::joining ? Step::look : Step::readers, LockWord::kReaders); }
 
 void McsLock::release() {
   TERN_ASSERT(held());
   state_ = State::releasing;
-  if (exclusive_) return pass_on(kGo);
+  if (exclusive()) return pass_on(kGo);
   release_wanted_ = true;
   if (wants_ == Wants::nothing) passed_on();
 }
@@ -156,7 +178,8 @@ void McsLock::lost() {
 
 void McsLock::write_state(std::vector<uint64_t>& out) const {
   write_common(out);
-  out.push_back(uint64_t(step_) << 8 | uint64_t(handing_) << 4 | uint64_t{release_wanted_} << 1 | failing_);
+  out.push_back(uint64_t(step_) << 12 | uint64_t(handing_) << 8 | uint64_t{release_wanted_} << 2 |
+                uint64_t{queued_} << 1 | failing_);
 }
 
 // What is on its way comes back first.
@@ -164,7 +187,9 @@ void McsLock::fail() {
   TERN_ASSERT(waiting());
   if (failing_) return;
   failing_ = true;
-  if (wants_ != Wants::operation) pass_on(kGoBroken);
+  if (wants_ == Wants::operation) return;
+  if (queued_) pass_on(kGoBroken);
+  else want_nothing(State::failed);
 }
 
 }  // namespace tern::rma

@@ -10,10 +10,13 @@
 //   writer   has the turn and, if there may be readers, has read readers == 0: holds the lock; keeps the turn
 //   reader   has the turn: fetch_add(readers, 1) holds the lock; passes the turn on at once
 //   pass on  next is 0: compare_swap(last, me -> 0, or readers-only); in vain: watch next. write(next.flag, go)
+//   join     (lock_mode.h) readers is not 0: compare_swap(readers, + 1) holds the lock, outside the queue. It is 0, and
+//            nobody is in the queue: takes the turn by compare_swap(last). Else tries both again after a pause.
 //   release  a writer passes the turn on; a reader: fetch_add(readers, -1)
 //
 // Promised: everybody gets the lock in the order of the swaps; readers that follow one another hold it together. So a
-// writer waits only for those before it, and so does a reader. Only the writer at the head of the queue, behind
+// writer waits only for those before it, and for readers that join; a reader waits for those before it. Not promised:
+// that who joins gets a turn while writers come without end. Only the writer at the head of the queue, behind
 // readers, looks at the target's memory more than once. Without a native swap it is a loop of compare_swap, which a
 // crowd makes long (Jiang et al., figure 4).
 //
@@ -31,7 +34,7 @@ class McsLock : public LockMachine {
   static constexpr uint64_t kReadersOnly = ~uint64_t{0}, kBroken = ~uint64_t{0} - 1;
 
   McsLock(uint32_t me, uint32_t target, bool native_swap) : LockMachine(me, target), native_swap_(native_swap) {}
-  void acquire(bool exclusive) override;
+  void acquire(LockMode mode) override;
   void release() override;
   void completed(uint64_t result) override;
   void watched(uint64_t value) override;
@@ -47,14 +50,17 @@ class McsLock : public LockMachine {
   enum class Step : uint8_t {
     clear_next,
     clear_flag,
-    queue,    ///< the swap
-    link,     ///< previous.next
-    turn,     ///< watches flag
-    readers,  ///< a writer looks at the readers
-    count,    ///< a reader counts itself
-    peek,     ///< looks whether somebody is behind
-    unlink,   ///< the compare_swap of the last one
-    behind,   ///< watches next
+    look,        ///< who joins: at the readers,
+    join,        ///< at more of them by one,
+    look_queue,  ///< or at the queue
+    queue,       ///< the swap
+    link,        ///< previous.next
+    turn,        ///< watches flag
+    readers,     ///< a writer looks at the readers
+    count,       ///< a reader counts itself
+    peek,        ///< looks whether somebody is behind
+    unlink,      ///< the compare_swap of the last one
+    behind,      ///< watches next
     hand_on,
     uncount,
   };
@@ -62,9 +68,11 @@ class McsLock : public LockMachine {
 
   uint64_t mine() const { return uint64_t{me_} + 1; }
   void enqueue(uint64_t guess);
+  void look_at(Step step, uint32_t word);
+  void on_readers(uint64_t readers);
+  void on_queue(uint64_t last);
   void on_previous(uint64_t previous);
   void on_turn(bool readers);
-  void look_at_readers();
   void hold();
   void pass_on(Flag flag);
   void hand_to(uint64_t next);
@@ -75,6 +83,7 @@ class McsLock : public LockMachine {
   Flag handing_ = kGo;           ///< what the next one is told
   bool release_wanted_ = false;  ///< a reader's, while it still passes the turn on
   bool failing_ = false;
+  bool queued_ = false;  ///< or has the turn
 };
 
 }  // namespace tern::rma

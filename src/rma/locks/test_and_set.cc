@@ -18,14 +18,14 @@ void TestAndSet::take(uint64_t expected) {
   want(Kind::compare_swap, target_, LockWord::kLock, expected + mine() - (has_announced_ ? kAnnounced : 0), expected);
 }
 
-void TestAndSet::acquire(bool exclusive) {
+void TestAndSet::acquire(LockMode mode) {
   TERN_ASSERT(idle() || failed());
   state_ = State::waiting;
-  exclusive_ = exclusive;
+  mode_ = mode;
   blocker_ = kNobody;
   tries_ = 0;
   has_announced_ = failing_ = false;
-  if (exclusive) take(0);
+  if (exclusive()) take(0);
   else add(Step::enter, kReader);
 }
 
@@ -52,7 +52,7 @@ void TestAndSet::on_take(uint64_t found) {
 
 void TestAndSet::completed(uint64_t result) {
   wants_ = Wants::nothing;
-  const bool open = owner(result) == 0 && announced(result) == 0;
+  const bool open = open_to_reader(result);
   switch (step_) {
     case Step::take: on_take(result); break;
     case Step::announce:
@@ -76,7 +76,7 @@ void TestAndSet::completed(uint64_t result) {
 }
 
 void TestAndSet::paused() {
-  if (exclusive_) {
+  if (exclusive()) {
     take(announced(seen_) * kAnnounced);
   } else {
     step_ = Step::look;
@@ -87,7 +87,7 @@ void TestAndSet::paused() {
 void TestAndSet::release() {
   TERN_ASSERT(held());
   state_ = State::releasing;
-  add(Step::give_back, exclusive_ ? -mine() : -kReader);
+  add(Step::give_back, exclusive() ? -mine() : -kReader);
 }
 
 // The target is: with it goes the lock.

@@ -5,12 +5,14 @@
 //   writer   compare_swap(0 -> owner). In vain because of readers: fetch_add(announced, 1), once; then again with what
 //            was found. Taking the lock takes the announcement back.
 //   reader   fetch_add(readers, 1); in vain if there is an owner or an announced writer: fetch_add(readers, -1), then
-//            looks at the word after each pause, and tries again when it may succeed.
+//            looks at the word after each pause, and tries again when it may succeed. Who joins (lock_mode.h) does not
+//            mind announced writers.
 //   release  fetch_add(-owner), or fetch_add(readers, -1): nobody waits for its end
 //
-// Promised: a writer that has found readers waits only for those readers that were there when it announced itself, and
-// for other writers. Not promised: an order among writers, and that readers get a turn while writers come without end.
-// A free lock costs one atomic operation, and one to give it back. Words: fetch_add and compare_swap only.
+// Promised: a writer that has found readers waits only for those readers that were there when it announced itself, for
+// those that join them, and for other writers. Not promised: an order among writers, and that readers get a turn while
+// writers come without end. A free lock costs one atomic operation, and one to give it back. Words: fetch_add and
+// compare_swap only.
 #pragma once
 
 #include "rma/locks/lock_machine.h"
@@ -22,7 +24,7 @@ class TestAndSet : public LockMachine {
   static constexpr uint32_t kMostRanks = (1u << 20) - 1;
 
   TestAndSet(uint32_t me, uint32_t target) : LockMachine(me, target) {}
-  void acquire(bool exclusive) override;
+  void acquire(LockMode mode) override;
   void release() override;
   void completed(uint64_t result) override;
   void paused() override;
@@ -44,6 +46,9 @@ class TestAndSet : public LockMachine {
   void on_take(uint64_t found);
   void in_vain(uint64_t found);
   void got_it();
+  bool open_to_reader(uint64_t word) const {
+    return owner(word) == 0 && (announced(word) == 0 || mode_ == LockMode::joining);
+  }
 
   Step step_ = Step::take;
   bool has_announced_ = false;

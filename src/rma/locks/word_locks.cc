@@ -59,10 +59,10 @@ void WordLocks::wake(Lock& lock) {
   hints_.dormant = false;
 }
 
-void WordLocks::acquire(uint32_t target, bool exclusive) {
+void WordLocks::acquire(uint32_t target, LockMode mode) {
   Lock& lock = this->lock(target);
   TERN_ASSERT(lock.told && !lock.wanted_again && !lock.machine->held() && !lock.machine->waiting());
-  lock.exclusive = exclusive;
+  lock.mode = mode;
   lock.told = false;
   // What is left of the last time comes first.
   lock.wanted_again = true;
@@ -74,7 +74,7 @@ void WordLocks::start(Lock& lock) {
   if (!lock.wanted_again || !(lock.machine->idle() || lock.machine->failed())) return;
   lock.wanted_again = false;
   lock.pause_ns = lock.resume_ns = lock.probe_ns = 0;
-  lock.machine->acquire(lock.exclusive);
+  lock.machine->acquire(lock.mode);
 }
 
 void WordLocks::release(uint32_t target) {

@@ -58,7 +58,7 @@ class WordLocks final : public Pollable {
   static const LockPauses kOfAdapters;
 
   /// Begins; returns at once. The lock of that target is neither held nor wanted.
-  void acquire(uint32_t target, bool exclusive);
+  void acquire(uint32_t target, LockMode mode);
   bool held(uint32_t target) const;
   /// Begins; nobody waits for its end. What was put under the lock has arrived, or goes by the path whose atomics keep
   /// behind puts.
@@ -78,7 +78,8 @@ class WordLocks final : public Pollable {
   struct Lock {
     std::unique_ptr<LockMachine> machine;
     bool on_its_way = false;  ///< its operation
-    bool wanted_again = false, exclusive = false;
+    bool wanted_again = false;
+    LockMode mode = LockMode::shared;
     bool told = true;
     uint64_t resume_ns = 0, pause_ns = 0;
     struct Atomic : AtomicOperation {
