@@ -45,10 +45,12 @@ void MappedWords::put(TransferOperation& operation) {
   operation.local.pack(reinterpret_cast<std::byte*>(&value), sizeof value);
   std::atomic_ref<uint64_t>(word_at(operation.remote_address)).store(value, std::memory_order_seq_cst);
   const auto place = size_t(operation.key.words[1]);
-  std::atomic<uint32_t>& sleeps = memory_.control(int(place)).sleeps;
-  if (operation.wakes && sleeps.load(std::memory_order_seq_cst) != 0 && sleeps.exchange(0) != 0)
-    wake_(memory_.ranks()[place]);
+  if (operation.wakes) wake_if_asleep(int(place));
   operation.done(operation, Error());
+}
+
+void MappedWords::wake_if_asleep(int place) {
+  if (memory_.takes_sleeper(place)) wake_(memory_.ranks()[size_t(place)]);
 }
 
 void MappedWords::atomic(AtomicOperation& operation) {
@@ -93,13 +95,23 @@ int NodeWordLocks::poll() {
 }
 
 bool NodeWordLocks::arm() {
+  if (locks_.hints().dormant) return true;
+  armed_ = true;
   memory_.control(me_).sleeps.store(1, std::memory_order_seq_cst);
   if (locks_.arm()) return true;
   disarm();
   return false;
 }
 
-void NodeWordLocks::disarm() { memory_.control(me_).sleeps.store(0, std::memory_order_relaxed); }
+// Who was woken wakes the ones behind it, before it has its turn: when it hands that over, the next one is awake.
+// Otherwise a queue that has fallen asleep stays so, since each hand-over takes a wake-up, in which the others wait
+// long enough to sleep again (4 ranks on 2 cores: 36,000 locks a second instead of 590,000).
+void NodeWordLocks::disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  const bool woken = memory_.control(me_).sleeps.exchange(0) == 0;
+  if (woken) locks_.for_each_behind([this](uint32_t rank) { words_.wake_if_asleep(int(rank)); });
+}
 
 void NodeWordLocks::count() {
   counters_.rma_lock_words += locks_.counts().messages - counted_;

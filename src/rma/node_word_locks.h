@@ -23,6 +23,7 @@ class MappedWords final : public RemoteMemory {
   void get(TransferOperation& operation) override;
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override;
+  void wake_if_asleep(int place);
   void atomic(AtomicOperation& operation) override;
   /// One for all owners: the key names them.
   Lane& lane() { return lane_; }
@@ -60,6 +61,7 @@ class NodeWordLocks final : public LockDesign {
   MappedWords words_;
   WordLocks locks_;
   uint64_t counted_ = 0;
+  bool armed_ = false;
 };
 
 }  // namespace tern::rma
