@@ -57,15 +57,19 @@ void Environment::add(Window& window) {
 }
 
 void Environment::remove(Window& window) {
+  if (last_ == &window) last_ = nullptr;
   if (windows_.erase(window.id()) != 0 && window.serves()) --serving_;
 }
 
-Window* Environment::window_of(const Endpoint& from, const wire::Header& header) const {
-  const auto found = windows_.find(header.context);
-  if (found == windows_.end()) return nullptr;
-  const Group& group = found->second->comm().group();
+Window* Environment::window_of(const Endpoint& from, const wire::Header& header) {
+  if (!last_ || last_->id() != header.context) {
+    const auto found = windows_.find(header.context);
+    if (found == windows_.end()) return nullptr;
+    last_ = found->second;
+  }
+  const Group& group = last_->comm().group();
   const bool right = header.source >= 0 && header.source < group.size() && group.peer(header.source) == from.peer;
-  return right ? found->second : nullptr;
+  return right ? last_ : nullptr;
 }
 
 void Environment::on_message(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {

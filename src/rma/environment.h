@@ -77,13 +77,14 @@ class Environment final : public MessageHandler {
 
  private:
   /// The window of a message, if the sender is the rank of it that it claims to be; else null.
-  Window* window_of(const Endpoint& from, const wire::Header& header) const;
+  Window* window_of(const Endpoint& from, const wire::Header& header);
 
   PointToPoint& p2p_;
   std::function<uint64_t()> new_context_;
   PredefinedTypes types_;
   PredefinedOps ops_;
   std::unordered_map<uint64_t, Window*> windows_;  ///< by id
+  Window* last_ = nullptr;                         ///< whose message was the last; null: none
   const size_t transfer_from_bytes_;
   WordTurns turns_;
   size_t serving_ = 0;

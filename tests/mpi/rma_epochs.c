@@ -34,7 +34,7 @@ static void ring(int created, int late, int tests) {
   MPI_Win win = make(created, &memory);
   const int next = (me + 1) % ranks, previous = (me + ranks - 1) % ranks;
   MPI_Group origin = group_of(1, &previous), target = group_of(1, &next);
-  for (long round = 1; round <= (late ? 5 : 500); round++) {
+  for (long round = 1; round <= (late ? 5 : 60); round++) {
     long value = round * 100 + me, old = -1;
     if (late && round % ranks == me % ranks) usleep(20000);
     memory[1] = round;
@@ -65,7 +65,7 @@ static void one_target(int created, int unchecked) {
   const int zero = 0, mode = unchecked ? MPI_MODE_NOCHECK : 0;
   MPI_Group world, target = group_of(1, &zero);
   MPI_Comm_group(MPI_COMM_WORLD, &world);
-  for (long round = 1; round <= 200; round++) {
+  for (long round = 1; round <= 40; round++) {
     if (me == 0) memory[0] = round, MPI_Win_post(world, mode, win);
     if (unchecked) MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_start(target, mode, win);
