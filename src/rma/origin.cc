@@ -42,9 +42,8 @@ bool Window::gate_open(const Target& target) const {
 // MPI_Win_start may, too (MPI 5.0, 12.5.2).
 void Window::await_post(Target& target) {
   if (target.epoch_place < 0) return;
-  const NodeEpochs::Wait waiting(*epochs_);
   target.awaited = true;
-  wait_until([&] { return gate_open(target) || target.lost; });
+  wait_for_count([&] { return gate_open(target) || target.lost; }, !serves());
   target.awaited = false;
 }
 

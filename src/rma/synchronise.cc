@@ -241,11 +241,8 @@ Error Window::end_exposure() {
 
 Error Window::wait() {
   if (!posted_) return sync_error("there is no epoch of MPI_Win_post to wait for");
-  if (!exposure_over()) {
-    std::optional<NodeEpochs::Wait> waiting;
-    if (epochs_) waiting.emplace(*epochs_);
-    wait_until([&] { return exposure_over(); });
-  }
+  if (epochs_) wait_for_count([&] { return exposure_over(); }, !serves());
+  else wait_until([&] { return exposure_over(); });
   return end_exposure();
 }
 

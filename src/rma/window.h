@@ -32,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hints.h"
 #include "rma/environment.h"
 #include "rma/lock_design.h"
 #include "rma/lock_queue.h"
@@ -184,6 +185,7 @@ class Window {
   /// A rank that shares its core with others, four or so, comes again after some 10 us; one that must be woken on
   /// another core, after 40.
   static constexpr uint64_t kOwnPatience_ns = 100'000;
+  static constexpr int kCloseLooks = 128;
   enum class Fence : uint8_t { none, possible, used };
   /// The ranks of the last group of MPI_Win_post or MPI_Win_start: programs pass the same one again and again.
   struct EpochGroup {
@@ -285,6 +287,18 @@ class Window {
   template <typename Done>
   void wait_until(Done&& done) {
     environment_.progress().wait_until(done);
+  }
+  /// The other rank writes a count in memory. Its answer takes some 0.1 us, if it comes at once: polls between two
+  /// looks would delay its discovery. `closely`: nothing else is likely to be waited for.
+  template <typename Done>
+  void wait_for_count(Done&& done, bool closely) {
+    if (closely && environment_.progress().idle().pauses != 0) {
+      for (int i = 0; i < kCloseLooks; ++i, short_pause()) {
+        if (done()) return;
+      }
+    }
+    const NodeEpochs::Wait waiting(*epochs_);
+    wait_until(done);
   }
   /// A call that has nothing to wait for looks after everything else now and then: it may be one of many in a loop.
   void look() {
