@@ -1,4 +1,5 @@
-// A rank dies while it holds the lock of another one's window: those who want the lock get an error, nobody hangs.
+// A rank dies while it holds the lock of another one's window, or while others wait for it to post or to complete: they
+// get an error, nobody hangs.
 #include <gtest/gtest.h>
 
 #include "rma/window.h"
