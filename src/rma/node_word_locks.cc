@@ -45,12 +45,8 @@ void MappedWords::put(TransferOperation& operation) {
   operation.local.pack(reinterpret_cast<std::byte*>(&value), sizeof value);
   std::atomic_ref<uint64_t>(word_at(operation.remote_address)).store(value, std::memory_order_seq_cst);
   const auto place = size_t(operation.key.words[1]);
-  if (operation.wakes) wake_if_asleep(int(place));
+  if (operation.wakes && memory_.takes_sleeper(int(place))) wake_(memory_.ranks()[place]);
   operation.done(operation, Error());
-}
-
-void MappedWords::wake_if_asleep(int place) {
-  if (memory_.takes_sleeper(place)) wake_(memory_.ranks()[size_t(place)]);
 }
 
 void MappedWords::atomic(AtomicOperation& operation) {
@@ -103,14 +99,9 @@ bool NodeWordLocks::arm() {
   return false;
 }
 
-// Who was woken wakes the ones behind it, before it has its turn: when it hands that over, the next one is awake.
-// Otherwise a queue that has fallen asleep may stay so, since each hand-over takes a wake-up, in which the others wait
-// long enough to sleep again.
 void NodeWordLocks::disarm() {
-  if (!armed_) return;
+  if (armed_) memory_.control(me_).sleeps.store(0, std::memory_order_relaxed);
   armed_ = false;
-  const bool woken = memory_.control(me_).sleeps.exchange(0) == 0;
-  if (woken) locks_.for_each_behind([this](uint32_t rank) { words_.wake_if_asleep(int(rank)); });
 }
 
 void NodeWordLocks::count() {

@@ -23,7 +23,6 @@ class MappedWords final : public RemoteMemory {
   void get(TransferOperation& operation) override;
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override;
-  void wake_if_asleep(int place);
   void atomic(AtomicOperation& operation) override;
   /// One for all owners: the key names them.
   Lane& lane() { return lane_; }

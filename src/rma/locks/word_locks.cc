@@ -83,13 +83,6 @@ void WordLocks::release(uint32_t target) {
   drive(lock);
 }
 
-void WordLocks::for_each_behind(const std::function<void(uint32_t rank)>& visit) const {
-  if (design_ != WordDesign::mcs) return;
-  for (const Lock* lock : active_) {
-    if (const uint64_t next = load(LockWord::next_of(lock->target)); next != 0) visit(uint32_t(next - 1));
-  }
-}
-
 void WordLocks::on_lost(uint32_t rank) {
   if (std::find(lost_.begin(), lost_.end(), rank) == lost_.end()) lost_.push_back(rank);
   for (auto& lock : locks_) {

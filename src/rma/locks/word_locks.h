@@ -63,8 +63,6 @@ class WordLocks final : public Pollable {
   /// Begins; nobody waits for its end. What was put under the lock has arrived, or goes by the path whose atomics keep
   /// behind puts.
   void release(uint32_t target);
-  /// Visits the ranks that are known to stand behind this one in a queue (MCS).
-  void for_each_behind(const std::function<void(uint32_t rank)>& visit) const;
   /// A rank of the window has been lost.
   void on_lost(uint32_t rank);
   /// Nothing is on its way and nothing is left to be done.
