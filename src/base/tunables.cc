@@ -40,9 +40,9 @@ constexpr TunableRow kRows[] = {
 // variables that are read before there is a rank.
 constexpr std::string_view kNotTunables[] = {
     "JOB_KEY", "JOB_ID", "LOCAL_SIZE", "LOCAL_RANK", "CORES",  "CONFIG",        "HANG_REPORT", "CC",
-    "CXX",     "FC",     "PREFIX",     "LAUNCHER",   "RECORD", "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER"};
+    "CXX",     "FC",     "PREFIX",     "LAUNCHER",   "RECORD", "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER", "BACKTRACE"};
 // Of these, the ones that users may set.
-constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "LAUNCHER", "CC", "CXX", "FC"};
+constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "BACKTRACE", "LAUNCHER", "CC", "CXX", "FC"};
 
 // Former names of tunables and their present names, so that settings in use still work.
 constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {{"tcp_encrypt", "encrypt"}};
