@@ -12,7 +12,7 @@ namespace tern {
 
 /// Addresses of a stack, innermost first.
 struct CallStack {
-  static constexpr size_t kMaxFrames = 64;
+  static constexpr size_t kMaxFrames = 64;  ///< deeper stacks are recursions
   uintptr_t frames[kMaxFrames];
   size_t depth = 0;
 };

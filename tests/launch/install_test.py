@@ -81,7 +81,8 @@ class Installed(unittest.TestCase):
         for file in ("bin/mpiexec", "bin/mpirun", "bin/mpicc", "bin/mpicxx", "bin/mpifort", "bin/mpicc_abi", "bin/mpicxx_abi",
                      "bin/tern-info", "include/mpi.h", "lib/libmpi_abi.so", "lib/libmpi_abi.so.1", "lib/pkgconfig/tern.pc",
                      "share/man/man1/mpiexec.1", "share/man/man1/mpirun.1",
-                     "share/man/man3/MPI_Send.3", "share/doc/tern/LICENSE", "share/doc/tern/examples/halo.c", "share/doc/tern/tunables.md", "share/doc/tern/start.md"):
+                     "share/man/man3/MPI_Send.3", "share/doc/tern/LICENSE", "share/doc/tern/examples/halo.c",
+                     "share/doc/tern/tunables.md", "share/doc/tern/start.md"):
             self.assertTrue(os.path.exists(os.path.join(self.prefix, file)), file)
         done = self.in_path("tern-info")
         self.assertEqual(done.returncode, 0, done.stderr)
