@@ -28,20 +28,29 @@ void on_user_question(int, siginfo_t*, void*) {
   errno = before;
 }
 
-// Says at once where the rank is. If it is in MPI and waits, more follows from there.
+void send_place(int to, bool inside, const char* place) {
+  char line[320];
+  SignalText text(line, sizeof line - 1);
+  text.add("cmd=tern_place inside=").add_number(inside);
+  if (*last_call) text.add(" call=").add(*last_call);
+  if (place) text.add(" text=").add(place);
+  line[text.size()] = '\n';
+  static_cast<void>(!send(to, line, text.size() + 1, MSG_NOSIGNAL));
+}
+
+// Says at once whether the rank is in MPI, then where it is, which may take longer. If it waits in MPI, more follows
+// from there.
 void on_question(int, siginfo_t*, void* context) {
   const int before = errno;
   HangWatch* asked = watch.load();
   const int to = mpiexec.load();
   if (!asked || to < 0) return;
-  char place[200], line[320];
-  const bool inside = call_sites().describe(walk_stack(interrupted_address(context)), true, place, sizeof place);
-  SignalText text(line, sizeof line - 1);
-  text.add("cmd=tern_place inside=").add_number(inside);
-  if (*last_call) text.add(" call=").add(*last_call);
-  text.add(" text=").add(place);
-  line[text.size()] = '\n';
-  static_cast<void>(!send(to, line, text.size() + 1, MSG_NOSIGNAL));
+  const CallStack stack = walk_stack(interrupted_address(context));
+  const bool inside = call_sites().first_outside(stack) != 0;
+  send_place(to, inside, nullptr);
+  char place[200];
+  call_sites().describe(stack, true, place, sizeof place);
+  send_place(to, inside, place[0] != '\0' ? place : "?");
   if (inside) asked->ask(HangWatch::To::mpiexec);
   errno = before;
 }

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "process/launch/rank_report.h"
+
 namespace tern {
 
 namespace {

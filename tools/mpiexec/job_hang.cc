@@ -14,9 +14,9 @@
 namespace tern::mpiexec {
 namespace {
 
-// Ranks have so long to answer. They write some lines, but may have to read their debug information first, with more
-// ranks than cores.
-constexpr uint64_t kAnswer_ms = 2000;
+// Ranks have so long to answer, and all of them so much more for each rank: they may have to read their debug
+// information first, on cores that they share (30 ms each).
+constexpr uint64_t kAnswer_ms = 2000, kAnswerOfEach_ms = 100;
 // Between the last rank's word that it waits, and the page: what the others are sent in this moment arrives meanwhile.
 constexpr uint64_t kSettle_ms = 1000;
 
@@ -52,7 +52,7 @@ void Job::request_reports(bool then_end) {
   end_after_reports_ |= then_end;
   if (reports_until_ms_ != 0) return;  // asked already
   for (size_t rank = 0; rank < ranks_.size(); ++rank) ask_rank(int(rank));
-  reports_until_ms_ = now_ms() + kAnswer_ms;
+  reports_until_ms_ = now_ms() + kAnswer_ms + kAnswerOfEach_ms * ranks_.size();
   on_reports();
 }
 
@@ -60,7 +60,8 @@ void Job::request_reports(bool then_end) {
 bool Job::has_answered(int rank) {
   const RankReport& report = server_->report(rank);
   if (!ranks_[size_t(rank)].live || !server_->is_inside(rank) || report.signal() == 0) return true;
-  return report.placed() && (!report.inside() || report.waits());
+  // The place comes behind the answer.
+  return report.placed() && !report.place().empty() && (!report.inside() || report.waits());
 }
 
 std::vector<RankView> Job::rank_views() {
