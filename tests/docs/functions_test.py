@@ -44,8 +44,8 @@ class Functions(unittest.TestCase):
             if not inner or "(*" in text.split(".fi")[0]:
                 continue
             for declared in inner[1].split(","):
-                name = re.findall(r"\w+", re.sub(r"\[\d*\]", "", declared))[-1]
-                if name != "void":
+                name = re.findall(r"\w+|\.\.\.", re.sub(r"\[\d*\]", "", declared))[-1]
+                if name not in ("void", "..."):
                     self.assertRegex(words(text), rf"\\fB{name}\\fR \((IN|OUT|INOUT)\)", symbol)
             self.assertIn(".SH ERRORS", text)
 
