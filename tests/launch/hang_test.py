@@ -15,13 +15,22 @@ def asked(*words, ranks=2, after=0.7, times=1, **options):
     """Starts the program, asks mpiexec (SIGUSR1), ends the job. What mpiexec has said."""
     child = start(["-n", ranks, PROGRAM, *words], new_mark(), **options)
     child.stdout.readline()
+    said = ""
+    time.sleep(after * SLOW)
     for _ in range(times):
-        time.sleep(after * SLOW)
         child.send_signal(signal.SIGUSR1)
+        page = ""
+        while "what the ranks do" not in page:
+            page = child.stderr.readline()
+            said += page
+            if not page:
+                break
     time.sleep(1.0 * SLOW)
     assert child.poll() is None, "a question ends nothing: " + child.communicate()[1]
     child.terminate()
-    return child.communicate(timeout=20)[1]
+    said += child.stderr.read()  # not communicate, which leaves out what readline has buffered
+    child.communicate(timeout=20)
+    return said
 
 
 class OnRequest(unittest.TestCase):
@@ -109,7 +118,8 @@ class ByItself(unittest.TestCase):
         time.sleep(2)
         self.assertIsNone(child.poll())
         child.terminate()
-        self.assertNotIn("all 2 ranks wait", child.communicate(timeout=20)[1])
+        self.assertNotIn("all 2 ranks wait", child.stderr.read())
+        child.communicate(timeout=20)
 
     def test_no_false_alarm(self):
         for words, seconds in ((("pause", 14), 60), (("threads", 14), 60)):
