@@ -11,9 +11,9 @@ struct PartitionedSend::Message : SendOperation {
   explicit Message(PartitionedSend& owner) : send(owner) {
     done = [](SendOperation& operation, Error error) {
       auto& self = static_cast<Message&>(operation);
-      PartitionedSend& send = self.send;
+      PartitionedSend& owner = self.send;
       delete &self;
-      send.part_done(std::move(error));
+      owner.part_done(std::move(error));
     };
   }
   PartitionedSend& send;
@@ -21,7 +21,7 @@ struct PartitionedSend::Message : SendOperation {
 
 /// A run of groups that is put.
 struct PartitionedSend::Put : TransferOperation {
-  Put(PartitionedSend& owner, size_t offset) : send(owner), offset(offset) {
+  Put(PartitionedSend& owner, size_t at) : send(owner), offset(at) {
     done = [](TransferOperation& operation, Error failed) {
       auto& self = static_cast<Put&>(operation);
       self.error = std::move(failed);
