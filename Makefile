@@ -2,6 +2,7 @@
 PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
+INSTALLED = $(DESTDIR)$(PREFIX)/share/tern/installed.txt
 JOBS ?= $(shell nproc)
 CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
@@ -32,12 +33,14 @@ test: run
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@cp $(BUILD)/install_manifest.txt $(INSTALLED) && echo >>$(INSTALLED)
 
-# What the last `make install` to this PREFIX has installed; the list of files stays in the build tree.
+# Every file that the last `make install` to this PREFIX has installed, and folders that are empty then.
 uninstall:
-	@sed "s|^|$(DESTDIR)|" $(BUILD)/install_manifest.txt | grep "^$(DESTDIR)$(PREFIX)/" | while read -r file; do rm -f -- "$$file"; \
-	  rmdir -p --ignore-fail-on-non-empty -- "$$(dirname -- "$$file")" 2>/dev/null || true; done
-	@rm -f $(DESTDIR)$(PREFIX)/bin/mpirun
+	@[ -f $(INSTALLED) ] || { echo "nothing of Tern is installed in $(DESTDIR)$(PREFIX): $(INSTALLED) is missing" >&2; exit 1; }
+	@(cat $(INSTALLED); echo $(PREFIX)/bin/mpirun; echo $(PREFIX)/share/tern/installed.txt) | while read -r file; do \
+	  [ -z "$$file" ] && continue; rm -f -- "$(DESTDIR)$$file"; \
+	  rmdir -p --ignore-fail-on-non-empty -- "$$(dirname -- "$(DESTDIR)$$file")" 2>/dev/null || true; done
 
 # Debian packages in dist/: libtern1, libtern-dev, tern-bin, tern-doc.
 deb: build
