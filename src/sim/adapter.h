@@ -326,6 +326,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void go_back(SimQueuePair& pair, uint64_t sequence, uint64_t wait_ns);
   void fail_request(SimQueuePair& pair, uint64_t sequence, rdma::Status status);
   void flush_receive(SimQueuePair& pair, Inbound& inbound);
+  bool connection_fails();
 
   Rng rng_;
   std::deque<SimQueuePair*> active_, answering_;

@@ -248,6 +248,8 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
       wrong = rdma::Status::local_protection;
     } else if (!datagram && rng_.chance(adapters.faults.error_in_1024, 1024)) {
       wrong = rdma::Status::retry_exceeded;
+    } else if (pair.options_.kind == rdma::QueuePairKind::xrc_initiator && connection_fails()) {
+      wrong = rdma::Status::retry_exceeded;
     }
     if (wrong != rdma::Status::success) {
       fail_request(pair, sequence, wrong);
