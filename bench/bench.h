@@ -7,7 +7,11 @@
 #ifndef BENCH_H
 #define BENCH_H
 
+#ifdef BENCH_SOCKETS
+#include "sockets.h"
+#else
 #include <mpi.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
