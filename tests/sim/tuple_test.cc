@@ -175,28 +175,6 @@ TEST(TupleQueues, AWildcardTakesTheOldestMessageWhicheverWayItCame) {
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
-TEST(TupleQueues, VeryManyTags) {
-  WorldOptions options = tuple_world(8192);
-  options.limits.events = 200'000'000;
-  constexpr int kTags = 20'000, kRounds = 4;
-  Report report = World(options).run([](Process& process) {
-    Side side(process);
-    uint8_t byte = 0;
-    for (int i = 0; i < kTags * kRounds; ++i) {
-      const int tag = i / kRounds;
-      if (side.me == 0) side.send(&byte, 1, tag);
-      else side.receive(&byte, 1, tag);
-    }
-    side.open(kTags);
-    const Counters& counters = process.progress().counters();
-    EXPECT_LE(counters.tuple_queues, uint64_t(process.tunables().tuple_queues));
-    if (side.me == 0) {
-      EXPECT_GT(counters.tuple_stops_unused, 0u);
-    }
-  });
-  EXPECT_TRUE(report.ok()) << report.failure;
-}
-
 TEST(TupleQueues, ALostRankIsReported) {
   for_seeds(10, [](uint64_t seed) {
     Rng rng(seed);
