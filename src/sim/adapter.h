@@ -165,6 +165,7 @@ class SimQueuePair final : public rdma::QueuePair {
     uint32_t route_node = 0;
     uint64_t ready_ns = 0;
     bool done = false;
+    bool tried = false;                           ///< it has been sent before
     rdma::Status status = rdma::Status::success;  ///< once done
     void finish(rdma::Status how) {
       done = true;

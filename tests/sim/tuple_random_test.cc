@@ -126,11 +126,11 @@ Report run_program(uint64_t seed, bool faults) {
 }
 
 TEST(TupleQueues, RandomProgramsOnSoundAdapters) {
-  for_seeds(60, [](uint64_t seed) { run_program(seed, false); });
+  for_seeds(10, [](uint64_t seed) { run_program(seed, false); });
 }
 
 TEST(TupleQueues, RandomProgramsWithFaults) {
-  for_seeds(140, [](uint64_t seed) { run_program(seed, true); });
+  for_seeds(30, [](uint64_t seed) { run_program(seed, true); });
 }
 
 // The programs above are of use only if they meet every special case.
@@ -138,18 +138,19 @@ TEST(TupleQueues, RandomProgramsMeetEverySpecialCase) {
   if (std::getenv("TERN_SIM_SEED") || kSeedDivisor != 1) GTEST_SKIP() << "not all seeds were run";
   uint64_t sent = 0;
   for (uint64_t messages : total.sent_tuple) sent += messages;
-  EXPECT_GT(sent, 5000u);
-  EXPECT_GT(total.tuple_asked, 500u);
-  EXPECT_GT(total.tuple_refused, 50u);
-  EXPECT_GT(total.tuple_copies, 500u);
-  EXPECT_GT(total.tuple_stops_wildcard, 50u);
-  EXPECT_GT(total.tuple_stops_cancel, 10u);
-  EXPECT_GT(total.tuple_stops_long, 20u);
-  EXPECT_GT(total.tuple_stops_busy, 10u);
+  EXPECT_GT(sent, 500u);
+  EXPECT_GT(total.tuple_asked, 50u);
+  EXPECT_GT(total.tuple_refused, 5u);
+  EXPECT_GT(total.tuple_copies, 50u);
+  EXPECT_GT(total.tuple_repairs, 10u);
+  EXPECT_GT(total.tuple_stops_wildcard, 5u);
+  EXPECT_GT(total.tuple_stops_cancel, 1u);
+  EXPECT_GT(total.tuple_stops_long, 2u);
+  EXPECT_GT(total.tuple_stops_busy, 1u);
 }
 
 TEST(TupleQueues, TheSameSeedGivesTheSameRun) {
-  for_seeds(10, [](uint64_t seed) {
+  for_seeds(3, [](uint64_t seed) {
     Report first = run_program(seed, true), second = run_program(seed, true);
     EXPECT_EQ(first.trace_hash, second.trace_hash);
     EXPECT_EQ(first.virtual_ns, second.virtual_ns);

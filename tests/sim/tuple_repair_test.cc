@@ -116,6 +116,7 @@ TEST(TupleRepair, ALongerMessageThanAsserted) {
 TEST(TupleRepair, AConnectionThatNeverWorksIsGivenUp) {
   WorldOptions options = tuple_world();
   options.adapter_faults.xrc_error_in_1024 = 3 * 1024;
+  options.tunables.rdma_keepalive_ms = 5;
   options.tunables.rdma_timeout_ms = 1;
   int failures = 0;
   // Not through World: the closing meeting cannot be held over a broken connection.
@@ -125,8 +126,9 @@ TEST(TupleRepair, AConnectionThatNeverWorksIsGivenUp) {
     Side side(*process);
     std::vector<uint8_t> data(5000, 1);
     for (int i = 0; i < 20; ++i) {
-      Request* request = side.me == 0 ? side.p2p.isend(side.to(data.data(), data.size(), 1))
-                                      : side.p2p.ireceive(side.from(data.data(), data.size(), 1));
+      SendArguments out = side.to(data.data(), data.size(), 1);
+      out.mode = SendMode::synchronous;
+      Request* request = side.me == 0 ? side.p2p.isend(out) : side.p2p.ireceive(side.from(data.data(), data.size(), 1));
       side.p2p.wait(*request);
       const bool failed = bool(request->error);
       failures += failed;

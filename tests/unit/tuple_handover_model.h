@@ -81,6 +81,7 @@ class HandoverPath final : public Path, public TupleQueues {
     sent_.push_back(&operation);
   }
   bool has_unsent() const override { return false; }
+  bool has_sent() { return !sent_.empty(); }
   int poll() override {
     int done = 0;
     if (next) {

@@ -23,9 +23,11 @@ static_assert(sizeof(TicketBody) == sizeof(TupleTicket));
 
 /// Of a repair's answer.
 struct RepairedBody {
-  uint32_t number = 0;  ///< of the new SRQ
-  uint32_t landed = 0;  ///< messages, since the queue was made, modulo 2^32
+  uint32_t number = 0;       ///< of the new SRQ
+  uint32_t landed : 31 = 0;  ///< messages, since the queue was made, modulo 2^31
+  uint32_t posted : 1 = 0;   ///< a receive is in the queue
   QueuePairAddress address;
+  static constexpr uint32_t kLandedMask = (1u << 31) - 1;
 };
 static_assert(sizeof(RepairedBody) == sizeof(TupleTicket));
 

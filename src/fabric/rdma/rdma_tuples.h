@@ -81,7 +81,8 @@ class RdmaTuples final : public TupleQueues {
     SendQueue* user = nullptr;   ///< the queue that has messages in flight on it
     SendQueue* asker = nullptr;  ///< the queue in whose ticket it was offered, while the answer is awaited
     bool connected = false;
-    uint32_t failures = 0;  ///< since a message has arrived by it
+    uint32_t failures = 0;     ///< since a message has arrived by it
+    const char* trouble = "";  ///< the last of them
   };
   struct Target {
     std::unique_ptr<QueuePair> pair;

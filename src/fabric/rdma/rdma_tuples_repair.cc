@@ -10,18 +10,18 @@
 namespace tern::rdma {
 namespace {
 
-// Repairs of a way without one message that arrives. Each takes as long as the adapter tries (TERN_RDMA_TIMEOUT_MS, 8
-// times), so a peer that is alive but cannot be reached by this adapter is given up within seconds.
+// Repairs of a way in succession after which no message arrives though its receive is posted. Each takes as long as the
+// adapter tries (TERN_RDMA_TIMEOUT_MS, 8 times), so a peer that lives but cannot be reached so is given up in seconds.
 constexpr uint32_t kMaxFailures = 16;
 
 }  // namespace
 
 // A message has come back that is not known to have arrived. All behind it come back, too: the adapter has stopped.
 void RdmaTuples::returned(SendQueue& queue, Status status) {
-  ++queue.returned;
+  if (queue.returned++ == 0) queue.on->trouble = status_name(status);  // those behind it are only flushed
   if (queue.returned < queue.out || queue.repairing) return;
-  if (++queue.on->failures > kMaxFailures) {
-    broken_(queue.peer->id, status_name(status));
+  if (queue.on->failures > kMaxFailures) {
+    broken_(queue.peer->id, queue.on->trouble);
     return;
   }
   ask_for_repair(queue);
@@ -55,7 +55,8 @@ void RdmaTuples::resume(TupleSendQueue& repaired, const TupleTicket* answer) {
   uint32_t landed = queue.out;  // of those that are out
   if (answer) {
     const auto body = std::bit_cast<RepairedBody>(*answer);
-    landed = body.landed - queue.arrived;
+    landed = (body.landed - queue.arrived) & RepairedBody::kLandedMask;
+    way.failures += landed == 0 && body.posted;
     if (landed > queue.out || way.pair->connect(body.address)) {
       abandon(queue);
       return;
@@ -109,7 +110,8 @@ Error RdmaTuples::repair(TupleReceiveQueue& broken, const TupleTicket& ticket, T
     if (!hand_over(queue, *posting)) return Error(ErrorClass::other, "a tuple queue's receives cannot be posted again");
   }
   body.number = queue.srq->number();
-  body.landed = queue.landed + filled;
+  body.landed = (queue.landed + filled) & RepairedBody::kLandedMask;
+  body.posted = queue.count > filled;
   answer = std::bit_cast<TupleTicket>(body);
   return {};
 }
