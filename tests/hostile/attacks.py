@@ -5,11 +5,11 @@ import subprocess
 import sys
 import time
 
+import memory_group
 from common import marked_processes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.getuid() == 0
-CGROUPS = "/sys/fs/cgroup"
 
 
 class Job:
@@ -106,25 +106,18 @@ class SmallMemoryFolder:
 
 
 class MemoryGroup:
-    """A memory cgroup (version 2, where we may make one): the kernel kills what goes beyond it."""
+    """A memory cgroup, where we may make one: the kernel kills what goes beyond it."""
 
     def __init__(self, job):
-        self.folder = f"{CGROUPS}/tern-hostile-{os.getpid()}"
-        os.makedirs(self.folder, exist_ok=True)
         amount = job.chance.choice((4, 8, 16, 64)) << 20
-        with open(f"{self.folder}/memory.max", "w") as file:
-            file.write(str(amount))
-        job.around_mpiexec = limited(f"echo $$ > {self.folder}/cgroup.procs")
+        job.around_mpiexec = limited(memory_group.join(memory_group.make("tern-hostile", amount)))
         job.may_fail = job.may_be_killed = True
         job.names.append(f"memory cgroup of {amount >> 20} MiB")
 
-    @staticmethod
-    def possible():
-        try:
-            with open(f"{CGROUPS}/cgroup.subtree_control") as file:
-                return "memory" in file.read()
-        except OSError:
-            return False
+    def after(self):
+        memory_group.remove("tern-hostile")
+
+    possible = staticmethod(memory_group.possible)
 
 
 class Strangers:

@@ -4,8 +4,8 @@ exact, or ends with an error that names the reason and the limit, within a bound
 Usage: starve.py [--every K] [-v] [WHAT...]     WHAT: see SCARCE below; by default all that are possible here
   --every K   only each K-th amount (ctest: small; by hand: 1)
 
-cgroup and overcommit change what belongs to the whole machine. They are run only where they are named, in a machine that was
-booted for it: tests/rdma/machine -e TERN_SANITIZED=emulated -- python3 tests/hostile/starve.py cgroup overcommit"""
+overcommit changes what belongs to the whole machine. It is run only where it is named, in a machine that was booted for it:
+tests/rdma/machine -e TERN_SANITIZED=emulated -- python3 tests/hostile/starve.py cgroup overcommit"""
 import argparse
 import collections
 import os
@@ -17,6 +17,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "launch"))
 from common import BUILD, MPIEXEC, SANITIZED, SLOW, environment, marked_processes, new_mark  # noqa: E402
+import memory_group  # noqa: E402
 from isolation import move_to_own_namespaces, remains  # noqa: E402
 
 PROGRAM = os.path.abspath(os.path.join(BUILD, "tests/hostile/starved"))
@@ -25,7 +26,6 @@ RANKS, LIMIT_S = 3, 20 * SLOW
 ROOT = os.getuid() == 0
 NEVER = re.compile(r"wrong:|internal error|bug in Tern|terminate called|assert|MPI_ERR_INTERN|Sanitizer")
 CRASH = re.compile(r"SIGSEGV|SIGABRT|SIGBUS|SIGFPE|SIGILL|SIGXFSZ")
-CGROUP = "/sys/fs/cgroup"
 
 
 class Scarce:
@@ -54,10 +54,7 @@ def another_user(amount):
 
 
 def in_cgroup(amount):
-    """Of version 2; mounted where the machine has not done so."""
-    folder = f"{CGROUP}/starve-{amount}"
-    return limited(f"[ -e {CGROUP}/cgroup.procs ] || mount -t cgroup2 none {CGROUP}; echo +memory >{CGROUP}/cgroup.subtree_control; "
-                   f"mkdir -p {folder}; echo {amount} >{folder}/memory.max && echo $$ >{folder}/cgroup.procs || exit 99")
+    return limited(memory_group.join(memory_group.make("starve", amount)))
 
 
 def set_overcommit(mode):
@@ -84,7 +81,8 @@ SCARCE = {
     "shared-memory-full": Scarce((1,), MEMORY + "|No space", possible=ROOT, mpiexec=lambda _: [
         "sh", "-c", 'mount -o remount,size=64k /dev/shm; head -c 64k /dev/zero >/dev/shm/full; "$@"; code=$?; rm /dev/shm/full; '
         "exit $code", "sh"]),
-    "cgroup": Scarce(geometric(6 << 20, 1 << 28, 1.3), MEMORY + "|SIGKILL", mpiexec=in_cgroup, may_be_killed=True, possible=False),
+    "cgroup": Scarce(geometric(1 << 20, 1 << 28, 1.3), MEMORY + "|SIGKILL", mpiexec=in_cgroup, may_be_killed=True,
+                     possible=memory_group.possible(), after=lambda: memory_group.remove("starve")),
     "overcommit": Scarce(geometric(1000, 3_000_000, 1.3), MEMORY, possible=False, after=lambda: set_overcommit("0"),
                          mpiexec=lambda kb: limited(f"cd /proc/sys/vm; echo {kb} >overcommit_kbytes; echo 2 >overcommit_memory; cd -")),
 }
@@ -133,6 +131,8 @@ def main():
     if reason := move_to_own_namespaces():
         print(reason)
         return 77
+    if "cgroup" in options.what and not memory_group.possible():
+        memory_group.mount()
     faults = 0
     for name in options.what:
         scarce = SCARCE[name]

@@ -22,7 +22,12 @@ class HeldPort final : public DatagramPort {
   size_t receive(Arrival*) override { return 0; }
   void ask_life(PeerId) override {}
   Life life(PeerId) override { return Life::unknown; }
+  uint32_t change_route(PeerId) override {
+    network = (network + 1) % networks;
+    return networks;
+  }
   std::vector<std::string> sent;
+  uint32_t networks = 1, network = 0;  ///< how many, and the present one
 };
 
 struct End {
@@ -263,6 +268,24 @@ TEST(UdpStream, joined_messages_arrive_in_order) {
     EXPECT_TRUE(talk.until([&] { return talk.arrived(); }, 10'000'000'000));
     talk.check();
   }
+}
+
+// Two networks, of which now one is down and now the other: the first timeout (RoundTrip::kMinTimeout_ns) finds the
+// other network, however often that happens.
+TEST(UdpStream, a_network_that_goes_down_costs_one_timeout) {
+  Conversation talk;
+  talk.zero.port.networks = 2;
+  uint32_t down = 2;
+  talk.loses = [&](PeerId from, const wire::Datagram&) { return from == 0 && talk.zero.port.network == down; };
+  talk.send("known", 20);
+  ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 100'000'000));
+  for (int cut = 0; cut < 30; ++cut) {
+    down = talk.zero.port.network;
+    talk.send(std::string(1000 + 100 * size_t(cut), 'x'), 40);
+    ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 2 * RoundTrip::kMinTimeout_ns)) << "cut " << cut;
+    EXPECT_NE(talk.zero.port.network, down);
+  }
+  talk.check();
 }
 
 }  // namespace

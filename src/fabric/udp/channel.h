@@ -62,6 +62,12 @@ struct UdpLink {
     sealing.close(datagram, bytes, head.number);
     return next_number++;
   }
+  /// Nothing has come back in time: what leaves now goes by the next network. Returns how many networks there are.
+  uint32_t try_next_network() {
+    const uint32_t networks = shared.port.change_route(peer);
+    shared.counters->udp_moved += networks > 1;
+    return networks;
+  }
   /// Reverses `close`, so that the datagram can be sent under another number: it was not sent, or was lost.
   void reopen(std::byte* datagram, size_t bytes, uint64_t number) {
     if (sealing.encrypts()) TERN_ASSERT(sealing.open(datagram, bytes, number));

@@ -46,8 +46,8 @@ class DatagramPort {
   virtual size_t receive(Arrival* out) = 0;
 
   // --- Several networks.
-  /// Uses another way to that peer from now on; false: there is none.
-  virtual bool change_route(PeerId peer) { return false; }
+  /// Uses the next way to that peer from now on; returns how many there are. 1: nothing has changed.
+  virtual uint32_t change_route(PeerId peer) { return 1; }
   /// The peer itself has come this way: use it as well.
   virtual void follow(PeerId peer, uint64_t route) {}
 

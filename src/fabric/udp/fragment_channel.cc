@@ -124,7 +124,7 @@ bool FragmentChannel::send(Fragment& fragment, uint64_t now_ns) {
   }
   ++link_.shared.counters->udp_sent;
   fragment.sent_ns = now_ns;
-  fragment.due_ns = now_ns + trip_.timeout_ns(fragment.head.attempt);
+  fragment.due_ns = now_ns + timeout_ns(fragment.head.attempt);
   next_due_ns_ = std::min(next_due_ns_, fragment.due_ns);
   return true;
 }
@@ -216,20 +216,21 @@ void FragmentChannel::look_for_silent(uint64_t now_ns) {
     }
   }
   if (asked_at_ns_ != 0) {
-    if (now_ns >= asked_at_ns_ + trip_.timeout_ns(silence_)) {
+    if (now_ns >= asked_at_ns_ + timeout_ns(silence_)) {
       overdue = true;
       asked_at_ns_ = now_ns;
       answer(DatagramType::nack, kQuestion, 0, 0);
     }
-    next_due_ns_ = std::min(next_due_ns_, asked_at_ns_ + trip_.timeout_ns(silence_ + overdue));
+    next_due_ns_ = std::min(next_due_ns_, asked_at_ns_ + timeout_ns(silence_ + overdue));
   }
+  if (overdue) networks_ = link_.try_next_network();
   silence_ += overdue;
 }
 
 void FragmentChannel::ask(uint64_t now_ns) {
   if (unsent() || unacknowledged()) return;
   asked_at_ns_ = now_ns;
-  next_due_ns_ = std::min(next_due_ns_, now_ns + trip_.timeout_ns(silence_));
+  next_due_ns_ = std::min(next_due_ns_, now_ns + timeout_ns(silence_));
   answer(DatagramType::nack, kQuestion, 0, 0);
   flush(now_ns);
 }

@@ -116,6 +116,9 @@ class FragmentChannel final : public UdpChannel {
   void look_for_silent(uint64_t now_ns);
   void forget(Fragment& fragment);
 
+  /// After so many in a row: doubled when all networks have been tried.
+  uint64_t timeout_ns(uint32_t timeouts) const { return trip_.timeout_ns(timeouts / networks_); }
+
   UdpLink& link_;
   RoundTrip trip_;
   // Sending.
@@ -127,6 +130,7 @@ class FragmentChannel final : public UdpChannel {
   uint64_t next_due_ns_ = ~uint64_t{0};  ///< of on_the_way_, or before
   uint64_t asked_at_ns_ = 0;             ///< when a question was sent; 0: none
   uint64_t next_message_ = 0;
+  uint32_t networks_ = 1;  ///< that timeouts have tried in turn
   uint32_t silence_ = 0;
   bool full_ = false;
   uint64_t retry_at_ns_ = 0;

@@ -228,12 +228,10 @@ int KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) 
   return 0;
 }
 
-bool KernelPort::change_route(PeerId id) {
+uint32_t KernelPort::change_route(PeerId id) {
   Peer& peer = *peers_[id];
-  peer.question.reset();
-  if (peer.ways.size() < 2) return false;
   peer.current = (peer.current + 1) % peer.ways.size();
-  return true;
+  return uint32_t(peer.ways.size());
 }
 
 void KernelPort::follow(PeerId id, uint64_t route) {
@@ -390,7 +388,13 @@ void KernelPort::look_at_all() {
 
 void KernelPort::ask_life(PeerId id) {
   Peer& peer = *peers_[id];
-  const SocketAddress& address = peer.ways[peer.current].life;
+  if (!peer.question) {
+    peer.asked_way = peer.current;
+  } else if (peer.ways.size() > 1) {  // its host has not answered the last call
+    peer.question.reset();
+    peer.asked_way = (peer.asked_way + 1) % peer.ways.size();
+  }
+  const SocketAddress& address = peer.ways[peer.asked_way].life;
   if (!peer.question) {
     const int result = begin_connect(address, peer.question);
     peer.refused = result == ECONNREFUSED;

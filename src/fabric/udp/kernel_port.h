@@ -44,7 +44,7 @@ class KernelPort final : public DatagramPort {
   size_t buffer_bytes() const override { return buffer_bytes_; }
   size_t send(PeerId peer, int channel, const iovec* datagrams, size_t count) override;
   size_t receive(Arrival* out) override;
-  bool change_route(PeerId peer) override;
+  uint32_t change_route(PeerId peer) override;
   void follow(PeerId peer, uint64_t route) override;
   void ask_life(PeerId peer) override;
   Life life(PeerId peer) override;
@@ -73,6 +73,7 @@ class KernelPort final : public DatagramPort {
     /// A TCP connection that shows whether the process lives. Kept open while the process is silent: it takes one place
     /// in the queue of a peer that computes, however long that lasts.
     Descriptor question;
+    size_t asked_way = 0;  ///< of the question
     bool refused = false;  ///< the call was refused at once
     HostQuestion host;     ///< asked in addition (through streams_), for a peer whose queue is full
   };

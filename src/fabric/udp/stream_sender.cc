@@ -388,7 +388,7 @@ void StreamSender::find_lost(uint64_t now_ns) {
 }
 
 void StreamSender::restart_timer(uint64_t now_ns) {
-  timeout_at_ns_ = in_flight_.empty() ? ~uint64_t{0} : now_ns + trip_.timeout_ns(silence_);
+  timeout_at_ns_ = in_flight_.empty() ? ~uint64_t{0} : now_ns + timeout_ns();
 }
 
 void StreamSender::advance(uint64_t now_ns) {
@@ -406,7 +406,8 @@ void StreamSender::advance(uint64_t now_ns) {
     }
     land(*first);
     lose(*first);
-    timeout_at_ns_ = now_ns + trip_.timeout_ns(silence_);
+    networks_ = link_.try_next_network();
+    timeout_at_ns_ = now_ns + timeout_ns();
     push(now_ns, true);
   }
   if (unsent() || full_) push(now_ns, false);

@@ -13,8 +13,9 @@
 // (congestion.h). A packet counts as lost if another one sent some packets, or long enough, after it has arrived (RFC
 // 9002, 6.1); how many packets is learned from useless repetitions. Lost packets are sent again in the order of the
 // stream. If nothing comes back at all, each timeout sends the first unacknowledged packet of the stream, beyond the
-// window: the receiver may have no room for anything before the bytes that it waits for. After some timeouts everything
-// in flight counts as lost.
+// window: the receiver may have no room for anything before the bytes that it waits for. Each goes by the next network,
+// since the last one may be down; timeouts double when all have been tried. After some timeouts everything in flight
+// counts as lost.
 //
 // A small message in a burst may stay in fresh_ until the next poll, to leave with later ones in one datagram
 // (coalescing.h). No kernel sends it after some time: if the rank does not call the library again, it stays.
@@ -92,6 +93,7 @@ class StreamSender {
   void lose(Packet& packet);
   void find_lost(uint64_t now_ns);
   void restart_timer(uint64_t now_ns);
+  uint64_t timeout_ns() const { return trip_.timeout_ns(silence_ / networks_); }
   uint64_t reorder_ns() const;
   bool room() const { return in_flight_bytes_ < congestion_.window(); }
   /// Nothing delays a new message: what is in fresh_ is only held back.
@@ -114,8 +116,9 @@ class StreamSender {
   size_t held_bytes_ = 0;                                    ///< of fresh_, when all of it is held back; else 0
   size_t repeats_ = 0;  ///< packets of sealed_ and in_flight_ that have been sent before
   uint64_t largest_acked_ = 0;
-  uint32_t reorder_ = 3;  ///< packets by which one may come late without being lost (RFC 9002, 6.1.1: begins at 3)
-  uint32_t silence_ = 0;  ///< timeouts since something was acknowledged
+  uint32_t reorder_ = 3;   ///< packets by which one may come late without being lost (RFC 9002, 6.1.1: begins at 3)
+  uint32_t silence_ = 0;   ///< timeouts since something was acknowledged
+  uint32_t networks_ = 1;  ///< that timeouts have tried in turn
   uint64_t timeout_at_ns_ = ~uint64_t{0};
   uint64_t lost_at_ns_ = ~uint64_t{0};  ///< when the oldest overtaken packet counts as lost
   uint64_t paced_until_ns_ = 0;         ///< 0: pacing does not limit now

@@ -96,7 +96,6 @@ class UdpPath final : public CountingPath {
     uint64_t life_interval_ns = 0;  ///< pause after its host's last answer
     bool asking = false;
     int refusals = 0;
-    uint32_t moves = 0;        ///< networks tried in this silence
     uint32_t incarnation = 0;  ///< how often the lane was restarted
     std::string trouble;
   };

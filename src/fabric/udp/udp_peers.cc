@@ -21,8 +21,8 @@ constexpr uint64_t kFirstLifeInterval_ns = kSecond_ns, kMaxLifeInterval_ns = 8 *
 // may come from a router, or from the moment between two listening processes.
 constexpr int kRefusals = 3;
 constexpr uint64_t kRefusalPause_ns = 30 * kMillisecond_ns;
-// Timeouts in a row after which another network is tried, each time: one may be a loss, two a burst of losses.
-constexpr uint32_t kTimeoutsToMove = 3;
+// Timeouts in a row before another path takes over: one may be a loss, two a burst of losses.
+constexpr uint32_t kTimeoutsToFail = 3;
 
 }  // namespace
 
@@ -230,22 +230,12 @@ bool UdpPath::look_after(Peer& peer, uint64_t now_ns) {
   // (Data to be repeated that finds no room in the port is not in flight, but its answer is still missing.)
   if (!channel.unacknowledged() && !channel.unsent()) {
     stop_asking(peer);
-    peer.moves = 0;
     if (keepalive_ns_ == 0 || quiet < keepalive_ns_) return false;
     channel.ask(now_ns);
     keep_busy(peer);
     return true;
   }
-  if (channel.silence() == 0) peer.moves = 0;
-  if (channel.silence() >= kTimeoutsToMove * (peer.moves + 1)) {
-    ++peer.moves;
-    if (port_->change_route(peer.id)) {
-      ++shared_.counters->udp_moved;
-      if (options_.log)
-        options_.log->info("udp: rank " + std::to_string(peer.id) + " is silent; another network is tried");
-    }
-  }
-  if (replaceable_ && quiet >= failover_ns_ && channel.silence() >= kTimeoutsToMove) {
+  if (replaceable_ && quiet >= failover_ns_ && channel.silence() >= kTimeoutsToFail) {
     doom(peer, "it has not answered for " + std::to_string(quiet / 1'000'000) + " ms (TERN_UDP_FAILOVER_MS)");
     return true;
   }
@@ -323,7 +313,6 @@ bool UdpPath::reopen(Lane& lane, uint32_t incarnation) {
   peer.incarnation = incarnation;
   peer.asking = false;
   peer.refusals = 0;
-  peer.moves = 0;
   peer.lost = peer.doomed = false;
   if (Error error = meet(peer)) doom(peer, std::string(error.text()));
   return true;
