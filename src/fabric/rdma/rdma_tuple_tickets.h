@@ -27,7 +27,7 @@ struct RepairedBody {
   uint32_t landed : 31 = 0;  ///< messages, since the queue was made, modulo 2^31
   uint32_t posted : 1 = 0;   ///< a receive is in the queue
   QueuePairAddress address;
-  static constexpr uint32_t kLandedMask = (1u << 31) - 1;
+  static constexpr uint32_t kLandedMask = (1u << 31) - 1;  ///< the width of `landed`
 };
 static_assert(sizeof(RepairedBody) == sizeof(TupleTicket));
 
