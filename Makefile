@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
-.PHONY: all packages configured build run test install bench sanitize clean
+.PHONY: all packages configured build run test install uninstall deb bench sanitize clean
 
 all: build
 
@@ -32,6 +32,16 @@ test: run
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+# What the last `make install` to this PREFIX has installed; the list of files stays in the build tree.
+uninstall:
+	@sed "s|^|$(DESTDIR)|" $(BUILD)/install_manifest.txt | grep "^$(DESTDIR)$(PREFIX)/" | while read -r file; do rm -f -- "$$file"; \
+	  rmdir -p --ignore-fail-on-non-empty -- "$$(dirname -- "$$file")" 2>/dev/null || true; done
+	@rm -f $(DESTDIR)$(PREFIX)/bin/mpirun
+
+# Debian packages in dist/: libtern1, libtern-dev, tern-bin, tern-doc.
+deb: build
+	@packaging/make-deb --build $(BUILD) --into dist
 
 bench: build
 	@scripts/install-packages bench

@@ -3,13 +3,14 @@
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 
 #include "base/limits.h"
 #include "capi/call.h"
+#include "capi/crash_report.h"
+#include "capi/questions.h"
 #include "names.gen.h"
 #include "process/compare_clocks.h"
 
@@ -51,22 +52,6 @@ void leave_at_exit() {
 }  // namespace
 
 World* current_world = &process_world();
-
-namespace {
-
-// mpiexec and users ask with SIGUSR1 what a rank waits for. Only when TERN_HANG_REPORT is set: the signal is
-// otherwise the application's.
-void report_on_signal() {
-  const char* wish = std::getenv("TERN_HANG_REPORT");
-  if (!wish || !*wish || *wish == '0') return;
-  struct sigaction action {};
-  action.sa_handler = [](int) {
-    if (Process* process = process_world().process.get()) process->hang_watch().ask();
-  };
-  sigaction(SIGUSR1, &action, nullptr);
-}
-
-}  // namespace
 
 World::World() : lock(std::make_shared<RankLock>()), connect(connect_process) {
   error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
@@ -118,7 +103,10 @@ Error World::start(int required_level) {
     }
     checking = process->tunables().check_arguments != 0;
     process->hang_watch().set_call(&call_name);
-    if (this == &process_world()) report_on_signal();
+    if (this == &process_world()) {
+      begin_to_answer(*this);
+      begin_to_report_crashes(process->world_rank());
+    }
     empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
     groups.set_predefined(value_of(MPI_GROUP_EMPTY), empty_group.get());
   }
@@ -153,13 +141,24 @@ Error World::leave() {
   empty_group.reset();
   if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
+  if (this == &process_world()) end_answers();
   process.reset();
   if (recorder && !error) recorder->header().finished = 1;
   return error;
 }
 
+// When a rank has ended, its neighbours find out before the launcher does. What they say is a consequence: the launcher
+// has this time to see the cause, and to end them.
+void let_launcher_see_the_cause(int error_class) {
+  constexpr useconds_t kCauseFirst_us = 300'000;  // a process is seen to end some ms after its connections close
+  if (error_class == int(ErrorClass::proc_aborted)) usleep(kCauseFirst_us);
+}
+
 // The action of the predefined handlers. False: it is a user's handler.
 bool World::raise_predefined(const ErrorHandler& handler, int error_class, const std::string& text) {
+  if (handler.kind() == ErrorHandler::Kind::fatal || handler.kind() == ErrorHandler::Kind::abort) {
+    let_launcher_see_the_cause(error_class);
+  }
   switch (handler.kind()) {
     case ErrorHandler::Kind::errors_return: return true;
     case ErrorHandler::Kind::fatal:

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/need.h"
 #include "base/tunables.h"
 #include "datatype/datatype.h"
 #include "p2p/message_hints.h"
+#include "p2p/pending.h"
 #include "p2p/request.h"
 #include "progress/engine.h"
 
@@ -107,6 +109,8 @@ class PointToPoint {
   std::string statistics() const;
   /// What is pending, in words, for the hang report: some lines.
   std::string report() const;
+  /// The same as data.
+  std::vector<PendingMessage> pending_messages() const;
   /// How many peers have been lost so far, and whether this one has: for those that wait for a peer by other means
   /// than messages.
   uint32_t losses() const;

@@ -1,6 +1,7 @@
 // What a rank says when it is asked what it waits for.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "p2p/impl.h"
 
@@ -8,9 +9,7 @@ namespace tern {
 
 namespace {
 
-constexpr int kMaxLines = 10;  // of each kind: a page, not a flood
-
-std::string name_of(int value, int any) { return value == any ? "any" : std::to_string(value); }
+constexpr size_t kMaxOfAKind = 10;  // a page, not a flood
 
 // The predefined communicators by name, the others by their context id.
 std::string communicator(uint64_t context) {
@@ -20,21 +19,7 @@ std::string communicator(uint64_t context) {
   return name + plane;
 }
 
-// Adds a line, or counts it when there are too many.
-class Lines {
- public:
-  explicit Lines(std::string& out) : out_(out) {}
-  ~Lines() {
-    if (count_ > kMaxLines) out_ += "    and " + std::to_string(count_ - kMaxLines) + " more\n";
-  }
-  void add(const std::string& line) {
-    if (++count_ <= kMaxLines) out_ += "    " + line + "\n";
-  }
-
- private:
-  std::string& out_;
-  int count_ = 0;
-};
+bool of_user(uint64_t context) { return (context & 3) == 0; }
 
 }  // namespace
 
@@ -81,41 +66,48 @@ std::string PointToPoint::statistics() const {
   return out.empty() ? out : "  large messages: " + out + "\n";
 }
 
-std::string PointToPoint::report() const {
+std::vector<PendingMessage> PointToPoint::pending_messages() const {
   Impl& impl = *impl_;
+  std::vector<PendingMessage> all;
+  impl.receives.matching.for_each_posted([&](PostedReceive& posted) {
+    auto& receive = static_cast<ReceiveRequest&>(posted);
+    all.push_back({PendingMessage::Kind::receive, communicator(receive.context), of_user(receive.context),
+                   receive.from ? int(receive.from->peer) : PendingMessage::kAnyPeer, receive.source,
+                   receive.tag == kAnyTag ? PendingMessage::kAnyTagAtAll : receive.tag, receive.capacity()});
+  });
+  impl.receives.matching.for_each_waiting([&](WaitingMessage& waiting) {
+    auto& message = static_cast<UnexpectedMessage&>(waiting);
+    const int peer = message.from ? int(message.from->peer) : PendingMessage::kAnyPeer;
+    all.push_back({PendingMessage::Kind::message, communicator(message.context), of_user(message.context), peer,
+                   message.source, message.tag, message.bytes});
+  });
+  impl.sends.for_each_named([&](SendRequest& send) {
+    const SendArguments& a = send.arguments;
+    all.push_back({PendingMessage::Kind::send, communicator(a.context), of_user(a.context), int(a.peer), int(a.peer),
+                   a.tag, a.type ? uint64_t(a.count) * a.type->size() : 0});
+  });
+  return all;
+}
+
+std::string PointToPoint::report() const {
   std::string out;
-  if (impl.receives.matching.posted_count() != 0) {
-    out += "  receives that nothing has matched:\n";
-    Lines lines(out);
-    impl.receives.matching.for_each_posted([&](PostedReceive& posted) {
-      auto& receive = static_cast<ReceiveRequest&>(posted);
-      lines.add(communicator(receive.context) + ", source " + name_of(receive.source, kAnySource) + ", tag " +
-                name_of(receive.tag, kAnyTag) + ", up to " + std::to_string(receive.capacity()) + " bytes");
-    });
-  }
-  if (impl.receives.matching.waiting_count() != 0) {
-    out += "  messages here that no receive has asked for:\n";
-    Lines lines(out);
-    impl.receives.matching.for_each_waiting([&](WaitingMessage& waiting) {
-      auto& message = static_cast<UnexpectedMessage&>(waiting);
-      lines.add(communicator(message.context) + ", source " + std::to_string(message.source) + ", tag " +
-                std::to_string(message.tag) + ", " + std::to_string(message.bytes) + " bytes");
-    });
-  }
-  if (impl.sends.named() != 0) {
-    out += "  sends that their receivers have not taken:\n";
-    Lines lines(out);
-    impl.sends.for_each_named([&](SendRequest& send) {
-      const SendArguments& a = send.arguments;
-      lines.add(communicator(a.context) + ", to rank " + std::to_string(a.peer) + " of MPI_COMM_WORLD, tag " +
-                std::to_string(a.tag) + ", " + std::to_string(a.type ? size_t(a.count) * a.type->size() : 0) +
-                " bytes");
-    });
-  }
-  uint32_t queued = impl.sends.open() - std::min(impl.sends.open(), impl.sends.named());
-  if (queued != 0) out += "  eager sends waiting for room on the way: " + std::to_string(queued) + "\n";
-  out += statistics();
-  return out.empty() ? "  nothing is pending in point-to-point\n" : out;
+  const std::vector<PendingMessage> all = pending_messages();
+  const auto add = [&](PendingMessage::Kind kind, const char* title) {
+    size_t count = 0;
+    for (const PendingMessage& pending : all) {
+      if (pending.kind != kind) continue;
+      if (++count == 1) out += std::string("  ") + title + ":\n";
+      if (count <= kMaxOfAKind) out += "    " + pending.text() + "\n";
+    }
+    if (count > kMaxOfAKind) out += "    and " + std::to_string(count - kMaxOfAKind) + " more\n";
+  };
+  add(PendingMessage::Kind::receive, "receives that no message has matched");
+  add(PendingMessage::Kind::message, "messages here that no receive has asked for");
+  add(PendingMessage::Kind::send, "sends that their receivers have not taken");
+  const uint32_t named = impl_->sends.named();
+  const uint32_t queued = impl_->sends.open() - std::min(impl_->sends.open(), named);
+  if (queued != 0) out += "  small sends that wait for room on the way: " + std::to_string(queued) + "\n";
+  return out.empty() ? "  no message is pending\n" : out;
 }
 
 }  // namespace tern

@@ -73,6 +73,9 @@ class Launcher {
   /// A descriptor that is readable when barrier_is_over has news, or when the launcher has ended; -1: none. Owned by
   /// the launcher: never read, never closed by others.
   virtual int descriptor() const { return -1; }
+  /// Where Tern's own mpiexec reads the lines of process/launch/rank_report.h; -1: another launcher. Owned by the
+  /// launcher, open as long as it.
+  virtual int report_descriptor() const { return -1; }
   /// Requests more processes, which are a job of their own, and returns at once. One request at a time.
   virtual Error begin_spawn(const SpawnRequest& request);
   /// After begin_spawn: whether the processes were started, or will not be: then with `error` set. Not called again

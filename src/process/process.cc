@@ -177,6 +177,18 @@ Error Process::finish() {
   return launcher_->finalize();
 }
 
+void Process::let_watch_tell(std::function<std::string()> place) {
+  hang_watch_.set_surroundings(
+      {launcher_->report_descriptor(), std::move(place), [this] { return only_messages_end_waits(); }});
+  idle_->watch(hang_watch_.wake_descriptor());
+}
+
+// Other threads may complete what this one waits for, other jobs may connect, files may be read in the background.
+bool Process::only_messages_end_waits() const {
+  const bool alone = peers_.size() == size_t(launcher_->size()) && !ports_;
+  return alone && !files_ && !lock_->enabled();
+}
+
 Ports& Process::ports() {
   if (!ports_) {
     ports_ = std::make_unique<Ports>(tunables_, *clock_);

@@ -88,6 +88,9 @@ class Process {
   Rng& rng() { return rng_; }
   RankLock& lock() { return *lock_; }
   HangWatch& hang_watch() { return hang_watch_; }
+  /// Lets the watch tell mpiexec of long waits, and wake this rank when it is asked. `place`: as in
+  /// HangWatch::Surroundings.
+  void let_watch_tell(std::function<std::string()> place);
   Counters& counters() { return progress_.counters(); }
   Sink& sink() { return p2p_.sink(); }
 
@@ -116,6 +119,7 @@ class Process {
 
  private:
   void log_paths() const;
+  bool only_messages_end_waits() const;
   bool some_peer_needs_helper() const;
 
   Tunables tunables_;

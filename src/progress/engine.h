@@ -44,6 +44,7 @@ class ProgressEngine {
   void add(Pollable& pollable, uint32_t interval = 1);
   /// Not owned; null: none.
   void set_watch(WaitWatch* watch) { watch_ = watch; }
+  WaitWatch* watch() { return watch_; }
   void activate(Advanceable& work) { active_.push_back(&work); }
   void deactivate(Advanceable& work);
   /// Polls while the application is outside the library, and leaves the paths alone while a thread waits inside. Not
@@ -128,6 +129,7 @@ class ProgressEngine {
     if (relaxed) {
       if (wait.is_long()) idle_.found(*this, wait);
       idle_.end_wait(*this);
+      if (watch_) watch_->on_wait_over();
     }
     if (since_ns != 0) [[unlikely]]
       end_wait(since_ns);

@@ -33,11 +33,18 @@ class Idle;
 
 class RankLock {
  public:
-  /// Before any second application thread may enter; never turned off again.
+  /// Before any second application thread may enter; never turned off again. Called by the one thread there is, which
+  /// may be inside already: then it holds the mutex afterwards.
   void enable() {
     if (shared_) return;
     shared_ = true;
-    if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) count_turn();
+    if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+      count_turn();
+    } else if (inside_depth_ != 0) {
+      lock_mutex();
+      depth_ = inside_depth_;
+      inside_depth_ = 0;
+    }
   }
   bool enabled() const { return shared_; }
   /// The handler that takes over what is pending when the application leaves. Null: none. Not owned. Called inside, or

@@ -170,6 +170,7 @@ void RealIdle::drive(ProgressEngine& engine, const Condition& done) {
   driver_ = std::this_thread::get_id();
   if (engine.poll_all() == 0 && !done()) {
     if (sleepers != 0) call_ready(engine);  // arming may have made the condition of a follower true
+    if (WaitWatch* watch = engine.watch()) watch->on_sleep();
     const uint64_t deadline = engine.next_deadline_ns();
     int timeout_ms = -1;
     if (deadline != ~uint64_t{0}) {

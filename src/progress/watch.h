@@ -9,6 +9,10 @@ class WaitWatch {
  public:
   /// The rank has had `empty` empty polls in a row and may have slept. Under the rank's lock.
   virtual void on_empty_polls(uint32_t empty) = 0;
+  /// This rank will sleep now: an end of the sleep after next_deadline_ns is wanted.
+  virtual void on_sleep() = 0;
+  /// A wait is over that had empty polls.
+  virtual void on_wait_over() = 0;
   /// When it wants to be called although nothing happens: clock time, or ~0.
   virtual uint64_t next_deadline_ns() const = 0;
 

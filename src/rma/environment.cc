@@ -24,29 +24,30 @@ Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_contex
 
 Environment::~Environment() = default;
 
-int LockTurns::poll() {
+int WordTurns::poll() {
   int done = 0;
   bool dormant = true;
-  for (LockDesign* design : designs_) {
-    if (!design->hints().dormant) done += design->poll();
-    dormant = dormant && design->hints().dormant;
+  for (Pollable* waiter : waiters_) {
+    if (!waiter->hints().dormant) done += waiter->poll();
+    dormant = dormant && waiter->hints().dormant;
   }
   hints_.dormant = dormant;
   return done;
 }
 
-bool LockTurns::arm() {
-  return std::all_of(designs_.begin(), designs_.end(),
-                     [](LockDesign* design) { return design->hints().dormant || design->arm(); });
+bool WordTurns::arm() {
+  if (std::all_of(waiters_.begin(), waiters_.end(), [](Pollable* waiter) { return waiter->arm(); })) return true;
+  disarm();
+  return false;
 }
 
-void LockTurns::disarm() {
-  for (LockDesign* design : designs_) design->disarm();
+void WordTurns::disarm() {
+  for (Pollable* waiter : waiters_) waiter->disarm();
 }
 
-uint64_t LockTurns::next_deadline_ns() const {
+uint64_t WordTurns::next_deadline_ns() const {
   uint64_t next = ~uint64_t{0};
-  for (const LockDesign* design : designs_) next = std::min(next, design->next_deadline_ns());
+  for (const Pollable* waiter : waiters_) next = std::min(next, waiter->next_deadline_ns());
   return next;
 }
 
@@ -56,22 +57,26 @@ void Environment::add(Window& window) {
 }
 
 void Environment::remove(Window& window) {
+  if (last_ == &window) last_ = nullptr;
   if (windows_.erase(window.id()) != 0 && window.serves()) --serving_;
 }
 
-Window* Environment::window_of(const Endpoint& from, const wire::Header& header) const {
-  const auto found = windows_.find(header.context);
-  if (found == windows_.end()) return nullptr;
-  const Group& group = found->second->comm().group();
+Window* Environment::window_of(const Endpoint& from, const wire::Header& header) {
+  if (!last_ || last_->id() != header.context) {
+    const auto found = windows_.find(header.context);
+    if (found == windows_.end()) return nullptr;
+    last_ = found->second;
+  }
+  const Group& group = last_->comm().group();
   const bool right = header.source >= 0 && header.source < group.size() && group.peer(header.source) == from.peer;
-  return right ? found->second : nullptr;
+  return right ? last_ : nullptr;
 }
 
 void Environment::on_message(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
   Window* window = window_of(from, header);
   if (!window) return;
   const std::span<const std::byte> all(payload, bytes);
-  if (header.kind == wire::kWindowBatch) return window->serve(header.source, all);
+  if (header.kind == wire::kWindowBatch) return window->serve(header.source, all, header.token);
   if (header.kind == wire::kWindowAnswers) return window->take_answers(header.source, all);
   if (header.kind == wire::kWindowPost) return window->take_post(header.source);
   if (header.kind == wire::kWindowNudge) return window->take_nudge();

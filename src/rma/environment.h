@@ -19,11 +19,12 @@ namespace tern::rma {
 
 class Window;
 
-/// Gives the lock designs of all windows their turns; asleep while they have nothing to do.
-class LockTurns final : public Pollable {
+/// Gives what waits for words in node memory or at adapters (lock designs, epochs; of all windows) its turns; asleep
+/// while none has anything to do.
+class WordTurns final : public Pollable {
  public:
-  void add(LockDesign& design) { designs_.push_back(&design); }
-  void remove(LockDesign& design) { std::erase(designs_, &design); }
+  void add(Pollable& waiter) { waiters_.push_back(&waiter); }
+  void remove(Pollable& waiter) { std::erase(waiters_, &waiter); }
   /// One of them may have something to do.
   void wake() { hints_.dormant = false; }
 
@@ -34,7 +35,7 @@ class LockTurns final : public Pollable {
   uint64_t next_deadline_ns() const override;
 
  private:
-  std::vector<LockDesign*> designs_;
+  std::vector<Pollable*> waiters_;
   PollHints hints_{.dormant = true};
 };
 
@@ -55,7 +56,7 @@ class Environment final : public MessageHandler {
   const Op& op(OpId id) { return ops_.get(id); }
   bool knows_op(OpId id) { return ops_.find(int(id)) != nullptr; }
   uint64_t new_context() { return new_context_(); }
-  LockTurns& turns() { return turns_; }
+  WordTurns& turns() { return turns_; }
   /// How many locks of other ranks and of this one, of all windows, this rank holds or has asked for.
   size_t& locks() { return locks_; }
   /// Shortest put or get that this rank's CPU carries out, if it can, while the target is inside MPI.
@@ -76,15 +77,16 @@ class Environment final : public MessageHandler {
 
  private:
   /// The window of a message, if the sender is the rank of it that it claims to be; else null.
-  Window* window_of(const Endpoint& from, const wire::Header& header) const;
+  Window* window_of(const Endpoint& from, const wire::Header& header);
 
   PointToPoint& p2p_;
   std::function<uint64_t()> new_context_;
   PredefinedTypes types_;
   PredefinedOps ops_;
   std::unordered_map<uint64_t, Window*> windows_;  ///< by id
+  Window* last_ = nullptr;                         ///< whose message was the last; null: none
   const size_t transfer_from_bytes_;
-  LockTurns turns_;
+  WordTurns turns_;
   size_t serving_ = 0;
   size_t locks_ = 0;
 };

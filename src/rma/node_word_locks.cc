@@ -45,9 +45,7 @@ void MappedWords::put(TransferOperation& operation) {
   operation.local.pack(reinterpret_cast<std::byte*>(&value), sizeof value);
   std::atomic_ref<uint64_t>(word_at(operation.remote_address)).store(value, std::memory_order_seq_cst);
   const auto place = size_t(operation.key.words[1]);
-  std::atomic<uint32_t>& sleeps = memory_.control(int(place)).sleeps;
-  if (operation.wakes && sleeps.load(std::memory_order_seq_cst) != 0 && sleeps.exchange(0) != 0)
-    wake_(memory_.ranks()[place]);
+  if (operation.wakes && memory_.takes_sleeper(int(place))) wake_(memory_.ranks()[place]);
   operation.done(operation, Error());
 }
 
@@ -93,13 +91,18 @@ int NodeWordLocks::poll() {
 }
 
 bool NodeWordLocks::arm() {
+  if (locks_.hints().dormant) return true;
+  armed_ = true;
   memory_.control(me_).sleeps.store(1, std::memory_order_seq_cst);
   if (locks_.arm()) return true;
   disarm();
   return false;
 }
 
-void NodeWordLocks::disarm() { memory_.control(me_).sleeps.store(0, std::memory_order_relaxed); }
+void NodeWordLocks::disarm() {
+  if (armed_) memory_.control(me_).sleeps.store(0, std::memory_order_relaxed);
+  armed_ = false;
+}
 
 void NodeWordLocks::count() {
   counters_.rma_lock_words += locks_.counts().messages - counted_;

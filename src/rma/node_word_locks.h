@@ -60,6 +60,7 @@ class NodeWordLocks final : public LockDesign {
   MappedWords words_;
   WordLocks locks_;
   uint64_t counted_ = 0;
+  bool armed_ = false;
 };
 
 }  // namespace tern::rma

@@ -22,6 +22,12 @@ bool fetches(WindowAction action) {
   return action == WindowAction::get || action == WindowAction::get_accumulate ||
          action == WindowAction::compare_and_swap;
 }
+// It fits a brief record (wire/window.h).
+bool is_brief(const Operation& operation, const WindowOperationBody& body) {
+  const Datatype& type = *operation.target_type;
+  return type.is_named() && type.is_contiguous() && body.bytes <= wire::WindowBriefBody::kMostBytes &&
+         body.bytes == bytes_of(operation.target_count, &type) && body.address < wire::WindowBriefBody::kAddressEnd;
+}
 bool brings(const Operation& operation) { return operation.action != WindowAction::get && operation.op != OpId::no_op; }
 
 }  // namespace
@@ -150,7 +156,8 @@ Error Window::allow(Target& target) {
     return {};
   }
   if (started_) {
-    const bool member = std::binary_search(started_ranks_.begin(), started_ranks_.end(), target.rank);
+    const std::vector<int>& ranks = started_group_.ranks;
+    const bool member = std::binary_search(ranks.begin(), ranks.end(), target.rank);
     return member ? Error() : not_in_epoch(target.rank);
   }
   if (fence_ == Fence::none || locked_ != 0) return not_in_epoch(target.rank);
@@ -215,7 +222,8 @@ void Window::put_piece(const Operation& operation, Target& target, WindowOperati
   body.op = uint8_t(operation.op);
   body.inside = inside && brought != 0;
   WindowWriter out(target.open);
-  out.operation(operation.action, token, body);
+  if (is_brief(operation, body)) out.brief(operation.action, slot, token, {body.op, uint8_t(bytes), body.address});
+  else out.operation(operation.action, token, body);
   target.unconfirmed = true;
   if (brought == 0) return;
   Cursor from(const_cast<void*>(operation.origin), operation.origin_count, *operation.origin_type);
@@ -280,7 +288,9 @@ Error Window::begin(const Operation& operation, Request** request) {
   ++(operation.action == WindowAction::put   ? counters.rma_puts
      : operation.action == WindowAction::get ? counters.rma_gets
                                              : counters.rma_accumulates);
+  if (started_ && !gate_open(to)) await_post(to);
   if (goes_directly(to)) {
+    if (to.lock == LockState::none) to.opened = epoch_;
     perform_directly(operation);
     if (request) *request = environment_.p2p().completed();
     return {};

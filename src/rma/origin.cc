@@ -19,25 +19,38 @@ Target& Window::target(int rank) {
     place->size = sizes_.of(rank);
     place->disp_unit = disp_units_.of(rank);
     place->place = part_.empty() ? -1 : part_.place_of(rank);
+    place->epoch_place = epoch_place(rank);
   }
   return *place;
 }
 
 // The records gathered so far become a parcel; `data` belong to the last of them.
 void Window::seal(Target& target, DataSend* data) {
-  if (target.open.empty()) return;
-  target.sealed.push_back({std::move(target.open), data});
+  if (!target.fills_parcel()) return;
+  target.sealed.push_back({std::move(target.open), target.confirm, data, nullptr});
   target.open.clear();
+  target.confirm = 0;
 }
 
 bool Window::gate_open(const Target& target) const {
   if (target.lock != LockState::none) return target.lock == LockState::held;
-  return !started_ || started_unchecked_ || target.posts != 0;
+  if (!started_ || started_unchecked_ || target.posts != 0) return true;
+  return target.epoch_place >= 0 && epochs_->is_open(target.epoch_place);
+}
+
+// A post that comes as a message releases what is held back until then; one in memory must be waited for, as
+// MPI_Win_start may, too (MPI 5.0, 12.5.2).
+void Window::await_post(Target& target) {
+  if (target.epoch_place < 0) return;
+  target.awaited = true;
+  wait_for_count([&] { return gate_open(target) || target.lost; }, !serves());
+  target.awaited = false;
 }
 
 void Window::pump(Target& target, bool everything) {
   if (target.pumping) return;  // an answer that came while sending, of this rank itself
   target.pumping = true;
+  if (everything && target.fills_parcel() && target.sealed.empty() && may_leave(target)) send_open(target);
   if (everything) seal(target, nullptr);
   while (!target.sealed.empty()) {
     if (target.lost || target.lock == LockState::refused) {
@@ -46,7 +59,7 @@ void Window::pump(Target& target, bool everything) {
       ask_design(target);
     } else if (target.lock == LockState::wanted) {
       Parcel& first = target.sealed.front();
-      const bool together = target.sealed.size() == 1 && target.open.empty() && !first.data && !first.transfer;
+      const bool together = target.sealed.size() == 1 && !target.fills_parcel() && !first.data && !first.transfer;
       if (!together) {
         send_lock(target);
         continue;
@@ -54,6 +67,7 @@ void Window::pump(Target& target, bool everything) {
       Parcel parcel;
       wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, uint8_t(begin_lock(target))});
       parcel.records.insert(parcel.records.end(), first.records.begin(), first.records.end());
+      parcel.confirm = first.confirm;
       target.sealed.pop_front();
       send(target, std::move(parcel));
     } else if (gate_open(target)) {
@@ -68,16 +82,37 @@ void Window::pump(Target& target, bool everything) {
   target.pumping = false;
 }
 
+bool Window::may_leave(const Target& target) const {
+  return !target.lost && target.lock != LockState::refused && target.lock != LockState::wanted && gate_open(target);
+}
+
+// The commonest case, without the way through the parcels; the vector's memory is used again.
+void Window::send_open(Target& target) {
+  Parcel parcel;
+  parcel.records.swap(target.open);
+  std::swap(parcel.confirm, target.confirm);
+  post_records(target, parcel);
+  parcel.records.clear();
+  if (target.open.empty()) target.open.swap(parcel.records);
+}
+
 void Window::send_lock(Target& target) {
   Parcel parcel;
   wire::WindowWriter(parcel.records).record({wire::WindowCode::lock, uint8_t(begin_lock(target))});
   send(target, std::move(parcel));
 }
 
+void Window::post_records(Target& target, const Parcel& parcel) {
+  ++environment_.counters().rma_messages;
+  environment_.endpoints().post(target.endpoint, header(wire::kWindowBatch, parcel.confirm), parcel.records.data(),
+                                parcel.records.size());
+  if (environment_.endpoints().posts_queued() > kManyQueued && !environment_.progress().polling())
+    environment_.progress().poll();
+}
+
 void Window::send(Target& target, Parcel parcel) {
   Endpoint& endpoint = target.endpoint;
-  ++environment_.counters().rma_messages;
-  environment_.endpoints().post(endpoint, header(wire::kWindowBatch), parcel.records.data(), parcel.records.size());
+  post_records(target, parcel);
   if (DataSend* data = parcel.data) {
     ++environment_.counters().rma_messages;
     data->header = header(wire::kWindowData);
@@ -94,8 +129,6 @@ void Window::send(Target& target, Parcel parcel) {
     if (endpoint.lost()) data->done(*data, environment_.endpoints().loss_of(endpoint.peer));
     else endpoint.enqueue(*data);
   }
-  if (environment_.endpoints().posts_queued() > kManyQueued && !environment_.progress().polling())
-    environment_.progress().poll();
 }
 
 Error Window::why_dropped(const Target& target) const {
@@ -132,7 +165,8 @@ void Window::drop_parcels(Target& target) {
 void Window::ask_confirmation(Target& target) {
   ++environment_.counters().rma_flushes;
   target.unconfirmed = false;
-  wire::WindowWriter(target.open).record({wire::WindowCode::flush, 0, 0, ++target.asked});
+  if (++target.asked == 0) ++target.asked;
+  target.confirm = target.asked;
   pump(target, true);
 }
 
@@ -209,6 +243,7 @@ void Window::lose(int rank, const Error& error) {
   }
   if (design_) design_->lost(rank, error);
   locks_.forget(rank);
+  if (!sources_.empty() && sources_[size_t(rank)]) own_turns_.forget(sources_[size_t(rank)]->returns);
   std::erase(granted_, rank);
   grant_ready();
   environment_.progress().notify();
@@ -225,10 +260,11 @@ std::string Window::report() const {
       add(std::to_string(target->transfers) + " transfers with the memory of" + of + " are not over");
     if (target->pending != 0) add(std::to_string(target->pending) + " transfers with" + of + " are not over");
     if (target->confirmed != target->asked) add("a confirmation of" + of + " has not come");
-    if (started_ && target->has_records() && target->posts == 0) add(of.substr(1) + " has not called MPI_Win_post");
+    const bool held = started_ && target->has_records() && target->posts == 0;
+    if (held || target->awaited) add(of.substr(1) + " has not called MPI_Win_post");
   }
-  if (posted_ && completed_ < int(posted_ranks_.size()))
-    add(std::to_string(completed_) + " of " + std::to_string(posted_ranks_.size()) +
+  if (posted_ && completed_ < int(posted_group_.ranks.size()))
+    add(std::to_string(completed_) + " of " + std::to_string(posted_group_.ranks.size()) +
         " origins have called MPI_Win_complete");
   for (int holder : locks_.holders()) add("rank " + std::to_string(holder) + " holds this rank's lock");
   if (locks_.queued() != 0) add(std::to_string(locks_.queued()) + " origins wait for this rank's lock");

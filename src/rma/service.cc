@@ -101,13 +101,15 @@ Source& Window::source(int rank) {
   return *place;
 }
 
-void Window::serve(int from, std::span<const std::byte> records) {
+void Window::serve(int from, std::span<const std::byte> records, uint32_t confirm) {
   Source& origin = source(from);
   if (origin.waits) return;  // it was told to wait for the lock
   end_access(origin);        // it has all results, else it would not have begun anew
   {
     Answers answers(*this, origin);
     carry_out(origin, records, answers);
+    if (confirm != 0 && origin.waits) wire::WindowWriter(origin.held).record({WindowCode::flush, 0, 0, confirm});
+    else if (confirm != 0) answers.confirm(confirm);
   }
   grant_ready();
   environment_.progress().notify();
@@ -122,7 +124,10 @@ void Window::result_left(Source& from) {
 }
 
 void Window::end_access(Source& from) {
-  if (from.unlocks) locks_.release(from.rank, granted_);
+  if (from.unlocks) {
+    locks_.release(from.rank, granted_);
+    if (!own(from.rank)) own_turns_.gave_back(from.returns);
+  }
   if (from.completes) ++completed_;
   from.unlocks = from.completes = false;
 }
@@ -157,6 +162,7 @@ bool Window::ask_lock(Source& from, LockMode mode, std::span<const std::byte> re
     answers.granted();
     return true;
   }
+  own_turns_.asked(from.returns);
   if (locks_.acquire(from.rank, mode) == LockQueue::Answer::granted) {
     answers.granted();
     return true;
@@ -198,6 +204,7 @@ void Window::carry_out(Source& from, std::span<const std::byte> records, Answers
         operate(from, head, body, data, answers);
         break;
       }
+      case WindowCode::brief: operate_briefly(from, head, in, answers); break;
       default: break;
     }
   }
@@ -269,6 +276,25 @@ const char* Window::wrong_with(const WindowRecord& head, const WindowOperationBo
   if (!kind || id == OpId::none || !op_takes(id, *kind) || !environment_.knows_op(id))
     return "the operator is not defined for the datatype";
   return body.bytes % kind->size != 0 || body.offset % kind->size != 0 ? "parts of elements" : nullptr;
+}
+
+void Window::operate_briefly(Source& from, const WindowRecord& head, wire::WindowReader& in, Answers& answers) {
+  wire::WindowBriefBody brief;
+  if (!in.brief(brief)) return;
+  const auto action = WindowAction(head.flag);
+  const bool brings = action != WindowAction::get && OpId(brief.op) != OpId::no_op;
+  const size_t bytes = brief.bytes;
+  std::span<const std::byte> data;
+  if (brings && !in.data(action == WindowAction::compare_and_swap ? 2 * bytes : bytes, data)) return;
+  const Datatype* type = environment_.types().find(head.slot);
+  WindowOperationBody body;
+  body.op = brief.op;
+  body.inside = brings;
+  body.type = head.slot;
+  body.address = brief.address;
+  body.count = type && type->size() > 0 ? bytes / size_t(type->size()) : 0;
+  body.bytes = bytes;
+  operate(from, head, body, data, answers);
 }
 
 void Window::operate(Source& from, const WindowRecord& head, const WindowOperationBody& body,

@@ -23,7 +23,9 @@ void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const s
                       size_t lock_words) {
   ranks_ = std::move(ranks);
   peers_ = std::move(peers);
-  words_start_ = ranks_.size() * sizeof(Control);
+  counts_start_ = ranks_.size() * sizeof(Control);
+  counts_each_ = up_to(ranks_.size() * sizeof(uint32_t), kLine_bytes) / sizeof(uint32_t);
+  words_start_ = counts_start_ + 2 * ranks_.size() * counts_each_ * sizeof(uint32_t);
   words_each_ = up_to(lock_words * sizeof(uint64_t), kLine_bytes) / sizeof(uint64_t);
   size_t at = up_to(words_start_ + ranks_.size() * words_each_ * sizeof(uint64_t), kPage_bytes);
   starts_.clear();

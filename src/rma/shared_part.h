@@ -1,8 +1,9 @@
 // SharedPart: the memory of a window that the ranks of one node map, with words for each member: what accumulates
-// exclude each other by, and the member's lock. Where the members' memory is their own (MPI_Win_create) there are only
-// the words.
+// exclude each other by, the member's lock, and what it reads of the others' epochs. Where the members' memory is their
+// own (MPI_Win_create) there are only the words.
 //
-//   control of member 0, 1, ...   lock words of member 0, 1, ...   data of member 0 | data of member 1 | ...
+//   control of member 0, 1, ...   epochs of 0, 1, ...   lock words of 0, 1, ...   data of member 0 | data of member 1
+//   ...
 //
 // Units: bytes. Thread rule: under the rank's lock; the words are atomic, since other ranks use them.
 #pragma once
@@ -26,7 +27,8 @@ struct Control {
   /// Members (by their place on the node) that sleep until something of the lock changes, one bit each.
   static constexpr int kWaitWords = 4;
   std::atomic<uint64_t> waiting[kWaitWords] = {};
-  std::atomic<uint32_t> sleeps{0};  ///< 1: the member waits for its lock words (locks/) to be written, and sleeps
+  /// 1: the member waits for its lock words (locks/) or its epochs' counts (node_epochs.h) to be written, and sleeps.
+  std::atomic<uint32_t> sleeps{0};
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(Control) == 128);
 
@@ -61,11 +63,24 @@ class SharedPart {
     return reinterpret_cast<uint64_t*>(segment_.data + words_start_) + size_t(place) * words_each_;
   }
   Control& control(int place) const { return reinterpret_cast<Control*>(segment_.data)[place]; }
+  /// By origin or target (node_epochs.h): counts that every member writes for this one, by the writer's place.
+  std::atomic<uint32_t>* posts(int place) const { return counts(2 * place); }
+  std::atomic<uint32_t>* completions(int place) const { return counts(2 * place + 1); }
+  /// What the member waits for was written, and it sleeps; the caller wakes it. The first who asks gets the answer yes.
+  bool takes_sleeper(int place) const {
+    std::atomic<uint32_t>& sleeps = control(place).sleeps;
+    return sleeps.load(std::memory_order_seq_cst) != 0 && sleeps.exchange(0) != 0;
+  }
 
  private:
+  std::atomic<uint32_t>* counts(int row) const {
+    return reinterpret_cast<std::atomic<uint32_t>*>(segment_.data + counts_start_) + size_t(row) * counts_each_;
+  }
+
   std::vector<int> ranks_;
   std::vector<PeerId> peers_;
   std::vector<size_t> starts_;  ///< of their data
+  size_t counts_start_ = 0, counts_each_ = 0;
   size_t words_start_ = 0, words_each_ = 0;
   size_t bytes_ = 0;
   NodeSegments* segments_ = nullptr;

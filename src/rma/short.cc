@@ -73,10 +73,17 @@ Target* Window::settled(int rank) const {
   return target && target->lock == LockState::held && target->is_settled() ? target : nullptr;
 }
 
+Target* Window::reached_before(int rank) const {
+  if (size_t(unsigned(rank)) >= targets_.size()) return nullptr;
+  Target* target = targets_[size_t(rank)].get();
+  if (!target || !target->memory) return nullptr;
+  return (target->lock == LockState::held || target->opened == epoch_) && target->is_settled() ? target : nullptr;
+}
+
 // False: nothing has happened.
 bool Window::perform_short(const Operation& o) {
-  Target* to = settled(o.target);
-  if (!to || !to->memory || !o.target_type->is_contiguous() || o.displacement < 0 || o.target_count < 0) return false;
+  Target* to = reached_before(o.target);
+  if (!to || !o.target_type->is_contiguous() || o.displacement < 0 || o.target_count < 0) return false;
   int64_t bytes = 0, start = 0, end = 0;
   if (__builtin_mul_overflow(o.target_count, o.target_type->size(), &bytes) ||
       __builtin_mul_overflow(o.displacement, to->disp_unit, &start) || __builtin_add_overflow(start, bytes, &end) ||

@@ -128,13 +128,15 @@ Error Window::fence(int assertions) {
   Error error = finish_all();
   if (Error late = barrier(); late && !error) error = std::move(late);
   fence_ = assertions & assertion::kNoSucceed ? Fence::none : Fence::possible;
+  ++epoch_;
   return error;
 }
 
 // --- Post, start, complete, wait.
 
-Error Window::members(Group& group, std::vector<int>& ranks) const {
-  ranks.clear();
+Error Window::members(Group& group, EpochGroup& members) const {
+  if (members.group.get() == &group) return {};
+  std::vector<int> ranks;
   for (int i = 0; i < group.size(); ++i) {
     const int rank = comm_->group().rank_of(group.peer(i));
     if (rank == kUndefined) {
@@ -144,6 +146,7 @@ Error Window::members(Group& group, std::vector<int>& ranks) const {
     ranks.push_back(rank);
   }
   std::sort(ranks.begin(), ranks.end());
+  members = {Ref<Group>::share(&group), std::move(ranks)};
   return {};
 }
 
@@ -152,15 +155,17 @@ Error Window::post(Group& group, int assertions) {
     return error;
   if (posted_) return sync_error("MPI_Win_post was called before; call MPI_Win_wait first");
   if (fence_ == Fence::used) return sync_error("call MPI_Win_fence first, since operations were begun after the last");
-  std::vector<int> ranks;
-  if (Error error = members(group, ranks)) return error;
+  if (Error error = members(group, posted_group_)) return error;
   fence_ = Fence::none;
-  posted_ = Ref<Group>::share(&group);
-  posted_ranks_ = std::move(ranks);
-  if (assertions & assertion::kNoCheck) return {};
-  for (int rank : posted_ranks_) {
-    ++environment_.counters().rma_messages;
-    environment_.endpoints().post(environment_.endpoints().at(comm_->peer(rank)), header(wire::kWindowPost));
+  posted_ = true;
+  const bool told = !(assertions & assertion::kNoCheck);
+  for (int rank : posted_group_.ranks) {
+    if (const int place = epoch_place(rank); place >= 0) {
+      epochs_->post(place, told);
+    } else if (told) {
+      ++environment_.counters().rma_messages;
+      environment_.endpoints().post(environment_.endpoints().at(comm_->peer(rank)), header(wire::kWindowPost));
+    }
   }
   return {};
 }
@@ -170,50 +175,65 @@ Error Window::start(Group& group, int assertions) {
   if (started_) return sync_error("MPI_Win_start was called before; call MPI_Win_complete first");
   if (passive()) return sync_error("targets are locked; unlock them before MPI_Win_start");
   if (fence_ == Fence::used) return sync_error("call MPI_Win_fence first, since operations were begun after the last");
-  std::vector<int> ranks;
-  if (Error error = members(group, ranks)) return error;
+  if (Error error = members(group, started_group_)) return error;
   fence_ = Fence::none;
-  started_ = Ref<Group>::share(&group);
-  started_ranks_ = std::move(ranks);
+  ++epoch_;
+  started_ = true;
   started_unchecked_ = assertions & assertion::kNoCheck;
   return {};
 }
 
+// Nothing of the epoch went by message, so the stores are all there is to be seen.
+bool Window::completes_in_memory(const Target& target) const {
+  return target.epoch_place >= 0 && !target.lost && !target.unconfirmed && target.pending == 0 && !target.has_records();
+}
+
+// What goes by message goes first; then posts that are not there yet are waited for.
 Error Window::complete() {
   if (!started_) return sync_error("there is no epoch of MPI_Win_start to complete");
   finish_transfers();
-  for (int rank : started_ranks_) {
+  const std::vector<int>& ranks = started_group_.ranks;
+  for (int rank : ranks) {
     Target& to = target(rank);
+    to.completes_here = completes_in_memory(to);
+    if (to.completes_here) continue;
     wire::WindowWriter(to.open).record({wire::WindowCode::complete});
     to.unconfirmed = false;
     pump(to, true);
   }
-  for (int rank : started_ranks_) {
+  for (int rank : ranks) {
     Target& to = target(rank);
+    if (to.completes_here) {
+      if (!gate_open(to)) await_post(to);
+      if (!to.lost) epochs_->complete(to.epoch_place);
+    }
     wait_until([&] { return to.quiet(); });
-    if (!started_unchecked_ && to.posts != 0) --to.posts;
+    if (started_unchecked_) continue;
+    if (to.posts != 0) --to.posts;
+    else if (to.epoch_place >= 0 && epochs_->is_open(to.epoch_place)) epochs_->use(to.epoch_place);
   }
-  started_.reset();
-  started_ranks_.clear();
+  started_ = false;
+  ++epoch_;
   return take_errors();
 }
 
-bool Window::exposure_over() const {
-  if (completed_ >= int(posted_ranks_.size())) return true;
+bool Window::exposure_over() {
+  if (epochs_) completed_ += epochs_->take_completions();
+  const std::vector<int>& ranks = posted_group_.ranks;
+  if (completed_ >= int(ranks.size())) return true;
   Endpoints& endpoints = environment_.endpoints();
-  return endpoints.losses() != 0 && std::any_of(posted_ranks_.begin(), posted_ranks_.end(),
-                                                [&](int rank) { return endpoints.lost(comm_->peer(rank)); });
+  return endpoints.losses() != 0 &&
+         std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return endpoints.lost(comm_->peer(rank)); });
 }
 
 Error Window::end_exposure() {
-  const int origins = int(posted_ranks_.size());
+  const int origins = int(posted_group_.ranks.size());
   const bool whole = completed_ >= origins;
   completed_ = whole ? completed_ - origins : 0;
-  const std::vector<int> ranks = std::move(posted_ranks_);
-  posted_ranks_.clear();
-  posted_.reset();
+  if (epochs_) epochs_->end_exposure();
+  posted_ = false;
   if (whole) return {};
-  for (int rank : ranks) {
+  for (int rank : posted_group_.ranks) {
     if (environment_.endpoints().lost(comm_->peer(rank))) return environment_.endpoints().loss_of(comm_->peer(rank));
   }
   return {};
@@ -221,7 +241,8 @@ Error Window::end_exposure() {
 
 Error Window::wait() {
   if (!posted_) return sync_error("there is no epoch of MPI_Win_post to wait for");
-  wait_until([&] { return exposure_over(); });
+  if (epochs_) wait_for_count([&] { return exposure_over(); }, !serves());
+  else wait_until([&] { return exposure_over(); });
   return end_exposure();
 }
 
@@ -287,8 +308,22 @@ void Window::lock_told(int rank, Error error) {
   environment_.progress().notify();
 }
 
+// Before this rank takes its own lock, whose queue it keeps: it polls for a moment, so that others come in time.
+void Window::let_others_come() {
+  if (own_turns_.waits()) {
+    Clock& clock = environment_.progress().clock();
+    const uint64_t until_ns = clock.now_ns() + kOwnPatience_ns;
+    while (own_turns_.waits()) {
+      environment_.progress().look();
+      if (clock.now_ns() >= until_ns) own_turns_.give_up();
+    }
+  }
+  own_turns_.took();
+}
+
 Error Window::acquire(Target& target) {
   if (target.lock != LockState::wanted) return {};
+  if (!design_ && own(target.rank)) let_others_come();
   if (design_) ask_design(target);
   else send_lock(target);
   if (target.lock == LockState::asked)

@@ -8,6 +8,7 @@
 
 #include "p2p/endpoint.h"
 #include "p2p/request.h"
+#include "rma/own_turns.h"
 #include "wire/window.h"
 
 namespace tern::rma {
@@ -44,6 +45,7 @@ struct DataSend final : SendOperation {
 /// What leaves together: records as one message, and the data of the last of them; or a transfer.
 struct Parcel {
   std::vector<std::byte> records;
+  uint32_t confirm = 0;  ///< number of the confirmation that is asked for behind them; 0: none
   DataSend* data = nullptr;
   RemoteTransfer* transfer = nullptr;  ///< instead of both
 };
@@ -63,6 +65,7 @@ struct Target {
   const int rank;
   Endpoint& endpoint;
   std::vector<std::byte> open;  ///< records of the parcel that is being filled
+  uint32_t confirm = 0;         ///< as in a parcel
   std::deque<Parcel> sealed;    ///< parcels that may not leave yet, in order
   std::vector<Ref<Datatype>> types;
   uint16_t next_slot = 0;  ///< which of them is replaced next
@@ -76,8 +79,12 @@ struct Target {
   uint32_t transfers = 0;  ///< by RemoteMemory: not begun, or not done
   uint32_t asked = 0;      ///< confirmations asked for,
   uint32_t confirmed = 0;
-  bool unconfirmed = false;  ///< operations were begun since the last of them
-  uint32_t posts = 0;        ///< exposure epochs that it has opened to me and that I have not used
+  bool unconfirmed = false;     ///< operations were begun since the last of them
+  uint32_t posts = 0;           ///< exposure epochs that it has opened to me by message and that I have not used
+  int epoch_place = -1;         ///< its place in NodeEpochs; negative: its epochs come and go by message
+  bool awaited = false;         ///< a thread waits for its MPI_Win_post
+  bool completes_here = false;  ///< MPI_Win_complete: by a count in memory, not by message
+  uint64_t opened = 0;          ///< the access epoch (Window::epoch_) that allows operations, known from one before
   bool lost = false;
   // Its memory where this rank reaches it by loads and stores; null: it does not.
   std::byte* memory = nullptr;
@@ -90,7 +97,8 @@ struct Target {
   Error refusal;
   Error error;  ///< of operations of this epoch; told by the synchronisation that ends it
 
-  bool has_records() const { return !open.empty() || !sealed.empty(); }
+  bool fills_parcel() const { return !open.empty() || confirm != 0; }
+  bool has_records() const { return fills_parcel() || !sealed.empty(); }
   /// Nothing is on its way, and nothing is to be told.
   bool is_settled() const {
     return !unconfirmed && pending == 0 && transfers == 0 && confirmed == asked && !lost && !error && !has_records();
@@ -116,6 +124,7 @@ struct Source {
   wire::WindowRecord head{};
   wire::WindowOperationBody body{};
   std::vector<std::byte> arriving;  ///< those data, unless they go straight to the window
+  OwnTurns::Origin returns;         ///< for the lock
 };
 
 }  // namespace tern::rma

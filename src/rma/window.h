@@ -32,9 +32,12 @@
 #include <string>
 #include <vector>
 
+#include "base/hints.h"
 #include "rma/environment.h"
 #include "rma/lock_design.h"
 #include "rma/lock_queue.h"
+#include "rma/node_epochs.h"
+#include "rma/own_turns.h"
 #include "rma/remote_part.h"
 #include "rma/shared_part.h"
 #include "rma/target.h"
@@ -153,7 +156,8 @@ class Window {
   Error sync();
 
   // --- What comes (Environment). `from` is a rank of the window.
-  void serve(int from, std::span<const std::byte> records);
+  /// `confirm`: the number of the confirmation that is asked for behind the records; 0: none.
+  void serve(int from, std::span<const std::byte> records, uint32_t confirm);
   void take_answers(int from, std::span<const std::byte> records);
   void take_post(int from);
   /// Something that this rank waits for in shared memory may have changed.
@@ -178,7 +182,16 @@ class Window {
   /// A look costs about as much as a put into shared memory, so that of many puts it takes a few per cent; so many
   /// calls take about a microsecond.
   static constexpr uint32_t kLooks = 32;
+  /// A rank that shares its core with others, four or so, comes again after some 10 us; one that must be woken on
+  /// another core, after 40.
+  static constexpr uint64_t kOwnPatience_ns = 100'000;
+  static constexpr int kCloseLooks = 128;
   enum class Fence : uint8_t { none, possible, used };
+  /// The ranks of the last group of MPI_Win_post or MPI_Win_start: programs pass the same one again and again.
+  struct EpochGroup {
+    Ref<Group> group;        ///< null: none yet
+    std::vector<int> ranks;  ///< of the window, ascending
+  };
 
   Window(Environment& environment, const Plan& plan);
 
@@ -188,6 +201,7 @@ class Window {
   Error allocate_memory();
   Error share_memory(bool locks);
   void choose_design();
+  std::function<void(int rank)> nudge();
   bool locks_by_words() const;
   bool shares_node_with(int rank) const;
   std::string describe() const;
@@ -202,6 +216,9 @@ class Window {
   // short.cc
   /// The target where there is nothing to wait for and whose lock is held; null: find out.
   Target* settled(int rank) const;
+  /// The target whose memory this rank reaches, and to which the present epoch allows operations, as far as can be told
+  /// quickly; null: find out.
+  Target* reached_before(int rank) const;
   bool perform_short(const Operation& operation);
   // direct.cc
   std::byte* reachable(int rank) const;
@@ -233,8 +250,12 @@ class Window {
   }
   void seal(Target& target, DataSend* data);
   bool gate_open(const Target& target) const;
+  void await_post(Target& target);
   /// Sends what may leave; `everything`: the parcel that is being filled, too.
   void pump(Target& target, bool everything);
+  bool may_leave(const Target& target) const;
+  void send_open(Target& target);
+  void post_records(Target& target, const Parcel& parcel);
   void send(Target& target, Parcel parcel);
   void send_lock(Target& target);
   void ask_confirmation(Target& target);
@@ -246,6 +267,7 @@ class Window {
   // service.cc
   Source& source(int rank);
   void carry_out(Source& from, std::span<const std::byte> records, Answers& answers);
+  void operate_briefly(Source& from, const wire::WindowRecord& head, wire::WindowReader& in, Answers& answers);
   void operate(Source& from, const wire::WindowRecord& head, const wire::WindowOperationBody& body,
                std::span<const std::byte> data, Answers& answers);
   void perform(const wire::WindowRecord& head, const wire::WindowOperationBody& body, std::span<const std::byte> data,
@@ -266,6 +288,18 @@ class Window {
   void wait_until(Done&& done) {
     environment_.progress().wait_until(done);
   }
+  /// The other rank writes a count in memory. Its answer takes some 0.1 us, if it comes at once: polls between two
+  /// looks would delay its discovery. `closely`: nothing else is likely to be waited for.
+  template <typename Done>
+  void wait_for_count(Done&& done, bool closely) {
+    if (closely && environment_.progress().idle().pauses != 0) {
+      for (int i = 0; i < kCloseLooks; ++i, short_pause()) {
+        if (done()) return;
+      }
+    }
+    const NodeEpochs::Wait waiting(*epochs_);
+    wait_until(done);
+  }
   /// A call that has nothing to wait for looks after everything else now and then: it may be one of many in a loop.
   void look() {
     if (++looks_ % kLooks == 0) environment_.progress().look();
@@ -279,12 +313,13 @@ class Window {
   Error take_error(Target& target);
   Error take_errors();
   Error check_assertions(int assertions, int allowed) const;
-  Error members(Group& group, std::vector<int>& ranks) const;
+  Error members(Group& group, EpochGroup& members) const;
   Error may_lock() const;
   bool must_hold(const Target& target) const;
   Error acquire(Target& target);
   LockMode begin_lock(Target& target);
   void end_lock(Target& target);
+  void let_others_come();
   void ask_design(Target& target);
   void wake_design();
   void lock_told(int rank, Error error);
@@ -296,7 +331,9 @@ class Window {
   Error end_unlock(Target& target);
   Error barrier();
   Error end_exposure();
-  bool exposure_over() const;
+  bool exposure_over();
+  int epoch_place(int rank) const { return epochs_ && !own(rank) ? part_.place_of(rank) : -1; }
+  bool completes_in_memory(const Target& target) const;
 
   Environment& environment_;
   const Flavor flavor_;
@@ -312,6 +349,7 @@ class Window {
   bool shares_data_ = false, shares_all_ = false;             ///< that memory is the members' windows; all ranks'
   LockChoice lock_choice_ = LockChoice::automatic;
   std::unique_ptr<LockDesign> design_;    ///< null: by message
+  std::unique_ptr<NodeEpochs> epochs_;    ///< null: no memory is shared
   std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
   // Info.
   bool no_locks_ = false;
@@ -326,19 +364,21 @@ class Window {
   uint32_t looks_ = 0;
   Fence fence_ = Fence::none;
   bool lock_all_ = false, lock_all_unchecked_ = false;
-  int locked_ = 0;      ///< targets locked by MPI_Win_lock
-  Ref<Group> started_;  ///< of the access epoch of MPI_Win_start; null: none
-  std::vector<int> started_ranks_;
+  int locked_ = 0;        ///< targets locked by MPI_Win_lock
+  bool started_ = false;  ///< an access epoch of MPI_Win_start is open
+  EpochGroup started_group_;
   bool started_unchecked_ = false;
+  uint64_t epoch_ = 1;  ///< how many access epochs of MPI_Win_fence and MPI_Win_start have begun or ended
 
   // --- Target.
   std::vector<std::unique_ptr<Source>> sources_;
   LockQueue locks_;
+  OwnTurns own_turns_;
   std::vector<int> granted_;  ///< origins whose held records may be carried out
   bool granting_ = false;
-  std::string broken_;  ///< why the lock cannot be had any more; empty: it can
-  Ref<Group> posted_;   ///< of the exposure epoch; null: none
-  std::vector<int> posted_ranks_;
+  std::string broken_;   ///< why the lock cannot be had any more; empty: it can
+  bool posted_ = false;  ///< an exposure epoch is open
+  EpochGroup posted_group_;
   int completed_ = 0;  ///< of those origins
   bool freed_ = false;
 };

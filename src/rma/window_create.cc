@@ -96,6 +96,7 @@ Window::Window(Environment& environment, const Plan& plan)
 
 Window::~Window() {
   if (design_) environment_.turns().remove(*design_);
+  if (epochs_) environment_.turns().remove(*epochs_);
   if (comm_) environment_.remove(*this);
 }
 
@@ -200,24 +201,31 @@ Error Window::share_memory(bool locks) {
   if (Error error = allgather(environment_.byte(), comm, attached, all)) return error;
   if (Error error = error_of(all, comm.rank())) return without(std::move(error));
   if (allocates) learn_memory(remote_, all);
+  if (together) {
+    epochs_ = std::make_unique<NodeEpochs>(part_, part_place_, nudge());
+    environment_.turns().add(*epochs_);
+  }
   if (together && whole) choose_design();
   return {};
+}
+
+std::function<void(int rank)> Window::nudge() {
+  return [this](int rank) {
+    environment_.endpoints().post(environment_.endpoints().at(comm_->peer(rank)), header(wire::kWindowNudge));
+  };
 }
 
 // Of a window whose ranks are all on this node.
 void Window::choose_design() {
   if (!locks_by_words()) return;
   const int me = part_.place_of(comm_->rank());
-  const auto wake = [this](int rank) {
-    environment_.endpoints().post(environment_.endpoints().at(comm_->peer(rank)), header(wire::kWindowNudge));
-  };
   const auto told = [this](int rank, Error error) { lock_told(rank, std::move(error)); };
   if (lock_choice_ == LockChoice::automatic) {
-    design_ = std::make_unique<NodeLocks>(part_, me, wake, told);
+    design_ = std::make_unique<NodeLocks>(part_, me, nudge(), told);
   } else {
     const auto kind = lock_choice_ == LockChoice::mcs ? WordDesign::mcs : WordDesign::test_and_set;
     design_ = std::make_unique<NodeWordLocks>(kind, part_, me, environment_.counters(), environment_.progress().clock(),
-                                              id() + uint64_t(me), wake, told);
+                                              id() + uint64_t(me), nudge(), told);
   }
   environment_.turns().add(*design_);
 }
@@ -266,6 +274,10 @@ Error Window::free() {
     wait_until([&] { return design_->quiet(); });
     environment_.turns().remove(*design_);
     design_.reset();
+  }
+  if (epochs_) {
+    environment_.turns().remove(*epochs_);
+    epochs_.reset();
   }
   environment_.remove(*this);
   remote_.conceal();

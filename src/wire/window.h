@@ -1,7 +1,9 @@
 // Messages between the ranks of a window (rma/). All of one origin and one target stays in order.
 //
 //   kind      header                                        payload
-//   batch     context: the window; source: sender's rank    records for the target, one after the other
+//   batch     context: the window; source: sender's rank;   records for the target, one after the other
+//             token: the number of a confirmation that
+//             is asked for behind them, or 0
 //   data      the same                                      the bytes of the operation that ended the batch before
 //   answers   the same                                      records for the origin
 //   result    the same; token: the origin's                 the bytes that a get or a fetching operation wants
@@ -17,6 +19,8 @@
 //   complete   - (the end of an access epoch)               failed   number: the token, or 0; flag: its error class;
 //   datatype   slot; Length, code (datatype/code.h)                  Length, text
 //   operate    flag: the operation; OperationBody, bytes
+//   brief      flag: the operation; slot: the type; number: the token; BriefBody, bytes. An operation on at most 255
+//              bytes of a predefined type without gaps: with it a message of one operation fits a cache line.
 //
 // The parsers trust nothing: what they hand out lies within the message.
 #pragma once
@@ -39,6 +43,7 @@ enum class WindowCode : uint8_t {
   complete,
   datatype,
   operate,
+  brief,
   granted = 32,
   ack,
   result,
@@ -72,6 +77,14 @@ struct WindowOperationBody {
 };
 static_assert(sizeof(WindowOperationBody) == 40);
 
+/// The body of a brief operation, in one word: address 48 bits | bytes 8 bits | op 8 bits. What it brings follows.
+struct WindowBriefBody {
+  static constexpr uint64_t kMostBytes = 255, kAddressEnd = uint64_t{1} << 48;
+  uint8_t op = 0;
+  uint8_t bytes = 0;
+  uint64_t address = 0;  ///< less than kAddressEnd
+};
+
 /// Builds records in a vector.
 class WindowWriter {
  public:
@@ -80,6 +93,11 @@ class WindowWriter {
   void operation(WindowAction action, uint32_t token, const WindowOperationBody& body) {
     record({WindowCode::operate, uint8_t(action), 0, token});
     append(&body, sizeof body);
+  }
+  void brief(WindowAction action, uint16_t type, uint32_t token, const WindowBriefBody& body) {
+    record({WindowCode::brief, uint8_t(action), type, token});
+    const uint64_t word = body.address | uint64_t{body.bytes} << 48 | uint64_t{body.op} << 56;
+    append(&word, sizeof word);
   }
   /// Length and bytes.
   void text(WindowRecord head, const void* data, uint64_t bytes) {
@@ -112,6 +130,12 @@ class WindowReader {
   /// The head of the next one; false: there is none, or the message is damaged.
   bool next(WindowRecord& head) { return ok_ && !left_.empty() && take(&head, sizeof head); }
   bool operation(WindowOperationBody& body) { return take(&body, sizeof body); }
+  bool brief(WindowBriefBody& body) {
+    uint64_t word = 0;
+    if (!take(&word, sizeof word)) return false;
+    body = {uint8_t(word >> 56), uint8_t(word >> 48), word % WindowBriefBody::kAddressEnd};
+    return true;
+  }
   bool text(std::span<const std::byte>& bytes) {
     uint64_t length = 0;
     return take(&length, sizeof length) && data(length, bytes);

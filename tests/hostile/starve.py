@@ -75,7 +75,8 @@ SCARCE = {
                         variables={"TERN_PROGRESS": "event"}, possible=ROOT),
     "addresses": Scarce(geometric(4000, 2_000_000, 1.02), MEMORY, ranks=lambda kb: limited(f"ulimit -v {kb}"),
                         possible=not SANITIZED),
-    "file-sizes": Scarce((0, 1, 8, 64, 1000, 1_000_000, 1 << 40), r"ulimit -f", ranks=lambda blocks: limited(f"ulimit -f {blocks}")),
+    "file-sizes": Scarce((0, 1, 8, 64, 1000, 1_000_000, 1 << 40), r"ulimit -f", ranks=lambda blocks: limited(f"ulimit -f {blocks}"),
+                         possible=SANITIZED != "thread"),  # whose runtime writes a file itself
     "shared-memory": Scarce(geometric(4096, 1 << 24, 4), MEMORY + "|No space", possible=ROOT,
                             mpiexec=lambda size: limited(f"mount -o remount,size={size} /dev/shm")),
     "shared-memory-full": Scarce((1,), MEMORY + "|No space", possible=ROOT, mpiexec=lambda _: [

@@ -80,7 +80,9 @@ class Installed(unittest.TestCase):
     def test_all_is_there(self):
         for file in ("bin/mpiexec", "bin/mpirun", "bin/mpicc", "bin/mpicxx", "bin/mpifort", "bin/mpicc_abi", "bin/mpicxx_abi",
                      "bin/tern-info", "include/mpi.h", "lib/libmpi_abi.so", "lib/libmpi_abi.so.1", "lib/pkgconfig/tern.pc",
-                     "share/man/man1/mpiexec.1", "share/man/man1/mpirun.1", "share/doc/tern/tunables.md", "share/doc/tern/start.md"):
+                     "share/man/man1/mpiexec.1", "share/man/man1/mpirun.1",
+                     "share/man/man3/MPI_Send.3", "share/doc/tern/LICENSE", "share/doc/tern/examples/halo.c",
+                     "share/doc/tern/tunables.md", "share/doc/tern/start.md"):
             self.assertTrue(os.path.exists(os.path.join(self.prefix, file)), file)
         done = self.in_path("tern-info")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -100,6 +102,24 @@ class Installed(unittest.TestCase):
         done = self.in_path("cc", "user.c", "-o", "by-pkg-config", *flags.stdout.split(), *SANITIZED_FLAGS)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.runs("./by-pkg-config")
+
+    def test_meson_asks_for_open_mpis_names(self):
+        variables = {"PKG_CONFIG_PATH": os.path.join(self.prefix, "lib/pkgconfig")}
+        for name in ("ompi-c", "ompi-cxx"):
+            flags = self.in_path("pkg-config", "--cflags", "--libs", name, **variables)
+            self.assertIn(f"{self.prefix}/lib", os.path.realpath(flags.stdout.split("-L")[1].split()[0]) + "/")
+        if not shutil.which("meson"):
+            self.skipTest("meson is not installed; what it asks for was answered")
+        work = os.path.join(self.work, "meson")
+        os.makedirs(work)
+        shutil.copy(os.path.join(self.work, "user.c"), work)
+        with open(os.path.join(work, "meson.build"), "w") as file:
+            file.write("project('user', 'c')\nexecutable('user', 'user.c', dependencies: dependency('mpi'))\n")
+        done = self.in_path("meson", "setup", "meson/build", "meson", **variables)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        done = self.in_path("meson", "compile", "-C", "meson/build", **variables)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.runs("meson/build/user")
 
     def test_find_package(self):
         flags = [f"-DCMAKE_{language}_FLAGS={flag}" for flag in SANITIZED_FLAGS for language in ("C", "CXX")]

@@ -292,6 +292,66 @@ class Hosts(unittest.TestCase):
             done = mpiexec("-hosts", "a,b", "-ppn", 2, "-n", 4, "-env", "A", "1", "prog", "x", PATH=folder)
             self.assertEqual(done.stdout, "-ppn 2 -n 4 -hosts a,b -env A 1 prog x\n", done.stderr)
 
+    def test_a_timeout_also_ends_an_engine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine(folder, "mpiexec.hydra", "exec /bin/sleep 100")
+            done = mpiexec("-hosts", "a,b", "-timeout", 1, "-n", 4, "prog", PATH=folder)
+            self.assertEqual(done.returncode, 124, done.stderr)
+            self.assertIn("time is up after 1 s", done.stderr)
+
+    def engine(self, folder, name, command):
+        path = os.path.join(folder, name)
+        with open(path, "w") as file:
+            file.write(f"#!/bin/sh\n{command}\n")
+        os.chmod(path, 0o755)
+
+
+class Allocations(unittest.TestCase):
+    """What mpiexec does inside of the batch systems' allocations; the engines only print their arguments."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        for name in ("srun", "mpiexec.hydra"):
+            Hosts.engine(self, self.folder, name, f'echo {name} "$@"')
+
+    def run_in(self, *words, **variables):
+        return mpiexec(*words, PATH=self.folder, **variables)
+
+    def file(self, text):
+        path = os.path.join(self.folder, "nodes")
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def test_slurm_with_several_hosts(self):
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "far[1-2]", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_NTASKS": "4"}
+        done = self.run_in("-n", 3, "prog", **slurm)
+        self.assertEqual(done.stdout, "srun --mpi=pmi2 -n 3 prog\n", done.stderr)
+        self.assertIn("3 ranks on the 2 hosts of Slurm's allocation, started by srun (-here:", done.stderr)
+        self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 -n 4 prog\n")
+        done = self.run_in("-here", "-n", 2, "/bin/echo", "near", **slurm)
+        self.assertEqual((done.stdout, done.stderr), ("near\nnear\n", ""))
+
+    def test_slurm_with_this_host(self):
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "alias1", "SLURMD_NODENAME": "alias1", "SLURM_NTASKS": "3"}
+        done = self.run_in("/bin/echo", "near", **slurm)
+        self.assertEqual(done.stdout, "near\n" * 3, done.stderr)
+        self.assertIn("3 ranks, as Slurm's allocation says", done.stderr)
+        self.assertEqual(self.run_in("-n", 1, "/bin/echo", "near", **slurm).stderr, "")
+
+    def test_pbs_and_sge(self):
+        done = self.run_in("prog", PBS_NODEFILE=self.file("far1\nfar1\nfar2\n"))
+        self.assertEqual(done.stdout, "mpiexec.hydra -n 3 -hosts far1:2,far2:1 prog\n", done.stderr)
+        self.assertIn("PBS's allocation", done.stderr)
+        done = self.run_in("prog", PE_HOSTFILE=self.file("far1 4 q x\nfar2 2 q x\n"), NSLOTS="6")
+        self.assertEqual(done.stdout, "mpiexec.hydra -n 6 -hosts far1:4,far2:2 prog\n", done.stderr)
+
+    def test_hosts_of_the_user_come_first(self):
+        done = self.run_in("-host", "localhost", "/bin/echo", "near", PBS_NODEFILE=self.file("far1\nfar2\n"))
+        self.assertEqual((done.stdout, done.stderr), ("near\n", ""))
+
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,5 @@
-// A rank dies while it holds the lock of another one's window: those who want the lock get an error, nobody hangs.
+// A rank dies while it holds the lock of another one's window, or while others wait for it to post or to complete: they
+// get an error, nobody hangs.
 #include <gtest/gtest.h>
 
 #include "rma/window.h"
@@ -47,7 +48,35 @@ void live_on(Process& process, rma::Flavor flavor) {
   else EXPECT_FALSE(process.p2p().receive(world.receive_arguments(nullptr, 0, byte, 2, 1), status));
 }
 
-void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node, const char* design) {
+/// Rank 1 neither posts nor completes, and dies. Rank 0 waits for its post, rank 2 for its completion.
+void wait_for_epochs(Process& process, rma::Flavor flavor) {
+  int64_t memory[4] = {}, value = 7;
+  PredefinedTypes types;
+  std::unique_ptr<Window> window;
+  Window::Plan plan{flavor, flavor == rma::Flavor::create ? memory : nullptr, sizeof memory, 8, nullptr};
+  if (Error error = Window::create(process.windows(), process.world(), plan, window))
+    throw std::runtime_error(std::string(error.text()));
+  if (process.world_rank() == 1) process.progress().wait_until([] { return false; });
+  const int one = 1;
+  Ref<Group> group;
+  EXPECT_FALSE(process.world().group().include({&one, 1}, group));
+  if (process.world_rank() == 2) {
+    EXPECT_FALSE(window->post(*group, 0));
+    EXPECT_EQ(window->wait().error_class(), int(ErrorClass::proc_aborted));
+    return;
+  }
+  Operation put{wire::WindowAction::put};
+  put.origin = &value;
+  put.origin_count = put.target_count = 1;
+  put.origin_type = put.target_type = &types.get(type_id::kInt64);
+  put.target = 1;
+  EXPECT_FALSE(window->start(*group, 0));
+  Error error = window->begin(put, nullptr);
+  if (Error late = window->complete(); !error) error = std::move(late);
+  EXPECT_EQ(error.error_class(), int(ErrorClass::proc_aborted)) << error.text();
+}
+
+void lose_one(uint64_t seed, uint32_t ranks_per_node, const char* design, std::function<void(Process&)> body) {
   Rng rng(seed);
   WorldOptions options;
   options.seed = seed;
@@ -56,8 +85,12 @@ void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node,
   options.limits = {20'000'000'000, 60'000'000};
   options.tunables.rma_lock = design;
   options.faults.losses.push_back({1, 3'000'000 + rng.below(3'000'000), 1});
-  const Report report = World(options).run([&](Process& process) { live_on(process, flavor); });
+  const Report report = World(options).run(body);
   EXPECT_TRUE(report.ok()) << report.failure;
+}
+
+void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node, const char* design) {
+  lose_one(seed, ranks_per_node, design, [&](Process& process) { live_on(process, flavor); });
 }
 
 constexpr const char* kDesigns[] = {"auto", "event-thread", "test-and-set", "mcs"};
@@ -72,6 +105,14 @@ TEST(RmaLost, AHolderOfALockInNodeMemory) {
 TEST(RmaLost, AHolderOfALockOfACreatedWindowInNodeMemory) {
   for (const char* design : kDesigns)
     for_seeds(20, [&](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 3, design); });
+}
+
+TEST(RmaLost, WhoeverAnEpochWaitsFor) {
+  for (const rma::Flavor flavor : {rma::Flavor::create, rma::Flavor::allocate}) {
+    for_seeds(20, [&](uint64_t seed) {
+      lose_one(seed, seed % 2 == 0 ? 1 : 3, "auto", [&](Process& process) { wait_for_epochs(process, flavor); });
+    });
+  }
 }
 
 }  // namespace

@@ -209,8 +209,9 @@ void Player::open(const Round& round) {
   const int assertions = round.unchecked && !round.exclusive ? rma::assertion::kNoCheck : 0;
   if (round.style == Style::fence) right(window_->fence(0), "fence");
   if (round.style == Style::post_start) {
-    right(window_->post(all, 0), "post");
-    right(window_->start(all, 0), "start");
+    right(window_->post(all, round.unchecked ? rma::assertion::kNoCheck : 0), "post");
+    if (round.unchecked) barrier();
+    right(window_->start(all, round.unchecked ? rma::assertion::kNoCheck : 0), "start");
   }
   if (round.style == Style::lock_all) right(window_->lock_all(assertions), "lock_all");
 }
@@ -219,7 +220,9 @@ void Player::close(const Round& round) {
   if (round.style == Style::fence) right(window_->fence(rma::assertion::kNoSucceed), "fence");
   if (round.style == Style::post_start) {
     right(window_->complete(), "complete");
-    right(window_->wait(), "wait");
+    bool over = false;
+    for (int tests = round.exclusive ? 20 : 0; tests > 0 && !over; --tests) right(window_->test(over), "test");
+    if (!over) right(window_->wait(), "wait");
   }
   if (round.style == Style::lock_all) right(window_->unlock_all(), "unlock_all");
 }

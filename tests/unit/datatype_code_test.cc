@@ -115,6 +115,7 @@ TEST(WindowRecords, ComeBackAsTheyWereWritten) {
   body.bytes = 5;
   out.operation(wire::WindowAction::put, 17, body);
   std::memcpy(out.room(5), "honey", 5);
+  out.brief(wire::WindowAction::compare_and_swap, 0x212, 9, {7, 255, wire::WindowBriefBody::kAddressEnd - 1});
   out.text({wire::WindowCode::failed, 48, 0, 3}, "why", 3);
   wire::WindowReader in(message);
   wire::WindowRecord head;
@@ -124,6 +125,11 @@ TEST(WindowRecords, ComeBackAsTheyWereWritten) {
   ASSERT_TRUE(in.next(head) && in.operation(body) && in.data(body.bytes, bytes));
   EXPECT_EQ(head.number, 17u);
   EXPECT_EQ(std::memcmp(bytes.data(), "honey", 5), 0);
+  wire::WindowBriefBody brief;
+  ASSERT_TRUE(in.next(head) && in.brief(brief));
+  EXPECT_TRUE(head.code == wire::WindowCode::brief && head.slot == 0x212 && head.number == 9);
+  EXPECT_EQ(wire::WindowAction(head.flag), wire::WindowAction::compare_and_swap);
+  EXPECT_TRUE(brief.op == 7 && brief.bytes == 255 && brief.address == wire::WindowBriefBody::kAddressEnd - 1);
   ASSERT_TRUE(in.next(head) && in.text(bytes));
   EXPECT_EQ(bytes.size(), 3u);
   EXPECT_FALSE(in.next(head));
@@ -141,6 +147,8 @@ TEST(WindowRecords, DamagedOnesStayWithinTheMessage) {
       body.bytes = rng.below(40);
       out.operation(wire::WindowAction::put, 1, body);
       out.room(size_t(body.bytes));
+      out.brief(wire::WindowAction::put, 1, 1, {0, uint8_t(body.bytes), rng.next() >> 20});
+      out.room(size_t(body.bytes));
       out.text({wire::WindowCode::datatype}, "some text or other 20", rng.below(20));
     }
     for (uint64_t i = 0, n = rng.below(4); i < n; ++i) message[rng.below(message.size())] = std::byte(rng.next());
@@ -156,6 +164,8 @@ TEST(WindowRecords, DamagedOnesStayWithinTheMessage) {
         if (in.operation(body)) in.data(body.bytes, bytes);
       } else if (head.code == wire::WindowCode::datatype) {
         in.text(bytes);
+      } else if (head.code == wire::WindowCode::brief) {
+        if (wire::WindowBriefBody brief; in.brief(brief)) in.data(2 * size_t{brief.bytes}, bytes);
       }
       ASSERT_TRUE(bytes.empty() || (bytes.data() >= message.data() && bytes.data() + bytes.size() <= end));
       ASSERT_LT(++records, 1000);

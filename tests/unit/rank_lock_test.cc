@@ -44,6 +44,28 @@ TEST(RankLock, WhoIsExpectedPaysNothing) {
   EXPECT_EQ(payments.made, 3);
 }
 
+// A window's creation makes the event thread in the middle of a call; without membarrier that needs the mutex.
+TEST(RankLock, EnabledInsideItIsHeldUntilTheCallLeaves) {
+  RankLock lock;
+  lock.enter();
+  lock.enter();
+  lock.enable();
+  std::atomic<bool> inside{false};
+  std::thread other([&] {
+    lock.acquire();
+    inside = true;
+    lock.release();
+  });
+  lock.leave();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(inside);
+  lock.leave();
+  other.join();
+  EXPECT_TRUE(inside);
+  lock.enter();
+  lock.leave();
+}
+
 // Both come and go as fast as they can; whoever is inside now and then changes whether the thread is expected. The
 // application's stores are held up by others that miss the caches, so that its word of being inside comes late to the
 // other core.

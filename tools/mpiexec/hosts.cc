@@ -11,9 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 
+#include "allocation.h"
 #include "input_files.h"
+#include "process/launch/spawn_command.h"
 #include "spawn.h"
 #include "streams.h"
 
@@ -43,6 +46,8 @@ bool is_own_address(const std::string& host) {
 
 bool is_this_machine(const std::string& host) {
   if (host == "localhost" || is_own_address(host)) return true;
+  const char* slurms_name = getenv("SLURMD_NODENAME");
+  if (slurms_name && host == slurms_name) return true;
   char name[256] = "";
   if (gethostname(name, sizeof name - 1) != 0) return false;
   std::string own(name);
@@ -78,7 +83,13 @@ void split(const std::string& entry, std::string& name, std::string& value) {
 }
 
 void add_app(std::vector<std::string>& words, const App& app, const Plan& plan, Dialect dialect) {
-  const std::string hosts = fmt::format("{}", fmt::join(app.hosts, ","));
+  std::vector<std::string> names = app.hosts;
+  if (dialect == Dialect::slurm) {
+    // srun knows its allocation, and takes no numbers of ranks.
+    if (!plan.batch_system.empty()) names.clear();
+    for (std::string& name : names) name = without_slots(name);
+  }
+  const std::string hosts = fmt::format("{}", fmt::join(names, ","));
   push(words, {"-n", std::to_string(app.ranks)});
   if (!hosts.empty()) {
     switch (dialect) {
@@ -133,6 +144,26 @@ std::vector<std::string> translate(const Plan& plan, const Engine& engine) {
 
 }  // namespace
 
+void take_allocation(Plan& plan) {
+  // A job that a rank spawns runs where the rank does.
+  if (plan.here || !plan.host_file.empty() || getenv(kSpawnAnswerVariable)) return;
+  if (std::any_of(plan.apps.begin(), plan.apps.end(), [](const App& app) { return !app.hosts.empty(); })) return;
+  const std::optional<Allocation> allocation = read_allocation();
+  if (!allocation) return;
+  const bool counted = plan.apps.size() == 1 && plan.apps[0].ranks == 0;
+  if (counted) plan.apps[0].ranks = allocation->ranks;
+  const bool elsewhere = std::any_of(allocation->hosts.begin(), allocation->hosts.end(),
+                                     [](const Host& host) { return !is_this_machine(host.name); });
+  if (elsewhere) {
+    plan.batch_system = allocation->system;
+    for (App& app : plan.apps) {
+      for (const Host& host : allocation->hosts) app.hosts.push_back(fmt::format("{}:{}", host.name, host.slots));
+    }
+  } else if (counted && allocation->ranks > 1) {
+    say(fmt::format("{} ranks, as {}'s allocation says", allocation->ranks, allocation->system));
+  }
+}
+
 bool needs_other_hosts(const Plan& plan, int& exit_code) {
   std::vector<std::string> hosts;
   if (!plan.host_file.empty()) {
@@ -150,8 +181,40 @@ bool needs_other_hosts(const Plan& plan, int& exit_code) {
   return std::any_of(hosts.begin(), hosts.end(), [](auto& host) { return !is_this_machine(host); });
 }
 
-/// Runs the engine as a child, because work is left when it has ended. Signals go to it.
-static int run_child(const std::string& file, char* const* arguments) {
+// Time for the engine to end its ranks after SIGTERM, on all hosts.
+constexpr int kEngineGrace_s = 5;
+constexpr int kTimeoutExitCode = 124;  // as timeout(1)
+
+/// Waits for the engine, passing signals on to it; with a timeout, ends it then.
+static int await_child(pid_t child, const sigset_t& signals, int timeout_s) {
+  timespec left{timeout_s, 0};
+  bool late = false;
+  int status = 0;
+  while (true) {
+    siginfo_t signal{};
+    timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const int got = timeout_s > 0 ? sigtimedwait(&signals, &signal, &left) : sigwaitinfo(&signals, &signal);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    left.tv_sec = std::max<time_t>(0, left.tv_sec - (end.tv_sec - begin.tv_sec));
+    if (got < 0 && errno == EAGAIN) {
+      if (!late) say(fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", timeout_s));
+      kill(child, late ? SIGKILL : SIGTERM);
+      left = {kEngineGrace_s, 0};
+      late = true;
+    }
+    if (got < 0) continue;
+    if (signal.si_signo != SIGCHLD) {
+      if (signal.si_code <= 0) kill(child, signal.si_signo);  // it gets the terminal's signals itself
+    } else if (waitpid(child, &status, WNOHANG) == child) {
+      if (late) return kTimeoutExitCode;
+      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+  }
+}
+
+/// Runs the engine as a child, because work is left when it has ended, or it may have to be ended.
+static int run_child(const std::string& file, char* const* arguments, int timeout_s) {
   sigset_t signals;
   sigemptyset(&signals);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&signals, signal);
@@ -167,16 +230,7 @@ static int run_child(const std::string& file, char* const* arguments) {
     say(fmt::format("{}: {}", file, strerror(errno)));
     return 126;
   }
-  int status = 0;
-  while (true) {
-    siginfo_t signal{};
-    if (sigwaitinfo(&signals, &signal) < 0) continue;
-    if (signal.si_signo != SIGCHLD) {
-      if (signal.si_code <= 0) kill(child, signal.si_signo);  // it gets the terminal's signals itself
-    } else if (waitpid(child, &status, WNOHANG) == child) {
-      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    }
-  }
+  return await_child(child, signals, timeout_s);
 }
 
 int run_elsewhere(const Plan& plan) {
@@ -186,13 +240,16 @@ int run_elsewhere(const Plan& plan) {
     if (find_program(engine.program, "", "", file) != 0) continue;
     std::vector<std::string> words = translate(plan, engine);
     if (plan.verbose) say(fmt::format("handing over to: {}", fmt::join(words, " ")));
-    if (plan.timeout_s > 0) setenv("MPIEXEC_TIMEOUT", std::to_string(plan.timeout_s).c_str(), 1);
+    if (!plan.batch_system.empty()) {
+      say(fmt::format("{} ranks on the {} hosts of {}'s allocation, started by {} (-here: on this machine)",
+                      plan.ranks(), plan.apps[0].hosts.size(), plan.batch_system, engine.program));
+    }
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     ::signal(SIGPIPE, SIG_DFL);  // for the engine
     ::signal(SIGXFSZ, SIG_DFL);
-    if (plan.records()) return run_child(file, arguments.data());
+    if (plan.records() || plan.timeout_s > 0) return run_child(file, arguments.data(), plan.timeout_s);
     execv(file.c_str(), arguments.data());
     say(fmt::format("{}: {}", file, strerror(errno)));
   }

@@ -15,8 +15,6 @@
 
 namespace tern::mpiexec {
 namespace {
-// Ranks that are asked for a report (TERN_HANG_REPORT) get so long to write before they are killed: a page each.
-constexpr uint64_t kReport_ms = 1000;
 constexpr int kTimeoutExitCode = 124;  // as timeout(1)
 // Output that our own reader has not taken; with more, the ranks' pipes are no longer read.
 constexpr size_t kOutputHigh = 1 << 20;
@@ -82,7 +80,7 @@ void Job::dispatch(Source source, int index, uint32_t events) {
 
 int Job::next_timeout_ms() const {
   uint64_t next = 0;
-  for (uint64_t deadline : {timeout_at_ms_, kill_at_ms_, report_until_ms_, drop_at_ms_}) {
+  for (uint64_t deadline : {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_}) {
     if (deadline != 0 && (next == 0 || deadline < next)) next = deadline;
   }
   if (next == 0) return -1;
@@ -150,6 +148,8 @@ void Job::on_pmi(int rank, uint32_t events) {
   while (const auto request = server_->take_spawn(rank)) start_spawned(rank, *request);
   answer_parents();
   check_stuck();
+  on_reports();
+  watch_stall();
 }
 
 void Job::on_pipe(int index) {
@@ -161,7 +161,7 @@ void Job::on_signals() {
   while (read(signals_, &info, sizeof info) == ssize_t(sizeof info)) {
     switch (int(info.ssi_signo)) {
       case SIGCHLD: reap(); break;
-      case SIGUSR1: request_reports(); break;
+      case SIGUSR1: request_reports(false); break;
       case SIGTSTP: on_terminal_stop(); break;
       case SIGCONT: on_terminal_continue(); break;
       default:
@@ -193,10 +193,8 @@ void Job::on_deadlines() {
     keeper_.signal_all(SIGKILL);
     kill_at_ms_ = 0;
   }
-  if (report_until_ms_ != 0 && now >= report_until_ms_) {
-    report_until_ms_ = 0;
-    end_ranks("");
-  }
+  if (reports_until_ms_ != 0 && now >= reports_until_ms_) on_reports();
+  if (stalled_at_ms_ != 0 && now >= stalled_at_ms_) on_stall();
   if (timeout_at_ms_ != 0 && now >= timeout_at_ms_) {
     timeout_at_ms_ = 0;
     if (ending_) return;
@@ -204,13 +202,9 @@ void Job::on_deadlines() {
     exit_code_ = kTimeoutExitCode;  // also when some rank has failed quietly before
     const std::string message =
         fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", plan_.timeout_s);
-    if (reports_wanted() && !draining_) {
-      tell(message);
-      request_reports();
-      report_until_ms_ = now + kReport_ms;
-    } else {
-      end_ranks(message);
-    }
+    if (draining_ || !server_->some_inside()) return end_ranks(message);
+    tell(message);
+    request_reports(true);
   }
 }
 

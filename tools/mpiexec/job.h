@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hang_page.h"
 #include "keeper.h"
 #include "plan.h"
 #include "pmi_server.h"
@@ -81,6 +82,15 @@ class Job {
   void tell_parents(std::string_view word);
   int refuse(int code, const std::string& why);
 
+  // What the ranks wait for (job_hang.cc)
+  void request_reports(bool then_end);
+  void ask_rank(int rank);
+  bool has_answered(int rank);
+  std::vector<RankView> rank_views();
+  void on_reports();
+  void watch_stall();
+  void on_stall();
+
   // End (job_end.cc)
   void reap();
   void judge(int rank);
@@ -89,12 +99,11 @@ class Job {
   void abort_asked(int rank, int code);
   void fail(int code, const std::string& message);
   void end_ranks(const std::string& message);
-  void request_reports();
+  void warn_of_other_library();
   void finish();
   void drain_output();
   void print_exit_codes();
   std::string name_of(int rank) const;
-  static bool reports_wanted();
   static uint64_t now_ms();
 
   const Plan& plan_;
@@ -123,7 +132,9 @@ class Job {
   bool ending_ = false;           ///< the ranks have been told to end
   bool interrupted_ = false;
   bool draining_ = false;  ///< no rank is left, but our reader has not taken all output
-  uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, report_until_ms_ = 0, drop_at_ms_ = 0;  ///< 0: not set
+  bool end_after_reports_ = false, stall_said_ = false;
+  uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0,
+           drop_at_ms_ = 0;  ///< 0: not set
 };
 
 }  // namespace tern::mpiexec

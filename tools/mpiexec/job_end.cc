@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "job.h"
+#include "linked_mpi.h"
 #include "process/launch/spawn_command.h"
 #include "ranges.h"
 
@@ -22,22 +23,6 @@ constexpr uint64_t kTermGrace_ms = 500;
 // above less than a second.
 constexpr uint64_t kLastOutput_ms = 200;
 }  // namespace
-
-bool Job::reports_wanted() {
-  const char* wish = getenv("TERN_HANG_REPORT");
-  return wish && *wish && strcmp(wish, "0") != 0;
-}
-
-// Asks every rank that is inside MPI to print what it waits for. Without TERN_HANG_REPORT the ranks do
-// not handle the signal, which would then kill them.
-void Job::request_reports() {
-  if (!reports_wanted()) {
-    return tell("no reports: the job was started without TERN_HANG_REPORT=1");
-  }
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (ranks_[rank].live && server_->is_inside(int(rank))) keeper_.signal_one(int(rank), SIGUSR1);
-  }
-}
 
 // Takes the keeper's reports.
 void Job::reap() {
@@ -61,6 +46,7 @@ void Job::reap() {
   std::stable_partition(ended.begin(), ended.end(), [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
   for (int rank : ended) judge(rank);
   check_stuck();
+  on_reports();
 }
 
 void Job::judge(int rank) {
@@ -82,10 +68,9 @@ void Job::judge(int rank) {
                                           live_ > 0 ? "; ending the others" : ""));
   }
   const int code = WEXITSTATUS(status);
-  if (inside && live_ > 0) {
-    return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize; "
-                                                  "ending the others",
-                                                  name_of(rank), code));
+  if (inside) {
+    return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize{}",
+                                                  name_of(rank), code, live_ > 0 ? "; ending the others" : ""));
   }
   if (code != 0 && !exit_code_) exit_code_ = code;
 }
@@ -138,6 +123,20 @@ void Job::on_output_lost(const char* name, int why) {
   tell(fmt::format("{}: {}; output of the ranks is lost", name, strerror(why)));
 }
 
+// Several copies of a program that is linked with another MPI library are worlds of one each, of which nothing tells.
+void Job::warn_of_other_library() {
+  if (ranks_.size() < 2 || server_->some_was_inside() || parents_ >= 0 || interrupted_) return;
+  for (size_t app = 0; app < files_.size(); ++app) {
+    const std::string library = linked_mpi(files_[app]);
+    if (library.empty()) continue;
+    return tell(fmt::format("no rank has called MPI_Init of Tern: {} is linked with {}. {}", plan_.apps[app].command[0],
+                            library,
+                            library.starts_with("libmpi_abi")
+                                ? "ldd shows whose it is"
+                                : "Compile it with Tern's mpicc, or start it with the mpiexec of that library"));
+  }
+}
+
 // No rank is left. Ends processes that they have left behind, and passes their last output on.
 void Job::finish() {
   const std::vector<pid_t> left = keeper_.end_all();
@@ -148,6 +147,7 @@ void Job::finish() {
                     fmt::join(left, ", ")));
   }
   if (plan_.print_exit_codes) print_exit_codes();
+  warn_of_other_library();
   drain_output();
   // From here on a signal ends mpiexec in the usual way.
   ::signal(SIGUSR1, SIG_IGN);

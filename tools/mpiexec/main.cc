@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;
+  take_allocation(plan);
   for (App& app : plan.apps) app.ranks = std::max(app.ranks, 1);
   const bool elsewhere = needs_other_hosts(plan, exit_code);
   if (exit_code != 0) return exit_code;

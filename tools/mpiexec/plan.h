@@ -47,8 +47,9 @@ struct Plan {
   bool print_exit_codes = false;
   int universe_size = 0;  ///< 0: not given; -1: without limit
   std::string host_file{};
-  int ranks_per_host = 0;  ///< 0: not given
-  bool here = false;       ///< on this machine, even inside an allocation
+  int ranks_per_host = 0;      ///< 0: not given
+  bool here = false;           ///< on this machine, even inside an allocation
+  std::string batch_system{};  ///< whose allocation gives the hosts; empty: the user names them
   bool summary = false;
   std::string trace_file{};  ///< empty: no trace
   int trace_mib = 256;       ///< of events, for each rank

@@ -22,7 +22,8 @@ PmiServer::PmiServer(std::string job_id, std::vector<int> app_of, int universe_s
       app_of_(std::move(app_of)),
       universe_size_(universe_size),
       mapping_(fmt::format("(vector,(0,1,{}))", app_of_.size())),
-      peers_(app_of_.size()) {
+      peers_(app_of_.size()),
+      process_numbers_(process_numbers()) {
   values_["PMI_process_mapping"] = mapping_;
 }
 
@@ -119,7 +120,6 @@ void PmiServer::enter_barrier(int rank) {
 }
 // More than PMI-1 asks for: our client finds the answers to its opening questions here, others ignore these
 // fields.
-// over.
 std::string PmiServer::opening_answer(int rank, const PmiLine& line) const {
   if (line.number("pmi_version", 1) != 1) {
     return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 msg=only_PMI_version_1_is_spoken_here";
@@ -148,7 +148,16 @@ std::string PmiServer::found(const PmiLine& line) const {
 bool PmiServer::all_were_inside() const {
   return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.initialised; });
 }
-// One line of "mcmd=spawn ... endcmd": a field whose value may have blanks.
+
+bool PmiServer::some_inside() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& p) { return p.initialised && !p.finalised && !p.ended; });
+}
+
+bool PmiServer::some_was_inside() const {
+  return std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.initialised; });
+}
+
 // One line of "mcmd=spawn ... endcmd": a field, whose value may have blanks.
 void PmiServer::collect(Peer& peer, std::string_view text) {
   SpawnProgram& program = *peer.program;
@@ -206,6 +215,8 @@ std::optional<int> PmiServer::handle(int rank, std::string_view text) {
     answer(peer, stored(line));
   } else if (command == "barrier_in") {
     enter_barrier(rank);
+  } else if (peer.report.take(text, process_numbers_)) {
+    return std::nullopt;
   } else if (command == "init") {
     peer.initialised = true;
     peer.finalised = false;  // a script may run one MPI program after another

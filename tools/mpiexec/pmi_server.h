@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "process/launch/pmi_text.h"
+#include "process/launch/rank_report.h"
 #include "process/launcher.h"
 
 namespace tern::mpiexec {
@@ -48,6 +49,12 @@ class PmiServer {
   bool is_inside(int rank) const { return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised; }
   bool was_inside(int rank) const { return peers_[size_t(rank)].initialised; }
   bool all_were_inside() const;
+  bool some_inside() const;
+  bool some_was_inside() const;
+  /// It waits in a barrier for the other ranks: in MPI_Init or MPI_Finalize.
+  bool is_meeting(int rank) const { return peers_[size_t(rank)].in_barrier; }
+  /// What the rank has told about what it waits for.
+  RankReport& report(int rank) { return peers_[size_t(rank)].report; }
   /// A rank that waits in a barrier which an ended rank will never enter; -1 when there is none.
   int stuck_rank() const;
   /// A rank that has ended, for the message about stuck_rank(); -1 when there is none.
@@ -64,6 +71,7 @@ class PmiServer {
     std::optional<SpawnRequest> spawn{};    ///< complete
     int programs_wanted = 1;
     std::string info_key{};  ///< the next line is its value
+    RankReport report{};
   };
   std::optional<int> handle(int rank, std::string_view text);
   void collect(Peer& peer, std::string_view text);
@@ -81,6 +89,7 @@ class PmiServer {
   std::vector<Peer> peers_;
   std::map<std::string, std::string, std::less<>> values_;
   int in_barrier_ = 0;
+  uint64_t process_numbers_;  ///< as RankReport::take wants it
 };
 
 }  // namespace tern::mpiexec

@@ -90,6 +90,7 @@ class Pmi1 final : public Launcher {
   std::string_view job_id() const override { return job_id_; }
   std::vector<int> local_ranks() const override { return local_ranks_; }
   int descriptor() const override { return descriptor_; }
+  int report_descriptor() const override { return is_ours() ? descriptor_ : -1; }
 
   Error put(std::string_view key, std::string_view value) override;
   Error fence() override {

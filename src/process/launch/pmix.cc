@@ -102,6 +102,11 @@ class Pmix final : public Launcher {
 
  private:
   Error failed(std::string_view what, pmix_status_t status) const {
+    if (status == PMIX_ERR_PARTIAL_SUCCESS) {
+      return Error(ErrorClass::other, fmt::format("the launcher (PMIx, job {}): {}: some rank has ended and takes no "
+                                                  "part any more (PMIx status {})",
+                                                  me_.nspace, what, status));
+    }
     return Error(ErrorClass::other, fmt::format("the launcher (PMIx, job {}): {}: {} ({})", me_.nspace, what,
                                                 library_.error_string(status), status));
   }

@@ -1,0 +1,41 @@
+# A recipe for Spack: put it into packages/tern/package.py of a repository of yours (spack repo create).
+from spack.package import *
+
+
+class Tern(CMakePackage):
+    """An MPI library in C++: MPI 5.0 with its standard ABI."""
+
+    homepage = "https://tern.example"
+    git = "https://tern.example/tern.git"
+    license("BSD-3-Clause")
+
+    version("main", branch="main")
+
+    variant("fortran", default=True, description="Fortran bindings")
+
+    provides("mpi@:5.0")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("fortran", type="build", when="+fortran")
+    depends_on("cmake@3.25:", type="build")
+    depends_on("python@3.9:", type="build")
+    depends_on("pkgconfig", type="build")
+    depends_on("tomlplusplus", type="build")
+    depends_on("libsodium")
+    depends_on("hwloc@2:")
+    depends_on("fmt")
+    depends_on("liburing")
+
+    def cmake_args(self):
+        return [self.define("TERN_TESTS", False)]
+
+    def setup_dependent_build_environment(self, env, dependent_spec):
+        for variable, wrapper in (("MPICC", "mpicc"), ("MPICXX", "mpicxx"), ("MPIF77", "mpif77"), ("MPIF90", "mpif90")):
+            env.set(variable, join_path(self.prefix.bin, wrapper))
+
+    def setup_dependent_package(self, module, dependent_spec):
+        self.spec.mpicc = join_path(self.prefix.bin, "mpicc")
+        self.spec.mpicxx = join_path(self.prefix.bin, "mpicxx")
+        self.spec.mpifc = join_path(self.prefix.bin, "mpif90")
+        self.spec.mpif77 = join_path(self.prefix.bin, "mpif77")

@@ -1,0 +1,134 @@
+#include "base/backtrace.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/signal_text.h"
+#ifdef TERN_HAVE_BACKTRACE
+#include <backtrace.h>
+#endif
+
+namespace tern {
+namespace {
+
+_Unwind_Reason_Code add_frame(_Unwind_Context* context, void* to) {
+  auto& stack = *static_cast<CallStack*>(to);
+  if (stack.depth == CallStack::kMaxFrames) return _URC_END_OF_STACK;
+  const uintptr_t address = _Unwind_GetIP(context);
+  if (address == 0) return _URC_END_OF_STACK;
+  stack.frames[stack.depth++] = address;
+  return _URC_NO_REASON;
+}
+
+const char* file_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/// What the debug information says of one address. Inlined functions are reported first: the innermost is the place.
+struct Place {
+  char function[128] = "";
+  char file[128] = "";
+  int line = 0;
+};
+
+void keep(char (&to)[128], const char* from) {
+  if (!from || to[0] != '\0') return;
+  std::strncpy(to, from, sizeof to - 1);
+}
+
+#ifdef TERN_HAVE_BACKTRACE
+int on_line(void* to, uintptr_t, const char* file, int line, const char* function) {
+  auto& place = *static_cast<Place*>(to);
+  if (file && place.file[0] == '\0') {
+    keep(place.file, file_name(file));
+    place.line = line;
+  }
+  keep(place.function, function);
+  return 0;
+}
+
+void on_symbol(void* to, uintptr_t, const char* name, uintptr_t, uintptr_t) {
+  keep(static_cast<Place*>(to)->function, name);
+}
+
+void on_error(void*, const char*, int) {}  // less is known, which is no reason to say nothing
+
+void look_up(std::atomic<void*>& symbols, uintptr_t address, Place& place) {
+  void* state = symbols.load(std::memory_order_acquire);
+  if (!state) {
+    state = backtrace_create_state(nullptr, 1, on_error, nullptr);
+    symbols.store(state, std::memory_order_release);  // of two threads that come first, one wastes some memory
+  }
+  if (!state) return;
+  auto* table = static_cast<backtrace_state*>(state);
+  backtrace_pcinfo(table, address, on_line, on_error, &place);
+  if (place.function[0] == '\0') backtrace_syminfo(table, address, on_symbol, on_error, &place);
+}
+#else
+void look_up(std::atomic<void*>&, uintptr_t, Place&) {}
+#endif
+
+}  // namespace
+
+CallStack walk_stack(uintptr_t from) {
+  CallStack stack;
+  _Unwind_Backtrace(add_frame, &stack);
+  uintptr_t* const end = stack.frames + stack.depth;
+  uintptr_t* first = std::find(stack.frames, end, from);
+  if (first == end) first = stack.frames + std::min<size_t>(1, stack.depth);  // without this function's own
+  stack.depth = size_t(std::copy(first, end, stack.frames) - stack.frames);
+  return stack;
+}
+
+bool SymbolTable::describe(uintptr_t address, bool exact, char* out, size_t room) {
+  SignalText text(out, room);
+  if (!exact) --address;  // into the call, which may be the last instruction of its line
+  Place place;
+  look_up(symbols_, address, place);
+  Dl_info info{};
+  const bool known = dladdr(reinterpret_cast<void*>(address), &info) != 0 && info.dli_fname;
+  if (place.function[0] == '\0' && known) keep(place.function, info.dli_sname);
+  text.add(place.function[0] != '\0' ? place.function : "?");
+  if (place.file[0] != '\0') {
+    text.add(" (").add(place.file).add(":").add_number(uint64_t(place.line)).add(")");
+  } else if (known) {
+    text.add(" (").add(file_name(info.dli_fname)).add("+0x");
+    text.add_hex(address - reinterpret_cast<uintptr_t>(info.dli_fbase)).add(")");
+  } else {
+    text.add(" (at 0x").add_hex(address).add(")");
+  }
+  return place.file[0] != '\0';
+}
+
+namespace {
+
+struct RangeQuestion {
+  uintptr_t address;
+  CodeRange range;
+};
+
+int on_file(dl_phdr_info* file, size_t, void* to) {
+  auto& question = *static_cast<RangeQuestion*>(to);
+  for (int i = 0; i < file->dlpi_phnum; ++i) {
+    const auto& segment = file->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    const CodeRange range{file->dlpi_addr + segment.p_vaddr, file->dlpi_addr + segment.p_vaddr + segment.p_memsz};
+    if (range.contains(question.address)) question.range = range;
+  }
+  return question.range.end != 0;
+}
+
+}  // namespace
+
+CodeRange code_range_of(uintptr_t address) {
+  RangeQuestion question{address, {}};
+  dl_iterate_phdr(on_file, &question);
+  return question.range;
+}
+
+}  // namespace tern

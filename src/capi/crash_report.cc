@@ -1,0 +1,136 @@
+#include "capi/crash_report.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/signal_text.h"
+#include "capi/call_site.h"
+
+namespace tern::capi {
+namespace {
+
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+// Room for reading debug information; pages that are not used cost nothing.
+constexpr size_t kStack_bytes = 512 << 10;
+// The report is given up after so long: a fault inside of the dynamic linker may have left its locks taken.
+constexpr unsigned kPatience_s = 5;
+constexpr size_t kFramesShown = 24;  // a screen
+
+int own_rank = -1;
+std::atomic<int> reporting{0};           // the thread (gettid) that writes the report
+volatile sig_atomic_t fatal_signal = 0;  // the one it writes about
+
+// What the kernel says of the address; the other codes of these signals tell nothing to a user.
+const char* reason(int signal, int code) {
+  if (signal == SIGSEGV && code == SEGV_MAPERR) return ", where no memory is";
+  if (signal == SIGSEGV && code == SEGV_ACCERR) return ", whose memory does not allow this access";
+  if (signal == SIGBUS && code == BUS_ADRERR) return ", behind the end of a mapped file, or memory has run out";
+  if (signal == SIGFPE && code == FPE_INTDIV) return ", a division of an integer by zero";
+  return "";
+}
+
+void write_text(const SignalText& text, const char* buffer) {
+  static_cast<void>(!write(STDERR_FILENO, buffer, text.size()));
+}
+
+SignalText& begin_line(SignalText& text) {
+  text.add("[tern");
+  if (own_rank >= 0) text.add(" rank ").add_number(uint64_t(own_rank));
+  return text.add("] ");
+}
+
+void write_head(int signal, const siginfo_t& info) {
+  char line[256];
+  SignalText text(line, sizeof line);
+  const char* name = sigabbrev_np(signal);
+  const char* meaning = sigdescr_np(signal);
+  begin_line(text).add("signal ").add_number(uint64_t(signal)).add(" (SIG").add(name ? name : "?");
+  text.add(", ").add(meaning ? meaning : "unknown").add(")");
+  if (info.si_code <= 0) {
+    text.add(signal == SIGABRT ? ": the process has aborted itself" : ", sent by process ");
+    if (signal != SIGABRT) text.add_number(uint64_t(info.si_pid));
+  } else if (signal != SIGABRT) {
+    text.add(" at address 0x").add_hex(reinterpret_cast<uintptr_t>(info.si_addr)).add(reason(signal, info.si_code));
+  }
+  write_text(text.add("\n"), line);
+}
+
+void write_frames(const void* context) {
+  const CallStack stack = walk_stack(interrupted_address(context));
+  char place[300], line[400];
+  for (size_t i = 0; i < std::min(stack.depth, kFramesShown); ++i) {
+    call_sites().symbols().describe(stack.frames[i], i == 0, place, sizeof place);
+    SignalText text(line, sizeof line);
+    begin_line(text).add("  ").add_number(i).add("  ").add(place).add("\n");
+    write_text(text, line);
+    if (std::strncmp(place, "main ", 5) == 0) break;  // what called main says nothing
+  }
+}
+
+void take_usual_way(int signal) {
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void on_patience_over(int) { take_usual_way(fatal_signal); }
+
+// The first thread reports. Another one that meets a fault meanwhile waits for the end of the process; the same thread
+// met it in the report itself.
+void on_crash(int signal, siginfo_t* info, void* context) {
+  int nobody = 0;
+  const int self = gettid();
+  if (!reporting.compare_exchange_strong(nobody, self)) {
+    if (nobody == self) return take_usual_way(signal);
+    for (unsigned s = 0; s <= kPatience_s; ++s) sleep(1);
+    return take_usual_way(signal);
+  }
+  fatal_signal = signal;
+  std::signal(SIGALRM, on_patience_over);
+  alarm(kPatience_s);
+  write_head(signal, *info);
+  write_frames(context);
+  alarm(0);
+  std::signal(signal, SIG_DFL);
+  // A fault repeats itself on return, with the registers as they were, which a core dump then shows.
+  if (info->si_code <= 0) raise(signal);
+}
+
+// A stack overflow leaves no room for a handler. Kept until the thread ends.
+void give_signal_stack() {
+  stack_t now{};
+  if (sigaltstack(nullptr, &now) != 0 || !(now.ss_flags & SS_DISABLE)) return;
+  void* memory =
+      mmap(nullptr, kStack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return;
+  stack_t ours{};
+  ours.ss_sp = memory;
+  ours.ss_size = kStack_bytes;
+  sigaltstack(&ours, nullptr);
+}
+
+}  // namespace
+
+void begin_to_report_crashes(int rank) {
+  static bool begun = false;
+  const char* wish = std::getenv("TERN_BACKTRACE");
+  if (begun || (wish && std::strcmp(wish, "0") == 0)) return;
+  begun = true;
+  own_rank = rank;
+  call_sites();  // made here, since a handler must not
+  give_signal_stack();
+  for (int signal : kSignals) {
+    if (!is_default(signal)) continue;
+    struct sigaction action {};
+    action.sa_sigaction = on_crash;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+}  // namespace tern::capi

@@ -1,0 +1,106 @@
+#include "capi/questions.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/signal_text.h"
+#include "capi/call_site.h"
+#include "process/launch/rank_report.h"
+
+namespace tern::capi {
+namespace {
+
+// What the handlers may use; null and -1 while there is nothing to answer. A handler gets no argument of ours.
+std::atomic<HangWatch*> watch{nullptr};
+std::atomic<int> mpiexec{-1};
+const char* const* last_call = nullptr;
+
+void on_user_question(int, siginfo_t*, void*) {
+  const int before = errno;
+  if (HangWatch* asked = watch.load()) asked->ask(HangWatch::To::standard_error);
+  errno = before;
+}
+
+void send_place(int to, bool inside, const char* place) {
+  char line[320];
+  SignalText text(line, sizeof line - 1);
+  text.add("cmd=tern_place inside=").add_number(inside);
+  if (*last_call) text.add(" call=").add(*last_call);
+  if (place) text.add(" text=").add(place);
+  line[text.size()] = '\n';
+  static_cast<void>(!send(to, line, text.size() + 1, MSG_NOSIGNAL));
+}
+
+// Says at once whether the rank is in MPI, then where it is, which may take longer. If it waits in MPI, more follows
+// from there.
+void on_question(int, siginfo_t*, void* context) {
+  const int before = errno;
+  HangWatch* asked = watch.load();
+  const int to = mpiexec.load();
+  if (!asked || to < 0) return;
+  const CallStack stack = walk_stack(interrupted_address(context));
+  const bool inside = call_sites().first_outside(stack) != 0;
+  send_place(to, inside, nullptr);
+  char place[200];
+  call_sites().describe(stack, true, place, sizeof place);
+  send_place(to, inside, place[0] != '\0' ? place : "?");
+  if (inside) asked->ask(HangWatch::To::mpiexec);
+  errno = before;
+}
+
+void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigaction(signal, &action, nullptr);
+}
+
+// Programs and debuggers prefer the first and the last of the real-time signals. 0: all are in use.
+int choose_signal() {
+  constexpr int kBelowLast = 3, kTried = 8;  // see above
+  for (int signal = SIGRTMAX - kBelowLast; signal > SIGRTMAX - kBelowLast - kTried; --signal) {
+    if (is_default(signal)) return signal;
+  }
+  return 0;
+}
+
+std::string place_of_caller() {
+  char place[200];
+  call_sites().describe(walk_stack(), false, place, sizeof place);
+  return place;
+}
+
+}  // namespace
+
+void begin_to_answer(World& world) {
+  const char* wish = std::getenv("TERN_HANG_REPORT");
+  if (wish && std::strcmp(wish, "0") == 0) return;
+  call_sites();  // made here, since a handler must not
+  Process& process = *world.process;
+  process.let_watch_tell(place_of_caller);
+  last_call = &world.call_name;
+  watch.store(&process.hang_watch());
+  if (wish && *wish) handle(SIGUSR1, on_user_question);
+  const int to = process.launcher().report_descriptor();
+  static int signal = 0;  // the same when sessions start the library anew
+  if (to < 0 || (signal == 0 && (signal = choose_signal()) == 0)) return;
+  mpiexec.store(to);
+  handle(signal, on_question);
+  const std::string hello = "cmd=tern_hello signal=" + std::to_string(signal) + " pid=" + std::to_string(getpid()) +
+                            " pids=" + std::to_string(process_numbers()) + "\n";
+  static_cast<void>(!send(to, hello.data(), hello.size(), MSG_NOSIGNAL));
+}
+
+void end_answers() {
+  watch.store(nullptr);
+  mpiexec.store(-1);
+}
+
+}  // namespace tern::capi

@@ -1,0 +1,34 @@
+// What is pending in point-to-point, as data: for the hang report. Thread rule: values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tern {
+
+struct PendingMessage {
+  enum class Kind : uint8_t {
+    receive,  ///< no message has matched it
+    message,  ///< has arrived, no receive has asked for it
+    send,     ///< its receiver has not taken it
+  };
+  Kind kind = Kind::receive;
+  std::string communicator;  ///< in words
+  bool of_user = true;       ///< of the program's own point-to-point; false: the inside of another operation
+  int peer = 0;              ///< the other side's rank in MPI_COMM_WORLD; kAnyPeer
+  int source = 0;            ///< the same as a rank of the communicator; of a send: the receiver's in MPI_COMM_WORLD
+  int tag = 0;               ///< kAnyTagAtAll: any
+  uint64_t bytes = 0;        ///< of a receive: room for so many
+
+  static constexpr int kAnyPeer = -1, kAnyTagAtAll = -1;
+  /// "MPI_COMM_WORLD, source 1, tag 5, up to 4 bytes".
+  std::string text() const {
+    std::string words = communicator;
+    if (kind == Kind::send) words += ", to rank " + std::to_string(source) + " of MPI_COMM_WORLD";
+    else words += ", source " + (peer == kAnyPeer ? "any" : std::to_string(source));
+    words += ", tag " + (tag == kAnyTagAtAll ? "any" : std::to_string(tag));
+    return words + (kind == Kind::receive ? ", up to " : ", ") + std::to_string(bytes) + " bytes";
+  }
+};
+
+}  // namespace tern

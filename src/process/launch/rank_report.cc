@@ -1,0 +1,112 @@
+#include "process/launch/rank_report.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "process/launch/pmi_text.h"
+
+namespace tern {
+namespace {
+
+constexpr size_t kMaxText = 300;  // characters of a name, a place, a note: a line on a terminal or three
+
+// Newlines would end the line, other control characters disturb the terminal that shows the page.
+std::string one_line(std::string_view text) {
+  std::string clean(text.substr(0, kMaxText));
+  std::replace_if(
+      clean.begin(), clean.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, ' ');
+  return clean;
+}
+
+std::string text_of(std::string_view line) {
+  constexpr std::string_view kField = " text=";
+  const size_t at = line.find(kField);
+  return at == std::string_view::npos ? std::string() : one_line(line.substr(at + kField.size()));
+}
+
+// The fields before the text, so that the text cannot bring fields of its own.
+PmiLine fields_of(std::string_view line) { return PmiLine(line.substr(0, line.find(" text="))); }
+
+int whole(const PmiLine& fields, std::string_view name, int otherwise) {
+  const long value = fields.number(name, otherwise);
+  return value < INT32_MIN || value > INT32_MAX ? otherwise : int(value);
+}
+
+PendingMessage pending_of(std::string_view line) {
+  const PmiLine fields = fields_of(line);
+  PendingMessage pending;
+  const int kind = whole(fields, "kind", 0);
+  if (kind == 1) pending.kind = PendingMessage::Kind::message;
+  if (kind == 2) pending.kind = PendingMessage::Kind::send;
+  pending.of_user = whole(fields, "user", 0) != 0;
+  pending.peer = std::max(whole(fields, "peer", PendingMessage::kAnyPeer), PendingMessage::kAnyPeer);
+  pending.source = whole(fields, "source", 0);
+  pending.tag = whole(fields, "tag", PendingMessage::kAnyTagAtAll);
+  pending.bytes = uint64_t(std::max(0L, fields.number("bytes", 0)));
+  pending.communicator = text_of(line);
+  return pending;
+}
+
+}  // namespace
+
+std::string to_lines(const WaitReport& report) {
+  std::string lines = fmt::format("cmd=tern_wait told={} certain={} ms={} call={} text={}\n", int(report.told),
+                                  int(report.certain), report.waited_ms, report.call, one_line(report.place));
+  size_t of_kind[3] = {0, 0, 0};
+  for (const PendingMessage& p : report.pending) {
+    if (++of_kind[int(p.kind)] > kMaxReported) continue;
+    lines += fmt::format("cmd=tern_pending kind={} user={} peer={} source={} tag={} bytes={} text={}\n", int(p.kind),
+                         int(p.of_user), p.peer, p.source, p.tag, p.bytes, one_line(p.communicator));
+  }
+  for (size_t i = 0; i < std::min(report.notes.size(), kMaxReported); ++i) {
+    lines += fmt::format("cmd=tern_note text={}\n", one_line(report.notes[i]));
+  }
+  return lines + "cmd=tern_wait_end\n";
+}
+
+// Whose process numbers getpid gives: in a container of its own, mpiexec knows a process by another number.
+uint64_t process_numbers() {
+  struct stat space;
+  return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+}
+
+bool RankReport::take(std::string_view line, uint64_t process_numbers) {
+  const PmiLine fields = fields_of(line);
+  const std::string_view command = fields.command();
+  if (command == "tern_hello") {
+    signal_ = std::max(0, whole(fields, "signal", 0));
+    pid_ = std::max(0, whole(fields, "pid", 0));
+    if (uint64_t(fields.number("pids", 0)) != process_numbers) signal_ = pid_ = 0;
+    told_ = false;
+  } else if (command == "tern_place") {
+    placed_ = true;
+    inside_ = whole(fields, "inside", 0) != 0;
+    call_ = one_line(fields["call"]);
+    place_ = text_of(line);
+  } else if (command == "tern_wait") {
+    coming_ = WaitReport();
+    coming_.told = whole(fields, "told", 0) != 0;
+    coming_.certain = whole(fields, "certain", 0) != 0;
+    coming_.waited_ms = uint64_t(std::max(0L, fields.number("ms", 0)));
+    coming_.call = one_line(fields["call"]);
+    coming_.place = text_of(line);
+  } else if (command == "tern_pending") {
+    if (coming_.pending.size() < 3 * kMaxReported) coming_.pending.push_back(pending_of(line));
+  } else if (command == "tern_note") {
+    if (coming_.notes.size() < kMaxReported) coming_.notes.push_back(text_of(line));
+  } else if (command == "tern_wait_end") {
+    report_ = std::move(coming_);
+    coming_ = WaitReport();
+    if (report_.told) told_ = true;
+    else waiting_ = true;
+  } else if (command == "tern_going") {
+    told_ = false;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tern

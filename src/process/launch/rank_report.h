@@ -1,0 +1,74 @@
+// What a rank tells its mpiexec about what it waits for, and the lines in which it does so. They go over the connection
+// for PMI-1 (pmi1.cc), which only Tern's own mpiexec understands them on:
+//
+//   cmd=tern_hello signal=61 pid=123 pids=4026531836    this rank answers that signal with tern_place; `pids` is the
+//                                            inode of /proc/self/ns/pid: the process is known by this number there
+//   cmd=tern_place inside=1 call=MPI_Recv text=main (a.c:7)          from the signal handler: where it is
+//   cmd=tern_wait told=1 certain=1 ms=10000 call=MPI_Recv text=main (a.c:7)     then its parts, then the end:
+//   cmd=tern_pending kind=0 user=1 peer=1 source=1 tag=7 bytes=4 text=MPI_COMM_WORLD
+//   cmd=tern_note text=...
+//   cmd=tern_wait_end
+//   cmd=tern_going                           what was told with told=1 is over
+//
+// `text` is the last field and reaches to the end of the line. Thread rule: values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "p2p/pending.h"
+
+namespace tern {
+
+/// What a rank waits for.
+struct WaitReport {
+  bool told = false;     ///< by itself, since it has waited for long; it will say when it goes on
+  bool certain = false;  ///< only messages of this job's ranks can end the wait
+  uint64_t waited_ms = 0;
+  std::string call;   ///< "MPI_Recv"; empty: unknown
+  std::string place;  ///< where the program called it; empty: unknown
+  std::vector<PendingMessage> pending;
+  std::vector<std::string> notes;  ///< of other kinds (windows, partitioned), in words
+};
+
+/// The inode of /proc/self/ns/pid; 0: unknown.
+uint64_t process_numbers();
+
+/// So many messages, and notes, of a report are passed on: a page.
+inline constexpr size_t kMaxReported = 10;
+
+/// The report in lines, each with its newline.
+std::string to_lines(const WaitReport& report);
+
+/// What mpiexec knows of a rank from its lines. Trusts nothing: what is not understood is left out, and it keeps a
+/// bounded number of short texts.
+class RankReport {
+ public:
+  /// False: not a line of these. `process_numbers`: this process's own inode of /proc/self/ns/pid; a rank that has
+  /// another cannot be sent signals.
+  bool take(std::string_view line, uint64_t process_numbers);
+  /// A new question: forgets the answer to the last one.
+  void ask() { placed_ = waiting_ = false; }
+
+  int signal() const { return signal_; }  ///< 0: the rank does not answer questions
+  int pid() const { return pid_; }
+  bool placed() const { return placed_; }  ///< the signal was answered
+  bool inside() const { return inside_; }  ///< then: in an MPI call
+  /// A complete WaitReport has come since the last question, or is still true.
+  bool waits() const { return waiting_ || told_; }
+  /// It has waited for long, and has not gone on since.
+  bool stalled() const { return told_ && report_.certain; }
+  const std::string& call() const { return waits() ? report_.call : call_; }
+  const std::string& place() const { return waits() ? report_.place : place_; }
+  const WaitReport& wait() const { return report_; }
+
+ private:
+  int signal_ = 0, pid_ = 0;
+  bool placed_ = false, inside_ = false, waiting_ = false, told_ = false;
+  std::string call_, place_;
+  WaitReport report_, coming_;
+};
+
+}  // namespace tern

@@ -1,0 +1,66 @@
+"""The examples, compiled and run as a user does it, with several numbers of ranks."""
+import importlib.util
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+from common import BUILD, SANITIZED, SANITIZED_FLAGS, main, run
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+BIN = pathlib.Path(BUILD).resolve() / "bin"
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = cls.holder.name
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def check(self, source, expected, *arguments, wrapper="mpicc"):
+        """`expected` gets the number of ranks, and says what is printed."""
+        program = os.path.join(self.folder, pathlib.Path(source).stem)
+        flags = ["-O2"] + (["-Wall", "-Wextra", "-Werror"] if wrapper == "mpicc" else []) + SANITIZED_FLAGS
+        done = run([str(BIN / wrapper), *flags, str(EXAMPLES / source), "-o", program, "-lm"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for ranks in (1, 2, 3, 4):
+            done = run([str(BIN / "mpiexec"), "-timeout", "60", "-n", str(ranks), program, *arguments], cwd=self.folder)
+            self.assertEqual((done.returncode, done.stdout), (0, expected(ranks)), done.stderr)
+
+    def test_halo(self):
+        self.check("halo.c", lambda ranks: "heat after 50 steps: 10000.000 of 10000.000\n", "100", "50")
+
+    def test_task_farm(self):
+        self.check("task_farm.c", lambda ranks: "168 primes up to 1000\n")
+
+    def test_counter(self):
+        self.check("counter.c", lambda ranks: "sum of 1000 numbers, each taken once: 499500\n", "1000")
+
+    def test_parallel_file(self):
+        self.check("parallel_file.c", lambda ranks: f"64 x {4 * ranks} numbers written by {ranks} ranks, 0 wrong\n", "matrix")
+
+    @unittest.skipIf(SANITIZED or not shutil.which("gfortran"), "needs gfortran, and no sanitizer")
+    def test_fortran(self):
+        self.check("pi.f90", lambda ranks: "pi is 3.14159265\n", wrapper="mpifort")
+
+    @unittest.skipUnless(importlib.util.find_spec("mpi4py"), "mpi4py is not installed")
+    def test_python(self):
+        done = run([str(BIN / "mpiexec"), "-n", "4", sys.executable, str(EXAMPLES / "ring.py")],
+                   LD_LIBRARY_PATH=str(BIN.parent / "lib"))
+        self.assertEqual((done.returncode, done.stdout), (0, "the token has met [0, 1, 2, 3]\n"), done.stderr)
+
+    def test_all_are_tried(self):
+        tried = pathlib.Path(__file__).read_text()
+        for path in EXAMPLES.iterdir():
+            if path.suffix in (".c", ".f90", ".py") and path.name != "heat.c":  # make run
+                self.assertIn(path.name, tried)
+
+
+if __name__ == "__main__":
+    main()

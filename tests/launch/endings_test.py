@@ -1,0 +1,63 @@
+"""What mpiexec says when a job ends otherwise than by MPI_Finalize of all ranks, or was never one of Tern."""
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+
+import common
+from common import SLOW, mpiexec
+
+PROGRAM = os.environ["TERN_HANG_PROGRAM"]
+
+
+class Endings(unittest.TestCase):
+    def test_a_missing_finalize_is_named(self):
+        for ranks in (1, 2, 4):
+            for code in (0, 7):
+                done = mpiexec("-n", ranks, PROGRAM, "leave", code)
+                self.assertEqual(done.returncode, code or 1, done.stderr)
+                self.assertRegex(done.stderr, rf"mpiexec: rank \d .* ended with exit code {code} after MPI_Init, without MPI_Finalize")
+
+    def test_the_cause_comes_before_its_consequences(self):
+        """Over TCP the neighbours notice a death by themselves: the rank that died is named nevertheless, and first."""
+        for path in ("shm", "tcp"):
+            for _ in range(5):
+                begin = time.monotonic()
+                done = mpiexec("-n", 4, PROGRAM, "crash", "exit", TERN_PATH=path)
+                self.assertEqual(done.returncode, 9, (path, done.stderr))
+                self.assertIn("rank 3", done.stderr.splitlines()[0], (path, done.stderr))
+                self.assertLess(time.monotonic() - begin, 5 * SLOW)
+
+
+class OtherLibraries(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = holder.name
+
+    def program(self, soname):
+        """A program that is linked with a library of that name, and does nothing."""
+        library = os.path.join(self.folder, soname)
+        for command, text in ((["-shared", "-fPIC", f"-Wl,-soname,{soname}", "-o", library], "int other_mpi(void) { return 0; }"),
+                              (["-o", os.path.join(self.folder, "program"), "-Wl,--no-as-needed", library,
+                                f"-Wl,-rpath,{self.folder}"], "int main(void) { return 0; }")):
+            source = os.path.join(self.folder, "source.c")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(text)
+            subprocess.run(["cc", source, *command], check=True)
+        return os.path.join(self.folder, "program")
+
+    def test_named(self):
+        for soname, name in (("libmpi.so.40", "Open MPI"), ("libmpich.so.12", "MPICH")):
+            done = mpiexec("-n", 2, self.program(soname))
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(f"is linked with {soname}: {name}", done.stderr)
+
+    def test_programs_without_mpi_and_single_ones(self):
+        self.assertEqual(mpiexec("-n", 2, "true").stderr, "")
+        self.assertEqual(mpiexec("-n", 1, self.program("libmpi.so.40")).stderr, "")
+
+
+if __name__ == "__main__":
+    common.main()

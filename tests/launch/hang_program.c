@@ -1,0 +1,112 @@
+/* Programs that hang, compute or crash, for hang_test.py and crash_test.py; the first argument says how. */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size;
+static volatile double heat = 1.0;
+
+static void wrong_tag(void) {
+  int value = 0;
+  if (rank == 0) MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank == 1) MPI_Send(&value, 1, MPI_INT, 0, 8, MPI_COMM_WORLD);
+  if (rank != 0) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Everybody receives from the left before anybody sends. */
+static void circle(void) {
+  int value = 0;
+  MPI_Recv(&value, 1, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Send(&value, 1, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD);
+}
+
+static void compute_for_ever(void) {
+  while (heat > 0) heat += 1e-9;
+}
+
+static void missing(void) {
+  if (rank == size - 1) compute_for_ever();
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* A pause of `seconds`, then everything goes on. */
+static void pause_of(int seconds) {
+  if (rank == size - 1) sleep((unsigned)seconds);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void* send_later(void* seconds) {
+  int value = 1;
+  sleep((unsigned)*(int*)seconds);
+  MPI_Send(&value, 1, MPI_INT, rank, 3, MPI_COMM_WORLD);
+  return NULL;
+}
+
+/* Every rank's main thread waits for its own second thread, which does not call MPI meanwhile. */
+static void threads(int seconds) {
+  pthread_t thread;
+  int value;
+  pthread_create(&thread, NULL, send_later, &seconds);
+  MPI_Recv(&value, 1, MPI_INT, rank, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  pthread_join(thread, NULL);
+}
+
+static volatile sig_atomic_t handled;
+static void own_handler(int signal) { handled = signal; }
+
+/* Read at run time: the compiler removes what it sees to be undefined. */
+static int *volatile nowhere = NULL;
+static __attribute__((noinline)) void store(volatile int *where) { *where = 1; }
+static __attribute__((noinline)) int overflow(int depth) {
+  volatile char room[4096];
+  room[0] = (char)depth;
+  return depth == 0 ? 0 : overflow(depth - 1) + room[0];
+}
+
+static void own_way(int signal) {
+  (void)signal;
+  static const char text[] = "my own handler\n";
+  if (write(2, text, sizeof text - 1) < 0) _exit(4);
+  _exit(3);
+}
+
+static void crash(const char* how) {
+  if (rank == size - 1) {
+    if (!strcmp(how, "null")) store(nowhere);
+    if (!strcmp(how, "abort")) abort();
+    if (!strcmp(how, "exit")) _exit(9);
+    if (!strcmp(how, "stack")) overflow(1 << 30);
+    if (!strcmp(how, "own")) {
+      signal(SIGSEGV, own_way);
+      store(nowhere);
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char** argv) {
+  const char* how = argc > 1 ? argv[1] : "";
+  const char* more = argc > 2 ? argv[2] : "";
+  int level = !strcmp(how, "threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+  if (!strcmp(how, "own_signal")) signal(SIGUSR1, own_handler);
+  MPI_Init_thread(&argc, &argv, level, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank == 0) {
+    puts("ready");
+    fflush(stdout);
+  }
+  if (!strcmp(how, "wrong_tag") || !strcmp(how, "own_signal")) wrong_tag();
+  if (!strcmp(how, "circle")) circle();
+  if (!strcmp(how, "missing")) missing();
+  if (!strcmp(how, "pause")) pause_of(atoi(more));
+  if (!strcmp(how, "threads")) threads(atoi(more));
+  if (!strcmp(how, "crash")) crash(more);
+  if (!strcmp(how, "leave")) exit(atoi(more)); /* without MPI_Finalize */
+  MPI_Finalize();
+  return handled ? 5 : 0;
+}

@@ -1,0 +1,131 @@
+"""What mpiexec says of a job that does not go on: on request, before a timeout kills, and by itself."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import common
+from common import SLOW, mpiexec, new_mark, start
+
+PROGRAM = os.environ["TERN_HANG_PROGRAM"]
+
+
+def asked(*words, ranks=2, after=0.7, times=1, **options):
+    """Starts the program, asks mpiexec (SIGUSR1), ends the job. What mpiexec has said."""
+    child = start(["-n", ranks, PROGRAM, *words], new_mark(), **options)
+    child.stdout.readline()
+    said = ""
+    time.sleep(after * SLOW)
+    for _ in range(times):
+        child.send_signal(signal.SIGUSR1)
+        page = ""
+        while "what the ranks do" not in page:
+            page = child.stderr.readline()
+            said += page
+            if not page:
+                break
+    time.sleep(1.0 * SLOW)
+    assert child.poll() is None, "a question ends nothing: " + child.communicate()[1]
+    child.terminate()
+    said += child.stderr.read()  # not communicate, which leaves out what readline has buffered
+    child.communicate(timeout=20)
+    return said
+
+
+class OnRequest(unittest.TestCase):
+    def test_a_wrong_tag(self):
+        said = asked("wrong_tag", ranks=4)
+        self.assertIn("rank 0: waiting in MPI_Recv, called at wrong_tag", said)
+        self.assertIn("ranks 1-3: waiting in MPI_Barrier, called at wrong_tag", said)
+        self.assertIn("ranks 1-3 are in MPI_Barrier, rank 0 is not", said)
+        self.assertIn("rank 0 asks for a message: MPI_COMM_WORLD, source 1, tag 7, up to 4 bytes", said)
+        self.assertIn("rank 1 has sent it: MPI_COMM_WORLD, source 1, tag 8, 4 bytes (tag 7 asked, tag 8 sent)", said)
+
+    def test_a_circle(self):
+        said = asked("circle", ranks=3)
+        self.assertIn("rank 0 waits for rank 2, which waits for rank 1, which waits for rank 0: they wait in a circle", said)
+
+    def test_a_rank_that_computes(self):
+        said = asked("missing", ranks=3, times=2)
+        self.assertEqual(said.count("rank 2: not in an MPI call, at compute_for_ever"), 2, said)
+        self.assertEqual(said.count("ranks 0-1 are in MPI_Barrier, rank 2 is not"), 2, said)
+
+    def test_the_same_over_tcp_and_with_an_own_handler_of_sigusr1(self):
+        said = asked("own_signal", ranks=2, TERN_PATH="tcp")
+        self.assertIn("(tag 7 asked, tag 8 sent)", said)
+
+    def test_refused(self):
+        self.assertIn("cannot be asked", asked("wrong_tag", TERN_HANG_REPORT="0"))
+
+    def test_a_rank_itself(self):
+        child = start(["-n", 1, "sh", "-c", f"echo $$; exec {PROGRAM} circle"], new_mark(), TERN_HANG_REPORT="1")
+        pid = int(child.stdout.readline())
+        child.stdout.readline()
+        time.sleep(0.5 * SLOW)
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(0.5 * SLOW)
+        child.terminate()
+        said = child.communicate(timeout=20)[1]
+        self.assertIn("[tern rank 0] waiting in MPI_Recv for", said)
+        self.assertIn("receives that no message has matched", said)
+
+    def test_many_ranks_answer_soon(self):
+        child = start(["-n", 64, PROGRAM, "circle"], new_mark())
+        child.stdout.readline()
+        time.sleep(3 * SLOW)
+        begin = time.monotonic()
+        child.send_signal(signal.SIGUSR1)
+        line = child.stderr.readline()
+        self.assertIn("what the ranks do", line)
+        self.assertLess(time.monotonic() - begin, 12 * SLOW)
+        self.assertRegex(child.stderr.readline(), r"ranks 0-63: \w+ in MPI_Recv")
+        child.terminate()
+        child.communicate(timeout=20)
+
+
+class BeforeATimeout(unittest.TestCase):
+    def test_the_page_comes_first(self):
+        done = mpiexec("-timeout", 1, "-n", 2, PROGRAM, "wrong_tag")
+        self.assertEqual(done.returncode, 124)
+        lines = done.stderr.splitlines()
+        self.assertIn("time is up", lines[0])
+        self.assertIn("what the ranks do", lines[1])
+        self.assertIn("(tag 7 asked, tag 8 sent)", done.stderr)
+
+    def test_times_are_right_on_a_loaded_machine(self):
+        # The ranks sleep at their first empty poll where strangers need the cores.
+        load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3)]
+        try:
+            done = mpiexec("-timeout", 6, "-n", 4, PROGRAM, "circle", TERN_OVERSUBSCRIBED="1")
+        finally:
+            for process in load:
+                process.kill()
+                process.wait()
+        waits = [line for line in done.stderr.splitlines() if "nothing has come for" in line]
+        self.assertTrue(waits, done.stderr)
+        for line in waits:
+            shortest = float(line.split("nothing has come for ")[1].split()[0])
+            self.assertGreater(shortest, 2.0, done.stderr)
+
+
+class ByItself(unittest.TestCase):
+    def test_a_deadlock_is_said_once_and_ends_nothing(self):
+        begin = time.monotonic()
+        child = start(["-n", 2, PROGRAM, "circle"], new_mark())
+        self.assertIn("all 2 ranks wait in MPI and nothing is on its way", child.stderr.readline())
+        self.assertLess(time.monotonic() - begin, 13 * SLOW)
+        time.sleep(2)
+        self.assertIsNone(child.poll())
+        child.terminate()
+        self.assertNotIn("all 2 ranks wait", child.stderr.read())
+        child.communicate(timeout=20)
+
+    def test_no_false_alarm(self):
+        for words, seconds in ((("pause", 14), 60), (("threads", 14), 60)):
+            done = mpiexec("-n", 2, PROGRAM, *words, timeout=seconds)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+
+
+if __name__ == "__main__":
+    common.main()

@@ -1,0 +1,94 @@
+// When a wait has begun, for the report of what a rank waits for (process/hang_watch.h).
+#include "process/hang_watch.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "base/tunables.h"
+
+namespace tern {
+namespace {
+
+struct HandClock final : Clock {
+  uint64_t now_ns() override { return now; }
+  uint64_t now = 1'000'000'000;
+};
+
+struct NoIdle final : Idle {
+  void relax(ProgressEngine&, Wait&, const Condition&) override {}
+};
+
+class HangWatchTest : public ::testing::Test {
+ protected:
+  HangWatchTest() {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_), 0);
+    watch_.set_surroundings({ends_[0], [] { return std::string("main (a.c:7)"); }, [] { return true; }});
+  }
+  ~HangWatchTest() override {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  std::string told() {
+    char text[4096];
+    const ssize_t n = read(ends_[1], text, sizeof text);
+    return std::string(text, n > 0 ? size_t(n) : 0);
+  }
+  static constexpr uint64_t kSecond = 1'000'000'000;
+
+  int ends_[2] = {-1, -1};
+  HandClock clock_;
+  NoIdle idle_;
+  ProgressEngine engine_{clock_, idle_};
+  Tunables tunables_;
+  PointToPoint p2p_{engine_, tunables_};
+  HangWatch watch_{0, clock_, p2p_, 0};
+};
+
+// Where strangers need the cores, a rank sleeps after its first empty poll: that is where its wait begins.
+TEST_F(HangWatchTest, AWaitBeginsWithItsFirstSleep) {
+  watch_.on_empty_polls(1);
+  watch_.on_sleep();
+  clock_.now += 5 * kSecond;
+  watch_.ask(HangWatch::To::mpiexec);
+  watch_.on_empty_polls(2);
+  EXPECT_NE(told().find("ms=5000"), std::string::npos);
+}
+
+TEST_F(HangWatchTest, ALongSleepIsToldOnceAndItsEndToo) {
+  watch_.on_empty_polls(1);
+  watch_.on_sleep();
+  EXPECT_EQ(watch_.next_deadline_ns(), clock_.now + HangWatch::kTell_ns);
+  clock_.now += HangWatch::kTell_ns - 1;
+  watch_.on_empty_polls(2);
+  EXPECT_EQ(told(), "");
+  watch_.on_sleep();
+  clock_.now += 1;
+  watch_.on_empty_polls(3);
+  EXPECT_NE(told().find("told=1 certain=1 ms=10000"), std::string::npos);
+  EXPECT_EQ(watch_.next_deadline_ns(), ~uint64_t{0});
+  watch_.on_sleep();
+  clock_.now += 100 * kSecond;
+  watch_.on_empty_polls(4);
+  EXPECT_EQ(told(), "");
+  watch_.on_wait_over();
+  EXPECT_EQ(told(), "cmd=tern_going\n");
+  watch_.on_wait_over();
+  EXPECT_EQ(told(), "");
+}
+
+// Something has come, though not what the rank waits for: the count begins anew.
+TEST_F(HangWatchTest, WhateverComesBeginsTheWaitAnew) {
+  watch_.on_empty_polls(1);
+  watch_.on_sleep();
+  clock_.now += 9 * kSecond;
+  watch_.on_empty_polls(1);
+  watch_.on_sleep();
+  clock_.now += 9 * kSecond;
+  watch_.on_empty_polls(2);
+  EXPECT_EQ(told(), "");
+}
+
+}  // namespace
+}  // namespace tern

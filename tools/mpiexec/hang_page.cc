@@ -1,0 +1,209 @@
+#include "hang_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "ranges.h"
+
+namespace tern::mpiexec {
+namespace {
+
+using Kind = PendingMessage::Kind;
+constexpr size_t kMaxLines = 20;  // of each part of the page: a screen
+
+std::string named(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", ranges(ranks));
+}
+
+/// Lines of one part of the page; the rest is counted.
+class Part {
+ public:
+  explicit Part(std::string& page) : page_(page) {}
+  ~Part() {
+    if (count_ > kMaxLines) page_ += fmt::format("  and {} more\n", count_ - kMaxLines);
+  }
+  void add(const std::string& line) {
+    if (++count_ <= kMaxLines) page_ += "  " + line + "\n";
+  }
+
+ private:
+  std::string& page_;
+  size_t count_ = 0;
+};
+
+// In words, without how long: ranks of which the same is said are one group.
+std::string doing(const RankView& rank) {
+  const RankReport& report = rank.report;
+  const std::string at = report.place().empty() ? "" : ", called at " + report.place();
+  if (rank.stage == RankView::Stage::ended) return "ended";
+  if (rank.stopped) return "stopped (by a signal or a debugger)";
+  if (rank.stage == RankView::Stage::not_started) return "has not called MPI_Init";
+  if (rank.stage == RankView::Stage::finalized) return "has called MPI_Finalize";
+  if (report.waits()) return fmt::format("waiting in {}{}", report.call().empty() ? "MPI" : report.call(), at);
+  if (rank.stage == RankView::Stage::meeting) return "waiting in MPI_Init or MPI_Finalize for the other ranks";
+  if (report.placed() && report.inside()) return fmt::format("working in {}{}", report.call(), at);
+  if (report.placed()) {
+    return fmt::format("not in an MPI call{}{}", report.place().empty() ? "" : ", at " + report.place(),
+                       report.call().empty() ? "" : "; its last call was " + report.call());
+  }
+  if (report.signal() == 0) return "cannot be asked (not a program of Tern, or TERN_HANG_REPORT=0)";
+  return "does not answer (it blocks signals)";
+}
+
+bool is_collective(std::string_view call) {
+  constexpr std::string_view kNames[] = {"Barrier", "Bcast",      "Gather", "Scatter",    "Allgather", "Alltoall",
+                                         "Reduce",  "Allreduce",  "Scan",   "Exscan",     "Comm_",     "Win_",
+                                         "File_",   "Intercomm_", "Cart_",  "Dist_graph", "Finalize"};
+  if (!call.starts_with("MPI_")) return false;
+  call.remove_prefix(4);
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view name) { return call.starts_with(name); });
+}
+
+std::string seconds(uint64_t least_ms, uint64_t most_ms) {
+  const auto text = [](uint64_t ms) {
+    return ms < 10'000 ? fmt::format("{:.1f}", double(ms) * 1e-3) : std::to_string(ms / 1000);
+  };
+  const std::string from = text(least_ms), to = text(most_ms);
+  return from == to ? to : from + " to " + to;
+}
+
+void add_groups(const std::vector<RankView>& ranks, std::string& page) {
+  std::map<std::string, std::vector<int>> groups;
+  std::vector<std::string> order;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    std::vector<int>& group = groups[doing(ranks[i])];
+    if (group.empty()) order.push_back(doing(ranks[i]));
+    group.push_back(int(i));
+  }
+  Part part(page);
+  for (const std::string& what : order) {
+    const std::vector<int>& group = groups[what];
+    uint64_t least = ~uint64_t{0}, most = 0;
+    for (int rank : group) {
+      const RankReport& report = ranks[size_t(rank)].report;
+      if (!report.waits()) continue;
+      least = std::min(least, report.wait().waited_ms);
+      most = std::max(most, report.wait().waited_ms);
+    }
+    part.add(fmt::format("{}: {}{}", named(group), what,
+                         most == 0 ? "" : fmt::format("; nothing has come for {} s", seconds(least, most))));
+  }
+}
+
+// Ranks that are in no call of that name, while several others are.
+void add_missing(const std::vector<RankView>& ranks, std::string& page) {
+  std::map<std::string, std::vector<int>> calls;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const RankReport& report = ranks[i].report;
+    if (report.waits() && is_collective(report.call())) calls[report.call()].push_back(int(i));
+  }
+  Part part(page);
+  for (const auto& [call, inside] : calls) {
+    std::vector<int> others;
+    for (int rank = 0; rank < int(ranks.size()); ++rank) {
+      if (!std::binary_search(inside.begin(), inside.end(), rank)) others.push_back(rank);
+    }
+    if (others.empty()) continue;
+    part.add(fmt::format("{} {} in {}, {} {} not", named(inside), inside.size() > 1 ? "are" : "is", call, named(others),
+                         others.size() > 1 ? "are" : "is"));
+  }
+}
+
+std::string tag_name(int tag) { return tag == PendingMessage::kAnyTagAtAll ? "any tag" : fmt::format("tag {}", tag); }
+
+// What differs between a receive and a message of the same sender. Empty: too much.
+std::string difference(const PendingMessage& asked, const PendingMessage& sent) {
+  const bool same_tag = asked.tag == sent.tag || asked.tag == PendingMessage::kAnyTagAtAll;
+  const bool same_communicator = asked.communicator == sent.communicator;
+  if (same_communicator && !same_tag) return fmt::format("{} asked, {} sent", tag_name(asked.tag), tag_name(sent.tag));
+  if (same_tag && !same_communicator) return fmt::format("{} asked, {} sent", asked.communicator, sent.communicator);
+  return {};
+}
+
+// The message of its sender that comes nearest to what is asked for.
+std::optional<std::pair<PendingMessage, std::string>> nearest(const PendingMessage& asked, const WaitReport& here) {
+  for (const PendingMessage& sent : here.pending) {
+    if (sent.kind != Kind::message || !sent.of_user) continue;
+    if (asked.peer != PendingMessage::kAnyPeer && asked.peer != sent.peer) continue;
+    if (std::string words = difference(asked, sent); !words.empty()) return std::pair(sent, words);
+  }
+  return std::nullopt;
+}
+
+bool asks_for(const RankView& rank, int sender) {
+  const auto& pending = rank.report.wait().pending;
+  return rank.report.waits() && std::any_of(pending.begin(), pending.end(), [&](const PendingMessage& asked) {
+           return asked.kind == Kind::receive && asked.of_user && asked.peer == sender;
+         });
+}
+
+void add_messages(const std::vector<RankView>& ranks, std::string& page) {
+  Part part(page);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (!ranks[i].report.waits()) continue;
+    const WaitReport& wait = ranks[i].report.wait();
+    for (const PendingMessage& pending : wait.pending) {
+      if (!pending.of_user) continue;
+      if (pending.kind == Kind::receive) {
+        part.add(fmt::format("rank {} asks for a message: {}", i, pending.text()));
+        if (auto near = nearest(pending, wait)) {
+          part.add(fmt::format("  rank {} has sent it: {} ({})", near->first.peer, near->first.text(), near->second));
+        }
+      } else if (pending.kind == Kind::send) {
+        const bool known = size_t(pending.peer) < ranks.size();
+        if (known && asks_for(ranks[size_t(pending.peer)], int(i))) continue;  // said there
+        part.add(fmt::format("rank {} has sent a message that is not received: {}", i, pending.text()));
+      }
+    }
+    for (const std::string& note : wait.notes) part.add(fmt::format("rank {}: {}", i, note));
+  }
+}
+
+// The only rank whose message this one waits for, or which must receive its message; -1: none, or several.
+int awaited(const RankView& rank) {
+  if (!rank.report.waits()) return -1;
+  int only = -1;
+  for (const PendingMessage& pending : rank.report.wait().pending) {
+    if (pending.kind == Kind::message) continue;
+    if (pending.peer < 0 || (only >= 0 && only != pending.peer)) return -1;
+    only = pending.peer;
+  }
+  return only;
+}
+
+void add_circle(const std::vector<RankView>& ranks, std::string& page) {
+  std::vector<int> seen_from(ranks.size(), -1);
+  for (int start = 0; start < int(ranks.size()); ++start) {
+    int at = start;
+    while (at >= 0 && size_t(at) < ranks.size() && seen_from[size_t(at)] < 0) {
+      seen_from[size_t(at)] = start;
+      at = awaited(ranks[size_t(at)]);
+    }
+    if (at < 0 || size_t(at) >= ranks.size() || seen_from[size_t(at)] != start) continue;
+    std::string circle = fmt::format("rank {} waits", at);
+    for (int next = awaited(ranks[size_t(at)]); next != at; next = awaited(ranks[size_t(next)])) {
+      circle += fmt::format(" for rank {}, which waits", next);
+    }
+    page += fmt::format("  {} for rank {}: they wait in a circle\n", circle, at);
+    return;
+  }
+}
+
+}  // namespace
+
+std::string hang_page(const std::vector<RankView>& ranks) {
+  std::string page;
+  add_groups(ranks, page);
+  add_missing(ranks, page);
+  add_messages(ranks, page);
+  add_circle(ranks, page);
+  if (!page.empty() && page.back() == '\n') page.pop_back();
+  return page;
+}
+
+}  // namespace tern::mpiexec

@@ -1,0 +1,121 @@
+// What a job's ranks wait for: asked of them on request and before a timeout kills, and said by mpiexec itself when all
+// of them have waited for long. The rank's side: process/hang_watch.h, capi/questions.cc.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "hang_page.h"
+#include "job.h"
+
+namespace tern::mpiexec {
+namespace {
+
+// Ranks have so long to answer, and all of them so much more for each rank: they may have to read their debug
+// information first, on cores that they share (30 ms each).
+constexpr uint64_t kAnswer_ms = 2000, kAnswerOfEach_ms = 100;
+// Between the last rank's word that it waits, and the page: what the others are sent in this moment arrives meanwhile.
+constexpr uint64_t kSettle_ms = 1000;
+
+struct ProcessState {
+  bool stopped = false;
+  uint64_t handled = 0;  ///< a bit for each signal that it handles
+};
+
+ProcessState state_of(int pid) {
+  ProcessState state;
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("State:")) state.stopped = line.find_first_of("Tt", 6) == line.find_first_not_of(" \t", 6);
+    if (line.starts_with("SigCgt:")) state.handled = std::strtoull(line.c_str() + 7, nullptr, 16);
+  }
+  return state;
+}
+
+}  // namespace
+
+// The signal would end a rank that does not handle it any more.
+void Job::ask_rank(int rank) {
+  RankReport& report = server_->report(rank);
+  report.ask();
+  if (!ranks_[size_t(rank)].live || !server_->is_inside(rank) || report.signal() == 0) return;
+  if (report.pid() <= 1 || report.signal() > SIGRTMAX) return;
+  const ProcessState state = state_of(report.pid());
+  if (!state.stopped && (state.handled >> (report.signal() - 1) & 1) != 0) kill(report.pid(), report.signal());
+}
+
+// Asks every rank that is inside MPI; on_reports() prints the page.
+void Job::request_reports(bool then_end) {
+  end_after_reports_ |= then_end;
+  if (reports_until_ms_ != 0) return;  // asked already
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) ask_rank(int(rank));
+  reports_until_ms_ = now_ms() + kAnswer_ms + kAnswerOfEach_ms * ranks_.size();
+  on_reports();
+}
+
+// Whether nothing more is to be expected of the rank.
+bool Job::has_answered(int rank) {
+  const RankReport& report = server_->report(rank);
+  if (!ranks_[size_t(rank)].live || !server_->is_inside(rank) || report.signal() == 0) return true;
+  // The place comes behind the answer.
+  return report.placed() && !report.place().empty() && (!report.inside() || report.waits());
+}
+
+std::vector<RankView> Job::rank_views() {
+  std::vector<RankView> views(ranks_.size());
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const int rank = int(i);
+    RankView& view = views[i];
+    view.report = server_->report(rank);
+    view.stopped = view.report.pid() > 1 && state_of(view.report.pid()).stopped;
+    using Stage = RankView::Stage;
+    view.stage = !ranks_[i].live             ? Stage::ended
+                 : server_->is_meeting(rank) ? Stage::meeting
+                 : server_->is_inside(rank)  ? Stage::inside
+                 : server_->was_inside(rank) ? Stage::finalized
+                                             : Stage::not_started;
+  }
+  return views;
+}
+
+void Job::on_reports() {
+  if (reports_until_ms_ == 0) return;
+  bool all = true;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) all = all && has_answered(int(rank));
+  if (!all && now_ms() < reports_until_ms_) return;
+  reports_until_ms_ = 0;
+  tell(fmt::format("what the ranks do:\n{}", hang_page(rank_views())));
+  if (end_after_reports_) end_ranks("");
+}
+
+// If all ranks have waited for long, and nothing but their messages can end that, it is a deadlock.
+void Job::watch_stall() {
+  bool all = live_ == int(ranks_.size()) && !ending_;
+  for (size_t rank = 0; rank < ranks_.size() && all; ++rank) {
+    all = server_->is_inside(int(rank)) && server_->report(int(rank)).stalled();
+  }
+  if (!all) {
+    stalled_at_ms_ = 0;
+    stall_said_ = false;
+  } else if (stalled_at_ms_ == 0 && !stall_said_) {
+    stalled_at_ms_ = now_ms() + kSettle_ms;
+  }
+}
+
+void Job::on_stall() {
+  stalled_at_ms_ = 0;
+  const std::vector<RankView> views = rank_views();
+  // A stopped rank may have been sent what it waits for.
+  if (std::any_of(views.begin(), views.end(), [](const RankView& view) { return view.stopped; })) return;
+  stall_said_ = true;
+  const size_t count = views.size();
+  tell(fmt::format(
+      "{} in MPI and nothing is on its way: without help from outside, the job will not go on. It is "
+      "not ended (Ctrl-C, or -timeout, does that).\n{}",
+      count == 1 ? std::string("the rank waits") : fmt::format("all {} ranks wait", count), hang_page(views)));
+}
+
+}  // namespace tern::mpiexec
