@@ -66,6 +66,8 @@ constexpr size_t size_class_limit(size_t index) {
     "messages sent the traditional way because there was no tuple queue for them (yet)") \
   X(tuple_copies, counter, "messages", "messages", \
     "messages to tuple queues that were copied, so that the send was complete at once") \
+  X(tuple_repairs, counter, "queues", "messages", \
+    "connections of tuple queues that failed and were repaired") \
   X(tuple_stops_wildcard, counter, "queues", "messages", \
     "tuple queues stopped by their receiver because of a wildcard or a probe") \
   X(tuple_stops_cancel, counter, "queues", "messages", \

@@ -26,6 +26,7 @@ constexpr Hint kHints[] = {
     {"mpi_assert_allow_overtaking", "false"},
     {"mpi_assert_strict_persistent_collective_ordering", "false"},
     {"mpi_assert_memory_alloc_kinds", nullptr},
+    {"tern_rendezvous", nullptr},
 };
 
 }  // namespace
@@ -57,8 +58,16 @@ void take_hints(Communicator& comm, const Info* info) {
     const std::string* value = info->find(hint.key);
     if (!value) continue;
     bool fits = !hint.otherwise || *value == "true" || *value == "false";
+    if (std::strcmp(hint.key, "tern_rendezvous") == 0) fits = *value == "tupleq";
     if (fits) comm.info.set(hint.key, *value);
   }
+  MessageHints hints;
+  hints.no_any_source = comm.info.flag("mpi_assert_no_any_source");
+  hints.no_any_tag = comm.info.flag("mpi_assert_no_any_tag");
+  hints.exact_length = comm.info.flag("mpi_assert_exact_length");
+  hints.allow_overtaking = comm.info.flag("mpi_assert_allow_overtaking");
+  hints.tuple_queues = comm.info.find("tern_rendezvous") != nullptr;
+  comm.set_message_hints(hints);
 }
 
 Error intra_only(const Communicator& comm) {

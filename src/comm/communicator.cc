@@ -14,8 +14,20 @@ Communicator::Communicator(RankEnvironment& environment, uint64_t context, Ref<G
 }
 
 Communicator::~Communicator() {
+  if (message_hints_ != MessageHints()) p2p_.forget_hints(context());
   if (error_handler && drop_error_handler) drop_error_handler(*error_handler);
   if (local_intra && local_intra->drop_ref()) delete local_intra;
+}
+
+void Communicator::set_context(uint64_t context) {
+  context_ = context;
+  set_message_hints(message_hints_);
+}
+
+// A communicator without a context yet gets them with it.
+void Communicator::set_message_hints(const MessageHints& hints) {
+  message_hints_ = hints;
+  if (context_ != 0 && hints != MessageHints()) p2p_.set_hints(context(), hints);
 }
 
 }  // namespace tern

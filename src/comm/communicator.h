@@ -13,6 +13,7 @@
 #include "comm/info.h"
 #include "comm/rank_environment.h"
 #include "comm/topology.h"
+#include "p2p/message_hints.h"
 
 namespace tern {
 
@@ -32,7 +33,9 @@ class Communicator : public Object {
   ~Communicator();
   /// For a communicator whose context is agreed on after its object exists (MPI_Comm_idup). Before any use of
   /// it.
-  void set_context(uint64_t context) { context_ = context; }
+  void set_context(uint64_t context);
+  /// What its info says of point-to-point messages.
+  void set_message_hints(const MessageHints& hints);
 
   bool is_inter() const { return bool(remote_); }
   int rank() const { return rank_; }
@@ -92,6 +95,7 @@ class Communicator : public Object {
   PointToPoint& p2p_;  ///< of the environment: every message goes through it
   uint64_t context_;
   Ref<Group> local_, remote_;
+  MessageHints message_hints_;
   int rank_;
   uint32_t collective_sequence_ = 0;
 };

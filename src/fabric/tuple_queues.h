@@ -14,6 +14,14 @@
 // pair's `ways` occupied: no other queue of the pair can use that way meanwhile. So a late receive never delays a
 // message of another queue. When all ways are occupied, `send` returns false.
 //
+// A way may fail (a queue pair in error) though both ranks live. What is not known to have arrived goes again, in
+// order and once, after an exchange that the path's user carries, too:
+//
+//   sender                                   receiver
+//     `broken` -> ticket ----------------->    repair(ticket) -> answer: how many messages have landed
+//     resume(answer) <---------------------
+//     sends the others again --------------->
+//
 // Ownership: queues belong to the path, from ask (accept) until leave (close). A lost lane ends its sends with an error
 // before Sink::on_peer_lost; its queues stay until leave (close).
 // Thread rule: as Path. Re-entrance: `done` is called from poll only; it may call everything here.
@@ -34,6 +42,11 @@ struct TupleTicket {
 
 /// The sender's end of a queue.
 struct TupleSendQueue {
+  /// Set by the path's user. Called from poll: the queue's way has failed, `ticket` is for the receiver's `repair`. Its
+  /// messages stay where they are, and it takes no further one until `resume`.
+  void (*broken)(TupleSendQueue&, const TupleTicket& ticket) = nullptr;
+  void* user = nullptr;  ///< the user's
+
  protected:
   ~TupleSendQueue() = default;
 };
@@ -48,6 +61,7 @@ struct TupleReceiveQueue {
 struct TupleReceive {
   std::byte* buffer = nullptr;
   size_t capacity = 0;
+  bool exact = false;  ///< no longer message is expected (if one comes after all, its way must be repaired)
   /// `bytes`: of the message; bytes beyond `capacity` are lost. Called once.
   void (*done)(TupleReceive&, size_t bytes, Error) = nullptr;
 };
@@ -80,6 +94,11 @@ class TupleQueues {
   virtual bool send(TupleSend& message) = 0;
   /// Ends a queue, asked for or joined, that carries no message.
   virtual void leave(TupleSendQueue& queue) = 0;
+  /// The receiver's answer to `broken`. Null: it has closed the queue, so all messages have landed. Sends again what
+  /// has not landed, and calls `done` of the others.
+  virtual void resume(TupleSendQueue& queue, const TupleTicket* answer) = 0;
+  /// The receiver cannot repair it: the lane is lost.
+  virtual void abandon(TupleSendQueue& queue) = 0;
   /// Memory for a copy of so many bytes of a message, from which `send` needs no registration; null: none is left.
   virtual std::byte* lend(size_t bytes) = 0;
   virtual void give_back(std::byte* memory) = 0;
@@ -89,6 +108,8 @@ class TupleQueues {
   virtual TupleReceiveQueue* accept(Lane& from, const TupleTicket& ticket, TupleTicket& answer) = 0;
   /// False, and nothing has happened: the queue is full, or the adapter rejects the memory.
   virtual bool post(TupleReceiveQueue& queue, TupleReceive& receive) = 0;
+  /// Its sender's way has failed. An error: it cannot be used any more.
+  virtual Error repair(TupleReceiveQueue& queue, const TupleTicket& ticket, TupleTicket& answer) = 0;
   /// Ends a queue that its sender no longer uses. Its receives are dropped without a callback.
   virtual void close(TupleReceiveQueue& queue) = 0;
 

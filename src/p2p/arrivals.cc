@@ -50,7 +50,7 @@ void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, 
     case wire::Kind::cancel_answer: cancels.on_answer(from, header); return;
     default:
       if (tuples) tuples->on_message(from, header, payload, bytes);
-      else if (header.kind == wire::Kind::tuple_ask) Tuples::refuse(control, from, header);
+      else if (header.kind == wire::Kind::tuple_ask) Tuples::refuse(control, from, header, false);
       return;
   }
 }

@@ -62,6 +62,13 @@ Path* Endpoints::path_to(PeerId peer) const {
   return *table_[peer];
 }
 
+void Endpoints::want_tuple_queues() {
+  tuple_queues_ = true;
+  for_each([](Endpoint& endpoint) {
+    if (!endpoint.lost()) endpoint.use_tuple_queues();
+  });
+}
+
 void Endpoints::register_kinds(wire::Kind first, wire::Kind last, MessageHandler& handler) {
   for (size_t kind = size_t(first); kind <= size_t(last); ++kind) {
     TERN_ASSERT(!handlers_[kind]);

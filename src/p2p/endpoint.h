@@ -149,8 +149,8 @@ class Endpoints {
   explicit Endpoints(int64_t credit_bytes) : credit_bytes_(credit_bytes) {}
   ~Endpoints();
 
-  /// Messages may go by tuple queues, where the path has them. Before the first endpoint is made.
-  void want_tuple_queues() { tuple_queues_ = true; }
+  /// Messages may go by tuple queues from now on, where the path has them.
+  void want_tuple_queues();
   /// Best first; none after the first endpoint is made. Not owned.
   void add_path(Path& path) { paths_.push_back(&path); }
   const std::vector<Path*>& paths() const { return paths_; }

@@ -16,7 +16,7 @@
 //   protocol_choice.h     which protocol a large message takes
 //   hybrid.h              copied to a library buffer
 //   cancel.h              taking back sends
-//   tuples.h              queues of posted receives; null in all other modes
+//   tuples.h              queues of posted receives; null until they are asked for
 //
 // Thread rule: under the rank's lock.
 #pragma once
@@ -60,6 +60,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
     return receives.make(a, a.peer == kNoPeer ? nullptr : &endpoints.at(a.peer));
   }
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
+  void use_tuple_queues();
   UnexpectedMessage* find_visible(int source, int tag, uint64_t context);
   UnexpectedMessage* look(int source, int tag, uint64_t context);
   UnexpectedMessage* await(int source, int tag, uint64_t context);
@@ -90,7 +91,8 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   Recorder* const tracer;  ///< null: no events are recorded
   const Tunables tunables;
   const RendezvousPolicy policy;
-  size_t announce_from_bytes;  ///< shortest receive that is looked at for announcing, over all paths
+  size_t announce_from_bytes = SIZE_MAX;  ///< shortest receive that is announced, over all paths
+  size_t look_from_bytes = SIZE_MAX;      ///< shortest that needs a look: the same; 0 with tuple queues
   ProtocolCounters counters;
 
   Endpoints endpoints;
@@ -111,7 +113,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   ProtocolChoice choice;
   HybridSender hybrid;
   SendCancels cancels;
-  std::unique_ptr<Tuples> tuples;  ///< null: the mode is another
+  std::unique_ptr<Tuples> tuples;  ///< null: no mode or communicator wants them
 };
 
 }  // namespace tern

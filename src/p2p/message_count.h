@@ -32,6 +32,9 @@ class MessageCount {
   uint32_t sent() const { return sent_; }
   uint32_t arrived() const { return arrived_; }
 
+  /// Counting has begun anew: numbers from before say nothing of the order.
+  bool restarted() const { return epoch_sent_ != 0; }
+
   // --- As sender: the receives that the peer has announced.
   /// From here on messages are logged, so that announcements can be judged. Idempotent.
   void begin_log() {

@@ -33,7 +33,6 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       tracer(p.tracer()),
       tunables(t),
       policy(policy_of(t)),
-      announce_from_bytes(policy.mode == RendezvousMode::tupleq ? 0 : SIZE_MAX),  // tuple queues: every one
       endpoints(t.unexpected_credit_bytes),
       control(p, endpoints),
       heartbeat(p),
@@ -52,8 +51,15 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       choice(policy, buffers, counters),
       hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters, policy),
       cancels(sends, announced_sender, eager_receiver, unexpected, control) {
-  if (policy.mode != RendezvousMode::tupleq) return;
-  tuples = std::make_unique<Tuples>(p, endpoints, sends, receives, unexpected, control, t);
+  if (policy.mode == RendezvousMode::tupleq) use_tuple_queues();
+}
+
+// From now on every message is looked at.
+void PointToPoint::Impl::use_tuple_queues() {
+  if (tuples) return;
+  const bool everywhere = policy.mode == RendezvousMode::tupleq;
+  tuples = std::make_unique<Tuples>(progress, endpoints, sends, receives, unexpected, control, tunables, everywhere);
+  look_from_bytes = 0;
   endpoints.want_tuple_queues();
 }
 
@@ -73,9 +79,19 @@ void PointToPoint::add_path(Path& path) {
   const size_t announce_from_bytes = path.properties().announce_from_bytes;
   if (impl_->policy.mode == RendezvousMode::customised && announce_from_bytes != 0)
     impl_->announce_from_bytes = std::min(impl_->announce_from_bytes, announce_from_bytes);
+  if (!impl_->tuples) impl_->look_from_bytes = impl_->announce_from_bytes;
   const RemoteMemory* memory = path.remote_memory();
   if (path.copy_arbiter() && memory && !memory->remote_properties().autonomous)
     impl_->heartbeat.set_arbiter(*path.copy_arbiter());
+}
+
+void PointToPoint::set_hints(uint64_t context, const MessageHints& hints) {
+  if (hints.tuple_queues) impl_->use_tuple_queues();
+  if (impl_->tuples) impl_->tuples->set_hints(context, hints);
+}
+
+void PointToPoint::forget_hints(uint64_t context) {
+  if (impl_->tuples) impl_->tuples->forget_hints(context);
 }
 
 Endpoints& PointToPoint::endpoints() { return impl_->endpoints; }

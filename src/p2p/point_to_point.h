@@ -11,6 +11,7 @@
 #include "base/need.h"
 #include "base/tunables.h"
 #include "datatype/datatype.h"
+#include "p2p/message_hints.h"
 #include "p2p/pending.h"
 #include "p2p/request.h"
 #include "progress/engine.h"
@@ -67,6 +68,11 @@ class PointToPoint {
   void add_path(Path& path);
   /// The peers of this rank; other floors send and receive messages of their own through them.
   Endpoints& endpoints();
+
+  /// What is known of a context's messages from now on (tuple queues use it). The peers' need not be the same.
+  void set_hints(uint64_t context, const MessageHints& hints);
+  /// Its communicator is freed.
+  void forget_hints(uint64_t context);
 
   // --- Nonblocking. The request is the caller's: wait for complete(), then release().
   Request* isend(const SendArguments& arguments);

@@ -33,10 +33,10 @@ Request* PointToPoint::receive_init(const ReceiveArguments& a) {
 
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   receives.open(receive);
-  const bool large = receive.capacity() >= announce_from_bytes;
-  if (large) [[unlikely]] {
+  const bool look = receive.capacity() >= look_from_bytes;
+  if (look) [[unlikely]] {
+    if (receive.capacity() >= announce_from_bytes) poll_if_outside();  // perhaps its message is here already
     if (tuples && tuples->hold_back(receive)) return;
-    if (!tuples) poll_if_outside();  // perhaps its message is here already
   }
   if (UnexpectedMessage* message = unexpected.find(receive.context, receive.source, receive.tag)) {
     unexpected.hide(*message);
@@ -48,9 +48,9 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
     return;
   }
   receives.post(receive);
-  if (large && !receive.wild()) [[unlikely]] {
-    if (tuples) tuples->posted(receive);
-    else announcements.announce(receive);
+  if (look && !receive.wild()) [[unlikely]] {
+    if (tuples && tuples->wants(receive.context)) tuples->posted(receive);
+    else if (receive.capacity() >= announce_from_bytes) announcements.announce(receive);
   }
 }
 

@@ -1,24 +1,69 @@
 // Tuple queues: the receiver. See tuples.h.
 #include <algorithm>
+#include <unordered_set>
 
 #include "p2p/tuples.h"
 
 namespace tern {
 
-void Tuples::refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header) {
+namespace {
+/// Contexts that are remembered though nothing of them is open; beyond, those without hints are forgotten.
+constexpr size_t kMaxContexts = 1024;
+}  // namespace
+
+void Tuples::refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header, bool never) {
   wire::TupleAnswerBody body{};
-  body.never = 1;
+  body.never = never;
   control.post(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+}
+
+void Tuples::set_hints(uint64_t context, const MessageHints& hints) {
+  forget_contexts();
+  TupleContext& its = contexts_[context];
+  its.hints = hints;
+  its.freed = false;
+  for (TupleQueue* queue : its.queues) queue->exact = hints.exact_length;
+}
+
+// What is still open keeps them.
+void Tuples::forget_hints(uint64_t context) {
+  auto found = contexts_.find(context);
+  if (found != contexts_.end()) found->second.freed = true;
+}
+
+void Tuples::forget_contexts() {
+  if (contexts_.size() <= kMaxContexts + max_queues_) return;
+  std::unordered_set<uint64_t> open;
+  lines_.for_each([&](TupleLine& line) { open.insert(line.key.context); });
+  std::erase_if(contexts_, [&](const auto& item) {
+    const auto& [id, context] = item;
+    return context.idle() && !open.contains(id) && (context.freed || context.hints == MessageHints());
+  });
+}
+
+// No receive is in the way: a wildcard that fits, or one whose sender knows of it.
+bool Tuples::may_open(const TupleKey& key, const TupleContext* context) {
+  if (by_key_.contains(key)) return false;
+  if (context && (context->holding != 0 || !context->held.empty())) return false;
+  if (!(context && context->never_wild()) && receives_.matching.wild_fits(key.context, key.source, key.tag))
+    return false;
+  PostedReceive* posted = everywhere_ ? nullptr : receives_.matching.first_of(key.context, key.source, key.tag);
+  for (; posted; posted = receives_.matching.next_of(*posted)) {
+    if (static_cast<ReceiveRequest*>(posted)->offer) return false;
+  }
+  return true;
 }
 
 void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleAskBody asked;
   if (!wire::parse_body(payload, bytes, asked)) return;
   const TupleKey key{peer.peer, header.source, header.tag, header.context};
-  TupleContext& context = contexts_[key.context];
-  if (!peer.tuples || context.wildcards >= max_wildcards_) {
+  auto known = contexts_.find(key.context);
+  TupleContext* context = known == contexts_.end() ? nullptr : &known->second;
+  const bool given_up = (context ? context->wildcards : 0) >= max_wildcards_;
+  if (!peer.tuples || given_up || !wants(key.context)) {
     ++counts_.tuple_refused;
-    refuse(control_, peer, header);
+    refuse(control_, peer, header, given_up);
     return;
   }
   wire::TupleAnswerBody body{};
@@ -29,11 +74,13 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
     ++clock_in_;
     stop_unused_queue();
   }
-  const bool wild =
-      context.holding != 0 || !context.held.empty() || receives_.matching.wild_fits(key.context, key.source, key.tag);
   TupleReceiveQueue* made = nullptr;
-  if (!full && !wild && !by_key_.contains(key)) made = peer.tuples->accept(peer.lane(), ticket, answer);
+  if (!full && may_open(key, context)) made = peer.tuples->accept(peer.lane(), ticket, answer);
   if (made) {
+    if (!context) {
+      forget_contexts();
+      context = &contexts_[key.context];
+    }
     auto* queue = new TupleQueue;
     queue->owner = this;
     queue->from = &peer;
@@ -43,8 +90,9 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
     queue->queue = made;
     queue->path = peer.tuples;
     queue->used = clock_in_;
+    queue->exact = context->hints.exact_length;
     by_key_[key] = queue;
-    context.queues.push_back(queue);
+    context->queues.push_back(queue);
     std::memcpy(body.ticket, &answer, sizeof body.ticket);
     counts_.tuple_queues = queues_.live();
   } else {
@@ -99,6 +147,7 @@ bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
   posting.queue = &queue;
   posting.receive = receive;
   posting.owed = owed;
+  posting.exact = queue.exact;
   posting.done = [](TupleReceive& done, size_t bytes, Error error) {
     auto& self = static_cast<TuplePosting&>(done);
     self.queue->owner->landed(self, bytes, std::move(error));

@@ -18,13 +18,14 @@ constexpr size_t kMaxEntries = 4096;
 }  // namespace
 
 Tuples::Tuples(ProgressEngine& progress, Endpoints& endpoints, Sends& sends, Receives& receives, Unexpected& unexpected,
-               ControlMessages& control, const Tunables& tunables)
+               ControlMessages& control, const Tunables& tunables, bool everywhere)
     : counts_(progress.counters()),
       endpoints_(endpoints),
       sends_(sends),
       receives_(receives),
       unexpected_(unexpected),
       control_(control),
+      everywhere_(everywhere),
       max_queues_(uint32_t(tunables.tuple_queues)),
       copy_bytes_(size_t(tunables.tuple_copy_bytes)),
       max_wildcards_(uint32_t(tunables.tuple_wildcards)) {}
@@ -47,7 +48,7 @@ void Tuples::forget_entries() {
 bool Tuples::send(SendRequest& send, size_t bytes) {
   const SendArguments& a = send.arguments;
   Endpoint& peer = send.endpoint;
-  if (!peer.tuples) return false;
+  if (!peer.tuples || peer.messages.restarted() || !wants(a.context)) return false;
   ++clock_out_;
   const TupleKey key{a.peer, a.source, a.tag, a.context};
   TupleEntry& entry = entry_of(key);
@@ -144,6 +145,11 @@ void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
   line.key = key;
   line.queue = queue;
   line.token = lines_.add(line);
+  queue->user = &line;
+  queue->broken = [](TupleSendQueue& failed, const TupleTicket& repair) {
+    auto& its = *static_cast<TupleLine*>(failed.user);
+    its.owner->broken(its, repair);
+  };
   entry.line = &line;
   ++counts_.tuple_asked;
   wire::TupleAskBody body;
@@ -251,6 +257,8 @@ void Tuples::on_message(Endpoint& peer, const wire::Header& header, const std::b
     case wire::Kind::tuple_stop: on_stop(peer, header); return;
     case wire::Kind::tuple_owed: on_owed(peer, header, payload, bytes); return;
     case wire::Kind::tuple_stopped: on_stopped(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_repair: on_repair(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_resume: on_resume(peer, header, payload, bytes); return;
     default: return;
   }
 }

@@ -37,6 +37,7 @@ bool Tuples::hold_back(ReceiveRequest& receive) {
   auto found = contexts_.find(receive.context);
   if (found == contexts_.end()) return false;
   TupleContext& context = found->second;
+  if (!receive.wild() && context.may_pass()) return false;
   const bool next = context.releasing == &receive;
   const bool behind = context.holding != 0 || (!context.held.empty() && !next);
   if (!behind && !(receive.wild() && hold(context, receive.source, receive.tag))) return false;

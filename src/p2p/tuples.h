@@ -30,7 +30,15 @@
 // The paper closes all connections to the receiver instead and sends again; by the envelopes only the queues that fit
 // are stopped, and no byte is sent twice.
 //
-// tuple_send.cc: the sender; tuple_receive.cc: the receiver; tuple_stop.cc: stopping, on the receiver's side.
+// Repair. When the connection of a queue fails, the path replaces it by an exchange that this part carries
+// (fabric/tuple_queues.h). Nothing of the above changes by it: messages are only later.
+//
+//     repair(ticket) ------------------------->    how many have landed; a new connection
+//     <--------------------------------- resume
+//     message =================================>   those that have not landed, again
+//
+// tuple_send.cc: the sender; tuple_receive.cc: the receiver; tuple_stop.cc: stopping, on the receiver's side;
+// tuple_repair.cc: repair, both sides.
 // Thread rule: under the rank's lock.
 #pragma once
 
@@ -45,6 +53,7 @@
 #include "base/pool.h"
 #include "fabric/tuple_queues.h"
 #include "p2p/control_messages.h"
+#include "p2p/message_hints.h"
 #include "p2p/receives.h"
 #include "p2p/sends.h"
 #include "p2p/unexpected.h"
@@ -154,6 +163,7 @@ struct TupleQueue {
   uint32_t landed = 0;                          ///< messages that have come through it
   uint32_t sent = 0;                            ///< draining: messages that will have
   bool backlog = false;                         ///< receives of the key wait for room in the queue
+  bool exact = false;                           ///< MessageHints::exact_length
   uint64_t used = 0;                            ///< when, in messages landed at this rank
   std::vector<wire::TupleOwedBody> envelopes;   ///< until it has stopped
   std::deque<std::unique_ptr<TupleOwed>> owed;  ///< draining: not yet landed, in order
@@ -161,11 +171,17 @@ struct TupleQueue {
 
 /// What a communicator's receives wait for.
 struct TupleContext {
+  MessageHints hints;
+  bool freed = false;               ///< its communicator is
   std::vector<TupleQueue*> queues;  ///< accepted or open
   uint32_t holding = 0;             ///< queues that must stop before `held` goes on
   std::deque<ReceiveRequest*> held;
   const ReceiveRequest* releasing = nullptr;  ///< which of them just begins
-  uint32_t wildcards = 0;                     ///< how often queues were stopped by wildcards and probes
+  /// Receives that name source and tag may pass one that waits.
+  bool may_pass() const { return hints.allow_overtaking || never_wild(); }
+  bool never_wild() const { return hints.no_any_source && hints.no_any_tag; }
+  bool idle() const { return queues.empty() && held.empty() && holding == 0 && !releasing; }
+  uint32_t wildcards = 0;  ///< how often queues were stopped by wildcards and probes
 };
 
 class Tuples {
@@ -175,8 +191,18 @@ class Tuples {
   static constexpr uint64_t kUnusedFactor = 4;
 
   Tuples(ProgressEngine& progress, Endpoints& endpoints, Sends& sends, Receives& receives, Unexpected& unexpected,
-         ControlMessages& control, const Tunables& tunables);
+         ControlMessages& control, const Tunables& tunables, bool everywhere);
   ~Tuples();
+
+  /// Of a communicator's point-to-point context.
+  void set_hints(uint64_t context, const MessageHints& hints);
+  void forget_hints(uint64_t context);
+  /// Whether its messages may take queues.
+  bool wants(uint64_t context) const {
+    if (everywhere_) return true;
+    auto found = contexts_.find(context);
+    return found != contexts_.end() && found->second.hints.tuple_queues;
+  }
 
   // --- The sender.
   /// True: the message has gone into its queue.
@@ -201,11 +227,13 @@ class Tuples {
   void on_message(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_peer_lost(Endpoint& peer);
   /// A rank without tuple queues answers so.
-  static void refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header);
+  static void refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header, bool never);
 
   /// For tests.
   size_t queues() const { return queues_.live(); }
   size_t lines() const { return lines_.live(); }
+  /// All that decides what happens next, of one context, but for wildcards counted and queues unused (tuple_state.cc).
+  void write_state(std::vector<uint64_t>& state);
 
  private:
   // tuple_send.cc
@@ -221,8 +249,15 @@ class Tuples {
   void end_unused_line();
   void forget_entries();
 
+  // tuple_repair.cc
+  void broken(TupleLine& line, const TupleTicket& ticket);
+  void on_repair(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_resume(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+
   // tuple_receive.cc
   void on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  bool may_open(const TupleKey& key, const TupleContext* context);
+  void forget_contexts();
   void on_begin(Endpoint& peer, const wire::Header& header);
   void feed(TupleQueue& queue);
   bool post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed);
@@ -255,6 +290,7 @@ class Tuples {
   Receives& receives_;
   Unexpected& unexpected_;
   ControlMessages& control_;
+  const bool everywhere_;  ///< all contexts want queues
   const uint32_t max_queues_;
   const size_t copy_bytes_;
   const uint32_t max_wildcards_;
@@ -270,7 +306,7 @@ class Tuples {
   std::unordered_map<TupleKey, TupleQueue*, TupleKeyHash> by_key_;  ///< accepted or open
   Tokens<TupleQueue> queues_;
   Pool<TuplePosting> postings_;
-  std::unordered_map<uint64_t, TupleContext> contexts_;  ///< with queues, or held receives, or a past
+  std::unordered_map<uint64_t, TupleContext> contexts_;  ///< with hints, queues, held receives, or a past
   uint64_t clock_in_ = 0;
 };
 

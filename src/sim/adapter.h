@@ -165,6 +165,7 @@ class SimQueuePair final : public rdma::QueuePair {
     uint32_t route_node = 0;
     uint64_t ready_ns = 0;
     bool done = false;
+    bool tried = false;                           ///< it has been sent before
     rdma::Status status = rdma::Status::success;  ///< once done
     void finish(rdma::Status how) {
       done = true;
@@ -326,6 +327,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void go_back(SimQueuePair& pair, uint64_t sequence, uint64_t wait_ns);
   void fail_request(SimQueuePair& pair, uint64_t sequence, rdma::Status status);
   void flush_receive(SimQueuePair& pair, Inbound& inbound);
+  bool connection_fails();
 
   Rng rng_;
   std::deque<SimQueuePair*> active_, answering_;

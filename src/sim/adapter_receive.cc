@@ -262,7 +262,17 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
     refuse(pair, packet, Status::remote_operation, Status::local_protection);
     return false;
   }
+  if (xrc && connection_fails()) {
+    refuse(pair, packet, Status::remote_operation, Status::flushed);
+    return false;
+  }
   return true;
+}
+
+// A fault of the connections of XRC; a third of them strike here, others before the message and behind it.
+bool AdapterNode::connection_fails() {
+  const uint32_t often = adapters.faults.xrc_error_in_1024;
+  return often != 0 && rng_.chance(often, 3 * 1024);
 }
 
 void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
@@ -285,6 +295,10 @@ void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacke
   if (inbound.has_receive) {
     inbound.has_receive = false;
     complete_receive(pair, packet, inbound.receive, Status::success);
+  }
+  if (pair.options_.kind == QueuePairKind::xrc_target && connection_fails()) {
+    refuse(pair, packet, Status::remote_operation, Status::flushed);  // it has landed all the same
+    return;
   }
   answer(pair, packet, Op::ack, 0);
 }

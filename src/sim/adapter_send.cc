@@ -248,7 +248,10 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
       wrong = rdma::Status::local_protection;
     } else if (!datagram && rng_.chance(adapters.faults.error_in_1024, 1024)) {
       wrong = rdma::Status::retry_exceeded;
+    } else if (pair.options_.kind == rdma::QueuePairKind::xrc_initiator && !request.tried && connection_fails()) {
+      wrong = rdma::Status::retry_exceeded;
     }
+    request.tried = true;
     if (wrong != rdma::Status::success) {
       fail_request(pair, sequence, wrong);
       return cost + 1;

@@ -255,6 +255,8 @@ const char* kind_name(wire::Kind kind) {
     case wire::Kind::tuple_stop: return "tuple_stop";
     case wire::Kind::tuple_owed: return "tuple_owed";
     case wire::Kind::tuple_stopped: return "tuple_stopped";
+    case wire::Kind::tuple_repair: return "tuple_repair";
+    case wire::Kind::tuple_resume: return "tuple_resume";
   }
   return "unknown";
 }

@@ -43,6 +43,8 @@ enum class Kind : uint8_t {
   tuple_owed = 22,     ///< `token` is the receiver's: a message that may still be on its way in the queue; payload is
                        ///< TupleOwedBody
   tuple_stopped = 23,  ///< `token` is the receiver's; payload is TupleStoppedBody
+  tuple_repair = 24,   ///< `token` is the receiver's: the queue's connection has failed; payload is TupleRepairBody
+  tuple_resume = 25,   ///< `token` is the sender's: its answer; payload is TupleResumeBody
 
   // 32 to 223: kinds of the layers above point-to-point, which register them (p2p/endpoint.h).
   // 224 and more: the path scheduler's kinds (wire/lanes.h).

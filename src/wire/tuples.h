@@ -43,4 +43,21 @@ struct TupleStoppedBody {
 };
 static_assert(sizeof(TupleStoppedBody) == 8);
 
+/// Body of a tuple_repair.
+struct TupleRepairBody {
+  uint32_t line;  ///< the sender's token
+  uint32_t reserved;
+  uint8_t ticket[kTupleTicketBytes];  ///< the sender's path's
+};
+static_assert(sizeof(TupleRepairBody) == 64);
+
+/// Body of a tuple_resume.
+struct TupleResumeBody {
+  enum Result : uint32_t { repaired, closed, failed };
+  uint32_t result;  ///< `closed`: there is no such queue any more, since all messages have landed
+  uint32_t reserved;
+  uint8_t ticket[kTupleTicketBytes];  ///< the receiver's path's; not repaired: nothing
+};
+static_assert(sizeof(TupleResumeBody) == 64);
+
 }  // namespace tern::wire

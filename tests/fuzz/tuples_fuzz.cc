@@ -29,10 +29,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   parse_and_build<wire::TupleAnswerBody>(start, bytes);
   parse_and_build<wire::TupleOwedBody>(start, bytes);
   parse_and_build<wire::TupleStoppedBody>(start, bytes);
+  parse_and_build<wire::TupleRepairBody>(start, bytes);
+  parse_and_build<wire::TupleResumeBody>(start, bytes);
   return 0;
 }
 
 std::vector<std::string> fuzz_corpus() {
-  return {"", text(wire::TupleAskBody{}), text(wire::TupleAnswerBody{7, 0, {1}}),
-          text(wire::TupleOwedBody{100, 3, 9, 12, 1, 1, 0}), text(wire::TupleStoppedBody{4, 0})};
+  return {"",
+          text(wire::TupleAskBody{}),
+          text(wire::TupleAnswerBody{7, 0, {1}}),
+          text(wire::TupleOwedBody{100, 3, 9, 12, 1, 1, 0}),
+          text(wire::TupleStoppedBody{4, 0}),
+          text(wire::TupleRepairBody{5, 0, {2}}),
+          text(wire::TupleResumeBody{2, 0, {}})};
 }

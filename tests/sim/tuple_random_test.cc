@@ -1,6 +1,8 @@
 // The random point-to-point programs (p2p_program.h) by tuple queues over simulated RDMA adapters: few tuples with many
 // messages each, so that queues are made, used, stopped and made again; wildcards, probes, cancels, short receives and
-// noncontiguous data among them; receiver-not-ready storms, slow receivers, few queues and few ways.
+// noncontiguous data among them; receiver-not-ready storms, connections that fail, slow receivers, few queues and few
+// ways. In a part of them the mode is another and only some communicators ask for queues; and they assert what is true
+// of them (or not: exact lengths).
 #include <gtest/gtest.h>
 
 #include "p2p/impl.h"
@@ -45,7 +47,22 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(50));
   options.adapter_faults.storm_ns = 1'000'000;
   options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * rng.below(600));
+  options.adapter_faults.xrc_error_in_1024 = uint32_t(rng.below(2) * rng.below(100));
+  tunables.rdma_timeout_ms = int64_t(1 + rng.below(4));
   return options;
+}
+
+// The same on every rank.
+std::vector<std::pair<uint64_t, MessageHints>> draw_hints(Rng& rng, bool everywhere) {
+  std::vector<std::pair<uint64_t, MessageHints>> hints;
+  for (int use = 0; use <= int(Use::mixed); ++use) {
+    MessageHints its;
+    its.tuple_queues = !everywhere && rng.chance(2, 3);
+    its.no_any_source = its.no_any_tag = Use(use) == Use::exact && rng.chance(1, 2);
+    its.exact_length = rng.chance(1, 6);
+    hints.emplace_back(context_of(Use(use)), its);
+  }
+  return hints;
 }
 
 // Between few pairs, with few tags, mostly received by name.
@@ -85,9 +102,13 @@ Report run_program(uint64_t seed, bool faults) {
   Rng rng(seed * 1'000'003 + faults + 1234);
   WorldOptions options = random_world(rng, seed, faults);
   Plan plan = tuple_plan(rng, options.ranks, size_t(options.tunables.tuple_bytes));
+  const bool everywhere = !rng.chance(1, 4);
+  if (!everywhere) options.tunables.rendezvous = "customised";
+  const auto hints = draw_hints(rng, everywhere);
   std::vector<std::vector<Receipt>> receipts(options.ranks);
   std::vector<Actor*> actors(options.ranks);
   Report report = World(options).run([&](Process& process) {
+    for (const auto& [context, its] : hints) process.p2p().set_hints(context, its);
     Actor actor(process, plan);
     actors[size_t(process.world_rank())] = &actor;
     actor.run();
@@ -105,11 +126,11 @@ Report run_program(uint64_t seed, bool faults) {
 }
 
 TEST(TupleQueues, RandomProgramsOnSoundAdapters) {
-  for_seeds(60, [](uint64_t seed) { run_program(seed, false); });
+  for_seeds(10, [](uint64_t seed) { run_program(seed, false); });
 }
 
 TEST(TupleQueues, RandomProgramsWithFaults) {
-  for_seeds(140, [](uint64_t seed) { run_program(seed, true); });
+  for_seeds(30, [](uint64_t seed) { run_program(seed, true); });
 }
 
 // The programs above are of use only if they meet every special case.
@@ -117,18 +138,19 @@ TEST(TupleQueues, RandomProgramsMeetEverySpecialCase) {
   if (std::getenv("TERN_SIM_SEED") || kSeedDivisor != 1) GTEST_SKIP() << "not all seeds were run";
   uint64_t sent = 0;
   for (uint64_t messages : total.sent_tuple) sent += messages;
-  EXPECT_GT(sent, 5000u);
-  EXPECT_GT(total.tuple_asked, 500u);
-  EXPECT_GT(total.tuple_refused, 50u);
-  EXPECT_GT(total.tuple_copies, 500u);
-  EXPECT_GT(total.tuple_stops_wildcard, 50u);
-  EXPECT_GT(total.tuple_stops_cancel, 10u);
-  EXPECT_GT(total.tuple_stops_long, 20u);
-  EXPECT_GT(total.tuple_stops_busy, 10u);
+  EXPECT_GT(sent, 500u);
+  EXPECT_GT(total.tuple_asked, 50u);
+  EXPECT_GT(total.tuple_refused, 5u);
+  EXPECT_GT(total.tuple_copies, 50u);
+  EXPECT_GT(total.tuple_repairs, 10u);
+  EXPECT_GT(total.tuple_stops_wildcard, 5u);
+  EXPECT_GT(total.tuple_stops_cancel, 1u);
+  EXPECT_GT(total.tuple_stops_long, 2u);
+  EXPECT_GT(total.tuple_stops_busy, 1u);
 }
 
 TEST(TupleQueues, TheSameSeedGivesTheSameRun) {
-  for_seeds(10, [](uint64_t seed) {
+  for_seeds(3, [](uint64_t seed) {
     Report first = run_program(seed, true), second = run_program(seed, true);
     EXPECT_EQ(first.trace_hash, second.trace_hash);
     EXPECT_EQ(first.virtual_ns, second.virtual_ns);

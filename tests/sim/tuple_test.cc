@@ -3,79 +3,16 @@
 // reported, and a program with very many tags works.
 #include <gtest/gtest.h>
 
-#include "datatype/kind.h"
-#include "datatype/predefined.h"
-#include "sim/world.h"
 #include "tests/sim/lost_rank.h"
 #include "tests/sim/seeds.h"
+#include "tests/sim/tuple_side.h"
 
 namespace tern::sim {
 namespace {
 
-constexpr uint64_t kContext = uint64_t{1} << 2;
-
-WorldOptions world(int64_t copy_bytes = 0) {
-  WorldOptions options;
-  options.rdma = true;
-  options.ranks = 2;
-  options.keep_registrations = true;
-  options.tunables.rendezvous = "tupleq";
-  options.tunables.tuple_copy_bytes = copy_bytes;
-  options.tunables.rdma_keepalive_ms = 0;
-  return options;
-}
-
-uint64_t sent_by_queue(Process& process) {
-  uint64_t sum = 0;
-  for (uint64_t messages : process.progress().counters().sent_tuple) sum += messages;
-  return sum;
-}
-
-/// Calls of one rank of two, all of bytes.
-struct Side {
-  explicit Side(Process& p)
-      : process(p), p2p(p.p2p()), byte(types.get(type_id::kByte)), me(p.world_rank()), other(1 - me) {}
-  SendArguments to(const void* data, size_t bytes, int tag) const {
-    return {data, Count(bytes), &byte, PeerId(other), me, tag, kContext, SendMode::standard};
-  }
-  ReceiveArguments from(void* data, size_t bytes, int tag) const {
-    return {data, Count(bytes), &byte, PeerId(other), other, tag, kContext};
-  }
-  void send(const void* data, size_t bytes, int tag) { EXPECT_FALSE(p2p.send(to(data, bytes, tag))); }
-  Status receive(void* data, size_t bytes, int tag) {
-    Status status;
-    EXPECT_FALSE(p2p.receive(from(data, bytes, tag), status));
-    return status;
-  }
-  void finish(Request* request) {
-    p2p.wait(*request);
-    EXPECT_FALSE(request->error) << request->error.text();
-    request->release();
-  }
-  // Messages of this tag go by a queue from now on.
-  void open(int tag) {
-    char c = 0;
-    for (int i = 0; i < 6; ++i) {
-      if (me == 0) {
-        send(&c, 1, tag);
-        receive(&c, 1, 99);
-      } else {
-        receive(&c, 1, tag);
-        send(&c, 1, 99);
-      }
-    }
-  }
-
-  Process& process;
-  PointToPoint& p2p;
-  PredefinedTypes types;
-  const Datatype& byte;
-  const int me, other;
-};
-
 TEST(TupleQueues, ReceivesFillWhileTheirRankComputes) {
   constexpr int kMessages = 100;
-  Report report = World(world()).run([](Process& process) {
+  Report report = World(tuple_world()).run([](Process& process) {
     Side side(process);
     side.open(1);
     std::vector<std::vector<uint8_t>> data(kMessages, std::vector<uint8_t>(20'000));
@@ -106,7 +43,7 @@ TEST(TupleQueues, ReceivesFillWhileTheirRankComputes) {
 // would never come.
 TEST(TupleQueues, ALateReceiveHoldsUpNoOtherTuple) {
   for (int64_t ways : {1, 2, 4}) {
-    WorldOptions options = world();
+    WorldOptions options = tuple_world();
     options.tunables.tuple_ways = ways;
     Report report = World(options).run([&](Process& process) {
       Side side(process);
@@ -139,7 +76,7 @@ TEST(TupleQueues, ALateReceiveHoldsUpNoOtherTuple) {
 }
 
 TEST(TupleQueues, AMessageThatIsTooLongEndsItsReceiveWithAnErrorAndNothingElse) {
-  Report report = World(world()).run([](Process& process) {
+  Report report = World(tuple_world()).run([](Process& process) {
     Side side(process);
     side.open(1);
     std::vector<uint8_t> data(3'000'000, uint8_t(7)), in(3'000'000);
@@ -166,7 +103,7 @@ TEST(TupleQueues, AMessageThatIsTooLongEndsItsReceiveWithAnErrorAndNothingElse) 
 }
 
 TEST(TupleQueues, CancelledSendsAndReceivesOfAQueue) {
-  Report report = World(world()).run([](Process& process) {
+  Report report = World(tuple_world()).run([](Process& process) {
     Side side(process);
     side.open(1);
     uint8_t first = 1, second = 2, third = 3, in = 0;
@@ -213,7 +150,7 @@ TEST(TupleQueues, CancelledSendsAndReceivesOfAQueue) {
 
 // A wildcard takes the oldest message, though that is in a queue and a younger one of another tag is here already.
 TEST(TupleQueues, AWildcardTakesTheOldestMessageWhicheverWayItCame) {
-  Report report = World(world()).run([](Process& process) {
+  Report report = World(tuple_world()).run([](Process& process) {
     Side side(process);
     side.open(1);
     uint8_t one = 1, two = 2, in = 0;
@@ -238,32 +175,10 @@ TEST(TupleQueues, AWildcardTakesTheOldestMessageWhicheverWayItCame) {
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
-TEST(TupleQueues, VeryManyTags) {
-  WorldOptions options = world(8192);
-  options.limits.events = 200'000'000;
-  constexpr int kTags = 20'000, kRounds = 4;
-  Report report = World(options).run([](Process& process) {
-    Side side(process);
-    uint8_t byte = 0;
-    for (int i = 0; i < kTags * kRounds; ++i) {
-      const int tag = i / kRounds;
-      if (side.me == 0) side.send(&byte, 1, tag);
-      else side.receive(&byte, 1, tag);
-    }
-    side.open(kTags);
-    const Counters& counters = process.progress().counters();
-    EXPECT_LE(counters.tuple_queues, uint64_t(process.tunables().tuple_queues));
-    if (side.me == 0) {
-      EXPECT_GT(counters.tuple_stops_unused, 0u);
-    }
-  });
-  EXPECT_TRUE(report.ok()) << report.failure;
-}
-
 TEST(TupleQueues, ALostRankIsReported) {
   for_seeds(10, [](uint64_t seed) {
     Rng rng(seed);
-    WorldOptions options = world(seed % 2 ? 8192 : 0);
+    WorldOptions options = tuple_world(seed % 2 ? 8192 : 0);
     options.seed = seed;
     options.ranks = 3;
     options.tunables.rdma_keepalive_ms = int64_t(1 + rng.below(20));

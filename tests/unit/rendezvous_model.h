@@ -1,5 +1,5 @@
-// The model for rendezvous_model_test.cc: an explorer that runs through all sequences of choices, and a path whose
-// every step is one of them. Units: bytes. Thread rule: one thread.
+// The model for rendezvous_model_test.cc: a path whose every step is one of an explorer's choices. Units: bytes.
+// Thread rule: one thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,52 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "base/rng.h"
 #include "fabric/path.h"
+#include "tests/unit/choices.h"
 
 namespace tern::test {
 
 inline constexpr size_t kEager = 8, kHybrid = 16, kPiece = 10;
-
-// Depth-first over the sequences of choices: each run follows `path_` and then takes the first of everything.
-class Explorer {
- public:
-  size_t choose(size_t options) {
-    if (options <= 1) return 0;
-    if (depth_ == path_.size()) path_.push_back({wild_ ? rng_.below(options) : 0, options});
-    EXPECT_EQ(path_[depth_].options, options) << "a run is not repeatable";
-    return path_[depth_++].taken;
-  }
-  /// False: all have been taken.
-  bool next() {
-    depth_ = 0;
-    wild_ = false;
-    while (!path_.empty() && path_.back().taken + 1 == path_.back().options) path_.pop_back();
-    if (path_.empty()) return false;
-    ++path_.back().taken;
-    return true;
-  }
-  /// Goes on somewhere else: for spaces too large to be run through.
-  void jump() {
-    path_.clear();
-    depth_ = 0;
-    wild_ = true;
-  }
-  std::string text() const {
-    std::string out;
-    for (auto& step : path_) out += std::to_string(step.taken) + "/" + std::to_string(step.options) + " ";
-    return out;
-  }
-
- private:
-  struct Step {
-    size_t taken, options;
-  };
-  std::vector<Step> path_;
-  size_t depth_ = 0;
-  bool wild_ = false;
-  Rng rng_{1};
-};
 
 struct Kind {
   const char* name;

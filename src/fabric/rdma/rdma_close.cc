@@ -68,8 +68,7 @@ void RdmaPath::take_events() {
     if (event.kind == rdma::AsyncEventKind::queue_pair_error) {
       if (RdmaPeer* peer = connections_.by_number(event.number))
         break_peer(*peer, "the adapter reports an error of the connection");
-      else if (const PeerId owner = tuples_ ? tuples_->owner_of(event.number) : kNoPeer; owner != kNoPeer)
-        break_peer(peer_at(owner), "the adapter reports an error of a tuple queue's connection");
+      else if (tuples_) tuples_->on_pair_error(event.number);
     } else if (event.kind == rdma::AsyncEventKind::fatal || event.kind == rdma::AsyncEventKind::completion_overrun) {
       lose_adapter();
       return;

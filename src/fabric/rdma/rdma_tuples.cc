@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/assert.h"
+#include "fabric/rdma/rdma_tuple_tickets.h"
 
 namespace tern::rdma {
 namespace {
@@ -13,19 +14,7 @@ constexpr uint32_t kMaxSends = 4096;      // of a rank: 32 full ways; sizes the 
 constexpr uint32_t kMaxReceives = 16384;  // of a rank: 128 full queues; sizes the completion queue
 constexpr size_t kScratchBytes = size_t{1} << 20;  // for the part of a message beyond its receive, shared by all
 constexpr uint32_t kMaxScratchPieces = 8;          // of one receive: covers the longest TERN_TUPLE_BYTES, 8 MiB
-constexpr size_t kUnit = 64;                       // in which the ticket states the longest message
-
-// Content of a ticket. `number`: of the SRQ, in an answer.
-struct TicketBody {
-  uint32_t number = 0;
-  uint32_t has_address : 1 = 0;
-  uint32_t longest_units : 31 = 0;
-  QueuePairAddress address;
-};
-static_assert(sizeof(TicketBody) == sizeof(TupleTicket));
-
-// The lowest bit of a completion's id tells sends from receives, the others are an address.
-constexpr uint64_t kSendBit = 1;
+constexpr size_t kUnit = kTicketUnit_bytes;
 
 }  // namespace
 
@@ -175,28 +164,17 @@ void RdmaTuples::free_way(SendQueue& queue) {
 
 bool RdmaTuples::send(TupleSend& message) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
-  if (queue.peer->lost || message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends || !occupy(queue))
-    return false;
+  if (queue.peer->lost || queue.repairing || queue.returned != 0) return false;
+  if (message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends || !occupy(queue)) return false;
   Sending* sending = sendings_.create();
   sending->message = &message;
-  Piece piece{reinterpret_cast<uint64_t>(message.data), uint32_t(message.bytes), 0};
-  WorkRequest work;
-  work.id = reinterpret_cast<uint64_t>(sending) | kSendBit;
-  work.remote_srq = queue.srq;
-  work.pieces = &piece;
-  work.piece_count = message.bytes != 0 ? 1 : 0;
-  work.inlined = message.bytes <= adapter_.inline_bytes;
   bool ready = true;
-  if (!work.inlined && is_lent(message.data)) {
-    piece.local_key = copies_region_->local_key();
-  } else if (!work.inlined) {
+  if (message.bytes > adapter_.inline_bytes && !is_lent(message.data)) {
     sending->registration = registrations_.acquire(message.data, message.bytes, Access{.local_write = false});
     ready = sending->registration != nullptr;
-    if (ready) piece.local_key = sending->registration->region->local_key();
   }
-  if (!ready || queue.on->pair->post({&work, 1}) == 0) {
-    if (sending->registration) registrations_.release(*sending->registration);
-    sendings_.destroy(sending);
+  if (!ready || !hand_over(queue, *sending)) {
+    end(*sending);
     if (queue.out == 0) free_way(queue);
     return false;
   }
@@ -204,6 +182,21 @@ bool RdmaTuples::send(TupleSend& message) {
   ++queue.out;
   ++outstanding_;
   return true;
+}
+
+// To the adapter, the first time or again. False: its send queue is full.
+bool RdmaTuples::hand_over(SendQueue& queue, Sending& sending) {
+  const TupleSend& message = *sending.message;
+  Piece piece{reinterpret_cast<uint64_t>(message.data), uint32_t(message.bytes), 0};
+  if (sending.registration) piece.local_key = sending.registration->region->local_key();
+  else if (is_lent(message.data)) piece.local_key = copies_region_->local_key();
+  WorkRequest work;
+  work.id = reinterpret_cast<uint64_t>(&sending) | kSendBit;
+  work.remote_srq = queue.srq;
+  work.pieces = &piece;
+  work.piece_count = message.bytes != 0 ? 1 : 0;
+  work.inlined = message.bytes <= adapter_.inline_bytes;
+  return queue.on->pair->post({&work, 1}) == 1;
 }
 
 void RdmaTuples::leave(TupleSendQueue& left) {
@@ -234,22 +227,34 @@ TupleReceiveQueue* RdmaTuples::accept(Lane& from, const TupleTicket& ticket, Tup
   const auto asked = std::bit_cast<TicketBody>(ticket);
   TicketBody body;
   std::unique_ptr<SharedReceiveQueue> srq;
-  SharedReceiveQueueOptions options{tuple_properties_.depth, 1 + scratch_pieces_, true, completions_.get()};
-  if (hca_.make_srq(options, srq)) return nullptr;
+  if (make_receive_queue(srq)) return nullptr;
   if (asked.has_address) {
-    std::unique_ptr<QueuePair> target;
-    if (make_pair(QueuePairKind::xrc_target, target) || target->connect(asked.address)) return nullptr;
+    if (make_target(peer, asked.address, body.address)) return nullptr;
     body.has_address = 1;
-    body.address = target->address();
-    peer.targets.push_back(std::move(target));
   }
   auto* queue = new ReceiveQueue;
   receive_queues_.push_back(queue);
+  queue->peer = &peer;
   queue->srq = std::move(srq);
   body.number = queue->srq->number();
   body.longest_units = uint32_t(tuple_properties_.longest_bytes / kUnit);
   answer = std::bit_cast<TupleTicket>(body);
   return queue;
+}
+
+Error RdmaTuples::make_receive_queue(std::unique_ptr<SharedReceiveQueue>& result) {
+  return hca_.make_srq({tuple_properties_.depth, 1 + scratch_pieces_, true, completions_.get()}, result);
+}
+
+// For that initiator, in place of an earlier one: the initiator was reset, so nothing comes by that any more.
+Error RdmaTuples::make_target(Peer& peer, const QueuePairAddress& initiator, QueuePairAddress& address) {
+  std::erase_if(peer.targets, [&](const Target& target) { return target.initiator == initiator.number; });
+  std::unique_ptr<QueuePair> made;
+  if (Error error = make_pair(QueuePairKind::xrc_target, made)) return error;
+  if (Error error = made->connect(initiator)) return error;
+  address = made->address();
+  peer.targets.push_back({std::move(made), initiator.number});
+  return {};
 }
 
 bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
@@ -258,26 +263,13 @@ bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
   Posting* posting = postings_.create();
   posting->receive = &receive;
   posting->queue = &queue;
-  Piece pieces[1 + kMaxScratchPieces];
-  uint32_t count = 0;
+  posting->spare = !receive.exact && receive.capacity < tuple_properties_.longest_bytes;
   bool ready = true;
   if (receive.capacity != 0) {
     posting->registration = registrations_.acquire(receive.buffer, receive.capacity, Access{});
     ready = posting->registration != nullptr;
-    // A queue takes no message that is longer than longest_bytes: the adapter need not see more of the buffer.
-    const size_t bytes = std::min(receive.capacity, tuple_properties_.longest_bytes);
-    if (ready) {
-      pieces[count++] = {reinterpret_cast<uint64_t>(receive.buffer), uint32_t(bytes),
-                         posting->registration->region->local_key()};
-    }
   }
-  const bool spare = receive.capacity < tuple_properties_.longest_bytes;
-  for (uint32_t i = 0; spare && i < scratch_pieces_; ++i) {
-    pieces[count++] = {reinterpret_cast<uint64_t>(scratch_.get()), uint32_t(scratch_bytes_),
-                       scratch_region_->local_key()};
-  }
-  ReceiveRequest request{reinterpret_cast<uint64_t>(posting), pieces, count};
-  if (!ready || queue.srq->post({&request, 1}) == 0) {
+  if (!ready || !hand_over(queue, *posting)) {
     drop(*posting);
     return false;
   }
@@ -285,6 +277,25 @@ bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
   ++queue.count;
   ++receives_posted_;
   return true;
+}
+
+// To the adapter, the first time or again. False: its queue is full.
+bool RdmaTuples::hand_over(ReceiveQueue& queue, Posting& posting) {
+  const TupleReceive& receive = *posting.receive;
+  Piece pieces[1 + kMaxScratchPieces];
+  uint32_t count = 0;
+  if (receive.capacity != 0) {
+    // A queue takes no message that is longer than longest_bytes: the adapter need not see more of the buffer.
+    const size_t bytes = std::min(receive.capacity, tuple_properties_.longest_bytes);
+    pieces[count++] = {reinterpret_cast<uint64_t>(receive.buffer), uint32_t(bytes),
+                       posting.registration->region->local_key()};
+  }
+  for (uint32_t i = 0; posting.spare && i < scratch_pieces_; ++i) {
+    pieces[count++] = {reinterpret_cast<uint64_t>(scratch_.get()), uint32_t(scratch_bytes_),
+                       scratch_region_->local_key()};
+  }
+  const ReceiveRequest request{reinterpret_cast<uint64_t>(&posting), pieces, count};
+  return queue.srq->post({&request, 1}) == 1;
 }
 
 void RdmaTuples::drop(Posting& posting) {
@@ -345,22 +356,31 @@ void RdmaTuples::sent(Sending& sending, const Completion& completion) {
   TupleSend& message = *sending.message;
   auto& queue = static_cast<SendQueue&>(*message.queue);
   if (completion.status != Status::success) {
-    // Stays in the peer's list; `lose` ends it with the reason of the loss.
-    broken_(queue.peer->id, status_name(completion.status));
+    returned(queue, completion.status);
     return;
   }
   IntrusiveList<Sending>::remove(&sending);
-  if (sending.registration) registrations_.release(*sending.registration);
-  sendings_.destroy(&sending);
+  end(sending);
   --outstanding_;
+  ++queue.arrived;
+  queue.on->failures = 0;
   if (--queue.out == 0) free_way(queue);
   message.done(message, Error());
 }
 
+void RdmaTuples::end(Sending& sending) {
+  if (sending.registration) registrations_.release(*sending.registration);
+  sendings_.destroy(&sending);
+}
+
 void RdmaTuples::received(Posting& posting, const Completion& completion) {
-  // A receive that was taken when its queue pair failed: the loss of the peer is handled elsewhere.
-  if (completion.status != Status::success) return;
+  // A receive that was taken when its queue pair failed: it waits for the repair, or for the loss of the peer.
+  if (completion.status != Status::success) {
+    posting.spare |= completion.status == Status::local_length;
+    return;
+  }
   ReceiveQueue& queue = *posting.queue;
+  ++queue.landed;
   TupleReceive& receive = *posting.receive;
   IntrusiveList<Posting>::remove(&posting);
   --queue.count;
@@ -383,25 +403,12 @@ void RdmaTuples::lose(PeerId id, const Error& reason) {
   while (Sending* sending = peer.out.pop_front()) {
     TupleSend& message = *sending->message;
     auto& queue = static_cast<SendQueue&>(*message.queue);
-    if (sending->registration) registrations_.release(*sending->registration);
-    sendings_.destroy(sending);
+    end(*sending);
     --outstanding_;
     --queue.out;
     queue.on = nullptr;
     message.done(message, Error(reason.error_class(), std::string(reason.text())));
   }
-}
-
-PeerId RdmaTuples::owner_of(uint32_t number) const {
-  for (const auto& [id, peer] : peers_) {
-    for (const auto& initiator : peer.initiators) {
-      if (initiator->pair->number() == number) return id;
-    }
-    for (const auto& target : peer.targets) {
-      if (target->number() == number) return id;
-    }
-  }
-  return kNoPeer;
 }
 
 }  // namespace tern::rdma

@@ -10,7 +10,15 @@
 //
 // Length: a message longer than the receive that it meets would put the queue pair into the error state. Each receive
 // has spare room behind the user's buffer, pieces of one scratch region that nobody reads: enough for the longest
-// message that a queue takes (TERN_TUPLE_BYTES), however short the buffer.
+// message that a queue takes (TERN_TUPLE_BYTES), however short the buffer. Receives whose user has asserted exact
+// lengths have none; a longer message then puts the queue pair into the error state, and comes again after the repair,
+// for which that receive gets its spare room after all.
+//
+// Repair (rdma_tuples_repair.cc): an initiator in error belongs to one queue, so only that queue's messages are out on
+// it. When all have come back, the sender resets the initiator and sends its address. The receiver destroys the old
+// target, after which no message lands any more and the number of those that have is exact. It puts the receives that
+// are not filled into a new receive queue, since the adapter may have taken the oldest out of the old one, and makes a
+// new target. The sender then posts again what has not landed.
 //
 // Units: bytes, nanoseconds. Thread rule: as Path.
 #pragma once
@@ -49,6 +57,9 @@ class RdmaTuples final : public TupleQueues {
   void give_back(std::byte* memory) override;
   TupleReceiveQueue* accept(Lane& from, const TupleTicket& ticket, TupleTicket& answer) override;
   bool post(TupleReceiveQueue& queue, TupleReceive& receive) override;
+  void resume(TupleSendQueue& queue, const TupleTicket* answer) override;
+  void abandon(TupleSendQueue& queue) override;
+  Error repair(TupleReceiveQueue& queue, const TupleTicket& ticket, TupleTicket& answer) override;
   void close(TupleReceiveQueue& queue) override;
 
   // --- The path's.
@@ -58,8 +69,8 @@ class RdmaTuples final : public TupleQueues {
   bool has_unsent() const { return outstanding_ != 0; }
   /// The lane is lost: its queue pairs go, its sends end with the error.
   void lose(PeerId peer, const Error& reason);
-  /// Whose queue pair that is; kNoPeer: none of these.
-  PeerId owner_of(uint32_t number) const;
+  /// The adapter reports an error of that queue pair. One that carries messages is repaired when those come back.
+  void on_pair_error(uint32_t number);
 
  private:
   struct SendQueue;
@@ -70,6 +81,12 @@ class RdmaTuples final : public TupleQueues {
     SendQueue* user = nullptr;   ///< the queue that has messages in flight on it
     SendQueue* asker = nullptr;  ///< the queue in whose ticket it was offered, while the answer is awaited
     bool connected = false;
+    uint32_t failures = 0;     ///< since a message has arrived by it
+    const char* trouble = "";  ///< the last of them
+  };
+  struct Target {
+    std::unique_ptr<QueuePair> pair;
+    uint32_t initiator = 0;  ///< the number of the peer's queue pair
   };
   /// A message in the adapter. Hook: in its peer's `out`.
   struct Sending : ListHook<Sending> {
@@ -81,12 +98,13 @@ class RdmaTuples final : public TupleQueues {
     TupleReceive* receive = nullptr;
     ReceiveQueue* queue = nullptr;
     Registration* registration = nullptr;  ///< null: no memory
+    bool spare = true;                     ///< has room for a longer message
   };
   struct Peer {
     PeerId id = kNoPeer;
     bool lost = false;
     std::vector<std::unique_ptr<Initiator>> initiators;
-    std::vector<std::unique_ptr<QueuePair>> targets;
+    std::vector<Target> targets;
     IntrusiveList<Sending> out;
     uint32_t queues = 0;  ///< to it
   };
@@ -94,13 +112,18 @@ class RdmaTuples final : public TupleQueues {
     Peer* peer = nullptr;
     Initiator* on = nullptr;  ///< while messages are out
     uint32_t out = 0;
+    uint32_t arrived = 0;   ///< messages that have arrived, ever
+    uint32_t returned = 0;  ///< of `out`: come back without having arrived; not 0, or `repairing`: the way has failed
+    bool repairing = false;
     uint32_t srq = 0;
     size_t longest_bytes = 0;  ///< that both ends take
   };
   struct ReceiveQueue final : TupleReceiveQueue, ListHook<ReceiveQueue> {
+    Peer* peer = nullptr;
     std::unique_ptr<SharedReceiveQueue> srq;
     IntrusiveList<Posting> posted;
-    uint32_t count = 0;  ///< of `posted`
+    uint32_t count = 0;   ///< of `posted`
+    uint32_t landed = 0;  ///< messages that have, ever
   };
 
   RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, const Tunables& tunables, Broken broken);
@@ -111,6 +134,13 @@ class RdmaTuples final : public TupleQueues {
   Initiator* offer(SendQueue& queue);
   bool occupy(SendQueue& queue);
   static void free_way(SendQueue& queue);
+  bool hand_over(SendQueue& queue, Sending& sending);
+  bool hand_over(ReceiveQueue& queue, Posting& posting);
+  Error make_receive_queue(std::unique_ptr<SharedReceiveQueue>& result);
+  Error make_target(Peer& peer, const QueuePairAddress& initiator, QueuePairAddress& address);
+  void returned(SendQueue& queue, Status status);
+  void ask_for_repair(SendQueue& queue);
+  uint32_t settle_stash(ReceiveQueue& queue);
   bool is_lent(const std::byte* memory) const {
     return memory >= copies_.get() && memory < copies_.get() + kCopies * copy_bytes_;
   }
@@ -119,8 +149,10 @@ class RdmaTuples final : public TupleQueues {
   void sent(Sending& sending, const Completion& completion);
   void received(Posting& posting, const Completion& completion);
   void drop(Posting& posting);
+  void end(Sending& sending);
 
-  static constexpr size_t kCopies = 128;  ///< lent buffers: kDepth
+  static constexpr size_t kCopies = 128;   ///< lent buffers: kDepth
+  static constexpr uint64_t kSendBit = 1;  ///< of a completion's id: a send; the rest is an address
 
   RdmaAdapter& adapter_;
   Hca& hca_;

@@ -1,0 +1,146 @@
+// Tuple queues over RDMA: what happens when a queue pair fails. See rdma_tuples.h.
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "base/assert.h"
+#include "fabric/rdma/rdma_tuple_tickets.h"
+#include "fabric/rdma/rdma_tuples.h"
+
+namespace tern::rdma {
+namespace {
+
+// Repairs of a way in succession after which no message arrives though its receive is posted. Each takes as long as the
+// adapter tries (TERN_RDMA_TIMEOUT_MS, 8 times), so a peer that lives but cannot be reached so is given up in seconds.
+constexpr uint32_t kMaxFailures = 16;
+
+}  // namespace
+
+// A message has come back that is not known to have arrived. All behind it come back, too: the adapter has stopped.
+void RdmaTuples::returned(SendQueue& queue, Status status) {
+  if (queue.returned++ == 0) queue.on->trouble = status_name(status);  // those behind it are only flushed
+  if (queue.returned < queue.out || queue.repairing) return;
+  if (queue.on->failures > kMaxFailures) {
+    broken_(queue.peer->id, queue.on->trouble);
+    return;
+  }
+  ask_for_repair(queue);
+}
+
+void RdmaTuples::ask_for_repair(SendQueue& queue) {
+  Initiator& way = *queue.on;
+  queue.repairing = true;
+  queue.returned = 0;
+  way.connected = false;
+  way.asker = &queue;
+  if (Error error = way.pair->reset()) {
+    broken_(queue.peer->id, "a queue pair cannot be reset after an error");
+    return;
+  }
+  TicketBody body;
+  body.has_address = 1;
+  body.address = way.pair->address();
+  queue.broken(queue, std::bit_cast<TupleTicket>(body));
+}
+
+void RdmaTuples::abandon(TupleSendQueue& queue) {
+  broken_(static_cast<SendQueue&>(queue).peer->id, "the peer cannot repair the connection of a tuple queue");
+}
+
+void RdmaTuples::resume(TupleSendQueue& repaired, const TupleTicket* answer) {
+  auto& queue = static_cast<SendQueue&>(repaired);
+  Peer& peer = *queue.peer;
+  if (!queue.repairing || peer.lost) return;
+  Initiator& way = *queue.on;
+  uint32_t landed = queue.out;  // of those that are out
+  if (answer) {
+    const auto body = std::bit_cast<RepairedBody>(*answer);
+    landed = (body.landed - queue.arrived) & RepairedBody::kLandedMask;
+    way.failures += landed == 0 && body.posted;
+    if (landed > queue.out || way.pair->connect(body.address)) {
+      abandon(queue);
+      return;
+    }
+    queue.srq = body.number;
+    way.connected = true;
+  }
+  queue.repairing = false;
+  way.asker = nullptr;
+  IntrusiveList<Sending> over;
+  uint32_t seen = 0;
+  for (Sending* sending = peer.out.front(); sending;) {
+    Sending* next = peer.out.next(sending);
+    if (sending->message->queue == &queue) {
+      if (seen++ < landed) {
+        IntrusiveList<Sending>::remove(sending);
+        over.push_back(sending);
+      } else if (!hand_over(queue, *sending)) {
+        abandon(queue);  // `lose` ends it
+      }
+    }
+    sending = next;
+  }
+  TERN_ASSERT(seen == queue.out);
+  queue.arrived += landed;
+  queue.out -= landed;
+  outstanding_ -= landed;
+  if (landed != 0) way.failures = 0;
+  if (queue.out == 0) free_way(queue);
+  // Last: the queue's user may leave it.
+  while (Sending* sending = over.pop_front()) {
+    TupleSend& message = *sending->message;
+    end(*sending);
+    message.done(message, Error());
+  }
+}
+
+Error RdmaTuples::repair(TupleReceiveQueue& broken, const TupleTicket& ticket, TupleTicket& answer) {
+  auto& queue = static_cast<ReceiveQueue&>(broken);
+  const auto asked = std::bit_cast<TicketBody>(ticket);
+  RepairedBody body;
+  if (Error error = make_target(*queue.peer, asked.address, body.address)) return error;
+  std::unique_ptr<SharedReceiveQueue> fresh;
+  if (Error error = make_receive_queue(fresh)) return error;
+  queue.srq = std::move(fresh);
+  stash();
+  const uint32_t filled = settle_stash(queue);
+  Posting* posting = queue.posted.front();
+  for (uint32_t i = 0; i < filled; ++i) posting = queue.posted.next(posting);
+  for (; posting; posting = queue.posted.next(posting)) {
+    if (!hand_over(queue, *posting)) return Error(ErrorClass::other, "a tuple queue's receives cannot be posted again");
+  }
+  body.number = queue.srq->number();
+  body.landed = (queue.landed + filled) & RepairedBody::kLandedMask;
+  body.posted = queue.count > filled;
+  answer = std::bit_cast<TupleTicket>(body);
+  return {};
+}
+
+// Of the completions not handled yet, those of this queue's receives that failed are over; how many succeeded.
+uint32_t RdmaTuples::settle_stash(ReceiveQueue& queue) {
+  uint32_t filled = 0;
+  std::erase_if(stash_, [&](const Completion& completion) {
+    if (completion.id & kSendBit) return false;
+    auto& posting = *reinterpret_cast<Posting*>(completion.id);
+    if (posting.queue != &queue) return false;
+    filled += completion.status == Status::success;
+    if (completion.status == Status::success) return false;
+    received(posting, completion);
+    return true;
+  });
+  return filled;
+}
+
+// An initiator without messages is connected again for the next queue that asks. A target's error is its initiator's
+// to see: by the next message.
+void RdmaTuples::on_pair_error(uint32_t number) {
+  for (auto& [id, peer] : peers_) {
+    for (auto& initiator : peer.initiators) {
+      if (initiator->pair->number() != number || initiator->user || !initiator->connected) continue;
+      initiator->connected = false;
+      if (initiator->pair->reset()) broken_(id, "a queue pair cannot be reset after an error");
+    }
+  }
+}
+
+}  // namespace tern::rdma
