@@ -11,9 +11,9 @@ struct PartitionedSend::Message : SendOperation {
   explicit Message(PartitionedSend& owner) : send(owner) {
     done = [](SendOperation& operation, Error error) {
       auto& self = static_cast<Message&>(operation);
-      PartitionedSend& owner = self.send;
+      PartitionedSend& its = self.send;
       delete &self;
-      owner.part_done(std::move(error));
+      its.part_done(std::move(error));
     };
   }
   PartitionedSend& send;

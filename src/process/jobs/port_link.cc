@@ -172,7 +172,7 @@ void PortLink::send(std::string_view message) {
     const std::string_view piece = message.substr(0, wire::kMaxBlockBytes);
     message.remove_prefix(piece.size());
     last = piece.size() < wire::kMaxBlockBytes;
-    const wire::BlockHead head{.crc = 0, .length = uint32_t(piece.size()), .acknowledged = 0};
+    const wire::BlockHead head{.crc = 0, .length = uint16_t(piece.size()), .check = 0, .acknowledged = 0};
     output_.append(reinterpret_cast<const char*>(&head), sizeof head);
     output_.append(piece);
     output_.append(TcpCipher::kTagBytes, '\0');
