@@ -13,7 +13,7 @@
 namespace tern {
 
 namespace {
-// The clock is first read after so many empty polls (some 2 us), or before a sleep: short waits cost nothing.
+// Empty polls (some 2 us) before the clock is first read; a sleep reads it, too. So short waits cost nothing.
 constexpr uint32_t kFirstLook = 64;
 }  // namespace
 

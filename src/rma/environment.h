@@ -57,8 +57,9 @@ class Environment final : public MessageHandler {
   bool knows_op(OpId id) { return ops_.find(int(id)) != nullptr; }
   uint64_t new_context() { return new_context_(); }
   WordTurns& turns() { return turns_; }
-  /// How many locks of other ranks and of this one, of all windows, this rank holds or has asked for.
-  size_t& locks() { return locks_; }
+  /// Counts the locks that this rank holds or has asked for, of all windows. True: there is another one.
+  bool add_lock() { return locks_++ != 0; }
+  void remove_lock() { --locks_; }
   /// Shortest put or get that this rank's CPU carries out, if it can, while the target is inside MPI.
   size_t transfer_from_bytes() const { return transfer_from_bytes_; }
 

@@ -20,7 +20,7 @@ class LockQueue {
   /// `refused`: it has or wants the lock already.
   Answer acquire(int origin, LockMode mode) {
     if (holds(origin) || waits(origin)) return Answer::refused;
-    if ((waiting_.empty() || joins(mode)) && admits(mode)) {
+    if (joins(mode) || (waiting_.empty() && admits(mode))) {
       admit(origin, mode);
       return Answer::granted;
     }

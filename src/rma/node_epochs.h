@@ -8,8 +8,8 @@
 // the target's post (or both know of it, MPI_MODE_NOCHECK), so what it sends by message in one epoch is counted before
 // what it tells here in the next.
 //
-// Who waits for a count may sleep: it says so in a word (Control::sleeps), and whoever changes a count looks at that
-// word afterwards. So of both at least one sees what the other has written.
+// A rank that waits for a count may sleep. It sets a word (Control::sleeps) and then reads the count once more; the
+// rank that changes the count reads the word afterwards. So at least one of the two sees what the other has written.
 // Thread rule: under the rank's lock.
 #pragma once
 

@@ -7,8 +7,8 @@
 //   join       readers++ unless it is 0 (lock_mode.h); a ticket that was taken before is passed on at its turn
 //
 // So a writer waits only for those that asked before it, and nobody but those that join passes it. One atomic operation
-// takes a free lock as a writer, one store gives it back. Who waits for long sleeps: it leaves a bit, and whoever
-// changes the words sends a message to those whose bits are set.
+// takes a free lock as a writer, one store gives it back. A rank that waits for long sleeps. It sets its bit before;
+// the rank that changes the words sends a message to those whose bits are set.
 //
 // When a rank is lost, whoever waits gets an error: it may be the one who has the lock, or is next, nobody knows. The
 // ticket stays, so nobody gets the lock any more.

@@ -25,8 +25,8 @@ class OwnTurns {
   struct Origin {
     bool expected = false;
     uint32_t left_at = 0;     ///< the target's turns when it gave the lock back; while expected
-    uint32_t skips = 0;       ///< so many times it is not expected
-    uint32_t next_skips = 1;  ///< that many when it does not come in time
+    uint32_t skips = 0;       ///< the next releases after which it is not expected
+    uint32_t next_skips = 1;  ///< value of `skips` when it does not come in time
   };
 
   /// The target has taken its lock.

@@ -268,18 +268,18 @@ Error Window::may_lock() const {
 // A lock may protect loads and stores after the call (MPI 5.0, 12.5.3): then it does not return before it is held.
 bool Window::must_hold(const Target& target) const { return reachable(target.rank) || own(target.rank); }
 
-// The lock is asked for now.
+// Called when the request for the lock is written.
 LockMode Window::begin_lock(Target& target) {
   ++environment_.counters().rma_locks;
   target.lock = LockState::asked;
   target.lock_counts = true;
-  const bool has_others = environment_.locks()++ != 0;
+  const bool has_others = environment_.add_lock();
   return target.exclusive ? LockMode::exclusive : has_others ? LockMode::joining : LockMode::shared;
 }
 
 void Window::end_lock(Target& target) {
   target.lock = LockState::none;
-  if (target.lock_counts) --environment_.locks();
+  if (target.lock_counts) environment_.remove_lock();
   target.lock_counts = false;
 }
 

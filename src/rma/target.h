@@ -72,7 +72,7 @@ struct Target {
 
   LockState lock = LockState::none;
   bool exclusive = false;
-  bool lock_counts = false;  ///< in Environment::locks()
+  bool lock_counts = false;  ///< for Environment::add_lock
   bool unchecked = false;    ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
   bool pumping = false;
   uint32_t pending = 0;    ///< data that have not left, results that have not come

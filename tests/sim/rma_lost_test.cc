@@ -12,14 +12,22 @@ namespace {
 using rma::Operation;
 using rma::Window;
 
-/// Rank 1 takes the lock of rank 0 and waits for its death. The others take it by turns, until it has died.
-void live_on(Process& process, rma::Flavor flavor) {
-  int64_t memory[4] = {}, value = 7;
-  PredefinedTypes types;
+constexpr size_t kWords = 4;
+
+/// `memory`: of a window of MPI_Win_create.
+std::unique_ptr<Window> make_window(Process& process, rma::Flavor flavor, int64_t (&memory)[kWords]) {
   std::unique_ptr<Window> window;
   Window::Plan plan{flavor, flavor == rma::Flavor::create ? memory : nullptr, sizeof memory, 8, nullptr};
   if (Error error = Window::create(process.windows(), process.world(), plan, window))
     throw std::runtime_error(std::string(error.text()));
+  return window;
+}
+
+/// Rank 1 takes the lock of rank 0 and waits for its death. The others take it by turns, until it has died.
+void live_on(Process& process, rma::Flavor flavor) {
+  int64_t memory[kWords] = {}, value = 7;
+  PredefinedTypes types;
+  const std::unique_ptr<Window> window = make_window(process, flavor, memory);
   Operation put{wire::WindowAction::put};
   put.origin = &value;
   put.origin_count = put.target_count = 1;
@@ -50,12 +58,9 @@ void live_on(Process& process, rma::Flavor flavor) {
 
 /// Rank 1 neither posts nor completes, and dies. Rank 0 waits for its post, rank 2 for its completion.
 void wait_for_epochs(Process& process, rma::Flavor flavor) {
-  int64_t memory[4] = {}, value = 7;
+  int64_t memory[kWords] = {}, value = 7;
   PredefinedTypes types;
-  std::unique_ptr<Window> window;
-  Window::Plan plan{flavor, flavor == rma::Flavor::create ? memory : nullptr, sizeof memory, 8, nullptr};
-  if (Error error = Window::create(process.windows(), process.world(), plan, window))
-    throw std::runtime_error(std::string(error.text()));
+  const std::unique_ptr<Window> window = make_window(process, flavor, memory);
   if (process.world_rank() == 1) process.progress().wait_until([] { return false; });
   const int one = 1;
   Ref<Group> group;

@@ -60,12 +60,12 @@ class CopyRates {
   };
   using Class = std::array<Record, 2>;  ///< by Way
 
-  /// A way is measured for so many messages in a row: the first ones find other data in the caches, or memory that was
-  /// never touched.
+  /// Messages in a row that measure one way: the first ones find other data in the caches, or memory that was never
+  /// touched.
   static constexpr float kBurst = 3;
-  /// It is offered to so many messages; perhaps it is not possible (another datatype, say).
+  /// Messages to which a way is offered: for some of them it may be impossible (another datatype, say).
   static constexpr float kTries = 6;
-  /// The slower way is measured again after so many messages of the faster one. If it is at most twice as slow, that
+  /// Messages of the faster way after which the slower one is measured again. If it is at most twice as slow, that
   /// costs about 1 % (kBurst of kNearInterval); a slower one rarely becomes the faster one.
   static constexpr float kNearInterval = 256, kFarInterval = 2048;
 

@@ -116,7 +116,7 @@ class FragmentChannel final : public UdpChannel {
   void look_for_silent(uint64_t now_ns);
   void forget(Fragment& fragment);
 
-  /// After so many in a row: doubled when all networks have been tried.
+  /// How long to wait after `timeouts` timeouts in a row: doubled when all networks have been tried.
   uint64_t timeout_ns(uint32_t timeouts) const { return trip_.timeout_ns(timeouts / networks_); }
 
   UdpLink& link_;

@@ -36,7 +36,7 @@ struct WaitReport {
 /// The inode of /proc/self/ns/pid; 0: unknown.
 uint64_t process_numbers();
 
-/// So many messages, and notes, of a report are passed on: a page.
+/// Messages, and notes, of one rank's report that are passed on: together a page.
 inline constexpr size_t kMaxReported = 10;
 
 /// The report in lines, each with its newline.
