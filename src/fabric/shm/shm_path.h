@@ -127,6 +127,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool advance_operation(Peer& peer, SendOperation& operation);
   void activate(Peer& peer);
   static uint32_t free_cells(Peer& peer);
+  static void prefetch_data(Peer& peer, uint32_t offset);
   std::byte* reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk);
   bool fits(Peer& peer, size_t bytes, uint32_t chunks);
   uint32_t chunk_bytes(size_t left) const;

@@ -20,6 +20,10 @@ constexpr uint32_t kCellsAhead = 8;
 /// For data in the ring, the lines so many bytes ahead: as many lines as cells.
 constexpr uint32_t kBytesAhead = 512;
 constexpr uint32_t kMaxAhead = 2048;  ///< a longer message's own copy takes longer than its lines' fetch
+/// After a message of this size the lines of the next one are fetched for writing, while this one is received: its
+/// copy then needs not wait for them (one way, 2 KiB: 0.74 to 0.45 us, 8 KiB: 1.9 to 1.1). A shorter message has few
+/// lines, which are fetched while it is written (64 B: 0.20 to 0.21 us). A longer one would fill the first-level cache.
+constexpr size_t kMinNext = 256, kMaxNext = 16384;
 /// So many messages without an answer are a stream; a ping-pong would only pay for the lines (8 B: 0.30 to 0.37 us).
 constexpr uint32_t kStream = 2;
 
@@ -85,10 +89,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     TERN_DEBUG_ASSERT(place);
     if (bytes <= kMaxAhead && ++peer.streak >= kStream) {
       prefetch_to_write(&peer.out_cells[(peer.next + kCellsAhead) % shm::kCells]);
-      for (uint32_t line = 0; line < size; line += kAlign) {
-        const uint32_t ahead = chunk.offset + kBytesAhead + line;
-        prefetch_to_write(peer.out_ring + (ahead < peer.capacity ? ahead : ahead - peer.capacity));
-      }
+      for (uint32_t line = 0; line < size; line += kAlign) prefetch_data(peer, chunk.offset + kBytesAhead + line);
     }
     std::memcpy(place, source + sent, size);
     chunk.total_bytes = bytes;
@@ -100,7 +101,15 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     sent += size;
   }
   node_->notify(peer.slot);
+  if (bytes >= kMinNext && bytes <= kMaxNext) {
+    for (uint32_t line = 0; line < bytes; line += kAlign) prefetch_data(peer, peer.offset + line);
+  }
   return true;
+}
+
+/// A line of the data ring, for writing. `offset`: less than twice the used part.
+void ShmPath::prefetch_data(Peer& peer, uint32_t offset) {
+  prefetch_to_write(peer.out_ring + (offset < peer.capacity ? offset : offset - peer.capacity));
 }
 
 /// Whether `bytes` in `chunks` pieces find room now, whatever the gap before the end of the ring.
