@@ -102,10 +102,10 @@ TEST(Coalescing, a_message_that_waits_leaves_by_itself) {
 
 /// Rank 0 sends bursts of small messages, numbered; some of them as operations of 4 to 12 KiB.
 struct Bursts {
+  std::deque<TestSend> operations;  // outlives the paths, which may still have some
   TcpWorld world{2};
   Rng rng{1};
   wire::Header header{.kind = wire::Kind::eager};
-  std::deque<TestSend> operations;
   size_t sent = 0;
 
   Bursts() { send_operation(8); }
