@@ -88,6 +88,73 @@ TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
   }
 }
 
+// The real code, every case of a bounded set: two ranks, two messages each way, both have the other's messages come by
+// another channel, at any place among their messages, with every combination of short and long pauses. (Every order of
+// events, in a model of the protocol: tests/unit/channel_switch_model_test.cc.)
+struct Placement {
+  uint32_t index;
+  uint32_t draw(uint32_t choices) {
+    const uint32_t drawn = index % choices;
+    index /= choices;
+    return drawn;
+  }
+};
+
+struct PlacedChange {
+  uint32_t before = 0;  ///< how many of this rank's messages are sent before the change is asked for
+  ChannelKind kind = ChannelKind::rc;
+  uint64_t pause_ns[2] = {};
+};
+
+void placed_program(Bench& bench, const PlacedChange& change, uint64_t& changed) {
+  constexpr int kMessages = 2;
+  const PeerId other = 1 - bench.strand.rank();
+  Lane& lane = bench.path->lane(other);
+  // Connected first: a change is asked for between ranks that know each other.
+  bench.send(other, {});
+  bench.wait_messages(other, 1);
+  for (uint32_t sent = 0; sent <= kMessages; ++sent) {
+    if (sent == change.before) bench.path->change_channel(lane, change.kind);
+    if (sent == kMessages) break;
+    bench.send(other, std::vector<std::byte>(sent == 0 ? 20 : 700));
+    bench.strand.charge_ns(change.pause_ns[sent]);
+    bench.engine.poll_all();
+  }
+  bench.wait_messages(other, 1 + kMessages);
+  bench.finish();
+  changed += bench.path->switches().switches();
+}
+
+TEST(RdmaChannels, EveryPlaceOfAChangeAmongFourMessages) {
+  constexpr uint64_t kPauses[] = {0, 1'500, 40'000};  // none; while a frame is under way; until all is quiet
+  constexpr uint32_t kPauseChoices = 3 * 3 * 3 * 3, kPlaces = 3 * 3, kPairsOfKinds = 4 * 4, kBases = 2;
+  uint64_t changed = 0;
+  const uint32_t cases = kPauseChoices * kPlaces * kPairsOfKinds * kBases;
+  for (uint32_t index = 0; index < cases; index += uint32_t(kSeedDivisor * kSeedDivisor)) {
+    SCOPED_TRACE("case " + std::to_string(index));
+    Placement place{index};
+    WorldOptions options = rdma_options_of(1);
+    options.adapter_faults = {};
+    options.tunables.rdma_channels = place.draw(kBases) ? "dc" : "rc";
+    options.tunables.rdma_eager_bytes = 256;
+    options.tunables.rdma_window = options.tunables.rdma_ring_entries = 2;
+    options.tunables.rdma_receives = 16;
+    PlacedChange changes[2];
+    for (PlacedChange& change : changes) {
+      change.kind = kKinds[place.draw(4)];
+      change.before = place.draw(3);
+      for (uint64_t& pause : change.pause_ns) pause = kPauses[place.draw(3)];
+    }
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      placed_program(bench, changes[rank.index()], changed);
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+    if (testing::Test::HasFailure()) return;
+  }
+  if (kSeedDivisor == 1) EXPECT_GT(changed, cases / 2);
+}
+
 // One of up to 8 ranks dies while its streams, and everybody's, are changing: the others' messages all come, in order,
 // and every operation ends, those for the dead rank with an error. The adapter refuses queue pairs in some worlds.
 TEST(RdmaChannels, ARankThatDiesInTheMiddleOfAChangeLeavesTheOthersAlone) {
