@@ -29,6 +29,16 @@ constexpr Hint kHints[] = {
     {"tern_rendezvous", nullptr},
 };
 
+// How its large messages are sent: tuple queues need a path to a member that has them.
+std::string rendezvous_in_use(const Communicator& comm) {
+  const std::string& mode = comm.p2p().tunables().rendezvous;
+  const bool wanted = mode == "tupleq" || comm.info.find("tern_rendezvous");
+  for (int rank = 0; wanted && rank < comm.peer_group().size(); ++rank) {
+    if (comm.p2p().tuple_queues_to(comm.peer(rank))) return "tupleq";
+  }
+  return mode == "tupleq" ? "rget" : mode;
+}
+
 }  // namespace
 
 void set_error_handler(Communicator& comm, ErrorHandler* handler) {
@@ -147,6 +157,7 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
   Ref<Info> info = comm.info.dup();
   for (const Hint& hint : kHints)
     if (hint.otherwise && !info->find(hint.key)) info->set(hint.key, hint.otherwise);
+  info->set("tern_rendezvous", rendezvous_in_use(comm));
   info_used = info.release();
   return {};
 }
