@@ -4,6 +4,7 @@
 
 #include "capi/comm_common.h"
 #include "impl.gen.h"
+#include "p2p/endpoint.h"
 
 namespace tern::capi {
 
@@ -34,7 +35,8 @@ std::string rendezvous_in_use(const Communicator& comm) {
   const std::string& mode = comm.p2p().tunables().rendezvous;
   const bool wanted = mode == "tupleq" || comm.info.find("tern_rendezvous");
   for (int rank = 0; wanted && rank < comm.peer_group().size(); ++rank) {
-    if (comm.p2p().tuple_queues_to(comm.peer(rank))) return "tupleq";
+    Path* path = comm.p2p().endpoints().path_to(comm.peer(rank));
+    if (path && path->tuple_queues()) return "tupleq";
   }
   return mode == "tupleq" ? "rget" : mode;
 }

@@ -94,11 +94,6 @@ void PointToPoint::forget_hints(uint64_t context) {
   if (impl_->tuples) impl_->tuples->forget_hints(context);
 }
 
-bool PointToPoint::tuple_queues_to(PeerId peer) const {
-  Path* path = impl_->endpoints.path_to(peer);
-  return path && path->tuple_queues();
-}
-
 Endpoints& PointToPoint::endpoints() { return impl_->endpoints; }
 
 uint32_t PointToPoint::losses() const { return impl_->endpoints.losses(); }

@@ -73,8 +73,6 @@ class PointToPoint {
   void set_hints(uint64_t context, const MessageHints& hints);
   /// Its communicator is freed.
   void forget_hints(uint64_t context);
-  /// Whether the path to that peer has tuple queues (used or not). The peer need not have been spoken to.
-  bool tuple_queues_to(PeerId peer) const;
 
   // --- Nonblocking. The request is the caller's: wait for complete(), then release().
   Request* isend(const SendArguments& arguments);
