@@ -1,8 +1,8 @@
 // An MPI program for the simulated world that is a shared object: cc -shared -fPIC program.c -o program.so, with Tern's
-// mpi.h and without its library. Every call of `run` loads a copy of its own, so globals and statics are each rank's, as
-// they are when ranks are processes. The executable around it must export the MPI functions (ENABLE_EXPORTS).
-// What the C library keeps (errno's place, stdio, the environment) is shared, and exit() ends the world.
-// Thread rule: one world at a time.
+// mpi.h and without its library. Every call of `run` loads a copy of its own, so globals and statics are each rank's,
+// as they are when ranks are processes. The executable around it must export the MPI functions (ENABLE_EXPORTS). What
+// the C library keeps (errno's place, stdio, the environment) is shared, and exit() ends the world. Thread rule: one
+// world at a time.
 #pragma once
 
 #include <string>
