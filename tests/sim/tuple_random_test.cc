@@ -166,8 +166,9 @@ TEST(TupleQueues, RandomProgramsOnSoundAdapters) {
   for_seeds(10, [](uint64_t seed) { run_program(seed, false); });
 }
 
+// Seed 43: many long messages in small fragments; seed 86: a queue began while a message for the lane was being copied.
 TEST(TupleQueues, RandomProgramsWithFaults) {
-  for_seeds(30, [](uint64_t seed) { run_program(seed, true); });
+  for_seeds(90, [](uint64_t seed) { run_program(seed, true); });
 }
 
 // The programs above are of use only if they meet every special case.
