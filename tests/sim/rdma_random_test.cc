@@ -33,7 +33,7 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   tunables.rdma_sends = int64_t(8 + rng.below(100));
   tunables.rdma_window = int64_t(2 + rng.below(40));
   tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
-  constexpr const char* kChannels[] = {"rc", "rc", "rc-rdma", "dc", "dc-rdma", "auto", "auto"};
+  constexpr const char* kChannels[] = {"rc", "rc", "rc-rdma", "dc", "dc-rdma", "auto", "auto", "rotate"};
   tunables.rdma_channels = kChannels[rng.below(std::size(kChannels))];
   tunables.rdma_dc_initiators = int64_t(1 + rng.below(4));
   tunables.rdma_ring_entries = int64_t(2 + rng.below(16));
@@ -98,7 +98,7 @@ TEST(RdmaPath, RandomProgramsWithFaults) {
 
 // The programs above are of use only if they meet every protocol and every special case of them.
 TEST(RdmaPath, RandomProgramsUseEveryProtocol) {
-  if (std::getenv("TERN_SIM_SEED") || kSeedDivisor != 1) GTEST_SKIP() << "not all seeds were run";
+  if (!all_seeds()) GTEST_SKIP() << "not all seeds were run";
   expect_every_protocol(total_counters);
 }
 

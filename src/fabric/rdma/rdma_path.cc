@@ -175,8 +175,8 @@ void RdmaPath::run_timers() {
 void RdmaPath::apply_policy(uint64_t now_ns) {
   for (const auto& peer : peers_) {
     if (!peer || peer->state != RdmaPeer::State::ready) continue;
-    policy_.count(peer->id, peer->stream.received);
     switches_.end_of_unit(*peer);
+    policy_.count(peer->id, peer->stream.received, switches_.sends_connected(*peer));
   }
   const ChannelPolicy::Mapping* mapping = policy_.end_of_unit(now_ns);
   if (mapping) {
