@@ -22,23 +22,26 @@ namespace {
   X(local_bytes_per_us)                                                                                               \
   X(copy_bytes_per_us)                                                                                                \
   X(reduce_bytes_per_us)                                                                                              \
-  X(socket_bytes_per_us) X(message_ns) X(send_ns) X(receive_ns) X(datagram_send_ns) X(datagram_receive_ns) X(poll_ns) \
-      X(fence_ns) X(wake_ns) X(eager_bytes) X(packet_bytes) X(window_bytes)
-#define TERN_ADAPTER_PARAMETERS(X)                                                                         \
-  X(xrc)                                                                                                   \
-  X(dc)                                                                                                    \
-  X(atomics)                                                                                               \
-  X(atomic_swap)                                                                                           \
-  X(ordered_writes)                                                                                        \
-  X(mtu_bytes)                                                                                             \
-  X(max_message_bytes)                                                                                     \
-  X(max_inline_bytes)                                                                                      \
-  X(max_queue_depth)                                                                                       \
-  X(max_reads) X(max_queue_pairs) X(post_ns) X(doorbell_ns) X(poll_ns) X(completion_ns) X(register_ns)     \
-      X(register_page_ns) X(deregister_ns) X(queue_pair_ns) X(connect_ns) X(page_bytes) X(send_latency_ns) \
-          X(inline_latency_ns) X(receive_latency_ns) X(read_latency_ns) X(atomic_ns) X(message_ns)         \
-              X(receive_message_ns) X(segment_bytes) X(queue_pair_cache) X(cache_miss_ns) X(relaxed_ns)    \
-                  X(dc_latency_ns) X(dc_responders) X(dc_connect_ns) X(dc_idle_ns) X(dc_nack_wait_ns)
+  X(socket_bytes_per_us)                                                                                              \
+  X(message_ns) X(send_ns) X(receive_ns) X(datagram_send_ns) X(datagram_receive_ns) X(poll_ns) X(fence_ns) X(wake_ns) \
+      X(eager_bytes) X(packet_bytes) X(window_bytes)
+#define TERN_ADAPTER_PARAMETERS(X)                                                                                   \
+  X(xrc)                                                                                                             \
+  X(dc)                                                                                                              \
+  X(atomics)                                                                                                         \
+  X(atomic_swap)                                                                                                     \
+  X(atomics_with_cpu)                                                                                                \
+  X(ordered_writes)                                                                                                  \
+  X(mtu_bytes)                                                                                                       \
+  X(max_message_bytes)                                                                                               \
+  X(max_inline_bytes)                                                                                                \
+  X(max_queue_depth)                                                                                                 \
+  X(max_reads)                                                                                                       \
+  X(max_queue_pairs) X(post_ns) X(doorbell_ns) X(poll_ns) X(completion_ns) X(register_ns) X(register_page_ns)        \
+      X(deregister_ns) X(queue_pair_ns) X(connect_ns) X(page_bytes) X(send_latency_ns) X(inline_latency_ns)          \
+          X(receive_latency_ns) X(read_latency_ns) X(atomic_ns) X(message_ns) X(receive_message_ns) X(segment_bytes) \
+              X(queue_pair_cache) X(cache_miss_ns) X(relaxed_ns) X(dc_latency_ns) X(dc_responders) X(dc_connect_ns)  \
+                  X(dc_idle_ns) X(dc_nack_wait_ns)
 
 class Reader {
  public:
