@@ -202,7 +202,7 @@ class Window {
   Error agree(Communicator& comm, Error mine);
   Error allocate_memory();
   Error share_memory(bool locks);
-  void choose_design();
+  void choose_design(bool shares_cores);
   Error share_lock_words();
   std::function<void(int rank)> nudge();
   bool locks_by_words() const;
@@ -344,6 +344,7 @@ class Window {
   void begin_unlock(Target& target);
   Error end_unlock(Target& target);
   Error barrier();
+  Error polling_barrier();
   Error end_exposure();
   bool exposure_over();
   int epoch_place(int rank) const { return epochs_ && !own(rank) ? part_.place_of(rank) : -1; }

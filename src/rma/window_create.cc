@@ -29,6 +29,7 @@ struct Statement {
   // Rank 0's count.
   LockChoice lock = LockChoice::automatic;
   int32_t no_locks = 0;
+  int32_t shares_cores = 0;
   int32_t error_class = 0;
   ExposedMemory memory;
   char text[200] = {};
@@ -200,6 +201,7 @@ Error Window::share_memory(bool locks) {
   if (shares_data_ && attached.error_class == 0) base_ = part_.data(part_.place_of(comm.rank()));
   if (allocates && !shares_all_ && attached.error_class == 0) remote_.expose(comm, base_, size_t(size_));
   attached.memory = remote_.mine();
+  attached.shares_cores = environment_.progress().idle().pauses == 0;
   if (Error error = allgather(environment_.byte(), comm, attached, all)) return error;
   if (Error error = error_of(all, comm.rank())) return without(std::move(error));
   if (allocates) learn_memory(remote_, all);
@@ -207,7 +209,8 @@ Error Window::share_memory(bool locks) {
     epochs_ = std::make_unique<NodeEpochs>(part_, part_place_, nudge());
     environment_.turns().add(*epochs_);
   }
-  if (together && whole) choose_design();
+  if (together && whole)
+    choose_design(std::any_of(all.begin(), all.end(), [](const Statement& one) { return one.shares_cores != 0; }));
   return {};
 }
 
@@ -247,7 +250,7 @@ std::function<void(int rank)> Window::nudge() {
 }
 
 // Of a window whose ranks are all on this node.
-void Window::choose_design() {
+void Window::choose_design(bool shares_cores) {
   if (!locks_by_words()) return;
   const int me = part_.place_of(comm_->rank());
   const auto told = [this](int rank, Error error) { lock_told(rank, std::move(error)); };
@@ -256,7 +259,7 @@ void Window::choose_design() {
   } else {
     const auto kind = lock_choice_ == LockChoice::mcs ? WordDesign::mcs : WordDesign::test_and_set;
     design_ = std::make_unique<NodeWordLocks>(kind, part_, me, environment_.counters(), environment_.progress().clock(),
-                                              id() + uint64_t(me), nudge(), told);
+                                              id() + uint64_t(me), shares_cores, nudge(), told);
   }
   environment_.turns().add(*design_);
 }
