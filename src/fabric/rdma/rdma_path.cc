@@ -263,7 +263,8 @@ bool RdmaPath::on_receive(const rdma::Completion& completion) {
   }
   const uint32_t source = written ? wire::rdma_immediate_source(completion.immediate) : frame.source;
   RdmaPeer* peer = source < peers_.size() ? peers_[source].get() : nullptr;
-  if (!peer || (peer->state != RdmaPeer::State::ready && peer->state != RdmaPeer::State::answered)) return false;
+  if (!peer || is_me(*peer)) return false;  // no messages come that way
+  if (peer->state != RdmaPeer::State::ready && peer->state != RdmaPeer::State::answered) return false;
   if (!written && frame.incarnation != uint16_t(peer->incarnation)) return false;  // of a lane that was given up
   peer->heard = true;
   connections_.answered_is_ready(*peer);
