@@ -48,7 +48,7 @@ struct Round {
 };
 
 struct Program {
-  explicit Program(uint64_t seed, int ranks);
+  Program(uint64_t seed, int ranks, int64_t most_words = 40000);
   Round draw_round(Rng& rng) const;
   Step draw_step(Rng& rng, int origin, int target, int part, Use use) const;
 
@@ -58,10 +58,10 @@ struct Program {
   std::vector<Round> rounds;
 };
 
-Program::Program(uint64_t seed, int n) : ranks(n) {
+Program::Program(uint64_t seed, int n, int64_t most_words) : ranks(n) {
   Rng rng(seed);
   const int64_t sizes[] = {4, 64, 700, 3000, 40000};
-  words = sizes[rng.below(5)];
+  words = std::min(sizes[rng.below(5)], most_words);
   dynamic = rng.chance(1, 4);
   allocate = rng.chance(1, 3);
   for (int i = 0; i < 5; ++i) rounds.push_back(draw_round(rng));
@@ -380,7 +380,7 @@ TEST(RmaRandom, OverAdapters) {
   uint64_t atomics = 0, lock_words = 0, messages = 0;
   for_seeds(40, [&](uint64_t seed) {
     const int ranks = 2 + int(seed % 4);
-    const Program program(seed, ranks);
+    const Program program(seed, ranks, 700);  // a word may be an atomic operation, some ten events
     Rng rng(seed * 31);
     WorldOptions options = options_for(seed, ranks);
     options.rdma = true;
