@@ -5,6 +5,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -122,6 +123,12 @@ class Reader {
 }  // namespace
 
 Error parse_machine(const std::string& text, const std::string& where, MachineModel& machine) {
+  // toml++ 3 has undefined behaviour for some other characters where TOML has white space.
+  const auto other = std::find_if(text.begin(), text.end(), [](char c) { return uint8_t(c) >= 0x80; });
+  if (other != text.end()) {
+    const auto line = 1 + std::count(text.begin(), other, '\n');
+    return Error(ErrorClass::arg, where + ":" + std::to_string(line) + ": a character that is not ASCII");
+  }
   toml::parse_result result = toml::parse(text, where);
   if (!result) {
     return Error(ErrorClass::arg, where + ":" + std::to_string(result.error().source().begin.line) + ": " +
