@@ -1,8 +1,8 @@
 // Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes (or N on N),
 // in virtual time:
 //
-//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|
-//             FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|locks|
+//             FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // or any MPI program that is built as a shared object and named with its folder (capi/simulated/program_file.h); its
 // computation takes no virtual time.
@@ -35,6 +35,7 @@ int bench_sp(int argc, char** argv);
 int bench_headofline(int argc, char** argv);
 int bench_patterns(int argc, char** argv);
 int bench_world(int argc, char** argv);
+int bench_locks(int argc, char** argv);
 void simulated_work(long loops);
 }
 
@@ -53,7 +54,8 @@ constexpr Program kPrograms[] = {{"latency", bench_latency},
                                  {"patterns", bench_patterns},
                                  {"availability", bench_availability},
                                  {"sp", bench_sp},
-                                 {"headofline", bench_headofline}};
+                                 {"headofline", bench_headofline},
+                                 {"locks", bench_locks}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
@@ -105,6 +107,10 @@ int main(int argc, char** argv) {
     if (setting.starts_with("cores=")) {
       options.cores_per_node = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
       if (options.cores_per_node == 0) return fail(std::string("not a number of cores: ") + argv[i]);
+      continue;
+    }
+    if (setting.starts_with("atomic_swap=")) {
+      options.adapter.atomic_swap = setting[equals + 1] != '0';
       continue;
     }
     if (setting.starts_with("ranks=")) {
