@@ -103,37 +103,6 @@ void add(const Counters& counters) {
 Report run_program(uint64_t seed, bool faults) {
   Rng rng(seed * 1'000'003 + faults + 1234);
   WorldOptions options = random_world(rng, seed, faults);
-  // The longest message of a queue, as RdmaTuples states it. Messages of TERN_TUPLE_BYTES, where the adapter takes
-  // less, go in small fragments: with storms that takes more steps than there may be (seed 43 with faults).
-  const size_t longest = size_t{1} << (4 + rng.below(13));
-  for (size_t i = 0; i < count; ++i) {
-    PlannedMessage m;
-    m.from = uint32_t(rng.below(ranks));
-    m.to = rng.chance(1, 12) ? m.from : rng.chance(1, 3) ? uint32_t(rng.below(ranks)) : (m.from + 1) % ranks;
-    m.use = rng.chance(exact_in_8, 8) ? Use::exact : rng.chance(1, 2) ? Use::mixed : Use(1 + rng.below(4));
-    m.tag = int(rng.below(uint64_t(tags)));
-    m.bytes = rng.chance(1, 8) ? threshold + rng.below(3) : rng.below(longest);
-    m.synchronous = rng.chance(1, 8);
-    m.truncated = m.use == Use::exact && m.bytes != 0 && rng.chance(1, 10);
-    const size_t burst = rng.chance(1, 6) ? 1 + rng.below(30) : 1;
-    for (size_t b = 0; b < burst; ++b) plan.messages.push_back(m);
-  }
-  return plan;
-}
-
-Counters total;  // over all programs
-
-void add(const Counters& counters) {
-  const auto* from = reinterpret_cast<const uint64_t*>(&counters);
-  auto* to = reinterpret_cast<uint64_t*>(&total);
-  for (const CounterRow& row : counter_rows()) {
-    for (uint32_t i = 0; i < row.elements; ++i) to[row.offset / 8 + i] += from[row.offset / 8 + i];
-  }
-}
-
-Report run_program(uint64_t seed, bool faults) {
-  Rng rng(seed * 1'000'003 + faults + 1234);
-  WorldOptions options = random_world(rng, seed, faults);
   // The longest message of a queue, as RdmaTuples states it. Where an adapter takes less than TERN_TUPLE_BYTES,
   // messages of that length would only be many: in fragments of 256 bytes, with storms, they take 10^8 steps (seed 43
   // with faults).
