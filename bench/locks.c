@@ -10,7 +10,7 @@
 
 #define MOST 16
 
-static void put(long* value, int target, MPI_Win window) {
+static void put(long *value, int target, MPI_Win window) {
   MPI_Put(value, 1, MPI_LONG, target, 0, 1, MPI_LONG, window);
   MPI_Win_flush(target, window);
 }
@@ -27,27 +27,43 @@ static double put_us(int target, MPI_Win window, int rounds) {
   return took;
 }
 
-/* Sum of the library's counters of messages; 0 with another MPI. */
-static double messages(void) {
-  static const char* const names[] = {"rma_lock_words", "rma_messages", "rma_answers"};
-  double sum = 0;
-  int provided;
-  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return 0;
+/* The library's counters of messages, from now on; none with another MPI. No statics: simulated ranks share them. */
+struct counters {
   MPI_T_pvar_session session;
-  MPI_T_pvar_session_create(&session);
+  MPI_T_pvar_handle handles[3];
+  int count;
+};
+
+static struct counters open_counters(void) {
+  static const char *const names[] = {"rma_lock_words", "rma_messages", "rma_answers"};
+  struct counters its = {.count = 0};
+  int provided;
+  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+  MPI_T_pvar_session_create(&its.session);
   for (int i = 0; i < 3; i++) {
     int index, count;
-    unsigned long long value = 0;
-    MPI_T_pvar_handle handle;
     if (MPI_T_pvar_get_index(names[i], MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS) continue;
-    MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count);
-    MPI_T_pvar_read(session, handle, &value);
-    MPI_T_pvar_handle_free(session, &handle);
+    MPI_T_pvar_handle *handle = &its.handles[its.count++];
+    MPI_T_pvar_handle_alloc(its.session, index, NULL, handle, &count);
+    MPI_T_pvar_start(its.session, *handle);
+  }
+  return its;
+}
+
+static double messages(const struct counters *its) {
+  double sum = 0;
+  for (int i = 0; i < its->count; i++) {
+    unsigned long long value = 0;
+    MPI_T_pvar_read(its->session, its->handles[i], &value);
     sum += (double)value;
   }
-  MPI_T_pvar_session_free(&session);
-  MPI_T_finalize();
   return sum;
+}
+
+static void close_counters(struct counters *its) {
+  for (int i = 0; i < its->count; i++) MPI_T_pvar_handle_free(its->session, &its->handles[i]);
+  MPI_T_pvar_session_free(&its->session);
+  MPI_T_finalize();
 }
 
 struct times {
@@ -73,7 +89,7 @@ static struct times take_turns(int target, MPI_Win window, int rounds, double ho
   return sum;
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   int rank, ranks;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -85,7 +101,7 @@ int main(int argc, char** argv) {
   const int origins = pairs ? ranks / 2 : ranks - 1;
   const int windows = own ? origins : 1, target = pairs ? rank - ranks / 2 : 0;
   if (windows > MOST) MPI_Abort(MPI_COMM_WORLD, 1);
-  long* memory;
+  long *memory;
   MPI_Win window[MOST];
   for (int i = 0; i < windows; i++)
     MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window[i]);
@@ -98,11 +114,14 @@ int main(int argc, char** argv) {
     times = take_turns(target, mine, 3, 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  const double before = messages();
+  struct counters its = open_counters();
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double before = messages(&its);
   MPI_Barrier(MPI_COMM_WORLD);
   if (origin) times = take_turns(target, mine, rounds, hold_us);
   else if (compute_us > 0) work((long)(compute_us * 1000));
-  const double sent = messages() - before;
+  const double sent = messages(&its) - before;
+  close_counters(&its);
   MPI_Barrier(MPI_COMM_WORLD);
   double values[4] = {times.lock_us - (origin ? put_alone : 0), times.unlock_us, times.all_us, sent / rounds}, sums[4];
   MPI_Reduce(values, sums, 4, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
