@@ -71,7 +71,7 @@ struct WordAccumulate {
   size_t outstanding = 0;
   size_t next_offset = 0;
   bool begun = false;
-  std::vector<WordElement> elements;  ///< so many are on their way at one time
+  std::vector<WordElement> elements;  ///< at most as many words are on their way at one time
   Error error;
 };
 

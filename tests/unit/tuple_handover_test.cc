@@ -9,7 +9,7 @@
 // Judged in every end: everything is complete, each receive has got the one message that MPI allows (one sender:
 // messages and receives both prefer the earlier one), with its bytes, and nothing is left.
 //
-//   TERN_MODEL_RUNS=n   at most so many runs a program (default: all; 200 under ASan and TSan)
+//   TERN_MODEL_RUNS=n   at most n runs of each program (default: all; 200 under ASan and TSan)
 //
 // tuple_model_test.cc explores a model of the same protocol, in which queues are made again, too.
 #include <gtest/gtest.h>

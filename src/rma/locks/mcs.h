@@ -40,7 +40,7 @@ class McsLock : public LockMachine {
  public:
   static constexpr uint64_t kReadersOnly = ~uint64_t{0}, kBroken = ~uint64_t{0} - 1;
 
-  /// The time of a wake-up on another core, some 30 us, is that of so many short turns.
+  /// Turns of 0.2 us that take as long as a wake-up on another core, some 30 us.
   static constexpr uint32_t kMostInARow = 64;
 
   /// `takes_back`: the same at all ranks.

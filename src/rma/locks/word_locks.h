@@ -32,7 +32,7 @@ enum class WordDesign : uint8_t { test_and_set, mcs };
 
 /// How the machines use their words.
 struct LockManners {
-  uint64_t first_pause_ns, longest_pause_ns;  ///< between attempts in vain: the first, and what it is doubled up to
+  uint64_t first_pause_ns, longest_pause_ns;  ///< after a failed attempt: the first; it doubles up to the longest
   bool takes_back = false;                    ///< MCS's (mcs.h)
 };
 
