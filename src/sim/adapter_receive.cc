@@ -313,7 +313,20 @@ void AdapterNode::wake_poller(const SimQueuePair& pair, const AdapterPacket& pac
 
 void AdapterNode::handle_datagram(SimQueuePair& pair, AdapterPacket& packet) {
   if (pair.state_ != SimQueuePair::State::ready || uint32_t(packet.key) != uint32_t(pair.options_.key)) return;
-  if (rng_.chance(adapters.faults.datagram_loss_in_1024, 1024)) return;
+  const AdapterFaults& faults = adapters.faults;
+  if (rng_.chance(faults.datagram_loss_in_1024, 1024)) return;
+  if (faults.datagram_late_in_1024 != 0 && rng_.chance(faults.datagram_late_in_1024, 1024)) {
+    const uint64_t name = next_timer_;
+    late_[name] = std::make_unique<AdapterPacket>(std::move(packet));
+    add_timer(now_ns() + 1 + rng_.below(faults.datagram_late_ns + 1), {TimerKind::late, pair.number(), 0, name});
+    return;
+  }
+  deliver_datagram(pair, packet);
+  if (faults.datagram_double_in_1024 != 0 && rng_.chance(faults.datagram_double_in_1024, 1024))
+    deliver_datagram(pair, packet);
+}
+
+void AdapterNode::deliver_datagram(SimQueuePair& pair, const AdapterPacket& packet) {
   SimReceive receive;
   if (!take_receive(pair, packet, receive)) return;
   if (packet.total + rdma::kUdHeaderBytes > receive.capacity || !pieces_valid(pair.hca_, receive.pieces, true)) {

@@ -292,7 +292,7 @@ uint64_t lost_additions(uint64_t seed, bool by_adapter, const char* channels) {
 }
 
 TEST(RdmaAtomics, TheOwnerOfTheWordsTakesPartByItsOwnLane) {
-  for (const char* channels : {"rc", "dc", "auto"}) {
+  for (const char* channels : {"rc", "dc", "auto", "ud"}) {
     for_seeds(15, [&](uint64_t seed) { EXPECT_EQ(lost_additions(seed, true, channels), 0u) << channels; });
   }
 }

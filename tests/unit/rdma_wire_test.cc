@@ -22,10 +22,17 @@ RdmaGreeting example() {
 }
 
 TEST(RdmaWire, CardsComeBackAndOtherVersionsAreNamed) {
-  RdmaAddress address = example().address, parsed;
-  std::string card = build_rdma_card(address);
+  RdmaCard whole, parsed;
+  whole.greetings = example().address;
+  whole.datagrams = true;
+  whole.messages.bytes[47] = 3;
+  whole.salt = {1, 2, 3};
+  std::string card = build_rdma_card(whole);
   ASSERT_FALSE(parse_rdma_card(card, parsed));
-  EXPECT_EQ(std::memcmp(parsed.bytes, address.bytes, sizeof parsed.bytes), 0);
+  EXPECT_EQ(std::memcmp(parsed.greetings.bytes, whole.greetings.bytes, kRdmaAddressBytes), 0);
+  EXPECT_EQ(std::memcmp(parsed.messages.bytes, whole.messages.bytes, kRdmaAddressBytes), 0);
+  EXPECT_EQ(parsed.salt, whole.salt);
+  EXPECT_TRUE(parsed.datagrams && !parsed.aes);
   std::string other = card;
   other[4] = 9;
   EXPECT_NE(std::string(parse_rdma_card(other, parsed).text()).find("version 9"), std::string::npos);

@@ -4,11 +4,16 @@
 #include <utility>
 
 #include "fabric/rdma/rdma_peer.h"
+#include "wire/datagram.h"
 #include "wire/rdma.h"
 
 namespace tern {
 namespace {
 
+// The longest acknowledgement of the UD channel must fit (328 bytes behind the adapter's 40).
+constexpr size_t kLeastSlotBytes = 512;
+static_assert(rdma::kUdHeaderBytes + wire::kStreamOverhead + wire::kMaxAckRanges * sizeof(wire::AckRange) <=
+              kLeastSlotBytes);
 constexpr uint32_t kSendDepth = 256;        // of a queue pair, as TERN_RDMA_SENDS; the adapter may allow less
 constexpr uint32_t kMaxOutstanding = 8192;  // of all queue pairs: 32 full ones; sizes the completion queue
 
@@ -21,7 +26,7 @@ RdmaAdapter::RdmaAdapter(const RdmaOptions& its_options, const Tunables& tunable
   auto at_most = [](int64_t wanted, uint32_t limit) {
     return uint32_t(limit ? std::min<int64_t>(wanted, limit) : wanted);
   };
-  slot_bytes = (size_t(tunables.rdma_eager_bytes) + wire::kRdmaMaxHeadBytes + 63) / 64 * 64;
+  slot_bytes = std::max((size_t(tunables.rdma_eager_bytes) + wire::kRdmaMaxHeadBytes + 63) / 64 * 64, kLeastSlotBytes);
   receives = at_most(tunables.rdma_receives, able.max_srq_depth);
   sends = uint32_t(tunables.rdma_sends);
   window = std::min(uint32_t(tunables.rdma_window), receives);

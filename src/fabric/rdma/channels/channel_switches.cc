@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "fabric/rdma/channels/send_channels.h"
+#include "fabric/rdma/channels/ud_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
@@ -28,7 +29,7 @@ ChannelSwitches::ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaCon
       ring_entries_(uint32_t(tunables.rdma_ring_entries)),
       entry_bytes_(std::min(kRingEntryBytes, adapter.slot_bytes)),
       max_pairs_(uint32_t(tunables.rdma_rc_pool)),
-      max_active_pairs_(tunables.rdma_channels == "auto" ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {}
+      max_active_pairs_(tunables.rdma_channels.starts_with("auto") ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {}
 
 void ChannelSwitches::begin(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
@@ -51,8 +52,9 @@ void ChannelSwitches::forgive(RdmaPeer& peer) { peer.switching.refused = false; 
 bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   OfPeer& its = peer.switching;
   if (peer.state != RdmaPeer::State::ready || its.changing || its.kind == kind) return false;
-  const bool pair_needed = kind == ChannelKind::rc_rdma && base_ != ChannelKind::rc;
-  if (kind == ChannelKind::rc_rdma && its.refused) return false;
+  const bool pair_needed = needs_pair(kind);
+  if (its.refused && (pair_needed || kind == ChannelKind::rc_rdma)) return false;
+  if (kind != base_ && !has_ring(kind) && !pair_needed && !(kind == ChannelKind::ud && ud_)) return false;
   wire::RdmaChange offer;
   offer.step = Step::offer;
   offer.kind = uint8_t(kind);
@@ -73,8 +75,6 @@ bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
     offer.entry_bytes = uint32_t(its.next_ring->entry_bytes());
     offer.key = its.next_ring->remote_key();
     offer.address = its.next_ring->address();
-  } else if (kind != base_) {
-    return false;
   }
   its.next_kind = kind;
   its.changing = true;
@@ -119,6 +119,9 @@ void ChannelSwitches::on_change(RdmaPeer& peer, const wire::RdmaFrame& frame) {
     case Step::retire:
     case Step::retired:
     case Step::keep: on_retirement(peer, change.step); return;
+    case Step::join: on_join(peer, change); return;
+    case Step::joined:
+    case Step::unable: on_joined(peer, change); return;
   }
 }
 
@@ -152,20 +155,32 @@ void ChannelSwitches::on_offer(RdmaPeer& peer, const wire::RdmaChange& offer) {
 // The offered channel; false: it is not available.
 bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   OfPeer& its = peer.switching;
-  if (offer.kind >= kChannelKinds || !has_ring(its.out_next) || offer.entry_bytes == 0) return false;
+  if (offer.kind >= kChannelKinds || has_ring(its.out_next) != (offer.entry_bytes != 0)) return false;
+  if (its.out_next == ChannelKind::ud) {
+    if (!ud_ || !peer.connection.card.datagrams) return false;
+    its.out_next_channel = ud_->make_channel(peer);
+    return true;
+  }
+  if (needs_pair(its.out_next)) {
+    if (!offer.has_pair || !take_pair(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
+    connected_way(peer);
+  }
+  if (its.out_next == ChannelKind::rc) {
+    if (!needs_pair(its.out_next)) return false;
+    its.out_next_channel =
+        std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
+    return true;
+  }
   Channel* way = peer.stream.base.get();
   std::unique_ptr<Channel> own_way;
-  const ChannelKind inner = its.out_next == ChannelKind::rc_rdma ? ChannelKind::rc : ChannelKind::dc;
-  if (inner != base_) {
-    if (inner != ChannelKind::rc || !offer.has_pair) return false;
-    if (!take_pair(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
-    if (!its.connected)
-      its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, adapter_.slot_bytes);
+  if (needs_pair(its.out_next)) {
     way = its.connected.get();
-  } else if (dc_) {
+  } else if (its.out_next == ChannelKind::dc_rdma && dc_) {
     own_way = std::make_unique<DcChannel>(*dc_, peer.id, true, *peer.connection.route, peer.connection.base,
                                           adapter_.slot_bytes);
     way = own_way.get();
+  } else if (its.out_next != ChannelKind::rc_rdma) {
+    return false;
   }
   const RingChannel::Remote ring{offer.address, offer.key, offer.entries, offer.entry_bytes};
   its.out_next_channel = std::make_unique<RingChannel>(
