@@ -116,7 +116,7 @@ namespace tern {
     "TERN_RDMA_CHANNELS=auto: unit of time of these statistics, and interval of the selection") \
   X(rdma_ring_gain_ns, -1, -1, 1'000'000, "nanoseconds", false, \
     "TERN_RDMA_CHANNELS=auto: what a message costs less by a ring over a connected queue pair than by the channel it " \
-    "begins with (r of Takagi et al. 2015, Table 2); -1: as published. tern-info --tune measures these seven") \
+    "begins with (r of Takagi et al. 2015, Table 2); -1: as published (docs/rdma.md)") \
   X(rdma_dc_ring_gain_ns, -1, -1, 1'000'000, "nanoseconds", false, \
     "TERN_RDMA_CHANNELS=auto: likewise by a ring over DC (d)") \
   X(rdma_connected_gain_ns, -1, -1, 1'000'000, "nanoseconds", false, \

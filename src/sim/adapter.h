@@ -344,7 +344,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   std::deque<SimQueuePair*> active_, answering_;
   bool answers_turn_ = false;
   uint64_t busy_until_ns_ = 0, engine_event_ns_ = kNever_ns, receive_free_ns_ = 0, storm_until_ns_ = 0;
-  std::deque<std::unique_ptr<AdapterPacket>> arrivals_;  ///< handled one an event, in this order
+  std::deque<std::unique_ptr<AdapterPacket>> arrivals_;                ///< handled one an event, in this order
   std::unordered_map<uint64_t, std::unique_ptr<AdapterPacket>> late_;  ///< datagrams, by their timer's sequence
   std::unordered_map<uint64_t, Timer> timers_;
   uint64_t next_timer_ = 0;

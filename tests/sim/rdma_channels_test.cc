@@ -1,5 +1,6 @@
 // Channels of the rdma path in the world: changes at any moment, dead peers, and the pool of connected queue pairs.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <iterator>
@@ -330,6 +331,78 @@ TEST(RdmaChannels, PeersThatComeAndGoDoNotGrowThePool) {
   EXPECT_EQ(most, after_ten);
   EXPECT_EQ(most, 1 + 2 * 2 + kPool) << "greetings, DC, and the pool";
   EXPECT_LE(most_bytes, 2u * 16 * 4096);
+}
+
+// 10^4 connections, one after the other: rank 0 meets each peer, has its messages come by a connected queue pair into a
+// ring, gives it up, and meets it again as if for the first time. Neither the adapters nor the heap hold more at the
+// end than after a tenth of that.
+TEST(RdmaChannels, TenThousandConnectionsInTurnDoNotGrowMemory) {
+  constexpr uint32_t kPeers = 25;
+  constexpr uint32_t kRounds = 400 / kSeedDivisor;
+  for (const char* channels : {"rc", "dc", "ud"}) {
+    SCOPED_TRACE(channels);
+    WorldOptions options = rdma_options_of(11);
+    options.adapter_faults = {};
+    options.ranks = kPeers + 1;
+    options.ranks_per_node = 1;
+    options.tunables.rdma_channels = channels;
+    options.tunables.rdma_receives = options.tunables.rdma_sends = 16;
+    options.tunables.rdma_window = 4;
+    size_t pairs = 0, heap = 0, ring_bytes = 0;
+    auto meet = [](Bench& bench, PeerId peer, uint32_t round) {
+      Lane& lane = bench.path->lane(peer);
+      bench.send(peer, {});
+      bench.wait_messages(peer, int(round) * 2 + 1);
+      bench.path->change_channel(lane, ChannelKind::rc_rdma);
+      bench.engine.wait_until([&] { return bench.path->channel(lane) == ChannelKind::rc_rdma; });
+      bench.send(peer, {});
+      bench.wait_messages(peer, int(round) * 2 + 2);
+      bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
+      for (const RdmaSending& operation : bench.queue) EXPECT_EQ(operation.calls, 1);
+      bench.queue.clear();
+    };
+    auto part = [](Bench& bench, PeerId peer, uint32_t round) {
+      Lane& lane = bench.path->lane(peer);
+      bench.path->give_up(lane);
+      bench.engine.wait_until([&] { return !bench.sink.lost.empty(); });
+      EXPECT_EQ(bench.sink.lost, std::vector<PeerId>{peer});
+      bench.sink.lost.clear();
+      EXPECT_TRUE(bench.path->reopen(lane, round + 1));
+    };
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      const bool centre = rank.index() == 0;
+      for (uint32_t round = 0; round < kRounds; ++round) {
+        for (PeerId peer = centre ? 1 : 0; peer < (centre ? kPeers + 1 : 1); ++peer) {
+          if (!centre) {  // in turn: rank 0 is the first to speak
+            bench.wait_messages(0, int(round) * 2 + 1);
+          }
+          meet(bench, peer, round);
+          // The peer may still need an acknowledgement.
+          const uint64_t until_ns = bench.clock->now_ns() + 2'000'000;
+          while (bench.clock->now_ns() < until_ns) {
+            bench.strand.charge_ns(20'000);
+            bench.engine.poll_all();
+          }
+          part(bench, peer, round);
+        }
+        if (!centre || (round + 1 != kRounds / 10 && round + 1 != kRounds)) continue;
+        const bool first = round + 1 != kRounds;
+        const size_t pairs_now = rank.machine.adapters().node(0).pairs.size(), heap_now = mallinfo2().uordblks;
+        if (first) {
+          pairs = pairs_now;
+          heap = heap_now;
+          ring_bytes = bench.path->switches().ring_bytes();
+        } else {
+          EXPECT_EQ(pairs_now, pairs);
+          EXPECT_LE(heap_now, heap + 256 * 1024) << "of " << heap;
+          EXPECT_EQ(bench.path->switches().ring_bytes(), ring_bytes);
+        }
+      }
+      EXPECT_FALSE(bench.launcher->fence());
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  }
 }
 
 }  // namespace

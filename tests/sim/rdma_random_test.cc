@@ -62,7 +62,8 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   // Greetings may be lost often; messages by datagrams are not meant for that.
   const bool datagrams = !tunables.rdma_channels.starts_with("rc") && !tunables.rdma_channels.starts_with("dc");
   options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * rng.below(datagrams ? 60 : 600));
-  options.adapter_faults.datagram_double_in_1024 = options.adapter_faults.datagram_late_in_1024 = uint32_t(rng.below(60));
+  options.adapter_faults.datagram_double_in_1024 = options.adapter_faults.datagram_late_in_1024 =
+      uint32_t(rng.below(60));
   options.adapter_faults.datagram_late_ns = 20'000;
   return options;
 }

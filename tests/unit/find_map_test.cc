@@ -69,8 +69,8 @@ TEST(FindMap, FindsWhatThePapersLoopFinds) {
     const int64_t setup =
         2 * int64_t(limits.ring_entries) *
         (found.connected * costs.rc_ring_setup + (found.rings - found.connected) * costs.dc_ring_setup);
-    EXPECT_EQ(gain_of_map(all.first(found.connected), all.subspan(found.connected, found.rings - found.connected),
-                          {}, costs, limits),
+    EXPECT_EQ(gain_of_map(all.first(found.connected), all.subspan(found.connected, found.rings - found.connected), {},
+                          costs, limits),
               found.gain + setup);
   }
   EXPECT_GT(with_both, 200);
@@ -243,7 +243,8 @@ TEST(ChannelSelector, PeersThatArePairedAnywayAreConnected) {
   ChannelSelector selector({}, limits, 2048);
   for (PeerId peer = 0; peer < 10; ++peer) selector.add(peer, 50'000 + peer, peer < 3);
   EXPECT_TRUE(selector.end_of_unit());
-  for (PeerId peer = 0; peer < 10; ++peer) EXPECT_EQ(selector.map().at(peer) == ChannelKind::rc_rdma, peer < 3 || peer == 9) << peer;
+  for (PeerId peer = 0; peer < 10; ++peer)
+    EXPECT_EQ(selector.map().at(peer) == ChannelKind::rc_rdma, peer < 3 || peer == 9) << peer;
 }
 
 TEST(ChannelSelector, TheTableIsBounded) {

@@ -36,7 +36,8 @@ struct RdmaOptions {
 };
 
 /// `slot`: a frame in a slot; `inlined`: a request without memory of ours, by peer; `part`: of a transfer, in a slot;
-/// `transfer`: of a transfer, in the user's memory, by its address; `datagram`: of the UD channel, in a slot or inlined.
+/// `transfer`: of a transfer, in the user's memory, by its address; `datagram`: of the UD channel, in a slot or
+/// inlined.
 enum class RdmaTag : uint64_t { receive, slot, inlined, part, transfer, greeting_in, greeting_out, datagram };
 
 class RdmaAdapter {

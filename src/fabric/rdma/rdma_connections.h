@@ -50,8 +50,8 @@ class RdmaConnections {
     wire::RdmaCard card;                    ///< what it has published, when `route` is there
     std::unique_ptr<rdma::Route> route;
     uint32_t frame_bytes = 0;  ///< longest frame that both sides have slots for; when connected
-    uint32_t call = 0;     ///< the peer's number for this rank
-    bool greeted = false;  ///< hellos are repeated
+    uint32_t call = 0;         ///< the peer's number for this rank
+    bool greeted = false;      ///< hellos are repeated
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
   };
 

@@ -285,7 +285,7 @@ void RdmaPath::on_receive(const rdma::Completion& completion) {
   }
   const uint32_t source = written ? wire::rdma_immediate_source(completion.immediate) : frame.source;
   RdmaPeer* peer = source < peers_.size() ? peers_[source].get() : nullptr;
-  if (!peer || is_me(*peer)) return;  // no messages come that way
+  if (!peer || is_me(*peer)) return;                                         // no messages come that way
   if (!written && frame.incarnation != uint16_t(peer->incarnation)) return;  // of a lane that was given up
   if (!hears(*peer)) return;
   if (written) {

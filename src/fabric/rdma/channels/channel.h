@@ -9,8 +9,8 @@
 //   dc_rdma   one of a pool of DC initiators    a write into a ring, which its owner polls
 //   ud        one for datagrams to all peers    a receive of the shared queue, as part of a reliable stream
 //
-// Source: Takagi et al. 2015, section 3.1 (rc and ud: beyond it, as Koop et al. 2008). Units: bytes. Thread rule: the rank's
-// lock.
+// Source: Takagi et al. 2015, section 3.1 (rc and ud: beyond it, as Koop et al. 2008). Units: bytes. Thread rule: the
+// rank's lock.
 #pragma once
 
 #include <cstddef>

@@ -127,8 +127,7 @@ Error ChannelSwitches::connect_pair(RdmaPeer& peer, const wire::RdmaAddress& rem
 Channel& ChannelSwitches::connected_way(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
   if (!its.connected)
-    its.connected =
-        std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
+    its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
   return *its.connected;
 }
 

@@ -52,10 +52,11 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
 }
 
 Error ChannelPolicy::check() const {
-  if (std::find(std::begin(kChannelNames), std::end(kChannelNames), mode_) == std::end(kChannelNames) &&
-      !selector_ && !rotates_) {
-    return Error(ErrorClass::arg, "TERN_RDMA_CHANNELS is '" + mode_ +
-                                      "'; it can be rc, rc-rdma, dc, dc-rdma, ud, auto, auto-ud, or (for tests) rotate");
+  if (std::find(std::begin(kChannelNames), std::end(kChannelNames), mode_) == std::end(kChannelNames) && !selector_ &&
+      !rotates_) {
+    return Error(ErrorClass::arg,
+                 "TERN_RDMA_CHANNELS is '" + mode_ +
+                     "'; it can be rc, rc-rdma, dc, dc-rdma, ud, auto, auto-ud, or (for tests) rotate");
   }
   if (base_ == ChannelKind::dc && !dc_) {
     return Error(ErrorClass::unsupported_operation, "TERN_RDMA_CHANNELS is " + mode_ + ", but the adapter " + device_ +

@@ -59,7 +59,8 @@ ChannelSelector::Counts ChannelSelector::busiest(const Window& window) const {
   Counts counts;
   counts.reserve(window.sums.size());
   for (const auto& [peer, messages] : window.sums) counts.emplace_back(uint32_t(std::min(messages, kMaxCount)), peer);
-  const auto most = counts.begin() + ptrdiff_t(std::min<size_t>(counts.size(), limits_.max_rings + limits_.max_connected));
+  const auto most =
+      counts.begin() + ptrdiff_t(std::min<size_t>(counts.size(), limits_.max_rings + limits_.max_connected));
   std::partial_sort(counts.begin(), most, counts.end(), std::greater<>());
   counts.erase(most, counts.end());
   return counts;

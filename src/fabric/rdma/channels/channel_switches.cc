@@ -29,7 +29,8 @@ ChannelSwitches::ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaCon
       ring_entries_(uint32_t(tunables.rdma_ring_entries)),
       entry_bytes_(std::min(kRingEntryBytes, adapter.slot_bytes)),
       max_pairs_(uint32_t(tunables.rdma_rc_pool)),
-      max_active_pairs_(tunables.rdma_channels.starts_with("auto") ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {}
+      max_active_pairs_(tunables.rdma_channels.starts_with("auto") ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {
+}
 
 void ChannelSwitches::begin(RdmaPeer& peer) {
   OfPeer& its = peer.switching;

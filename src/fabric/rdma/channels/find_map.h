@@ -16,8 +16,8 @@
 // the channels that exist (section 3.2). The m others are then the first of those that are not paired.
 //
 // Beyond the paper: the k peers after the l-th get a connected queue pair without a ring, where that alone gains
-// something (k n_i g - k rho; datagrams as the base channel). They share h with the connected rings. Where the base channel is
-// not DC all rings are connected.
+// something (k n_i g - k rho; datagrams as the base channel). They share h with the connected rings. Where the base
+// channel is not DC all rings are connected.
 //
 // Source: Takagi et al. 2015, Figure 6, Appendix A and Table 2. Gains in units of 1/(2s) ps, where s is the number of
 // entries of a ring, so that all is exact in integers (counts below 2^31). Thread rule: pure functions.
@@ -40,7 +40,8 @@ struct ChannelCosts {
   int64_t connected_gain = 0;          ///< by rc instead of the base channel; at most r - d where the base is DC
 };
 
-/// Where messages begin by datagrams (ud): measured on the simulated testbed of the paper (bench/channels --only costs).
+/// Where messages begin by datagrams (ud): measured on the simulated testbed of the paper (bench/channels --only
+/// costs).
 inline constexpr ChannelCosts kCostsAgainstDatagrams{
     .dc_ring_gain = 0, .rc_ring_gain = 350'000, .dc_ring_setup = 0, .connected_gain = 250'000};
 
@@ -52,8 +53,8 @@ struct MapLimits {
 };
 
 struct FoundMap {
-  uint32_t rings = 0;      ///< l
-  uint32_t connected = 0;  ///< m, without the paired peers
+  uint32_t rings = 0;         ///< l
+  uint32_t connected = 0;     ///< m, without the paired peers
   uint32_t without_ring = 0;  ///< k
   int64_t gain = 0;
   bool operator==(const FoundMap&) const = default;

@@ -31,10 +31,7 @@ constexpr wire::Header kFrameHeader{wire::Kind::eager};
 class UdChannel final : public Channel {
  public:
   UdChannel(UdEndpoint& endpoint, size_t frame_bytes, std::byte* scratch)
-      : Channel({.kind = ChannelKind::ud,
-                 .frame_bytes = frame_bytes,
-                 .scratch = scratch,
-                 .carries_transfers = false}),
+      : Channel({.kind = ChannelKind::ud, .frame_bytes = frame_bytes, .scratch = scratch, .carries_transfers = false}),
         endpoint_(endpoint) {}
 
   bool room(const RdmaPeer& peer, uint32_t) const override { return endpoint_.may_send(peer, traits().frame_bytes); }
@@ -175,8 +172,8 @@ bool UdEndpoint::advance(RdmaPeer& peer, uint64_t now_ns, bool all) {
     return its.stream.unsent();
   }
   if (timeout_ns_ != 0 && now_ns >= its.waiting_since_ns + timeout_ns_) {
-    peers_.break_peer(peer, "it has not answered for " + std::to_string(timeout_ns_ / 1'000'000'000) +
-                                " s (TERN_RDMA_UD_TIMEOUT_S)");
+    peers_.break_peer(
+        peer, "it has not answered for " + std::to_string(timeout_ns_ / 1'000'000'000) + " s (TERN_RDMA_UD_TIMEOUT_S)");
   }
   return true;
 }

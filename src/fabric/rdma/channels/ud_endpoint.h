@@ -2,7 +2,8 @@
 // travel in a reliable stream for each peer, by the protocol of the UDP path (fabric/udp/stream_channel.h: seals,
 // acknowledgements, repetition, pacing), for which this is the way out. A frame is a message of that stream:
 //
-//   frame --> StreamChannel --> datagram in a send slot --> UD queue pair ... shared receive --> StreamChannel --> frame
+//   frame --> StreamChannel --> datagram in a send slot --> UD queue pair ... shared receive --> StreamChannel -->
+//   frame
 //
 // So it takes about 2 KB for each peer that is spoken to, no queue pair, and no memory of the adapter. Datagrams may be
 // lost (a receiver without receives drops them), doubled, or come out of order. A conversation begins without a
