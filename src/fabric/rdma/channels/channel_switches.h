@@ -52,6 +52,7 @@ class ChannelSwitches {
     bool changing = false;                    ///< between J1 and J5
     bool refused = false;                     ///< a connected channel cannot be had; see `forgive`
     std::unique_ptr<Ring> ring, next_ring;
+    uint32_t empty_polls = 0;  ///< of the ring, since a frame was in it
     // Ours to the peer.
     bool leaving = false;    ///< between the offer and J4
     bool may_leave = false;  ///< J4 is due: when there is credit
@@ -158,6 +159,7 @@ class ChannelSwitches {
   std::vector<std::unique_ptr<Ring>> spare_rings_;
   std::array<uint32_t, kChannelKinds> counts_{};
   size_t ring_bytes_ = 0;
+  uint32_t polls_ = 0;
   uint64_t switches_ = 0;
 };
 
