@@ -148,6 +148,8 @@ constexpr size_t size_class_limit(size_t index) {
     "peers whose messages come by DC into shared receive buffers") \
   X(rdma_channels_ud, level, "channels", "rdma", \
     "peers whose messages come by datagrams (UD)") \
+  X(rdma_channels_xrc, level, "channels", "rdma", \
+    "peers whose messages come by a queue pair for each of their nodes (XRC)") \
   X(rdma_channels_rc_rdma, level, "channels", "rdma", \
     "peers that write their messages into a ring by a connected queue pair") \
   X(rdma_channels_dc_rdma, level, "channels", "rdma", \

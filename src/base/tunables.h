@@ -189,8 +189,9 @@ namespace tern {
     "node are distributed; empty: the best") \
   X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
     "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves " \
-    "memory), ud (datagrams, which save memory on every adapter), auto (selected per peer by the number of messages " \
-    "received from it, beginning with dc, without DC with ud), or auto-ud (the same, beginning with ud)") \
+    "memory), ud (datagrams, which save memory on every adapter), xrc (a connected queue pair for each node), auto " \
+    "(selected per peer by the number of messages received from it, beginning with dc, without DC with ud), or " \
+    "auto-ud (the same, beginning with ud)") \
   X(progress, "auto", "what moves messages while the application computes: polling (nothing; only its own MPI " \
     "calls do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
     "pending), or auto (adaptive if some peer is reached by TCP, UDP or software RDMA, which need this rank's " \
