@@ -104,9 +104,9 @@ TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
 }
 
 // The real code, every case of a bounded set: two ranks, two messages each way, both have the other's messages come by
-// another channel, at any place among their messages, with every combination of short and long pauses; a thirteenth of the
-// 72,900 cases unless TERN_SIM_SEEDS asks for more. (Every order of
-// events, in a model of the protocol: tests/unit/channel_switch_model_test.cc.)
+// another channel, at any place among their messages, with every combination of short and long pauses; every thirteenth
+// of the 72,900 cases unless TERN_SIM_SEEDS asks for more. (Every order of events, in a model of the protocol:
+// tests/unit/channel_switch_model_test.cc.)
 struct Placement {
   uint32_t index;
   uint32_t draw(uint32_t choices) {
