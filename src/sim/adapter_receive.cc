@@ -243,8 +243,7 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
   if (!takes_receive(packet.verb)) return true;
   bool xrc = pair.options_.kind == QueuePairKind::xrc_target;
   auto addressed = srqs.find(packet.remote_srq);
-  if (xrc &&
-      (addressed == srqs.end() || &addressed->second->hca != &pair.hca_ || !addressed->second->options.addressed)) {
+  if (xrc && (addressed == srqs.end() || !addressed->second->options.addressed)) {
     refuse(pair, packet, Status::remote_invalid_request, Status::local_queue_pair);
     return false;
   }
@@ -260,7 +259,7 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
     refuse(pair, packet, Status::remote_invalid_request, Status::local_length);
     return false;
   }
-  if (!pieces_valid(pair.hca_, inbound.receive.pieces, true)) {
+  if (!pieces_valid(xrc ? addressed->second->hca : pair.hca_, inbound.receive.pieces, true)) {
     refuse(pair, packet, Status::remote_operation, Status::local_protection);
     return false;
   }

@@ -46,6 +46,7 @@ void RdmaPath::lose(RdmaPeer& peer) {
   switches_.forget(peer);
   streams_.fail_all(peer);
   if (ud_) ud_->forget(peer);
+  if (xrc_) xrc_->forget(peer);
   if (!is_me(peer)) sink_.on_peer_lost(peer, reason(peer));
 }
 

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "fabric/rdma/channels/dc_endpoint.h"
 #include "fabric/rdma/channels/ud_endpoint.h"
+#include "fabric/rdma/channels/xrc_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
@@ -28,10 +29,11 @@ RdmaConnections::RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const T
       keepalive_ns_(uint64_t(tunables.rdma_keepalive_ms) * 1'000'000),
       greeting_ns_(uint64_t(tunables.rdma_greeting_ms) * 1'000'000) {}
 
-Error RdmaConnections::start(ChannelKind base, const DcEndpoint* dc, const UdEndpoint* ud) {
+Error RdmaConnections::start(ChannelKind base, const DcEndpoint* dc, const UdEndpoint* ud, XrcEndpoint* xrc) {
   base_ = base;
   dc_ = dc;
   ud_ = ud;
+  xrc_ = xrc;
   rdma::QueuePairOptions options;
   options.kind = rdma::QueuePairKind::ud;
   options.sends = options.receives = &adapter_.completions();
@@ -47,6 +49,7 @@ Error RdmaConnections::start(ChannelKind base, const DcEndpoint* dc, const UdEnd
   wire::RdmaCard card;
   card.greetings = std::bit_cast<wire::RdmaAddress>(datagrams_->address());
   if (ud_) ud_->describe(card);
+  if (xrc_) xrc_->describe(card);
   card_ = wire::build_rdma_card(card);
   return {};
 }
@@ -70,10 +73,17 @@ void RdmaConnections::contact(RdmaPeer& peer) {
   greet(peer, Greeting::hello);
 }
 
-// The address of the base channel, as the peer shall use it.
-rdma::QueuePairAddress RdmaConnections::base_address(const RdmaPeer& peer) const {
-  if (base_ == ChannelKind::dc) return dc_->target_for(peer.id);
-  return base_ == ChannelKind::ud ? ud_->address() : peer.connection.pair->address();
+// The address of the base channel, as the peer shall use it. False: it cannot be told yet.
+bool RdmaConnections::base_address(RdmaPeer& peer, Greeting kind, rdma::QueuePairAddress& address) {
+  switch (base_) {
+    case ChannelKind::dc: address = dc_->target_for(peer.id); return true;
+    case ChannelKind::ud: address = ud_->address(); return true;
+    case ChannelKind::xrc:
+      if (kind == Greeting::hello) return xrc_->hello(peer, address);
+      address = peer.xrc.target;
+      return true;
+    default: address = peer.connection.pair->address(); return true;
+  }
 }
 
 // A queue pair connected to itself (or the way to this rank's own DC target): there is nobody to greet.
@@ -81,7 +91,7 @@ Error RdmaConnections::connect_to_self(RdmaPeer& peer) {
   if (adapter_.failed()) return Error(ErrorClass::other, "the adapter has failed");
   OfPeer& its = peer.connection;
   if (base_ == ChannelKind::dc) {
-    its.base = base_address(peer);
+    its.base = dc_->target_for(peer.id);
     if (Error error = adapter_.hca->make_route(its.base.port, its.route)) return error;
   } else {
     if (Error error = make_pair(peer)) return error;
@@ -158,6 +168,8 @@ void RdmaConnections::keep_pair(RdmaPeer& peer) {
 // A greeting for which there is no room is not sent; the other side (or this side's timer) repeats.
 void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   if (free_greetings_.empty() || datagrams_failed_) return;
+  rdma::QueuePairAddress base;
+  if (!base_address(peer, kind, base)) return;
   uint32_t slot = free_greetings_.back();
   wire::RdmaGreeting greeting;
   greeting.kind = kind;
@@ -165,7 +177,7 @@ void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   greeting.to = adapter_.options.peers->name(peer.id);
   greeting.call = peer.id;
   greeting.base = uint8_t(base_);
-  greeting.address = std::bit_cast<wire::RdmaAddress>(base_address(peer));
+  greeting.address = std::bit_cast<wire::RdmaAddress>(base);
   greeting.frame_bytes = uint32_t(adapter_.slot_bytes);
   greeting.window = adapter_.window;
   greeting.incarnation = peer.incarnation;
@@ -224,6 +236,7 @@ void RdmaConnections::on_greeting(const std::byte* data, size_t bytes) {
   }
   // A welcome: the peer's queue pair is connected to ours.
   if (peer->state == State::greeting && !connect(*peer, greeting)) return;
+  if (xrc_ && !connect_node(*peer, greeting)) return;
   if (peer->state == State::greeting || peer->state == State::answered) {
     become_ready(*peer, true);
   }
@@ -234,11 +247,17 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
     peers_.break_peer(peer, std::string(error.text()));
     return;
   }
+  if (xrc_) {
+    if (Error error = xrc_->on_hello(peer, std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
+      peers_.break_peer(peer, std::string(error.text()));
+      return;
+    }
+  }
   if (!peer.connection.connected) {
     if (!connect(peer, greeting)) return;
     peer.state = State::answered;
     repeat_hellos(peer);  // the peer may die now
-  } else if (!(peer.connection.base == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
+  } else if (!xrc_ && !(peer.connection.base == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
     return;  // not the connection that we have
   }
   greet(peer, Greeting::welcome);
@@ -269,8 +288,23 @@ bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting
   return true;
 }
 
+// The peer's target for our queue pair of its node, where that has none yet; then the greetings that waited for it leave.
+bool RdmaConnections::connect_node(RdmaPeer& peer, const wire::RdmaGreeting& welcome) {
+  if (peer.state != State::greeting && peer.state != State::answered) return false;
+  bool news = false;
+  if (Error error = xrc_->on_welcome(peer, std::bit_cast<rdma::QueuePairAddress>(welcome.address), news)) {
+    peers_.break_peer(peer, std::string(error.text()));
+    return false;
+  }
+  if (!news) return true;
+  for (RdmaPeer* other : std::vector<RdmaPeer*>(greeted_)) {
+    if (other != &peer && other->xrc.node == peer.xrc.node) greet(*other, Greeting::hello);
+  }
+  return true;
+}
+
 void RdmaConnections::answered_is_ready(RdmaPeer& peer) {
-  if (peer.state == State::answered) become_ready(peer, false);
+  if (peer.state == State::answered && !xrc_) become_ready(peer, false);
 }
 
 void RdmaConnections::become_ready(RdmaPeer& peer, bool tell) {

@@ -14,7 +14,8 @@
 // considered dead.
 //
 // What the greeting tells is the address of the base channel, with which all streams begin: a queue pair for this peer
-// (rc), a DC target (dc), or the queue pair of all datagrams (ud).
+// (rc), a DC target (dc), the queue pair of all datagrams (ud), or what channels/xrc_endpoint.h says. With XRC the two
+// directions are connected separately: each rank is ready when it has its own welcome.
 //
 // Units: nanoseconds. Thread rule: the rank's lock.
 #pragma once
@@ -34,6 +35,7 @@ namespace tern {
 class DcEndpoint;
 class RdmaPeers;
 class UdEndpoint;
+class XrcEndpoint;
 
 inline constexpr uint32_t kRdmaGreetingSlots = 64;  ///< each way; greetings without a slot are lost and repeated
 
@@ -57,8 +59,8 @@ class RdmaConnections {
 
   /// Both outlive this.
   RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables, Lookup lookup);
-  /// The base channel. `dc`, `ud`: what that kind, or changes to it, need; null: nothing does. They outlive this.
-  Error start(ChannelKind base, const DcEndpoint* dc, const UdEndpoint* ud);
+  /// The base channel. `dc`, `ud`, `xrc`: what that kind, or changes to it, need; null: nothing does. They outlive this.
+  Error start(ChannelKind base, const DcEndpoint* dc, const UdEndpoint* ud, XrcEndpoint* xrc);
   /// What peers need to greet this rank.
   const std::string& card() const { return card_; }
 
@@ -99,13 +101,14 @@ class RdmaConnections {
 
  private:
   Error prepare(RdmaPeer& peer);
-  rdma::QueuePairAddress base_address(const RdmaPeer& peer) const;
+  bool base_address(RdmaPeer& peer, wire::RdmaGreeting::Kind kind, rdma::QueuePairAddress& address);
   Error connect_to_self(RdmaPeer& peer);
   void greet(RdmaPeer& peer, wire::RdmaGreeting::Kind kind);
   void repeat_hellos(RdmaPeer& peer);
   void on_greeting(const std::byte* data, size_t bytes);
   void on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greeting);
   bool connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting);
+  bool connect_node(RdmaPeer& peer, const wire::RdmaGreeting& welcome);
   void become_ready(RdmaPeer& peer, bool tell);
   void post_greeting_receive(uint32_t slot);
   void on_greeting_flushed();
@@ -131,6 +134,7 @@ class RdmaConnections {
   ChannelKind base_ = ChannelKind::rc;
   const DcEndpoint* dc_ = nullptr;
   const UdEndpoint* ud_ = nullptr;
+  XrcEndpoint* xrc_ = nullptr;
   uint64_t keepalive_due_ns_ = ~uint64_t{0};
 };
 

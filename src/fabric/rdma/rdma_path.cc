@@ -69,8 +69,10 @@ Error RdmaPath::start(const Tunables& tunables) {
     ud_ = std::make_unique<UdEndpoint>(adapter_, static_cast<RdmaPeers&>(*this), tunables);
     if (Error error = ud_->start()) return error;
   }
+  if (policy_.base() == ChannelKind::xrc)
+    xrc_ = std::make_unique<XrcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
   switches_.set_base(policy_.base(), dc_.get(), ud_.get());
-  return connections_.start(policy_.base(), dc_.get(), ud_.get());
+  return connections_.start(policy_.base(), dc_.get(), ud_.get(), xrc_.get());
 }
 
 TupleQueues* RdmaPath::tuple_queues() {
@@ -210,6 +212,7 @@ void RdmaPath::publish_counters() {
   to.rdma_channels_rc = switches_.count(ChannelKind::rc);
   to.rdma_channels_dc = switches_.count(ChannelKind::dc);
   to.rdma_channels_ud = switches_.count(ChannelKind::ud);
+  to.rdma_channels_xrc = switches_.count(ChannelKind::xrc);
   to.rdma_channels_rc_rdma = switches_.count(ChannelKind::rc_rdma);
   to.rdma_channels_dc_rdma = switches_.count(ChannelKind::dc_rdma);
   to.rdma_switches = switches_.switches();
@@ -236,6 +239,7 @@ int RdmaPath::take_completions() {
 bool RdmaPath::returned(RdmaPeer& peer, const rdma::Completion& completion) {
   if (dc_ && !dc_->on_completion(peer, completion)) return false;
   adapter_.returned(peer);
+  if (xrc_) xrc_->on_completion(completion);
   if (completion.status != rdma::Status::success) break_peer(peer, rdma::status_name(completion.status));
   return true;
 }
@@ -343,6 +347,8 @@ void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window) {
     base = std::make_unique<DcChannel>(*dc_, peer.id, false, *its.route, its.base, its.frame_bytes);
   } else if (its.pair) {
     base = std::make_unique<ConnectedChannel>(adapter_, *its.pair, its.frame_bytes);
+  } else if (xrc_) {
+    base = xrc_->make_channel(peer);
   } else {
     base = ud_->make_channel(peer);
   }

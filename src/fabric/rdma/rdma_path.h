@@ -6,6 +6,7 @@
 //   MessageStreams    messages as frames, credit         -> Channel: what carries them (channels/)
 //   ChannelSwitches   changes of channels, rings
 //   UdEndpoint        frames by datagrams
+//   XrcEndpoint       frames by a queue pair for each node
 //   RdmaTransfers     get, put, atomics and flush, registered user memory
 //   RdmaAdapter       queues, slots, what is outstanding -> rdma::Hca
 //
@@ -135,6 +136,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   RdmaTransfers transfers_;
   std::unique_ptr<DcEndpoint> dc_;  ///< null: DC is not used
   std::unique_ptr<UdEndpoint> ud_;  ///< null: no messages go by datagrams
+  std::unique_ptr<XrcEndpoint> xrc_;  ///< null: XRC is not used
   RdmaConnections connections_;
   MessageStreams streams_;
   ChannelSwitches switches_;

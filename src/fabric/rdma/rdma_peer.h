@@ -10,6 +10,7 @@
 #include "fabric/lane.h"
 #include "fabric/rdma/channels/channel_switches.h"
 #include "fabric/rdma/channels/ud_endpoint.h"
+#include "fabric/rdma/channels/xrc_endpoint.h"
 #include "fabric/rdma/message_streams.h"
 #include "fabric/rdma/rdma_connections.h"
 #include "fabric/rdma/rdma_transfers.h"
@@ -36,6 +37,7 @@ struct RdmaPeer final : Lane {
   MessageStreams::OfPeer stream;
   ChannelSwitches::OfPeer switching;
   UdEndpoint::OfPeer datagrams;
+  XrcEndpoint::OfPeer xrc;
   RdmaTransfers::OfPeer transfers;
   std::string trouble;  ///< why it is broken
 };

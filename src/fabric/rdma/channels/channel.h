@@ -7,9 +7,10 @@
 //   dc        one of a pool of DC initiators    a receive of the shared queue
 //   rc_rdma   connected, one a peer             a write into a ring, which its owner polls
 //   dc_rdma   one of a pool of DC initiators    a write into a ring, which its owner polls
+//   xrc       connected, one a node             a receive of the shared queue that has a number
 //   ud        one for datagrams to all peers    a receive of the shared queue, as part of a reliable stream
 //
-// Source: Takagi et al. 2015, section 3.1 (rc and ud: beyond it, as Koop et al. 2008). Units: bytes. Thread rule: the
+// Source: Takagi et al. 2015, section 3.1 (rc, xrc and ud: beyond it, as Koop et al. 2008). Units: bytes. Thread rule: the
 // rank's lock.
 #pragma once
 
@@ -22,10 +23,10 @@ namespace tern {
 
 struct RdmaPeer;
 
-enum class ChannelKind : uint8_t { rc, dc, rc_rdma, dc_rdma, ud };
-inline constexpr size_t kChannelKinds = 5;  ///< of ChannelKind
+enum class ChannelKind : uint8_t { rc, dc, rc_rdma, dc_rdma, ud, xrc };
+inline constexpr size_t kChannelKinds = 6;  ///< of ChannelKind
 /// As TERN_RDMA_CHANNELS has them.
-inline constexpr const char* kChannelNames[kChannelKinds] = {"rc", "dc", "rc-rdma", "dc-rdma", "ud"};
+inline constexpr const char* kChannelNames[kChannelKinds] = {"rc", "dc", "rc-rdma", "dc-rdma", "ud", "xrc"};
 inline const char* channel_name(ChannelKind kind) { return kChannelNames[size_t(kind)]; }
 inline bool has_ring(ChannelKind kind) { return kind == ChannelKind::rc_rdma || kind == ChannelKind::dc_rdma; }
 

@@ -28,12 +28,17 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
     : mode_(tunables.rdma_channels),
       device_(able.device),
       dc_(able.dc),
+      xrc_(able.xrc),
       rotates_(mode_ == "rotate"),
       unit_ns_(uint64_t(tunables.rdma_statistics_ms) * 1'000'000) {
   const bool base_is_dc =
       mode_ == "dc" || mode_ == "dc-rdma" || (able.dc && (mode_ == "auto" || mode_ == "rotate" || mode_ == "rc-rdma"));
-  const bool selects = mode_ == "auto" || mode_ == "auto-ud";
-  base_ = base_is_dc ? ChannelKind::dc : mode_ == "ud" || selects ? ChannelKind::ud : ChannelKind::rc;
+  const bool base_is_xrc = mode_ == "xrc" || mode_ == "auto-xrc";
+  const bool selects = mode_ == "auto" || mode_ == "auto-ud" || mode_ == "auto-xrc";
+  base_ = base_is_dc                  ? ChannelKind::dc
+          : base_is_xrc               ? ChannelKind::xrc
+          : mode_ == "ud" || selects ? ChannelKind::ud
+                                      : ChannelKind::rc;
   on_demand_ = base_;
   if (mode_ == "rc-rdma") on_demand_ = ChannelKind::rc_rdma;
   if (mode_ == "dc-rdma") on_demand_ = ChannelKind::dc_rdma;
@@ -44,7 +49,7 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
   limits.max_rings = uint32_t(tunables.rdma_rings);
   limits.max_connected = uint32_t(tunables.rdma_rc_active);
   limits.dc = base_is_dc;
-  if (!base_is_dc) costs = kCostsAgainstDatagrams;
+  if (!base_is_dc) costs = base_is_xrc ? kCostsAgainstXrc : kCostsAgainstDatagrams;
   override_costs(tunables, costs);
   if (!base_is_dc) costs.dc_ring_gain = costs.dc_ring_setup = 0;
   selector_ =
@@ -56,11 +61,15 @@ Error ChannelPolicy::check() const {
       !rotates_) {
     return Error(ErrorClass::arg,
                  "TERN_RDMA_CHANNELS is '" + mode_ +
-                     "'; it can be rc, rc-rdma, dc, dc-rdma, ud, auto, auto-ud, or (for tests) rotate");
+                     "'; it can be rc, rc-rdma, dc, dc-rdma, ud, xrc, auto, auto-ud, auto-xrc, or (for tests) rotate");
   }
   if (base_ == ChannelKind::dc && !dc_) {
     return Error(ErrorClass::unsupported_operation, "TERN_RDMA_CHANNELS is " + mode_ + ", but the adapter " + device_ +
                                                         " has no DC: use rc, rc-rdma, ud or auto");
+  }
+  if (base_ == ChannelKind::xrc && !xrc_) {
+    return Error(ErrorClass::unsupported_operation, "TERN_RDMA_CHANNELS is " + mode_ + ", but the adapter " + device_ +
+                                                        " has no XRC: use rc, rc-rdma, ud or auto");
   }
   return {};
 }

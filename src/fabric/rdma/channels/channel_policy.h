@@ -50,7 +50,7 @@ class ChannelPolicy {
   void rotate();
 
   const std::string mode_, device_;
-  const bool dc_, rotates_;
+  const bool dc_, xrc_, rotates_;
   const uint64_t unit_ns_;
   ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
   std::unique_ptr<ChannelSelector> selector_;  ///< null: nothing is selected
