@@ -20,7 +20,7 @@ constexpr ChannelKind kKinds[] = {ChannelKind::rc, ChannelKind::dc, ChannelKind:
 
 /// A base channel; with `rotate` datagrams are there, too, and nothing changes by itself.
 void draw_base(Rng& rng, WorldOptions& options) {
-  constexpr const char* kBases[] = {"dc", "dc", "rc", "ud", "ud", "rotate", "rotate"};
+  constexpr const char* kBases[] = {"dc", "dc", "rc", "ud", "ud", "xrc", "rotate", "rotate"};
   options.tunables.rdma_channels = kBases[rng.below(std::size(kBases))];
   options.tunables.rdma_statistics_ms = 50'000;
   options.adapter.dc = options.tunables.rdma_channels == "dc" || rng.chance(1, 2);
@@ -105,7 +105,7 @@ TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
 
 // The real code, every case of a bounded set: two ranks, two messages each way, both have the other's messages come by
 // another channel, at any place among their messages, with every combination of short and long pauses; every thirteenth
-// of the 72,900 cases unless TERN_SIM_SEEDS asks for more. (Every order of events, in a model of the protocol:
+// of the 91,125 cases unless TERN_SIM_SEEDS asks for more. (Every order of events, in a model of the protocol:
 // tests/unit/channel_switch_model_test.cc.)
 struct Placement {
   uint32_t index;
@@ -143,7 +143,7 @@ void placed_program(Bench& bench, const PlacedChange& change, uint64_t& changed)
 
 TEST(RdmaChannels, EveryPlaceOfAChangeAmongFourMessages) {
   constexpr uint64_t kPauses[] = {0, 1'500, 40'000};  // none; while a frame is under way; until all is quiet
-  constexpr uint32_t kPauseChoices = 3 * 3 * 3 * 3, kPlaces = 3 * 3, kPairsOfKinds = 5 * 5, kBases = 4;
+  constexpr uint32_t kPauseChoices = 3 * 3 * 3 * 3, kPlaces = 3 * 3, kPairsOfKinds = 5 * 5, kBases = 5;
   uint64_t changed = 0;
   const uint32_t cases = kPauseChoices * kPlaces * kPairsOfKinds * kBases;
   const uint32_t step = std::getenv("TERN_SIM_SEEDS") ? 1 : uint32_t(13 * kSeedDivisor);
@@ -152,7 +152,7 @@ TEST(RdmaChannels, EveryPlaceOfAChangeAmongFourMessages) {
     Placement place{index};
     WorldOptions options = rdma_options_of(1);
     options.adapter_faults = {};
-    constexpr const char* kNames[kBases] = {"rc", "dc", "ud", "rotate"};
+    constexpr const char* kNames[kBases] = {"rc", "dc", "ud", "xrc", "rotate"};
     options.tunables.rdma_channels = kNames[place.draw(kBases)];
     options.tunables.rdma_statistics_ms = 50'000;
     options.tunables.rdma_eager_bytes = 256;
@@ -210,6 +210,28 @@ TEST(RdmaChannels, ARankThatDiesInTheMiddleOfAChangeLeavesTheOthersAlone) {
   if (all_seeds()) {
     EXPECT_GT(totals.switches, 1000u);
   }
+}
+
+// XRC: however many ranks a node has, a rank sends to all of them by one queue pair.
+TEST(RdmaChannels, XrcTakesAQueuePairForEachNode) {
+  for_seeds(20, [](uint64_t seed) {
+    WorldOptions options = rdma_options_of(seed);
+    options.ranks = 12;
+    options.ranks_per_node = 4;
+    options.tunables.rdma_channels = "xrc";
+    std::vector<size_t> pairs(3);
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      Rng own(seed * 149 + rank.index());
+      SwitchTotals none;
+      switching_program(bench, own, options.ranks, 20, none, kNobody, false);
+      pairs[rank.index() / 4] = rank.machine.adapters().node(rank.index() / 4).pairs.size();
+      bench.finish();
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+    // In each of four ranks: greetings, three initiators; and a target for each of the twelve ranks.
+    for (size_t count : pairs) EXPECT_EQ(count, 4u * (1 + 3) + 12);
+  });
 }
 
 // Datagrams that are lost, doubled and late: every message comes once and in order, short and long ones, from several
@@ -341,7 +363,7 @@ TEST(RdmaChannels, PeersThatComeAndGoDoNotGrowThePool) {
 TEST(RdmaChannels, TenThousandConnectionsInTurnDoNotGrowMemory) {
   constexpr uint32_t kPeers = 25;
   constexpr uint32_t kRounds = 400 / kSeedDivisor;
-  for (const char* channels : {"rc", "dc", "ud"}) {
+  for (const char* channels : {"rc", "dc", "ud", "xrc"}) {
     SCOPED_TRACE(channels);
     WorldOptions options = rdma_options_of(11);
     options.adapter_faults = {};
