@@ -269,7 +269,9 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
   }
   auto packet = make_request(pair, request);
   packet->begin = pair.offset_;
-  uint32_t bytes = request.is_read() ? 0 : std::min(request.total - pair.offset_, model().segment_bytes);
+  // (A datagram is one packet.)
+  const uint32_t longest = datagram ? model().mtu_bytes : model().segment_bytes;
+  uint32_t bytes = request.is_read() ? 0 : std::min(request.total - pair.offset_, longest);
   if (request.is_read()) packet->op = request.is_atomic() ? Op::atomic_request : Op::read_request;
   packet->payload.resize(bytes);
   if (request.work.inlined) {

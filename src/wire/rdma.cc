@@ -7,7 +7,7 @@
 namespace tern::wire {
 namespace {
 
-constexpr uint32_t kCardMagic = 0x52647254;      // "TrdR"
+constexpr uint32_t kRdmaCardMagic = 0x52647254;  // "TrdR"
 constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
 constexpr uint16_t kRdmaVersion = 4;
 constexpr uint8_t kCardDatagrams = 1, kCardAes = 2;  // flags
@@ -21,7 +21,7 @@ void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
 
 std::string build_rdma_card(const RdmaCard& card) {
   Writer out;
-  out.integer(kCardMagic);
+  out.integer(kRdmaCardMagic);
   out.integer(kRdmaVersion);
   out.integer(uint8_t((card.datagrams ? kCardDatagrams : 0) | (card.aes ? kCardAes : 0)));
   out.integer(uint8_t{0});
@@ -42,7 +42,7 @@ Error parse_rdma_card(std::string_view text, RdmaCard& card) {
   in.bytes(card.salt.data(), card.salt.size());
   card.datagrams = flags & kCardDatagrams;
   card.aes = flags & kCardAes;
-  if (magic != kCardMagic) return Error(ErrorClass::other, "what the peer published is no RDMA address");
+  if (magic != kRdmaCardMagic) return Error(ErrorClass::other, "what the peer published is no RDMA address");
   if (version != kRdmaVersion) {
     return Error(ErrorClass::other, "the peer's RDMA address has version " + std::to_string(version) + ", ours is " +
                                         std::to_string(kRdmaVersion) + ": use the same library on all ranks");

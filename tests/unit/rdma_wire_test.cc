@@ -131,7 +131,7 @@ TEST(RdmaWire, ChangesComeBackAndRingsThatHoldNoFrameAreRefused) {
     EXPECT_FALSE(parse_rdma_change(bytes.data(), bytes.size(), parsed));
   };
   refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(0); });
-  refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(9); });
+  refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(12); });
   refused([](RdmaChange& bad) { bad.entry_bytes = 40; });
   refused([](RdmaChange& bad) { bad.entry_bytes = 4098; });
   refused([](RdmaChange& bad) { bad.address += 4; });

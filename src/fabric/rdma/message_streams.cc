@@ -103,8 +103,9 @@ bool MessageStreams::withdraw(SendOperation& operation) {
 // Nothing leaves while a put waits to be posted, which messages must not overtake.
 void MessageStreams::pump(RdmaPeer& peer) {
   OfPeer& its = peer.stream;
-  if (peer.state != State::ready || !peer.transfers.waiting.empty()) return;
-  switches_.pump(peer);
+  if (peer.state != State::ready) return;
+  switches_.pump(peer);  // transfers may wait for what it has to tell the peer
+  if (!peer.transfers.waiting.empty()) return;
   if (waits_for_puts(peer)) {
     if (!its.queue.empty()) adapter_.block(peer);
     return;
