@@ -10,7 +10,7 @@
 
 namespace tern {
 
-using State = rdma::QueuePair::State;
+
 
 /// The sender's end for one peer.
 class XrcChannel final : public Channel {
