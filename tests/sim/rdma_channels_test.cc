@@ -86,7 +86,8 @@ TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
     options.tunables.rdma_rc_pool = int64_t(rng.below(8));
     options.adapter.dc_responders = uint32_t(1 + rng.below(8));
     options.adapter.polled_wakes = rng.chance(2, 3);
-    if (rng.chance(1, 4)) options.adapter.max_queue_pairs = uint32_t(8 + options.ranks);
+    if (rng.chance(1, 4))
+      options.adapter.max_queue_pairs = uint32_t(8 + (options.tunables.rdma_channels == "xrc" ? 2 : 1) * options.ranks);
     options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(30));
     options.adapter_faults.storm_ns = 100'000;
     Report report = Machine(options).run([&](Machine::Rank& rank) {
@@ -192,7 +193,8 @@ TEST(RdmaChannels, ARankThatDiesInTheMiddleOfAChangeLeavesTheOthersAlone) {
     options.tunables.rdma_keepalive_ms = 2;
     options.tunables.rdma_ud_timeout_s = 1;
     options.adapter.polled_wakes = rng.chance(2, 3);
-    if (rng.chance(1, 4)) options.adapter.max_queue_pairs = uint32_t(8 + options.ranks);
+    if (rng.chance(1, 4))
+      options.adapter.max_queue_pairs = uint32_t(8 + (options.tunables.rdma_channels == "xrc" ? 2 : 1) * options.ranks);
     const PeerId victim = PeerId(rng.below(options.ranks));
     options.faults.losses.push_back({victim, 1'000'000 + rng.below(2'000'000), 1});
     Report report = Machine(options).run([&](Machine::Rank& rank) {
@@ -377,8 +379,12 @@ TEST(RdmaChannels, TenThousandConnectionsInTurnDoNotGrowMemory) {
       Lane& lane = bench.path->lane(peer);
       bench.send(peer, {});
       bench.wait_messages(peer, int(round) * 2 + 1);
-      bench.path->change_channel(lane, ChannelKind::rc_rdma);
-      bench.engine.wait_until([&] { return bench.path->channel(lane) == ChannelKind::rc_rdma; });
+      // False while the connection is not ready.
+      while (bench.path->channel(lane) != ChannelKind::rc_rdma) {
+        bench.path->change_channel(lane, ChannelKind::rc_rdma);
+        bench.strand.charge_ns(1000);
+        bench.engine.poll_all();
+      }
       bench.send(peer, {});
       bench.wait_messages(peer, int(round) * 2 + 2);
       bench.engine.wait_until([&] { return !bench.path->has_unsent(); });

@@ -288,7 +288,8 @@ bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting
   return true;
 }
 
-// The peer's target for our queue pair of its node, where that has none yet; then the greetings that waited for it leave.
+// The peer's target for our queue pair of its node, where that has none yet; then the greetings that waited for it
+// leave.
 bool RdmaConnections::connect_node(RdmaPeer& peer, const wire::RdmaGreeting& welcome) {
   if (peer.state != State::greeting && peer.state != State::answered) return false;
   bool news = false;

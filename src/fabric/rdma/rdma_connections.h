@@ -59,7 +59,8 @@ class RdmaConnections {
 
   /// Both outlive this.
   RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables, Lookup lookup);
-  /// The base channel. `dc`, `ud`, `xrc`: what that kind, or changes to it, need; null: nothing does. They outlive this.
+  /// The base channel. `dc`, `ud`, `xrc`: what that kind, or changes to it, need; null: nothing does. They outlive
+  /// this.
   Error start(ChannelKind base, const DcEndpoint* dc, const UdEndpoint* ud, XrcEndpoint* xrc);
   /// What peers need to greet this rank.
   const std::string& card() const { return card_; }

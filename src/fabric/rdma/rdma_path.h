@@ -134,8 +134,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   // The order matters: queue pairs, which peers and connections own, go before the adapter's queues.
   RdmaAdapter adapter_;
   RdmaTransfers transfers_;
-  std::unique_ptr<DcEndpoint> dc_;  ///< null: DC is not used
-  std::unique_ptr<UdEndpoint> ud_;  ///< null: no messages go by datagrams
+  std::unique_ptr<DcEndpoint> dc_;    ///< null: DC is not used
+  std::unique_ptr<UdEndpoint> ud_;    ///< null: no messages go by datagrams
   std::unique_ptr<XrcEndpoint> xrc_;  ///< null: XRC is not used
   RdmaConnections connections_;
   MessageStreams streams_;

@@ -10,8 +10,8 @@
 //   xrc       connected, one a node             a receive of the shared queue that has a number
 //   ud        one for datagrams to all peers    a receive of the shared queue, as part of a reliable stream
 //
-// Source: Takagi et al. 2015, section 3.1 (rc, xrc and ud: beyond it, as Koop et al. 2008). Units: bytes. Thread rule: the
-// rank's lock.
+// Source: Takagi et al. 2015, section 3.1 (rc, xrc and ud: beyond it, as Koop et al. 2008). Units: bytes. Thread rule:
+// the rank's lock.
 #pragma once
 
 #include <cstddef>

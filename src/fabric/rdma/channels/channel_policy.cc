@@ -35,10 +35,10 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
       mode_ == "dc" || mode_ == "dc-rdma" || (able.dc && (mode_ == "auto" || mode_ == "rotate" || mode_ == "rc-rdma"));
   const bool base_is_xrc = mode_ == "xrc" || mode_ == "auto-xrc";
   const bool selects = mode_ == "auto" || mode_ == "auto-ud" || mode_ == "auto-xrc";
-  base_ = base_is_dc                  ? ChannelKind::dc
-          : base_is_xrc               ? ChannelKind::xrc
+  base_ = base_is_dc                 ? ChannelKind::dc
+          : base_is_xrc              ? ChannelKind::xrc
           : mode_ == "ud" || selects ? ChannelKind::ud
-                                      : ChannelKind::rc;
+                                     : ChannelKind::rc;
   on_demand_ = base_;
   if (mode_ == "rc-rdma") on_demand_ = ChannelKind::rc_rdma;
   if (mode_ == "dc-rdma") on_demand_ = ChannelKind::dc_rdma;

@@ -40,8 +40,8 @@ struct ChannelCosts {
   int64_t connected_gain = 0;          ///< by rc instead of the base channel; at most r - d where the base is DC
 };
 
-/// Where messages begin by XRC, which costs what a connected queue pair for each rank costs (Takagi et al. 2015, 2.1): a ring
-/// gains what it gains against the completion queue.
+/// Where messages begin by XRC, which costs what a connected queue pair for each rank costs (Takagi et al. 2015, 2.1):
+/// a ring gains what it gains against the completion queue.
 inline constexpr ChannelCosts kCostsAgainstXrc{.dc_ring_gain = 0, .rc_ring_gain = 100'000, .dc_ring_setup = 0};
 
 /// Where messages begin by datagrams (ud): measured on the simulated testbed of the paper (bench/channels --only

@@ -10,8 +10,6 @@
 
 namespace tern {
 
-
-
 /// The sender's end for one peer.
 class XrcChannel final : public Channel {
  public:
@@ -82,7 +80,8 @@ bool XrcEndpoint::hello(RdmaPeer& peer, rdma::QueuePairAddress& initiator) {
 Error XrcEndpoint::on_hello(RdmaPeer& peer, const rdma::QueuePairAddress& initiator) {
   peer.xrc.target = {};
   if (initiator.number == 0) return {};
-  auto known = std::find_if(targets_.begin(), targets_.end(), [&](const Target& t) { return t.initiator == initiator; });
+  auto known =
+      std::find_if(targets_.begin(), targets_.end(), [&](const Target& t) { return t.initiator == initiator; });
   if (known == targets_.end()) {
     rdma::QueuePairOptions options = adapter_.connected_options();
     options.kind = rdma::QueuePairKind::xrc_target;

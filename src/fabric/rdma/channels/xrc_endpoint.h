@@ -33,14 +33,14 @@ class XrcEndpoint {
   struct Node {
     std::unique_ptr<rdma::QueuePair> initiator;
     bool connected = false;
-    bool failed = false;              ///< it is made anew when nothing is outstanding
-    RdmaPeer* asked = nullptr;        ///< for a target
+    bool failed = false;        ///< it is made anew when nothing is outstanding
+    RdmaPeer* asked = nullptr;  ///< for a target
     uint32_t outstanding = 0;
-    std::vector<RdmaPeer*> peers;     ///< connected by it
+    std::vector<RdmaPeer*> peers;  ///< connected by it
   };
   struct OfPeer {
-    Node* node = nullptr;             ///< null: not met
-    rdma::QueuePairAddress target;    ///< ours for the peer's initiator; number 0: it needs none
+    Node* node = nullptr;           ///< null: not met
+    rdma::QueuePairAddress target;  ///< ours for the peer's initiator; number 0: it needs none
   };
 
   /// Both outlive this.
