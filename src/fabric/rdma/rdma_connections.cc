@@ -256,7 +256,7 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
   if (!peer.connection.connected) {
     if (!connect(peer, greeting)) return;
     peer.state = State::answered;
-    repeat_hellos(peer);  // the peer may die now
+    repeat_hellos(peer);                     // the peer may die now
     if (xrc_) greet(peer, Greeting::hello);  // our direction needs a welcome of its own
   } else if (!xrc_ && !(peer.connection.base == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
     return;  // not the connection that we have

@@ -29,7 +29,7 @@ class XrcChannel final : public Channel {
     TERN_ASSERT(false);  // carries_transfers
     return false;
   }
-  // An empty frame's worth of nothing cannot be sent; a write needs no receive.
+  // An empty write, which the adapter of its node answers.
   void probe(RdmaPeer& peer) override {
     rdma::WorkRequest work;
     work.verb = rdma::Verb::write;
