@@ -42,12 +42,12 @@ struct ChannelCosts {
 
 /// Where messages begin by XRC, which costs what a connected queue pair for each rank costs (Takagi et al. 2015, 2.1):
 /// a ring gains what it gains against the completion queue.
-inline constexpr ChannelCosts kCostsAgainstXrc{.dc_ring_gain = 0, .rc_ring_gain = 100'000, .dc_ring_setup = 0};
+inline constexpr ChannelCosts kCostsAgainstXrc{.dc_ring_gain = 0, .rc_ring_gain = 110'000, .dc_ring_setup = 0};
 
 /// Where messages begin by datagrams (ud): measured on the simulated testbed of the paper (bench/channels --only
 /// costs).
 inline constexpr ChannelCosts kCostsAgainstDatagrams{
-    .dc_ring_gain = 0, .rc_ring_gain = 350'000, .dc_ring_setup = 0, .connected_gain = 250'000};
+    .dc_ring_gain = 0, .rc_ring_gain = 320'000, .dc_ring_setup = 0, .connected_gain = 210'000};
 
 struct MapLimits {
   uint32_t ring_entries = 16;   ///< s
