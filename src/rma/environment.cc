@@ -54,11 +54,16 @@ uint64_t WordTurns::next_deadline_ns() const {
 void Environment::add(Window& window) {
   windows_[window.id()] = &window;
   if (window.serves()) ++serving_;
+  if (!window.wants_polls()) return;
+  ++progress().idle().kept_awake;
+  progress().idle().wake(progress());
 }
 
 void Environment::remove(Window& window) {
   if (last_ == &window) last_ = nullptr;
-  if (windows_.erase(window.id()) != 0 && window.serves()) --serving_;
+  if (windows_.erase(window.id()) == 0) return;
+  if (window.serves()) --serving_;
+  if (window.wants_polls()) --progress().idle().kept_awake;
 }
 
 Window* Environment::window_of(const Endpoint& from, const wire::Header& header) {

@@ -49,7 +49,7 @@ class Environment final : public MessageHandler {
 
   PointToPoint& p2p() { return p2p_; }
   Endpoints& endpoints() { return p2p_.endpoints(); }
-  ProgressEngine& progress() { return p2p_.progress(); }
+  ProgressEngine& progress() const { return p2p_.progress(); }
   Counters& counters() { return p2p_.progress().counters(); }
   const Datatype& byte() { return types_.get(type_id::kByte); }
   PredefinedTypes& types() { return types_; }
@@ -67,6 +67,8 @@ class Environment final : public MessageHandler {
   void remove(Window& window);
   /// Some window is open whose operations need this rank's processor.
   bool serves() const { return serving_ != 0; }
+  /// Some window's locks are kept by a thread of this rank that polls all the time.
+  bool wants_polls() const { return progress().idle().kept_awake != 0; }
   /// What windows wait for, in words; lines.
   std::string report() const;
 

@@ -99,8 +99,8 @@ class Machine {
     std::unique_ptr<Clock> make_clock() {
       return std::make_unique<SimClock>(strand, station, machine.options().network);
     }
-    std::unique_ptr<EventPort> make_event_port(RankLock& lock) {
-      return std::make_unique<SimEventThread>(station, lock);
+    std::unique_ptr<EventPort> make_event_port(RankLock& lock, ProgressEngine& engine) {
+      return std::make_unique<SimEventThread>(station, lock, engine);
     }
     std::unique_ptr<Idle> make_idle();
     std::unique_ptr<Launcher> make_launcher();

@@ -102,7 +102,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.clock = rank.make_clock();
   parts.idle = rank.make_idle();
   parts.launcher = rank.make_launcher();
-  parts.make_event_port = [&rank, lock](ProgressEngine&) { return rank.make_event_port(*lock); };
+  parts.make_event_port = [&rank, lock](ProgressEngine& engine) { return rank.make_event_port(*lock, engine); };
   parts.oversubscribed = rank.station.oversubscribed();
   parts.lock = std::move(lock);
   parts.seed = rank.seed;

@@ -357,8 +357,8 @@ WorldOptions options_for(uint64_t seed, int ranks) {
   options.network.get = kGets[rng.below(3)];
   options.network.put = rng.chance(2, 3);
   options.network.ordered_writes = rng.chance(1, 2);
-  constexpr const char* kLocks[] = {"auto", "event-thread", "test-and-set", "mcs"};
-  options.tunables.rma_lock = kLocks[rng.below(4)];
+  constexpr const char* kLocks[] = {"auto", "event-thread", "test-and-set", "mcs", "polling-thread"};
+  options.tunables.rma_lock = kLocks[rng.below(std::size(kLocks))];
   options.tunables.rma_transfer_bytes = int64_t(rng.below(2) * 4096);
   options.network.gathered_in_256 = uint32_t(rng.below(128));
   return options;
