@@ -258,6 +258,7 @@ class Window {
   void issue(WordAccumulate& accumulate);
   void advance_words(Target& target);
   void begin_elements(WordAccumulate& accumulate);
+  void begin_atomic(WordElement& element);
   bool tries_again(WordElement& element);
   void word_done(WordElement& element, Error error);
   void words_over(WordAccumulate& accumulate, Error error);

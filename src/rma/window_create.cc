@@ -227,8 +227,7 @@ Error Window::share_lock_words() {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     WordsOfRank one{nullptr, all[rank].memory.address, all[rank].memory.keys[0].key};
     if (one.key.empty()) return {};
-    if (rank != me) one.lane = &environment_.endpoints().at(comm_->peer(int(rank))).lane();
-    else if (!memory.remote_properties().atomics_with_cpu) one.lane = remote_.own_lane();
+    if (rank != me || !remote_.atomics_with_cpu()) one.lane = &remote_.atomics_lane(comm_->peer(int(rank)), rank == me);
     ranks.push_back(one);
   }
   const auto kind = lock_choice_ == LockChoice::mcs ? WordDesign::mcs : WordDesign::test_and_set;

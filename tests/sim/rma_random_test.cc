@@ -384,6 +384,7 @@ TEST(RmaRandom, OverAdapters) {
     Rng rng(seed * 31);
     WorldOptions options = options_for(seed, ranks);
     options.rdma = true;
+    options.node_path = rng.chance(1, 2);
     Tunables& tunables = options.tunables;
     tunables.rdma_keepalive_ms = 0;
     tunables.rdma_eager_bytes = int64_t(256 + rng.below(uint64_t{1} << (4 + rng.below(10))));
