@@ -15,6 +15,7 @@ EventHandler::EventHandler(ProgressEngine& engine, RankLock& lock, EventPort& po
 
 EventHandler::~EventHandler() {
   disarm();
+  lock_.expect_helper(false);
   lock_.watch().store(Watch::nobody, std::memory_order_relaxed);
 }
 

@@ -147,8 +147,7 @@ void EventThread::run(EventHandler& handler) {
       called = called || events[i].data.u32 == kCall;
     }
     uint64_t calls;
-    if (called) [[maybe_unused]]
-      const ssize_t got = read(call_fd_, &calls, sizeof calls);
+    if (called) static_cast<void>(!read(call_fd_, &calls, sizeof calls));
     if (!stop_) handler.on_wake(tick, ready);
   }
 }
