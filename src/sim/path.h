@@ -50,6 +50,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool peer_is_polling(Lane& lane, bool stays) override;
   int poll() override;
   bool arm() override;
+  void disarm() override { armed_ = false; }
   bool has_unsent() const override { return queued_ != 0; }
 
   void on_packet(std::unique_ptr<Packet> packet) override;
@@ -67,6 +68,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   size_t exposed() const { return exposures_.size(); }
 
  private:
+  void wake();
   /// A message of several packets, between its first and its last.
   struct Reception {
     bool active = false;
@@ -127,6 +129,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   Sink& sink_;
   const PeerId rank_;
   const Reach reach_;
+  bool armed_ = false;
   Rng rng_;
   std::unordered_map<PeerId, Peer> peers_;  ///< only those talked to; references stay valid
   size_t queued_ = 0;                       ///< operations in the peers' queues

@@ -184,7 +184,7 @@ bool SimPath::write_memory(uint64_t key, uint64_t address, const std::byte* in, 
   auto* memory = const_cast<std::byte*>(exposed(key, address, bytes));
   if (memory && bytes != 0) std::memcpy(memory, in, bytes);
   landed_ = true;
-  strand_.wake(0);
+  wake();
   return memory != nullptr;
 }
 
