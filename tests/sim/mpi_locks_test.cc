@@ -81,7 +81,7 @@ uint64_t round_of(const char* design, uint32_t cores, const char* progress = "ev
 TEST(SimLocks, AThreadThatPollsIsNotWokenFirst) {
   const uint64_t polling_ns = round_of("polling-thread", 2), event_ns = round_of("event-thread", 2);
   EXPECT_GT(event_ns, 15'000u);
-  EXPECT_LT(polling_ns + 14'000, event_ns);
+  EXPECT_LT(polling_ns + 12'000, event_ns);
 }
 
 // As in figures 5 and 6: computing threads, or a second rank, on all cores.

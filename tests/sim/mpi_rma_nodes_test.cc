@@ -68,6 +68,12 @@ int program(int, char**) {
   MPI_Info_free(&info);
   for (int i = 0; i < 4; ++i) memory[i] = 0;
   MPI_Barrier(MPI_COMM_WORLD);
+  // The first operation connects the two adapters, for which the target must act.
+  long none, nothing = 0;
+  MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+  MPI_Fetch_and_op(&nothing, &none, MPI_LONG, 0, 0, MPI_SUM, win);
+  MPI_Win_unlock(0, win);
+  MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) rank_clock().compute_ns(kCompute_ns);
   else change_words(win, rank);
   const Counters& counters = process().counters();
@@ -94,6 +100,8 @@ void run(uint64_t seed, bool with_cpu) {
   options.rdma = options.node_path = true;
   options.tunables.progress = "polling";
   options.tunables.rdma_keepalive_ms = 0;
+  options.network.get = NetworkModel::Get::cpu;  // puts and gets of the node: by the origin, as by cross-memory attach
+  options.network.put = true;
   options.adapter.atomics_with_cpu = with_cpu;
   options.adapter.atomic_swap = rng.chance(1, 2);
   options.faults.early_in_8 = uint32_t(rng.below(3));
