@@ -221,7 +221,8 @@ io::Environment& Process::files() {
 
 rma::Environment& Process::windows() {
   if (!windows_) {
-    windows_ = std::make_unique<rma::Environment>(p2p_, [this] { return new_context(); });
+    windows_ = std::make_unique<rma::Environment>(
+        p2p_, [this] { return new_context(); }, oversubscribed_);
     hang_watch_.add_report([this] { return windows_->report(); });
   }
   return *windows_;

@@ -15,9 +15,11 @@ struct Gathered {
 enum LandingKind : int { kThrownAway, kGathered, kOfWindow };
 }  // namespace
 
-Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_context)
-
-    : p2p_(p2p), new_context_(std::move(new_context)), transfer_from_bytes_(size_t(p2p.tunables().rma_transfer_bytes)) {
+Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_context, bool shares_cores)
+    : p2p_(p2p),
+      new_context_(std::move(new_context)),
+      transfer_from_bytes_(size_t(p2p.tunables().rma_transfer_bytes)),
+      shares_cores_(shares_cores) {
   progress().add(turns_);
   endpoints().register_kinds(wire::kFirstWindowKind, wire::kLastWindowKind, *this);
 }

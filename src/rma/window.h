@@ -137,7 +137,9 @@ class Window {
   /// Operations of others need this rank's processor.
   bool serves() const { return !shares_all_ || !design_; }
   /// A thread of each rank polls all the time, so that locks are served at once (Jiang et al. 2004, section 4.1).
-  bool wants_polls() const { return lock_choice_ == LockChoice::polling_thread && comm_->size() > 1; }
+  bool wants_polls() const {
+    return lock_choice_ == LockChoice::polling_thread && comm_->size() > 1 && environment_.may_poll();
+  }
   std::string name;  ///< for errors and reports
 
   // --- Operations. `request`: null, or where the request of a request form goes.

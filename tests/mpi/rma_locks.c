@@ -125,7 +125,7 @@ static void passive(int created, const char *design) {
     }
     const char *progress = getenv("TERN_PROGRESS");
     const int helped = !progress || strcmp(progress, "polling") != 0 || (design && !strcmp(design, "polling-thread"));
-    if (helped && ranks == 2) CHECK(MPI_Wtime() - began < 0.09);
+    if (helped && ranks == 2 && sysconf(_SC_NPROCESSORS_ONLN) > 1) CHECK(MPI_Wtime() - began < 0.09);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (me == 0) {
