@@ -87,8 +87,10 @@ EventPolicy::Action EventPolicy::on_round(bool handled, bool application_waits) 
   return {Step::arm};
 }
 
-EventPolicy::Action EventPolicy::on_turn(Need needed) const {
-  return {needed == Need::always ? Step::nothing : Step::poll};
+EventPolicy::Action EventPolicy::on_turn(Need needed) {
+  if (needed == Need::always) return {};
+  empty_rounds_ = 0;
+  return {Step::poll};
 }
 
 EventPolicy::Action EventPolicy::on_settled(Need needed) {

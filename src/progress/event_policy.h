@@ -94,7 +94,7 @@ class EventPolicy {
   /// A round of polls is over. The first round follows on_inside.
   Action on_round(bool handled, bool application_waits);
   /// A turn of a thread that polls all the time is over: poll, as after on_inside, if that is not needed any more.
-  Action on_turn(Need needed) const;
+  Action on_turn(Need needed);
   /// All paths are armed, after a round.
   Action on_settled(Need needed);
 
