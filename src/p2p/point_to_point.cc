@@ -40,7 +40,7 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       receives(p, *this, heartbeat),
       unexpected(p, receives.matching),
       buffers(size_t(t.hybrid_buffers)),
-      puts(sends, endpoints, control, policy.mode == RendezvousMode::customised),
+      puts(sends, endpoints, control, is_customised(policy.mode, false)),
       announcements(p, receives, control, counters),
       eager_sender(sends),
       eager_receiver(p, receives, announcements, unexpected, control, counters),
@@ -77,7 +77,7 @@ const Tunables& PointToPoint::tunables() const { return impl_->tunables; }
 void PointToPoint::add_path(Path& path) {
   impl_->endpoints.add_path(path);
   const size_t announce_from_bytes = path.properties().announce_from_bytes;
-  if (impl_->policy.mode == RendezvousMode::customised && announce_from_bytes != 0)
+  if (is_customised(impl_->policy.mode, false) && announce_from_bytes != 0)
     impl_->announce_from_bytes = std::min(impl_->announce_from_bytes, announce_from_bytes);
   if (!impl_->tuples) impl_->look_from_bytes = impl_->announce_from_bytes;
   const RemoteMemory* memory = path.remote_memory();

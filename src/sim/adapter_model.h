@@ -68,6 +68,7 @@ struct AdapterFaults {
   uint64_t storm_ns = 0;
   uint32_t error_in_1024 = 0;          ///< messages that end with retry_exceeded, though they may have arrived
   uint32_t xrc_error_in_1024 = 0;      ///< XRC messages whose connection fails, before, in or after their delivery
+  uint32_t xrc_refusal_in_1024 = 0;    ///< connects and posts of XRC queue pairs that the adapter refuses
   uint32_t datagram_loss_in_1024 = 0;  ///< UD messages that are lost
 };
 
