@@ -143,7 +143,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool fits(Peer& peer, size_t bytes, uint32_t chunks);
   uint32_t chunk_bytes(size_t left) const;
   void publish(Peer& peer, shm::CellKind kind, uint32_t bytes);
-  static void reopen(Peer& peer) {
+  static void update_open(Peer& peer) {
     peer.open = peer.activated && !peer.lost && !peer.spilling && peer.queue.empty();
   }
   bool spill(Peer& peer, const wire::Header& header, const void* payload, size_t bytes);

@@ -68,7 +68,7 @@ void ShmPath::activate(Peer& peer) {
   const uint32_t me = node_->my_slot();
   node_->block(peer.slot).senders[me / 64].fetch_or(uint64_t{1} << (me % 64), std::memory_order_seq_cst);
   peer.activated = true;
-  reopen(peer);
+  update_open(peer);
 }
 
 bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* payload, size_t bytes) {
@@ -196,7 +196,7 @@ bool ShmPath::return_to_ring(Peer& peer) {
   cell.word.store(shm::cell_word(peer.next, shm::CellKind::moved, 0), std::memory_order_release);
   ++peer.next;
   peer.spilling = false;
-  reopen(peer);
+  update_open(peer);
   return true;
 }
 
@@ -248,7 +248,7 @@ int ShmPath::advance_queue(Peer& peer) {
   if (peer.queue.empty() && peer.queued) {
     peer.queued = false;
     busy_.erase(std::find(busy_.begin(), busy_.end(), &peer));
-    reopen(peer);
+    update_open(peer);
   }
   return left == 0 && moved ? 1 : left;
 }
