@@ -166,8 +166,7 @@ bool Announcements::withdraw(ReceiveRequest& receive) {
   receives_.offer(receive).withdrawing = true;
   ++peer.announced.withdrawing;
   ++counters_.withdrawn;
-  control_.post(
-      peer, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receive.offer->token));
+  control_.post(peer, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receive.offer->token));
   return true;
 }
 

@@ -68,8 +68,8 @@ class Matching {
   void add_waiting(WaitingMessage& message);
   void remove_waiting(WaitingMessage& message);
 
-  // --- The receives of one key, for announcements (announcements.h) and tuple queues (tuples.h). `receive` is exact and
-  // posted.
+  // --- The receives of one key, for announcements (announcements.h) and tuple queues (tuples.h). `receive` is exact
+  // and posted.
   /// The one that was posted before it; null: it is the oldest.
   PostedReceive* previous_of(PostedReceive& receive) {
     PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];

@@ -50,8 +50,7 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
       choice(policy, buffers, counters),
       hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters, policy),
-      cancels(sends, announced_sender, eager_receiver, unexpected, control) {
-}
+      cancels(sends, announced_sender, eager_receiver, unexpected, control) {}
 
 // From now on every message is looked at. Without a path that has queues there is nothing to look for.
 void PointToPoint::Impl::use_tuple_queues() {

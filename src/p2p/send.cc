@@ -35,7 +35,8 @@ void PointToPoint::Impl::look_for_receive(Endpoint& peer, const SendArguments& a
   constexpr int kMostPolls = 64;  // of others' messages there may be more and more
   if (progress.polling()) return;
   for (int polls = 0; polls < kMostPolls; ++polls) {
-    if (progress.poll() == 0 || !is_customised(policy.mode, peer.tuples) || peer.messages.find(a.context, a.tag)) return;
+    if (progress.poll() == 0 || !is_customised(policy.mode, peer.tuples) || peer.messages.find(a.context, a.tag))
+      return;
   }
 }
 

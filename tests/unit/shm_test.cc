@@ -25,8 +25,7 @@ struct Outgoing : SendOperation {
   bool finished = false, failed = false;
 };
 
-std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool strided, bool queue,
-                                     bool post = false) {
+std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool strided, bool queue, bool post = false) {
   wire::Header header{wire::Kind::eager};
   header.source = int32_t(me.rank);
   const uint32_t number = me.sent[to]++;

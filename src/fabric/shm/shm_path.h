@@ -90,7 +90,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     bool activated = false;  ///< it knows that it must poll our ring
     bool queued = false;     ///< in busy_
     uint32_t slot = 0;
-    uint32_t next = 1;             ///< sequence number of the next cell out
+    uint32_t next = 1;                   ///< sequence number of the next cell out
     uint32_t limit = shm::kUsableCells;  ///< the last sequence number known to have a free cell
     shm::Cell* out_cells = nullptr;
     std::byte* out_ring = nullptr;
@@ -102,7 +102,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     uint32_t offset = 0;    ///< of head in the ring
     uint32_t capacity = 0;  ///< used part of the ring: grows to the whole ring when it was full
     bool grow = false;
-    bool spilling = false;        ///< messages go to the spill cells
+    bool spilling = false;  ///< messages go to the spill cells
     IntrusiveList<SendOperation> queue;
     uint64_t stream_out_ns = 0;  ///< when the first of the queue began to leave, if it is to be timed; else 0
     uint64_t stream_seen = 0;    ///< the peer's last sample of a stream from here

@@ -18,7 +18,7 @@ constexpr uint32_t kCellsAhead = 6;
 /// A message in the data ring: the data of the message this many cells ahead is fetched, too; of a long one its first
 /// bytes. (Rate of 64 to 256 B: 1.03 without, 1.16 with it, of the build before.)
 constexpr uint32_t kChunksAhead = 3, kMaxChunkAhead = 1024;
-constexpr int kBudget = 32;  ///< cells taken from one ring before the next one, some 2 us of small messages
+constexpr int kBudget = 32;        ///< cells taken from one ring before the next one, some 2 us of small messages
 constexpr int kSpillBudget = 128;  ///< the same of spill cells, whose messages carry no data of users
 
 }  // namespace
