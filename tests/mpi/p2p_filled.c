@@ -2,8 +2,8 @@
 // paths: shm
 /* A rank posts up to a thousand receives while their sender computes, and then computes itself without MPI: their
  * messages arrive meanwhile in the buffers themselves, and the sends complete. With several tags and communicators, in
- * any order of them, and with wildcards beside. Needs cross-memory attach; where the kernel refuses it, there is nothing
- * to test. */
+ * any order of them, and with wildcards beside. Needs cross-memory attach; where the kernel refuses it, there is
+ * nothing to test. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <sys/uio.h>
