@@ -176,7 +176,7 @@ TEST(ShmPath, MessagesArePostedBesideAFullRing) {
     const uint64_t before = sent;
     while (send(round % 2 ? 56 : 8, false)) continue;  // the ring, or its data
     while (send(sent % 65, true)) continue;
-    EXPECT_GT(sent - before, shm::kSpillCells - 10);
+    EXPECT_GT(sent - before, shm::kSpillCells - shm::kCells);
     EXPECT_FALSE(send(8, false));
     EXPECT_FALSE(sender.has_unsent());
     while (receiver.poll() != 0) continue;
@@ -189,7 +189,7 @@ TEST(ShmPath, MessagesArePostedBesideAFullRing) {
     while (receiver.poll() != 0) continue;
     EXPECT_EQ(sinks[1].messages, sent);
   }
-  EXPECT_GT(sender.counters().shm_spilled, 3 * shm::kSpillCells - 30);
+  EXPECT_GT(sender.counters().shm_spilled, 3 * (shm::kSpillCells - 2 * shm::kCells));
 }
 
 // Who decides whose CPU copies asks whether the other one is in its library.
