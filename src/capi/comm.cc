@@ -38,7 +38,7 @@ std::string rendezvous_in_use(const Communicator& comm) {
     Path* path = comm.p2p().endpoints().path_to(comm.peer(rank));
     if (path && path->tuple_queues()) return "tupleq";
   }
-  return mode == "tupleq" ? "rget" : mode;
+  return mode == "tupleq" ? "customised" : mode;
 }
 
 }  // namespace

@@ -29,11 +29,22 @@ Request* PointToPoint::send_init(const SendArguments& a) {
   return &send;
 }
 
+// Reads what is here, until the announcement of the message's receive is found or nothing is left. (A poll stops after
+// some messages, and the receive may be the last of a thousand.)
+void PointToPoint::Impl::look_for_receive(Endpoint& peer, const SendArguments& a) {
+  constexpr int kMostPolls = 64;  // of others' messages there may be more and more
+  if (progress.polling()) return;
+  for (int polls = 0; polls < kMostPolls; ++polls) {
+    if (progress.poll() == 0 || !is_customised(policy.mode, peer.tuples) || peer.messages.find(a.context, a.tag))
+      return;
+  }
+}
+
 void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
   const size_t bytes = send.data_bytes();
   Endpoint& peer = send.endpoint;
-  if (bytes > peer.eager_limit()) poll_if_outside();
+  if (bytes > peer.eager_limit()) look_for_receive(peer, a);
   sends.open(send);
   if (peer.lost()) {
     sends.fail(send, endpoints.loss_of(a.peer));
