@@ -52,6 +52,40 @@ std::string handle_text(const Table& table, Handle handle, Handle null, const ch
 
 }  // namespace
 
+void Call::begin_observed() {
+  if (!world_.recorder) return;
+  began_ns_ = Recorder::now_ns();
+  state_ |= kTimed;
+}
+
+void Call::describe(CallArguments arguments, const Communicator* comm, const Datatype* type) {
+  if (comm) {
+    arguments.context = comm->context();
+    arguments.given |= record::kComm;
+  }
+  if (type && (arguments.given & record::kCount)) {
+    arguments.bytes = arguments.count * uint64_t(type->size());
+    arguments.given |= record::kBytes;
+  }
+  world_.recorder->describe(arguments);
+}
+
+void Call::describe(MPI_Request request) {
+  if (request != MPI_REQUEST_NULL) world_.recorder->describe_request(uint32_t(value_of(request)));
+}
+
+void Call::made_observed(const Request& request) {
+  if (timed()) world_.recorder->describe_request(uint32_t(request.handle));
+  if (checked()) world_.checks->bind(request);
+}
+
+void Call::enter_observed() {
+  if (state_ & kTimed) begin_record();
+  if (!world_.checks) return;
+  state_ |= kChecked;
+  world_.checks->enter();
+}
+
 void Call::begin_record() {
   state_ |= kRecorded;
   world_.recorder->enter(function_, began_ns_);
@@ -60,6 +94,7 @@ void Call::begin_record() {
 void Call::leave() {
   if (state_ & kRecorded) world_.recorder->leave(function_, began_ns_);
   if (state_ & kTrouble) delete trouble_;
+  if ((state_ & kChecked) && world_.checks) world_.checks->leave();
   if (state_ & kEntered) world_.lock->leave();
   if (state_ & kLocked) world_.lock->release();
 }

@@ -39,6 +39,8 @@ class Requests {
       }
       found[i] = request;
     }
+    if (call_.checked()) [[unlikely]]
+      tell_checks();
     return {};
   }
   /// Null when the handle is MPI_REQUEST_NULL.
@@ -62,6 +64,11 @@ class Requests {
   }
 
  private:
+  [[gnu::cold]] void tell_checks() const {
+    for (Count i = 0; i < count_; ++i) {
+      if (is_active(found_[i])) call_.world().checks->completing(*found_[i]);
+    }
+  }
   [[gnu::cold]] Error no_request(Count i) const {
     return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is "
                                                   "no request. Was it "
@@ -204,6 +211,8 @@ Error Wait(Call& call, Request*& request, MPI_Status* status) {
     put_empty(status);
     return {};
   }
+  if (call.checked()) [[unlikely]]
+    call.world().checks->completing(*request);
   if (request->complete()) call.process().progress().release_held();
   else call.process().p2p().wait(*request);
   return finish(call, request, status);
@@ -215,6 +224,8 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
     put_empty(status);
     return {};
   }
+  if (call.checked()) [[unlikely]]
+    call.world().checks->completing(*request);
   if (request->complete()) call.process().progress().release_held();
   else call.process().progress().look();
   flag = request->complete();

@@ -8,7 +8,7 @@ namespace tern::capi {
 
 namespace {
 
-Error start(Request& request) {
+Error start(Call& call, Request& request) {
   if (!request.persistent()) {
     return Error(ErrorClass::request,
                  "the request is not persistent. Only requests of MPI_Send_init and its kin can be started.");
@@ -16,7 +16,7 @@ Error start(Request& request) {
   if (request.active()) {
     return Error(ErrorClass::request, "the request is already active. Wait for it before starting it again.");
   }
-  return request.start();
+  return call.checked() ? call.world().checks->start(request) : request.start();
 }
 
 // A freed request that is not complete keeps its communicator and is counted there, for MPI_Comm_disconnect.
@@ -70,7 +70,7 @@ namespace body {
 
 Error Start(Call& call, Request*& request) {
   if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
-  return start(*request);
+  return start(call, *request);
 }
 
 Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
@@ -80,7 +80,7 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
       return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' is no request", i));
     }
     if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
-    if (Error error = start(*request)) return std::move(error).context(fmt::format("element {}", i));
+    if (Error error = start(call, *request)) return std::move(error).context(fmt::format("element {}", i));
   }
   return {};
 }

@@ -71,6 +71,7 @@ void World::record_if_asked() {
   Error error;
   recorder = Recorder::create(folder, room ? std::strtoull(room, nullptr, 10) : 0, function_names(), error);
   if (recorder) {
+    observed = true;
     counters = &recorder->counters();
   } else {
     std::fprintf(stderr, "[tern] %s\n", std::string(error.text()).c_str());
@@ -102,6 +103,10 @@ Error World::start(int required_level) {
       recorder->header().samples[0] = compare_clocks(*process, Recorder::clock_domain());
     }
     checking = process->tunables().check_arguments != 0;
+    if (process->tunables().check != 0) {
+      checks = std::make_unique<Checks>(*this, process->tunables().check > 1);
+      observed = true;
+    }
     process->hang_watch().set_call(&call_name);
     if (this == &process_world()) {
       begin_to_answer(*this);
@@ -142,7 +147,9 @@ Error World::leave() {
   if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
   if (this == &process_world()) end_answers();
+  observed = recorder != nullptr;
   process.reset();
+  checks.reset();  // the process refers to it until its end
   if (recorder && !error) recorder->header().finished = 1;
   return error;
 }

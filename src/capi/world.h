@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "capi/checks.h"
 #include "capi/current.h"
 #include "capi/error_table.h"
 #include "capi/handles.h"
@@ -60,6 +61,8 @@ struct World {
   bool checking = true;                ///< TERN_CHECK_ARGUMENTS
   const char* call_name = nullptr;     ///< the function called last, for the hang report
   std::unique_ptr<Recorder> recorder;  ///< null unless mpiexec wants to know
+  std::unique_ptr<Checks> checks;      ///< null unless TERN_CHECK wants them; the process refers to it
+  bool observed = false;               ///< one of the two is there
   /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts
   /// its own.
   std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;

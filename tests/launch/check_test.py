@@ -1,0 +1,77 @@
+"""TERN_CHECK: errors of programs are found and named with their places, correct programs are left alone."""
+import os
+import unittest
+
+import common
+from common import mpiexec
+
+PROGRAM = os.environ["TERN_CHECK_PROGRAM"]
+
+
+class Check(unittest.TestCase):
+    def run_case(self, case, ranks=3, check="1", **variables):
+        return mpiexec("-timeout", 30, "-n", ranks, PROGRAM, case, TERN_CHECK=check, **variables)
+
+    def found(self, case, *texts, ends=False, **variables):
+        """The case is found with each of the texts, over shared memory and TCP. `ends`: the job ends with an error."""
+        for path in ("shm", "tcp"):
+            done = self.run_case(case, TERN_PATH=path, **variables)
+            for text in texts:
+                self.assertRegex(done.stderr, text, path)
+            self.assertNotEqual(done.returncode, 124, "the time is up: " + done.stderr)
+            self.assertEqual(done.returncode != 0, ends, done.stderr)
+
+    def test_collectives(self):
+        self.found("different_collectives", r"do not call the same collective.*MPI_(Barrier|Allreduce) at different_collectives "
+                   r"\(check_program\.c:\d+\), and rank \d in MPI_(Barrier|Allreduce) at", ends=True)
+        self.found("different_roots", r"roots do not match: rank 0 in MPI_Bcast at .* names rank 0, and rank 1 .* names rank 1",
+                   ends=True)
+        self.found("different_operators", "operators do not match", ends=True)
+        self.found("different_counts", "has 4 x MPI_INT, and rank 1 in .* has 3 x MPI_INT", ends=True)
+        self.found("different_types", "has 4 x MPI_INT, and rank 1 in .* has 4 x MPI_FLOAT", ends=True)
+        self.found("gather_too_short", "rank 1 in MPI_Gather at .* sends 2 x MPI_INT, and rank 0 in .* receives 1 x MPI_INT",
+                   ends=True)
+        self.found("alltoallv_pair", "rank 0 in MPI_Alltoallv at .* sends 2 x MPI_INT, and rank 1 in .* receives 1 x MPI_INT",
+                   ends=True)
+        self.found("blocking_and_not", "do not call the same collective.*MPI_Ibarrier", ends=True)
+        self.found("barrier_and_end", "do not call the same collective.*MPI_Finalize", ends=True)
+        self.found("split_and_dup", "do not call the same collective.*MPI_Comm_split", ends=True)
+
+    def test_datatypes_of_messages(self):
+        self.found("message_type", "rank 0 of the communicator sends 1 x MPI_DOUBLE with tag 5 in MPI_Send at message_type .*"
+                   "receives 2 x MPI_INT in MPI_Recv at message_type")
+        self.found("message_type_large", "sends 300000 x MPI_FLOAT with tag 5 in MPI_Isend .*receives 300000 x MPI_INT in MPI_Irecv")
+        self.found("message_type_struct", "sends 2 elements of several datatypes")
+
+    def test_buffers(self):
+        self.found("overlapping_receives", "buffer of MPI_Irecv at .* overlaps that of MPI_Irecv at")
+        self.found("send_buffer_changed", "has changed the buffer of MPI_Isend at send_buffer_changed")
+        self.found("receive_buffer_changed", "has changed the buffer of MPI_Irecv at receive_buffer_changed")
+
+    def test_what_is_left(self):
+        self.found("leaks", "1 request is not completed: 1 of MPI_Irecv at leaks",
+                   r"3 datatypes are not freed: 3 of MPI_Type_contiguous at leaks \(check_program\.c:\d+\)",
+                   "1 communicator is not freed: 1 of MPI_Comm_dup at leaks")
+        self.found("unreceived", "rank 0. TERN_CHECK: at MPI_Finalize a message was never received: MPI_COMM_WORLD, source 1, tag 77")
+
+    def test_threads(self):
+        self.found("two_threads_wait", "two threads complete one request at the same time")
+        self.found("other_thread", "MPI_Iprobe at call_mpi .* is called by another thread")
+
+    def test_correct_programs(self):
+        for case in ("right_messages", "right_halo", "right_collectives"):
+            for path in ("shm", "tcp", "udp"):
+                done = self.run_case(case, ranks=4, TERN_PATH=path)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), f"{case} over {path}")
+
+    def test_a_finding_may_end_the_job(self):
+        done = self.run_case("message_type", check="2")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("TERN_CHECK=2", done.stderr)
+
+    def test_nothing_is_said_without_it(self):
+        self.assertEqual(self.run_case("message_type", check="0").stderr, "")
+
+
+if __name__ == "__main__":
+    common.main()
