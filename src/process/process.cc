@@ -168,7 +168,7 @@ Error Process::finish() {
   if (launcher_->descriptor() >= 0) idle_->watch(launcher_->descriptor());
   Error error = launcher_->enter_barrier();
   bool over = bool(error);  // after an error it is not asked again
-  progress_.wait_until([&] { return over = over || launcher_->barrier_is_over(error); });
+  progress_.wait_until([&] { return over = over || launcher_->barrier_is_over(error); }, EndedBy::launcher);
   if (tunables_.rendezvous_statistics != 0) {
     std::string said = "[tern rank " + std::to_string(world_rank()) + "]" + p2p_.statistics();
     if (said.back() == '\n') static_cast<void>(!write(2, said.data(), said.size()));
@@ -202,7 +202,7 @@ Error Process::spawn(const SpawnRequest& request) {
   if (launcher_->spawn_descriptor() >= 0) idle_->watch(launcher_->spawn_descriptor());
   Error error;
   bool over = false;  // once true it is not asked again
-  progress_.wait_until([&] { return over = over || launcher_->spawn_is_over(error); });
+  progress_.wait_until([&] { return over = over || launcher_->spawn_is_over(error); }, EndedBy::launcher);
   return error;
 }
 

@@ -90,9 +90,10 @@ class ProgressEngine {
   /// Polls until `done()`; waits as `Idle` says when nothing happens. `done` may be asked again after it has returned
   /// true, and must not poll: it is also asked while the paths are armed, which a poll would undo.
   template <typename Predicate>
-  void wait_until(Predicate&& done) {
-    Wait wait;
-    uint32_t pauses = idle_.pauses;  // left until relax is called
+  void wait_until(Predicate&& done, EndedBy ended_by = EndedBy::ranks) {
+    Wait wait{.ended_by = ended_by};
+    const auto pauses_now = [&] { return ended_by == EndedBy::ranks ? idle_.pauses : 0; };
+    uint32_t pauses = pauses_now();  // left until relax is called
     uint64_t since_ns = 0;           // first of the empty polls in a row; only while the timer is wanted
     bool aside = !handler_;          // the handler stands aside, at least until this rank's lock is given up
     bool relaxed = false;
@@ -107,9 +108,9 @@ class ProgressEngine {
         if (wait.empty != 0) {
           if (wait.is_long()) [[unlikely]]
             idle_.found(*this, wait);
-          wait = Wait();
+          wait = Wait{.ended_by = ended_by};
         }
-        pauses = idle_.pauses;
+        pauses = pauses_now();
         continue;
       }
       if (wait.empty++ == 0 && counters_.timing != 0) [[unlikely]]
@@ -121,7 +122,7 @@ class ProgressEngine {
         if (watch_) watch_->on_empty_polls(wait.empty);
         // Another thread may complete our request while the lock is given up: `done` is asked again first.
         idle_.relax(*this, wait, Condition(done));
-        pauses = idle_.pauses;
+        pauses = pauses_now();
         aside = !handler_;
         relaxed = true;
       }

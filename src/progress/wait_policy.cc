@@ -14,6 +14,7 @@ WaitPolicy::WaitPolicy(const Setup& setup)
       last_sleeps_(limits_.first_sleeps / 2) {}
 
 WaitPolicy::Step WaitPolicy::on_empty(Wait& wait, bool threads) {
+  if (wait.ended_by == EndedBy::launcher) return Step::sleep;
   if (!oversubscribed_) {
     // Between two looks the engine pauses by itself, unless it gives the lock to other threads.
     const bool looks = !threads || spin_ns_ == 0 || wait.empty % limits_.polls_per_look == 0;

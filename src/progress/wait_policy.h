@@ -18,6 +18,7 @@
 //               a timed yield took core_taken_ns                   count_tasks
 //               more tasks than ranks, `sightings` times           strangers, for first_sleeps waits
 //   strangers   a poll was empty                                   sleep
+//   any         a poll was empty, the launcher ends the wait       sleep
 //
 // `own`: no more ranks than cores. Another task may want the core nevertheless: another job, a compiler, a second
 // program in the same container, a rank of this job bound to the same core. Then a rank that polls alternates with that
@@ -43,8 +44,12 @@
 
 namespace tern {
 
+/// Who ends a wait: a rank, or the launcher, a process on this machine that has no core of its own.
+enum class EndedBy : uint8_t { ranks, launcher };
+
 /// One wait of one thread, between two polls that found something. Long: preemptions were counted.
 struct Wait {
+  EndedBy ended_by = EndedBy::ranks;
   uint32_t empty = 0;        ///< empty polls in a row
   uint64_t since_ns = 0;     ///< the first look at the clock; 0: none yet
   uint64_t looked_ns = 0;    ///< the last look, if only polls followed it; else 0

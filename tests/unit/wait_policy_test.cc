@@ -87,6 +87,15 @@ struct Waiter {
   int runnable = 4, turning = 1;
 };
 
+TEST(WaitPolicy, AWaitForTheLauncherSleepsAtOnce) {
+  for (const bool shared : {false, true}) {
+    Waiter waiter(shared ? shared_cores() : own_core());
+    waiter.wait.ended_by = EndedBy::launcher;
+    EXPECT_EQ(waiter.empty(), Step::sleep) << (shared ? "shared" : "own");
+    EXPECT_EQ(waiter.empty(), Step::sleep);
+  }
+}
+
 TEST(WaitPolicy, WithACoreOfItsOwnItPollsUntilASleepIsCheap) {
   Waiter rank(own_core());
   EXPECT_EQ(rank.policy.pauses(), kLimits.polls_per_look - 1);

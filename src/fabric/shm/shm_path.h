@@ -138,6 +138,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
 
   // --- shm_receive.cc
   int drain(Peer& peer);
+  static void prefetch_chunk(Peer& peer, uint32_t sequence);
   [[gnu::noinline]] void receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info);
   void land(Peer& peer, const std::byte* data, size_t bytes);
   void give_back(Peer& peer);
