@@ -141,11 +141,11 @@ def _described(function, comm):
     if fields or comm:
         text = ", ".join(f".{name} = {fields[name]}" for name in ("count", "peer", "source", "tag") if name in fields)
         bits = f"{', ' if text else ''}.given = {' | '.join(given)}" if given else ""
-        lines.append(f"  if (call.timed()) [[unlikely]]\n    call.describe({{{text}{bits}}}, "
+        lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_arguments({{{text}{bits}}}, "
                      f"{comm + '_' if comm else 'nullptr'}, {datatype or 'nullptr'});")
     for p in function.parameters:
         if p.kind in ("inout_request", "inout_request?"):
-            lines.append(f"  if (call.timed()) [[unlikely]]\n    call.describe(*{p.name});")
+            lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_request(*{p.name});")
     return lines
 
 

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/limits.h"
+#include "capi/checks.h"
 #include "fmt/format.h"
 #include "names.gen.h"
 
@@ -58,7 +59,7 @@ void Call::begin_observed() {
   state_ |= kTimed;
 }
 
-void Call::describe(CallArguments arguments, const Communicator* comm, const Datatype* type) {
+void Call::record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type) {
   if (comm) {
     arguments.context = comm->context();
     arguments.given |= record::kComm;
@@ -70,7 +71,7 @@ void Call::describe(CallArguments arguments, const Communicator* comm, const Dat
   world_.recorder->describe(arguments);
 }
 
-void Call::describe(MPI_Request request) {
+void Call::record_request(MPI_Request request) {
   if (request != MPI_REQUEST_NULL) world_.recorder->describe_request(uint32_t(value_of(request)));
 }
 
@@ -78,6 +79,8 @@ void Call::made_observed(const Request& request) {
   if (timed()) world_.recorder->describe_request(uint32_t(request.handle));
   if (checked()) world_.checks->bind(request);
 }
+
+void Call::made_handle(const void* table, uintptr_t handle) const { world_.checks->given(table, handle); }
 
 void Call::enter_observed() {
   if (state_ & kTimed) begin_record();

@@ -106,8 +106,8 @@ class Call {
   [[gnu::cold]] Error check_collective(Communicator& comm);
   /// mpiexec --trace: the event of this call has its arguments.
   bool timed() const { return (state_ & kTimed) != 0; }
-  [[gnu::cold]] void describe(CallArguments arguments, const Communicator* comm, const Datatype* type);
-  [[gnu::cold]] void describe(MPI_Request request);
+  [[gnu::cold]] void record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type);
+  [[gnu::cold]] void record_request(MPI_Request request);
 
   // --- Handles to objects.
   bool get(MPI_Comm handle, Communicator*& object, const char* argument) {
@@ -307,7 +307,7 @@ class Call {
     if (!object) return null;
     const uintptr_t handle = table.give(object);
     if (checked()) [[unlikely]]
-      world_.checks->given(&table, handle);
+      made_handle(&table, handle);
     return reinterpret_cast<Handle>(handle);
   }
   template <typename Table, typename Object, typename Handle>
@@ -346,6 +346,7 @@ class Call {
 
   [[gnu::cold]] void begin_observed();
   [[gnu::cold]] void made_observed(const Request& request);
+  [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
   [[gnu::cold]] void begin_record();
   [[gnu::cold]] void enter_observed();
   /// Undoes what `state_` records.

@@ -5,6 +5,7 @@
 
 #include "capi/call.h"
 #include "capi/call_site.h"
+#include "capi/coll_operands.h"
 #include "check/type_summary.h"
 #include "fmt/format.h"
 #include "p2p/send_request.h"
@@ -48,10 +49,9 @@ void Checks::enter() {
   if (world_.thread_level < MPI_THREAD_MULTIPLE) {
     const int others = inside_.fetch_add(1);
     if (others != 0 && thread_.load() != self) {
-      world_.abort_job(MPI_ERR_OTHER,
-                       fmt::format("TERN_CHECK: two threads are in MPI at the same time, which needs "
-                                   "MPI_THREAD_MULTIPLE: one calls {}",
-                                   place()));
+      world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: two threads are in MPI at the same time, which needs "
+                                                  "MPI_THREAD_MULTIPLE: one calls {}",
+                                                  place()));
     }
     thread_.store(self);
   }
@@ -59,9 +59,10 @@ void Checks::enter() {
       world_.main_thread == std::thread::id())
     return;
   told_of_thread_ = true;
-  report(fmt::format("{} is called by another thread than the one that called MPI_Init, which needs "
-                     "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. Ask for it with MPI_Init_thread.",
-                     place()));
+  report(
+      fmt::format("{} is called by another thread than the one that called MPI_Init, which needs "
+                  "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. Ask for it with MPI_Init_thread.",
+                  place()));
 }
 
 void Checks::leave() {
@@ -202,9 +203,7 @@ std::vector<Use> uses_of(const Communicator& comm, Operation operation, const Op
   return uses;
 }
 
-bool is_reduction(Operation operation) {
-  return operation >= Operation::reduce && operation <= Operation::exscan;
-}
+bool is_reduction(Operation operation) { return operation >= Operation::reduce && operation <= Operation::exscan; }
 
 // The large-count variant of a function is the same operation.
 std::string operation_name(const char* function) {
@@ -251,17 +250,16 @@ void Checks::given(const void* table, uintptr_t handle) {
   if (handle >= 4096) creators_[{table, handle}] = place();
 }
 
-void Checks::bind(const Request& request) {
-  buffers_.bind(request.handle, !request.persistent() || request.active());
-}
+void Checks::bind(const Request& request) { buffers_.bind(request.handle, !request.persistent() || request.active()); }
 
 void Checks::completing(const Request& request) {
   buffers_.completing(request.handle);
   const auto [found, added] = completing_.try_emplace(&request, std::this_thread::get_id());
   if (added || found->second == std::this_thread::get_id()) return;
-  report(fmt::format("two threads complete one request at the same time, the second in {}. Each request may be waited "
-                     "for by one thread only (MPI 5.0, 11.6.2).",
-                     place()));
+  report(
+      fmt::format("two threads complete one request at the same time, the second in {}. Each request may be waited "
+                  "for by one thread only (MPI 5.0, 11.6.2).",
+                  place()));
 }
 
 // "3 requests are not completed: 2 of MPI_Isend at main (a.c:7), 1 of MPI_Irecv at main (a.c:8)".
@@ -341,6 +339,10 @@ void Checks::on_landed(Endpoint& from, const wire::Header& header, Landing& land
 }
 
 // --- The entry points' side.
+
+Error check_collective(Call& call, Communicator& comm, Operation operation, const Operands& operands, Mode mode) {
+  return call.world().checks->collective(comm, operation, operands, mode);
+}
 
 Error Call::check_collective(Communicator& comm) { return world_.checks->collective(comm); }
 

@@ -1,6 +1,6 @@
 // Checks: TERN_CHECK=1 at the C API. Joins the rooms of src/check/ with handles, threads and the program's places, and
-// owns what is known of this rank. One per World, made when MPI starts; null: nothing is checked, and every call pays one
-// test of a register for it.
+// owns what is known of this rank. One per World, made when MPI starts; null: nothing is checked, and every call pays
+// one test of a register for it.
 //
 // What is found is printed as a line on standard error and the program goes on, except where it cannot: a collective
 // that does not match is an error of the call. TERN_CHECK=2: the first finding ends the job.

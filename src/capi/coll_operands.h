@@ -69,23 +69,27 @@ inline bool overlap(const Side& one, int a, const Side& other, int b) {
 [[gnu::cold]] Error not_on_intercommunicator();
 [[gnu::cold]] Error no_topology();
 
+/// TERN_CHECK: whether the other ranks call the same.
+[[gnu::cold]] Error check_collective(Call& call, Communicator& comm, Operation operation, const Operands& operands,
+                                     Mode mode);
+
 // The three forms of a collective; generated entry points choose.
 inline Error run(Call& call, Communicator& comm, Operation operation, const Operands& operands) {
   if (call.checked()) [[unlikely]] {
-    if (Error error = call.world().checks->collective(comm, operation, operands, Mode::blocking)) return error;
+    if (Error error = check_collective(call, comm, operation, operands, Mode::blocking)) return error;
   }
   Request* none = nullptr;
   return collective(comm, operation, operands, Mode::blocking, none);
 }
 inline Error begin(Call& call, Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
   if (call.checked()) [[unlikely]] {
-    if (Error error = call.world().checks->collective(comm, operation, operands, Mode::nonblocking)) return error;
+    if (Error error = check_collective(call, comm, operation, operands, Mode::nonblocking)) return error;
   }
   return collective(comm, operation, operands, Mode::nonblocking, request);
 }
 inline Error prepare(Call& call, Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
   if (call.checked()) [[unlikely]] {
-    if (Error error = call.world().checks->collective(comm, operation, operands, Mode::persistent)) return error;
+    if (Error error = check_collective(call, comm, operation, operands, Mode::persistent)) return error;
   }
   return collective(comm, operation, operands, Mode::persistent, request);
 }

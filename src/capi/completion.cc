@@ -1,4 +1,5 @@
 // Waiting for and testing requests, one or many. Source: MPI 5.0 sections 3.7.3 to 3.7.6, 3.8.4, 3.9, 13.2.
+#include "capi/checks.h"
 #include "capi/requests.h"
 
 #include <algorithm>

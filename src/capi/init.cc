@@ -2,6 +2,7 @@
 #include <new>
 #include <thread>
 
+#include "capi/checks.h"
 #include "capi/environment.h"
 #include "capi/jobs.h"
 #include "fmt/format.h"

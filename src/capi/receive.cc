@@ -1,4 +1,5 @@
 // Receives, probes and matched probes. Source: MPI 5.0 sections 3.2.4, 3.7.2, 3.8, 3.9.
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "impl.gen.h"
 

@@ -1,5 +1,6 @@
 // Starting, cancelling and freeing requests; generalized requests. Source: MPI 5.0
 // sections 3.7.3, 3.8.4, 3.9, 13.2.
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "fmt/format.h"
 #include "impl.gen.h"

@@ -1,5 +1,6 @@
 // Sends: blocking, nonblocking, persistent, in all modes. Source: MPI 5.0 sections 3.2, 3.4, 3.6, 3.7.2, 3.9.
 #include "capi/attached_buffer.h"
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "impl.gen.h"
 
@@ -17,8 +18,8 @@ Error send(Call& call, const void* buf, Count count, Datatype& type, int dest, i
   return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag, mode));
 }
 
-Error isend(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
-            Request*& request) {
+Error isend(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+            SendMode mode, Request*& request) {
   if (dest == kProcNull) {
     request = comm.p2p().completed();
   } else {
@@ -29,8 +30,8 @@ Error isend(Call& call, const void* buf, Count count, Datatype& type, int dest, 
   return {};
 }
 
-Error send_init(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
-                Request*& request) {
+Error send_init(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+                SendMode mode, Request*& request) {
   if (dest == kProcNull) {
     request = new InstantRequest(Request::Kind::send, kEmptyStatus);
   } else {

@@ -1,6 +1,7 @@
 // MPI_Sendrecv and its kin. Source: MPI 5.0 sections 3.10, 3.7.2.
 #include <vector>
 
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "datatype/cursor.h"
 #include "impl.gen.h"

@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "capi/call.h"
+#include "capi/checks.h"
 #include "capi/crash_report.h"
 #include "capi/questions.h"
 #include "names.gen.h"

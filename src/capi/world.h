@@ -11,7 +11,6 @@
 #include <string_view>
 #include <thread>
 
-#include "capi/checks.h"
 #include "capi/current.h"
 #include "capi/error_table.h"
 #include "capi/handles.h"
@@ -25,6 +24,8 @@
 #include "process/process.h"
 
 namespace tern::capi {
+
+class Checks;  // capi/checks.h
 
 struct World {
   World();

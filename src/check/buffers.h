@@ -1,7 +1,7 @@
-// The buffers of operations that are pending: until its request is completed, a program must not change a buffer that is
-// sent, nor touch one that is received into (MPI 5.0, 3.7.2). Found are two operations that use the same bytes, one of
-// them writing, and buffers that the program itself changed: those of sends always, those of receives that no message
-// has matched. That a program reads a receive's buffer too early is not seen.
+// The buffers of operations that are pending: until its request is completed, a program must not change a buffer that
+// is sent, nor touch one that is received into (MPI 5.0, 3.7.2). Found are two operations that use the same bytes, one
+// of them writing, and buffers that the program itself changed: those of sends always, those of receives that no
+// message has matched. That a program reads a receive's buffer too early is not seen.
 //
 // Bytes are compared exactly, holes of datatypes apart: columns of a matrix that interleave do not overlap.
 // Thread rule: under the rank's lock.

@@ -21,8 +21,8 @@ Error Collectives::begin(Communicator& comm, wire::CheckedCollective call) {
     judge(std::move(call), self_);
   } else {
     const std::string record = wire::build_checked_collective(call);
-    p2p_.endpoints().post(p2p_.endpoints().at(judge_peer),
-                          wire::make_header(wire::kCheckCollective, 0, 0, 0, 0), record.data(), record.size());
+    p2p_.endpoints().post(p2p_.endpoints().at(judge_peer), wire::make_header(wire::kCheckCollective, 0, 0, 0, 0),
+                          record.data(), record.size());
   }
   if (!waits) return {};
   p2p_.progress().wait_until([&] { return judgements_.contains(key) || some_peer_lost_; });
@@ -39,7 +39,7 @@ void Collectives::on_record(Endpoint& from, std::string_view bytes) {
 }
 
 void Collectives::on_verdict(std::string_view bytes) {
-  wire::Verdict verdict;
+  wire::CheckVerdict verdict;
   std::string_view text;
   if (!wire::parse_verdict(bytes, verdict, text)) return;
   judgements_[{verdict.context, verdict.sequence}] = {verdict.error_class, std::string(text)};
@@ -81,7 +81,8 @@ void Collectives::condemn(Case& judged, Error error) {
 // by its receiver's next question only, so it goes to those that wait.
 void Collectives::answer(Case& judged) {
   const wire::CheckedCollective& any = judged.calls.front();
-  const wire::Verdict verdict = {.context = any.context, .sequence = any.sequence, .error_class = judged.error_class};
+  const wire::CheckVerdict verdict = {
+      .context = any.context, .sequence = any.sequence, .error_class = judged.error_class};
   for (; judged.answered < judged.callers.size(); ++judged.answered) {
     const PeerId caller = judged.callers[judged.answered];
     if (!judged.wrong && !any.blocking) continue;
@@ -90,19 +91,9 @@ void Collectives::answer(Case& judged) {
       continue;
     }
     const std::string bytes = wire::build_verdict(verdict, judged.text);
-    p2p_.endpoints().post(p2p_.endpoints().at(caller), wire::make_header(wire::kCheckVerdict, 0, 0, 0, 0),
-                          bytes.data(), bytes.size());
+    p2p_.endpoints().post(p2p_.endpoints().at(caller), wire::make_header(wire::kCheckVerdict, 0, 0, 0, 0), bytes.data(),
+                          bytes.size());
   }
-}
-
-std::string Collectives::report() const {
-  std::string lines;
-  for (const auto& [key, judged] : cases_) {
-    const wire::CheckedCollective& first = judged.calls.front();
-    lines += "  " + std::to_string(judged.calls.size()) + " of " + std::to_string(first.ranks) +
-             " ranks have called what rank " + std::to_string(first.rank) + " has, in " + first.place + "\n";
-  }
-  return lines;
 }
 
 }  // namespace tern::check

@@ -7,9 +7,9 @@
 //     <----------------- verdict: "rank 1 in MPI_Bcast at .., and rank 2 in MPI_Reduce at .." ----->
 //     error of the call                                                error of the call
 //
-// A blocking collective begins after its verdict, so that one that does not match moves no data. A nonblocking one begins
-// at once, as it must; if it does not match, the judge reports it. Verdicts come as early as possible: of a wrong
-// operation when the second call arrives, of the arguments when all have arrived.
+// A blocking collective begins after its verdict, so that one that does not match moves no data. A nonblocking one
+// begins at once, as it must; if it does not match, the judge reports it. Verdicts come as early as possible: of a
+// wrong operation when the second call arrives, of the arguments when all have arrived.
 //
 // Thread rule: under the rank's lock.
 #pragma once
@@ -34,8 +34,6 @@ class Collectives {
 
   /// Before a collective begins. `call` has what it does; who and where is filled in. Error: the calls do not match.
   Error begin(Communicator& comm, wire::CheckedCollective call);
-  /// What the judge has waited for since it began, in words: ranks that have not called what others have. Lines.
-  std::string report() const;
 
   void on_record(Endpoint& from, std::string_view bytes);
   void on_verdict(std::string_view bytes);

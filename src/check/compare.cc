@@ -34,8 +34,8 @@ Error compare_uniform(const std::vector<CheckedCollective>& calls) {
     const TypeSummary *mine = block(call.receives, 0), *first = block(calls[0].receives, 0);
     if (!mine || !first || same(*mine, *first)) continue;
     return Error(mine->basic == first->basic ? ErrorClass::count : ErrorClass::type,
-                 fmt::format("counts or datatypes do not match: {} has {}, and {} has {}", who(calls[0]),
-                             words(*first), who(call), words(*mine)));
+                 fmt::format("counts or datatypes do not match: {} has {}, and {} has {}", who(calls[0]), words(*first),
+                             who(call), words(*mine)));
   }
   return {};
 }
@@ -68,9 +68,8 @@ bool rooted(Operation operation) {
 
 Error compare_arguments(const CheckedCollective& a, const CheckedCollective& b) {
   if (rooted(Operation(a.operation)) && a.root != b.root) {
-    return Error(ErrorClass::root,
-                 fmt::format("roots do not match: {} names rank {}, and {} names rank {}", who(a), a.root, who(b),
-                             b.root));
+    return Error(ErrorClass::root, fmt::format("roots do not match: {} names rank {}, and {} names rank {}", who(a),
+                                               a.root, who(b), b.root));
   }
   if (a.op != b.op) {
     return Error(ErrorClass::op, fmt::format("the operators do not match: {} and {}", who(a), who(b)));

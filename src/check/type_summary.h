@@ -14,8 +14,8 @@ namespace tern::check {
 wire::TypeSummary summary_of(Count count, const Datatype& type);
 /// Whether the two signatures are equal. Nothing and nothing are.
 bool same(const wire::TypeSummary& a, const wire::TypeSummary& b);
-/// Whether a receive of (count, type) may take what was sent: it begins with the same elements. A message that is longer
-/// than the receive is truncated, which is another error: true.
+/// Whether a receive of (count, type) may take what was sent: it begins with the same elements. A message that is
+/// longer than the receive is truncated, which is another error: true.
 bool may_receive(const wire::TypeSummary& sent, Count count, const Datatype& type);
 /// "10 x MPI_INT", "3 elements of several datatypes (24 bytes)", "nothing".
 std::string words(const wire::TypeSummary& summary);

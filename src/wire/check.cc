@@ -99,13 +99,13 @@ bool parse_checked_collective(std::string_view bytes, CheckedCollective& call) {
   return true;
 }
 
-std::string build_verdict(const Verdict& verdict, std::string_view text) {
+std::string build_verdict(const CheckVerdict& verdict, std::string_view text) {
   std::string out;
   append(out, verdict);
   return out.append(text.substr(0, kMaxCheckedText));
 }
 
-bool parse_verdict(std::string_view bytes, Verdict& verdict, std::string_view& text) {
+bool parse_verdict(std::string_view bytes, CheckVerdict& verdict, std::string_view& text) {
   if (!take(bytes, verdict)) return false;
   text = bytes;
   return printable(text);

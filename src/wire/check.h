@@ -46,7 +46,7 @@ struct CheckedCollective {
   uint32_t sequence = 0;  ///< among the rank's collectives on the communicator
   int32_t rank = 0, ranks = 1;
   int32_t root = 0;
-  int32_t op = 0;             ///< 0: none
+  int32_t op = 0;              ///< 0: none
   uint8_t operation = kOther;  ///< of coll/operands.h
   bool blocking = true;
   bool in_place = false;
@@ -62,14 +62,14 @@ std::string build_checked_collective(const CheckedCollective& call);
 bool parse_checked_collective(std::string_view bytes, CheckedCollective& call);
 
 /// What the judge says of a collective.
-struct Verdict {
+struct CheckVerdict {
   uint64_t context = 0;
   uint32_t sequence = 0;
   int32_t error_class = 0;  ///< 0: all calls match
 };
-static_assert(sizeof(Verdict) == 16);
+static_assert(sizeof(CheckVerdict) == 16);
 
-std::string build_verdict(const Verdict& verdict, std::string_view text);
-bool parse_verdict(std::string_view bytes, Verdict& verdict, std::string_view& text);
+std::string build_verdict(const CheckVerdict& verdict, std::string_view text);
+bool parse_verdict(std::string_view bytes, CheckVerdict& verdict, std::string_view& text);
 
 }  // namespace tern::wire

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   CheckedMessage message;
   std::string_view text;
   if (parse_checked_message(input, message, text)) TERN_FUZZ_CHECK(build_checked_message(message, text) == input);
-  Verdict verdict;
+  CheckVerdict verdict;
   if (parse_verdict(input, verdict, text)) TERN_FUZZ_CHECK(build_verdict(verdict, text) == input);
   CheckedCollective call, again;
   if (!parse_checked_collective(input, call)) return 0;
