@@ -8,8 +8,10 @@ namespace {
 constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;  // a Mersenne prime: the chance of a collision is below 2^-50
 constexpr uint64_t kBase = 0x0a1b2c3d4e5f6071;        // any number below it
 
+__extension__ typedef unsigned __int128 Wide;
+
 uint64_t multiplied(uint64_t a, uint64_t b) {
-  const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+  const Wide product = Wide{a} * b;
   const uint64_t sum = uint64_t(product & kPrime) + uint64_t(product >> 61);
   return sum >= kPrime ? sum - kPrime : sum;
 }
