@@ -126,29 +126,6 @@ def _checks(function, parameter, kind, comm):
     return always, optional
 
 
-def _described(function, comm):
-    """Lines that give the arguments of the call to its event in a trace; none when it has no arguments worth it."""
-    fields, given, datatype = {}, [], ""
-    for p in function.parameters:
-        field, bit = {"dest": ("peer", "kDest"), "source": ("source", "kSource"), "root": ("source", "kRoot"),
-                      "tag": ("tag", "kTag"), "any_tag": ("tag", "kTag"), "count": ("count", "kCount")}.get(p.kind, ("", ""))
-        if field and field not in fields:
-            fields[field] = f"{'uint32_t' if field == 'peer' else 'uint64_t' if field == 'count' else 'int32_t'}({p.name})"
-            given.append("record::" + bit)
-        if p.kind in ("committed_type", "type") and not datatype:
-            datatype = f"{p.name}_"
-    lines = []
-    if fields or comm:
-        text = ", ".join(f".{name} = {fields[name]}" for name in ("count", "peer", "source", "tag") if name in fields)
-        bits = f"{', ' if text else ''}.given = {' | '.join(given)}" if given else ""
-        lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_arguments({{{text}{bits}}}, "
-                     f"{comm + '_' if comm else 'nullptr'}, {datatype or 'nullptr'});")
-    for p in function.parameters:
-        if p.kind in ("inout_request", "inout_request?"):
-            lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_request(*{p.name});")
-    return lines
-
-
 def _about_files(function):
     """Whether errors go to a file's error handler, or without a file to the default one of files (14.7)."""
     return function.chapter == 14 or any(p.kind in ("file", "file?") for p in function.parameters)
@@ -216,7 +193,6 @@ def emit_entry(function, large, numbers):
     if optional:
         text = "".join(f" &&\n        {c}" for c in optional)[12:]
         out.append(f"  if (call.checking() && !({text}))\n    return {fail}();")
-    out += _described(function, comm)
     if function.stem in COLLECTIVE_WITHOUT_DATA:
         out.append(f"  if (call.checked()) [[unlikely]] {{\n    if (Error error = call.check_collective(*{comm}_)) "
                    "return call.fail(std::move(error));\n  }")

@@ -108,7 +108,7 @@ uint8_t Recorder::thread() {
     if (threads_[i].self == self) return last_thread_ = uint8_t(i);
   }
   if (known == record::kMaxThreads) return last_thread_ = uint8_t(known - 1);
-  threads_[known] = Thread{self, 0, 0, {}};
+  threads_[known] = Thread{self, 0, 0};
   header_->threads = known + 1;
   return last_thread_ = uint8_t(known);
 }
@@ -118,7 +118,6 @@ void Recorder::enter(uint16_t function, uint64_t began_ns) {
   Thread& mine = threads_[index];
   if (mine.depth++ != 0) return;
   mine.wait_before_ns = header_->counters.wait;
-  mine.arguments = {};
   if (header_->first_ns == 0) header_->first_ns = began_ns;
   if (index != 0) return;
   header_->current = uint32_t(function) + 1;
@@ -138,41 +137,7 @@ void Recorder::leave(uint16_t function, uint64_t began_ns) {
     header_->last_ns = now;
     if (index == 0) header_->current = 0;
   }
-  if (!tracing()) return;
-  record::Event* event = slot();
-  if (!event) return;
-  const CallArguments a = mine.depth == 0 ? mine.arguments : CallArguments{};
-  *event = record::Event{began_ns, took,    a.context,   a.bytes, a.peer,    a.tag,   record::EventKind::call,
-                         index,    function, a.given, a.algorithm, a.count, a.request, a.source};
-  ++header_->events;
-}
-
-CallArguments* Recorder::outermost() {
-  Thread& mine = threads_[thread()];
-  return tracing() && mine.depth == 1 ? &mine.arguments : nullptr;
-}
-
-void Recorder::describe(const CallArguments& arguments) {
-  if (CallArguments* mine = outermost()) *mine = arguments;
-}
-
-void Recorder::describe_request(uint32_t handle) {
-  CallArguments* mine = outermost();
-  if (!mine) return;
-  mine->request = handle;
-  mine->given |= record::kRequest;
-}
-
-void Recorder::describe_algorithm(const char* name) {
-  CallArguments* mine = outermost();
-  if (!mine) return;
-  for (size_t i = 0; i < record::kMaxAlgorithms; ++i) {
-    char(&known)[32] = header_->algorithms[i];
-    if (known[0] == '\0') std::snprintf(known, sizeof known, "%s", name);
-    if (std::strncmp(known, name, sizeof known - 1) != 0) continue;
-    mine->algorithm = uint16_t(i + 1);
-    return;
-  }
+  add(record::EventKind::call, began_ns, took, function);
 }
 
 void Recorder::add_event_thread_work(uint64_t began_ns) {
@@ -185,7 +150,7 @@ void Recorder::add(record::EventKind kind, uint64_t time_ns, uint64_t duration_n
   if (!tracing()) return;
   record::Event* event = slot();
   if (!event) return;
-  *event = record::Event{time_ns, duration_ns, context, bytes, peer, tag, kind, thread(), what, 0, 0, 0, 0, 0};
+  *event = record::Event{time_ns, duration_ns, context, bytes, peer, tag, kind, thread(), what, 0};
   ++header_->events;
 }
 

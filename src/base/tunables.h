@@ -156,10 +156,7 @@ namespace tern {
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
     "a rank blocked for this long prints what it waits for; 0: only on a signal") \
   X(check_arguments, 1, 0, 1, "", false, \
-    "0: skip the argument checks of the C API") \
-  X(check, 0, 0, 2, "", true, \
-    "1: compare the ranks' collectives and the datatypes of their messages, watch the buffers of pending operations, and " \
-    "report errors and what is left at MPI_Finalize (check.md); 2: the first finding ends the job")
+    "0: skip the argument checks of the C API")
 
 #define TERN_TEXT_TUNABLES(X) \
   X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, udp, tcp); empty: shm and tcp, " \

@@ -104,10 +104,6 @@ class Call {
   bool checked() const { return (state_ & kChecked) != 0; }
   /// The communicator's ranks call the same collective; null: no communicator, no question.
   [[gnu::cold]] Error check_collective(Communicator& comm);
-  /// mpiexec --trace: the event of this call has its arguments.
-  bool timed() const { return (state_ & kTimed) != 0; }
-  [[gnu::cold]] void record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type);
-  [[gnu::cold]] void record_request(MPI_Request request);
 
   // --- Handles to objects.
   bool get(MPI_Comm handle, Communicator*& object, const char* argument) {
@@ -223,8 +219,8 @@ class Call {
       }
     }
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
-    if (world_.observed && object) [[unlikely]]
-      made_observed(*object);
+    if (checked() && object) [[unlikely]]
+      made_request(*object);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
   void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
@@ -345,7 +341,7 @@ class Call {
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
   [[gnu::cold]] void begin_observed();
-  [[gnu::cold]] void made_observed(const Request& request);
+  [[gnu::cold]] void made_request(const Request& request) const;
   [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
   [[gnu::cold]] void begin_record();
   [[gnu::cold]] void enter_observed();

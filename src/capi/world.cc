@@ -79,6 +79,14 @@ void World::record_if_asked() {
   }
 }
 
+// TERN_CHECK: 1 or 2, see Checks.
+void World::check_if_asked() {
+  const char* wish = std::getenv("TERN_CHECK");
+  if (!wish || *wish == '\0' || std::string_view(wish) == "0") return;
+  checks = std::make_unique<Checks>(*this, std::string_view(wish) == "2");
+  observed = true;
+}
+
 Datatype* World::find_predefined_type(uintptr_t handle) {
   Datatype* type = predefined_types.find(static_cast<int>(handle));
   if (type) types.set_predefined(handle, type);
@@ -104,10 +112,7 @@ Error World::start(int required_level) {
       recorder->header().samples[0] = compare_clocks(*process, Recorder::clock_domain());
     }
     checking = process->tunables().check_arguments != 0;
-    if (process->tunables().check != 0) {
-      checks = std::make_unique<Checks>(*this, process->tunables().check > 1);
-      observed = true;
-    }
+    check_if_asked();
     process->hang_watch().set_call(&call_name);
     if (this == &process_world()) {
       begin_to_answer(*this);

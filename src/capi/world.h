@@ -114,6 +114,8 @@ struct World {
   Error leave();
   /// Records as mpiexec says in the environment (--summary, --trace). Before anything is called.
   void record_if_asked();
+  /// Makes `checks` as TERN_CHECK says. After `process`.
+  void check_if_asked();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.
   int rank() const { return process ? process->world_rank() : -1; }
   /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the
