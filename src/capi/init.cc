@@ -70,12 +70,12 @@ Error Finalize(Call& call) {
                                                                           "whether MPI_Finalize was called.");
   }
   Process& process = *world.process;
-  if (world.checks) {
-    if (Error error = world.checks->finalize()) return error;
-  }
   // First of all, as if MPI_COMM_SELF were freed: its attributes go, last set first, while MPI still works
   // (11.2.4).
   if (Error error = process.self().attributes.clear(process.self())) return error;
+  if (world.checks) {
+    if (Error error = world.checks->finalize()) return error;
+  }
   if (world.buffer.attached()) world.buffer.flush(process.progress());
   for (auto& [comm, buffer] : world.comm_buffers) buffer->flush(process.progress());
   world.comm_buffers.clear();
