@@ -5,6 +5,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -22,23 +23,25 @@ namespace {
   X(local_bytes_per_us)                                                                                               \
   X(copy_bytes_per_us)                                                                                                \
   X(reduce_bytes_per_us)                                                                                              \
-  X(socket_bytes_per_us) X(message_ns) X(send_ns) X(receive_ns) X(datagram_send_ns) X(datagram_receive_ns) X(poll_ns) \
-      X(fence_ns) X(wake_ns) X(eager_bytes) X(packet_bytes) X(window_bytes)
-#define TERN_ADAPTER_PARAMETERS(X)                                                                         \
-  X(xrc)                                                                                                   \
-  X(dc)                                                                                                    \
-  X(atomics)                                                                                               \
-  X(atomic_swap)                                                                                           \
-  X(ordered_writes)                                                                                        \
-  X(mtu_bytes)                                                                                             \
-  X(max_message_bytes)                                                                                     \
-  X(max_inline_bytes)                                                                                      \
-  X(max_queue_depth)                                                                                       \
-  X(max_reads) X(max_queue_pairs) X(post_ns) X(doorbell_ns) X(poll_ns) X(completion_ns) X(register_ns)     \
-      X(register_page_ns) X(deregister_ns) X(queue_pair_ns) X(connect_ns) X(page_bytes) X(send_latency_ns) \
-          X(inline_latency_ns) X(receive_latency_ns) X(read_latency_ns) X(atomic_ns) X(message_ns)         \
-              X(receive_message_ns) X(segment_bytes) X(queue_pair_cache) X(cache_miss_ns) X(relaxed_ns)    \
-                  X(dc_latency_ns) X(dc_responders) X(dc_connect_ns) X(dc_idle_ns) X(dc_nack_wait_ns)
+  X(socket_bytes_per_us)                                                                                              \
+  X(message_ns) X(send_ns) X(receive_ns) X(datagram_send_ns) X(datagram_receive_ns) X(poll_ns) X(fence_ns) X(wake_ns) \
+      X(eager_bytes) X(packet_bytes) X(window_bytes)
+#define TERN_ADAPTER_PARAMETERS(X)                                                                                   \
+  X(xrc)                                                                                                             \
+  X(dc)                                                                                                              \
+  X(atomics)                                                                                                         \
+  X(atomic_swap)                                                                                                     \
+  X(ordered_writes)                                                                                                  \
+  X(mtu_bytes)                                                                                                       \
+  X(max_message_bytes)                                                                                               \
+  X(max_inline_bytes)                                                                                                \
+  X(max_queue_depth)                                                                                                 \
+  X(max_reads)                                                                                                       \
+  X(max_queue_pairs) X(post_ns) X(doorbell_ns) X(poll_ns) X(completion_ns) X(register_ns) X(register_page_ns)        \
+      X(deregister_ns) X(queue_pair_ns) X(connect_ns) X(page_bytes) X(send_latency_ns) X(inline_latency_ns)          \
+          X(receive_latency_ns) X(read_latency_ns) X(atomic_ns) X(message_ns) X(receive_message_ns) X(segment_bytes) \
+              X(queue_pair_cache) X(cache_miss_ns) X(relaxed_ns) X(dc_latency_ns) X(dc_responders) X(dc_connect_ns)  \
+                  X(dc_idle_ns) X(dc_nack_wait_ns)
 
 class Reader {
  public:
@@ -119,6 +122,12 @@ class Reader {
 }  // namespace
 
 Error parse_machine(const std::string& text, const std::string& where, MachineModel& machine) {
+  // toml++ 3 has undefined behaviour for some other characters where TOML has white space.
+  const auto other = std::find_if(text.begin(), text.end(), [](char c) { return uint8_t(c) >= 0x80; });
+  if (other != text.end()) {
+    const auto line = 1 + std::count(text.begin(), other, '\n');
+    return Error(ErrorClass::arg, where + ":" + std::to_string(line) + ": a character that is not ASCII");
+  }
   toml::parse_result result = toml::parse(text, where);
   if (!result) {
     return Error(ErrorClass::arg, where + ":" + std::to_string(result.error().source().begin.line) + ": " +

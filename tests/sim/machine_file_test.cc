@@ -170,6 +170,7 @@ TEST(MachineFile, WrongFilesAreRefusedByName) {
   EXPECT_TRUE(machine.has_adapter);
   EXPECT_FALSE(machine.adapter.xrc);
   refused("[machine\n", "1");
+  refused("# \xc2\xb5s\n" + good, "here:1: a character that is not ASCII");
   refused("", "machine.name");
   refused("name = \"x\"\n", "name");
   refused(good + "[network]\nlatency_ns = 5\n", "network.latency_ns has no source");

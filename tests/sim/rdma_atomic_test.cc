@@ -79,10 +79,11 @@ struct Bench {
     EXPECT_FALSE(launcher->fence());
     engine.add(*path);
   }
-  void begin(Atomic& operation, const Home& home, Kind kind, uint64_t& word, uint64_t operand, uint64_t compare = 0) {
+  void begin(Atomic& operation, const Home& home, Kind kind, uint64_t& word, uint64_t operand, uint64_t compare = 0,
+             uint64_t bytes_on = 0) {
     operation.lane = &path->lane(0);
     operation.kind = kind;
-    operation.remote_address = reinterpret_cast<uintptr_t>(&word);
+    operation.remote_address = reinterpret_cast<uintptr_t>(&word) + bytes_on;
     operation.key = home.key;
     operation.operand = operand;
     operation.compare = compare;
@@ -291,8 +292,7 @@ TEST(RdmaAtomics, WhatCannotBeIsAnErrorOfTheOperationOnly) {
       Atomic swap, unaligned, unexposed;
       bench.begin(swap, home, Kind::swap, home.words.added, 1);
       EXPECT_EQ(int(swap.error), int(ErrorClass::unsupported_operation));
-      auto* odd = reinterpret_cast<uint64_t*>(reinterpret_cast<std::byte*>(&home.words) + 4);
-      bench.begin(unaligned, home, Kind::fetch_add, *odd, 1);
+      bench.begin(unaligned, home, Kind::fetch_add, home.words.added, 1, 0, 4);
       EXPECT_EQ(int(unaligned.error), int(ErrorClass::other));
       Home nowhere;
       bench.begin(unexposed, nowhere, Kind::fetch_add, nowhere.words.added, 1);

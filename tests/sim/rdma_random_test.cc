@@ -98,7 +98,7 @@ TEST(RdmaPath, RandomProgramsWithFaults) {
 
 // The programs above are of use only if they meet every protocol and every special case of them.
 TEST(RdmaPath, RandomProgramsUseEveryProtocol) {
-  if (std::getenv("TERN_SIM_SEED") || kSeedDivisor != 1) GTEST_SKIP() << "not all seeds were run";
+  if (!all_seeds()) GTEST_SKIP() << "not all seeds were run";
   expect_every_protocol(total_counters);
 }
 

@@ -18,6 +18,9 @@ inline constexpr uint64_t kSeedDivisor = 10;
 inline constexpr uint64_t kSeedDivisor = 1;
 #endif
 
+/// All of a test's seeds run: what only some of them meet has surely been met.
+inline bool all_seeds() { return kSeedDivisor == 1 && !std::getenv("TERN_SIM_SEED"); }
+
 /// Calls test(seed) for each; stops at the first seed that fails.
 template <typename Test>
 void for_seeds(uint64_t how_many, Test&& test) {

@@ -262,10 +262,14 @@ int PathScheduler::poll() {
 void PathScheduler::post(Way& way, wire::LaneKind kind, uint8_t path, uint32_t incarnation, uint64_t count) {
   const wire::Header header = wire::make_lane_header(kind, path, way.pair->incident, incarnation, count);
   if (way.path->try_send(*way.lane, header, nullptr, 0)) return;
-  auto* note = new SendOperation;
+  Note* note = notes_.create();
+  note->owner = this;
   note->lane = way.lane;
   note->header = header;
-  note->done = [](SendOperation& operation, Error) { delete &operation; };
+  note->done = [](SendOperation& operation, Error) {
+    auto& self = static_cast<Note&>(operation);
+    self.owner->notes_.destroy(&self);
+  };
   way.path->enqueue(*note);
 }
 

@@ -96,6 +96,10 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     WayState state = WayState::up;
     uint32_t incarnation = 0;
   };
+  /// A message of the scheduler's own.
+  struct Note final : SendOperation {
+    PathScheduler* owner = nullptr;
+  };
   /// A message that is not confirmed.
   struct Kept;
   struct Inner final : SendOperation {
@@ -218,6 +222,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   uint8_t memory_path_ = 0;
   std::vector<std::unique_ptr<Pair>> pairs_;  ///< by PeerId; null: never used
   Pool<Kept, 64> kept_pool_;
+  Pool<Note, 16> notes_;                     ///< which are queued: their path may never send them
   IntrusiveList<SendOperation> finished_;    ///< `done` is due
   IntrusiveList<SendOperation> unsendable_;  ///< likewise, for lost peers
   std::vector<Pair*> confirms_due_;
