@@ -1,8 +1,11 @@
 // Runs a benchmark program of this folder on a simulated machine (machines/*.toml), two ranks on two nodes (or N on N),
 // in virtual time:
 //
-//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp [ranks=N]
-//             [ranks_per_node=N] [cores=N] [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|locks|
+//             FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//
+// or any MPI program that is built as a shared object and named with its folder (capi/simulated/program_file.h); its
+// computation takes no virtual time.
 //
 // Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
 // is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
@@ -15,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "capi/simulated/program_file.h"
 #include "capi/simulated/run_mpi.h"
 #include "capi/world.h"
 #include "sim/machine_file.h"
@@ -28,8 +32,10 @@ int bench_overlap(int argc, char** argv);
 int bench_background(int argc, char** argv);
 int bench_availability(int argc, char** argv);
 int bench_sp(int argc, char** argv);
+int bench_headofline(int argc, char** argv);
 int bench_patterns(int argc, char** argv);
 int bench_world(int argc, char** argv);
+int bench_locks(int argc, char** argv);
 void simulated_work(long loops);
 }
 
@@ -47,11 +53,14 @@ constexpr Program kPrograms[] = {{"latency", bench_latency},
                                  {"world", bench_world},
                                  {"patterns", bench_patterns},
                                  {"availability", bench_availability},
-                                 {"sp", bench_sp}};
+                                 {"sp", bench_sp},
+                                 {"headofline", bench_headofline},
+                                 {"locks", bench_locks}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
 int (*program_main)(int, char**);
+tern::sim::ProgramFile program_file;
 
 int fail(const std::string& text) {
   std::fprintf(stderr, "simulated: %s\n", text.c_str());
@@ -72,12 +81,17 @@ int main(int argc, char** argv) {
   for (const Program& program : kPrograms) {
     if (program.name == argv[2]) program_main = program.main;
   }
+  if (std::strchr(argv[2], '/')) {
+    if (tern::Error error = program_file.read(argv[2])) return fail(std::string(error.text()));
+    program_main = [](int count, char** strings) { return program_file.run(count, strings); };
+  }
   if (!program_main) return fail(std::string("there is no program ") + argv[2]);
   tern::sim::WorldOptions options;
   options.network = machine.network;
   options.adapter = machine.adapter;
   options.rdma = machine.has_adapter;
   options.keep_registrations = true;
+  if (std::strchr(argv[2], '/')) options.stack_bytes = size_t{1} << 20;  // it knows nothing of simulations
   options.tunables.rdma_keepalive_ms = 0;
   arguments.push_back(argv[2]);
   int i = 3;
@@ -93,6 +107,10 @@ int main(int argc, char** argv) {
     if (setting.starts_with("cores=")) {
       options.cores_per_node = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
       if (options.cores_per_node == 0) return fail(std::string("not a number of cores: ") + argv[i]);
+      continue;
+    }
+    if (setting.starts_with("atomic_swap=")) {
+      options.adapter.atomic_swap = setting[equals + 1] != '0';
       continue;
     }
     if (setting.starts_with("ranks=")) {

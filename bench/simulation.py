@@ -8,10 +8,9 @@ import plot
 MACHINES = Path(__file__).resolve().parent.parent / "machines"
 
 
-def run(build, machine, program, arguments, *tunables):
-    """Points of one simulated run: {series: {x: value}}."""
-    command = [build / "bench-programs/simulated", MACHINES / machine, program, *tunables]
-    done = subprocess.run([*map(str, command), "--", *arguments], capture_output=True, text=True)
+def points_of(command):
+    """Runs it. The points that it printed: {series: {x: value}}."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
     points = {}
@@ -19,6 +18,12 @@ def run(build, machine, program, arguments, *tunables):
         _, series, x, value, _ = line.split()
         points.setdefault(series, {})[int(x)] = float(value)
     return points
+
+
+def run(build, machine, program, arguments, *tunables):
+    """Points of one simulated run: {series: {x: value}}."""
+    command = [build / "bench-programs/simulated", MACHINES / machine, program, *tunables]
+    return points_of([*command, "--", *arguments])
 
 
 class Report:

@@ -176,6 +176,8 @@ constexpr size_t size_class_limit(size_t index) {
     "one-sided operations done in memory shared with the target, without a message") \
   X(rma_transfers, counter, "operations", "windows", \
     "puts and gets that an adapter or cross-memory attach carried out, without the target's processor") \
+  X(rma_atomics, counter, "operations", "windows", \
+    "atomic operations of accumulates that an adapter carried out, without the target's processor") \
   X(rma_messages, counter, "messages", "windows", \
     "messages sent to targets of one-sided operations: operations gathered, data, locks") \
   X(rma_answers, counter, "messages", "windows", \

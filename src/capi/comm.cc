@@ -4,6 +4,7 @@
 
 #include "capi/comm_common.h"
 #include "impl.gen.h"
+#include "p2p/endpoint.h"
 
 namespace tern::capi {
 
@@ -28,6 +29,17 @@ constexpr Hint kHints[] = {
     {"mpi_assert_memory_alloc_kinds", nullptr},
     {"tern_rendezvous", nullptr},
 };
+
+// How its large messages are sent: tuple queues need a path to a member that has them.
+std::string rendezvous_in_use(const Communicator& comm) {
+  const std::string& mode = comm.p2p().tunables().rendezvous;
+  const bool wanted = mode == "tupleq" || comm.info.find("tern_rendezvous");
+  for (int rank = 0; wanted && rank < comm.peer_group().size(); ++rank) {
+    Path* path = comm.p2p().endpoints().path_to(comm.peer(rank));
+    if (path && path->tuple_queues()) return "tupleq";
+  }
+  return mode == "tupleq" ? "rget" : mode;
+}
 
 }  // namespace
 
@@ -147,6 +159,7 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
   Ref<Info> info = comm.info.dup();
   for (const Hint& hint : kHints)
     if (hint.otherwise && !info->find(hint.key)) info->set(hint.key, hint.otherwise);
+  info->set("tern_rendezvous", rendezvous_in_use(comm));
   info_used = info.release();
   return {};
 }

@@ -91,6 +91,10 @@ class RemoteMemory {
   /// Writes `local` into the peer's exposed memory. Done without error: the bytes are there, and the peer sees them
   /// before any message sent to it from now on.
   virtual void put(TransferOperation& operation) = 0;
+  /// For gets, puts and atomics on memory that this rank itself has exposed: where the CPU's atomics do not exclude the
+  /// adapter's, words that peers change by atomics are changed this way by their owner, too. Carries no messages. Null:
+  /// there is none. Constant.
+  virtual Lane* own_lane() { return nullptr; }
   /// Only if the properties allow it; `kind` says which operation.
   virtual void atomic(AtomicOperation& operation) {
     operation.done(operation, Error(ErrorClass::unsupported_operation, "this path has no remote atomics"));

@@ -25,7 +25,9 @@ void HybridSender::begin(SendRequest& send, bool blocking) {
   }
   send.data().pack(buffer.memory(), bytes);
   progress_.clock().charge_ns(bytes / kCachedCopyBytesPerNs);
-  if (!progress_.polling()) progress_.poll();  // its announcement may have come meanwhile
+  // Its announcement may have come meanwhile. But a tuple queue must not begin between the decision that this message
+  // does not take it and the message's own announcement.
+  if (!progress_.polling() && !peer.tuples) progress_.poll();
   if (peer.lost()) {
     sends_.fail(send, endpoints_.loss_of(a.peer));
     return;

@@ -262,6 +262,11 @@ Error Wireup::open_adapter() {
   RdmaOptions options;
   options.peers = &process_->peers();
   options.key = key_;
+  if (process_->log().wants(LogLevel::debug)) {
+    options.channel_changed = [&log = process_->log()](PeerId peer, const char* channel) {
+      log.debug("messages of peer " + std::to_string(peer) + " come by " + channel + " from now on");
+    };
+  }
   Error error;
   rdma_ = RdmaPath::create(options, process_->tunables(), std::move(hca), process_->clock(), network_sink(),
                            card_finder(process_->launcher(), kRdmaCardKey, "rdma"), error);

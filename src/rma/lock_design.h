@@ -5,6 +5,7 @@
 //
 //   NodeLocks       tickets in memory that the node shares (node_locks.h)
 //   NodeWordLocks   test-and-set, MCS queue in such memory (node_word_locks.h, locks/)
+//   RemoteWordLocks the same over a path's atomics (remote_word_locks.h)
 //
 // Thread rule: under the rank's lock.
 #pragma once

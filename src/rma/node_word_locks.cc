@@ -7,7 +7,7 @@ namespace tern::rma {
 namespace {
 
 // An atomic on a line of the other core takes 0.1 to 0.3 us; a pause of more than a switch of tasks is for nothing.
-constexpr LockPauses kPauses{.first_ns = 500, .longest_ns = 64'000};
+constexpr LockManners kManners{.first_pause_ns = 500, .longest_pause_ns = 64'000};
 
 uint64_t& word_at(uint64_t address) { return *reinterpret_cast<uint64_t*>(address); }
 
@@ -63,14 +63,14 @@ void MappedWords::atomic(AtomicOperation& operation) {
 }
 
 NodeWordLocks::NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counters& counters, Clock& clock,
-                             uint64_t seed, std::function<void(int rank)> wake, Told told)
+                             uint64_t seed, bool shares_cores, std::function<void(int rank)> wake, Told told)
     : memory_(memory),
       me_(me),
       counters_(counters),
       words_(memory, std::move(wake)),
-      locks_(
-          kind, uint32_t(me), all_words(memory, me, words_.lane()), memory.words(me), words_, clock, seed,
-          [told = std::move(told)](uint32_t target, Error error) { told(int(target), std::move(error)); }, kPauses) {}
+      locks_(kind, uint32_t(me), all_words(memory, me, words_.lane()), memory.words(me), words_, clock, seed,
+             [told = std::move(told)](uint32_t target, Error error) { told(int(target), std::move(error)); },
+             {kManners.first_pause_ns, kManners.longest_pause_ns, shares_cores}) {}
 
 void NodeWordLocks::ask(int rank, LockMode mode) {
   locks_.acquire(uint32_t(rank), mode);

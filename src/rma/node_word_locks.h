@@ -37,9 +37,10 @@ class MappedWords final : public RemoteMemory {
 
 class NodeWordLocks final : public LockDesign {
  public:
-  /// `me`: this rank's place, which is its rank in the window. The memory has words for every member.
+  /// `me`: this rank's place, which is its rank in the window. The memory has words for every member. `shares_cores`:
+  /// some members do; the same at all of them.
   NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counters& counters, Clock& clock, uint64_t seed,
-                std::function<void(int rank)> wake, Told told);
+                bool shares_cores, std::function<void(int rank)> wake, Told told);
   void ask(int rank, LockMode mode) override;
   void release(int rank) override;
   void lost(int rank, const Error& error) override;

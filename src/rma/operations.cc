@@ -269,6 +269,14 @@ void Window::put_out(const Operation& operation, Target& target, WindowRequest* 
   }
 }
 
+// By the path's atomics, or its put or get, or by message.
+void Window::send_out(const Operation& operation, Target& target, bool by_words, WindowRequest* request) {
+  if (by_words) return begin_words(operation, target, request);
+  if (goes_by_memory(target, operation)) return begin_transfer(operation, target, request);
+  put_out(operation, target, request);
+  if (request) pump(target, true);
+}
+
 Error Window::begin(const Operation& operation, Request** request) {
   if (!request && perform_short(operation)) return {};
   if (operation.target == kProcNull) {
@@ -289,26 +297,21 @@ Error Window::begin(const Operation& operation, Request** request) {
      : operation.action == WindowAction::get ? counters.rma_gets
                                              : counters.rma_accumulates);
   if (started_ && !gate_open(to)) await_post(to);
-  if (goes_directly(to)) {
+  const bool by_words = goes_by_words(operation);
+  if (!by_words && goes_directly(to)) {
     if (to.lock == LockState::none) to.opened = epoch_;
     perform_directly(operation);
     if (request) *request = environment_.p2p().completed();
     return {};
   }
-  const bool by_memory = goes_by_memory(to, operation);
   if (!request) {
-    by_memory ? begin_transfer(operation, to, nullptr) : put_out(operation, to, nullptr);
+    send_out(operation, to, by_words, nullptr);
     return {};
   }
   auto* made = new WindowRequest;
   made->status = kEmptyStatus;
   *request = made;
-  if (by_memory) {
-    begin_transfer(operation, to, made);
-  } else {
-    put_out(operation, to, made);
-    pump(to, true);
-  }
+  send_out(operation, to, by_words, made);
   made->end_part();
   return {};
 }

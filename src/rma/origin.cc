@@ -27,7 +27,7 @@ Target& Window::target(int rank) {
 // The records gathered so far become a parcel; `data` belong to the last of them.
 void Window::seal(Target& target, DataSend* data) {
   if (!target.fills_parcel()) return;
-  target.sealed.push_back({std::move(target.open), target.confirm, data, nullptr});
+  target.sealed.push_back({std::move(target.open), target.confirm, data, nullptr, nullptr});
   target.open.clear();
   target.confirm = 0;
 }
@@ -59,7 +59,8 @@ void Window::pump(Target& target, bool everything) {
       ask_design(target);
     } else if (target.lock == LockState::wanted) {
       Parcel& first = target.sealed.front();
-      const bool together = target.sealed.size() == 1 && !target.fills_parcel() && !first.data && !first.transfer;
+      const bool together =
+          target.sealed.size() == 1 && !target.fills_parcel() && !first.data && !first.transfer && !first.words;
       if (!together) {
         send_lock(target);
         continue;
@@ -74,6 +75,7 @@ void Window::pump(Target& target, bool everything) {
       Parcel parcel = std::move(target.sealed.front());
       target.sealed.pop_front();
       if (parcel.transfer) issue(*parcel.transfer);
+      else if (parcel.words) issue(*parcel.words);
       else send(target, std::move(parcel));
     } else {
       break;
@@ -148,9 +150,11 @@ void Window::drop_operations(Target& target) {
 void Window::drop_parcels(Target& target) {
   while (!target.sealed.empty()) {
     RemoteTransfer* transfer = target.sealed.front().transfer;
+    WordAccumulate* words = target.sealed.front().words;
     DataSend* data = target.sealed.front().data;
     target.sealed.pop_front();
     if (transfer) transfer_over(*transfer, why_dropped(target));
+    if (words) words_over(*words, why_dropped(target));
     if (!data) continue;
     --target.pending;
     if (data->request) {
@@ -241,7 +245,10 @@ void Window::lose(int rank, const Error& error) {
     broken_ = "rank " + std::to_string(rank) + " of the window was lost while it held the lock";
     for (int waiting : locks_.dismiss()) granted_.push_back(waiting);
   }
-  if (design_) design_->lost(rank, error);
+  if (design_) {
+    design_->lost(rank, error);
+    wake_design();
+  }
   locks_.forget(rank);
   if (!sources_.empty() && sources_[size_t(rank)]) own_turns_.forget(sources_[size_t(rank)]->returns);
   std::erase(granted_, rank);

@@ -7,13 +7,28 @@ namespace tern::rma {
 
 namespace {
 
-bool is_named(const ExposedMemory::Key& key, const char* path) {
-  return std::strncmp(key.path, path, sizeof key.path - 1) == 0;
+using PathName = char[sizeof ExposedMemory::Key::path];
+
+bool is_named(const PathName& name, const char* path) { return std::strncmp(name, path, sizeof name - 1) == 0; }
+
+// All others are reached by this path, and its atomics are for this rank, too.
+bool carries_atomics(const Communicator& comm, Path& path) {
+  RemoteMemory* memory = path.remote_memory();
+  if (comm.size() == 1 || !memory || !memory->remote_properties().atomics || !memory->own_lane()) return false;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank != comm.rank() && comm.p2p().endpoints().path_to(comm.peer(rank)) != &path) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
+  for (Path* path : comm.p2p().endpoints().paths()) {
+    if (!carries_atomics(comm, *path)) continue;
+    std::strncpy(mine_.atomics_path, path->properties().name, sizeof mine_.atomics_path - 1);
+    atomics_ = path->remote_memory();
+  }
   if (bytes == 0) return;
   mine_.address = reinterpret_cast<uintptr_t>(base);
   const auto reaches_another = [&](const Path& path) {
@@ -39,19 +54,29 @@ void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
 void RemotePart::conceal() {
   for (const Exposed& one : exposed_) one.memory->conceal(one.key);
   exposed_.clear();
+  atomics_ = nullptr;
 }
 
 void RemotePart::set_members(std::vector<ExposedMemory> members) {
   const bool some = std::any_of(members.begin(), members.end(), [](auto& one) { return !one.keys[0].key.empty(); });
   members_ = some ? std::move(members) : std::vector<ExposedMemory>();
+  // All members come to the same answer.
+  const bool all = some && std::all_of(members_.begin(), members_.end(), [&](const ExposedMemory& one) {
+                     return one.atomics_path[0] != 0 && is_named(one.atomics_path, members_[0].atomics_path) &&
+                            (one.address == 0 || !key_by(int(&one - members_.data()), one.atomics_path).empty());
+                   });
+  if (!all) atomics_ = nullptr;
+}
+
+RemoteKey RemotePart::key_by(int rank, const char* path) const {
+  for (const ExposedMemory::Key& one : members_[size_t(rank)].keys) {
+    if (!one.key.empty() && is_named(one.path, path)) return one.key;
+  }
+  return {};
 }
 
 RemoteKey RemotePart::key_of(int rank, const Endpoint& way) const {
-  if (members_.empty() || way.lost()) return {};
-  for (const ExposedMemory::Key& one : members_[size_t(rank)].keys) {
-    if (!one.key.empty() && is_named(one, way.properties().name)) return one.key;
-  }
-  return {};
+  return members_.empty() || way.lost() ? RemoteKey() : key_by(rank, way.properties().name);
 }
 
 }  // namespace tern::rma

@@ -17,7 +17,9 @@ struct ExposedMemory {
     char path[8] = {};
     RemoteKey key;
   };
-  uint64_t address = 0;
+  uint64_t address = 0;  ///< 0: there is none
+  /// The path by whose atomics this rank reaches all members, itself included; empty: there is none.
+  char atomics_path[8] = {};
   Key keys[kMostPaths];  ///< by path; one with an empty key and those after it say nothing
 };
 
@@ -28,7 +30,8 @@ class RemotePart {
   RemotePart& operator=(const RemotePart&) = delete;
   ~RemotePart() { conceal(); }
 
-  /// Exposes this rank's memory to the paths by which other members reach it. A path that cannot is left out.
+  /// Also finds out whether one path's atomics reach all members. Exposes this rank's memory to the paths by which
+  /// other members reach it. A path that cannot is left out.
   void expose(Communicator& comm, std::byte* base, size_t bytes);
   /// Nobody uses it any more.
   void conceal();
@@ -37,14 +40,20 @@ class RemotePart {
   /// The key of a member's memory for the path of its endpoint; an empty key: there is none.
   RemoteKey key_of(int rank, const Endpoint& way) const;
   uint64_t address_of(int rank) const { return members_[size_t(rank)].address; }
+  /// By whose atomics all members reach each other's memory, and this rank its own by `own_lane`; null: there is none.
+  RemoteMemory* atomics() const { return atomics_; }
+  Lane* own_lane() const { return atomics_->own_lane(); }
+  RemoteKey atomics_key(int rank) const { return key_by(rank, mine_.atomics_path); }
 
  private:
+  RemoteKey key_by(int rank, const char* path) const;
   struct Exposed {
     RemoteMemory* memory;
     RemoteKey key;
   };
   ExposedMemory mine_;
   std::vector<Exposed> exposed_;
+  RemoteMemory* atomics_ = nullptr;
   std::vector<ExposedMemory> members_;  ///< by rank; empty: nobody has exposed anything
 };
 

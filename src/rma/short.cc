@@ -91,7 +91,7 @@ bool Window::perform_short(const Operation& o) {
     return false;
   const Form form = form_of(o);
   std::byte* there = to->memory + start;
-  if (form == Form::none) return false;
+  if (form == Form::none || (form != Form::copy && goes_by_words(o))) return false;
   if (form == Form::loop && reinterpret_cast<uintptr_t>(there) % o.target_type->kind()->alignment != 0) return false;
   Counters& counters = environment_.counters();
   ++counters.rma_direct;

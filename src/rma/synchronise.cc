@@ -118,6 +118,18 @@ Error Window::barrier() {
   return collective(*comm_, tern::Operation::barrier, Operands(), Mode::blocking, none);
 }
 
+// The blocking barrier of a node looks at memory for some microseconds before it polls. Others may need this rank's
+// polls sooner: a fence waits for their operations.
+Error Window::polling_barrier() {
+  if (comm_->size() == 1) return {};
+  Request* request = nullptr;
+  if (Error error = collective(*comm_, tern::Operation::barrier, Operands(), Mode::nonblocking, request)) return error;
+  environment_.p2p().wait(*request);
+  Error error = std::move(request->error);
+  request->release();
+  return error;
+}
+
 // --- Fence.
 
 Error Window::fence(int assertions) {
@@ -126,7 +138,7 @@ Error Window::fence(int assertions) {
     return error;
   if (Error error = not_idle("fenced")) return error;
   Error error = finish_all();
-  if (Error late = barrier(); late && !error) error = std::move(late);
+  if (Error late = serves() ? polling_barrier() : barrier(); late && !error) error = std::move(late);
   fence_ = assertions & assertion::kNoSucceed ? Fence::none : Fence::possible;
   ++epoch_;
   return error;

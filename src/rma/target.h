@@ -15,6 +15,8 @@ namespace tern::rma {
 
 class Window;
 struct RemoteTransfer;
+struct WordElement;
+struct WordAccumulate;
 
 /// The request of MPI_Rput and its kin: complete when all parts of the operation are over at the origin.
 class WindowRequest final : public Request {
@@ -42,12 +44,13 @@ struct DataSend final : SendOperation {
   WindowRequest* request = nullptr;
 };
 
-/// What leaves together: records as one message, and the data of the last of them; or a transfer.
+/// What leaves together: records as one message, and the data of the last of them; or a transfer; or an accumulate.
 struct Parcel {
   std::vector<std::byte> records;
   uint32_t confirm = 0;  ///< number of the confirmation that is asked for behind them; 0: none
   DataSend* data = nullptr;
   RemoteTransfer* transfer = nullptr;  ///< instead of both
+  WordAccumulate* words = nullptr;     ///< likewise
 };
 
 /// The target's lock, as its origin sees it.
@@ -76,7 +79,7 @@ struct Target {
   bool unchecked = false;    ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
   bool pumping = false;
   uint32_t pending = 0;    ///< data that have not left, results that have not come
-  uint32_t transfers = 0;  ///< by RemoteMemory: not begun, or not done
+  uint32_t transfers = 0;  ///< by RemoteMemory, its atomics included: not begun, or not done
   uint32_t asked = 0;      ///< confirmations asked for,
   uint32_t confirmed = 0;
   bool unconfirmed = false;     ///< operations were begun since the last of them
@@ -94,6 +97,8 @@ struct Target {
   bool remote_known = false, can_get = false, can_put = false;
   RemoteKey remote_key;
   uint64_t remote_address = 0;
+  std::deque<WordAccumulate*> words;  ///< accumulates by atomics that may be on their way, in order
+  bool advancing = false, advance_again = false;
   Error refusal;
   Error error;  ///< of operations of this epoch; told by the synchronisation that ends it
 

@@ -83,7 +83,7 @@ void Window::begin_transfer(const Operation& o, Target& target, WindowRequest* r
   if (request) request->begin_part();
   if (gate_open(target)) return issue(*transfer);
   seal(target, nullptr);
-  target.sealed.push_back({{}, 0, nullptr, transfer});
+  target.sealed.push_back({{}, 0, nullptr, transfer, nullptr});
   pump(target, false);
 }
 

@@ -7,6 +7,7 @@
 //   direct.cc         operations on memory that this rank can reach itself
 //   short.cc          the commonest of them in one piece
 //   transfer.cc       puts and gets by the path's RemoteMemory (an adapter, cross-memory attach)
+//   word_operations.cc  accumulates of 8-byte integers by its atomics
 //   synchronise.cc    fence, post, start, complete, wait, lock, unlock, flush
 //
 // How an operation goes where no memory is shared with the target:
@@ -170,6 +171,7 @@ class Window {
  private:
   friend class Answers;
   friend struct ResultSend;
+  friend struct WordElement;
   /// A result that has not come.
   struct Awaited {
     Cursor into;
@@ -200,7 +202,8 @@ class Window {
   Error agree(Communicator& comm, Error mine);
   Error allocate_memory();
   Error share_memory(bool locks);
-  void choose_design();
+  void choose_design(bool shares_cores);
+  Error share_lock_words();
   std::function<void(int rank)> nudge();
   bool locks_by_words() const;
   bool shares_node_with(int rank) const;
@@ -227,6 +230,7 @@ class Window {
   void perform_directly(const Operation& operation);
 
   // operations.cc, continued
+  void send_out(const Operation& operation, Target& target, bool by_words, WindowRequest* request);
   void put_out(const Operation& operation, Target& target, WindowRequest* request);
   void put_piece(const Operation& operation, Target& target, wire::WindowOperationBody& body, uint16_t slot,
                  WindowRequest* request);
@@ -242,6 +246,16 @@ class Window {
   void transfer_over(RemoteTransfer& transfer, Error error);
   /// Afterwards what is left of them, if anything, are records.
   void wait_for_transfers(Target& target);
+
+  // word_operations.cc
+  bool goes_by_words(const Operation& operation) const;
+  void begin_words(const Operation& operation, Target& target, WindowRequest* request);
+  void issue(WordAccumulate& accumulate);
+  void advance_words(Target& target);
+  void begin_elements(WordAccumulate& accumulate);
+  bool tries_again(WordElement& element);
+  void word_done(WordElement& element, Error error);
+  void words_over(WordAccumulate& accumulate, Error error);
 
   // origin.cc
   Target& target(int rank);
@@ -330,6 +344,7 @@ class Window {
   void begin_unlock(Target& target);
   Error end_unlock(Target& target);
   Error barrier();
+  Error polling_barrier();
   Error end_exposure();
   bool exposure_over();
   int epoch_place(int rank) const { return epochs_ && !own(rank) ? part_.place_of(rank) : -1; }

@@ -8,8 +8,10 @@
 
 #include "coll/collectives.h"
 #include "fabric/node_segments.h"
+#include "rma/locks/test_and_set.h"
 #include "rma/node_locks.h"
 #include "rma/node_word_locks.h"
+#include "rma/remote_word_locks.h"
 #include "rma/window.h"
 
 namespace tern::rma {
@@ -27,6 +29,7 @@ struct Statement {
   // Rank 0's count.
   LockChoice lock = LockChoice::automatic;
   int32_t no_locks = 0;
+  int32_t shares_cores = 0;
   int32_t error_class = 0;
   ExposedMemory memory;
   char text[200] = {};
@@ -198,6 +201,7 @@ Error Window::share_memory(bool locks) {
   if (shares_data_ && attached.error_class == 0) base_ = part_.data(part_.place_of(comm.rank()));
   if (allocates && !shares_all_ && attached.error_class == 0) remote_.expose(comm, base_, size_t(size_));
   attached.memory = remote_.mine();
+  attached.shares_cores = environment_.progress().idle().pauses == 0;
   if (Error error = allgather(environment_.byte(), comm, attached, all)) return error;
   if (Error error = error_of(all, comm.rank())) return without(std::move(error));
   if (allocates) learn_memory(remote_, all);
@@ -205,7 +209,37 @@ Error Window::share_memory(bool locks) {
     epochs_ = std::make_unique<NodeEpochs>(part_, part_place_, nudge());
     environment_.turns().add(*epochs_);
   }
-  if (together && whole) choose_design();
+  if (together && whole)
+    choose_design(std::any_of(all.begin(), all.end(), [](const Statement& one) { return one.shares_cores != 0; }));
+  return {};
+}
+
+// Test-and-set and MCS over the atomics that reach all members. If some rank's words cannot be exposed, the targets
+// keep the queues of their locks.
+Error Window::share_lock_words() {
+  const bool machines = lock_choice_ == LockChoice::test_and_set || lock_choice_ == LockChoice::mcs;
+  if (design_ || !machines || !remote_.atomics() || uint32_t(comm_->size()) > TestAndSet::kMostRanks) return {};
+  const auto me = size_t(comm_->rank());
+  RemoteMemory& memory = *remote_.atomics();
+  auto words = std::make_unique<LockWords>(uint32_t(comm_->size()), memory);
+  Statement mine;
+  mine.memory.address = reinterpret_cast<uintptr_t>(words->data());
+  mine.memory.keys[0].key = words->key();
+  std::vector<Statement> all;
+  if (Error error = allgather(environment_.byte(), *comm_, mine, all)) return error;
+  std::vector<WordsOfRank> ranks;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    WordsOfRank one{nullptr, all[rank].memory.address, all[rank].memory.keys[0].key};
+    if (one.key.empty()) return {};
+    if (rank != me) one.lane = &environment_.endpoints().at(comm_->peer(int(rank))).lane();
+    else if (!memory.remote_properties().atomics_with_cpu) one.lane = remote_.own_lane();
+    ranks.push_back(one);
+  }
+  const auto kind = lock_choice_ == LockChoice::mcs ? WordDesign::mcs : WordDesign::test_and_set;
+  design_ = std::make_unique<RemoteWordLocks>(kind, int(me), std::move(ranks), std::move(words),
+                                              environment_.counters(), environment_.progress().clock(), id() + me,
+                                              [this](int rank, Error error) { lock_told(rank, std::move(error)); });
+  environment_.turns().add(*design_);
   return {};
 }
 
@@ -216,7 +250,7 @@ std::function<void(int rank)> Window::nudge() {
 }
 
 // Of a window whose ranks are all on this node.
-void Window::choose_design() {
+void Window::choose_design(bool shares_cores) {
   if (!locks_by_words()) return;
   const int me = part_.place_of(comm_->rank());
   const auto told = [this](int rank, Error error) { lock_told(rank, std::move(error)); };
@@ -225,7 +259,7 @@ void Window::choose_design() {
   } else {
     const auto kind = lock_choice_ == LockChoice::mcs ? WordDesign::mcs : WordDesign::test_and_set;
     design_ = std::make_unique<NodeWordLocks>(kind, part_, me, environment_.counters(), environment_.progress().clock(),
-                                              id() + uint64_t(me), nudge(), told);
+                                              id() + uint64_t(me), shares_cores, nudge(), told);
   }
   environment_.turns().add(*design_);
 }
@@ -257,21 +291,24 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
       new Communicator(comm.environment(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
   if (plan.flavor == Flavor::create) learn_memory(window->remote_, all);
   if (Error error = window->share_memory(all[0].no_locks == 0)) return error;
+  if (all[0].no_locks == 0) {
+    if (Error error = window->share_lock_words()) return error;
+  }
   environment.add(*window);
   if (Error error = window->barrier()) return error;
   made = std::move(window);
   return {};
 }
 
-// All ranks have ended their epochs, and wait for each other: then nothing is on its way.
+// All ranks have ended their epochs, and wait for each other: then nothing is on its way, lock words included.
 Error Window::free() {
   Error error = finish_all();
+  if (design_) wait_until([&] { return design_->quiet(); });
   if (Error late = barrier(); late && !error) error = std::move(late);
   wait_until([&] {
     return std::all_of(sources_.begin(), sources_.end(), [](auto& source) { return !source || source->replying == 0; });
   });
   if (design_) {
-    wait_until([&] { return design_->quiet(); });
     environment_.turns().remove(*design_);
     design_.reset();
   }

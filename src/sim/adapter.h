@@ -278,7 +278,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   using Op = AdapterPacket::Op;
   using Inbound = SimQueuePair::Inbound;
   using Request = SimQueuePair::Request;
-  enum class TimerKind : uint8_t { activate, timeout, dc_idle };
+  enum class TimerKind : uint8_t { activate, timeout, dc_idle, settle };
   struct Timer {
     TimerKind kind;
     uint32_t pair;
@@ -314,6 +314,9 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void handle_datagram(SimQueuePair& pair, AdapterPacket& packet);
   void handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
+  uint64_t load_word(uint64_t address);
+  void store_word(const SimMemoryRegion& region, uint64_t address, uint64_t value);
+  void settle_word();
   void handle_dc_connect(SimQueuePair& pair, const AdapterPacket& packet);
   void handle_answer(SimQueuePair& pair, AdapterPacket& packet);
   Inbound* find_inbound(SimQueuePair& pair, const AdapterPacket& packet);
@@ -328,6 +331,13 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void fail_request(SimQueuePair& pair, uint64_t sequence, rdma::Status status);
   void flush_receive(SimQueuePair& pair, Inbound& inbound);
   bool connection_fails();
+
+  /// What the last atomic has stored, as long as it is only in the adapter, which reads it from there.
+  struct HeldWord {
+    uint64_t address = 0;  ///< 0: none
+    uint64_t value = 0;
+    uint32_t region = 0;
+  } held_word_;
 
   Rng rng_;
   std::deque<SimQueuePair*> active_, answering_;

@@ -18,6 +18,7 @@ struct AdapterModel {
   std::string device = "sim";
   bool xrc = true, dc = true;
   bool atomics = true, atomic_swap = false;
+  bool atomics_with_cpu = false;  ///< false: a store of the CPU into a word is lost if it comes in the middle of one
   bool ordered_writes = true;
   bool polled_wakes = true;  ///< false: waiting ranks sleep, as real ones do after a while
   uint32_t mtu_bytes = 4096;

@@ -315,6 +315,7 @@ SimHca::SimHca(AdapterNode& its_node, Strand& its_strand) : node(its_node), stra
   capabilities_.dc = model.dc;
   capabilities_.atomics = model.atomics;
   capabilities_.atomic_swap = model.atomic_swap;
+  capabilities_.atomics_with_cpu = model.atomics_with_cpu;
   capabilities_.ordered_writes = model.ordered_writes;
   capabilities_.autonomous = true;
   capabilities_.polled_wakes = model.polled_wakes;

@@ -1,6 +1,7 @@
 // The simulated adapter's way in: requests of peers, and their answers to ours. See adapter.h.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "sim/adapter.h"
@@ -91,6 +92,7 @@ void AdapterNode::handle(AdapterPacket& packet) {
     if (pair) handle_answer(*pair, packet);
     return;
   }
+  if (packet.op != Op::atomic_request) settle_word();
   if (pair && pair->options_.kind == QueuePairKind::ud) {
     handle_datagram(*pair, packet);
     return;
@@ -343,17 +345,31 @@ void AdapterNode::handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPac
     return;
   }
   ++inbound.expected;
-  auto* word = reinterpret_cast<uint64_t*>(packet.remote_address);
-  uint64_t old = *word;
-  switch (packet.verb) {
-    case Verb::compare_swap:
-      if (old == packet.compare) *word = packet.operand;
-      break;
-    case Verb::fetch_add: *word = old + packet.operand; break;
-    default: *word = packet.operand; break;
-  }
+  const uint64_t old = load_word(packet.remote_address);
+  uint64_t stored = packet.operand;
+  if (packet.verb == Verb::fetch_add) stored = old + packet.operand;
+  if (packet.verb == Verb::compare_swap && old != packet.compare) stored = old;
+  store_word(*region, packet.remote_address, stored);
   packet.operand = old;
   answer(pair, packet, Op::atomic_answer, model().atomic_ns);
+}
+
+// Atomics exclude each other in the adapter. What they store is in memory some time later, over whatever the CPU has
+// stored there meanwhile, unless the machine's adapter excludes the CPU.
+uint64_t AdapterNode::load_word(uint64_t address) {
+  if (held_word_.address != address) settle_word();
+  return held_word_.address == address ? held_word_.value : *reinterpret_cast<uint64_t*>(address);
+}
+
+void AdapterNode::store_word(const SimMemoryRegion& region, uint64_t address, uint64_t value) {
+  held_word_ = {address, value, region.remote_key()};
+  if (model().atomics_with_cpu) settle_word();
+  else add_timer(now_ns() + model().atomic_ns, {TimerKind::settle, 0, 0, 0});
+}
+
+void AdapterNode::settle_word() {
+  const HeldWord held = std::exchange(held_word_, {});
+  if (held.address != 0 && regions.contains(held.region)) *reinterpret_cast<uint64_t*>(held.address) = held.value;
 }
 
 void AdapterNode::handle_dc_connect(SimQueuePair& pair, const AdapterPacket& packet) {

@@ -63,6 +63,7 @@ void AdapterNode::add_timer(uint64_t time_ns, const Timer& timer) {
 }
 
 void AdapterNode::on_timer(const Timer& timer) {
+  if (timer.kind == TimerKind::settle) return settle_word();
   auto found = pairs.find(timer.pair);
   if (found == pairs.end()) return;
   SimQueuePair& pair = *found->second;
@@ -83,6 +84,7 @@ void AdapterNode::on_timer(const Timer& timer) {
       if (pair.dc_connected_ && pair.sends_.empty() && pair.first_sequence_ == timer.sequence)
         busy_until_ns_ = std::max(busy_until_ns_, now_ns()) + dc_disconnect(pair, std::max(busy_until_ns_, now_ns()));
       return;
+    case TimerKind::settle: return;
   }
 }
 

@@ -86,6 +86,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   bool can_put(Lane& lane) override { return memory_->can_put(lane); }
   void put(TransferOperation& operation) override;
   void atomic(AtomicOperation& operation) override { memory_->atomic(operation); }
+  Lane* own_lane() override { return memory_->own_lane(); }
   void flush(FlushOperation& operation) override { memory_->flush(operation); }
 
   TupleQueues* tuple_queues() override { return inner_->tuple_queues(); }

@@ -31,6 +31,7 @@ namespace {
   X(dc)                                                                                                              \
   X(atomics)                                                                                                         \
   X(atomic_swap)                                                                                                     \
+  X(atomics_with_cpu)                                                                                                \
   X(ordered_writes)                                                                                                  \
   X(mtu_bytes)                                                                                                       \
   X(max_message_bytes)                                                                                               \

@@ -80,8 +80,8 @@ struct Bench {
     engine.add(*path);
   }
   void begin(Atomic& operation, const Home& home, Kind kind, uint64_t& word, uint64_t operand, uint64_t compare = 0,
-             uint64_t bytes_on = 0) {
-    operation.lane = &path->lane(0);
+             uint64_t bytes_on = 0, Lane* lane = nullptr) {
+    operation.lane = lane ? lane : &path->lane(0);
     operation.kind = kind;
     operation.remote_address = reinterpret_cast<uintptr_t>(&word) + bytes_on;
     operation.key = home.key;
@@ -93,17 +93,18 @@ struct Bench {
     };
     memory->atomic(operation);
   }
-  uint64_t run(const Home& home, Kind kind, uint64_t& word, uint64_t operand, uint64_t compare = 0) {
+  uint64_t run(const Home& home, Kind kind, uint64_t& word, uint64_t operand, uint64_t compare = 0,
+               Lane* lane = nullptr) {
     Atomic operation;
-    begin(operation, home, kind, word, operand, compare);
+    begin(operation, home, kind, word, operand, compare, 0, lane);
     engine.wait_until([&] { return operation.calls != 0; });
     EXPECT_EQ(operation.calls, 1);
     EXPECT_EQ(int(operation.error), int(ErrorClass::success)) << sink.trouble;
     return operation.result;
   }
-  void begin(Put& operation, const Home& home, uint64_t& word, uint64_t value) {
+  void begin(Put& operation, const Home& home, uint64_t& word, uint64_t value, Lane* lane = nullptr) {
     operation.value = value;
-    operation.lane = &path->lane(0);
+    operation.lane = lane ? lane : &path->lane(0);
     operation.local = Cursor::bytes(&operation.value, sizeof operation.value);
     operation.bytes = sizeof operation.value;
     operation.remote_address = reinterpret_cast<uintptr_t>(&word);
@@ -249,6 +250,58 @@ TEST(RdmaAtomics, SeveralRanksAtOneWordAreExact) {
       EXPECT_TRUE(values.contains(0));
     });
   }
+}
+
+/// How many of the additions of all ranks to a word of rank 0 are lost, if rank 0 adds by its adapter, or by its CPU.
+uint64_t lost_additions(uint64_t seed, bool by_adapter, const char* channels) {
+  constexpr uint64_t kRounds = 30;
+  const uint64_t own_rounds = by_adapter ? kRounds : 3000;  // by its CPU 2 ms, in which the others connect and add
+  WorldOptions options = options_of(seed, by_adapter);
+  options.tunables.rdma_channels = channels;
+  const uint32_t ranks = options.ranks;
+  Home home;
+  Report report = Machine(options).run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    const bool owner = rank.index() == 0;
+    if (owner) {
+      EXPECT_FALSE(bench.memory->remote_properties().atomics_with_cpu);
+      home.key = bench.memory->expose(&home.words, sizeof home.words, {.read = true, .write = true, .atomic = true});
+    }
+    EXPECT_FALSE(bench.launcher->fence());
+    Lane* own = owner ? bench.memory->own_lane() : nullptr;
+    for (uint64_t i = 0; i < (owner ? own_rounds : kRounds); ++i) {
+      if (owner && !by_adapter) {
+        ++home.words.added;
+        bench.strand.charge_ns(700);
+        bench.engine.poll();
+      } else {
+        bench.run(home, Kind::fetch_add, home.words.added, 1, 0, own);
+      }
+    }
+    if (owner && by_adapter) {
+      Put put;
+      bench.begin(put, home, home.words.put[0], 7, own);
+      bench.engine.wait_until([&] { return put.calls != 0; });
+      EXPECT_FALSE(put.failed);
+      EXPECT_EQ(home.words.put[0], 7u);
+    }
+    bench.finish(home, int(ranks) - 1);
+  });
+  EXPECT_TRUE(report.ok()) << report.failure;
+  return own_rounds + kRounds * (ranks - 1) - home.words.added;
+}
+
+TEST(RdmaAtomics, TheOwnerOfTheWordsTakesPartByItsOwnLane) {
+  for (const char* channels : {"rc", "dc", "auto"}) {
+    for_seeds(15, [&](uint64_t seed) { EXPECT_EQ(lost_additions(seed, true, channels), 0u) << channels; });
+  }
+}
+
+// What the lane is for: adapters that do not exclude the CPU.
+TEST(RdmaAtomics, WithoutItAdditionsAreLost) {
+  uint64_t lost = 0;
+  for_seeds(15, [&](uint64_t seed) { lost += lost_additions(seed, false, "rc"); });
+  EXPECT_GT(lost, 0u);
 }
 
 // More atomics than words for their answers and places in the send queue wait, in order.

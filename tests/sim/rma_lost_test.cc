@@ -81,7 +81,9 @@ void wait_for_epochs(Process& process, rma::Flavor flavor) {
   EXPECT_EQ(error.error_class(), int(ErrorClass::proc_aborted)) << error.text();
 }
 
-void lose_one(uint64_t seed, uint32_t ranks_per_node, const char* design, std::function<void(Process&)> body) {
+/// `rdma`: the ranks reach each other by adapters.
+void lose_one(uint64_t seed, uint32_t ranks_per_node, const char* design, std::function<void(Process&)> body,
+              bool rdma = false) {
   Rng rng(seed);
   WorldOptions options;
   options.seed = seed;
@@ -89,13 +91,20 @@ void lose_one(uint64_t seed, uint32_t ranks_per_node, const char* design, std::f
   options.ranks_per_node = ranks_per_node;
   options.limits = {20'000'000'000, 60'000'000};
   options.tunables.rma_lock = design;
+  options.rdma = rdma;
+  options.adapter.atomic_swap = seed % 2 == 0;
+  options.tunables.rdma_timeout_ms = options.tunables.rdma_retries = 1;
+  options.tunables.rdma_connect_timeout_s = 1;
+  options.tunables.rdma_keepalive_ms = 2;
   options.faults.losses.push_back({1, 3'000'000 + rng.below(3'000'000), 1});
   const Report report = World(options).run(body);
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
-void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node, const char* design) {
-  lose_one(seed, ranks_per_node, design, [&](Process& process) { live_on(process, flavor); });
+void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node, const char* design,
+                     bool rdma = false) {
+  lose_one(
+      seed, ranks_per_node, design, [&](Process& process) { live_on(process, flavor); }, rdma);
 }
 
 constexpr const char* kDesigns[] = {"auto", "event-thread", "test-and-set", "mcs"};
@@ -110,6 +119,11 @@ TEST(RmaLost, AHolderOfALockInNodeMemory) {
 TEST(RmaLost, AHolderOfALockOfACreatedWindowInNodeMemory) {
   for (const char* design : kDesigns)
     for_seeds(20, [&](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 3, design); });
+}
+
+TEST(RmaLost, AHolderOfALockOfWordsAtAdapters) {
+  for (const char* design : kDesigns)
+    for_seeds(20, [&](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 1, design, true); });
 }
 
 TEST(RmaLost, WhoeverAnEpochWaitsFor) {

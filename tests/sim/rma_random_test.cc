@@ -48,7 +48,7 @@ struct Round {
 };
 
 struct Program {
-  explicit Program(uint64_t seed, int ranks);
+  Program(uint64_t seed, int ranks, int64_t most_words = 40000);
   Round draw_round(Rng& rng) const;
   Step draw_step(Rng& rng, int origin, int target, int part, Use use) const;
 
@@ -58,10 +58,10 @@ struct Program {
   std::vector<Round> rounds;
 };
 
-Program::Program(uint64_t seed, int n) : ranks(n) {
+Program::Program(uint64_t seed, int n, int64_t most_words) : ranks(n) {
   Rng rng(seed);
   const int64_t sizes[] = {4, 64, 700, 3000, 40000};
-  words = sizes[rng.below(5)];
+  words = std::min(sizes[rng.below(5)], most_words);
   dynamic = rng.chance(1, 4);
   allocate = rng.chance(1, 3);
   for (int i = 0; i < 5; ++i) rounds.push_back(draw_round(rng));
@@ -374,11 +374,13 @@ TEST(RmaRandom, MemoryIsAsTheModelSays) {
   });
 }
 
-// Puts and gets are the adapter's; few slots and credit, parts of messages, receiver-not-ready storms.
+// Puts, gets, accumulates and the words of locks are the adapter's; few slots and credit, parts of messages,
+// receiver-not-ready storms.
 TEST(RmaRandom, OverAdapters) {
-  for_seeds(25, [](uint64_t seed) {
+  uint64_t atomics = 0, lock_words = 0, messages = 0;
+  for_seeds(40, [&](uint64_t seed) {
     const int ranks = 2 + int(seed % 4);
-    const Program program(seed, ranks);
+    const Program program(seed, ranks, 700);  // a word may be an atomic operation, some ten events
     Rng rng(seed * 31);
     WorldOptions options = options_for(seed, ranks);
     options.rdma = true;
@@ -396,9 +398,23 @@ TEST(RmaRandom, OverAdapters) {
     options.adapter.max_reads = uint32_t(1 + rng.below(8));
     options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(50));
     options.adapter_faults.storm_ns = 1'000'000;
-    const Report report = World(options).run([&](Process& process) { Player(process, program).play(); });
-    ASSERT_TRUE(report.ok()) << ranks << " ranks: " << report.failure;
+    options.adapter.atomics = rng.chance(3, 4);
+    options.adapter.atomic_swap = rng.chance(1, 2);
+    options.adapter.atomics_with_cpu = rng.chance(1, 3);
+    if (options.adapter.atomics) options.faults.get_fail_in_1024 = 0;  // for lock words that is the end of the peer
+    const Report report = World(options).run([&](Process& process) {
+      Player(process, program).play();
+      const Counters& counters = process.progress().counters();
+      atomics += counters.rma_atomics;
+      lock_words += counters.rma_lock_words;
+      messages += counters.rma_messages;
+      if (!options.adapter.atomics && counters.rma_atomics != 0) wrong("atomics of an adapter that has none");
+    });
+    ASSERT_TRUE(report.ok()) << ranks << " ranks, " << options.tunables.rma_lock << ": " << report.failure;
   });
+  EXPECT_GT(atomics, 0u);
+  EXPECT_GT(lock_words, 0u);
+  EXPECT_GT(messages, 0u);
 }
 
 }  // namespace

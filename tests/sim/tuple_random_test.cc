@@ -5,6 +5,8 @@
 // of them (or not: exact lengths).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "p2p/impl.h"
 #include "tests/sim/p2p_program.h"
 #include "tests/sim/seeds.h"
@@ -101,7 +103,11 @@ void add(const Counters& counters) {
 Report run_program(uint64_t seed, bool faults) {
   Rng rng(seed * 1'000'003 + faults + 1234);
   WorldOptions options = random_world(rng, seed, faults);
-  Plan plan = tuple_plan(rng, options.ranks, size_t(options.tunables.tuple_bytes));
+  // The longest message of a queue, as RdmaTuples states it. Where an adapter takes less than TERN_TUPLE_BYTES,
+  // messages of that length would only be many: in fragments of 256 bytes, with storms, they take 10^8 steps (seed 43
+  // with faults).
+  const size_t longest = std::min(size_t(options.tunables.tuple_bytes), size_t(options.adapter.max_message_bytes));
+  Plan plan = tuple_plan(rng, options.ranks, longest / 64 * 64);
   const bool everywhere = !rng.chance(1, 4);
   if (!everywhere) options.tunables.rendezvous = "customised";
   const auto hints = draw_hints(rng, everywhere);
@@ -129,8 +135,9 @@ TEST(TupleQueues, RandomProgramsOnSoundAdapters) {
   for_seeds(10, [](uint64_t seed) { run_program(seed, false); });
 }
 
+// Seed 43: many long messages in small fragments; seed 86: a queue began while a message for the lane was being copied.
 TEST(TupleQueues, RandomProgramsWithFaults) {
-  for_seeds(30, [](uint64_t seed) { run_program(seed, true); });
+  for_seeds(90, [](uint64_t seed) { run_program(seed, true); });
 }
 
 // The programs above are of use only if they meet every special case.

@@ -26,16 +26,11 @@ class Coalescing {
   /// 2.15 GB/s, 8 KiB 1.35 and 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
   static constexpr size_t kMaxBytes = 16 * 1024;
 
-  /// A message leaves shortly after the last one of an open burst: the answer is `trusted()`, without a look at the
-  /// clock, which takes a tenth of a small message's time. After kPerLook messages it is looked at again.
-  bool joins(uint64_t polls) { return open_ && polls == polls_ && ++joined_ < kPerLook; }
-  bool trusted() const { return trust_ >= needed_; }
   /// A message leaves now; `polls`: of this rank so far. True: it may wait for the next one.
   bool may_wait(uint64_t now_ns, uint64_t polls) {
     const bool burst = polls == polls_ && now_ns - last_ns_ < kSoon_ns;
     polls_ = polls;
     last_ns_ = now_ns;
-    joined_ = 0;
     if (!burst) return false;
     if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // older messages leave together with this one
       const bool first = !open_;
@@ -43,13 +38,13 @@ class Coalescing {
       since_ns_ = now_ns;
       if (!first) return false;
     }
-    return trusted();
+    return trust_ >= needed_;
   }
   /// A burst is watched: `end` must be called in the next poll.
   bool open() const { return open_; }
   /// The next poll. True: messages may have waited for it.
   bool end(uint64_t now_ns) {
-    const bool waited = trusted();
+    const bool waited = trust_ >= needed_;
     open_ = false;
     const uint64_t late_ns = now_ns - last_ns_;
     if (late_ns < kSoon_ns) {
@@ -64,7 +59,6 @@ class Coalescing {
  private:
   /// Longest wait of a message: what handing five segments over costs on a loopback.
   static constexpr uint64_t kSoon_ns = 20'000;
-  static constexpr uint32_t kPerLook = 4;  ///< messages; three fourths of the looks' time are saved
   /// Average delay of a burst's end: half of what a saved segment costs (4 us).
   static constexpr uint64_t kDelay_ns = 2'000;
   /// A rank that computes after each burst never gets 16 good ones in a row. The maximum only bounds the counter: a
@@ -72,7 +66,7 @@ class Coalescing {
   static constexpr uint32_t kTrust = 16, kMaxTrust = 1 << 20;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
-  uint32_t trust_ = 0, needed_ = kTrust, joined_ = 0;
+  uint32_t trust_ = 0, needed_ = kTrust;
   bool open_ = false;
 };
 

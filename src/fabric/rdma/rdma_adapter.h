@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct RdmaOptions {
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
   uint64_t ring_poll_ns = 0;             ///< an empty poll of a ring
   rdma::Keep keep = rdma::Keep::watched;
+  /// Told which channel a peer's messages come by from now on (a name of channel.h); may be empty.
+  std::function<void(PeerId peer, const char* channel)> channel_changed;
 };
 
 /// `slot`: a frame in a slot; `inlined`: a request without memory of ours, by peer; `part`: of a transfer, in a slot;

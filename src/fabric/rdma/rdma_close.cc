@@ -45,7 +45,7 @@ void RdmaPath::lose(RdmaPeer& peer) {
   transfers_.fail_all(peer);
   switches_.forget(peer);
   streams_.fail_all(peer);
-  sink_.on_peer_lost(peer, reason(peer));
+  if (!is_me(peer)) sink_.on_peer_lost(peer, reason(peer));
 }
 
 void RdmaPath::give_up(Lane& lane) { break_peer(static_cast<RdmaPeer&>(lane), "given up for another path"); }

@@ -53,13 +53,34 @@ void RdmaConnections::post_greeting_receive(uint32_t slot) {
 
 void RdmaConnections::contact(RdmaPeer& peer) {
   TERN_ASSERT(peer.state == State::fresh);
-  if (Error error = prepare(peer)) {
+  const bool to_self = peer.id == adapter_.options.peers->me();
+  if (Error error = to_self ? connect_to_self(peer) : prepare(peer)) {
     peers_.break_peer(peer, std::string(error.text()));
     return;
   }
+  if (to_self) return;
   peer.state = State::greeting;
   repeat_hellos(peer);
   greet(peer, Greeting::hello);
+}
+
+// A queue pair connected to itself (or the way to this rank's own DC target): there is nobody to greet.
+Error RdmaConnections::connect_to_self(RdmaPeer& peer) {
+  if (adapter_.failed()) return Error(ErrorClass::other, "the adapter has failed");
+  OfPeer& its = peer.connection;
+  if (dc_) {
+    its.base = dc_->target_for(peer.id);
+    if (Error error = adapter_.hca->make_route(its.base.port, its.route)) return error;
+  } else {
+    if (Error error = make_pair(peer)) return error;
+    its.base = its.pair->address();
+    if (Error error = connect_pair(peer, its.base)) return error;
+  }
+  its.connected = true;
+  its.call = peer.id;
+  peers_.on_connected(peer, 0, adapter_.slot_bytes);
+  become_ready(peer, false);
+  return {};
 }
 
 // Repeated until the connection is known to be up on both sides. A hello is answered in every state.

@@ -93,6 +93,7 @@ class RdmaConnections {
 
  private:
   Error prepare(RdmaPeer& peer);
+  Error connect_to_self(RdmaPeer& peer);
   void greet(RdmaPeer& peer, wire::RdmaGreeting::Kind kind);
   void repeat_hellos(RdmaPeer& peer);
   void on_greeting(const std::byte* data, size_t bytes);

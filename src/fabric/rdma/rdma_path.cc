@@ -84,8 +84,10 @@ RdmaPath::~RdmaPath() {
   }
 }
 
+Lane* RdmaPath::own_lane() { return &peer_at(adapter_.options.peers->me()); }
+
 RdmaPeer& RdmaPath::peer_at(PeerId id) {
-  TERN_DEBUG_ASSERT(reaches(id));
+  TERN_DEBUG_ASSERT(id < adapter_.options.peers->size());
   if (peers_.size() <= id) peers_.resize(adapter_.options.peers->size());
   if (!peers_[id]) peers_[id] = std::make_unique<RdmaPeer>(id);
   return *peers_[id];
@@ -174,14 +176,14 @@ void RdmaPath::run_timers() {
 // Counts what came in the last second, for the statistics.
 void RdmaPath::apply_policy(uint64_t now_ns) {
   for (const auto& peer : peers_) {
-    if (!peer || peer->state != RdmaPeer::State::ready) continue;
-    policy_.count(peer->id, peer->stream.received);
+    if (!peer || peer->state != RdmaPeer::State::ready || is_me(*peer)) continue;
     switches_.end_of_unit(*peer);
+    policy_.count(peer->id, peer->stream.received, switches_.sends_connected(*peer));
   }
   const ChannelPolicy::Mapping* mapping = policy_.end_of_unit(now_ns);
   if (mapping) {
     for (const auto& peer : peers_) {
-      if (!peer || peer->state != RdmaPeer::State::ready) continue;
+      if (!peer || peer->state != RdmaPeer::State::ready || is_me(*peer)) continue;
       auto found = mapping->find(peer->id);
       if (policy_.changed()) switches_.forgive(*peer);
       const ChannelKind wanted = found != mapping->end() ? found->second : policy_.base();
@@ -261,7 +263,8 @@ bool RdmaPath::on_receive(const rdma::Completion& completion) {
   }
   const uint32_t source = written ? wire::rdma_immediate_source(completion.immediate) : frame.source;
   RdmaPeer* peer = source < peers_.size() ? peers_[source].get() : nullptr;
-  if (!peer || (peer->state != RdmaPeer::State::ready && peer->state != RdmaPeer::State::answered)) return false;
+  if (!peer || is_me(*peer)) return false;  // no messages come that way
+  if (peer->state != RdmaPeer::State::ready && peer->state != RdmaPeer::State::answered) return false;
   if (!written && frame.incarnation != uint16_t(peer->incarnation)) return false;  // of a lane that was given up
   peer->heard = true;
   connections_.answered_is_ready(*peer);
@@ -310,6 +313,7 @@ void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes)
 void RdmaPath::on_ready(RdmaPeer& peer, bool tell) {
   if (policy_.adapts() && policy_.due_ns() == ~uint64_t{0}) policy_.begin(adapter_.clock.now_ns());
   transfers_.pump(peer);
+  if (is_me(peer)) return;
   streams_.pump(peer);
   if (tell) streams_.give_credit(peer, true);
   publish_counters();

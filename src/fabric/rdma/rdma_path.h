@@ -57,6 +57,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   void get(TransferOperation& operation) override { transfer(operation, false); }
   bool can_put(Lane&) override { return true; }
   void put(TransferOperation& operation) override { transfer(operation, true); }
+  Lane* own_lane() override;
   TupleQueues* tuple_queues() override;
   void atomic(AtomicOperation& operation) override { begin(operation); }
   void flush(FlushOperation& operation) override { begin(operation); }
@@ -84,6 +85,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
            Sink& sink, Lookup lookup);
   Error start(const Tunables& tunables);
   RdmaPeer& peer_at(PeerId id);
+  /// The lane to this rank's own memory.
+  bool is_me(const RdmaPeer& peer) const { return peer.id == adapter_.options.peers->me(); }
   void transfer(TransferOperation& operation, bool is_put);
   template <typename Operation>
   void begin(Operation& operation);

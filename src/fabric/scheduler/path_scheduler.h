@@ -222,7 +222,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   uint8_t memory_path_ = 0;
   std::vector<std::unique_ptr<Pair>> pairs_;  ///< by PeerId; null: never used
   Pool<Kept, 64> kept_pool_;
-  Pool<Note, 16> notes_;                     ///< which are queued: their path may never send them
+  Pool<Note, 16> notes_;                     ///< in the paths' queues; a path may end before it has sent them
   IntrusiveList<SendOperation> finished_;    ///< `done` is due
   IntrusiveList<SendOperation> unsendable_;  ///< likewise, for lost peers
   std::vector<Pair*> confirms_due_;

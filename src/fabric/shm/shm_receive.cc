@@ -15,7 +15,8 @@ constexpr size_t kColdLooks = 8;  ///< and so many of the others in turn: a poll
 /// some 100 ns, a small message 25. Tried: 1 to 12 (20 M messages a second without, 21.5, 22, 23.5, 24 at 4, 24.3 at 6
 /// and 8).
 constexpr uint32_t kCellsAhead = 6;
-/// And of messages whose data lies in the ring, the data of the one so many cells ahead; of long ones the beginning.
+/// A message in the data ring: the data of the message this many cells ahead is fetched, too; of a long one its first
+/// bytes. (Rate of 64 to 256 B: 1.03 without, 1.16 with it, of the build before.)
 constexpr uint32_t kChunksAhead = 3, kMaxChunkAhead = 1024;
 constexpr int kBudget = 32;  ///< cells taken from one ring before the next one, some 2 us of small messages
 

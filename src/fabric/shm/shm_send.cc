@@ -21,7 +21,7 @@ constexpr uint32_t kCellsAhead = 8;
 constexpr uint32_t kBytesAhead = 512;
 constexpr uint32_t kMaxAhead = 1024;  ///< a longer message's own copy takes longer than its lines' fetch
 /// After a message of this size the lines of the next one are fetched for writing, while this one is received: its
-/// copy then needs not wait for them (one way, 2 KiB: 0.74 to 0.45 us, 8 KiB: 1.9 to 1.1). A shorter message has few
+/// copy then need not wait for them (one way, 2 KiB: 0.74 to 0.45 us, 8 KiB: 1.9 to 1.1). A shorter message has few
 /// lines, which are fetched while it is written (64 B: 0.20 to 0.21 us). A longer one would fill the first-level cache.
 constexpr size_t kMinNext = 256, kMaxNext = 16384;
 /// So many messages without an answer are a stream; a ping-pong would only pay for the lines (8 B: 0.30 to 0.37 us).

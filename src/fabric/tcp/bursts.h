@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/clock.h"
 #include "fabric/tcp/links.h"
 
 namespace tern::tcp {
@@ -16,9 +15,8 @@ class Bursts {
   bool empty() const { return streams_.empty(); }
   void note_poll() { ++polls_; }
   /// A message leaves on that stream now. True: it may wait.
-  bool may_wait(Stream& stream, Clock& clock) {
-    if (stream.coalescing.joins(polls_)) return stream.coalescing.trusted();
-    const bool may = stream.coalescing.may_wait(clock.now_ns(), polls_);
+  bool may_wait(Stream& stream, uint64_t now_ns) {
+    const bool may = stream.coalescing.may_wait(now_ns, polls_);
     if (stream.coalescing.open() && std::find(streams_.begin(), streams_.end(), &stream) == streams_.end())
       streams_.push_back(&stream);
     return may;

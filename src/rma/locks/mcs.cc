@@ -13,6 +13,16 @@ void McsLock::acquire(LockMode mode) {
   blocker_ = kNobody;
   tries_ = 0;
   release_wanted_ = failing_ = queued_ = false;
+  if (exclusive() && handed_to_ != 0 && in_a_row_ < kMostInARow) {
+    step_ = Step::take_back;
+    return want(Kind::compare_swap, uint32_t(handed_to_ - 1), LockWord::flag_of(target_), kWait, kGo);
+  }
+  begin();
+}
+
+void McsLock::begin() {
+  handed_to_ = 0;
+  in_a_row_ = 0;
   step_ = Step::clear_next;
   want(Kind::write, me_, LockWord::next_of(target_), 0);
 }
@@ -79,6 +89,7 @@ void McsLock::pass_on(Flag flag) {
 
 void McsLock::hand_to(uint64_t next) {
   step_ = Step::hand_on;
+  if (takes_back_ && handing_ == kGo) handed_to_ = next;
   want(Kind::write, uint32_t(next - 1), LockWord::flag_of(target_), handing_);
 }
 
@@ -96,6 +107,14 @@ void McsLock::passed_on() {
 void McsLock::completed(uint64_t result) {
   wants_ = Wants::nothing;
   switch (step_) {
+    case Step::take_back:
+      if (result == kGo) {
+        taken_back_ = true;
+        ++in_a_row_;
+        return hold();
+      }
+      if (failing_) return want_nothing(State::failed);
+      return begin();
     case Step::clear_next: step_ = Step::clear_flag; return want(Kind::write, me_, LockWord::flag_of(target_), kWait);
     case Step::clear_flag:
       if (mode_ == LockMode::joining) return look_at(Step::look, LockWord::kReaders);
@@ -114,6 +133,12 @@ void McsLock::completed(uint64_t result) {
       queued_ = true;
       return on_previous(result);
     case Step::link:
+      step_ = Step::turn;
+      want_watch(LockWord::flag_of(target_));
+      if (failing_) pass_on(kGoBroken);
+      return;
+    case Step::claim:
+      if (result == kGo) return on_turn(false);
       step_ = Step::turn;
       want_watch(LockWord::flag_of(target_));
       if (failing_) pass_on(kGoBroken);
@@ -150,6 +175,10 @@ void McsLock::watched(uint64_t value) {
     failing_ = true;
     return pass_on(kGoBroken);
   }
+  if (takes_back_ && value == kGo) {
+    step_ = Step::claim;
+    return want(Kind::compare_swap, me_, LockWord::flag_of(target_), kTaken, kGo);
+  }
   on_turn(value == kGoReaders);
 }
 
@@ -158,6 +187,11 @@ void McsLock::paused() { look_at(mode_ == LockMode::joining ? Step::look : Step:
 void McsLock::release() {
   TERN_ASSERT(held());
   state_ = State::releasing;
+  if (taken_back_) {
+    taken_back_ = false;
+    handing_ = kGo;
+    return hand_to(handed_to_);
+  }
   if (exclusive()) return pass_on(kGo);
   release_wanted_ = true;
   if (wants_ == Wants::nothing) passed_on();
@@ -170,6 +204,7 @@ void McsLock::abandon() {
 
 void McsLock::lost() {
   wants_ = Wants::nothing;
+  if (step_ == Step::take_back) return begin();
   if (operation_.rank == target_) return want_nothing(state_ == State::releasing ? State::idle : State::failed);
   if (step_ == Step::hand_on) return passed_on();
   failing_ = true;  // the one before
@@ -178,6 +213,7 @@ void McsLock::lost() {
 
 void McsLock::write_state(std::vector<uint64_t>& out) const {
   write_common(out);
+  out.push_back(handed_to_ << 16 | uint64_t{in_a_row_} << 8 | taken_back_);
   out.push_back(uint64_t(step_) << 12 | uint64_t(handing_) << 8 | uint64_t{release_wanted_} << 2 |
                 uint64_t{queued_} << 1 | failing_);
 }

@@ -4,7 +4,7 @@
 //
 //   target   last:     0 free | readers-only | broken | rank + 1 of the last in the queue
 //            readers:  how many readers hold the lock
-//   origin   next:     rank + 1 of the one behind it          flag: go | go, there may be readers | broken
+//   origin   next:     rank + 1 of the one behind it          flag: go | go, there may be readers | broken | taken
 //
 //   turn     previous = swap(last, me); nobody before: go. Else write(previous.next, me), watch flag
 //   writer   has the turn and, if there may be readers, has read readers == 0: holds the lock; keeps the turn
@@ -14,11 +14,18 @@
 //            nobody is in the queue: takes the turn by compare_swap(last). Else tries both again after a pause.
 //   release  a writer passes the turn on; a reader: fetch_add(readers, -1)
 //
+// Where ranks share cores (`takes_back`; word memory whose atomics exclude each other), the one that is handed the turn
+// often does not run. So it takes its turn by compare_swap(flag, go -> taken), and until then the writer that has
+// handed it over may take it back, if it wants the lock again: compare_swap(that flag, go -> 0), at most kMostInARow
+// times, then it queues. A strict order costs a switch of tasks for each turn (see docs/window-locks.md for what that
+// means).
+//
 // Promised: everybody gets the lock in the order of the swaps; readers that follow one another hold it together. So a
 // writer waits only for those before it, and for readers that join; a reader waits for those before it. Not promised:
 // that who joins gets a turn while writers come without end. Only the writer at the head of the queue, behind
 // readers, looks at the target's memory more than once. Without a native swap it is a loop of compare_swap, which a
-// crowd makes long (Jiang et al., figure 4).
+// crowd makes long (Jiang et al., figure 4). With `takes_back` each rank before it in the queue may take the lock
+// kMostInARow times instead of once.
 //
 // When a rank has died, nobody knows whether it stood in the queue: a free lock can still be had, but whoever waits
 // fails, and hands on "broken" instead of the turn; the last one writes it to the target, so that whoever comes later
@@ -33,7 +40,12 @@ class McsLock : public LockMachine {
  public:
   static constexpr uint64_t kReadersOnly = ~uint64_t{0}, kBroken = ~uint64_t{0} - 1;
 
-  McsLock(uint32_t me, uint32_t target, bool native_swap) : LockMachine(me, target), native_swap_(native_swap) {}
+  /// Turns of 0.2 us that take as long as a wake-up on another core, some 30 us.
+  static constexpr uint32_t kMostInARow = 64;
+
+  /// `takes_back`: the same at all ranks.
+  McsLock(uint32_t me, uint32_t target, bool native_swap, bool takes_back = false)
+      : LockMachine(me, target), native_swap_(native_swap), takes_back_(takes_back) {}
   void acquire(LockMode mode) override;
   void release() override;
   void completed(uint64_t result) override;
@@ -45,9 +57,12 @@ class McsLock : public LockMachine {
   void abandon() override;
   void lost() override;
   void write_state(std::vector<uint64_t>& out) const override;
+  /// It holds the lock, whose turn it has taken back.
+  bool has_taken_back() const { return taken_back_; }
 
  private:
   enum class Step : uint8_t {
+    take_back,
     clear_next,
     clear_flag,
     look,        ///< who joins: at the readers,
@@ -56,6 +71,7 @@ class McsLock : public LockMachine {
     queue,       ///< the swap
     link,        ///< previous.next
     turn,        ///< watches flag
+    claim,       ///< takes the turn
     readers,     ///< a writer looks at the readers
     count,       ///< a reader counts itself
     peek,        ///< looks whether somebody is behind
@@ -64,9 +80,10 @@ class McsLock : public LockMachine {
     hand_on,
     uncount,
   };
-  enum Flag : uint64_t { kWait = 0, kGo = 1, kGoReaders = 2, kGoBroken = 3 };
+  enum Flag : uint64_t { kWait = 0, kGo = 1, kGoReaders = 2, kGoBroken = 3, kTaken = 4 };
 
   uint64_t mine() const { return uint64_t{me_} + 1; }
+  void begin();
   void enqueue(uint64_t guess);
   void look_at(Step step, uint32_t word);
   void on_readers(uint64_t readers);
@@ -78,12 +95,15 @@ class McsLock : public LockMachine {
   void hand_to(uint64_t next);
   void passed_on();
 
-  const bool native_swap_;
+  const bool native_swap_, takes_back_;
   Step step_ = Step::queue;
   Flag handing_ = kGo;           ///< what the next one is told
   bool release_wanted_ = false;  ///< a reader's, while it still passes the turn on
   bool failing_ = false;
   bool queued_ = false;  ///< or has the turn
+  bool taken_back_ = false;
+  uint64_t handed_to_ = 0;  ///< whom this writer has handed its last turn, rank + 1; 0: nobody
+  uint32_t in_a_row_ = 0;   ///< how often it was taken back since
 };
 
 }  // namespace tern::rma

@@ -20,10 +20,10 @@ constexpr uint64_t kProbeNs = 100'000'000;
 
 // A first pause of about the time of an atomic; the last so that eight ranks at one lock spend a tenth of an adapter's
 // atomics (some 10 us each on the slowest machine that is modelled) on asking.
-const LockPauses WordLocks::kOfAdapters{.first_ns = 4'000, .longest_ns = 256'000};
+const LockManners WordLocks::kOfAdapters{.first_pause_ns = 4'000, .longest_pause_ns = 256'000};
 
 WordLocks::WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ranks, uint64_t* mine,
-                     RemoteMemory& memory, Clock& clock, uint64_t seed, Told told, const LockPauses& pauses)
+                     RemoteMemory& memory, Clock& clock, uint64_t seed, Told told, const LockManners& manners)
     : design_(design),
       me_(me),
       ranks_(std::move(ranks)),
@@ -32,14 +32,14 @@ WordLocks::WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ra
       clock_(clock),
       rng_(seed),
       told_(std::move(told)),
-      pauses_(pauses),
+      manners_(manners),
       locks_(ranks_.size()) {}
 
 WordLocks::Lock& WordLocks::lock(uint32_t target) {
   if (!locks_[target]) {
     auto made = std::make_unique<Lock>();
     const bool swap = memory_.remote_properties().atomic_swap;
-    if (design_ == WordDesign::mcs) made->machine = std::make_unique<McsLock>(me_, target, swap);
+    if (design_ == WordDesign::mcs) made->machine = std::make_unique<McsLock>(me_, target, swap, manners_.takes_back);
     else made->machine = std::make_unique<TestAndSet>(me_, target);
     made->owner = this;
     made->atomic.lock = made->transfer.lock = made->probe.lock = made.get();
@@ -205,7 +205,8 @@ int WordLocks::drive(Lock& lock) {
         const uint64_t now = clock_.now_ns();
         if (lock.resume_ns == 0) {
           ++counts_.tries;
-          lock.pause_ns = lock.pause_ns == 0 ? pauses_.first_ns : std::min(2 * lock.pause_ns, pauses_.longest_ns);
+          lock.pause_ns =
+              lock.pause_ns == 0 ? manners_.first_pause_ns : std::min(2 * lock.pause_ns, manners_.longest_pause_ns);
           lock.resume_ns = now + lock.pause_ns / 2 + rng_.below(lock.pause_ns / 2);
         }
         look_for_life(lock, now);

@@ -30,9 +30,10 @@ namespace tern::rma {
 
 enum class WordDesign : uint8_t { test_and_set, mcs };
 
-/// Between attempts in vain: the first, and what it is doubled up to.
-struct LockPauses {
-  uint64_t first_ns, longest_ns;
+/// How the machines use their words.
+struct LockManners {
+  uint64_t first_pause_ns, longest_pause_ns;  ///< after a failed attempt: the first; it doubles up to the longest
+  bool takes_back = false;                    ///< MCS's (mcs.h)
 };
 
 /// One rank's words, as the others name them.
@@ -54,8 +55,8 @@ class WordLocks final : public Pollable {
   /// Nothing is owned; the caller adds it to the engine. `ranks`: by rank of the window; `mine`: this rank's words,
   /// exposed by the caller, zero when the others begin. All of it lives until `quiet`.
   WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ranks, uint64_t* mine, RemoteMemory& memory,
-            Clock& clock, uint64_t seed, Told told, const LockPauses& pauses = kOfAdapters);
-  static const LockPauses kOfAdapters;
+            Clock& clock, uint64_t seed, Told told, const LockManners& manners = kOfAdapters);
+  static const LockManners kOfAdapters;
 
   /// Begins; returns at once. The lock of that target is neither held nor wanted.
   void acquire(uint32_t target, LockMode mode);
@@ -124,7 +125,7 @@ class WordLocks final : public Pollable {
   Clock& clock_;
   Rng rng_;
   const Told told_;
-  const LockPauses pauses_;
+  const LockManners manners_;
   std::vector<std::unique_ptr<Lock>> locks_;  ///< by target; null: never asked for
   std::vector<Lock*> active_;                 ///< that want a turn
   Pool<Detached, 8> pool_;

@@ -23,6 +23,9 @@ struct RdmaPeer;
 
 enum class ChannelKind : uint8_t { rc, dc, rc_rdma, dc_rdma };
 inline constexpr size_t kChannelKinds = 4;  ///< of ChannelKind
+/// As TERN_RDMA_CHANNELS has them.
+inline constexpr const char* kChannelNames[kChannelKinds] = {"rc", "dc", "rc-rdma", "dc-rdma"};
+inline const char* channel_name(ChannelKind kind) { return kChannelNames[size_t(kind)]; }
 inline bool has_ring(ChannelKind kind) { return kind == ChannelKind::rc_rdma || kind == ChannelKind::dc_rdma; }
 
 /// What is true of a channel. Constant.

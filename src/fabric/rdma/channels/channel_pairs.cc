@@ -20,12 +20,19 @@ namespace tern {
 
 using Step = wire::RdmaChange::Step;
 
-bool ChannelSwitches::pair_used(const RdmaPeer& peer) const {
+bool ChannelSwitches::sends_by_pair(const RdmaPeer& peer) {
   const OfPeer& its = peer.switching;
-  const bool in = its.kind == ChannelKind::rc_rdma || its.next_kind == ChannelKind::rc_rdma;
-  const bool out = (its.out && its.out->traits().kind == ChannelKind::rc_rdma) ||
-                   (its.leaving && its.out_next == ChannelKind::rc_rdma);
-  return in || out;
+  return (its.out && its.out->traits().kind == ChannelKind::rc_rdma) ||
+         (its.leaving && its.out_next == ChannelKind::rc_rdma);
+}
+
+bool ChannelSwitches::pair_used(const RdmaPeer& peer) {
+  const OfPeer& its = peer.switching;
+  return its.kind == ChannelKind::rc_rdma || its.next_kind == ChannelKind::rc_rdma || sends_by_pair(peer);
+}
+
+bool ChannelSwitches::sends_connected(const RdmaPeer& peer) const {
+  return base_ != ChannelKind::rc && peer.switching.active && sends_by_pair(peer);
 }
 
 // Queue pairs that an earlier pattern of communication has used cost the adapter nothing.

@@ -1,5 +1,6 @@
 // ChannelPolicy: which channels the rdma path uses, as TERN_RDMA_CHANNELS says: one kind for all peers from the
-// beginning (on demand), or selected by what was received.
+// beginning (on demand), or selected by what was received (auto). `rotate`, for tests of everything above: all streams
+// change to the next kind at the end of each unit.
 // Thread rule: the rank's lock.
 #pragma once
 
@@ -29,26 +30,30 @@ class ChannelPolicy {
   /// The channel it changes to as soon as it can; the base: no change.
   ChannelKind on_demand() const { return on_demand_; }
   /// Whether channels are selected again from time to time.
-  bool adapts() const { return selector_ != nullptr; }
+  bool adapts() const { return selector_ || rotates_; }
 
   /// Starts the time.
   void begin(uint64_t now_ns) { due_ns_ = now_ns + unit_ns_; }
   /// When the unit ends; ~0: counts are not used.
   uint64_t due_ns() const { return due_ns_; }
-  /// `received`: all messages that have come from that peer so far (modulo 2^32). Called once per peer and unit.
-  void count(PeerId peer, uint32_t received);
+  /// `received`: all messages that have come from that peer so far (modulo 2^32). `paired`: ours go to it over a
+  /// connected queue pair. Called once per peer and unit.
+  void count(PeerId peer, uint32_t received, bool paired);
   /// The channels of all streams from now on (the base for peers not named); null: no change.
   const Mapping* end_of_unit(uint64_t now_ns);
   /// Whether that differs from the mapping of the last unit.
   bool changed() const { return changed_; }
 
  private:
+  void rotate();
+
   const std::string mode_, device_;
-  const bool dc_;
+  const bool dc_, rotates_;
   const uint64_t unit_ns_;
   ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
   std::unique_ptr<ChannelSelector> selector_;  ///< null: nothing is selected
   std::unordered_map<PeerId, uint32_t> seen_;  ///< what `count` was told last
+  uint32_t turn_ = 0;                          ///< of `rotate`
   bool changed_ = false;
   bool anything_ = false;  ///< messages came in this unit
   Mapping mapping_;

@@ -16,8 +16,9 @@ size_t statistics_rows(size_t rows, uint64_t ranks) {
   return std::max<size_t>(1, rows / (above * 2));
 }
 
-void ChannelSelector::add(PeerId peer, uint32_t messages) {
+void ChannelSelector::add(PeerId peer, uint32_t messages, bool paired) {
   if (messages != 0) next_.emplace_back(peer, messages);
+  if (paired) paired_.insert(peer);
 }
 
 void ChannelSelector::Window::add(const Row& row) {
@@ -67,12 +68,41 @@ ChannelSelector::Counts ChannelSelector::busiest(const Window& window) const {
 ChannelSelector::Map ChannelSelector::best_map(const Window& window, int64_t& gain) const {
   const Counts counts = busiest(window);
   std::vector<uint32_t> numbers;
-  for (const auto& [messages, peer] : counts) numbers.push_back(messages);
-  const FoundMap found = find_map(numbers, costs_, limits_);
+  std::vector<uint8_t> paired;
+  for (const auto& [messages, peer] : counts) {
+    numbers.push_back(messages);
+    paired.push_back(paired_.contains(peer));
+  }
+  MapLimits limits = limits_;
+  limits.max_connected -= std::min(limits.max_connected, uint32_t(paired_.size()));
+  const FoundMap found = find_map(numbers, costs_, limits, paired);
   gain = found.gain;
   Map map;
-  for (uint32_t i = 0; i < found.rings; ++i) map[counts[i].second] = i < found.connected;
+  for (uint32_t i = 0, unpaired = 0; i < found.rings; ++i) {
+    map[counts[i].second] = paired[i] ? gain_of_connecting(numbers[i], costs_) > 0 : unpaired++ < found.connected;
+  }
   return map;
+}
+
+// Adds channels of the current map that the new one does not need. What polling them costs a message stays below half
+// of the threshold, so that they alone are no reason for a change.
+void ChannelSelector::keep_current(Map& map, const Window& window) const {
+  uint64_t most = 0;
+  for (const auto& [peer, messages] : window.sums) most = std::max(most, messages);
+  const double one = double(most) / double(window.messages) * double(costs_.empty_poll) / 2;
+  const double budget = double(costs_.threshold) / 2;
+  size_t rings = one * double(map_.size()) <= budget ? map_.size() : size_t(budget / one);
+  rings = std::min<size_t>(rings, limits_.max_rings - std::min<size_t>(limits_.max_rings, map.size()));
+  auto counted = [&](const Map::value_type& entry) { return entry.second && !paired_.contains(entry.first); };
+  size_t connected = paired_.size() + size_t(std::count_if(map.begin(), map.end(), counted));
+  for (const auto& entry : map_) {
+    if (rings == 0) return;
+    const size_t more = counted(entry);
+    if (map.contains(entry.first) || (limits_.dc && connected + more > limits_.max_connected)) continue;
+    map.insert(entry);
+    connected += more;
+    --rings;
+  }
 }
 
 // Rings of peers that have sent nothing are polled, too.
@@ -98,12 +128,21 @@ ChannelSelector::Candidate ChannelSelector::consider(const Window& window) const
 
 bool ChannelSelector::end_of_unit() {
   take_row();
-  if (now_ == 1) {  // T1
-    int64_t gain = 0;
-    map_ = best_map(extended_, gain);
-    end_ = now_;
-    return !map_.empty();
-  }
+  const bool changed = now_ == 1 ? take_first() : take_better();
+  paired_.clear();
+  return changed;
+}
+
+// T1.
+bool ChannelSelector::take_first() {
+  int64_t gain = 0;
+  map_ = best_map(extended_, gain);
+  end_ = now_;
+  return !map_.empty();
+}
+
+// T2 to T4.
+bool ChannelSelector::take_better() {
   const uint64_t half = std::max<uint64_t>(1, (end_ - std::min(begin_, end_)) / 2);
   const uint64_t oldest = now_ - rows_.size();
   move(extended_, begin_);
@@ -114,6 +153,7 @@ bool ChannelSelector::end_of_unit() {
   if (better.gain_of_message <= double(costs_.threshold)) return false;
   if (shrinks) begin_ = shrunk_.begin;
   end_ = now_;
+  keep_current(better.map, shrinks ? shrunk_ : extended_);
   const bool changed = better.map != map_;
   map_ = std::move(better.map);
   return changed;

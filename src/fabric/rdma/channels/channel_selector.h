@@ -11,6 +11,10 @@
 //          [------- extended --------------)
 //                                   [shrunk)      half of [begin, end)
 //
+// A new map leaves the current channels as they are where it does not need them, as long as they are within the limits
+// and polling them costs little (the paper does not destroy what it has, section 3.2). So a pattern that returns finds
+// its channels, and a peer that pauses is not moved twice.
+//
 // The table of counts has a bounded number of rows, one per unit, of the peers that sent something: the window begins
 // no earlier than the oldest row. The sums of both windows are updated as their ends move, so a unit costs only what
 // its rows contain, however long the windows are. Thread rule: no sharing.
@@ -19,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -38,8 +43,9 @@ class ChannelSelector {
   ChannelSelector(const ChannelCosts& costs, const MapLimits& limits, size_t max_rows)
       : costs_(costs), limits_(limits), max_rows_(max_rows) {}
 
-  /// `messages` of that peer came in the unit that is ending. Called once per peer and unit.
-  void add(PeerId peer, uint32_t messages);
+  /// `messages` of that peer came in the unit that is ending. Called once per peer and unit. `paired`: this rank sends
+  /// to it over a connected queue pair (find_map.h).
+  void add(PeerId peer, uint32_t messages, bool paired = false);
   /// The unit is over. True: the map has changed.
   bool end_of_unit();
   const Map& map() const { return map_; }
@@ -68,17 +74,21 @@ class ChannelSelector {
   void move(Window& window, uint64_t begin);
   Counts busiest(const Window& window) const;
   Map best_map(const Window& window, int64_t& gain) const;
+  void keep_current(Map& map, const Window& window) const;
   int64_t current_gain(const Window& window) const;
   Candidate consider(const Window& window) const;
+  bool take_first();
+  bool take_better();
 
   const ChannelCosts costs_;
   const MapLimits limits_;
   const size_t max_rows_;
-  std::deque<Row> rows_;          ///< the newest last
-  Row next_;                      ///< of the unit that is ending
-  uint64_t now_ = 0;              ///< units that are over
-  uint64_t begin_ = 0, end_ = 0;  ///< of the current window
-  Window extended_, shrunk_;      ///< both end now
+  std::deque<Row> rows_;               ///< the newest last
+  Row next_;                           ///< of the unit that is ending
+  std::unordered_set<PeerId> paired_;  ///< of that unit, too
+  uint64_t now_ = 0;                   ///< units that are over
+  uint64_t begin_ = 0, end_ = 0;       ///< of the current window
+  Window extended_, shrunk_;           ///< both end now
   Map map_;
 };
 

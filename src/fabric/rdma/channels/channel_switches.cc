@@ -42,6 +42,7 @@ void ChannelSwitches::set_kind(RdmaPeer& peer, ChannelKind kind) {
   --counts_[size_t(its.kind)];
   ++counts_[size_t(kind)];
   its.kind = kind;
+  if (adapter_.options.channel_changed) adapter_.options.channel_changed(peer.id, channel_name(kind));
 }
 
 void ChannelSwitches::forgive(RdmaPeer& peer) { peer.switching.refused = false; }

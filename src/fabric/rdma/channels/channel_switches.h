@@ -80,6 +80,8 @@ class ChannelSwitches {
   void forgive(RdmaPeer& peer);
   /// A unit of the statistics is over.
   void end_of_unit(RdmaPeer& peer);
+  /// Our stream to the peer uses a connected queue pair beside the base, and the pair was used in the last unit.
+  bool sends_connected(const RdmaPeer& peer) const;
   /// Gives up rings, because this rank sleeps and rings do not wake it.
   void give_rings_up();
 
@@ -108,7 +110,8 @@ class ChannelSwitches {
   bool make_way(RdmaPeer& peer, const wire::RdmaChange& offer);
   Error make_pair(RdmaPeer& peer);
   bool take_pair(RdmaPeer& peer);
-  bool pair_used(const RdmaPeer& peer) const;
+  static bool sends_by_pair(const RdmaPeer& peer);
+  static bool pair_used(const RdmaPeer& peer);
   void retire_one();
   void on_retirement(RdmaPeer& peer, wire::RdmaChange::Step step);
   void give_pair_up(RdmaPeer& peer);

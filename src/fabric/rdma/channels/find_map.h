@@ -11,6 +11,10 @@
 // which is A(m) + B(l), so one pass with the running maximum of A over m <= min(l, h) finds the result of the paper's
 // doubly nested loop. (There m may exceed l, which means nothing.)
 //
+// A queue pair carries both directions. So peers to which this rank itself sends over a connected queue pair (`paired`)
+// add no active queue pair when their messages come by it, too: they do not count against h, which the paper lowers by
+// the channels that exist (section 3.2). The m others are then the first of those that are not paired.
+//
 // Source: Takagi et al. 2015, Figure 6, Appendix A and Table 2. Gains in units of 1/(2s) ps, where s is the number of
 // entries of a ring, so that all is exact in integers (counts below 2^31). Thread rule: pure functions.
 #pragma once
@@ -40,14 +44,20 @@ struct MapLimits {
 
 struct FoundMap {
   uint32_t rings = 0;      ///< l
-  uint32_t connected = 0;  ///< m
+  uint32_t connected = 0;  ///< m, without the paired peers
   int64_t gain = 0;
   bool operator==(const FoundMap&) const = default;
 };
 
-/// `counts`: messages of each peer, descending. Among maps with equal gain, the one with the fewest rings, then the
-/// fewest connected.
-FoundMap find_map(std::span<const uint32_t> counts, const ChannelCosts& costs, const MapLimits& limits);
+/// What a ring gains by a connected queue pair, in picoseconds: rings of paired peers are connected if it is positive.
+inline int64_t gain_of_connecting(int64_t messages, const ChannelCosts& costs) {
+  return messages * (costs.rc_ring_gain - costs.dc_ring_gain) - costs.rc_ring_setup + costs.dc_ring_setup;
+}
+
+/// `counts`: messages of each peer, descending. `paired`: not 0 for paired peers, in the same order; empty: there are
+/// none. Among maps with equal gain, the one with the fewest rings, then the fewest connected.
+FoundMap find_map(std::span<const uint32_t> counts, const ChannelCosts& costs, const MapLimits& limits,
+                  std::span<const uint8_t> paired = {});
 
 /// The gain of an existing map: without the cost of making the channels. The counts are of the peers with connected
 /// rings and of those with others, in any order.
