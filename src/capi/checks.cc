@@ -1,8 +1,10 @@
 #include "capi/checks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
+#include "base/program_threads.h"
 #include "capi/call.h"
 #include "capi/call_site.h"
 #include "capi/coll_operands.h"
@@ -17,10 +19,13 @@ using check::Use;
 Checks::Checks(World& world, bool fatal)
     : world_(world),
       fatal_(fatal),
-      findings_{[this](const std::string& text) { report(text); }, [this] { return place(); }},
+      findings_{[this](const std::string& text) { report(text); }, [this] { return place(); },
+                [this] { return frames(); }},
       messages_(world.process->p2p(), findings_),
       collectives_(world.process->p2p(), findings_),
-      buffers_(findings_, [this](int32_t handle) { return find_request(handle); }) {
+      buffers_(findings_, [this](int32_t handle) { return find_request(handle); }),
+      declarations_(findings_),
+      sharing_(findings_) {
   call_sites();
   world.process->p2p().endpoints().register_kinds(wire::kFirstCheckKind, wire::kLastCheckKind, *this);
 }
@@ -32,6 +37,14 @@ std::string Checks::place() const {
   call_sites().describe(walk_stack(), false, where, sizeof where);
   const std::string call = world_.call_name ? world_.call_name : "MPI";
   return where[0] != '\0' ? call + " at " + where : call;
+}
+
+std::vector<Frame> Checks::frames() const {
+  Frame all[CallStack::kMaxFrames];
+  const size_t depth = walk_frames(all, CallStack::kMaxFrames);
+  size_t first = depth;
+  while (first > 0 && !call_sites().in_library(all[first - 1].pc)) --first;
+  return std::vector<Frame>(all + (first == 0 ? depth : first), all + depth);
 }
 
 void Checks::report(const std::string& text) {
@@ -67,16 +80,77 @@ void Checks::enter() {
 
 void Checks::leave() {
   buffers_.drop_staged();
+  sharing_.end();
   if (!completing_.empty()) {
     std::erase_if(completing_, [](const auto& entry) { return entry.second == std::this_thread::get_id(); });
   }
   if (world_.thread_level < MPI_THREAD_MULTIPLE) inside_.fetch_sub(1);
 }
 
+// Other threads' calls fall into the pause only if they come soon: what the cores exchange takes some 10 us, to wake a
+// thread some 50 us.
+constexpr auto kPause = std::chrono::microseconds(200);
+
+void Checks::pause() {
+  const char* const call = world_.call_name;
+  const uint32_t depth = world_.lock->release_all();
+  std::this_thread::sleep_for(kPause);
+  world_.lock->reacquire(depth);
+  world_.call_name = call;
+}
+
+void Checks::begin_alone(check::Sharing::Object object) {
+  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
+  sharing_.begin(object, true);
+  if (program_threads() > 1) pause();
+}
+
+void Checks::uses_alone(const void* object) { begin_alone(check::Sharing::object(object)); }
+void Checks::uses_alone(const Communicator& comm) { begin_alone(check::Sharing::communicator(comm.context())); }
+
+void Checks::report_threads() {
+  const size_t threads = world_.thread_level == MPI_THREAD_SINGLE ? program_threads() : 1;
+  if (threads == 1) return;
+  report(fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "
+                     "(MPI_THREAD_SINGLE). Call MPI_Init_thread with MPI_THREAD_FUNNELED if only the main thread calls "
+                     "MPI (MPI 5.0, 11.6.1).",
+                     threads));
+}
+
+// --- Buffers.
+
+void Checks::look_at(const std::vector<Use>& uses) {
+  for (const Use& use : uses) declarations_.check(use);
+}
+
+void Checks::use(const std::vector<Use>& uses) {
+  // First of all, since what follows takes long: whether another thread changes a buffer.
+  const std::vector<uint32_t> before = check::sums_of(uses);
+  buffers_.use(uses);
+  look_at(uses);
+  if (uses.empty() || program_threads() == 1) return;
+  pause();
+  if (check::sums_of(uses) != before)
+    report("another thread changes the buffer of " + place() + " while the call uses it. Let the threads wait for each "
+           "other.");
+}
+
+void Checks::stage(const std::vector<Use>& uses) {
+  look_at(uses);
+  buffers_.stage(uses);
+}
+
 // --- Point-to-point.
 
+void Checks::share(uint64_t context, const Datatype& type) {
+  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
+  sharing_.begin(check::Sharing::communicator(context), false);
+  if (!type.is_predefined()) sharing_.begin(check::Sharing::object(&type), false);
+}
+
 Error Checks::send(const SendArguments& arguments, Count count, const Datatype& type) {
-  buffers_.use({Use{arguments.buffer, arguments.count, arguments.type, false}});
+  share(arguments.context, type);
+  use({Use{arguments.buffer, arguments.count, arguments.type, false}});
   Request* request = messages_.isend(arguments, count, type);
   world_.process->p2p().wait(*request);
   Error error = std::move(request->error);
@@ -85,12 +159,13 @@ Error Checks::send(const SendArguments& arguments, Count count, const Datatype& 
 }
 
 Request* Checks::isend(const SendArguments& arguments) {
-  buffers_.stage({Use{arguments.buffer, arguments.count, arguments.type, false}});
+  stage({Use{arguments.buffer, arguments.count, arguments.type, false}});
   return messages_.isend(arguments, arguments.count, *arguments.type);
 }
 
 Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
-  buffers_.use({Use{arguments.buffer, arguments.count, arguments.type, true}});
+  share(arguments.context, *arguments.type);
+  use({Use{arguments.buffer, arguments.count, arguments.type, true}});
   const std::string where = place();
   PointToPoint& p2p = world_.process->p2p();
   Request* request = p2p.ireceive(arguments);
@@ -103,7 +178,7 @@ Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
 }
 
 Request* Checks::ireceive(const ReceiveArguments& arguments) {
-  buffers_.stage({Use{arguments.buffer, arguments.count, arguments.type, true}});
+  stage({Use{arguments.buffer, arguments.count, arguments.type, true}});
   Request* request = world_.process->p2p().ireceive(arguments);
   watch(*request);
   return request;
@@ -127,7 +202,7 @@ void Checks::watch(Request& receive) {
 }
 
 void Checks::prepare(const void* buffer, Count count, const Datatype& type, bool writes) {
-  buffers_.stage({Use{buffer, count, &type, writes}});
+  stage({Use{buffer, count, &type, writes}});
 }
 
 Error Checks::start(Request& request) {
@@ -215,13 +290,14 @@ std::string operation_name(const char* function) {
 }  // namespace
 
 Error Checks::collective(Communicator& comm, Operation operation, const Operands& o, Mode mode) {
+  begin_alone(check::Sharing::collectives_of(comm.context()));
   wire::CheckedCollective call;
   call.function = operation_name(world_.call_name);
   call.blocking = mode == Mode::blocking;
   if (!comm.is_inter() && operation < Operation::neighbor_allgather) {
     const std::vector<Use> uses = uses_of(comm, operation, o);
-    if (call.blocking) buffers_.use(uses);
-    else buffers_.stage(uses);
+    if (call.blocking) use(uses);
+    else stage(uses);
     call.operation = uint8_t(operation);
     call.root = o.root;
     call.op = o.op ? int(o.op->id()) + (o.op->commutative() ? 0 : 1000) : 0;
@@ -239,6 +315,7 @@ Error Checks::collective(Communicator& comm, Operation operation, const Operands
 }
 
 Error Checks::collective(Communicator& comm) {
+  begin_alone(check::Sharing::collectives_of(comm.context()));
   wire::CheckedCollective call;
   call.function = operation_name(world_.call_name);
   return collectives_.begin(comm, std::move(call));
@@ -260,6 +337,13 @@ void Checks::completing(const Request& request) {
       fmt::format("two threads complete one request at the same time, the second in {}. Each request may be waited "
                   "for by one thread only (MPI 5.0, 11.6.2).",
                   place()));
+}
+
+void Checks::freeing(const Request& request) {
+  if (request.kind() != Request::Kind::receive || request.complete() || request.persistent()) return;
+  report(fmt::format("an active receive is freed in {}: nothing tells when its message is there. Complete it with "
+                     "MPI_Wait, or cancel it (MPI 5.0, 3.7.3).",
+                     place()));
 }
 
 // "3 requests are not completed: 2 of MPI_Isend at main (a.c:7), 1 of MPI_Irecv at main (a.c:8)".
@@ -303,6 +387,7 @@ Error Checks::finalize() {
   const uint64_t end_ns = process.clock().now_ns() + kLook_ns;
   while (process.clock().now_ns() < end_ns) process.progress().look();
   report_unreceived();
+  report_threads();
   report_left(world_.requests, "request is", "requests are", "not completed",
               [](const Request& request) { return !request.persistent() || request.active(); });
   report_left(world_.requests, "persistent request is", "persistent requests are", "not freed",

@@ -18,8 +18,10 @@
 
 #include "check/buffers.h"
 #include "check/collectives.h"
+#include "check/declarations.h"
 #include "check/findings.h"
 #include "check/messages.h"
+#include "check/sharing.h"
 #include "coll/collectives.h"
 #include "p2p/message_handler.h"
 
@@ -60,6 +62,11 @@ class Checks final : public MessageHandler {
   void bind(const Request& request);
   /// The program asks for the completion of the request.
   void completing(const Request& request);
+  /// The program frees a request that may be active.
+  void freeing(const Request& request);
+  /// This call frees or changes the object, or the communicator: no other thread may use it meanwhile.
+  void uses_alone(const void* object);
+  void uses_alone(const Communicator& comm);
   /// MPI_Finalize, first of all: all ranks are there; what is left over is reported.
   Error finalize();
 
@@ -73,7 +80,17 @@ class Checks final : public MessageHandler {
   void on_peer_lost(Endpoint& peer, const Error& error) override { collectives_.on_peer_lost(); }
 
  private:
+  std::vector<Frame> frames() const;
+  /// What the buffers of a call are used for: those of a call that is over when it returns, or of one with a request.
+  void use(const std::vector<check::Use>& uses);
+  void stage(const std::vector<check::Use>& uses);
+  void look_at(const std::vector<check::Use>& uses);
+  /// Lets other threads call MPI for a moment.
+  void pause();
+  void begin_alone(check::Sharing::Object object);
+  void share(uint64_t context, const Datatype& type);
   void report_unreceived();
+  void report_threads();
   template <typename Table, typename Wanted>
   void report_left(const Table& table, const char* one, const char* many, const char* what, Wanted wanted);
   Request* find_request(int32_t handle) const;
@@ -84,6 +101,8 @@ class Checks final : public MessageHandler {
   check::Messages messages_;
   check::Collectives collectives_;
   check::Buffers buffers_;
+  check::Declarations declarations_;
+  check::Sharing sharing_;
   std::set<std::string> told_;  ///< each finding once
   static constexpr size_t kMaxTold = 100;
 

@@ -113,6 +113,8 @@ Error Request_free(Call& call, Request*& request) {
                  "MPI_Wait or MPI_Test.");
   }
   call.process().progress().release_held();
+  if (call.checked()) [[unlikely]]
+    call.world().checks->freeing(*request);
   if (request->kind() == Request::Kind::file) {
     leave_to_file(*request);
   } else if (request->kind() == Request::Kind::window) {

@@ -41,6 +41,12 @@ void Bytes::add(const Bytes& more) {
   exact = exact && more.exact;
 }
 
+bool Bytes::overlaps_itself() const {
+  return exact && std::adjacent_find(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+                    return a.end > b.begin;
+                  }) != ranges.end();
+}
+
 bool Bytes::overlaps(const Bytes& other) const {
   if (!exact || !other.exact) return false;
   auto a = ranges.begin(), b = other.ranges.begin();
@@ -51,14 +57,27 @@ bool Bytes::overlaps(const Bytes& other) const {
   return false;
 }
 
-uint32_t Buffers::sum_of(const Entry& entry) {
-  if (entry.type->is_contiguous()) return crc32c(entry.buffer, size_t(entry.count) * size_t(entry.type->size()));
-  Cursor cursor(const_cast<void*>(entry.buffer), entry.count, *entry.type);
+namespace {
+
+uint32_t sum_of(const void* buffer, Count count, const Datatype& type) {
+  if (count <= 0) return 0;
+  if (type.is_contiguous()) return crc32c(buffer, size_t(count) * size_t(type.size()));
+  Cursor cursor(const_cast<void*>(buffer), count, type);
   std::byte packed[4096];
   uint32_t sum = 0;
   while (size_t n = cursor.pack(packed, sizeof packed)) sum = crc32c(packed, n, sum);
   return sum;
 }
+
+}  // namespace
+
+std::vector<uint32_t> sums_of(const std::vector<Use>& uses) {
+  std::vector<uint32_t> sums;
+  for (const Use& use : uses) sums.push_back(sum_of(use.buffer, use.count, *use.type));
+  return sums;
+}
+
+uint32_t Buffers::sum_of(const Entry& entry) { return check::sum_of(entry.buffer, entry.count, *entry.type); }
 
 Buffers::Entries Buffers::entries_of(const std::vector<Use>& uses) const {
   Entries entries;
@@ -75,7 +94,12 @@ Buffers::Entries Buffers::entries_of(const std::vector<Use>& uses) const {
   }
   if (entries.empty()) return entries;
   const std::string place = findings_.place();
-  for (Entry& entry : entries) entry.place = place;
+  for (Entry& entry : entries) {
+    entry.place = place;
+    if (entry.writes && entry.bytes.overlaps_itself())
+      findings_.report("the datatype of the receive buffer of " + place +
+                       " names some bytes more than once (MPI 5.0, 5.1.11).");
+  }
   return entries;
 }
 
@@ -128,12 +152,13 @@ void Buffers::use(const std::vector<Use>& uses) {
 
 void Buffers::stage(const std::vector<Use>& uses) {
   staged_ = entries_of(uses);
+  staged_by_ = std::this_thread::get_id();
   compare_within(staged_, staged_);
 }
 
 void Buffers::bind(int32_t handle, bool active) {
   pending_.erase(handle);
-  if (staged_.empty()) return;
+  if (staged_.empty() || staged_by_ != std::this_thread::get_id()) return;
   Entries entries = std::move(staged_);
   staged_.clear();
   for (Entry& entry : entries) entry.active = false;

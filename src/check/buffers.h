@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check/findings.h"
@@ -31,6 +32,7 @@ struct Bytes {
   void add(const Bytes& more);
   /// False also where the answer is not certain.
   bool overlaps(const Bytes& other) const;
+  bool overlaps_itself() const;
   bool exact = true;
   static constexpr size_t kMaxRanges = 1 << 16;
 };
@@ -42,6 +44,9 @@ struct Use {
   const Datatype* type = nullptr;
   bool writes = false;
 };
+
+/// Check sums of what the buffers hold.
+std::vector<uint32_t> sums_of(const std::vector<Use>& uses);
 
 class Buffers {
  public:
@@ -55,7 +60,9 @@ class Buffers {
   void stage(const std::vector<Use>& uses);
   /// The handle of what was staged last. Nothing staged: nothing. `active`: it has begun.
   void bind(int32_t handle, bool active);
-  void drop_staged() { staged_.clear(); }
+  void drop_staged() {
+    if (staged_by_ == std::this_thread::get_id()) staged_.clear();
+  }
   /// A persistent operation begins.
   void start(int32_t handle);
   /// Before the program completes the request: whether its buffer is as it was. Once for each beginning.
@@ -87,6 +94,7 @@ class Buffers {
   std::function<Request*(int32_t)> request_of_;
   std::map<int32_t, Entries> pending_;
   Entries staged_;
+  std::thread::id staged_by_;
 };
 
 }  // namespace tern::check

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "base/backtrace.h"
 
 namespace tern::check {
 
@@ -13,6 +16,8 @@ struct Findings {
   std::function<void(const std::string& text)> report;
   /// Where the program has called MPI: "MPI_Isend at main (a.c:7)".
   std::function<std::string()> place;
+  /// The frames of the program's functions, the one that has called MPI first.
+  std::function<std::vector<Frame>()> frames;
 };
 
 }  // namespace tern::check
