@@ -145,6 +145,131 @@ static void unreceived(void) {
   if (rank == 1) MPI_Send(&value, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
 }
 
+// --- What the program declares.
+
+static void variable_too_short(void) {
+  int values[8] = {0}, got[16];
+  if (rank == 0) MPI_Send(values + 2, 10, MPI_INT, 1, 5, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(got, 16, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+static void variable_of_other_type(void) {
+  float values[8] = {0};
+  MPI_Bcast(values, 8, MPI_INT, 0, MPI_COMM_WORLD);
+}
+static unsigned int global_values[4];
+static void global_of_other_type(void) { MPI_Bcast(global_values, 4, MPI_INT, 0, MPI_COMM_WORLD); }
+static void send_long(long* numbers) {
+  if (rank == 0) MPI_Send(numbers, 2, MPI_DOUBLE, 1, 5, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(numbers, 2, MPI_DOUBLE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+static void pointer_to_other_type(void) {
+  long* numbers = calloc(2, sizeof *numbers);
+  send_long(numbers);
+  free(numbers);
+}
+struct record {
+  int number;
+  char letter;
+  double value;
+};
+static void structure_of_other_layout(void) {
+  struct record* one = calloc(1, sizeof *one);
+  const int lengths[3] = {1, 1, 1};
+  const MPI_Aint displacements[3] = {0, 4, 5};  // the value is at 8
+  const MPI_Datatype types[3] = {MPI_INT, MPI_CHAR, MPI_DOUBLE};
+  MPI_Datatype type;
+  MPI_Type_create_struct(3, lengths, displacements, types, &type);
+  MPI_Type_commit(&type);
+  MPI_Bcast(one, 1, type, 0, MPI_COMM_WORLD);
+  MPI_Type_free(&type);
+  free(one);
+}
+static void entries_overlap(void) {
+  double values[8] = {0};
+  MPI_Datatype type;
+  MPI_Type_create_hvector(3, 2, 8, MPI_DOUBLE, &type);
+  MPI_Type_commit(&type);
+  if (rank == 0) MPI_Send(values, 6, MPI_DOUBLE, 1, 5, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(values, 1, type, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Type_free(&type);
+}
+static void receive_freed(void) {
+  static int value;
+  MPI_Request request;
+  if (rank == 1) {
+    MPI_Irecv(&value, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, &request);
+    MPI_Request_free(&request);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) MPI_Send(&value, 1, MPI_INT, 1, 5, MPI_COMM_WORLD);
+}
+
+// --- Threads.
+
+static void rest(int milliseconds) {
+  struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+  nanosleep(&pause, NULL);
+}
+static void in_two_threads(void* (*other)(void*), void* argument, void (*mine)(void)) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, other, argument);
+  mine();
+  pthread_join(thread, NULL);
+}
+static MPI_Comm made;
+static void barrier(void) { MPI_Barrier(MPI_COMM_WORLD); }
+static void* barrier_of_thread(void* nothing) {
+  barrier();
+  return nothing;
+}
+static void threads_in_barriers(void) { in_two_threads(barrier_of_thread, NULL, barrier); }
+static void* receive_on_made(void* nothing) {
+  int value;
+  MPI_Recv(&value, 1, MPI_INT, 0, 1, made, MPI_STATUS_IGNORE);
+  return nothing;
+}
+static void free_soon(void) {
+  rest(100);
+  MPI_Comm copy = made;
+  MPI_Comm_free(&copy);
+}
+static void threads_free_communicator(void) {
+  MPI_Comm_dup(MPI_COMM_WORLD, &made);
+  int value = 0;
+  if (rank == 1) in_two_threads(receive_on_made, NULL, free_soon);
+  if (rank == 0) {
+    rest(300);
+    MPI_Send(&value, 1, MPI_INT, 1, 1, made);
+  }
+  if (rank != 1) MPI_Comm_free(&made);
+}
+static volatile int stop;
+static volatile int written[1024];
+static void* write_always(void* nothing) {
+  while (!stop) {
+    for (int i = 0; i < 1024; ++i) ++written[i];
+  }
+  return nothing;
+}
+static void send_written(void) {
+  if (rank == 0) MPI_Send((const void*)written, 1024, MPI_INT, 1, 1, MPI_COMM_WORLD);
+  stop = 1;
+}
+static void threads_write_buffer(void) {
+  int got[1024];
+  if (rank == 0) in_two_threads(write_always, NULL, send_written);
+  if (rank == 1) MPI_Recv(got, 1024, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+static void* sleep_on(void* nothing) {
+  rest(60000);
+  return nothing;
+}
+static void single_with_threads(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, sleep_on, NULL);
+  pthread_detach(thread);
+}
+
 static MPI_Request shared;
 static void* wait_for_shared(void* nothing) {
   MPI_Wait(&shared, MPI_STATUS_IGNORE);
@@ -295,6 +420,72 @@ static void right_collectives(void) {
   MPI_Type_free(&two);
 }
 
+// What memory is declared as, in all ways that are right.
+union anything {
+  int i;
+  float f;
+};
+struct nested {
+  struct record records[3];
+  union anything any;
+  const unsigned long long* pointer;
+};
+static void right_declarations(void) {
+  struct nested nested[2] = {{{{0}}, {0}, NULL}};
+  double matrix[4][5] = {{0}}, *row = matrix[2];
+  double _Complex numbers[3] = {0};
+  char raw[64] = {0};
+  long offsets[2] = {0};
+  enum { red, green } color = green;
+  _Bool truth = 1;
+  void* anything = calloc(8, 8);
+  int n = 6, variable[n];
+  const int lengths[3] = {1, 1, 1};
+  const MPI_Aint displacements[3] = {0, 4, 8};
+  const MPI_Datatype types[3] = {MPI_INT, MPI_CHAR, MPI_DOUBLE};
+  MPI_Datatype type, resized;
+  memset(variable, 0, sizeof variable);
+  MPI_Type_create_struct(3, lengths, displacements, types, &type);
+  MPI_Type_create_resized(type, 0, sizeof(struct record), &resized);
+  MPI_Type_commit(&resized);
+  MPI_Bcast(nested[0].records, 3, resized, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&nested[1].records[1].value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&nested[0].any, 1, MPI_FLOAT, 0, MPI_COMM_WORLD);
+  MPI_Bcast(nested, sizeof nested, MPI_BYTE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(matrix, 20, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(row, 10, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(numbers, 6, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(numbers, 3, MPI_C_DOUBLE_COMPLEX, 0, MPI_COMM_WORLD);
+  MPI_Bcast(raw, 8, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(offsets, 2, MPI_AINT, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&color, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&truth, 1, MPI_C_BOOL, 0, MPI_COMM_WORLD);
+  MPI_Bcast(anything, 8, MPI_LONG, 0, MPI_COMM_WORLD);
+  MPI_Bcast(variable, 6, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Bcast(global_values, 4, MPI_UNSIGNED, 0, MPI_COMM_WORLD);
+  free(anything);
+  MPI_Type_free(&type);
+  MPI_Type_free(&resized);
+}
+static void* messages_of_thread(void* at) {
+  const int tag = *(const int*)at;
+  for (int i = 0; i < 20; ++i) {
+    int sent = i, got = 0;
+    MPI_Sendrecv(&sent, 1, MPI_INT, (rank + 1) % size, tag, &got, 1, MPI_INT, (rank + size - 1) % size, tag,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  return NULL;
+}
+static void messages_of_main(void) {
+  int tag = 1;
+  messages_of_thread(&tag);
+}
+static void right_threads(void) {
+  int tag = 2;
+  in_two_threads(messages_of_thread, &tag, messages_of_main);
+  barrier();
+}
+
 #define CASE(name) \
   { #name, name }
 static const struct {
@@ -304,14 +495,20 @@ static const struct {
              CASE(different_types), CASE(gather_too_short), CASE(alltoallv_pair), CASE(blocking_and_not),
              CASE(barrier_and_end), CASE(split_and_dup), CASE(message_type), CASE(message_type_large),
              CASE(message_type_struct), CASE(overlapping_receives), CASE(send_buffer_changed),
-             CASE(receive_buffer_changed), CASE(leaks), CASE(unreceived), CASE(two_threads_wait), CASE(other_thread),
+             CASE(receive_buffer_changed), CASE(variable_too_short), CASE(variable_of_other_type),
+             CASE(global_of_other_type), CASE(pointer_to_other_type), CASE(structure_of_other_layout),
+             CASE(entries_overlap), CASE(receive_freed), CASE(threads_in_barriers), CASE(threads_free_communicator),
+             CASE(threads_write_buffer), CASE(single_with_threads), CASE(right_declarations), CASE(right_threads),
+             CASE(leaks), CASE(unreceived), CASE(two_threads_wait), CASE(other_thread),
              CASE(right_messages), CASE(right_halo), CASE(right_collectives)};
 
 int main(int argc, char** argv) {
   int provided;
   const char* wanted = argc > 1 ? argv[1] : "";
-  MPI_Init_thread(&argc, &argv, strcmp(wanted, "two_threads_wait") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED,
-                  &provided);
+  const int level = strncmp(wanted, "single_", 7) == 0 ? MPI_THREAD_SINGLE
+                    : strstr(wanted, "threads") != NULL ? MPI_THREAD_MULTIPLE
+                                                        : MPI_THREAD_FUNNELED;
+  MPI_Init_thread(&argc, &argv, level, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {

@@ -48,18 +48,33 @@ class Check(unittest.TestCase):
         self.found("send_buffer_changed", "has changed the buffer of MPI_Isend at send_buffer_changed")
         self.found("receive_buffer_changed", "has changed the buffer of MPI_Irecv at receive_buffer_changed")
 
+    def test_declarations(self):
+        self.found("variable_too_short", r"buffer of MPI_Send at variable_too_short .* ends 16 bytes behind 'values', which is int\[8\]")
+        self.found("variable_of_other_type", r"buffer of MPI_Bcast at .* has MPI_INT at byte 0 of 'values', which is float\[8\]")
+        self.found("global_of_other_type", "has MPI_INT at byte 0 of 'global_values', which is unsigned int")
+        self.found("pointer_to_other_type", r"has MPI_DOUBLE at byte 0 of '\*numbers', which is long")
+        self.found("structure_of_other_layout", r"has MPI_DOUBLE at byte 5 of '\*one', which is struct record, with padding there")
+        self.found("entries_overlap", "datatype of the receive buffer of MPI_Recv at entries_overlap .* more than once")
+
     def test_what_is_left(self):
         self.found("leaks", "1 request is not completed: 1 of MPI_Irecv at leaks",
                    r"3 datatypes are not freed: 3 of MPI_Type_contiguous at leaks \(check_program\.c:\d+\)",
                    "1 communicator is not freed: 1 of MPI_Comm_dup at leaks")
+        self.found("receive_freed", "an active receive is freed in MPI_Request_free at receive_freed")
         self.found("unreceived", "rank 0. TERN_CHECK: at MPI_Finalize a message was never received: MPI_COMM_WORLD, source 1, tag 77")
 
     def test_threads(self):
         self.found("two_threads_wait", "two threads complete one request at the same time")
+        self.found("threads_in_barriers", "two threads are in collective operations of one communicator at the same time: "
+                   "MPI_Barrier at .*, and MPI_Barrier at")
+        self.found("threads_free_communicator", "one thread frees or changes an object while another one uses it: MPI_Recv at "
+                   "receive_on_made .*, and MPI_Comm_free at free_soon")
+        self.found("threads_write_buffer", "another thread changes the buffer of MPI_Send at send_written")
+        self.found("single_with_threads", "the program has 2 threads at MPI_Finalize")
         self.found("other_thread", "MPI_Iprobe at call_mpi .* is called by another thread")
 
     def test_correct_programs(self):
-        for case in ("right_messages", "right_halo", "right_collectives"):
+        for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_threads"):
             for path in ("shm", "tcp", "udp"):
                 done = self.run_case(case, ranks=4, TERN_PATH=path)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), f"{case} over {path}")
