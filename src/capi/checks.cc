@@ -113,7 +113,7 @@ void Checks::report_threads() {
   if (threads == 1) return;
   report(fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "
                      "(MPI_THREAD_SINGLE). Call MPI_Init_thread with MPI_THREAD_FUNNELED if only the main thread calls "
-                     "MPI (MPI 5.0, 11.6.1).",
+                     "MPI (MPI 5.0, 11.2.1).",
                      threads));
 }
 

@@ -73,7 +73,7 @@ class Requests {
   [[gnu::cold]] Error no_request(Count i) const {
     return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is "
                                                   "no request. Was it "
-                                                  "freed, or never initialised?",
+                                                  "completed or freed before, or never initialised?",
                                                   i, value_of(handles_[i])));
   }
   static constexpr Count kFew = 64;  // requests for which no memory is allocated
@@ -207,6 +207,21 @@ Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
 
 namespace body {
 
+/// Where threads share the rank, another one may complete the request while this one waits, which MPI forbids (5.0,
+/// 11.6.2): the request is gone then, and is not touched.
+static Error wait_among_threads(Call& call, const Request& request) {
+  const auto handle = uintptr_t(request.handle);
+  bool there = true;
+  call.process().progress().wait_until([&] {
+    there = call.world().requests.find_user(handle) == &request;
+    return !there || request.complete();
+  });
+  if (there) return {};
+  return Error(ErrorClass::request, fmt::format("argument 'request' ({:#x}) was completed by another thread while this "
+                                                "one waited. Let one thread wait for each request.",
+                                                handle));
+}
+
 Error Wait(Call& call, Request*& request, MPI_Status* status) {
   if (!is_active(request)) {
     put_empty(status);
@@ -214,8 +229,13 @@ Error Wait(Call& call, Request*& request, MPI_Status* status) {
   }
   if (call.checked()) [[unlikely]]
     call.world().checks->completing(*request);
-  if (request->complete()) call.process().progress().release_held();
-  else call.process().p2p().wait(*request);
+  if (request->complete()) {
+    call.process().progress().release_held();
+  } else if (!call.world().lock->enabled()) {
+    call.process().p2p().wait(*request);
+  } else if (Error error = wait_among_threads(call, *request)) {
+    return error;
+  }
   return finish(call, request, status);
 }
 
