@@ -64,11 +64,11 @@ void Call::made_request(const Request& request) const { world_.checks->bind(requ
 
 void Call::made_handle(const void* table, uintptr_t handle) const { world_.checks->given(table, handle); }
 
-void Call::enter_observed() {
+void Call::enter_observed(bool any_time) {
   if (state_ & kTimed) begin_record();
   if (!world_.checks) return;
   state_ |= kChecked;
-  world_.checks->enter();
+  world_.checks->enter(name_, any_time);
 }
 
 void Call::begin_record() {

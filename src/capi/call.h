@@ -87,14 +87,14 @@ class Call {
     }
     world_.call_name = name_;
     if (world_.observed) [[unlikely]]
-      enter_observed();
+      enter_observed(false);
     return true;
   }
   /// Functions that may be called at any time, from any thread.
   bool enter_any_time() {
     lock();
-    if (state_ & kTimed) [[unlikely]]
-      begin_record();
+    if (world_.observed) [[unlikely]]
+      enter_observed(true);
     return true;
   }
   /// For functions of the tools interface: it must be initialised.
@@ -344,7 +344,7 @@ class Call {
   [[gnu::cold]] void made_request(const Request& request) const;
   [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
   [[gnu::cold]] void begin_record();
-  [[gnu::cold]] void enter_observed();
+  [[gnu::cold]] void enter_observed(bool any_time);
   /// Undoes what `state_` records.
   void leave();
 

@@ -33,10 +33,19 @@ Checks::Checks(World& world, bool fatal)
 Request* Checks::find_request(int32_t handle) const { return world_.requests.find_user(uintptr_t(handle)); }
 
 std::string Checks::place() const {
-  char where[256];
-  call_sites().describe(walk_stack(), false, where, sizeof where);
-  const std::string call = world_.call_name ? world_.call_name : "MPI";
-  return where[0] != '\0' ? call + " at " + where : call;
+  std::string call = world_.call_name ? world_.call_name : "MPI";
+  const CallStack stack = walk_stack();
+  const size_t site = call_sites().first_outside(stack);
+  const uintptr_t at = site != 0 && site < stack.depth ? stack.frames[site] : 0;
+  const std::lock_guard guard(inside_mutex_);
+  if (const Inside* mine = find_inside(std::this_thread::get_id())) call = mine->call;
+  const auto [known, added] = places_.try_emplace(at);
+  if (added && at != 0) {
+    char where[256];
+    call_sites().describe(stack, false, where, sizeof where);
+    known->second = where;
+  }
+  return known->second.empty() ? call : call + " at " + known->second;
 }
 
 std::vector<Frame> Checks::frames() const {
@@ -57,16 +66,32 @@ void Checks::report(const std::string& text) {
 
 // --- Threads (MPI 5.0, 11.6).
 
-void Checks::enter() {
+// At most one for each thread that is in MPI, which are few.
+Checks::Inside* Checks::find_inside(std::thread::id thread) const {
+  const auto found =
+      std::find_if(inside_.begin(), inside_.end(), [&](const Inside& inside) { return inside.thread == thread; });
+  return found == inside_.end() ? nullptr : &*found;
+}
+
+void Checks::enter(const char* call, bool any_time) {
   const std::thread::id self = std::this_thread::get_id();
-  if (world_.thread_level < MPI_THREAD_MULTIPLE) {
-    const int others = inside_.fetch_add(1);
-    if (others != 0 && thread_.load() != self) {
-      world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: two threads are in MPI at the same time, which needs "
-                                                  "MPI_THREAD_MULTIPLE: one calls {}",
-                                                  place()));
+  const char* other = nullptr;
+  {
+    const std::lock_guard guard(inside_mutex_);
+    if (Inside* mine = find_inside(self)) {
+      ++mine->depth;
+      return;
     }
-    thread_.store(self);
+    for (const Inside& inside : inside_) {
+      if (!inside.any_time) other = inside.call;
+    }
+    inside_.push_back({self, call, 1, any_time});
+  }
+  if (any_time) return;
+  if (other && world_.thread_level < MPI_THREAD_MULTIPLE) {
+    world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: two threads are in MPI at the same time, which needs "
+                                                "MPI_THREAD_MULTIPLE: one is in {}, one calls {}",
+                                                other, place()));
   }
   if (world_.thread_level > MPI_THREAD_FUNNELED || told_of_thread_ || self == world_.main_thread ||
       world_.main_thread == std::thread::id())
@@ -79,12 +104,35 @@ void Checks::enter() {
 }
 
 void Checks::leave() {
-  buffers_.drop_staged();
-  sharing_.end();
-  if (!completing_.empty()) {
-    std::erase_if(completing_, [](const auto& entry) { return entry.second == std::this_thread::get_id(); });
+  const std::thread::id self = std::this_thread::get_id();
+  {
+    const std::lock_guard guard(inside_mutex_);
+    Inside* mine = find_inside(self);
+    if (!mine || --mine->depth != 0) return;
+    inside_.erase(inside_.begin() + (mine - inside_.data()));
   }
-  if (world_.thread_level < MPI_THREAD_MULTIPLE) inside_.fetch_sub(1);
+  buffers_.leave();
+  sharing_.end();
+  std::erase_if(completing_, [&](const auto& entry) { return entry.second == self; });
+}
+
+// What would go wrong in MPI_Finalize.
+void Checks::check_thread_of_finalize() {
+  const std::thread::id self = std::this_thread::get_id();
+  const char* other = nullptr;
+  {
+    const std::lock_guard guard(inside_mutex_);
+    for (const Inside& inside : inside_) {
+      if (inside.thread != self && !inside.any_time) other = inside.call;
+    }
+  }
+  if (other) {
+    world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: {} while another thread is in {}. Let the threads wait for "
+                                                "each other before (MPI 5.0, 11.6.2).",
+                                                place(), other));
+  }
+  if (self != world_.main_thread && world_.main_thread != std::thread::id())
+    report(fmt::format("{} is called by another thread than MPI_Init (MPI 5.0, 11.6.2)", place()));
 }
 
 // Other threads' calls fall into the pause only if they come soon: what the cores exchange takes some 10 us, to wake a
@@ -92,6 +140,7 @@ void Checks::leave() {
 constexpr auto kPause = std::chrono::microseconds(200);
 
 void Checks::pause() {
+  if (!world_.lock) return;
   const char* const call = world_.call_name;
   const uint32_t depth = world_.lock->release_all();
   std::this_thread::sleep_for(kPause);
@@ -119,20 +168,23 @@ void Checks::report_threads() {
 
 // --- Buffers.
 
+// First of all, since what follows takes long: whether another thread changes a buffer.
 void Checks::look_at(const std::vector<Use>& uses) {
+  if (uses.empty()) return;
+  bool readable = true;
+  const std::vector<uint32_t> before = check::sums_of(uses, readable);
+  if (!readable) report("the buffer of " + place() + " reaches where no memory is. Are count and datatype right?");
   for (const Use& use : uses) declarations_.check(use);
+  if (program_threads() == 1) return;
+  pause();
+  if (check::sums_of(uses, readable) != before)
+    report("another thread changes the buffer of " + place() + " while the call uses it. Let the threads wait for each "
+           "other.");
 }
 
 void Checks::use(const std::vector<Use>& uses) {
-  // First of all, since what follows takes long: whether another thread changes a buffer.
-  const std::vector<uint32_t> before = check::sums_of(uses);
-  buffers_.use(uses);
   look_at(uses);
-  if (uses.empty() || program_threads() == 1) return;
-  pause();
-  if (check::sums_of(uses) != before)
-    report("another thread changes the buffer of " + place() + " while the call uses it. Let the threads wait for each "
-           "other.");
+  buffers_.use(uses);
 }
 
 void Checks::stage(const std::vector<Use>& uses) {
@@ -148,11 +200,22 @@ void Checks::share(uint64_t context, const Datatype& type) {
   if (!type.is_predefined()) sharing_.begin(check::Sharing::object(&type), false);
 }
 
+// Whether a send waits for its receive is the library's choice, and a correct program does not depend on it (MPI 5.0,
+// 3.5). Here it waits, so that the hang report shows the deadlock that another library, or a longer message, would have.
 Error Checks::send(const SendArguments& arguments, Count count, const Datatype& type) {
-  share(arguments.context, type);
   use({Use{arguments.buffer, arguments.count, arguments.type, false}});
-  Request* request = messages_.isend(arguments, count, type);
-  world_.process->p2p().wait(*request);
+  share(arguments.context, type);
+  SendArguments synchronous = arguments;
+  if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
+  Request* request = messages_.isend(synchronous, count, type);
+  world_.process->progress().wait_until(
+      [&] { return request->complete() || messages_.finalizes(arguments.peer); });
+  if (!request->complete()) {
+    report(fmt::format("the message of {} with tag {} was never received: rank {} of the job is in MPI_Finalize",
+                       place(), arguments.tag, arguments.peer));
+    request->cancel();
+    world_.process->p2p().wait(*request);
+  }
   Error error = std::move(request->error);
   request->release();
   return error;
@@ -164,8 +227,8 @@ Request* Checks::isend(const SendArguments& arguments) {
 }
 
 Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
-  share(arguments.context, *arguments.type);
   use({Use{arguments.buffer, arguments.count, arguments.type, true}});
+  share(arguments.context, *arguments.type);
   const std::string where = place();
   PointToPoint& p2p = world_.process->p2p();
   Request* request = p2p.ireceive(arguments);
@@ -290,7 +353,6 @@ std::string operation_name(const char* function) {
 }  // namespace
 
 Error Checks::collective(Communicator& comm, Operation operation, const Operands& o, Mode mode) {
-  begin_alone(check::Sharing::collectives_of(comm.context()));
   wire::CheckedCollective call;
   call.function = operation_name(world_.call_name);
   call.blocking = mode == Mode::blocking;
@@ -311,13 +373,14 @@ Error Checks::collective(Communicator& comm, Operation operation, const Operands
       call.receives = summaries(o.receive, comm.size());
     }
   }
+  begin_alone(check::Sharing::collectives_of(comm.context()));
   return collectives_.begin(comm, std::move(call));
 }
 
 Error Checks::collective(Communicator& comm) {
-  begin_alone(check::Sharing::collectives_of(comm.context()));
   wire::CheckedCollective call;
   call.function = operation_name(world_.call_name);
+  begin_alone(check::Sharing::collectives_of(comm.context()));
   return collectives_.begin(comm, std::move(call));
 }
 
@@ -380,6 +443,8 @@ void Checks::report_unreceived() {
 
 Error Checks::finalize() {
   world_.call_name = "MPI_Finalize";
+  check_thread_of_finalize();
+  messages_.finalize();
   if (Error error = collective(world_.process->world())) return error;
   // What others have sent before their MPI_Finalize is on its way at most.
   constexpr uint64_t kLook_ns = 5'000'000;
@@ -411,6 +476,7 @@ void Checks::on_message(Endpoint& from, const wire::Header& header, const std::b
   if (header.kind == wire::kCheckMessage) messages_.on_record(from, record);
   else if (header.kind == wire::kCheckCollective) collectives_.on_record(from, record);
   else if (header.kind == wire::kCheckVerdict) collectives_.on_verdict(record);
+  else if (header.kind == wire::kCheckFinalize) messages_.on_finalize(from);
 }
 
 Landing Checks::on_header(Endpoint&, const wire::Header&, size_t bytes) {

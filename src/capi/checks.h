@@ -8,8 +8,8 @@
 // Thread rule: under the rank's lock, except `enter` and `leave`, which find out whether there should be one.
 #pragma once
 
-#include <atomic>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -37,7 +37,8 @@ class Checks final : public MessageHandler {
   Checks& operator=(const Checks&) = delete;
 
   // --- Every call.
-  void enter();
+  /// `any_time`: a function that may be called at any time from any thread.
+  void enter(const char* call, bool any_time);
   void leave();
 
   // --- Point-to-point: instead of the functions of the same names of PointToPoint. `count`, `type`: what the program
@@ -80,6 +81,9 @@ class Checks final : public MessageHandler {
   void on_peer_lost(Endpoint& peer, const Error& error) override { collectives_.on_peer_lost(); }
 
  private:
+  struct Inside;
+  Inside* find_inside(std::thread::id thread) const;
+  void check_thread_of_finalize();
   std::vector<Frame> frames() const;
   /// What the buffers of a call are used for: those of a call that is over when it returns, or of one with a request.
   void use(const std::vector<check::Use>& uses);
@@ -109,8 +113,16 @@ class Checks final : public MessageHandler {
   std::map<std::pair<const void*, uintptr_t>, std::string> creators_;
   std::map<const Request*, std::string> receives_;  ///< where those that are watched were posted
 
-  std::atomic<int> inside_{0};  ///< threads in MPI, nested calls counted
-  std::atomic<std::thread::id> thread_{};
+  /// A thread that is in MPI, with its nested calls.
+  struct Inside {
+    std::thread::id thread;
+    const char* call;
+    int depth;
+    bool any_time;
+  };
+  mutable std::mutex inside_mutex_;
+  mutable std::vector<Inside> inside_;                ///< guarded by inside_mutex_
+  mutable std::map<uintptr_t, std::string> places_;  ///< names of addresses; the same
   bool told_of_thread_ = false;
   std::map<const Request*, std::thread::id> completing_;  ///< who waits for which
 };

@@ -1,6 +1,12 @@
 #include "check/buffers.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
 
 #include "base/crc32c.h"
 #include "datatype/cursor.h"
@@ -59,25 +65,53 @@ bool Bytes::overlaps(const Bytes& other) const {
 
 namespace {
 
-uint32_t sum_of(const void* buffer, Count count, const Datatype& type) {
-  if (count <= 0) return 0;
-  if (type.is_contiguous()) return crc32c(buffer, size_t(count) * size_t(type.size()));
-  Cursor cursor(const_cast<void*>(buffer), count, type);
-  std::byte packed[4096];
+/// Copies from the program's memory; false: none is there. A count that is too large must not end the program here.
+bool copy_readable(void* to, const void* from, size_t bytes) {
+  const iovec here = {to, bytes}, there = {const_cast<void*>(from), bytes};
+  const ssize_t copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+  if (copied == ssize_t(bytes)) return true;
+  if (copied >= 0 || errno == EFAULT) return false;
+  std::memcpy(to, from, bytes);  // not allowed to ask (containers)
+  return true;
+}
+
+uint32_t sum_of(const void* buffer, Count count, const Datatype& type, bool& readable) {
   uint32_t sum = 0;
-  while (size_t n = cursor.pack(packed, sizeof packed)) sum = crc32c(packed, n, sum);
+  if (count <= 0 || type.size() == 0) return sum;
+  std::byte chunk[16384];
+  Cursor cursor(const_cast<void*>(buffer), count, type);
+  iovec pieces[64];
+  size_t moved = 0;
+  while (size_t n = cursor.segments(pieces, SIZE_MAX, moved)) {
+    for (size_t i = 0; i < n; ++i) {
+      const auto* at = static_cast<const std::byte*>(pieces[i].iov_base);
+      for (size_t left = pieces[i].iov_len; left != 0;) {
+        const size_t bytes = std::min(left, sizeof chunk);
+        if (!copy_readable(chunk, at, bytes)) {
+          readable = false;
+          return sum;
+        }
+        sum = crc32c(chunk, bytes, sum);
+        at += bytes;
+        left -= bytes;
+      }
+    }
+  }
   return sum;
 }
 
 }  // namespace
 
-std::vector<uint32_t> sums_of(const std::vector<Use>& uses) {
+std::vector<uint32_t> sums_of(const std::vector<Use>& uses, bool& readable) {
   std::vector<uint32_t> sums;
-  for (const Use& use : uses) sums.push_back(sum_of(use.buffer, use.count, *use.type));
+  for (const Use& use : uses) sums.push_back(sum_of(use.buffer, use.count, *use.type, readable));
   return sums;
 }
 
-uint32_t Buffers::sum_of(const Entry& entry) { return check::sum_of(entry.buffer, entry.count, *entry.type); }
+uint32_t Buffers::sum_of(const Entry& entry) {
+  bool readable = true;
+  return check::sum_of(entry.buffer, entry.count, *entry.type, readable);
+}
 
 Buffers::Entries Buffers::entries_of(const std::vector<Use>& uses) const {
   Entries entries;
@@ -108,25 +142,30 @@ bool Buffers::pending(int32_t handle, const Entries& entries) const {
   return request && (!request->persistent() || (entries.front().active && request->active()));
 }
 
+void Buffers::compare(const Entries& entries, const Entries& others) {
+  for (const Entry& other : others) {
+    const auto clash = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
+      return (entry.writes || other.writes) && entry.bytes.overlaps(other.bytes);
+    });
+    if (clash == entries.end()) continue;
+    findings_.report("the buffer of " + clash->place + " overlaps that of " + other.place + ", which is pending, and " +
+                     (clash->writes ? "the former" : "the latter") +
+                     " writes to it. Complete the pending operation first, or use another buffer.");
+    return;
+  }
+}
+
 void Buffers::compare_with_pending(const Entries& entries, int32_t self) {
+  for (const auto& [thread, others] : blocking_) {
+    if (thread != std::this_thread::get_id()) compare(entries, others);
+  }
   // Those whose requests are gone are forgotten by the way.
   for (auto it = pending_.begin(); it != pending_.end();) {
     if (!request_of_(it->first)) {
       it = pending_.erase(it);
       continue;
     }
-    if (it->first != self && pending(it->first, it->second)) {
-      for (const Entry& other : it->second) {
-        const auto clash = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
-          return (entry.writes || other.writes) && entry.bytes.overlaps(other.bytes);
-        });
-        if (clash == entries.end()) continue;
-        findings_.report("the buffer of " + clash->place + " overlaps that of " + other.place +
-                         ", which is pending, and " + (clash->writes ? "the former" : "the latter") +
-                         " writes to it. Complete the pending operation first, or use another buffer.");
-        break;
-      }
-    }
+    if (it->first != self && pending(it->first, it->second)) compare(entries, it->second);
     ++it;
   }
 }
@@ -143,11 +182,18 @@ void Buffers::compare_within(const Entries& entries, const Entries& others) {
 }
 
 void Buffers::use(const std::vector<Use>& uses) {
-  const Entries entries = entries_of(uses);
+  Entries entries = entries_of(uses);
   if (entries.empty()) return;
   compare_within(entries, entries);
   compare_within(entries, staged_);
   compare_with_pending(entries, 0);
+  Entries& mine = blocking_[std::this_thread::get_id()];
+  std::move(entries.begin(), entries.end(), std::back_inserter(mine));
+}
+
+void Buffers::leave() {
+  drop_staged();
+  blocking_.erase(std::this_thread::get_id());
 }
 
 void Buffers::stage(const std::vector<Use>& uses) {

@@ -45,8 +45,8 @@ struct Use {
   bool writes = false;
 };
 
-/// Check sums of what the buffers hold.
-std::vector<uint32_t> sums_of(const std::vector<Use>& uses);
+/// Check sums of what the buffers hold. `readable` becomes false where no memory is.
+std::vector<uint32_t> sums_of(const std::vector<Use>& uses, bool& readable);
 
 class Buffers {
  public:
@@ -63,6 +63,8 @@ class Buffers {
   void drop_staged() {
     if (staged_by_ == std::this_thread::get_id()) staged_.clear();
   }
+  /// The calling thread leaves MPI: what it `use`d is over.
+  void leave();
   /// A persistent operation begins.
   void start(int32_t handle);
   /// Before the program completes the request: whether its buffer is as it was. Once for each beginning.
@@ -87,6 +89,7 @@ class Buffers {
   /// Between buffers of one operation.
   void compare_within(const Entries& entries, const Entries& others);
   void compare_with_pending(const Entries& entries, int32_t self);
+  void compare(const Entries& entries, const Entries& others);
   bool pending(int32_t handle, const Entries& entries) const;
   static uint32_t sum_of(const Entry& entry);
 
@@ -95,6 +98,7 @@ class Buffers {
   std::map<int32_t, Entries> pending_;
   Entries staged_;
   std::thread::id staged_by_;
+  std::map<std::thread::id, Entries> blocking_;  ///< of blocking calls, by thread
 };
 
 }  // namespace tern::check

@@ -127,12 +127,12 @@ std::string Declarations::judge(const Use& use, const Subject& subject) {
   if (each == 0) return {};
   std::string wrong;
   for_each_element(use, [&](uintptr_t address, const Kind& kind) {
-    if (kind.type_class == TypeClass::byte || kind.type_class == TypeClass::packed) return true;
+    if (kind.size == 1 && kind.type_class != TypeClass::logical) return true;  // as bytes, which programs do with MPI_CHAR
     const uint64_t offset = (address - variable.begin) % each;
     const Leaf leaf = subject.types->leaf(variable.type, offset);
     if (address < variable.begin || fits(kind, leaf)) return true;
     wrong = fmt::format("has {} at byte {} of {}", kind.name, address - variable.begin, what);
-    if (leaf.type != subject.types->name(variable.type)) wrong += fmt::format(", with {} there", leaf.type);
+    if (!subject.types->name(variable.type).starts_with(leaf.type)) wrong += fmt::format(", with {} there", leaf.type);
     return false;
   });
   return wrong;

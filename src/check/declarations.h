@@ -2,7 +2,7 @@
 // the datatype has MPI_DOUBLE the program has a double (MPI 5.0, 3.3.1). From the program's debug information: the
 // variable in which the buffer begins, else the type of a pointer variable of the calling function that points to it.
 // Nothing is said where the program's type is not certain: memory of characters, unions, what is not declared in C or
-// C++. How much memory a pointer points to is not known.
+// C++; nor of datatypes of one byte. How much memory a pointer points to is not known.
 // Source of the idea: Hueck et al. 2018 (TypeART), which needs a compiler plugin for the same question.
 // Thread rule: under the rank's lock.
 #pragma once

@@ -41,7 +41,24 @@ void Messages::received(const ReceiveRequest& receive, const std::string& place)
   received_.insert_or_assign(key, std::move(entry));
 }
 
-void Messages::on_record(const Endpoint& from, std::string_view bytes) {
+static void tell(PointToPoint& p2p, Endpoint& peer) {
+  p2p.endpoints().post(peer, wire::make_header(wire::kCheckFinalize, 0, 0, 0, 0), nullptr, 0);
+}
+
+void Messages::finalize() {
+  in_finalize_ = true;
+  std::set<PeerId> senders;
+  for (const auto& [key, sent] : sent_) senders.insert(key.first);
+  for (const PeerId peer : senders) tell(p2p_, p2p_.endpoints().at(peer));
+}
+
+void Messages::on_finalize(const Endpoint& from) {
+  finalizing_.insert(from.peer);
+  p2p_.progress().notify();
+}
+
+void Messages::on_record(Endpoint& from, std::string_view bytes) {
+  if (in_finalize_) tell(p2p_, from);
   Sent sent;
   std::string_view place;
   if (!wire::parse_checked_message(bytes, sent.message, place)) return;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,7 +36,13 @@ class Messages {
   /// A receive is complete, without an error. `place`: of its call.
   void received(const ReceiveRequest& receive, const std::string& place);
 
-  void on_record(const Endpoint& from, std::string_view bytes);
+  /// This rank is in MPI_Finalize: those that wait for it in a send need not.
+  void finalize();
+  /// Whether the peer is in MPI_Finalize.
+  bool finalizes(PeerId peer) const { return finalizing_.contains(peer); }
+
+  void on_record(Endpoint& from, std::string_view bytes);
+  void on_finalize(const Endpoint& from);
 
  private:
   using Key = std::pair<PeerId, uint32_t>;  ///< sender and number
@@ -57,6 +64,8 @@ class Messages {
   /// What waits for the other half; at most kKept of each.
   std::map<Key, Sent> sent_;
   std::map<Key, Received> received_;
+  bool in_finalize_ = false;
+  std::set<PeerId> finalizing_;
   static constexpr size_t kKept = 1 << 14;
 };
 

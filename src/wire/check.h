@@ -13,8 +13,9 @@
 
 namespace tern::wire {
 
-inline constexpr Kind kCheckMessage = Kind(168), kCheckCollective = Kind(169), kCheckVerdict = Kind(170);
-inline constexpr Kind kFirstCheckKind = kCheckMessage, kLastCheckKind = kCheckVerdict;
+inline constexpr Kind kCheckMessage = Kind(168), kCheckCollective = Kind(169), kCheckVerdict = Kind(170),
+                      kCheckFinalize = Kind(171);  ///< the sender is in MPI_Finalize: a header only
+inline constexpr Kind kFirstCheckKind = kCheckMessage, kLastCheckKind = kCheckFinalize;
 
 /// The type signature of (count, datatype): two are equal if and, but for collisions of the hash, only if these are.
 struct TypeSummary {

@@ -145,6 +145,19 @@ static void unreceived(void) {
   if (rank == 1) MPI_Send(&value, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
 }
 
+static void unreceived_isend(void) {
+  int value = 1;
+  MPI_Request request;
+  if (rank == 1) MPI_Isend(&value, 1, MPI_INT, 0, 78, MPI_COMM_WORLD, &request);
+  if (rank == 1) MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+static void sends_rely_on_buffers(void) {
+  int value = 1, other = 1 - rank;
+  if (rank > 1) return;
+  MPI_Send(&value, 1, MPI_INT, other, 1, MPI_COMM_WORLD);
+  MPI_Recv(&value, 1, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 // --- What the program declares.
 
 static void variable_too_short(void) {
@@ -499,7 +512,8 @@ static const struct {
              CASE(global_of_other_type), CASE(pointer_to_other_type), CASE(structure_of_other_layout),
              CASE(entries_overlap), CASE(receive_freed), CASE(threads_in_barriers), CASE(threads_free_communicator),
              CASE(threads_write_buffer), CASE(single_with_threads), CASE(right_declarations), CASE(right_threads),
-             CASE(leaks), CASE(unreceived), CASE(two_threads_wait), CASE(other_thread),
+             CASE(leaks), CASE(unreceived), CASE(unreceived_isend),
+             CASE(sends_rely_on_buffers), CASE(two_threads_wait), CASE(other_thread),
              CASE(right_messages), CASE(right_halo), CASE(right_collectives)};
 
 int main(int argc, char** argv) {

@@ -61,7 +61,8 @@ class Check(unittest.TestCase):
                    r"3 datatypes are not freed: 3 of MPI_Type_contiguous at leaks \(check_program\.c:\d+\)",
                    "1 communicator is not freed: 1 of MPI_Comm_dup at leaks")
         self.found("receive_freed", "an active receive is freed in MPI_Request_free at receive_freed")
-        self.found("unreceived", "rank 0. TERN_CHECK: at MPI_Finalize a message was never received: MPI_COMM_WORLD, source 1, tag 77")
+        self.found("unreceived", r"message of MPI_Send at unreceived .* with tag 77 was never received: rank 0 of the job")
+        self.found("unreceived_isend", "TERN_CHECK: at MPI_Finalize a message was never received: MPI_COMM_WORLD, source 1, tag 78")
 
     def test_threads(self):
         self.found("two_threads_wait", "two threads complete one request at the same time")
@@ -72,6 +73,11 @@ class Check(unittest.TestCase):
         self.found("threads_write_buffer", "another thread changes the buffer of MPI_Send at send_written")
         self.found("single_with_threads", "the program has 2 threads at MPI_Finalize")
         self.found("other_thread", "MPI_Iprobe at call_mpi .* is called by another thread")
+
+    def test_sends_that_rely_on_buffers(self):
+        done = mpiexec("-timeout", 4, "-n", 2, PROGRAM, "sends_rely_on_buffers", TERN_CHECK="1")
+        self.assertEqual(done.returncode, 124)
+        self.assertRegex(done.stderr, "they wait in a circle")
 
     def test_correct_programs(self):
         for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_threads"):

@@ -55,7 +55,7 @@ struct OneRequest final : Request {
 
 TEST(Buffers, reports_what_a_pending_send_forbids) {
   std::vector<std::string> said;
-  Findings findings{[&](const std::string& text) { said.push_back(text); }, [] { return std::string("MPI_X"); }};
+  Findings findings{[&](const std::string& text) { said.push_back(text); }, [] { return std::string("MPI_X"); }, {}};
   OneRequest request;
   bool alive = true;
   Buffers buffers(findings, [&](int32_t) { return alive ? &request : nullptr; });
