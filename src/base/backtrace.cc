@@ -29,10 +29,11 @@ struct FrameRoom {
   size_t room, depth;
 };
 
+// The number of the frame pointer's register in DWARF: AArch64's x29, else x86-64's rbp.
 #if defined(__aarch64__)
-constexpr int kFramePointer = 29;
+constexpr int kFramePointer = 29;  // DWARF for the Arm 64-bit architecture, 4.1
 #else
-constexpr int kFramePointer = 6;
+constexpr int kFramePointer = 6;  // System V ABI, AMD64 supplement, figure 3.36
 #endif
 
 // While a frame is visited, the unwinder's canonical frame address is still that of the frame below: the stack pointer

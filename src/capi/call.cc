@@ -123,7 +123,7 @@ bool Call::bad_handle(MPI_Op handle, const char* argument) {
 }
 bool Call::bad_handle(MPI_Request handle, const char* argument) {
   return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument,
-                                                  "completed or freed before, perhaps by another thread"));
+                                                 "completed or freed before, perhaps by another thread"));
 }
 bool Call::bad_handle(MPI_Session handle, const char* argument) {
   return refuse(ErrorClass::session, handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));

@@ -127,9 +127,10 @@ void Checks::check_thread_of_finalize() {
     }
   }
   if (other) {
-    world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: {} while another thread is in {}. Let the threads wait for "
-                                                "each other before (MPI 5.0, 11.6.2).",
-                                                place(), other));
+    world_.abort_job(MPI_ERR_OTHER,
+                     fmt::format("TERN_CHECK: {} while another thread is in {}. Let the threads wait for "
+                                 "each other before (MPI 5.0, 11.6.2).",
+                                 place(), other));
   }
   if (self != world_.main_thread && world_.main_thread != std::thread::id())
     report(fmt::format("{} is called by another thread than MPI_Init (MPI 5.0, 11.6.2)", place()));
@@ -160,10 +161,11 @@ void Checks::uses_alone(const Communicator& comm) { begin_alone(check::Sharing::
 void Checks::report_threads() {
   const size_t threads = world_.thread_level == MPI_THREAD_SINGLE ? program_threads() : 1;
   if (threads == 1) return;
-  report(fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "
-                     "(MPI_THREAD_SINGLE). Call MPI_Init_thread with MPI_THREAD_FUNNELED if only the main thread calls "
-                     "MPI (MPI 5.0, 11.2.1).",
-                     threads));
+  report(
+      fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "
+                  "(MPI_THREAD_SINGLE). Call MPI_Init_thread with MPI_THREAD_FUNNELED if only the main thread calls "
+                  "MPI (MPI 5.0, 11.2.1).",
+                  threads));
 }
 
 // --- Buffers.
@@ -178,7 +180,8 @@ void Checks::look_at(const std::vector<Use>& uses) {
   if (program_threads() == 1) return;
   pause();
   if (check::sums_of(uses, readable) != before)
-    report("another thread changes the buffer of " + place() + " while the call uses it. Let the threads wait for each "
+    report("another thread changes the buffer of " + place() +
+           " while the call uses it. Let the threads wait for each "
            "other.");
 }
 
@@ -201,15 +204,15 @@ void Checks::share(uint64_t context, const Datatype& type) {
 }
 
 // Whether a send waits for its receive is the library's choice, and a correct program does not depend on it (MPI 5.0,
-// 3.5). Here it waits, so that the hang report shows the deadlock that another library, or a longer message, would have.
+// 3.5). Here it waits, so that the hang report shows the deadlock that another library, or a longer message, would
+// have.
 Error Checks::send(const SendArguments& arguments, Count count, const Datatype& type) {
   use({Use{arguments.buffer, arguments.count, arguments.type, false}});
   share(arguments.context, type);
   SendArguments synchronous = arguments;
   if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
   Request* request = messages_.isend(synchronous, count, type);
-  world_.process->progress().wait_until(
-      [&] { return request->complete() || messages_.finalizes(arguments.peer); });
+  world_.process->progress().wait_until([&] { return request->complete() || messages_.finalizes(arguments.peer); });
   if (!request->complete()) {
     report(fmt::format("the message of {} with tag {} was never received: rank {} of the job is in MPI_Finalize",
                        place(), arguments.tag, arguments.peer));
@@ -404,9 +407,10 @@ void Checks::completing(const Request& request) {
 
 void Checks::freeing(const Request& request) {
   if (request.kind() != Request::Kind::receive || request.complete() || request.persistent()) return;
-  report(fmt::format("an active receive is freed in {}: nothing tells when its message is there. Complete it with "
-                     "MPI_Wait, or cancel it (MPI 5.0, 3.7.3).",
-                     place()));
+  report(
+      fmt::format("an active receive is freed in {}: nothing tells when its message is there. Complete it with "
+                  "MPI_Wait, or cancel it (MPI 5.0, 3.7.3).",
+                  place()));
 }
 
 // "3 requests are not completed: 2 of MPI_Isend at main (a.c:7), 1 of MPI_Irecv at main (a.c:8)".
@@ -422,7 +426,7 @@ void Checks::report_left(const Table& table, const char* one, const char* many, 
   });
   if (count == 0) return;
   std::string text = fmt::format("at MPI_Finalize {} {} {}: ", count, count == 1 ? one : many, what);
-  constexpr size_t kMost = 8;
+  constexpr size_t kMost = 8;  // places in a line that can be read
   size_t shown = 0;
   for (const auto& [place, times] : places) {
     if (shown == kMost) {

@@ -121,7 +121,7 @@ class Checks final : public MessageHandler {
     bool any_time;
   };
   mutable std::mutex inside_mutex_;
-  mutable std::vector<Inside> inside_;                ///< guarded by inside_mutex_
+  mutable std::vector<Inside> inside_;               ///< guarded by inside_mutex_
   mutable std::map<uintptr_t, std::string> places_;  ///< names of addresses; the same
   bool told_of_thread_ = false;
   std::map<const Request*, std::thread::id> completing_;  ///< who waits for which

@@ -48,9 +48,8 @@ void Bytes::add(const Bytes& more) {
 }
 
 bool Bytes::overlaps_itself() const {
-  return exact && std::adjacent_find(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-                    return a.end > b.begin;
-                  }) != ranges.end();
+  return exact && std::adjacent_find(ranges.begin(), ranges.end(),
+                                     [](const Range& a, const Range& b) { return a.end > b.begin; }) != ranges.end();
 }
 
 bool Bytes::overlaps(const Bytes& other) const {

@@ -34,7 +34,7 @@ struct Bytes {
   bool overlaps(const Bytes& other) const;
   bool overlaps_itself() const;
   bool exact = true;
-  static constexpr size_t kMaxRanges = 1 << 16;
+  static constexpr size_t kMaxRanges = 1 << 16;  ///< 1 MiB of memory
 };
 
 /// What one operation does with one buffer.

@@ -117,8 +117,7 @@ std::string Declarations::judge(const Use& use, const Subject& subject) {
     uintptr_t end = 0;
     for (const Bytes::Range& range : bytes.ranges) end = std::max(end, range.end);
     const uintptr_t begin = bytes.ranges.empty() ? variable.begin : bytes.ranges.front().begin;
-    if (begin < variable.begin)
-      return fmt::format("begins {} bytes before {}", variable.begin - begin, what);
+    if (begin < variable.begin) return fmt::format("begins {} bytes before {}", variable.begin - begin, what);
     if (end > variable.begin + variable.bytes)
       return fmt::format("ends {} bytes behind {} ({} bytes)", end - variable.begin - variable.bytes, what,
                          variable.bytes);
@@ -127,7 +126,8 @@ std::string Declarations::judge(const Use& use, const Subject& subject) {
   if (each == 0) return {};
   std::string wrong;
   for_each_element(use, [&](uintptr_t address, const Kind& kind) {
-    if (kind.size == 1 && kind.type_class != TypeClass::logical) return true;  // as bytes, which programs do with MPI_CHAR
+    if (kind.size == 1 && kind.type_class != TypeClass::logical)
+      return true;  // as bytes, which programs do with MPI_CHAR
     const uint64_t offset = (address - variable.begin) % each;
     const Leaf leaf = subject.types->leaf(variable.type, offset);
     if (address < variable.begin || fits(kind, leaf)) return true;

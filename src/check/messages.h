@@ -66,7 +66,7 @@ class Messages {
   std::map<Key, Received> received_;
   bool in_finalize_ = false;
   std::set<PeerId> finalizing_;
-  static constexpr size_t kKept = 1 << 14;
+  static constexpr size_t kKept = 1 << 14;  ///< some 4 MiB with their places
 };
 
 }  // namespace tern::check

@@ -19,9 +19,9 @@ constexpr int kMaxDepth = 60;  // of scopes in each other; a damaged file might 
 constexpr uint8_t kAddress = 0x03, kRegister = 0x50, kBaseRegister = 0x70, kFrameOffset = 0x91, kFrameEnd = 0x9c,
                   kAddressIndex = 0xa1;
 #if defined(__aarch64__)
-constexpr uint8_t kFramePointer = 29, kStackPointer = 31;
+constexpr uint8_t kFramePointer = 29, kStackPointer = 31;  // DWARF for the Arm 64-bit architecture, 4.1
 #else
-constexpr uint8_t kFramePointer = 6, kStackPointer = 7;
+constexpr uint8_t kFramePointer = 6, kStackPointer = 7;  // System V ABI, AMD64 supplement, figure 3.36
 #endif
 
 // LEB128; what follows it must be nothing.
@@ -64,7 +64,8 @@ bool is_scope(uint16_t tag) {
 }  // namespace
 
 std::vector<Variable> VariablesOfFile::visible(const Frame& frame, uintptr_t end_of_frame) {
-  const Scope& found = scope(frame.pc - 1 - where_.loaded);  // into the call, which may be the last instruction of its block
+  const Scope& found =
+      scope(frame.pc - 1 - where_.loaded);  // into the call, which may be the last instruction of its block
   uintptr_t base = 0;
   switch (found.base) {
     case Scope::FrameBase::unknown: break;
@@ -76,8 +77,8 @@ std::vector<Variable> VariablesOfFile::visible(const Frame& frame, uintptr_t end
   for (const Known& known : found.variables) {
     const bool absolute = known.place.base == Place::Base::absolute;
     if (!absolute && base == 0) continue;
-    const uintptr_t begin =
-        absolute ? where_.loaded + uintptr_t(known.place.offset) : base + uintptr_t(found.base_offset + known.place.offset);
+    const uintptr_t begin = absolute ? where_.loaded + uintptr_t(known.place.offset)
+                                     : base + uintptr_t(found.base_offset + known.place.offset);
     const uint64_t bytes = types_.size(known.type);
     // A variable lies in its frame, or in its file's memory, or its description is not understood.
     const uintptr_t from = absolute ? where_.begin : frame.sp, to = absolute ? where_.end : end_of_frame;

@@ -29,8 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
 
 std::vector<std::string> fuzz_corpus() {
   const TypeSummary ints = {.elements = 4, .hash = 99, .bytes = 16, .basic = 0x209, .flags = 0};
-  std::vector<std::string> corpus = {build_checked_message({.context = 4, .tag = 7, .number = 3, .type = ints}, "f (a.c:7)"),
-                                     build_verdict({.context = 4, .sequence = 9, .error_class = 2}, "they differ")};
+  std::vector<std::string> corpus = {
+      build_checked_message({.context = 4, .tag = 7, .number = 3, .type = ints}, "f (a.c:7)"),
+      build_verdict({.context = 4, .sequence = 9, .error_class = 2}, "they differ")};
   for (uint8_t operation = 0; operation < 20; ++operation) {
     CheckedCollective call;
     call.context = 4;

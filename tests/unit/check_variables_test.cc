@@ -105,7 +105,8 @@ TEST_P(VariablesOf, AProgramAreFoundWithTheirTypes) {
   EXPECT_EQ(types.leaf(found["any"].type, 0).kind, Leaf::Kind::unknown);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VariablesOf, ::testing::Values("-gdwarf-5", "-gdwarf-4", "-gdwarf-3 -fno-omit-frame-pointer"));
+INSTANTIATE_TEST_SUITE_P(All, VariablesOf,
+                         ::testing::Values("-gdwarf-5", "-gdwarf-4", "-gdwarf-3 -fno-omit-frame-pointer"));
 
 TEST(VariablesOfDamagedFiles, DoNoHarm) {
   const std::string content = compiled("-gdwarf-5");
