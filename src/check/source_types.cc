@@ -4,24 +4,23 @@ namespace tern::check {
 
 using dwarf::Entry;
 using dwarf::Value;
-using Kind = Leaf::Kind;
 
 namespace {
 
 uint64_t type_of(const Entry& entry) { return entry.type.kind == Value::Kind::reference ? entry.type.number : 0; }
 
 // DWARF 5, 7.8.
-Kind kind_of_encoding(uint64_t encoding, uint64_t bytes) {
+Leaf::Kind kind_of_encoding(uint64_t encoding, uint64_t bytes) {
   switch (encoding) {
-    case 0x02: return Kind::boolean;
-    case 0x03: return Kind::complex;
-    case 0x04: return Kind::floating;
-    case 0x05: return bytes == 1 ? Kind::raw : Kind::signed_integer;
-    case 0x06: return Kind::raw;
-    case 0x07: return bytes == 1 ? Kind::raw : Kind::unsigned_integer;
-    case 0x08: return Kind::raw;
-    case 0x10: return bytes == 1 ? Kind::raw : Kind::unsigned_integer;  // char16_t
-    default: return Kind::unknown;
+    case 0x02: return Leaf::Kind::boolean;
+    case 0x03: return Leaf::Kind::complex;
+    case 0x04: return Leaf::Kind::floating;
+    case 0x05: return bytes == 1 ? Leaf::Kind::raw : Leaf::Kind::signed_integer;
+    case 0x06: return Leaf::Kind::raw;
+    case 0x07: return bytes == 1 ? Leaf::Kind::raw : Leaf::Kind::unsigned_integer;
+    case 0x08: return Leaf::Kind::raw;
+    case 0x10: return bytes == 1 ? Leaf::Kind::raw : Leaf::Kind::unsigned_integer;  // char16_t
+    default: return Leaf::Kind::unknown;
   }
 }
 
@@ -93,10 +92,10 @@ Leaf SourceTypes::leaf(uint64_t type, uint64_t offset, int depth) const {
     case dwarf::kBaseType:
       if (offset >= bytes) return {};
       return {kind_of_encoding(found.entry.encoding.number, bytes), bytes, offset, std::string(found.entry.name)};
-    case dwarf::kEnumerationType: return {Kind::enumeration, bytes, offset, name(type)};
+    case dwarf::kEnumerationType: return {Leaf::Kind::enumeration, bytes, offset, name(type)};
     case dwarf::kPointerType:
     case dwarf::kReferenceType:
-    case dwarf::kRvalueReferenceType: return {Kind::pointer, bytes, offset, name(type)};
+    case dwarf::kRvalueReferenceType: return {Leaf::Kind::pointer, bytes, offset, name(type)};
     case dwarf::kArrayType: {
       const uint64_t each = size(type_of(found.entry), depth + 1);
       return each == 0 ? Leaf() : leaf(type_of(found.entry), offset % each, depth + 1);
@@ -112,7 +111,7 @@ Leaf SourceTypes::member(const Found& structure, uint64_t offset, int depth) con
   if (!structure.entry.has_children || structure.entry.declaration) return {};
   for (uint64_t at = structure.entry.next; at != 0;) {
     const Entry child = file_.entry(*structure.unit, at);
-    if (child.tag == 0) return {Kind::padding, 1, 0, "padding"};
+    if (child.tag == 0) return {Leaf::Kind::padding, 1, 0, "padding"};
     at = file_.behind(*structure.unit, child);
     if (child.tag != dwarf::kMember && child.tag != dwarf::kInheritance) continue;
     if (child.bit_field) return {};
