@@ -89,7 +89,7 @@ class Checks final : public MessageHandler {
   void use(const std::vector<check::Use>& uses);
   void stage(const std::vector<check::Use>& uses);
   void look_at(const std::vector<check::Use>& uses);
-  /// Lets other threads call MPI for a moment.
+  /// Lets other threads go on for a moment.
   void pause();
   void begin_alone(check::Sharing::Object object);
   void share(uint64_t context, const Datatype& type);
@@ -107,7 +107,8 @@ class Checks final : public MessageHandler {
   check::Buffers buffers_;
   check::Declarations declarations_;
   check::Sharing sharing_;
-  std::set<std::string> told_;  ///< each finding once
+  std::map<std::string, int> pauses_;  ///< by place
+  std::set<std::string> told_;         ///< each finding once
   static constexpr size_t kMaxTold = 100;
 
   std::map<std::pair<const void*, uintptr_t>, std::string> creators_;

@@ -121,7 +121,10 @@ Leaf SourceTypes::member(const Found& structure, uint64_t offset, int depth) con
     }
     const uint64_t begin = child.member_offset.number, bytes = size(type_of(child), depth + 1);
     if (bytes == 0 && begin <= offset) return {};  // an array without a length
-    if (offset >= begin && offset - begin < bytes) return leaf(type_of(child), offset - begin, depth + 1);
+    if (offset < begin || offset - begin >= bytes) continue;
+    Leaf found = leaf(type_of(child), offset - begin, depth + 1);
+    if (found.kind == Leaf::Kind::raw && bytes == 1) found.kind = Leaf::Kind::character;
+    return found;
   }
   return {};
 }

@@ -9,11 +9,13 @@
 
 namespace tern::check {
 
-/// What lies at an offset: a basic object and where in it. `raw`: characters, of which any data may be made.
+/// What lies at an offset: a basic object and where in it. `raw`: characters, of which any data may be made;
+/// `character`: only one of them, among other members.
 struct Leaf {
   enum class Kind : uint8_t {
     unknown,
     raw,
+    character,
     padding,
     boolean,
     signed_integer,

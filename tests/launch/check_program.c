@@ -256,15 +256,17 @@ static void threads_free_communicator(void) {
   }
   if (rank != 1) MPI_Comm_free(&made);
 }
-static volatile int stop;
+static volatile int stop, writing;
 static volatile int written[1024];
 static void* write_always(void* nothing) {
   while (!stop) {
     for (int i = 0; i < 1024; ++i) ++written[i];
+    writing = 1;
   }
   return nothing;
 }
 static void send_written(void) {
+  while (rank == 0 && !writing) rest(1);
   if (rank == 0) MPI_Send((const void*)written, 1024, MPI_INT, 1, 1, MPI_COMM_WORLD);
   stop = 1;
 }
