@@ -94,7 +94,7 @@ TEST_P(VariablesOf, AProgramAreFoundWithTheirTypes) {
   const auto kind = [&](uint64_t offset) { return types.leaf(outer, offset).kind; };
   EXPECT_EQ(kind(0), Leaf::Kind::signed_integer);
   EXPECT_EQ(kind(4), Leaf::Kind::unsigned_integer);
-  EXPECT_EQ(kind(8), Leaf::Kind::raw);
+  EXPECT_EQ(kind(8), Leaf::Kind::character);
   EXPECT_EQ(kind(9), Leaf::Kind::padding);
   EXPECT_EQ(kind(16), Leaf::Kind::floating);
   EXPECT_EQ(types.leaf(outer, 64 + 8 + 16 + 8 + 3).offset, 3u);
