@@ -278,7 +278,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   using Op = AdapterPacket::Op;
   using Inbound = SimQueuePair::Inbound;
   using Request = SimQueuePair::Request;
-  enum class TimerKind : uint8_t { activate, timeout, dc_idle, settle };
+  enum class TimerKind : uint8_t { activate, timeout, dc_idle, settle, late };
   struct Timer {
     TimerKind kind;
     uint32_t pair;
@@ -312,6 +312,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   bool begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void wake_poller(const SimQueuePair& pair, const AdapterPacket& packet);
   void handle_datagram(SimQueuePair& pair, AdapterPacket& packet);
+  void deliver_datagram(SimQueuePair& pair, const AdapterPacket& packet);
   void handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   uint64_t load_word(uint64_t address);
@@ -343,7 +344,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   std::deque<SimQueuePair*> active_, answering_;
   bool answers_turn_ = false;
   uint64_t busy_until_ns_ = 0, engine_event_ns_ = kNever_ns, receive_free_ns_ = 0, storm_until_ns_ = 0;
-  std::deque<std::unique_ptr<AdapterPacket>> arrivals_;  ///< handled one an event, in this order
+  std::deque<std::unique_ptr<AdapterPacket>> arrivals_;                ///< handled one an event, in this order
+  std::unordered_map<uint64_t, std::unique_ptr<AdapterPacket>> late_;  ///< datagrams, by their timer's sequence
   std::unordered_map<uint64_t, Timer> timers_;
   uint64_t next_timer_ = 0;
   std::list<uint32_t> cached_;  ///< queue pair contexts in the adapter, the last used first

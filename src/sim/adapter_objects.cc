@@ -311,7 +311,7 @@ SimHca::SimHca(AdapterNode& its_node, Strand& its_strand) : node(its_node), stra
   capabilities_.provider = "sim";
   capabilities_.device = model.device;
   capabilities_.rc = capabilities_.ud = capabilities_.shared_receive = true;
-  capabilities_.xrc = model.xrc;
+  capabilities_.xrc = capabilities_.shared_xrc = model.xrc;
   capabilities_.dc = model.dc;
   capabilities_.atomics = model.atomics;
   capabilities_.atomic_swap = model.atomic_swap;
