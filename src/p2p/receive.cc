@@ -60,6 +60,7 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
 // A receive meets a message that was there before it. The message is out of matching already.
 void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& message) {
   receives.match(receive, *message.from, message.header, message.bytes, true);
+  receive.number = message.number;
   if (message.header.kind == wire::Kind::rts) {
     const ReceivedRts rts = {.token = message.header.token, .flags = message.header.flags, .body = message.body};
     unexpected.destroy(message);

@@ -56,6 +56,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
   Endpoint* from = nullptr;       ///< the only one it takes a message of; null: any
   Ref<Datatype> held_type;        ///< keeps a user's datatype alive; null for predefined ones
   Endpoint* sender = nullptr;     ///< set when matched
+  uint32_t number = 0;            ///< of its message among its sender's (MessageCount); set when matched
   ReceiveOffer* offer = nullptr;  ///< null: its sender knows nothing of it
   uint64_t matched_ns = 0;        ///< only when events are recorded
   bool unexpected = false;        ///< the same
