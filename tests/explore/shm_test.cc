@@ -42,28 +42,14 @@ struct CountingSink final : test::PeerSink {
 struct Rank {
   explicit Rank(std::unique_ptr<ShmNode> node) : path(std::move(node), sink, Tunables()) {}
 
-  bool try_send(PeerId to, size_t bytes, bool post = false) {
+  bool try_send(PeerId to, size_t bytes) {
     std::vector<std::byte> data(bytes);
     for (size_t i = 0; i < bytes; ++i) data[i] = pattern(sent, i);
     wire::Header header{wire::Kind::eager};
     header.tag = sent;
-    Lane& lane = path.lane(to);
-    if (!(post ? path.try_post(lane, header, data.data(), bytes) : path.try_send(lane, header, data.data(), bytes)))
-      return false;
+    if (!path.try_send(path.lane(to), header, data.data(), bytes)) return false;
     ++sent;
     return true;
-  }
-  void send(PeerId to, size_t bytes) {
-    if (try_send(to, bytes)) return;
-    waiting.resize(bytes);
-    for (size_t i = 0; i < bytes; ++i) waiting[i] = pattern(sent, i);
-    operation.lane = &path.lane(to);
-    operation.header = wire::Header{wire::Kind::eager};
-    operation.header.tag = sent++;
-    operation.payload = Cursor::bytes(waiting.data(), bytes);
-    operation.done = [](SendOperation& done, Error) { done.lane = nullptr; };
-    path.enqueue(operation);
-    wait_until([&] { return operation.lane == nullptr; });
   }
   /// As RealIdle: polls, arms, looks once more, sleeps.
   template <typename Condition>
@@ -78,8 +64,6 @@ struct Rank {
   CountingSink sink;
   ShmPath path;
   int sent = 0;
-  std::vector<std::byte> waiting;  ///< of `operation`
-  SendOperation operation;
 };
 
 struct Node {
@@ -125,30 +109,6 @@ TEST(ShmRing, AMessageInTheDataRing) {
   const Program program = one_way({1200});
   const Outcome outcome = must_hold("ring, 1 message of 3 chunks", bounds, program);
   EXPECT_GE(count_needed(outcome, bounds, program, "shm_"), 2u);
-}
-
-// The ring is full of small messages. Two more are posted beside it while the receiver takes some, and one goes by the
-// ring again as soon as that may be.
-TEST(ShmRing, MessagesPostedBesideAFullRing) {
-  must_hold("ring, 2 messages beside it", {.preemptions = 1, .old_values = 1}, [](Execution& execution) {
-    constexpr int kFull = int(shm::kUsableCells);
-    auto node = std::make_shared<Node>(2);
-    Rank& sender = *node->ranks[0];
-    for (int i = 0; i < kFull; ++i) require(sender.try_send(1, 8), "there is room");
-    require(!sender.try_send(1, 8), "the ring is full");
-    Rank& receiver = *node->ranks[1];
-    for (int polls = 0; polls < 3; ++polls) receiver.path.poll();  // but for the last messages
-    node->share_with(execution);
-    execution.thread([=] {
-      Rank& me = (*node)[0];
-      require(me.try_send(1, 56, true) && me.try_send(1, 8, true), "there is room beside the ring");
-      me.send(1, 8);
-    });
-    execution.thread([=] {
-      Rank& me = (*node)[1];
-      me.wait_until([&] { return me.sink.taken == kFull + 3; });
-    });
-  });
 }
 
 TEST(ShmRing, ASleeperNeedsItsBarrier) {
