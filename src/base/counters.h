@@ -108,6 +108,8 @@ constexpr size_t size_class_limit(size_t index) {
     "messages fetched from their sender's memory by cross-memory attach, with one copy") \
   X(shm_fetched_bytes, aggregate, "bytes", "shm", \
     "bytes fetched that way") \
+  X(shm_spilled, counter, "messages", "shm", \
+    "messages of the protocols that were put beside a full ring, so that they need no later call of their rank") \
   X(tcp_connections, level, "connections", "tcp", \
     "TCP connections that are open") \
   X(tcp_resumed, counter, "connections", "tcp", \

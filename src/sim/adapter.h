@@ -153,6 +153,7 @@ class SimQueuePair final : public rdma::QueuePair {
   Error reset() override;
   State state() const override { return state_; }
   void release_sends(uint32_t count) { occupied_ -= count; }
+  bool is_xrc() const { return options_.kind == Kind::xrc_initiator || options_.kind == Kind::xrc_target; }
 
  private:
   friend class AdapterNode;
@@ -265,6 +266,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   /// It has nothing more to send or to answer.
   void quiet(SimQueuePair& pair);
   uint64_t draw_sequence() { return rng_.below(1u << 24); }
+  /// A fault: this connect or post of an XRC queue pair.
+  bool refuses_xrc();
 
   const uint32_t index;
   SimAdapters& adapters;

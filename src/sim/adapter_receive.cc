@@ -276,6 +276,11 @@ bool AdapterNode::connection_fails() {
   return often != 0 && rng_.chance(often, 3 * 1024);
 }
 
+bool AdapterNode::refuses_xrc() {
+  const uint32_t often = adapters.faults.xrc_refusal_in_1024;
+  return often != 0 && rng_.chance(often, 1024);
+}
+
 void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
   if (packet.begin == 0 && !begin_data(pair, inbound, packet)) return;
   size_t bytes = packet.payload.size();
