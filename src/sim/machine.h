@@ -60,6 +60,8 @@ struct WorldOptions {
   /// Virtual time and events; a longer run has failed (a livelock). The longest test needs a tenth of that.
   Scheduler::Limits limits{60'000'000'000, 200'000'000};
   bool keep_trace = false;  ///< every event, not only the hash
+  /// See RdmaOptions::channel_changed; the first rank is the one that is told. Null: nobody asks.
+  std::function<void(PeerId rank, PeerId peer, const char* channel, uint64_t now_ns)> channel_changed;
   /// See Strand::OnSwitch.
   Strand::OnSwitch on_switch;
 };

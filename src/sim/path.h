@@ -43,7 +43,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   void get(TransferOperation& operation) override;
   bool can_put(Lane& lane) override { return model_.put && can_get(lane); }
   void put(TransferOperation& operation) override;
-  void add_copy_lock(RemoteKey& key) override;
+  bool add_copy_lock(RemoteKey& key) override;
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
   bool can_get_lent(Lane& lane) override { return can_get(lane); }
   bool stream_is_faster(Lane& lane, size_t bytes) override;

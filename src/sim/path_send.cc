@@ -135,9 +135,10 @@ RemoteKey SimPath::expose(const void* address, size_t bytes, RemoteAccess) {
 
 constexpr uint64_t kLocked = uint64_t{1} << 63;  // of RemoteKey::words[1]; the rank is below
 
-void SimPath::add_copy_lock(RemoteKey& key) {
+bool SimPath::add_copy_lock(RemoteKey& key) {
   exposures_[key.words[0]].lock_open = true;
   key.words[1] |= kLocked;
+  return true;
 }
 
 bool SimPath::try_lock_copy(Lane* owner, const RemoteKey& key) {

@@ -26,6 +26,10 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   options.receive_ns = world.network.receive_ns;
   options.ring_poll_ns = world.adapter.poll_ns;
   options.keep = world.keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
+  if (world.channel_changed) {
+    options.channel_changed = [&tell = world.channel_changed, me = rank.index(), &clock = process.clock()](
+                                  PeerId peer, const char* channel) { tell(me, peer, channel, clock.now_ns()); };
+  }
   Error error;
   auto path = RdmaPath::create(
       options, process.tunables(), rank.make_hca(), process.clock(), sink,
