@@ -1,7 +1,8 @@
 /* What a lock of a window costs (Jiang et al. 2004, section 6). Origins lock their target, put 8 bytes, flush, hold the
  * lock for --hold us and unlock, --rounds times. Rank 0 is the target of all others; with --pairs 1 the lower half of
  * the ranks are targets, of one origin each. --own 1: each origin has a window of its own. --compute US: targets
- * compute for so long meanwhile, instead of waiting inside MPI. TERN_RMA_LOCK names the design.
+ * compute for so long meanwhile, instead of waiting inside MPI. --alternate 1, two origins: each asks for the lock
+ * while the other one holds it, so that every release hands the lock over. TERN_RMA_LOCK names the design.
  *
  * Means, x: origins. lock (until the put is at the target, less what a put takes), unlock, round (all of it, less the
  * hold; of contenders the time from one's release to the next one's put), messages (of a round and origin, of Tern:
@@ -70,14 +71,17 @@ struct times {
   double lock_us, unlock_us, all_us;
 };
 
-static struct times take_turns(int target, MPI_Win window, int rounds, double hold_us) {
+/* `other`: the origin to alternate with, which is told of each turn; MPI_PROC_NULL: none. */
+static struct times take_turns(int target, MPI_Win window, int rounds, double hold_us, int other, int first) {
   struct times sum = {0, 0, 0};
   long value = 1;
   const double began = MPI_Wtime();
   for (int i = 0; i < rounds; i++) {
+    if (i > 0 || !first) MPI_Recv(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const double start = MPI_Wtime();
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window);
     put(&value, target, window);
+    MPI_Send(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD);
     const double held = MPI_Wtime();
     if (hold_us > 0) work((long)(hold_us * 1000));
     const double end = MPI_Wtime();
@@ -86,6 +90,7 @@ static struct times take_turns(int target, MPI_Win window, int rounds, double ho
     sum.unlock_us += (MPI_Wtime() - end) * 1e6 / rounds;
   }
   sum.all_us = (MPI_Wtime() - began) * 1e6 / rounds;
+  if (first) MPI_Recv(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   return sum;
 }
 
@@ -100,7 +105,9 @@ int main(int argc, char **argv) {
                compute_us = (double)argument(argc, argv, "--compute", 0);
   const int origins = pairs ? ranks / 2 : ranks - 1;
   const int windows = own ? origins : 1, target = pairs ? rank - ranks / 2 : 0;
-  if (windows > MOST) MPI_Abort(MPI_COMM_WORLD, 1);
+  const int alternate = (int)argument(argc, argv, "--alternate", 0);
+  if (windows > MOST || (alternate && (ranks != 3 || own || pairs))) MPI_Abort(MPI_COMM_WORLD, 1);
+  const int other = alternate ? 3 - rank : MPI_PROC_NULL, first = !alternate || rank == 1;
   long *memory;
   MPI_Win window[MOST];
   for (int i = 0; i < windows; i++)
@@ -111,14 +118,14 @@ int main(int argc, char **argv) {
   struct times times = {0, 0, 0};
   if (origin) {
     put_alone = put_us(target, mine, 20);
-    times = take_turns(target, mine, 3, 0);
+    times = take_turns(target, mine, 3, 0, other, first);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   struct counters its = open_counters();
   MPI_Barrier(MPI_COMM_WORLD);
   const double before = messages(&its);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (origin) times = take_turns(target, mine, rounds, hold_us);
+  if (origin) times = take_turns(target, mine, rounds, hold_us, other, first);
   else if (compute_us > 0) work((long)(compute_us * 1000));
   const double sent = messages(&its) - before;
   close_counters(&its);
