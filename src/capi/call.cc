@@ -57,6 +57,22 @@ void Call::begin_record() {
   world_.recorder->enter(function_, began_ns_);
 }
 
+void Call::record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type) {
+  if (comm) {
+    arguments.context = comm->context();
+    arguments.given |= record::kComm;
+  }
+  if (type && (arguments.given & record::kCount)) {
+    arguments.bytes = arguments.count * uint64_t(type->size());
+    arguments.given |= record::kBytes;
+  }
+  world_.recorder->describe(arguments);
+}
+
+void Call::record_request(MPI_Request request) {
+  if (request != MPI_REQUEST_NULL) world_.recorder->describe_request(uint32_t(value_of(request)));
+}
+
 void Call::leave() {
   if (state_ & kRecorded) world_.recorder->leave(function_, began_ns_);
   if (state_ & kTrouble) delete trouble_;

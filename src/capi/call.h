@@ -102,6 +102,12 @@ class Call {
   /// For functions of the tools interface: it must be initialised.
   bool tools_ready() { return TERN_LIKELY(world_.tools.users > 0) || tools_not_ready(); }
   bool checking() const { return world_.checking; }
+  /// mpiexec --trace or --summary: what the call was given is recorded.
+  bool timed() const { return (state_ & kTimed) != 0; }
+  /// `comm`, `type`: null when there is none. `type`: what the count is of.
+  [[gnu::cold]] void record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type);
+  /// The request that the call waits for, or made.
+  [[gnu::cold]] void record_request(MPI_Request request);
 
   // --- Handles to objects.
   bool get(MPI_Comm handle, Communicator*& object, const char* argument) {
@@ -217,6 +223,8 @@ class Call {
       }
     }
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
+    if (timed()) [[unlikely]]
+      record_request(*handle);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
   void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
