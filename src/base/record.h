@@ -47,13 +47,13 @@ enum class EventKind : uint8_t {
 /// The arguments of a call that its event has, as bits of Event::given.
 enum Given : uint16_t {
   kNone = 0,
-  kComm = 1,      ///< `context`
-  kDest = 2,      ///< `peer`, a rank of the communicator
-  kSource = 4,    ///< `source`, a rank of the communicator or a wildcard
-  kRoot = 8,      ///< `source` is the root
-  kTag = 16,      ///< `tag`
-  kCount = 32,    ///< `count`
-  kBytes = 64,    ///< `bytes`: of count elements of the datatype
+  kComm = 1,       ///< `context`
+  kDest = 2,       ///< `peer`, a rank of the communicator
+  kSource = 4,     ///< `source`, a rank of the communicator or a wildcard
+  kRoot = 8,       ///< `source` is the root
+  kTag = 16,       ///< `tag`
+  kCount = 32,     ///< `count`
+  kBytes = 64,     ///< `bytes`: of count elements of the datatype
   kRequest = 128,  ///< `request`: the handle
   kTarget = 256,   ///< `peer`, a rank of the window
 };

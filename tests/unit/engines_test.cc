@@ -17,7 +17,8 @@ App app(int ranks, std::vector<std::string> command, std::vector<Host> hosts = {
 }
 
 std::string words_for(const Plan& plan, Dialect dialect, const char* program) {
-  return fmt::format("{}", fmt::join(translate(plan, {program, dialect}, "here", {"HOME", "SECRET"}, false).words, " "));
+  return fmt::format("{}",
+                     fmt::join(translate(plan, {program, dialect}, "here", {"HOME", "SECRET"}, false).words, " "));
 }
 
 std::string to_hydra(const Plan& plan) { return words_for(plan, Dialect::hydra, "hydra"); }
@@ -31,8 +32,7 @@ TEST(Engines, HostsOfAFile) {
   plan.hosts = {{"a", 2}, {"b", 2}};
   plan.label = true;
   EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
-  EXPECT_EQ(to_open_mpi(plan),
-            "mpirun --oversubscribe --tag-output -x HOME -x SECRET -n 5 --host a:3,b:2 prog x");
+  EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe --tag-output -x HOME -x SECRET -n 5 --host a:3,b:2 prog x");
   EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --label -n 5 --distribution=arbitrary -w a,a,a,b,b prog x");
   plan.ranks_per_host = 1;
   EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
@@ -79,8 +79,7 @@ TEST(Engines, EnvironmentIsPassedOnOrNot) {
   plan.environment = {"A=x"};
   plan.inheritance = {false, {"HOME"}};
   EXPECT_EQ(to_hydra(plan), "hydra -hosts far:1 -genv A x -n 1 -envlist HOME prog");
-  EXPECT_EQ(to_open_mpi(plan),
-            "mpirun --oversubscribe -x HOME -x A=x -n 1 --host far:1 /usr/bin/env -u SECRET prog");
+  EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe -x HOME -x A=x -n 1 --host far:1 /usr/bin/env -u SECRET prog");
   EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 -n 1 --distribution=arbitrary -w far /usr/bin/env -u SECRET prog");
   EXPECT_EQ(translate(plan, {"srun", Dialect::slurm}, "here", {}, false).environment,
             std::vector<std::string>({"A=x"}));
@@ -97,9 +96,9 @@ TEST(Engines, WhatAnEngineDoesNotOfferIsNamed) {
   plan.placement.bind_text = "l3cache";
   plan.placement.report = true;
   using Words = std::vector<std::string>;
-  EXPECT_EQ(translate(plan, {"srun", Dialect::slurm}, "here", {}, false).ignored,
-            Words({"-bind-to l3cache", "-output-filename", "-print-all-exitcodes", "-usize", "-map-by",
-                   "-report-bindings"}));
+  EXPECT_EQ(
+      translate(plan, {"srun", Dialect::slurm}, "here", {}, false).ignored,
+      Words({"-bind-to l3cache", "-output-filename", "-print-all-exitcodes", "-usize", "-map-by", "-report-bindings"}));
   EXPECT_EQ(translate(plan, {"mpirun", Dialect::open_mpi}, "here", {}, false).ignored,
             Words({"-outfile-pattern", "-print-all-exitcodes", "-usize"}));
   EXPECT_EQ(translate(plan, {"hydra", Dialect::hydra}, "here", {}, false).ignored,
@@ -112,7 +111,8 @@ TEST(Engines, Labels) {
   EXPECT_EQ(with_our_label(Dialect::open_mpi, "[1,0]<stdout>:"), "[0] ");
   EXPECT_EQ(with_our_label(Dialect::slurm, "007: x"), "[7] x");
   EXPECT_EQ(with_our_label(Dialect::slurm, "00: x"), "[0] x");
-  for (const char* other : {"", "[", "[1", "[1,", "[1,2]", "[,2]<stdout>:", "[1,]<stdout>:", "[1,2]<stdlog>:x", "12", ": x"}) {
+  for (const char* other :
+       {"", "[", "[1", "[1,", "[1,2]", "[,2]<stdout>:", "[1,]<stdout>:", "[1,2]<stdlog>:x", "12", ": x"}) {
     EXPECT_EQ(with_our_label(Dialect::open_mpi, other), other);
     EXPECT_EQ(with_our_label(Dialect::slurm, other), other);
   }

@@ -25,7 +25,7 @@ namespace {
 
 // Time for the engine to end its ranks after SIGTERM, on all hosts.
 constexpr int kEngineGrace_s = 5;
-constexpr int kTimeoutExitCode = 124;  // as timeout(1)
+constexpr int kTimeoutExitCode = 124;    // as timeout(1)
 constexpr size_t kMaxWaiting = 1 << 20;  // bytes that our reader has not taken, before the engine has to wait
 
 int64_t now_ms() {
@@ -237,8 +237,8 @@ int call(const Engine& engine, const std::string& file, const Plan& plan) {
     say(fmt::format("{} starts the ranks, and has nothing for {}: ignored", engine.program,
                     fmt::join(command.ignored, ", ")));
   if (!plan.batch_system.empty()) {
-    say(fmt::format("{} ranks on the {} hosts of {}'s allocation, started by {} (-here: on this machine)",
-                    plan.ranks(), plan.hosts.size(), plan.batch_system, engine.program));
+    say(fmt::format("{} ranks on the {} hosts of {}'s allocation, started by {} (-here: on this machine)", plan.ranks(),
+                    plan.hosts.size(), plan.batch_system, engine.program));
   }
   for (const std::string& entry : command.environment) {
     const size_t equals = entry.find('=');

@@ -47,8 +47,8 @@ Words with_environment(const Plan& plan, const App& app, const Words& inherited,
   Words changes;
   const Inheritance& inheritance = plan.inheritance_of(app);
   for (const std::string& name : inherited) {
-    const bool kept =
-        inheritance.all || std::find(inheritance.names.begin(), inheritance.names.end(), name) != inheritance.names.end();
+    const bool kept = inheritance.all ||
+                      std::find(inheritance.names.begin(), inheritance.names.end(), name) != inheritance.names.end();
     const bool set = std::any_of(set_before.begin(), set_before.end(),
                                  [&](const std::string& entry) { return name_of(entry) == name; });
     if (!kept && !set) push(changes, {"-u", name});
@@ -124,7 +124,8 @@ std::string slurm_choice(const Plan& plan, const Words& inherited) {
   for (const App& app : plan.apps) {
     end += app.ranks;
     Words words;
-    for (const std::string& word : with_environment(plan, app, inherited, plan.environment)) words.push_back(quoted(word));
+    for (const std::string& word : with_environment(plan, app, inherited, plan.environment))
+      words.push_back(quoted(word));
     if (&app == &plan.apps.back()) script += "else ";
     else script += fmt::format("{} [ \"$SLURM_PROCID\" -lt {} ]; then ", script.empty() ? "if" : "elif", end);
     if (!app.directory.empty()) script += fmt::format("cd {} && ", quoted(app.directory));
@@ -260,7 +261,9 @@ EngineCommand translate(const Plan& plan, const Engine& engine, const std::strin
 }
 
 std::string with_our_label(Dialect dialect, std::string_view line) {
-  const auto digits_from = [&line](size_t at) { return std::min(line.find_first_not_of("0123456789", at), line.size()); };
+  const auto digits_from = [&line](size_t at) {
+    return std::min(line.find_first_not_of("0123456789", at), line.size());
+  };
   const auto label = [&line](size_t begin, size_t end) {
     // srun fills ranks up with zeros: "03".
     while (begin + 1 < end && line[begin] == '0') ++begin;

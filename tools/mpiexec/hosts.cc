@@ -1,9 +1,9 @@
 #include "hosts.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -144,7 +144,8 @@ bool hosts_are_known(const Plan& plan, Dialect dialect) {
   if (!plan.batch_system.empty()) return true;
   if (dialect == Dialect::slurm) return hosts_are_in_allocation(plan);
   // With a program in the place of ssh, names are that program's.
-  for (const char* agent : {"HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"})
+  for (const char* agent :
+       {"HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"})
     if (getenv(agent)) return true;
   for (const std::string& name : host_names(plan)) {
     if (is_this_machine(name)) continue;

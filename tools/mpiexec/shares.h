@@ -23,8 +23,8 @@ using Shares = std::vector<Host>;
 Host parse_host(const std::string& text);
 
 /// Each host gets as many ranks as it has slots, one after the other, and further rounds while ranks are left. A host
-/// that is named twice has the slots of both. `per_host` is the slots of every host; 0: as the hosts say. Hosts that say
-/// nothing have one slot, or, when none of them says anything, an equal share. Empty without hosts.
+/// that is named twice has the slots of both. `per_host` is the slots of every host; 0: as the hosts say. Hosts that
+/// say nothing have one slot, or, when none of them says anything, an equal share. Empty without hosts.
 Shares share_ranks(const std::vector<Host>& hosts, int ranks, int per_host);
 
 /// Takes the first `ranks` ranks away from the front of `shares`.
