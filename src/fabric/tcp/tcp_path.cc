@@ -71,14 +71,14 @@ bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payloa
 TcpOutbound::Wait TcpPath::may_wait(Stream& lane, const wire::Header& header, size_t bytes) {
   using Wait = TcpOutbound::Wait;
   if (bytes > Coalescing::kMaxBytes || sending_.sealed) return Wait::no;
-  if (!bursts_.may_wait(lane, clock_.now_ns())) return Wait::no;
+  if (!bursts_.may_wait(lane, clock_.rough_ns())) return Wait::no;
   if (!(helped_ || wire::sender_comes_back(header)) || armed_ != 0) return Wait::in_kernel;
   hints_.holding = true;
   return Wait::here;
 }
 
 void TcpPath::end_bursts() {
-  bursts_.end(clock_.now_ns(), [this](Stream& lane) {
+  bursts_.end(clock_.rough_ns(), [this](Stream& lane) {
     if (lane.outbound.empty()) lane.outbound.push();
     else flush(lane);
   });
