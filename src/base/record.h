@@ -67,11 +67,11 @@ struct Event {
   uint8_t thread;
   uint16_t what;
   // Of calls only.
-  uint16_t given;
-  uint16_t algorithm;  ///< place in Header::algorithms plus 1; 0: none
-  uint64_t count;
-  uint32_t request;
-  int32_t source;
+  uint16_t given = 0;
+  uint16_t algorithm = 0;  ///< place in Header::algorithms plus 1; 0: none
+  uint64_t count = 0;
+  uint32_t request = 0;
+  int32_t source = 0;
 };
 static_assert(sizeof(Event) == 64);
 

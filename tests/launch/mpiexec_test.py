@@ -291,7 +291,7 @@ class Hosts(unittest.TestCase):
             os.chmod(engine, 0o755)
             done = mpiexec("-hosts", "a,b", "-ppn", 2, "-n", 4, "-env", "A", "1", "prog", "x", PATH=folder,
                            HYDRA_LAUNCHER_EXEC="agent")
-            self.assertEqual(done.stdout, "-hosts a:2,b:2 -n 4 -env A 1 prog x\n", done.stderr)
+            self.assertEqual(done.stdout, "-hosts a:2,b:2 -n 4 /usr/bin/env A=1 prog x\n", done.stderr)
 
     def test_a_timeout_also_ends_an_engine(self):
         with tempfile.TemporaryDirectory() as folder:

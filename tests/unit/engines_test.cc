@@ -57,7 +57,7 @@ TEST(Engines, SeveralProgramsShareTheHosts) {
   plan.apps[1].environment = {"N=1 2"};
   plan.hosts = {{"h1", 2}, {"h2", 2}};
   plan.host_file = "hosts";
-  EXPECT_EQ(to_hydra(plan), "hydra -hosts h1:2,h2:2 -n 1 -wdir /tmp ./a : -n 3 -env N 1 2 ./b two words");
+  EXPECT_EQ(to_hydra(plan), "hydra -hosts h1:2,h2:2 -n 1 -wdir /tmp ./a : -n 3 /usr/bin/env N=1 2 ./b two words");
   EXPECT_EQ(to_open_mpi(plan),
             "mpirun --oversubscribe -x HOME -x SECRET -n 1 --host h1:1 -wdir /tmp ./a : "
             "-n 3 --host h1:1,h2:2 /usr/bin/env N=1 2 ./b two words");
@@ -78,7 +78,7 @@ TEST(Engines, EnvironmentIsPassedOnOrNot) {
   plan.apps = {app(1, {"prog"}, {{"far", 0}})};
   plan.environment = {"A=x"};
   plan.inheritance = {false, {"HOME"}};
-  EXPECT_EQ(to_hydra(plan), "hydra -hosts far:1 -genv A x -n 1 -envlist HOME prog");
+  EXPECT_EQ(to_hydra(plan), "hydra -hosts far:1 -genv A x -n 1 -envlist HOME /usr/bin/env -u SECRET prog");
   EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe -x HOME -x A=x -n 1 --host far:1 /usr/bin/env -u SECRET prog");
   EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 -n 1 --distribution=arbitrary -w far /usr/bin/env -u SECRET prog");
   EXPECT_EQ(translate(plan, {"srun", Dialect::slurm}, "here", {}, false).environment,

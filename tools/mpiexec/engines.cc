@@ -89,7 +89,7 @@ std::string slurm_pattern(const std::string& pattern) {
 
 // Options that only some engines offer.
 struct Offers {
-  bool patterns, folder, exit_codes, universe, map, report;
+  bool patterns = false, folder = false, exit_codes = false, universe = false, map = false, report = false;
 };
 
 void note_ignored(const Plan& plan, const Offers& offers, Words& ignored) {
@@ -200,7 +200,7 @@ void to_open_mpi(const Plan& plan, const std::string& own_name, const Words& inh
 
 // --- Hydra
 
-void to_hydra(const Plan& plan, const std::string& own_name, EngineCommand& command) {
+void to_hydra(const Plan& plan, const std::string& own_name, const Words& inherited, EngineCommand& command) {
   Words& words = command.words;
   if (plan.label) push(words, {"-l"});
   if (plan.print_exit_codes) push(words, {"-print-all-exitcodes"});
@@ -230,9 +230,9 @@ void to_hydra(const Plan& plan, const std::string& own_name, EngineCommand& comm
     const Inheritance& inheritance = plan.inheritance_of(app);
     if (!inheritance.all && inheritance.names.empty()) push(words, {"-envnone"});
     else if (!inheritance.all) push(words, {"-envlist", fmt::format("{}", fmt::join(inheritance.names, ","))});
-    for (const std::string& entry : app.environment)
-      push(words, {"-env", name_of(entry), entry.substr(name_of(entry).size() + 1)});
-    words.insert(words.end(), app.command.begin(), app.command.end());
+    // On the host of Hydra itself its daemon has mpiexec's environment, and passes that on.
+    const Words program = with_environment(plan, app, inherited, plan.environment);
+    words.insert(words.end(), program.begin(), program.end());
   }
 }
 
@@ -255,7 +255,7 @@ EngineCommand translate(const Plan& plan, const Engine& engine, const std::strin
   switch (engine.dialect) {
     case Dialect::slurm: to_slurm(plan, own_name, inherited, command); break;
     case Dialect::open_mpi: to_open_mpi(plan, own_name, inherited, root, command); break;
-    case Dialect::hydra: to_hydra(plan, own_name, command); break;
+    case Dialect::hydra: to_hydra(plan, own_name, inherited, command); break;
   }
   return command;
 }
