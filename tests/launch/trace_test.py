@@ -188,7 +188,7 @@ class Recording(unittest.TestCase):
         if not shutil.which("mpirun.openmpi"):
             self.skipTest("no mpirun.openmpi")
         done = mpiexec("--trace", self.file, "--summary", "-host", "elsewhere", "-n", 2, PROGRAM, "traffic",
-                       PATH=f"{self.folder}:{os.environ['PATH']}")
+                       PATH=f"{self.folder}:{os.environ['PATH']}", PRTE_MCA_plm_ssh_agent="agent")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(self.folder)), ["prterun", "trace.json"])
         self.check(Trace(self.file))
