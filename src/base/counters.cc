@@ -11,7 +11,7 @@ static_assert(size_class(0) == 0 && size_class(64) == 0 && size_class(65) == 1 &
               size_class(513) == 2 && size_class(size_class_limit(6)) == 6 &&
               size_class(size_class_limit(6) + 1) == 7 && size_class(~size_t{0}) == 7);
 
-constexpr CounterRow kRows[] = {
+constexpr CounterRow kCounters[] = {
 #define TERN_ROW(name, kind, unit, group, meaning)      \
   {#name,                                               \
    CounterClass::kind,                                  \
@@ -42,11 +42,11 @@ constexpr bool in_a_group(const CounterRow& row) {
   }
   return false;
 }
-static_assert(std::all_of(std::begin(kRows), std::end(kRows), in_a_group));
+static_assert(std::all_of(std::begin(kCounters), std::end(kCounters), in_a_group));
 
 }  // namespace
 
-std::span<const CounterRow> counter_rows() { return kRows; }
+std::span<const CounterRow> counter_rows() { return kCounters; }
 std::span<const CounterGroup> counter_groups() { return kGroups; }
 
 const char* counter_class_name(CounterClass counter_class) {

@@ -1,5 +1,5 @@
-// The processor's cycle counter as a rough clock. Its rate is not asked for but measured: two readings beside those of an
-// exact clock, kMeasured_ns apart. Where the counter stops or changes its rate with the processor's, there is none.
+// The processor's cycle counter as a rough clock. Its rate is measured by two readings beside those of an exact clock,
+// kMeasured_ns apart. A counter that stops or changes its rate with the processor's is not used.
 //
 // Thread rule: a value of its owner; `read` is free.
 #pragma once
@@ -33,8 +33,9 @@ class CycleCounter {
 
   /// The counter was `before`, the exact clock `now_ns`, then the counter `after`.
   void note(uint64_t before, uint64_t now_ns, uint64_t after) {
-    if (after - before > kMaxGap || !steady()) return;
+    if (unsteady_ || after - before > kMaxGap) return;
     if (first_ns_ == 0) {
+      unsteady_ = !steady();
       first_ = before;
       first_ns_ = now_ns;
     } else if (now_ns - first_ns_ >= kMeasured_ns && before != first_) {
@@ -44,22 +45,20 @@ class CycleCounter {
 
  private:
   __extension__ typedef unsigned __int128 Wide;  // __extension__: the type is not ISO C++, suppress the warning
-  static constexpr int kFraction = 32;  ///< bits of ns_per_cycle_ behind the point
+  static constexpr int kFraction = 32;           ///< bits of ns_per_cycle_ behind the point
 
   // Whether the counter runs at one rate in every state of the processor ("invariant TSC").
   static bool steady() {
 #if defined(__x86_64__)
-    static const bool steady = [] {
-      unsigned a, b, c, d;
-      return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
-    }();
-    return steady;
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
 #else
     return false;
 #endif
   }
 
   uint64_t first_ = 0, first_ns_ = 0;
+  bool unsteady_ = false;
   uint64_t ns_per_cycle_ = 0;  ///< with kFraction bits behind the point; 0: not known yet
 };
 

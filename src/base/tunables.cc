@@ -9,7 +9,7 @@
 namespace tern {
 namespace {
 
-constexpr TunableRow kRows[] = {
+constexpr TunableRow kTunables[] = {
 #define TERN_ROW(name_, initial_, minimum_, maximum_, unit_, agree, meaning_) \
   {.name = #name_,                                                            \
    .is_integer = true,                                                        \
@@ -89,7 +89,7 @@ std::string nearest(std::string_view name) {
       near = candidate;
     }
   };
-  for (const TunableRow& row : kRows) consider(row.name);
+  for (const TunableRow& row : kTunables) consider(row.name);
   for (std::string_view other : kOfUsers) consider(lower(other));
   return continued.empty() ? near : continued;
 }
@@ -121,7 +121,7 @@ bool parse_integer(std::string_view text, int64_t& value) {
 
 }  // namespace
 
-std::span<const TunableRow> tunable_rows() { return kRows; }
+std::span<const TunableRow> tunable_rows() { return kTunables; }
 
 std::string_view present_name(std::string_view name) {
   for (const auto& [former, now] : kFormerNames) {
@@ -147,8 +147,9 @@ std::string Tunables::get(std::string_view name) const {
 }
 
 Error Tunables::set(std::string_view name, std::string_view value) {
-  const TunableRow* row = std::find_if(std::begin(kRows), std::end(kRows), [&](auto& r) { return r.name == name; });
-  if (row == std::end(kRows)) return Error(ErrorClass::arg, unknown(name));
+  const TunableRow* row =
+      std::find_if(std::begin(kTunables), std::end(kTunables), [&](auto& r) { return r.name == name; });
+  if (row == std::end(kTunables)) return Error(ErrorClass::arg, unknown(name));
   if (!row->is_integer) {
 #define TERN_SET(member, ...) \
   if (name == #member) member = value;
@@ -180,7 +181,7 @@ Error Tunables::read_environment(const char* const* environment, std::vector<std
     const std::string given = lower(name);
     const std::string_view tunable = present_name(given);
     if (tunable != given && warnings) warnings->push_back(renamed(given));
-    if (std::none_of(std::begin(kRows), std::end(kRows), [&](auto& row) { return row.name == tunable; })) {
+    if (std::none_of(std::begin(kTunables), std::end(kTunables), [&](auto& row) { return row.name == tunable; })) {
       if (warnings) warnings->push_back(unknown(tunable) + "; it is ignored");
       continue;
     }

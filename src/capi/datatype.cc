@@ -92,7 +92,7 @@ Error Type_get_envelope_c(Call& call, Datatype& datatype, Count& num_integers, C
 
 // Copies `values` to a user's array that has room for `room`.
 template <typename T>
-static Error hand_out(const std::vector<T>& values, Count room, T* array, const char* what) {
+static Error copy_out(const std::vector<T>& values, Count room, T* array, const char* what) {
   Count n = Count(values.size());
   if (n > room)
     return Error(ErrorClass::arg, std::string("there are ") + std::to_string(n) + " " + what + ", but max_" + what +
@@ -113,9 +113,9 @@ Error Type_get_contents_c(Call& call, Datatype& datatype, Count max_integers, Co
     return Error(ErrorClass::arg, "there are " + std::to_string(types) + " datatypes, but max_datatypes is " +
                                       std::to_string(max_datatypes));
   if (types > 0 && !array_of_datatypes) return Error(ErrorClass::arg, "array_of_datatypes is a null pointer");
-  if (Error error = hand_out(envelope.integers, max_integers, array_of_integers, "integers")) return error;
-  if (Error error = hand_out(envelope.addresses, max_addresses, array_of_addresses, "addresses")) return error;
-  if (Error error = hand_out(envelope.large_counts, max_large_counts, array_of_large_counts, "large_counts"))
+  if (Error error = copy_out(envelope.integers, max_integers, array_of_integers, "integers")) return error;
+  if (Error error = copy_out(envelope.addresses, max_addresses, array_of_addresses, "addresses")) return error;
+  if (Error error = copy_out(envelope.large_counts, max_large_counts, array_of_large_counts, "large_counts"))
     return error;
   for (Count i = 0; i < types; ++i) {
     // Predefined ones live as long as the World and their handles are never freed: no reference to give.

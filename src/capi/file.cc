@@ -23,7 +23,7 @@ Error whence_of(int whence, io::Whence& from) {
 namespace {
 
 /// A datatype of a view for the user: predefined ones as they are, others as new ones.
-Datatype* hand_out(Call& call, const Datatype& type) {
+Datatype* hand_out_type(Call& call, const Datatype& type) {
   if (type.is_named()) return call.world().find_type(uintptr_t(type.predefined_id()));
   if (type.is_predefined()) return const_cast<Datatype*>(&type);
   return construct::clone(type).release();
@@ -85,8 +85,8 @@ Error File_get_view(Call& call, File& fh, Count& disp, Datatype*& etype, Datatyp
   if (!datarep) return Error(ErrorClass::arg, "argument 'datarep' is a null pointer");
   const io::View& view = file_of(fh).view();
   disp = view.displacement();
-  etype = hand_out(call, view.etype());
-  filetype = hand_out(call, view.filetype());
+  etype = hand_out_type(call, view.etype());
+  filetype = hand_out_type(call, view.filetype());
   std::strcpy(datarep, view.representation().name().c_str());
   return {};
 }

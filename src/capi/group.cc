@@ -12,7 +12,7 @@ namespace {
 
 /// One reference for the user's handle; MPI_GROUP_EMPTY, like all predefined handles, is not counted. What is derived
 /// from `parent` refers to its session.
-Group* hand_out(Call& call, Ref<Group> group, const Group& parent) {
+Group* hand_out_group(Call& call, Ref<Group> group, const Group& parent) {
   if (group->size() == 0) return call.world().empty_group.get();
   group->session = parent.session;
   return group.release();
@@ -66,17 +66,17 @@ Error Group_compare(Call& call, Group& group1, Group& group2, int& result) {
 }
 
 Error Group_union(Call& call, Group& group1, Group& group2, Group*& newgroup) {
-  newgroup = hand_out(call, group1.join(group2), group1);
+  newgroup = hand_out_group(call, group1.join(group2), group1);
   return {};
 }
 
 Error Group_intersection(Call& call, Group& group1, Group& group2, Group*& newgroup) {
-  newgroup = hand_out(call, group1.intersect(group2), group1);
+  newgroup = hand_out_group(call, group1.intersect(group2), group1);
   return {};
 }
 
 Error Group_difference(Call& call, Group& group1, Group& group2, Group*& newgroup) {
-  newgroup = hand_out(call, group1.subtract(group2), group1);
+  newgroup = hand_out_group(call, group1.subtract(group2), group1);
   return {};
 }
 
@@ -84,7 +84,7 @@ Error Group_incl(Call& call, Group& group, int n, const int* ranks, Group*& newg
   if (Error error = check_length(n, ranks, "ranks")) return error;
   Ref<Group> result;
   if (Error error = group.include(std::span<const int>(ranks, size_t(n)), result)) return error;
-  newgroup = hand_out(call, std::move(result), group);
+  newgroup = hand_out_group(call, std::move(result), group);
   return {};
 }
 
@@ -92,7 +92,7 @@ Error Group_excl(Call& call, Group& group, int n, const int* ranks, Group*& newg
   if (Error error = check_length(n, ranks, "ranks")) return error;
   Ref<Group> result;
   if (Error error = group.exclude(std::span<const int>(ranks, size_t(n)), result)) return error;
-  newgroup = hand_out(call, std::move(result), group);
+  newgroup = hand_out_group(call, std::move(result), group);
   return {};
 }
 
@@ -100,7 +100,7 @@ Error Group_range_incl(Call& call, Group& group, int n, int (*ranges)[3], Group*
   if (Error error = check_length(n, ranges, "ranges")) return error;
   Ref<Group> result;
   if (Error error = group.include_ranges(to_ranges(n, ranges), result)) return error;
-  newgroup = hand_out(call, std::move(result), group);
+  newgroup = hand_out_group(call, std::move(result), group);
   return {};
 }
 
@@ -108,7 +108,7 @@ Error Group_range_excl(Call& call, Group& group, int n, int (*ranges)[3], Group*
   if (Error error = check_length(n, ranges, "ranges")) return error;
   Ref<Group> result;
   if (Error error = group.exclude_ranges(to_ranges(n, ranges), result)) return error;
-  newgroup = hand_out(call, std::move(result), group);
+  newgroup = hand_out_group(call, std::move(result), group);
   return {};
 }
 

@@ -15,7 +15,7 @@ constexpr size_t kTextRoom = 1024;  // of a text, its end included
 
 std::span<const TunableRow> rows() { return tunable_rows(); }
 
-Error check_index(int index) {
+Error check_control(int index) {
   if (index >= 0 && size_t(index) < rows().size()) return {};
   return Error(
       MPI_T_ERR_INVALID_INDEX,
@@ -62,7 +62,7 @@ Error T_cvar_get_num(Call& call, int& num_cvar) {
 
 Error T_cvar_get_info(Call& call, int cvar_index, char* name, int* name_len, int* verbosity, MPI_Datatype* datatype,
                       MPI_T_enum* enumtype, char* desc, int* desc_len, int* bind, int* scope) {
-  if (Error error = check_index(cvar_index)) return error;
+  if (Error error = check_control(cvar_index)) return error;
   const TunableRow& row = rows()[size_t(cvar_index)];
   give_string(control_name(row), name, name_len);
   give(verbosity, MPI_T_VERBOSITY_TUNER_BASIC);
@@ -90,7 +90,7 @@ Error T_cvar_get_index(Call& call, const char* name, int& cvar_index) {
 }
 
 Error T_cvar_handle_alloc(Call& call, int cvar_index, void* obj_handle, MPI_T_cvar_handle* handle, int& count) {
-  if (Error error = check_index(cvar_index)) return error;
+  if (Error error = check_control(cvar_index)) return error;
   if (!handle) return Error(MPI_T_ERR_INVALID, "argument 'handle' is a null pointer");
   auto& controls = call.world().tools.controls;
   controls.push_back(std::make_unique<ToolControl>(ToolControl{&rows()[size_t(cvar_index)]}));

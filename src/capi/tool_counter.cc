@@ -22,7 +22,7 @@ int class_of(const CounterRow& row) {
   return MPI_T_PVAR_CLASS_GENERIC;
 }
 
-Error check_index(int index) {
+Error check_counter(int index) {
   if (index >= 0 && size_t(index) < counter_rows().size()) return {};
   return Error(MPI_T_ERR_INVALID_INDEX,
                fmt::format("argument 'pvar_index' is {}, but there are the performance variables 0..{}", index,
@@ -131,7 +131,7 @@ Error T_pvar_get_num(Call& call, int& num_pvar) {
 Error T_pvar_get_info(Call& call, int pvar_index, char* name, int* name_len, int* verbosity, int* var_class,
                       MPI_Datatype* datatype, MPI_T_enum* enumtype, char* desc, int* desc_len, int* bind, int* readonly,
                       int* continuous, int* atomic) {
-  if (Error error = check_index(pvar_index)) return error;
+  if (Error error = check_counter(pvar_index)) return error;
   const CounterRow& row = counter_rows()[size_t(pvar_index)];
   give_string(row.name, name, name_len);
   give(verbosity,
@@ -187,7 +187,7 @@ Error T_pvar_handle_alloc(Call& call, MPI_T_pvar_session pe_session, int pvar_in
                           MPI_T_pvar_handle* handle, int& count) {
   ToolSession* session = nullptr;
   if (Error error = find_session(call, pe_session, session)) return error;
-  if (Error error = check_index(pvar_index)) return error;
+  if (Error error = check_counter(pvar_index)) return error;
   if (!handle) return Error(MPI_T_ERR_INVALID, "argument 'handle' is a null pointer");
   auto counter = std::make_unique<ToolCounter>();
   counter->row = &counter_rows()[size_t(pvar_index)];

@@ -7,6 +7,10 @@
 
 namespace tern {
 
+/// This rank in a tree whose root is 0, and back.
+inline int relative_rank(const Builder& b, int root) { return (b.rank() - root + b.size()) % b.size(); }
+inline int absolute_rank(const Builder& b, int root, int relative) { return (relative + root) % b.size(); }
+
 // barrier.cc
 void barrier_dissemination(Builder& b, const Operands& o);
 void barrier_tree(Builder& b, const Operands& o);

@@ -7,8 +7,6 @@
 namespace tern {
 
 namespace {
-int relative(const Builder& b, int root) { return (b.rank() - root + b.size()) % b.size(); }
-int absolute(const Builder& b, int root, int rel) { return (rel + root) % b.size(); }
 
 // The buffer as a packed stream: itself when it is contiguous, else a copy (made here at the root, unpacked by
 // `deliver` elsewhere).
@@ -35,16 +33,16 @@ struct Stream {
 //
 //   0 ──> 4      0 ──> 2, 4 ──> 6      0 ──> 1, 2 ──> 3, 4 ──> 5, 6 ──> 7
 void bcast_binomial(Builder& b, const Operands& o) {
-  int size = b.size(), rel = relative(b, o.root);
+  int size = b.size(), rel = relative_rank(b, o.root);
   Block buffer{o.receive.buffer, o.receive.count, o.receive.type};
   int mask = 1;
   while (mask < size && !(rel & mask)) mask *= 2;
   if (rel != 0) {
-    b.receive(buffer, absolute(b, o.root, rel - mask));
+    b.receive(buffer, absolute_rank(b, o.root, rel - mask));
     b.fence_receives();
   }
   for (mask /= 2; mask > 0; mask /= 2) {
-    if (rel + mask < size) b.send(buffer, absolute(b, o.root, rel + mask));
+    if (rel + mask < size) b.send(buffer, absolute_rank(b, o.root, rel + mask));
   }
 }
 
@@ -54,7 +52,7 @@ void bcast_binomial(Builder& b, const Operands& o) {
 //   scatter (4 parts)       0: ABCD     1: .B..     2: ..CD     3: ...D
 //   ring, step s: rank r sends part r - s to r + 1 and receives part r - s - 1 from r - 1
 void bcast_scatter_allgather(Builder& b, const Operands& o) {
-  int size = b.size(), rel = relative(b, o.root);
+  int size = b.size(), rel = relative_rank(b, o.root);
   Stream stream(b, o);
   size_t part = (stream.bytes + size_t(size) - 1) / size_t(size);
   auto begin = [&](int i) { return std::min(stream.bytes, part * size_t(i)); };
@@ -62,16 +60,16 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
   while (mask < size && !(rel & mask)) mask *= 2;
   if (rel != 0) {
     int end = std::min(size, rel + mask);
-    b.receive_bytes(stream.data + begin(rel), begin(end) - begin(rel), absolute(b, o.root, rel - mask));
+    b.receive_bytes(stream.data + begin(rel), begin(end) - begin(rel), absolute_rank(b, o.root, rel - mask));
     b.fence_receives();
   }
   for (mask /= 2; mask > 0; mask /= 2) {
     int child = rel + mask;
     if (child >= size) continue;
     int end = std::min(size, child + mask);
-    b.send_bytes(stream.data + begin(child), begin(end) - begin(child), absolute(b, o.root, child));
+    b.send_bytes(stream.data + begin(child), begin(end) - begin(child), absolute_rank(b, o.root, child));
   }
-  int right = absolute(b, o.root, rel + 1), left = absolute(b, o.root, rel + size - 1);
+  int right = absolute_rank(b, o.root, rel + 1), left = absolute_rank(b, o.root, rel + size - 1);
   for (int s = 0; s < size - 1; ++s) {
     int out = (rel - s + size) % size, in = (rel - s - 1 + size) % size;
     // The root has everything already: its left neighbour need not send to it.
@@ -88,10 +86,10 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
 //   0 ──B──> 1 ──A──> 2
 //   0 ──C──> 1 ──B──> 2 ──A──> 3
 void bcast_chain(Builder& b, const Operands& o) {
-  int size = b.size(), rel = relative(b, o.root);
+  int size = b.size(), rel = relative_rank(b, o.root);
   Stream stream(b, o);
   size_t part = std::max(kPartBytes, (stream.bytes + kMaxParts - 1) / kMaxParts);
-  int left = absolute(b, o.root, rel + size - 1), right = absolute(b, o.root, rel + 1);
+  int left = absolute_rank(b, o.root, rel + size - 1), right = absolute_rank(b, o.root, rel + 1);
   auto receive = [&](size_t at) {
     if (rel != 0 && at < stream.bytes) b.receive_bytes(stream.data + at, std::min(part, stream.bytes - at), left);
   };

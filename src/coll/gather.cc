@@ -6,8 +6,6 @@
 namespace tern {
 
 namespace {
-int relative(const Builder& b, int root) { return (b.rank() - root + b.size()) % b.size(); }
-int absolute(const Builder& b, int root, int rel) { return (rel + root) % b.size(); }
 
 // Ranks of the subtree below `rel` in a binomial tree: rel .. rel + n - 1.
 int subtree(int rel, int size) {
@@ -22,11 +20,11 @@ int subtree(int rel, int size) {
 //   2 -> 0 (CD)               (6, 7 absent)
 //   4 -> 0 (EF)
 void gather_binomial(Builder& b, const Operands& o) {
-  int size = b.size(), rel = relative(b, o.root);
+  int size = b.size(), rel = relative_rank(b, o.root);
   if (rel != 0) {
     Block own{o.send.buffer, o.send.count, o.send.type};
     size_t bytes = own.bytes();
-    int below = subtree(rel, size), parent = absolute(b, o.root, rel - (rel & -rel));
+    int below = subtree(rel, size), parent = absolute_rank(b, o.root, rel - (rel & -rel));
     if (below == 1) {
       b.send(own, parent);
       return;
@@ -35,7 +33,8 @@ void gather_binomial(Builder& b, const Operands& o) {
     b.pack(own, data);
     for (int mask = 1; mask < below; mask *= 2) {
       int child = rel + mask;
-      b.receive_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)), absolute(b, o.root, child));
+      b.receive_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)),
+                      absolute_rank(b, o.root, child));
     }
     b.fence_receives();
     b.send_bytes(data, bytes * size_t(below), parent);
@@ -48,7 +47,7 @@ void gather_binomial(Builder& b, const Operands& o) {
   std::byte* wrapped = nullptr;
   int wrapped_child = 0;
   for (int mask = 1; mask < size; mask *= 2) {
-    int below = subtree(mask, size), first = absolute(b, o.root, mask);
+    int below = subtree(mask, size), first = absolute_rank(b, o.root, mask);
     if (first + below <= size) {
       b.receive(o.receive.blocks(first, below), first);
     } else {
@@ -59,7 +58,7 @@ void gather_binomial(Builder& b, const Operands& o) {
   }
   if (!wrapped) return;
   b.fence_receives();
-  int below = subtree(wrapped_child, size), first = absolute(b, o.root, wrapped_child), before = size - first;
+  int below = subtree(wrapped_child, size), first = absolute_rank(b, o.root, wrapped_child), before = size - first;
   b.unpack(wrapped, o.receive.blocks(first, before));
   b.unpack(wrapped + bytes * size_t(before), o.receive.blocks(0, below - before));
 }
@@ -78,11 +77,11 @@ void gather_linear(Builder& b, const Operands& o) {
 
 // Down a binomial tree: the mirror image of gather_binomial.
 void scatter_binomial(Builder& b, const Operands& o) {
-  int size = b.size(), rel = relative(b, o.root);
+  int size = b.size(), rel = relative_rank(b, o.root);
   if (rel != 0) {
     Block own{o.receive.buffer, o.receive.count, o.receive.type};
     size_t bytes = own.bytes();
-    int below = subtree(rel, size), parent = absolute(b, o.root, rel - (rel & -rel));
+    int below = subtree(rel, size), parent = absolute_rank(b, o.root, rel - (rel & -rel));
     if (below == 1) {
       b.receive(own, parent);
       return;
@@ -92,13 +91,13 @@ void scatter_binomial(Builder& b, const Operands& o) {
     b.fence_receives();
     for (int mask = floor_power_of_two(below - 1); mask > 0; mask /= 2) {
       int child = rel + mask;
-      b.send_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)), absolute(b, o.root, child));
+      b.send_bytes(data + bytes * size_t(mask), bytes * size_t(subtree(child, size)), absolute_rank(b, o.root, child));
     }
     b.unpack(data, own);
     return;
   }
   for (int mask = size > 1 ? floor_power_of_two(size - 1) : 0; mask > 0; mask /= 2) {
-    int below = subtree(mask, size), first = absolute(b, o.root, mask);
+    int below = subtree(mask, size), first = absolute_rank(b, o.root, mask);
     if (first + below <= size) {
       b.send(o.send.blocks(first, below), first);
       continue;

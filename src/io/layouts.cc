@@ -7,27 +7,27 @@ namespace tern::io {
 
 namespace {
 
-using Kind = LayoutNode::Kind;
+using NodeKind = LayoutNode::Kind;
 
 const LayoutNode& child_of(const LayoutNode& node, int64_t i) {
-  return *node.children[node.kind == Kind::sequence ? i : 0];
+  return *node.children[node.kind == NodeKind::sequence ? i : 0];
 }
 
 int64_t place_of(const LayoutNode& node, int64_t i) {
   switch (node.kind) {
-    case Kind::block: return 0;
-    case Kind::strided:
-    case Kind::loop: return i * node.stride;
+    case NodeKind::block: return 0;
+    case NodeKind::strided:
+    case NodeKind::loop: return i * node.stride;
     default: return node.offsets[i];
   }
 }
 
 int64_t length_of(const LayoutNode& leaf, int64_t i) {
-  return leaf.kind == Kind::pieces ? leaf.starts[i + 1] - leaf.starts[i] : leaf.length;
+  return leaf.kind == NodeKind::pieces ? leaf.starts[i + 1] - leaf.starts[i] : leaf.length;
 }
 
 int64_t packed_before(const LayoutNode& node, int64_t i) {
-  if (node.kind == Kind::pieces || node.kind == Kind::sequence) return node.starts[i];
+  if (node.kind == NodeKind::pieces || node.kind == NodeKind::sequence) return node.starts[i];
   return i * (node.is_leaf() ? node.length : node.children[0]->size);
 }
 
@@ -58,11 +58,11 @@ Course step(int64_t last, int64_t end, int64_t next) {
 Course course_in(const LayoutNode& node) {
   Course course = Course::forward;
   if (!node.is_leaf()) {
-    const int64_t different = node.kind == Kind::sequence ? node.count : 1;
+    const int64_t different = node.kind == NodeKind::sequence ? node.count : 1;
     for (int64_t i = 0; i < different; ++i) course = worse(course, course_in(child_of(node, i)));
   }
   // A constant stride follows everywhere as it does the first time.
-  const bool even = node.kind == Kind::strided || node.kind == Kind::loop;
+  const bool even = node.kind == NodeKind::strided || node.kind == NodeKind::loop;
   const int64_t steps = even ? std::min<int64_t>(node.count, 2) : node.count;
   for (int64_t i = 1; i < steps && course != Course::backward; ++i)
     course = worse(course, step(last_of(node, i - 1), end_of(node, i - 1), begin_of(node, i)));
@@ -86,7 +86,7 @@ Course course_of(const Layout& layout, int64_t extent) {
 int64_t bytes_below(const LayoutNode& node, int64_t offset) {
   // The last block or child that begins below.
   int64_t i;
-  if (node.kind == Kind::strided || node.kind == Kind::loop) {
+  if (node.kind == NodeKind::strided || node.kind == NodeKind::loop) {
     const int64_t distance = offset - first_offset(node);
     if (distance <= 0) return 0;
     i = std::min(node.count - 1, node.stride > 0 ? (distance - 1) / node.stride : node.count - 1);
@@ -111,7 +111,7 @@ namespace {
 
 bool append_node(const LayoutNode& node, size_t limit, std::vector<uint64_t>& words) {
   const auto count = size_t(node.count);
-  const size_t lists = node.kind == Kind::pieces ? 2 * count : node.offsets ? count : 0;
+  const size_t lists = node.kind == NodeKind::pieces ? 2 * count : node.offsets ? count : 0;
   if (words.size() + 4 > limit || lists > limit - words.size() - 4) return false;
   words.push_back(uint64_t(node.kind));
   words.push_back(uint64_t(node.count));
@@ -119,22 +119,22 @@ bool append_node(const LayoutNode& node, size_t limit, std::vector<uint64_t>& wo
     for (size_t i = 0; i < count; ++i) words.push_back(uint64_t(node.offsets[i]));
   };
   switch (node.kind) {
-    case Kind::block:
-    case Kind::strided:
+    case NodeKind::block:
+    case NodeKind::strided:
       words.push_back(uint64_t(node.length));
       words.push_back(uint64_t(node.stride));
       return true;
-    case Kind::blocks:
+    case NodeKind::blocks:
       words.push_back(uint64_t(node.length));
       append_offsets();
       return true;
-    case Kind::pieces:
+    case NodeKind::pieces:
       append_offsets();
       for (int64_t i = 0; i < node.count; ++i) words.push_back(uint64_t(length_of(node, i)));
       return true;
-    case Kind::loop: words.push_back(uint64_t(node.stride)); return append_node(*node.children[0], limit, words);
-    case Kind::select: append_offsets(); return append_node(*node.children[0], limit, words);
-    case Kind::sequence:
+    case NodeKind::loop: words.push_back(uint64_t(node.stride)); return append_node(*node.children[0], limit, words);
+    case NodeKind::select: append_offsets(); return append_node(*node.children[0], limit, words);
+    case NodeKind::sequence:
       for (size_t i = 0; i < count; ++i) {
         words.push_back(uint64_t(node.offsets[i]));
         if (!append_node(*node.children[i], limit, words)) return false;
@@ -153,29 +153,29 @@ class Reader {
     if (depth > kMaxDepth || !one(kind) || !one(count) || count == 0) return false;
     std::vector<int64_t> offsets, lengths;
     Layout child;
-    switch (Kind(kind)) {
-      case Kind::block:
-      case Kind::strided:
+    switch (NodeKind(kind)) {
+      case NodeKind::block:
+      case NodeKind::strided:
         if (!one(length) || !one(stride) || length == 0) return false;
         layout = layout::repeat(int64_t(count), int64_t(stride), layout::block(int64_t(length)));
         return true;
-      case Kind::blocks:
+      case NodeKind::blocks:
         if (!one(length) || length == 0 || !list(count, offsets)) return false;
         layout = layout::at_offsets(std::move(offsets), layout::block(int64_t(length)));
         return true;
-      case Kind::pieces:
+      case NodeKind::pieces:
         if (!list(count, offsets) || !list(count, lengths)) return false;
         layout = layout::pieces(std::move(offsets), std::move(lengths));
         return true;
-      case Kind::loop:
+      case NodeKind::loop:
         if (!one(stride) || !node(child, depth + 1)) return false;
         layout = layout::repeat(int64_t(count), int64_t(stride), child);
         return true;
-      case Kind::select:
+      case NodeKind::select:
         if (!list(count, offsets) || !node(child, depth + 1)) return false;
         layout = layout::at_offsets(std::move(offsets), child);
         return true;
-      case Kind::sequence: {
+      case NodeKind::sequence: {
         std::vector<Layout> parts;
         for (uint64_t i = 0; i < count; ++i) {
           uint64_t offset = 0;

@@ -8,17 +8,17 @@
 namespace tern::wire {
 namespace {
 
-constexpr uint32_t kMagic = 0x43505354;  // "TSPC" in memory order: Tern's stream path card
+constexpr uint32_t kTcpCardMagic = 0x43505354;  // "TSPC" in memory order: Tern's stream path card
 constexpr size_t kAddressBytes = 28;
 
-Error bad(const char* what) { return Error(ErrorClass::intern, std::string("the peer's TCP card ") + what); }
+Error bad_tcp_card(const char* what) { return Error(ErrorClass::intern, std::string("the peer's TCP card ") + what); }
 
 }  // namespace
 
 std::string build_card(const Card& card) {
   TERN_ASSERT(card.addresses.size() <= kMaxCardAddresses);
   Writer out;
-  out.integer(kMagic);
+  out.integer(kTcpCardMagic);
   out.integer(kCardVersion);
   out.integer(uint16_t(card.addresses.size()));
   out.bytes(card.host.data(), card.host.size());
@@ -36,13 +36,14 @@ std::string build_card(const Card& card) {
 
 Error parse_card(std::string_view text, Card& card) {
   Reader in(text);
-  if (in.integer<uint32_t>() != kMagic) return bad("is not one");
+  if (in.integer<uint32_t>() != kTcpCardMagic) return bad_tcp_card("is not one");
   uint16_t version = in.integer<uint16_t>();
   uint16_t count = in.integer<uint16_t>();
   in.bytes(card.host.data(), card.host.size());
-  if (!in.ok()) return bad("is cut short");
-  if (version < 1) return bad("has no version");
-  if (count > kMaxCardAddresses || count * kAddressBytes > in.left()) return bad("promises more addresses than it has");
+  if (!in.ok()) return bad_tcp_card("is cut short");
+  if (version < 1) return bad_tcp_card("has no version");
+  if (count > kMaxCardAddresses || count * kAddressBytes > in.left())
+    return bad_tcp_card("promises more addresses than it has");
   card.addresses.clear();
   for (uint16_t i = 0; i < count; ++i) {
     CardAddress address;
@@ -56,8 +57,9 @@ Error parse_card(std::string_view text, Card& card) {
     // A family that a later version may add is passed over, not refused: the card's other addresses still
     // serve.
     if (address.family != 4 && address.family != 6) continue;
-    if (address.prefix_length > (address.family == 4 ? 32 : 128)) return bad("has an impossible prefix length");
-    if (address.port == 0) return bad("has an address without a port");
+    if (address.prefix_length > (address.family == 4 ? 32 : 128))
+      return bad_tcp_card("has an impossible prefix length");
+    if (address.port == 0) return bad_tcp_card("has an address without a port");
     card.addresses.push_back(address);
   }
   TERN_ASSERT(in.ok());

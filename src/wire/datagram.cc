@@ -6,10 +6,10 @@
 namespace tern::wire {
 namespace {
 
-constexpr uint32_t kCardMagic = 0x43505544;  // "DUPC" in memory order
+constexpr uint32_t kUdpCardMagic = 0x43505544;  // "DUPC" in memory order
 constexpr uint16_t kUdpCardVersion = 2;
 
-Error bad(const char* what) { return Error(ErrorClass::intern, std::string("the peer's UDP card ") + what); }
+Error bad_udp_card(const char* what) { return Error(ErrorClass::intern, std::string("the peer's UDP card ") + what); }
 
 }  // namespace
 
@@ -62,7 +62,7 @@ bool parse_datagram(const std::byte* data, size_t bytes, Datagram& out) {
 std::string build_datagram_card(const DatagramCard& card) {
   TERN_ASSERT(card.channels.size() <= kMaxCardChannels);
   Writer out;
-  out.integer(kCardMagic);
+  out.integer(kUdpCardMagic);
   out.integer(kUdpCardVersion);
   out.integer(card.protocol);
   out.integer(card.flags);
@@ -79,19 +79,19 @@ std::string build_datagram_card(const DatagramCard& card) {
 
 Error parse_datagram_card(std::string_view text, DatagramCard& card) {
   Reader in(text);
-  if (in.integer<uint32_t>() != kCardMagic) return bad("is not one");
+  if (in.integer<uint32_t>() != kUdpCardMagic) return bad_udp_card("is not one");
   if (in.integer<uint16_t>() != kUdpCardVersion)
-    return bad("is of another version of Tern: install the same on every host");
+    return bad_udp_card("is of another version of Tern: install the same on every host");
   card.protocol = in.integer<uint8_t>();
   card.flags = in.integer<uint8_t>();
   in.bytes(card.salt.data(), card.salt.size());
   in.bytes(card.exchange.data(), card.exchange.size());
   const size_t count = in.integer<uint8_t>();
-  if (!in.ok() || count > kMaxCardChannels) return bad("is cut short");
+  if (!in.ok() || count > kMaxCardChannels) return bad_udp_card("is cut short");
   card.channels.assign(count, {});
   for (Card& channel : card.channels) {
     std::string_view part = in.text(in.integer<uint16_t>());
-    if (!in.ok()) return bad("is cut short");
+    if (!in.ok()) return bad_udp_card("is cut short");
     if (Error error = parse_card(part, channel)) return error;
   }
   return {};

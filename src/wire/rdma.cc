@@ -7,7 +7,7 @@
 namespace tern::wire {
 namespace {
 
-constexpr uint32_t kCardMagic = 0x52647254;      // "TrdR"
+constexpr uint32_t kRdmaCardMagic = 0x52647254;  // "TrdR"
 constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
 constexpr uint16_t kRdmaVersion = 3;
 constexpr size_t kSignedBytes = kRdmaGreetingBytes - 32;
@@ -20,7 +20,7 @@ void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
 
 std::string build_rdma_card(const RdmaAddress& address) {
   Writer out;
-  out.integer(kCardMagic);
+  out.integer(kRdmaCardMagic);
   out.integer(kRdmaVersion);
   out.integer(uint16_t{0});
   out.bytes(address.bytes, sizeof address.bytes);
@@ -33,7 +33,7 @@ Error parse_rdma_card(std::string_view text, RdmaAddress& address) {
   uint16_t version = in.integer<uint16_t>();
   in.skip(2);
   in.bytes(address.bytes, sizeof address.bytes);
-  if (magic != kCardMagic) return Error(ErrorClass::other, "what the peer published is no RDMA address");
+  if (magic != kRdmaCardMagic) return Error(ErrorClass::other, "what the peer published is no RDMA address");
   if (version != kRdmaVersion) {
     return Error(ErrorClass::other, "the peer's RDMA address has version " + std::to_string(version) + ", ours is " +
                                         std::to_string(kRdmaVersion) + ": use the same library on all ranks");

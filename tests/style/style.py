@@ -154,6 +154,8 @@ def check_sources(root, build):
     commands = build / "compile_commands.json"
     if commands.exists():
         compiled = {str(pathlib.Path(entry["directory"], entry["file"]).resolve()) for entry in json.loads(text_of(commands))}
+        for path in [path for path in compiled if "/Unity/" in path]:  # files that are compiled together
+            compiled.update(re.findall(r'^#include "(/.*)"', text_of(pathlib.Path(path)), re.M))
         for path in files(root, ("src",), {".cc", ".c"}):
             if str(path.resolve()) not in compiled:
                 yield f"{path}: is compiled nowhere"

@@ -10,12 +10,12 @@
 namespace tern {
 namespace {
 
-constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;  // port names are pasted into command lines
+constexpr int kPortNameText = sodium_base64_VARIANT_URLSAFE_NO_PADDING;  // port names are pasted into command lines
 constexpr std::string_view kBegin = "tern1.";
 
 std::string encoded(const void* data, size_t bytes) {
-  std::string text(sodium_base64_ENCODED_LEN(bytes, kBase64), '\0');
-  sodium_bin2base64(text.data(), text.size(), static_cast<const unsigned char*>(data), bytes, kBase64);
+  std::string text(sodium_base64_ENCODED_LEN(bytes, kPortNameText), '\0');
+  sodium_bin2base64(text.data(), text.size(), static_cast<const unsigned char*>(data), bytes, kPortNameText);
   text.pop_back();  // the terminating null
   return text;
 }
@@ -25,7 +25,7 @@ bool decoded(std::string_view text, std::string& bytes) {
   size_t length = 0;
   const char* end = nullptr;
   if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(), text.size(), nullptr,
-                        &length, &end, kBase64) != 0 ||
+                        &length, &end, kPortNameText) != 0 ||
       end != text.data() + text.size())
     return false;
   bytes.resize(length);

@@ -4,7 +4,7 @@
 
 namespace tern::rma {
 
-using Kind = WordOperation::Kind;
+using WordKind = WordOperation::Kind;
 
 void McsLock::acquire(LockMode mode) {
   TERN_ASSERT(idle() || failed());
@@ -15,7 +15,7 @@ void McsLock::acquire(LockMode mode) {
   release_wanted_ = failing_ = queued_ = false;
   if (exclusive() && handed_to_ != 0 && in_a_row_ < kMostInARow) {
     step_ = Step::take_back;
-    return want(Kind::compare_swap, uint32_t(handed_to_ - 1), LockWord::flag_of(target_), kWait, kGo);
+    return want(WordKind::compare_swap, uint32_t(handed_to_ - 1), LockWord::flag_of(target_), kWait, kGo);
   }
   begin();
 }
@@ -24,13 +24,13 @@ void McsLock::begin() {
   handed_to_ = 0;
   in_a_row_ = 0;
   step_ = Step::clear_next;
-  want(Kind::write, me_, LockWord::next_of(target_), 0);
+  want(WordKind::write, me_, LockWord::next_of(target_), 0);
 }
 
 void McsLock::enqueue(uint64_t guess) {
   step_ = Step::queue;
-  if (native_swap_ && mode_ != LockMode::joining) want(Kind::swap, target_, LockWord::kLock, mine());
-  else want(Kind::compare_swap, target_, LockWord::kLock, mine(), guess);
+  if (native_swap_ && mode_ != LockMode::joining) want(WordKind::swap, target_, LockWord::kLock, mine());
+  else want(WordKind::compare_swap, target_, LockWord::kLock, mine(), guess);
 }
 
 void McsLock::on_previous(uint64_t previous) {
@@ -41,19 +41,19 @@ void McsLock::on_previous(uint64_t previous) {
   if (previous == 0 || previous == kReadersOnly) return on_turn(previous == kReadersOnly);
   blocker_ = uint32_t(previous - 1);
   step_ = Step::link;
-  want(Kind::write, blocker_, LockWord::next_of(target_), mine());
+  want(WordKind::write, blocker_, LockWord::next_of(target_), mine());
 }
 
 void McsLock::look_at(Step step, uint32_t word) {
   step_ = step;
-  want(Kind::read, target_, word);
+  want(WordKind::read, target_, word);
 }
 
 // Who joins. While there are readers no writer holds the lock, and none gets it before they are 0.
 void McsLock::on_readers(uint64_t readers) {
   if (readers == 0) return look_at(Step::look_queue, LockWord::kLock);
   step_ = Step::join;
-  want(Kind::compare_swap, target_, LockWord::kReaders, readers + 1, readers);
+  want(WordKind::compare_swap, target_, LockWord::kReaders, readers + 1, readers);
 }
 
 void McsLock::on_queue(uint64_t last) {
@@ -67,7 +67,7 @@ void McsLock::on_turn(bool readers) {
   blocker_ = kNobody;
   if (!exclusive()) {
     step_ = Step::count;
-    want(Kind::fetch_add, target_, LockWord::kReaders, 1);
+    want(WordKind::fetch_add, target_, LockWord::kReaders, 1);
   } else if (readers) {
     look_at(Step::readers, LockWord::kReaders);
   } else {
@@ -84,13 +84,13 @@ void McsLock::hold() {
 void McsLock::pass_on(Flag flag) {
   handing_ = flag;
   step_ = Step::peek;
-  want(Kind::read, me_, LockWord::next_of(target_));
+  want(WordKind::read, me_, LockWord::next_of(target_));
 }
 
 void McsLock::hand_to(uint64_t next) {
   step_ = Step::hand_on;
   if (takes_back_ && handing_ == kGo) handed_to_ = next;
-  want(Kind::write, uint32_t(next - 1), LockWord::flag_of(target_), handing_);
+  want(WordKind::write, uint32_t(next - 1), LockWord::flag_of(target_), handing_);
 }
 
 void McsLock::passed_on() {
@@ -101,7 +101,7 @@ void McsLock::passed_on() {
     return;
   }
   step_ = Step::uncount;
-  want(Kind::fetch_add, target_, LockWord::kReaders, uint64_t(-1));
+  want(WordKind::fetch_add, target_, LockWord::kReaders, uint64_t(-1));
 }
 
 void McsLock::completed(uint64_t result) {
@@ -115,7 +115,9 @@ void McsLock::completed(uint64_t result) {
       }
       if (failing_) return want_nothing(State::failed);
       return begin();
-    case Step::clear_next: step_ = Step::clear_flag; return want(Kind::write, me_, LockWord::flag_of(target_), kWait);
+    case Step::clear_next:
+      step_ = Step::clear_flag;
+      return want(WordKind::write, me_, LockWord::flag_of(target_), kWait);
     case Step::clear_flag:
       if (mode_ == LockMode::joining) return look_at(Step::look, LockWord::kReaders);
       return enqueue(0);
@@ -125,7 +127,7 @@ void McsLock::completed(uint64_t result) {
       return on_readers(result);
     case Step::look_queue: return on_queue(result);
     case Step::queue:
-      if (operation_.kind == Kind::compare_swap && result != operation_.compare) {
+      if (operation_.kind == WordKind::compare_swap && result != operation_.compare) {
         if (mode_ == LockMode::joining) return on_queue(result);
         ++tries_;
         return enqueue(result);
@@ -151,7 +153,7 @@ void McsLock::completed(uint64_t result) {
     case Step::peek:
       if (result != 0) return hand_to(result);
       step_ = Step::unlink;
-      return want(Kind::compare_swap, target_, LockWord::kLock,
+      return want(WordKind::compare_swap, target_, LockWord::kLock,
                   handing_ == kGo          ? 0
                   : handing_ == kGoReaders ? kReadersOnly
                                            : kBroken,
@@ -177,7 +179,7 @@ void McsLock::watched(uint64_t value) {
   }
   if (takes_back_ && value == kGo) {
     step_ = Step::claim;
-    return want(Kind::compare_swap, me_, LockWord::flag_of(target_), kTaken, kGo);
+    return want(WordKind::compare_swap, me_, LockWord::flag_of(target_), kTaken, kGo);
   }
   on_turn(value == kGoReaders);
 }

@@ -4,18 +4,19 @@
 
 namespace tern::rma {
 
-using Kind = WordOperation::Kind;
+using WordKind = WordOperation::Kind;
 
 void TestAndSet::add(Step step, uint64_t amount) {
   step_ = step;
-  want(Kind::fetch_add, target_, LockWord::kLock, amount);
+  want(WordKind::fetch_add, target_, LockWord::kLock, amount);
   detached_ = step == Step::give_back || step == Step::leave;
 }
 
 // `expected`: the word as it should be, without an owner and readers.
 void TestAndSet::take(uint64_t expected) {
   step_ = Step::take;
-  want(Kind::compare_swap, target_, LockWord::kLock, expected + mine() - (has_announced_ ? kAnnounced : 0), expected);
+  want(WordKind::compare_swap, target_, LockWord::kLock, expected + mine() - (has_announced_ ? kAnnounced : 0),
+       expected);
 }
 
 void TestAndSet::acquire(LockMode mode) {
@@ -80,7 +81,7 @@ void TestAndSet::paused() {
     take(announced(seen_) * kAnnounced);
   } else {
     step_ = Step::look;
-    want(Kind::read, target_, LockWord::kLock);
+    want(WordKind::read, target_, LockWord::kLock);
   }
 }
 

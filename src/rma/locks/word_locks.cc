@@ -10,7 +10,7 @@
 namespace tern::rma {
 namespace {
 
-using Kind = WordOperation::Kind;
+using WordKind = WordOperation::Kind;
 using Wants = LockMachine::Wants;
 
 // A holder that is silent so long is asked whether it lives.
@@ -245,11 +245,11 @@ void WordLocks::do_here(Lock& lock, const WordOperation& o) {
   std::atomic_ref<uint64_t> word(mine_[o.word]);
   uint64_t result = 0;
   switch (o.kind) {
-    case Kind::read: result = word.load(std::memory_order_acquire); break;
-    case Kind::write: word.store(o.operand, std::memory_order_release); break;
-    case Kind::swap: result = word.exchange(o.operand); break;
-    case Kind::fetch_add: result = word.fetch_add(o.operand); break;
-    case Kind::compare_swap:
+    case WordKind::read: result = word.load(std::memory_order_acquire); break;
+    case WordKind::write: word.store(o.operand, std::memory_order_release); break;
+    case WordKind::swap: result = word.exchange(o.operand); break;
+    case WordKind::fetch_add: result = word.fetch_add(o.operand); break;
+    case WordKind::compare_swap:
       result = o.compare;
       word.compare_exchange_strong(result, o.operand);
       break;
@@ -268,7 +268,7 @@ void WordLocks::issue(Lock& lock) {
   ++counts_.messages;
   lock.on_its_way = true;
   const uint64_t address = at.address + o.word * sizeof(uint64_t);
-  if (o.kind == Kind::read || o.kind == Kind::write) {
+  if (o.kind == WordKind::read || o.kind == WordKind::write) {
     Lock::Transfer& transfer = lock.transfer;
     lock.buffer = o.operand;
     transfer.lane = at.lane;
@@ -276,12 +276,12 @@ void WordLocks::issue(Lock& lock) {
     transfer.remote_address = address;
     transfer.key = at.key;
     transfer.bytes = sizeof lock.buffer;
-    transfer.wakes = o.kind == Kind::write;
+    transfer.wakes = o.kind == WordKind::write;
     transfer.done = [](TransferOperation& self, Error error) {
       Lock& its = *static_cast<Lock::Transfer&>(self).lock;
       its.owner->done(its, its.buffer, error);
     };
-    o.kind == Kind::read ? memory_.get(transfer) : memory_.put(transfer);
+    o.kind == WordKind::read ? memory_.get(transfer) : memory_.put(transfer);
     return;
   }
   if (lock.machine->is_detached()) {
@@ -310,9 +310,9 @@ void WordLocks::issue(Lock& lock) {
 void WordLocks::fill(AtomicOperation& atomic, const WordOperation& o) const {
   const WordsOfRank& at = ranks_[o.rank];
   atomic.lane = at.lane;
-  atomic.kind = o.kind == Kind::swap        ? AtomicOperation::Kind::swap
-                : o.kind == Kind::fetch_add ? AtomicOperation::Kind::fetch_add
-                                            : AtomicOperation::Kind::compare_swap;
+  atomic.kind = o.kind == WordKind::swap        ? AtomicOperation::Kind::swap
+                : o.kind == WordKind::fetch_add ? AtomicOperation::Kind::fetch_add
+                                                : AtomicOperation::Kind::compare_swap;
   atomic.remote_address = at.address + o.word * sizeof(uint64_t);
   atomic.key = at.key;
   atomic.operand = o.operand;
