@@ -365,9 +365,9 @@ class Allocations(unittest.TestCase):
     def test_slurm_with_several_hosts(self):
         slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "far[1-2]", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_NTASKS": "4"}
         done = self.run_in("-n", 3, "prog", **slurm)
-        self.assertEqual(done.stdout, "srun --mpi=pmi2 -n 3 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 3 prog\n", done.stderr)
         self.assertIn("3 ranks on the 2 hosts of Slurm's allocation, started by srun (-here:", done.stderr)
-        self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 -n 4 prog\n")
+        self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 prog\n")
         done = self.run_in("-here", "-n", 2, "/bin/echo", "near", **slurm)
         self.assertEqual((done.stdout, done.stderr), ("near\nnear\n", ""))
 

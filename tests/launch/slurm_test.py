@@ -167,7 +167,7 @@ class UnderSlurm(unittest.TestCase):
 
     def in_allocation(self, *words, **variables):
         """mpiexec on this machine, which does not belong to the allocation by name; its two nodes have 2 ranks each."""
-        return run(["salloc", "-Q", "-N", "2", "-n", "4", "--ntasks-per-node", "2", MPIEXEC, *[str(w) for w in words]], timeout=120,
+        return run(["salloc", "-Q", "-N", "2", "-n", "4", "--ntasks-per-node", "2", MPIEXEC, *[str(w) for w in words]], timeout=40,
                    **self.slurm.env, **variables)
 
     def lines(self, done):

@@ -33,7 +33,8 @@ TEST(Engines, HostsOfAFile) {
   plan.label = true;
   EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
   EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe --tag-output -x HOME -x SECRET -n 5 --host a:3,b:2 prog x");
-  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --label -n 5 --distribution=arbitrary -w a,a,a,b,b prog x");
+  EXPECT_EQ(to_slurm(plan),
+            "srun --mpi=pmi2 --kill-on-bad-exit=1 --label -n 5 --distribution=arbitrary -w a,a,a,b,b prog x");
   plan.ranks_per_host = 1;
   EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
   plan.apps[0].ranks = 2;
@@ -45,9 +46,9 @@ TEST(Engines, SlurmDistributesItsOwnAllocation) {
   plan.apps = {app(4, {"prog"})};
   plan.hosts = {{"a", 2}, {"b", 2}};
   plan.batch_system = "Slurm";
-  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 -n 4 prog");
+  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 prog");
   plan.ranks_per_host = 2;
-  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 -n 4 --ntasks-per-node 2 prog");
+  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --ntasks-per-node 2 prog");
 }
 
 TEST(Engines, SeveralProgramsShareTheHosts) {
@@ -62,7 +63,7 @@ TEST(Engines, SeveralProgramsShareTheHosts) {
             "mpirun --oversubscribe -x HOME -x SECRET -n 1 --host h1:1 -wdir /tmp ./a : "
             "-n 3 --host h1:1,h2:2 /usr/bin/env N=1 2 ./b two words");
   EXPECT_EQ(to_slurm(plan),
-            "srun --mpi=pmi2 -n 4 --distribution=arbitrary -w h1,h1,h2,h2 /bin/sh -c "
+            "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --distribution=arbitrary -w h1,h1,h2,h2 /bin/sh -c "
             "if [ \"$SLURM_PROCID\" -lt 1 ]; then cd /tmp && exec ./a; "
             "else exec /usr/bin/env 'N=1 2' ./b 'two words'; fi");
 }
@@ -80,7 +81,8 @@ TEST(Engines, EnvironmentIsPassedOnOrNot) {
   plan.inheritance = {false, {"HOME"}};
   EXPECT_EQ(to_hydra(plan), "hydra -hosts far:1 -genv A x -n 1 -envlist HOME /usr/bin/env -u SECRET prog");
   EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe -x HOME -x A=x -n 1 --host far:1 /usr/bin/env -u SECRET prog");
-  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 -n 1 --distribution=arbitrary -w far /usr/bin/env -u SECRET prog");
+  EXPECT_EQ(to_slurm(plan),
+            "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 1 --distribution=arbitrary -w far /usr/bin/env -u SECRET prog");
   EXPECT_EQ(translate(plan, {"srun", Dialect::slurm}, "here", {}, false).environment,
             std::vector<std::string>({"A=x"}));
 }

@@ -136,7 +136,7 @@ std::string slurm_choice(const Plan& plan, const Words& inherited) {
 
 void to_slurm(const Plan& plan, const std::string& own_name, const Words& inherited, EngineCommand& command) {
   Words& words = command.words;
-  push(words, {"--mpi=pmi2"});
+  push(words, {"--mpi=pmi2", "--kill-on-bad-exit=1"});  // as the other launchers do: else the rest waits for ever
   if (plan.label) push(words, {"--label"});
   if (!plan.files.out_pattern.empty()) push(words, {"--output=" + slurm_pattern(plan.files.out_pattern)});
   if (!plan.files.err_pattern.empty()) push(words, {"--error=" + slurm_pattern(plan.files.err_pattern)});
