@@ -210,6 +210,7 @@ class UnderSlurm(unittest.TestCase):
 
     def test_ends(self):
         self.assertEqual(self.in_allocation("sh", "-c", '[ "$PMI_RANK" != 2 ] || exit 7').returncode, 7)
+        self.assertEqual(self.in_allocation("sh", "-c", '[ "$PMI_RANK" = 2 ] && exit 7; sleep 30').returncode, 7)
         self.assertEqual(self.in_allocation(CLIENT, "die", 1, 9).returncode, 137)
         begin = time.monotonic()
         done = self.in_allocation("-timeout", 2, "sleep", 60)

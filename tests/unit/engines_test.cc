@@ -120,6 +120,15 @@ TEST(Engines, Labels) {
   }
 }
 
+TEST(Engines, FailuresToldBySlurm) {
+  EXPECT_EQ(failure_told_by_slurm("srun: error: node1: task 3: Exited with exit code 7"), 7);
+  EXPECT_EQ(failure_told_by_slurm("srun: error: node1: tasks 0-1: Segmentation fault (core dumped)"), 139);
+  EXPECT_EQ(failure_told_by_slurm("srun: error: node1: task 3: Killed"), 137);
+  for (const char* other :
+       {"", "srun: error: ", "node1: task 3: Killed", "srun: error: node1: task 3", "srun: error: a: task"})
+    EXPECT_EQ(failure_told_by_slurm(other), 0) << other;
+}
+
 TEST(Engines, WordsOfAShell) {
   EXPECT_EQ(quoted("plain-1.2/x=y"), "plain-1.2/x=y");
   EXPECT_EQ(quoted(""), "''");

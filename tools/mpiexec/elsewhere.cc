@@ -37,7 +37,8 @@ int64_t now_ms() {
 /// One of the engine's output streams, with labels as mpiexec writes them.
 class LabelledStream {
  public:
-  LabelledStream(Dialect dialect, int descriptor) : dialect_(dialect), sink_(descriptor) {}
+  LabelledStream(Dialect dialect, bool labelled, int descriptor)
+      : dialect_(dialect), labelled_(labelled), sink_(descriptor) {}
   ~LabelledStream() { close_pipe(); }
   LabelledStream(const LabelledStream&) = delete;
   LabelledStream& operator=(const LabelledStream&) = delete;
@@ -54,6 +55,8 @@ class LabelledStream {
   bool wants_to_write() const { return sink_.waiting() > 0; }
   int pipe() const { return pipe_; }
   int sink() const { return sink_.descriptor(); }
+  /// The exit code of the first rank that has failed, where the engine has told it; 0: none.
+  int failure() const { return failure_; }
   void read_some() {
     char buffer[16384];
     const ssize_t n = read(pipe_, buffer, sizeof buffer);
@@ -76,7 +79,9 @@ class LabelledStream {
 
  private:
   void add(size_t begin, size_t end) {
-    sink_.add(with_our_label(dialect_, std::string_view(line_).substr(begin, end - begin)) + "\n");
+    const std::string_view line = std::string_view(line_).substr(begin, end - begin);
+    if (dialect_ == Dialect::slurm && failure_ == 0) failure_ = failure_told_by_slurm(line);
+    sink_.add((labelled_ ? with_our_label(dialect_, line) : std::string(line)) + "\n");
   }
   void close_pipe() {
     if (pipe_ >= 0) close(pipe_);
@@ -84,7 +89,9 @@ class LabelledStream {
   }
 
   Dialect dialect_;
+  bool labelled_;
   Sink sink_;
+  int failure_ = 0;
   int pipe_ = -1;
   std::string line_;  ///< begun, newline not seen yet
 };
@@ -94,8 +101,11 @@ class EngineChild {
  public:
   EngineChild(std::string file, const Engine& engine, const Plan& plan)
       : file_(std::move(file)), plan_(plan), dialect_(engine.dialect) {
-    if (!plan.label || dialect_ == Dialect::hydra) return;
-    for (int i : {0, 1}) streams_[i] = std::make_unique<LabelledStream>(dialect_, i + 1);
+    const bool relabel = plan.label && dialect_ != Dialect::hydra;
+    for (int i : {0, 1}) {
+      if (relabel || (i == 1 && dialect_ == Dialect::slurm))
+        streams_[i] = std::make_unique<LabelledStream>(dialect_, relabel, i + 1);
+    }
   }
 
   /// Its exit code. `arguments`: words for exec, null at the end.
@@ -141,7 +151,9 @@ class EngineChild {
       if (deadline_ms_ >= 0 && now_ms() >= deadline_ms_) end_it();
       wait_once();
     }
-    return late_ ? kTimeoutExitCode : WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+    if (late_) return kTimeoutExitCode;
+    const int code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+    return code != 0 && streams_[1] && streams_[1]->failure() != 0 ? streams_[1]->failure() : code;
   }
 
   void end_it() {
@@ -247,7 +259,8 @@ int call(const Engine& engine, const std::string& file, const Plan& plan) {
   std::vector<char*> arguments;
   for (auto& word : command.words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  if (plan.records() || plan.timeout_s > 0 || plan.label) return EngineChild(file, engine, plan).run(arguments.data());
+  if (plan.records() || plan.timeout_s > 0 || plan.label || engine.dialect == Dialect::slurm)
+    return EngineChild(file, engine, plan).run(arguments.data());
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGXFSZ, SIG_DFL);
   execv(file.c_str(), arguments.data());

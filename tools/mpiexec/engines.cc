@@ -1,6 +1,7 @@
 #include "engines.h"
 
 #include <fmt/format.h>
+#include <string.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -284,6 +285,23 @@ std::string with_our_label(Dialect dialect, std::string_view line) {
     }
   }
   return std::string(line);
+}
+
+int failure_told_by_slurm(std::string_view line) {
+  // "srun: error: node1: task 3: Exited with exit code 7", "srun: error: node1: tasks 0-1: Segmentation fault (core
+  // dumped)"
+  constexpr std::string_view kBegin = "srun: error: ", kExited = "Exited with exit code ";
+  const size_t task = line.find(": task");
+  if (!line.starts_with(kBegin) || task == line.npos) return 0;
+  const size_t colon = line.find(": ", task + 2);
+  if (colon == line.npos) return 0;
+  const std::string_view text = line.substr(colon + 2);
+  if (text.starts_with(kExited)) return atoi(std::string(text.substr(kExited.size())).c_str()) & 255;
+  for (int signal = 1; signal < 32; ++signal) {
+    const char* description = sigdescr_np(signal);
+    if (description && text.starts_with(description)) return 128 + signal;
+  }
+  return 0;
 }
 
 std::string quoted(std::string_view word) {

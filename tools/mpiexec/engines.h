@@ -36,6 +36,10 @@ EngineCommand translate(const Plan& plan, const Engine& engine, const std::strin
 /// that the engine has not labelled stays as it is.
 std::string with_our_label(Dialect dialect, std::string_view line);
 
+/// The exit code that a line of srun's own messages tells of a rank that has failed (128 + n for signal n); 0: none.
+/// srun itself ends with the largest code of all ranks, that of the ones it has killed included.
+int failure_told_by_slurm(std::string_view line);
+
 /// One word of a shell's command line.
 std::string quoted(std::string_view word);
 
