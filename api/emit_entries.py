@@ -6,6 +6,12 @@ from emit_header import prototype, variants
 from kinds import kind_of, significance
 
 BANNER = "// Generated from api/; see api/README.md. Do not edit.\n"
+# Collective functions that move no data of the program's: TERN_CHECK compares which of them the ranks call. Not those that
+# a rank may call later than others (MPI_Comm_free) or that only some members call.
+COLLECTIVE_WITHOUT_DATA = {
+    "Comm_dup", "Comm_dup_with_info", "Comm_split", "Comm_split_type", "Comm_create", "Cart_create", "Graph_create",
+    "Dist_graph_create", "Dist_graph_create_adjacent", "Intercomm_merge", "File_open", "Win_create", "Win_allocate",
+    "Win_allocate_shared", "Win_create_dynamic"}
 ERROR_OBJECTS = {"comm": "comm", "session": "session"}
 
 
@@ -236,13 +242,16 @@ def emit_entry(function, large, numbers):
         text = "".join(f" &&\n        {c}" for c in optional)[12:]
         out.append(f"  if (call.checking() && !({text}))\n    return {fail}();")
     out += _described(function, comm)
+    if function.stem in COLLECTIVE_WITHOUT_DATA:
+        out.append(f"  if (call.checked()) [[unlikely]] {{\n    if (Error error = call.check_collective(*{comm}_)) "
+                   "return call.fail(std::move(error));\n  }")
     if function.form:
         # What a form has beyond the blocking one (info, request) is no operand.
         operands = arguments[:len(arguments) - {"run": 0, "begin": 1, "prepare": 2}[function.form]]
         out.append("  CallOperands o;")
         making = f"operands::{function.operation}({', '.join(['call'] + operands + ['o'])})"
         out.append(f"  if (Error error = {making}; __builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
-        arguments = [f"*{comm}_", f"Operation::{function.operation.lower()}", "o"]
+        arguments = ["call", f"*{comm}_", f"Operation::{function.operation.lower()}", "o"]
         arguments += [] if function.form == "run" else ["request_"]
         call = f"{function.form}({', '.join(arguments)})"
     else:

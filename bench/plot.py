@@ -63,3 +63,35 @@ def curves(path, title, rows, by_time=False):
                    f'<text x="{LEFT + 10}" y="{TOP + 14 + 16 * index}" fill="{colours[name]}">{name}</text>')
     out.append("</svg>")
     path.write_text("\n".join(out) + "\n")
+
+
+def time_line(path, title, spans, colours):
+    """One SVG: a row for each peer, x the time in milliseconds, a bar for each span (peer, begin, end, what) in what's colour."""
+    if not spans:
+        return
+    peers = sorted({peer for peer, *_ in spans})
+    end = max(until for _, _, until, _ in spans)
+    row = max(4, min(16, (HEIGHT - TOP - BOTTOM) // len(peers)))
+    height = TOP + BOTTOM + row * len(peers)
+
+    def px(at):
+        return LEFT + at / end * (WIDTH - LEFT - RIGHT)
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+           f'<text x="{WIDTH / 2}" y="18" text-anchor="middle" font-size="15">{escape(title)}</text>']
+    for index, (what, colour) in enumerate(colours.items()):
+        out.append(f'<rect x="{LEFT + 110 * index}" y="25" width="12" height="10" fill="{colour}"/>'
+                   f'<text x="{LEFT + 110 * index + 16}" y="34">{escape(what)}</text>')
+    for peer, begin, until, what in spans:
+        y = TOP + row * peers.index(peer)
+        out.append(f'<rect x="{px(begin):.1f}" y="{y}" width="{max(0.5, px(until) - px(begin)):.1f}" height="{row - 1}" '
+                   f'fill="{colours[what]}"/>')
+    for index in range(0, len(peers), max(1, 16 // row)):
+        out.append(f'<text x="{LEFT - 6}" y="{TOP + row * index + row - 1}" text-anchor="end" font-size="{min(11, 2 * row)}">'
+                   f'{peers[index]}</text>')
+    for tick in range(9):
+        at = end * tick / 8
+        out.append(f'<text x="{px(at):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{at:.0f} ms</text>')
+    out.append("</svg>")
+    path.write_text("\n".join(out) + "\n")

@@ -2,15 +2,18 @@
 // in virtual time:
 //
 //   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|locks|
-//             FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//             FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [channels=RANK] [TUNABLE=VALUE]...
+//             [-- ARGUMENTS...]
 //
 // or any MPI program that is built as a shared object and named with its folder (capi/simulated/program_file.h); its
 // computation takes no virtual time.
 //
-// Prints what the program prints. The programs are plain MPI and the same as on real machines; only their computation
-// is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a
-// network that costs what its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread, on
-// the same core unless the node has more (cores=N). Registrations of user memory are kept, as the library does.
+// Prints what the program prints; with channels=RANK also a line `CHANNEL peer microseconds channel` each time that
+// another channel carries a peer's messages to that rank. The programs are plain MPI and the same as on real machines;
+// only their computation is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine
+// has adapters, else over a network that costs what its file says of TCP, or by datagrams (path=udp). progress=event:
+// beside an event thread, on the same core unless the node has more (cores=N). Registrations of user memory are kept,
+// as the library does.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -116,6 +119,13 @@ int main(int argc, char** argv) {
     if (setting.starts_with("ranks=")) {
       options.ranks = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
       if (options.ranks == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
+      continue;
+    }
+    if (setting.starts_with("channels=")) {
+      options.channel_changed = [rank = tern::PeerId(std::strtoul(setting.data() + equals + 1, nullptr, 10))](
+                                    tern::PeerId told, tern::PeerId peer, const char* channel, uint64_t now_ns) {
+        if (told == rank) std::printf("CHANNEL %u %.3f %s\n", unsigned(peer), double(now_ns) / 1000, channel);
+      };
       continue;
     }
     if (tern::Error error = options.tunables.set(setting.substr(0, equals), setting.substr(equals + 1))) {

@@ -9,19 +9,28 @@ MACHINES = Path(__file__).resolve().parent.parent / "machines"
 
 
 def points_of(command):
-    """Runs it. The points that it printed: {series: {x: value}}."""
+    """Runs it. What it printed: points {series: {x: value}}, and changes of channels [(peer, microseconds, channel)]."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
-    points = {}
+    points, changes = {}, []
     for line in done.stdout.splitlines():
-        _, series, x, value, _ = line.split()
-        points.setdefault(series, {})[int(x)] = float(value)
-    return points
+        if line.startswith("CHANNEL "):
+            _, peer, at_us, channel = line.split()
+            changes.append((int(peer), float(at_us), channel))
+        else:
+            _, series, x, value, _ = line.split()
+            points.setdefault(series, {})[int(x)] = float(value)
+    return points, changes
 
 
 def run(build, machine, program, arguments, *tunables):
     """Points of one simulated run: {series: {x: value}}."""
+    return run_with_changes(build, machine, program, arguments, *tunables)[0]
+
+
+def run_with_changes(build, machine, program, arguments, *tunables):
+    """As points_of; changes with the setting channels=RANK."""
     command = [build / "bench-programs/simulated", MACHINES / machine, program, *tunables]
     return points_of([*command, "--", *arguments])
 

@@ -24,6 +24,29 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* to) {
   return _URC_NO_REASON;
 }
 
+struct FrameRoom {
+  Frame* frames;
+  size_t room, depth;
+};
+
+// The number of the frame pointer's register in DWARF: AArch64's x29, else x86-64's rbp.
+#if defined(__aarch64__)
+constexpr int kFramePointer = 29;  // DWARF for the Arm 64-bit architecture, 4.1
+#else
+constexpr int kFramePointer = 6;  // System V ABI, AMD64 supplement, figure 3.36
+#endif
+
+// While a frame is visited, the unwinder's canonical frame address is still that of the frame below: the stack pointer
+// here.
+_Unwind_Reason_Code add_whole_frame(_Unwind_Context* context, void* to) {
+  auto& all = *static_cast<FrameRoom*>(to);
+  if (all.depth == all.room) return _URC_END_OF_STACK;
+  const uintptr_t pc = _Unwind_GetIP(context);
+  if (pc == 0) return _URC_END_OF_STACK;
+  all.frames[all.depth++] = {pc, _Unwind_GetCFA(context), _Unwind_GetGR(context, kFramePointer)};
+  return _URC_NO_REASON;
+}
+
 const char* file_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
   return slash ? slash + 1 : path;
@@ -83,6 +106,12 @@ CallStack walk_stack(uintptr_t from) {
   if (first == end) first = stack.frames + std::min<size_t>(1, stack.depth);  // without this function's own
   stack.depth = size_t(std::copy(first, end, stack.frames) - stack.frames);
   return stack;
+}
+
+size_t walk_frames(Frame* frames, size_t room) {
+  FrameRoom all{frames, room, 0};
+  _Unwind_Backtrace(add_whole_frame, &all);
+  return all.depth;
 }
 
 bool SymbolTable::describe(uintptr_t address, bool exact, char* out, size_t room) {

@@ -21,6 +21,15 @@ struct CallStack {
 /// 0, or an address that is not found: begin at the caller.
 CallStack walk_stack(uintptr_t from = 0);
 
+/// One frame, and what its variables are found by.
+struct Frame {
+  uintptr_t pc = 0;  ///< as in CallStack
+  uintptr_t sp = 0;  ///< the stack pointer in it; that of the next frame is its end
+  uintptr_t fp = 0;  ///< the frame pointer's register in it
+};
+/// The frames of the calling thread, innermost first, of which at most `room` are stored. Returns how many.
+size_t walk_frames(Frame* frames, size_t room);
+
 /// Names and lines of addresses in the loaded files. The first question reads their debug information (up to some 100
 /// ms for large programs), which is kept.
 class SymbolTable {

@@ -108,6 +108,8 @@ constexpr size_t size_class_limit(size_t index) {
     "messages fetched from their sender's memory by cross-memory attach, with one copy") \
   X(shm_fetched_bytes, aggregate, "bytes", "shm", \
     "bytes fetched that way") \
+  X(shm_spilled, counter, "messages", "shm", \
+    "messages of the protocols that were put beside a full ring, so that they need no later call of their rank") \
   X(tcp_connections, level, "connections", "tcp", \
     "TCP connections that are open") \
   X(tcp_resumed, counter, "connections", "tcp", \
@@ -146,6 +148,10 @@ constexpr size_t size_class_limit(size_t index) {
     "peers whose messages come by a connected queue pair into shared receive buffers") \
   X(rdma_channels_dc, level, "channels", "rdma", \
     "peers whose messages come by DC into shared receive buffers") \
+  X(rdma_channels_ud, level, "channels", "rdma", \
+    "peers whose messages come by datagrams (UD)") \
+  X(rdma_channels_xrc, level, "channels", "rdma", \
+    "peers whose messages come by a queue pair for each of their nodes (XRC)") \
   X(rdma_channels_rc_rdma, level, "channels", "rdma", \
     "peers that write their messages into a ring by a connected queue pair") \
   X(rdma_channels_dc_rdma, level, "channels", "rdma", \
@@ -156,6 +162,10 @@ constexpr size_t size_class_limit(size_t index) {
     "polls of rings that found nothing") \
   X(rdma_credits, counter, "frames", "rdma", \
     "frames sent only to return credit to a peer") \
+  X(rdma_datagrams, counter, "datagrams", "rdma", \
+    "datagrams (UD) sent, acknowledgements and repeated ones included") \
+  X(rdma_datagrams_repeated, counter, "datagrams", "rdma", \
+    "datagrams (UD) sent again because they were lost, or seemed lost") \
   X(rdma_bytes, level, "bytes", "rdma", \
     "registered memory of the RDMA path itself: shared receive and send buffers, rings") \
   X(io_together, counter, "calls", "files", \

@@ -114,6 +114,24 @@ namespace tern {
     "Takagi et al. 2015, Table 2)") \
   X(rdma_statistics_ms, 1000, 1, 3'600'000, "milliseconds", false, \
     "TERN_RDMA_CHANNELS=auto: unit of time of these statistics, and interval of the selection") \
+  X(rdma_ring_gain_ns, -1, -1, 1'000'000, "nanoseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: what a message costs less by a ring over a connected queue pair than by the channel it " \
+    "begins with (r of Takagi et al. 2015, Table 2); -1: as published (docs/rdma.md)") \
+  X(rdma_dc_ring_gain_ns, -1, -1, 1'000'000, "nanoseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: likewise by a ring over DC (d)") \
+  X(rdma_connected_gain_ns, -1, -1, 1'000'000, "nanoseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: likewise by a connected queue pair without a ring") \
+  X(rdma_empty_poll_ns, -1, -1, 1'000'000, "nanoseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: what an empty poll of a ring costs (p)") \
+  X(rdma_credit_ns, -1, -1, 1'000'000, "nanoseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: what sending a credit message costs (c)") \
+  X(rdma_ring_setup_us, -1, -1, 1'000'000, "microseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: what making a ring costs, with or without a connected queue pair (delta, rho)") \
+  X(rdma_change_gain_ns, -1, -1, 1'000'000, "nanoseconds", false, \
+    "TERN_RDMA_CHANNELS=auto: gain of a message below which nothing is changed (gamma)") \
+  X(rdma_ud_timeout_s, 120, 0, 86'400, "seconds", false, \
+    "TERN_RDMA_CHANNELS=ud: how long a peer that owes acknowledgements may be silent before it is reported lost " \
+    "(a peer that computes without an event thread is silent, too); 0: for ever") \
   X(tcp_lanes, 4, 1, 4, "connections", false, \
     "networks used at the same time between two hosts that share several; long messages are striped over them") \
   X(tcp_stripe_bytes, 262144, 65536, 1 << 30, "bytes", false, \
@@ -171,7 +189,9 @@ namespace tern {
     "node are distributed; empty: the best") \
   X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
     "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves " \
-    "memory), or auto (selected per peer by the number of messages received from it)") \
+    "memory), ud (datagrams, which save memory on every adapter), xrc (a connected queue pair for each node), auto " \
+    "(selected per peer by the number of messages received from it, beginning with dc, without DC with ud), or " \
+    "auto-ud (the same, beginning with ud)") \
   X(progress, "auto", "what moves messages while the application computes: polling (nothing; only its own MPI " \
     "calls do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
     "pending), or auto (adaptive if some peer is reached by TCP, UDP or software RDMA, which need this rank's " \

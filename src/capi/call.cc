@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/limits.h"
+#include "capi/checks.h"
 #include "fmt/format.h"
 #include "names.gen.h"
 
@@ -30,7 +31,8 @@ std::string sentence(const World& world, const char* name, std::string_view text
 }
 
 template <typename Table, typename Handle>
-std::string handle_text(const Table& table, Handle handle, Handle null, const char* noun, const char* argument) {
+std::string handle_text(const Table& table, Handle handle, Handle null, const char* noun, const char* argument,
+                        const char* gone = "freed") {
   uintptr_t value = value_of(handle);
   if (value == 0) {
     return fmt::format("argument '{}' is 0, which is never a handle. Was the variable initialised?", argument);
@@ -45,12 +47,32 @@ std::string handle_text(const Table& table, Handle handle, Handle null, const ch
     return fmt::format("argument '{}' is {}, which is no {}", argument, name, noun);
   }
   if (table.was_freed(value)) {
-    return fmt::format("argument '{}' is a {} that was freed (handle {:#x})", argument, noun, value);
+    return fmt::format("argument '{}' is a {} that was {} (handle {:#x})", argument, noun, gone, value);
   }
   return fmt::format("argument '{}' is {:#x}, which is no {}. Was the variable initialised?", argument, value, noun);
 }
 
 }  // namespace
+
+void Call::begin_observed() {
+  if (!world_.recorder) return;
+  began_ns_ = Recorder::now_ns();
+  state_ |= kTimed;
+}
+
+void Call::made_observed(const Request& request, MPI_Request handle) {
+  if (timed()) record_request(handle);
+  if (checked()) world_.checks->bind(request);
+}
+
+void Call::made_handle(const void* table, uintptr_t handle) const { world_.checks->given(table, handle); }
+
+void Call::enter_observed(bool any_time) {
+  if (state_ & kTimed) begin_record();
+  if (!world_.checks) return;
+  state_ |= kChecked;
+  world_.checks->enter(name_, any_time);
+}
 
 void Call::begin_record() {
   state_ |= kRecorded;
@@ -76,6 +98,7 @@ void Call::record_request(MPI_Request request) {
 void Call::leave() {
   if (state_ & kRecorded) world_.recorder->leave(function_, began_ns_);
   if (state_ & kTrouble) delete trouble_;
+  if ((state_ & kChecked) && world_.checks) world_.checks->leave();
   if (state_ & kEntered) world_.lock->leave();
   if (state_ & kLocked) world_.lock->release();
 }
@@ -118,7 +141,8 @@ bool Call::bad_handle(MPI_Op handle, const char* argument) {
   return refuse(ErrorClass::op, handle_text(world_.ops, handle, MPI_OP_NULL, "reduction operator", argument));
 }
 bool Call::bad_handle(MPI_Request handle, const char* argument) {
-  return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument));
+  return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument,
+                                                 "completed or freed before, perhaps by another thread"));
 }
 bool Call::bad_handle(MPI_Session handle, const char* argument) {
   return refuse(ErrorClass::session, handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));

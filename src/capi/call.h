@@ -28,10 +28,8 @@ class Call {
  public:
   /// `function`: the name's number among the generated function_names().
   Call(const char* name, uint16_t function) : world_(current()), name_(name), function_(function) {
-    if (world_.recorder) [[unlikely]] {
-      began_ns_ = Recorder::now_ns();
-      state_ = kTimed;
-    }
+    if (world_.observed) [[unlikely]]
+      begin_observed();
   }
   // Most calls have nothing to undo; that is all they pay for.
   [[gnu::always_inline]] ~Call() {
@@ -88,15 +86,15 @@ class Call {
       state_ |= kEntered;
     }
     world_.call_name = name_;
-    if (state_ & kTimed) [[unlikely]]
-      begin_record();
+    if (world_.observed) [[unlikely]]
+      enter_observed(false);
     return true;
   }
   /// Functions that may be called at any time, from any thread.
   bool enter_any_time() {
     lock();
-    if (state_ & kTimed) [[unlikely]]
-      begin_record();
+    if (world_.observed) [[unlikely]]
+      enter_observed(true);
     return true;
   }
   /// For functions of the tools interface: it must be initialised.
@@ -108,6 +106,10 @@ class Call {
   [[gnu::cold]] void record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type);
   /// The request that the call waits for, or made.
   [[gnu::cold]] void record_request(MPI_Request request);
+  /// TERN_CHECK: World::checks are there, and this call has told them that it has begun.
+  bool checked() const { return (state_ & kChecked) != 0; }
+  /// The communicator's ranks call the same collective; null: no communicator, no question.
+  [[gnu::cold]] Error check_collective(Communicator& comm);
 
   // --- Handles to objects.
   bool get(MPI_Comm handle, Communicator*& object, const char* argument) {
@@ -223,8 +225,8 @@ class Call {
       }
     }
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
-    if (timed()) [[unlikely]]
-      record_request(*handle);
+    if ((state_ & (kTimed | kChecked)) && object) [[unlikely]]
+      made_observed(*object, *handle);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
   void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
@@ -303,8 +305,12 @@ class Call {
 
  private:
   template <typename Table, typename Object, typename Handle>
-  static Handle given(Table& table, Object* object, Handle null) {
-    return object ? reinterpret_cast<Handle>(table.give(object)) : null;
+  Handle given(Table& table, Object* object, Handle null) {
+    if (!object) return null;
+    const uintptr_t handle = table.give(object);
+    if (checked()) [[unlikely]]
+      made_handle(&table, handle);
+    return reinterpret_cast<Handle>(handle);
   }
   template <typename Table, typename Object, typename Handle>
   static void retired(Table& table, Handle* handle, Object* object, Handle null) {
@@ -340,7 +346,11 @@ class Call {
   [[gnu::cold]] bool bad_tag(int tag, const char* argument, bool any);
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
+  [[gnu::cold]] void begin_observed();
+  [[gnu::cold]] void made_observed(const Request& request, MPI_Request handle);
+  [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
   [[gnu::cold]] void begin_record();
+  [[gnu::cold]] void enter_observed(bool any_time);
   /// Undoes what `state_` records.
   void leave();
 
@@ -366,6 +376,7 @@ class Call {
     kTrouble = 16,      ///< trouble_ is set
     kAboutFiles = 32,   ///< file_ is set
     kAboutWindow = 64,  ///< window_ is set
+    kChecked = 128,     ///< World::checks knows that it has got in
   };
 
   World& world_;

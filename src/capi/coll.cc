@@ -11,6 +11,18 @@ Error aliased(const char* read, const char* written) {
                                        "' are the same memory. Pass different buffers, or MPI_IN_PLACE.");
 }
 
+Error overlapping(const char* read, const char* written) {
+  return Error(ErrorClass::buffer, "arguments '" + std::string(read) + "' and '" + written +
+                                       "' overlap. Pass buffers that are apart, or MPI_IN_PLACE.");
+}
+
+Error own_block_differs(size_t sent, size_t received) {
+  return Error(ErrorClass::count, "this rank sends " + std::to_string(sent) + " bytes to itself, but receives " +
+                                      std::to_string(received) +
+                                      " from itself. Count and datatype of the send must describe as much data as "
+                                      "those of the receive.");
+}
+
 Error not_on_intercommunicator() {
   return Error(ErrorClass::comm, "argument 'comm' is an intercommunicator, on which this operation does not exist");
 }
@@ -31,6 +43,10 @@ bool own_block_aliased(const Call& call, const Side& whole, const void* own, con
   return block.bytes() != 0 && same_memory(block.data, own);
 }
 
+Error compare_own(const Block& received, const Block& sent) {
+  return sent.bytes() == received.bytes() ? Error() : own_block_differs(sent.bytes(), received.bytes());
+}
+
 // `blocks` is the root's receive side.
 Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype* sendtype, const Side& blocks,
                       int root, Communicator& comm, Operands& o) {
@@ -39,8 +55,10 @@ Error gather_operands(Call& call, const void* sendbuf, Count sendcount, Datatype
   if (!o.in_place) o.send = uniform(sendbuf, sendcount, sendtype);
   if (!blocks.type) return {};
   o.receive = blocks;
-  if (!o.in_place && own_block_aliased(call, blocks, sendbuf, comm)) return aliased("sendbuf", "recvbuf");
-  return {};
+  if (o.in_place || !call.checking() || comm.is_inter()) return {};
+  if (own_block_aliased(call, blocks, sendbuf, comm)) return aliased("sendbuf", "recvbuf");
+  if (overlap(o.send, 1, blocks, comm.size())) return overlapping("sendbuf", "recvbuf");
+  return compare_own(blocks.block(comm.rank()), o.send.block(0));
 }
 
 // `blocks` is the root's send side.
@@ -51,8 +69,10 @@ Error scatter_operands(Call& call, const Side& blocks, void* recvbuf, Count recv
   if (!o.in_place) o.receive = uniform(recvbuf, recvcount, recvtype);
   if (!blocks.type) return {};
   o.send = blocks;
-  if (!o.in_place && own_block_aliased(call, blocks, recvbuf, comm)) return aliased("sendbuf", "recvbuf");
-  return {};
+  if (o.in_place || !call.checking() || comm.is_inter()) return {};
+  if (own_block_aliased(call, blocks, recvbuf, comm)) return aliased("sendbuf", "recvbuf");
+  if (overlap(blocks, comm.size(), o.receive, 1)) return overlapping("sendbuf", "recvbuf");
+  return compare_own(o.receive.block(0), blocks.block(comm.rank()));
 }
 
 }  // namespace

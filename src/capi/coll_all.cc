@@ -14,7 +14,10 @@ Error allgather_operands(Call& call, const void* sendbuf, Count sendcount, Datat
   o.send = uniform(sendbuf, sendcount, sendtype);
   if (!call.checking() || comm.is_inter()) return {};
   Block own = blocks.block(comm.rank());
-  return own.bytes() != 0 && same_memory(own.data, sendbuf) ? aliased("sendbuf", "recvbuf") : Error();
+  if (own.bytes() != 0 && same_memory(own.data, sendbuf)) return aliased("sendbuf", "recvbuf");
+  if (overlap(o.send, 1, blocks, comm.size())) return overlapping("sendbuf", "recvbuf");
+  const size_t sent = o.send.block(0).bytes();
+  return sent == own.bytes() ? Error() : own_block_differs(sent, own.bytes());
 }
 
 Error alltoall_operands(Call& call, const Side& send, const Side& receive, Communicator& comm, Operands& o) {
@@ -22,7 +25,15 @@ Error alltoall_operands(Call& call, const Side& send, const Side& receive, Commu
   o.in_place = in_place(send.buffer);
   if (o.in_place) return {};
   o.send = send;
-  if (!call.checking() || !same_memory(send.buffer, receive.buffer)) return {};
+  if (!call.checking()) return {};
+  if (!comm.is_inter()) {
+    const size_t sent = send.block(comm.rank()).bytes(), received = receive.block(comm.rank()).bytes();
+    if (sent != received) return own_block_differs(sent, received);
+  }
+  if (!same_memory(send.buffer, receive.buffer)) {
+    const int n = peer_count(comm);
+    return overlap(send, n, receive, n) ? overlapping("sendbuf", "recvbuf") : Error();
+  }
   // The same start is harmless when nothing is moved there.
   for (int i = 0; i < peer_count(comm); ++i) {
     Block out = send.block(i), in = receive.block(i);

@@ -51,19 +51,46 @@ inline std::vector<const Datatype*> types_of(const TypeArray& array, int n) {
 /// The same address for what is read and what is written. Absolute addresses (MPI_BOTTOM) cannot be compared
 /// so.
 inline bool same_memory(const void* a, const void* b) { return a == b && a != nullptr; }
+/// Whether the bytes of `a` blocks of one side and `b` of the other overlap; false also where it is not plain to see
+/// (blocks of different lengths, datatypes with holes).
+inline bool overlap(const Side& one, int a, const Side& other, int b) {
+  const auto plain = [](const Side& side) {
+    return side.shape == Side::Shape::uniform && side.type && side.type->is_contiguous() && side.buffer;
+  };
+  if (!plain(one) || !plain(other)) return false;
+  const Aint one_bytes = one.stride() * a, other_bytes = other.stride() * b;
+  if (one_bytes == 0 || other_bytes == 0) return false;
+  return one.buffer < other.buffer + other_bytes && other.buffer < one.buffer + one_bytes;
+}
+[[gnu::cold]] Error overlapping(const char* read, const char* written);
+/// What a rank sends to itself is not what it receives from itself.
+[[gnu::cold]] Error own_block_differs(size_t sent, size_t received);
 [[gnu::cold]] Error aliased(const char* read, const char* written);
 [[gnu::cold]] Error not_on_intercommunicator();
 [[gnu::cold]] Error no_topology();
 
+/// TERN_CHECK: whether the other ranks call the same.
+[[gnu::cold]] Error check_collective(Call& call, Communicator& comm, Operation operation, const Operands& operands,
+                                     Mode mode);
+
 // The three forms of a collective; generated entry points choose.
-inline Error run(Communicator& comm, Operation operation, const Operands& operands) {
+inline Error run(Call& call, Communicator& comm, Operation operation, const Operands& operands) {
+  if (call.checked()) [[unlikely]] {
+    if (Error error = check_collective(call, comm, operation, operands, Mode::blocking)) return error;
+  }
   Request* none = nullptr;
   return collective(comm, operation, operands, Mode::blocking, none);
 }
-inline Error begin(Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
+inline Error begin(Call& call, Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
+  if (call.checked()) [[unlikely]] {
+    if (Error error = check_collective(call, comm, operation, operands, Mode::nonblocking)) return error;
+  }
   return collective(comm, operation, operands, Mode::nonblocking, request);
 }
-inline Error prepare(Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
+inline Error prepare(Call& call, Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
+  if (call.checked()) [[unlikely]] {
+    if (Error error = check_collective(call, comm, operation, operands, Mode::persistent)) return error;
+  }
   return collective(comm, operation, operands, Mode::persistent, request);
 }
 

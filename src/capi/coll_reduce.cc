@@ -14,8 +14,10 @@ Error reduction_operands(Call& call, const void* sendbuf, const void* recvbuf, C
   o.in_place = in_place(sendbuf);
   if (o.in_place) return {};
   o.send = uniform(sendbuf, count, result.type);
-  if (call.checking() && count != 0 && same_memory(sendbuf, recvbuf)) return aliased("sendbuf", "recvbuf");
-  return {};
+  if (!call.checking() || count == 0) return {};
+  if (same_memory(sendbuf, recvbuf)) return aliased("sendbuf", "recvbuf");
+  // Without a result here (not the root) there is no second buffer.
+  return recvbuf && overlap(o.send, 1, result, 1) ? overlapping("sendbuf", "recvbuf") : Error();
 }
 
 Error scan_operands(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op,

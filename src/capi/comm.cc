@@ -2,6 +2,7 @@
 // Making them is in comm_create.cc and comm_split_type.cc.
 #include <cstring>
 
+#include "capi/checks.h"
 #include "capi/comm_common.h"
 #include "impl.gen.h"
 #include "p2p/endpoint.h"
@@ -38,7 +39,7 @@ std::string rendezvous_in_use(const Communicator& comm) {
     Path* path = comm.p2p().endpoints().path_to(comm.peer(rank));
     if (path && path->tuple_queues()) return "tupleq";
   }
-  return mode == "tupleq" ? "rget" : mode;
+  return mode == "tupleq" ? "customised" : mode;
 }
 
 }  // namespace
@@ -169,6 +170,8 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
 Error Comm_free(Call& call, Communicator*& comm) {
   if (comm->handle < 4096)
     return Error(ErrorClass::comm, "argument 'comm' is " + comm->name + ", which cannot be freed");
+  if (call.checked()) [[unlikely]]
+    call.world().checks->uses_alone(*comm);
   if (Error error = comm->attributes.clear(*comm)) return error;
   call.blame(static_cast<Communicator*>(nullptr));
   call.world().comm_buffers.erase(comm);

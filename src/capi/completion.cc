@@ -1,4 +1,5 @@
 // Waiting for and testing requests, one or many. Source: MPI 5.0 sections 3.7.3 to 3.7.6, 3.8.4, 3.9, 13.2.
+#include "capi/checks.h"
 #include "capi/requests.h"
 
 #include <algorithm>
@@ -39,6 +40,8 @@ class Requests {
       }
       found[i] = request;
     }
+    if (call_.checked()) [[unlikely]]
+      tell_checks();
     return {};
   }
   /// Null when the handle is MPI_REQUEST_NULL.
@@ -62,10 +65,15 @@ class Requests {
   }
 
  private:
+  [[gnu::cold]] void tell_checks() const {
+    for (Count i = 0; i < count_; ++i) {
+      if (is_active(found_[i])) call_.world().checks->completing(*found_[i]);
+    }
+  }
   [[gnu::cold]] Error no_request(Count i) const {
     return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is "
                                                   "no request. Was it "
-                                                  "freed, or never initialised?",
+                                                  "completed or freed before, or never initialised?",
                                                   i, value_of(handles_[i])));
   }
   static constexpr Count kFew = 64;  // requests for which no memory is allocated
@@ -199,13 +207,35 @@ Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
 
 namespace body {
 
+/// Where threads share the rank, another one may complete the request while this one waits, which MPI forbids (5.0,
+/// 11.6.2): the request is gone then, and is not touched.
+static Error wait_among_threads(Call& call, const Request& request) {
+  const auto handle = uintptr_t(request.handle);
+  bool there = true;
+  call.process().progress().wait_until([&] {
+    there = call.world().requests.find_user(handle) == &request;
+    return !there || request.complete();
+  });
+  if (there) return {};
+  return Error(ErrorClass::request, fmt::format("argument 'request' ({:#x}) was completed by another thread while this "
+                                                "one waited. Let one thread wait for each request.",
+                                                handle));
+}
+
 Error Wait(Call& call, Request*& request, MPI_Status* status) {
   if (!is_active(request)) {
     put_empty(status);
     return {};
   }
-  if (request->complete()) call.process().progress().release_held();
-  else call.process().p2p().wait(*request);
+  if (call.checked()) [[unlikely]]
+    call.world().checks->completing(*request);
+  if (request->complete()) {
+    call.process().progress().release_held();
+  } else if (!call.world().lock->enabled()) {
+    call.process().p2p().wait(*request);
+  } else if (Error error = wait_among_threads(call, *request)) {
+    return error;
+  }
   return finish(call, request, status);
 }
 
@@ -215,6 +245,8 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
     put_empty(status);
     return {};
   }
+  if (call.checked()) [[unlikely]]
+    call.world().checks->completing(*request);
   if (request->complete()) call.process().progress().release_held();
   else call.process().progress().look();
   flag = request->complete();

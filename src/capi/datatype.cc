@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "capi/attribute.h"
+#include "capi/checks.h"
 #include "datatype/construct.h"
 #include "impl.gen.h"
 
@@ -35,6 +36,8 @@ Error Type_free(Call& call, Datatype*& datatype) {
     return Error(ErrorClass::type, "the datatype " +
                                        (datatype->is_named() ? datatype->name() : std::string("is predefined and")) +
                                        " cannot be freed");
+  if (call.checked()) [[unlikely]]
+    call.world().checks->uses_alone(static_cast<const void*>(datatype));
   if (Error error = delete_attributes(*datatype)) return error;
   Ref<Datatype>::adopt(datatype).reset();
   datatype = nullptr;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "capi/checks.h"
 #include "capi/environment.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
@@ -73,6 +74,8 @@ Error Info_dup(Call& call, Info& info, Info*& newinfo) {
 }
 
 Error Info_free(Call& call, Info*& info) {
+  if (call.checked()) [[unlikely]]
+    call.world().checks->uses_alone(static_cast<const void*>(info));
   if (Error error = check_writable(call, *info)) return error;
   Ref<Info>::adopt(info);
   info = nullptr;
@@ -80,6 +83,8 @@ Error Info_free(Call& call, Info*& info) {
 }
 
 Error Info_set(Call& call, Info& info, const char* key, const char* value) {
+  if (call.checked()) [[unlikely]]
+    call.world().checks->uses_alone(static_cast<const void*>(&info));
   if (Error error = check_writable(call, info)) return error;
   if (Error error = check_key(key)) return error;
   if (size_t length = std::strlen(value); length >= kMaxValue) {

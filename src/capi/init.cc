@@ -2,6 +2,7 @@
 #include <new>
 #include <thread>
 
+#include "capi/checks.h"
 #include "capi/environment.h"
 #include "capi/jobs.h"
 #include "fmt/format.h"
@@ -72,6 +73,9 @@ Error Finalize(Call& call) {
   // First of all, as if MPI_COMM_SELF were freed: its attributes go, last set first, while MPI still works
   // (11.2.4).
   if (Error error = process.self().attributes.clear(process.self())) return error;
+  if (world.checks) {
+    if (Error error = world.checks->finalize()) return error;
+  }
   if (world.buffer.attached()) world.buffer.flush(process.progress());
   for (auto& [comm, buffer] : world.comm_buffers) buffer->flush(process.progress());
   world.comm_buffers.clear();

@@ -1,4 +1,5 @@
 // Receives, probes and matched probes. Source: MPI 5.0 sections 3.2.4, 3.7.2, 3.8, 3.9.
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "impl.gen.h"
 
@@ -11,7 +12,9 @@ Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, i
   Status result = kProcNullStatus;
   Error error;
   if (source != kProcNull) {
-    error = comm.p2p().receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+    if (call.checked()) [[unlikely]]
+      error = call.world().checks->receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+    else error = comm.p2p().receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   }
   put_status(status, result);
   return error;
@@ -19,8 +22,12 @@ Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, i
 
 Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
             Request*& request) {
-  request = source == kProcNull ? comm.p2p().completed(kProcNullStatus)
-                                : comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  if (source == kProcNull) {
+    request = comm.p2p().completed(kProcNullStatus);
+    return {};
+  }
+  const ReceiveArguments arguments = comm.receive_arguments(buf, count, datatype, source, tag);
+  request = call.checked() ? call.world().checks->ireceive(arguments) : comm.p2p().ireceive(arguments);
   return {};
 }
 
@@ -28,6 +35,10 @@ Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int sour
                 Request*& request) {
   request = source == kProcNull ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
                                 : comm.p2p().receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
+  if (call.checked() && source != kProcNull) {
+    call.world().checks->prepare(buf, count, datatype, true);
+    call.world().checks->watch(*request);
+  }
   return {};
 }
 
@@ -98,6 +109,10 @@ Error Imrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& m
   message = nullptr;
   request = consumed->comm->p2p().imreceive(consumed->matched, buf, count, datatype);
   request->error_object = consumed->comm;  // the message's reference now belongs to the request
+  if (call.checked()) {
+    call.world().checks->prepare(buf, count, datatype, true);
+    call.world().checks->watch(*request);
+  }
   return {};
 }
 

@@ -1,5 +1,6 @@
 // Starting, cancelling and freeing requests; generalized requests. Source: MPI 5.0
 // sections 3.7.3, 3.8.4, 3.9, 13.2.
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
@@ -8,7 +9,7 @@ namespace tern::capi {
 
 namespace {
 
-Error start(Request& request) {
+Error start(Call& call, Request& request) {
   if (!request.persistent()) {
     return Error(ErrorClass::request,
                  "the request is not persistent. Only requests of MPI_Send_init and its kin can be started.");
@@ -16,7 +17,7 @@ Error start(Request& request) {
   if (request.active()) {
     return Error(ErrorClass::request, "the request is already active. Wait for it before starting it again.");
   }
-  return request.start();
+  return call.checked() ? call.world().checks->start(request) : request.start();
 }
 
 // A freed request that is not complete keeps its communicator and is counted there, for MPI_Comm_disconnect.
@@ -70,7 +71,7 @@ namespace body {
 
 Error Start(Call& call, Request*& request) {
   if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
-  return start(*request);
+  return start(call, *request);
 }
 
 Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
@@ -80,7 +81,7 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
       return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' is no request", i));
     }
     if (request->error_object) call.blame(static_cast<Communicator*>(request->error_object));
-    if (Error error = start(*request)) return std::move(error).context(fmt::format("element {}", i));
+    if (Error error = start(call, *request)) return std::move(error).context(fmt::format("element {}", i));
   }
   return {};
 }
@@ -112,6 +113,8 @@ Error Request_free(Call& call, Request*& request) {
                  "MPI_Wait or MPI_Test.");
   }
   call.process().progress().release_held();
+  if (call.checked()) [[unlikely]]
+    call.world().checks->freeing(*request);
   if (request->kind() == Request::Kind::file) {
     leave_to_file(*request);
   } else if (request->kind() == Request::Kind::window) {

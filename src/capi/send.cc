@@ -1,5 +1,6 @@
 // Sends: blocking, nonblocking, persistent, in all modes. Source: MPI 5.0 sections 3.2, 3.4, 3.6, 3.7.2, 3.9.
 #include "capi/attached_buffer.h"
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "impl.gen.h"
 
@@ -9,30 +10,34 @@ namespace {
 
 const Datatype& byte_type(World& world) { return world.predefined_types.get(type_id::kByte); }
 
-Error send(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode) {
+Error send(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+           SendMode mode) {
   if (dest == kProcNull) return {};
+  if (call.checked()) [[unlikely]]
+    return call.world().checks->send(comm.send_arguments(buf, count, type, dest, tag, mode), count, type);
   return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag, mode));
 }
 
-Error isend(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
-            Request*& request) {
+Error isend(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+            SendMode mode, Request*& request) {
   if (dest == kProcNull) {
     request = comm.p2p().completed();
   } else {
     SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
     arguments.requested = true;
-    request = comm.p2p().isend(arguments);
+    request = call.checked() ? call.world().checks->isend(arguments) : comm.p2p().isend(arguments);
   }
   return {};
 }
 
-Error send_init(const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm, SendMode mode,
-                Request*& request) {
+Error send_init(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
+                SendMode mode, Request*& request) {
   if (dest == kProcNull) {
     request = new InstantRequest(Request::Kind::send, kEmptyStatus);
   } else {
     SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
     arguments.requested = true;
+    if (call.checked()) call.world().checks->prepare(buf, count, type, false);
     request = comm.p2p().send_init(arguments);
   }
   return {};
@@ -85,13 +90,13 @@ class PersistentBsend final : public BufferedSend {
 namespace body {
 
 Error Send(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
-  return send(buf, count, datatype, dest, tag, comm, SendMode::standard);
+  return send(call, buf, count, datatype, dest, tag, comm, SendMode::standard);
 }
 Error Ssend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
-  return send(buf, count, datatype, dest, tag, comm, SendMode::synchronous);
+  return send(call, buf, count, datatype, dest, tag, comm, SendMode::synchronous);
 }
 Error Rsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
-  return send(buf, count, datatype, dest, tag, comm, SendMode::ready);
+  return send(call, buf, count, datatype, dest, tag, comm, SendMode::ready);
 }
 Error Bsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm) {
   return bsend(call.world(), buf, count, datatype, dest, tag, comm, nullptr);
@@ -99,15 +104,15 @@ Error Bsend(Call& call, const void* buf, Count count, Datatype& datatype, int de
 
 Error Isend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
             Request*& request) {
-  return isend(buf, count, datatype, dest, tag, comm, SendMode::standard, request);
+  return isend(call, buf, count, datatype, dest, tag, comm, SendMode::standard, request);
 }
 Error Issend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
              Request*& request) {
-  return isend(buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
+  return isend(call, buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
 }
 Error Irsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
              Request*& request) {
-  return isend(buf, count, datatype, dest, tag, comm, SendMode::ready, request);
+  return isend(call, buf, count, datatype, dest, tag, comm, SendMode::ready, request);
 }
 Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
              Request*& request) {
@@ -122,15 +127,15 @@ Error Ibsend(Call& call, const void* buf, Count count, Datatype& datatype, int d
 
 Error Send_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
                 Request*& request) {
-  return send_init(buf, count, datatype, dest, tag, comm, SendMode::standard, request);
+  return send_init(call, buf, count, datatype, dest, tag, comm, SendMode::standard, request);
 }
 Error Ssend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
                  Request*& request) {
-  return send_init(buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
+  return send_init(call, buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
 }
 Error Rsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
                  Request*& request) {
-  return send_init(buf, count, datatype, dest, tag, comm, SendMode::ready, request);
+  return send_init(call, buf, count, datatype, dest, tag, comm, SendMode::ready, request);
 }
 Error Bsend_init(Call& call, const void* buf, Count count, Datatype& datatype, int dest, int tag, Communicator& comm,
                  Request*& request) {

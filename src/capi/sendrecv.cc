@@ -1,6 +1,7 @@
 // MPI_Sendrecv and its kin. Source: MPI 5.0 sections 3.10, 3.7.2.
 #include <vector>
 
+#include "capi/checks.h"
 #include "capi/requests.h"
 #include "datatype/cursor.h"
 #include "impl.gen.h"
@@ -47,19 +48,24 @@ class SendReceive final : public Request {
   std::vector<std::byte> packed_;
 };
 
-/// Both ways at once; a partner MPI_PROC_NULL is left out.
+/// Both ways at once; a partner MPI_PROC_NULL is left out. `signature`, `signature_count`: what the program sends, of
+/// which the send buffer may be a packed copy.
 Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest, int sendtag,
                void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag, Communicator& comm,
-               MPI_Status* status) {
+               MPI_Status* status, const Datatype& signature, Count signature_count) {
   PointToPoint& p2p = comm.p2p();
+  Checks* const checks = call.checked() ? call.world().checks.get() : nullptr;
   Request* receive = nullptr;
   if (source != kProcNull) {
     ReceiveArguments arguments = comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag);
     arguments.stays = true;
-    receive = p2p.ireceive(arguments);
+    receive = checks ? checks->ireceive(arguments) : p2p.ireceive(arguments);
   }
   Error error;
-  if (dest != kProcNull) error = p2p.send(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
+  if (dest != kProcNull) {
+    const SendArguments arguments = comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag);
+    error = checks ? checks->send(arguments, signature_count, signature) : p2p.send(arguments);
+  }
   Status result = kProcNullStatus;
   if (receive) {
     if (error) receive->cancel();
@@ -99,7 +105,7 @@ Error Sendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendt
                void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag, Communicator& comm,
                MPI_Status* status) {
   return exchange(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
-                  comm, status);
+                  comm, status, sendtype, sendcount);
 }
 
 Error Sendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
@@ -108,7 +114,7 @@ Error Sendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, i
   if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
   const Datatype& bytes = call.world().predefined_types.get(type_id::kByte);
   return exchange(call, copy.data(), static_cast<Count>(copy.size()), bytes, dest, sendtag, buf, count, datatype,
-                  source, recvtag, comm, status);
+                  source, recvtag, comm, status, datatype, count);
 }
 
 Error Isendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, int dest, int sendtag,

@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "capi/call.h"
+#include "capi/checks.h"
 #include "capi/crash_report.h"
 #include "capi/questions.h"
 #include "names.gen.h"
@@ -71,10 +72,19 @@ void World::record_if_asked() {
   Error error;
   recorder = Recorder::create(folder, room ? std::strtoull(room, nullptr, 10) : 0, function_names(), error);
   if (recorder) {
+    observed = true;
     counters = &recorder->counters();
   } else {
     std::fprintf(stderr, "[tern] %s\n", std::string(error.text()).c_str());
   }
+}
+
+// TERN_CHECK: 1 or 2, see Checks.
+void World::check_if_asked() {
+  const char* wish = std::getenv("TERN_CHECK");
+  if (!wish || *wish == '\0' || std::string_view(wish) == "0") return;
+  checks = std::make_unique<Checks>(*this, std::string_view(wish) == "2");
+  observed = true;
 }
 
 Datatype* World::find_predefined_type(uintptr_t handle) {
@@ -102,6 +112,7 @@ Error World::start(int required_level) {
       recorder->header().samples[0] = compare_clocks(*process, Recorder::clock_domain());
     }
     checking = process->tunables().check_arguments != 0;
+    check_if_asked();
     process->hang_watch().set_call(&call_name);
     if (this == &process_world()) {
       begin_to_answer(*this);
@@ -142,7 +153,9 @@ Error World::leave() {
   if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
   if (this == &process_world()) end_answers();
+  observed = recorder != nullptr;
   process.reset();
+  checks.reset();  // the process refers to it until its end
   if (recorder && !error) recorder->header().finished = 1;
   return error;
 }

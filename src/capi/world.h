@@ -25,6 +25,8 @@
 
 namespace tern::capi {
 
+class Checks;  // capi/checks.h
+
 struct World {
   World();
   ~World();
@@ -60,6 +62,8 @@ struct World {
   bool checking = true;                ///< TERN_CHECK_ARGUMENTS
   const char* call_name = nullptr;     ///< the function called last, for the hang report
   std::unique_ptr<Recorder> recorder;  ///< null unless mpiexec wants to know
+  std::unique_ptr<Checks> checks;      ///< null unless TERN_CHECK wants them; the process refers to it
+  bool observed = false;               ///< one of the two is there
   /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts
   /// its own.
   std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;
@@ -110,6 +114,8 @@ struct World {
   Error leave();
   /// Records as mpiexec says in the environment (--summary, --trace). Before anything is called.
   void record_if_asked();
+  /// Makes `checks` as TERN_CHECK says. After `process`.
+  void check_if_asked();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.
   int rank() const { return process ? process->world_rank() : -1; }
   /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the

@@ -153,6 +153,7 @@ Error collective(Communicator& communicator, Operation operation, const Operands
       tracer->describe_algorithm(algorithm->name);
     if (algorithm->at_once) {
       ++communicator.p2p().progress().counters().coll_node;
+      environment.node_team->set_operation(operation);
       return algorithm->at_once(*environment.node_team, operands);
     }
   }

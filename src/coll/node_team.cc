@@ -88,7 +88,16 @@ bool NodeTeam::somebody_lost() {
   return lost_ >= 0;
 }
 
-void NodeTeam::disagree(int member, size_t sent, size_t expected) {
+void NodeTeam::disagree(int member, uint64_t what, size_t expected) {
+  const uint64_t sent = what & ((uint64_t{1} << kOperationShift) - 1);
+  if (what - sent != operation_) {
+    const auto name = [](uint64_t operation) { return function_of(Operation((operation >> kOperationShift) - 1)); };
+    error_ = Error(ErrorClass::other, "rank " + std::to_string(member) + " is in " + name(what - sent) +
+                                          ", this rank in " + name(operation_) +
+                                          ". All ranks of a communicator must call the same collective operations in "
+                                          "the same order.");
+    return;
+  }
   error_ = Error(ErrorClass::truncate, "rank " + std::to_string(member) + " has contributed " + std::to_string(sent) +
                                            " bytes, but " + std::to_string(expected) +
                                            " are expected here. Counts and datatypes must agree on all processes.");

@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "coll/operands.h"
 #include "comm/communicator.h"
 #include "fabric/shm/node_memory.h"
 
@@ -56,6 +57,8 @@ class NodeTeam final : public ShmWatch {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// What the next operation is: a member that finds another one in a line of this number reports it.
+  void set_operation(Operation operation) { operation_ = (uint64_t(operation) + 1) << kOperationShift; }
   /// Enters the next operation. Every member calls it for every operation, first.
   void enter() {
     if (++sequence_ % kAckInterval == 0) acknowledge();
@@ -65,7 +68,7 @@ class NodeTeam final : public ShmWatch {
     const uint64_t depth = bytes <= kInlineBytes ? kRing : kBulkSlots;
     if (sequence_ >= depth && all_entered_ <= sequence_ - depth && !make_room(sequence_ - depth + 1)) return nullptr;
     Line& mine = line(rank_);
-    mine.bytes = bytes;
+    mine.what = operation_ | bytes;
     return bytes <= kInlineBytes ? mine.data : bulk(rank_);
   }
   /// This member's contribution is complete: for all members, or for one.
@@ -89,18 +92,19 @@ class NodeTeam final : public ShmWatch {
       __builtin_prefetch(
           &line(member, (sequence_ + 4) % kRing));  // it is ahead, perhaps by more (scan of a stream: 53 to 44 ns)
     }
-    if (theirs.bytes > bytes) [[unlikely]] {
-      disagree(member, theirs.bytes, bytes);
+    const uint64_t length = theirs.what ^ operation_;  // of another operation: longer than anything
+    if (length > bytes) [[unlikely]] {
+      disagree(member, theirs.what, bytes);
       return {};
     }
-    return {theirs.bytes <= kInlineBytes ? theirs.data : bulk(member), theirs.bytes};
+    return {length <= kInlineBytes ? theirs.data : bulk(member), length};
   }
   /// The same if exactly `bytes` are expected. Null: failed.
   const std::byte* await_all(int member, size_t bytes) {
     std::span<const std::byte> data = await(member, bytes);
     if (data.size() == bytes || !data.data()) [[likely]]
       return data.data();
-    disagree(member, data.size(), bytes);
+    disagree(member, operation_ | data.size(), bytes);
     return nullptr;
   }
   /// All contributions to this operation have been seen: every member has entered it.
@@ -114,7 +118,7 @@ class NodeTeam final : public ShmWatch {
  private:
   struct alignas(64) Line {
     std::atomic<uint64_t> number;
-    uint64_t bytes;  ///< of the contribution
+    uint64_t what;  ///< the operation, and the bytes of the contribution
     std::byte data[kInlineBytes];
   };
   static_assert(sizeof(Line) == 64);
@@ -139,7 +143,7 @@ class NodeTeam final : public ShmWatch {
   bool make_room(uint64_t needed);
   bool wait_for(const std::atomic<uint64_t>& number, uint64_t value);
   bool somebody_lost();
-  void disagree(int member, size_t sent, size_t expected);
+  void disagree(int member, uint64_t what, size_t expected);
 
   NodeMemory& memory_;
   PointToPoint& p2p_;
@@ -150,6 +154,8 @@ class NodeTeam final : public ShmWatch {
   Line* lines_;
   std::byte* bulk_;
   std::vector<uint32_t> slots_;  ///< members' slots in the node, for waking
+  static constexpr int kOperationShift = 48;
+  uint64_t operation_ = 0;  ///< as in Line::what
   uint64_t sequence_ = 0;
   uint64_t all_entered_ = 0;                        ///< every member is known to have entered this operation
   const std::atomic<uint64_t>* awaited_ = nullptr;  ///< the line for which this rank waits; null: none

@@ -45,6 +45,8 @@ enum class Operation : uint8_t {
 };
 inline constexpr int kOperations = int(Operation::neighbor_alltoallw) + 1;  ///< number of operations
 const char* name_of(Operation operation);
+/// "MPI_Reduce_scatter".
+std::string function_of(Operation operation);
 
 /// int[] or MPI_Count[] of the caller, read as 64 bits.
 class CountArray {

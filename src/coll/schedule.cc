@@ -175,8 +175,20 @@ void Schedule::post(Request* request, uint32_t& outstanding) {
   request->release();
 }
 
+// In the words of the call, not of the message that carries its data.
+[[gnu::cold]] static Error sent_more(const Request& request) {
+  return Error(ErrorClass::truncate,
+               "rank " + std::to_string(request.status.source) + " of the communicator sends more than the " +
+                   std::to_string(request.status.bytes) +
+                   " bytes that are expected here: it is in another collective operation, or its count or datatype is "
+                   "another. All ranks of a communicator must call the same collective operations in the same order.");
+}
+
 void Schedule::note_end(Request& request, bool received) {
-  if (request.error && !error) error = std::move(request.error);
+  if (request.error && !error) {
+    error = std::move(request.error);
+    if (error.error_class() == int(ErrorClass::truncate)) error = sent_more(request);
+  }
   if (received) missing_bytes_ -= uint64_t(request.status.bytes);
 }
 

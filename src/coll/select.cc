@@ -187,6 +187,12 @@ bool take_number(std::string_view text, size_t& value) {
 
 const char* name_of(Operation operation) { return kNames[int(operation)]; }
 
+std::string function_of(Operation operation) {
+  std::string name = std::string("MPI_") + name_of(operation);
+  name[4] = char(name[4] - 'a' + 'A');
+  return name;
+}
+
 std::span<const Algorithm> algorithms() { return kTable; }
 
 bool applies(const Algorithm& algorithm, const Situation& s) {

@@ -29,8 +29,8 @@ class CopyArbiter {
   const CopyArbiterProperties& arbiter_properties() const { return arbiter_properties_; }
 
   /// Adds a lock to the key of memory that is exposed here. The first rank to try the lock gets it and makes the copy:
-  /// the owner puts, or the peer gets. `conceal` removes the lock. If no lock is free the key stays without.
-  virtual void add_copy_lock(RemoteKey& key) {}
+  /// the owner puts, or the peer gets. `conceal` removes the lock. False: no lock is free, and the key stays without.
+  virtual bool add_copy_lock(RemoteKey& key) { return false; }
   /// Whether this rank may transfer that memory. `owner`: the rank it belongs to; null: this rank. True without a lock.
   virtual bool try_lock_copy(Lane* owner, const RemoteKey& key) { return true; }
 

@@ -101,6 +101,11 @@ class Path : public Pollable {
   /// earlier messages are queued); the caller then uses `enqueue`. bytes <= properties().eager_bytes, or
   /// kAlwaysWholeBytes.
   virtual bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) = 0;
+  /// As try_send, for a message of at most kAlwaysWholeBytes whose rank may go off computing for long: what does not
+  /// leave now would have to wait for that. So the path may have room for it that it has not for other messages.
+  virtual bool try_post(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+    return try_send(lane, header, payload, bytes);
+  }
   /// Queues a message of any size behind everything sent on its lane before, and sends what it can. `done` is called
   /// from a later poll, never from here.
   virtual void enqueue(SendOperation& operation) = 0;

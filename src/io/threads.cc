@@ -47,6 +47,7 @@ bool Threads::start_one() {
   shared_->busy.push_back(0);
   try {
     threads_.emplace_back(run, shared_, shared_->busy.size() - 1);
+    pthread_setname_np(threads_.back().native_handle(), "tern-io");  // base/program_threads.h
   } catch (const std::system_error&) {
     shared_->busy.pop_back();
   }

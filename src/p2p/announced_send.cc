@@ -5,7 +5,7 @@
 namespace tern {
 
 void AnnouncedSender::on_ready(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  if (bytes != sizeof(wire::ReadyBody) || mode_ != RendezvousMode::customised) return;
+  if (bytes != sizeof(wire::ReadyBody) || !is_customised(mode_, peer.tuples)) return;
   Ready ready{.context = header.context, .tag = header.tag, .token = header.token};
   std::memcpy(&ready.body, payload, sizeof ready.body);
   uint32_t token = 0;

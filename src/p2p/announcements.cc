@@ -8,8 +8,10 @@ namespace tern {
 namespace {
 /// Announced receives to one peer: as many as its sender keeps.
 constexpr uint32_t kMaxAnnounced = uint32_t(SentLog::kHeld);
-/// Receives of the same key before an announced one; finding them is linear.
-constexpr uint32_t kMaxAhead = 64;
+/// Receives of the same key beside announced ones that are not announced themselves; finding them is linear.
+constexpr uint32_t kMaxUnannounced = 64;
+/// Receives whose last byte every poll reads, some 10 ns each. The senders of others tell.
+constexpr uint32_t kMaxWatched = 64;
 
 bool last_byte_changed(const ReceiveRequest& receive) {
   const auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity() - 1;
@@ -22,18 +24,48 @@ bool last_byte_changed(const ReceiveRequest& receive) {
 ReceiveOffer::~ReceiveOffer() {
   if (watcher) watcher->unwatch(*this);
   if (announced) --peer.announced.open;
+  if (withdrawing) --peer.announced.withdrawing;
 }
 
 void Announcements::watch(ReceiveOffer& offer) {
   offer.watcher = this;
   watched_.push_back(&offer);
+  ++watched_count_;
   want(true);
 }
 
 void Announcements::unwatch(ReceiveOffer& offer) {
   offer.watcher = nullptr;
   IntrusiveList<ReceiveOffer>::remove(&offer);
+  --watched_count_;
   want(!watched_.empty());
+}
+
+// How many receives of its key are before it, and which of those was announced first. It is counted from the announced
+// ones next to it and at the front, whose places are known. False: they are too far away.
+bool Announcements::find_place(ReceiveRequest& receive, wire::ReadyBody& body, uint32_t& place) {
+  Matching& matching = receives_.matching;
+  const auto announced = [](PostedReceive* r) { return static_cast<ReceiveRequest*>(r)->announced(); };
+  uint32_t others = 0;
+  PostedReceive* last = matching.previous_of(receive);
+  for (; last && !announced(last); last = matching.previous_of(*last)) {
+    if (++others > kMaxUnannounced) return false;
+  }
+  body.ahead = uint16_t(others);
+  body.oldest = body.serial;
+  if (!last) return true;
+  const uint32_t after_last = others + 1;
+  place = static_cast<ReceiveRequest*>(last)->offer->place + after_last;
+  others = 0;
+  PostedReceive* first = matching.first_of_key(receive);
+  for (; !announced(first); first = matching.next_of(*first)) {
+    if (++others > kMaxUnannounced) return false;
+  }
+  const ReceiveOffer& oldest = *static_cast<ReceiveRequest*>(first)->offer;
+  const uint32_t ahead = others + (place - oldest.place);
+  body.ahead = uint16_t(ahead);
+  body.oldest = oldest.serial;
+  return ahead == body.ahead;
 }
 
 void Announcements::announce(ReceiveRequest& receive) {
@@ -43,28 +75,23 @@ void Announcements::announce(ReceiveRequest& receive) {
   if (announce_from_bytes == 0 || capacity < announce_from_bytes) return;
   if (receive.attended && peer.copy_locks()) return;  // its sender does not look for it
   peer.messages.begin_log();                          // the peer is likely to announce receives, too
-  if (peer.announced.open >= kMaxAnnounced) return;
-  uint32_t ahead = 0, oldest = peer.announced.next_serial;
-  bool cancelling = false;
-  const bool known = receives_.matching.visit_ahead(receive, kMaxAhead, [&](PostedReceive& before) {
-    const auto& earlier = static_cast<ReceiveRequest&>(before);
-    cancelling |= earlier.cancelling();
-    if (earlier.announced() && int32_t(oldest - earlier.offer->serial) > 0) oldest = earlier.offer->serial;
-    ++ahead;
-  });
-  if (!known || cancelling) return;
+  if (peer.announced.open >= kMaxAnnounced || peer.announced.withdrawing != 0) return;
+  if (receives_.matching.wild_fits(receive.context, receive.source, receive.tag)) return;
+  wire::ReadyBody body{};
+  body.serial = peer.announced.next_serial;
+  uint32_t place = 0;
+  if (!find_place(receive, body, place)) return;
+  ++peer.announced.next_serial;
   receive.sender = nullptr;  // recycled requests remember the last one
   ReceiveOffer& offer = receives_.offer(receive);
-  wire::ReadyBody body{};
+  offer.serial = body.serial;
+  offer.place = place;
   body.capacity = capacity;
   body.address = receives_.expose(receive, body.key);
   body.arrived = peer.messages.arrived();
   body.epoch = peer.messages.arrived_epoch();
-  body.serial = offer.serial = peer.announced.next_serial++;
-  body.oldest = oldest;
-  body.ahead = uint16_t(ahead);
   body.stays = receive.stays;
-  if (body.address != 0 && peer.memory->remote_properties().ordered_writes) {
+  if (body.address != 0 && peer.memory->remote_properties().ordered_writes && watched_count_ < kMaxWatched) {
     body.last_byte = offer.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
     body.watched = 1;
     watch(offer);
@@ -115,7 +142,7 @@ void Announcements::on_filled(Endpoint& peer, const wire::Header& header, const 
   std::memcpy(&body, payload, sizeof body);
   if (header.flags & wire::kTaken) {
     if (!receive->posted() || receive->from != &peer) return;
-    if (receive->watched()) check_watched();  // those before it
+    check_watched();  // those before it
     // Anything else would mean that the two sides count differently, and that the data is in the wrong buffer.
     TERN_ASSERT(receives_.matching.first_of_key(*receive) == receive);
     receives_.unpost(*receive);
@@ -136,9 +163,10 @@ bool Announcements::withdraw(ReceiveRequest& receive) {
   if (!binding) return false;
   receive.place = ReceiveRequest::Place::cancelling;
   if (!receive.offer) receive.sender = nullptr;
+  receives_.offer(receive).withdrawing = true;
+  ++peer.announced.withdrawing;
   ++counters_.withdrawn;
-  control_.post(
-      peer, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receives_.offer(receive).token));
+  control_.post(peer, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receive.offer->token));
   return true;
 }
 

@@ -75,11 +75,13 @@ class Announcements final : Chore {
   void unwatch(ReceiveOffer& offer);
   ReceiveRequest* unless_filled(ReceiveRequest& receive, const wire::Header& header);
   void fill(ReceiveRequest& receive, size_t bytes);
+  bool find_place(ReceiveRequest& receive, wire::ReadyBody& body, uint32_t& place);
 
   Receives& receives_;
   ControlMessages& control_;
   ProtocolCounters& counters_;
   IntrusiveList<ReceiveOffer> watched_;  ///< their last byte tells that they are filled; in the order of posting
+  uint32_t watched_count_ = 0;
 };
 
 }  // namespace tern

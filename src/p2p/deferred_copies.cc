@@ -10,7 +10,7 @@ void DeferredCopies::add(SendRequest& send, RendezvousSend& state, const Ready& 
   Endpoint& peer = send.endpoint;
   const wire::ReadyBody& body = ready.body;
   if (!peer.copy_locks() || body.address == 0 || body.watched || !peer.can_put() || state.exposed.empty()) return;
-  state.exposed.add_copy_lock();
+  if (!state.exposed.add_copy_lock()) return;  // both might copy
   DeferredCopy& copy = state.deferred;
   copy.to = ready.clear_for(send.data_bytes());
   copy.idle_polls = 0;

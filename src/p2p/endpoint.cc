@@ -87,9 +87,11 @@ struct Endpoints::Post final : SendOperation {
 void Endpoints::post(Endpoint& to, const wire::Header& header, const void* payload, size_t bytes) {
   if (to.lost()) return;
   const bool counted = is_message(header);
-  if (bytes <= std::max(to.properties().eager_bytes, kAlwaysWholeBytes) &&
-      (counted ? to.try_send_message(header, payload, bytes) : to.try_send(header, payload, bytes)))
-    return;
+  if (bytes <= kAlwaysWholeBytes) {
+    if (to.try_post(header, payload, bytes)) return;
+  } else if (bytes <= to.properties().eager_bytes) {
+    if (counted ? to.try_send_message(header, payload, bytes) : to.try_send(header, payload, bytes)) return;
+  }
   auto* message = new Post;
   if (bytes != 0) {
     message->payload_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);

@@ -29,7 +29,8 @@ namespace tern {
 
 /// This rank's receives that a peer knows of (announcements.h).
 struct AnnouncedCount {
-  uint32_t open = 0;  ///< announced and not complete
+  uint32_t open = 0;         ///< announced and not complete
+  uint32_t withdrawing = 0;  ///< withdrawals that are not answered yet
   uint32_t next_serial = 1;
 };
 
@@ -39,11 +40,17 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // --- The way to the peer. Messages that a receive will match go by the first two only, which count them.
+  // --- The way to the peer. Messages that a receive will match go by the first three only, which count them.
   /// As Path::try_send.
   bool try_send_message(const wire::Header& header, const void* payload, size_t bytes) {
     if (!path_->try_send(*lane_, header, payload, bytes)) return false;
     messages.count_sent(header);
+    return true;
+  }
+  /// As Path::try_post; of either kind of message.
+  bool try_post(const wire::Header& header, const void* payload, size_t bytes) {
+    if (!path_->try_post(*lane_, header, payload, bytes)) return false;
+    if (is_message(header)) messages.count_sent(header);
     return true;
   }
   /// As Path::enqueue.

@@ -28,8 +28,8 @@ class ExposedMemory {
 
   bool empty() const { return key_.empty(); }
   const RemoteKey& key() const { return key_; }
-  /// The same memory, whose key says from now on that copies need the lock (CopyArbiter::add_copy_lock).
-  void add_copy_lock() { to_->arbiter->add_copy_lock(key_); }
+  /// The same memory, whose key says from now on that copies need the lock. As CopyArbiter::add_copy_lock.
+  bool add_copy_lock() { return to_->arbiter->add_copy_lock(key_); }
   /// The path is gone, and what was exposed with it.
   void forget() { key_ = {}; }
 

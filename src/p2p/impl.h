@@ -52,6 +52,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   ~Impl();
 
   // --- Sends (send.cc).
+  void look_for_receive(Endpoint& peer, const SendArguments& a);
   void begin(SendRequest& send, bool blocking);
   void begin_large(SendRequest& send, bool blocking);
 

@@ -68,24 +68,14 @@ class Matching {
   void add_waiting(WaitingMessage& message);
   void remove_waiting(WaitingMessage& message);
 
-  // --- The receives of one key, for announcements (announcements.h). `receive` is exact and posted.
-  /// Visits those that were posted before it, oldest first. False: there are more than `most`, or a wildcard before it
-  /// may take one of its messages.
-  template <typename Visitor>
-  bool visit_ahead(const PostedReceive& receive, uint32_t most, Visitor&& visit) {
-    uint32_t steps = 0;
-    if (wild_count_ != 0) {
-      PostedList& wild = wild_[context_bucket(receive.context)];
-      for (PostedReceive* w = wild.front(); w && w->order < receive.order; w = wild.next(w)) {
-        if (++steps > most || w->fits(receive.context, receive.source, receive.tag)) return false;
-      }
-    }
+  // --- The receives of one key, for announcements (announcements.h) and tuple queues (tuples.h). `receive` is exact
+  // and posted.
+  /// The one that was posted before it; null: it is the oldest.
+  PostedReceive* previous_of(PostedReceive& receive) {
     PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
-    for (PostedReceive* r = list.front(); r != &receive; r = list.next(r)) {
-      if (++steps > most) return false;
-      if (r->fits(receive.context, receive.source, receive.tag)) visit(*r);
-    }
-    return true;
+    PostedReceive* r = list.previous(&receive);
+    while (r && !r->fits(receive.context, receive.source, receive.tag)) r = list.previous(r);
+    return r;
   }
   /// Visits `receive` and those that were posted after it.
   template <typename Visitor>
@@ -103,7 +93,6 @@ class Matching {
     return r;
   }
 
-  // --- For tuple queues (tuples.h).
   /// The oldest posted receive of just this key; null: none.
   PostedReceive* first_of(uint64_t context, int source, int tag) {
     return of_key(exact_[key_bucket(context, source, tag)].front(), context, source, tag);
@@ -115,6 +104,7 @@ class Matching {
   }
   /// Whether a posted wildcard would take such a message.
   bool wild_fits(uint64_t context, int source, int tag);
+  // --- For tuple queues.
   /// As add_waiting, but for receives with wildcards it comes before the first that `later` says is later.
   template <typename Later>
   void add_waiting_before(WaitingMessage& message, Later&& later) {

@@ -40,7 +40,7 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       receives(p, *this, heartbeat),
       unexpected(p, receives.matching),
       buffers(size_t(t.hybrid_buffers)),
-      puts(sends, endpoints, control, policy.mode == RendezvousMode::customised),
+      puts(sends, endpoints, control, is_customised(policy.mode, false)),
       announcements(p, receives, control, counters),
       eager_sender(sends),
       eager_receiver(p, receives, announcements, unexpected, control, counters),
@@ -50,13 +50,12 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
       choice(policy, buffers, counters),
       hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters, policy),
-      cancels(sends, announced_sender, eager_receiver, unexpected, control) {
-  if (policy.mode == RendezvousMode::tupleq) use_tuple_queues();
-}
+      cancels(sends, announced_sender, eager_receiver, unexpected, control) {}
 
-// From now on every message is looked at.
+// From now on every message is looked at. Without a path that has queues there is nothing to look for.
 void PointToPoint::Impl::use_tuple_queues() {
-  if (tuples) return;
+  const auto& paths = endpoints.paths();
+  if (tuples || std::none_of(paths.begin(), paths.end(), [](Path* path) { return path->tuple_queues(); })) return;
   const bool everywhere = policy.mode == RendezvousMode::tupleq;
   tuples = std::make_unique<Tuples>(progress, endpoints, sends, receives, unexpected, control, tunables, everywhere);
   look_from_bytes = 0;
@@ -77,8 +76,9 @@ const Tunables& PointToPoint::tunables() const { return impl_->tunables; }
 void PointToPoint::add_path(Path& path) {
   impl_->endpoints.add_path(path);
   const size_t announce_from_bytes = path.properties().announce_from_bytes;
-  if (impl_->policy.mode == RendezvousMode::customised && announce_from_bytes != 0)
+  if (is_customised(impl_->policy.mode, false) && announce_from_bytes != 0)
     impl_->announce_from_bytes = std::min(impl_->announce_from_bytes, announce_from_bytes);
+  if (impl_->policy.mode == RendezvousMode::tupleq) impl_->use_tuple_queues();
   if (!impl_->tuples) impl_->look_from_bytes = impl_->announce_from_bytes;
   const RemoteMemory* memory = path.remote_memory();
   if (path.copy_arbiter() && memory && !memory->remote_properties().autonomous)

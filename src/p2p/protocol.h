@@ -40,6 +40,11 @@ inline constexpr size_t kProtocolCount = 8;
 
 /// How large messages are sent (tunable `rendezvous`).
 enum class RendezvousMode : uint8_t { customised, rput, rget, stream, tupleq };
+/// Whether the customised protocols are used with a peer. In mode tupleq the announced receives are what a path without
+/// tuple queues has instead of them.
+constexpr bool is_customised(RendezvousMode mode, bool has_tuple_queues) {
+  return mode == RendezvousMode::customised || (mode == RendezvousMode::tupleq && !has_tuple_queues);
+}
 
 /// What the tunables `rendezvous` and `sender_rendezvous` say.
 struct RendezvousPolicy {

@@ -39,7 +39,7 @@ SendSituation ProtocolChoice::situation(Endpoint& peer, const SendArguments& a, 
                                         bool blocking) {
   const size_t hybrid_bytes = peer.properties().hybrid_bytes;
   const bool contiguous = a.type->is_contiguous();
-  const bool customised = policy_.mode == RendezvousMode::customised;
+  const bool customised = is_customised(policy_.mode, peer.tuples);
   SendSituation s{};
   s.bytes = bytes;
   s.eager_limit = peer.eager_limit();

@@ -34,8 +34,11 @@ Request* PointToPoint::receive_init(const ReceiveArguments& a) {
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   receives.open(receive);
   const bool look = receive.capacity() >= look_from_bytes;
+  bool queued = false, announced = false;
   if (look) [[unlikely]] {
-    if (receive.capacity() >= announce_from_bytes) poll_if_outside();  // perhaps its message is here already
+    queued = tuples && tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
+    announced = !queued && receive.capacity() >= announce_from_bytes;
+    if (announced) poll_if_outside();  // perhaps its message is here already
     if (tuples && tuples->hold_back(receive)) return;
   }
   if (UnexpectedMessage* message = unexpected.find(receive.context, receive.source, receive.tag)) {
@@ -48,15 +51,16 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
     return;
   }
   receives.post(receive);
-  if (look && !receive.wild()) [[unlikely]] {
-    if (tuples && tuples->wants(receive.context)) tuples->posted(receive);
-    else if (receive.capacity() >= announce_from_bytes) announcements.announce(receive);
-  }
+  if (queued && !receive.wild()) [[unlikely]]
+    tuples->posted(receive);
+  if (announced && !receive.wild()) [[unlikely]]
+    announcements.announce(receive);
 }
 
 // A receive meets a message that was there before it. The message is out of matching already.
 void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& message) {
   receives.match(receive, *message.from, message.header, message.bytes, true);
+  receive.number = message.number;
   if (message.header.kind == wire::Kind::rts) {
     const ReceivedRts rts = {.token = message.header.token, .flags = message.header.flags, .body = message.body};
     unexpected.destroy(message);

@@ -25,13 +25,16 @@ struct ReceiveOffer final : ListHook<ReceiveOffer> {
 
   ReceiveRequest& receive;
   Endpoint& peer;
-  uint32_t token = 0;                ///< our name for it
-  ExposedMemory exposed;             ///< its buffer, for the sender to put to
-  Heartbeat::Hold heartbeat;         ///< the sender may ask whether this rank is there
-  bool announced = false;            ///< and still posted, or served by it: counted in Endpoint::announced
-  bool binding = false;              ///< and not withdrawn: the sender may use it without asking
-  uint8_t last_byte = 0;             ///< watched: what it was
-  uint32_t serial = 0;               ///< of the announcement
+  uint32_t token = 0;         ///< our name for it
+  ExposedMemory exposed;      ///< its buffer, for the sender to put to
+  Heartbeat::Hold heartbeat;  ///< the sender may ask whether this rank is there
+  bool announced = false;     ///< and still posted, or served by it: counted in Endpoint::announced
+  bool binding = false;       ///< and not withdrawn: the sender may use it without asking
+  bool withdrawing = false;   ///< its withdrawal is not answered yet: counted in Endpoint::announced
+  uint8_t last_byte = 0;      ///< watched: what it was
+  uint32_t serial = 0;        ///< of the announcement
+  /// Announced: place among the posted receives of its key. Two of these differ by the receives from one to the other.
+  uint32_t place = 0;
   Announcements* watcher = nullptr;  ///< its last byte tells that it is filled, this part looks; null: it does not
 };
 
@@ -53,6 +56,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
   Endpoint* from = nullptr;       ///< the only one it takes a message of; null: any
   Ref<Datatype> held_type;        ///< keeps a user's datatype alive; null for predefined ones
   Endpoint* sender = nullptr;     ///< set when matched
+  uint32_t number = 0;            ///< of its message among its sender's (MessageCount); set when matched
   ReceiveOffer* offer = nullptr;  ///< null: its sender knows nothing of it
   uint64_t matched_ns = 0;        ///< only when events are recorded
   bool unexpected = false;        ///< the same

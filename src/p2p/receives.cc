@@ -49,7 +49,14 @@ void Receives::unpack(ReceiveRequest& receive, const std::byte* payload, size_t 
 }
 
 void Receives::complete_cancelled(ReceiveRequest& receive) {
-  if (receive.posted()) unpost(receive);
+  if (receive.posted()) {
+    if (!receive.wild()) {
+      matching.visit_from(receive, [](PostedReceive& later) {
+        if (ReceiveOffer* offer = static_cast<ReceiveRequest&>(later).offer) --offer->place;
+      });
+    }
+    unpost(receive);
+  }
   receive.status = Status{.source = kAnySource, .tag = kAnyTag, .bytes = 0, .cancelled = true};
   complete(receive);
 }

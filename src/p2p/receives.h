@@ -129,6 +129,7 @@ inline void Receives::match(ReceiveRequest& receive, Endpoint& peer, const wire:
   }
   receive.place = ReceiveRequest::Place::outside;
   receive.sender = &peer;
+  receive.number = peer.messages.arrived();
   receive.status.source = header.source;
   receive.status.tag = header.tag;
   const size_t capacity = receive.capacity();

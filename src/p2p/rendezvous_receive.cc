@@ -62,7 +62,7 @@ bool RendezvousReceiver::worth_getting(const ReceiveRequest& receive, const Rece
   const Endpoint& peer = *receive.sender;
   if (rts.from_library()) return peer.can_get_lent();
   if (!peer.can_get()) return false;
-  if (policy_.mode != RendezvousMode::customised || peer.autonomous()) return true;
+  if (!is_customised(policy_.mode, peer.tuples) || peer.autonomous()) return true;
   if (!peer.stream_is_faster(size_t(receive.status.bytes))) return true;
   // Where either may copy (deferred_copies.h) both are likely to come at about the same time.
   for (int looks = receive.announced() ? kLooksForBoth : 1; looks > 0; --looks) {

@@ -25,7 +25,7 @@ class RendezvousReceiver final : Gets::Client {
         control_(control),
         counters_(counters),
         policy_(policy),
-        gets_(receives, endpoints, *this, policy.mode == RendezvousMode::customised) {}
+        gets_(receives, endpoints, *this, is_customised(policy.mode, false)) {}
 
   void on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   /// The receive is matched with the announcement.

@@ -12,7 +12,7 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
   if (protocol == Protocol::sender_get) {
     state.exposed = ExposedMemory(peer, send.arguments.buffer, bytes, {.read = true});
     if (peer.arbitrates()) state.heartbeat = Heartbeat::Hold(heartbeat_);
-    if (ready && mode_ == RendezvousMode::customised) deferred_.add(send, state, *ready);
+    if (ready && is_customised(mode_, peer.tuples)) deferred_.add(send, state, *ready);
   }
   if (!state.exposed.empty()) {
     state.body.address = reinterpret_cast<uint64_t>(send.arguments.buffer);

@@ -1,4 +1,7 @@
 // A send from the call to its protocol.
+#include <string>
+
+#include "base/stack_end.h"
 #include "p2p/impl.h"
 #include "p2p/tuples.h"
 
@@ -29,11 +32,22 @@ Request* PointToPoint::send_init(const SendArguments& a) {
   return &send;
 }
 
+// Reads what is here, until the announcement of the message's receive is found or nothing is left. (A poll stops after
+// some messages, and the receive may be the last of a thousand.)
+void PointToPoint::Impl::look_for_receive(Endpoint& peer, const SendArguments& a) {
+  constexpr int kMostPolls = 64;  // of others' messages there may be more and more
+  if (progress.polling()) return;
+  for (int polls = 0; polls < kMostPolls; ++polls) {
+    if (progress.poll() == 0 || !is_customised(policy.mode, peer.tuples) || peer.messages.find(a.context, a.tag))
+      return;
+  }
+}
+
 void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
   const size_t bytes = send.data_bytes();
   Endpoint& peer = send.endpoint;
-  if (bytes > peer.eager_limit()) poll_if_outside();
+  if (bytes > peer.eager_limit()) look_for_receive(peer, a);
   sends.open(send);
   if (peer.lost()) {
     sends.fail(send, endpoints.loss_of(a.peer));
@@ -49,10 +63,21 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   }
 }
 
+// To read there would end the program, though the receiver may want less.
+[[gnu::cold]] static Error not_in_stack(size_t bytes, size_t behind) {
+  return Error(ErrorClass::buffer, "the message has " + std::to_string(bytes) + " bytes, of which the last " +
+                                       std::to_string(behind) +
+                                       " are behind the end of this thread's stack. Is the count too large?");
+}
+
 void PointToPoint::Impl::begin_large(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
   Endpoint& peer = send.endpoint;
   const size_t bytes = send.data_bytes();
+  if (const size_t behind = a.type->is_contiguous() ? bytes_behind_stack(a.buffer, bytes) : 0) [[unlikely]] {
+    sends.fail(send, not_in_stack(bytes, behind));
+    return;
+  }
   const Ready* ready = peer.messages.find(a.context, a.tag);
   const Protocol protocol = choice.choose(peer, a, bytes, ready, blocking);
   sends.note(protocol, a, bytes);

@@ -39,7 +39,7 @@ void Sends::enqueue(SendRequest& send, const wire::Header& header, const Cursor&
 }
 
 void Sends::push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes, Left left) {
-  if (send.endpoint.try_send_message(header, payload, bytes)) return;
+  if (send.endpoint.try_post(header, payload, bytes)) return;
   ++counts_.sends_queued;
   enqueue(send, header, Cursor::bytes(const_cast<void*>(payload), bytes), left);
 }

@@ -92,7 +92,7 @@ class Sends {
   using Left = void (*)(SendOperation&, Error);
   /// kPath is waited for until the path has taken all of it; `left` is called then.
   void enqueue(SendRequest& send, const wire::Header& header, const Cursor& payload, Left left = settle_path);
-  /// A message of contiguous bytes: at once if there is room.
+  /// A message of the protocol's own, of at most kAlwaysWholeBytes that stay valid: at once if there is room.
   void push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes, Left left = settle_path);
   /// The receive is matched: its data, from `offset` on, up to `end`.
   void stream(SendRequest& send, uint32_t receiver_token, size_t end, size_t offset);

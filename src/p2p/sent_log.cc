@@ -19,29 +19,54 @@ void SentLog::log(const Entry& entry) {
 
 // A message of this key has gone: the first offer is used up, the others have come one nearer.
 void SentLog::pass(uint64_t context, int tag) {
-  size_t kept = 0;
-  for (Ready& ready : held_) {
-    if (ready.context == context && ready.tag == tag) {
-      if (ready.ahead == 0) continue;
-      --ready.ahead;
-    }
-    if (&held_[kept] != &ready) held_[kept] = ready;
-    ++kept;
+  Key* key = key_of(context, tag);
+  if (!key) return;
+  const uint32_t gone = key->passed++;
+  while (key->offers.front()->number == gone) {
+    if (!drop_first(*key)) return;
   }
-  held_.resize(kept);
 }
 
-const Ready* SentLog::find(uint64_t context, int tag) const {
-  for (const Ready& ready : held_) {
-    if (ready.ahead == 0 && ready.context == context && ready.tag == tag) return &ready;
+SentLog::Key* SentLog::key_of(uint64_t context, int tag) {
+  IntrusiveList<Key>& keys = bucket(context, tag);
+  Key* key = keys.front();
+  while (key && !(key->context == context && key->tag == tag)) key = keys.next(key);
+  return key;
+}
+
+const Ready* SentLog::find(uint64_t context, int tag) {
+  Key* key = key_of(context, tag);
+  if (!key) return nullptr;
+  const Offer& first = *key->offers.front();
+  return first.number == key->passed ? &first.ready : nullptr;
+}
+
+void SentLog::hold(const Ready& ready, uint32_t ahead) {
+  Key* key = key_of(ready.context, ready.tag);
+  if (!key) {
+    key = key_pool_.create();
+    key->context = ready.context;
+    key->tag = ready.tag;
+    bucket(ready.context, ready.tag).push_back(key);
   }
-  return nullptr;
+  Offer* offer = offers_.create();
+  offer->ready = ready;
+  offer->number = key->passed + ahead;
+  key->offers.push_back(offer);
+}
+
+// False: it was the last one, and the key is no more.
+bool SentLog::drop_first(Key& key) {
+  offers_.destroy(key.offers.pop_front());
+  if (!key.offers.empty()) return true;
+  IntrusiveList<Key>::remove(&key);
+  key_pool_.destroy(&key);
+  return false;
 }
 
 SentLog::Verdict SentLog::offer(const Ready& ready, uint32_t& token) {
   const wire::ReadyBody& body = ready.body;
-  if (after(floor_, body.arrived) || !after(body.oldest, floor_serial_) || held_.size() >= kHeld)
-    return Verdict::unknown;
+  if (after(floor_, body.arrived) || !after(body.oldest, floor_serial_) || held() >= kHeld) return Verdict::unknown;
   uint32_t ahead = body.ahead;
   for (uint32_t i = logged_ - std::min(logged_, kLogged); i != logged_; ++i) {
     const Entry& entry = entries_[i % kLogged];
@@ -55,17 +80,21 @@ SentLog::Verdict SentLog::offer(const Ready& ready, uint32_t& token) {
     }
     --ahead;
   }
-  held_.push_back(ready);
-  held_.back().ahead = ahead;
+  hold(ready, ahead);
   return Verdict::held;
 }
 
 void SentLog::withdraw(uint64_t context, int tag) {
-  std::erase_if(held_, [&](const Ready& r) { return r.context == context && r.tag == tag; });
+  if (held() == 0) return;
+  if (Key* key = key_of(context, tag)) {
+    while (drop_first(*key)) continue;
+  }
 }
 
 void SentLog::restart() {
-  held_.clear();
+  for (IntrusiveList<Key>& keys : keys_) {
+    while (Key* key = keys.front()) drop_first(*key);
+  }
   logged_ = 0;
   floor_ = 0;
 }

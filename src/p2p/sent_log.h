@@ -13,6 +13,9 @@
 // An announcement that the log does not reach back to is dropped: an announcement is an offer, dropping it is always
 // safe. So memory is bounded: kLogged entries and kHeld offers a peer, with any number of tags.
 //
+// Offers of one key are in one list, in the order of their messages, so that finding one and passing it take the same
+// time whether there is one or a thousand.
+//
 // Puts that no message follows (FIN elimination) are not counted, since their receiver does not see them in order with
 // the messages; they are known by the serial of the announcement they used.
 //
@@ -23,8 +26,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "base/intrusive_list.h"
+#include "base/pool.h"
 #include "wire/header.h"
 
 namespace tern {
@@ -37,7 +41,6 @@ struct Ready {
   uint64_t context = 0;
   int tag = 0;
   uint32_t token = 0;  ///< the receiver's
-  uint32_t ahead = 0;  ///< how many messages of the key are to be sent before the one it is for
   wire::ReadyBody body{};
 
   /// Where a message of so many bytes may be put, and how much of it.
@@ -53,7 +56,9 @@ struct Ready {
 class SentLog {
  public:
   static constexpr uint32_t kLogged = 64;
-  static constexpr size_t kHeld = 64;
+  /// A program that posts a thousand receives and computes finds them filled. Shared memory has room for twice as many
+  /// announcements, and for as many answers (shm/segment.h).
+  static constexpr size_t kHeld = 1024;
 
   /// `sent`: how many messages have gone unlogged.
   explicit SentLog(uint32_t sent) : floor_(sent) {}
@@ -61,18 +66,19 @@ class SentLog {
   /// A message of that number goes out now. `token`: of a send that waits for its receiver's answer; 0: it does not.
   void note(uint64_t context, int tag, uint32_t number, uint32_t token) {
     log(Entry{.context = context, .tag = tag, .number = number, .token = token, .serial = 0});
-    if (!held_.empty()) pass(context, tag);
+    if (held() != 0) pass(context, tag);
   }
   /// A put goes out that uses this announcement and is followed by no message.
   void note_put(const Ready& ready) {
-    Ready used = ready;  // `pass` removes it
-    log(Entry{.context = used.context, .tag = used.tag, .number = 0, .token = 0, .serial = used.body.serial});
-    pass(used.context, used.tag);
+    const uint64_t context = ready.context;
+    const int tag = ready.tag;
+    log(Entry{.context = context, .tag = tag, .number = 0, .token = 0, .serial = ready.body.serial});
+    pass(context, tag);  // ends `ready`, if it is the one that is kept
   }
 
   /// The announced receive that the next message of this key will match; null: none is known. Valid until the next
   /// call.
-  const Ready* find(uint64_t context, int tag) const;
+  const Ready* find(uint64_t context, int tag);
 
   enum class Verdict : uint8_t {
     held,     ///< for a message yet to be sent
@@ -85,7 +91,7 @@ class SentLog {
   void withdraw(uint64_t context, int tag);
   /// Counting begins anew: what was offered so far is void.
   void restart();
-  size_t held() const { return held_.size(); }
+  size_t held() const { return offers_.live(); }
 
  private:
   struct Entry {
@@ -95,14 +101,36 @@ class SentLog {
     uint32_t token;
     uint32_t serial;  ///< not 0: a put without a message
   };
+  struct Offer : ListHook<Offer> {
+    Ready ready;
+    uint32_t number = 0;  ///< of the key's message that it is for, counted as Key::passed
+  };
+  /// Messages with offers: lives as long as one of them.
+  struct Key : ListHook<Key> {
+    uint64_t context = 0;
+    int tag = 0;
+    uint32_t passed = 0;          ///< messages of the key since it was made
+    IntrusiveList<Offer> offers;  ///< by ascending number, all of them at least `passed`
+  };
+  static constexpr size_t kBuckets = 64;
+
   void log(const Entry& entry);
   void pass(uint64_t context, int tag);
+  Key* key_of(uint64_t context, int tag);
+  void hold(const Ready& ready, uint32_t ahead);
+  bool drop_first(Key& key);
+  IntrusiveList<Key>& bucket(uint64_t context, int tag) {
+    const uint64_t mixed = (context ^ uint64_t(uint32_t(tag)) << 32) * 0x9e3779b97f4a7c15u;
+    return keys_[mixed >> 58];
+  }
 
   std::array<Entry, kLogged> entries_;
   uint32_t logged_ = 0;        ///< ever; the last kLogged of them are there
   uint32_t floor_;             ///< every counted message after this one is in the log
   uint32_t floor_serial_ = 0;  ///< and every uncounted one after this serial
-  std::vector<Ready> held_;    ///< in the order of posting, per key
+  std::array<IntrusiveList<Key>, kBuckets> keys_;
+  Pool<Key, 8> key_pool_;
+  Pool<Offer, 16> offers_;
 };
 
 }  // namespace tern

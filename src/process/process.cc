@@ -55,12 +55,17 @@ bool Process::some_peer_needs_helper() const {
 
 void Process::begin_helping() {
   const std::string& progress = tunables_.progress;
-  if (event_handler_ || progress == "polling" || peers_.size() == 1) return;
+  const bool polls_windows = windows_ && windows_->wants_polls();
+  if (event_handler_ && polls_windows) event_handler_->poll_always();
+  if (event_handler_ || (progress == "polling" && !polls_windows) || peers_.size() == 1) return;
   const bool serves_windows = windows_ && windows_->serves();
   if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only receives should not take the core from one that computes.
   const bool always = progress == "event" && !oversubscribed_;
-  const auto needed = [this, always] {
+  const bool windows_only = progress == "polling";
+  const auto needed = [this, always, windows_only] {
+    if (windows_ && windows_->wants_polls()) return Need::always;
+    if (windows_only) return Need::nothing;
     // Origins of one-sided operations do not wait until a target calls its library.
     if (always || progress_.has_work() || (windows_ && windows_->serves())) return Need::now;
     if (partitioned_.active()) return Need::now;
@@ -216,7 +221,8 @@ io::Environment& Process::files() {
 
 rma::Environment& Process::windows() {
   if (!windows_) {
-    windows_ = std::make_unique<rma::Environment>(p2p_, [this] { return new_context(); });
+    windows_ = std::make_unique<rma::Environment>(
+        p2p_, [this] { return new_context(); }, oversubscribed_);
     hang_watch_.add_report([this] { return windows_->report(); });
   }
   return *windows_;

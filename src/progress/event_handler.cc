@@ -15,6 +15,7 @@ EventHandler::EventHandler(ProgressEngine& engine, RankLock& lock, EventPort& po
 
 EventHandler::~EventHandler() {
   disarm();
+  lock_.expect_helper(false);
   lock_.watch().store(Watch::nobody, std::memory_order_relaxed);
 }
 
@@ -25,6 +26,7 @@ void EventHandler::carry_out(const Action& action) {
     case Step::watch_paths: sleep_on_paths(); break;
     case Step::disarm: disarm(); break;
     case Step::set_timer: set_timer(action.after_ns); break;
+    case Step::poll_always: begin_turns(); break;
     case Step::arm:
     case Step::poll:
     case Step::come_in:
@@ -44,6 +46,19 @@ void EventHandler::watch_later(uint64_t within_ns) {
   if (lock_.watch().load(std::memory_order_relaxed) == Watch::later) return;
   lock_.watch().store(Watch::later, std::memory_order_relaxed);
   let_timer_end_by(engine_.clock().now_ns() + within_ns);
+}
+
+// The thread may go inside without a barrier, since it is expected from now on.
+void EventHandler::begin_turns() {
+  lock_.expect_helper(true);
+  lock_.watch().store(Watch::always, std::memory_order_relaxed);
+  port_.poll_always(true);
+}
+
+void EventHandler::end_turns() {
+  port_.poll_always(false);
+  lock_.expect_helper(false);
+  end_watch(Watch::always);
 }
 
 // False: the other side has changed it meanwhile, and is responsible for the new state.
@@ -184,6 +199,20 @@ void EventHandler::on_wake(bool tick, bool ready) {
     carry_out(inside);
   }
   lock_.leave_as_helper();
+}
+
+// A thread of the application that sleeps has the paths armed, and was woken by what comes.
+bool EventHandler::on_turn() {
+  if (!lock_.try_enter_as_helper()) return false;
+  int handled = 0;
+  if (engine_.idle().sleepers == 0) handled = engine_.poll();
+  engine_.counters().event_handled += uint64_t(handled);
+  if (policy_.on_turn(needed_()).step == Step::poll) {
+    end_turns();
+    work();
+  }
+  lock_.leave_as_helper();
+  return handled != 0;
 }
 
 // Polls until nothing more arrives, then arms again. Arming also tells senders how much has arrived.

@@ -13,6 +13,10 @@
 //          └─────────────────────────> paths ──┘ or the application is back (inside)
 //            take_over, work (inside)
 //
+// Where somebody must poll all the time (Jiang et al. 2004, section 4.1: a dedicated thread) the watch is `always`: the
+// thread takes turns instead of sleeping, inside whenever the application is outside. `always` begins inside, and the
+// thread ends it inside.
+//
 // There is one timer. A change to `timer` or `paths` is followed by setting it, to the grace or to the paths' deadline,
 // and only the thread ends `timer`. A change to `nobody` is made inside, and the hand-over follows when that side
 // leaves (RankLock); or on the way inside, followed by a new decision. A thread that finds the application inside does
@@ -57,6 +61,11 @@ class EventHandler {
       disarm();
   }
 
+  /// What is needed has become Need::always while the application is inside; it may be there for long.
+  void poll_always() { take_over(false); }
+
+  /// One turn of the thread while it polls all the time (EventPort::poll_always); whether anything was handled.
+  bool on_turn();
   /// The thread's sleep is over: `tick`: the timer has ended; `ready`: a path is readable. Either may be a false alarm.
   void on_wake(bool tick, bool ready);
 
@@ -69,6 +78,8 @@ class EventHandler {
   void carry_out(const Action& action);
   void watch_timer(uint64_t grace_ns);
   void watch_later(uint64_t within_ns);
+  void begin_turns();
+  void end_turns();
   bool arm();
   void sleep_on_paths();
   void follow_deadline();

@@ -5,6 +5,7 @@
 namespace tern {
 
 EventPolicy::Action EventPolicy::watch_for(Need needed) const {
+  if (needed == Need::always) return {Step::poll_always};
   if (needed == Need::now) return {Step::watch_timer, limits_.first_grace_ns};
   if (needed == Need::later) return {Step::watch_later, limits_.later_ns};
   return {};
@@ -48,7 +49,8 @@ bool EventPolicy::came_back(uint64_t now_ns) {
 
 EventPolicy::Action EventPolicy::on_wake(Watch watch, bool tick, bool ready, bool stayed_away) {
   switch (watch) {
-    case Watch::nobody: return {};
+    case Watch::nobody:
+    case Watch::always: return {};
     case Watch::paths: return {tick || ready ? Step::come_in : Step::nothing};
     case Watch::later: return {tick ? Step::come_in : Step::nothing};
     case Watch::timer: break;
@@ -68,6 +70,7 @@ uint64_t EventPolicy::next_grace() {
 
 EventPolicy::Action EventPolicy::on_inside(Watch watch, Need needed) {
   empty_rounds_ = 0;
+  if (needed == Need::always) return {Step::poll_always};
   if (watch == Watch::paths) return {Step::poll};
   if (needed == Need::nothing) return {};
   if (watch == Watch::timer) {
@@ -82,6 +85,12 @@ EventPolicy::Action EventPolicy::on_round(bool handled, bool application_waits) 
   if (application_waits) return {};
   if (empty_rounds_ == limits_.empty_polls) return {Step::watch_timer, next_grace()};
   return {Step::arm};
+}
+
+EventPolicy::Action EventPolicy::on_turn(Need needed) {
+  if (needed == Need::always) return {};
+  empty_rounds_ = 0;
+  return {Step::poll};
 }
 
 EventPolicy::Action EventPolicy::on_settled(Need needed) {

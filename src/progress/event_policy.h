@@ -2,7 +2,8 @@
 // Each event says what happened and when; the answer says what to do next.
 //
 //   who, where            event                                                  step
-//   application, leaving  something is pending, nobody watches:
+//   application, leaving  somebody must poll all the time                        poll_always
+//                         something is pending, nobody watches:
 //                           it stayed away the last time                         arm
 //                           else                                                 watch_timer, for the first grace
 //                         arming failed                                          watch_timer
@@ -20,6 +21,8 @@
 //                           ... the application waits                            nothing: it hands over when it leaves
 //                         armed, something is pending                            watch_paths
 //                         armed, nothing is pending any more                     nothing, or watch_later
+//                         the tick, or armed: somebody must poll all the time    poll_always
+//                         polls all the time, and must no longer                 poll
 //
 // An application that stayed away once probably will again: then leaving arms at once, until it was back soon twice in
 // a row.
@@ -35,10 +38,12 @@
 namespace tern {
 
 /// What makes the event thread look by itself; in the order of how soon.
-enum class Watch : uint8_t { nobody, later, timer, paths };
+/// `always`: the thread polls, and never sleeps.
+enum class Watch : uint8_t { nobody, later, timer, paths, always };
 
 /// Whether this watch looks soon enough for that need.
 constexpr bool covers(Watch watch, Need need) {
+  if (need == Need::always) return watch == Watch::always;
   return need == Need::nothing || watch >= Watch::timer || (need == Need::later && watch == Watch::later);
 }
 
@@ -54,6 +59,7 @@ class EventPolicy {
     set_timer,    ///< set the timer again; the watch stays
     come_in,      ///< unless the application is inside; then on_inside
     poll,         ///< one round; then on_round
+    poll_always,  ///< the thread takes one turn after the other, with on_turn after each
   };
   struct Action {
     Step step = Step::nothing;
@@ -87,6 +93,8 @@ class EventPolicy {
   Action on_inside(Watch watch, Need needed);
   /// A round of polls is over. The first round follows on_inside.
   Action on_round(bool handled, bool application_waits);
+  /// A turn of a thread that polls all the time is over: poll, as after on_inside, if that is not needed any more.
+  Action on_turn(Need needed);
   /// All paths are armed, after a round.
   Action on_settled(Need needed);
 

@@ -24,6 +24,8 @@ class EventPort {
   virtual void set_timer(uint64_t after_ns) = 0;
   /// Arrivals on the paths' descriptors wake the thread, once for each call. Under the rank's lock.
   virtual void watch_paths(bool on) = 0;
+  /// While `on` the thread calls `handler.on_turn` again and again instead of sleeping. Inside.
+  virtual void poll_always(bool on) = 0;
   /// Makes every running thread of the process pass a full memory barrier. Only if has_barrier; else the rank's lock is
   /// a mutex.
   virtual void barrier() = 0;

@@ -2,6 +2,7 @@
 
 #include <linux/membarrier.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 #include <system_error>
 
 #include "base/assert.h"
+#include "base/hints.h"
 #include "base/limits.h"
 #include "progress/event_handler.h"
 
@@ -21,7 +23,11 @@ namespace tern {
 namespace {
 
 /// What an event of epoll belongs to.
-constexpr uint32_t kPath = 0, kTimer = 1, kStop = 2;
+constexpr uint32_t kPath = 0, kTimer = 1, kCall = 2;
+
+/// Turns of a thread that polls all the time in which nothing comes, before it yields after each: as long as a wake-up,
+/// some 40 us.
+constexpr int kEmptyTurns = 500;
 
 int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
 
@@ -47,15 +53,15 @@ void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
 EventThread::EventThread(ProgressEngine& engine) : engine_(engine), has_barrier_(register_barrier()) {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-  stop_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (epoll_ < 0 || timer_ < 0 || stop_fd_ < 0) {
+  call_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (epoll_ < 0 || timer_ < 0 || call_fd_ < 0) {
     const int why = errno;
     close_descriptors();
     throw std::system_error(why, std::generic_category());
   }
   // Edge-triggered: the timer is never read; setting it again makes the next event.
   watch(epoll_, EPOLL_CTL_ADD, timer_, EPOLLIN | EPOLLET, kTimer);
-  watch(epoll_, EPOLL_CTL_ADD, stop_fd_, EPOLLIN, kStop);
+  watch(epoll_, EPOLL_CTL_ADD, call_fd_, EPOLLIN, kCall);
 }
 
 EventThread::~EventThread() {
@@ -64,7 +70,7 @@ EventThread::~EventThread() {
 }
 
 void EventThread::close_descriptors() {
-  for (int fd : {stop_fd_, timer_, epoll_}) {
+  for (int fd : {call_fd_, timer_, epoll_}) {
     if (fd >= 0) close(fd);
   }
 }
@@ -90,11 +96,20 @@ void EventThread::start(EventHandler& handler) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void EventThread::call() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(call_fd_, &one, sizeof one);
+}
+
 void EventThread::stop() {
   stop_ = true;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(stop_fd_, &one, sizeof one);
+  call();
   thread_.join();
+}
+
+// Only the thread itself turns it off.
+void EventThread::poll_always(bool on) {
+  if (polls_.exchange(on) != on && on) call();
 }
 
 void EventThread::set_timer(uint64_t after_ns) {
@@ -118,16 +133,31 @@ void EventThread::barrier() {
 }
 
 void EventThread::run(EventHandler& handler) {
-  while (true) {
+  while (!stop_) {
+    if (polls_) {
+      take_turns(handler);
+      continue;
+    }
     epoll_event events[8];
     const int count = epoll_wait(epoll_, events, 8, -1);
-    if (stop_) return;
-    bool tick = false, ready = false;
+    bool tick = false, ready = false, called = false;
     for (int i = 0; i < count; ++i) {
       tick = tick || events[i].data.u32 == kTimer;
       ready = ready || events[i].data.u32 == kPath;
+      called = called || events[i].data.u32 == kCall;
     }
-    handler.on_wake(tick, ready);
+    uint64_t calls;
+    if (called) static_cast<void>(!read(call_fd_, &calls, sizeof calls));
+    if (!stop_) handler.on_wake(tick, ready);
+  }
+}
+
+// It never sleeps, but lets those run that want its core.
+void EventThread::take_turns(EventHandler& handler) {
+  for (int empty = 0; polls_ && !stop_;) {
+    if (handler.on_turn()) empty = 0;
+    else if (++empty < kEmptyTurns) cpu_pause();
+    else sched_yield();
   }
 }
 

@@ -25,20 +25,23 @@ class EventThread final : public EventPort {
   void stop() override;
   void set_timer(uint64_t after_ns) override;
   void watch_paths(bool on) override;
+  void poll_always(bool on) override;
   void barrier() override;
   bool has_barrier() const override { return has_barrier_; }
 
  private:
   void close_descriptors();
+  void call();
   void run(EventHandler& handler);
+  void take_turns(EventHandler& handler);
 
   ProgressEngine& engine_;
-  int epoll_ = -1;  ///< what the thread sleeps on: timer_, stop_fd_, and when watched the paths' descriptors, once
+  int epoll_ = -1;  ///< what the thread sleeps on: timer_, call_fd_, and when watched the paths' descriptors, once
   int timer_ = -1;
-  int stop_fd_ = -1;
+  int call_fd_ = -1;  ///< stop_ or polls_ has changed
   bool has_barrier_ = false;
   bool watching_paths_ = false;  ///< under the rank's lock
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, polls_{false};
   std::thread thread_;
 };
 

@@ -53,6 +53,10 @@ class Idle {
   /// call. 0 if other threads or ranks need the core (a lock to give up, more ranks than cores, the simulator).
   uint32_t pauses = 0;
 
+  /// While it is not 0 no thread of this rank sleeps in relax: who sends it messages expects that somebody polls.
+  /// Changed and read under the rank's lock only.
+  uint32_t kept_awake = 0;
+
   /// How many threads of this rank are in relax until they are called, most of them asleep; one may be asleep on the
   /// paths. Changed and read under the rank's lock only.
   int sleepers = 0;

@@ -115,6 +115,21 @@ class RankLock {
     leave_as_helper();
     return false;
   }
+  /// For a thread that comes all the time, and is expected (`expect_helper`): it pays nothing and waits for nobody.
+  /// False: the application is inside, or wants to be; try again.
+  bool try_enter_as_helper() {
+    if (shared_) {
+      if (waiting_.load(std::memory_order_relaxed) != 0 || !mutex_.try_lock()) return false;
+      owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      depth_ = 1;
+      return true;
+    }
+    if (turns_.load(std::memory_order_relaxed) % 2 != 0) return false;
+    helper_.fetch_or(kInside, std::memory_order_acq_rel);
+    if (turns_.load(std::memory_order_acquire) % 2 == 0) return true;
+    leave_as_helper();
+    return false;
+  }
   void leave_as_helper() {
     if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
       --depth_;
@@ -138,7 +153,11 @@ class RankLock {
 
  private:
   void lock_mutex() {
-    mutex_.lock();
+    if (!mutex_.try_lock()) [[unlikely]] {
+      waiting_.fetch_add(1, std::memory_order_relaxed);
+      mutex_.lock();
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+    }
     owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
   void count_turn() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
@@ -187,6 +206,7 @@ class RankLock {
   EventHandler* handler_ = nullptr;
   Idle* sleeper_ = nullptr;  ///< shared
   std::mutex mutex_;
+  std::atomic<uint32_t> waiting_{0};  ///< threads that wait for the mutex
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;
   uint32_t inside_depth_ = 0;

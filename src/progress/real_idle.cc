@@ -68,8 +68,11 @@ void RealIdle::relax(ProgressEngine& engine, Wait& wait, const Condition& done) 
   const bool threads = lock_ && lock_->enabled();
   Step step = policy_.on_empty(wait, threads);
   if (step == Step::read_clock) step = look(engine, wait, threads);
-  if (step == Step::pause) {
+  const bool awake = step == Step::sleep && kept_awake != 0 && wait.ended_by == EndedBy::ranks;
+  if (step == Step::pause || (awake && !oversubscribed_ && !threads)) {
     give_turn(cpu_pause);
+  } else if (awake) {
+    give_turn(sched_yield);
   } else if (step == Step::sleep) {
     wait.looked_ns = 0;
     sleep(engine, done);

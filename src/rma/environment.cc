@@ -15,9 +15,11 @@ struct Gathered {
 enum LandingKind : int { kThrownAway, kGathered, kOfWindow };
 }  // namespace
 
-Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_context)
-
-    : p2p_(p2p), new_context_(std::move(new_context)), transfer_from_bytes_(size_t(p2p.tunables().rma_transfer_bytes)) {
+Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_context, bool shares_cores)
+    : p2p_(p2p),
+      new_context_(std::move(new_context)),
+      transfer_from_bytes_(size_t(p2p.tunables().rma_transfer_bytes)),
+      shares_cores_(shares_cores) {
   progress().add(turns_);
   endpoints().register_kinds(wire::kFirstWindowKind, wire::kLastWindowKind, *this);
 }
@@ -54,11 +56,16 @@ uint64_t WordTurns::next_deadline_ns() const {
 void Environment::add(Window& window) {
   windows_[window.id()] = &window;
   if (window.serves()) ++serving_;
+  if (!window.wants_polls()) return;
+  ++progress().idle().kept_awake;
+  progress().idle().wake(progress());
 }
 
 void Environment::remove(Window& window) {
   if (last_ == &window) last_ = nullptr;
-  if (windows_.erase(window.id()) != 0 && window.serves()) --serving_;
+  if (windows_.erase(window.id()) == 0) return;
+  if (window.serves()) --serving_;
+  if (window.wants_polls()) --progress().idle().kept_awake;
 }
 
 Window* Environment::window_of(const Endpoint& from, const wire::Header& header) {

@@ -41,15 +41,15 @@ class WordTurns final : public Pollable {
 
 class Environment final : public MessageHandler {
  public:
-  /// Nothing is owned. `new_context` as in coll/create/channel.h.
-  Environment(PointToPoint& p2p, std::function<uint64_t()> new_context);
+  /// Nothing is owned. `new_context` as in coll/create/channel.h. `shares_cores`: with other ranks of its node.
+  Environment(PointToPoint& p2p, std::function<uint64_t()> new_context, bool shares_cores);
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
   PointToPoint& p2p() { return p2p_; }
   Endpoints& endpoints() { return p2p_.endpoints(); }
-  ProgressEngine& progress() { return p2p_.progress(); }
+  ProgressEngine& progress() const { return p2p_.progress(); }
   Counters& counters() { return p2p_.progress().counters(); }
   const Datatype& byte() { return types_.get(type_id::kByte); }
   PredefinedTypes& types() { return types_; }
@@ -67,6 +67,10 @@ class Environment final : public MessageHandler {
   void remove(Window& window);
   /// Some window is open whose operations need this rank's processor.
   bool serves() const { return serving_ != 0; }
+  /// A thread of this rank may poll all the time: where ranks share cores it would only keep others from running.
+  bool may_poll() const { return !shares_cores_; }
+  /// Some window's locks are kept by a thread of this rank that polls all the time.
+  bool wants_polls() const { return progress().idle().kept_awake != 0; }
   /// What windows wait for, in words; lines.
   std::string report() const;
 
@@ -87,6 +91,7 @@ class Environment final : public MessageHandler {
   std::unordered_map<uint64_t, Window*> windows_;  ///< by id
   Window* last_ = nullptr;                         ///< whose message was the last; null: none
   const size_t transfer_from_bytes_;
+  const bool shares_cores_;
   WordTurns turns_;
   size_t serving_ = 0;
   size_t locks_ = 0;

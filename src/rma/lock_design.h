@@ -1,7 +1,7 @@
 // LockDesign: how an origin gets the lock of a target without the target's doing: by words that the origins themselves
 // change (Jiang et al. 2004, section 5). A window without one sends messages: the target keeps the queue
 // (lock_queue.h), and the request for the lock travels with the operations (origin.cc); that is what a polling or an
-// event-driven thread of the target serves (section 4).
+// event-driven thread of the target serves (section 4; progress/event_handler.h).
 //
 //   NodeLocks       tickets in memory that the node shares (node_locks.h)
 //   NodeWordLocks   test-and-set, MCS queue in such memory (node_word_locks.h, locks/)
@@ -42,6 +42,8 @@ class LockDesign : public Pollable {
   virtual void lost(int rank, const Error& error) = 0;
   /// Nothing is left to be done for locks that were given back.
   virtual bool quiet() const = 0;
+  /// Operations are on their way that will be told of here; it must live until then. Without polls none are added.
+  virtual bool under_way() const { return false; }
 };
 
 }  // namespace tern::rma

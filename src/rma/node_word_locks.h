@@ -45,6 +45,7 @@ class NodeWordLocks final : public LockDesign {
   void release(int rank) override;
   void lost(int rank, const Error& error) override;
   bool quiet() const override { return locks_.quiet(); }
+  bool under_way() const override { return locks_.under_way(); }
 
   int poll() override;
   const PollHints& hints() const override { return locks_.hints(); }

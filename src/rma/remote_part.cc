@@ -11,14 +11,18 @@ using PathName = char[sizeof ExposedMemory::Key::path];
 
 bool is_named(const PathName& name, const char* path) { return std::strncmp(name, path, sizeof name - 1) == 0; }
 
-// All others are reached by this path, and its atomics are for this rank, too.
+// This path reaches all others, some of them alone (those of a node that share memory also go by that), and its atomics
+// are for this rank, too.
 bool carries_atomics(const Communicator& comm, Path& path) {
   RemoteMemory* memory = path.remote_memory();
-  if (comm.size() == 1 || !memory || !memory->remote_properties().atomics || !memory->own_lane()) return false;
+  if (!memory || !memory->remote_properties().atomics || !memory->own_lane()) return false;
+  bool needed = false;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    if (rank != comm.rank() && comm.p2p().endpoints().path_to(comm.peer(rank)) != &path) return false;
+    if (rank == comm.rank()) continue;
+    if (!path.reaches(comm.peer(rank))) return false;
+    needed = needed || comm.p2p().endpoints().path_to(comm.peer(rank)) == &path;
   }
-  return true;
+  return needed;
 }
 
 }  // namespace
@@ -28,6 +32,7 @@ void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
     if (!carries_atomics(comm, *path)) continue;
     std::strncpy(mine_.atomics_path, path->properties().name, sizeof mine_.atomics_path - 1);
     atomics_ = path->remote_memory();
+    atomics_path_ = path;
   }
   if (bytes == 0) return;
   mine_.address = reinterpret_cast<uintptr_t>(base);

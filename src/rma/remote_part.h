@@ -40,9 +40,13 @@ class RemotePart {
   /// The key of a member's memory for the path of its endpoint; an empty key: there is none.
   RemoteKey key_of(int rank, const Endpoint& way) const;
   uint64_t address_of(int rank) const { return members_[size_t(rank)].address; }
-  /// By whose atomics all members reach each other's memory, and this rank its own by `own_lane`; null: there is none.
+  /// By whose atomics all members reach each other's memory, also on the same node, and this rank its own; null: there
+  /// is none.
   RemoteMemory* atomics() const { return atomics_; }
-  Lane* own_lane() const { return atomics_->own_lane(); }
+  /// For them. `me`: the peer is this rank.
+  Lane& atomics_lane(PeerId peer, bool me) const { return me ? *atomics_->own_lane() : atomics_path_->lane(peer); }
+  /// The CPU's atomics on the members' memory exclude them.
+  bool atomics_with_cpu() const { return atomics_->remote_properties().atomics_with_cpu; }
   RemoteKey atomics_key(int rank) const { return key_by(rank, mine_.atomics_path); }
 
  private:
@@ -54,6 +58,7 @@ class RemotePart {
   ExposedMemory mine_;
   std::vector<Exposed> exposed_;
   RemoteMemory* atomics_ = nullptr;
+  Path* atomics_path_ = nullptr;        ///< whose it is
   std::vector<ExposedMemory> members_;  ///< by rank; empty: nobody has exposed anything
 };
 

@@ -41,6 +41,7 @@ class RemoteWordLocks final : public LockDesign {
   void release(int rank) override;
   void lost(int rank, const Error&) override { locks_.on_lost(uint32_t(rank)); }
   bool quiet() const override { return locks_.quiet(); }
+  bool under_way() const override { return locks_.under_way(); }
 
   int poll() override;
   const PollHints& hints() const override { return locks_.hints(); }

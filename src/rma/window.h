@@ -113,6 +113,8 @@ class Window {
   Error may_be_freed() const { return not_idle("freed"); }
   /// Collective; only if it may be freed. Afterwards only destruction.
   Error free();
+  /// Without `free` (an error in `create`, or this rank has lost others): drops what has not begun, and waits for what
+  /// paths and adapters are doing for this rank. Others send it nothing any more.
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -134,6 +136,10 @@ class Window {
   std::string report() const;
   /// Operations of others need this rank's processor.
   bool serves() const { return !shares_all_ || !design_; }
+  /// A thread of each rank polls all the time, so that locks are served at once (Jiang et al. 2004, section 4.1).
+  bool wants_polls() const {
+    return lock_choice_ == LockChoice::polling_thread && comm_->size() > 1 && environment_.may_poll();
+  }
   std::string name;  ///< for errors and reports
 
   // --- Operations. `request`: null, or where the request of a request form goes.
@@ -207,6 +213,7 @@ class Window {
   std::function<void(int rank)> nudge();
   bool locks_by_words() const;
   bool shares_node_with(int rank) const;
+  void end_under_way();
   std::string describe() const;
 
   // operations.cc
@@ -253,6 +260,7 @@ class Window {
   void issue(WordAccumulate& accumulate);
   void advance_words(Target& target);
   void begin_elements(WordAccumulate& accumulate);
+  void begin_atomic(WordElement& element);
   bool tries_again(WordElement& element);
   void word_done(WordElement& element, Error error);
   void words_over(WordAccumulate& accumulate, Error error);

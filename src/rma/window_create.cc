@@ -98,6 +98,7 @@ Window::Window(Environment& environment, const Plan& plan)
 }
 
 Window::~Window() {
+  if (comm_ && !freed_) end_under_way();
   if (design_) environment_.turns().remove(*design_);
   if (epochs_) environment_.turns().remove(*epochs_);
   if (comm_) environment_.remove(*this);
@@ -119,11 +120,6 @@ Error Window::check_plan() {
   if (!parse_lock_choice(lock_name_, lock_choice_)) {
     return Error(ErrorClass::arg, "TERN_RMA_LOCK (or the info key tern_rma_lock) is '" + lock_name_ + "', but takes " +
                                       lock_choice_names());
-  }
-  if (lock_choice_ == LockChoice::polling_thread) {
-    return Error(ErrorClass::unsupported_operation,
-                 "TERN_RMA_LOCK (or the info key tern_rma_lock) is polling-thread, which is not there yet. Use "
-                 "event-thread.");
   }
   return {};
 }
@@ -231,8 +227,7 @@ Error Window::share_lock_words() {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     WordsOfRank one{nullptr, all[rank].memory.address, all[rank].memory.keys[0].key};
     if (one.key.empty()) return {};
-    if (rank != me) one.lane = &environment_.endpoints().at(comm_->peer(int(rank))).lane();
-    else if (!memory.remote_properties().atomics_with_cpu) one.lane = remote_.own_lane();
+    if (rank != me || !remote_.atomics_with_cpu()) one.lane = &remote_.atomics_lane(comm_->peer(int(rank)), rank == me);
     ranks.push_back(one);
   }
   const auto kind = lock_choice_ == LockChoice::mcs ? WordDesign::mcs : WordDesign::test_and_set;
@@ -287,6 +282,9 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   window->disp_units_.set(std::move(units));
   window->noncontiguous_ = all[0].noncontiguous != 0;
   window->lock_choice_ = all[0].lock;
+  // What is never locked needs no thread that polls for locks.
+  if (all[0].no_locks != 0 && all[0].lock == LockChoice::polling_thread)
+    window->lock_choice_ = LockChoice::event_thread;
   window->comm_ = Ref<Communicator>::adopt(
       new Communicator(comm.environment(), all[0].context, Ref<Group>::share(&comm.group()), Ref<Group>()));
   if (plan.flavor == Flavor::create) learn_memory(window->remote_, all);
@@ -321,6 +319,26 @@ Error Window::free() {
   freed_ = true;
   part_.release();
   return error;
+}
+
+// Paths and adapters tell of what they do for this rank at objects of the window. Answers of others are not waited for:
+// without the window they are thrown away.
+void Window::end_under_way() {
+  environment_.remove(*this);
+  if (design_) environment_.turns().remove(*design_);
+  for (auto& target : targets_) {
+    if (!target) continue;
+    target->lock = LockState::refused;
+    target->refusal = Error(ErrorClass::win, describe() + " has ended");
+    drop_operations(*target);
+  }
+  const auto idle = [](auto& target) { return !target || (target->transfers == 0 && target->pending == 0); };
+  const auto silent = [](auto& source) { return !source || source->replying == 0; };
+  wait_until([&] {
+    return std::all_of(targets_.begin(), targets_.end(), idle) &&
+           std::all_of(sources_.begin(), sources_.end(), silent) && !(design_ && design_->under_way());
+  });
+  design_.reset();
 }
 
 std::string Window::describe() const {
@@ -401,7 +419,7 @@ void Window::tell_info(Info& info) const {
   flag("same_size", same_size_);
   flag("same_disp_unit", same_disp_unit_);
   if (flavor_ == Flavor::shared) flag("alloc_shared_noncontig", noncontiguous_);
-  const LockChoice used = design_ ? lock_choice_ : LockChoice::event_thread;
+  const LockChoice used = design_ || wants_polls() ? lock_choice_ : LockChoice::event_thread;
   info.set("tern_rma_lock", used == LockChoice::automatic ? "tickets" : name_of(used));
   if (!kinds_.empty()) info.set("mpi_assert_memory_alloc_kinds", kinds_);
 }

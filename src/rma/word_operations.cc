@@ -2,8 +2,9 @@
 // RemoteMemory, without the target's processor, in windows whose members all reach each other by one path that has them
 // (RemotePart::atomics).
 //
-// All of them go this way, also those of a rank on its own memory: an adapter's atomics exclude each other, but seldom
-// the CPU's. They are atomic element by element, as MPI asks (MPI 5.0, 12.7.1).
+// All of them go this way, also those of a rank on its own memory and on memory that it shares with the target: an
+// adapter's atomics exclude each other, but seldom the CPU's. Where they do (`atomics_with_cpu`) words that this rank
+// maps are changed by the CPU's atomics instead. Both are atomic element by element, as MPI asks (MPI 5.0, 12.7.1).
 //
 //   sum, no_op            fetch_add             replace   swap, where the path has it
 //   compare-and-swap      compare_swap          others    reads the word, then compare_swap until nobody came between
@@ -12,6 +13,7 @@
 // takes several of them lets nothing pass.
 // Source: Jiang et al. 2004, section 2 (atomics of the adapter). Thread rule: under the rank's lock.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "rma/window.h"
@@ -175,7 +177,7 @@ void Window::begin_elements(WordAccumulate& one) {
     if (one.brings()) one.from.pack(reinterpret_cast<std::byte*>(&element.brought), kWord_bytes);
     element.over = false;
     element.offset = one.next_offset;
-    element.lane = own(one.target.rank) ? remote_.own_lane() : &one.target.endpoint.lane();
+    element.lane = &remote_.atomics_lane(comm_->peer(one.target.rank), own(one.target.rank));
     element.remote_address = reinterpret_cast<uintptr_t>(word.iov_base);
     element.key = remote_.atomics_key(one.target.rank);
     element.kind = one.at_once() ? one.kind : AtomicOperation::Kind::fetch_add;  // else it is read first
@@ -185,9 +187,28 @@ void Window::begin_elements(WordAccumulate& one) {
     one.next_offset += kWord_bytes;
     --one.left;
     ++one.outstanding;
-    ++environment_.counters().rma_atomics;
-    remote_.atomics()->atomic(element);
+    begin_atomic(element);
   }
+}
+
+void Window::begin_atomic(WordElement& element) {
+  const Target& target = element.owner->target;
+  if (!target.memory || !remote_.atomics_with_cpu()) {
+    ++environment_.counters().rma_atomics;
+    return remote_.atomics()->atomic(element);
+  }
+  ++environment_.counters().rma_direct;
+  std::byte* mapped = target.memory + (element.remote_address - remote_.address_of(target.rank));
+  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(mapped));
+  switch (element.kind) {
+    case AtomicOperation::Kind::fetch_add: element.result = word.fetch_add(element.operand); break;
+    case AtomicOperation::Kind::swap: element.result = word.exchange(element.operand); break;
+    case AtomicOperation::Kind::compare_swap:
+      element.result = element.compare;
+      word.compare_exchange_strong(element.result, element.operand);
+      break;
+  }
+  word_done(element, Error());
 }
 
 // True: another atomic operation is needed, since the word has changed since it was read.
@@ -209,10 +230,7 @@ bool Window::tries_again(WordElement& element) {
 
 void Window::word_done(WordElement& element, Error error) {
   WordAccumulate& one = *element.owner;
-  if (!error && tries_again(element)) {
-    ++environment_.counters().rma_atomics;
-    return remote_.atomics()->atomic(element);
-  }
+  if (!error && tries_again(element)) return begin_atomic(element);
   if (error) {
     if (!one.error) one.error = std::move(error);
     one.left = 0;

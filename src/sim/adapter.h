@@ -153,6 +153,7 @@ class SimQueuePair final : public rdma::QueuePair {
   Error reset() override;
   State state() const override { return state_; }
   void release_sends(uint32_t count) { occupied_ -= count; }
+  bool is_xrc() const { return options_.kind == Kind::xrc_initiator || options_.kind == Kind::xrc_target; }
 
  private:
   friend class AdapterNode;
@@ -265,6 +266,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   /// It has nothing more to send or to answer.
   void quiet(SimQueuePair& pair);
   uint64_t draw_sequence() { return rng_.below(1u << 24); }
+  /// A fault: this connect or post of an XRC queue pair.
+  bool refuses_xrc();
 
   const uint32_t index;
   SimAdapters& adapters;
@@ -278,7 +281,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   using Op = AdapterPacket::Op;
   using Inbound = SimQueuePair::Inbound;
   using Request = SimQueuePair::Request;
-  enum class TimerKind : uint8_t { activate, timeout, dc_idle, settle };
+  enum class TimerKind : uint8_t { activate, timeout, dc_idle, settle, late };
   struct Timer {
     TimerKind kind;
     uint32_t pair;
@@ -312,6 +315,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   bool begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void wake_poller(const SimQueuePair& pair, const AdapterPacket& packet);
   void handle_datagram(SimQueuePair& pair, AdapterPacket& packet);
+  void deliver_datagram(SimQueuePair& pair, const AdapterPacket& packet);
   void handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   uint64_t load_word(uint64_t address);
@@ -343,7 +347,8 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   std::deque<SimQueuePair*> active_, answering_;
   bool answers_turn_ = false;
   uint64_t busy_until_ns_ = 0, engine_event_ns_ = kNever_ns, receive_free_ns_ = 0, storm_until_ns_ = 0;
-  std::deque<std::unique_ptr<AdapterPacket>> arrivals_;  ///< handled one an event, in this order
+  std::deque<std::unique_ptr<AdapterPacket>> arrivals_;                ///< handled one an event, in this order
+  std::unordered_map<uint64_t, std::unique_ptr<AdapterPacket>> late_;  ///< datagrams, by their timer's sequence
   std::unordered_map<uint64_t, Timer> timers_;
   uint64_t next_timer_ = 0;
   std::list<uint32_t> cached_;  ///< queue pair contexts in the adapter, the last used first

@@ -66,9 +66,12 @@ struct AdapterModel {
 struct AdapterFaults {
   uint32_t storm_in_1024 = 0;  ///< messages that begin a period in which the receiver seems to have no receives
   uint64_t storm_ns = 0;
-  uint32_t error_in_1024 = 0;          ///< messages that end with retry_exceeded, though they may have arrived
-  uint32_t xrc_error_in_1024 = 0;      ///< XRC messages whose connection fails, before, in or after their delivery
-  uint32_t datagram_loss_in_1024 = 0;  ///< UD messages that are lost
+  uint32_t error_in_1024 = 0;        ///< messages that end with retry_exceeded, though they may have arrived
+  uint32_t xrc_error_in_1024 = 0;    ///< XRC messages whose connection fails, before, in or after their delivery
+  uint32_t xrc_refusal_in_1024 = 0;  ///< connects and posts of XRC queue pairs that the adapter refuses
+  // UD messages that are lost, come twice, come later than others sent after them.
+  uint32_t datagram_loss_in_1024 = 0, datagram_double_in_1024 = 0, datagram_late_in_1024 = 0;
+  uint64_t datagram_late_ns = 0;  ///< at most so much later
 };
 
 }  // namespace tern::sim

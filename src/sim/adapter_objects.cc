@@ -178,6 +178,7 @@ Error SimQueuePair::connect(const rdma::QueuePairAddress& peer) {
   TERN_ASSERT(state_ == State::idle);
   hca_.strand.charge_ns(node_.model().connect_ns);
   hca_.strand.catch_up();
+  if (is_xrc() && node_.refuses_xrc()) return Error(ErrorClass::other, "the adapter refuses (a fault of the model)");
   peer_ = peer;
   peer_node_ = node;
   inbound_.expected = peer.first_packet;
@@ -189,6 +190,7 @@ Error SimQueuePair::connect(const rdma::QueuePairAddress& peer) {
 size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
   const AdapterModel& model = node_.model();
   TERN_ASSERT(state_ != State::idle && options_.kind != Kind::xrc_target && options_.kind != Kind::dc_target);
+  if (is_xrc() && node_.refuses_xrc()) return 0;
   size_t taken = 0;
   uint64_t earliest = kNever_ns;
   for (; taken < work.size() && occupied_ < options_.send_depth; ++taken) {
@@ -311,7 +313,7 @@ SimHca::SimHca(AdapterNode& its_node, Strand& its_strand) : node(its_node), stra
   capabilities_.provider = "sim";
   capabilities_.device = model.device;
   capabilities_.rc = capabilities_.ud = capabilities_.shared_receive = true;
-  capabilities_.xrc = model.xrc;
+  capabilities_.xrc = capabilities_.shared_xrc = model.xrc;
   capabilities_.dc = model.dc;
   capabilities_.atomics = model.atomics;
   capabilities_.atomic_swap = model.atomic_swap;

@@ -243,8 +243,7 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
   if (!takes_receive(packet.verb)) return true;
   bool xrc = pair.options_.kind == QueuePairKind::xrc_target;
   auto addressed = srqs.find(packet.remote_srq);
-  if (xrc &&
-      (addressed == srqs.end() || &addressed->second->hca != &pair.hca_ || !addressed->second->options.addressed)) {
+  if (xrc && (addressed == srqs.end() || !addressed->second->options.addressed)) {
     refuse(pair, packet, Status::remote_invalid_request, Status::local_queue_pair);
     return false;
   }
@@ -260,7 +259,7 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
     refuse(pair, packet, Status::remote_invalid_request, Status::local_length);
     return false;
   }
-  if (!pieces_valid(pair.hca_, inbound.receive.pieces, true)) {
+  if (!pieces_valid(xrc ? addressed->second->hca : pair.hca_, inbound.receive.pieces, true)) {
     refuse(pair, packet, Status::remote_operation, Status::local_protection);
     return false;
   }
@@ -275,6 +274,11 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
 bool AdapterNode::connection_fails() {
   const uint32_t often = adapters.faults.xrc_error_in_1024;
   return often != 0 && rng_.chance(often, 3 * 1024);
+}
+
+bool AdapterNode::refuses_xrc() {
+  const uint32_t often = adapters.faults.xrc_refusal_in_1024;
+  return often != 0 && rng_.chance(often, 1024);
 }
 
 void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
@@ -313,7 +317,20 @@ void AdapterNode::wake_poller(const SimQueuePair& pair, const AdapterPacket& pac
 
 void AdapterNode::handle_datagram(SimQueuePair& pair, AdapterPacket& packet) {
   if (pair.state_ != SimQueuePair::State::ready || uint32_t(packet.key) != uint32_t(pair.options_.key)) return;
-  if (rng_.chance(adapters.faults.datagram_loss_in_1024, 1024)) return;
+  const AdapterFaults& faults = adapters.faults;
+  if (rng_.chance(faults.datagram_loss_in_1024, 1024)) return;
+  if (faults.datagram_late_in_1024 != 0 && rng_.chance(faults.datagram_late_in_1024, 1024)) {
+    const uint64_t name = next_timer_;
+    late_[name] = std::make_unique<AdapterPacket>(std::move(packet));
+    add_timer(now_ns() + 1 + rng_.below(faults.datagram_late_ns + 1), {TimerKind::late, pair.number(), 0, name});
+    return;
+  }
+  deliver_datagram(pair, packet);
+  if (faults.datagram_double_in_1024 != 0 && rng_.chance(faults.datagram_double_in_1024, 1024))
+    deliver_datagram(pair, packet);
+}
+
+void AdapterNode::deliver_datagram(SimQueuePair& pair, const AdapterPacket& packet) {
   SimReceive receive;
   if (!take_receive(pair, packet, receive)) return;
   if (packet.total + rdma::kUdHeaderBytes > receive.capacity || !pieces_valid(pair.hca_, receive.pieces, true)) {

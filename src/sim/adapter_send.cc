@@ -65,6 +65,12 @@ void AdapterNode::add_timer(uint64_t time_ns, const Timer& timer) {
 void AdapterNode::on_timer(const Timer& timer) {
   if (timer.kind == TimerKind::settle) return settle_word();
   auto found = pairs.find(timer.pair);
+  if (timer.kind == TimerKind::late) {
+    auto packet = late_.extract(timer.sequence);
+    if (found != pairs.end() && found->second->state_ == SimQueuePair::State::ready)
+      deliver_datagram(*found->second, *packet.mapped());
+    return;
+  }
   if (found == pairs.end()) return;
   SimQueuePair& pair = *found->second;
   switch (timer.kind) {
@@ -84,7 +90,8 @@ void AdapterNode::on_timer(const Timer& timer) {
       if (pair.dc_connected_ && pair.sends_.empty() && pair.first_sequence_ == timer.sequence)
         busy_until_ns_ = std::max(busy_until_ns_, now_ns()) + dc_disconnect(pair, std::max(busy_until_ns_, now_ns()));
       return;
-    case TimerKind::settle: return;
+    case TimerKind::settle:
+    case TimerKind::late: return;
   }
 }
 
@@ -262,7 +269,9 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
   }
   auto packet = make_request(pair, request);
   packet->begin = pair.offset_;
-  uint32_t bytes = request.is_read() ? 0 : std::min(request.total - pair.offset_, model().segment_bytes);
+  // (A datagram is one packet.)
+  const uint32_t longest = datagram ? model().mtu_bytes : model().segment_bytes;
+  uint32_t bytes = request.is_read() ? 0 : std::min(request.total - pair.offset_, longest);
   if (request.is_read()) packet->op = request.is_atomic() ? Op::atomic_request : Op::read_request;
   packet->payload.resize(bytes);
   if (request.work.inlined) {

@@ -9,6 +9,7 @@ namespace tern::sim {
 void EventStation::attach(EventHandler* handler, RankLock* lock) {
   handler_ = handler;
   lock_ = lock;
+  polled_ = nullptr;
   ++timer_;
   tick_ = watching_ = false;
 }
@@ -44,24 +45,44 @@ void EventStation::run_thread(bool ready, uint64_t& left_ns) {
   if (beside) left_ns -= std::min(left_ns, strand_.now_ns() - began_ns);
 }
 
+// Of the thread that polls all the time; whether it handled anything.
+bool EventStation::take_turn(uint64_t& left_ns) {
+  const bool beside = cores_.has_free();
+  const uint64_t began_ns = strand_.now_ns();
+  const bool handled = handler_->on_turn();
+  if (beside) left_ns -= std::min(left_ns, strand_.now_ns() - began_ns);
+  return handled;
+}
+
+// Computes for a while, at most until the thread gets its core; returns how much is left.
+uint64_t EventStation::compute_slice(uint64_t left_ns) {
+  const bool has_free = cores_.has_free(), turns_end_slices = polled_ && !has_free;
+  if (polled_ && has_free && !polled_->arm_all()) {
+    strand_.charge_ns(kTurn_ns);
+    return left_ns - std::min(left_ns, kTurn_ns);
+  }
+  const uint64_t began = strand_.now_ns();
+  const uint64_t part = cores_.oversubscribed() || turns_end_slices ? std::min(left_ns, kSlice_ns) : left_ns;
+  const uint64_t lasts = cores_.stretched(part);
+  computing_ = true;
+  do {
+    strand_.block(began + lasts, "computing");
+  } while (turns_end_slices && !tick_ && strand_.now_ns() < began + lasts);
+  computing_ = false;
+  if (polled_ && has_free) polled_->disarm_all();
+  const uint64_t passed = strand_.now_ns() - began;
+  left_ns -= passed >= lasts ? part : passed * part / lasts;
+  if (passed < lasts && watching_ && !tick_) run_thread(true, left_ns);
+  return left_ns;
+}
+
 void EventStation::compute(uint64_t ns) {
   if (!handler_ && !cores_.oversubscribed()) return strand_.charge_ns(ns);
   ++cores_.computing;
   for (uint64_t left = ns; left != 0;) {
     strand_.catch_up();
-    if (tick_) {
-      run_thread(false, left);
-      continue;
-    }
-    const uint64_t began = strand_.now_ns();
-    const uint64_t part = cores_.oversubscribed() ? std::min(left, kSlice_ns) : left;
-    const uint64_t lasts = cores_.stretched(part);
-    computing_ = true;
-    strand_.block(began + lasts, "computing");
-    computing_ = false;
-    const uint64_t passed = strand_.now_ns() - began;
-    left -= passed >= lasts ? part : passed * part / lasts;
-    if (passed < lasts && watching_ && !tick_) run_thread(true, left);
+    if (tick_) run_thread(false, left);
+    else if (!polled_ || !take_turn(left)) left = compute_slice(left);
   }
   --cores_.computing;
 }

@@ -8,12 +8,16 @@
 //   application   ──compute──┐     waits      ┌──────> the rest
 //   thread                   └─wake─┬─on_wake──┘
 //
+// A thread that polls all the time (EventPort::poll_always) takes a turn when something comes, if it has a core; else
+// at the end of each of the application's slices. Its empty turns cost nothing: it yields its core to whoever wants it.
+//
 // With more ranks than cores the ranks that compute share them evenly, recalculated after every slice. A rank inside
 // the library gives its core up at once (it yields). Thread rule: the strand's own, except on_event.
 #pragma once
 
 #include <cstdint>
 
+#include "progress/engine.h"
 #include "progress/event_port.h"
 #include "progress/rank_lock.h"
 #include "sim/scheduler.h"
@@ -48,37 +52,46 @@ class EventStation final : public EventTarget {
   void attach(EventHandler* handler, RankLock* lock);
   void set_timer(uint64_t after_ns);
   void watch_paths(bool on) { watching_ = on; }
+  /// Null: it ends. The engine: whose paths tell the model when something comes.
+  void poll_always(ProgressEngine* engine) { polled_ = engine; }
 
  private:
   void run_thread(bool ready, uint64_t& left_ns);
+  bool take_turn(uint64_t& left_ns);
+  uint64_t compute_slice(uint64_t left_ns);
 
   static constexpr uint64_t kSlice_ns = 3'000'000;  ///< of Linux's scheduler on two to four cores: 1.4 to 2.8 ms
+  static constexpr uint64_t kTurn_ns = 100;         ///< a turn in which nothing is done
 
   Strand& strand_;
   NodeCores& cores_;
   const uint64_t wake_ns_;
   EventHandler* handler_ = nullptr;
   RankLock* lock_ = nullptr;
-  uint64_t timer_ = 0;     ///< events of an earlier setting are stale
-  bool tick_ = false;      ///< the timer has ended, and the thread has not run since
-  bool watching_ = false;  ///< the next arrival wakes the thread
+  ProgressEngine* polled_ = nullptr;  ///< not null: the thread polls it all the time
+  uint64_t timer_ = 0;                ///< events of an earlier setting are stale
+  bool tick_ = false;                 ///< the timer has ended, and the thread has not run since
+  bool watching_ = false;             ///< the next arrival wakes the thread
   bool computing_ = false;
 };
 
 class SimEventThread final : public EventPort {
  public:
-  SimEventThread(EventStation& station, RankLock& lock) : station_(station), lock_(lock) {}
+  SimEventThread(EventStation& station, RankLock& lock, ProgressEngine& engine)
+      : station_(station), lock_(lock), engine_(engine) {}
   ~SimEventThread() override { station_.attach(nullptr, nullptr); }
   void start(EventHandler& handler) override { station_.attach(&handler, &lock_); }
   void stop() override { station_.attach(nullptr, nullptr); }
   void set_timer(uint64_t after_ns) override { station_.set_timer(after_ns); }
   void watch_paths(bool on) override { station_.watch_paths(on); }
+  void poll_always(bool on) override { station_.poll_always(on ? &engine_ : nullptr); }
   void barrier() override {}
   bool has_barrier() const override { return true; }
 
  private:
   EventStation& station_;
   RankLock& lock_;
+  ProgressEngine& engine_;
 };
 
 }  // namespace tern::sim

@@ -92,7 +92,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   TupleQueues* tuple_queues() override { return inner_->tuple_queues(); }
 
   CopyArbiter* copy_arbiter() override { return arbiter_ ? this : nullptr; }
-  void add_copy_lock(RemoteKey& key) override { arbiter_->add_copy_lock(key); }
+  bool add_copy_lock(RemoteKey& key) override { return arbiter_->add_copy_lock(key); }
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override { return arbiter_->try_lock_copy(owner, key); }
   std::byte* lend(size_t bytes, RemoteKey& key) override { return arbiter_->lend(bytes, key); }
   bool can_get_lent(Lane& lane) override { return arbiter_->can_get_lent(lane); }

@@ -28,8 +28,8 @@ std::unique_ptr<Launcher> Machine::Rank::make_launcher() {
   return std::make_unique<SimLauncher>(machine.board_, strand);
 }
 
-std::unique_ptr<Path> Machine::Rank::make_path(Sink& sink, Clock& clock, bool reaches_self) {
-  auto inner = std::make_unique<SimPath>(machine.network_, strand, sink, seed + 2, reaches_self);
+std::unique_ptr<Path> Machine::Rank::make_path(Sink& sink, Clock& clock, SimPath::Reach reach) {
+  auto inner = std::make_unique<SimPath>(machine.network_, strand, sink, seed + 2, reach);
   path = inner.get();
   return with_faults(std::move(inner), clock);
 }

@@ -41,6 +41,7 @@ struct WorldOptions {
   AdapterModel adapter;
   bool segments = true;    ///< ranks of a node can share memory (NodeSegments)
   bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
+  bool node_path = false;  ///< but those of a node over SimPath, beside `rdma`, `udp` and `tcp` for the others
   bool udp = false;        ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
   bool tcp = false;        ///< ranks talk by byte streams (TcpPath); with the others: where those are lost
   bool udp_first = false;  ///< before rdma
@@ -59,6 +60,8 @@ struct WorldOptions {
   /// Virtual time and events; a longer run has failed (a livelock). The longest test needs a tenth of that.
   Scheduler::Limits limits{60'000'000'000, 200'000'000};
   bool keep_trace = false;  ///< every event, not only the hash
+  /// See RdmaOptions::channel_changed; the first rank is the one that is told. Null: nobody asks.
+  std::function<void(PeerId rank, PeerId peer, const char* channel, uint64_t now_ns)> channel_changed;
   /// See Strand::OnSwitch.
   Strand::OnSwitch on_switch;
 };
@@ -99,13 +102,13 @@ class Machine {
     std::unique_ptr<Clock> make_clock() {
       return std::make_unique<SimClock>(strand, station, machine.options().network);
     }
-    std::unique_ptr<EventPort> make_event_port(RankLock& lock) {
-      return std::make_unique<SimEventThread>(station, lock);
+    std::unique_ptr<EventPort> make_event_port(RankLock& lock, ProgressEngine& engine) {
+      return std::make_unique<SimEventThread>(station, lock, engine);
     }
     std::unique_ptr<Idle> make_idle();
     std::unique_ptr<Launcher> make_launcher();
     /// The rank's path with its faults around it.
-    std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, bool reaches_self);
+    std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, SimPath::Reach reach = SimPath::Reach::all);
     /// Wraps the machine's faults around any path.
     std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true);
     /// The rank's end of a network that carries datagrams.

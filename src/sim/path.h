@@ -21,12 +21,16 @@ namespace tern::sim {
 
 class SimPath final : public CountingPath, public RemoteMemory, public CopyArbiter, public NetworkPort {
  public:
-  /// Attaches to the network as the strand's rank until destroyed. `reaches_self`: carries messages to the rank itself
-  /// too.
-  SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bool reaches_self = true);
+  /// To whom it carries messages.
+  enum class Reach { all, others, node_others };
+  /// Attaches to the network as the strand's rank until destroyed.
+  SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, Reach reach = Reach::all);
   ~SimPath() override;
 
-  bool reaches(PeerId peer) const override { return peer < network_.ranks() && (reaches_self_ || peer != rank_); }
+  bool reaches(PeerId peer) const override {
+    if (peer == rank_) return reach_ == Reach::all;
+    return peer < network_.ranks() && (reach_ != Reach::node_others || network_.same_node(peer, rank_));
+  }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
@@ -39,13 +43,14 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   void get(TransferOperation& operation) override;
   bool can_put(Lane& lane) override { return model_.put && can_get(lane); }
   void put(TransferOperation& operation) override;
-  void add_copy_lock(RemoteKey& key) override;
+  bool add_copy_lock(RemoteKey& key) override;
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
   bool can_get_lent(Lane& lane) override { return can_get(lane); }
   bool stream_is_faster(Lane& lane, size_t bytes) override;
   bool peer_is_polling(Lane& lane, bool stays) override;
   int poll() override;
   bool arm() override;
+  void disarm() override { armed_ = false; }
   bool has_unsent() const override { return queued_ != 0; }
 
   void on_packet(std::unique_ptr<Packet> packet) override;
@@ -63,6 +68,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   size_t exposed() const { return exposures_.size(); }
 
  private:
+  void wake();
   /// A message of several packets, between its first and its last.
   struct Reception {
     bool active = false;
@@ -122,7 +128,8 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   Strand& strand_;
   Sink& sink_;
   const PeerId rank_;
-  const bool reaches_self_;
+  const Reach reach_;
+  bool armed_ = false;
   Rng rng_;
   std::unordered_map<PeerId, Peer> peers_;  ///< only those talked to; references stay valid
   size_t queued_ = 0;                       ///< operations in the peers' queues

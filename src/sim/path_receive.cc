@@ -23,7 +23,7 @@ void SimPath::on_packet(std::unique_ptr<Packet> packet) {
     return;
   }
   inbox_.push_back(std::move(packet));
-  strand_.wake(0);
+  wake();
 }
 
 void SimPath::on_window(PeerId id, size_t bytes) {
@@ -34,17 +34,24 @@ void SimPath::on_window(PeerId id, size_t bytes) {
   if (peer.queue.empty() || peer.ready) return;
   peer.ready = true;
   ready_.push_back(id);
-  strand_.wake(0);
+  wake();
 }
 
 void SimPath::on_peer_lost(PeerId peer) {
   lost_.push_back(peer);
-  strand_.wake(0);
+  wake();
 }
 
 bool SimPath::arm() {
-  return !landed_ && inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() &&
-         got_.empty() && ungettable_.empty();
+  armed_ = !landed_ && inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() &&
+           got_.empty() && ungettable_.empty();
+  return armed_;
+}
+
+// Something may come while other paths are armed, which takes time.
+void SimPath::wake() {
+  if (armed_) strand_.notify();
+  else strand_.wake(0);
 }
 
 int SimPath::poll() {

@@ -11,13 +11,13 @@ namespace {
 constexpr size_t kStreamBytes = 20'000;  ///< shorter messages are faster as streams, when both ranks are there to copy
 }  // namespace
 
-SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, bool reaches_self)
+SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, Reach reach)
     : network_(network),
       model_(network.model()),
       strand_(strand),
       sink_(sink),
       rank_(strand.rank()),
-      reaches_self_(reaches_self),
+      reach_(reach),
       rng_(seed) {
   TERN_ASSERT(model_.window_bytes >= cost(1) && model_.packet_bytes > 0);
   properties_.name = "sim";
@@ -135,9 +135,10 @@ RemoteKey SimPath::expose(const void* address, size_t bytes, RemoteAccess) {
 
 constexpr uint64_t kLocked = uint64_t{1} << 63;  // of RemoteKey::words[1]; the rank is below
 
-void SimPath::add_copy_lock(RemoteKey& key) {
+bool SimPath::add_copy_lock(RemoteKey& key) {
   exposures_[key.words[0]].lock_open = true;
   key.words[1] |= kLocked;
+  return true;
 }
 
 bool SimPath::try_lock_copy(Lane* owner, const RemoteKey& key) {
@@ -184,7 +185,7 @@ bool SimPath::write_memory(uint64_t key, uint64_t address, const std::byte* in, 
   auto* memory = const_cast<std::byte*>(exposed(key, address, bytes));
   if (memory && bytes != 0) std::memcpy(memory, in, bytes);
   landed_ = true;
-  strand_.wake(0);
+  wake();
   return memory != nullptr;
 }
 

@@ -26,6 +26,10 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   options.receive_ns = world.network.receive_ns;
   options.ring_poll_ns = world.adapter.poll_ns;
   options.keep = world.keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
+  if (world.channel_changed) {
+    options.channel_changed = [&tell = world.channel_changed, me = rank.index(), &clock = process.clock()](
+                                  PeerId peer, const char* channel) { tell(me, peer, channel, clock.now_ns()); };
+  }
   Error error;
   auto path = RdmaPath::create(
       options, process.tunables(), rank.make_hca(), process.clock(), sink,
@@ -72,6 +76,9 @@ std::unique_ptr<Path> make_tcp(Process& process, Sink& sink, Machine::Rank& rank
 void add_network_paths(Process& process, Machine::Rank& rank) {
   const WorldOptions& options = rank.machine.options();
   process.add_path(std::make_unique<SelfPath>(process.peers().me(), process.sink()));
+  if (options.node_path) {
+    process.add_path(rank.make_path(process.sink(), process.clock(), SimPath::Reach::node_others));
+  }
   using Make = std::unique_ptr<Path> (*)(Process&, Sink&, Machine::Rank&);
   std::vector<Make> wanted;
   if (options.tcp && options.tcp_first) wanted.push_back(make_tcp);
@@ -102,7 +109,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.clock = rank.make_clock();
   parts.idle = rank.make_idle();
   parts.launcher = rank.make_launcher();
-  parts.make_event_port = [&rank, lock](ProgressEngine&) { return rank.make_event_port(*lock); };
+  parts.make_event_port = [&rank, lock](ProgressEngine& engine) { return rank.make_event_port(*lock, engine); };
   parts.oversubscribed = rank.station.oversubscribed();
   parts.lock = std::move(lock);
   parts.seed = rank.seed;
@@ -113,7 +120,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   if (options.rdma || options.udp || options.tcp) {
     add_network_paths(*process, rank);
   } else {
-    process->add_path(rank.make_path(process->sink(), process->clock(), true));
+    process->add_path(rank.make_path(process->sink(), process->clock()));
   }
   // As after a real wire-up: no rank sends before all can receive.
   throw_if(process->launcher().fence(), "wire-up");

@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint32_t kRdmaCardMagic = 0x52647254;  // "TrdR"
 constexpr uint32_t kGreetingMagic = 0x47647254;  // "TrdG"
-constexpr uint16_t kRdmaVersion = 3;
+constexpr uint16_t kRdmaVersion = 4;
+constexpr uint8_t kCardDatagrams = 1, kCardAes = 2;  // flags
 constexpr size_t kSignedBytes = kRdmaGreetingBytes - 32;
 
 void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
@@ -18,21 +19,29 @@ void sign(const std::byte* data, const uint8_t* key, uint8_t* out) {
 
 }  // namespace
 
-std::string build_rdma_card(const RdmaAddress& address) {
+std::string build_rdma_card(const RdmaCard& card) {
   Writer out;
   out.integer(kRdmaCardMagic);
   out.integer(kRdmaVersion);
-  out.integer(uint16_t{0});
-  out.bytes(address.bytes, sizeof address.bytes);
+  out.integer(uint8_t((card.datagrams ? kCardDatagrams : 0) | (card.aes ? kCardAes : 0)));
+  out.integer(uint8_t{0});
+  out.bytes(card.greetings.bytes, sizeof card.greetings.bytes);
+  out.bytes(card.messages.bytes, sizeof card.messages.bytes);
+  out.bytes(card.salt.data(), card.salt.size());
   return out.take();
 }
 
-Error parse_rdma_card(std::string_view text, RdmaAddress& address) {
+Error parse_rdma_card(std::string_view text, RdmaCard& card) {
   Reader in(text);
   uint32_t magic = in.integer<uint32_t>();
   uint16_t version = in.integer<uint16_t>();
-  in.skip(2);
-  in.bytes(address.bytes, sizeof address.bytes);
+  const uint8_t flags = in.integer<uint8_t>();
+  in.skip(1);
+  in.bytes(card.greetings.bytes, sizeof card.greetings.bytes);
+  in.bytes(card.messages.bytes, sizeof card.messages.bytes);
+  in.bytes(card.salt.data(), card.salt.size());
+  card.datagrams = flags & kCardDatagrams;
+  card.aes = flags & kCardAes;
   if (magic != kRdmaCardMagic) return Error(ErrorClass::other, "what the peer published is no RDMA address");
   if (version != kRdmaVersion) {
     return Error(ErrorClass::other, "the peer's RDMA address has version " + std::to_string(version) + ", ours is " +
@@ -114,7 +123,7 @@ bool parse_rdma_change(const std::byte* data, size_t bytes, RdmaChange& change) 
   change.key = in.integer<uint32_t>();
   change.address = in.integer<uint64_t>();
   in.bytes(change.pair.bytes, sizeof change.pair.bytes);
-  if (step < 1 || step > 8 || flags > 1) return false;
+  if (step < 1 || step > 11 || flags > 1) return false;
   // A ring of entries that hold a frame each, at an address where arrival words are whole.
   if (change.entry_bytes != 0 && (change.entry_bytes < kRdmaMaxHeadBytes + kRdmaArrivalBytes + 8 ||
                                   change.entry_bytes % 8 != 0 || change.address % 8 != 0))

@@ -1,7 +1,8 @@
 // What ranks say to each other over RDMA queue pairs (fabric/rdma/): the card by which a rank is found, the greeting
 // that makes a connection, and the frames on it. Parsers trust nothing: lengths are checked against what arrived.
 //
-//   card      u32 magic | u16 version | u16 zero | address of the UD queue pair (48 bytes)
+//   card      u32 magic | u16 version | u8 flags | u8 zero | address of the UD queue pair for greetings (48 bytes) |
+//             address of the UD queue pair for messages (48 bytes) | 16 bytes of salt, fresh for every start of a rank
 //   greeting  u32 magic | u16 version | u8 kind | u8 base | u64 job, u32 rank: from |
 //             u64 job, u32 rank: to |
 //             address of the RC queue pair or the DC target (48 bytes) |
@@ -20,6 +21,7 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -38,9 +40,17 @@ struct RdmaAddress {
   uint8_t bytes[kRdmaAddressBytes] = {};
 };
 
-std::string build_rdma_card(const RdmaAddress& address);
+struct RdmaCard {
+  RdmaAddress greetings;
+  bool datagrams = false;  ///< it takes messages by UD; else what follows does not count
+  bool aes = false;        ///< its processor does AES
+  RdmaAddress messages;
+  std::array<uint8_t, 16> salt{};
+};
+
+std::string build_rdma_card(const RdmaCard& card);
 /// Error: not a card, or of another version.
-Error parse_rdma_card(std::string_view text, RdmaAddress& address);
+Error parse_rdma_card(std::string_view text, RdmaCard& card);
 
 struct RdmaGreeting {
   enum class Kind : uint8_t {
@@ -145,6 +155,10 @@ struct RdmaChange {
     retire = 6,   ///< either: I want to give mine to another peer
     retired = 7,  ///< the other: its end is reset, too
     keep = 8,     ///< the other: mine is in use
+    // Of the same queue pair, for transfers of one side, where the channel of its messages carries none.
+    join = 9,     ///< connect yours to mine
+    joined = 10,  ///< it is, connect yours, too
+    unable = 11,  ///< I cannot
   };
   Step step = Step::offer;
   uint8_t kind = 0;          ///< ChannelKind

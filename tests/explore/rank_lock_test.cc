@@ -60,6 +60,39 @@ TEST(RankLock, NeverBothInsideWhereTheThreadIsExpected) {
   EXPECT_GT(count_needed(outcome, bounds, program, "rank_lock"), 5u);
 }
 
+/// The thread comes all the time; `expected`: as it must be then.
+Program comes_all_the_time(bool expected) {
+  return [=](Execution& execution) {
+    struct State {
+      RankLock lock;
+      uint64_t inside = 0;
+    };
+    auto state = std::make_shared<State>();
+    if (expected) state->lock.expect_helper(true);
+    execution.share(state.get(), sizeof(State));
+    execution.thread([=] {
+      for (int i = 0; i < 2; ++i) {
+        state->lock.enter();
+        ++state->inside;
+        state->lock.leave();
+      }
+    });
+    execution.thread([=] {
+      for (int i = 0; i < 3; ++i) {
+        if (!state->lock.try_enter_as_helper()) continue;
+        ++state->inside;
+        state->lock.leave_as_helper();
+      }
+    });
+  };
+}
+
+TEST(RankLock, NeverBothInsideWhereTheThreadComesAllTheTime) {
+  const Bounds bounds{.preemptions = 2, .old_values = 2};
+  must_hold("RankLock, helped all the time", bounds, comes_all_the_time(true));
+  EXPECT_NE(explore(bounds, comes_all_the_time(false)).failure, "") << "without its being expected";
+}
+
 TEST(RankLock, NeedsItsBarrier) {
   const Outcome outcome = explore({.no_barrier = true}, come_and_go(2, false));
   EXPECT_NE(outcome.failure, "");
@@ -103,6 +136,7 @@ struct Port final : EventPort {
     kernel.pass();
     watching = on;
   }
+  void poll_always(bool) override {}
   void barrier() override { explore::barrier(); }
   bool has_barrier() const override { return true; }
   Kernel& kernel;

@@ -20,9 +20,9 @@ std::string greeting_text(const wire::RdmaGreeting& greeting) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const auto* start = reinterpret_cast<const std::byte*>(data);
-  wire::RdmaAddress address;
-  if (!wire::parse_rdma_card({reinterpret_cast<const char*>(data), bytes}, address)) {
-    TERN_FUZZ_CHECK(wire::build_rdma_card(address).size() <= bytes);
+  wire::RdmaCard card;
+  if (!wire::parse_rdma_card({reinterpret_cast<const char*>(data), bytes}, card)) {
+    TERN_FUZZ_CHECK(wire::build_rdma_card(card).size() <= bytes);
   }
   wire::RdmaGreeting greeting;
   if (wire::parse_rdma_greeting(start, bytes, kKey, greeting)) {

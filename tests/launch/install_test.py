@@ -79,7 +79,7 @@ class Installed(unittest.TestCase):
 
     def test_all_is_there(self):
         for file in ("bin/mpiexec", "bin/mpirun", "bin/mpicc", "bin/mpicxx", "bin/mpifort", "bin/mpicc_abi", "bin/mpicxx_abi",
-                     "bin/tern-info", "include/mpi.h", "lib/libmpi_abi.so", "lib/libmpi_abi.so.1", "lib/pkgconfig/tern.pc",
+                     "bin/tern-info", "include/mpi.h", "lib/libmpi_abi.so", "lib/libmpi_abi.so.1", "lib/libmpi_abi.a", "lib/pkgconfig/tern.pc",
                      "share/bash-completion/completions/mpiexec", "share/bash-completion/completions/mpirun",
                      "share/man/man1/mpiexec.1", "share/man/man1/mpirun.1",
                      "share/man/man3/MPI_Send.3", "share/doc/tern/LICENSE", "share/doc/tern/examples/halo.c",
@@ -95,6 +95,15 @@ class Installed(unittest.TestCase):
             done = self.in_path(wrapper, source, "-o", "by-wrapper", *SANITIZED_FLAGS)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.runs("./by-wrapper")
+
+    @unittest.skipIf(SANITIZED_FLAGS, "a sanitizer's library is shared")
+    def test_static(self):
+        for wrapper, source in (("mpicc", "user.c"), ("mpicxx", "user.cc")):
+            done = self.in_path(wrapper, "-static-mpi", source, "-o", "static")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertNotIn("libmpi", self.in_path("ldd", "./static").stdout)
+            self.runs("./static")
+        self.assertIn("lib/libmpi_abi.a", self.in_path("mpicc", "-static-mpi", "-showme:link").stdout)
 
     def test_completion(self):
         ask = "source {}; COMP_WORDS=({}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _tern_mpiexec; echo ${{COMPREPLY[@]}}"

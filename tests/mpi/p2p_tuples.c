@@ -293,7 +293,7 @@ int main(int argc, char **argv) {
   /* What the info says is true: messages took queues, or there are none. */
   struct place p = open_place(0);
   queues = has(p.comm, "tern_rendezvous", "tupleq");
-  CHECK(queues || has(p.comm, "tern_rendezvous", "customised") || has(p.comm, "tern_rendezvous", "rget"));
+  CHECK(queues || has(p.comm, "tern_rendezvous", "customised"));
   MPI_Comm_free(&p.comm);
   CHECK(MPI_T_pvar_read(session, by_queue, messages) == MPI_SUCCESS);
   for (int i = 0; i < elements; i++) sum += messages[i];

@@ -107,6 +107,36 @@ static void disjoint(int created, const char *design) {
   end(created, &first, first_memory);
 }
 
+/* The target computes until everybody has added to its memory, without calls of MPI. Where nothing serves it meanwhile
+ * (TERN_PROGRESS=polling) it does so only for a moment. */
+static void passive(int created, const char *design) {
+  long *memory, one = 1;
+  const long all = 5 * (ranks - 1);
+  const char *progress = getenv("TERN_PROGRESS");
+  const int polls = design && strcmp(design, "polling-thread") == 0 && sysconf(_SC_NPROCESSORS_ONLN) >= ranks;
+  const int helped = polls || !progress || strcmp(progress, "polling") != 0;
+  MPI_Win win = make(created, 1, design, &memory);
+  if (me == 0) {
+    const double until = MPI_Wtime() + (helped ? 30 : 0.001);
+    while (*(volatile long *)memory != all && MPI_Wtime() < until) {
+    }
+    if (helped) CHECK(*(volatile long *)memory == all);
+  } else {
+    for (int i = 0; i < 5; i++) {
+      MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+      MPI_Accumulate(&one, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_SUM, win);
+      MPI_Win_unlock(0, win);
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (me == 0) {
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+    CHECK(memory[0] == all);
+    MPI_Win_unlock(0, win);
+  }
+  end(created, &win, memory);
+}
+
 static void used(const char *design) {
   long *memory;
   char value[MPI_MAX_INFO_VAL];
@@ -157,12 +187,13 @@ int main(void) {
   MPI_Init(NULL, NULL);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  static const char *const kDesigns[] = {NULL, "event-thread", "test-and-set", "mcs"};
-  for (int i = 0; i < 4; i++) {
+  static const char *const kDesigns[] = {NULL, "polling-thread", "event-thread", "test-and-set", "mcs"};
+  for (int i = 0; i < 5; i++) {
     for (int created = 0; created < 2; created++) {
       count(created, kDesigns[i]);
       mix(created, kDesigns[i]);
       disjoint(created, kDesigns[i]);
+      passive(created, kDesigns[i]);
     }
     for (int all = 0; all < 2; all++) readers_of_two(kDesigns[i], all);
     if (kDesigns[i]) used(kDesigns[i]);

@@ -111,7 +111,7 @@ uint64_t message_ns(const MachineModel& machine) {
     EchoSink sink;
     auto launcher = rank.make_launcher();
     auto clock = rank.make_clock();
-    auto path = rank.make_path(sink, *clock, false);
+    auto path = rank.make_path(sink, *clock, SimPath::Reach::others);
     EXPECT_FALSE(launcher->fence());
     uint64_t begin = rank.strand.now_ns();
     for (int i = 0; i < 2 * kRounds; ++i) {

@@ -73,10 +73,7 @@ class CheckingSink final : public test::PeerSink {
 /// What one rank needs to drive a path without a Process.
 struct Bench {
   explicit Bench(Machine::Rank& rank)
-      : clock(rank.make_clock()),
-        idle(rank.make_idle()),
-        engine(*clock, *idle),
-        path(rank.make_path(sink, *clock, true)) {
+      : clock(rank.make_clock()), idle(rank.make_idle()), engine(*clock, *idle), path(rank.make_path(sink, *clock)) {
     engine.add(*path);
   }
   RemoteMemory& memory() { return *path->remote_memory(); }

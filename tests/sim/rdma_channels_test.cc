@@ -1,7 +1,9 @@
 // Channels of the rdma path in the world: changes at any moment, dead peers, and the pool of connected queue pairs.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "base/rng.h"
@@ -13,7 +15,17 @@ namespace {
 
 using Bench = RdmaBench;
 
-constexpr ChannelKind kKinds[] = {ChannelKind::rc, ChannelKind::dc, ChannelKind::rc_rdma, ChannelKind::dc_rdma};
+constexpr ChannelKind kKinds[] = {ChannelKind::rc, ChannelKind::dc, ChannelKind::rc_rdma, ChannelKind::dc_rdma,
+                                  ChannelKind::ud};
+
+/// A base channel; with `rotate` datagrams are there, too, and nothing changes by itself.
+void draw_base(Rng& rng, WorldOptions& options) {
+  constexpr const char* kBases[] = {"dc", "dc", "rc", "ud", "ud", "xrc", "rotate", "rotate"};
+  options.tunables.rdma_channels = kBases[rng.below(std::size(kBases))];
+  options.tunables.rdma_statistics_ms = 50'000;
+  options.adapter.dc = options.tunables.rdma_channels == "dc" || rng.chance(1, 2);
+  options.adapter_faults.datagram_loss_in_1024 %= 100;
+}
 
 /// Ranks send to each other at random, and each has the others' messages come by another channel now and then.
 struct SwitchTotals {
@@ -23,9 +35,9 @@ struct SwitchTotals {
 
 constexpr PeerId kNobody = ~PeerId{0};
 
-/// `victim` dies at some time: nothing is expected of it, and nothing of what is sent to it.
+/// `victim` dies at some time: nothing is expected of it, and nothing of what is sent to it. `changes`: of channels.
 void switching_program(Bench& bench, Rng& rng, uint32_t ranks, int messages, SwitchTotals& totals,
-                       PeerId victim = kNobody) {
+                       PeerId victim = kNobody, bool changes = true) {
   std::vector<int> left(ranks, messages);
   if (victim != kNobody) bench.sink.mortal.insert(victim);
   std::vector<PeerId> others;
@@ -40,8 +52,10 @@ void switching_program(Bench& bench, Rng& rng, uint32_t ranks, int messages, Swi
       size_t bytes = rng.chance(1, 6) ? rng.below(20'000) : rng.below(300);
       bench.send(to, std::vector<std::byte>(bytes, std::byte(uint8_t(left[to]))));
     }
-    if (rng.chance(1, 5))
-      bench.path->change_channel(bench.path->lane(others[rng.below(others.size())]), kKinds[rng.below(4)]);
+    if (changes && rng.chance(1, 5)) {
+      bench.path->change_channel(bench.path->lane(others[rng.below(others.size())]),
+                                 kKinds[rng.below(std::size(kKinds))]);
+    }
     if (rng.chance(1, 3)) bench.strand.charge_ns(rng.below(30'000));
     if (rng.chance(1, 2)) bench.engine.poll_all();
     totals.most_ring_bytes = std::max(totals.most_ring_bytes, bench.path->switches().ring_bytes());
@@ -64,7 +78,7 @@ TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
     Rng rng(seed * 977);
     WorldOptions options = rdma_options_of(seed);
     options.ranks = rng.chance(1, 2) ? 8 : uint32_t(2 + rng.below(3));
-    options.tunables.rdma_channels = rng.chance(2, 3) ? "dc" : "rc";
+    draw_base(rng, options);
     options.tunables.rdma_ring_entries = int64_t(2 + rng.below(15));
     options.tunables.rdma_window = int64_t(2 + rng.below(30));
     options.tunables.rdma_receives = int64_t(16 + rng.below(200));
@@ -72,7 +86,8 @@ TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
     options.tunables.rdma_rc_pool = int64_t(rng.below(8));
     options.adapter.dc_responders = uint32_t(1 + rng.below(8));
     options.adapter.polled_wakes = rng.chance(2, 3);
-    if (rng.chance(1, 4)) options.adapter.max_queue_pairs = uint32_t(8 + options.ranks);
+    if (rng.chance(1, 4))
+      options.adapter.max_queue_pairs = uint32_t(8 + (options.tunables.rdma_channels == "xrc" ? 2 : 1) * options.ranks);
     options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(30));
     options.adapter_faults.storm_ns = 100'000;
     Report report = Machine(options).run([&](Machine::Rank& rank) {
@@ -90,9 +105,9 @@ TEST(RdmaChannels, ChannelsChangeWithoutLosingOrReorderingAMessage) {
 }
 
 // The real code, every case of a bounded set: two ranks, two messages each way, both have the other's messages come by
-// another channel, at any place among their messages, with every combination of short and long pauses; a fifth of the
-// 23,328 cases unless TERN_SIM_SEEDS asks for more. (Every order of
-// events, in a model of the protocol: tests/unit/channel_switch_model_test.cc.)
+// another channel, at any place among their messages, with every combination of short and long pauses; every thirteenth
+// of the 91,125 cases unless TERN_SIM_SEEDS asks for more. (Every order of events, in a model of the protocol:
+// tests/unit/channel_switch_model_test.cc.)
 struct Placement {
   uint32_t index;
   uint32_t draw(uint32_t choices) {
@@ -129,22 +144,24 @@ void placed_program(Bench& bench, const PlacedChange& change, uint64_t& changed)
 
 TEST(RdmaChannels, EveryPlaceOfAChangeAmongFourMessages) {
   constexpr uint64_t kPauses[] = {0, 1'500, 40'000};  // none; while a frame is under way; until all is quiet
-  constexpr uint32_t kPauseChoices = 3 * 3 * 3 * 3, kPlaces = 3 * 3, kPairsOfKinds = 4 * 4, kBases = 2;
+  constexpr uint32_t kPauseChoices = 3 * 3 * 3 * 3, kPlaces = 3 * 3, kPairsOfKinds = 5 * 5, kBases = 5;
   uint64_t changed = 0;
   const uint32_t cases = kPauseChoices * kPlaces * kPairsOfKinds * kBases;
-  const uint32_t step = std::getenv("TERN_SIM_SEEDS") ? 1 : uint32_t(5 * kSeedDivisor);
+  const uint32_t step = std::getenv("TERN_SIM_SEEDS") ? 1 : uint32_t(13 * kSeedDivisor);
   for (uint32_t index = 0; index < cases; index += step) {
     SCOPED_TRACE("case " + std::to_string(index));
     Placement place{index};
     WorldOptions options = rdma_options_of(1);
     options.adapter_faults = {};
-    options.tunables.rdma_channels = place.draw(kBases) ? "dc" : "rc";
+    constexpr const char* kNames[kBases] = {"rc", "dc", "ud", "xrc", "rotate"};
+    options.tunables.rdma_channels = kNames[place.draw(kBases)];
+    options.tunables.rdma_statistics_ms = 50'000;
     options.tunables.rdma_eager_bytes = 256;
     options.tunables.rdma_window = options.tunables.rdma_ring_entries = 2;
     options.tunables.rdma_receives = 16;
     PlacedChange changes[2];
     for (PlacedChange& change : changes) {
-      change.kind = kKinds[place.draw(4)];
+      change.kind = kKinds[place.draw(5)];
       change.before = place.draw(3);
       for (uint64_t& pause : change.pause_ns) pause = kPauses[place.draw(3)];
     }
@@ -167,15 +184,17 @@ TEST(RdmaChannels, ARankThatDiesInTheMiddleOfAChangeLeavesTheOthersAlone) {
     WorldOptions options = rdma_options_of(seed);
     options.adapter_faults = {};
     options.ranks = rng.chance(1, 2) ? 8 : uint32_t(3 + rng.below(3));
-    options.tunables.rdma_channels = rng.chance(2, 3) ? "dc" : "rc";
+    draw_base(rng, options);
     options.tunables.rdma_ring_entries = int64_t(2 + rng.below(15));
     options.tunables.rdma_window = int64_t(2 + rng.below(30));
     options.tunables.rdma_dc_initiators = int64_t(1 + rng.below(4));
     options.tunables.rdma_rc_pool = int64_t(rng.below(8));
     options.tunables.rdma_timeout_ms = 1;
     options.tunables.rdma_keepalive_ms = 2;
+    options.tunables.rdma_ud_timeout_s = 1;
     options.adapter.polled_wakes = rng.chance(2, 3);
-    if (rng.chance(1, 4)) options.adapter.max_queue_pairs = uint32_t(8 + options.ranks);
+    if (rng.chance(1, 4))
+      options.adapter.max_queue_pairs = uint32_t(8 + (options.tunables.rdma_channels == "xrc" ? 2 : 1) * options.ranks);
     const PeerId victim = PeerId(rng.below(options.ranks));
     options.faults.losses.push_back({victim, 1'000'000 + rng.below(2'000'000), 1});
     Report report = Machine(options).run([&](Machine::Rank& rank) {
@@ -192,6 +211,65 @@ TEST(RdmaChannels, ARankThatDiesInTheMiddleOfAChangeLeavesTheOthersAlone) {
   });
   if (all_seeds()) {
     EXPECT_GT(totals.switches, 1000u);
+  }
+}
+
+// XRC: however many ranks a node has, a rank sends to all of them by one queue pair.
+TEST(RdmaChannels, XrcTakesAQueuePairForEachNode) {
+  for_seeds(20, [](uint64_t seed) {
+    WorldOptions options = rdma_options_of(seed);
+    options.ranks = 12;
+    options.ranks_per_node = 4;
+    options.tunables.rdma_channels = "xrc";
+    std::vector<size_t> pairs(3);
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      Rng own(seed * 149 + rank.index());
+      SwitchTotals none;
+      switching_program(bench, own, options.ranks, 20, none, kNobody, false);
+      pairs[rank.index() / 4] = rank.machine.adapters().node(rank.index() / 4).pairs.size();
+      bench.finish();
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+    // In each of four ranks: greetings, three initiators; and a target for each of the twelve ranks.
+    for (size_t count : pairs) EXPECT_EQ(count, 4u * (1 + 3) + 12);
+  });
+}
+
+// Datagrams that are lost, doubled and late: every message comes once and in order, short and long ones, from several
+// peers at a time, with few receives.
+TEST(RdmaChannels, DatagramsThatAreLostDoubledAndLateBringEveryMessageOnceAndInOrder) {
+  uint64_t repeated = 0, sent = 0;
+  for_seeds(100, [&](uint64_t seed) {
+    Rng rng(seed * 1009);
+    WorldOptions options = rdma_options_of(seed);
+    options.ranks = uint32_t(2 + rng.below(4));
+    options.tunables.rdma_channels = "ud";
+    options.tunables.rdma_window = int64_t(2 + rng.below(30));
+    options.tunables.rdma_receives = int64_t(16 + rng.below(100));
+    options.adapter.mtu_bytes = uint32_t(1024 << rng.below(3));
+    options.adapter.max_inline_bytes = uint32_t(rng.below(3) * 100);
+    options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(150));
+    options.adapter_faults.datagram_double_in_1024 = uint32_t(rng.below(300));
+    options.adapter_faults.datagram_late_in_1024 = uint32_t(rng.below(300));
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      Rng own(seed * 139 + rank.index());
+      SwitchTotals none;
+      switching_program(bench, own, rank.machine.options().ranks, 60, none, kNobody, false);
+      for (PeerId peer = 0; peer < options.ranks; ++peer) {
+        if (bench.path->reaches(peer)) {
+          EXPECT_EQ(bench.path->channel(bench.path->lane(peer)), ChannelKind::ud);
+        }
+      }
+      repeated += bench.path->datagrams()->repeated();
+      sent += bench.path->datagrams()->datagrams();
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  });
+  if (all_seeds()) {
+    EXPECT_GT(repeated, 1000u);
+    EXPECT_GT(sent, 10 * repeated);
   }
 }
 
@@ -279,6 +357,82 @@ TEST(RdmaChannels, PeersThatComeAndGoDoNotGrowThePool) {
   EXPECT_EQ(most, after_ten);
   EXPECT_EQ(most, 1 + 2 * 2 + kPool) << "greetings, DC, and the pool";
   EXPECT_LE(most_bytes, 2u * 16 * 4096);
+}
+
+// 10^4 connections, one after the other: rank 0 meets each peer, has its messages come by a connected queue pair into a
+// ring, gives it up, and meets it again as if for the first time. Neither the adapters nor the heap hold more at the
+// end than after a tenth of that.
+TEST(RdmaChannels, TenThousandConnectionsInTurnDoNotGrowMemory) {
+  constexpr uint32_t kPeers = 25;
+  constexpr uint32_t kRounds = 400 / kSeedDivisor;
+  for (const char* channels : {"rc", "dc", "ud", "xrc"}) {
+    SCOPED_TRACE(channels);
+    WorldOptions options = rdma_options_of(11);
+    options.adapter_faults = {};
+    options.ranks = kPeers + 1;
+    options.ranks_per_node = 1;
+    options.tunables.rdma_channels = channels;
+    options.tunables.rdma_receives = options.tunables.rdma_sends = 16;
+    options.tunables.rdma_window = 4;
+    size_t pairs = 0, heap = 0, ring_bytes = 0;
+    auto meet = [](Bench& bench, PeerId peer, uint32_t round) {
+      Lane& lane = bench.path->lane(peer);
+      bench.send(peer, {});
+      bench.wait_messages(peer, int(round) * 2 + 1);
+      // False while the connection is not ready.
+      while (bench.path->channel(lane) != ChannelKind::rc_rdma) {
+        bench.path->change_channel(lane, ChannelKind::rc_rdma);
+        bench.strand.charge_ns(1000);
+        bench.engine.poll_all();
+      }
+      bench.send(peer, {});
+      bench.wait_messages(peer, int(round) * 2 + 2);
+      bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
+      for (const RdmaSending& operation : bench.queue) EXPECT_EQ(operation.calls, 1);
+      bench.queue.clear();
+    };
+    auto part = [](Bench& bench, PeerId peer, uint32_t round) {
+      Lane& lane = bench.path->lane(peer);
+      bench.path->give_up(lane);
+      bench.engine.wait_until([&] { return !bench.sink.lost.empty(); });
+      EXPECT_EQ(bench.sink.lost, std::vector<PeerId>{peer});
+      bench.sink.lost.clear();
+      EXPECT_TRUE(bench.path->reopen(lane, round + 1));
+    };
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      const bool centre = rank.index() == 0;
+      for (uint32_t round = 0; round < kRounds; ++round) {
+        for (PeerId peer = centre ? 1 : 0; peer < (centre ? kPeers + 1 : 1); ++peer) {
+          if (!centre) {  // in turn: rank 0 is the first to speak
+            bench.wait_messages(0, int(round) * 2 + 1);
+          }
+          meet(bench, peer, round);
+          // The peer may still need an acknowledgement.
+          const uint64_t until_ns = bench.clock->now_ns() + 2'000'000;
+          while (bench.clock->now_ns() < until_ns) {
+            bench.strand.charge_ns(20'000);
+            bench.engine.poll_all();
+          }
+          part(bench, peer, round);
+        }
+        if (!centre || (round + 1 != kRounds / 10 && round + 1 != kRounds)) continue;
+        const bool first = round + 1 != kRounds;
+        const size_t pairs_now = rank.machine.adapters().node(0).pairs.size(), heap_now = mallinfo2().uordblks;
+        if (first) {
+          pairs = pairs_now;
+          heap = heap_now;
+          ring_bytes = bench.path->switches().ring_bytes();
+        } else {
+          EXPECT_EQ(pairs_now, pairs);
+          EXPECT_LE(heap_now, heap + 256 * 1024) << "of " << heap;
+          EXPECT_EQ(bench.path->switches().ring_bytes(), ring_bytes);
+        }
+      }
+      EXPECT_FALSE(bench.launcher->fence());
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  }
 }
 
 }  // namespace

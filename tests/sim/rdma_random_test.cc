@@ -33,7 +33,8 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   tunables.rdma_sends = int64_t(8 + rng.below(100));
   tunables.rdma_window = int64_t(2 + rng.below(40));
   tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
-  constexpr const char* kChannels[] = {"rc", "rc", "rc-rdma", "dc", "dc-rdma", "auto", "auto", "rotate"};
+  constexpr const char* kChannels[] = {"rc",   "rc",     "rc-rdma", "dc",      "dc-rdma", "auto",
+                                       "auto", "rotate", "ud",      "auto-ud", "xrc",     "auto-xrc"};
   tunables.rdma_channels = kChannels[rng.below(std::size(kChannels))];
   tunables.rdma_dc_initiators = int64_t(1 + rng.below(4));
   tunables.rdma_ring_entries = int64_t(2 + rng.below(16));
@@ -42,6 +43,7 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   tunables.rdma_statistics_ms = 1;
   tunables.rdma_statistics = int64_t(16 + rng.below(50));
   AdapterModel& adapter = options.adapter;
+  adapter.dc = tunables.rdma_channels.starts_with("dc") || rng.chance(3, 4);
   adapter.dc_responders = uint32_t(1 + rng.below(8));
   adapter.dc_idle_ns = 500 + rng.below(20'000);
   adapter.polled_wakes = rng.chance(1, 2);
@@ -57,7 +59,12 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   options.faults = Faults::random(rng);
   options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(50));
   options.adapter_faults.storm_ns = 1'000'000;
-  options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * rng.below(600));
+  // Greetings may be lost often; messages by datagrams are not meant for that.
+  const bool datagrams = !tunables.rdma_channels.starts_with("rc") && !tunables.rdma_channels.starts_with("dc");
+  options.adapter_faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * rng.below(datagrams ? 60 : 600));
+  options.adapter_faults.datagram_double_in_1024 = options.adapter_faults.datagram_late_in_1024 =
+      uint32_t(rng.below(60));
+  options.adapter_faults.datagram_late_ns = 20'000;
   return options;
 }
 

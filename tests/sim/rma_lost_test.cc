@@ -107,10 +107,11 @@ void lose_the_holder(uint64_t seed, rma::Flavor flavor, uint32_t ranks_per_node,
       seed, ranks_per_node, design, [&](Process& process) { live_on(process, flavor); }, rdma);
 }
 
-constexpr const char* kDesigns[] = {"auto", "event-thread", "test-and-set", "mcs"};
+constexpr const char* kDesigns[] = {"auto", "event-thread", "test-and-set", "mcs", "polling-thread"};
 
 TEST(RmaLost, AHolderOfALockOnAnotherNode) {
-  for_seeds(20, [](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 1, kDesigns[seed % 4]); });
+  for_seeds(20,
+            [](uint64_t seed) { lose_the_holder(seed, rma::Flavor::create, 1, kDesigns[seed % std::size(kDesigns)]); });
 }
 TEST(RmaLost, AHolderOfALockInNodeMemory) {
   for (const char* design : kDesigns)

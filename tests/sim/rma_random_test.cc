@@ -357,8 +357,8 @@ WorldOptions options_for(uint64_t seed, int ranks) {
   options.network.get = kGets[rng.below(3)];
   options.network.put = rng.chance(2, 3);
   options.network.ordered_writes = rng.chance(1, 2);
-  constexpr const char* kLocks[] = {"auto", "event-thread", "test-and-set", "mcs"};
-  options.tunables.rma_lock = kLocks[rng.below(4)];
+  constexpr const char* kLocks[] = {"auto", "event-thread", "test-and-set", "mcs", "polling-thread"};
+  options.tunables.rma_lock = kLocks[rng.below(std::size(kLocks))];
   options.tunables.rma_transfer_bytes = int64_t(rng.below(2) * 4096);
   options.network.gathered_in_256 = uint32_t(rng.below(128));
   return options;
@@ -384,6 +384,7 @@ TEST(RmaRandom, OverAdapters) {
     Rng rng(seed * 31);
     WorldOptions options = options_for(seed, ranks);
     options.rdma = true;
+    options.node_path = rng.chance(1, 2);
     Tunables& tunables = options.tunables;
     tunables.rdma_keepalive_ms = 0;
     tunables.rdma_eager_bytes = int64_t(256 + rng.below(uint64_t{1} << (4 + rng.below(10))));
@@ -391,8 +392,8 @@ TEST(RmaRandom, OverAdapters) {
     tunables.rdma_sends = int64_t(8 + rng.below(100));
     tunables.rdma_window = int64_t(2 + rng.below(40));
     tunables.rdma_registration_bytes = rng.chance(1, 2) ? 0 : 1 << 28;
-    constexpr const char* kChannels[] = {"rc", "rc-rdma", "dc", "dc-rdma", "auto"};
-    tunables.rdma_channels = kChannels[rng.below(5)];
+    constexpr const char* kChannels[] = {"rc", "rc-rdma", "dc", "dc-rdma", "auto", "ud", "auto-ud"};
+    tunables.rdma_channels = kChannels[rng.below(7)];
     options.adapter.ordered_writes = rng.chance(1, 2);
     options.adapter.max_message_bytes = uint32_t(20'000 + rng.below(100'000));
     options.adapter.max_reads = uint32_t(1 + rng.below(8));

@@ -146,5 +146,72 @@ TEST(TupleRepair, AConnectionThatNeverWorksIsGivenUp) {
   EXPECT_GT(failures, 0);
 }
 
+// Bursts of numbered messages until one fails. True: it was over in order; false: the peer was lost.
+bool bursts_until_lost(Process& process, uint64_t seed, int& received) {
+  constexpr int kRounds = 20, kBurst = 8, kTags = 2;
+  Side side(process);
+  Rng rng(seed);
+  bool good = true;
+  for (int round = 0; round < kRounds && good; ++round) {
+    std::vector<Message> messages(kBurst * kTags);
+    for (size_t i = 0; i < messages.size(); ++i) {
+      Message& message = messages[i];
+      const auto content = uint8_t(round * 37 + int(i));
+      message.data.assign(size_t(1 + rng.below(60'000)), side.me == 0 ? content : uint8_t(~content));
+      const int tag = int(i) % kTags;
+      message.request = side.me == 0 ? side.p2p.isend(side.to(message.data.data(), message.data.size(), tag))
+                                     : side.p2p.ireceive(side.from(message.data.data(), message.data.size(), tag));
+    }
+    for (size_t i = 0; i < messages.size(); ++i) {
+      Message& message = messages[i];
+      side.p2p.wait(*message.request);
+      if (message.request->error) {
+        EXPECT_EQ(message.request->error.error_class(), int(ErrorClass::proc_aborted)) << message.request->error.text();
+        good = false;
+      } else if (side.me == 1) {
+        ++received;
+        EXPECT_EQ(message.data, std::vector<uint8_t>(message.data.size(), uint8_t(round * 37 + int(i))));
+      }
+      message.request->release();
+    }
+  }
+  return good;
+}
+
+// The adapter refuses connections and messages while a way is repaired: the peer is lost, and what was received before
+// that is whole and in order. Nothing leaves behind a message that could not be sent again.
+TEST(TupleRepair, ARepairThatFailsLosesThePeerAndNothingElse) {
+  int received = 0, lost = 0, repaired = 0;
+  for_seeds(60, [&](uint64_t seed) {
+    Rng rng(seed);
+    WorldOptions options = tuple_world();
+    options.seed = seed;
+    options.adapter_faults.xrc_error_in_1024 = uint32_t(30 + rng.below(200));
+    options.adapter_faults.xrc_refusal_in_1024 = uint32_t(5 + rng.below(100));
+    options.tunables.rdma_keepalive_ms = 5;
+    options.tunables.rdma_timeout_ms = 1;
+    // Not through World: the closing meeting cannot be held over a broken connection.
+    Report report = World(options).run_unstarted([&](Machine::Rank& rank) {
+      auto process = World::make_process(rank, std::make_shared<RankLock>());
+      EXPECT_FALSE(process->start());
+      const bool good = bursts_until_lost(*process, seed, received);
+      lost += !good;
+      Side side(*process);
+      char last = 0;  // neither goes before the other one has everything
+      Request* out = side.p2p.isend(side.to(&last, 1, 7));
+      Request* in = side.p2p.ireceive(side.from(&last, 1, 7));
+      for (Request* request : {out, in}) {
+        side.p2p.wait(*request);
+        request->release();
+      }
+      repaired += good && process->progress().counters().tuple_repairs != 0;
+    });
+    EXPECT_TRUE(report.ok()) << report.failure;
+  });
+  EXPECT_GT(received, 1000);
+  EXPECT_GT(lost, 10);
+  EXPECT_GT(repaired, 3);
+}
+
 }  // namespace
 }  // namespace tern::sim

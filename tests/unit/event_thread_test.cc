@@ -306,6 +306,32 @@ TEST_P(EventThreadTest, WhatIsArrivingIsAwaitedAwake) {
   EXPECT_TRUE(rank.is_watched());
 }
 
+// A thread that must poll all the time never sleeps, gives way to the application, and sleeps again when it may.
+TEST_P(EventThreadTest, WhoMustPollAlwaysDoes) {
+  Helped rank(GetParam());
+  for (int round = 0; round < 3; ++round) {
+    rank.lock.enter();
+    rank.needed = Need::always;
+    rank.thread->poll_always();
+    rank.lock.leave();
+    EXPECT_TRUE(rank.is_covered(Need::always));
+    const int polls = rank.path.polls;
+    ASSERT_TRUE(rank.until([&] { return rank.path.polls > polls + 100; }));
+    EXPECT_EQ(rank.path.armed, 0);
+    ASSERT_TRUE(rank.is_watched());
+    for (int i = 0; i < 1000; ++i) rank.come_and_go();
+    ASSERT_TRUE(rank.is_watched());
+    rank.lock.enter();
+    const int inside = rank.path.polls;
+    usleep(1000);
+    EXPECT_EQ(rank.path.polls, inside) << "while the application is inside";
+    rank.needed = round == 2 ? Need::nothing : Need::now;
+    rank.lock.leave();
+    if (round == 2) EXPECT_TRUE(rank.until([&] { return !rank.watches(); }));
+    else EXPECT_TRUE(rank.until([&] { return rank.sleeps_on_paths(); }));
+  }
+}
+
 TEST_P(EventThreadTest, ADeadlineOfAPathIsKept) {
   Helped rank(GetParam());
   rank.path.deadline_ns = rank.clock.now_ns() + 50'000'000;

@@ -29,10 +29,10 @@ int64_t papers_gain(const std::vector<uint32_t>& n, size_t l, size_t m, const Ch
 FoundMap papers_loop(const std::vector<uint32_t>& n, const ChannelCosts& costs, const MapLimits& limits) {
   FoundMap best;
   for (size_t l = 0; l <= std::min<size_t>(n.size(), limits.max_rings); ++l) {
-    for (size_t m = 0; m <= std::min<size_t>(l, limits.dc ? limits.max_connected : l); ++m) {
+    for (size_t m = 0; m <= std::min<size_t>(l, limits.max_connected); ++m) {
       if (!limits.dc && m != l) continue;
       const int64_t x = papers_gain(n, l, m, costs, limits.ring_entries);
-      if (x > best.gain) best = {uint32_t(l), uint32_t(m), x};
+      if (x > best.gain) best = {uint32_t(l), uint32_t(m), 0, x};
     }
   }
   return best;
@@ -69,11 +69,55 @@ TEST(FindMap, FindsWhatThePapersLoopFinds) {
     const int64_t setup =
         2 * int64_t(limits.ring_entries) *
         (found.connected * costs.rc_ring_setup + (found.rings - found.connected) * costs.dc_ring_setup);
-    EXPECT_EQ(gain_of_map(all.first(found.connected), all.subspan(found.connected, found.rings - found.connected),
+    EXPECT_EQ(gain_of_map(all.first(found.connected), all.subspan(found.connected, found.rings - found.connected), {},
                           costs, limits),
               found.gain + setup);
   }
   EXPECT_GT(with_both, 200);
+}
+
+// Beyond the paper: k more peers get a connected queue pair without a ring. Every l, m and k, term by term.
+TEST(FindMap, ConnectedPeersWithoutRingsAreTheBestOfAllChoices) {
+  Rng rng(22);
+  int with_all = 0, with_some = 0;
+  for (int round = 0; round < 2000; ++round) {
+    ChannelCosts costs = kCostsAgainstDatagrams;
+    MapLimits limits;
+    limits.dc = rng.chance(1, 3);
+    if (limits.dc) {
+      costs = {};
+      costs.connected_gain = int64_t(rng.below(uint64_t(costs.rc_ring_gain - costs.dc_ring_gain) + 1));
+    } else if (round % 2) {
+      costs.rc_ring_gain = int64_t(rng.below(400'000));
+      costs.connected_gain = int64_t(rng.below(400'000));
+      costs.empty_poll = int64_t(rng.below(200'000));
+    }
+    limits.max_rings = uint32_t(rng.below(20));
+    limits.max_connected = uint32_t(rng.below(12));
+    std::vector<uint32_t> counts(rng.below(25));
+    for (uint32_t& count : counts) count = uint32_t(rng.below(uint64_t{1} << rng.below(20)));
+    std::sort(counts.begin(), counts.end(), std::greater<>());
+    int64_t best = 0;
+    const int64_t unit = 2 * int64_t(limits.ring_entries);
+    for (size_t l = 0; l <= std::min<size_t>(counts.size(), limits.max_rings); ++l) {
+      for (size_t m = limits.dc ? 0 : l; m <= std::min<size_t>(l, limits.max_connected); ++m) {
+        int64_t gain = papers_gain(counts, l, m, costs, limits.ring_entries);
+        best = std::max(best, gain);
+        for (size_t i = l; i < counts.size() && i - l < limits.max_connected - m; ++i) {
+          gain += unit * (int64_t(counts[i]) * costs.connected_gain - costs.rc_ring_setup);
+          best = std::max(best, gain);
+        }
+      }
+    }
+    const FoundMap found = find_map(counts, costs, limits);
+    ASSERT_EQ(found.gain, best) << "round " << round << ": " << found.rings << "," << found.connected << ","
+                                << found.without_ring;
+    EXPECT_LE(found.connected + found.without_ring, limits.max_connected);
+    with_all += found.rings != 0 && found.without_ring != 0;
+    with_some += found.without_ring != 0;
+  }
+  EXPECT_GT(with_all, 50);
+  EXPECT_GT(with_some, with_all);
 }
 
 // The best of all sets of connected peers, of which at most h are not paired, among the l that send most.
@@ -199,7 +243,8 @@ TEST(ChannelSelector, PeersThatArePairedAnywayAreConnected) {
   ChannelSelector selector({}, limits, 2048);
   for (PeerId peer = 0; peer < 10; ++peer) selector.add(peer, 50'000 + peer, peer < 3);
   EXPECT_TRUE(selector.end_of_unit());
-  for (PeerId peer = 0; peer < 10; ++peer) EXPECT_EQ(selector.map().at(peer), peer < 3 || peer == 9) << peer;
+  for (PeerId peer = 0; peer < 10; ++peer)
+    EXPECT_EQ(selector.map().at(peer) == ChannelKind::rc_rdma, peer < 3 || peer == 9) << peer;
 }
 
 TEST(ChannelSelector, TheTableIsBounded) {
@@ -248,7 +293,7 @@ TEST(ChannelSelector, WindowsThatMoveCountWhatTheirRowsHave) {
       selector.add(77, 1'000'000);
       selector.end_of_unit();
     }
-    EXPECT_TRUE(selector.map().contains(77) && selector.map().at(77));
+    EXPECT_TRUE(selector.map().contains(77) && selector.map().at(77) == ChannelKind::rc_rdma);
     EXPECT_LE(selector.map().size(), 3u);
     EXPECT_EQ(selector.messages_in_window(), 1'000'000u * std::min<size_t>(3, rows));
   }

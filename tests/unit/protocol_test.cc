@@ -76,7 +76,7 @@ TEST(Protocol, TableOne) {
 }
 
 Ready ready(uint64_t context, int tag, uint32_t arrived, uint16_t ahead, uint32_t serial, uint32_t oldest = 0) {
-  Ready r{context, tag, serial + 100, 0, {}};
+  Ready r{context, tag, serial + 100, {}};
   r.body.arrived = arrived;
   r.body.ahead = ahead;
   r.body.serial = serial;
@@ -158,6 +158,32 @@ TEST(SentLog, IsBoundedWithAnyNumberOfTags) {
   }
   EXPECT_EQ(held, SentLog::kHeld);
   EXPECT_EQ(log.held(), SentLog::kHeld);
+}
+
+TEST(SentLog, AThousandOffersAreUsedInTheOrderOfTheirKeys) {
+  constexpr int kKeys = 3, kOffers = 1000;
+  SentLog log(0);
+  uint32_t token = 0;
+  for (int i = 0; i < kOffers; ++i) {
+    // Of the last key every second receive is not announced.
+    const int tag = i % kKeys;
+    const auto ahead = uint16_t(i / kKeys * (tag == kKeys - 1 ? 2 : 1));
+    ASSERT_EQ(log.offer(ready(1, tag, 0, ahead, uint32_t(i + 1)), token), Verdict::held);
+  }
+  uint32_t number = 0;
+  for (int tag = kKeys - 1; tag >= 0; --tag) {
+    for (int i = tag; i < kOffers; i += kKeys) {
+      const Ready* next = log.find(1, tag);
+      ASSERT_TRUE(next);
+      EXPECT_EQ(next->token, uint32_t(i + 101));
+      log.note(1, tag, ++number, 0);
+      if (tag != kKeys - 1) continue;
+      EXPECT_FALSE(log.find(1, tag));
+      log.note(1, tag, ++number, 0);
+    }
+    EXPECT_FALSE(log.find(1, tag));
+  }
+  EXPECT_EQ(log.held(), 0u);
 }
 
 TEST(SentLog, NumbersWrap) {

@@ -22,10 +22,17 @@ RdmaGreeting example() {
 }
 
 TEST(RdmaWire, CardsComeBackAndOtherVersionsAreNamed) {
-  RdmaAddress address = example().address, parsed;
-  std::string card = build_rdma_card(address);
+  RdmaCard whole, parsed;
+  whole.greetings = example().address;
+  whole.datagrams = true;
+  whole.messages.bytes[47] = 3;
+  whole.salt = {1, 2, 3};
+  std::string card = build_rdma_card(whole);
   ASSERT_FALSE(parse_rdma_card(card, parsed));
-  EXPECT_EQ(std::memcmp(parsed.bytes, address.bytes, sizeof parsed.bytes), 0);
+  EXPECT_EQ(std::memcmp(parsed.greetings.bytes, whole.greetings.bytes, kRdmaAddressBytes), 0);
+  EXPECT_EQ(std::memcmp(parsed.messages.bytes, whole.messages.bytes, kRdmaAddressBytes), 0);
+  EXPECT_EQ(parsed.salt, whole.salt);
+  EXPECT_TRUE(parsed.datagrams && !parsed.aes);
   std::string other = card;
   other[4] = 9;
   EXPECT_NE(std::string(parse_rdma_card(other, parsed).text()).find("version 9"), std::string::npos);
@@ -124,7 +131,7 @@ TEST(RdmaWire, ChangesComeBackAndRingsThatHoldNoFrameAreRefused) {
     EXPECT_FALSE(parse_rdma_change(bytes.data(), bytes.size(), parsed));
   };
   refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(0); });
-  refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(9); });
+  refused([](RdmaChange& bad) { bad.step = RdmaChange::Step(12); });
   refused([](RdmaChange& bad) { bad.entry_bytes = 40; });
   refused([](RdmaChange& bad) { bad.entry_bytes = 4098; });
   refused([](RdmaChange& bad) { bad.address += 4; });

@@ -87,9 +87,10 @@ class ModelPath final : public Path, public RemoteMemory, public CopyArbiter {
     EXPECT_EQ(exposed_.erase(key.words[0]), 1u);
     locks_.erase(key.words[0]);
   }
-  void add_copy_lock(RemoteKey& key) override {
+  bool add_copy_lock(RemoteKey& key) override {
     locks_.insert(key.words[0]);
     key.words[1] = 2;
+    return true;
   }
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override {
     ModelPath& of = owner ? *model_.ends[owner->id] : *this;

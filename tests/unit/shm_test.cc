@@ -25,15 +25,16 @@ struct Outgoing : SendOperation {
   bool finished = false, failed = false;
 };
 
-std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool strided, bool queue) {
+std::unique_ptr<Outgoing> start_send(TestRank& me, PeerId to, size_t n, bool strided, bool queue, bool post = false) {
   wire::Header header{wire::Kind::eager};
   header.source = int32_t(me.rank);
   const uint32_t number = me.sent[to]++;
   header.tag = int32_t(number);
   std::vector<std::byte> data(n);
   for (size_t i = 0; i < n; ++i) data[i] = pattern(me.rank, number, i);
-  if (!strided && !queue && n <= me.path->properties().eager_bytes &&
-      me.path->try_send(me.path->lane(to), header, data.data(), n))
+  Lane& lane = me.path->lane(to);
+  if (post && n <= kAlwaysWholeBytes && me.path->try_post(lane, header, data.data(), n)) return nullptr;
+  if (!strided && !queue && n <= me.path->properties().eager_bytes && me.path->try_send(lane, header, data.data(), n))
     return nullptr;
   auto out = std::make_unique<Outgoing>();
   out->lane = &me.path->lane(to);
@@ -78,7 +79,8 @@ bool exchange(int rank, int ranks, std::unique_ptr<ShmNode> node, Common& common
     const auto to = PeerId(rng.below(uint64_t(ranks)));
     if (to == PeerId(rank) || me.sent[to] == each) continue;
     --left;
-    auto out = start_send(me, to, random_size(rng, 300000), rng.below(4) == 0, rng.below(4) == 0);
+    const bool strided = rng.below(4) == 0, queue = rng.below(4) == 0;
+    auto out = start_send(me, to, random_size(rng, 300000), strided, queue, rng.below(2) == 0);
     if (out) outgoing.push_back(std::move(out));
     if (rng.below(3) == 0) me.engine->poll();
     if (sleepy && rng.below(50) == 0) usleep(useconds_t(rng.below(300)));
@@ -152,6 +154,42 @@ TEST(ShmPath, FullWayTakesNothingAndKeepsOrder) {
     common_fence(common, 2);
     return true;
   });
+}
+
+// A rank posts thousands of small messages to one that does not poll, and needs no later call for them to arrive.
+TEST(ShmPath, MessagesArePostedBesideAFullRing) {
+  auto nodes = ShmNode::create_local({0, 1}, 8192);
+  CheckingSink sinks[2] = {CheckingSink(2), CheckingSink(2)};
+  ShmPath sender(std::move(nodes[0]), sinks[0], Tunables{}), receiver(std::move(nodes[1]), sinks[1], Tunables{});
+  Lane& lane = sender.lane(1);
+  wire::Header header{wire::Kind::eager};
+  uint64_t sent = 0;
+  const auto send = [&](size_t n, bool post) {
+    std::byte data[kAlwaysWholeBytes];
+    for (size_t i = 0; i < n; ++i) data[i] = pattern(0, uint32_t(sent), i);
+    header.tag = int32_t(sent);
+    const bool taken = post ? sender.try_post(lane, header, data, n) : sender.try_send(lane, header, data, n);
+    sent += taken;
+    return taken;
+  };
+  for (int round = 0; round < 3; ++round) {
+    const uint64_t before = sent;
+    while (send(round % 2 ? 56 : 8, false)) continue;  // the ring, or its data
+    while (send(sent % 65, true)) continue;
+    EXPECT_GT(sent - before, shm::kSpillCells - shm::kCells);
+    EXPECT_FALSE(send(8, false));
+    EXPECT_FALSE(sender.has_unsent());
+    while (receiver.poll() != 0) continue;
+    EXPECT_EQ(sinks[1].messages, sent);
+    EXPECT_TRUE(send(8, false)) << "by the ring again";
+    PeekedMessage next;
+    while (receiver.poll() != 0) continue;
+    EXPECT_TRUE(send(8, false));
+    EXPECT_TRUE(receiver.peek(receiver.lane(0), next)) << "where it can be peeked at";
+    while (receiver.poll() != 0) continue;
+    EXPECT_EQ(sinks[1].messages, sent);
+  }
+  EXPECT_GT(sender.counters().shm_spilled, 3 * (shm::kSpillCells - 2 * shm::kCells));
 }
 
 // Who decides whose CPU copies asks whether the other one is in its library.

@@ -212,6 +212,21 @@ std::string messages_table(const std::vector<Line>& lines) {
   return out;
 }
 
+// Channels, changes and memory of the path; nothing if no rank has used it. Bytes of memory as amounts.
+std::string rdma_table(const std::vector<Line>& lines) {
+  std::string out;
+  for (const CounterRow& row : counter_rows()) {
+    if (row.group != std::string_view("rdma")) continue;
+    uint64_t total = 0;
+    for (const Line& line : lines) total += row_sum(row, line.record->header().counters);
+    if (total == 0) continue;
+    const bool memory = row.unit == std::string_view("bytes");
+    out += fmt::format("{:<28} {:>11} {}\n", row.name, memory ? amount(total) : std::to_string(total),
+                       memory ? "" : row.unit);
+  }
+  return out.empty() ? out : "\nRDMA (all ranks)\n" + out;
+}
+
 }  // namespace
 
 std::string summary_of(const Records& records, int ranks, uint64_t ended_ns) {
@@ -220,7 +235,7 @@ std::string summary_of(const Records& records, int ranks, uint64_t ended_ns) {
   if (lines.empty()) return "mpiexec: no summary: no rank has called MPI_Init of this Tern\n";
   std::string out = fmt::format("\nmpiexec: summary of {} ranks\n", ranks);
   if (int(lines.size()) < ranks) out += fmt::format("{} ranks have left no record\n", ranks - int(lines.size()));
-  out += ranks_table(lines) + imbalance(lines) + functions_table(lines) + messages_table(lines);
+  out += ranks_table(lines) + imbalance(lines) + functions_table(lines) + messages_table(lines) + rdma_table(lines);
   for (const Line& line : lines) {
     if (line.record->header().finished) continue;
     const std::string* call = line.record->unfinished_call();

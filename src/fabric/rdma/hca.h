@@ -56,6 +56,7 @@ struct Capabilities {
   std::string device;    ///< "mlx5_0", "rxe0", the name of a simulated machine
   bool rc = false, ud = false, xrc = false, dc = false;
   bool shared_receive = false;    ///< SRQs for RC and UD
+  bool shared_xrc = false;        ///< messages to an xrc_target may name addressed SRQs of all ranks on the adapter
   bool atomics = false;           ///< compare_swap and fetch_add
   bool atomic_swap = false;       ///< swap (makes the message count of the MCS lock constant: Jiang et al. 2004, 5.2)
   bool atomics_with_cpu = false;  ///< a CPU's own atomic instructions on that memory exclude the adapter's

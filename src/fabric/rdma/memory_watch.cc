@@ -43,6 +43,7 @@ bool start_quietly(pthread_t& thread, void* (*function)(void*), void* argument) 
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   bool started = pthread_create(&thread, nullptr, function, argument) == 0;
+  if (started) pthread_setname_np(thread, "tern-memory");  // base/program_threads.h
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
 }

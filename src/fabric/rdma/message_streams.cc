@@ -37,8 +37,9 @@ bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFram
   std::byte small[RdmaAdapter::kMaxInlineBytes];
   std::byte* at = small;
   RdmaSlots& slots = adapter_.slots;
-  const bool inlined = whole + traits.tail_bytes <= adapter_.inline_bytes;
-  const bool in_slot = !inlined || traits.keeps_memory;
+  const bool inlined = !traits.scratch && whole + traits.tail_bytes <= adapter_.inline_bytes;
+  const bool in_slot = !traits.scratch && (!inlined || traits.keeps_memory);
+  if (traits.scratch) at = traits.scratch;
   if (in_slot) {
     if (!slots.any()) return false;
     at = slots.memory(slots.next());
@@ -52,7 +53,7 @@ bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFram
   adapter_.clock.charge_copy(bytes);
   adapter_.charge(adapter_.options.send_ns);
   rdma::Piece piece =
-      in_slot ? slots.piece(slots.next(), whole) : rdma::Piece{reinterpret_cast<uint64_t>(small), uint32_t(whole), 0};
+      in_slot ? slots.piece(slots.next(), whole) : rdma::Piece{reinterpret_cast<uint64_t>(at), uint32_t(whole), 0};
   rdma::WorkRequest work;
   work.inlined = inlined;
   work.id = in_slot ? RdmaAdapter::id_of(RdmaTag::slot, slots.next()) : RdmaAdapter::id_of(RdmaTag::inlined, peer.id);
@@ -70,12 +71,18 @@ bool MessageStreams::try_send(RdmaPeer& peer, const wire::Header& header, const 
   OfPeer& its = peer.stream;
   if (peer.state != State::ready || its.credits == 0 || !its.queue.empty() || !peer.transfers.waiting.empty())
     return false;
+  if (waits_for_puts(peer)) return false;
   if (wire::rdma_head_bytes(Type::whole) + bytes > its.channel->traits().frame_bytes) return false;
   wire::RdmaFrame frame;
   frame.type = Type::whole;
   frame.header = header;
   frame.payload_bytes = bytes;
   return post_frame(peer, *its.channel, frame, payload, nullptr);
+}
+
+// Puts that go by another channel are over before a message that was sent after them leaves.
+bool MessageStreams::waits_for_puts(const RdmaPeer& peer) {
+  return peer.transfers.puts != 0 && !peer.stream.channel->traits().carries_transfers;
 }
 
 void MessageStreams::enqueue(RdmaPeer& peer, SendOperation& operation) {
@@ -96,8 +103,13 @@ bool MessageStreams::withdraw(SendOperation& operation) {
 // Nothing leaves while a put waits to be posted, which messages must not overtake.
 void MessageStreams::pump(RdmaPeer& peer) {
   OfPeer& its = peer.stream;
-  if (peer.state != State::ready || !peer.transfers.waiting.empty()) return;
-  switches_.pump(peer);
+  if (peer.state != State::ready) return;
+  switches_.pump(peer);  // transfers may wait for what it has to tell the peer
+  if (!peer.transfers.waiting.empty()) return;
+  if (waits_for_puts(peer)) {
+    if (!its.queue.empty()) adapter_.block(peer);
+    return;
+  }
   const size_t frame_bytes = its.channel->traits().frame_bytes;
   while (SendOperation* operation = its.queue.front()) {
     if (its.credits == 0) return;  // called again after an arrival
@@ -209,7 +221,7 @@ void MessageStreams::change_out(RdmaPeer& peer, Channel& channel, uint32_t credi
 void MessageStreams::change_in(RdmaPeer& peer, uint32_t window) {
   OfPeer& its = peer.stream;
   ++its.in_epoch;
-  its.owed = 0;
+  its.owed = std::exchange(its.written_early, 0);
   its.window = window;
   for (const std::vector<std::byte>& held : std::exchange(its.held, {})) {
     wire::RdmaFrame frame;
@@ -219,6 +231,8 @@ void MessageStreams::change_in(RdmaPeer& peer, uint32_t window) {
 
 void MessageStreams::on_written(RdmaPeer& peer, uint8_t epoch) {
   if (epoch == peer.stream.in_epoch) take_into_account(peer);
+  // It has overtaken the last frame of this epoch.
+  if (epoch == uint8_t(peer.stream.in_epoch + 1) && peer.switching.changing) ++peer.stream.written_early;
 }
 
 void MessageStreams::take_into_account(RdmaPeer& peer) {
@@ -287,7 +301,7 @@ void MessageStreams::fail_all(RdmaPeer& peer) {
 void MessageStreams::reset(RdmaPeer& peer) {
   OfPeer& its = peer.stream;
   TERN_ASSERT(its.queue.empty());
-  its.credits = its.owed = its.window = its.received = 0;
+  its.credits = its.owed = its.written_early = its.window = its.received = 0;
   its.out_epoch = its.in_epoch = 0;
   its.reception = {};
 }

@@ -42,9 +42,10 @@ class MessageStreams {
     /// Frames of the peer's next epoch that came before the last of this one. Copies, at most a window of them: the
     /// frames still missing may need the receives.
     std::vector<std::vector<std::byte>> held;
-    uint32_t credits = 0;  ///< frames that we may send
-    uint32_t owed = 0;     ///< frames of the peer that were taken and whose credit is not yet returned
-    uint32_t window = 0;   ///< ours, as granted to the peer
+    uint32_t credits = 0;        ///< frames that we may send
+    uint32_t owed = 0;           ///< frames of the peer that were taken and whose credit is not yet returned
+    uint32_t written_early = 0;  ///< receives that writes of the peer's next epoch have taken
+    uint32_t window = 0;         ///< ours, as granted to the peer
     IntrusiveList<SendOperation> queue;
     Reception reception;
 
@@ -97,6 +98,7 @@ class MessageStreams {
   void reset(RdmaPeer& peer);
 
  private:
+  static bool waits_for_puts(const RdmaPeer& peer);
   bool post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFrame& frame, const void* flat, Cursor* cursor);
   void on_frame(RdmaPeer& peer, const wire::RdmaFrame& frame);
   void take_credits(RdmaPeer& peer, const wire::RdmaFrame& frame);

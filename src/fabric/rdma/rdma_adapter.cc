@@ -4,11 +4,16 @@
 #include <utility>
 
 #include "fabric/rdma/rdma_peer.h"
+#include "wire/datagram.h"
 #include "wire/rdma.h"
 
 namespace tern {
 namespace {
 
+// The longest acknowledgement of the UD channel must fit (328 bytes behind the adapter's 40).
+constexpr size_t kLeastSlotBytes = 512;
+static_assert(rdma::kUdHeaderBytes + wire::kStreamOverhead + wire::kMaxAckRanges * sizeof(wire::AckRange) <=
+              kLeastSlotBytes);
 constexpr uint32_t kSendDepth = 256;        // of a queue pair, as TERN_RDMA_SENDS; the adapter may allow less
 constexpr uint32_t kMaxOutstanding = 8192;  // of all queue pairs: 32 full ones; sizes the completion queue
 
@@ -16,18 +21,21 @@ constexpr uint32_t kMaxOutstanding = 8192;  // of all queue pairs: 32 full ones;
 
 RdmaAdapter::RdmaAdapter(const RdmaOptions& its_options, const Tunables& tunables, std::unique_ptr<rdma::Hca> its_hca,
                          Clock& its_clock)
-    : options(its_options), clock(its_clock), hca(std::move(its_hca)) {
+    : options(its_options),
+      clock(its_clock),
+      hca(std::move(its_hca)),
+      addressed_(tunables.rdma_channels == "xrc" || tunables.rdma_channels == "auto-xrc") {
   const rdma::Capabilities& able = hca->capabilities();
   auto at_most = [](int64_t wanted, uint32_t limit) {
     return uint32_t(limit ? std::min<int64_t>(wanted, limit) : wanted);
   };
-  slot_bytes = (size_t(tunables.rdma_eager_bytes) + wire::kRdmaMaxHeadBytes + 63) / 64 * 64;
+  slot_bytes = std::max((size_t(tunables.rdma_eager_bytes) + wire::kRdmaMaxHeadBytes + 63) / 64 * 64, kLeastSlotBytes);
   receives = at_most(tunables.rdma_receives, able.max_srq_depth);
   sends = uint32_t(tunables.rdma_sends);
   window = std::min(uint32_t(tunables.rdma_window), receives);
   send_depth = at_most(kSendDepth, able.max_queue_depth);
   inline_bytes = std::min<size_t>(able.max_inline_bytes, kMaxInlineBytes);
-  uint32_t others = receives + 2 * kRdmaGreetingSlots;
+  uint32_t others = (addressed_ ? 2 : 1) * receives + 2 * kRdmaGreetingSlots;
   max_outstanding = able.max_completions
                         ? std::min(kMaxOutstanding, able.max_completions - std::min(others, able.max_completions / 2))
                         : kMaxOutstanding;
@@ -43,11 +51,17 @@ Error RdmaAdapter::start() {
                  "the adapter " + able.device + " lacks RC, UD or shared receive queues, which the rdma path needs");
   }
   if (Error error = hca->make_channel(channel_)) return error;
-  rdma::CompletionQueueOptions queue{receives + 2 * kRdmaGreetingSlots + max_outstanding, channel_.get()};
+  const uint32_t all_receives = addressed_ ? 2 * receives : receives;
+  rdma::CompletionQueueOptions queue{all_receives + 2 * kRdmaGreetingSlots + max_outstanding, channel_.get()};
   if (Error error = hca->make_completion_queue(queue, completions_)) return error;
   if (Error error = hca->make_srq({.depth = receives}, receives_)) return error;
-  if (Error error = slots.make(*hca, receives, sends, kRdmaGreetingSlots, slot_bytes)) return error;
-  for (uint32_t i = 0; i < receives; ++i) taken_receives_.push_back(i);
+  if (addressed_) {
+    const rdma::SharedReceiveQueueOptions with_number{
+        .depth = receives, .addressed = true, .completions = completions_.get()};
+    if (Error error = hca->make_srq(with_number, addressed_receives_)) return error;
+  }
+  if (Error error = slots.make(*hca, all_receives, sends, kRdmaGreetingSlots, slot_bytes)) return error;
+  for (uint32_t i = 0; i < all_receives; ++i) taken_receives_.push_back(i);
   repost();
   return {};
 }
@@ -115,13 +129,15 @@ void RdmaAdapter::repost_slow() {
   rdma::Piece pieces[kAtOnce];
   rdma::ReceiveRequest requests[kAtOnce];
   while (!taken_receives_.empty()) {
-    size_t count = std::min(kAtOnce, taken_receives_.size());
-    for (size_t i = 0; i < count; ++i) {
+    const bool addressed = taken_receives_.back() >= receives;
+    size_t count = 0;
+    for (size_t i = 0; i < std::min(kAtOnce, taken_receives_.size()); ++i, ++count) {
       uint32_t slot = taken_receives_[taken_receives_.size() - 1 - i];
+      if ((slot >= receives) != addressed) break;
       pieces[i] = slots.piece(slot, slot_bytes);
       requests[i] = {id_of(RdmaTag::receive, slot), &pieces[i], 1};
     }
-    size_t posted = receives_->post({requests, count});
+    size_t posted = (addressed ? addressed_receives_ : receives_)->post({requests, count});
     taken_receives_.resize(taken_receives_.size() - posted);
     if (posted < count) return;  // the next poll tries again
   }

@@ -36,8 +36,9 @@ struct RdmaOptions {
 };
 
 /// `slot`: a frame in a slot; `inlined`: a request without memory of ours, by peer; `part`: of a transfer, in a slot;
-/// `transfer`: of a transfer, in the user's memory, by its address.
-enum class RdmaTag : uint64_t { receive, slot, inlined, part, transfer, greeting_in, greeting_out };
+/// `transfer`: of a transfer, in the user's memory, by its address; `datagram`: of the UD channel, in a slot or
+/// inlined.
+enum class RdmaTag : uint64_t { receive, slot, inlined, part, transfer, greeting_in, greeting_out, datagram };
 
 class RdmaAdapter {
  public:
@@ -122,17 +123,20 @@ class RdmaAdapter {
   rdma::EventChannel& channel() { return *channel_; }
   rdma::CompletionQueue& completions() { return *completions_; }
   rdma::SharedReceiveQueue& shared_receives() { return *receives_; }
+  /// Of XRC; only where that is used.
+  rdma::SharedReceiveQueue& addressed_receives() const { return *addressed_receives_; }
 
  private:
   size_t take_stash(rdma::Completion* completions);
   void repost_slow();
 
+  const bool addressed_;  ///< XRC is used: slots from `receives` on are for its queue, which has as many
   uint64_t rnr_wait_ns_ = 0, timeout_ns_ = 0;
   uint8_t retries_ = 0;
   // The order matters: all queue pairs go before these, these in the reverse order.
   std::unique_ptr<rdma::EventChannel> channel_;
   std::unique_ptr<rdma::CompletionQueue> completions_;
-  std::unique_ptr<rdma::SharedReceiveQueue> receives_;
+  std::unique_ptr<rdma::SharedReceiveQueue> receives_, addressed_receives_;
   std::vector<uint32_t> taken_receives_;
   std::vector<RdmaPeer*> blocked_;
   uint32_t outstanding_ = 0;

@@ -70,7 +70,7 @@ void RdmaTransfers::begin(FlushOperation& operation) {
 }
 
 // False: no room in the send queue, or no word for the answer.
-bool RdmaTransfers::post_atomic(Transfer& transfer) {
+bool RdmaTransfers::post_atomic(Transfer& transfer, Channel& channel) {
   if (free_answers_.empty()) return false;
   AtomicOperation& operation = *transfer.atomic;
   transfer.answer = free_answers_.back();
@@ -85,7 +85,7 @@ bool RdmaTransfers::post_atomic(Transfer& transfer) {
   work.remote_key = uint32_t(operation.key.words[0]);
   work.operand = operation.operand;
   work.compare = operation.compare;
-  if (!transfer.peer.stream.channel->post(transfer.peer, work)) return false;
+  if (!channel.post(transfer.peer, work)) return false;
   free_answers_.pop_back();
   ++transfer.outstanding;
   return true;

@@ -45,6 +45,8 @@ void RdmaPath::lose(RdmaPeer& peer) {
   transfers_.fail_all(peer);
   switches_.forget(peer);
   streams_.fail_all(peer);
+  if (ud_) ud_->forget(peer);
+  if (xrc_) xrc_->forget(peer);
   if (!is_me(peer)) sink_.on_peer_lost(peer, reason(peer));
 }
 
@@ -68,6 +70,7 @@ void RdmaPath::take_events() {
     if (event.kind == rdma::AsyncEventKind::queue_pair_error) {
       if (RdmaPeer* peer = connections_.by_number(event.number))
         break_peer(*peer, "the adapter reports an error of the connection");
+      else if (ud_ && event.number == ud_->number()) ud_->on_failure();
       else if (tuples_) tuples_->on_pair_error(event.number);
     } else if (event.kind == rdma::AsyncEventKind::fatal || event.kind == rdma::AsyncEventKind::completion_overrun) {
       lose_adapter();

@@ -7,6 +7,8 @@
 
 #include "base/assert.h"
 #include "fabric/rdma/channels/dc_endpoint.h"
+#include "fabric/rdma/channels/ud_endpoint.h"
+#include "fabric/rdma/channels/xrc_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
@@ -27,8 +29,11 @@ RdmaConnections::RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const T
       keepalive_ns_(uint64_t(tunables.rdma_keepalive_ms) * 1'000'000),
       greeting_ns_(uint64_t(tunables.rdma_greeting_ms) * 1'000'000) {}
 
-Error RdmaConnections::start(const DcEndpoint* dc) {
+Error RdmaConnections::start(ChannelKind base, const DcEndpoint* dc, const UdEndpoint* ud, XrcEndpoint* xrc) {
+  base_ = base;
   dc_ = dc;
+  ud_ = ud;
+  xrc_ = xrc;
   rdma::QueuePairOptions options;
   options.kind = rdma::QueuePairKind::ud;
   options.sends = options.receives = &adapter_.completions();
@@ -41,7 +46,11 @@ Error RdmaConnections::start(const DcEndpoint* dc) {
     post_greeting_receive(adapter_.slots.greeting_in(i));
     free_greetings_.push_back(adapter_.slots.greeting_out(i));
   }
-  card_ = wire::build_rdma_card(std::bit_cast<wire::RdmaAddress>(datagrams_->address()));
+  wire::RdmaCard card;
+  card.greetings = std::bit_cast<wire::RdmaAddress>(datagrams_->address());
+  if (ud_) ud_->describe(card);
+  if (xrc_) xrc_->describe(card);
+  card_ = wire::build_rdma_card(card);
   return {};
 }
 
@@ -64,11 +73,24 @@ void RdmaConnections::contact(RdmaPeer& peer) {
   greet(peer, Greeting::hello);
 }
 
+// The address of the base channel, as the peer shall use it. False: it cannot be told yet.
+bool RdmaConnections::base_address(RdmaPeer& peer, Greeting kind, rdma::QueuePairAddress& address) {
+  switch (base_) {
+    case ChannelKind::dc: address = dc_->target_for(peer.id); return true;
+    case ChannelKind::ud: address = ud_->address(); return true;
+    case ChannelKind::xrc:
+      if (kind == Greeting::hello) return xrc_->hello(peer, address);
+      address = peer.xrc.target;
+      return true;
+    default: address = peer.connection.pair->address(); return true;
+  }
+}
+
 // A queue pair connected to itself (or the way to this rank's own DC target): there is nobody to greet.
 Error RdmaConnections::connect_to_self(RdmaPeer& peer) {
   if (adapter_.failed()) return Error(ErrorClass::other, "the adapter has failed");
   OfPeer& its = peer.connection;
-  if (dc_) {
+  if (base_ == ChannelKind::dc) {
     its.base = dc_->target_for(peer.id);
     if (Error error = adapter_.hca->make_route(its.base.port, its.route)) return error;
   } else {
@@ -78,7 +100,8 @@ Error RdmaConnections::connect_to_self(RdmaPeer& peer) {
   }
   its.connected = true;
   its.call = peer.id;
-  peers_.on_connected(peer, 0, adapter_.slot_bytes);
+  its.frame_bytes = uint32_t(adapter_.slot_bytes);
+  peers_.on_connected(peer, 0);
   become_ready(peer, false);
   return {};
 }
@@ -106,12 +129,13 @@ Error RdmaConnections::prepare(RdmaPeer& peer) {
   if (!its.route) {
     std::string card;
     if (Error error = lookup_(peer.id, card)) return error;
-    wire::RdmaAddress address;
-    if (Error error = wire::parse_rdma_card(card, address)) return error;
-    its.datagram = std::bit_cast<rdma::QueuePairAddress>(address);
-    if (Error error = adapter_.hca->make_route(its.datagram.port, its.route)) return error;
+    if (Error error = wire::parse_rdma_card(card, its.card)) return error;
+    if (base_ == ChannelKind::ud && !its.card.datagrams)
+      return Error(ErrorClass::arg, "it takes no messages by datagrams: set TERN_RDMA_CHANNELS for all ranks");
+    const auto address = std::bit_cast<rdma::QueuePairAddress>(its.card.greetings);
+    if (Error error = adapter_.hca->make_route(address.port, its.route)) return error;
   }
-  return dc_ ? Error() : make_pair(peer);
+  return base_ == ChannelKind::rc ? make_pair(peer) : Error();
 }
 
 Error RdmaConnections::make_pair(RdmaPeer& peer) {
@@ -144,14 +168,16 @@ void RdmaConnections::keep_pair(RdmaPeer& peer) {
 // A greeting for which there is no room is not sent; the other side (or this side's timer) repeats.
 void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   if (free_greetings_.empty() || datagrams_failed_) return;
+  rdma::QueuePairAddress base;
+  if (!base_address(peer, kind, base)) return;
   uint32_t slot = free_greetings_.back();
   wire::RdmaGreeting greeting;
   greeting.kind = kind;
   greeting.from = adapter_.options.peers->my_name();
   greeting.to = adapter_.options.peers->name(peer.id);
   greeting.call = peer.id;
-  greeting.base = uint8_t(dc_ ? ChannelKind::dc : ChannelKind::rc);
-  greeting.address = std::bit_cast<wire::RdmaAddress>(dc_ ? dc_->target_for(peer.id) : peer.connection.pair->address());
+  greeting.base = uint8_t(base_);
+  greeting.address = std::bit_cast<wire::RdmaAddress>(base);
   greeting.frame_bytes = uint32_t(adapter_.slot_bytes);
   greeting.window = adapter_.window;
   greeting.incarnation = peer.incarnation;
@@ -163,8 +189,9 @@ void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   work.pieces = &piece;
   work.piece_count = 1;
   work.route = peer.connection.route.get();
-  work.remote_number = peer.connection.datagram.number;
-  work.remote_key_of_queue = peer.connection.datagram.key;
+  const auto to = std::bit_cast<rdma::QueuePairAddress>(peer.connection.card.greetings);
+  work.remote_number = to.number;
+  work.remote_key_of_queue = to.key;
   if (datagrams_->post({&work, 1}) == 1) free_greetings_.pop_back();
 }
 
@@ -209,6 +236,7 @@ void RdmaConnections::on_greeting(const std::byte* data, size_t bytes) {
   }
   // A welcome: the peer's queue pair is connected to ours.
   if (peer->state == State::greeting && !connect(*peer, greeting)) return;
+  if (xrc_ && !connect_node(*peer, greeting)) return;
   if (peer->state == State::greeting || peer->state == State::answered) {
     become_ready(*peer, true);
   }
@@ -219,11 +247,18 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
     peers_.break_peer(peer, std::string(error.text()));
     return;
   }
+  if (xrc_) {
+    if (Error error = xrc_->on_hello(peer, std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
+      peers_.break_peer(peer, std::string(error.text()));
+      return;
+    }
+  }
   if (!peer.connection.connected) {
     if (!connect(peer, greeting)) return;
     peer.state = State::answered;
-    repeat_hellos(peer);  // the peer may die now
-  } else if (!(peer.connection.base == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
+    repeat_hellos(peer);                     // the peer may die now
+    if (xrc_) greet(peer, Greeting::hello);  // our direction needs a welcome of its own
+  } else if (!xrc_ && !(peer.connection.base == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
     return;  // not the connection that we have
   }
   greet(peer, Greeting::welcome);
@@ -231,13 +266,14 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
 
 bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting) {
   OfPeer& its = peer.connection;
-  if (greeting.base != uint8_t(dc_ ? ChannelKind::dc : ChannelKind::rc)) {
-    peers_.break_peer(peer,
-                      "one of the two talks by DC, the other does not (TERN_RDMA_CHANNELS, or an adapter lacks it)");
+  if (greeting.base != uint8_t(base_)) {
+    const std::string its_base = greeting.base < kChannelKinds ? channel_name(ChannelKind(greeting.base)) : "another";
+    peers_.break_peer(peer, "its messages begin by the channel " + its_base + ", ours by " + channel_name(base_) +
+                                " (TERN_RDMA_CHANNELS, or an adapter lacks one)");
     return false;
   }
   its.base = std::bit_cast<rdma::QueuePairAddress>(greeting.address);
-  if (!dc_) {
+  if (base_ == ChannelKind::rc) {
     if (Error error = connect_pair(peer, its.base)) {
       peers_.break_peer(peer, std::string(error.text()));
       return false;
@@ -245,15 +281,32 @@ bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting
   }
   its.connected = true;
   its.call = greeting.call;
+  its.frame_bytes = uint32_t(std::min<size_t>(adapter_.slot_bytes, greeting.frame_bytes));
   connected_.push_back(&peer);
-  peers_.on_connected(peer, greeting.window, std::min<size_t>(adapter_.slot_bytes, greeting.frame_bytes));
+  peers_.on_connected(peer, greeting.window);
   if (keepalive_ns_ != 0 && keepalive_due_ns_ == ~uint64_t{0})
     keepalive_due_ns_ = adapter_.clock.now_ns() + keepalive_ns_;
   return true;
 }
 
+// The peer's target for our queue pair of its node, where that has none yet; then the greetings that waited for it
+// leave.
+bool RdmaConnections::connect_node(RdmaPeer& peer, const wire::RdmaGreeting& welcome) {
+  if (peer.state != State::greeting && peer.state != State::answered) return false;
+  bool news = false;
+  if (Error error = xrc_->on_welcome(peer, std::bit_cast<rdma::QueuePairAddress>(welcome.address), news)) {
+    peers_.break_peer(peer, std::string(error.text()));
+    return false;
+  }
+  if (!news) return true;
+  for (RdmaPeer* other : std::vector<RdmaPeer*>(greeted_)) {
+    if (other != &peer && other->xrc.node == peer.xrc.node) greet(*other, Greeting::hello);
+  }
+  return true;
+}
+
 void RdmaConnections::answered_is_ready(RdmaPeer& peer) {
-  if (peer.state == State::answered) become_ready(peer, false);
+  if (peer.state == State::answered && !xrc_) become_ready(peer, false);
 }
 
 void RdmaConnections::become_ready(RdmaPeer& peer, bool tell) {
@@ -309,11 +362,7 @@ void RdmaConnections::look_for_the_silent() {
   for (RdmaPeer* peer : connected_) {
     bool silent = peer->state == State::ready && !peer->heard && peer->outstanding == 0;
     peer->heard = false;
-    if (!silent) continue;
-    rdma::WorkRequest work;
-    work.verb = rdma::Verb::write;
-    work.id = RdmaAdapter::id_of(RdmaTag::inlined, peer->id);
-    peer->stream.base->post(*peer, work);
+    if (silent) peer->stream.base->probe(*peer);
   }
 }
 

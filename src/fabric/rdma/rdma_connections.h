@@ -13,6 +13,10 @@
 // (TERN_RDMA_KEEPALIVE_MS): the peer's adapter answers such a write without its CPU, so a peer that computes is not
 // considered dead.
 //
+// What the greeting tells is the address of the base channel, with which all streams begin: a queue pair for this peer
+// (rc), a DC target (dc), the queue pair of all datagrams (ud), or what channels/xrc_endpoint.h says. With XRC the two
+// directions are connected separately: each rank is ready when it has its own welcome.
+//
 // Units: nanoseconds. Thread rule: the rank's lock.
 #pragma once
 
@@ -22,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fabric/rdma/channels/channel.h"
 #include "fabric/rdma/rdma_adapter.h"
 #include "wire/rdma.h"
 
@@ -29,6 +34,8 @@ namespace tern {
 
 class DcEndpoint;
 class RdmaPeers;
+class UdEndpoint;
+class XrcEndpoint;
 
 inline constexpr uint32_t kRdmaGreetingSlots = 64;  ///< each way; greetings without a slot are lost and repeated
 
@@ -41,18 +48,20 @@ class RdmaConnections {
     bool connected = false;                 ///< the base channel can be used
     std::unique_ptr<rdma::QueuePair> pair;  ///< null: none is needed
     rdma::QueuePairAddress remote;          ///< of its queue pair; when that is connected
-    rdma::QueuePairAddress base;            ///< its address in answers to greetings: its queue pair, or its DC target
+    rdma::QueuePairAddress base;            ///< of its base channel
+    wire::RdmaCard card;                    ///< what it has published, when `route` is there
     std::unique_ptr<rdma::Route> route;
-    rdma::QueuePairAddress datagram;
-    uint32_t call = 0;     ///< the peer's number for this rank
-    bool greeted = false;  ///< hellos are repeated
+    uint32_t frame_bytes = 0;  ///< longest frame that both sides have slots for; when connected
+    uint32_t call = 0;         ///< the peer's number for this rank
+    bool greeted = false;      ///< hellos are repeated
     uint64_t retry_ns = 0, retry_wait_ns = 0, give_up_ns = 0;
   };
 
   /// Both outlive this.
   RdmaConnections(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables, Lookup lookup);
-  /// `dc`: has the base channel's targets; outlives this. Null: each peer gets a queue pair.
-  Error start(const DcEndpoint* dc);
+  /// The base channel. `dc`, `ud`, `xrc`: what that kind, or changes to it, need; null: nothing does. They outlive
+  /// this.
+  Error start(ChannelKind base, const DcEndpoint* dc, const UdEndpoint* ud, XrcEndpoint* xrc);
   /// What peers need to greet this rank.
   const std::string& card() const { return card_; }
 
@@ -93,12 +102,14 @@ class RdmaConnections {
 
  private:
   Error prepare(RdmaPeer& peer);
+  bool base_address(RdmaPeer& peer, wire::RdmaGreeting::Kind kind, rdma::QueuePairAddress& address);
   Error connect_to_self(RdmaPeer& peer);
   void greet(RdmaPeer& peer, wire::RdmaGreeting::Kind kind);
   void repeat_hellos(RdmaPeer& peer);
   void on_greeting(const std::byte* data, size_t bytes);
   void on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greeting);
   bool connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting);
+  bool connect_node(RdmaPeer& peer, const wire::RdmaGreeting& welcome);
   void become_ready(RdmaPeer& peer, bool tell);
   void post_greeting_receive(uint32_t slot);
   void on_greeting_flushed();
@@ -120,7 +131,11 @@ class RdmaConnections {
   std::vector<RdmaPeer*> connected_;
   size_t pairs_ = 0;
   std::vector<std::unique_ptr<rdma::QueuePair>> spare_pairs_;  ///< idle; making one takes milliseconds
-  const DcEndpoint* dc_ = nullptr;                             ///< see `start`
+  // See `start`.
+  ChannelKind base_ = ChannelKind::rc;
+  const DcEndpoint* dc_ = nullptr;
+  const UdEndpoint* ud_ = nullptr;
+  XrcEndpoint* xrc_ = nullptr;
   uint64_t keepalive_due_ns_ = ~uint64_t{0};
 };
 

@@ -39,7 +39,8 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   const rdma::Capabilities& able = adapter_.hca->capabilities();
   properties_.name = "rdma";
   properties_.eager_bytes = adapter_.slot_bytes - wire::kRdmaMaxHeadBytes;
-  properties_.needs_cpu = !able.autonomous;
+  // Datagrams are acknowledged by the library.
+  properties_.needs_cpu = !able.autonomous || policy_.base() == ChannelKind::ud;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.rdma_hybrid_bytes);
   remote_properties_.get = remote_properties_.put = true;
@@ -64,8 +65,14 @@ Error RdmaPath::start(const Tunables& tunables) {
     dc_ = std::make_unique<DcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
     if (Error error = dc_->start(uint32_t(tunables.rdma_dc_initiators))) return error;
   }
-  switches_.set_base(policy_.base(), dc_.get());
-  return connections_.start(dc_.get());
+  if (policy_.datagrams()) {
+    ud_ = std::make_unique<UdEndpoint>(adapter_, static_cast<RdmaPeers&>(*this), tunables);
+    if (Error error = ud_->start()) return error;
+  }
+  if (policy_.base() == ChannelKind::xrc)
+    xrc_ = std::make_unique<XrcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
+  switches_.set_base(policy_.base(), dc_.get(), ud_.get());
+  return connections_.start(policy_.base(), dc_.get(), ud_.get(), xrc_.get());
 }
 
 TupleQueues* RdmaPath::tuple_queues() {
@@ -103,6 +110,7 @@ void RdmaPath::enqueue(SendOperation& operation) {
   }
   if (peer.state == RdmaPeer::State::fresh) connections_.contact(peer);
   streams_.enqueue(peer, operation);
+  if (ud_) hints_.holding = ud_->holding();
 }
 
 bool RdmaPath::withdraw(SendOperation& operation) {
@@ -160,6 +168,10 @@ int RdmaPath::poll() {
   if (anything_to_complete()) handled += complete_finished();
   if (adapter_.any_blocked()) pump_blocked();
   if (!broken_.empty()) handled += bury_broken();
+  if (ud_) {
+    if (ud_->busy()) ud_->advance(false);
+    hints_.holding = ud_->holding();
+  }
   if (timers) {
     publish_counters();
     if (connections_.timers() || policy_.adapts()) run_timers();
@@ -199,15 +211,22 @@ void RdmaPath::publish_counters() {
   Counters& to = counters();
   to.rdma_channels_rc = switches_.count(ChannelKind::rc);
   to.rdma_channels_dc = switches_.count(ChannelKind::dc);
+  to.rdma_channels_ud = switches_.count(ChannelKind::ud);
+  to.rdma_channels_xrc = switches_.count(ChannelKind::xrc);
   to.rdma_channels_rc_rdma = switches_.count(ChannelKind::rc_rdma);
   to.rdma_channels_dc_rdma = switches_.count(ChannelKind::dc_rdma);
   to.rdma_switches = switches_.switches();
   to.rdma_credits = streams_.credit_frames();
+  if (ud_) {
+    to.rdma_datagrams = ud_->datagrams();
+    to.rdma_datagrams_repeated = ud_->repeated();
+  }
   to.rdma_bytes = adapter_.slots.memory_bytes() + switches_.ring_bytes();
 }
 
 uint64_t RdmaPath::next_deadline_ns() const {
-  return std::min({connections_.next_deadline_ns(), policy_.due_ns(), napping_until_ns_});
+  const uint64_t datagrams = ud_ ? ud_->next_deadline_ns() : ~uint64_t{0};
+  return std::min({connections_.next_deadline_ns(), policy_.due_ns(), napping_until_ns_, datagrams});
 }
 
 int RdmaPath::take_completions() {
@@ -220,6 +239,7 @@ int RdmaPath::take_completions() {
 bool RdmaPath::returned(RdmaPeer& peer, const rdma::Completion& completion) {
   if (dc_ && !dc_->on_completion(peer, completion)) return false;
   adapter_.returned(peer);
+  if (xrc_) xrc_->on_completion(completion);
   if (completion.status != rdma::Status::success) break_peer(peer, rdma::status_name(completion.status));
   return true;
 }
@@ -229,7 +249,8 @@ void RdmaPath::handle(const rdma::Completion& completion) {
   const bool ok = completion.status == rdma::Status::success;
   switch (RdmaAdapter::tag_of(completion.id)) {
     case RdmaTag::receive:
-      if (!ok || !on_receive(completion)) adapter_.receive_taken(uint32_t(value));
+      if (ok) on_receive(completion);
+      adapter_.receive_taken(uint32_t(value));
       return;
     case RdmaTag::slot:
       if (returned(*peers_[adapter_.slots.use(value).peer], completion)) adapter_.slots.give_back(uint32_t(value));
@@ -245,36 +266,57 @@ void RdmaPath::handle(const rdma::Completion& completion) {
       if (returned(transfer.peer, completion)) transfers_.on_transfer(transfer, ok);
       return;
     }
+    case RdmaTag::datagram: ud_->on_sent(completion); return;
     case RdmaTag::greeting_in: connections_.on_greeting_in(completion); return;
     case RdmaTag::greeting_out: connections_.on_greeting_out(completion); return;
   }
 }
 
-// True: the slot stays in use.
-bool RdmaPath::on_receive(const rdma::Completion& completion) {
+void RdmaPath::on_receive(const rdma::Completion& completion) {
   const uint32_t slot = uint32_t(RdmaAdapter::value_of(completion.id));
+  if (ud_ && completion.queue_pair == ud_->number()) {
+    if (completion.bytes > rdma::kUdHeaderBytes)
+      ud_->on_arrival(adapter_.slots.memory(slot) + rdma::kUdHeaderBytes, completion.bytes - rdma::kUdHeaderBytes);
+    return;
+  }
   // A put that wakes: the rank that waits for it finds it in the memory it has filled.
   const bool written = completion.kind == rdma::CompletionKind::receive_write;
   wire::RdmaFrame frame;
   if (!written && !wire::parse_rdma_frame(adapter_.slots.memory(slot), completion.bytes, frame)) {
     if (RdmaPeer* peer = connections_.by_number(completion.queue_pair))
       break_peer(*peer, "the peer sent what is no frame");
-    return false;
+    return;
   }
   const uint32_t source = written ? wire::rdma_immediate_source(completion.immediate) : frame.source;
   RdmaPeer* peer = source < peers_.size() ? peers_[source].get() : nullptr;
-  if (!peer || is_me(*peer)) return false;  // no messages come that way
-  if (peer->state != RdmaPeer::State::ready && peer->state != RdmaPeer::State::answered) return false;
-  if (!written && frame.incarnation != uint16_t(peer->incarnation)) return false;  // of a lane that was given up
-  peer->heard = true;
-  connections_.answered_is_ready(*peer);
+  if (!peer || is_me(*peer)) return;                                         // no messages come that way
+  if (!written && frame.incarnation != uint16_t(peer->incarnation)) return;  // of a lane that was given up
+  if (!hears(*peer)) return;
   if (written) {
     streams_.on_written(*peer, wire::rdma_immediate_epoch(completion.immediate));
-    return false;
+    return;
   }
   adapter_.charge(adapter_.options.receive_ns);
   streams_.on_shared_frame(*peer, frame, adapter_.slots.memory(slot), completion.bytes);
-  return false;
+}
+
+// Something came from there, so the peer is connected, too. False: it does not count any more, or not yet.
+bool RdmaPath::hears(RdmaPeer& peer) {
+  if (peer.state != RdmaPeer::State::ready && peer.state != RdmaPeer::State::answered) return false;
+  peer.heard = true;
+  connections_.answered_is_ready(peer);
+  return true;
+}
+
+void RdmaPath::on_stream_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) {
+  wire::RdmaFrame frame;
+  if (!hears(peer)) return;
+  if (!wire::parse_rdma_frame(data, bytes, frame) || frame.source != peer.id) {
+    break_peer(peer, "the peer's datagrams bring what is no frame");
+    return;
+  }
+  adapter_.charge(adapter_.options.receive_ns);
+  streams_.on_shared_frame(peer, frame, data, bytes);
 }
 
 int RdmaPath::complete_finished() {
@@ -298,13 +340,17 @@ void RdmaPath::pump_blocked() {
   }
 }
 
-void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) {
+void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window) {
   RdmaConnections::OfPeer& its = peer.connection;
   std::unique_ptr<Channel> base;
   if (dc_) {
-    base = std::make_unique<DcChannel>(*dc_, peer.id, false, *its.route, its.base, frame_bytes);
+    base = std::make_unique<DcChannel>(*dc_, peer.id, false, *its.route, its.base, its.frame_bytes);
+  } else if (its.pair) {
+    base = std::make_unique<ConnectedChannel>(adapter_, *its.pair, its.frame_bytes);
+  } else if (xrc_) {
+    base = xrc_->make_channel(peer);
   } else {
-    base = std::make_unique<ConnectedChannel>(adapter_, *its.pair, frame_bytes);
+    base = ud_->make_channel(peer);
   }
   switches_.begin(peer);
   streams_.begin(peer, std::move(base), window);
@@ -321,6 +367,7 @@ void RdmaPath::on_ready(RdmaPeer& peer, bool tell) {
 }
 
 bool RdmaPath::arm() {
+  if (ud_ && ud_->busy() && !adapter_.failed()) ud_->advance(true);
   const bool nothing = adapter_.arm();
   if (!adapter_.failed()) take_events();
   if (tuples_ && !adapter_.failed() && !tuples_->arm()) return false;

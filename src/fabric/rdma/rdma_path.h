@@ -5,6 +5,8 @@
 //   RdmaConnections   greetings, queue pairs of peers, signs of life
 //   MessageStreams    messages as frames, credit         -> Channel: what carries them (channels/)
 //   ChannelSwitches   changes of channels, rings
+//   UdEndpoint        frames by datagrams
+//   XrcEndpoint       frames by a queue pair for each node
 //   RdmaTransfers     get, put, atomics and flush, registered user memory
 //   RdmaAdapter       queues, slots, what is outstanding -> rdma::Hca
 //
@@ -46,7 +48,9 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override {
-    return streams_.try_send(static_cast<RdmaPeer&>(lane), header, payload, bytes);
+    const bool sent = streams_.try_send(static_cast<RdmaPeer&>(lane), header, payload, bytes);
+    if (ud_) hints_.holding = ud_->holding();
+    return sent;
   }
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
@@ -68,13 +72,16 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   bool arm() override;
   uint64_t next_deadline_ns() const override;
   bool has_unsent() const override {
-    return streams_.queued() != 0 || adapter_.outstanding() != 0 || (tuples_ && tuples_->has_unsent());
+    return streams_.queued() != 0 || adapter_.outstanding() != 0 || (tuples_ && tuples_->has_unsent()) ||
+           (ud_ && ud_->has_unsent());
   }
 
   /// Connections that are up. For tests.
   size_t connections() const { return connections_.count(); }
   const rdma::RegistrationCache& registrations() const { return transfers_.registrations(); }
   const ChannelSwitches& switches() const { return switches_; }
+  /// Null: no messages go by datagrams.
+  const UdEndpoint* datagrams() const { return ud_.get(); }
   /// Lets a peer's messages come by another channel from now on. False: impossible, or another change is under way.
   bool change_channel(Lane& lane, ChannelKind kind) { return switches_.request(static_cast<RdmaPeer&>(lane), kind); }
   /// The channel of the peer's messages to this rank.
@@ -94,7 +101,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
 
   int take_completions();
   void handle(const rdma::Completion& completion);
-  bool on_receive(const rdma::Completion& completion);
+  void on_receive(const rdma::Completion& completion);
+  bool hears(RdmaPeer& peer);
   bool returned(RdmaPeer& peer, const rdma::Completion& completion);
   bool anything_to_complete() const {
     return streams_.anything_to_complete() || !unsendable_.empty() || !untransferable_.empty();
@@ -108,8 +116,10 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
 
   // RdmaPeers.
   RdmaPeer* find(PeerId peer) override { return reaches(peer) ? &peer_at(peer) : nullptr; }
-  void on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) override;
+  void on_connected(RdmaPeer& peer, uint32_t window) override;
   void on_ready(RdmaPeer& peer, bool tell) override;
+  void on_stream_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) override;
+  Channel* transfer_channel(RdmaPeer& peer) override { return switches_.transfer_channel(peer); }
   void break_peer(RdmaPeer& peer, std::string trouble) override;
   void on_completion(const rdma::Completion& completion) override { handle(completion); }
   Error reason(const RdmaPeer& peer) const override;
@@ -124,7 +134,9 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   // The order matters: queue pairs, which peers and connections own, go before the adapter's queues.
   RdmaAdapter adapter_;
   RdmaTransfers transfers_;
-  std::unique_ptr<DcEndpoint> dc_;  ///< null: DC is not used
+  std::unique_ptr<DcEndpoint> dc_;    ///< null: DC is not used
+  std::unique_ptr<UdEndpoint> ud_;    ///< null: no messages go by datagrams
+  std::unique_ptr<XrcEndpoint> xrc_;  ///< null: XRC is not used
   RdmaConnections connections_;
   MessageStreams streams_;
   ChannelSwitches switches_;

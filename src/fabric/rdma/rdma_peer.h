@@ -9,6 +9,8 @@
 
 #include "fabric/lane.h"
 #include "fabric/rdma/channels/channel_switches.h"
+#include "fabric/rdma/channels/ud_endpoint.h"
+#include "fabric/rdma/channels/xrc_endpoint.h"
 #include "fabric/rdma/message_streams.h"
 #include "fabric/rdma/rdma_connections.h"
 #include "fabric/rdma/rdma_transfers.h"
@@ -34,6 +36,8 @@ struct RdmaPeer final : Lane {
   RdmaConnections::OfPeer connection;
   MessageStreams::OfPeer stream;
   ChannelSwitches::OfPeer switching;
+  UdEndpoint::OfPeer datagrams;
+  XrcEndpoint::OfPeer xrc;
   RdmaTransfers::OfPeer transfers;
   std::string trouble;  ///< why it is broken
 };
@@ -42,11 +46,14 @@ struct RdmaPeer final : Lane {
 class RdmaPeers {
  public:
   virtual RdmaPeer* find(PeerId peer) = 0;  ///< null: no such peer
-  /// Our end is connected to that queue pair or DC target; the peer grants so many frames, of at most that
-  /// length.
-  virtual void on_connected(RdmaPeer& peer, uint32_t window, size_t frame_bytes) = 0;
+  /// Our end of the base channel is connected; the peer grants so many frames.
+  virtual void on_connected(RdmaPeer& peer, uint32_t window) = 0;
   /// Both ends are connected: waiting messages may leave. `tell`: the peer does not know it yet, any frame tells it.
   virtual void on_ready(RdmaPeer& peer, bool tell) = 0;
+  /// A frame that came by the stream of a peer's datagrams.
+  virtual void on_stream_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) = 0;
+  /// What carries transfers to a peer that is ready now. Null: nothing yet; the peer is blocked until something does.
+  virtual Channel* transfer_channel(RdmaPeer& peer) = 0;
   /// The connection is broken. Idempotent; the peer is lost when nothing is outstanding.
   virtual void break_peer(RdmaPeer& peer, std::string trouble) = 0;
   /// One that no queue gives any more.

@@ -54,6 +54,7 @@ void RdmaTransfers::begin(TransferOperation& operation, bool is_put) {
   Transfer* transfer = pool_.create(peer);
   transfer->operation = &operation;
   transfer->is_put = is_put;
+  peer.transfers.puts += is_put;
   if (operation.local.is_contiguous() && operation.bytes != 0)
     transfer->registration =
         registrations_->acquire(operation.local.contiguous_data(), operation.bytes, {.local_write = !is_put});
@@ -64,9 +65,12 @@ void RdmaTransfers::begin(TransferOperation& operation, bool is_put) {
 void RdmaTransfers::pump(RdmaPeer& peer) {
   if (peer.state != RdmaPeer::State::ready) return;
   while (Transfer* transfer = peer.transfers.waiting.front()) {
-    if (!transfer->flush && !(transfer->atomic ? post_atomic(*transfer) : post_part(peer, *transfer))) {
-      adapter_.block(peer);
-      return;
+    if (!transfer->flush) {
+      Channel* channel = peers_.transfer_channel(peer);
+      if (!channel || !(transfer->atomic ? post_atomic(*transfer, *channel) : post_part(peer, *transfer, *channel))) {
+        adapter_.block(peer);
+        return;
+      }
     }
     if (transfer->operation && transfer->posted < transfer->operation->bytes) continue;
     IntrusiveList<Transfer>::remove(transfer);
@@ -75,7 +79,7 @@ void RdmaTransfers::pump(RdmaPeer& peer) {
   }
 }
 
-bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
+bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer, Channel& channel) {
   TransferOperation& operation = *transfer.operation;
   // Adapters report a write to the rank they write to only if it takes one of that rank's receives, as a frame does.
   if (operation.wakes && !peer.stream.has_credit()) return false;
@@ -85,7 +89,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
   rdma::Piece piece;
   rdma::WorkRequest work;
   if (through_slot) {
-    if (!slots.any() || !peer.stream.channel->room(peer, 1)) return false;
+    if (!slots.any() || !channel.room(peer, 1)) return false;
     piece = slots.piece(slots.next(), std::min(left, adapter_.slot_bytes));
     work.id = RdmaAdapter::id_of(RdmaTag::part, slots.next());
     if (transfer.is_put) {
@@ -110,7 +114,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer) {
   work.piece_count = left != 0 ? 1 : 0;
   work.remote_address = operation.remote_address + transfer.posted;
   work.remote_key = uint32_t(operation.key.words[0]);
-  if (!peer.stream.channel->post(peer, work)) {
+  if (!channel.post(peer, work)) {
     TERN_ASSERT(!through_slot);
     return false;
   }
@@ -154,6 +158,7 @@ void RdmaTransfers::finish_transfer(Transfer& transfer) {
   TransferOperation& operation = *transfer.operation;
   RdmaPeer& peer = transfer.peer;
   const bool failed = transfer.failed;
+  peer.transfers.puts -= transfer.is_put;
   if (transfer.registration) registrations_->release(*transfer.registration);
   pool_.destroy(&transfer);
   operation.done(operation, failed ? peers_.reason(peer) : Error());

@@ -18,6 +18,7 @@
 namespace tern {
 
 struct RdmaPeer;
+class Channel;
 class RdmaPeers;
 
 class RdmaTransfers {
@@ -38,6 +39,7 @@ class RdmaTransfers {
   };
   struct OfPeer {
     IntrusiveList<Transfer> waiting, posted;  ///< to be posted, perhaps in part; posted completely
+    uint32_t puts = 0;                        ///< that are not over
   };
 
   /// Both outlive this.
@@ -62,7 +64,7 @@ class RdmaTransfers {
 
  private:
   static bool is_exposed(const RemoteKey& key);
-  bool post_part(RdmaPeer& peer, Transfer& transfer);
+  bool post_part(RdmaPeer& peer, Transfer& transfer, Channel& channel);
   void part_done(Transfer& transfer, bool ok);
   void finish(Transfer& transfer);
   void finish_transfer(Transfer& transfer);
@@ -70,7 +72,7 @@ class RdmaTransfers {
   // rdma_atomic.cc
   Error make_answers();
   Error check(const AtomicOperation& operation) const;
-  bool post_atomic(Transfer& transfer);
+  bool post_atomic(Transfer& transfer, Channel& channel);
   void finish_atomic(Transfer& transfer);
   void finish_flush(Transfer& transfer);
   void finish_flushes(RdmaPeer& peer, bool failed);

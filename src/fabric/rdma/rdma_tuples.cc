@@ -164,7 +164,7 @@ void RdmaTuples::free_way(SendQueue& queue) {
 
 bool RdmaTuples::send(TupleSend& message) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
-  if (queue.peer->lost || queue.repairing || queue.returned != 0) return false;
+  if (queue.peer->lost || queue.state != SendQueue::State::sound) return false;
   if (message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends || !occupy(queue)) return false;
   Sending* sending = sendings_.create();
   sending->message = &message;
@@ -186,6 +186,7 @@ bool RdmaTuples::send(TupleSend& message) {
 
 // To the adapter, the first time or again. False: its send queue is full.
 bool RdmaTuples::hand_over(SendQueue& queue, Sending& sending) {
+  TERN_ASSERT(queue.state == SendQueue::State::sound);
   const TupleSend& message = *sending.message;
   Piece piece{reinterpret_cast<uint64_t>(message.data), uint32_t(message.bytes), 0};
   if (sending.registration) piece.local_key = sending.registration->region->local_key();

@@ -18,7 +18,8 @@
 // it. When all have come back, the sender resets the initiator and sends its address. The receiver destroys the old
 // target, after which no message lands any more and the number of those that have is exact. It puts the receives that
 // are not filled into a new receive queue, since the adapter may have taken the oldest out of the old one, and makes a
-// new target. The sender then posts again what has not landed.
+// new target. The sender then posts again what has not landed. A repair that fails ends in the loss of the peer; until
+// that is told nothing more leaves, since a message behind one that is missing would take its place.
 //
 // Units: bytes, nanoseconds. Thread rule: as Path.
 #pragma once
@@ -109,12 +110,18 @@ class RdmaTuples final : public TupleQueues {
     uint32_t queues = 0;  ///< to it
   };
   struct SendQueue final : TupleSendQueue {
+    enum class State : uint8_t {
+      sound,      ///< only now are messages handed to the adapter
+      returning,  ///< one has come back without having arrived; all that are out will
+      repairing,  ///< all have, the way is reset, and the receiver is asked
+      given_up,   ///< its peer will be lost; whatever comes from adapter or receiver changes nothing
+    };
+    State state = State::sound;
     Peer* peer = nullptr;
     Initiator* on = nullptr;  ///< while messages are out
     uint32_t out = 0;
     uint32_t arrived = 0;   ///< messages that have arrived, ever
-    uint32_t returned = 0;  ///< of `out`: come back without having arrived; not 0, or `repairing`: the way has failed
-    bool repairing = false;
+    uint32_t returned = 0;  ///< returning: so many of `out` have
     uint32_t srq = 0;
     size_t longest_bytes = 0;  ///< that both ends take
   };
@@ -140,6 +147,9 @@ class RdmaTuples final : public TupleQueues {
   Error make_target(Peer& peer, const QueuePairAddress& initiator, QueuePairAddress& address);
   void returned(SendQueue& queue, Status status);
   void ask_for_repair(SendQueue& queue);
+  void give_up(SendQueue& queue, const char* trouble);
+  void take_landed(SendQueue& queue, uint32_t landed, IntrusiveList<Sending>& over);
+  void send_again(SendQueue& queue);
   uint32_t settle_stash(ReceiveQueue& queue);
   bool is_lent(const std::byte* memory) const {
     return memory >= copies_.get() && memory < copies_.get() + kCopies * copy_bytes_;

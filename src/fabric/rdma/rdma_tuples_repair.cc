@@ -13,28 +13,31 @@ namespace {
 // Repairs of a way in succession after which no message arrives though its receive is posted. Each takes as long as the
 // adapter tries (TERN_RDMA_TIMEOUT_MS, 8 times), so a peer that lives but cannot be reached so is given up in seconds.
 constexpr uint32_t kMaxFailures = 16;
+constexpr char kNoRepair[] = "the connection of a tuple queue cannot be repaired";
 
 }  // namespace
 
 // A message has come back that is not known to have arrived. All behind it come back, too: the adapter has stopped.
 void RdmaTuples::returned(SendQueue& queue, Status status) {
-  if (queue.returned++ == 0) queue.on->trouble = status_name(status);  // those behind it are only flushed
-  if (queue.returned < queue.out || queue.repairing) return;
-  if (queue.on->failures > kMaxFailures) {
-    broken_(queue.peer->id, queue.on->trouble);
-    return;
+  if (queue.state == SendQueue::State::given_up) return;
+  if (queue.state == SendQueue::State::sound) {
+    queue.state = SendQueue::State::returning;
+    queue.returned = 0;
+    queue.on->trouble = status_name(status);  // those behind it are only flushed
   }
-  ask_for_repair(queue);
+  TERN_ASSERT(queue.state == SendQueue::State::returning);  // a way that was reset returns nothing
+  if (++queue.returned < queue.out) return;
+  if (queue.on->failures > kMaxFailures) give_up(queue, queue.on->trouble);
+  else ask_for_repair(queue);
 }
 
 void RdmaTuples::ask_for_repair(SendQueue& queue) {
   Initiator& way = *queue.on;
-  queue.repairing = true;
-  queue.returned = 0;
+  queue.state = SendQueue::State::repairing;
   way.connected = false;
   way.asker = &queue;
-  if (Error error = way.pair->reset()) {
-    broken_(queue.peer->id, "a queue pair cannot be reset after an error");
+  if (way.pair->reset()) {
+    give_up(queue, "a queue pair cannot be reset after an error");
     return;
   }
   TicketBody body;
@@ -43,14 +46,21 @@ void RdmaTuples::ask_for_repair(SendQueue& queue) {
   queue.broken(queue, std::bit_cast<TupleTicket>(body));
 }
 
-void RdmaTuples::abandon(TupleSendQueue& queue) {
-  broken_(static_cast<SendQueue&>(queue).peer->id, "the peer cannot repair the connection of a tuple queue");
+// What is out stays so until `lose`.
+void RdmaTuples::give_up(SendQueue& queue, const char* trouble) {
+  queue.state = SendQueue::State::given_up;
+  if (queue.on->connected) queue.on->pair->fail();
+  broken_(queue.peer->id, trouble);
+}
+
+void RdmaTuples::abandon(TupleSendQueue& abandoned) {
+  auto& queue = static_cast<SendQueue&>(abandoned);
+  if (queue.state == SendQueue::State::repairing && !queue.peer->lost) give_up(queue, kNoRepair);
 }
 
 void RdmaTuples::resume(TupleSendQueue& repaired, const TupleTicket* answer) {
   auto& queue = static_cast<SendQueue&>(repaired);
-  Peer& peer = *queue.peer;
-  if (!queue.repairing || peer.lost) return;
+  if (queue.state != SendQueue::State::repairing || queue.peer->lost) return;
   Initiator& way = *queue.on;
   uint32_t landed = queue.out;  // of those that are out
   if (answer) {
@@ -58,39 +68,51 @@ void RdmaTuples::resume(TupleSendQueue& repaired, const TupleTicket* answer) {
     landed = (body.landed - queue.arrived) & RepairedBody::kLandedMask;
     way.failures += landed == 0 && body.posted;
     if (landed > queue.out || way.pair->connect(body.address)) {
-      abandon(queue);
+      give_up(queue, kNoRepair);
       return;
     }
     queue.srq = body.number;
     way.connected = true;
   }
-  queue.repairing = false;
+  queue.state = SendQueue::State::sound;
   way.asker = nullptr;
   IntrusiveList<Sending> over;
-  uint32_t seen = 0;
-  for (Sending* sending = peer.out.front(); sending;) {
-    Sending* next = peer.out.next(sending);
-    if (sending->message->queue == &queue) {
-      if (seen++ < landed) {
-        IntrusiveList<Sending>::remove(sending);
-        over.push_back(sending);
-      } else if (!hand_over(queue, *sending)) {
-        abandon(queue);  // `lose` ends it
-      }
-    }
-    sending = next;
-  }
-  TERN_ASSERT(seen == queue.out);
-  queue.arrived += landed;
-  queue.out -= landed;
-  outstanding_ -= landed;
-  if (landed != 0) way.failures = 0;
+  take_landed(queue, landed, over);
   if (queue.out == 0) free_way(queue);
+  else send_again(queue);
   // Last: the queue's user may leave it.
   while (Sending* sending = over.pop_front()) {
     TupleSend& message = *sending->message;
     end(*sending);
     message.done(message, Error());
+  }
+}
+
+// The oldest `landed` of those that are out are not out any more.
+void RdmaTuples::take_landed(SendQueue& queue, uint32_t landed, IntrusiveList<Sending>& over) {
+  if (landed != 0) queue.on->failures = 0;
+  queue.arrived += landed;
+  queue.out -= landed;
+  outstanding_ -= landed;
+  for (Sending* sending = queue.peer->out.front(); landed != 0;) {
+    TERN_ASSERT(sending);
+    Sending* next = queue.peer->out.next(sending);
+    if (sending->message->queue == &queue) {
+      IntrusiveList<Sending>::remove(sending);
+      over.push_back(sending);
+      --landed;
+    }
+    sending = next;
+  }
+}
+
+// All that are out, in order, up to the first that the adapter refuses.
+void RdmaTuples::send_again(SendQueue& queue) {
+  IntrusiveList<Sending>& out = queue.peer->out;
+  for (Sending* sending = out.front(); sending; sending = out.next(sending)) {
+    if (sending->message->queue != &queue || hand_over(queue, *sending)) continue;
+    give_up(queue, "the adapter refuses a message after a repair");
+    return;
   }
 }
 

@@ -88,6 +88,9 @@ class ShmNode {
   std::byte* ring(uint32_t receiver, uint32_t sender) const {
     return pair(receiver, sender) + shm::kCells * sizeof(shm::Cell);
   }
+  shm::SpillCell* spill(uint32_t receiver, uint32_t sender) const {
+    return reinterpret_cast<shm::SpillCell*>(ring(receiver, sender) + layout_.ring_bytes);
+  }
   size_t ring_bytes() const { return layout_.ring_bytes; }
   std::byte* arena(uint32_t slot) const { return base_ + layout_.arenas() + slot * shm::kArenaBytes; }
   /// Memory that a rank lends to its peers (CopyArbiter::lend): written by it, read by them.

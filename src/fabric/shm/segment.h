@@ -2,7 +2,7 @@
 //
 //   head | rank blocks, one per rank | progress lines, one per ordered pair | arenas, one per rank | lent memory, one
 //   piece per rank | pairs
-//   pair (receiver, sender): 128 control cells (two pages) | data ring
+//   pair (receiver, sender): 128 control cells (two pages) | data ring | spill cells
 //
 // Everything starts as zero pages and is touched when first used, so the resident size follows the pairs that
 // communicate. Positions and sequence numbers only grow; the receiver publishes its progress now and then.
@@ -24,6 +24,11 @@ inline constexpr uint32_t kMagic = 0x6e726574;  // "tern" in memory order
 /// Of one ordered pair: two pages, and more than the usual window of a message-rate program (64), whose sends would
 /// otherwise queue.
 inline constexpr uint32_t kCells = 128;
+/// Of a sender's own the last cell is kept for CellKind::moved.
+inline constexpr uint32_t kUsableCells = kCells - 1;
+/// What a rank posts while the ring of an ordered pair is full (Path::try_post): announcements and completions of a
+/// thousand receives, and of as many messages, fit in, so that they need no later call of the rank that made them.
+inline constexpr uint32_t kSpillCells = 4096;
 inline constexpr size_t kInlineBytes = 32;  // what a cache line has left after the header (24) and the sequence (8)
 inline constexpr size_t kLine = 64;         // cache line
 inline constexpr size_t kPage = 4096;
@@ -44,8 +49,17 @@ enum class CellKind : uint32_t {
   message = 0,    ///< a whole message, payload in body
   first = 1,      ///< a message whose payload begins in the data ring: body is a Chunk
   continued = 2,  ///< the next piece of it; header is not valid
+  moved = 3,      ///< no message: those that follow are in the spill cells, or in the ring again
 };
 inline constexpr uint32_t kKindShift = 30;  // of the kind in a cell's low half
+
+/// A cell of messages that the ring had no room for.
+struct alignas(kLine) SpillCell {
+  std::atomic<uint64_t> word;  ///< as Cell::word
+  wire::Header header;
+  std::byte body[3 * kLine / 2];
+};
+static_assert(sizeof(SpillCell) == 2 * kLine);
 
 struct Chunk {
   uint64_t total_bytes;  ///< of the message
@@ -132,7 +146,7 @@ struct Layout {
   size_t arenas() const { return up(progress() + size_t{ranks} * ranks * sizeof(Progress)); }
   size_t lent() const { return arenas() + ranks * kArenaBytes; }
   size_t pairs() const { return lent() + ranks * kLentBytes; }
-  size_t pair_bytes() const { return kCells * sizeof(Cell) + ring_bytes; }
+  size_t pair_bytes() const { return kCells * sizeof(Cell) + ring_bytes + kSpillCells * sizeof(SpillCell); }
   size_t total() const { return pairs() + size_t{ranks} * ranks * pair_bytes(); }
 };
 

@@ -80,10 +80,12 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
     peer.slot = slot;
     peer.out_cells = node_->cells(slot, me);
     peer.out_ring = node_->ring(slot, me);
+    peer.out_spill = node_->spill(slot, me);
     peer.out_progress = &node_->progress(slot, me);
     peer.capacity = uint32_t(std::min<size_t>(ring, kFirstCapacity));
     peer.in_cells = node_->cells(me, slot);
     peer.in_ring = node_->ring(me, slot);
+    peer.in_spill = node_->spill(me, slot);
     peer.in_progress = &node_->progress(me, slot);
     by_rank_[peer.id] = &peer;
     if (node_->life_line(slot) < 0) continue;
@@ -129,8 +131,7 @@ int ShmPath::complete_finished() {
 bool ShmPath::anything_here() {
   if (finished_count_ != 0 || find_senders()) return true;
   for (Peer* peer : active_) {
-    const shm::Cell& cell = peer->in_cells[peer->expected % shm::kCells];
-    if (uint32_t(cell.word.load(std::memory_order_acquire) >> 32) == peer->expected) return true;
+    if (next_is_here(*peer)) return true;
   }
   for (Peer* peer : busy_) {
     if (space_came(*peer)) return true;
@@ -205,24 +206,26 @@ RemoteKey ShmPath::expose(const void*, size_t, RemoteAccess) {
 
 // A copy lock is a word of this rank's lent memory: twice its generation, plus one when it was taken. Its key names the
 // word and the generation (a peer may read about memory long after it was concealed).
-void ShmPath::add_copy_lock(RemoteKey& key) {
-  if (key.words[0] != kKeyPrivate) return;
-  if (!locks_made_) {
-    locks_made_ = true;
-    RemoteKey where;
-    if (lend(shm::kPage, where)) {
-      for (uint32_t i = shm::kPage / sizeof(uint64_t); i-- > 0;) {
-        free_locks_.push_back(uint32_t(where.words[1]) + i * uint32_t(sizeof(uint64_t)));
-      }
-    }
-  }
-  if (free_locks_.empty()) return;
+bool ShmPath::add_copy_lock(RemoteKey& key) {
+  if (key.words[0] != kKeyPrivate) return false;
+  if (free_locks_.empty()) make_copy_locks();
+  if (free_locks_.empty()) return false;
   const uint32_t offset = free_locks_.back();
   free_locks_.pop_back();
   if (++lock_generation_ == 0) ++lock_generation_;
   auto* word = reinterpret_cast<uint64_t*>(node_->lent(node_->my_slot()) + offset);
   std::atomic_ref(*word).store(uint64_t{lock_generation_} * 2, std::memory_order_relaxed);
   key.words[1] = uint64_t{lock_generation_} << 32 | offset;
+  return true;
+}
+
+// A page of them.
+void ShmPath::make_copy_locks() {
+  RemoteKey where;
+  if (!lend(shm::kPage, where)) return;
+  for (uint32_t i = shm::kPage / sizeof(uint64_t); i-- > 0;) {
+    free_locks_.push_back(uint32_t(where.words[1]) + i * uint32_t(sizeof(uint64_t)));
+  }
 }
 
 bool ShmPath::try_lock_copy(Lane* owner, const RemoteKey& key) {

@@ -14,6 +14,13 @@
 // A cell is valid when its sequence number is the expected one: a message needs no shared head or tail. The receiver
 // writes its progress back every few cells (kilobytes); the sender reads it only when it considers the ring full.
 //
+// What is posted while the ring is full (try_post) goes to the spill cells, which continue the sequence, so that it is
+// in shared memory when its sender goes off computing. A cell `moved` says where the sequence goes on. The last cell of
+// the ring is kept for it, so the ring holds 127 messages. Other messages wait until the ring is used again.
+//
+//   cells   | 1 | 2 | .. | 127 | moved |             | 141 | 142 | ..
+//   spill                              | 129 | .. | moved |
+//
 // Thread rule: Path's (under the rank's lock).
 #pragma once
 
@@ -39,6 +46,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool reaches(PeerId peer) const override { return peer < by_rank_.size() && by_rank_[peer] != nullptr; }
   Lane& lane(PeerId peer) override { return *by_rank_[peer]; }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
+  bool try_post(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
 
@@ -55,7 +63,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool can_put(Lane& lane) override;
   void put(TransferOperation& operation) override;
 
-  void add_copy_lock(RemoteKey& key) override;
+  bool add_copy_lock(RemoteKey& key) override;
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
   std::byte* lend(size_t bytes, RemoteKey& key) override;
   bool can_get_lent(Lane&) override { return true; }
@@ -77,13 +85,13 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   /// Everything about one peer. The sending half first: a small message touches only its first line.
   struct alignas(64) Peer : Lane {
     using Lane::Lane;
-    bool open = false;  ///< a message may leave at once: activated, nothing queued, not lost
+    bool open = false;  ///< a message may leave at once: activated, nothing queued, not spilling, not lost
     bool lost = false;
     bool activated = false;  ///< it knows that it must poll our ring
     bool queued = false;     ///< in busy_
     uint32_t slot = 0;
-    uint32_t next = 1;             ///< sequence number of the next cell out
-    uint32_t limit = shm::kCells;  ///< the last sequence number known to have a free cell
+    uint32_t next = 1;                   ///< sequence number of the next cell out
+    uint32_t limit = shm::kUsableCells;  ///< the last sequence number known to have a free cell
     shm::Cell* out_cells = nullptr;
     std::byte* out_ring = nullptr;
     shm::Progress* out_progress = nullptr;
@@ -94,6 +102,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     uint32_t offset = 0;    ///< of head in the ring
     uint32_t capacity = 0;  ///< used part of the ring: grows to the whole ring when it was full
     bool grow = false;
+    bool spilling = false;  ///< messages go to the spill cells
     IntrusiveList<SendOperation> queue;
     uint64_t stream_out_ns = 0;  ///< when the first of the queue began to leave, if it is to be timed; else 0
     uint64_t stream_seen = 0;    ///< the peer's last sample of a stream from here
@@ -106,10 +115,12 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     shm::Progress* in_progress = nullptr;
     uint64_t in_consumed = 0, in_published = 0;  ///< data ring
     bool landing_open = false;
-    bool polled = false;  ///< in active_
+    bool polled = false;    ///< in active_
+    bool diverted = false;  ///< the next message is in the spill cells
     size_t landing_left = 0, landing_total = 0;
     wire::Header landing_header{};
     Landing landing;
+    shm::SpillCell *in_spill = nullptr, *out_spill = nullptr;
     uint64_t stream_in_ns = 0;  ///< when its sender began with the landing message, if it is timed; else 0
 
     shm::CopyRates rates;
@@ -132,12 +143,19 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool fits(Peer& peer, size_t bytes, uint32_t chunks);
   uint32_t chunk_bytes(size_t left) const;
   void publish(Peer& peer, shm::CellKind kind, uint32_t bytes);
+  static void update_open(Peer& peer) {
+    peer.open = peer.activated && !peer.lost && !peer.spilling && peer.queue.empty();
+  }
+  bool spill(Peer& peer, const wire::Header& header, const void* payload, size_t bytes);
+  bool return_to_ring(Peer& peer);
   static bool space_came(Peer& peer);
   bool is_timed(const Cursor& memory, size_t bytes) const;
   static void streamed(Peer& peer);
 
   // --- shm_receive.cc
   int drain(Peer& peer);
+  int drain_spill(Peer& peer);
+  static bool next_is_here(const Peer& peer);
   static void prefetch_chunk(Peer& peer, uint32_t sequence);
   [[gnu::noinline]] void receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info);
   void land(Peer& peer, const std::byte* data, size_t bytes);
@@ -153,6 +171,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool anything_here();
   int check_lives();
   int lose(Peer& peer);
+  void make_copy_locks();
 
   std::unique_ptr<ShmNode> node_;
   Sink& sink_;
@@ -178,7 +197,6 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   size_t lent_ = 0;                   ///< bytes of this rank's lent memory that are in use; never returned
   uint32_t lock_generation_ = 0;      ///< of the last copy lock made
   std::vector<uint32_t> free_locks_;  ///< offsets in this rank's lent memory
-  bool locks_made_ = false;
   uint32_t beat_ = 0;
   int epoll_ = -1;
 };

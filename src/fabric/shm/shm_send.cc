@@ -34,10 +34,10 @@ uint32_t ShmPath::chunk_bytes(size_t left) const { return uint32_t(std::min<size
 uint32_t ShmPath::free_cells(Peer& peer) {
   int32_t free = int32_t(peer.limit - peer.next) + 1;
   if (free < int32_t(shm::kCells / 2)) {
-    peer.limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kCells;
+    peer.limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kUsableCells;
     free = int32_t(peer.limit - peer.next) + 1;
   }
-  return uint32_t(free);
+  return uint32_t(std::max(free, 0));  // less than none: while spilling
 }
 
 void ShmPath::publish(Peer& peer, shm::CellKind kind, uint32_t bytes) {
@@ -68,12 +68,13 @@ void ShmPath::activate(Peer& peer) {
   const uint32_t me = node_->my_slot();
   node_->block(peer.slot).senders[me / 64].fetch_or(uint64_t{1} << (me % 64), std::memory_order_seq_cst);
   peer.activated = true;
-  peer.open = !peer.lost && peer.queue.empty();
+  update_open(peer);
 }
 
 bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* payload, size_t bytes) {
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
   if (!peer.activated) activate(peer);
+  if (peer.spilling && !return_to_ring(peer)) return false;
   if (!peer.open) return false;
   if (bytes <= shm::kInlineBytes) {
     if (free_cells(peer) == 0) return false;
@@ -160,6 +161,45 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
   return peer.out_ring + chunk.offset;
 }
 
+// --- Spill cells
+
+bool ShmPath::try_post(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+  return try_send(lane, header, payload, bytes) || spill(static_cast<Peer&>(lane), header, payload, bytes);
+}
+
+/// Behind everything sent before, of which nothing may be queued in this rank's memory.
+bool ShmPath::spill(Peer& peer, const wire::Header& header, const void* payload, size_t bytes) {
+  if (bytes > sizeof(shm::SpillCell::body) || peer.lost || !peer.queue.empty()) return false;
+  const uint32_t consumed = peer.out_progress->cells.load(std::memory_order_acquire);
+  peer.limit = consumed + shm::kUsableCells;
+  // One is left for the way back to the ring.
+  if (peer.next + (peer.spilling ? 0 : 1) - consumed >= shm::kSpillCells) return false;
+  if (!peer.spilling) {
+    publish(peer, shm::CellKind::moved, 0);
+    peer.spilling = true;
+    peer.open = false;
+  }
+  shm::SpillCell& cell = peer.out_spill[peer.next % shm::kSpillCells];
+  wire::copy_header(cell.header, header);
+  if (bytes != 0) std::memcpy(cell.body, payload, bytes);
+  cell.word.store(shm::cell_word(peer.next, shm::CellKind::message, uint32_t(bytes)), std::memory_order_release);
+  ++peer.next;
+  ++counters().shm_spilled;
+  node_->notify(peer.slot);
+  return true;
+}
+
+/// When half of the ring is free, so that a rank that is behind is not sent back and forth. False: it is not.
+bool ShmPath::return_to_ring(Peer& peer) {
+  if (peer.lost || free_cells(peer) < shm::kCells / 2) return false;
+  shm::SpillCell& cell = peer.out_spill[peer.next % shm::kSpillCells];
+  cell.word.store(shm::cell_word(peer.next, shm::CellKind::moved, 0), std::memory_order_release);
+  ++peer.next;
+  peer.spilling = false;
+  update_open(peer);
+  return true;
+}
+
 // --- The queue
 
 void ShmPath::enqueue(SendOperation& operation) {
@@ -208,7 +248,7 @@ int ShmPath::advance_queue(Peer& peer) {
   if (peer.queue.empty() && peer.queued) {
     peer.queued = false;
     busy_.erase(std::find(busy_.begin(), busy_.end(), &peer));
-    peer.open = peer.activated && !peer.lost;
+    update_open(peer);
   }
   return left == 0 && moved ? 1 : left;
 }
@@ -216,6 +256,7 @@ int ShmPath::advance_queue(Peer& peer) {
 /// True when all of it is in the ring.
 bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
   Cursor& payload = operation.payload;
+  if (peer.spilling && !return_to_ring(peer)) return false;
   if (operation.total_bytes <= shm::kInlineBytes) {
     if (free_cells(peer) == 0) return false;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
@@ -246,7 +287,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
 
 /// Whether the receiver has consumed anything since this rank last looked (it waits for room).
 bool ShmPath::space_came(Peer& peer) {
-  const uint32_t limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kCells;
+  const uint32_t limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kUsableCells;
   const uint64_t consumed = peer.out_progress->data.load(std::memory_order_acquire);
   const bool came = limit != peer.limit || consumed != peer.consumed_seen;
   peer.limit = limit;

@@ -30,7 +30,7 @@ struct UdpShared {
   static constexpr uint64_t kFullWait_ns = 1'000'000;
 
   RankName self;
-  DatagramPort& port;
+  DatagramOutlet& port;
   Sink& sink;
   Clock& clock;
   PacketPool pool{};

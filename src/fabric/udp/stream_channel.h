@@ -19,6 +19,11 @@ class StreamChannel final : public UdpChannel {
   bool try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) override {
     return sender_.try_send(header, payload, bytes, now_ns);
   }
+  /// See StreamSender.
+  bool may_send(size_t bytes) const { return sender_.may_send(bytes); }
+  void send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) {
+    sender_.send(header, payload, bytes, now_ns);
+  }
   void enqueue(SendOperation& operation, uint64_t now_ns) override {
     sender_.enqueue(operation);
     sender_.advance(now_ns);

@@ -12,7 +12,7 @@ namespace tern {
 namespace {
 
 constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
-constexpr size_t kBatch = DatagramPort::kBatch, kBatchBytes = DatagramPort::kBatchBytes;
+constexpr size_t kBatch = DatagramOutlet::kBatch, kBatchBytes = DatagramOutlet::kBatchBytes;
 // Small messages are held back for one such call at most.
 constexpr size_t kMaxHeld = kBatchBytes;
 // Memory of a packet that others may join: some thousand small ones in flight hold so much each, 8 MiB.
@@ -53,10 +53,19 @@ void StreamSender::drop(Packet& packet) {
 
 // --- Operations into packets.
 
+bool StreamSender::may_send(size_t bytes) const {
+  const size_t whole = kHeadBytes + bytes, before = in_flight_bytes_ + held_bytes_;
+  return clear() && (before == 0 || before + whole <= congestion_.window()) && end_ + whole <= limit_;
+}
+
 bool StreamSender::try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) {
+  if (!may_send(bytes) || congestion_.allowance(now_ns, trip_) == 0) return false;
+  send(header, payload, bytes, now_ns);
+  return true;
+}
+
+void StreamSender::send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) {
   const size_t whole = kHeadBytes + bytes;
-  if (!clear() || in_flight_bytes_ + held_bytes_ + whole > congestion_.window() || end_ + whole > limit_) return false;
-  if (congestion_.allowance(now_ns, trip_) == 0) return false;
   const bool waits =
       bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMaxHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
@@ -66,7 +75,6 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
   } else {
     push(now_ns, false);
   }
-  return true;
 }
 
 // `join`: others will be added to the same packet.

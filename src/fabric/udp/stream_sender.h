@@ -42,6 +42,11 @@ class StreamSender {
   ~StreamSender();
 
   bool try_send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns);
+  /// Nothing is ahead of a message of that length that delays it, and the windows have room for it. (A window smaller
+  /// than a message would never have: then it may begin when nothing is in flight.)
+  bool may_send(size_t bytes) const;
+  /// Takes a whole message, for which may_send is true; it leaves as fast as the network can take it.
+  void send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns);
   void enqueue(SendOperation& operation);
   bool withdraw(SendOperation& operation);
   void surrender(SendList& out);

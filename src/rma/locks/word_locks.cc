@@ -35,6 +35,8 @@ WordLocks::WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ra
       manners_(manners),
       locks_(ranks_.size()) {}
 
+WordLocks::~WordLocks() { TERN_ASSERT(!under_way()); }
+
 WordLocks::Lock& WordLocks::lock(uint32_t target) {
   if (!locks_[target]) {
     auto made = std::make_unique<Lock>();
@@ -83,8 +85,13 @@ void WordLocks::release(uint32_t target) {
   drive(lock);
 }
 
-void WordLocks::on_lost(uint32_t rank) {
+// Those that wait see it at their next turn.
+void WordLocks::note_lost(uint32_t rank) {
   if (std::find(lost_.begin(), lost_.end(), rank) == lost_.end()) lost_.push_back(rank);
+}
+
+void WordLocks::on_lost(uint32_t rank) {
+  note_lost(rank);
   for (auto& lock : locks_) {
     if (lock) drive(*lock);
   }
@@ -167,9 +174,11 @@ void WordLocks::look_for_life(Lock& lock, uint64_t now_ns) {
   probe.done = [](TransferOperation& self, Error error) {
     Lock& its = *static_cast<Lock::Transfer&>(self).lock;
     its.probing = false;
-    if (error) its.owner->on_lost(its.probed_rank);
+    --its.owner->operations_;
+    if (error) its.owner->note_lost(its.probed_rank);
   };
   ++counts_.messages;
+  ++operations_;
   memory_.get(probe);
 }
 
@@ -266,6 +275,7 @@ void WordLocks::issue(Lock& lock) {
     return;
   }
   ++counts_.messages;
+  ++operations_;
   lock.on_its_way = true;
   const uint64_t address = at.address + o.word * sizeof(uint64_t);
   if (o.kind == WordKind::read || o.kind == WordKind::write) {
@@ -286,13 +296,12 @@ void WordLocks::issue(Lock& lock) {
   }
   if (lock.machine->is_detached()) {
     lock.on_its_way = false;
-    ++detached_;
     Detached* atomic = pool_.create();
     atomic->owner = this;
     fill(*atomic, o);
     atomic->done = [](AtomicOperation& self, Error) {  // an error: the target is lost, and its lock with it
       WordLocks& its = *static_cast<Detached&>(self).owner;
-      --its.detached_;
+      --its.operations_;
       its.pool_.destroy(static_cast<Detached*>(&self));
     };
     lock.machine->completed(0);
@@ -321,6 +330,7 @@ void WordLocks::fill(AtomicOperation& atomic, const WordOperation& o) const {
 
 void WordLocks::done(Lock& lock, uint64_t result, const Error& error) {
   lock.on_its_way = false;
+  --operations_;
   if (error) lock.machine->lost();
   else lock.machine->completed(result);
   wake(lock);  // goes on at its next turn

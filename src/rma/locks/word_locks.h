@@ -53,10 +53,14 @@ class WordLocks final : public Pollable {
   };
 
   /// Nothing is owned; the caller adds it to the engine. `ranks`: by rank of the window; `mine`: this rank's words,
-  /// exposed by the caller, zero when the others begin. All of it lives until `quiet`.
+  /// exposed by the caller, zero when the others begin. All of it, and this, lives until nothing is `under_way`.
   WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ranks, uint64_t* mine, RemoteMemory& memory,
             Clock& clock, uint64_t seed, Told told, const LockManners& manners = kOfAdapters);
   static const LockManners kOfAdapters;
+
+  ~WordLocks();
+  WordLocks(const WordLocks&) = delete;
+  WordLocks& operator=(const WordLocks&) = delete;
 
   /// Begins; returns at once. The lock of that target is neither held nor wanted.
   void acquire(uint32_t target, LockMode mode);
@@ -67,7 +71,9 @@ class WordLocks final : public Pollable {
   /// A rank of the window has been lost.
   void on_lost(uint32_t rank);
   /// Nothing is on its way and nothing is left to be done.
-  bool quiet() const { return active_.empty() && detached_ == 0; }
+  bool quiet() const { return active_.empty() && !under_way(); }
+  /// The adapter has operations that it will tell of here. Without polls none are added.
+  bool under_way() const { return operations_ != 0; }
   const Counts& counts() const { return counts_; }
 
   int poll() override;
@@ -113,6 +119,7 @@ class WordLocks final : public Pollable {
   void done(Lock& lock, uint64_t result, const Error& error);
   void tell(Lock& lock);
   void wake(Lock& lock);
+  void note_lost(uint32_t rank);
   bool check_lost(Lock& lock);
   void look_for_life(Lock& lock, uint64_t now_ns);
   uint64_t load(uint32_t word) const;
@@ -129,7 +136,7 @@ class WordLocks final : public Pollable {
   std::vector<std::unique_ptr<Lock>> locks_;  ///< by target; null: never asked for
   std::vector<Lock*> active_;                 ///< that want a turn
   Pool<Detached, 8> pool_;
-  size_t detached_ = 0;  ///< of them on their way
+  size_t operations_ = 0;  ///< on their way, of all kinds
   std::vector<uint32_t> lost_;
   uint32_t next_probed_ = 0;
   PollHints hints_{.dormant = true};

@@ -9,30 +9,40 @@
 // An end may be reset only after the other one has all its answers, else the other end's requests are repeated until
 // the connection breaks. So each side states that for itself, and only then the ends are reset. A side that is about to
 // use the queue pair answers `keep`. If both ask at the same time, both have stated it.
+//
+// A side whose messages go by datagrams needs a queue pair for its transfers. Those cannot be refused, so they get one
+// beyond the pool's size if need be, while an unused one is asked for:
+//
+//   one side  makes its end  -- join -->  the other: makes its end, connects it
+//             connects       <-- joined --
+//             posts transfers
 #include <algorithm>
 #include <bit>
+#include <string>
+#include <utility>
 
 #include "base/assert.h"
 #include "fabric/rdma/channels/channel_switches.h"
+#include "fabric/rdma/channels/send_channels.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
 
 using Step = wire::RdmaChange::Step;
 
-bool ChannelSwitches::sends_by_pair(const RdmaPeer& peer) {
+bool ChannelSwitches::sends_by_pair(const RdmaPeer& peer) const {
   const OfPeer& its = peer.switching;
-  return (its.out && its.out->traits().kind == ChannelKind::rc_rdma) ||
-         (its.leaving && its.out_next == ChannelKind::rc_rdma);
+  return (its.out && needs_pair(its.out->traits().kind)) || (its.leaving && needs_pair(its.out_next));
 }
 
-bool ChannelSwitches::pair_used(const RdmaPeer& peer) {
+bool ChannelSwitches::pair_used(const RdmaPeer& peer) const {
   const OfPeer& its = peer.switching;
-  return its.kind == ChannelKind::rc_rdma || its.next_kind == ChannelKind::rc_rdma || sends_by_pair(peer);
+  const bool transfers = its.joining || (its.joined && !peer.transfers.waiting.empty());
+  return needs_pair(its.kind) || needs_pair(its.next_kind) || sends_by_pair(peer) || transfers;
 }
 
 bool ChannelSwitches::sends_connected(const RdmaPeer& peer) const {
-  return base_ != ChannelKind::rc && peer.switching.active && sends_by_pair(peer);
+  return peer.switching.active && sends_by_pair(peer);
 }
 
 // Queue pairs that an earlier pattern of communication has used cost the adapter nothing.
@@ -93,7 +103,7 @@ void ChannelSwitches::on_retirement(RdmaPeer& peer, Step step) {
 
 void ChannelSwitches::give_pair_up(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
-  its.retiring = false;
+  its.retiring = its.joined = false;
   its.connected.reset();
   std::erase(paired_, &peer);
   if (peer.connection.pair) connections_.keep_pair(peer);
@@ -112,6 +122,61 @@ Error ChannelSwitches::connect_pair(RdmaPeer& peer, const wire::RdmaAddress& rem
   if (peer.connection.pair->state() == rdma::QueuePair::State::idle) return connections_.connect_pair(peer, address);
   if (peer.connection.pair->state() == rdma::QueuePair::State::ready && peer.connection.remote == address) return {};
   return Error(ErrorClass::other, "the queue pair is connected to another one");
+}
+
+Channel& ChannelSwitches::connected_way(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  if (!its.connected)
+    its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
+  return *its.connected;
+}
+
+// --- For transfers.
+
+Channel* ChannelSwitches::transfer_channel(RdmaPeer& peer) {
+  OfPeer& its = peer.switching;
+  for (Channel* channel : {peer.stream.channel, peer.stream.base.get()}) {
+    if (channel->traits().carries_transfers) return channel;
+  }
+  if (its.joined && !its.retiring) return its.connected.get();
+  if (!its.joining && !its.retiring) join(peer);
+  return nullptr;
+}
+
+void ChannelSwitches::join(RdmaPeer& peer) {
+  if (!peer.connection.pair && connections_.pairs() >= max_pairs_) retire_one();
+  if (Error error = make_pair(peer)) {
+    peers_.break_peer(peer, "no queue pair for transfers: " + std::string(error.text()));
+    return;
+  }
+  peer.switching.joining = true;
+  wire::RdmaChange change;
+  change.step = Step::join;
+  change.has_pair = true;
+  change.pair = std::bit_cast<wire::RdmaAddress>(peer.connection.pair->address());
+  tell(peer, change);
+}
+
+void ChannelSwitches::on_join(RdmaPeer& peer, const wire::RdmaChange& change) {
+  wire::RdmaChange answer = change;
+  answer.step = Step::unable;
+  if (base_ != ChannelKind::rc && change.has_pair && !make_pair(peer) && !connect_pair(peer, change.pair)) {
+    answer.step = Step::joined;
+    answer.pair = std::bit_cast<wire::RdmaAddress>(peer.connection.pair->address());
+  }
+  tell(peer, answer);
+}
+
+void ChannelSwitches::on_joined(RdmaPeer& peer, const wire::RdmaChange& change) {
+  OfPeer& its = peer.switching;
+  if (!std::exchange(its.joining, false)) return;
+  if (change.step == Step::unable || connect_pair(peer, change.pair)) {
+    peers_.break_peer(peer, "it has no queue pair for transfers");
+    return;
+  }
+  connected_way(peer);
+  its.joined = true;
+  adapter_.block(peer);  // transfers wait
 }
 
 }  // namespace tern

@@ -25,6 +25,8 @@ class ChannelPolicy {
   /// Error: there is no such channel, or the adapter does not have it.
   Error check() const;
 
+  /// Whether messages may go by datagrams, at first or later.
+  bool datagrams() const { return base_ == ChannelKind::ud || rotates_; }
   /// What every stream begins with.
   ChannelKind base() const { return base_; }
   /// The channel it changes to as soon as it can; the base: no change.
@@ -48,7 +50,7 @@ class ChannelPolicy {
   void rotate();
 
   const std::string mode_, device_;
-  const bool dc_, rotates_;
+  const bool dc_, xrc_, rotates_;
   const uint64_t unit_ns_;
   ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
   std::unique_ptr<ChannelSelector> selector_;  ///< null: nothing is selected

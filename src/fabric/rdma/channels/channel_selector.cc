@@ -54,12 +54,13 @@ void ChannelSelector::move(Window& window, uint64_t begin) {
   for (; window.begin > begin; --window.begin) window.add(row(window.begin - 1));
 }
 
-// Candidates for rings, in descending order.
+// Candidates for rings and connected queue pairs, in descending order.
 ChannelSelector::Counts ChannelSelector::busiest(const Window& window) const {
   Counts counts;
   counts.reserve(window.sums.size());
   for (const auto& [peer, messages] : window.sums) counts.emplace_back(uint32_t(std::min(messages, kMaxCount)), peer);
-  const auto most = counts.begin() + ptrdiff_t(std::min<size_t>(counts.size(), limits_.max_rings));
+  const auto most =
+      counts.begin() + ptrdiff_t(std::min<size_t>(counts.size(), limits_.max_rings + limits_.max_connected));
   std::partial_sort(counts.begin(), most, counts.end(), std::greater<>());
   counts.erase(most, counts.end());
   return counts;
@@ -79,8 +80,11 @@ ChannelSelector::Map ChannelSelector::best_map(const Window& window, int64_t& ga
   gain = found.gain;
   Map map;
   for (uint32_t i = 0, unpaired = 0; i < found.rings; ++i) {
-    map[counts[i].second] = paired[i] ? gain_of_connecting(numbers[i], costs_) > 0 : unpaired++ < found.connected;
+    const bool connected =
+        paired[i] ? !limits_.dc || gain_of_connecting(numbers[i], costs_) > 0 : unpaired++ < found.connected;
+    map[counts[i].second] = connected ? ChannelKind::rc_rdma : ChannelKind::dc_rdma;
   }
+  for (uint32_t i = found.rings; i < found.rings + found.without_ring; ++i) map[counts[i].second] = ChannelKind::rc;
   return map;
 }
 
@@ -93,12 +97,14 @@ void ChannelSelector::keep_current(Map& map, const Window& window) const {
   const double budget = double(costs_.threshold) / 2;
   size_t rings = one * double(map_.size()) <= budget ? map_.size() : size_t(budget / one);
   rings = std::min<size_t>(rings, limits_.max_rings - std::min<size_t>(limits_.max_rings, map.size()));
-  auto counted = [&](const Map::value_type& entry) { return entry.second && !paired_.contains(entry.first); };
+  auto counted = [&](const Map::value_type& entry) {
+    return entry.second != ChannelKind::dc_rdma && !paired_.contains(entry.first);
+  };
   size_t connected = paired_.size() + size_t(std::count_if(map.begin(), map.end(), counted));
   for (const auto& entry : map_) {
     if (rings == 0) return;
     const size_t more = counted(entry);
-    if (map.contains(entry.first) || (limits_.dc && connected + more > limits_.max_connected)) continue;
+    if (map.contains(entry.first) || connected + more > limits_.max_connected) continue;
     map.insert(entry);
     connected += more;
     --rings;
@@ -107,13 +113,16 @@ void ChannelSelector::keep_current(Map& map, const Window& window) const {
 
 // Rings of peers that have sent nothing are polled, too.
 int64_t ChannelSelector::current_gain(const Window& window) const {
-  std::vector<uint32_t> connected, others;
-  for (const auto& [peer, is_connected] : map_) {
+  std::vector<uint32_t> connected, others, without_ring;
+  for (const auto& [peer, channel] : map_) {
     auto found = window.sums.find(peer);
     const uint64_t messages = found != window.sums.end() ? found->second : 0;
-    (is_connected ? connected : others).push_back(uint32_t(std::min(messages, kMaxCount)));
+    std::vector<uint32_t>& counts = channel == ChannelKind::rc        ? without_ring
+                                    : channel == ChannelKind::rc_rdma ? connected
+                                                                      : others;
+    counts.push_back(uint32_t(std::min(messages, kMaxCount)));
   }
-  return gain_of_map(connected, others, costs_, limits_);
+  return gain_of_map(connected, others, without_ring, costs_, limits_);
 }
 
 ChannelSelector::Candidate ChannelSelector::consider(const Window& window) const {

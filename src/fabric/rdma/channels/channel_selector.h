@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "fabric/rdma/channels/channel.h"
 #include "fabric/rdma/channels/find_map.h"
 
 namespace tern {
@@ -37,8 +38,8 @@ size_t statistics_rows(size_t rows, uint64_t ranks);
 
 class ChannelSelector {
  public:
-  /// Peers whose messages come by rings; true: over a connected queue pair.
-  using Map = std::unordered_map<PeerId, bool>;
+  /// Peers whose messages do not come by the base channel.
+  using Map = std::unordered_map<PeerId, ChannelKind>;
 
   ChannelSelector(const ChannelCosts& costs, const MapLimits& limits, size_t max_rows)
       : costs_(costs), limits_(limits), max_rows_(max_rows) {}

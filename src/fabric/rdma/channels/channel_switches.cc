@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "fabric/rdma/channels/send_channels.h"
+#include "fabric/rdma/channels/ud_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
@@ -15,7 +16,10 @@ using Step = wire::RdmaChange::Step;
 
 constexpr size_t kRingEntryBytes = 4096;  // 64 KB for 16 entries: Takagi et al. 2015, Table 4
 constexpr size_t kSpareRings = 64;        // kept registered for the next change: 4 MiB at the default ring
-constexpr uint32_t kFramesOfARing = 16;   // taken in one poll: a whole ring; then the next peer's
+// A ring that was found empty so often in a row is looked at in every eighth poll only. With all 63 senders of one
+// busy rank taking turns there are some ten polls between two frames of a ring, so such rings do not get there.
+constexpr uint32_t kQuietPolls = 64, kQuietInterval = 8;
+constexpr uint32_t kFramesOfARing = 16;  // taken in one poll: a whole ring; then the next peer's
 
 }  // namespace
 
@@ -28,7 +32,8 @@ ChannelSwitches::ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaCon
       ring_entries_(uint32_t(tunables.rdma_ring_entries)),
       entry_bytes_(std::min(kRingEntryBytes, adapter.slot_bytes)),
       max_pairs_(uint32_t(tunables.rdma_rc_pool)),
-      max_active_pairs_(tunables.rdma_channels == "auto" ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {}
+      max_active_pairs_(tunables.rdma_channels.starts_with("auto") ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {
+}
 
 void ChannelSwitches::begin(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
@@ -51,8 +56,9 @@ void ChannelSwitches::forgive(RdmaPeer& peer) { peer.switching.refused = false; 
 bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   OfPeer& its = peer.switching;
   if (peer.state != RdmaPeer::State::ready || its.changing || its.kind == kind) return false;
-  const bool pair_needed = kind == ChannelKind::rc_rdma && base_ != ChannelKind::rc;
-  if (kind == ChannelKind::rc_rdma && its.refused) return false;
+  const bool pair_needed = needs_pair(kind);
+  if (its.refused && (pair_needed || kind == ChannelKind::rc_rdma)) return false;
+  if (kind != base_ && !has_ring(kind) && !pair_needed && !(kind == ChannelKind::ud && ud_)) return false;
   wire::RdmaChange offer;
   offer.step = Step::offer;
   offer.kind = uint8_t(kind);
@@ -73,8 +79,6 @@ bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
     offer.entry_bytes = uint32_t(its.next_ring->entry_bytes());
     offer.key = its.next_ring->remote_key();
     offer.address = its.next_ring->address();
-  } else if (kind != base_) {
-    return false;
   }
   its.next_kind = kind;
   its.changing = true;
@@ -119,6 +123,9 @@ void ChannelSwitches::on_change(RdmaPeer& peer, const wire::RdmaFrame& frame) {
     case Step::retire:
     case Step::retired:
     case Step::keep: on_retirement(peer, change.step); return;
+    case Step::join: on_join(peer, change); return;
+    case Step::joined:
+    case Step::unable: on_joined(peer, change); return;
   }
 }
 
@@ -152,20 +159,32 @@ void ChannelSwitches::on_offer(RdmaPeer& peer, const wire::RdmaChange& offer) {
 // The offered channel; false: it is not available.
 bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   OfPeer& its = peer.switching;
-  if (offer.kind >= kChannelKinds || !has_ring(its.out_next) || offer.entry_bytes == 0) return false;
+  if (offer.kind >= kChannelKinds || has_ring(its.out_next) != (offer.entry_bytes != 0)) return false;
+  if (its.out_next == ChannelKind::ud) {
+    if (!ud_ || !peer.connection.card.datagrams) return false;
+    its.out_next_channel = ud_->make_channel(peer);
+    return true;
+  }
+  if (needs_pair(its.out_next)) {
+    if (!offer.has_pair || !take_pair(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
+    connected_way(peer);
+  }
+  if (its.out_next == ChannelKind::rc) {
+    if (!needs_pair(its.out_next)) return false;
+    its.out_next_channel =
+        std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
+    return true;
+  }
   Channel* way = peer.stream.base.get();
   std::unique_ptr<Channel> own_way;
-  const ChannelKind inner = its.out_next == ChannelKind::rc_rdma ? ChannelKind::rc : ChannelKind::dc;
-  if (inner != base_) {
-    if (inner != ChannelKind::rc || !offer.has_pair) return false;
-    if (!take_pair(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
-    if (!its.connected)
-      its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, adapter_.slot_bytes);
+  if (needs_pair(its.out_next)) {
     way = its.connected.get();
-  } else if (dc_) {
+  } else if (its.out_next == ChannelKind::dc_rdma && dc_) {
     own_way = std::make_unique<DcChannel>(*dc_, peer.id, true, *peer.connection.route, peer.connection.base,
                                           adapter_.slot_bytes);
     way = own_way.get();
+  } else if (its.out_next != ChannelKind::rc_rdma) {
+    return false;
   }
   const RingChannel::Remote ring{offer.address, offer.key, offer.entries, offer.entry_bytes};
   its.out_next_channel = std::make_unique<RingChannel>(
@@ -226,6 +245,7 @@ void ChannelSwitches::on_last(RdmaPeer& peer) {
     polled_.push_back(&peer);
   }
   its.ring = std::move(its.next_ring);
+  its.empty_polls = 0;
   set_kind(peer, its.next_kind);
   streams_.change_in(peer, its.ring ? its.ring->entries() : adapter_.window);
 }
@@ -256,16 +276,21 @@ void ChannelSwitches::tell(RdmaPeer& peer, const wire::RdmaChange& change) {
 int ChannelSwitches::poll(Counters& counters) {
   adapter_.hca->observe();
   int taken = 0;
+  ++polls_;
   for (size_t i = 0; i < polled_.size(); ++i) {
     RdmaPeer& peer = *polled_[i];
+    uint32_t& quiet = peer.switching.empty_polls;
+    if (quiet >= kQuietPolls && (polls_ + i) % kQuietInterval != 0) continue;
     Ring* ring = peer.switching.ring.get();
     const std::byte* frame = nullptr;
     size_t bytes = 0;
     if (peer.state != RdmaPeer::State::ready || !ring->front(frame, bytes)) {
       adapter_.charge(adapter_.options.ring_poll_ns);
       ++counters.rdma_empty_polls;
+      ++quiet;
       continue;
     }
+    quiet = 0;
     for (uint32_t frames = 0; frames < kFramesOfARing && ring->front(frame, bytes); ++frames) {
       ++taken;
       ring->pop();

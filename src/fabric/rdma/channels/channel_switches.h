@@ -18,6 +18,9 @@
 // Streams of the two directions change independently of each other. They share the connected queue pair. A pair that no
 // stream uses is kept for the next time, until another peer needs one and the pool is full (channel_pairs.cc).
 //
+// Transfers go by the channel of the messages to that peer, if it carries any. Datagrams carry none: then the side that
+// needs a queue pair for its transfers asks for one (join, joined), and both streams stay as they are.
+//
 // Source: Takagi et al. 2015, section 3.3 (J1-J5). The paper sends the position of the last message separately, and
 // stops sending meanwhile; neither is needed here. Thread rule: the rank's lock.
 #pragma once
@@ -38,6 +41,7 @@ class DcEndpoint;
 class MessageStreams;
 class RdmaConnections;
 class RdmaPeers;
+class UdEndpoint;
 
 class ChannelSwitches {
  public:
@@ -48,11 +52,12 @@ class ChannelSwitches {
     bool changing = false;                    ///< between J1 and J5
     bool refused = false;                     ///< a connected channel cannot be had; see `forgive`
     std::unique_ptr<Ring> ring, next_ring;
+    uint32_t empty_polls = 0;  ///< of the ring, since a frame was in it
     // Ours to the peer.
     bool leaving = false;    ///< between the offer and J4
     bool may_leave = false;  ///< J4 is due: when there is credit
     ChannelKind out_next = ChannelKind::rc;
-    std::unique_ptr<Channel> connected;              ///< the way of rc_rdma, where the base is another
+    std::unique_ptr<Channel> connected;              ///< the way of rc_rdma and of transfers, where the base is another
     std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
     uint32_t out_next_window = 0;
     std::vector<wire::RdmaChange> outbox;  ///< messages for which there was no room
@@ -60,16 +65,20 @@ class ChannelSwitches {
     bool active = false;  ///< it was taken or used since the end of the last unit but one
     uint32_t seen_received = 0, seen_sent = 0;
     bool retiring = false;  ///< the peer was asked to give its end up
+    // For our transfers: we have asked the peer to connect it; both ends are connected.
+    bool joining = false, joined = false;
   };
 
   /// All outlive this.
   ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaConnections& connections, MessageStreams& streams,
                   const Tunables& tunables);
 
-  /// The channel with which every stream begins; `dc`: needed if that is dc, outlives this.
-  void set_base(ChannelKind base, DcEndpoint* dc) {
+  /// The channel with which every stream begins. `dc`: needed if that is dc; `ud`: for streams by datagrams. Both
+  /// outlive this.
+  void set_base(ChannelKind base, DcEndpoint* dc, UdEndpoint* ud) {
     base_ = base;
     dc_ = dc;
+    ud_ = ud;
   }
   ChannelKind base() const { return base_; }
   /// The peer is connected.
@@ -82,6 +91,8 @@ class ChannelSwitches {
   void end_of_unit(RdmaPeer& peer);
   /// Our stream to the peer uses a connected queue pair beside the base, and the pair was used in the last unit.
   bool sends_connected(const RdmaPeer& peer) const;
+  /// See RdmaPeers.
+  Channel* transfer_channel(RdmaPeer& peer);
   /// Gives up rings, because this rank sleeps and rings do not wake it.
   void give_rings_up();
 
@@ -110,8 +121,16 @@ class ChannelSwitches {
   bool make_way(RdmaPeer& peer, const wire::RdmaChange& offer);
   Error make_pair(RdmaPeer& peer);
   bool take_pair(RdmaPeer& peer);
-  static bool sends_by_pair(const RdmaPeer& peer);
-  static bool pair_used(const RdmaPeer& peer);
+  /// Whether streams by that channel use a queue pair of the pool.
+  bool needs_pair(ChannelKind kind) const {
+    return base_ != ChannelKind::rc && (kind == ChannelKind::rc || kind == ChannelKind::rc_rdma);
+  }
+  bool sends_by_pair(const RdmaPeer& peer) const;
+  bool pair_used(const RdmaPeer& peer) const;
+  Channel& connected_way(RdmaPeer& peer);
+  void join(RdmaPeer& peer);
+  void on_join(RdmaPeer& peer, const wire::RdmaChange& change);
+  void on_joined(RdmaPeer& peer, const wire::RdmaChange& change);
   void retire_one();
   void on_retirement(RdmaPeer& peer, wire::RdmaChange::Step step);
   void give_pair_up(RdmaPeer& peer);
@@ -135,10 +154,12 @@ class ChannelSwitches {
   std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair; the last to take theirs are last
   ChannelKind base_ = ChannelKind::rc;
   DcEndpoint* dc_ = nullptr;
+  UdEndpoint* ud_ = nullptr;
   std::vector<RdmaPeer*> polled_;  ///< their streams come by rings
   std::vector<std::unique_ptr<Ring>> spare_rings_;
   std::array<uint32_t, kChannelKinds> counts_{};
   size_t ring_bytes_ = 0;
+  uint32_t polls_ = 0;
   uint64_t switches_ = 0;
 };
 

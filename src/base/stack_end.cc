@@ -1,0 +1,34 @@
+#include "base/stack_end.h"
+
+#include <pthread.h>
+
+namespace tern {
+
+namespace {
+
+uintptr_t find_stack_end() {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
+  void* begin = nullptr;
+  size_t bytes = 0;
+  const bool known = pthread_attr_getstack(&attributes, &begin, &bytes) == 0;
+  pthread_attr_destroy(&attributes);
+  return known ? reinterpret_cast<uintptr_t>(begin) + bytes : 0;
+}
+
+}  // namespace
+
+uintptr_t stack_end() {
+  thread_local const uintptr_t end = find_stack_end();
+  return end;
+}
+
+size_t bytes_behind_stack(const void* buffer, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(buffer);
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (begin < here) return 0;
+  const uintptr_t end = stack_end();
+  return begin < end && bytes > end - begin ? bytes - (end - begin) : 0;
+}
+
+}  // namespace tern

@@ -1,0 +1,16 @@
+// Where the stack of a thread ends. Thread rule: any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tern {
+
+/// The first address behind the calling thread's stack; 0: unknown. The first question of a thread costs some 50 us.
+uintptr_t stack_end();
+
+/// How many of `bytes` at `buffer` lie behind the end of the calling thread's stack, in which they begin; 0: they begin
+/// elsewhere, or all is well.
+size_t bytes_behind_stack(const void* buffer, size_t bytes);
+
+}  // namespace tern

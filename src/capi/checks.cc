@@ -1,0 +1,504 @@
+#include "capi/checks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "base/program_threads.h"
+#include "capi/call.h"
+#include "capi/call_site.h"
+#include "capi/coll_operands.h"
+#include "check/type_summary.h"
+#include "fmt/format.h"
+#include "p2p/send_request.h"
+
+namespace tern::capi {
+
+using check::Use;
+
+Checks::Checks(World& world, bool fatal)
+    : world_(world),
+      fatal_(fatal),
+      findings_{[this](const std::string& text) { report(text); }, [this] { return place(); },
+                [this] { return frames(); }},
+      messages_(world.process->p2p(), findings_),
+      collectives_(world.process->p2p(), findings_),
+      buffers_(findings_, [this](int32_t handle) { return find_request(handle); }),
+      declarations_(findings_),
+      sharing_(findings_) {
+  call_sites();
+  world.process->p2p().endpoints().register_kinds(wire::kFirstCheckKind, wire::kLastCheckKind, *this);
+}
+
+Request* Checks::find_request(int32_t handle) const { return world_.requests.find_user(uintptr_t(handle)); }
+
+std::string Checks::place() const {
+  std::string call = world_.call_name ? world_.call_name : "MPI";
+  const CallStack stack = walk_stack();
+  const size_t site = call_sites().first_outside(stack);
+  const uintptr_t at = site != 0 && site < stack.depth ? stack.frames[site] : 0;
+  const std::lock_guard guard(inside_mutex_);
+  if (const Inside* mine = find_inside(std::this_thread::get_id())) call = mine->call;
+  const auto [known, added] = places_.try_emplace(at);
+  if (added && at != 0) {
+    char where[256];
+    call_sites().describe(stack, false, where, sizeof where);
+    known->second = where;
+  }
+  return known->second.empty() ? call : call + " at " + known->second;
+}
+
+std::vector<Frame> Checks::frames() const {
+  Frame all[CallStack::kMaxFrames];
+  const size_t depth = walk_frames(all, CallStack::kMaxFrames);
+  size_t first = depth;
+  while (first > 0 && !call_sites().in_library(all[first - 1].pc)) --first;
+  return std::vector<Frame>(all + (first == 0 ? depth : first), all + depth);
+}
+
+void Checks::report(const std::string& text) {
+  if (!told_.insert(text).second || told_.size() > kMaxTold) return;
+  const std::string line = fmt::format("TERN_CHECK: {}", text);
+  if (fatal_) world_.abort_job(MPI_ERR_OTHER, line, "\nTERN_CHECK=2: the job ends.");
+  std::fprintf(stderr, "[tern rank %d] %s\n%s", world_.rank(), line.c_str(),
+               told_.size() == kMaxTold ? "[tern] TERN_CHECK: further findings of this rank are not shown\n" : "");
+}
+
+// --- Threads (MPI 5.0, 11.6).
+
+// At most one for each thread that is in MPI, which are few.
+Checks::Inside* Checks::find_inside(std::thread::id thread) const {
+  const auto found =
+      std::find_if(inside_.begin(), inside_.end(), [&](const Inside& inside) { return inside.thread == thread; });
+  return found == inside_.end() ? nullptr : &*found;
+}
+
+void Checks::enter(const char* call, bool any_time) {
+  const std::thread::id self = std::this_thread::get_id();
+  const char* other = nullptr;
+  {
+    const std::lock_guard guard(inside_mutex_);
+    if (Inside* mine = find_inside(self)) {
+      ++mine->depth;
+      return;
+    }
+    for (const Inside& inside : inside_) {
+      if (!inside.any_time) other = inside.call;
+    }
+    inside_.push_back({self, call, 1, any_time});
+  }
+  if (any_time) return;
+  if (other && world_.thread_level < MPI_THREAD_MULTIPLE) {
+    world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: two threads are in MPI at the same time, which needs "
+                                                "MPI_THREAD_MULTIPLE: one is in {}, one calls {}",
+                                                other, place()));
+  }
+  if (world_.thread_level > MPI_THREAD_FUNNELED || told_of_thread_ || self == world_.main_thread ||
+      world_.main_thread == std::thread::id())
+    return;
+  told_of_thread_ = true;
+  report(
+      fmt::format("{} is called by another thread than the one that called MPI_Init, which needs "
+                  "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. Ask for it with MPI_Init_thread.",
+                  place()));
+}
+
+void Checks::leave() {
+  const std::thread::id self = std::this_thread::get_id();
+  {
+    const std::lock_guard guard(inside_mutex_);
+    Inside* mine = find_inside(self);
+    if (!mine || --mine->depth != 0) return;
+    inside_.erase(inside_.begin() + (mine - inside_.data()));
+  }
+  buffers_.leave();
+  sharing_.end();
+  std::erase_if(completing_, [&](const auto& entry) { return entry.second == self; });
+}
+
+// What would go wrong in MPI_Finalize.
+void Checks::check_thread_of_finalize() {
+  const std::thread::id self = std::this_thread::get_id();
+  const char* other = nullptr;
+  {
+    const std::lock_guard guard(inside_mutex_);
+    for (const Inside& inside : inside_) {
+      if (inside.thread != self && !inside.any_time) other = inside.call;
+    }
+  }
+  if (other) {
+    world_.abort_job(MPI_ERR_OTHER,
+                     fmt::format("TERN_CHECK: {} while another thread is in {}. Let the threads wait for "
+                                 "each other before (MPI 5.0, 11.6.2).",
+                                 place(), other));
+  }
+  if (self != world_.main_thread && world_.main_thread != std::thread::id())
+    report(fmt::format("{} is called by another thread than MPI_Init (MPI 5.0, 11.6.2)", place()));
+}
+
+// Other threads' calls fall into the pause only if they come soon: to start or wake a thread takes up to some 100 us,
+// more on a busy machine. Each place in the program pauses a few times only, since what happens there mostly repeats.
+constexpr auto kPause = std::chrono::milliseconds(2);
+constexpr int kPausesOfPlace = 10;
+
+void Checks::pause() {
+  if (!world_.lock || program_threads() == 1 || ++pauses_[place()] > kPausesOfPlace) return;
+  const char* const call = world_.call_name;
+  const uint32_t depth = world_.lock->release_all();
+  std::this_thread::sleep_for(kPause);
+  world_.lock->reacquire(depth);
+  world_.call_name = call;
+}
+
+void Checks::begin_alone(check::Sharing::Object object) {
+  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
+  sharing_.begin(object, true);
+  pause();
+}
+
+void Checks::uses_alone(const void* object) { begin_alone(check::Sharing::object(object)); }
+void Checks::uses_alone(const Communicator& comm) { begin_alone(check::Sharing::communicator(comm.context())); }
+
+void Checks::report_threads() {
+  const size_t threads = world_.thread_level == MPI_THREAD_SINGLE ? program_threads() : 1;
+  if (threads == 1) return;
+  report(
+      fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "
+                  "(MPI_THREAD_SINGLE). Call MPI_Init_thread with MPI_THREAD_FUNNELED if only the main thread calls "
+                  "MPI (MPI 5.0, 11.2.1).",
+                  threads));
+}
+
+// --- Buffers.
+
+// First of all, since what follows takes long: whether another thread changes a buffer.
+void Checks::look_at(const std::vector<Use>& uses) {
+  if (uses.empty()) return;
+  bool readable = true;
+  const std::vector<uint32_t> before = check::sums_of(uses, readable);
+  if (!readable) report("the buffer of " + place() + " reaches where no memory is. Are count and datatype right?");
+  for (const Use& use : uses) declarations_.check(use);
+  pause();
+  if (check::sums_of(uses, readable) != before)
+    report("another thread changes the buffer of " + place() +
+           " while the call uses it. Let the threads wait for each "
+           "other.");
+}
+
+void Checks::use(const std::vector<Use>& uses) {
+  look_at(uses);
+  buffers_.use(uses);
+}
+
+void Checks::stage(const std::vector<Use>& uses) {
+  look_at(uses);
+  buffers_.stage(uses);
+}
+
+// --- Point-to-point.
+
+void Checks::share(uint64_t context, const Datatype& type) {
+  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
+  sharing_.begin(check::Sharing::communicator(context), false);
+  if (!type.is_predefined()) sharing_.begin(check::Sharing::object(&type), false);
+}
+
+// Whether a send waits for its receive is the library's choice, and a correct program does not depend on it (MPI 5.0,
+// 3.5). Here it waits, so that the hang report shows the deadlock that another library, or a longer message, would
+// have.
+Error Checks::send(const SendArguments& arguments, Count count, const Datatype& type) {
+  use({Use{arguments.buffer, arguments.count, arguments.type, false}});
+  share(arguments.context, type);
+  SendArguments synchronous = arguments;
+  if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
+  Request* request = messages_.isend(synchronous, count, type);
+  world_.process->progress().wait_until([&] { return request->complete() || messages_.finalizes(arguments.peer); });
+  if (!request->complete()) {
+    report(fmt::format("the message of {} with tag {} was never received: rank {} of the job is in MPI_Finalize",
+                       place(), arguments.tag, arguments.peer));
+    request->cancel();
+    world_.process->p2p().wait(*request);
+  }
+  Error error = std::move(request->error);
+  request->release();
+  return error;
+}
+
+Request* Checks::isend(const SendArguments& arguments) {
+  stage({Use{arguments.buffer, arguments.count, arguments.type, false}});
+  return messages_.isend(arguments, arguments.count, *arguments.type);
+}
+
+Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
+  use({Use{arguments.buffer, arguments.count, arguments.type, true}});
+  share(arguments.context, *arguments.type);
+  const std::string where = place();
+  PointToPoint& p2p = world_.process->p2p();
+  Request* request = p2p.ireceive(arguments);
+  p2p.wait(*request);
+  messages_.received(static_cast<ReceiveRequest&>(*request), where);
+  status = request->status;
+  Error error = std::move(request->error);
+  request->release();
+  return error;
+}
+
+Request* Checks::ireceive(const ReceiveArguments& arguments) {
+  stage({Use{arguments.buffer, arguments.count, arguments.type, true}});
+  Request* request = world_.process->p2p().ireceive(arguments);
+  watch(*request);
+  return request;
+}
+
+void Checks::watch(Request& receive) {
+  const std::string where = place();
+  if (receive.complete() && receive.active()) {
+    messages_.received(static_cast<ReceiveRequest&>(receive), where);
+    if (!receive.persistent()) return;
+  }
+  receives_[&receive] = where;
+  receive.watcher = this;
+  receive.on_complete = [](Request& done) {
+    auto& checks = *static_cast<Checks*>(done.watcher);
+    const auto found = checks.receives_.find(&done);
+    if (found == checks.receives_.end()) return;
+    checks.messages_.received(static_cast<ReceiveRequest&>(done), found->second);
+    if (!done.persistent()) checks.receives_.erase(found);
+  };
+}
+
+void Checks::prepare(const void* buffer, Count count, const Datatype& type, bool writes) {
+  stage({Use{buffer, count, &type, writes}});
+}
+
+Error Checks::start(Request& request) {
+  auto* send = dynamic_cast<SendRequest*>(&request);
+  const uint32_t before = send ? messages_.sent_so_far(send->arguments.peer) : 0;
+  if (Error error = request.start()) return error;
+  buffers_.start(request.handle);
+  if (send) messages_.begun(send->arguments, before, send->arguments.count, *send->arguments.type);
+  return {};
+}
+
+// --- Collectives.
+
+namespace {
+
+std::vector<wire::TypeSummary> summaries(const Side& side, int blocks) {
+  std::vector<wire::TypeSummary> all;
+  if (side.shape == Side::Shape::uniform) {
+    if (side.type) all.push_back(check::summary_of(side.count, *side.type));
+    return all;
+  }
+  if (!side.type && !side.types) return all;
+  for (int i = 0; i < blocks; ++i) {
+    const Datatype& type = side.types ? *side.types[i] : *side.type;
+    all.push_back(check::summary_of(side.counts[i], type));
+  }
+  return all;
+}
+
+void add_uses(const Side& side, int blocks, bool writes, std::vector<Use>& uses) {
+  if (side.shape == Side::Shape::uniform) {
+    if (side.type) uses.push_back({side.buffer, side.count * blocks, side.type, writes});
+    return;
+  }
+  if (!side.type && !side.types) return;
+  for (int i = 0; i < blocks; ++i) {
+    const Block block = side.block(i);
+    uses.push_back({block.data, block.count, block.type, writes});
+  }
+}
+
+std::vector<Use> uses_of(const Communicator& comm, Operation operation, const Operands& o) {
+  std::vector<Use> uses;
+  const int n = comm.size();
+  switch (operation) {
+    case Operation::barrier: break;
+    case Operation::bcast: add_uses(o.receive, 1, o.root != comm.rank(), uses); break;
+    case Operation::reduce:
+      if (!o.in_place) add_uses(o.send, 1, false, uses);
+      if (o.root == comm.rank()) add_uses(o.receive, 1, true, uses);
+      break;
+    case Operation::reduce_scatter:
+      if (!o.in_place) add_uses(o.send, 1, false, uses);
+      uses.push_back({o.receive.buffer, o.receive.counts[comm.rank()], o.receive.type, true});
+      break;
+    case Operation::allreduce:
+    case Operation::reduce_scatter_block:
+    case Operation::scan:
+    case Operation::exscan:
+      if (!o.in_place) add_uses(o.send, 1, false, uses);
+      add_uses(o.receive, 1, true, uses);
+      break;
+    case Operation::scatter:
+    case Operation::scatterv:
+      add_uses(o.send, n, false, uses);
+      if (!o.in_place) add_uses(o.receive, 1, true, uses);
+      break;
+    default:
+      const bool to_all = operation >= Operation::alltoall && operation <= Operation::alltoallw;
+      if (!o.in_place) add_uses(o.send, to_all ? n : 1, false, uses);
+      add_uses(o.receive, n, true, uses);
+  }
+  return uses;
+}
+
+bool is_reduction(Operation operation) { return operation >= Operation::reduce && operation <= Operation::exscan; }
+
+// The large-count variant of a function is the same operation.
+std::string operation_name(const char* function) {
+  std::string name = function;
+  if (name.ends_with("_c")) name.resize(name.size() - 2);
+  return name;
+}
+
+}  // namespace
+
+Error Checks::collective(Communicator& comm, Operation operation, const Operands& o, Mode mode) {
+  wire::CheckedCollective call;
+  call.function = operation_name(world_.call_name);
+  call.blocking = mode == Mode::blocking;
+  if (!comm.is_inter() && operation < Operation::neighbor_allgather) {
+    const std::vector<Use> uses = uses_of(comm, operation, o);
+    if (call.blocking) use(uses);
+    else stage(uses);
+    call.operation = uint8_t(operation);
+    call.root = o.root;
+    call.op = o.op ? int(o.op->id()) + (o.op->commutative() ? 0 : 1000) : 0;
+    call.in_place = o.in_place;
+    if (is_reduction(operation)) {
+      call.receives = summaries(o.receive.type ? o.receive : o.send, comm.size());
+    } else if (operation == Operation::bcast) {
+      call.receives = summaries(o.receive, 1);
+    } else if (operation != Operation::barrier) {
+      call.sends = summaries(o.send, comm.size());
+      call.receives = summaries(o.receive, comm.size());
+    }
+  }
+  begin_alone(check::Sharing::collectives_of(comm.context()));
+  return collectives_.begin(comm, std::move(call));
+}
+
+Error Checks::collective(Communicator& comm) {
+  wire::CheckedCollective call;
+  call.function = operation_name(world_.call_name);
+  begin_alone(check::Sharing::collectives_of(comm.context()));
+  return collectives_.begin(comm, std::move(call));
+}
+
+// --- Handles.
+
+void Checks::given(const void* table, uintptr_t handle) {
+  if (handle >= 4096) creators_[{table, handle}] = place();
+}
+
+void Checks::bind(const Request& request) { buffers_.bind(request.handle, !request.persistent() || request.active()); }
+
+void Checks::completing(const Request& request) {
+  buffers_.completing(request.handle);
+  const auto [found, added] = completing_.try_emplace(&request, std::this_thread::get_id());
+  if (added || found->second == std::this_thread::get_id()) return;
+  report(
+      fmt::format("two threads complete one request at the same time, the second in {}. Each request may be waited "
+                  "for by one thread only (MPI 5.0, 11.6.2).",
+                  place()));
+}
+
+void Checks::freeing(const Request& request) {
+  if (request.kind() != Request::Kind::receive || request.complete() || request.persistent()) return;
+  report(
+      fmt::format("an active receive is freed in {}: nothing tells when its message is there. Complete it with "
+                  "MPI_Wait, or cancel it (MPI 5.0, 3.7.3).",
+                  place()));
+}
+
+// "3 requests are not completed: 2 of MPI_Isend at main (a.c:7), 1 of MPI_Irecv at main (a.c:8)".
+template <typename Table, typename Wanted>
+void Checks::report_left(const Table& table, const char* one, const char* many, const char* what, Wanted wanted) {
+  size_t count = 0;
+  std::map<std::string, size_t> places;
+  table.for_each([&](const auto& object) {
+    if (!wanted(object)) return;
+    ++count;
+    const auto found = creators_.find({&table, uintptr_t(object.handle)});
+    ++places[found == creators_.end() ? "an unknown place" : found->second];
+  });
+  if (count == 0) return;
+  std::string text = fmt::format("at MPI_Finalize {} {} {}: ", count, count == 1 ? one : many, what);
+  constexpr size_t kMost = 8;  // places in a line that can be read
+  size_t shown = 0;
+  for (const auto& [place, times] : places) {
+    if (shown == kMost) {
+      text += ", ...";
+      break;
+    }
+    text += fmt::format("{}{} of {}", shown++ == 0 ? "" : ", ", times, place);
+  }
+  report(text);
+}
+
+void Checks::report_unreceived() {
+  for (const PendingMessage& pending : world_.process->p2p().pending_messages()) {
+    if (pending.kind != PendingMessage::Kind::message || !pending.of_user) continue;
+    report(fmt::format("at MPI_Finalize a message was never received: {}", pending.text()));
+  }
+}
+
+Error Checks::finalize() {
+  world_.call_name = "MPI_Finalize";
+  check_thread_of_finalize();
+  messages_.finalize();
+  if (Error error = collective(world_.process->world())) return error;
+  // What others have sent before their MPI_Finalize is on its way at most.
+  constexpr uint64_t kLook_ns = 5'000'000;
+  Process& process = *world_.process;
+  const uint64_t end_ns = process.clock().now_ns() + kLook_ns;
+  while (process.clock().now_ns() < end_ns) process.progress().look();
+  report_unreceived();
+  report_threads();
+  report_left(world_.requests, "request is", "requests are", "not completed",
+              [](const Request& request) { return !request.persistent() || request.active(); });
+  report_left(world_.requests, "persistent request is", "persistent requests are", "not freed",
+              [](const Request& request) { return request.persistent() && !request.active(); });
+  const auto all = [](const auto&) { return true; };
+  report_left(world_.messages, "matched message is", "matched messages are", "not received", all);
+  report_left(world_.windows, "window is", "windows are", "not freed", all);
+  report_left(world_.files, "file is", "files are", "not closed", all);
+  report_left(world_.comms, "communicator is", "communicators are", "not freed", all);
+  report_left(world_.types, "datatype is", "datatypes are", "not freed", all);
+  report_left(world_.groups, "group is", "groups are", "not freed", all);
+  report_left(world_.ops, "operator is", "operators are", "not freed", all);
+  report_left(world_.infos, "info object is", "info objects are", "not freed", all);
+  return {};
+}
+
+// --- What other ranks say.
+
+void Checks::on_message(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  const std::string_view record(reinterpret_cast<const char*>(payload), bytes);
+  if (header.kind == wire::kCheckMessage) messages_.on_record(from, record);
+  else if (header.kind == wire::kCheckCollective) collectives_.on_record(from, record);
+  else if (header.kind == wire::kCheckVerdict) collectives_.on_verdict(record);
+  else if (header.kind == wire::kCheckFinalize) messages_.on_finalize(from);
+}
+
+Landing Checks::on_header(Endpoint&, const wire::Header&, size_t bytes) {
+  auto* record = new std::vector<std::byte>(bytes);
+  return Landing{.target = Cursor::bytes(record->data(), bytes), .token = record};
+}
+
+void Checks::on_landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) {
+  const std::unique_ptr<std::vector<std::byte>> record(static_cast<std::vector<std::byte>*>(landing.token));
+  if (!error) on_message(from, header, record->data(), bytes);
+}
+
+// --- The entry points' side.
+
+Error check_collective(Call& call, Communicator& comm, Operation operation, const Operands& operands, Mode mode) {
+  return call.world().checks->collective(comm, operation, operands, mode);
+}
+
+Error Call::check_collective(Communicator& comm) { return world_.checks->collective(comm); }
+
+}  // namespace tern::capi

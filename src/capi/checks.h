@@ -1,0 +1,131 @@
+// Checks: TERN_CHECK=1 at the C API. Joins the rooms of src/check/ with handles, threads and the program's places, and
+// owns what is known of this rank. One per World, made when MPI starts; null: nothing is checked, and every call pays
+// one test of a register for it.
+//
+// What is found is printed as a line on standard error and the program goes on, except where it cannot: a collective
+// that does not match is an error of the call. TERN_CHECK=2: the first finding ends the job.
+//
+// Thread rule: under the rank's lock, except `enter` and `leave`, which find out whether there should be one.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "check/buffers.h"
+#include "check/collectives.h"
+#include "check/declarations.h"
+#include "check/findings.h"
+#include "check/messages.h"
+#include "check/sharing.h"
+#include "coll/collectives.h"
+#include "p2p/message_handler.h"
+
+namespace tern::capi {
+
+struct World;
+
+class Checks final : public MessageHandler {
+ public:
+  /// `fatal`: a finding ends the job.
+  Checks(World& world, bool fatal);
+  Checks(const Checks&) = delete;
+  Checks& operator=(const Checks&) = delete;
+
+  // --- Every call.
+  /// `any_time`: a function that may be called at any time from any thread.
+  void enter(const char* call, bool any_time);
+  void leave();
+
+  // --- Point-to-point: instead of the functions of the same names of PointToPoint. `count`, `type`: what the program
+  // sends, if the arguments say a packed copy.
+  Error send(const SendArguments& arguments, Count count, const Datatype& type);
+  Request* isend(const SendArguments& arguments);
+  Error receive(const ReceiveArguments& arguments, Status& status);
+  Request* ireceive(const ReceiveArguments& arguments);
+  /// A receive that was begun, of a request that the program does not get; `place`: of its call.
+  void watch(Request& receive);
+  /// A persistent request's buffer, before the request gets its handle.
+  void prepare(const void* buffer, Count count, const Datatype& type, bool writes);
+  Error start(Request& request);
+
+  // --- Collectives, before they begin. Error: the ranks' calls do not match.
+  Error collective(Communicator& comm, Operation operation, const Operands& operands, Mode mode);
+  /// One that moves no data of the program's.
+  Error collective(Communicator& comm);
+
+  // --- Handles. `table`: of the handle's kind.
+  void given(const void* table, uintptr_t handle);
+  void bind(const Request& request);
+  /// The program asks for the completion of the request.
+  void completing(const Request& request);
+  /// The program frees a request that may be active.
+  void freeing(const Request& request);
+  /// This call frees or changes the object, or the communicator: no other thread may use it meanwhile.
+  void uses_alone(const void* object);
+  void uses_alone(const Communicator& comm);
+  /// MPI_Finalize, first of all: all ranks are there; what is left over is reported.
+  Error finalize();
+
+  void report(const std::string& text);
+  std::string place() const;
+
+  // --- MessageHandler.
+  void on_message(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) override;
+  Landing on_header(Endpoint& from, const wire::Header& header, size_t bytes) override;
+  void on_landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
+  void on_peer_lost(Endpoint& peer, const Error& error) override { collectives_.on_peer_lost(); }
+
+ private:
+  struct Inside;
+  Inside* find_inside(std::thread::id thread) const;
+  void check_thread_of_finalize();
+  std::vector<Frame> frames() const;
+  /// What the buffers of a call are used for: those of a call that is over when it returns, or of one with a request.
+  void use(const std::vector<check::Use>& uses);
+  void stage(const std::vector<check::Use>& uses);
+  void look_at(const std::vector<check::Use>& uses);
+  /// Lets other threads go on for a moment.
+  void pause();
+  void begin_alone(check::Sharing::Object object);
+  void share(uint64_t context, const Datatype& type);
+  void report_unreceived();
+  void report_threads();
+  template <typename Table, typename Wanted>
+  void report_left(const Table& table, const char* one, const char* many, const char* what, Wanted wanted);
+  Request* find_request(int32_t handle) const;
+
+  World& world_;
+  const bool fatal_;
+  check::Findings findings_;
+  check::Messages messages_;
+  check::Collectives collectives_;
+  check::Buffers buffers_;
+  check::Declarations declarations_;
+  check::Sharing sharing_;
+  std::map<std::string, int> pauses_;  ///< by place
+  std::set<std::string> told_;         ///< each finding once
+  static constexpr size_t kMaxTold = 100;
+
+  std::map<std::pair<const void*, uintptr_t>, std::string> creators_;
+  std::map<const Request*, std::string> receives_;  ///< where those that are watched were posted
+
+  /// A thread that is in MPI, with its nested calls.
+  struct Inside {
+    std::thread::id thread;
+    const char* call;
+    int depth;
+    bool any_time;
+  };
+  mutable std::mutex inside_mutex_;
+  mutable std::vector<Inside> inside_;               ///< guarded by inside_mutex_
+  mutable std::map<uintptr_t, std::string> places_;  ///< names of addresses; the same
+  bool told_of_thread_ = false;
+  std::map<const Request*, std::thread::id> completing_;  ///< who waits for which
+};
+
+}  // namespace tern::capi

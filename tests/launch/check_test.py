@@ -1,0 +1,98 @@
+"""TERN_CHECK: errors of programs are found and named with their places, correct programs are left alone."""
+import os
+import unittest
+
+import common
+from common import mpiexec
+
+PROGRAM = os.environ["TERN_CHECK_PROGRAM"]
+
+
+class Check(unittest.TestCase):
+    def run_case(self, case, ranks=3, check="1", **variables):
+        return mpiexec("-timeout", 30, "-n", ranks, PROGRAM, case, TERN_CHECK=check, **variables)
+
+    def found(self, case, *texts, ends=False, **variables):
+        """The case is found with each of the texts, over shared memory and TCP. `ends`: the job ends with an error."""
+        for path in ("shm", "tcp"):
+            done = self.run_case(case, TERN_PATH=path, **variables)
+            for text in texts:
+                self.assertRegex(done.stderr, text, path)
+            self.assertNotEqual(done.returncode, 124, "the time is up: " + done.stderr)
+            self.assertEqual(done.returncode != 0, ends, done.stderr)
+
+    def test_collectives(self):
+        self.found("different_collectives", r"do not call the same collective.*MPI_(Barrier|Allreduce) at different_collectives "
+                   r"\(check_program\.c:\d+\), and rank \d in MPI_(Barrier|Allreduce) at", ends=True)
+        self.found("different_roots", r"roots do not match: rank 0 in MPI_Bcast at .* names rank 0, and rank 1 .* names rank 1",
+                   ends=True)
+        self.found("different_operators", "operators do not match", ends=True)
+        self.found("different_counts", "has 4 x MPI_INT, and rank 1 in .* has 3 x MPI_INT", ends=True)
+        self.found("different_types", "has 4 x MPI_INT, and rank 1 in .* has 4 x MPI_FLOAT", ends=True)
+        self.found("gather_too_short", "rank 1 in MPI_Gather at .* sends 2 x MPI_INT, and rank 0 in .* receives 1 x MPI_INT",
+                   ends=True)
+        self.found("alltoallv_pair", "rank 0 in MPI_Alltoallv at .* sends 2 x MPI_INT, and rank 1 in .* receives 1 x MPI_INT",
+                   ends=True)
+        self.found("blocking_and_not", "do not call the same collective.*MPI_Ibarrier", ends=True)
+        self.found("barrier_and_end", "do not call the same collective.*MPI_Finalize", ends=True)
+        self.found("split_and_dup", "do not call the same collective.*MPI_Comm_split", ends=True)
+
+    def test_datatypes_of_messages(self):
+        self.found("message_type", "rank 0 of the communicator sends 1 x MPI_DOUBLE with tag 5 in MPI_Send at message_type .*"
+                   "receives 2 x MPI_INT in MPI_Recv at message_type")
+        self.found("message_type_large", "sends 300000 x MPI_FLOAT with tag 5 in MPI_Isend .*receives 300000 x MPI_INT in MPI_Irecv")
+        self.found("message_type_struct", "sends 2 elements of several datatypes")
+
+    def test_buffers(self):
+        self.found("overlapping_receives", "buffer of MPI_Irecv at .* overlaps that of MPI_Irecv at")
+        self.found("send_buffer_changed", "has changed the buffer of MPI_Isend at send_buffer_changed")
+        self.found("receive_buffer_changed", "has changed the buffer of MPI_Irecv at receive_buffer_changed")
+
+    def test_declarations(self):
+        self.found("variable_too_short", r"buffer of MPI_Send at variable_too_short .* ends 16 bytes behind 'values', which is int\[8\]")
+        self.found("variable_of_other_type", r"buffer of MPI_Bcast at .* has MPI_INT at byte 0 of 'values', which is float\[8\]")
+        self.found("global_of_other_type", "has MPI_INT at byte 0 of 'global_values', which is unsigned int")
+        self.found("pointer_to_other_type", r"has MPI_DOUBLE at byte 0 of '\*numbers', which is long")
+        self.found("structure_of_other_layout", r"has MPI_DOUBLE at byte 5 of '\*one', which is struct record, with padding there")
+        self.found("entries_overlap", "datatype of the receive buffer of MPI_Recv at entries_overlap .* more than once")
+
+    def test_what_is_left(self):
+        self.found("leaks", "1 request is not completed: 1 of MPI_Irecv at leaks",
+                   r"3 datatypes are not freed: 3 of MPI_Type_contiguous at leaks \(check_program\.c:\d+\)",
+                   "1 communicator is not freed: 1 of MPI_Comm_dup at leaks")
+        self.found("receive_freed", "an active receive is freed in MPI_Request_free at receive_freed")
+        self.found("unreceived", r"message of MPI_Send at unreceived .* with tag 77 was never received: rank 0 of the job")
+        self.found("unreceived_isend", "TERN_CHECK: at MPI_Finalize a message was never received: MPI_COMM_WORLD, source 1, tag 78")
+
+    def test_threads(self):
+        self.found("two_threads_wait", "two threads complete one request at the same time")
+        self.found("threads_in_barriers", "two threads are in collective operations of one communicator at the same time: "
+                   "MPI_Barrier at .*, and MPI_Barrier at")
+        self.found("threads_free_communicator", "one thread frees or changes an object while another one uses it: MPI_Recv at "
+                   "receive_on_made .*, and MPI_Comm_free at free_soon")
+        self.found("threads_write_buffer", "another thread changes the buffer of MPI_Send at send_written")
+        self.found("single_with_threads", "the program has 2 threads at MPI_Finalize")
+        self.found("other_thread", "MPI_Iprobe at call_mpi .* is called by another thread")
+
+    def test_sends_that_rely_on_buffers(self):
+        done = mpiexec("-timeout", 4, "-n", 2, PROGRAM, "sends_rely_on_buffers", TERN_CHECK="1")
+        self.assertEqual(done.returncode, 124)
+        self.assertRegex(done.stderr, "they wait in a circle")
+
+    def test_correct_programs(self):
+        for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_threads"):
+            for path in ("shm", "tcp", "udp"):
+                done = self.run_case(case, ranks=4, TERN_PATH=path)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), f"{case} over {path}")
+
+    def test_a_finding_may_end_the_job(self):
+        done = self.run_case("message_type", check="2")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("TERN_CHECK=2", done.stderr)
+
+    def test_nothing_is_said_without_it(self):
+        self.assertEqual(self.run_case("message_type", check="0").stderr, "")
+
+
+if __name__ == "__main__":
+    common.main()
