@@ -126,6 +126,54 @@ def _checks(function, parameter, kind, comm):
     return always, optional
 
 
+# Kind of a parameter: (field of CallArguments, its type, the bit that says that it is given). The first of a field counts.
+DESCRIBED = {"dest": ("peer", "uint32_t", "kDest"), "target_rank": ("peer", "uint32_t", "kTarget"),
+             "source": ("source", "int32_t", "kSource"), "root": ("source", "int32_t", "kRoot"),
+             "tag": ("tag", "int32_t", "kTag"), "any_tag": ("tag", "int32_t", "kTag")}
+
+
+def _described_data(function):
+    """The count of a call and the datatype that it is of, and whether it has them, as C++; None: it has no count. In a
+    collective the first pair that is significant at this rank."""
+    counts = [p for p in function.parameters if p.kind == "count"]
+    types = [p for p in function.parameters if p.kind in ("committed_type", "type")]
+    if not counts:
+        return None
+    count, datatype, given = "0", "nullptr", "false"
+    for i, p in reversed(list(enumerate(counts))):
+        of = f"{types[i].name}_" if i < len(types) else "nullptr"
+        when = significance(p, function)
+        count = f"{when} ? {p.name} : {count}" if when else p.name
+        datatype = f"{when} ? {of} : {datatype}" if when and of != datatype else of
+        given = f"{when} || {given}" if when and given not in ("true", "false") else when or "true"
+    return count, datatype, given
+
+
+def _described(function, comm):
+    """Lines that give the arguments of the call to its event in a trace; none when it has no arguments worth it."""
+    fields, given = {}, []
+    for p in function.parameters:
+        field, ctype, bit = DESCRIBED.get(p.kind, ("", "", ""))
+        if field and field not in fields:
+            fields[field] = f"{ctype}({p.name})"
+            given.append("record::" + bit)
+    data, datatype = _described_data(function), "nullptr"
+    if data:
+        count, datatype, has_count = data
+        fields["count"] = f"uint64_t({count})"
+        given.append("record::kCount" if has_count == "true" else f"({has_count} ? record::kCount : record::kNone)")
+    lines = []
+    if fields or comm:
+        text = ", ".join(f".{name} = {fields[name]}" for name in ("count", "peer", "source", "tag") if name in fields)
+        bits = f", .given = uint16_t({' | '.join(given)})" if given else ""
+        lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_arguments({{{text}{bits}}}, "
+                     f"{comm + '_' if comm else 'nullptr'}, {datatype});")
+    for p in function.parameters:
+        if p.kind in ("inout_request", "inout_request?"):
+            lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_request(*{p.name});")
+    return lines
+
+
 def _about_files(function):
     """Whether errors go to a file's error handler, or without a file to the default one of files (14.7)."""
     return function.chapter == 14 or any(p.kind in ("file", "file?") for p in function.parameters)
@@ -193,6 +241,7 @@ def emit_entry(function, large, numbers):
     if optional:
         text = "".join(f" &&\n        {c}" for c in optional)[12:]
         out.append(f"  if (call.checking() && !({text}))\n    return {fail}();")
+    out += _described(function, comm)
     if function.stem in COLLECTIVE_WITHOUT_DATA:
         out.append(f"  if (call.checked()) [[unlikely]] {{\n    if (Error error = call.check_collective(*{comm}_)) "
                    "return call.fail(std::move(error));\n  }")

@@ -15,9 +15,10 @@
 
 namespace tern::record {
 
-inline constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'R', 'E', 'C', '1'};
+inline constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'R', 'E', 'C', '2'};
 inline constexpr size_t kPageBytes = 4096;     ///< what mmap offsets are multiples of on x86-64
 inline constexpr size_t kMaxFunctions = 1024;  ///< more than MPI 5.0 has; later ones would not be recorded
+inline constexpr size_t kMaxAlgorithms = 64;   ///< later ones are recorded without a name
 inline constexpr size_t kMaxThreads = 64;      ///< later threads are recorded as the last one
 
 /// All calls of one MPI function. Nested calls (from callbacks) are counted; their time belongs to the outer call.
@@ -35,12 +36,26 @@ struct ClockSample {
 };
 
 enum class EventKind : uint8_t {
-  call,      ///< `what`: the function's place in Header::totals
+  call,      ///< `what`: the function's place in Header::totals; `given`: which of the other fields say something
   sleep,     ///< a waiting thread was asleep in the kernel
   progress,  ///< the event thread was working
   send,      ///< a message began to leave: peer, tag, context, bytes; `what`: record::Protocol
   receive,   ///< matched at time_ns, complete `duration_ns` later; other fields as `send`, `what`: 1 if unexpected
   control,   ///< a protocol's message arrived: peer; `what`: its wire::Kind
+};
+
+/// The arguments of a call that its event has, as bits of Event::given.
+enum Given : uint16_t {
+  kNone = 0,
+  kComm = 1,       ///< `context`
+  kDest = 2,       ///< `peer`, a rank of the communicator
+  kSource = 4,     ///< `source`, a rank of the communicator or a wildcard
+  kRoot = 8,       ///< `source` is the root
+  kTag = 16,       ///< `tag`
+  kCount = 32,     ///< `count`
+  kBytes = 64,     ///< `bytes`: of count elements of the datatype
+  kRequest = 128,  ///< `request`: the handle
+  kTarget = 256,   ///< `peer`, a rank of the window
 };
 
 struct Event {
@@ -51,9 +66,14 @@ struct Event {
   EventKind kind;
   uint8_t thread;
   uint16_t what;
-  uint32_t unused;
+  // Of calls only.
+  uint16_t given = 0;
+  uint16_t algorithm = 0;  ///< place in Header::algorithms plus 1; 0: none
+  uint64_t count = 0;
+  uint32_t request = 0;
+  int32_t source = 0;
 };
-static_assert(sizeof(Event) == 48);
+static_assert(sizeof(Event) == 64);
 
 struct Header {
   char magic[8];
@@ -72,6 +92,7 @@ struct Header {
   uint64_t events, events_lost;
   ClockSample samples[2];  ///< at the start and at the end; at_ns 0: not made
   Counters counters;
+  char algorithms[kMaxAlgorithms][32];  ///< of collectives; an empty one ends the list
   Totals totals[kMaxFunctions];
 };
 

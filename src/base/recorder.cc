@@ -15,8 +15,8 @@
 namespace tern {
 namespace {
 
-// Reserving, mapping and unmapping a window costs some system calls, about 20 us; a window holds 64 Ki events, so at
-// 50 ns or more per event it lasts at least 3 ms.
+// Reserving, mapping and unmapping a window costs some system calls, about 20 us; a window holds 48 Ki events, so at
+// 50 ns or more per event it lasts at least 2.4 ms.
 constexpr uint64_t kWindowBytes = 3 << 20;
 static_assert(kWindowBytes % sizeof(record::Event) == 0 && kWindowBytes % record::kPageBytes == 0);
 
@@ -108,7 +108,7 @@ uint8_t Recorder::thread() {
     if (threads_[i].self == self) return last_thread_ = uint8_t(i);
   }
   if (known == record::kMaxThreads) return last_thread_ = uint8_t(known - 1);
-  threads_[known] = Thread{self, 0, 0};
+  threads_[known] = Thread{self, 0, 0, {}};
   header_->threads = known + 1;
   return last_thread_ = uint8_t(known);
 }
@@ -118,6 +118,7 @@ void Recorder::enter(uint16_t function, uint64_t began_ns) {
   Thread& mine = threads_[index];
   if (mine.depth++ != 0) return;
   mine.wait_before_ns = header_->counters.wait;
+  mine.arguments = {};
   if (header_->first_ns == 0) header_->first_ns = began_ns;
   if (index != 0) return;
   header_->current = uint32_t(function) + 1;
@@ -137,7 +138,53 @@ void Recorder::leave(uint16_t function, uint64_t began_ns) {
     header_->last_ns = now;
     if (index == 0) header_->current = 0;
   }
-  add(record::EventKind::call, began_ns, took, function);
+  if (!tracing()) return;
+  record::Event* event = slot();
+  if (!event) return;
+  const CallArguments a = mine.depth == 0 ? mine.arguments : CallArguments{};
+  *event = {.time_ns = began_ns,
+            .duration_ns = took,
+            .context = a.context,
+            .bytes = a.bytes,
+            .peer = a.peer,
+            .tag = a.tag,
+            .kind = record::EventKind::call,
+            .thread = index,
+            .what = function,
+            .given = a.given,
+            .algorithm = a.algorithm,
+            .count = a.count,
+            .request = a.request,
+            .source = a.source};
+  ++header_->events;
+}
+
+CallArguments* Recorder::outermost() {
+  Thread& mine = threads_[thread()];
+  return tracing() && mine.depth == 1 ? &mine.arguments : nullptr;
+}
+
+void Recorder::describe(const CallArguments& arguments) {
+  if (CallArguments* mine = outermost()) *mine = arguments;
+}
+
+void Recorder::describe_request(uint32_t handle) {
+  CallArguments* mine = outermost();
+  if (!mine) return;
+  mine->request = handle;
+  mine->given |= record::kRequest;
+}
+
+void Recorder::describe_algorithm(const char* name) {
+  CallArguments* mine = outermost();
+  if (!mine) return;
+  for (size_t i = 0; i < record::kMaxAlgorithms; ++i) {
+    auto& known = header_->algorithms[i];
+    if (known[0] == '\0') std::snprintf(known, sizeof known, "%s", name);
+    if (std::strncmp(known, name, sizeof known - 1) != 0) continue;
+    mine->algorithm = uint16_t(i + 1);
+    return;
+  }
 }
 
 void Recorder::add_event_thread_work(uint64_t began_ns) {
@@ -150,7 +197,15 @@ void Recorder::add(record::EventKind kind, uint64_t time_ns, uint64_t duration_n
   if (!tracing()) return;
   record::Event* event = slot();
   if (!event) return;
-  *event = record::Event{time_ns, duration_ns, context, bytes, peer, tag, kind, thread(), what, 0};
+  *event = {.time_ns = time_ns,
+            .duration_ns = duration_ns,
+            .context = context,
+            .bytes = bytes,
+            .peer = peer,
+            .tag = tag,
+            .kind = kind,
+            .thread = thread(),
+            .what = what};
   ++header_->events;
 }
 

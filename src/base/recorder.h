@@ -20,6 +20,16 @@
 
 namespace tern {
 
+/// Arguments of a call; which of them there are is in `given` (record::Given).
+struct CallArguments {
+  uint64_t context = 0, bytes = 0, count = 0;
+  uint32_t peer = 0;
+  int32_t source = 0, tag = 0;
+  uint32_t request = 0;
+  uint16_t given = 0;
+  uint16_t algorithm = 0;
+};
+
 class Recorder {
  public:
   /// Makes a new file in `folder`. `event_bytes`: limit for events; 0: only totals are kept. `functions`: the names of
@@ -49,6 +59,12 @@ class Recorder {
   void enter(uint16_t function, uint64_t began_ns);
   void leave(uint16_t function, uint64_t began_ns);
 
+  /// What the call that this thread is in was given; its event will have that. Of a call inside of a call: nothing.
+  void describe(const CallArguments& arguments);
+  /// The same of the request that it makes or waits for, and of the algorithm of its collective (`name` is copied).
+  void describe_request(uint32_t handle);
+  void describe_algorithm(const char* name);
+
   /// The event thread was working since that time.
   void add_event_thread_work(uint64_t began_ns);
   /// Records one event; does nothing when there is no room. Fields that a kind does not use are 0.
@@ -64,8 +80,11 @@ class Recorder {
     pthread_t self;
     uint32_t depth;           ///< nesting of calls that the thread is in
     uint64_t wait_before_ns;  ///< the rank's waiting time when the outermost call began
+    CallArguments arguments;  ///< of the outermost call
   };
   uint8_t thread();
+  /// Of the outermost call of this thread; null: it is in an inner one, or there are no events.
+  CallArguments* outermost();
 
   int file_ = -1;
   record::Header* header_ = nullptr;

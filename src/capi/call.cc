@@ -60,7 +60,10 @@ void Call::begin_observed() {
   state_ |= kTimed;
 }
 
-void Call::made_request(const Request& request) const { world_.checks->bind(request); }
+void Call::made_observed(const Request& request, MPI_Request handle) {
+  if (timed()) record_request(handle);
+  if (checked()) world_.checks->bind(request);
+}
 
 void Call::made_handle(const void* table, uintptr_t handle) const { world_.checks->given(table, handle); }
 
@@ -74,6 +77,22 @@ void Call::enter_observed(bool any_time) {
 void Call::begin_record() {
   state_ |= kRecorded;
   world_.recorder->enter(function_, began_ns_);
+}
+
+void Call::record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type) {
+  if (comm) {
+    arguments.context = comm->context();
+    arguments.given |= record::kComm;
+  }
+  if (type && (arguments.given & record::kCount)) {
+    arguments.bytes = arguments.count * uint64_t(type->size());
+    arguments.given |= record::kBytes;
+  }
+  world_.recorder->describe(arguments);
+}
+
+void Call::record_request(MPI_Request request) {
+  if (request != MPI_REQUEST_NULL) world_.recorder->describe_request(uint32_t(value_of(request)));
 }
 
 void Call::leave() {

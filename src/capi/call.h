@@ -100,6 +100,12 @@ class Call {
   /// For functions of the tools interface: it must be initialised.
   bool tools_ready() { return TERN_LIKELY(world_.tools.users > 0) || tools_not_ready(); }
   bool checking() const { return world_.checking; }
+  /// mpiexec --trace or --summary: what the call was given is recorded.
+  bool timed() const { return (state_ & kTimed) != 0; }
+  /// `comm`, `type`: null when there is none. `type`: what the count is of.
+  [[gnu::cold]] void record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type);
+  /// The request that the call waits for, or made.
+  [[gnu::cold]] void record_request(MPI_Request request);
   /// TERN_CHECK: World::checks are there, and this call has told them that it has begun.
   bool checked() const { return (state_ & kChecked) != 0; }
   /// The communicator's ranks call the same collective; null: no communicator, no question.
@@ -219,8 +225,8 @@ class Call {
       }
     }
     *handle = given(world_.requests, object, MPI_REQUEST_NULL);
-    if (checked() && object) [[unlikely]]
-      made_request(*object);
+    if ((state_ & (kTimed | kChecked)) && object) [[unlikely]]
+      made_observed(*object, *handle);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
   void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
@@ -341,7 +347,7 @@ class Call {
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
   [[gnu::cold]] void begin_observed();
-  [[gnu::cold]] void made_request(const Request& request) const;
+  [[gnu::cold]] void made_observed(const Request& request, MPI_Request handle);
   [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
   [[gnu::cold]] void begin_record();
   [[gnu::cold]] void enter_observed(bool any_time);

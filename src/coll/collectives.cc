@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/recorder.h"
 #include "coll/algorithms.h"
 #include "coll/environment.h"
 #include "datatype/predefined.h"
@@ -148,6 +149,8 @@ Error collective(Communicator& communicator, Operation operation, const Operands
       situation.node_memory = environment.node_team != nullptr;
     }
     algorithm = &environment.selection.choose(situation);
+    if (Recorder* tracer = communicator.p2p().progress().tracer()) [[unlikely]]
+      tracer->describe_algorithm(algorithm->name);
     if (algorithm->at_once) {
       ++communicator.p2p().progress().counters().coll_node;
       environment.node_team->set_operation(operation);

@@ -392,7 +392,9 @@ Error read_tunables(const RankContext& context, Tunables& tunables, Configuratio
 
 std::unique_ptr<Process> connect_process(const RankContext& context, Error& error) {
   std::unique_ptr<Process> process;
-  error = Wireup().run(context, process);
+  Wireup wireup;
+  error = wireup.run(context, process);
+  if (error) report_failed_init();  // while the launcher's connection is open
   return process;
 }
 

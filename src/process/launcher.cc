@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sodium.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,6 +85,14 @@ std::unique_ptr<Launcher> connect_launcher(Error& error) {
   error = mute_launcher();
   if (error) return nullptr;
   return make_singleton();
+}
+
+void report_failed_init() {
+  const int descriptor = int(environment_number("PMI_FD", -1));
+  if (environment("TERN_JOB_ID").empty() || !is_socket(descriptor)) return;
+  constexpr std::string_view kLine = "cmd=tern_init_failed\n";
+  // Only a better message is lost where this fails.
+  [[maybe_unused]] const ssize_t sent = send(descriptor, kLine.data(), kLine.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 int announced_size() {

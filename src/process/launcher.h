@@ -105,6 +105,10 @@ uint64_t job_number(const JobKey& key);
 /// say. Connects to nothing (MPI_Info_create_env may come before initialisation).
 int announced_size();
 
+/// MPI_Init fails at this rank: tells Tern's own mpiexec, which then does not speak of a missing MPI_Finalize. Does
+/// nothing under other launchers. While the launcher's connection is open.
+void report_failed_init();
+
 /// Ranks and cores of this node, for the choice of how to wait.
 struct NodeShare {
   int ranks = 1;  ///< ranks of this job on the node

@@ -22,7 +22,7 @@ import unittest
 from common import BUILD, SANITIZED, main, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONAL = ("mpirun.openmpi", "mpiexec.hydra", "prterun", "srun")
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 

@@ -10,9 +10,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const std::string text(reinterpret_cast<const char*>(data), bytes);
   std::istringstream hosts(text), commands(text);
   size_t length = 0;
-  for (const std::string& host : read_hosts(hosts)) {
+  for (const auto& [host, slots] : read_hosts(hosts)) {
     length += host.size();
     TERN_FUZZ_CHECK(!host.empty() && host.find_first_of(" \t\n#") == std::string::npos);
+    TERN_FUZZ_CHECK(slots >= 0 && slots <= 1'000'000);
   }
   TERN_FUZZ_CHECK(length <= bytes);
   std::vector<std::string> words;

@@ -54,8 +54,20 @@ std::string sound_record(int rank) {
   }
   auto* events = reinterpret_cast<record::Event*>(bytes.data() + record::kEventsAt);
   for (size_t i = 0; i < kEvents; ++i) {
-    events[i] = {1000 + 10'000 * i, 5000, 4, 100, uint32_t(1 - rank), 3, record::EventKind(i % 6), uint8_t(i % 2),
-                 uint16_t(i % 3),   0};
+    events[i] = {1000 + 10'000 * i,
+                 5000,
+                 4,
+                 100,
+                 uint32_t(1 - rank),
+                 3,
+                 record::EventKind(i % 6),
+                 uint8_t(i % 2),
+                 uint16_t(i % 3),
+                 uint16_t(0x1ff),
+                 uint16_t(i),
+                 7,
+                 9,
+                 1};
   }
   return bytes;
 }

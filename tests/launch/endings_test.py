@@ -19,6 +19,18 @@ class Endings(unittest.TestCase):
                 self.assertEqual(done.returncode, code or 1, done.stderr)
                 self.assertRegex(done.stderr, rf"mpiexec: rank \d .* ended with exit code {code} after MPI_Init, without MPI_Finalize")
 
+    def test_a_failed_init_is_called_that(self):
+        done = mpiexec("-n", 2, PROGRAM, "leave", 0, TERN_PATH="self")  # no way to the other rank
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("TERN_PATH allows no other path", done.stderr)
+        self.assertRegex(done.stderr, r"mpiexec: rank \d .* ended with exit code \d+: its MPI_Init failed")
+        self.assertNotIn("MPI_Finalize", done.stderr)
+        # Before the launcher is asked, while the other rank waits.
+        done = mpiexec("-n", 1, "-env", "TERN_SPIN_US", "soon", PROGRAM, "leave", 0, ":", "-n", 1, PROGRAM, "leave", 0)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"mpiexec: rank 0 .* ended with exit code \d+ \(its MPI_Init failed\), but rank 1 .* waits")
+        self.assertNotIn("without calling MPI_Init", done.stderr)
+
     def test_the_cause_comes_before_its_consequences(self):
         """Over TCP the neighbours notice a death by themselves: the rank that died is named nevertheless, and first."""
         for path in ("shm", "tcp"):

@@ -289,15 +289,52 @@ class Hosts(unittest.TestCase):
             with open(engine, "w") as file:
                 file.write('#!/bin/sh\necho "$@"\n')
             os.chmod(engine, 0o755)
-            done = mpiexec("-hosts", "a,b", "-ppn", 2, "-n", 4, "-env", "A", "1", "prog", "x", PATH=folder)
-            self.assertEqual(done.stdout, "-ppn 2 -n 4 -hosts a,b -env A 1 prog x\n", done.stderr)
+            done = mpiexec("-hosts", "a,b", "-ppn", 2, "-n", 4, "-env", "A", "1", "prog", "x", PATH=folder,
+                           HYDRA_LAUNCHER_EXEC="agent")
+            self.assertEqual(done.stdout, "-hosts a:2,b:2 -n 4 /usr/bin/env A=1 prog x\n", done.stderr)
 
     def test_a_timeout_also_ends_an_engine(self):
         with tempfile.TemporaryDirectory() as folder:
             self.engine(folder, "mpiexec.hydra", "exec /bin/sleep 100")
-            done = mpiexec("-hosts", "a,b", "-timeout", 1, "-n", 4, "prog", PATH=folder)
+            done = mpiexec("-hosts", "a,b", "-timeout", 1, "-n", 4, "prog", PATH=folder, HYDRA_LAUNCHER_EXEC="agent")
             self.assertEqual(done.returncode, 124, done.stderr)
             self.assertIn("time is up after 1 s", done.stderr)
+
+    def test_an_unknown_host_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine(folder, "mpiexec.hydra", "echo started")
+            names = os.path.join(folder, "names")
+            with open(names, "w") as file:
+                file.write("localhost\nno-such-host.invalid slots=2\n")
+            for words, source in ((["-host", "localhost,no-such-host.invalid:2"], "-host"), (["-f", names], "the file " + names)):
+                done = mpiexec(*words, "-n", 2, "prog", PATH=folder)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn("host 'no-such-host.invalid' is not known here: ", done.stderr)
+                self.assertIn(source + "; no rank was started", done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+            slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "far[1-2]"}
+            self.engine(folder, "srun", "echo started")
+            done = mpiexec("-host", "far1,far3", "-n", 2, "prog", PATH=folder, **slurm)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn("host 'far3' is not in this Slurm allocation (far[1-2])", done.stderr)
+
+    def test_labels_are_ours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine(folder, "mpirun.openmpi", "echo '[1,3]<stdout>:three'; echo '[1,12]<stderr>:twelve' >&2; "
+                        "echo plain; printf '[1,0]<stdout>:no end'; exit 7")
+            done = mpiexec("-host", "a", "-l", "-n", 4, "prog", PATH=folder, OMPI_MCA_plm_rsh_agent="agent")
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (7, "[3] three\nplain\n[0] no end\n", "[12] twelve\n"))
+            self.engine(folder, "srun", "echo '03: three'; kill -9 $$")
+            done = mpiexec("-l", "-n", 4, "prog", PATH=folder, SLURM_JOB_ID="7", SLURM_JOB_NODELIST="far[1-2]")
+            self.assertEqual((done.returncode, done.stdout), (137, "[3] three\n"), done.stderr)
+
+    def test_what_an_engine_does_not_offer_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine(folder, "mpirun.openmpi", "exit 0")
+            done = mpiexec("-host", "a", "-usize", 8, "-print-all-exitcodes", "prog", PATH=folder, OMPI_MCA_plm_rsh_agent="agent")
+            self.assertEqual((done.returncode, done.stderr),
+                             (0, "mpiexec: mpirun.openmpi starts the ranks, and has nothing for -print-all-exitcodes, -usize: ignored\n"))
 
     def engine(self, folder, name, command):
         path = os.path.join(folder, name)
@@ -328,9 +365,9 @@ class Allocations(unittest.TestCase):
     def test_slurm_with_several_hosts(self):
         slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "far[1-2]", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_NTASKS": "4"}
         done = self.run_in("-n", 3, "prog", **slurm)
-        self.assertEqual(done.stdout, "srun --mpi=pmi2 -n 3 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 3 prog\n", done.stderr)
         self.assertIn("3 ranks on the 2 hosts of Slurm's allocation, started by srun (-here:", done.stderr)
-        self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 -n 4 prog\n")
+        self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 prog\n")
         done = self.run_in("-here", "-n", 2, "/bin/echo", "near", **slurm)
         self.assertEqual((done.stdout, done.stderr), ("near\nnear\n", ""))
 
@@ -343,10 +380,10 @@ class Allocations(unittest.TestCase):
 
     def test_pbs_and_sge(self):
         done = self.run_in("prog", PBS_NODEFILE=self.file("far1\nfar1\nfar2\n"))
-        self.assertEqual(done.stdout, "mpiexec.hydra -n 3 -hosts far1:2,far2:1 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "mpiexec.hydra -hosts far1:2,far2:1 -n 3 prog\n", done.stderr)
         self.assertIn("PBS's allocation", done.stderr)
         done = self.run_in("prog", PE_HOSTFILE=self.file("far1 4 q x\nfar2 2 q x\n"), NSLOTS="6")
-        self.assertEqual(done.stdout, "mpiexec.hydra -n 6 -hosts far1:4,far2:2 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "mpiexec.hydra -hosts far1:4,far2:2 -n 6 prog\n", done.stderr)
 
     def test_hosts_of_the_user_come_first(self):
         done = self.run_in("-host", "localhost", "/bin/echo", "near", PBS_NODEFILE=self.file("far1\nfar2\n"))

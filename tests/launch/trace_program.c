@@ -1,6 +1,7 @@
 /* What the test of --summary and --trace records: `traffic` (a known number of messages of each kind), `away` (rank 1
  * sleeps outside of MPI while a message comes), `hang` (rank 1 waits for a message that never comes), `many N` (rank 0
- * sends N messages to rank 1), `callback` (a call inside of a call), `threads` (two threads at a time). */
+ * sends N messages to rank 1), `arguments` (calls whose arguments are known), `callback` (a call inside of a call),
+ * `threads` (two threads at a time). */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -73,6 +74,31 @@ int main(int argc, char **argv) {
       if (rank == 0) MPI_Send(data, 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
       if (rank == 1) MPI_Recv(data, 8, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
+  } else if (strcmp(what, "arguments") == 0) {
+    int values[3] = {0};
+    double numbers[6] = {0};
+    MPI_Request request;
+    MPI_Bcast(values, 3, MPI_INT, 1, MPI_COMM_WORLD);
+    if (rank == 0) {
+      MPI_Send(numbers, 5, MPI_DOUBLE, 1, 42, MPI_COMM_WORLD);
+      MPI_Irecv(values, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (rank == 1) {
+      MPI_Recv(numbers, 6, MPI_DOUBLE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(values, 1, MPI_INT, 0, 7, MPI_COMM_WORLD);
+    }
+    /* Which count and datatype mean something depends on the rank. */
+    double *many = calloc(64, sizeof *many);
+    if (rank == 0) MPI_Scatter(many, 2, MPI_DOUBLE, MPI_IN_PLACE, -5, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD);
+    else MPI_Scatter(NULL, -5, MPI_DATATYPE_NULL, many, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    MPI_Sendrecv(values, 2, MPI_INT, rank, 5, numbers, 6, MPI_DOUBLE, rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Win window;
+    MPI_Win_create(numbers, sizeof numbers, sizeof *numbers, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Win_fence(0, window);
+    if (rank == 0) MPI_Put(many, 3, MPI_DOUBLE, 1, 0, 3, MPI_DOUBLE, window);
+    MPI_Win_fence(0, window);
+    MPI_Win_free(&window);
+    free(many);
   } else if (strcmp(what, "callback") == 0) {
     int key;
     MPI_Comm dup;

@@ -101,6 +101,29 @@ class Recording(unittest.TestCase):
                           if e["args"]["tag"] == 8]
                 self.assertEqual(inside, [10, 11, 12])
 
+    def test_arguments(self):
+        trace, _ = self.trace("arguments", ranks=2)
+        world = {"comm": "MPI_COMM_WORLD"}
+        for rank in (0, 1):
+            self.assertEqual(trace.named("MPI_Bcast", rank)[0]["args"] | {"algorithm": ""},
+                             world | {"root": 1, "count": 3, "bytes": 12, "algorithm": ""})
+            self.assertRegex(trace.named("MPI_Bcast", rank)[0]["args"]["algorithm"], r"^[a-z_ -]+$")
+        self.assertEqual(trace.named("MPI_Send", 0)[0]["args"], world | {"dest": 1, "tag": 42, "count": 5, "bytes": 40})
+        self.assertEqual(trace.named("MPI_Recv", 1)[0]["args"],
+                         world | {"source": "any", "tag": "any", "count": 6, "bytes": 48})
+        made = trace.named("MPI_Irecv", 0)[0]["args"]
+        self.assertEqual({k: made[k] for k in made if k != "request"},
+                         world | {"source": 1, "tag": 7, "count": 1, "bytes": 4})
+        self.assertEqual(trace.named("MPI_Wait", 0)[0]["args"], {"request": made["request"]})
+        for rank in (0, 1):
+            block = world | {"root": 0, "count": 2, "bytes": 16}
+            args = trace.named("MPI_Scatter", rank)[0]["args"]
+            self.assertEqual({k: args[k] for k in args if k != "algorithm"}, block)
+            self.assertEqual(trace.named("MPI_Sendrecv", rank)[0]["args"],
+                             world | {"dest": rank, "source": rank, "tag": 5, "count": 2, "bytes": 8})
+        self.assertEqual(trace.named("MPI_Put", 0)[0]["args"], {"target": 1, "count": 3, "bytes": 24})
+        self.assertNotIn("args", trace.named("MPI_Init", 0)[0])
+
     def test_calls_inside_of_calls(self):
         trace, _ = self.trace("callback", ranks=1)
         outer, = trace.named("MPI_Comm_dup")
@@ -165,7 +188,7 @@ class Recording(unittest.TestCase):
         if not shutil.which("mpirun.openmpi"):
             self.skipTest("no mpirun.openmpi")
         done = mpiexec("--trace", self.file, "--summary", "-host", "elsewhere", "-n", 2, PROGRAM, "traffic",
-                       PATH=f"{self.folder}:{os.environ['PATH']}")
+                       PATH=f"{self.folder}:{os.environ['PATH']}", PRTE_MCA_plm_ssh_agent="agent")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(self.folder)), ["prterun", "trace.json"])
         self.check(Trace(self.file))

@@ -88,6 +88,8 @@ class Wrappers(unittest.TestCase):
     def test_another_compiler(self):
         self.assertEqual(self.ask("mpicc", "-show", TERN_CC="other").stdout.split()[0], "other")
         self.assertEqual(self.ask("mpicc", "-show", MPICH_CC="other").stdout.split()[0], "other")
+        self.assertEqual(self.ask("mpicc", "-show", OMPI_CC="other").stdout.split()[0], "other")
+        self.assertEqual(self.ask("mpicc", "-show", OMPI_CC="other", MPICH_CC="first").stdout.split()[0], "first")
         self.assertEqual(self.ask("mpicc", "-cc=third", "-show", TERN_CC="other").stdout.split()[0], "third")
         self.assertEqual(self.ask("mpicxx", "-show", TERN_CXX="g++ -m64").stdout.split()[:2], ["g++", "-m64"])
         done = self.ask("mpicc", "p.c", TERN_CC="no-such-compiler")

@@ -8,13 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace tern::mpiexec {
+#include "shares.h"
 
-/// A host and how many ranks it is meant for.
-struct Host {
-  std::string name;
-  int slots = 1;
-};
+namespace tern::mpiexec {
 
 struct Allocation {
   std::string system;         ///< "Slurm", "PBS", "SGE"

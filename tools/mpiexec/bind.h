@@ -19,6 +19,7 @@ struct Placement {
   int cores_per_rank = 0;      ///< pe=N; 0: not given
   Part bind = Part::automatic;
   bool report = false;
+  std::string map_text{}, bind_text{};  ///< as the user has written them; empty: not given
 };
 
 struct Binding {

@@ -1,23 +1,23 @@
 #include "hosts.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
-#include <signal.h>
+#include <netdb.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 
 #include "allocation.h"
 #include "input_files.h"
 #include "process/launch/spawn_command.h"
-#include "spawn.h"
 #include "streams.h"
 
 namespace tern::mpiexec {
@@ -54,92 +54,55 @@ bool is_this_machine(const std::string& host) {
   return host == own || host == own.substr(0, own.find('.')) || own == host.substr(0, host.find('.'));
 }
 
-enum class Dialect { slurm, open_mpi, hydra };
-
-struct Engine {
-  const char* program;
-  Dialect dialect;
-};
-
-// The one that owns the allocation first, then by how well PMIx or PMI is served.
-std::vector<Engine> engines() {
-  std::vector<Engine> list;
-  if (getenv("SLURM_JOB_ID")) list.push_back({"srun", Dialect::slurm});
-  list.push_back({"prterun", Dialect::open_mpi});
-  list.push_back({"mpirun.openmpi", Dialect::open_mpi});
-  list.push_back({"mpiexec.hydra", Dialect::hydra});
-  list.push_back({"mpiexec.mpich", Dialect::hydra});
-  return list;
-}
-
-void push(std::vector<std::string>& words, std::initializer_list<std::string> more) {
-  words.insert(words.end(), more.begin(), more.end());
-}
-
-void split(const std::string& entry, std::string& name, std::string& value) {
-  size_t equals = entry.find('=');
-  name = entry.substr(0, equals);
-  value = entry.substr(equals + 1);
-}
-
-void add_app(std::vector<std::string>& words, const App& app, const Plan& plan, Dialect dialect) {
-  std::vector<std::string> names = app.hosts;
-  if (dialect == Dialect::slurm) {
-    // srun knows its allocation, and takes no numbers of ranks.
-    if (!plan.batch_system.empty()) names.clear();
-    for (std::string& name : names) name = without_slots(name);
-  }
-  const std::string hosts = fmt::format("{}", fmt::join(names, ","));
-  push(words, {"-n", std::to_string(app.ranks)});
-  if (!hosts.empty()) {
-    switch (dialect) {
-      case Dialect::slurm: push(words, {"-w", hosts}); break;
-      case Dialect::open_mpi: push(words, {"--host", hosts}); break;
-      case Dialect::hydra: push(words, {"-hosts", hosts}); break;
+// All that the plan names, each once.
+std::vector<std::string> host_names(const Plan& plan) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::vector<Host>& hosts) {
+    for (const Host& host : hosts) {
+      if (std::find(names.begin(), names.end(), host.name) == names.end()) names.push_back(host.name);
     }
-  }
-  if (!app.directory.empty()) push(words, {dialect == Dialect::slurm ? "--chdir" : "-wdir", app.directory});
-  std::vector<std::string> environment = plan.environment;
-  environment.insert(environment.end(), app.environment.begin(), app.environment.end());
-  for (auto& entry : environment) {
-    std::string name, value;
-    split(entry, name, value);
-    switch (dialect) {
-      case Dialect::slurm: setenv(name.c_str(), value.c_str(), 1); break;  // srun passes its environment on
-      case Dialect::open_mpi: push(words, {"-x", entry}); break;
-      case Dialect::hydra: push(words, {"-env", name, value}); break;
-    }
-  }
-  words.insert(words.end(), app.command.begin(), app.command.end());
+  };
+  add(plan.hosts);
+  for (const App& app : plan.apps) add(app.hosts);
+  return names;
 }
 
-std::vector<std::string> translate(const Plan& plan, const Engine& engine) {
-  std::vector<std::string> words{engine.program};
-  switch (engine.dialect) {
-    case Dialect::slurm:
-      push(words, {"--mpi=pmi2"});
-      if (plan.label) push(words, {"--label"});
-      if (plan.ranks_per_host > 0) push(words, {"--ntasks-per-node", std::to_string(plan.ranks_per_host)});
-      if (!plan.host_file.empty()) push(words, {"--nodefile", plan.host_file});
-      break;
-    case Dialect::open_mpi:
-      if (geteuid() == 0) push(words, {"--allow-run-as-root"});
-      push(words, {"--oversubscribe"});
-      if (plan.label) push(words, {"--tag-output"});
-      if (plan.ranks_per_host > 0) push(words, {"--npernode", std::to_string(plan.ranks_per_host)});
-      if (!plan.host_file.empty()) push(words, {"--hostfile", plan.host_file});
-      break;
-    case Dialect::hydra:
-      if (plan.label) push(words, {"-l"});
-      if (plan.ranks_per_host > 0) push(words, {"-ppn", std::to_string(plan.ranks_per_host)});
-      if (!plan.host_file.empty()) push(words, {"-f", plan.host_file});
-      break;
+bool hosts_are_in_allocation(const Plan& plan) {
+  const char* list = getenv("SLURM_JOB_NODELIST");
+  const std::vector<std::string> nodes = expand_host_list(list ? list : "");
+  if (nodes.empty()) return true;  // srun knows better
+  for (const std::string& name : host_names(plan)) {
+    if (std::find(nodes.begin(), nodes.end(), name) != nodes.end()) continue;
+    say(fmt::format("host '{}' is not in this Slurm allocation ({}); no rank was started", name, list));
+    return false;
   }
-  for (size_t i = 0; i < plan.apps.size(); ++i) {
-    if (i > 0) words.push_back(":");
-    add_app(words, plan.apps[i], plan, engine.dialect);
+  return true;
+}
+
+// "Host NAME" with another "HostName" in ssh's configuration. Asks ssh, which connects to nobody for that.
+bool is_alias_of_ssh(const std::string& name) {
+  if (name.starts_with('-')) return false;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    const int nothing = open("/dev/null", O_RDWR);
+    dup2(nothing, STDERR_FILENO);
+    execlp("ssh", "ssh", "-G", name.c_str(), nullptr);
+    _exit(127);
   }
-  return words;
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; child > 0 && (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, size_t(n));
+  close(ends[0]);
+  if (child > 0) waitpid(child, nullptr, 0);
+  const std::string key = "\nhostname ";
+  const size_t at = ("\n" + text).find(key);
+  if (at == std::string::npos) return false;
+  const size_t begin = at + key.size() - 1;
+  return text.substr(begin, text.find('\n', begin) - begin) != name;
 }
 
 }  // namespace
@@ -156,16 +119,13 @@ void take_allocation(Plan& plan) {
                                      [](const Host& host) { return !is_this_machine(host.name); });
   if (elsewhere) {
     plan.batch_system = allocation->system;
-    for (App& app : plan.apps) {
-      for (const Host& host : allocation->hosts) app.hosts.push_back(fmt::format("{}:{}", host.name, host.slots));
-    }
+    plan.hosts = allocation->hosts;
   } else if (counted && allocation->ranks > 1) {
     say(fmt::format("{} ranks, as {}'s allocation says", allocation->ranks, allocation->system));
   }
 }
 
-bool needs_other_hosts(const Plan& plan, int& exit_code) {
-  std::vector<std::string> hosts;
+bool needs_other_hosts(Plan& plan, int& exit_code) {
   if (!plan.host_file.empty()) {
     std::ifstream file(plan.host_file);
     if (!file) {
@@ -173,92 +133,31 @@ bool needs_other_hosts(const Plan& plan, int& exit_code) {
       exit_code = 2;
       return true;
     }
-    hosts = read_hosts(file);
+    plan.hosts = read_hosts(file);
   }
-  for (auto& app : plan.apps) {
-    for (auto& host : app.hosts) hosts.push_back(without_slots(host));
-  }
-  return std::any_of(hosts.begin(), hosts.end(), [](auto& host) { return !is_this_machine(host); });
+  const std::vector<std::string> names = host_names(plan);
+  return std::any_of(names.begin(), names.end(), [](auto& name) { return !is_this_machine(name); });
 }
 
-// Time for the engine to end its ranks after SIGTERM, on all hosts.
-constexpr int kEngineGrace_s = 5;
-constexpr int kTimeoutExitCode = 124;  // as timeout(1)
-
-/// Waits for the engine, passing signals on to it; with a timeout, ends it then.
-static int await_child(pid_t child, const sigset_t& signals, int timeout_s) {
-  timespec left{timeout_s, 0};
-  bool late = false;
-  int status = 0;
-  while (true) {
-    siginfo_t signal{};
-    timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    const int got = timeout_s > 0 ? sigtimedwait(&signals, &signal, &left) : sigwaitinfo(&signals, &signal);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    left.tv_sec = std::max<time_t>(0, left.tv_sec - (end.tv_sec - begin.tv_sec));
-    if (got < 0 && errno == EAGAIN) {
-      if (!late) say(fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", timeout_s));
-      kill(child, late ? SIGKILL : SIGTERM);
-      left = {kEngineGrace_s, 0};
-      late = true;
-    }
-    if (got < 0) continue;
-    if (signal.si_signo != SIGCHLD) {
-      if (signal.si_code <= 0) kill(child, signal.si_signo);  // it gets the terminal's signals itself
-    } else if (waitpid(child, &status, WNOHANG) == child) {
-      if (late) return kTimeoutExitCode;
-      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    }
+bool hosts_are_known(const Plan& plan, Dialect dialect) {
+  // Slurm has given the names, and may know them by others than the network does.
+  if (!plan.batch_system.empty()) return true;
+  if (dialect == Dialect::slurm) return hosts_are_in_allocation(plan);
+  // With a program in the place of ssh, names are that program's.
+  for (const char* agent :
+       {"HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"})
+    if (getenv(agent)) return true;
+  for (const std::string& name : host_names(plan)) {
+    if (is_this_machine(name)) continue;
+    addrinfo* found = nullptr;
+    const int failure = getaddrinfo(name.c_str(), nullptr, nullptr, &found);
+    if (failure == 0) freeaddrinfo(found);
+    if (failure == 0 || is_alias_of_ssh(name)) continue;
+    say(fmt::format("host '{}' is not known here: {}. It comes from {}; no rank was started", name,
+                    gai_strerror(failure), plan.host_file.empty() ? "-host" : "the file " + plan.host_file));
+    return false;
   }
-}
-
-/// Runs the engine as a child, because work is left when it has ended, or it may have to be ended.
-static int run_child(const std::string& file, char* const* arguments, int timeout_s) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-    execv(file.c_str(), arguments);
-    say(fmt::format("{}: {}", file, strerror(errno)));
-    _exit(126);
-  }
-  if (child < 0) {
-    say(fmt::format("{}: {}", file, strerror(errno)));
-    return 126;
-  }
-  return await_child(child, signals, timeout_s);
-}
-
-int run_elsewhere(const Plan& plan) {
-  for (const Engine& engine : engines()) {
-    if (engine.dialect == Dialect::slurm && plan.apps.size() > 1) continue;  // srun has no colon
-    std::string file;
-    if (find_program(engine.program, "", "", file) != 0) continue;
-    std::vector<std::string> words = translate(plan, engine);
-    if (plan.verbose) say(fmt::format("handing over to: {}", fmt::join(words, " ")));
-    if (!plan.batch_system.empty()) {
-      say(fmt::format("{} ranks on the {} hosts of {}'s allocation, started by {} (-here: on this machine)",
-                      plan.ranks(), plan.apps[0].hosts.size(), plan.batch_system, engine.program));
-    }
-    std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    ::signal(SIGPIPE, SIG_DFL);  // for the engine
-    ::signal(SIGXFSZ, SIG_DFL);
-    if (plan.records() || plan.timeout_s > 0) return run_child(file, arguments.data(), plan.timeout_s);
-    execv(file.c_str(), arguments.data());
-    say(fmt::format("{}: {}", file, strerror(errno)));
-  }
-  say("other hosts than this one are named, and Tern's mpiexec starts ranks on this machine "
-      "only. It hands\n"
-      "over to srun (inside an allocation), prterun, mpirun.openmpi or mpiexec.hydra, none of which "
-      "is in PATH.\n"
-      "Install one of them (Debian: openmpi-bin or mpich); Tern's programs run under each.");
-  return 1;
+  return true;
 }
 
 }  // namespace tern::mpiexec

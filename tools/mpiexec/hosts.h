@@ -1,6 +1,8 @@
-// Hosts other than this one: Tern's mpiexec is not a cluster launcher; it calls one that is installed.
+// Hosts other than this one: which there are, and whether they are known. Tern's mpiexec is not a cluster launcher; it
+// calls one that is installed (engines.h, elsewhere.h).
 #pragma once
 
+#include "engines.h"
 #include "plan.h"
 
 namespace tern::mpiexec {
@@ -9,13 +11,13 @@ namespace tern::mpiexec {
 /// it has been asked for, if -n is not given. Says so in one line, unless that changes nothing.
 void take_allocation(Plan& plan);
 
-/// True when the plan names a host that is not this one, or a host file cannot be read (then `exit_code` is
-/// not 0 and the reason is said). No name is looked up in DNS: this machine's names and addresses are
+/// Reads the host file. True when the plan names a host that is not this one, or the file cannot be read (then
+/// `exit_code` is not 0 and the reason is said). No name is looked up in DNS: this machine's names and addresses are
 /// compared as text.
-bool needs_other_hosts(const Plan& plan, int& exit_code);
+bool needs_other_hosts(Plan& plan, int& exit_code);
 
-/// Becomes the engine found: inside a Slurm allocation srun, else prterun, Open MPI's mpirun, Hydra. Returns
-/// the exit code only when there is none, after explaining.
-int run_elsewhere(const Plan& plan);
+/// False, said: a host is in no place where this kind of launcher looks (the Slurm allocation; DNS and the
+/// configuration of ssh, which launchers otherwise answer with pages of text, or not at all).
+bool hosts_are_known(const Plan& plan, Dialect dialect);
 
 }  // namespace tern::mpiexec

@@ -35,16 +35,18 @@ bool split_line(const std::string& line, std::vector<std::string>& words) {
 
 }  // namespace
 
-std::string without_slots(const std::string& host) {
-  return std::count(host.begin(), host.end(), ':') == 1 ? host.substr(0, host.find(':')) : host;
-}
-
-std::vector<std::string> read_hosts(std::istream& file) {
-  std::vector<std::string> hosts;
+std::vector<Host> read_hosts(std::istream& file) {
+  constexpr std::string_view kSlots = "slots=";
+  std::vector<Host> hosts;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line.substr(0, line.find('#')));
-    // ":4" names no host.
-    if (std::string host; words >> host && !(host = without_slots(host)).empty()) hosts.push_back(host);
+    std::string word;
+    if (!(words >> word)) continue;
+    Host host = parse_host(word);
+    while (words >> word) {
+      if (word.starts_with(kSlots)) host.slots = parse_host("x:" + word.substr(kSlots.size())).slots;
+    }
+    if (!host.name.empty()) hosts.push_back(host);  // ":4" names no host
   }
   return hosts;
 }

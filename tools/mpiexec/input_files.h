@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "shares.h"
+
 namespace tern::mpiexec {
 
-/// "node1:4" (host and ranks) to "node1"; an IPv6 address keeps its colons.
-std::string without_slots(const std::string& host);
-
-/// Lines "host", "host:4", "host slots=4", "# comment".
-std::vector<std::string> read_hosts(std::istream& file);
+/// Lines "host", "host:4", "host slots=4" (further words are passed over), "# comment".
+std::vector<Host> read_hosts(std::istream& file);
 
 /// A file of segments, one per line, separated by ":" in `words`. A line that ends in a backslash continues on the next
 /// one; a line that begins with # is a comment. Words as a shell separates them: blanks, quotes of both kinds,

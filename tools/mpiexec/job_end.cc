@@ -69,8 +69,9 @@ void Job::judge(int rank) {
   }
   const int code = WEXITSTATUS(status);
   if (inside) {
-    return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {} after MPI_Init, without MPI_Finalize{}",
-                                                  name_of(rank), code, live_ > 0 ? "; ending the others" : ""));
+    const char* what = server_->init_failed(rank) ? ": its MPI_Init failed" : " after MPI_Init, without MPI_Finalize";
+    return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {}{}{}", name_of(rank), code, what,
+                                                  live_ > 0 ? "; ending the others" : ""));
   }
   if (code != 0 && !exit_code_) exit_code_ = code;
 }
@@ -82,11 +83,13 @@ void Job::check_stuck() {
   if (stuck < 0) return;
   const int gone = server_->first_ended();
   const int code = WIFEXITED(ranks_[size_t(gone)].status) ? WEXITSTATUS(ranks_[size_t(gone)].status) : 0;
+  const char* when = server_->init_failed(gone)  ? " (its MPI_Init failed)"
+                     : server_->was_inside(gone) ? " after MPI_Finalize"
+                                                 : " without calling MPI_Init";
   fail(code != 0 ? code : 1,
-       fmt::format("{} ended with exit code {} {}, but {} waits for every rank in MPI_Init or MPI_Finalize; "
+       fmt::format("{} ended with exit code {}{}, but {} waits for every rank in MPI_Init or MPI_Finalize; "
                    "ending the others",
-                   name_of(gone), code, server_->was_inside(gone) ? "after MPI_Finalize" : "without calling MPI_Init",
-                   name_of(stuck)));
+                   name_of(gone), code, when, name_of(stuck)));
 }
 
 void Job::abort_asked(int rank, int code) {

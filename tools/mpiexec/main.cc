@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "elsewhere.h"
 #include "hosts.h"
 #include "job.h"
 #include "keeper.h"

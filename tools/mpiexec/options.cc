@@ -31,7 +31,6 @@ void add_list(std::vector<std::string>& list, const std::string& text) {
     at = comma + 1;
   }
 }
-// "NAME" means "with its present value"; a name without value is omitted.
 // "NAME" means "with the value it has here"; a name that has none is left out.
 void add_exported(std::vector<std::string>& environment, const std::string& name) {
   if (name.find('=') != std::string::npos) {
@@ -123,6 +122,7 @@ constexpr Option kOptions[] = {
      "auto (default: each rank to its share of the cores when there are enough cores, else none), none, core[:N], "
      "hwthread, l3cache, numa, socket, node",
      TERN_OPTION({
+       plan.placement.bind_text = value;
        return read_bind(value, plan.placement)
                   ? ""
                   : fmt::format(
@@ -133,6 +133,7 @@ constexpr Option kOptions[] = {
      "consecutive ranks go to consecutive parts: slot, hwthread, core, l3cache, numa, socket, node; N cores for each "
      "rank; ppr:M:PART: M ranks on each part",
      TERN_OPTION({
+       plan.placement.map_text = value;
        return read_map(value, plan.placement)
                   ? ""
                   : fmt::format(
@@ -159,7 +160,9 @@ constexpr Option kOptions[] = {
      })},
     {"host,hosts,H", "HOST,...", "where to run; hosts other than this one are left to Slurm, PRRTE, Open MPI or Hydra",
      TERN_OPTION({
-       add_list(app.hosts, value);
+       std::vector<std::string> names;
+       add_list(names, value);
+       for (const std::string& one : names) app.hosts.push_back(parse_host(one));
        return {};
      })},
     {"f,hostfile,machinefile", "FILE", "file with one host per line, as HOST, HOST:RANKS or HOST slots=RANKS",
@@ -197,7 +200,7 @@ constexpr Option kOptions[] = {
 };
 
 #undef TERN_OPTION
-/// Options of other launchers that scripts pass, and their replacements.
+
 /// Options of other launchers that scripts pass, and what there is instead.
 struct Foreign {
   const char* names;
@@ -244,7 +247,7 @@ bool has_name(const char* names, std::string_view name) {
   each_name(names, [&](std::string_view one) { found |= one == name; });
   return found;
 }
-// Number of letters to change, to add or to leave out.
+
 // Letters to change, to add or to leave out.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "shares.h"
 
 namespace tern::mpiexec {
 
@@ -25,7 +26,7 @@ struct App {
   Inheritance inheritance{};
   std::string directory{};    ///< working directory; empty: mpiexec's own
   std::string search_path{};  ///< where to look for the program instead of PATH
-  std::vector<std::string> hosts{};
+  std::vector<Host> hosts{};  ///< those that the user has named for this program
 };
 
 /// Files for the ranks' output, besides or instead of mpiexec's own. In patterns %r is the rank, %h the host, %% a %.
@@ -47,6 +48,7 @@ struct Plan {
   bool print_exit_codes = false;
   int universe_size = 0;  ///< 0: not given; -1: without limit
   std::string host_file{};
+  std::vector<Host> hosts{};   ///< of the programs that name none: from the host file, or an allocation
   int ranks_per_host = 0;      ///< 0: not given
   bool here = false;           ///< on this machine, even inside an allocation
   std::string batch_system{};  ///< whose allocation gives the hosts; empty: the user names them

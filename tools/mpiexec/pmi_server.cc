@@ -219,8 +219,10 @@ std::optional<int> PmiServer::handle(int rank, std::string_view text) {
     return std::nullopt;
   } else if (command == "init") {
     peer.initialised = true;
-    peer.finalised = false;  // a script may run one MPI program after another
+    peer.finalised = peer.init_failed = false;  // a script may run one MPI program after another
     answer(peer, opening_answer(rank, line));
+  } else if (command == "tern_init_failed") {
+    peer.init_failed = true;
   } else if (command == "finalize") {
     peer.finalised = true;
     answer(peer, "cmd=finalize_ack");

@@ -48,6 +48,8 @@ class PmiServer {
   /// Between init and finalize: the end of such a rank leaves the others hanging.
   bool is_inside(int rank) const { return peers_[size_t(rank)].initialised && !peers_[size_t(rank)].finalised; }
   bool was_inside(int rank) const { return peers_[size_t(rank)].initialised; }
+  /// The rank has said that its MPI_Init has failed.
+  bool init_failed(int rank) const { return peers_[size_t(rank)].init_failed; }
   bool all_were_inside() const;
   bool some_inside() const;
   bool some_was_inside() const;
@@ -65,7 +67,7 @@ class PmiServer {
     int descriptor = -1;
     PmiLines incoming;
     std::string unsent;
-    bool initialised = false, finalised = false, in_barrier = false, ended = false;
+    bool initialised = false, init_failed = false, finalised = false, in_barrier = false, ended = false;
     std::optional<SpawnProgram> program{};  ///< of a command that is not complete
     SpawnRequest spawning{};                ///< whose programs are not complete
     std::optional<SpawnRequest> spawn{};    ///< complete

@@ -99,6 +99,10 @@ const std::string& Record::function_name(size_t function) const {
   return names_[std::min(function, names_.size() - 1)];
 }
 
+std::string Record::algorithm_name(uint16_t algorithm) const {
+  return algorithm == 0 || algorithm > record::kMaxAlgorithms ? "unknown" : plain(header_->algorithms[algorithm - 1]);
+}
+
 std::string Record::clock_domain() const {
   return std::string(header_->clock_domain, strnlen(header_->clock_domain, sizeof header_->clock_domain));
 }

@@ -44,6 +44,8 @@ class Record {
   // Texts and numbers of a record are checked: a rank with a wild pointer may have overwritten its record.
   /// Name of the function at `function` in Header::totals; printable, and valid in JSON.
   const std::string& function_name(size_t function) const;
+  /// Of a collective; printable. `algorithm`: of an event.
+  std::string algorithm_name(uint16_t algorithm) const;
   const std::string& host() const { return host_; }
   std::string clock_domain() const;
   uint32_t threads() const;

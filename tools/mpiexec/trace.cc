@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/recorder.h"
+#include "base/types.h"
 #include "p2p/protocol.h"
 #include "wire/header.h"
 
@@ -52,8 +53,26 @@ const char* control_name(uint16_t what) {
     case wire::Kind::cancel_answer: return "cancel-answer";
     case wire::Kind::ready: return "ready";
     case wire::Kind::filled: return "filled";
-    default: return "protocol";
+    case wire::Kind::withdraw: return "withdraw";
+    case wire::Kind::withdrawn: return "withdrawn";
+    case wire::Kind::recount: return "recount";
+    case wire::Kind::release: return "release";
+    case wire::Kind::tuple_ask: return "tuple-ask";
+    case wire::Kind::tuple_answer: return "tuple-answer";
+    case wire::Kind::tuple_begin: return "tuple-begin";
+    case wire::Kind::tuple_stop: return "tuple-stop";
+    case wire::Kind::tuple_owed: return "tuple-owed";
+    case wire::Kind::tuple_stopped: return "tuple-stopped";
+    case wire::Kind::tuple_repair: return "tuple-repair";
+    case wire::Kind::tuple_resume: return "tuple-resume";
+    default: break;
   }
+  const auto between = [what](wire::Kind first, wire::Kind last) { return what >= int(first) && what <= int(last); };
+  if (between(wire::kFirstWindowKind, wire::kLastWindowKind)) return "window message";
+  if (between(wire::kFirstFileKind, wire::kLastFileKind)) return "file message";
+  if (between(wire::kFirstCollectiveKind, wire::kLastCollectiveKind)) return "collective message";
+  if (between(wire::kFirstPartitionedKind, wire::kLastPartitionedKind)) return "partitioned message";
+  return "other message";
 }
 
 class Writer {
@@ -99,6 +118,38 @@ void add_names(Writer& out, const Record& record) {
   }
 }
 
+// What the call was given: ,"args":{"comm":"MPI_COMM_WORLD","tag":7}. Ranks are those of the communicator.
+std::string arguments_of(const Record& record, const Event& event) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& value) {
+    text += fmt::format(R"({}"{}":{})", text.empty() ? "" : ",", name, value);
+  };
+  const auto number = [&](unsigned bit, const char* name, int64_t value) {
+    if (event.given & bit) add(name, std::to_string(value));
+  };
+  const auto rank_or_word = [&](unsigned bit, const char* name, int32_t value) {
+    if (!(event.given & bit)) return;
+    if (value == kAnySource) add(name, R"("any")");
+    else if (value == kProcNull) add(name, R"("none")");
+    else add(name, std::to_string(value));
+  };
+  if (event.given & record::kComm) {
+    const uint64_t id = event.context >> 2;
+    add("comm", id == 1 ? R"("MPI_COMM_WORLD")" : id == 2 ? R"("MPI_COMM_SELF")" : fmt::format(R"("context {}")", id));
+  }
+  rank_or_word(record::kDest, "dest", int32_t(event.peer));
+  rank_or_word(record::kTarget, "target", int32_t(event.peer));
+  rank_or_word(record::kSource, "source", event.source);
+  rank_or_word(record::kRoot, "root", event.source);
+  if ((event.given & record::kTag) && event.tag == kAnyTag) add("tag", R"("any")");
+  else number(record::kTag, "tag", event.tag);
+  number(record::kCount, "count", int64_t(event.count));
+  number(record::kBytes, "bytes", int64_t(event.bytes));
+  if (event.given & record::kRequest) add("request", fmt::format(R"("{:#x}")", event.request));
+  if (event.algorithm != 0) add("algorithm", '"' + record.algorithm_name(event.algorithm) + '"');
+  return text.empty() ? text : ",\"args\":{" + text + "}";
+}
+
 void add_event(Writer& out, const Record& record, const Event& event, uint64_t& receives) {
   const int rank = record.rank();
   const std::string at = out.at(record, event.time_ns);
@@ -110,8 +161,9 @@ void add_event(Writer& out, const Record& record, const Event& event, uint64_t& 
       if (event.kind == EventKind::progress) name = "progress";
       if (event.kind == EventKind::call) name = record.function_name(event.what);
       const char* category = event.kind == EventKind::call ? "call" : "progress";
-      out.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}"}})", rank, event.thread, at,
-              Writer::micro(event.duration_ns), name, category);
+      out.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}"{}}})", rank, event.thread, at,
+              Writer::micro(event.duration_ns), name, category,
+              event.kind == EventKind::call ? arguments_of(record, event) : std::string());
       return;
     }
     case EventKind::send: return;  // the flow says it

@@ -1,0 +1,139 @@
+// How other launchers are told what mpiexec was told (tools/mpiexec/engines.h). Real ones: tests/net/handing_over,
+// tests/launch/slurm_test.py.
+#include "tools/mpiexec/engines.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace tern::mpiexec {
+namespace {
+
+App app(int ranks, std::vector<std::string> command, std::vector<Host> hosts = {}) {
+  App made;
+  made.ranks = ranks;
+  made.command = std::move(command);
+  made.hosts = std::move(hosts);
+  return made;
+}
+
+std::string words_for(const Plan& plan, Dialect dialect, const char* program) {
+  return fmt::format("{}",
+                     fmt::join(translate(plan, {program, dialect}, "here", {"HOME", "SECRET"}, false).words, " "));
+}
+
+std::string to_hydra(const Plan& plan) { return words_for(plan, Dialect::hydra, "hydra"); }
+std::string to_open_mpi(const Plan& plan) { return words_for(plan, Dialect::open_mpi, "mpirun"); }
+std::string to_slurm(const Plan& plan) { return words_for(plan, Dialect::slurm, "srun"); }
+
+TEST(Engines, HostsOfAFile) {
+  Plan plan;
+  plan.apps = {app(5, {"prog", "x"})};
+  plan.host_file = "hosts";
+  plan.hosts = {{"a", 2}, {"b", 2}};
+  plan.label = true;
+  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
+  EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe --tag-output -x HOME -x SECRET -n 5 --host a:3,b:2 prog x");
+  EXPECT_EQ(to_slurm(plan),
+            "srun --mpi=pmi2 --kill-on-bad-exit=1 --label -n 5 --distribution=arbitrary -w a,a,a,b,b prog x");
+  plan.ranks_per_host = 1;
+  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
+  plan.apps[0].ranks = 2;
+  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:1,b:1 -n 2 prog x");
+}
+
+TEST(Engines, SlurmDistributesItsOwnAllocation) {
+  Plan plan;
+  plan.apps = {app(4, {"prog"})};
+  plan.hosts = {{"a", 2}, {"b", 2}};
+  plan.batch_system = "Slurm";
+  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 prog");
+  plan.ranks_per_host = 2;
+  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --ntasks-per-node 2 prog");
+}
+
+TEST(Engines, SeveralProgramsShareTheHosts) {
+  Plan plan;
+  plan.apps = {app(1, {"./a"}), app(3, {"./b", "two words"})};
+  plan.apps[0].directory = "/tmp";
+  plan.apps[1].environment = {"N=1 2"};
+  plan.hosts = {{"h1", 2}, {"h2", 2}};
+  plan.host_file = "hosts";
+  EXPECT_EQ(to_hydra(plan), "hydra -hosts h1:2,h2:2 -n 1 -wdir /tmp ./a : -n 3 /usr/bin/env N=1 2 ./b two words");
+  EXPECT_EQ(to_open_mpi(plan),
+            "mpirun --oversubscribe -x HOME -x SECRET -n 1 --host h1:1 -wdir /tmp ./a : "
+            "-n 3 --host h1:1,h2:2 /usr/bin/env N=1 2 ./b two words");
+  EXPECT_EQ(to_slurm(plan),
+            "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --distribution=arbitrary -w h1,h1,h2,h2 /bin/sh -c "
+            "if [ \"$SLURM_PROCID\" -lt 1 ]; then cd /tmp && exec ./a; "
+            "else exec /usr/bin/env 'N=1 2' ./b 'two words'; fi");
+}
+
+TEST(Engines, ProgramsWithHostsOfTheirOwn) {
+  Plan plan;
+  plan.apps = {app(1, {"./a"}), app(2, {"./b"}, {{"far", 0}})};
+  EXPECT_EQ(to_hydra(plan), "hydra -hosts here:1,far:2 -n 1 ./a : -n 2 ./b");
+}
+
+TEST(Engines, EnvironmentIsPassedOnOrNot) {
+  Plan plan;
+  plan.apps = {app(1, {"prog"}, {{"far", 0}})};
+  plan.environment = {"A=x"};
+  plan.inheritance = {false, {"HOME"}};
+  EXPECT_EQ(to_hydra(plan), "hydra -hosts far:1 -genv A x -n 1 -envlist HOME /usr/bin/env -u SECRET prog");
+  EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe -x HOME -x A=x -n 1 --host far:1 /usr/bin/env -u SECRET prog");
+  EXPECT_EQ(to_slurm(plan),
+            "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 1 --distribution=arbitrary -w far /usr/bin/env -u SECRET prog");
+  EXPECT_EQ(translate(plan, {"srun", Dialect::slurm}, "here", {}, false).environment,
+            std::vector<std::string>({"A=x"}));
+}
+
+TEST(Engines, WhatAnEngineDoesNotOfferIsNamed) {
+  Plan plan;
+  plan.apps = {app(1, {"prog"}, {{"far", 0}})};
+  plan.files.out_pattern = "o.%r.%h.%%";
+  plan.files.folder = "f";
+  plan.print_exit_codes = true;
+  plan.universe_size = 4;
+  plan.placement.map_text = "socket";
+  plan.placement.bind_text = "l3cache";
+  plan.placement.report = true;
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(
+      translate(plan, {"srun", Dialect::slurm}, "here", {}, false).ignored,
+      Words({"-bind-to l3cache", "-output-filename", "-print-all-exitcodes", "-usize", "-map-by", "-report-bindings"}));
+  EXPECT_EQ(translate(plan, {"mpirun", Dialect::open_mpi}, "here", {}, false).ignored,
+            Words({"-outfile-pattern", "-print-all-exitcodes", "-usize"}));
+  EXPECT_EQ(translate(plan, {"hydra", Dialect::hydra}, "here", {}, false).ignored,
+            Words({"-output-filename", "-report-bindings"}));
+  EXPECT_NE(to_slurm(plan).find("--output=o.%t.%N.%%"), std::string::npos);
+}
+
+TEST(Engines, Labels) {
+  EXPECT_EQ(with_our_label(Dialect::open_mpi, "[1,12]<stderr>: a: b"), "[12]  a: b");
+  EXPECT_EQ(with_our_label(Dialect::open_mpi, "[1,0]<stdout>:"), "[0] ");
+  EXPECT_EQ(with_our_label(Dialect::slurm, "007: x"), "[7] x");
+  EXPECT_EQ(with_our_label(Dialect::slurm, "00: x"), "[0] x");
+  for (const char* other :
+       {"", "[", "[1", "[1,", "[1,2]", "[,2]<stdout>:", "[1,]<stdout>:", "[1,2]<stdlog>:x", "12", ": x"}) {
+    EXPECT_EQ(with_our_label(Dialect::open_mpi, other), other);
+    EXPECT_EQ(with_our_label(Dialect::slurm, other), other);
+  }
+}
+
+TEST(Engines, FailuresToldBySlurm) {
+  EXPECT_EQ(failure_told_by_slurm("srun: error: node1: task 3: Exited with exit code 7"), 7);
+  EXPECT_EQ(failure_told_by_slurm("srun: error: node1: tasks 0-1: Segmentation fault (core dumped)"), 139);
+  EXPECT_EQ(failure_told_by_slurm("srun: error: node1: task 3: Killed"), 137);
+  for (const char* other :
+       {"", "srun: error: ", "node1: task 3: Killed", "srun: error: node1: task 3", "srun: error: a: task"})
+    EXPECT_EQ(failure_told_by_slurm(other), 0) << other;
+}
+
+TEST(Engines, WordsOfAShell) {
+  EXPECT_EQ(quoted("plain-1.2/x=y"), "plain-1.2/x=y");
+  EXPECT_EQ(quoted(""), "''");
+  EXPECT_EQ(quoted("it's $HOME"), "'it'\\''s $HOME'");
+}
+
+}  // namespace
+}  // namespace tern::mpiexec
