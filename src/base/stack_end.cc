@@ -19,8 +19,8 @@ uintptr_t find_stack_end() {
 }  // namespace
 
 uintptr_t stack_end() {
-  thread_local const uintptr_t end = find_stack_end();
-  return end;
+  thread_local const uintptr_t end_of_this_stack = find_stack_end();
+  return end_of_this_stack;
 }
 
 size_t bytes_behind_stack(const void* buffer, size_t bytes) {
