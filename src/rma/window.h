@@ -214,6 +214,7 @@ class Window {
   bool locks_by_words() const;
   bool shares_node_with(int rank) const;
   void end_under_way();
+  bool nothing_under_way() const;
   std::string describe() const;
 
   // operations.cc

@@ -99,6 +99,7 @@ Window::Window(Environment& environment, const Plan& plan)
 
 Window::~Window() {
   if (comm_ && !freed_) end_under_way();
+  TERN_ASSERT(nothing_under_way());
   if (design_) environment_.turns().remove(*design_);
   if (epochs_) environment_.turns().remove(*epochs_);
   if (comm_) environment_.remove(*this);
@@ -298,14 +299,13 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   return {};
 }
 
-// All ranks have ended their epochs, and wait for each other: then nothing is on its way, lock words included.
+// All ranks have ended their epochs, and wait for each other: then nothing is on its way, lock words included. But what
+// the target has confirmed, a path may still have to tell of: with several paths to a peer it does so later.
 Error Window::free() {
   Error error = finish_all();
   if (design_) wait_until([&] { return design_->quiet(); });
   if (Error late = barrier(); late && !error) error = std::move(late);
-  wait_until([&] {
-    return std::all_of(sources_.begin(), sources_.end(), [](auto& source) { return !source || source->replying == 0; });
-  });
+  wait_until([&] { return nothing_under_way(); });
   if (design_) {
     environment_.turns().remove(*design_);
     design_.reset();
@@ -321,8 +321,14 @@ Error Window::free() {
   return error;
 }
 
-// Paths and adapters tell of what they do for this rank at objects of the window. Answers of others are not waited for:
-// without the window they are thrown away.
+// Paths and adapters tell of what they do for this rank at objects of the window.
+bool Window::nothing_under_way() const {
+  const auto idle = [](auto& target) { return !target || (target->transfers == 0 && target->pending == 0); };
+  const auto silent = [](auto& source) { return !source || source->replying == 0; };
+  return std::all_of(targets_.begin(), targets_.end(), idle) && std::all_of(sources_.begin(), sources_.end(), silent);
+}
+
+// Answers of others are not waited for: without the window they are thrown away.
 void Window::end_under_way() {
   environment_.remove(*this);
   if (design_) environment_.turns().remove(*design_);
@@ -332,12 +338,7 @@ void Window::end_under_way() {
     target->refusal = Error(ErrorClass::win, describe() + " has ended");
     drop_operations(*target);
   }
-  const auto idle = [](auto& target) { return !target || (target->transfers == 0 && target->pending == 0); };
-  const auto silent = [](auto& source) { return !source || source->replying == 0; };
-  wait_until([&] {
-    return std::all_of(targets_.begin(), targets_.end(), idle) &&
-           std::all_of(sources_.begin(), sources_.end(), silent) && !(design_ && design_->under_way());
-  });
+  wait_until([&] { return nothing_under_way() && !(design_ && design_->under_way()); });
   design_.reset();
 }
 
