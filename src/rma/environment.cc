@@ -29,27 +29,27 @@ Environment::~Environment() = default;
 int WordTurns::poll() {
   int done = 0;
   bool dormant = true;
-  for (Pollable* waiter : waiters_) {
-    if (!waiter->hints().dormant) done += waiter->poll();
-    dormant = dormant && waiter->hints().dormant;
+  for (const Waiter& waiter : waiters_) {
+    if (!waiter.hints->dormant) done += waiter.pollable->poll();
+    dormant = dormant && waiter.hints->dormant;
   }
   hints_.dormant = dormant;
   return done;
 }
 
 bool WordTurns::arm() {
-  if (std::all_of(waiters_.begin(), waiters_.end(), [](Pollable* waiter) { return waiter->arm(); })) return true;
+  if (std::all_of(waiters_.begin(), waiters_.end(), [](const Waiter& one) { return one.pollable->arm(); })) return true;
   disarm();
   return false;
 }
 
 void WordTurns::disarm() {
-  for (Pollable* waiter : waiters_) waiter->disarm();
+  for (const Waiter& waiter : waiters_) waiter.pollable->disarm();
 }
 
 uint64_t WordTurns::next_deadline_ns() const {
   uint64_t next = ~uint64_t{0};
-  for (const Pollable* waiter : waiters_) next = std::min(next, waiter->next_deadline_ns());
+  for (const Waiter& waiter : waiters_) next = std::min(next, waiter.pollable->next_deadline_ns());
   return next;
 }
 
@@ -83,7 +83,10 @@ void Environment::on_message(Endpoint& from, const wire::Header& header, const s
   Window* window = window_of(from, header);
   if (!window) return;
   const std::span<const std::byte> all(payload, bytes);
-  if (header.kind == wire::kWindowBatch) return window->serve(header.source, all, header.token);
+  if (header.kind == wire::kWindowBatch) {
+    window->serve(header.source, all, header.token);
+    return;
+  }
   if (header.kind == wire::kWindowAnswers) return window->take_answers(header.source, all);
   if (header.kind == wire::kWindowPost) return window->take_post(header.source);
   if (header.kind == wire::kWindowNudge) return window->take_nudge();

@@ -23,8 +23,10 @@ class Window;
 /// while none has anything to do.
 class WordTurns final : public Pollable {
  public:
-  void add(Pollable& waiter) { waiters_.push_back(&waiter); }
-  void remove(Pollable& waiter) { std::erase(waiters_, &waiter); }
+  void add(Pollable& waiter) { waiters_.push_back({&waiter, &waiter.hints()}); }
+  void remove(Pollable& waiter) {
+    std::erase_if(waiters_, [&](const Waiter& one) { return one.pollable == &waiter; });
+  }
   /// One of them may have something to do.
   void wake() { hints_.dormant = false; }
 
@@ -35,7 +37,11 @@ class WordTurns final : public Pollable {
   uint64_t next_deadline_ns() const override;
 
  private:
-  std::vector<Pollable*> waiters_;
+  struct Waiter {
+    Pollable* pollable;
+    const PollHints* hints;
+  };
+  std::vector<Waiter> waiters_;
   PollHints hints_{.dormant = true};
 };
 

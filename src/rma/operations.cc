@@ -222,16 +222,21 @@ void Window::put_piece(const Operation& operation, Target& target, WindowOperati
   body.op = uint8_t(operation.op);
   body.inside = inside && brought != 0;
   WindowWriter out(target.open);
-  if (is_brief(operation, body)) out.brief(operation.action, slot, token, {body.op, uint8_t(bytes), body.address});
-  else out.operation(operation.action, token, body);
+  const size_t room_bytes = inside ? brought : 0;
+  std::byte* data_room = nullptr;
+  if (is_brief(operation, body)) {
+    data_room = out.brief(operation.action, slot, token, {body.op, uint8_t(bytes), body.address}, room_bytes);
+  } else {
+    out.operation(operation.action, token, body);
+    data_room = out.room(room_bytes);
+  }
   target.unconfirmed = true;
   if (brought == 0) return;
   Cursor from(const_cast<void*>(operation.origin), operation.origin_count, *operation.origin_type);
   from.seek(size_t(body.offset));
   if (inside) {
-    std::byte* data = out.room(brought);
-    from.pack(data, bytes);
-    if (swap) Cursor(const_cast<void*>(operation.compare), 1, *operation.origin_type).pack(data + bytes, bytes);
+    from.pack(data_room, bytes);
+    if (swap) Cursor(const_cast<void*>(operation.compare), 1, *operation.origin_type).pack(data_room + bytes, bytes);
     return;
   }
   auto* data = new DataSend;

@@ -48,7 +48,7 @@ void Window::await_post(Target& target) {
 }
 
 void Window::pump(Target& target, bool everything) {
-  if (target.pumping) return;  // an answer that came while sending, of this rank itself
+  if (target.pumping || target.in_cell) return;  // an answer that came while sending, of this rank itself
   target.pumping = true;
   if (everything && target.fills_parcel() && target.sealed.empty() && may_leave(target)) send_open(target);
   if (everything) seal(target, nullptr);
@@ -90,6 +90,7 @@ bool Window::may_leave(const Target& target) const {
 
 // The commonest case, without the way through the parcels; the vector's memory is used again.
 void Window::send_open(Target& target) {
+  if (goes_by_cell(target)) return ask_by_cell(target);
   Parcel parcel;
   parcel.records.swap(target.open);
   std::swap(parcel.confirm, target.confirm);
@@ -106,6 +107,7 @@ void Window::send_lock(Target& target) {
 
 void Window::post_records(Target& target, const Parcel& parcel) {
   ++environment_.counters().rma_messages;
+  target.unasked = parcel.confirm == 0;
   environment_.endpoints().post(target.endpoint, header(wire::kWindowBatch, parcel.confirm), parcel.records.data(),
                                 parcel.records.size());
   if (environment_.endpoints().posts_queued() > kManyQueued && !environment_.progress().polling())
@@ -238,6 +240,7 @@ void Window::lose(int rank, const Error& error) {
   if (!targets_.empty() && targets_[size_t(rank)]) {
     Target& gone = *targets_[size_t(rank)];
     gone.lost = true;
+    forget_cell(gone);
     drop_operations(gone);
     if (!gone.error) gone.error = Error(error.error_class(), std::string(error.text()));
   }

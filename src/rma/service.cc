@@ -35,8 +35,26 @@ struct ResultSend final : SendOperation {
 /// Gathers the answers to one message.
 class Answers {
  public:
-  Answers(Window& window, Source& to) : window_(window), to_(to) {}
-  ~Answers() { send(); }
+  /// `room`: for the last of them, if they fit.
+  Answers(Window& window, Source& to, std::span<std::byte> room = {}) : window_(window), to_(to), room_(room) {
+    out_.swap(window.spare_answers_);
+  }
+  ~Answers() {
+    finish();
+    out_.clear();
+    out_.swap(window_.spare_answers_);
+  }
+  /// All have left, or lie in the room: returns how many bytes. A confirmation does not pass results on their way.
+  size_t finish() {
+    const size_t bytes = out_.size();
+    if (bytes == 0 || bytes > room_.size() || by_message_) {
+      send();
+      return 0;
+    }
+    std::memcpy(room_.data(), out_.data(), bytes);
+    out_.clear();
+    return bytes;
+  }
 
   void granted() { writer_.record({WindowCode::granted}); }
   void confirm(uint32_t number) { writer_.record({WindowCode::ack, 0, 0, number}); }
@@ -55,6 +73,7 @@ class Answers {
       return send_if_long();
     }
     send();
+    by_message_ = true;
     auto* reply = new ResultSend;
     from.truncate(bytes);
     if (copied) {
@@ -81,15 +100,20 @@ class Answers {
   }
   void send() {
     if (out_.empty()) return;
+    by_message_ = true;
     std::vector<std::byte> message;
     message.swap(out_);
     ++window_.environment_.counters().rma_answers;
     window_.environment_.endpoints().post(to_.endpoint, window_.header(wire::kWindowAnswers), message.data(),
                                           message.size());
+    message.clear();
+    if (out_.empty()) out_.swap(message);
   }
 
   Window& window_;
   Source& to_;
+  std::span<std::byte> room_;
+  bool by_message_ = false;  ///< some have left as messages
   std::vector<std::byte> out_;
   wire::WindowWriter writer_{out_};
 };
@@ -101,18 +125,21 @@ Source& Window::source(int rank) {
   return *place;
 }
 
-void Window::serve(int from, std::span<const std::byte> records, uint32_t confirm) {
+size_t Window::serve(int from, std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room) {
   Source& origin = source(from);
-  if (origin.waits) return;  // it was told to wait for the lock
-  end_access(origin);        // it has all results, else it would not have begun anew
+  if (origin.waits) return 0;  // it was told to wait for the lock
+  size_t answered = 0;
+  end_access(origin);  // it has all results, else it would not have begun anew
   {
-    Answers answers(*this, origin);
+    Answers answers(*this, origin, room);
     carry_out(origin, records, answers);
     if (confirm != 0 && origin.waits) wire::WindowWriter(origin.held).record({WindowCode::flush, 0, 0, confirm});
     else if (confirm != 0) answers.confirm(confirm);
+    answered = answers.finish();
   }
   grant_ready();
   environment_.progress().notify();
+  return answered;
 }
 
 // Nobody else may touch the window before what the origin has asked for was read from it.

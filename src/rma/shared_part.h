@@ -2,8 +2,8 @@
 // exclude each other by, the member's lock, and what it reads of the others' epochs. Where the members' memory is their
 // own (MPI_Win_create) there are only the words.
 //
-//   control of member 0, 1, ...   epochs of 0, 1, ...   lock words of 0, 1, ...   data of member 0 | data of member 1
-//   ...
+//   control of member 0, 1, ...   epochs of 0, 1, ...   lock words of 0, 1, ...   cells of 0, 1, ...
+//   data of member 0 | data of member 1 | ...
 //
 // Units: bytes. Thread rule: under the rank's lock; the words are atomic, since other ranks use them.
 #pragma once
@@ -32,6 +32,18 @@ struct Control {
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(Control) == 128);
 
+/// Of an origin and a target (node_cells.h). All zero at first.
+struct NodeCell {
+  /// What a put of 512 bytes needs, twice; a few more bytes are quicker by cross-memory attach.
+  static constexpr size_t kRoom_bytes = 1008;
+  alignas(64) std::atomic<uint32_t> turn{0};  ///< odd: the origin asks; even: the target has answered
+  uint32_t confirm = 0;                       ///< the number of the confirmation that the origin asks for
+  uint32_t bytes = 0;                         ///< of data
+  uint32_t reserved = 0;
+  std::byte data[kRoom_bytes] = {};
+};
+static_assert(sizeof(NodeCell) == 1024);
+
 class SharedPart {
  public:
   /// So many members can have bits of their own; more of one node do without.
@@ -43,9 +55,9 @@ class SharedPart {
   ~SharedPart() { release(); }
 
   /// The window's ranks on this node, ascending, and the sizes of their memory. `apart`: each begins on a cache line.
-  /// `lock_words`: of each member.
+  /// `lock_words`: of each member. `cells`: there are some.
   void plan(std::vector<int> ranks, std::vector<PeerId> peers, const std::vector<int64_t>& sizes, bool apart,
-            size_t lock_words);
+            size_t lock_words, bool cells);
   /// By the first member; the others attach what it has allocated.
   Error allocate(NodeSegments& segments);
   Error attach(NodeSegments& segments, const SegmentKey& key);
@@ -61,6 +73,11 @@ class SharedPart {
   std::byte* data(int place) const { return segment_.data + starts_[size_t(place)]; }
   uint64_t* words(int place) const {
     return reinterpret_cast<uint64_t*>(segment_.data + words_start_) + size_t(place) * words_each_;
+  }
+  bool has_cells() const { return has_cells_; }
+  NodeCell& cell(int target, int origin) const {
+    const size_t index = size_t(target) * ranks_.size() + size_t(origin);
+    return reinterpret_cast<NodeCell*>(segment_.data + cells_start_)[index];
   }
   Control& control(int place) const { return reinterpret_cast<Control*>(segment_.data)[place]; }
   /// By origin or target (node_epochs.h): counts that every member writes for this one, by the writer's place.
@@ -82,6 +99,8 @@ class SharedPart {
   std::vector<size_t> starts_;  ///< of their data
   size_t counts_start_ = 0, counts_each_ = 0;
   size_t words_start_ = 0, words_each_ = 0;
+  size_t cells_start_ = 0;
+  bool has_cells_ = false;
   size_t bytes_ = 0;
   NodeSegments* segments_ = nullptr;
   NodeSegment segment_;

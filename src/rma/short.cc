@@ -1,7 +1,8 @@
 // The commonest calls in one piece: contiguous data into or out of memory that this rank reaches, sums and exchanges of
-// one integer there, accumulates by the operators' plain loops, a flush with nothing to wait for. Each takes some tens
-// of nanoseconds, so it is the number of steps that counts: all that can be wrong or different is asked at once, and
-// whatever does not fit goes the long way, which finds out (operations.cc, synchronise.cc).
+// one integer there, accumulates by the operators' plain loops, a flush with nothing to wait for; and one brief record
+// for a rank that answers in a cell (node_cells.h). Each takes some tens of nanoseconds, so it is the number of steps
+// that counts: all that can be wrong or different is asked at once, and whatever does not fit goes the long way, which
+// finds out (operations.cc, synchronise.cc).
 #include <cstring>
 
 #include "rma/window.h"
@@ -49,6 +50,12 @@ bool is_plain_loop(const Operation& o) {
          reinterpret_cast<uintptr_t>(o.origin) % kind->alignment == 0 && op_takes(o.op, *kind);
 }
 
+bool is_compare_of_one_integer(const Operation& o) {
+  const Kind* kind = o.target_type->kind();
+  return o.target_count == 1 && kind && is_integer(*kind) && o.origin_type == o.target_type &&
+         o.result_type == o.target_type;
+}
+
 enum class Form { none, copy, integer, loop };
 
 /// What a short operation does; none: it is not one. Compare-and-swap is short the long way.
@@ -63,6 +70,15 @@ Form form_of(const Operation& o) {
       return is_of_one_integer(o) ? Form::integer : is_plain_loop(o) ? Form::loop : Form::none;
     default: return Form::none;
   }
+}
+
+/// Where contiguous elements lie in the target's memory. False: not all inside, or none.
+bool lie_inside(const Operation& o, const Target& to, int64_t& start, int64_t& bytes) {
+  if (!o.target_type->is_contiguous() || o.displacement < 0 || o.target_count < 0) return false;
+  int64_t end = 0;
+  return !__builtin_mul_overflow(o.target_count, o.target_type->size(), &bytes) &&
+         !__builtin_mul_overflow(o.displacement, to.disp_unit, &start) && !__builtin_add_overflow(start, bytes, &end) &&
+         end <= to.size && bytes != 0;
 }
 
 }  // namespace
@@ -83,12 +99,9 @@ Target* Window::reached_before(int rank) const {
 // False: nothing has happened.
 bool Window::perform_short(const Operation& o) {
   Target* to = reached_before(o.target);
-  if (!to || !o.target_type->is_contiguous() || o.displacement < 0 || o.target_count < 0) return false;
-  int64_t bytes = 0, start = 0, end = 0;
-  if (__builtin_mul_overflow(o.target_count, o.target_type->size(), &bytes) ||
-      __builtin_mul_overflow(o.displacement, to->disp_unit, &start) || __builtin_add_overflow(start, bytes, &end) ||
-      end > to->size || bytes == 0)
-    return false;
+  if (!to) return cells_ && record_short(o);
+  int64_t bytes = 0, start = 0;
+  if (!lie_inside(o, *to, start, bytes)) return false;
   const Form form = form_of(o);
   std::byte* there = to->memory + start;
   if (form == Form::none || (form != Form::copy && goes_by_words(o))) return false;
@@ -108,6 +121,40 @@ bool Window::perform_short(const Operation& o) {
     else if (bytes == 8) change<uint64_t>(there, o);
     else change<uint32_t>(there, o);
   }
+  return true;
+}
+
+// The lock of a target that is wanted is asked for only when nothing can be wrong any more.
+bool Window::record_short(const Operation& o) {
+  if (size_t(unsigned(o.target)) >= targets_.size() || flavor_ == Flavor::dynamic) return false;
+  Target* to = targets_[size_t(o.target)].get();
+  if (!to || to->epoch_place < 0 || !to->is_settled()) return false;
+  if (to->lock != LockState::held && !(to->lock == LockState::wanted && design_)) return false;
+  int64_t bytes = 0, start = 0;
+  if (!lie_inside(o, *to, start, bytes) || bytes > int64_t(wire::WindowBriefBody::kMostBytes) ||
+      start >= int64_t(wire::WindowBriefBody::kAddressEnd) || !o.target_type->is_named())
+    return false;
+  const bool compares = o.action == WindowAction::compare_and_swap;
+  const Form form = compares ? Form::none : form_of(o);
+  if (compares ? !is_compare_of_one_integer(o) : form != Form::copy && form != Form::integer) return false;
+  if (form == Form::copy && !to->endpoint.peer_is_polling(true)) return false;  // by cross-memory attach
+  if (to->lock == LockState::wanted) {
+    ask_design(*to);
+    if (to->lock != LockState::held) return false;
+  }
+  Counters& counters = environment_.counters();
+  ++(o.action == WindowAction::put   ? counters.rma_puts
+     : o.action == WindowAction::get ? counters.rma_gets
+                                     : counters.rma_accumulates);
+  const bool fetches = o.action != WindowAction::put && o.action != WindowAction::accumulate;
+  const bool brings = o.action != WindowAction::get && o.op != OpId::no_op;
+  const uint32_t token = fetches ? await_result(o, *to, 0, size_t(bytes), nullptr) : 0;
+  const wire::WindowBriefBody body{uint8_t(o.op), uint8_t(bytes), uint64_t(start)};
+  std::byte* data = wire::WindowWriter(to->open).brief(o.action, uint16_t(o.target_type->predefined_id()), token, body,
+                                                       brings ? size_t(compares ? 2 * bytes : bytes) : 0);
+  if (brings) copy(data, o.origin, size_t(bytes));
+  if (compares) copy(data + bytes, o.compare, size_t(bytes));
+  to->unconfirmed = true;
   return true;
 }
 

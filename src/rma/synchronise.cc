@@ -72,7 +72,7 @@ Error Window::finish(Target& target) {
   if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
   else look();
   const uint32_t number = target.asked;
-  wait_until([&] { return target.has_confirmed(number); });
+  if (!target.has_confirmed(number)) wait_for_answers([&] { return target.has_confirmed(number); });
   return take_error(target);
 }
 
@@ -98,7 +98,7 @@ Error Window::finish_all() {
     look();
     return take_errors();
   }
-  wait_until([&] {
+  wait_for_answers([&] {
     return std::all_of(asked.begin(), asked.end(), [](auto& one) { return one.first->has_confirmed(one.second); });
   });
   return take_errors();
@@ -392,7 +392,8 @@ Error Window::lock_all(int assertions) {
 void Window::begin_unlock(Target& target) {
   if (target.lock == LockState::none || target.lost) return;
   if (target.lock == LockState::wanted && !target.has_records()) return;  // the target has never heard of it
-  if (design_) {
+  // With the lock held, what was begun leaves with the request for the confirmation, as one message.
+  if (design_ && target.lock != LockState::held) {
     pump(target, true);
     wait_until([&] { return target.lock != LockState::asked; });
   }
@@ -407,7 +408,7 @@ Error Window::end_unlock(Target& target) {
   // A rank that keeps the queue of its own lock sees the others' requests before it asks again.
   if (over && own(target.rank) && !design_ && !target.unchecked) environment_.progress().look();
   else if (over) look();
-  else wait_until([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
+  else wait_for_answers([&] { return target.lost || (target.confirmed == target.asked && target.pending == 0); });
   if (design_ && target.lock == LockState::held && !target.unchecked) {
     design_->release(target.rank);
     wake_design();

@@ -78,6 +78,8 @@ struct Target {
   bool lock_counts = false;  ///< for Environment::add_lock
   bool unchecked = false;    ///< MPI_MODE_NOCHECK: nobody else wants the lock, so it is not taken
   bool pumping = false;
+  bool in_cell = false;    ///< a batch in its cell (node_cells.h) is not answered: nothing else leaves
+  bool unasked = false;    ///< the last message asked for no confirmation
   uint32_t pending = 0;    ///< data that have not left, results that have not come
   uint32_t transfers = 0;  ///< by RemoteMemory, its atomics included: not begun, or not done
   uint32_t asked = 0;      ///< confirmations asked for,

@@ -8,6 +8,7 @@
 //   short.cc          the commonest of them in one piece
 //   transfer.cc       puts and gets by the path's RemoteMemory (an adapter, cross-memory attach)
 //   word_operations.cc  accumulates of 8-byte integers by its atomics
+//   cells.cc          batches through memory that ranks of this node share
 //   synchronise.cc    fence, post, start, complete, wait, lock, unlock, flush
 //
 // How an operation goes where no memory is shared with the target:
@@ -37,6 +38,7 @@
 #include "rma/environment.h"
 #include "rma/lock_design.h"
 #include "rma/lock_queue.h"
+#include "rma/node_cells.h"
 #include "rma/node_epochs.h"
 #include "rma/own_turns.h"
 #include "rma/remote_part.h"
@@ -164,7 +166,8 @@ class Window {
 
   // --- What comes (Environment). `from` is a rank of the window.
   /// `confirm`: the number of the confirmation that is asked for behind the records; 0: none.
-  void serve(int from, std::span<const std::byte> records, uint32_t confirm);
+  /// `room`: where the answers go if they fit, else they go as messages. Returns how many bytes of them are there.
+  size_t serve(int from, std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room = {});
   void take_answers(int from, std::span<const std::byte> records);
   void take_post(int from);
   /// Something that this rank waits for in shared memory may have changed.
@@ -231,6 +234,7 @@ class Window {
   /// quickly; null: find out.
   Target* reached_before(int rank) const;
   bool perform_short(const Operation& operation);
+  bool record_short(const Operation& operation);
   // direct.cc
   std::byte* reachable(int rank) const;
   AccumulateGuard alone_with(int rank) const;
@@ -278,6 +282,13 @@ class Window {
   void pump(Target& target, bool everything);
   bool may_leave(const Target& target) const;
   void send_open(Target& target);
+  // cells.cc
+  void make_cells();
+  bool goes_by_cell(const Target& target) const;
+  void ask_by_cell(Target& target);
+  void take_cell(int from, std::span<const std::byte> answers);
+  void forget_cell(Target& target);
+  // origin.cc, continued
   void post_records(Target& target, const Parcel& parcel);
   void send(Target& target, Parcel parcel);
   void send_lock(Target& target);
@@ -327,6 +338,17 @@ class Window {
   void look() {
     if (++looks_ % kLooks == 0) environment_.progress().look();
   }
+  /// For answers of targets. Those in cells take some 0.2 us, if they come at once; meanwhile others may ask this rank.
+  template <typename Done>
+  void wait_for_answers(Done&& done) {
+    if (cells_ && cells_->asks() && environment_.progress().idle().pauses != 0) {
+      for (int i = 0; i < kCloseLooks; ++i, short_pause()) {
+        cells_->poll();
+        if (done()) return;
+      }
+    }
+    wait_until(done);
+  }
   Error check_rank(int rank) const;
   Error sync_error(const std::string& text) const;
   bool own(int rank) const { return rank == comm_->rank(); }
@@ -374,6 +396,7 @@ class Window {
   LockChoice lock_choice_ = LockChoice::automatic;
   std::unique_ptr<LockDesign> design_;    ///< null: by message
   std::unique_ptr<NodeEpochs> epochs_;    ///< null: no memory is shared
+  std::unique_ptr<NodeCells> cells_;      ///< null: there are none
   std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
   // Info.
   bool no_locks_ = false;
@@ -398,7 +421,8 @@ class Window {
   std::vector<std::unique_ptr<Source>> sources_;
   LockQueue locks_;
   OwnTurns own_turns_;
-  std::vector<int> granted_;  ///< origins whose held records may be carried out
+  std::vector<std::byte> spare_answers_;  ///< memory to be used again
+  std::vector<int> granted_;              ///< origins whose held records may be carried out
   bool granting_ = false;
   std::string broken_;   ///< why the lock cannot be had any more; empty: it can
   bool posted_ = false;  ///< an exposure epoch is open

@@ -102,6 +102,7 @@ Window::~Window() {
   TERN_ASSERT(nothing_under_way());
   if (design_) environment_.turns().remove(*design_);
   if (epochs_) environment_.turns().remove(*epochs_);
+  if (cells_) environment_.turns().remove(*cells_);
   if (comm_) environment_.remove(*this);
 }
 
@@ -177,7 +178,8 @@ Error Window::share_memory(bool locks) {
   const bool machines = whole && (lock_choice_ == LockChoice::test_and_set || lock_choice_ == LockChoice::mcs);
   if (together) {
     part_.plan(ranks, peers, sizes, flavor_ == Flavor::allocate || noncontiguous_,
-               machines ? LockWord::count(uint32_t(ranks.size())) : 0);
+               machines ? LockWord::count(uint32_t(ranks.size())) : 0,
+               !allocates && ranks.size() <= NodeCells::kMostMembers);
   }
   if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part_.allocate(*segments));
   if (mine.error_class == 0 && !together) mine.set(allocate_memory());
@@ -205,6 +207,7 @@ Error Window::share_memory(bool locks) {
   if (together) {
     epochs_ = std::make_unique<NodeEpochs>(part_, part_place_, nudge());
     environment_.turns().add(*epochs_);
+    if (part_.has_cells()) make_cells();
   }
   if (together && whole)
     choose_design(std::any_of(all.begin(), all.end(), [](const Statement& one) { return one.shares_cores != 0; }));
@@ -314,6 +317,10 @@ Error Window::free() {
     environment_.turns().remove(*epochs_);
     epochs_.reset();
   }
+  if (cells_) {
+    environment_.turns().remove(*cells_);
+    cells_.reset();
+  }
   environment_.remove(*this);
   remote_.conceal();
   freed_ = true;
@@ -332,8 +339,10 @@ bool Window::nothing_under_way() const {
 void Window::end_under_way() {
   environment_.remove(*this);
   if (design_) environment_.turns().remove(*design_);
+  if (cells_) environment_.turns().remove(*cells_);
   for (auto& target : targets_) {
     if (!target) continue;
+    forget_cell(*target);
     target->lock = LockState::refused;
     target->refusal = Error(ErrorClass::win, describe() + " has ended");
     drop_operations(*target);

@@ -94,10 +94,14 @@ class WindowWriter {
     record({WindowCode::operate, uint8_t(action), 0, token});
     append(&body, sizeof body);
   }
-  void brief(WindowAction action, uint16_t type, uint32_t token, const WindowBriefBody& body) {
-    record({WindowCode::brief, uint8_t(action), type, token});
+  /// Room for the data that follow, to be filled by the caller.
+  std::byte* brief(WindowAction action, uint16_t type, uint32_t token, const WindowBriefBody& body, size_t data_bytes) {
+    const WindowRecord head{WindowCode::brief, uint8_t(action), type, token};
     const uint64_t word = body.address | uint64_t{body.bytes} << 48 | uint64_t{body.op} << 56;
-    append(&word, sizeof word);
+    std::byte* at = room(sizeof head + sizeof word + data_bytes);
+    std::memcpy(at, &head, sizeof head);
+    std::memcpy(at + sizeof head, &word, sizeof word);
+    return at + sizeof head + sizeof word;
   }
   /// Length and bytes.
   void text(WindowRecord head, const void* data, uint64_t bytes) {

@@ -264,6 +264,7 @@ static void short_operations(int created) {
   MPI_Put(&big, 1, MPI_LONG_LONG, to, 0, 1, MPI_LONG_LONG, win);
   MPI_Put(&small, 1, MPI_INT, to, 15, 1, MPI_INT, win); /* the last word */
   MPI_Put(text, 7, MPI_CHAR, to, 2, 7, MPI_CHAR, win);
+  MPI_Win_flush(to, win); /* a put and an accumulate of the same word are not ordered */
   MPI_Accumulate(&minus, 1, MPI_LONG_LONG, to, 0, 1, MPI_LONG_LONG, MPI_SUM, win);
   MPI_Win_flush(to, win);
   MPI_Get(back, 7, MPI_CHAR, to, 2, 7, MPI_CHAR, win);

@@ -46,6 +46,12 @@ int main(int argc, char** argv) {
   EXPECT(MPI_Put(got, -2, MPI_INT, 0, 0, 1, MPI_INT, win), MPI_ERR_COUNT, "MPI_");
   EXPECT(MPI_Put(got, 1, MPI_DATATYPE_NULL, 0, 0, 1, MPI_INT, win), MPI_ERR_TYPE, "MPI_");
   EXPECT(MPI_Get(got, 1, MPI_INT, 0, 8, 1, MPI_INT, win), MPI_ERR_RMA_RANGE, "MPI_Get");
+  EXPECT(MPI_Put(NULL, 1, MPI_INT, 0, 0, 1, MPI_INT, win), MPI_ERR_BUFFER, "MPI_Put", "origin_addr", "null pointer");
+  EXPECT(MPI_Get(NULL, 1, MPI_INT, 0, 0, 1, MPI_INT, win), MPI_ERR_BUFFER, "MPI_Get", "origin_addr", "null pointer");
+  EXPECT(MPI_Accumulate(NULL, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER, "origin_addr");
+  EXPECT(MPI_Get_accumulate(got, 1, MPI_INT, NULL, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER,
+         "result_addr");
+  FINE(MPI_Put(NULL, 0, MPI_INT, 0, 0, 0, MPI_INT, win));
   EXPECT(MPI_Accumulate(got, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, MPI_BAND, win), MPI_ERR_OP, "MPI_BAND", "MPI_DOUBLE");
   EXPECT(MPI_Accumulate(got, 2, MPI_FLOAT, 0, 0, 2, MPI_INT, MPI_SUM, win), MPI_ERR_TYPE, "MPI_FLOAT", "MPI_INT");
   EXPECT(MPI_Compare_and_swap(got, got, got, MPI_DOUBLE, 0, 0, win), MPI_ERR_TYPE, "MPI_DOUBLE");

@@ -1,36 +1,17 @@
 // AccumulateGuard: one at a time, also between threads; a member that ended with the guard leaves nobody waiting.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <set>
 #include <thread>
 
 #include "rma/shared_part.h"
+#include "tests/sim/plain_segments.h"
 
 namespace tern::rma {
 namespace {
 
-class PlainSegments final : public NodeSegments {
- public:
-  bool shares(PeerId) const override { return true; }
-  bool has_ended(PeerId peer) const override { return ended.contains(peer); }
-  Error allocate(size_t bytes, NodeSegment& made) override {
-    made.data = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
-    made.bytes = bytes;
-    made.key.words[1] = 1;
-    return {};
-  }
-  Error attach(const SegmentKey&, NodeSegment&) override { return Error(ErrorClass::other, "not here"); }
-  void release(NodeSegment& segment) override {
-    std::free(segment.data);
-    segment = NodeSegment();
-  }
-  std::set<PeerId> ended;
-};
-
 struct Guarded {
   Guarded() {
-    part.plan({0, 1, 2}, {10, 11, 12}, {8, 8, 8}, false, 0);
+    part.plan({0, 1, 2}, {10, 11, 12}, {8, 8, 8}, false, 0, false);
     EXPECT_FALSE(part.allocate(segments));
   }
   PlainSegments segments;

@@ -1,0 +1,87 @@
+#include "rma/node_cells.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tern::rma {
+
+void NodeCells::publish(NodeCell& cell, uint32_t turn, int reader) {
+  cell.turn.store(turn, std::memory_order_seq_cst);
+  if (memory_.takes_sleeper(reader)) wake_(memory_.ranks()[size_t(reader)]);
+}
+
+bool NodeCells::is_answered(int place) const {
+  return memory_.cell(place, me_).turn.load(std::memory_order_acquire) % 2 == 0;
+}
+
+bool NodeCells::asks_me(int place) const {
+  return place != me_ && memory_.cell(me_, place).turn.load(std::memory_order_acquire) % 2 != 0;
+}
+
+void NodeCells::ask(int place, std::span<const std::byte> records, uint32_t confirm) {
+  NodeCell& cell = memory_.cell(place, me_);
+  cell.confirm = confirm;
+  cell.bytes = uint32_t(records.size());
+  std::memcpy(cell.data, records.data(), records.size());
+  asked_.push_back(place);
+  publish(cell, cell.turn.load(std::memory_order_relaxed) + 1, place);
+}
+
+int NodeCells::take_answers() {
+  int done = 0;
+  for (size_t i = 0; i < asked_.size();) {
+    const int place = asked_[i];
+    if (!is_answered(place)) {
+      ++i;
+      continue;
+    }
+    asked_.erase(asked_.begin() + ptrdiff_t(i));
+    ++done;
+    const NodeCell& cell = memory_.cell(place, me_);
+    alignas(8) std::byte answers[NodeCell::kRoom_bytes];  // the next batch may leave while they are taken apart
+    const size_t bytes = std::min<size_t>(cell.bytes, sizeof answers);
+    std::memcpy(answers, cell.data, bytes);
+    answered_(memory_.ranks()[size_t(place)], {answers, bytes});
+    i = 0;
+  }
+  return done;
+}
+
+int NodeCells::serve() {
+  int done = 0;
+  for (int place = 0; place < int(memory_.ranks().size()); ++place) {
+    if (!asks_me(place)) continue;
+    NodeCell& cell = memory_.cell(me_, place);
+    const size_t bytes = std::min<size_t>(cell.bytes, sizeof cell.data);
+    cell.bytes = uint32_t(serve_(memory_.ranks()[size_t(place)], {cell.data, bytes}, cell.confirm, cell.data));
+    publish(cell, cell.turn.load(std::memory_order_relaxed) + 1, place);
+    ++done;
+  }
+  return done;
+}
+
+int NodeCells::poll() {
+  if (polling_) return 0;
+  polling_ = true;
+  int done = asked_.empty() ? 0 : take_answers();
+  done += serve();
+  polling_ = false;
+  return done;
+}
+
+bool NodeCells::arm() {
+  armed_ = true;
+  memory_.control(me_).sleeps.store(1, std::memory_order_seq_cst);
+  bool waits = std::none_of(asked_.begin(), asked_.end(), [this](int place) { return is_answered(place); });
+  for (int place = 0; waits && place < int(memory_.ranks().size()); ++place) waits = !asks_me(place);
+  if (!waits) disarm();
+  return waits;
+}
+
+void NodeCells::disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  memory_.control(me_).sleeps.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace tern::rma

@@ -1,0 +1,32 @@
+// NodeSegments for tests of one part: plain memory, which the test's threads share. Thread rule: none; one test.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "fabric/node_segments.h"
+
+namespace tern::rma {
+
+class PlainSegments final : public NodeSegments {
+ public:
+  bool shares(PeerId) const override { return true; }
+  bool has_ended(PeerId peer) const override { return ended.contains(peer); }
+  Error allocate(size_t bytes, NodeSegment& made) override {
+    bytes = (bytes + 4095) / 4096 * 4096;
+    made.data = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
+    std::memset(made.data, 0, bytes);
+    made.bytes = bytes;
+    made.key.words[1] = 1;
+    return {};
+  }
+  Error attach(const SegmentKey&, NodeSegment&) override { return Error(ErrorClass::other, "not here"); }
+  void release(NodeSegment& segment) override {
+    std::free(segment.data);
+    segment = NodeSegment();
+  }
+  std::set<PeerId> ended;
+};
+
+}  // namespace tern::rma

@@ -1,0 +1,124 @@
+// NodeCells between threads: every batch is carried out once and answered, whether the two poll or sleep; a member that
+// is no longer waited for is left alone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <semaphore>
+#include <thread>
+
+#include "base/rng.h"
+#include "rma/node_cells.h"
+#include "tests/sim/plain_segments.h"
+
+namespace tern::rma {
+namespace {
+
+constexpr int kMembers = 2;
+constexpr auto kPatience = std::chrono::seconds(60);  // a lost wake-up
+
+/// The memory, and how often each member has been woken.
+struct Node {
+  Node() {
+    part.plan({0, 1}, {10, 11}, {0, 0}, false, 0, true);
+    EXPECT_FALSE(part.allocate(segments));
+  }
+  PlainSegments segments;
+  SharedPart part;
+  std::counting_semaphore<> woken[kMembers] = {std::counting_semaphore<>(0), std::counting_semaphore<>(0)};
+  std::atomic<int> slept{0};
+};
+
+/// One rank: asks the other one `rounds` times for the sum of the numbers that it sends, and serves what it is asked.
+class Member {
+ public:
+  Member(Node& node, int me, int rounds)
+      : node_(node),
+        me_(me),
+        rounds_(rounds),
+        rng_(uint64_t(me) + 1),
+        cells_(
+            node.part, me, [&node](int rank) { node.woken[rank].release(); },
+            [this](int, std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room) {
+              return serve(records, confirm, room);
+            },
+            [this](int, std::span<const std::byte> answers) { take(answers); }) {}
+
+  void run() {
+    while (!over()) {
+      if (!cells_.asks() && answered_ != rounds_) ask();
+      if (cells_.poll() == 0 && rng_.chance(1, 4) && !over()) sleep();
+    }
+  }
+
+ private:
+  bool over() const { return answered_ == rounds_ && served_ == rounds_; }
+  void ask() {
+    numbers_.resize(1 + rng_.below(NodeCell::kRoom_bytes / sizeof(uint64_t)));
+    sum_ = 0;
+    for (uint64_t& number : numbers_) sum_ += number = rng_.next();
+    cells_.ask(1 - me_, std::as_bytes(std::span(numbers_)), uint32_t(answered_ + 1));
+  }
+  size_t serve(std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room) {
+    EXPECT_EQ(int(confirm), ++served_);
+    uint64_t sum = 0;
+    for (size_t at = 0; at < records.size(); at += sizeof sum) {
+      uint64_t number = 0;
+      std::memcpy(&number, records.data() + at, sizeof number);
+      sum += number;
+    }
+    EXPECT_EQ(room.size(), NodeCell::kRoom_bytes);
+    std::memcpy(room.data(), &sum, sizeof sum);
+    return sizeof sum;
+  }
+  void take(std::span<const std::byte> answers) {
+    uint64_t sum = 0;
+    ASSERT_EQ(answers.size(), sizeof sum);
+    std::memcpy(&sum, answers.data(), sizeof sum);
+    EXPECT_EQ(sum, sum_);
+    ++answered_;
+  }
+  void sleep() {
+    while (node_.woken[me_].try_acquire()) continue;
+    if (!cells_.arm()) return;
+    ++node_.slept;
+    if (!node_.woken[me_].try_acquire_for(kPatience)) throw std::runtime_error("nobody wakes a member that sleeps");
+    cells_.disarm();
+  }
+
+  Node& node_;
+  const int me_, rounds_;
+  Rng rng_;
+  std::vector<uint64_t> numbers_;
+  uint64_t sum_ = 0;
+  int answered_ = 0, served_ = 0;
+  NodeCells cells_;
+};
+
+TEST(RmaCells, EveryBatchIsAnsweredAlsoAsleep) {
+  constexpr int kRounds = 300;
+  Node node;
+  std::thread other([&] { Member(node, 1, kRounds).run(); });
+  Member(node, 0, kRounds).run();
+  other.join();
+  EXPECT_GT(node.slept.load(), 0);
+}
+
+TEST(RmaCells, AMemberThatIsForgottenIsNotWaitedFor) {
+  Node node;
+  int answers = 0;
+  NodeCells cells(
+      node.part, 0, [](int) {}, [](int, auto, uint32_t, auto) -> size_t { return 0; }, [&](int, auto) { ++answers; });
+  const std::byte record[8] = {};
+  cells.ask(1, record, 1);
+  EXPECT_TRUE(cells.asks());
+  cells.forget(1);
+  EXPECT_FALSE(cells.asks());
+  ++node.part.cell(1, 0).turn;  // it answers nevertheless
+  EXPECT_EQ(cells.poll(), 0);
+  EXPECT_EQ(answers, 0);
+}
+
+}  // namespace
+}  // namespace tern::rma
