@@ -4,6 +4,7 @@
 // (coll/create/channel.h): its steps begin whenever the ones before are over, at each rank in another order among the
 // accesses on their way, so that they cannot take part in the communicator's sequence of collectives.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "coll/create/channel.h"
@@ -78,6 +79,15 @@ bool members_disjoint(const std::vector<Member>& members) {
   return true;
 }
 
+/// Whether the first byte of the access must come from a device. (Of a file that cannot be read nobody knows.)
+bool is_cold(const Access& access) {
+  const OpenFile& file = access.at.file;
+  if (!file.facts.regular || file.facts.remote || !file.readable) return false;
+  std::byte first{};
+  iovec piece{&first, 1};
+  return access.at.environment.files().read_cached(file.descriptor, &piece, 1, access.begin()) == -EAGAIN;
+}
+
 Member describe(const Access& access, bool known, size_t words) {
   Member member;
   const Pattern& pattern = access.pattern();
@@ -98,6 +108,7 @@ Member describe(const Access& access, bool known, size_t words) {
   member.begin = access.begin();
   member.end = access.end();
   member.pieces = uint64_t(pattern.pieces_in(access.bytes));
+  member.cold = is_cold(access);
   return member;
 }
 

@@ -42,8 +42,9 @@ struct Member {
   };
   uint32_t form = contiguous;
   uint32_t words = 0;
+  uint64_t cold = 0;  ///< 1: the beginning of its part is not in the host's memory
 };
-static_assert(sizeof(Member) == 7 * sizeof(uint64_t));
+static_assert(sizeof(Member) == 8 * sizeof(uint64_t));
 
 class TwoPhase {
  public:
