@@ -62,7 +62,9 @@ void Call::begin_observed() {
 
 void Call::made_observed(const Request& request, MPI_Request handle) {
   if (timed()) record_request(handle);
-  if (checked()) world_.checks->bind(request);
+  if (!checked()) return;
+  made_handle(&world_.requests, value_of(handle));
+  world_.checks->bind(request);
 }
 
 void Call::made_handle(const void* table, uintptr_t handle) const { world_.checks->given(table, handle); }

@@ -210,7 +210,7 @@ class Call {
     *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
   }
   /// A request in which an error may still be found also remembers its communicator, or file.
-  void give(MPI_Request* handle, Request* object) {
+  [[gnu::always_inline]] void give(MPI_Request* handle, Request* object) {
     const bool over = object && object->complete() && !object->persistent() && !object->error;
     if (object && !over && !object->error_object) {
       if (comm_) {
@@ -224,7 +224,7 @@ class Call {
         object->error_object = window_;
       }
     }
-    *handle = given(world_.requests, object, MPI_REQUEST_NULL);
+    *handle = handle_of(world_.requests, object, MPI_REQUEST_NULL);
     if ((state_ & (kTimed | kChecked)) && object) [[unlikely]]
       made_observed(*object, *handle);
   }
@@ -305,12 +305,15 @@ class Call {
 
  private:
   template <typename Table, typename Object, typename Handle>
+  static Handle handle_of(Table& table, Object* object, Handle null) {
+    return object ? reinterpret_cast<Handle>(table.give(object)) : null;
+  }
+  template <typename Table, typename Object, typename Handle>
   Handle given(Table& table, Object* object, Handle null) {
-    if (!object) return null;
-    const uintptr_t handle = table.give(object);
-    if (checked()) [[unlikely]]
-      made_handle(&table, handle);
-    return reinterpret_cast<Handle>(handle);
+    const Handle handle = handle_of(table, object, null);
+    if (checked() && object) [[unlikely]]
+      made_handle(&table, value_of(handle));
+    return handle;
   }
   template <typename Table, typename Object, typename Handle>
   static void retired(Table& table, Handle* handle, Object* object, Handle null) {

@@ -8,6 +8,7 @@
 #include "capi/call.h"
 #include "capi/call_site.h"
 #include "capi/coll_operands.h"
+#include "check/heap.h"
 #include "check/type_summary.h"
 #include "fmt/format.h"
 #include "p2p/send_request.h"
@@ -178,11 +179,26 @@ void Checks::look_at(const std::vector<Use>& uses) {
   const std::vector<uint32_t> before = check::sums_of(uses, readable);
   if (!readable) report("the buffer of " + place() + " reaches where no memory is. Are count and datatype right?");
   for (const Use& use : uses) declarations_.check(use);
+  look_at_blocks(uses);
   pause();
   if (check::sums_of(uses, readable) != before)
     report("another thread changes the buffer of " + place() +
            " while the call uses it. Let the threads wait for each "
            "other.");
+}
+
+// Other threads would change the blocks meanwhile.
+void Checks::look_at_blocks(const std::vector<Use>& uses) {
+  if (program_threads() != 1) return;
+  check::Bytes all;
+  for (const Use& use : uses) all.add(check::Bytes::of(use.buffer, use.count, *use.type));
+  const check::HeapFault fault = check::find_heap_fault(all);
+  if (!fault.found()) return;
+  report(fault.freed
+             ? fmt::format("the buffer of {} lies in memory that the program has freed or never allocated.", place())
+             : fmt::format("the buffer of {} ends {} bytes behind its block of memory, which has {} bytes "
+                           "(malloc, new). Are count and datatype right?",
+                           place(), fault.excess, fault.bytes));
 }
 
 void Checks::use(const std::vector<Use>& uses) {
@@ -207,8 +223,8 @@ void Checks::share(uint64_t context, const Datatype& type) {
 // 3.5). Here it waits, so that the hang report shows the deadlock that another library, or a longer message, would
 // have.
 Error Checks::send(const SendArguments& arguments, Count count, const Datatype& type) {
-  use({Use{arguments.buffer, arguments.count, arguments.type, false}});
   share(arguments.context, type);
+  use({Use{arguments.buffer, arguments.count, arguments.type, false}});
   SendArguments synchronous = arguments;
   if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
   Request* request = messages_.isend(synchronous, count, type);
@@ -225,13 +241,14 @@ Error Checks::send(const SendArguments& arguments, Count count, const Datatype& 
 }
 
 Request* Checks::isend(const SendArguments& arguments) {
+  share(arguments.context, *arguments.type);
   stage({Use{arguments.buffer, arguments.count, arguments.type, false}});
   return messages_.isend(arguments, arguments.count, *arguments.type);
 }
 
 Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
-  use({Use{arguments.buffer, arguments.count, arguments.type, true}});
   share(arguments.context, *arguments.type);
+  use({Use{arguments.buffer, arguments.count, arguments.type, true}});
   const std::string where = place();
   PointToPoint& p2p = world_.process->p2p();
   Request* request = p2p.ireceive(arguments);
@@ -244,6 +261,7 @@ Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
 }
 
 Request* Checks::ireceive(const ReceiveArguments& arguments) {
+  share(arguments.context, *arguments.type);
   stage({Use{arguments.buffer, arguments.count, arguments.type, true}});
   Request* request = world_.process->p2p().ireceive(arguments);
   watch(*request);

@@ -89,6 +89,7 @@ class Checks final : public MessageHandler {
   void use(const std::vector<check::Use>& uses);
   void stage(const std::vector<check::Use>& uses);
   void look_at(const std::vector<check::Use>& uses);
+  void look_at_blocks(const std::vector<check::Use>& uses);
   /// Lets other threads go on for a moment.
   void pause();
   void begin_alone(check::Sharing::Object object);

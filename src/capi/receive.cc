@@ -27,7 +27,9 @@ Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, 
     return {};
   }
   const ReceiveArguments arguments = comm.receive_arguments(buf, count, datatype, source, tag);
-  request = call.checked() ? call.world().checks->ireceive(arguments) : comm.p2p().ireceive(arguments);
+  if (call.checked()) [[unlikely]]
+    request = call.world().checks->ireceive(arguments);
+  else request = comm.p2p().ireceive(arguments);
   return {};
 }
 

@@ -25,7 +25,9 @@ Error isend(Call& call, const void* buf, Count count, Datatype& type, int dest, 
   } else {
     SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
     arguments.requested = true;
-    request = call.checked() ? call.world().checks->isend(arguments) : comm.p2p().isend(arguments);
+    if (call.checked()) [[unlikely]]
+      request = call.world().checks->isend(arguments);
+    else request = comm.p2p().isend(arguments);
   }
   return {};
 }

@@ -197,6 +197,12 @@ static void structure_of_other_layout(void) {
   MPI_Type_free(&type);
   free(one);
 }
+static void block_too_short(void) {
+  int* values = calloc(4, sizeof *values);  // malloc gives 24 bytes
+  if (rank == 0) MPI_Send(values, 4, MPI_INT, 1, 5, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(values, 10, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  free(values);
+}
 static void entries_overlap(void) {
   double values[8] = {0};
   MPI_Datatype type;
@@ -445,6 +451,16 @@ struct nested {
   union anything any;
   const unsigned long long* pointer;
 };
+static void right_blocks(void) {
+  const int lengths[] = {1, 20, 300, 4000, 50000, 600000};
+  for (int i = 0; i < 6; ++i) {
+    double* values = calloc((size_t)lengths[i], sizeof *values);
+    MPI_Bcast(values, lengths[i], MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    values = realloc(values, 2 * (size_t)lengths[i] * sizeof *values);
+    MPI_Bcast(values + lengths[i], lengths[i], MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    free(values);
+  }
+}
 static void right_declarations(void) {
   struct nested nested[2] = {{{{0}}, {0}, NULL}};
   double matrix[4][5] = {{0}}, *row = matrix[2];
@@ -527,6 +543,7 @@ static const struct {
              CASE(global_of_other_type),
              CASE(pointer_to_other_type),
              CASE(structure_of_other_layout),
+             CASE(block_too_short),
              CASE(entries_overlap),
              CASE(receive_freed),
              CASE(threads_in_barriers),
@@ -534,6 +551,7 @@ static const struct {
              CASE(threads_write_buffer),
              CASE(single_with_threads),
              CASE(right_declarations),
+             CASE(right_blocks),
              CASE(right_threads),
              CASE(leaks),
              CASE(unreceived),

@@ -56,6 +56,10 @@ class Check(unittest.TestCase):
         self.found("structure_of_other_layout", r"has MPI_DOUBLE at byte 5 of '\*one', which is struct record, with padding there")
         self.found("entries_overlap", "datatype of the receive buffer of MPI_Recv at entries_overlap .* more than once")
 
+    def test_blocks_of_memory(self):
+        self.found("block_too_short", r"buffer of MPI_Recv at block_too_short .* ends 16 bytes behind its block of memory, "
+                   r"which has 24 bytes")
+
     def test_what_is_left(self):
         self.found("leaks", "1 request is not completed: 1 of MPI_Irecv at leaks",
                    r"3 datatypes are not freed: 3 of MPI_Type_contiguous at leaks \(check_program\.c:\d+\)",
@@ -80,7 +84,8 @@ class Check(unittest.TestCase):
         self.assertRegex(done.stderr, "they wait in a circle")
 
     def test_correct_programs(self):
-        for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_threads"):
+        for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_blocks",
+                     "right_threads"):
             for path in ("shm", "tcp", "udp"):
                 done = self.run_case(case, ranks=4, TERN_PATH=path)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), f"{case} over {path}")

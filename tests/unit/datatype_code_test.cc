@@ -115,7 +115,7 @@ TEST(WindowRecords, ComeBackAsTheyWereWritten) {
   body.bytes = 5;
   out.operation(wire::WindowAction::put, 17, body);
   std::memcpy(out.room(5), "honey", 5);
-  out.brief(wire::WindowAction::compare_and_swap, 0x212, 9, {7, 255, wire::WindowBriefBody::kAddressEnd - 1});
+  out.brief(wire::WindowAction::compare_and_swap, 0x212, 9, {7, 255, wire::WindowBriefBody::kAddressEnd - 1}, 0);
   out.text({wire::WindowCode::failed, 48, 0, 3}, "why", 3);
   wire::WindowReader in(message);
   wire::WindowRecord head;
@@ -147,7 +147,7 @@ TEST(WindowRecords, DamagedOnesStayWithinTheMessage) {
       body.bytes = rng.below(40);
       out.operation(wire::WindowAction::put, 1, body);
       out.room(size_t(body.bytes));
-      out.brief(wire::WindowAction::put, 1, 1, {0, uint8_t(body.bytes), rng.next() >> 20});
+      out.brief(wire::WindowAction::put, 1, 1, {0, uint8_t(body.bytes), rng.next() >> 20}, 0);
       out.room(size_t(body.bytes));
       out.text({wire::WindowCode::datatype}, "some text or other 20", rng.below(20));
     }
