@@ -10,6 +10,7 @@
 #include "capi/jobs.h"
 #include "impl.gen.h"
 #include "process/jobs/ports.h"
+#include "process/launch/spawn_command.h"
 
 namespace tern::capi {
 
@@ -60,6 +61,13 @@ SpawnProgram program_of(const char* command, char** arguments, int ranks, const 
   return program;
 }
 
+Error check_number(const SpawnRequest& request) {
+  int64_t ranks = 0;
+  for (const SpawnProgram& program : request.programs) ranks += program.ranks;
+  if (ranks <= kMaxJobRanks) return {};
+  return Error(ErrorClass::spawn, fmt::format("{} processes are more than a job can have ({})", ranks, kMaxJobRanks));
+}
+
 /// At the root: has them started, and waits for their call.
 std::unique_ptr<PortLink> start(Call& call, SpawnRequest& request, uint64_t deadline_ns, Error& trouble) {
   Ports& ports = call.process().ports();
@@ -90,6 +98,7 @@ Error spawn(Call& call, SpawnRequest& request, Error wrong, const Info* info, in
   const uint64_t deadline = port_deadline_ns(call, info);
   std::unique_ptr<PortLink> link;
   Error trouble = std::move(wrong);
+  if (comm.rank() == root && !trouble) trouble = check_number(request);
   if (comm.rank() == root && !trouble) link = start(call, request, deadline, trouble);
   Ref<Communicator> fresh;
   Error error =

@@ -32,7 +32,7 @@ class Arguments {
   /// `step`: how many strings from one argument to the next.
   Arguments(const char* strings, size_t length, size_t step) {
     for (const char* at = strings;; at += step * length) {
-      std::string one = trimmed(at, length);
+      std::string one = trimmed(at, length, Trim::both);
       if (one.empty()) break;
       texts_.push_back(std::make_unique<std::string>(std::move(one)));
     }
@@ -153,7 +153,7 @@ void pmpi_session_get_nth_pset_(int* session, int* info, int* n, int* pset_len, 
 }
 void pmpi_comm_spawn_(const char* command, const char* argv, int* maxprocs, int* info, int* root, int* comm,
                       int* intercomm, int* codes, int* ierror, size_t command_length, size_t argv_length) {
-  std::string name = trimmed(command, command_length);
+  std::string name = trimmed(command, command_length, Trim::both);
   const bool none = argv == &mpi_fort_argv_null_;
   Arguments arguments(none ? " " : argv, none ? 1 : argv_length, 1);
   MPI_Comm made = nullptr;
@@ -175,7 +175,7 @@ void pmpi_comm_spawn_multiple_(int* count, const char* commands, const char* arg
   std::vector<char*> name_pointers;
   std::vector<char**> row_pointers;
   for (size_t i = 0; i < n; ++i) {
-    names.push_back(trimmed(commands + i * command_length, command_length));
+    names.push_back(trimmed(commands + i * command_length, command_length, Trim::both));
     if (none) continue;
     rows.push_back(std::make_unique<Arguments>(argvs + i * argv_length, argv_length, n));
     row_pointers.push_back(rows.back()->data());

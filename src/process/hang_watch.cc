@@ -13,7 +13,8 @@
 namespace tern {
 
 namespace {
-// Empty polls (some 2 us) before the clock is first read; a sleep reads it, too. So short waits cost nothing.
+// Empty polls (some 2 us) before the clock is first read, unless it was read for another purpose: a sleep, or a yield
+// that may have been long. So short waits cost nothing.
 constexpr uint32_t kFirstLook = 64;
 }  // namespace
 
@@ -28,8 +29,8 @@ void HangWatch::ask(To to) {
   if (wake_.get() >= 0) static_cast<void>(!write(wake_.get(), &one, sizeof one));
 }
 
-void HangWatch::begin_wait() {
-  since_ns_ = clock_.now_ns();
+void HangWatch::begin_wait(uint64_t now_ns) {
+  since_ns_ = now_ns;
   printed_ = false;
 }
 
@@ -38,15 +39,19 @@ void HangWatch::on_empty_polls(uint32_t empty_polls) {
   last_ = empty_polls;
   const int asked = asked_.load(std::memory_order_relaxed);
   if (empty_polls < kFirstLook && since_ns_ == 0 && asked == 0) return;
-  if (since_ns_ == 0) begin_wait();
+  if (since_ns_ == 0) begin_wait(clock_.now_ns());
   if (asked != 0) answer();
   if ((limit_ns_ == 0 || printed_) && !slept_) return;
   slept_ = false;
   look(clock_.now_ns());
 }
 
+void HangWatch::on_clock(uint64_t now_ns) {
+  if (since_ns_ == 0) begin_wait(now_ns);
+}
+
 void HangWatch::on_sleep() {
-  if (since_ns_ == 0) begin_wait();
+  if (since_ns_ == 0) begin_wait(clock_.now_ns());
   slept_ = true;
 }
 

@@ -44,6 +44,7 @@ class HangWatch final : public WaitWatch {
   void ask(To to);
 
   void on_empty_polls(uint32_t empty_polls) override;
+  void on_clock(uint64_t now_ns) override;
   void on_sleep() override;
   void on_wait_over() override;
   uint64_t next_deadline_ns() const override;
@@ -54,7 +55,7 @@ class HangWatch final : public WaitWatch {
   void set_call(const char* const* call) { call_ = call; }
 
  private:
-  void begin_wait();
+  void begin_wait(uint64_t now_ns);
   void look(uint64_t now);
   void answer();
   void print(uint64_t now);

@@ -59,6 +59,9 @@ static int child(int argc, char **argv, MPI_Comm parent) {
   CHECK(there >= 1);
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &value, &found);
   if (found) number = *(int *)value;
+  // Those who started this job are of the same universe, so it is larger than this world.
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &value, &found);
+  if (found) CHECK(*(int *)value >= size + there);
   MPI_Bcast(&there, 1, MPI_INT, 0, parent);
   CHECK(there == 4711);
   exchange(parent);
@@ -108,8 +111,7 @@ int main(int argc, char **argv) {
   commands[1] = absolute;
   if (rank == 0)
     MPI_Comm_spawn_multiple(2, commands, arguments, counts, infos, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
-  else
-    MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+  else MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
   MPI_Info_free(&infos[1]);
   MPI_Comm_remote_size(children, &remote);
   CHECK(remote == 3);
@@ -127,6 +129,10 @@ int main(int argc, char **argv) {
     CHECK(class == MPI_ERR_SPAWN);
     if (rank == 0) CHECK(codes[0] == MPI_ERR_SPAWN);
   }
+  int too_many = MPI_Comm_spawn(argv[0], two, 1 << 30, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+                                MPI_ERRCODES_IGNORE);
+  MPI_Error_class(too_many, &too_many);
+  CHECK(too_many == MPI_ERR_SPAWN);
   int sum = 0;
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   CHECK(sum == size * (size - 1) / 2);

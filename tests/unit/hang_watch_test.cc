@@ -56,6 +56,17 @@ TEST_F(HangWatchTest, AWaitBeginsWithItsFirstSleep) {
   EXPECT_NE(told().find("ms=5000"), std::string::npos);
 }
 
+// Where many ranks compute on few cores, each yield takes some 0.1 s: the wait begins long before its 64th empty poll.
+TEST_F(HangWatchTest, AWaitBeginsWithTheFirstLookAtTheClock) {
+  watch_.on_empty_polls(1);
+  watch_.on_clock(clock_.now);
+  clock_.now += 5 * kSecond;
+  watch_.on_clock(clock_.now);
+  watch_.ask(HangWatch::To::mpiexec);
+  watch_.on_empty_polls(2);
+  EXPECT_NE(told().find("ms=5000"), std::string::npos);
+}
+
 TEST_F(HangWatchTest, ALongSleepIsToldOnceAndItsEndToo) {
   watch_.on_empty_polls(1);
   watch_.on_sleep();

@@ -132,7 +132,7 @@ class Job {
   bool ending_ = false;           ///< the ranks have been told to end
   bool interrupted_ = false;
   bool draining_ = false;  ///< no rank is left, but our reader has not taken all output
-  bool end_after_reports_ = false, stall_said_ = false;
+  bool end_after_reports_ = false, reports_extended_ = false, stall_said_ = false;
   uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0,
            drop_at_ms_ = 0;  ///< 0: not set
 };

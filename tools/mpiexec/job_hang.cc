@@ -17,6 +17,8 @@ namespace {
 // Ranks have so long to answer, and all of them so much more for each rank: they may have to read their debug
 // information first, on cores that they share (30 ms each).
 constexpr uint64_t kAnswer_ms = 2000, kAnswerOfEach_ms = 100;
+// A rank that has begun to answer will say the rest, later where others need the cores.
+constexpr uint64_t kRestOfAnswer_ms = 10'000;
 // Between the last rank's word that it waits, and the page: what the others are sent in this moment arrives meanwhile.
 constexpr uint64_t kSettle_ms = 1000;
 
@@ -52,6 +54,7 @@ void Job::request_reports(bool then_end) {
   end_after_reports_ |= then_end;
   if (reports_until_ms_ != 0) return;  // asked already
   for (size_t rank = 0; rank < ranks_.size(); ++rank) ask_rank(int(rank));
+  reports_extended_ = false;
   reports_until_ms_ = now_ms() + kAnswer_ms + kAnswerOfEach_ms * ranks_.size();
   on_reports();
 }
@@ -83,9 +86,19 @@ std::vector<RankView> Job::rank_views() {
 
 void Job::on_reports() {
   if (reports_until_ms_ == 0) return;
-  bool all = true;
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) all = all && has_answered(int(rank));
+  bool all = true, begun = false;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (has_answered(int(rank))) continue;
+    all = false;
+    const RankReport& report = server_->report(int(rank));
+    begun = begun || (report.placed() && report.place().empty());  // its signal handler looks for the place
+  }
   if (!all && now_ms() < reports_until_ms_) return;
+  if (!all && begun && !reports_extended_) {
+    reports_extended_ = true;
+    reports_until_ms_ += kRestOfAnswer_ms;
+    return;
+  }
   reports_until_ms_ = 0;
   tell(fmt::format("what the ranks do:\n{}", hang_page(rank_views())));
   if (end_after_reports_) end_ranks("");

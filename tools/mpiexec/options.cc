@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <vector>
 
+#include "process/launch/spawn_command.h"
+
 namespace tern::mpiexec {
 namespace {
 
 // Larger numbers are typing mistakes; in milliseconds kMaxSeconds still fits into 64 bits.
-constexpr int kMaxRanks = 1 << 20;
+constexpr int kMaxRanks = kMaxJobRanks;
 constexpr int kMaxSeconds = 1 << 30;
 
 std::string number(const std::string& name, const std::string& text, int least, int most, int& value) {

@@ -320,19 +320,24 @@ void TcpInbound::drain(int stream) {
     if (n <= 0) break;
     received_ += uint64_t(n);
   }
+  drained_.shrink_to_fit();  // the lane may never be used again, but is kept
   ready_ = drained_.data();
   ready_bytes_ = drained_.size();
   raw_begin_ = raw_end_ = 0;
 }
 
 void TcpInbound::begin() {
+  if (!buffer_) buffer_.reset(new std::byte[kBufferBytes]);
   began_ = received_;
   error_ = 0;
 }
 
+// The record of a lost peer stays, but without the memory for its data: a job may meet a thousand others.
 void TcpInbound::abandon(const Error& error) {
   begin_ = end_ = 0;
+  buffer_.reset();
   ready_bytes_ = 0;
+  drained_ = {};
   waiting_ = false;
   const bool message = landing_now_ && head_.type == wire::FrameType::message;
   landing_now_ = false;

@@ -239,7 +239,9 @@ void TcpOutbound::surrender(SendList& out) {
   acked_ = sent_ = end_;
   cipher_sent_ = cipher_bytes_ = 0;
   told_ack_ = owed_ack_;  // there is no connection to state it on
-  log_begin_ = log_end_ = 0;
+  log_begin_ = log_end_ = log_capacity_ = 0;
+  log_.reset();
+  spare_.reset();
 }
 
 }  // namespace tern

@@ -15,7 +15,7 @@ using tcp::Watched;
 
 namespace {
 
-// With one busy connection a poll costs one recv (0.2 us when it is empty); all others are checked after so many of
+// With one busy connection a poll costs one recv (0.2 us when it is empty); all others are checked after a number of
 // these, so that a message from a quiet peer waits 2 us at most.
 constexpr uint32_t kEventInterval = 8;
 // With checksums, so much is received before it is acknowledged in a block of its own (a fraction of the sender's

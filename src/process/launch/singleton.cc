@@ -18,6 +18,7 @@
 #include "base/descriptor.h"
 #include "base/limits.h"
 #include "process/launch/clients.h"
+#include "process/launch/cores.h"
 #include "process/launch/spawn_command.h"
 
 namespace tern {
@@ -106,7 +107,7 @@ Error Singleton::begin_spawn(const SpawnRequest& request) {
     return Error(ErrorClass::spawn, "no descriptor is left: " + errno_text(errno));
   answer_ = Descriptor(ends[0]);
   const Descriptor theirs(ends[1]);
-  const std::vector<std::string> arguments = spawn_command(request);
+  const std::vector<std::string> arguments = spawn_command(request, universe_of_spawned(request, 1, usable_cores()));
   std::vector<std::string> environment;
   for (char** entry = environ; *entry; ++entry) environment.emplace_back(*entry);
   environment.push_back(fmt::format("{}={}", kSpawnAnswerVariable, theirs.get()));

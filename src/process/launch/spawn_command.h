@@ -3,7 +3,6 @@
 // the jobs that it runs, and by programs that were started alone.
 //
 //   TERN_PARENT_PORT   the port at which the parents wait; the ranks get it, too
-//   TERN_SPAWN_ANSWER  a descriptor: it writes a line there when its ranks have called MPI_Init, or will not:
 //   TERN_SPAWN_ANSWER  a descriptor, for one line when its ranks have called MPI_Init, or will not:
 //
 // Thread rule: pure functions.
@@ -20,7 +19,12 @@ inline constexpr const char kSpawnAnswerVariable[] = "TERN_SPAWN_ANSWER";
 inline constexpr const char kParentPortVariable[] = "TERN_PARENT_PORT";
 inline constexpr std::string_view kSpawnStarted = "started", kSpawnFailed = "failed: ", kSpawnBroken = "broken";
 
-/// argv of the mpiexec, its name included.
-std::vector<std::string> spawn_command(const SpawnRequest& request);
+/// More processes no job has (mpiexec -n).
+inline constexpr int kMaxJobRanks = 1 << 20;
+
+/// argv of the mpiexec, its name included. `universe`: the new job's MPI_UNIVERSE_SIZE; -1: without limit.
+std::vector<std::string> spawn_command(const SpawnRequest& request, int universe);
+/// What to pass for it: as many processes as the parents expect, and at least those that there are then.
+int universe_of_spawned(const SpawnRequest& request, int parents, int expected);
 
 }  // namespace tern
