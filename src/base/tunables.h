@@ -29,8 +29,9 @@ namespace tern {
     "poll 5)") \
   X(shm_eager_bytes, 8192, 0, 1 << 20, "bytes", false, \
     "largest message sent eagerly over shared memory") \
-  X(shm_ring_bytes, 65536, 8192, 1 << 24, "bytes", true, \
-    "payload ring of one direction of one pair of ranks in shared memory") \
+  X(shm_ring_bytes, 0, 0, 1 << 24, "bytes", true, \
+    "payload ring of one direction of one pair of ranks in shared memory, at least 8 KiB; it begins with 32 KiB and " \
+    "grows when it was full. 0: 256 KiB; with more than 17 ranks on the node less, from 64 ranks on 64 KiB") \
   X(shm_cma, 1, 0, 1, "", false, \
     "single-copy transfer by cross-memory attach where the kernel allows it; 0: always copy through shared memory") \
   X(shm_get_bytes, 0, 0, 1 << 30, "bytes", false, \
@@ -191,7 +192,7 @@ namespace tern {
     "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves " \
     "memory), ud (datagrams, which save memory on every adapter), xrc (a connected queue pair for each node), auto " \
     "(selected per peer by the number of messages received from it, beginning with dc, without DC with ud), or " \
-    "auto-ud (the same, beginning with ud)") \
+    "auto-ud, auto-xrc (the same, beginning with ud or xrc)") \
   X(progress, "auto", "what moves messages while the application computes: polling (nothing; only its own MPI " \
     "calls do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
     "pending), or auto (adaptive if some peer is reached by TCP, UDP or software RDMA, which need this rank's " \

@@ -6,13 +6,11 @@ DeferredCopy::~DeferredCopy() {
   if (owner) owner->remove(*this);
 }
 
-void DeferredCopies::add(SendRequest& send, RendezvousSend& state, const Ready& ready) {
-  Endpoint& peer = send.endpoint;
-  const wire::ReadyBody& body = ready.body;
-  if (!peer.copy_locks() || body.address == 0 || body.watched || !peer.can_put() || state.exposed.empty()) return;
-  if (!state.exposed.add_copy_lock()) return;  // both might copy
+void DeferredCopies::add(SendRequest& send, RendezvousSend& state, const wire::ClearBody& to) {
+  // Without a lock both might copy.
+  if (!state.copy_lock || state.deferred.owner || to.address == 0 || !send.endpoint.can_put()) return;
   DeferredCopy& copy = state.deferred;
-  copy.to = ready.clear_for(send.data_bytes());
+  copy.to = to;
   copy.idle_polls = 0;
   copy.send = &send;
   copy.owner = this;
@@ -28,21 +26,25 @@ void DeferredCopies::remove(DeferredCopy& copy) {
 }
 
 // This rank has time, and the receiver is not there to see the announcement.
-bool DeferredCopies::ready_to_copy(DeferredCopy& copy) {
+DeferredCopies::Turn DeferredCopies::turn_of(DeferredCopy& copy) {
   SendRequest& send = *copy.send;
   Endpoint& peer = send.endpoint;
   constexpr uint8_t kBusy = SendRequest::kPath | SendRequest::kAnswer;
-  if (peer.lost() || (send.waits & kBusy) || ++copy.idle_polls < peer.arbiter->arbiter_properties().idle_polls)
-    return false;
+  if (peer.lost() || (send.waits & kBusy)) return Turn::later;
+  // Outside of a poll this rank is about to sleep: nobody might wake it.
+  if (progress_.polling() && ++copy.idle_polls < peer.arbiter->arbiter_properties().idle_polls) return Turn::later;
   copy.idle_polls = 0;
-  return !peer.peer_is_polling();
+  return peer.peer_is_polling() ? Turn::peers : Turn::mine;
 }
 
 int DeferredCopies::advance() {
   int done = 0;
   for (DeferredCopy* copy = copies_.front(); copy; copy = cursor_) {
     cursor_ = copies_.next(copy);
-    if (!ready_to_copy(*copy)) continue;
+    const Turn turn = turn_of(*copy);
+    // The peer may go off computing without having copied: this rank must not sleep yet.
+    if (turn == Turn::peers && !progress_.polling()) ++done;
+    if (turn != Turn::mine) continue;
     SendRequest& send = *copy->send;
     const bool locked = send.endpoint.arbiter->try_lock_copy(nullptr, send.rendezvous()->exposed.key());
     const wire::ClearBody to = copy->to;

@@ -24,14 +24,15 @@ class DeferredCopies final : Chore {
  public:
   DeferredCopies(ProgressEngine& progress, Sends& sends, Puts& puts) : Chore(progress), sends_(sends), puts_(puts) {}
 
-  /// Before the rts of this send goes out; its memory is exposed, and its receive announced by `ready`. Does nothing
-  /// where the path, or the receive, does not allow it.
-  void add(SendRequest& send, RendezvousSend& state, const Ready& ready);
+  /// Its memory is exposed, with a copy lock if the path has them, and its receive waits at `to`. Does nothing where
+  /// the path does not allow it.
+  void add(SendRequest& send, RendezvousSend& state, const wire::ClearBody& to);
   void remove(DeferredCopy& copy);
 
  private:
   int advance() override;
-  bool ready_to_copy(DeferredCopy& copy);
+  enum class Turn : uint8_t { mine, peers, later };
+  Turn turn_of(DeferredCopy& copy);
 
   Sends& sends_;
   Puts& puts_;

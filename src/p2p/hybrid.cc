@@ -32,13 +32,28 @@ void HybridSender::begin(SendRequest& send, bool blocking) {
     sends_.fail(send, endpoints_.loss_of(a.peer));
     return;
   }
-  send.state = SendRequest::HybridCopy{send_copy(a, peer, std::move(buffer), bytes, blocking)};
-  sends_.settle(send, 0);
+  SendRequest& own = send_copy(a, peer, std::move(buffer), bytes, blocking);
+  send.state = SendRequest::HybridCopy{own.token};
+  if (own.waits & SendRequest::kPath) {
+    // The path had no room: what it still has to be given leaves in this rank's polls, so the sender is not free yet.
+    own.watcher = &send;
+    own.on_complete = copy_has_left;
+  } else {
+    sends_.settle(send, 0);
+  }
+  own.release();  // destroys itself when it completes
 }
 
-// The request's token, or 0 when it cannot be taken back.
-uint32_t HybridSender::send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, size_t bytes,
-                                 bool blocking) {
+void HybridSender::copy_has_left(Request& own) {
+  auto& send = *static_cast<SendRequest*>(own.watcher);
+  send.error = std::move(own.error);
+  send.status.cancelled = own.status.cancelled;
+  send.sends.settle(send, 0);
+}
+
+// Its token is 0 when it cannot be taken back.
+SendRequest& HybridSender::send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, size_t bytes,
+                                     bool blocking) {
   if (!types_) types_ = std::make_unique<PredefinedTypes>();
   SendArguments copied = a;
   copied.buffer = buffer.memory();
@@ -57,16 +72,18 @@ uint32_t HybridSender::send_copy(const SendArguments& a, Endpoint& peer, Library
   } else {
     rendezvous_.begin(own, std::move(buffer));
   }
-  const uint32_t token = own.token;
-  own.release();  // destroys itself when it completes
-  return token;
+  return own;
 }
 
 void HybridSender::cancel(SendRequest& send, uint32_t copy_token) {
   SendRequest* own = sends_.find(send.endpoint, copy_token);
   const SendArguments& a = send.arguments;
   const bool found = own && own->from_library() && own->arguments.tag == a.tag && own->arguments.context == a.context;
-  if (!found || !send.complete()) return;  // received, or asked already
+  if (!found) return;  // received
+  if (!send.complete()) {
+    if (own->on_complete == copy_has_left) own->cancel();  // else it was asked already
+    return;
+  }
   own->watcher = &send;
   own->on_complete = [](Request& asked) {
     auto& copied = *static_cast<SendRequest*>(asked.watcher);

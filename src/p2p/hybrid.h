@@ -11,7 +11,8 @@
 // The copy travels as a send request of the library's own, so that a get that fails, a lost peer, the end of the
 // program are no special cases. An announcement that is found after copying is still used: the data is put (or
 // streamed) from the copy. Buffers are few (tunable hybrid_buffers); without one a sender waits for its receiver, and
-// asks it for those that it owes.
+// asks it for those that it owes. If the path has no room for what it is to be given, the sender waits for that, too:
+// a rank that computes gives it nothing.
 // Thread rule: under the rank's lock.
 #pragma once
 
@@ -52,7 +53,9 @@ class HybridSender {
   void on_release(Endpoint& peer, const std::byte* payload, size_t bytes);
 
  private:
-  uint32_t send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, size_t bytes, bool blocking);
+  static void copy_has_left(Request& own);
+  SendRequest& send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, size_t bytes,
+                         bool blocking);
 
   ProgressEngine& progress_;
   Endpoints& endpoints_;

@@ -46,7 +46,7 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       eager_receiver(p, receives, announcements, unexpected, control, counters),
       deferred(p, sends, puts),
       rendezvous_sender(sends, puts, deferred, control, heartbeat, policy.mode),
-      rendezvous_receiver(receives, announcements, unexpected, endpoints, control, counters, policy),
+      rendezvous_receiver(p, receives, announcements, unexpected, endpoints, control, counters, policy),
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
       choice(policy, buffers, counters),
       hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters, policy),

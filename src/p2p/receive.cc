@@ -1,4 +1,6 @@
 // A receive from the call to its message, and probes.
+#include <optional>
+
 #include "p2p/impl.h"
 #include "p2p/tuples.h"
 
@@ -35,9 +37,11 @@ void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   receives.open(receive);
   const bool look = receive.capacity() >= look_from_bytes;
   bool queued = false, announced = false;
+  std::optional<RendezvousReceiver::Hold> hold;
   if (look) [[unlikely]] {
     queued = tuples && tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
     announced = !queued && receive.capacity() >= announce_from_bytes;
+    if (!receive.stays) hold.emplace(rendezvous_receiver);
     if (announced) poll_if_outside();  // perhaps its message is here already
     if (tuples && tuples->hold_back(receive)) return;
   }
@@ -64,7 +68,8 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
   if (message.header.kind == wire::Kind::rts) {
     const ReceivedRts rts = {.token = message.header.token, .flags = message.header.flags, .body = message.body};
     unexpected.destroy(message);
-    rendezvous_receiver.answer(receive, rts, Arrival::sender);
+    if (receive.stays) rendezvous_receiver.answer(receive, rts, Arrival::sender);
+    else rendezvous_receiver.answer_in_turn(receive, rts, Arrival::sender);
   } else if (message.header.kind == wire::Kind::tuple_owed) {
     tuples->take(receive, message);
   } else {

@@ -8,12 +8,37 @@
 #include "p2p/heartbeat.h"
 #include "p2p/matching.h"
 #include "p2p/point_to_point.h"
+#include "p2p/protocol.h"
 
 namespace tern {
 
 class Announcements;
 class ReceiveRequest;
 class Receives;
+
+/// The announcement of a message, as its receiver keeps it.
+struct ReceivedRts {
+  uint32_t token;  ///< the sender's name for the send
+  uint8_t flags;
+  wire::RendezvousBody body;
+  /// The data is in a library buffer of the sender's, which wants it back.
+  bool from_library() const { return (flags & wire::kHybrid) != 0; }
+};
+
+/// The answer to the announcement of a matched receive's message, while it waits for its turn (RendezvousReceiver).
+/// Gone when the receive ends in another way, since its sender had time first, say.
+struct PendingAnswer final : ListHook<PendingAnswer> {
+  PendingAnswer() = default;
+  PendingAnswer(const PendingAnswer&) = delete;
+  PendingAnswer& operator=(const PendingAnswer&) = delete;
+  ~PendingAnswer() {
+    if (linked()) unlink();
+  }
+
+  ReceiveRequest* receive = nullptr;
+  ReceivedRts rts{};
+  Arrival arrival{};
+};
 
 /// What the sender knows of a receive, because it was announced or cleared. What it holds of others goes back when it
 /// ends.
@@ -35,6 +60,7 @@ struct ReceiveOffer final : ListHook<ReceiveOffer> {
   uint32_t serial = 0;        ///< of the announcement
   /// Announced: place among the posted receives of its key. Two of these differ by the receives from one to the other.
   uint32_t place = 0;
+  PendingAnswer answer;
   Announcements* watcher = nullptr;  ///< its last byte tells that it is filled, this part looks; null: it does not
 };
 

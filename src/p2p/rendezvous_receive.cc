@@ -24,7 +24,46 @@ void RendezvousReceiver::on_rts(Endpoint& peer, const wire::Header& header, cons
     return;
   }
   receives_.match(*receive, peer, header, rts.body.bytes);
-  answer(*receive, rts, receive->announced() ? Arrival::both : Arrival::unannounced);
+  answer_in_turn(*receive, rts, receive->announced() ? Arrival::both : Arrival::unannounced);
+}
+
+void RendezvousReceiver::answer_in_turn(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival) {
+  if (rts.body.address == 0 || receive.sender->autonomous() || receive.status.bytes == 0 ||
+      (holds_ != 0 && !may_wait(receive, rts))) {
+    answer(receive, rts, arrival);
+    return;
+  }
+  PendingAnswer& later = receives_.offer(receive).answer;
+  later.receive = &receive;
+  later.rts = rts;
+  later.arrival = arrival;
+  pending_.push_back(&later);
+  want(true);
+}
+
+// It may be long until this rank has time. The sender is free already if the data is in a library buffer; otherwise it
+// is told where it may put it. (The traditional protocols leave it waiting.)
+bool RendezvousReceiver::may_wait(ReceiveRequest& receive, const ReceivedRts& rts) {
+  Endpoint& peer = *receive.sender;
+  if (rts.from_library() || !is_customised(policy_.mode, peer.tuples)) return true;
+  // A buffer that is watched must not change before its sender has been told so.
+  if (peer.lost() || !peer.copy_locks() || (receive.offer && receive.offer->watcher)) return false;
+  wire::ClearBody body{};
+  body.address = receives_.expose(receive, body.key);
+  if (body.address == 0) return false;
+  body.receiver_token = receives_.offer(receive).token;
+  body.bytes = uint64_t(receive.status.bytes);
+  control_.post(peer, wire::make_header(wire::Kind::cts, 0, 0, 0, rts.token, wire::kEither), &body, sizeof body);
+  return true;
+}
+
+int RendezvousReceiver::advance() {
+  if (holds_ != 0) return 0;
+  PendingAnswer* first = pending_.pop_front();
+  want(!pending_.empty());
+  if (!first) return 0;
+  answer(*first->receive, ReceivedRts(first->rts), first->arrival);
+  return 1;
 }
 
 void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival) {
@@ -44,7 +83,7 @@ void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& rts,
   // Its sender has had time first, and puts it.
   if (!hybrid && body.address != 0 && peer.arbiter &&
       !peer.arbiter->try_lock_copy(&peer.lane(), RemoteKey{{body.key[0], body.key[1]}})) {
-    TERN_ASSERT(receive.announced());
+    TERN_ASSERT(receive.offer);
     counters_.count_received(Protocol::sender_put, arrival);
     return;
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "p2p/announcements.h"
+#include "p2p/chore.h"
 #include "p2p/control_messages.h"
 #include "p2p/protocol.h"
 #include "p2p/receives.h"
@@ -14,11 +15,13 @@
 
 namespace tern {
 
-class RendezvousReceiver final : Gets::Client {
+class RendezvousReceiver final : Chore, Gets::Client {
  public:
-  RendezvousReceiver(Receives& receives, Announcements& announcements, Unexpected& unexpected, Endpoints& endpoints,
-                     ControlMessages& control, ProtocolCounters& counters, const RendezvousPolicy& policy)
-      : receives_(receives),
+  RendezvousReceiver(ProgressEngine& progress, Receives& receives, Announcements& announcements, Unexpected& unexpected,
+                     Endpoints& endpoints, ControlMessages& control, ProtocolCounters& counters,
+                     const RendezvousPolicy& policy)
+      : Chore(progress),
+        receives_(receives),
         announcements_(announcements),
         unexpected_(unexpected),
         endpoints_(endpoints),
@@ -30,9 +33,29 @@ class RendezvousReceiver final : Gets::Client {
   void on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   /// The receive is matched with the announcement.
   void answer(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival);
+  /// The same, but a copy that costs CPU time waits for its turn.
+  void answer_in_turn(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival);
+
+  /// While one exists, this rank makes no copies: for calls that only begin a message. Copies of those that have come
+  /// would keep this one, and those that the program begins next, from peers that wait for them (64 messages of 64 KiB
+  /// in both directions: one rank copied, the other one waited). Their senders may put the data, if they have time
+  /// first (deferred_copies.h).
+  class Hold {
+   public:
+    explicit Hold(RendezvousReceiver& receiver) : receiver_(receiver) { ++receiver_.holds_; }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    ~Hold() { --receiver_.holds_; }
+
+   private:
+    RendezvousReceiver& receiver_;
+  };
 
  private:
+  /// One of the answers that wait.
+  int advance() override;
   bool worth_getting(const ReceiveRequest& receive, const ReceivedRts& rts) const;
+  bool may_wait(ReceiveRequest& receive, const ReceivedRts& rts);
   bool clear_to_send(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset);
   void fetched(ReceiveRequest& receive, const ReceivedRts& rts) override;
   void interrupted(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset) override {
@@ -47,6 +70,9 @@ class RendezvousReceiver final : Gets::Client {
   ProtocolCounters& counters_;
   const RendezvousPolicy policy_;
   Gets gets_;
+  /// Answers that cost a copy: one for each poll, so that a rank that copies goes on polling.
+  IntrusiveList<PendingAnswer> pending_;
+  uint32_t holds_ = 0;
 };
 
 }  // namespace tern

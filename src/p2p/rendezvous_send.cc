@@ -12,7 +12,10 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
   if (protocol == Protocol::sender_get) {
     state.exposed = ExposedMemory(peer, send.arguments.buffer, bytes, {.read = true});
     if (peer.arbitrates()) state.heartbeat = Heartbeat::Hold(heartbeat_);
-    if (ready && is_customised(mode_, peer.tuples)) deferred_.add(send, state, *ready);
+    if (!state.exposed.empty() && is_customised(mode_, peer.tuples) && peer.copy_locks()) {
+      state.copy_lock = state.exposed.add_copy_lock();
+      if (ready && !ready->body.watched) deferred_.add(send, state, ready->clear_for(bytes));
+    }
   }
   if (!state.exposed.empty()) {
     state.body.address = reinterpret_cast<uint64_t>(send.arguments.buffer);
@@ -59,6 +62,10 @@ void RendezvousSender::on_cts(Endpoint& peer, const wire::Header& header, const 
   if (!(send->waits & SendRequest::kData) || send->rendezvous()->clear_pending) return;
   wire::ClearBody body{};
   std::memcpy(&body, payload, bytes);
+  if (header.flags & wire::kEither) {
+    deferred_.add(*send, *send->rendezvous(), body);
+    return;
+  }
   clear(*send, body, header.context);
 }
 

@@ -1,4 +1,5 @@
 // A send from the call to its protocol.
+#include <optional>
 #include <string>
 
 #include "base/stack_end.h"
@@ -47,7 +48,11 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
   const size_t bytes = send.data_bytes();
   Endpoint& peer = send.endpoint;
-  if (bytes > peer.eager_limit()) look_for_receive(peer, a);
+  std::optional<RendezvousReceiver::Hold> hold;
+  if (bytes > peer.eager_limit()) {
+    hold.emplace(rendezvous_receiver);
+    look_for_receive(peer, a);
+  }
   sends.open(send);
   if (peer.lost()) {
     sends.fail(send, endpoints.loss_of(a.peer));

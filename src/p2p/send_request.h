@@ -40,6 +40,7 @@ struct RendezvousSend {
   RendezvousSender& sender;
   wire::RendezvousBody body{};  ///< of the rts
   ExposedMemory exposed;        ///< the program's memory, for the receiver to fetch from
+  bool copy_lock = false;       ///< `exposed` has one: either side may copy
   Heartbeat::Hold heartbeat;    ///< the receiver may ask whether this rank is there
   LibraryBuffers::Loan buffer;  ///< hybrid: the data lies there, this request is the library's own
   bool clear_pending = false;   ///< a cts came while the path still held the rts

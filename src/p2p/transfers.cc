@@ -4,8 +4,9 @@
 
 namespace tern {
 
-Pieces::Pieces(const Endpoint& peer, bool by_pieces, bool either) {
-  if (!by_pieces || !peer.arbiter) return;
+Pieces::Pieces(const Endpoint& peer, size_t bytes, bool by_pieces, bool either) {
+  // Nothing would be streamed: each piece costs a system call for nothing.
+  if (!by_pieces || !peer.stream_is_faster(bytes)) return;
   const CopyArbiterProperties& properties = peer.arbiter->arbiter_properties();
   most_bytes_ = properties.piece_bytes;
   now_bytes_ = either && properties.first_piece_bytes != 0 ? properties.first_piece_bytes : most_bytes_;
@@ -26,7 +27,8 @@ void Gets::begin(ReceiveRequest& receive, const ReceivedRts& rts) {
   get.receive = &receive;
   get.rts = rts;
   get.key = RemoteKey{{rts.body.key[0], rts.body.key[1]}};
-  get.pieces = Pieces(*receive.sender, by_pieces_, receive.announced() && !rts.from_library());
+  get.pieces =
+      Pieces(*receive.sender, size_t(receive.status.bytes), by_pieces_, receive.announced() && !rts.from_library());
   get.done = [](TransferOperation& operation, Error e) {
     auto& self = static_cast<Get&>(operation);
     self.error = std::move(e);
@@ -88,7 +90,7 @@ bool Puts::begin(SendRequest& send, const wire::ClearBody& to, uint8_t flags, si
   put.wanted = size_t(std::min<uint64_t>(to.bytes, put.total));
   put.offset = std::min(offset, put.wanted);
   put.key = RemoteKey{{to.key[0], to.key[1]}};
-  put.pieces = Pieces(send.endpoint, by_pieces_, rendezvous && !rendezvous->exposed.empty());
+  put.pieces = Pieces(send.endpoint, put.wanted, by_pieces_, rendezvous && !rendezvous->exposed.empty());
   put.tell = flags;
   put.wakes = flags == 0;
   put.done = [](TransferOperation& operation, Error e) {

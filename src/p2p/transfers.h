@@ -25,8 +25,8 @@ namespace tern {
 /// How much of a transfer is moved at a time.
 class Pieces {
  public:
-  /// `by_pieces`: false: all at once. `either`: of a message that either side may copy.
-  Pieces(const Endpoint& peer, bool by_pieces, bool either);
+  /// Of a message of `bytes`. `by_pieces`: false: all at once. `either`: either side may copy it.
+  Pieces(const Endpoint& peer, size_t bytes, bool by_pieces, bool either);
   Pieces() = default;
   /// How much of `left` is moved now.
   size_t next(size_t left);
@@ -34,15 +34,6 @@ class Pieces {
  private:
   size_t now_bytes_ = 0;  ///< 0: all at once
   size_t most_bytes_ = 0;
-};
-
-/// The announcement of a message, as its receiver keeps it.
-struct ReceivedRts {
-  uint32_t token;  ///< the sender's name for the send
-  uint8_t flags;
-  wire::RendezvousBody body;
-  /// The data is in a library buffer of the sender's, which wants it back.
-  bool from_library() const { return (flags & wire::kHybrid) != 0; }
 };
 
 /// Fetches the data of matched receives.

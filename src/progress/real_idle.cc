@@ -97,6 +97,7 @@ void RealIdle::yield(ProgressEngine& engine, Step step) {
   ++engine.counters().yields;
   const bool timed = step == Step::timed_yield;
   const uint64_t before = timed ? engine.clock().now_ns() : 0;
+  if (timed && engine.watch()) engine.watch()->on_clock(before);
   give_turn(sched_yield);
   if (timed && policy_.on_yielded(engine.clock().now_ns() - before)) policy_.on_tasks(probes_.runnable(), turning_);
 }

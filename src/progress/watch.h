@@ -9,6 +9,8 @@ class WaitWatch {
  public:
   /// The rank has had `empty` empty polls in a row and may have slept. Under the rank's lock.
   virtual void on_empty_polls(uint32_t empty) = 0;
+  /// The clock was read between empty polls, which may be far apart where ranks share cores.
+  virtual void on_clock(uint64_t now_ns) = 0;
   /// This rank will sleep now: an end of the sleep after next_deadline_ns is wanted.
   virtual void on_sleep() = 0;
   /// A wait is over that had empty polls.

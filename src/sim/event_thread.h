@@ -9,7 +9,7 @@
 //   thread                   └─wake─┬─on_wake──┘
 //
 // A thread that polls all the time (EventPort::poll_always) takes a turn when something comes, if it has a core; else
-// at the end of each of the application's slices. Its empty turns cost nothing: it yields its core to whoever wants it.
+// at the end of each of the application's slices. Its empty turns cost nothing: it yields its core to what is ready.
 //
 // With more ranks than cores the ranks that compute share them evenly, recalculated after every slice. A rank inside
 // the library gives its core up at once (it yields). Thread rule: the strand's own, except on_event.

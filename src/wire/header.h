@@ -69,6 +69,8 @@ inline constexpr uint8_t kHybrid = 1, kWantsReleases = 2;
 inline constexpr uint8_t kWantsAck = 1;
 // Flags of filled: the receive is taken by this message; its data is there.
 inline constexpr uint8_t kTaken = 1, kLanded = 2;
+/// Of a cts: the receiver will fetch the data when it has time; the sender may put it, if it has the copy lock first.
+inline constexpr uint8_t kEither = 1;
 
 struct Header {
   Kind kind;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "fabric/shm/shm_path.h"
@@ -42,14 +43,28 @@ struct CountingSink final : test::PeerSink {
 struct Rank {
   explicit Rank(std::unique_ptr<ShmNode> node) : path(std::move(node), sink, Tunables()) {}
 
-  bool try_send(PeerId to, size_t bytes) {
+  bool try_send(PeerId to, size_t bytes, bool post = false) {
     std::vector<std::byte> data(bytes);
     for (size_t i = 0; i < bytes; ++i) data[i] = pattern(sent, i);
     wire::Header header{wire::Kind::eager};
     header.tag = sent;
-    if (!path.try_send(path.lane(to), header, data.data(), bytes)) return false;
+    Lane& lane = path.lane(to);
+    if (!(post ? path.try_post(lane, header, data.data(), bytes) : path.try_send(lane, header, data.data(), bytes)))
+      return false;
     ++sent;
     return true;
+  }
+  void send(PeerId to, size_t bytes) {
+    if (try_send(to, bytes)) return;
+    waiting.resize(bytes);
+    for (size_t i = 0; i < bytes; ++i) waiting[i] = pattern(sent, i);
+    operation.lane = &path.lane(to);
+    operation.header = wire::Header{wire::Kind::eager};
+    operation.header.tag = sent++;
+    operation.payload = Cursor::bytes(waiting.data(), bytes);
+    operation.done = [](SendOperation& done, Error) { done.lane = nullptr; };
+    path.enqueue(operation);
+    wait_until([&] { return operation.lane == nullptr; });
   }
   /// As RealIdle: polls, arms, looks once more, sleeps.
   template <typename Condition>
@@ -64,6 +79,8 @@ struct Rank {
   CountingSink sink;
   ShmPath path;
   int sent = 0;
+  std::vector<std::byte> waiting;  ///< of `operation`
+  SendOperation operation;
 };
 
 struct Node {
@@ -109,6 +126,58 @@ TEST(ShmRing, AMessageInTheDataRing) {
   const Program program = one_way({1200});
   const Outcome outcome = must_hold("ring, 1 message of 3 chunks", bounds, program);
   EXPECT_GE(count_needed(outcome, bounds, program, "shm_"), 2u);
+}
+
+/// A node of two whose ring from rank 0 to rank 1 is full of small messages; the receiver has taken none.
+std::shared_ptr<Node> node_with_full_ring(Execution& execution) {
+  auto node = std::make_shared<Node>(2);
+  Rank& sender = (*node)[0];
+  while (sender.try_send(1, 8)) {
+  }
+  require(sender.sent == int(shm::kUsableCells), "the ring is full");
+  node->share_with(execution);
+  return node;
+}
+
+// Two messages are posted beside the full ring (one longer than a cell of the ring holds) while the receiver takes
+// some, and one goes by the ring again as soon as that may be.
+TEST(ShmRing, MessagesBesideAFullRing) {
+  const Bounds bounds{.preemptions = 1, .old_values = 1};
+  const Program program = [](Execution& execution) {
+    auto node = node_with_full_ring(execution);
+    execution.thread([=] {
+      Rank& me = (*node)[0];
+      require(me.try_send(1, 56, true) && me.try_send(1, 8, true), "there is room beside the ring");
+      me.send(1, 8);
+    });
+    execution.thread([=] {
+      Rank& me = (*node)[1];
+      me.wait_until([&] { return me.sink.taken == int(shm::kUsableCells) + 3; });
+    });
+  };
+  const Outcome outcome = must_hold("ring, 2 messages beside it", bounds, program);
+  EXPECT_GE(count_needed(outcome, bounds, program, "shm_"), 8u);
+}
+
+// So many more that the sender, where the receiver keeps up, returns to the ring, fills it, and leaves it again.
+TEST(ShmRing, BesideTheRingTwice) {
+  constexpr int kMore = int(shm::kUsableCells) + 6;
+  auto beside = std::make_shared<std::set<uint64_t>>();  // how many messages went beside the ring
+  must_hold("ring, left twice", {.preemptions = 1, .old_values = 0}, [=](Execution& execution) {
+    auto node = node_with_full_ring(execution);
+    execution.thread([=] {
+      Rank& me = (*node)[0];
+      for (int i = 0; i < kMore; ++i) require(me.try_send(1, 8, true), "there is room");
+    });
+    execution.thread([=] {
+      Rank& me = (*node)[1];
+      me.wait_until([&] { return me.sink.taken == int(shm::kUsableCells) + kMore; });
+    });
+    execution.finally([=] { beside->insert((*node)[0].path.counters().shm_spilled); });
+  });
+  EXPECT_EQ(*beside->rbegin(), uint64_t(kMore)) << "all, when the receiver takes nothing meanwhile";
+  EXPECT_LT(*beside->begin(), 12u) << "few, when it takes all at once";
+  EXPECT_GT(beside->size(), 6u);
 }
 
 TEST(ShmRing, ASleeperNeedsItsBarrier) {

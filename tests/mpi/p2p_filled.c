@@ -2,8 +2,8 @@
 // paths: shm
 /* A rank posts up to a thousand receives while their sender computes, and then computes itself without MPI: their
  * messages arrive meanwhile in the buffers themselves, and the sends complete. With several tags and communicators, in
- * any order of them, and with wildcards beside. Needs cross-memory attach; where the kernel refuses it, there is
- * nothing to test. */
+ * any order of them, and with wildcards beside; the sends complete also if they began first. Needs cross-memory attach;
+ * where the kernel refuses it, there is nothing to test. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <sys/uio.h>
@@ -17,13 +17,14 @@ static const long kMostBytes = 66000000;
 /* In memory that both ranks map. */
 struct board {
   int posted; /* the round whose receives are all posted */
+  int begun;  /* the round whose sends have all begun */
   int sent;   /* the round whose sends are all complete */
   int pid, attached;
   char* probe;
 };
 
-/* How the sender sends. */
-enum how { IN_ORDER, LAST_KEY_FIRST, NONBLOCKING, HOWS };
+/* How the sender sends. SENDS_FIRST: the receiver knows of the messages before it posts the receives. */
+enum how { IN_ORDER, LAST_KEY_FIRST, NONBLOCKING, SENDS_FIRST, HOWS };
 
 static int rank;
 static struct board* board;
@@ -60,7 +61,7 @@ static int may_attach(void) {
 /* Computes until the other rank has written `round`. */
 static void await(const int* word, int round, const char* what) {
   const double began = MPI_Wtime();
-  while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != round) {
+  while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < round) {
     if (MPI_Wtime() - began > kPatience_s) {
       fprintf(stderr, "round %d: %s do not end while the other rank computes\n", round, what);
       MPI_Abort(MPI_COMM_WORLD, 1);
@@ -74,7 +75,7 @@ static int tag_of(int i) { return 2 + i % kTags; }
 static void send_all(int round, unsigned char* data, int receives, long bytes, enum how how) {
   static MPI_Request requests[kMost];
   for (int i = 0; i < receives; i++) fill(data + i * bytes, round * kMost + i, bytes);
-  await(&board->posted, round, "the receives");
+  if (how != SENDS_FIRST) await(&board->posted, round, "the receives");
   if (how == LAST_KEY_FIRST) {
     for (int key = kKeys - 1; key >= 0; key--) {
       for (int i = key; i < receives; i += kKeys)
@@ -86,17 +87,22 @@ static void send_all(int round, unsigned char* data, int receives, long bytes, e
       if (how == IN_ORDER) MPI_Send(one, (int)bytes, MPI_BYTE, 1, tag_of(i), comm_of(i));
       else MPI_Isend(one, (int)bytes, MPI_BYTE, 1, tag_of(i), comm_of(i), &requests[i]);
     }
-    if (how == NONBLOCKING) MPI_Waitall(receives, requests, MPI_STATUSES_IGNORE);
+    __atomic_store_n(&board->begun, round, __ATOMIC_RELEASE);
+    if (how >= NONBLOCKING) MPI_Waitall(receives, requests, MPI_STATUSES_IGNORE);
   }
   __atomic_store_n(&board->sent, round, __ATOMIC_RELEASE);
   MPI_Send(&round, 1, MPI_INT, 1, kOtherTag, comms[0]);
   MPI_Send(&round, 1, MPI_INT, 1, kOtherTag, comms[kComms]);
 }
 
-static void receive_all(int round, unsigned char* data, int receives, long bytes) {
+static void receive_all(int round, unsigned char* data, int receives, long bytes, enum how how) {
   static MPI_Request requests[kMost], wild[2];
   static MPI_Status statuses[kMost];
-  int value[2] = {-1, -1}, count;
+  int value[2] = {-1, -1}, count, flag;
+  if (how == SENDS_FIRST) {
+    await(&board->begun, round, "the beginnings of the sends");
+    for (int i = 0; i < kMost; i++) MPI_Iprobe(0, kOtherTag, comms[0], &flag, MPI_STATUS_IGNORE);
+  }
   for (int i = 0; i < receives; i++) {
     if (i == receives / 2) {
       MPI_Irecv(&value[0], 1, MPI_INT, MPI_ANY_SOURCE, kOtherTag, comms[0], &wild[0]);
@@ -106,8 +112,10 @@ static void receive_all(int round, unsigned char* data, int receives, long bytes
   }
   __atomic_store_n(&board->posted, round, __ATOMIC_RELEASE);
   await(&board->sent, round, "the sends");
-  for (int i = 0; i < receives; i++) CHECK(holds(data + i * bytes, round * kMost + i, bytes));
+  const int filled = how != SENDS_FIRST; /* then some are in library buffers of the sender */
+  for (int i = 0; filled && i < receives; i++) CHECK(holds(data + i * bytes, round * kMost + i, bytes));
   MPI_Waitall(receives, requests, statuses);
+  for (int i = 0; !filled && i < receives; i++) CHECK(holds(data + i * bytes, round * kMost + i, bytes));
   MPI_Waitall(2, wild, MPI_STATUSES_IGNORE);
   CHECK(value[0] == round && value[1] == round);
   for (int i = 0; i < receives; i++) {
@@ -130,7 +138,14 @@ static void mixed(int round) {
     if (rank == 0) MPI_Isend(one, bytes, MPI_BYTE, 1, tag_of(i), comm_of(i), &requests[i]);
     else MPI_Irecv(one, kRoom, MPI_BYTE, 0, tag_of(i), comm_of(i), &requests[i]);
   }
-  MPI_Waitall(kMany, requests, statuses);
+  const int result = MPI_Waitall(kMany, requests, statuses);
+  for (int i = 0; rank == 0 && result != MPI_SUCCESS && i < kMany; i++) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(statuses[i].MPI_ERROR, text, &length);
+    if (statuses[i].MPI_ERROR != MPI_SUCCESS) fprintf(stderr, "send %d: %s\n", i, text);
+  }
+  CHECK(rank == 1 || result == MPI_SUCCESS);
   for (int i = 0; rank == 1 && i < kMany; i++) {
     const int bytes = i % 7 == 3 ? 100 : i % 11 == 5 ? kRoom : i % 5 == 4 ? kRoom / 2 : kRoom;
     CHECK(holds(data + (long)i * 2 * kRoom, round + i, bytes));
@@ -161,7 +176,7 @@ int main(int argc, char** argv) {
             send_all(round, data, numbers[n], sizes[s], how);
           } else {
             memset(data, 0, (size_t)(numbers[n] * sizes[s]));
-            receive_all(round, data, numbers[n], sizes[s]);
+            receive_all(round, data, numbers[n], sizes[s], how);
           }
         }
       }

@@ -9,6 +9,7 @@
 #include "capi/world.h"
 #include "mpi.h"
 #include "sim/rank_time.h"
+#include "tests/sim/draw_world.h"
 #include "tests/sim/seeds.h"
 
 namespace tern::sim {
@@ -147,12 +148,7 @@ TEST(SimEventThread, DrawnProgramsUnderFaults) {
     Rng rng(seed);
     WorldOptions options = world(rng.below(2) == 0 ? "event" : "adaptive", uint32_t(rng.below(4)));
     options.seed = run_seed = seed;
-    options.ranks = uint32_t(2 + rng.below(4));
-    options.ranks_per_node = uint32_t(1 + rng.below(options.ranks));
-    options.udp = rng.below(3) == 0;
-    options.faults.early_in_8 = uint32_t(rng.below(3));
-    options.faults.delay_in_1024 = uint32_t(rng.below(100));
-    options.faults.start_skew_ns = 1 + rng.below(500'000);
+    draw_few_ranks(rng, options);
     const Report report = run_mpi(options, drawn);
     ASSERT_TRUE(report.ok()) << report.failure;
     for (uint32_t rank = 0; rank < options.ranks; ++rank) {

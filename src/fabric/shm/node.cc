@@ -157,8 +157,9 @@ std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::funct
   return node;
 }
 
-std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks, size_t ring_bytes) {
-  shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes)};
+std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks, size_t ring_bytes,
+                                                            uint32_t spill_cells) {
+  shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes), spill_cells};
   Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
   TERN_ASSERT(memfd && ftruncate(memfd.get(), off_t(layout.total())) == 0);
   std::vector<std::unique_ptr<ShmNode>> nodes;

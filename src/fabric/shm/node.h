@@ -42,7 +42,7 @@ struct ShmSetup {
   /// Ranks said to be on this node, ascending, this one included; the same on all of them.
   std::vector<int> candidates;
   std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey
-  size_t ring_bytes = 65536;          ///< tunable shm_ring_bytes
+  size_t ring_bytes = 0;              ///< tunable shm_ring_bytes
   bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
 };
 
@@ -60,7 +60,8 @@ class ShmNode {
   static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error);
 
   /// For tests: nodes for `ranks` members in this OS process, over one mapping.
-  static std::vector<std::unique_ptr<ShmNode>> create_local(const std::vector<int>& ranks, size_t ring_bytes);
+  static std::vector<std::unique_ptr<ShmNode>> create_local(const std::vector<int>& ranks, size_t ring_bytes,
+                                                            uint32_t spill_cells = shm::kSpillCells);
 
   ~ShmNode();
   ShmNode(const ShmNode&) = delete;
@@ -92,6 +93,7 @@ class ShmNode {
     return reinterpret_cast<shm::SpillCell*>(ring(receiver, sender) + layout_.ring_bytes);
   }
   size_t ring_bytes() const { return layout_.ring_bytes; }
+  uint32_t spill_cells() const { return layout_.spill_cells; }
   std::byte* arena(uint32_t slot) const { return base_ + layout_.arenas() + slot * shm::kArenaBytes; }
   /// Memory that a rank lends to its peers (CopyArbiter::lend): written by it, read by them.
   std::byte* lent(uint32_t slot) const { return base_ + layout_.lent() + slot * shm::kLentBytes; }

@@ -28,6 +28,7 @@ inline constexpr uint32_t kCells = 128;
 inline constexpr uint32_t kUsableCells = kCells - 1;
 /// What a rank posts while the ring of an ordered pair is full (Path::try_post): announcements and completions of a
 /// thousand receives, and of as many messages, fit in, so that they need no later call of the rank that made them.
+/// Fewer where address space is limited (Layout::fit_into); powers of two, since sequence numbers wrap around.
 inline constexpr uint32_t kSpillCells = 4096;
 inline constexpr size_t kInlineBytes = 32;  // what a cache line has left after the header (24) and the sequence (8)
 inline constexpr size_t kLine = 64;         // cache line
@@ -139,6 +140,7 @@ struct alignas(kPage) SegmentHead {
 struct Layout {
   uint32_t ranks = 0;
   size_t ring_bytes = 0;
+  uint32_t spill_cells = kSpillCells;
 
   static constexpr size_t up(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
   size_t blocks() const { return sizeof(SegmentHead); }
@@ -146,8 +148,15 @@ struct Layout {
   size_t arenas() const { return up(progress() + size_t{ranks} * ranks * sizeof(Progress)); }
   size_t lent() const { return arenas() + ranks * kArenaBytes; }
   size_t pairs() const { return lent() + ranks * kLentBytes; }
-  size_t pair_bytes() const { return kCells * sizeof(Cell) + ring_bytes + kSpillCells * sizeof(SpillCell); }
+  size_t pair_bytes() const { return kCells * sizeof(Cell) + ring_bytes + spill_cells * sizeof(SpillCell); }
   size_t total() const { return pairs() + size_t{ranks} * ranks * pair_bytes(); }
+
+  /// A process may have so many bytes of address space: the segment gets at most half of them, if it then still has
+  /// its rings. Spill cells are what can be fewer; none, where there would be no more than the ring has.
+  void fit_into(uint64_t address_space) {
+    while (spill_cells != 0 && total() > address_space / 2)
+      spill_cells = spill_cells > 2 * kCells ? spill_cells / 2 : 0;
+  }
 };
 
 }  // namespace tern::shm

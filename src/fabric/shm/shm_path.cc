@@ -277,6 +277,7 @@ bool ShmPath::peer_is_polling(Lane& lane, bool stays) {
     publish_heartbeat();  // the peer may be asking the same of this rank
     cpu_pause();
     if (block.beat.load(std::memory_order_relaxed) != beat) return true;
+    if (block.copying.load(std::memory_order_relaxed) != 0) return true;  // it has just begun to copy
     // For example in the middle of this rank's own data.
     if (peer.out_progress->cells.load(std::memory_order_relaxed) != cells) return true;
   }

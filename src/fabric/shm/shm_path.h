@@ -146,6 +146,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   static void update_open(Peer& peer) {
     peer.open = peer.activated && !peer.lost && !peer.spilling && peer.queue.empty();
   }
+  bool spills(Peer& peer, const SendOperation& operation);
   bool spill(Peer& peer, const wire::Header& header, const void* payload, size_t bytes);
   bool return_to_ring(Peer& peer);
   static bool space_came(Peer& peer);
@@ -155,7 +156,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   // --- shm_receive.cc
   int drain(Peer& peer);
   int drain_spill(Peer& peer);
-  static bool next_is_here(const Peer& peer);
+  bool next_is_here(const Peer& peer) const;
   static void prefetch_chunk(Peer& peer, uint32_t sequence);
   [[gnu::noinline]] void receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info);
   void land(Peer& peer, const std::byte* data, size_t bytes);

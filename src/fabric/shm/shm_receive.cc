@@ -10,7 +10,7 @@ namespace tern {
 namespace {
 
 constexpr size_t kHot = 8;        ///< rings looked at in every poll, some 5 ns each
-constexpr size_t kColdLooks = 8;  ///< and so many of the others in turn: a poll stays below 0.1 us with 128 peers
+constexpr size_t kColdLooks = 8;  ///< and of the others, in turn, this many: a poll stays below 0.1 us with 128 peers
 /// Cells of a burst that are on their way to this core's cache while one is handled. A line from another core takes
 /// some 100 ns, a small message 25. Tried: 1 to 12 (20 M messages a second without, 21.5, 22, 23.5, 24 at 4, 24.3 at 6
 /// and 8).
@@ -98,8 +98,8 @@ void ShmPath::take(Lane& lane) {
   give_back(peer);
 }
 
-bool ShmPath::next_is_here(const Peer& peer) {
-  const std::atomic<uint64_t>& word = peer.diverted ? peer.in_spill[peer.expected % shm::kSpillCells].word
+bool ShmPath::next_is_here(const Peer& peer) const {
+  const std::atomic<uint64_t>& word = peer.diverted ? peer.in_spill[peer.expected % node_->spill_cells()].word
                                                     : peer.in_cells[peer.expected % shm::kCells].word;
   return uint32_t(word.load(std::memory_order_acquire) >> 32) == peer.expected;
 }
@@ -134,7 +134,7 @@ int ShmPath::drain(Peer& peer) {
 int ShmPath::drain_spill(Peer& peer) {
   int taken = 0;
   while (taken < kSpillBudget && peer.diverted && next_is_here(peer)) {
-    const shm::SpillCell& cell = peer.in_spill[peer.expected % shm::kSpillCells];
+    const shm::SpillCell& cell = peer.in_spill[peer.expected % node_->spill_cells()];
     const auto info = uint32_t(cell.word.load(std::memory_order_relaxed));
     peer.streak = 0;
     if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::moved) {

@@ -164,22 +164,23 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
 // --- Spill cells
 
 bool ShmPath::try_post(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
-  return try_send(lane, header, payload, bytes) || spill(static_cast<Peer&>(lane), header, payload, bytes);
+  auto& peer = static_cast<Peer&>(lane);
+  return try_send(lane, header, payload, bytes) || (peer.queue.empty() && spill(peer, header, payload, bytes));
 }
 
-/// Behind everything sent before, of which nothing may be queued in this rank's memory.
+/// Behind everything sent before: of that nothing is queued in this rank's memory any more.
 bool ShmPath::spill(Peer& peer, const wire::Header& header, const void* payload, size_t bytes) {
-  if (bytes > sizeof(shm::SpillCell::body) || peer.lost || !peer.queue.empty()) return false;
+  if (bytes > sizeof(shm::SpillCell::body) || peer.lost) return false;
   const uint32_t consumed = peer.out_progress->cells.load(std::memory_order_acquire);
   peer.limit = consumed + shm::kUsableCells;
   // One is left for the way back to the ring.
-  if (peer.next + (peer.spilling ? 0 : 1) - consumed >= shm::kSpillCells) return false;
+  if (peer.next + (peer.spilling ? 0 : 1) - consumed >= node_->spill_cells()) return false;
   if (!peer.spilling) {
     publish(peer, shm::CellKind::moved, 0);
     peer.spilling = true;
     peer.open = false;
   }
-  shm::SpillCell& cell = peer.out_spill[peer.next % shm::kSpillCells];
+  shm::SpillCell& cell = peer.out_spill[peer.next % node_->spill_cells()];
   wire::copy_header(cell.header, header);
   if (bytes != 0) std::memcpy(cell.body, payload, bytes);
   cell.word.store(shm::cell_word(peer.next, shm::CellKind::message, uint32_t(bytes)), std::memory_order_release);
@@ -192,7 +193,7 @@ bool ShmPath::spill(Peer& peer, const wire::Header& header, const void* payload,
 /// When half of the ring is free, so that a rank that is behind is not sent back and forth. False: it is not.
 bool ShmPath::return_to_ring(Peer& peer) {
   if (peer.lost || free_cells(peer) < shm::kCells / 2) return false;
-  shm::SpillCell& cell = peer.out_spill[peer.next % shm::kSpillCells];
+  shm::SpillCell& cell = peer.out_spill[peer.next % node_->spill_cells()];
   cell.word.store(shm::cell_word(peer.next, shm::CellKind::moved, 0), std::memory_order_release);
   ++peer.next;
   peer.spilling = false;
@@ -253,9 +254,28 @@ int ShmPath::advance_queue(Peer& peer) {
   return left == 0 && moved ? 1 : left;
 }
 
-/// True when all of it is in the ring.
+/// Whether a first queued message goes to the spill cells now: the ring is full, and no request may be waiting for it,
+/// so that the program leaves the library without having polled until it is gone (a fin, say). A small message of the
+/// program's own is not such a one: its sender waits for room.
+bool ShmPath::spills(Peer& peer, const SendOperation& operation) {
+  const wire::Kind kind = operation.header.kind;
+  const size_t bytes = operation.total_bytes;
+  if (kind == wire::Kind::eager || kind == wire::Kind::eager_sync || bytes > sizeof(shm::SpillCell::body)) return false;
+  if (peer.spilling) return !return_to_ring(peer);
+  return bytes <= shm::kInlineBytes ? free_cells(peer) == 0 : !fits(peer, bytes, 1);
+}
+
+/// True when all of it is in the ring, or beside it.
 bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
   Cursor& payload = operation.payload;
+  if (spills(peer, operation)) {
+    std::byte body[sizeof(shm::SpillCell::body)];
+    Cursor(payload).pack(body, operation.total_bytes);
+    if (!spill(peer, operation.header, body, operation.total_bytes)) return false;
+    payload.skip(operation.total_bytes);
+    operation.header_sent = true;
+    return true;
+  }
   if (peer.spilling && !return_to_ring(peer)) return false;
   if (operation.total_bytes <= shm::kInlineBytes) {
     if (free_cells(peer) == 0) return false;
