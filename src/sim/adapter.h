@@ -244,6 +244,7 @@ class SimHca final : public rdma::Hca {
 
   AdapterNode& node;
   Strand& strand;
+  uint64_t finds = 0;  ///< polls of its completion queues that found something
 
  private:
   std::deque<rdma::AsyncEvent> events_;

@@ -52,7 +52,7 @@ SimMemoryRegion::~SimMemoryRegion() {
 
 size_t SimCompletionQueue::poll(rdma::Completion* entries, size_t most) {
   const AdapterModel& model = hca_.node.model();
-  hca_.strand.charge_ns(model.poll_ns * poll_cost_.times());
+  hca_.strand.charge_ns(model.poll_ns * poll_cost_.times(hca_.finds));
   hca_.strand.catch_up();
   size_t taken = 0;
   for (; taken < most && !entries_.empty(); ++taken) {
@@ -62,7 +62,7 @@ size_t SimCompletionQueue::poll(rdma::Completion* entries, size_t most) {
     entries_.pop_front();
     hca_.strand.charge_ns(model.completion_ns);
   }
-  poll_cost_.polled(taken != 0);
+  poll_cost_.polled(taken != 0, hca_.finds);
   return taken;
 }
 

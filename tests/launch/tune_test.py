@@ -3,6 +3,7 @@ protocols which messages take show which limit is in force."""
 import importlib.machinery
 import importlib.util
 import os
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -13,8 +14,10 @@ PROGRAM = os.environ.get("TERN_LOG_PROGRAM", os.path.join(BUILD, "tests/launch/l
 
 
 def load_tune():
-    """The script, which has no suffix, as a module."""
+    """The script, which has no suffix, as a module. It imports others of its folder."""
     path = Path(__file__).resolve().parents[2] / "bench/tune"
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_loader("tune", importlib.machinery.SourceFileLoader("tune", str(path)))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

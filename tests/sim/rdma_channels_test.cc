@@ -214,6 +214,36 @@ TEST(RdmaChannels, ARankThatDiesInTheMiddleOfAChangeLeavesTheOthersAlone) {
   }
 }
 
+// While the selection keeps the channels as they are, a message takes what it takes without it: counting is an
+// addition, and the clock is read while the rank has nothing else to do.
+TEST(RdmaChannels, StatisticsTakeNoTimeOfAMessage) {
+  auto time_of = [](const char* channels) {
+    constexpr int kRounds = 2000;
+    WorldOptions options = rdma_options_of(3);
+    options.adapter_faults = {};
+    options.tunables.rdma_channels = channels;
+    uint64_t took_ns = 0;
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      const PeerId me = rank.index(), peer = 1 - me;
+      uint64_t began_ns = 0;
+      for (int i = 0; i < kRounds; ++i) {
+        if (i == 1) began_ns = bench.clock->now_ns();
+        if (me == 0) bench.send(peer, std::vector<std::byte>(8));
+        bench.wait_messages(peer, i + 1);
+        if (me == 1) bench.send(peer, std::vector<std::byte>(8));
+      }
+      if (me == 0) took_ns = bench.clock->now_ns() - began_ns;
+      EXPECT_EQ(bench.path->channel(bench.path->lane(peer)), ChannelKind::dc);
+      bench.finish();
+    });
+    EXPECT_TRUE(report.ok()) << report.failure;
+    return double(took_ns);
+  };
+  const double without = time_of("dc"), with = time_of("auto");
+  EXPECT_NEAR(with, without, without / 1000);
+}
+
 // XRC: however many ranks a node has, a rank sends to all of them by one queue pair.
 TEST(RdmaChannels, XrcTakesAQueuePairForEachNode) {
   for_seeds(20, [](uint64_t seed) {

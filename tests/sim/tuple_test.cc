@@ -39,6 +39,27 @@ TEST(TupleQueues, ReceivesFillWhileTheirRankComputes) {
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
+// The other completion queue, by which nothing comes then, does not become slower to look at.
+TEST(TupleQueues, APingPongDoesNotSlowDown) {
+  for (int64_t copy_bytes : {0, 8192}) {
+    Report report = World(tuple_world(copy_bytes)).run([](Process& process) {
+      Side side(process);
+      side.open(1);
+      uint64_t data = 0, began[202] = {};
+      for (uint64_t& round : began) {
+        round = process.clock().now_ns();
+        if (side.me == 0) side.send(&data, sizeof data, 1);
+        side.receive(&data, sizeof data, 1);
+        if (side.me == 1) side.send(&data, sizeof data, 1);
+      }
+      if (side.me != 0) return;
+      const auto took = [&](int first) { return double(began[first + 1] - began[first]); };
+      EXPECT_NEAR(took(200) / took(10), 1, 0.1) << took(10) << " and " << took(200) << " ns";
+    });
+    EXPECT_TRUE(report.ok()) << report.failure;
+  }
+}
+
 // The receive of tag 1 is posted only when tag 2 has come, over and over: with one way for both the second message
 // would never come.
 TEST(TupleQueues, ALateReceiveHoldsUpNoOtherTuple) {

@@ -57,7 +57,7 @@ class MessageStreams {
   /// All outlive this.
   MessageStreams(RdmaAdapter& adapter, RdmaPeers& peers, ChannelSwitches& switches, Sink& sink)
       : adapter_(adapter), peers_(peers), switches_(switches), sink_(sink) {}
-  /// The peer is connected, grants so many frames, and takes them over that channel.
+  /// The peer is connected; how many frames it grants, and over which channel it takes them.
   void begin(RdmaPeer& peer, std::unique_ptr<Channel> base, uint32_t credits);
 
   /// See Path; the peer's lane is not lost.
@@ -82,9 +82,9 @@ class MessageStreams {
   bool post_last(RdmaPeer& peer);
   /// False: there is no room.
   bool post_change(RdmaPeer& peer, const wire::RdmaChange& change);
-  /// Our next frames go by that channel, which grants so many.
+  /// Our next frames go by that channel; how many it grants.
   void change_out(RdmaPeer& peer, Channel& channel, uint32_t credits);
-  /// The peer's next frames come by a channel that grants so many; handles the frames held for it.
+  /// The peer's next frames come by a channel with this grant; handles the frames held for it.
   void change_in(RdmaPeer& peer, uint32_t window);
 
   uint64_t credit_frames() const { return credit_frames_; }

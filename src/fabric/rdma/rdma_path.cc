@@ -15,6 +15,10 @@ namespace {
 // to another channel; that takes a round trip, or longer if the peer computes. 0.1 % of a core.
 constexpr uint64_t kNap_ns = 1'000'000;
 
+// A sleep may have lasted long, so it brings the timers nearer by so many polls: a deadline that ended it is seen after
+// four attempts to sleep again.
+constexpr uint32_t kPollsOfASleep = kTimerPolls / 4;
+
 }  // namespace
 
 std::unique_ptr<RdmaPath> RdmaPath::create(const RdmaOptions& options, const Tunables& tunables,
@@ -155,9 +159,9 @@ void RdmaPath::count_registrations() {
 }
 
 int RdmaPath::poll() {
-  bool timers = ++polls_ % kTimerPolls == 0;
+  ++polls_;
   if (adapter_.drain_events()) {
-    timers = true;
+    polls_ += kPollsOfASleep;
     napping_until_ns_ = ~uint64_t{0};
     take_events();
   }
@@ -172,7 +176,9 @@ int RdmaPath::poll() {
     if (ud_->busy()) ud_->advance(false);
     hints_.holding = ud_->holding();
   }
-  if (timers) {
+  // Timers read the clock: better while there is nothing else to do.
+  if (polls_ >= kTimerPolls && (handled == 0 || polls_ >= 2 * kTimerPolls)) {
+    polls_ = 0;
     publish_counters();
     if (connections_.timers() || policy_.adapts()) run_timers();
   }

@@ -46,7 +46,7 @@ struct RdmaPeer final : Lane {
 class RdmaPeers {
  public:
   virtual RdmaPeer* find(PeerId peer) = 0;  ///< null: no such peer
-  /// Our end of the base channel is connected; the peer grants so many frames.
+  /// Our end of the base channel is connected; and how many frames the peer grants.
   virtual void on_connected(RdmaPeer& peer, uint32_t window) = 0;
   /// Both ends are connected: waiting messages may leave. `tell`: the peer does not know it yet, any frame tells it.
   virtual void on_ready(RdmaPeer& peer, bool tell) = 0;

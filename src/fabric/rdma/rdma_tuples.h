@@ -121,7 +121,7 @@ class RdmaTuples final : public TupleQueues {
     Initiator* on = nullptr;  ///< while messages are out
     uint32_t out = 0;
     uint32_t arrived = 0;   ///< messages that have arrived, ever
-    uint32_t returned = 0;  ///< returning: so many of `out` have
+    uint32_t returned = 0;  ///< of `out`, how many have returned
     uint32_t srq = 0;
     size_t longest_bytes = 0;  ///< that both ends take
   };

@@ -28,7 +28,7 @@ class WithoutRing {
  private:
   const int64_t gain_, setup_;
   std::vector<int64_t> sums_;  ///< messages of the first i peers
-  size_t worth_ = 0;           ///< for the first so many peers it is worth making
+  size_t worth_ = 0;           ///< peers, from the first on, for which the channel pays
 };
 
 }  // namespace
