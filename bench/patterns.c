@@ -10,43 +10,16 @@
  * patterns PATTERN [--rounds N] [--warm N] [--counters RANK]: so many times 129 series of onetoall, and 20 of alltoone
  * (48,000 for 320,000, as in the paper), are measured, after others that are not. Prints the time per message (repeat:
  * of the whole), barriers included, in microseconds, with the number of ranks as x. */
-#include "bench.h"
+#include "counters.h"
 
 #define MOST 128
 
 static char byte;
 
-/* What a rank counts of its channels in the measured part: the counters rdma_*, by MPI_T. */
-static MPI_T_pvar_session session;
-static MPI_T_pvar_handle handles[64];
-static char names[64][64];
-static int handle_count;
-
-static void begin_counting(void) {
-  int provided, count;
-  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
-  MPI_T_pvar_session_create(&session);
-  MPI_T_pvar_get_num(&count);
-  for (int i = 0; i < count && handle_count < 64; i++) {
-    char *name = names[handle_count];
-    int length = 64, verbosity, kind, bind, readonly, continuous, atomic, elements, none = 0;
-    MPI_Datatype type;
-    MPI_T_pvar_get_info(i, name, &length, &verbosity, &kind, &type, NULL, NULL, &none, &bind, &readonly, &continuous,
-                        &atomic);
-    if (strncmp(name, "rdma_", 5) == 0) MPI_T_pvar_handle_alloc(session, i, NULL, &handles[handle_count++], &elements);
-  }
-  MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES);
-}
-
+/* What a rank has counted of its channels in the measured part. */
 static void print_counters(int ranks) {
-  for (int i = 0; i < handle_count; i++) {
-    unsigned long long value = 0;
-    MPI_T_pvar_read(session, handles[i], &value);
-    point(names[i], ranks, (double)value, "");
-    MPI_T_pvar_handle_free(session, &handles[i]);
-  }
-  MPI_T_pvar_session_free(&session);
-  MPI_T_finalize();
+  for (int i = 0; i < counter_count; i++) point(counter_names[i], ranks, counted(i), "");
+  end_counting();
 }
 
 /* Messages that were sent. */
@@ -96,7 +69,7 @@ int main(int argc, char **argv) {
   for (int measured = 0; measured < 2; measured++) {
     const long now = measured ? rounds : warm;
     MPI_Barrier(MPI_COMM_WORLD);
-    if (measured && counting) begin_counting();
+    if (measured && counting) begin_counting("rdma_");
     began = MPI_Wtime();
     messages = 0;
     for (int i = 0; i < (repeat && measured ? 5 : 1); i++) {

@@ -2,8 +2,8 @@
 // in virtual time:
 //
 //   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|locks|
-//             FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [channels=RANK] [TUNABLE=VALUE]...
-//             [-- ARGUMENTS...]
+//             channel_costs|FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [calls=free]
+//             [channels=RANK] [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // or any MPI program that is built as a shared object and named with its folder (capi/simulated/program_file.h); its
 // computation takes no virtual time.
@@ -39,6 +39,7 @@ int bench_headofline(int argc, char** argv);
 int bench_patterns(int argc, char** argv);
 int bench_world(int argc, char** argv);
 int bench_locks(int argc, char** argv);
+int bench_channel_costs(int argc, char** argv);
 void simulated_work(long loops);
 }
 
@@ -58,7 +59,8 @@ constexpr Program kPrograms[] = {{"latency", bench_latency},
                                  {"availability", bench_availability},
                                  {"sp", bench_sp},
                                  {"headofline", bench_headofline},
-                                 {"locks", bench_locks}};
+                                 {"locks", bench_locks},
+                                 {"channel_costs", bench_channel_costs}};
 
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
@@ -110,6 +112,11 @@ int main(int argc, char** argv) {
     if (setting.starts_with("cores=")) {
       options.cores_per_node = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
       if (options.cores_per_node == 0) return fail(std::string("not a number of cores: ") + argv[i]);
+      continue;
+    }
+    if (setting == "calls=free") {  // what is left of an overhead is not the calls' own
+      options.adapter.post_ns = options.adapter.doorbell_ns = options.adapter.poll_ns = 0;
+      options.adapter.completion_ns = 0;
       continue;
     }
     if (setting.starts_with("atomic_swap=")) {

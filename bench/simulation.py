@@ -8,9 +8,9 @@ import plot
 MACHINES = Path(__file__).resolve().parent.parent / "machines"
 
 
-def points_of(command):
-    """Runs it. What it printed: points {series: {x: value}}, and changes of channels [(peer, microseconds, channel)]."""
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+def points_of(command, env=None):
+    """Runs it, in that environment. What it printed: points {series: {x: value}}, and changes of channels [(peer, microseconds, channel)]."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=env)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
     points, changes = {}, []
@@ -19,7 +19,7 @@ def points_of(command):
             _, peer, at_us, channel = line.split()
             changes.append((int(peer), float(at_us), channel))
         else:
-            _, series, x, value, _ = line.split()
+            _, series, x, value, *_ = line.split()  # a count has no unit
             points.setdefault(series, {})[int(x)] = float(value)
     return points, changes
 
