@@ -432,7 +432,7 @@ TEST(ShmNode, MembersAreToldWhyThereIsNoSegment) {
     if (pid == 0) {
       const rlimit nothing{0, RLIM_INFINITY};
       if (rank == 0 && setrlimit(RLIMIT_FSIZE, &nothing) != 0) _exit(2);
-      std::signal(SIGXFSZ, SIG_IGN);
+      signal(SIGXFSZ, SIG_IGN);
       Error error;
       auto node = ShmNode::create(
           ShmSetup{rank, {0, 1, 2}, key, 65536, true},
