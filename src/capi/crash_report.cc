@@ -78,7 +78,7 @@ void take_usual_way(int signal) {
   raise(signal);
 }
 
-void on_patience_over(int) { take_usual_way(fatal_signal); }
+void on_grace_over(int) { take_usual_way(fatal_signal); }
 
 // The first thread reports. Another one that meets a fault meanwhile waits for the end of the process; the same thread
 // met it in the report itself.
@@ -91,7 +91,7 @@ void on_crash(int signal, siginfo_t* info, void* context) {
     return take_usual_way(signal);
   }
   fatal_signal = signal;
-  std::signal(SIGALRM, on_patience_over);
+  std::signal(SIGALRM, on_grace_over);
   alarm(kPatience_s);
   write_head(signal, *info);
   write_frames(context);

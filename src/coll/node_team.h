@@ -125,7 +125,7 @@ class NodeTeam final : public ShmWatch {
   /// Bulk slots of a member begin in different sets of the caches: three lines apart.
   static constexpr size_t kBulkStride = kBulkBytes + 192;
   static constexpr size_t kPage = 4096;  ///< of node memory (shm/segment.h)
-  /// The head: a line that counts who has left for good, then kRing + 1 lines for each member.
+  /// The head: a line that counts the members that have left for good, then kRing + 1 lines for each member.
   static constexpr size_t kLinesAt = 64;
   static constexpr size_t bulk_at(int members) {
     return (kLinesAt + size_t(members) * (kRing + 1) * sizeof(Line) + kPage - 1) / kPage * kPage;

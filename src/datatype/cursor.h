@@ -1,7 +1,7 @@
 // Cursor: a resumable position in the packed stream of (buffer, count, datatype). It copies fragments cut
 // anywhere, in either direction, or hands out the pieces for scatter-gather. A value: copyable, no heap
 // allocation for contiguous data and for nests up to kInlineDepth. It refers to the datatype's layout without
-// holding it: whoever keeps a cursor keeps a reference to the datatype (a request does). Contiguous data need
+// holding it: the owner of a cursor keeps a reference to the datatype (a request does). Contiguous data need
 // only the buffer. Thread rule: a value; no sharing.
 #pragma once
 

@@ -64,7 +64,7 @@ struct SendSituation {
   bool ready;      ///< the receive is posted, and has been announced
   bool can_put;    ///< the path puts from this memory into that receive's
   bool can_get;    ///< the path gets from this memory: contiguous, and the peer may read it
-  bool attentive;  ///< a copy would cost CPU time, and the receiver is in its library to take its part
+  bool receiver_polls;  ///< a copy would cost CPU time, and the receiver is in its library and takes its part
   bool returns;    ///< nonblocking: the sender may go off computing
   bool can_defer;  ///< a copy would cost CPU time, and whose can be decided later
   bool by_write;   ///< sender first: put rather than get
@@ -81,7 +81,7 @@ constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { ret
 /// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed without asking
 /// to a receiver that is in its library: it is soon over.
 constexpr bool decided_later(const SendSituation& s) {
-  return s.returns && s.can_get && (s.attentive ? s.bytes > s.hybrid_limit : s.can_defer);
+  return s.returns && s.can_get && (s.receiver_polls ? s.bytes > s.hybrid_limit : s.can_defer);
 }
 
 /// In order of preference; the last always applies.
@@ -89,7 +89,7 @@ inline constexpr ProtocolRecord kProtocols[] = {
     {Protocol::eager, "eager", [](const SendSituation& s) { return goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
     {Protocol::tuple, "tuple", [](const SendSituation&) { return false; }},  // before the table: see above
     {Protocol::receiver_put, "receiver-put",
-     [](const SendSituation& s) { return s.ready && s.can_put && !s.attentive && !decided_later(s); }},
+     [](const SendSituation& s) { return s.ready && s.can_put && !s.receiver_polls && !decided_later(s); }},
     {Protocol::receiver_stream, "receiver-stream", [](const SendSituation& s) { return s.ready && !decided_later(s); }},
     {Protocol::hybrid, "hybrid",
      [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit && !decided_later(s); }},

@@ -64,7 +64,7 @@ SendSituation ProtocolChoice::situation(Endpoint& peer, const SendArguments& a, 
   // Looking takes a moment, which is saved where the answer would change nothing.
   const bool matters =
       ready && !peer.autonomous() && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
-  s.attentive = matters && peer.peer_streams(bytes, ready->body.stays);
+  s.receiver_polls = matters && peer.peer_streams(bytes, ready->body.stays);
   return s;
 }
 

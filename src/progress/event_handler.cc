@@ -34,7 +34,7 @@ void EventHandler::carry_out(const Action& action) {
   }
 }
 
-// The timer ends if the application neither enters nor leaves the library meanwhile. Called by whoever is inside.
+// The timer ends if the application neither enters nor leaves the library meanwhile. Called inside the library.
 void EventHandler::watch_timer(uint64_t grace_ns) {
   seen_turns_.store(lock_.turns_outside(), std::memory_order_relaxed);
   lock_.watch().store(Watch::timer, std::memory_order_relaxed);

@@ -100,7 +100,7 @@ class EventHandler {
   bool armed_ = false;                      ///< all paths are armed for the thread, which sleeps on them
   uint64_t deadline_ns_ = 0;                ///< of the paths, as the timer was last set for it; while armed_
   std::atomic<uint64_t> timer_ends_ns_{0};  ///< clock time; in the past: it is not set
-  std::atomic<uint32_t> seen_turns_{0};     ///< the lock's turns when the timer was set; written by whoever sets it
+  std::atomic<uint32_t> seen_turns_{0};     ///< the lock's turns when the timer was set, by its setter
 };
 
 }  // namespace tern

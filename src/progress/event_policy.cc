@@ -19,7 +19,7 @@ EventPolicy::Action EventPolicy::on_leave(Need needed) const {
 EventPolicy::Action EventPolicy::on_not_armed(Need needed) const { return watch_for(needed); }
 
 EventPolicy::Action EventPolicy::on_leave_armed(uint64_t now_ns) {
-  if (came_back(now_ns)) return {Step::disarm};
+  if (stays_inside(now_ns)) return {Step::disarm};
   left_armed_ns_ = now_ns;
   return {};
 }
@@ -32,12 +32,12 @@ EventPolicy::Action EventPolicy::on_idle_leaves(uint64_t now_ns) {
 }
 
 void EventPolicy::on_return(uint64_t now_ns) {
-  if (left_armed_ns_ != 0) came_back(now_ns);
+  if (left_armed_ns_ != 0) stays_inside(now_ns);
   left_armed_ns_ = 0;
 }
 
 // True: the application was back soon so often in a row that it counts as staying inside.
-bool EventPolicy::came_back(uint64_t now_ns) {
+bool EventPolicy::stays_inside(uint64_t now_ns) {
   const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < limits_.soon_ns;
   back_soon_ = soon ? back_soon_ + 1 : 0;
   if (back_soon_ < limits_.soon_returns) return false;

@@ -104,7 +104,7 @@ class EventPolicy {
 
  private:
   Action watch_for(Need needed) const;
-  bool came_back(uint64_t now_ns);
+  bool stays_inside(uint64_t now_ns);
   uint64_t next_grace();
 
   EventLimits limits_;

@@ -15,7 +15,7 @@ struct Row {
 
 constexpr size_t kEager = 100, kHybrid = 1000;
 
-SendSituation with(size_t bytes, bool ready, bool can_put, bool can_get, bool attentive = false, bool returns = true) {
+SendSituation with(size_t bytes, bool ready, bool can_put, bool can_get, bool receiver_polls = false, bool returns = true) {
   SendSituation s{};
   s.bytes = bytes;
   s.eager_limit = kEager;
@@ -24,7 +24,7 @@ SendSituation with(size_t bytes, bool ready, bool can_put, bool can_get, bool at
   s.ready = ready;
   s.can_put = can_put;
   s.can_get = can_get;
-  s.attentive = attentive;
+  s.receiver_polls = receiver_polls;
   s.returns = returns;
   return s;
 }
