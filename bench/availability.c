@@ -1,6 +1,6 @@
-/* Application availability and overhead by the post-work-wait method, loop by loop as Sandia's benchmark has it (Doerfler
- * and Brightwell, "Measuring MPI Send and Receive Overhead and Application Availability in High Performance Network
- * Interfaces", EuroPVM/MPI 2006; what Figure 5 of TupleQ was measured with), ranks 0 (works) and 1 (supports).
+/* Application availability and overhead by the post-work-wait method, loop by loop as Sandia's benchmark has it
+ * (Doerfler and Brightwell, "Measuring MPI Send and Receive Overhead and Application Availability in High Performance
+ * Network Interfaces", EuroPVM/MPI 2006; what Figure 5 of TupleQ was measured with), ranks 0 (works) and 1 (supports).
  *
  *   send                                     receive
  *   0: barrier, Isend, work, Wait            0: Irecv, barrier, work, Wait
@@ -15,8 +15,8 @@
  * Series: availability-send, overhead-send, base-send, and -receive; x: bytes. */
 #include "bench.h"
 
-#define KNEE 1.5   /* an iteration so much longer than base has hidden all that can be hidden */
-#define FLAT 1.02  /* one that is not longer than this counts for base */
+#define KNEE 1.5  /* an iteration so much longer than base has hidden all that can be hidden */
+#define FLAT 1.02 /* one that is not longer than this counts for base */
 
 #ifdef BENCH_SIMULATED
 #define ROUNDS 1 /* virtual time does not scatter */
@@ -28,7 +28,7 @@
 
 enum side { SEND, RECEIVE };
 
-static void works(enum side side, int message, char *data, int bytes, long loops) {
+static void works(enum side side, int message, char* data, int bytes, long loops) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (message && side == RECEIVE) MPI_Irecv(data, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &request);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -37,7 +37,7 @@ static void works(enum side side, int message, char *data, int bytes, long loops
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-static void supports(enum side side, int message, char *data, int bytes) {
+static void supports(enum side side, int message, char* data, int bytes) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (message && side == SEND) MPI_Irecv(data, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &request);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -46,7 +46,7 @@ static void supports(enum side side, int message, char *data, int bytes) {
 }
 
 /* An iteration's time at rank 0, us: the mean of a loop, the median of some loops. The same on every rank. */
-static double iteration_us(enum side side, int message, int rank, char *data, int bytes, long loops, int iterations) {
+static double iteration_us(enum side side, int message, int rank, char* data, int bytes, long loops, int iterations) {
   double times[ROUNDS];
   for (int round = 0; round < ROUNDS; round++) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -62,7 +62,7 @@ static double iteration_us(enum side side, int message, int rank, char *data, in
   return result;
 }
 
-static void measure(enum side side, int rank, char *data, int bytes, double per_loop) {
+static void measure(enum side side, int rank, char* data, int bytes, double per_loop) {
   int iterations = bytes < 65536 ? ITERATIONS : ITERATIONS / 4;
   double took = iteration_us(side, 1, rank, data, bytes, 0, iterations); /* queues are made, memory is registered */
   took = iteration_us(side, 1, rank, data, bytes, 0, iterations);
@@ -94,12 +94,12 @@ static double loop_us(void) {
   return result;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   long most = argument(argc, argv, "--max", 1 << 20);
-  char *data = touched((size_t)most);
+  char* data = touched((size_t)most);
   double per_loop = loop_us();
   for (int bytes = 1; bytes <= most; bytes *= 4) {
     measure(SEND, rank, data, bytes, per_loop);
