@@ -50,7 +50,7 @@ def curves(path, title, rows, by_time=False):
     for row in rows[:: max(1, len(rows) // 12)]:
         out.append(f'<text x="{px(row["x"]):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x_label(row["x"])}</text>')
     present = dict.fromkeys(n for r in rows for n in r["mpis"])
-    spare = iter(("#0b6e4f", "#c0392b", "#2e6da4", "#d68910", "#8e44ad", "#7a5230"))
+    spare = iter(("#0b6e4f", "#c0392b", "#2e6da4", "#d68910", "#8e44ad", "#7a5230", "#16a2b8", "#777777"))
     colours = {n: COLOURS[n] for n in COLOURS if n in present} | {n: next(spare) for n in present if n not in COLOURS}
     for index, name in enumerate(colours):
         have = [r for r in rows if name in r["mpis"]]
