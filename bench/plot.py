@@ -96,8 +96,8 @@ def time_line(path, title, spans, colours, marks=()):
     for tick in range(9):
         at = end * tick / 8
         out.append(f'<text x="{px(at):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{at:.0f} ms</text>')
-    for at, text in marks:
+    for index, (at, text) in enumerate(marks):  # in two lines, since parts may be short
         out.append(f'<line x1="{px(at):.1f}" x2="{px(at):.1f}" y1="{TOP}" y2="{height - BOTTOM + 4}" stroke="black"/>'
-                   f'<text x="{px(at) + 2:.1f}" y="{height - BOTTOM + 34}" font-size="10">{escape(text)}</text>')
+                   f'<text x="{px(at) + 2:.1f}" y="{height - BOTTOM + 32 + 12 * (index % 2)}" font-size="10">{escape(text)}</text>')
     out.append("</svg>")
     path.write_text("\n".join(out) + "\n")
