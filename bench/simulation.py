@@ -9,7 +9,7 @@ MACHINES = Path(__file__).resolve().parent.parent / "machines"
 
 
 def points_of(command, env=None):
-    """Runs it, in that environment. What it printed: points {series: {x: value}}, and changes of channels [(from, to, microseconds, channel)]."""
+    """Runs it in that environment. Returns points {series: {x: value}}, and changes of channels [(from, to, microseconds, channel)]."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=env)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
