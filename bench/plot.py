@@ -1,4 +1,5 @@
 """Curves as SVG, by hand: no plotting library is needed to look at a result in a browser."""
+import itertools
 import math
 from xml.sax.saxutils import escape
 
@@ -50,7 +51,9 @@ def curves(path, title, rows, by_time=False):
     for row in rows[:: max(1, len(rows) // 12)]:
         out.append(f'<text x="{px(row["x"]):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x_label(row["x"])}</text>')
     present = dict.fromkeys(n for r in rows for n in r["mpis"])
-    spare = iter(("#0b6e4f", "#c0392b", "#2e6da4", "#d68910", "#8e44ad", "#7a5230", "#16a2b8", "#777777"))
+    taken = {COLOURS[n] for n in present if n in COLOURS}
+    spare = itertools.cycle(c for c in ("#0b6e4f", "#c0392b", "#2e6da4", "#d68910", "#8e44ad", "#7a5230", "#16a2b8", "#777777")
+                             if c not in taken)
     colours = {n: COLOURS[n] for n in COLOURS if n in present} | {n: next(spare) for n in present if n not in COLOURS}
     for index, name in enumerate(colours):
         have = [r for r in rows if name in r["mpis"]]
@@ -65,8 +68,9 @@ def curves(path, title, rows, by_time=False):
     path.write_text("\n".join(out) + "\n")
 
 
-def time_line(path, title, spans, colours):
-    """One SVG: a row for each peer, x the time in milliseconds, a bar for each span (peer, begin, end, what) in what's colour."""
+def time_line(path, title, spans, colours, marks=()):
+    """One SVG: a row for each peer, x the time in milliseconds, a bar for each span (peer, begin, end, what) in what's colour; below,
+    where each of `marks` (time, text) begins."""
     if not spans:
         return
     peers = sorted({peer for peer, *_ in spans})
@@ -93,5 +97,8 @@ def time_line(path, title, spans, colours):
     for tick in range(9):
         at = end * tick / 8
         out.append(f'<text x="{px(at):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{at:.0f} ms</text>')
+    for index, (at, text) in enumerate(marks):  # in two lines, since parts may be short
+        out.append(f'<line x1="{px(at):.1f}" x2="{px(at):.1f}" y1="{TOP}" y2="{height - BOTTOM + 4}" stroke="black"/>'
+                   f'<text x="{px(at) + 2:.1f}" y="{height - BOTTOM + 32 + 12 * (index % 2)}" font-size="10">{escape(text)}</text>')
     out.append("</svg>")
     path.write_text("\n".join(out) + "\n")

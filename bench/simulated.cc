@@ -8,8 +8,8 @@
 // or any MPI program that is built as a shared object and named with its folder (capi/simulated/program_file.h); its
 // computation takes no virtual time.
 //
-// Prints what the program prints; with channels=RANK also a line `CHANNEL peer microseconds channel` each time that
-// another channel carries a peer's messages to that rank. The programs are plain MPI and the same as on real machines;
+// Prints what the program prints; with channels=RANK also a line `CHANNEL from to microseconds channel` each time that
+// another channel carries messages to or from that rank. The programs are plain MPI and the same as on real machines;
 // only their computation is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine
 // has adapters, else over a network that costs what its file says of TCP, or by datagrams (path=udp). progress=event:
 // beside an event thread, on the same core unless the node has more (cores=N). Registrations of user memory are kept,
@@ -24,6 +24,7 @@
 #include "capi/simulated/program_file.h"
 #include "capi/simulated/run_mpi.h"
 #include "capi/world.h"
+#include "sim/adapter.h"
 #include "sim/machine_file.h"
 #include "sim/rank_time.h"
 
@@ -41,6 +42,8 @@ int bench_world(int argc, char** argv);
 int bench_locks(int argc, char** argv);
 int bench_channel_costs(int argc, char** argv);
 void simulated_work(long loops);
+void simulated_begin_counting(void);
+void simulated_print_counts(int x);
 }
 
 namespace {
@@ -66,6 +69,28 @@ constexpr Program kPrograms[] = {{"latency", bench_latency},
 std::vector<char*> arguments;
 int (*program_main)(int, char**);
 tern::sim::ProgramFile program_file;
+tern::sim::Machine* machine_of_run;  // set while ranks run
+
+// What all adapters have done, and the one of rank 0.
+struct AdapterCounts {
+  uint64_t misses = 0, connects = 0, refusals = 0, misses_of_0 = 0, connects_of_0 = 0;
+};
+AdapterCounts counted_before;
+
+AdapterCounts count_adapters() {
+  AdapterCounts sum;
+  auto& adapters = machine_of_run->adapters();
+  for (uint32_t node = 0; node < machine_of_run->options().ranks; ++node) {
+    const auto& adapter = adapters.node(node);
+    sum.misses += adapter.cache_misses;
+    sum.connects += adapter.dc_connects;
+    sum.refusals += adapter.dc_nacks;
+    if (node != 0) continue;
+    sum.misses_of_0 = adapter.cache_misses;
+    sum.connects_of_0 = adapter.dc_connects;
+  }
+  return sum;
+}
 
 int fail(const std::string& text) {
   std::fprintf(stderr, "simulated: %s\n", text.c_str());
@@ -77,6 +102,18 @@ int fail(const std::string& text) {
 void simulated_work(long loops) {
   tern::Process& process = *tern::capi::current().process;
   static_cast<tern::sim::SimClock&>(process.clock()).compute_ns(uint64_t(loops));
+}
+
+void simulated_begin_counting(void) { counted_before = count_adapters(); }
+
+void simulated_print_counts(int x) {
+  const AdapterCounts now = count_adapters(), &before = counted_before;
+  std::printf("POINT adapters_cache_misses %d %llu\n", x, (unsigned long long)(now.misses - before.misses));
+  std::printf("POINT adapters_dc_connects %d %llu\n", x, (unsigned long long)(now.connects - before.connects));
+  std::printf("POINT adapters_dc_refusals %d %llu\n", x, (unsigned long long)(now.refusals - before.refusals));
+  std::printf("POINT adapter0_cache_misses %d %llu\n", x, (unsigned long long)(now.misses_of_0 - before.misses_of_0));
+  std::printf("POINT adapter0_dc_connects %d %llu\n", x,
+              (unsigned long long)(now.connects_of_0 - before.connects_of_0));
 }
 
 int main(int argc, char** argv) {
@@ -131,7 +168,8 @@ int main(int argc, char** argv) {
     if (setting.starts_with("channels=")) {
       options.channel_changed = [rank = tern::PeerId(std::strtoul(setting.data() + equals + 1, nullptr, 10))](
                                     tern::PeerId told, tern::PeerId peer, const char* channel, uint64_t now_ns) {
-        if (told == rank) std::printf("CHANNEL %u %.3f %s\n", unsigned(peer), double(now_ns) / 1000, channel);
+        if (told != rank && peer != rank) return;
+        std::printf("CHANNEL %u %u %.3f %s\n", unsigned(peer), unsigned(told), double(now_ns) / 1000, channel);
       };
       continue;
     }
@@ -147,6 +185,7 @@ int main(int argc, char** argv) {
   for (++i; i < argc; ++i) arguments.push_back(argv[i]);
   arguments.push_back(nullptr);
   tern::sim::Report report = tern::sim::run_mpi(
-      options, [](int, char**) { return program_main(int(arguments.size()) - 1, arguments.data()); });
+      options, [](int, char**) { return program_main(int(arguments.size()) - 1, arguments.data()); },
+      [](tern::sim::Machine::Rank& rank, tern::Process&) { machine_of_run = &rank.machine; });
   return report.ok() ? 0 : fail(report.failure);
 }

@@ -9,15 +9,15 @@ MACHINES = Path(__file__).resolve().parent.parent / "machines"
 
 
 def points_of(command, env=None):
-    """Runs it, in that environment. What it printed: points {series: {x: value}}, and changes of channels [(peer, microseconds, channel)]."""
+    """Runs it in that environment. Returns points {series: {x: value}}, and changes of channels [(from, to, microseconds, channel)]."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=env)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
     points, changes = {}, []
     for line in done.stdout.splitlines():
         if line.startswith("CHANNEL "):
-            _, peer, at_us, channel = line.split()
-            changes.append((int(peer), float(at_us), channel))
+            _, sender, receiver, at_us, channel = line.split()
+            changes.append((int(sender), int(receiver), float(at_us), channel))
         else:
             _, series, x, value, *_ = line.split()  # a count has no unit
             points.setdefault(series, {})[int(x)] = float(value)

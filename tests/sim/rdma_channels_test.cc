@@ -244,6 +244,32 @@ TEST(RdmaChannels, StatisticsTakeNoTimeOfAMessage) {
   EXPECT_NEAR(with, without, without / 1000);
 }
 
+// Rings on demand are of those who send (Takagi et al. 2015, section 4.1): a rank that only sends has none to poll.
+TEST(RdmaChannels, ARingOnDemandIsMadeForAPeerThatSends) {
+  for (const char* channels : {"dc-rdma", "rc-rdma"}) {
+    SCOPED_TRACE(channels);
+    WorldOptions options = rdma_options_of(5);
+    options.adapter_faults = {};
+    options.tunables.rdma_channels = channels;
+    Report report = Machine(options).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      const PeerId me = rank.index(), peer = 1 - me;
+      for (int i = 0; me == 0 && i < 40; ++i) bench.send(peer, std::vector<std::byte>(8));
+      if (me == 1) bench.wait_messages(peer, 40);
+      const uint64_t until_ns = bench.clock->now_ns() + 20'000'000;  // a queue pair is made meanwhile
+      while (bench.clock->now_ns() < until_ns) {
+        bench.strand.charge_ns(20'000);
+        bench.engine.poll_all();
+      }
+      bench.finish();
+      const ChannelKind kind = bench.path->channel(bench.path->lane(peer));
+      EXPECT_EQ(has_ring(kind), me == 1) << channel_name(kind);
+      EXPECT_EQ(bench.path->switches().ring_bytes() != 0, me == 1);
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  }
+}
+
 // XRC: however many ranks a node has, a rank sends to all of them by one queue pair.
 TEST(RdmaChannels, XrcTakesAQueuePairForEachNode) {
   for_seeds(20, [](uint64_t seed) {

@@ -247,7 +247,7 @@ void MessageStreams::on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& fra
     return;
   }
   adapter_.clock.charge_copy(frame.payload_bytes);
-  if (frame.type != Type::more) ++peer.stream.received;
+  if (frame.type != Type::more && ++peer.stream.received == 1) switches_.on_first_message(peer);
   if (frame.type == Type::whole) {
     sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);
     return;

@@ -75,7 +75,7 @@ Error RdmaPath::start(const Tunables& tunables) {
   }
   if (policy_.base() == ChannelKind::xrc)
     xrc_ = std::make_unique<XrcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
-  switches_.set_base(policy_.base(), dc_.get(), ud_.get());
+  switches_.set_base(policy_.base(), policy_.on_demand(), dc_.get(), ud_.get());
   return connections_.start(policy_.base(), dc_.get(), ud_.get(), xrc_.get());
 }
 
@@ -369,7 +369,6 @@ void RdmaPath::on_ready(RdmaPeer& peer, bool tell) {
   streams_.pump(peer);
   if (tell) streams_.give_credit(peer, true);
   publish_counters();
-  if (policy_.on_demand() != policy_.base()) switches_.request(peer, policy_.on_demand());
 }
 
 bool RdmaPath::arm() {

@@ -29,7 +29,7 @@ class ChannelPolicy {
   bool datagrams() const { return base_ == ChannelKind::ud || rotates_; }
   /// What every stream begins with.
   ChannelKind base() const { return base_; }
-  /// The channel it changes to as soon as it can; the base: no change.
+  /// The channel it changes to after its first message; the base: no change.
   ChannelKind on_demand() const { return on_demand_; }
   /// Whether channels are selected again from time to time.
   bool adapts() const { return selector_ || rotates_; }

@@ -73,10 +73,11 @@ class ChannelSwitches {
   ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaConnections& connections, MessageStreams& streams,
                   const Tunables& tunables);
 
-  /// The channel with which every stream begins. `dc`: needed if that is dc; `ud`: for streams by datagrams. Both
-  /// outlive this.
-  void set_base(ChannelKind base, DcEndpoint* dc, UdEndpoint* ud) {
+  /// The channel with which every stream begins, and the one that it changes to after its first message. `dc`: needed
+  /// if the first is dc; `ud`: for streams by datagrams. Both outlive this.
+  void set_base(ChannelKind base, ChannelKind on_demand, DcEndpoint* dc, UdEndpoint* ud) {
     base_ = base;
+    on_demand_ = on_demand;
     dc_ = dc;
     ud_ = ud;
   }
@@ -97,6 +98,10 @@ class ChannelSwitches {
   void give_rings_up();
 
   void on_change(RdmaPeer& peer, const wire::RdmaFrame& frame);
+  /// The peer has begun to send: a peer that never does so takes no ring (Takagi et al. 2015, section 4.1).
+  void on_first_message(RdmaPeer& peer) {
+    if (on_demand_ != base_) request(peer, on_demand_);
+  }
   /// The peer's stream continues on the next channel.
   void on_last(RdmaPeer& peer);
   /// There may be room, or credit.
@@ -152,7 +157,7 @@ class ChannelSwitches {
   // Beside a base that needs none: connected queue pairs, and how many of them are used at one time.
   const uint32_t max_pairs_, max_active_pairs_;
   std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair; the last to take theirs are last
-  ChannelKind base_ = ChannelKind::rc;
+  ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
   DcEndpoint* dc_ = nullptr;
   UdEndpoint* ud_ = nullptr;
   std::vector<RdmaPeer*> polled_;  ///< their streams come by rings
