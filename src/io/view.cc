@@ -117,8 +117,8 @@ Error View::check(const Pattern& pattern, bool writable) {
   if (pattern.tile_bytes() == 0) return {};
   if (bounds.true_lower < 0)
     return Error(ErrorClass::io, "argument 'filetype' has data at the displacement " +
-                                      std::to_string(bounds.true_lower) +
-                                      ". Displacements in a filetype must not be negative.");
+                                     std::to_string(bounds.true_lower) +
+                                     ". Displacements in a filetype must not be negative.");
   if (pattern.course() == Course::backward)
     return Error(ErrorClass::io,
                  "argument 'filetype' has displacements that decrease, or an extent with which its copies do. "

@@ -1,4 +1,4 @@
-// Ranks of several jobs that have never met: an intercommunicator over a communicator of their leaders, and a third job.
+// Ranks of jobs that have never met: an intercommunicator over a communicator of their leaders, and a third job.
 // ranks: 1 2 3
 // paths: tcp
 #include "check.h"

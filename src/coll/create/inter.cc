@@ -206,8 +206,8 @@ Error create_inter(const Maker& maker, Communicator& local, int local_leader, Co
 }
 
 Channel bridge_between(const Maker& maker, Communicator& peer_comm, int tag) {
-  return Channel::across(maker, peer_comm.peer_group(), peer_comm.rank(), peer_comm.context(Communicator::Plane::tagged),
-                         tag);
+  return Channel::across(maker, peer_comm.peer_group(), peer_comm.rank(),
+                         peer_comm.context(Communicator::Plane::tagged), tag);
 }
 
 Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote, int remote_leader,
