@@ -395,15 +395,19 @@ int Call::fail(Error error) {
   return tell(error_class, text);
 }
 
+// What the call returns: what a user's error handler has put in place of the code, else the call's own.
+int Call::returned(int error_class, int left_by_handler) const {
+  if (left_by_handler != error_class) return left_by_handler;
+  return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
+}
+
 int Call::tell(int error_class, const std::string& text) {
   if (!(state_ & (kLocked | kEntered)) && world_.locking) lock();
   if (state_ & kAboutFiles) {
-    world_.raise(error_class, text, file_);
-    return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
+    return returned(error_class, world_.raise(error_class, text, file_));
   }
   if (state_ & kAboutWindow) {
-    world_.raise(error_class, text, *window_);
-    return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
+    return returned(error_class, world_.raise(error_class, text, *window_));
   }
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has
   // set one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.
@@ -412,8 +416,7 @@ int Call::tell(int error_class, const std::string& text) {
     comm_ = process.self().error_handler ? &process.self() : &process.world();
     if (!comm_->error_handler) comm_ = &process.self();
   }
-  world_.raise(error_class, text, comm_, session_);
-  return state_ & kTrouble && trouble_->returned ? trouble_->returned : error_class;
+  return returned(error_class, world_.raise(error_class, text, comm_, session_));
 }
 
 int incoming(const Communicator& comm) {

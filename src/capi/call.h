@@ -360,6 +360,7 @@ class Call {
   [[gnu::cold]] static Error caught();
   /// Calls the error handler; returns the class, or its replacement.
   [[gnu::cold]] int tell(int error_class, const std::string& text);
+  [[gnu::cold]] int returned(int error_class, int left_by_handler) const;
 
   /// Fields that only failing calls use.
   struct Trouble {

@@ -1,6 +1,7 @@
 // Making communicators: the bodies of MPI 5.0 sections 7.4.2 and 7.6.2 (split_type is in comm_split_type.cc),
 // and disconnecting (11.10.4). What travels is in coll/create/.
 #include "capi/comm_common.h"
+#include "capi/jobs.h"
 #include "capi/requests.h"
 #include "impl.gen.h"
 
@@ -124,9 +125,16 @@ Error Intercomm_create(Call& call, Communicator& local_comm, int local_leader, C
                    "argument 'remote_leader' is this process itself. Name the leader of the other group.");
   }
   Ref<Communicator> fresh;
+  const create::Maker maker = maker_of(call);
+  bool several_jobs = false;
   if (Error error =
-          create::create_inter(maker_of(call), local_comm, local_leader, peer_comm, remote_leader, tag, fresh))
+          create::create_inter(maker, local_comm, local_leader, peer_comm, remote_leader, tag, fresh, &several_jobs))
     return error;
+  if (several_jobs) {
+    if (Error error = introduce_jobs(call, local_comm, local_leader, peer_comm, remote_leader, tag)) return error;
+    if (Error error = create::create_inter(maker, local_comm, local_leader, peer_comm, remote_leader, tag, fresh))
+      return error;
+  }
   newintercomm = hand_out(local_comm, fresh);
   return {};
 }

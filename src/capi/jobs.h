@@ -18,6 +18,10 @@ struct JobMeeting {
 Error meet_job(Call& call, const JobMeeting& side, std::unique_ptr<PortLink> link, Error trouble,
                Ref<Communicator>& result);
 
+/// Before MPI_Intercomm_create with groups of several jobs: collective over both groups. `peer_comm` is read at the
+/// leader only.
+Error introduce_jobs(Call& call, Communicator& local, int leader, Communicator* peer_comm, int remote_leader, int tag);
+
 /// Of the info key `timeout`, in seconds, else TERN_PORT_TIMEOUT_S.
 uint64_t port_deadline_ns(Call& call, const Info* info);
 /// Error: the world knows no other jobs (a simulated one).

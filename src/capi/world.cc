@@ -182,11 +182,11 @@ bool World::raise_predefined(const ErrorHandler& handler, int error_class, const
   }
 }
 
-void World::raise(int error_class, const std::string& text, Communicator* comm, Session* session) {
+int World::raise(int error_class, const std::string& text, Communicator* comm, Session* session) {
   ErrorHandler& handler = comm ? handler_of(*comm) : session ? *session->error_handler : *initial_handler;
   // The user's function may replace the handler or free the object.
   Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
-  if (raise_predefined(handler, error_class, text)) return;
+  if (raise_predefined(handler, error_class, text)) return error_class;
   if (handler.kind() == ErrorHandler::Kind::communicator) {
     MPI_Comm handle = comm ? handle_of(*comm) : MPI_COMM_NULL;
     handler.comm(&handle, &error_class, text.c_str());
@@ -194,22 +194,25 @@ void World::raise(int error_class, const std::string& text, Communicator* comm, 
     auto handle = reinterpret_cast<MPI_Session>(intptr_t{session ? session->handle : 0});
     handler.session(&handle, &error_class, text.c_str());
   }
+  return error_class;
 }
 
-void World::raise(int error_class, const std::string& text, File* file) {
+int World::raise(int error_class, const std::string& text, File* file) {
   ErrorHandler& handler = file ? *file->error_handler : *file_handler;
   Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
-  if (raise_predefined(handler, error_class, text)) return;
+  if (raise_predefined(handler, error_class, text)) return error_class;
   MPI_File handle = file ? reinterpret_cast<MPI_File>(intptr_t{file->handle}) : MPI_FILE_NULL;
   handler.file(&handle, &error_class, text.c_str());
+  return error_class;
 }
 
-void World::raise(int error_class, const std::string& text, Window& window) {
+int World::raise(int error_class, const std::string& text, Window& window) {
   ErrorHandler& handler = *window.error_handler;
   Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
-  if (raise_predefined(handler, error_class, text)) return;
+  if (raise_predefined(handler, error_class, text)) return error_class;
   MPI_Win handle = reinterpret_cast<MPI_Win>(intptr_t{window.handle});
   handler.window(&handle, &error_class, text.c_str());
+  return error_class;
 }
 
 void World::abort_job(int code, std::string_view text, const char* why) {

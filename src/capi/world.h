@@ -118,13 +118,14 @@ struct World {
   void check_if_asked();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.
   int rank() const { return process ? process->world_rank() : -1; }
+  /// These return what a user's handler leaves in the code that it gets (9.3.1).
   /// Tells the error handler that is responsible: the communicator's, the session's (null: none), else the
   /// initial one.
-  void raise(int error_class, const std::string& text, Communicator* comm, Session* session);
+  int raise(int error_class, const std::string& text, Communicator* comm, Session* session);
   /// Tells the file's error handler; null: the default one of files (MPI 5.0, 14.7).
-  void raise(int error_class, const std::string& text, File* file);
+  int raise(int error_class, const std::string& text, File* file);
   /// Tells the window's error handler.
-  void raise(int error_class, const std::string& text, Window& window);
+  int raise(int error_class, const std::string& text, Window& window);
   /// Ends all ranks.
   /// `why`: the end of the text.
   [[noreturn]] void abort_job(int code, std::string_view text, const char* why = "");

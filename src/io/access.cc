@@ -225,10 +225,11 @@ Error change_block(Access& access, const Window& window, Buffer& block, Cursor& 
   const int64_t length = window.end - window.begin;
   done = false;
   const int lock = at.locks.enter_alone(window.begin, window.end);
-  if (lock < 0 && at.locks.has_exclusive()) return {};
-  // Keeps out ranks that sieve through another open of the file, or on another host.
+  // Ranks of several hosts: a lock on the file would not keep out those who write plainly into the holes.
+  if (lock < 0) return {};
+  // Keeps out those who sieve through another open of the file.
   const int told = files.lock(at.file.descriptor, Lock::exclusive, window.begin, length, false);
-  if (told == -EAGAIN || (told < 0 && lock < 0)) {
+  if (told == -EAGAIN) {
     at.locks.leave(lock);
     return {};
   }
@@ -284,8 +285,8 @@ bool sieving_pays(const Access& access) {
   const Wish wish = access.write ? at.hints.sieve_write : at.hints.sieve_read;
   if (wish == Wish::disable || access.pattern().course() != Course::forward) return false;
   if (access.write && (!at.file.readable || !at.file.facts.regular)) return false;
-  if (wish == Wish::enable) return true;
   if (access.write && !at.locks.has_exclusive()) return false;
+  if (wish == Wish::enable) return true;
   const double pieces = access.pattern().pieces_in(access.bytes);
   const double span = double(access.end() - access.begin()) / pieces;
   const int64_t local = access.write ? kSieveSpan_bytes : kReadSieveSpan_bytes;

@@ -118,10 +118,10 @@ bool TwoPhase::change_block(Window& window, const Buffer& map, size_t runs) {
   Buffer old = environment.buffer(size_t(length));
   if (!old) return false;
   const int lock = file_.locks_.enter_alone(window.low, window.high);
-  if (lock < 0 && (file_.locks_.has_exclusive() || file_.hints_.sieve_write != Wish::enable)) return false;
+  if (lock < 0) return false;
   FileSystem& files = environment.files();
   const int told = files.lock(file.descriptor, Lock::exclusive, window.low, length, false);
-  const bool alone = told == 0 || (told != -EAGAIN && lock >= 0);
+  const bool alone = told != -EAGAIN;
   if (alone) {
     iovec piece{old.data(), size_t(length)};
     Job read(Job::Work::read, files, file.descriptor, file.path);

@@ -116,15 +116,15 @@ Error View::check(const Pattern& pattern, bool writable) {
   const Bounds& bounds = pattern.type().bounds();
   if (pattern.tile_bytes() == 0) return {};
   if (bounds.true_lower < 0)
-    return Error(ErrorClass::arg, "argument 'filetype' has data at the displacement " +
-                                      std::to_string(bounds.true_lower) +
-                                      ". Displacements in a filetype must not be negative.");
+    return Error(ErrorClass::io, "argument 'filetype' has data at the displacement " +
+                                     std::to_string(bounds.true_lower) +
+                                     ". Displacements in a filetype must not be negative.");
   if (pattern.course() == Course::backward)
-    return Error(ErrorClass::arg,
+    return Error(ErrorClass::io,
                  "argument 'filetype' has displacements that decrease, or an extent with which its copies do. "
                  "Displacements in a view must not decrease (MPI 5.0, 14.3).");
   if (writable && pattern.course() == Course::overlaps)
-    return Error(ErrorClass::arg,
+    return Error(ErrorClass::io,
                  "argument 'filetype' shows some bytes twice, which is allowed for files opened with MPI_MODE_RDONLY "
                  "only");
   return {};

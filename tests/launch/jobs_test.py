@@ -1,11 +1,13 @@
 """Jobs that are started separately, or by a program that nobody started with mpiexec, and meet."""
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 import common
 
+OPEN_MPI = shutil.which("mpirun.openmpi")
 PROGRAMS = os.path.join(common.BUILD, "tests", "mpi")
 
 
@@ -38,6 +40,16 @@ class Jobs(unittest.TestCase):
         process = subprocess.run([os.path.join(PROGRAMS, "spawn_children")], env=self.environment, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200)
         self.assertEqual((process.returncode, process.stdout), (0, "ok\n"))
+
+    @unittest.skipUnless(OPEN_MPI, "no mpirun of Open MPI (package openmpi-bin)")
+    def test_mpirun_spawns_by_pmix(self):
+        for program in ("spawn_children", "spawn_strangers"):
+            command = [OPEN_MPI, "--allow-run-as-root", "--oversubscribe", "-n", "2", os.path.join(PROGRAMS, program)]
+            # That /bin/true will not call MPI_Init shows only in that time.
+            process = subprocess.run(command, env=dict(self.environment, TERN_PORT_TIMEOUT_S="10"), text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200)
+            self.assertEqual(process.returncode, 0, process.stdout)
+            self.assertIn("ok\n", process.stdout)
 
     def test_many_spawns_leave_nothing(self):
         self.ends_well(self.start(1, "spawner", "20"))

@@ -189,15 +189,15 @@ static void test_bad_views(void) {
   MPI_Type_indexed(2, lengths, back, MPI_INT, &type);
   FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
   MPI_Type_commit(&type);
-  FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+  FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_IO);
   MPI_Type_free(&type);
   MPI_Type_indexed(2, lengths, negative, MPI_INT, &type);
   MPI_Type_commit(&type);
-  FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+  FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_IO);
   MPI_Type_free(&type);
   MPI_Type_indexed(2, lengths, twice, MPI_INT, &type);
   MPI_Type_commit(&type);
-  FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+  FAILS(MPI_File_set_view(fh, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_IO);
   MPI_Type_free(&type);
   if (size > 1)
     FAILS(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, rank == 0 ? "native" : "internal", MPI_INFO_NULL),
@@ -229,12 +229,13 @@ static void test_empty_view(void) {
   FINE(MPI_File_close(&fh));
 }
 
-static int handled, handled_code;
+static int handled, handled_code, handler_leaves = -1;
 static MPI_File handled_file;
 static void on_error(MPI_File *fh, int *code, ...) {
   ++handled;
   handled_code = *code;
   handled_file = *fh;
+  if (handler_leaves >= 0) *code = handler_leaves;
 }
 
 static void test_handlers(void) {
@@ -259,9 +260,16 @@ static void test_handlers(void) {
   CHECK(handled == 2 && handled_file == fh);
   FINE(MPI_File_call_errhandler(fh, MPI_ERR_IO));
   CHECK(handled == 3 && handled_code == MPI_ERR_IO);
+  // The call returns what the handler leaves in the code (9.3.1).
+  handler_leaves = MPI_SUCCESS;
+  CHECK(MPI_File_read_at(fh, 0, &x, 1, MPI_INT, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  handler_leaves = MPI_ERR_OTHER;
+  CHECK(MPI_File_read_at(fh, 0, &x, 1, MPI_INT, MPI_STATUS_IGNORE) == MPI_ERR_OTHER);
+  CHECK(handled == 5 && handled_code == MPI_ERR_ACCESS);
+  handler_leaves = -1;
   FINE(MPI_File_set_errhandler(fh, MPI_ERRORS_RETURN));
   FAILS(MPI_File_read_at(fh, 0, &x, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ACCESS);
-  CHECK(handled == 3);
+  CHECK(handled == 5);
   FINE(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
   MPI_Errhandler_free(&handler);
   FINE(MPI_File_get_group(fh, &group));

@@ -82,6 +82,15 @@ int main(int argc, char **argv) {
     MPI_Unpublish_name(service, MPI_INFO_NULL, port);
     CHECK(class_of(MPI_Unpublish_name(service, MPI_INFO_NULL, port)) == MPI_ERR_SERVICE);
     CHECK(class_of(MPI_Lookup_name(service, MPI_INFO_NULL, found)) == MPI_ERR_NAME);
+    // Any text can be published.
+    MPI_Publish_name(service, MPI_INFO_NULL, "otherhost:122");
+    MPI_Lookup_name(service, MPI_INFO_NULL, found);
+    CHECK(strcmp(found, "otherhost:122") == 0);
+    MPI_Unpublish_name(service, MPI_INFO_NULL, "otherhost:122");
+    char long_name[MPI_MAX_PORT_NAME + 1];
+    memset(long_name, 'x', MPI_MAX_PORT_NAME);
+    long_name[MPI_MAX_PORT_NAME] = 0;
+    CHECK(class_of(MPI_Publish_name(service, MPI_INFO_NULL, long_name)) == MPI_ERR_PORT);
     MPI_Close_port(port);
     CHECK(class_of(MPI_Close_port(port)) == MPI_ERR_PORT);
   }

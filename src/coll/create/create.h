@@ -42,9 +42,13 @@ Error create_from_group(const Maker& maker, Group& group, std::string_view strin
 Error split(const Maker& maker, Communicator& comm, int64_t color, int key, Ref<Communicator>& result);
 inline constexpr int64_t kNoColor = kUndefined;
 
-/// MPI_Intercomm_create; `peer_comm` is read at the leader only (null elsewhere).
+/// MPI_Intercomm_create; `peer_comm` is read at the leader only (null elsewhere). `several_jobs`: if the members are of
+/// several jobs, nothing is made and this becomes true at all members: they must be introduced first. Null: they have
+/// been.
 Error create_inter(const Maker& maker, Communicator& local, int local_leader, Communicator* peer_comm,
-                   int remote_leader, int tag, Ref<Communicator>& result);
+                   int remote_leader, int tag, Ref<Communicator>& result, bool* several_jobs = nullptr);
+/// Between its leaders, at a leader.
+Channel bridge_between(const Maker& maker, Communicator& peer_comm, int tag);
 /// MPI_Intercomm_create_from_groups; `remote` is read at the leader only (null elsewhere).
 Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote, int remote_leader,
                                std::string_view string_tag, Ref<Communicator>& result);

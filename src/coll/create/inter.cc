@@ -20,7 +20,7 @@ namespace tern::create {
 namespace {
 
 /// The first word of what a leader broadcasts.
-enum Verdict : uint64_t { kGo, kNothing, kFailed, kOverlap };
+enum Verdict : uint64_t { kGo, kNothing, kFailed, kOverlap, kSeveralJobs };
 
 /// Between rank 0 of both sides of an intercommunicator, in the order of its collectives.
 Channel bridge_of(const Maker& maker, Communicator& inter) {
@@ -84,9 +84,18 @@ Error find_members(const Maker& maker, std::span<const uint64_t> words, std::vec
   return {};
 }
 
-/// `bridge` null except at the leader, and at a leader without a remote leader.
+/// The same at both leaders.
+bool of_several_jobs(const Words& mine, const Words& theirs) {
+  const uint64_t job = mine.at(1);
+  for (const Words* words : {&mine, &theirs})
+    for (size_t i = 1; i + 1 < words->size(); i += 2)
+      if ((*words)[i] != job) return true;
+  return false;
+}
+
+/// `bridge` null except at the leader, and at a leader without a remote leader. `several_jobs`: see create_inter.
 Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int leader, const Channel* bridge,
-                  int far_leader, Ref<Communicator>& result) {
+                  int far_leader, Ref<Communicator>& result, bool* several_jobs = nullptr) {
   // Broadcast: verdict, context, whether we are the low side, context of the local side, remote members.
   Words words;
   Error bridging;
@@ -97,6 +106,7 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
       bridging = co_await bridge->exchange(far_leader, mine, theirs);
       verdict = bridging || theirs.empty() ? kFailed : kGo;
     }
+    if (verdict == kGo && several_jobs && of_several_jobs(mine, theirs)) verdict = kSeveralJobs;
     if (verdict == kGo) {
       std::vector<PeerId> members;
       bridging = find_members(maker, std::span<const uint64_t>(theirs).subspan(1), members);
@@ -116,6 +126,10 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
   if (bridging) co_return std::move(bridging);
   if (error) co_return std::move(error);
   if (words[0] == kNothing) co_return Error();
+  if (words[0] == kSeveralJobs) {
+    *several_jobs = true;
+    co_return Error();
+  }
   if (words[0] != kGo) co_return failed(Verdict(words[0]));
   std::vector<PeerId> members;
   error = find_members(maker, std::span<const uint64_t>(words).subspan(4), members);
@@ -180,14 +194,20 @@ Error split_inter(const Maker& maker, Communicator& inter, int64_t color, int ke
 }
 
 Error create_inter(const Maker& maker, Communicator& local, int local_leader, Communicator* peer_comm,
-                   int remote_leader, int tag, Ref<Communicator>& result) {
+                   int remote_leader, int tag, Ref<Communicator>& result, bool* several_jobs) {
   Channel side = Channel::of(maker, local);
+  if (several_jobs) *several_jobs = false;
   if (local.rank() != local_leader)
-    return run(maker.environment.p2p, connect_flow(maker, local.group(), side, local_leader, nullptr, 0, result));
-  Channel bridge = Channel::across(maker, peer_comm->peer_group(), peer_comm->rank(),
-                                   peer_comm->context(Communicator::Plane::tagged), tag);
+    return run(maker.environment.p2p,
+               connect_flow(maker, local.group(), side, local_leader, nullptr, 0, result, several_jobs));
+  Channel bridge = bridge_between(maker, *peer_comm, tag);
   return run(maker.environment.p2p,
-             connect_flow(maker, local.group(), side, local_leader, &bridge, remote_leader, result));
+             connect_flow(maker, local.group(), side, local_leader, &bridge, remote_leader, result, several_jobs));
+}
+
+Channel bridge_between(const Maker& maker, Communicator& peer_comm, int tag) {
+  return Channel::across(maker, peer_comm.peer_group(), peer_comm.rank(),
+                         peer_comm.context(Communicator::Plane::tagged), tag);
 }
 
 Error create_inter_from_groups(const Maker& maker, Group& local, int local_leader, Group* remote, int remote_leader,

@@ -26,41 +26,70 @@ std::string unpacked(std::span<const uint64_t> words) {
   return text;
 }
 
-/// One side of a meeting in progress. Every step is collective; an error of any rank, and of the root's link, becomes
-/// the error of all.
-class Side {
+/// The ranks of a communicator who tell each other about themselves and agree. Every step is collective; an error of
+/// any rank becomes the error of all.
+class Assembly {
  public:
-  Side(const Meeting& meeting, std::unique_ptr<PortLink> link) : meeting_(meeting), link_(std::move(link)) {}
+  Assembly(const create::Maker& maker, OtherJobs& jobs, Communicator& comm, int root)
+      : maker_(maker), jobs_(jobs), comm_(comm), root_(root) {}
+
+ protected:
+  bool at_root() const { return comm_.rank() == root_; }
+  Error gather(std::vector<wire::Member>& members, Error trouble);
+  Error broadcast(Error error, std::string& text);
+  Error agree(Error mine);
+  Error run_flow(create::Flow flow) { return create::run(maker_.environment.p2p, std::move(flow)); }
+
+  const create::Maker& maker_;
+  OtherJobs& jobs_;
+  Communicator& comm_;
+  const int root_;
+};
+
+/// One side of a meeting in progress. An error of the root's link is the error of all, too.
+class Side : Assembly {
+ public:
+  Side(const Meeting& meeting, std::unique_ptr<PortLink> link)
+      : Assembly(meeting.maker, meeting.jobs, meeting.comm, meeting.root), meeting_(meeting), link_(std::move(link)) {}
   ~Side() { meeting_.ports.drive(nullptr, 0); }
 
   Error run(Error trouble, Ref<Communicator>& result);
 
  private:
-  bool at_root() const { return meeting_.comm.rank() == meeting_.root; }
-  Error gather(std::vector<wire::Member>& members, Error trouble);
   Error exchange(std::vector<wire::Member>& mine, wire::MeetingSide& theirs);
-  Error broadcast(Error error, std::string& text);
-  Error agree(Error mine);
   Error await_message(std::string& text);
-  Error run_flow(create::Flow flow) { return create::run(meeting_.maker.environment.p2p, std::move(flow)); }
 
   const Meeting& meeting_;
   std::unique_ptr<PortLink> link_;  ///< the root's
 };
 
+/// One side of an introduction. Roots are the leaders.
+class Introduction : Assembly {
+ public:
+  explicit Introduction(const Strangers& strangers)
+      : Assembly(strangers.maker, strangers.jobs, strangers.comm, strangers.leader), strangers_(strangers) {}
+
+  Error run();
+
+ private:
+  Error exchange(const std::vector<wire::Member>& mine, wire::MeetingSide& theirs);
+
+  const Strangers& strangers_;
+};
+
 // Every rank's description, by rank, at all ranks. They are padded to equal length.
-Error Side::gather(std::vector<wire::Member>& members, Error trouble) {
+Error Assembly::gather(std::vector<wire::Member>& members, Error trouble) {
   wire::Member me;
-  Error failure = meeting_.jobs.describe(me);
+  Error failure = jobs_.describe(me);
   if (!trouble) trouble = std::move(failure);
   Words mine = packed(wire::build_meeting({0, {me}}));
   Words status{mine.size()}, all;
   if (Error error = agree(std::move(trouble))) return error;
-  if (Error error = create::allgather(meeting_.maker, meeting_.comm, status, all)) return error;
+  if (Error error = create::allgather(maker_, comm_, status, all)) return error;
   const size_t longest = size_t(*std::max_element(all.begin(), all.end()));
   mine.resize(longest);
-  if (Error error = create::allgather(meeting_.maker, meeting_.comm, mine, all)) return error;
-  for (int rank = 0; rank < meeting_.comm.size(); ++rank) {
+  if (Error error = create::allgather(maker_, comm_, mine, all)) return error;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
     wire::MeetingSide one;
     if (!wire::parse_meeting(unpacked(std::span<const uint64_t>(all).subspan(size_t(rank) * longest, longest)), one))
       return Error(ErrorClass::intern, "a description of a rank was lost");
@@ -108,32 +137,30 @@ Error Side::exchange(std::vector<wire::Member>& mine, wire::MeetingSide& theirs)
 }
 
 // Distributes the root's error, or its text, to all.
-Error Side::broadcast(Error error, std::string& text) {
+Error Assembly::broadcast(Error error, std::string& text) {
   Words words{0};
   if (at_root()) {
     words = packed(error ? error.text() : std::string_view(text));
     words.push_back(uint64_t(error.error_class()));
   }
-  if (Error failed = run_flow(Channel::of(meeting_.maker, meeting_.comm).broadcast(meeting_.root, words)))
-    return failed;
+  if (Error failed = run_flow(Channel::of(maker_, comm_).broadcast(root_, words))) return failed;
   text = unpacked(words);
   if (words.back() != 0) return Error(int(words.back()), std::move(text));
   return {};
 }
 
 // Distributes the error of the first rank that has one.
-Error Side::agree(Error mine) {
+Error Assembly::agree(Error mine) {
   Words all;
   const uint64_t code = uint64_t(mine.error_class());
-  if (Error error = create::allgather(meeting_.maker, meeting_.comm, std::span<const uint64_t>(&code, 1), all))
-    return error;
+  if (Error error = create::allgather(maker_, comm_, std::span<const uint64_t>(&code, 1), all)) return error;
   const auto first = std::find_if(all.begin(), all.end(), [](uint64_t c) { return c != 0; });
   if (first == all.end()) return {};
   const int culprit = int(first - all.begin());
   std::string text(mine.text());
   Words words{0};
-  if (meeting_.comm.rank() == culprit) words = packed(text);
-  if (Error error = run_flow(Channel::of(meeting_.maker, meeting_.comm).broadcast(culprit, words))) return error;
+  if (comm_.rank() == culprit) words = packed(text);
+  if (Error error = run_flow(Channel::of(maker_, comm_).broadcast(culprit, words))) return error;
   return Error(int(*first), unpacked(words));
 }
 
@@ -172,7 +199,38 @@ Error Side::run(Error trouble, Ref<Communicator>& result) {
   return {};
 }
 
+// The leader's part. The secrets of jobs are sealed with a key that only jobs which know both leaders' secrets have.
+Error Introduction::exchange(const std::vector<wire::Member>& mine, wire::MeetingSide& theirs) {
+  Words said, heard;
+  const Error unknown = strangers_.jobs.seal(strangers_.far, wire::build_meeting({0, mine}), said);
+  // Also if this side has nothing to say: the other one waits.
+  if (Error error = run_flow(strangers_.bridge->exchange(strangers_.far_leader, said, heard))) return error;
+  if (unknown) return Error(unknown.error_class(), std::string(unknown.text()));
+  std::string text;
+  if (!strangers_.jobs.open(strangers_.far, heard, text) || !wire::parse_meeting(text, theirs))
+    return Error(ErrorClass::other, "the leader of the other group could not describe its ranks");
+  return {};
+}
+
+Error Introduction::run() {
+  std::vector<wire::Member> mine;
+  Error trouble = gather(mine, {});
+  wire::MeetingSide theirs;
+  Error exchanged;
+  if (at_root()) {
+    exchanged = exchange(mine, theirs);
+    if (trouble) exchanged = std::move(trouble);
+  }
+  std::string text = at_root() && !exchanged ? wire::build_meeting(theirs) : "";
+  if (Error error = broadcast(std::move(exchanged), text)) return error;
+  if (!at_root() && !wire::parse_meeting(text, theirs)) return Error(ErrorClass::intern, "a description was lost");
+  std::vector<PeerId> members;
+  return agree(jobs_.meet(theirs.members, members));
+}
+
 }  // namespace
+
+Error introduce(const Strangers& strangers) { return Introduction(strangers).run(); }
 
 Error meet(const Meeting& meeting, std::unique_ptr<PortLink> link, Error trouble, Ref<Communicator>& result) {
   return Side(meeting, std::move(link)).run(std::move(trouble), result);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -27,10 +28,17 @@ class OtherJobs {
   Error describe(wire::Member& me);
   /// Makes the members of a group known to this rank. `ids`: their PeerIds, in the same order.
   Error meet(const std::vector<wire::Member>& members, std::vector<PeerId>& ids);
+  /// For the job of `peer` and no other that does not hold the secrets of both jobs. Error: it is unknown; no words
+  /// then.
+  Error seal(PeerId peer, std::string_view text, std::vector<uint64_t>& words) const;
+  /// The reverse. False: that job has not sealed it for this one.
+  bool open(PeerId peer, const std::vector<uint64_t>& words, std::string& text) const;
   /// The card of a rank of another job, for the TCP path.
   Error card_of(PeerId peer, std::string& card) const;
 
  private:
+  bool key_with(PeerId peer, JobSecret& key) const;
+
   PeerTable& peers_;
   const JobSecret secret_;
   Opener opener_;

@@ -15,9 +15,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "process/launch/clients.h"
 #include "process/launch/pmi_text.h"
+#include "process/launch/spawn_command.h"
 
 #ifdef TERN_HAVE_PMIX
 #include <pmix.h>
@@ -40,6 +43,7 @@ struct PmixLibrary {
   decltype(&PMIx_Get) get = nullptr;
   decltype(&PMIx_Abort) abort = nullptr;
   decltype(&PMIx_Error_string) error_string = nullptr;
+  decltype(&PMIx_Spawn_nb) begin_spawn = nullptr;
 
   Error load();
 
@@ -64,7 +68,8 @@ Error PmixLibrary::load() {
   if (!find(library, "PMIx_Init", init) || !find(library, "PMIx_Finalize", finalize) ||
       !find(library, "PMIx_Put", put) || !find(library, "PMIx_Commit", commit) || !find(library, "PMIx_Fence", fence) ||
       !find(library, "PMIx_Fence_nb", begin_fence) || !find(library, "PMIx_Get", get) ||
-      !find(library, "PMIx_Abort", abort) || !find(library, "PMIx_Error_string", error_string)) {
+      !find(library, "PMIx_Abort", abort) || !find(library, "PMIx_Error_string", error_string) ||
+      !find(library, "PMIx_Spawn_nb", begin_spawn)) {
     return Error(ErrorClass::other, fmt::format("libpmix.so.2 is not a PMIx library: {}", dlerror()));
   }
   return {};
@@ -76,11 +81,87 @@ pmix_proc_t proc_of(const pmix_proc_t& me, pmix_rank_t rank) {
   return proc;
 }
 
+/// Where a spawned program finds the size of its universe and the port of its parents: "<size>:<port>". Its name has
+/// not the form of a tunable's.
+constexpr const char kParentVariable[] = "MPIEXEC_TERN_PARENT";
+
+/// The program's file, as this host has it; empty: it has none. (Open MPI's mpirun ends the whole job when it is to
+/// start a program that does not exist; it knows no search path either.)
+std::string file_of(const SpawnProgram& program) {
+  auto runs = [](const std::string& file) { return access(file.c_str(), X_OK) == 0; };
+  if (program.command.find('/') != std::string::npos) {
+    const bool absolute = program.command[0] == '/' || program.directory.empty();
+    return runs(absolute ? program.command : program.directory + "/" + program.command) ? program.command : "";
+  }
+  const char* path = getenv("PATH");
+  std::string_view folders = program.search_path;
+  if (folders.empty()) folders = path ? path : "";
+  while (!folders.empty()) {
+    const size_t end = std::min(folders.find(':'), folders.size());
+    std::string file = std::string(folders.substr(0, end)) + "/" + program.command;
+    if (runs(file)) return file;
+    folders.remove_prefix(std::min(end + 1, folders.size()));
+  }
+  return {};
+}
+
+/// The programs of a request as PMIx wants them; it copies them.
+class PmixPrograms {
+ public:
+  explicit PmixPrograms(const SpawnRequest& request, int universe);
+  const pmix_app_t* apps() const { return apps_.data(); }
+  size_t size() const { return apps_.size(); }
+
+ private:
+  struct Texts {
+    std::vector<std::string> words, environment;
+    std::vector<char*> argv, env;  ///< ended by null
+    std::vector<pmix_info_t> infos;
+  };
+  std::vector<Texts> texts_;
+  std::vector<pmix_app_t> apps_;
+};
+
+PmixPrograms::PmixPrograms(const SpawnRequest& request, int universe) : texts_(request.programs.size()) {
+  for (size_t i = 0; i < request.programs.size(); ++i) {
+    const SpawnProgram& program = request.programs[i];
+    Texts& texts = texts_[i];
+    texts.words = {file_of(program)};
+    texts.words.insert(texts.words.end(), program.arguments.begin(), program.arguments.end());
+    texts.environment = program.environment;
+    texts.environment.push_back(fmt::format("{}={}:{}", kParentVariable, universe, request.parent_port));
+    for (std::string& word : texts.words) texts.argv.push_back(word.data());
+    for (std::string& line : texts.environment) texts.env.push_back(line.data());
+    texts.argv.push_back(nullptr);
+    texts.env.push_back(nullptr);
+    auto add = [&texts](const char* key, const std::string& value) {
+      if (value.empty()) return;
+      pmix_info_t info{};
+      std::strncpy(info.key, key, sizeof info.key - 1);
+      info.value.type = PMIX_STRING;
+      info.value.data.string = const_cast<char*>(value.c_str());
+      texts.infos.push_back(info);
+    };
+    add(PMIX_HOST, program.host);
+    pmix_app_t app{};
+    app.cmd = texts.words[0].data();
+    app.argv = texts.argv.data();
+    app.env = texts.env.data();
+    app.cwd = program.directory.empty() ? nullptr : const_cast<char*>(program.directory.c_str());
+    app.maxprocs = program.ranks;
+    app.info = texts.infos.data();
+    app.ninfo = texts.infos.size();
+    apps_.push_back(app);
+  }
+}
+
 class Pmix final : public Launcher {
  public:
-  Pmix() : barrier_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  Pmix()
+      : barrier_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), spawn_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   ~Pmix() override {
     if (barrier_event_ >= 0) close(barrier_event_);
+    if (spawn_event_ >= 0) close(spawn_event_);
   }
   Error open();
 
@@ -98,6 +179,14 @@ class Pmix final : public Launcher {
   bool barrier_is_over(Error& error) override;
   int descriptor() const override { return barrier_event_; }
   void abort(int code, std::string_view message) override;
+  Error begin_spawn(const SpawnRequest& request) override;
+  bool spawn_is_over(Error& error) override;
+  int spawn_descriptor() const override { return spawn_event_; }
+  std::string parent_port() const override {
+    const char* parent = getenv(kParentVariable);
+    const char* port = parent ? std::strchr(parent, ':') : nullptr;
+    return port ? port + 1 : "";
+  }
   Error finalize() override;
 
  private:
@@ -124,10 +213,13 @@ class Pmix final : public Launcher {
   std::vector<int> local_ranks_;
   int barrier_event_;                                        ///< readable when the barrier is over
   std::atomic<pmix_status_t> barrier_status_{PMIX_SUCCESS};  ///< set before that
+  int spawn_event_;                                          ///< readable when begin_spawn has its answer
+  std::atomic<pmix_status_t> spawn_status_{PMIX_SUCCESS};    ///< set before that
 };
 
 Error Pmix::open() {
-  if (barrier_event_ < 0) return Error(ErrorClass::other, fmt::format("no descriptor is left: {}", strerror(errno)));
+  if (barrier_event_ < 0 || spawn_event_ < 0)
+    return Error(ErrorClass::other, fmt::format("no descriptor is left: {}", strerror(errno)));
   if (Error error = library_.load()) return error;
   pmix_status_t status = library_.init(&me_, nullptr, 0);
   if (status != PMIX_SUCCESS) {
@@ -144,6 +236,7 @@ Error Pmix::open() {
                                                 me_.nspace, me_.rank, size_));
   }
   universe_size_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, -1);
+  if (const char* parent = getenv(kParentVariable)) universe_size_ = std::max(universe_size_, std::atoi(parent));
   app_number_ = look_up_number(me_.rank, PMIX_APPNUM, -1);
   // A namespace alone may be a small number that is reused; the server's address is new each time.
   const char* server = getenv("PMIX_SERVER_URI41");
@@ -269,6 +362,33 @@ void Pmix::abort(int code, std::string_view message) {
   // Known: Open MPI 4.1's mpirun may crash or hang in PMIx_server_finalize when other ranks are in a fence just now.
   library_.abort(exit_status(code), nullptr, nullptr, 0);
   _exit(exit_status(code));
+}
+
+Error Pmix::begin_spawn(const SpawnRequest& request) {
+  for (const SpawnProgram& program : request.programs) {
+    if (file_of(program).empty())
+      return Error(ErrorClass::spawn, fmt::format("there is no program '{}' on this host", program.command));
+  }
+  const PmixPrograms programs(request, universe_of_spawned(request, size_, universe_size_));
+  // Called from the library's thread.
+  pmix_spawn_cbfunc_t over = [](pmix_status_t status, pmix_nspace_t, void* self) {
+    auto& launcher = *static_cast<Pmix*>(self);
+    launcher.spawn_status_ = status;
+    const uint64_t one = 1;
+    static_cast<void>(!write(launcher.spawn_event_, &one, sizeof one));
+  };
+  const pmix_status_t status = library_.begin_spawn(nullptr, 0, programs.apps(), programs.size(), over, this);
+  if (status == PMIX_SUCCESS) return {};
+  Error error = failed("spawn", status);
+  return Error(ErrorClass::spawn, std::string(error.text()));
+}
+
+bool Pmix::spawn_is_over(Error& error) {
+  uint64_t count;
+  if (read(spawn_event_, &count, sizeof count) != sizeof count) return false;
+  const pmix_status_t status = spawn_status_;
+  if (status != PMIX_SUCCESS) error = Error(ErrorClass::spawn, std::string(failed("spawn", status).text()));
+  return true;
 }
 
 Error Pmix::finalize() {
