@@ -107,6 +107,8 @@ int main(int argc, char** argv) {
   if (!strcmp(how, "threads")) threads(atoi(more));
   if (!strcmp(how, "crash")) crash(more);
   if (!strcmp(how, "leave")) exit(atoi(more)); /* without MPI_Finalize */
+  if (!strcmp(how, "give_up") && rank == size - 1) MPI_Abort(MPI_COMM_WORLD, atoi(more));
+  if (!strcmp(how, "give_up")) MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
   return handled ? 5 : 0;
 }
