@@ -198,10 +198,11 @@ void Schedule::check_received() {
   if (missing_bytes_ == 0) [[likely]]
     return;
   if (!error) {
-    error = Error(ErrorClass::other, "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
-                                         " bytes less than are expected here: it is in another collective operation, or its "
-                                         "count or datatype is another, or this one has failed there. TERN_CHECK=1 "
-                                         "names both calls");
+    error = Error(ErrorClass::other,
+                  "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
+                      " bytes less than are expected here: it is in another collective operation, or its "
+                      "count or datatype is another, or this one has failed there. TERN_CHECK=1 "
+                      "names both calls");
   }
   missing_bytes_ = 0;
 }
