@@ -9,6 +9,7 @@
 #include "capi/call_site.h"
 #include "capi/coll_operands.h"
 #include "check/heap.h"
+#include "check/instruments.h"
 #include "check/type_summary.h"
 #include "fmt/format.h"
 #include "p2p/send_request.h"
@@ -143,12 +144,19 @@ constexpr auto kPause = std::chrono::milliseconds(2);
 constexpr int kPausesOfPlace = 10;
 
 void Checks::pause() {
-  if (!world_.lock || program_threads() == 1 || ++pauses_[place()] > kPausesOfPlace) return;
+  if (threads() == 1 || ++pauses_[place()] > kPausesOfPlace) return;
+  // Below MPI_THREAD_MULTIPLE there may be no lock. Threads that do not call MPI touch buffers all the same.
+  if (!world_.lock) return std::this_thread::sleep_for(kPause);
   const char* const call = world_.call_name;
   const uint32_t depth = world_.lock->release_all();
   std::this_thread::sleep_for(kPause);
   world_.lock->reacquire(depth);
   world_.call_name = call;
+}
+
+size_t Checks::threads() {
+  const size_t all = program_threads(), others = check::threads_of_instruments();
+  return all > others ? all - others : 1;
 }
 
 void Checks::begin_alone(check::Sharing::Object object) {
@@ -161,7 +169,7 @@ void Checks::uses_alone(const void* object) { begin_alone(check::Sharing::object
 void Checks::uses_alone(const Communicator& comm) { begin_alone(check::Sharing::communicator(comm.context())); }
 
 void Checks::report_threads() {
-  const size_t threads = world_.thread_level == MPI_THREAD_SINGLE ? program_threads() : 1;
+  const size_t threads = world_.thread_level == MPI_THREAD_SINGLE ? this->threads() : 1;
   if (threads == 1) return;
   report(
       fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "
@@ -178,7 +186,10 @@ void Checks::look_at(const std::vector<Use>& uses) {
   bool readable = true;
   const std::vector<uint32_t> before = check::sums_of(uses, readable);
   if (!readable) report("the buffer of " + place() + " reaches where no memory is. Are count and datatype right?");
-  for (const Use& use : uses) declarations_.check(use);
+  for (const Use& use : uses) {
+    declarations_.check(use);
+    ask_instruments(use);
+  }
   look_at_blocks(uses);
   pause();
   if (check::sums_of(uses, readable) != before)
@@ -187,9 +198,22 @@ void Checks::look_at(const std::vector<Use>& uses) {
            "other.");
 }
 
+void Checks::ask_instruments(const Use& use) {
+  check::tell_thread_sanitizer(use);
+  switch (check::find_memory_fault(use)) {
+    case check::MemoryFault::none: break;
+    case check::MemoryFault::not_the_programs:
+      report("the buffer of " + place() +
+             " reaches behind its variable or block of memory, or was freed. Are count and datatype right?");
+      break;
+    case check::MemoryFault::never_written:
+      report("the buffer of " + place() + " holds bytes that the program has never written, and is sent.");
+  }
+}
+
 // Other threads would change the blocks meanwhile.
 void Checks::look_at_blocks(const std::vector<Use>& uses) {
-  if (program_threads() != 1) return;
+  if (threads() != 1) return;
   check::Bytes all;
   for (const Use& use : uses) all.add(check::Bytes::of(use.buffer, use.count, *use.type));
   const check::HeapFault fault = check::find_heap_fault(all);

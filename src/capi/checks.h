@@ -89,6 +89,9 @@ class Checks final : public MessageHandler {
   void use(const std::vector<check::Use>& uses);
   void stage(const std::vector<check::Use>& uses);
   void look_at(const std::vector<check::Use>& uses);
+  /// Of the program, without those of its instruments.
+  static size_t threads();
+  void ask_instruments(const check::Use& use);
   void look_at_blocks(const std::vector<check::Use>& uses);
   /// Lets other threads go on for a moment.
   void pause();

@@ -50,6 +50,16 @@ void leave_at_exit() {
   if (error) std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
 }
 
+/// After the exit handlers of the program, one of which may call MPI_Finalize. Our mpiexec says so itself, with the
+/// exit code.
+[[gnu::destructor]] void tell_of_missing_finalize() {
+  const World& world = process_world();
+  if (world.stage != World::Stage::initialised || !world.process || getpid() != world.process_id) return;
+  const char* const job = std::getenv("TERN_JOB_ID");
+  if (job && job == world.process->launcher().job_id()) return;
+  std::fprintf(stderr, "[tern rank %d] the program ends without MPI_Finalize\n", world.rank());
+}
+
 }  // namespace
 
 World* current_world = &process_world();

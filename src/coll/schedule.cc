@@ -181,7 +181,8 @@ void Schedule::post(Request* request, uint32_t& outstanding) {
                "rank " + std::to_string(request.status.source) + " of the communicator sends more than the " +
                    std::to_string(request.status.bytes) +
                    " bytes that are expected here: it is in another collective operation, or its count or datatype is "
-                   "another. All ranks of a communicator must call the same collective operations in the same order.");
+                   "another. All ranks of a communicator must call the same collective operations in the same order. "
+                   "TERN_CHECK=1 names both calls.");
 }
 
 void Schedule::note_end(Request& request, bool received) {
@@ -197,9 +198,11 @@ void Schedule::check_received() {
   if (missing_bytes_ == 0) [[likely]]
     return;
   if (!error) {
-    error = Error(ErrorClass::other, "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
-                                         " bytes less than it should: it has an error of its own in this collective, "
-                                         "or its count is another");
+    error = Error(ErrorClass::other,
+                  "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
+                      " bytes less than are expected here: it is in another collective operation, or its "
+                      "count or datatype is another, or this one has failed there. TERN_CHECK=1 "
+                      "names both calls");
   }
   missing_bytes_ = 0;
 }

@@ -1,5 +1,6 @@
 """What mpiexec says when a job ends otherwise than by MPI_Finalize of all ranks, or was never one of Tern."""
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -30,6 +31,26 @@ class Endings(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"mpiexec: rank 0 .* ended with exit code \d+ \(its MPI_Init failed\), but rank 1 .* waits")
         self.assertNotIn("without calling MPI_Init", done.stderr)
+        # The program is Tern's, though no rank came as far as the launcher.
+        done = mpiexec("-n", 2, PROGRAM, "leave", 0, TERN_SPIN_US="soon")
+        self.assertIn("TERN_SPIN_US is 'soon'", done.stderr)
+        self.assertNotIn("no rank has called MPI_Init", done.stderr)
+
+    def test_an_abort_is_called_that(self):
+        """Also when mpiexec hears of the rank's end together with its wish: half of the runs, before."""
+        for _ in range(10):
+            done = mpiexec("-n", 3, PROGRAM, "give_up", 7)
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertIn("aborted the job with code 7", done.stderr)
+            self.assertNotIn("MPI_Finalize", done.stderr)
+
+    def test_other_launchers_do_not_hide_a_missing_finalize(self):
+        done = common.run([PROGRAM, "leave", "0"])
+        self.assertEqual(done.stderr, "[tern rank 0] the program ends without MPI_Finalize\n")
+        if not shutil.which("mpiexec.mpich"):
+            self.skipTest("not installed: mpich")
+        done = common.run(["mpiexec.mpich", "-n", "2", PROGRAM, "leave", "0"])
+        self.assertIn("] the program ends without MPI_Finalize", done.stderr)
 
     def test_the_cause_comes_before_its_consequences(self):
         """Over TCP the neighbours notice a death by themselves: the rank that died is named nevertheless, and first."""

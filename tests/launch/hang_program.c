@@ -39,9 +39,9 @@ static void pause_of(int seconds) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void* send_later(void* seconds) {
+static void *send_later(void *seconds) {
   int value = 1;
-  sleep((unsigned)*(int*)seconds);
+  sleep((unsigned)*(int *)seconds);
   MPI_Send(&value, 1, MPI_INT, rank, 3, MPI_COMM_WORLD);
   return NULL;
 }
@@ -74,7 +74,7 @@ static void own_way(int signal) {
   _exit(3);
 }
 
-static void crash(const char* how) {
+static void crash(const char *how) {
   if (rank == size - 1) {
     if (!strcmp(how, "null")) store(nowhere);
     if (!strcmp(how, "abort")) abort();
@@ -88,9 +88,9 @@ static void crash(const char* how) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-int main(int argc, char** argv) {
-  const char* how = argc > 1 ? argv[1] : "";
-  const char* more = argc > 2 ? argv[2] : "";
+int main(int argc, char **argv) {
+  const char *how = argc > 1 ? argv[1] : "";
+  const char *more = argc > 2 ? argv[2] : "";
   int level = !strcmp(how, "threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
   if (!strcmp(how, "own_signal")) signal(SIGUSR1, own_handler);
   MPI_Init_thread(&argc, &argv, level, &level);
@@ -107,6 +107,8 @@ int main(int argc, char** argv) {
   if (!strcmp(how, "threads")) threads(atoi(more));
   if (!strcmp(how, "crash")) crash(more);
   if (!strcmp(how, "leave")) exit(atoi(more)); /* without MPI_Finalize */
+  if (!strcmp(how, "give_up") && rank == size - 1) MPI_Abort(MPI_COMM_WORLD, atoi(more));
+  if (!strcmp(how, "give_up")) MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
   return handled ? 5 : 0;
 }

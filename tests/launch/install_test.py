@@ -125,9 +125,9 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.runs("./by-pkg-config")
 
-    def test_meson_asks_for_open_mpis_names(self):
+    def test_meson_and_others_ask_for_other_names(self):
         variables = {"PKG_CONFIG_PATH": os.path.join(self.prefix, "lib/pkgconfig")}
-        for name in ("ompi-c", "ompi-cxx"):
+        for name in ("ompi-c", "ompi-cxx", "mpi", "mpi-c", "mpi-cxx"):
             flags = self.in_path("pkg-config", "--cflags", "--libs", name, **variables)
             self.assertIn(f"{self.prefix}/lib", os.path.realpath(flags.stdout.split("-L")[1].split()[0]) + "/")
         if not shutil.which("meson"):

@@ -138,7 +138,8 @@ class Binding(unittest.TestCase):
         self.assertEqual(self.drawings(2, "--bind-to", "core"), ["B.../....", ".B../...."])
         self.assertEqual(self.drawings(2, "-bind-to", "core:2"), ["BB../....", "..BB/...."])
         self.assertEqual(self.drawings(2, "--map-by", "slot:pe=3"), ["BBB./....", "...B/BB.."])
-        self.assertEqual(self.report(3, "--map-by", "core:PE=3"), ["ranks are not bound: 3 ranks with 3 cores each share 8"])
+        self.assertEqual(self.report(3, "--map-by", "core:PE=3"), ["ranks are not bound: 3 ranks with 3 cores each, but there are 8"])
+        self.assertEqual(self.report(1, "--map-by", "core:PE=9"), ["ranks are not bound: 1 rank with 9 cores each, but there are 8"])
 
     def test_sockets(self):
         self.assertEqual(self.drawings(4, "--map-by", "socket"), ["BB../....", "..../BB..", "..BB/....", "..../..BB"])

@@ -200,7 +200,8 @@ Deal deal_out(const Machine& machine, const Placement& wish, int ranks) {
     const size_t place = size_t(std::count(part_of.begin(), part_of.begin() + rank, part));
     const size_t each = size_t(std::max(1, wish.cores_per_rank));
     if (here * each > mine.size() && !may_share) {
-      deal.lack = fmt::format("{} ranks with {} core{} each share {}", here, each, each == 1 ? "" : "s", mine.size());
+      deal.lack = fmt::format("{} rank{} with {} core{} each, but there {} {}", here, here == 1 ? "" : "s", each,
+                              each == 1 ? "" : "s", mine.size() == 1 ? "is" : "are", mine.size());
       return deal;
     }
     if (even && here <= mine.size()) {

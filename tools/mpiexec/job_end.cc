@@ -128,7 +128,7 @@ void Job::on_output_lost(const char* name, int why) {
 
 // Several copies of a program that is linked with another MPI library are worlds of one each, of which nothing tells.
 void Job::warn_of_other_library() {
-  if (ranks_.size() < 2 || server_->some_was_inside() || parents_ >= 0 || interrupted_) return;
+  if (ranks_.size() < 2 || server_->some_called_init() || parents_ >= 0 || interrupted_) return;
   for (size_t app = 0; app < files_.size(); ++app) {
     const std::string library = linked_mpi(files_[app]);
     if (library.empty()) continue;

@@ -63,6 +63,7 @@ std::optional<int> PmiServer::serve(int rank) {
     while (peer.incoming.next(line)) {
       if (auto code = handle(rank, line); code && !abort_code) abort_code = code;
     }
+    if (abort_code) peer.abort_code = abort_code;
     if (peer.incoming.pending() > kLineMax) return 1;
     if (size_t(n) < sizeof buffer) break;
   }
@@ -83,12 +84,12 @@ void PmiServer::flush(int rank) {
 
 std::optional<int> PmiServer::rank_ended(int rank) {
   Peer& peer = peers_[size_t(rank)];
-  std::optional<int> abort_code = serve(rank);
+  serve(rank);
   peer.ended = true;
   if (peer.in_barrier) --in_barrier_;
   peer.in_barrier = false;
   close_peer(peer);
-  return abort_code;
+  return peer.abort_code;
 }
 
 int PmiServer::first_ended() const {
@@ -154,8 +155,9 @@ bool PmiServer::some_inside() const {
                      [](const Peer& p) { return p.initialised && !p.finalised && !p.ended; });
 }
 
-bool PmiServer::some_was_inside() const {
-  return std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.initialised; });
+bool PmiServer::some_called_init() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.initialised || peer.init_failed; });
 }
 
 // One line of "mcmd=spawn ... endcmd": a field, whose value may have blanks.

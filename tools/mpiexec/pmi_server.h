@@ -52,7 +52,7 @@ class PmiServer {
   bool init_failed(int rank) const { return peers_[size_t(rank)].init_failed; }
   bool all_were_inside() const;
   bool some_inside() const;
-  bool some_was_inside() const;
+  bool some_called_init() const;
   /// It waits in a barrier for the other ranks: in MPI_Init or MPI_Finalize.
   bool is_meeting(int rank) const { return peers_[size_t(rank)].in_barrier; }
   /// What the rank has told about what it waits for.
@@ -68,6 +68,7 @@ class PmiServer {
     PmiLines incoming;
     std::string unsent;
     bool initialised = false, init_failed = false, finalised = false, in_barrier = false, ended = false;
+    std::optional<int> abort_code{};        ///< it has ended the job
     std::optional<SpawnProgram> program{};  ///< of a command that is not complete
     SpawnRequest spawning{};                ///< whose programs are not complete
     std::optional<SpawnRequest> spawn{};    ///< complete
