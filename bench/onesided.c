@@ -99,19 +99,19 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*operation)(int);
-    int both, passive, most;
-  } kSeries[] = {{"put", put, 0, 1, MOST},
-                 {"get", get, 0, 1, MOST},
-                 {"fetch_and_op", fetch, 0, 1, 8},
-                 {"compare_and_swap", swap_, 0, 1, 8},
-                 {"accumulate", accumulate, 0, 1, 65536},
-                 {"lock", lock_put, 0, 0, 8},
-                 {"fence", fence, 1, 0, 8},
-                 {"pscw", pscw, 1, 0, 8}};
+    int both, passive, least, most;
+  } kSeries[] = {{"put", put, 0, 1, 8, MOST},
+                 {"get", get, 0, 1, 8, MOST},
+                 {"fetch_and_op", fetch, 0, 1, 8, 8},
+                 {"compare_and_swap", swap_, 0, 1, 8, 8},
+                 {"accumulate", accumulate, 0, 1, 16, 65536},
+                 {"lock", lock_put, 0, 0, 8, 8},
+                 {"fence", fence, 1, 0, 8, 8},
+                 {"pscw", pscw, 1, 0, 8, 8}};
   for (size_t i = 0; i < sizeof kSeries / sizeof *kSeries; i++) {
     if (only && strcmp(only, kSeries[i].name) != 0) continue;
     if (strcmp(kSeries[i].name, "fence") == 0) MPI_Win_fence(0, window);
-    for (int bytes = 8; bytes <= kSeries[i].most; bytes *= 8)
+    for (int bytes = kSeries[i].least; bytes <= kSeries[i].most; bytes *= 8)
       measure(kSeries[i].name, kSeries[i].operation, bytes, kSeries[i].both, kSeries[i].passive);
     if (strcmp(kSeries[i].name, "fence") == 0) MPI_Win_fence(MPI_MODE_NOSUCCEED, window);
   }

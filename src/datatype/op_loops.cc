@@ -1,5 +1,9 @@
 #include "datatype/op_loops.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 // -O2 vectorises only loops of known length in this compiler; these are exactly the loops worth it.
 #pragma GCC optimize("O3")
 
@@ -113,13 +117,50 @@ void loop(const void* in, void* inout, Count n) {
   for (Count i = 0; i < n; ++i) b[i] = Operator::apply(a[i], b[i]);
 }
 
+#if defined(__x86_64__)
+// The same in 32 bytes at a time: 8 KiB of doubles in the nearest cache take two thirds of the time. No multiplication
+// and addition become one instruction, so results stay the same.
+template <typename Operator, typename T>
+[[gnu::target("avx2")]] void wide_loop(const void* in, void* inout, Count n) {
+  const T* __restrict a = static_cast<const T*>(in);
+  T* __restrict b = static_cast<T*>(inout);
+  for (Count i = 0; i < n; ++i) b[i] = Operator::apply(a[i], b[i]);
+}
+
+// Not __builtin_cpu_supports (base/crc32c.cc), and not before the first operator is applied.
+bool wide_there() {
+  static const bool there = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    __cpuid(1, a, b, c, d);
+    constexpr unsigned kAsked = bit_OSXSAVE | bit_AVX;
+    if ((c & kAsked) != kAsked) return false;
+    unsigned enabled = 0, more = 0;
+    __asm__("xgetbv" : "=a"(enabled), "=d"(more) : "c"(0));
+    constexpr unsigned kRegistersSaved = 6;  // by the kernel: those of SSE and of AVX
+    if ((enabled & kRegistersSaved) != kRegistersSaved) return false;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX2) != 0;
+  }();
+  return there;
+}
+#endif
+
+template <typename Operator, typename T>
+Loop best_loop() {
+#if defined(__x86_64__)
+  if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 8) {
+    if (wide_there()) return wide_loop<Operator, T>;
+  }
+#endif
+  return loop<Operator, T>;
+}
+
 template <typename T>
 Loop number_loop_for(OpId id) {
   switch (id) {
-    case OpId::sum: return loop<Sum, T>;
-    case OpId::prod: return loop<Prod, T>;
-    case OpId::min: return loop<Min, T>;
-    case OpId::max: return loop<Max, T>;
+    case OpId::sum: return best_loop<Sum, T>();
+    case OpId::prod: return best_loop<Prod, T>();
+    case OpId::min: return best_loop<Min, T>();
+    case OpId::max: return best_loop<Max, T>();
     default: return nullptr;
   }
 }
@@ -136,12 +177,12 @@ Loop complex_loop_for(OpId id) {
 template <typename T>
 Loop integer_loop_for(OpId id) {
   switch (id) {
-    case OpId::band: return loop<Band, T>;
-    case OpId::bor: return loop<Bor, T>;
-    case OpId::bxor: return loop<Bxor, T>;
-    case OpId::land: return loop<Land, T>;
-    case OpId::lor: return loop<Lor, T>;
-    case OpId::lxor: return loop<Lxor, T>;
+    case OpId::band: return best_loop<Band, T>();
+    case OpId::bor: return best_loop<Bor, T>();
+    case OpId::bxor: return best_loop<Bxor, T>();
+    case OpId::land: return best_loop<Land, T>();
+    case OpId::lor: return best_loop<Lor, T>();
+    case OpId::lxor: return best_loop<Lxor, T>();
     default: return nullptr;
   }
 }

@@ -36,6 +36,8 @@ class LockDesign : public Pollable {
 
   /// Wants the lock of the rank, which it neither holds nor wants; returns at once.
   virtual void ask(int rank, LockMode mode) = 0;
+  /// Takes the lock of such a rank for writing if it is free; `told` is not called. False: nothing has happened.
+  virtual bool take_free(int) { return false; }
   /// What was put under the lock has arrived.
   virtual void release(int rank) = 0;
   /// A rank of the window has been lost.

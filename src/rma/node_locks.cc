@@ -53,6 +53,17 @@ void NodeLocks::ask(int rank, LockMode mode) {
   hints_.dormant = false;
 }
 
+// If nobody has taken a ticket since `serving` was read, no reader has come since `readers` was 0.
+bool NodeLocks::take_free(int rank) {
+  Control& words = control(rank);
+  uint32_t ticket = words.next.load(std::memory_order_relaxed);
+  if (words.serving.load(std::memory_order_seq_cst) != ticket || words.readers.load(std::memory_order_seq_cst) != 0 ||
+      !words.next.compare_exchange_strong(ticket, ticket + 1, std::memory_order_seq_cst))
+    return false;
+  held_.push_back({rank, true});
+  return true;
+}
+
 int NodeLocks::poll() {
   int taken = 0;
   for (size_t i = 0; i < waiting_.size();) {
@@ -87,7 +98,8 @@ void NodeLocks::release(int rank) {
   const auto found = std::find_if(held_.begin(), held_.end(), [&](auto& one) { return one.first == rank; });
   TERN_ASSERT(found != held_.end());
   const bool exclusive = found->second;
-  held_.erase(found);
+  *found = held_.back();
+  held_.pop_back();
   Control& words = control(rank);
   if (exclusive) words.serving.fetch_add(1, std::memory_order_seq_cst);
   else words.readers.fetch_sub(1, std::memory_order_seq_cst);

@@ -29,6 +29,7 @@ class NodeLocks final : public LockDesign {
   NodeLocks(SharedPart& memory, int me, std::function<void(int rank)> wake, Told told)
       : memory_(memory), me_(me), wake_(std::move(wake)), told_(std::move(told)) {}
   void ask(int rank, LockMode mode) override;
+  bool take_free(int rank) override;
   void release(int rank) override;
   void lost(int rank, const Error& error) override;
   bool quiet() const override { return waiting_.empty(); }

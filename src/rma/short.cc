@@ -1,6 +1,6 @@
 // The commonest calls in one piece: contiguous data into or out of memory that this rank reaches, sums and exchanges of
-// one integer there, accumulates by the operators' plain loops, a flush with nothing to wait for; and one brief record
-// for a rank that answers in a cell (node_cells.h). Each takes some tens of nanoseconds, so it is the number of steps
+// one integer there, accumulates by the operators' plain loops, a flush with nothing to wait for, the exclusive lock if
+// it is free; and one brief record for a rank that answers in a cell (node_cells.h). Each takes some tens of nanoseconds, so it is the number of steps
 // that counts: all that can be wrong or different is asked at once, and whatever does not fit goes the long way, which
 // finds out (operations.cc, synchronise.cc).
 #include <cstring>
@@ -155,6 +155,33 @@ bool Window::record_short(const Operation& o) {
   if (brings) copy(data, o.origin, size_t(bytes));
   if (compares) copy(data + bytes, o.compare, size_t(bytes));
   to->unconfirmed = true;
+  return true;
+}
+
+// Of memory that this rank reaches.
+bool Window::lock_short(int type, int rank, int assertions) {
+  if (type != kLockExclusive || assertions != 0 || !design_ || size_t(unsigned(rank)) >= targets_.size()) return false;
+  Target* to = targets_[size_t(rank)].get();
+  if (!to || !to->memory || to->lock != LockState::none || !to->is_settled()) return false;
+  if (no_locks_ || lock_all_ || started_ || fence_ == Fence::used || !design_->take_free(rank)) return false;
+  ++environment_.counters().rma_locks;
+  environment_.add_lock();
+  fence_ = Fence::none;
+  to->unchecked = false;
+  to->exclusive = to->lock_counts = true;
+  to->lock = LockState::held;
+  ++locked_;
+  return true;
+}
+
+bool Window::unlock_short(int rank) {
+  Target* to = settled(rank);
+  if (!to || lock_all_ || to->unchecked || !design_) return false;
+  look();
+  design_->release(rank);
+  wake_design();
+  end_lock(*to);
+  --locked_;
   return true;
 }
 

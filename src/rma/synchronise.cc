@@ -347,6 +347,7 @@ Error Window::acquire(Target& target) {
 }
 
 Error Window::lock(int type, int rank, int assertions) {
+  if (lock_short(type, rank, assertions)) return {};
   if (type != kLockExclusive && type != kLockShared)
     return Error(ErrorClass::locktype,
                  "argument 'lock_type' is " + std::to_string(type) + ". Pass MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED.");
@@ -420,6 +421,7 @@ Error Window::end_unlock(Target& target) {
 }
 
 Error Window::unlock(int rank) {
+  if (unlock_short(rank)) return {};
   if (rank == kProcNull) return {};
   if (Error error = check_rank(rank)) return error;
   Target* to = targets_.empty() ? nullptr : targets_[size_t(rank)].get();

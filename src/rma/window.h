@@ -235,6 +235,8 @@ class Window {
   Target* reached_before(int rank) const;
   bool perform_short(const Operation& operation);
   bool record_short(const Operation& operation);
+  bool lock_short(int type, int rank, int assertions);
+  bool unlock_short(int rank);
   // direct.cc
   std::byte* reachable(int rank) const;
   AccumulateGuard alone_with(int rank) const;
