@@ -1,7 +1,7 @@
 /* What the selection of RDMA channels must know of an adapter beside the latencies (bench/latency.c), between ranks 0
  * and 1. bench/tune compares what this prints under different TERN_RDMA_CHANNELS and TERN_RDMA_RING_ENTRIES:
  *
- *   first         microseconds of the first round trips: meeting, and making a ring
+ *   first         microseconds of the first round trips: meeting, and making a ring for each direction
  *   round_trips   how many
  *   round_trip    microseconds of a later one
  *   probe         nanoseconds of an MPI_Iprobe that finds nothing, soon after a message: no ring is quiet yet

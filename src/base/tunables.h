@@ -206,8 +206,8 @@ namespace tern {
   X(sender_rendezvous, "read", "customised, if the sender arrives first: the receiver fetches (read), or asks the " \
     "sender to put (write)") \
   X(rma_lock, "auto", "passive-target locks, for all ranks: polling-thread or event-thread (the target keeps the " \
-    "queue), test-and-set or mcs (words that the origins change by atomic operations), or auto (tickets in memory " \
-    "that the ranks share, else event-thread); info key tern_rma_lock for one window") \
+    "queue), test-and-set or mcs (words that the origins change by atomic operations), or auto (in memory that the " \
+    "ranks share tickets, or mcs if ranks share cores; else event-thread); info key tern_rma_lock for one window") \
   X(log, "warn", "what is logged: error, warn, info (start, paths) or debug (each connection); to a file " \
     "instead of stderr with LEVEL:FILE, where %r, %h and %p are rank, host and process")
 // clang-format on

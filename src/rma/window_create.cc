@@ -248,8 +248,8 @@ std::function<void(int rank)> Window::nudge() {
   };
 }
 
-// Of a window whose ranks are all on this node. Tickets are served strictly in order, so with more ranks than cores each
-// turn costs a switch of tasks (4 ranks on 2 cores: 0.2 million locks a second, MCS 1.7 million).
+// Of a window whose ranks are all on this node. Tickets are served strictly in order, so with more ranks than cores
+// each turn costs a switch of tasks (4 ranks on 2 cores: 0.2 million locks a second, MCS 1.7 million).
 void Window::choose_design(bool shares_cores) {
   if (!locks_by_words()) return;
   if (lock_choice_ == LockChoice::automatic && shares_cores) lock_choice_ = LockChoice::mcs;

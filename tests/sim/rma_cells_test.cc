@@ -4,8 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
-#include <semaphore>
+#include <mutex>
 #include <thread>
 
 #include "base/rng.h"
@@ -18,7 +19,31 @@ namespace {
 constexpr int kMembers = 2;
 constexpr auto kPatience = std::chrono::seconds(60);  // a lost wake-up
 
-/// The memory, and how often each member has been woken.
+/// Not std::counting_semaphore: its try_acquire yields, and on one core a member would never get to sleep.
+class Bell {
+ public:
+  void ring() {
+    const std::lock_guard lock(mutex_);
+    rung_ = true;
+    changed_.notify_one();
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    rung_ = false;
+  }
+  /// False: it was not rung in time.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, [this] { return rung_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rung_ = false;
+};
+
+/// The memory, and what wakes each member.
 struct Node {
   Node() {
     part.plan({0, 1}, {10, 11}, {0, 0}, false, 0, true);
@@ -26,7 +51,7 @@ struct Node {
   }
   PlainSegments segments;
   SharedPart part;
-  std::counting_semaphore<> woken[kMembers] = {std::counting_semaphore<>(0), std::counting_semaphore<>(0)};
+  Bell bells[kMembers];
   std::atomic<int> slept{0};
 };
 
@@ -39,7 +64,7 @@ class Member {
         rounds_(rounds),
         rng_(uint64_t(me) + 1),
         cells_(
-            node.part, me, [&node](int rank) { node.woken[rank].release(); },
+            node.part, me, [&node](int rank) { node.bells[rank].ring(); },
             [this](int, std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room) {
               return serve(records, confirm, room);
             },
@@ -80,10 +105,10 @@ class Member {
     ++answered_;
   }
   void sleep() {
-    while (node_.woken[me_].try_acquire()) continue;
+    node_.bells[me_].clear();
     if (!cells_.arm()) return;
     ++node_.slept;
-    if (!node_.woken[me_].try_acquire_for(kPatience)) throw std::runtime_error("nobody wakes a member that sleeps");
+    if (!node_.bells[me_].wait()) throw std::runtime_error("nobody wakes a member that sleeps");
     cells_.disarm();
   }
 

@@ -37,6 +37,7 @@ GLOBALS = {
     "previous_abort": "sim/crash_note.cc: what the handler goes back to",
     "previous_segv": "sim/crash_note.cc: what the handler goes back to",
     "sse42_there": "base/crc32c.cc: the processor's, asked once; it never changes",
+    "avx2_there": "datatype/op_loops.cc: the processor's, asked once; it never changes",
     "end_of_this_stack": "base/stack_end.cc: a thread's, found once; it never changes",
     "current_watch": "process/hang_watch.cc: a signal handler gets no argument of ours",
 }

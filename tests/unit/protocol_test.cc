@@ -15,7 +15,8 @@ struct Row {
 
 constexpr size_t kEager = 100, kHybrid = 1000;
 
-SendSituation with(size_t bytes, bool ready, bool can_put, bool can_get, bool receiver_polls = false, bool returns = true) {
+SendSituation with(size_t bytes, bool ready, bool can_put, bool can_get, bool receiver_polls = false,
+                   bool returns = true) {
   SendSituation s{};
   s.bytes = bytes;
   s.eager_limit = kEager;

@@ -59,8 +59,8 @@ void TcpPath::pause_accepting() {
   watched_.each<tcp::Listener>([this](tcp::Listener& listener) { watched_.watch(listener, 0); });
 }
 
-// Connections of peers cannot be accepted, and nothing says that this will change. The peers do not know it and wait for
-// our answer; a call of this rank that waits for a peer without a connection would never end.
+// Connections of peers cannot be accepted, and nothing says that this will change. The peers do not know it and wait
+// for our answer; a call of this rank that waits for a peer without a connection would never end.
 void TcpPath::doom_unconnected(int error) {
   for (PeerId id = 0; id < table_.size(); ++id) {
     if (!reaches(id)) continue;
