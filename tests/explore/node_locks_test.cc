@@ -1,5 +1,5 @@
 // Locks by tickets in the memory of a node (rma/node_locks.h): a free lock taken at once beside others that take
-// tickets, readers together, whoever joins readers.
+// tickets, several readers together, a reader that joins them.
 #include "rma/node_locks.h"
 
 #include <gtest/gtest.h>

@@ -159,7 +159,7 @@ TEST(ShmRing, MessagesBesideAFullRing) {
   EXPECT_GE(count_needed(outcome, bounds, program, "shm_"), 8u);
 }
 
-// So many more that the sender, where the receiver keeps up, returns to the ring, fills it, and leaves it again.
+// Enough messages that a sender whose receiver keeps up returns to the ring, fills it, and leaves it again.
 TEST(ShmRing, BesideTheRingTwice) {
   constexpr int kMore = int(shm::kUsableCells) + 6;
   auto beside = std::make_shared<std::set<uint64_t>>();  // how many messages went beside the ring

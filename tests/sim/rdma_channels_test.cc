@@ -244,7 +244,7 @@ TEST(RdmaChannels, StatisticsTakeNoTimeOfAMessage) {
   EXPECT_NEAR(with, without, without / 1000);
 }
 
-// Rings on demand are of those who send (Takagi et al. 2015, section 4.1): a rank that only sends has none to poll.
+// A ring on demand is made when its sender sends (Takagi et al. 2015, section 4.1): a rank that only sends polls none.
 TEST(RdmaChannels, ARingOnDemandIsMadeForAPeerThatSends) {
   for (const char* channels : {"dc-rdma", "rc-rdma"}) {
     SCOPED_TRACE(channels);

@@ -15,8 +15,8 @@ namespace {
 // to another channel; that takes a round trip, or longer if the peer computes. 0.1 % of a core.
 constexpr uint64_t kNap_ns = 1'000'000;
 
-// A sleep may have lasted long, so it brings the timers nearer by so many polls: a deadline that ended it is seen after
-// four attempts to sleep again.
+// A sleep counts as this number of polls towards the next look at the timers, since it may have lasted long: a deadline
+// that ended it is seen after at most four further attempts to sleep.
 constexpr uint32_t kPollsOfASleep = kTimerPolls / 4;
 
 }  // namespace

@@ -151,8 +151,8 @@ struct Layout {
   size_t pair_bytes() const { return kCells * sizeof(Cell) + ring_bytes + spill_cells * sizeof(SpillCell); }
   size_t total() const { return pairs() + size_t{ranks} * ranks * pair_bytes(); }
 
-  /// A process may have so many bytes of address space: the segment gets at most half of them, if it then still has
-  /// its rings. Spill cells are what can be fewer; none, where there would be no more than the ring has.
+  /// Reduces the number of spill cells until the segment takes at most half of a process's address space (bytes). None
+  /// are left where there would be no more of them than a ring has cells; the rings keep their size.
   void fit_into(uint64_t address_space) {
     while (spill_cells != 0 && total() > address_space / 2)
       spill_cells = spill_cells > 2 * kCells ? spill_cells / 2 : 0;
