@@ -26,10 +26,10 @@ Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, 
     request = comm.p2p().completed(kProcNullStatus);
     return {};
   }
-  const ReceiveArguments arguments = comm.receive_arguments(buf, count, datatype, source, tag);
+  // Not one object for both: whose address is given away must be in memory.
   if (call.checked()) [[unlikely]]
-    request = call.world().checks->ireceive(arguments);
-  else request = comm.p2p().ireceive(arguments);
+    request = call.world().checks->ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  else request = comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
   return {};
 }
 

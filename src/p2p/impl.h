@@ -60,6 +60,8 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   ReceiveRequest& make_receive(const ReceiveArguments& a) {
     return receives.make(a, a.peer == kNoPeer ? nullptr : &endpoints.at(a.peer));
   }
+  bool take_or_post(ReceiveRequest& receive);
+  void begin_large(ReceiveRequest& receive);
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
   void use_tuple_queues();
   UnexpectedMessage* find_visible(int source, int tag, uint64_t context);

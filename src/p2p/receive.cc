@@ -33,32 +33,41 @@ Request* PointToPoint::receive_init(const ReceiveArguments& a) {
   return &request;
 }
 
-void PointToPoint::Impl::begin(ReceiveRequest& receive) {
-  receives.open(receive);
-  const bool look = receive.capacity() >= look_from_bytes;
-  bool queued = false, announced = false;
-  std::optional<RendezvousReceiver::Hold> hold;
-  if (look) [[unlikely]] {
-    queued = tuples && tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
-    announced = !queued && receive.capacity() >= announce_from_bytes;
-    if (!receive.stays) hold.emplace(rendezvous_receiver);
-    if (announced) poll_if_outside();  // perhaps its message is here already
-    if (tuples && tuples->hold_back(receive)) return;
-  }
+// True: it is posted; false: it has its message, or has failed.
+inline bool PointToPoint::Impl::take_or_post(ReceiveRequest& receive) {
   if (UnexpectedMessage* message = unexpected.find(receive.context, receive.source, receive.tag)) {
     unexpected.hide(*message);
     take(receive, *message);
-    return;
+    return false;
   }
   if (receive.from && receive.from->lost()) [[unlikely]] {
     receives.fail(receive, endpoints.loss_of(receive.from->peer));
-    return;
+    return false;
   }
   receives.post(receive);
-  if (queued && !receive.wild()) [[unlikely]]
-    tuples->posted(receive);
-  if (announced && !receive.wild()) [[unlikely]]
-    announcements.announce(receive);
+  return true;
+}
+
+void PointToPoint::Impl::begin(ReceiveRequest& receive) {
+  receives.open(receive);
+  if (receive.capacity() >= look_from_bytes) [[unlikely]] {
+    begin_large(receive);
+  } else {
+    take_or_post(receive);
+  }
+}
+
+// One whose sender should know of it, or whose message may have come meanwhile.
+void PointToPoint::Impl::begin_large(ReceiveRequest& receive) {
+  const bool queued = tuples && tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
+  const bool announced = !queued && receive.capacity() >= announce_from_bytes;
+  std::optional<RendezvousReceiver::Hold> hold;
+  if (!receive.stays) hold.emplace(rendezvous_receiver);
+  if (announced) poll_if_outside();
+  if (tuples && tuples->hold_back(receive)) return;
+  if (!take_or_post(receive) || receive.wild()) return;
+  if (queued) tuples->posted(receive);
+  if (announced) announcements.announce(receive);
 }
 
 // A receive meets a message that was there before it. The message is out of matching already.
