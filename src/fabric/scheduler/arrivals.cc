@@ -7,7 +7,9 @@ namespace tern {
 PathScheduler::Way& PathScheduler::way_of(Lane& lane) {
   if (!lane.owner) [[unlikely]]
     pair_at(lane.id);  // makes the owners of its lanes
-  return *static_cast<Way*>(lane.owner);
+  Way& way = *static_cast<Way*>(lane.owner);
+  used_ |= way.path_bit;
+  return way;
 }
 
 // Whether an arrival on this lane is the peer's next message. If not, the peer has left the lane, and the message comes

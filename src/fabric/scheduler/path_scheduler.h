@@ -92,7 +92,8 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     Pair* pair = nullptr;
     Path* path = nullptr;
     Lane* lane = nullptr;
-    uint8_t index = 0;
+    uint8_t index = 0;     ///< in Pair::ways
+    uint8_t path_bit = 0;  ///< in used_
     WayState state = WayState::up;
     uint32_t incarnation = 0;
   };
@@ -105,8 +106,18 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   struct Inner final : SendOperation {
     Kept* kept = nullptr;
   };
+  /// Recycled: what a use does not set is as after construction.
   struct Kept : ListHook<Kept> {
     static constexpr size_t kInlineBytes = 64;  ///< as kAlwaysWholeBytes: protocols' messages need no allocation
+    Kept() {
+      inner.kept = this;
+      inner.done = path_is_done;
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    static void path_is_done(SendOperation& operation, Error error);
+
+    Kept* next_free = nullptr;
     Pair* pair = nullptr;
     wire::Header header{};
     size_t bytes = 0;
@@ -165,13 +176,16 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     return pair.ways[pair.out];
   }
   bool moves_memory(Lane& lane) const;
+  Lane* memory_lane(Lane& lane);
   bool ready(const Pair& pair) const { return pair.phase == Phase::steady && pair.waiting.empty(); }
   uint8_t take_confirmation(Pair& pair);
   Kept& keep(Pair& pair, const wire::Header& header, size_t bytes);
   void forward(Pair& pair, SendOperation& operation);
   void hand_over(Kept& kept);
   void inner_done(Kept& kept, Error error);
+  std::byte* memory_for_copy(Kept& kept);
   void copy_of(Kept& kept);
+  void recycle(Kept& kept);
   void release(Kept& kept);
   void confirm_up_to(Pair& pair, uint64_t count);
   void finish(SendOperation& operation) {
@@ -220,11 +234,13 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   std::vector<Path*> paths_;
   RemoteMemory* memory_ = nullptr;  ///< that of the first path that has one
   uint8_t memory_path_ = 0;
+  uint8_t used_ = 0;  ///< paths over which something went or came, a bit each: no other has anything unsent
   std::vector<std::unique_ptr<Pair>> pairs_;  ///< by PeerId; null: never used
-  Pool<Kept, 64> kept_pool_;
-  Pool<Note, 16> notes_;                     ///< in the paths' queues; a path may end before it has sent them
-  IntrusiveList<SendOperation> finished_;    ///< `done` is due
-  IntrusiveList<SendOperation> unsendable_;  ///< likewise, for lost peers
+  Recycler<Kept> kept_pool_;
+  std::vector<std::unique_ptr<std::byte[]>> spare_;  ///< of the longest copies: their memory is warm
+  Pool<Note, 16> notes_;                             ///< in the paths' queues; a path may end before it has sent them
+  IntrusiveList<SendOperation> finished_;            ///< `done` is due
+  IntrusiveList<SendOperation> unsendable_;          ///< likewise, for lost peers
   std::vector<Pair*> confirms_due_;
   uint32_t held_ = 0;       ///< operations that wait for a confirmation
   uint32_t unsettled_ = 0;  ///< pairs that are neither steady nor lost
