@@ -18,7 +18,7 @@ using Range = Bytes::Range;
 constexpr uintptr_t kWord = sizeof(size_t), kAlign = 2 * kWord, kPage = 4096;
 constexpr size_t kPreviousInUse = 1, kMapped = 2, kFlags = 7;
 /// Programs with more blocks are not looked at: each call would cost a millisecond.
-constexpr size_t kMostBlocks = 1 << 16;
+constexpr size_t kMaxBlocks = 1 << 16;
 
 /// The heap that brk() provides, as the kernel sees it.
 bool find_heap(Range& heap) {
@@ -70,7 +70,7 @@ HeapFault fault_in_heap(const Range& heap, std::vector<Range>::const_iterator pi
   for (size_t blocks = 0; block != heap.end; ++blocks) {
     const size_t word = size_word(block), size = word & ~kFlags;
     const bool sound = size >= 2 * kAlign && size % kAlign == 0 && size <= heap.end - block;
-    if (!sound || (word & kFlags & ~kPreviousInUse) != 0 || blocks == kMostBlocks) return {};
+    if (!sound || (word & kFlags & ~kPreviousInUse) != 0 || blocks == kMaxBlocks) return {};
     const uintptr_t next = block + size, first = block + kAlign;
     const bool is_last = next == heap.end;  // what was never given to anybody
     for (; piece != end && piece->begin < next + (is_last ? 0 : kWord) && !fault.found(); ++piece) {

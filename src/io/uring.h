@@ -1,7 +1,7 @@
 // io_uring: the kernel carries reads and writes out by itself (io_uring(7), through liburing). Where the kernel, a
 // container or a limit forbids it, `create` says so and threads do the work (io/threads.h).
 // Thread rule: under the rank's lock. The kernel ends what a thread has begun when that thread ends; such jobs are
-// begun again by whoever polls.
+// begun again by the next poll.
 #pragma once
 
 #include <liburing.h>

@@ -6,8 +6,8 @@ namespace tern::rma {
 namespace {
 // Longer batches are quicker as messages, whose lines the target fetches in advance (a put of 512 bytes: 0.72 us, in a
 // cell 0.80; of 64 bytes 0.54 and 0.48).
-constexpr size_t kMostAsked_bytes = 320;
-static_assert(kMostAsked_bytes <= NodeCell::kRoom_bytes);
+constexpr size_t kMaxAsked_bytes = 320;
+static_assert(kMaxAsked_bytes <= NodeCell::kRoom_bytes);
 }  // namespace
 
 void Window::make_cells() {
@@ -24,7 +24,7 @@ void Window::make_cells() {
 // It would overtake messages that are not confirmed yet.
 bool Window::goes_by_cell(const Target& target) const {
   return cells_ && target.epoch_place >= 0 && target.confirm != 0 && !target.unasked &&
-         target.confirmed + 1 == target.confirm && target.open.size() <= kMostAsked_bytes;
+         target.confirmed + 1 == target.confirm && target.open.size() <= kMaxAsked_bytes;
 }
 
 void Window::ask_by_cell(Target& target) {

@@ -25,7 +25,7 @@ namespace tern::rma {
 class NodeCells final : public Pollable {
  public:
   /// A target looks at a line of each other member in each poll, and the cells of all pairs are memory.
-  static constexpr size_t kMostMembers = 16;
+  static constexpr size_t kMaxMembers = 16;
 
   /// Carries out what a rank of the window asks for; writes at most `room` bytes of answers; returns how many.
   using Serve =

@@ -84,7 +84,7 @@ int NodeLocks::poll() {
   return taken;
 }
 
-// The bit first, then a last look: whoever changes the words looks at the bits after that.
+// The bit first, then a last look: a rank that changes the words looks at the bits after that.
 bool NodeLocks::arm() {
   for (const Waiting& one : waiting_) {
     Control& words = control(one.rank);

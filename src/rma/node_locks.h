@@ -10,8 +10,8 @@
 // takes a free lock as a writer, one store gives it back. A rank that waits for long sleeps. It sets its bit before;
 // the rank that changes the words sends a message to those whose bits are set.
 //
-// When a rank is lost, whoever waits gets an error: it may be the one who has the lock, or is next, nobody knows. The
-// ticket stays, so nobody gets the lock any more.
+// When a rank is lost, each rank that waits gets an error: the lost one may have the lock, or be the next. The ticket
+// stays, so nobody gets the lock any more.
 // Thread rule: under the rank's lock.
 #pragma once
 

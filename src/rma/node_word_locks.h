@@ -1,8 +1,8 @@
 // NodeWordLocks: test-and-set and MCS locks (locks/) for a window all of whose ranks share one node, their words in the
 // memory that the node shares (SharedPart).
 //
-// Who waits for a word of its own to be written, or for a pause to end, may sleep: it says so in a word, and whoever
-// writes to it sends it a message then.
+// A rank that waits for a word of its own to be written, or for a pause to end, may sleep. It says so in a word; the
+// rank that writes there sends it a message then.
 // Thread rule: under the rank's lock.
 #pragma once
 

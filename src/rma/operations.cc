@@ -25,7 +25,7 @@ bool fetches(WindowAction action) {
 // It fits a brief record (wire/window.h).
 bool is_brief(const Operation& operation, const WindowOperationBody& body) {
   const Datatype& type = *operation.target_type;
-  return type.is_named() && type.is_contiguous() && body.bytes <= wire::WindowBriefBody::kMostBytes &&
+  return type.is_named() && type.is_contiguous() && body.bytes <= wire::WindowBriefBody::kMaxBytes &&
          body.bytes == bytes_of(operation.target_count, &type) && body.address < wire::WindowBriefBody::kAddressEnd;
 }
 bool brings(const Operation& operation) { return operation.action != WindowAction::get && operation.op != OpId::no_op; }

@@ -3,7 +3,7 @@
 // An origin that has given the lock back, and asks again at once, is heard of one exchange of messages later. Meanwhile
 // the queue is empty, and the target, which needs no message, could take the lock a hundred times (deceptive idleness,
 // Iyer and Druschel 2001). So after some turns it waits a moment for those that are expected to come again. Who did
-// not come in time is not expected for some turns: 1, then 2, 4 ... up to kMostSkips, until it comes again in time.
+// not come in time is not expected for some turns: 1, then 2, 4 ... up to kMaxSkips, until it comes again in time.
 //
 //   target    own own (wait)      own ...     no other origin ever gets less than one turn for kInARow + 1 of the
 //   origin A            A             A       target's, as long as it comes again within the time that is waited
@@ -19,7 +19,7 @@ namespace tern::rma {
 
 class OwnTurns {
  public:
-  static constexpr uint32_t kInARow = 2, kMostSkips = 64;
+  static constexpr uint32_t kInARow = 2, kMaxSkips = 64;
 
   /// What is kept about one other origin, by the caller. Does not move.
   struct Origin {
@@ -56,13 +56,13 @@ class OwnTurns {
   bool waits() const {
     return std::any_of(away_.begin(), away_.end(), [this](const Origin* one) { return is_overdue(*one); });
   }
-  /// It has waited in vain.
+  /// It has waited, and nothing came.
   void give_up() {
     std::erase_if(away_, [this](Origin* one) {
       if (!is_overdue(*one)) return false;
       one->expected = false;
       one->skips = one->next_skips;
-      one->next_skips = std::min(2 * one->next_skips, kMostSkips);
+      one->next_skips = std::min(2 * one->next_skips, kMaxSkips);
       return true;
     });
   }

@@ -44,7 +44,7 @@ void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
   };
   for (Path* path : comm.p2p().endpoints().paths()) {
     RemoteMemory* memory = path->remote_memory();
-    if (!memory || exposed_.size() == ExposedMemory::kMostPaths) continue;
+    if (!memory || exposed_.size() == ExposedMemory::kMaxPaths) continue;
     const RemoteMemoryProperties& can = memory->remote_properties();
     if (!(can.get || can.put) || !reaches_another(*path)) continue;
     const RemoteKey key = memory->expose(base, bytes, {.read = true, .write = true, .atomic = can.atomics});

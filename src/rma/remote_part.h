@@ -12,7 +12,7 @@ namespace tern::rma {
 
 /// One rank's memory, as the others name it. Plain bytes, which travel in the messages that make a window.
 struct ExposedMemory {
-  static constexpr size_t kMostPaths = 3;
+  static constexpr size_t kMaxPaths = 3;
   struct Key {
     char path[8] = {};
     RemoteKey key;
@@ -20,7 +20,7 @@ struct ExposedMemory {
   uint64_t address = 0;  ///< 0: there is none
   /// The path by whose atomics this rank reaches all members, itself included; empty: there is none.
   char atomics_path[8] = {};
-  Key keys[kMostPaths];  ///< by path; one with an empty key and those after it say nothing
+  Key keys[kMaxPaths];  ///< by path; one with an empty key and those after it say nothing
 };
 
 class RemotePart {

@@ -159,7 +159,7 @@ void Window::end_access(Source& from) {
   from.unlocks = from.completes = false;
 }
 
-// Whoever got the lock has its records carried out, which may pass the lock on.
+// The records of the rank that got the lock are carried out, which may pass the lock on.
 void Window::grant_ready() {
   if (granting_) return;
   granting_ = true;

@@ -11,7 +11,7 @@ namespace tern::rma {
 
 namespace {
 constexpr size_t kPage_bytes = 4096, kLine_bytes = 64;
-// The longest accumulate of one piece takes some 50 us; whoever waits longer shares its core with the other.
+// The longest accumulate of one piece takes some 50 us; a rank that waits longer shares its core with the other.
 constexpr int kSpins = 2000;
 // Then it looks now and then whether the other one still lives (a system call).
 constexpr int kLooks = 1000;

@@ -47,7 +47,7 @@ static_assert(sizeof(NodeCell) == 1024);
 class SharedPart {
  public:
   /// So many members can have bits of their own; more of one node do without.
-  static constexpr size_t kMostMembers = size_t{64} * Control::kWaitWords;
+  static constexpr size_t kMaxMembers = size_t{64} * Control::kWaitWords;
 
   SharedPart() = default;
   SharedPart(const SharedPart&) = delete;

@@ -131,7 +131,7 @@ bool Window::record_short(const Operation& o) {
   if (!to || to->epoch_place < 0 || !to->is_settled()) return false;
   if (to->lock != LockState::held && !(to->lock == LockState::wanted && design_)) return false;
   int64_t bytes = 0, start = 0;
-  if (!lie_inside(o, *to, start, bytes) || bytes > int64_t(wire::WindowBriefBody::kMostBytes) ||
+  if (!lie_inside(o, *to, start, bytes) || bytes > int64_t(wire::WindowBriefBody::kMaxBytes) ||
       start >= int64_t(wire::WindowBriefBody::kAddressEnd) || !o.target_type->is_named())
     return false;
   const bool compares = o.action == WindowAction::compare_and_swap;

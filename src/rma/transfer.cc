@@ -1,7 +1,7 @@
 // Puts and gets by the path's RemoteMemory: an adapter or this rank's CPU moves the bytes, and the target's processor
 // is not needed. What the epoch does not allow yet waits as a parcel; a transfer that fails goes by message instead.
 //
-// A transfer is over at the target when it is done, so whoever ends an epoch waits for transfers first, and for what
+// A transfer is over at the target when it is done, so the end of an epoch waits for transfers first, and for what
 // went by message (also instead of a transfer) after that.
 #include "rma/window.h"
 

@@ -172,14 +172,14 @@ Error Window::share_memory(bool locks) {
     }
   }
   const bool whole = int(ranks.size()) == comm.size();
-  const bool together = ranks.size() > 1 && ranks.size() <= SharedPart::kMostMembers;
+  const bool together = ranks.size() > 1 && ranks.size() <= SharedPart::kMaxMembers;
   if (!allocates && !(together && whole && locks && locks_by_words())) return {};
   const int maker = ranks[0];
   const bool machines = whole && locks_by_words();
   if (together) {
     part_.plan(ranks, peers, sizes, flavor_ == Flavor::allocate || noncontiguous_,
                machines ? LockWord::count(uint32_t(ranks.size())) : 0,
-               !allocates && ranks.size() <= NodeCells::kMostMembers);
+               !allocates && ranks.size() <= NodeCells::kMaxMembers);
   }
   if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part_.allocate(*segments));
   if (mine.error_class == 0 && !together) mine.set(allocate_memory());
@@ -218,7 +218,7 @@ Error Window::share_memory(bool locks) {
 // keep the queues of their locks.
 Error Window::share_lock_words() {
   const bool machines = lock_choice_ == LockChoice::test_and_set || lock_choice_ == LockChoice::mcs;
-  if (design_ || !machines || !remote_.atomics() || uint32_t(comm_->size()) > TestAndSet::kMostRanks) return {};
+  if (design_ || !machines || !remote_.atomics() || uint32_t(comm_->size()) > TestAndSet::kMaxRanks) return {};
   const auto me = size_t(comm_->rank());
   RemoteMemory& memory = *remote_.atomics();
   auto words = std::make_unique<LockWords>(uint32_t(comm_->size()), memory);

@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kWord_bytes = sizeof(uint64_t);
 // Of one call. A few times what a fast adapter has on its way in one round trip.
-constexpr size_t kMostElements = 64;
+constexpr size_t kMaxElements = 64;
 
 bool is_word(const Kind& kind) {
   const bool integer = kind.type_class == TypeClass::c_integer || kind.type_class == TypeClass::fortran_integer ||
@@ -88,7 +88,7 @@ WordAccumulate::WordAccumulate(Window& its_window, Target& its_target, const Ope
   if (compares()) kind = AtomicOperation::Kind::compare_swap;
   if (brings()) from = part_of(what.origin, what.origin_count, what.origin_type);
   left = (brings() ? from.remaining() : bytes_of(what.target_count, what.target_type)) / kWord_bytes;
-  elements = std::vector<WordElement>(std::min(left, kMostElements));
+  elements = std::vector<WordElement>(std::min(left, kMaxElements));
   for (WordElement& element : elements) element.owner = this;
 }
 

@@ -79,7 +79,7 @@ static_assert(sizeof(WindowOperationBody) == 40);
 
 /// The body of a brief operation, in one word: address 48 bits | bytes 8 bits | op 8 bits. What it brings follows.
 struct WindowBriefBody {
-  static constexpr uint64_t kMostBytes = 255, kAddressEnd = uint64_t{1} << 48;
+  static constexpr uint64_t kMaxBytes = 255, kAddressEnd = uint64_t{1} << 48;
   uint8_t op = 0;
   uint8_t bytes = 0;
   uint64_t address = 0;  ///< less than kAddressEnd

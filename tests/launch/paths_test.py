@@ -15,7 +15,7 @@ class Paths(unittest.TestCase):
         return mpiexec(*words, timeout=20)
 
     def test_some_share_memory(self):
-        """Whoever may not share memory waits for the addresses of those who have tried."""
+        """A rank that may not share memory waits for the addresses of those who have tried."""
         shared, alone = "self,shm,tcp", "self,tcp"
         for paths in ((shared, alone), (alone, shared), (shared, shared, alone), (alone, shared, shared),
                       (shared, alone, alone, shared)):

@@ -43,7 +43,7 @@ static void early_and_late(void) {
           work();
           MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
-        memset(out, 0, (size_t)n);  // ours again: whoever reads it still gets it wrong
+        memset(out, 0, (size_t)n);  // ours again: a late reader gets wrong data
       } else if (rank == 1) {
         MPI_Status status;
         MPI_Request request;

@@ -12,7 +12,7 @@
 #include "check.h"
 
 enum { kMost = 1000, kTags = 3, kComms = 2, kKeys = kTags * kComms, kOtherTag = 99, kPatience_s = 30 };
-static const long kMostBytes = 66000000;
+static const long kMaxBytes = 66000000;
 
 /* In memory that both ranks map. */
 struct board {
@@ -166,10 +166,10 @@ int main(int argc, char** argv) {
   }
   board = board_of_rank_0(&win);
   if (may_attach()) {
-    unsigned char* data = malloc((size_t)kMostBytes);
+    unsigned char* data = malloc((size_t)kMaxBytes);
     for (int s = 0; s < 5; s++) {
       for (int n = 0; n < 4; n++) {
-        if (sizes[s] * numbers[n] > kMostBytes) continue;
+        if (sizes[s] * numbers[n] > kMaxBytes) continue;
         for (enum how how = IN_ORDER; how < HOWS; how++) {
           ++round;
           if (rank == 0) {

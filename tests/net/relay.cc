@@ -7,7 +7,7 @@
 //     forge=    a bit of payload is flipped, and the checksum is made right again: only the receiver can know
 //     delay_us= for every packet   seed=
 //
-// It makes the device tun0 in either namespace; addresses are given by whoever starts it. Layouts: RFC 791, RFC 793,
+// It makes the device tun0 in either namespace; its starter gives them addresses. Layouts: RFC 791, RFC 793,
 // RFC 768, checksum RFC 1071. IPv4 only; of datagrams that IP has cut only the first piece is known, and forge passes
 // them over; what is neither TCP nor UDP is delayed and dropped only.
 #include <fcntl.h>

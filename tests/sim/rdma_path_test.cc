@@ -301,7 +301,7 @@ TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
   EXPECT_TRUE(report.ok()) << report.failure;
 }
 
-// The published ping-pong of paper 000 (ICS 2009, 5.1) with the sender-initiated protocol by RDMA write, done by hand:
+// The published ping-pong of Small and Yuan 2009 (5.1) with the sender-initiated protocol by RDMA write, done by hand:
 //   rts -> ; <- cts ; data (put), fin ->     67 us a round trip at 16 KB
 TEST(RdmaPathContract, DracosRendezvousPingPongTakesThePublishedTime) {
   MachineModel machine;

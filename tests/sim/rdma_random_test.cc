@@ -135,7 +135,8 @@ TEST(RdmaPath, ALostRankIsReportedToThoseWhoSendAndThoseWhoListen) {
 }
 
 // A connection that breaks in the middle of traffic is an error, never a hang and never wrong data.
-// FIN elimination (paper 000, 4.1): nothing but the bytes comes, to a rank that has given its core away long ago.
+// FIN elimination (Small and Yuan 2009, 4.1): nothing but the bytes comes, to a rank that has given its core away long
+// ago.
 TEST(RdmaPath, WhoSleepsWakesWhenItsBufferIsFilledWithoutAFin) {
   WorldOptions options;
   options.rdma = true;

@@ -115,8 +115,8 @@ TEST(UdpPath, ALostHostIsReportedWithinItsTimeout) {
 }
 
 // Datagrams as long as both hosts allow never arrive, for a router between them has smaller packets and says nothing:
-// what is repeated in vain goes in smaller ones, and so does all that follows. Also where other datagrams are lost by
-// chance.
+// what is repeated without an answer goes in smaller ones, and so does all that follows. Also where other datagrams are
+// lost by chance.
 TEST(UdpModern, DatagramsThatAreTooLongForTheWayAreSplit) {
   for_seeds(20, [](uint64_t seed) {
     Rng rng(seed);

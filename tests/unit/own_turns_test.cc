@@ -74,7 +74,7 @@ TEST(OwnTurns, WhoIsLateIsExpectedLess) {
     turns.asked(other);
     EXPECT_FALSE(turns.waits());
   }
-  EXPECT_LE(missed, int(OwnTurns::kMostSkips));
+  EXPECT_LE(missed, int(OwnTurns::kMaxSkips));
 }
 
 }  // namespace

@@ -81,12 +81,12 @@ class LockMachine {
   bool failed() const { return state_ == State::failed && wants_ == Wants::nothing; }
   /// The lock may be asked for: it is neither held nor wanted, and nothing of the last time is left to be done.
   bool idle() const { return state_ == State::idle && wants_ == Wants::nothing; }
-  /// While it waits: the rank that must act before it goes on, as far as known; kNobody: readers, whoever they are.
+  /// While it waits: the rank that must act before it goes on, as far as known; kNobody: readers, not known which.
   uint32_t blocker() const { return blocker_; }
   /// While it waits: that rank has died; the lock may never come.
   virtual bool is_hopeless_without(uint32_t rank) const { return blocker_ == kNobody || blocker_ == rank; }
   bool exclusive() const { return mode_ == LockMode::exclusive; }
-  /// How often the lock was tried in vain since it was asked for: pauses grow with it.
+  /// Failed attempts since the lock was asked for: pauses grow with it.
   uint32_t tries() const { return tries_; }
 
  protected:

@@ -13,7 +13,7 @@ void McsLock::acquire(LockMode mode) {
   blocker_ = kNobody;
   tries_ = 0;
   release_wanted_ = failing_ = queued_ = false;
-  if (exclusive() && handed_to_ != 0 && in_a_row_ < kMostInARow) {
+  if (exclusive() && handed_to_ != 0 && in_a_row_ < kMaxInARow) {
     step_ = Step::take_back;
     return want(WordKind::compare_swap, uint32_t(handed_to_ - 1), LockWord::flag_of(target_), kWait, kGo);
   }
@@ -199,7 +199,7 @@ void McsLock::release() {
   if (wants_ == Wants::nothing) passed_on();
 }
 
-// The one behind has died, perhaps, before it could say who it is. Whoever is behind that one learns of its death.
+// The one behind has died, perhaps, before it could say who it is. The rank behind that one learns of its death.
 void McsLock::abandon() {
   if (looks_behind()) passed_on();
 }

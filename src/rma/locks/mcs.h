@@ -9,14 +9,14 @@
 //   turn     previous = swap(last, me); nobody before: go. Else write(previous.next, me), watch flag
 //   writer   has the turn and, if there may be readers, has read readers == 0: holds the lock; keeps the turn
 //   reader   has the turn: fetch_add(readers, 1) holds the lock; passes the turn on at once
-//   pass on  next is 0: compare_swap(last, me -> 0, or readers-only); in vain: watch next. write(next.flag, go)
+//   pass on  next is 0: compare_swap(last, me -> 0, or readers-only); if that fails: watch next. write(next.flag, go)
 //   join     (lock_mode.h) readers is not 0: compare_swap(readers, + 1) holds the lock, outside the queue. It is 0, and
 //            nobody is in the queue: takes the turn by compare_swap(last). Else tries both again after a pause.
 //   release  a writer passes the turn on; a reader: fetch_add(readers, -1)
 //
 // Where ranks share cores (`takes_back`; word memory whose atomics exclude each other), the one that is handed the turn
 // often does not run. So it takes its turn by compare_swap(flag, go -> taken), and until then the writer that has
-// handed it over may take it back, if it wants the lock again: compare_swap(that flag, go -> 0), at most kMostInARow
+// handed it over may take it back, if it wants the lock again: compare_swap(that flag, go -> 0), at most kMaxInARow
 // times, then it queues. A strict order costs a switch of tasks for each turn (see docs/window-locks.md for what that
 // means).
 //
@@ -25,11 +25,11 @@
 // that who joins gets a turn while writers come without end. Only the writer at the head of the queue, behind
 // readers, looks at the target's memory more than once. Without a native swap it is a loop of compare_swap, which a
 // crowd makes long (Jiang et al., figure 4). With `takes_back` each rank before it in the queue may take the lock
-// kMostInARow times instead of once.
+// kMaxInARow times instead of once.
 //
-// When a rank has died, nobody knows whether it stood in the queue: a free lock can still be had, but whoever waits
-// fails, and hands on "broken" instead of the turn; the last one writes it to the target, so that whoever comes later
-// fails, too.
+// When a rank has died, nobody knows whether it stood in the queue: a free lock can still be had, but a rank that waits
+// fails, and hands on "broken" instead of the turn; the last one writes it to the target, so that ranks that come later
+// fail, too.
 #pragma once
 
 #include "rma/locks/lock_machine.h"
@@ -41,7 +41,7 @@ class McsLock : public LockMachine {
   static constexpr uint64_t kReadersOnly = ~uint64_t{0}, kBroken = ~uint64_t{0} - 1;
 
   /// Turns of 0.2 us that take as long as a wake-up on another core, some 30 us.
-  static constexpr uint32_t kMostInARow = 64;
+  static constexpr uint32_t kMaxInARow = 64;
 
   /// `takes_back`: the same at all ranks.
   McsLock(uint32_t me, uint32_t target, bool native_swap, bool takes_back = false)

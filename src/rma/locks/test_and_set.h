@@ -4,7 +4,7 @@
 //
 //   writer   compare_swap(0 -> owner). In vain because of readers: fetch_add(announced, 1), once; then again with what
 //            was found. Taking the lock takes the announcement back.
-//   reader   fetch_add(readers, 1); in vain if there is an owner or an announced writer: fetch_add(readers, -1), then
+//   reader   fetch_add(readers, 1); fails if there is an owner or an announced writer: fetch_add(readers, -1), then
 //            looks at the word after each pause, and tries again when it may succeed. Who joins (lock_mode.h) does not
 //            mind announced writers.
 //   release  fetch_add(-owner), or fetch_add(readers, -1): nobody waits for its end
@@ -21,7 +21,7 @@ namespace tern::rma {
 
 class TestAndSet : public LockMachine {
  public:
-  static constexpr uint32_t kMostRanks = (1u << 20) - 1;
+  static constexpr uint32_t kMaxRanks = (1u << 20) - 1;
 
   TestAndSet(uint32_t me, uint32_t target) : LockMachine(me, target) {}
   void acquire(LockMode mode) override;

@@ -8,9 +8,9 @@
 // Pauses begin at about the time of one attempt and double up to a limit; each is drawn between half and all of it, so
 // that contenders spread. The writes that hand a turn over wake a rank that sleeps.
 //
-// When a rank of the window is lost (`on_lost`, which the path's on_peer_lost leads to), whoever waits for a lock that
-// it may hold gets an error. A rank that waits long reads a word of the rank that it waits for, or of all in turn, so
-// that the path notices its death.
+// When a rank of the window is lost (`on_lost`, which the path's on_peer_lost leads to), each rank that waits for a
+// lock that it may hold gets an error. A rank that waits long reads a word of the rank that it waits for, or of all in
+// turn, so that the path notices its death.
 //
 // Units: nanoseconds. Thread rule: under the rank's lock.
 #pragma once
@@ -49,7 +49,7 @@ class WordLocks final : public Pollable {
   using Told = std::function<void(uint32_t target, Error error)>;
   struct Counts {
     uint64_t messages = 0;  ///< operations that went to other ranks
-    uint64_t tries = 0;     ///< attempts in vain
+    uint64_t tries = 0;     ///< failed attempts
   };
 
   /// Nothing is owned; the caller adds it to the engine. `ranks`: by rank of the window; `mine`: this rank's words,
