@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "capi/current.h"
 #include "capi/error_table.h"
@@ -64,6 +65,8 @@ struct World {
   std::unique_ptr<Recorder> recorder;  ///< null unless mpiexec wants to know
   std::unique_ptr<Checks> checks;      ///< null unless TERN_CHECK wants them; the process refers to it
   bool observed = false;               ///< one of the two is there
+  std::vector<const Communicator*> in_collectives;  ///< with MPI_THREAD_MULTIPLE: where threads are (leftovers.h)
+  bool told_of_collectives = false;
   /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts
   /// its own.
   std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;

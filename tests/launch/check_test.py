@@ -1,11 +1,15 @@
 """TERN_CHECK: errors of programs are found and named with their places, correct programs are left alone."""
 import os
+import pathlib
+import re
+import tempfile
 import unittest
 
 import common
-from common import mpiexec
+from common import BUILD, mpiexec, run
 
 PROGRAM = os.environ["TERN_CHECK_PROGRAM"]
+OPENMP_SOURCE = pathlib.Path(__file__).with_name("openmp_program.c")
 
 
 class Check(unittest.TestCase):
@@ -97,6 +101,57 @@ class Check(unittest.TestCase):
 
     def test_nothing_is_said_without_it(self):
         self.assertEqual(self.run_case("message_type", check="0").stderr, "")
+
+    def test_different_collectives_by_messages(self):
+        # The rank that notices names its call, mpiexec those of the others.
+        done = self.run_case("barrier_and_bcast", ranks=2, check="0", TERN_PATH="tcp")
+        self.assertNotIn(done.returncode, (0, 124), done.stderr)
+        self.assertIn("MPI_Barrier: rank 1 of the communicator sends more than the 0 bytes that are expected", done.stderr)
+        self.assertIn("rank 0 (", done.stderr)
+        self.assertIn("since the ranks do not call the same collective operations", done.stderr)
+        self.assertRegex(done.stderr, r"rank 1: (waiting|was) in MPI_Recv, called at barrier_and_bcast")
+
+    def test_what_is_seen_without_it(self):
+        def said(case, ranks=2):
+            done = self.run_case(case, ranks=ranks, check="0")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+        self.assertIn("warning: at MPI_Finalize 1 request is not completed", said("leaks"))
+        self.assertIn("rank 0] warning: at MPI_Finalize a message was never received: MPI_COMM_WORLD, source 1, tag 77, 4 bytes",
+                      said("unreceived"))
+        self.assertRegex(said("reduce_of_one"), r"rank 0\] warning: at MPI_Finalize rank 1 has called a collective "
+                         "operation on MPI_COMM_WORLD that this rank has not called")
+        self.assertIn("MPI_Finalize is called by another thread than MPI_Init", said("other_thread_finalizes"))
+        self.assertIn("two threads are in collective operations of 'MPI_COMM_WORLD' at the same time", said("threads_meet_in_barriers"))
+        for case in ("right_messages", "right_halo", "right_collectives", "right_threads"):
+            self.assertEqual(said(case), "", case)
+        self.assertEqual(self.run_case("unreceived", check="0", TERN_LOG="error").stderr, "")
+
+
+class OpenMP(unittest.TestCase):
+    """Rare orders of threads are brought about."""
+    CASES = {"team_writes": r"another thread changes the buffer of MPI_Isend at .*\(openmp_program",
+             "sections_write": r"another thread changes the buffer of MPI_Isend at .*\(openmp_program",
+             "task_writes": r"another thread changes the buffer of MPI_Isend at .*\(openmp_program",
+             "single_calls": "is called by another thread than the one that called MPI_Init",
+             "critical_orders": "has 1 x MPI_(INT|FLOAT), and rank 1 in .* has 1 x MPI_(INT|FLOAT)"}
+
+    def test_they_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "program")
+            built = run([os.path.join(BUILD, "bin/mpicc"), "-g", "-O0", "-fopenmp", str(OPENMP_SOURCE), "-o", program])
+            if built.returncode != 0 and "gomp" in built.stderr:
+                self.skipTest("the compiler has no OpenMP")
+            self.assertEqual(built.returncode, 0, built.stderr)
+            for case, text in self.CASES.items():
+                # Time decides, if less than without the delays: on a busy machine one run may miss it.
+                said = ""
+                for _ in range(5):
+                    said += mpiexec("-timeout", 60, "-n", 2, program, case, TERN_CHECK="1").stderr
+                    if re.search(text, said):
+                        break
+                self.assertRegex(said, text, case)
+                self.assertEqual(mpiexec("-timeout", 60, "-n", 2, program, case, "good", TERN_CHECK="1").stderr, "", case)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ struct RankView {
   };
   Stage stage = Stage::inside;
   bool stopped = false;  ///< its process, by a signal or a debugger
+  uint64_t alone_ms = 0;  ///< it has not communicated for so long; 0: unknown
   RankReport report{};
 };
 
