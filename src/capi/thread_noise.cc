@@ -42,6 +42,7 @@ int (*thread_number)();
 bool odd_rank;
 std::thread::id main_thread;
 
+/// As often as a call pauses at one place (Checks::pause), since what happens there mostly repeats.
 constexpr int kTimesOfPlace = 10;
 /// Short against the pause of a call (Checks::pause), which is to see what the delayed thread does.
 constexpr auto kDelay = std::chrono::microseconds(1000);

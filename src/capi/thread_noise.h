@@ -1,5 +1,5 @@
-// TERN_CHECK in programs with GNU OpenMP: threads are delayed now and then, so that orders which the program allows, and
-// which are rare, occur. Errors of threads show only if their calls, and their writes to buffers, meet.
+// TERN_CHECK in programs with GNU OpenMP: threads are delayed now and then, so that rare orders which the program
+// allows occur. Errors of threads show only if their calls, and their writes to buffers, meet.
 //
 // The delays stand where OpenMP makes no promise about the order: at the start of a thread in a parallel region, at the
 // start of a task, before a `single`, behind a critical section. Each place in the program gets a few. Even ranks delay

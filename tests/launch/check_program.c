@@ -52,15 +52,6 @@ static void blocking_and_not(void) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
 }
-static void barrier_and_bcast(void) {
-  int value = 1;
-  if (rank == 0) {
-    MPI_Barrier(MPI_COMM_WORLD);
-  } else {
-    MPI_Bcast(&value, 1, MPI_INT, 1, MPI_COMM_WORLD);
-    MPI_Recv(&value, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  }
-}
 static void barrier_and_end(void) {
   if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -152,21 +143,6 @@ static void leaks(void) {
 static void unreceived(void) {
   int value = 1;
   if (rank == 1) MPI_Send(&value, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
-}
-
-static void reduce_of_one(void) {
-  int value = 1, sum;
-  if (rank == 1) MPI_Reduce(&value, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-}
-static void* finalize(void* nothing) {
-  MPI_Finalize();
-  return nothing;
-}
-static void other_thread_finalizes(void) {
-  pthread_t thread;
-  pthread_create(&thread, NULL, finalize, NULL);
-  pthread_join(thread, NULL);
-  exit(0);
 }
 
 static void unreceived_isend(void) {
@@ -266,15 +242,6 @@ static void* barrier_of_thread(void* nothing) {
   return nothing;
 }
 static void threads_in_barriers(void) { in_two_threads(barrier_of_thread, NULL, barrier); }
-static void threads_meet_in_barriers(void) {
-  if (rank == 0) {
-    in_two_threads(barrier_of_thread, NULL, barrier);
-  } else {
-    rest(500);  // both threads of rank 0 wait by now
-    barrier();
-    barrier();
-  }
-}
 static void* receive_on_made(void* nothing) {
   int value;
   MPI_Recv(&value, 1, MPI_INT, 0, 1, made, MPI_STATUS_IGNORE);
@@ -581,8 +548,6 @@ static const struct {
              CASE(entries_overlap),
              CASE(receive_freed),
              CASE(threads_in_barriers),
-             CASE(threads_meet_in_barriers),
-             CASE(barrier_and_bcast),
              CASE(threads_free_communicator),
              CASE(threads_write_buffer),
              CASE(single_with_threads),
@@ -591,8 +556,6 @@ static const struct {
              CASE(right_threads),
              CASE(leaks),
              CASE(unreceived),
-             CASE(reduce_of_one),
-             CASE(other_thread_finalizes),
              CASE(unreceived_isend),
              CASE(sends_rely_on_buffers),
              CASE(two_threads_wait),
