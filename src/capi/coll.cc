@@ -2,6 +2,7 @@
 // Source: MPI 5.0 sections 6.3 to 6.6, 6.12, 6.13. A type that is not significant at this process comes as
 // null.
 #include "capi/coll_operands.h"
+#include "capi/leftovers.h"
 #include "impl.gen.h"
 
 namespace tern::capi {
@@ -21,6 +22,12 @@ Error own_block_differs(size_t sent, size_t received) {
                                       std::to_string(received) +
                                       " from itself. Count and datatype of the send must describe as much data as "
                                       "those of the receive.");
+}
+
+Error run_among_threads(Call& call, Communicator& comm, Operation operation, const Operands& operands) {
+  const InCollective inside(call.world(), comm);
+  Request* none = nullptr;
+  return collective(comm, operation, operands, Mode::blocking, none);
 }
 
 Error not_on_intercommunicator() {

@@ -73,11 +73,16 @@ inline bool overlap(const Side& one, int a, const Side& other, int b) {
 [[gnu::cold]] Error check_collective(Call& call, Communicator& comm, Operation operation, const Operands& operands,
                                      Mode mode);
 
+/// A blocking collective in a program whose other threads may be in MPI, too.
+[[gnu::cold]] Error run_among_threads(Call& call, Communicator& comm, Operation operation, const Operands& operands);
+
 // The three forms of a collective; generated entry points choose.
 inline Error run(Call& call, Communicator& comm, Operation operation, const Operands& operands) {
   if (call.checked()) [[unlikely]] {
     if (Error error = check_collective(call, comm, operation, operands, Mode::blocking)) return error;
   }
+  if (call.world().thread_level == MPI_THREAD_MULTIPLE) [[unlikely]]
+    return run_among_threads(call, comm, operation, operands);
   Request* none = nullptr;
   return collective(comm, operation, operands, Mode::blocking, none);
 }

@@ -5,6 +5,7 @@
 #include "capi/checks.h"
 #include "capi/environment.h"
 #include "capi/jobs.h"
+#include "capi/leftovers.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
 
@@ -75,6 +76,8 @@ Error Finalize(Call& call) {
   if (Error error = process.self().attributes.clear(process.self())) return error;
   if (world.checks) {
     if (Error error = world.checks->finalize()) return error;
+  } else {
+    tell_of_requests(world);
   }
   if (world.buffer.attached()) world.buffer.flush(process.progress());
   for (auto& [comm, buffer] : world.comm_buffers) buffer->flush(process.progress());

@@ -71,6 +71,16 @@ int choose_signal() {
   return 0;
 }
 
+// Rows of the table of counters that stand together (base/counters.h), but those that time alone changes.
+Activity activity_of(const Counters& counters) {
+  const auto range = [](const auto& first, const auto& last) {
+    const auto from = reinterpret_cast<uintptr_t>(&first), to = reinterpret_cast<uintptr_t>(&last + 1);
+    return MemoryRange{from, to - from};
+  };
+  return {range(counters.coll_node, counters.coll_scheduled), range(counters.rma_puts, counters.rma_direct),
+          range(counters.sent_eager, counters.io_written)};
+}
+
 std::string place_of_caller() {
   char place[200];
   call_sites().describe(walk_stack(), false, place, sizeof place);
@@ -93,9 +103,13 @@ void begin_to_answer(World& world) {
   if (to < 0 || (signal == 0 && (signal = choose_signal()) == 0)) return;
   mpiexec.store(to);
   handle(signal, on_question);
-  const std::string hello = "cmd=tern_hello signal=" + std::to_string(signal) + " pid=" + std::to_string(getpid()) +
-                            " pids=" + std::to_string(process_numbers()) + "\n";
+  const std::string hello = hello_line(signal, activity_of(*world.counters));
   static_cast<void>(!send(to, hello.data(), hello.size(), MSG_NOSIGNAL));
+}
+
+void tell_of_difference() {
+  constexpr std::string_view kLine = "cmd=tern_differs\n";
+  if (const int to = mpiexec.load(); to >= 0) static_cast<void>(!send(to, kLine.data(), kLine.size(), MSG_NOSIGNAL));
 }
 
 void end_answers() {

@@ -9,6 +9,8 @@ namespace tern::capi {
 /// From now on the rank answers. The world is the operating-system process's own, and its Process has started.
 /// TERN_HANG_REPORT=0: it does not.
 void begin_to_answer(World& world);
+/// Before this rank aborts the job because the ranks call different collectives: mpiexec then asks the others.
+void tell_of_difference();
 /// Before the Process ends: its launcher's connection is closed.
 void end_answers();
 

@@ -11,7 +11,9 @@
 #include "capi/call.h"
 #include "capi/checks.h"
 #include "capi/crash_report.h"
+#include "capi/leftovers.h"
 #include "capi/questions.h"
+#include "coll/difference.h"
 #include "names.gen.h"
 #include "process/compare_clocks.h"
 
@@ -95,6 +97,8 @@ void World::check_if_asked() {
   if (!wish || *wish == '\0' || std::string_view(wish) == "0") return;
   checks = std::make_unique<Checks>(*this, std::string_view(wish) == "2");
   observed = true;
+  // The first place takes long, since debug information is read. Later, threads would go on meanwhile.
+  static_cast<void>(checks->place());
 }
 
 Datatype* World::find_predefined_type(uintptr_t handle) {
@@ -162,6 +166,7 @@ Error World::leave() {
   empty_group.reset();
   if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
+  if (!error && !checks) tell_of_messages(*this);
   if (this == &process_world()) end_answers();
   observed = recorder != nullptr;
   process.reset();
@@ -181,6 +186,7 @@ void let_launcher_see_the_cause(int error_class) {
 bool World::raise_predefined(const ErrorHandler& handler, int error_class, const std::string& text) {
   if (handler.kind() == ErrorHandler::Kind::fatal || handler.kind() == ErrorHandler::Kind::abort) {
     let_launcher_see_the_cause(error_class);
+    if (this == &process_world() && text.find(kDifferentCollectives) != std::string::npos) tell_of_difference();
   }
   switch (handler.kind()) {
     case ErrorHandler::Kind::errors_return: return true;

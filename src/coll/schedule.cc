@@ -3,6 +3,7 @@
 #include <new>
 
 #include "coll/copy.h"
+#include "coll/difference.h"
 #include "coll/environment.h"
 
 namespace tern {
@@ -179,8 +180,9 @@ void Schedule::post(Request* request, uint32_t& outstanding) {
 [[gnu::cold]] static Error sent_more(const Request& request) {
   return Error(ErrorClass::truncate,
                "rank " + std::to_string(request.status.source) + " of the communicator sends more than the " +
-                   std::to_string(request.status.bytes) +
-                   " bytes that are expected here: it is in another collective operation, or its count or datatype is "
+                   std::to_string(request.status.bytes) + " bytes that are expected here: it is " +
+                   kDifferentCollectives +
+                   ", or its count or datatype is "
                    "another. All ranks of a communicator must call the same collective operations in the same order. "
                    "TERN_CHECK=1 names both calls.");
 }
@@ -198,11 +200,11 @@ void Schedule::check_received() {
   if (missing_bytes_ == 0) [[likely]]
     return;
   if (!error) {
-    error = Error(ErrorClass::other,
-                  "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
-                      " bytes less than are expected here: it is in another collective operation, or its "
-                      "count or datatype is another, or this one has failed there. TERN_CHECK=1 "
-                      "names both calls");
+    error = Error(ErrorClass::other, "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
+                                         " bytes less than are expected here: it is " + kDifferentCollectives +
+                                         ", or its "
+                                         "count or datatype is another, or this one has failed there. TERN_CHECK=1 "
+                                         "names both calls");
   }
   missing_bytes_ = 0;
 }

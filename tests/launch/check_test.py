@@ -1,16 +1,31 @@
 """TERN_CHECK: errors of programs are found and named with their places, correct programs are left alone."""
 import os
+import pathlib
+import tempfile
 import unittest
 
 import common
-from common import mpiexec
+from common import BUILD, mpiexec, run
 
 PROGRAM = os.environ["TERN_CHECK_PROGRAM"]
+SOURCES = pathlib.Path(__file__).parent
+
+
+def build(test, source, folder, *flags):
+    program = os.path.join(folder, "program")
+    built = run([os.path.join(BUILD, "bin/mpicc"), "-g", "-O0", *flags, str(SOURCES / source), "-o", program])
+    test.assertEqual(built.returncode, 0, built.stderr)
+    return program
 
 
 class Check(unittest.TestCase):
-    def run_case(self, case, ranks=3, check="1", **variables):
-        return mpiexec("-timeout", 30, "-n", ranks, PROGRAM, case, TERN_CHECK=check, **variables)
+    def run_case(self, case, ranks=3, check="1", program=PROGRAM, **variables):
+        return mpiexec("-timeout", 30, "-n", ranks, program, case, TERN_CHECK=check, **variables)
+
+    def differences(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return build(self, "differences_program.c", folder.name, "-pthread")
 
     def found(self, case, *texts, ends=False, **variables):
         """The case is found with each of the texts, over shared memory and TCP. `ends`: the job ends with an error."""
@@ -97,6 +112,33 @@ class Check(unittest.TestCase):
 
     def test_nothing_is_said_without_it(self):
         self.assertEqual(self.run_case("message_type", check="0").stderr, "")
+
+    def test_different_collectives_by_messages(self):
+        # The rank that notices names its call, mpiexec those of the others.
+        done = self.run_case("barrier_and_bcast", ranks=2, check="0", program=self.differences(), TERN_PATH="tcp")
+        self.assertNotIn(done.returncode, (0, 124), done.stderr)
+        self.assertIn("MPI_Barrier: rank 1 of the communicator sends more than the 0 bytes that are expected", done.stderr)
+        self.assertIn("rank 0 (", done.stderr)
+        self.assertIn("since the ranks do not call the same collective operations", done.stderr)
+        self.assertRegex(done.stderr, r"rank 1: (waiting|was) in MPI_Recv, called at barrier_and_bcast")
+
+    def test_what_is_seen_without_it(self):
+        def said(case, program=PROGRAM):
+            done = self.run_case(case, ranks=2, check="0", program=program)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+        differences = self.differences()
+        self.assertIn("warning: at MPI_Finalize 1 request is not completed", said("leaks"))
+        self.assertIn("rank 0] warning: at MPI_Finalize a message was never received: MPI_COMM_WORLD, source 1, tag 77",
+                      said("unreceived"))
+        self.assertRegex(said("reduce_of_one", differences), r"rank 0\] warning: at MPI_Finalize rank 1 has called a collective "
+                         "operation on MPI_COMM_WORLD that this rank has not called")
+        self.assertIn("MPI_Finalize is called by another thread than MPI_Init", said("other_thread_finalizes", differences))
+        self.assertIn("two threads are in collective operations of 'MPI_COMM_WORLD' at the same time",
+                      said("threads_meet_in_barriers", differences))
+        for case in ("right_messages", "right_halo", "right_collectives", "right_threads"):
+            self.assertEqual(said(case), "", case)
+        self.assertEqual(self.run_case("unreceived", check="0", TERN_LOG="error").stderr, "")
 
 
 if __name__ == "__main__":

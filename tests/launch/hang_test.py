@@ -1,5 +1,6 @@
 """What mpiexec says of a job that does not go on: on request, before a timeout kills, and by itself."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -47,8 +48,11 @@ class OnRequest(unittest.TestCase):
         self.assertIn("rank 0 waits for rank 2, which waits for rank 1, which waits for rank 0: they wait in a circle", said)
 
     def test_a_rank_that_computes(self):
-        said = asked("missing", ranks=3, times=2)
-        self.assertEqual(said.count("rank 2: not in an MPI call, at compute_for_ever"), 2, said)
+        said = asked("missing", ranks=3, times=2, after=4)
+        places = re.findall(r"rank 2: not in an MPI call, running for (\d+\.?\d*) s, at compute_for_ever", said)
+        self.assertEqual(len(places), 2, said)
+        for seconds in places:
+            self.assertTrue(2 <= float(seconds) <= 4 * SLOW + 20, said)
         self.assertEqual(said.count("ranks 0-1 are in MPI_Barrier, rank 2 is not"), 2, said)
 
     def test_the_same_over_tcp_and_with_an_own_handler_of_sigusr1(self):

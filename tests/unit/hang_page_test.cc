@@ -35,12 +35,13 @@ PendingMessage pending(Kind kind, int peer, int tag, const char* communicator = 
 
 TEST(HangPage, GroupsAndTheMissingRank) {
   RankView computing;
+  computing.alone_ms = 12'000;
   computing.report.take("cmd=tern_place inside=0 call=MPI_Send text=solve (b.c:9)", 0);
   const std::string page = hang_page(
       {waiting("MPI_Barrier", {}, 3000), waiting("MPI_Barrier", {}, 12'000), computing, {Stage::not_started}});
   EXPECT_EQ(page,
             "  ranks 0-1: waiting in MPI_Barrier, called at main (a.c:7); nothing has come for 3.0 to 12 s\n"
-            "  rank 2: not in an MPI call, at solve (b.c:9); its last call was MPI_Send\n"
+            "  rank 2: not in an MPI call, running for 12 s, at solve (b.c:9); its last call was MPI_Send\n"
             "  rank 3: has not called MPI_Init\n"
             "  ranks 0-1 are in MPI_Barrier, ranks 2-3 are not");
 }
@@ -91,6 +92,19 @@ TEST(RankReport, WhatIsTrueOnlyUntilTheNextQuestion) {
   EXPECT_TRUE(report.stalled() && report.waits());
   report.take("cmd=tern_going", 5);
   EXPECT_FALSE(report.stalled() || report.waits());
+}
+
+TEST(RankReport, MemoryThatTellsOfActivity) {
+  const Activity activity{{{4096, 64}, {8192, 8}, {}}};
+  RankReport report;
+  const std::string line = hello_line(61, activity);
+  EXPECT_TRUE(report.take(std::string_view(line).substr(0, line.size() - 1), process_numbers()));
+  EXPECT_EQ(report.signal(), 61);
+  EXPECT_EQ(report.activity()[0].at, 4096u);
+  EXPECT_EQ(report.activity()[1].bytes, 8u);
+  EXPECT_EQ(report.activity()[2].bytes, 0u);
+  report.take("cmd=tern_hello signal=61 pid=123 pids=5 at0=4096 bytes0=99999999 at1=-8 bytes1=8", 5);
+  EXPECT_EQ(report.activity()[0].bytes + report.activity()[1].bytes, 0u) << "more than is trusted";
 }
 
 TEST(RankReport, TextCannotBringFieldsOrLines) {

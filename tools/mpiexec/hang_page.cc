@@ -35,21 +35,39 @@ class Part {
   size_t count_ = 0;
 };
 
-// In words, without how long: ranks of which the same is said are one group.
-std::string doing(const RankView& rank) {
+// What a rank does, in words. How long it has done so comes between the two parts: ranks of which the same is said
+// are one group.
+struct Doing {
+  std::string what, more{};
+  bool alone = false;  ///< it computes
+
+  Doing(std::string words) : what(std::move(words)) {}
+  Doing(const char* words) : what(words) {}
+  std::string all() const { return what + more; }
+};
+
+Doing computing(const RankReport& report) {
+  Doing doing("not in an MPI call");
+  doing.alone = true;
+  if (!report.place().empty()) doing.more = ", at " + report.place();
+  if (!report.call().empty()) doing.more += "; its last call was " + report.call();
+  return doing;
+}
+
+Doing doing(const RankView& rank) {
   const RankReport& report = rank.report;
   const std::string at = report.place().empty() ? "" : ", called at " + report.place();
-  if (rank.stage == RankView::Stage::ended) return "ended";
+  if (rank.stage == RankView::Stage::ended) {
+    const bool answered = report.placed() && report.inside() && !report.call().empty();
+    return answered ? fmt::format("was in {}{}, and has ended", report.call(), at) : "ended";
+  }
   if (rank.stopped) return "stopped (by a signal or a debugger)";
   if (rank.stage == RankView::Stage::not_started) return "has not called MPI_Init";
   if (rank.stage == RankView::Stage::finalized) return "has called MPI_Finalize";
   if (report.waits()) return fmt::format("waiting in {}{}", report.call().empty() ? "MPI" : report.call(), at);
   if (rank.stage == RankView::Stage::meeting) return "waiting in MPI_Init or MPI_Finalize for the other ranks";
   if (report.placed() && report.inside()) return fmt::format("working in {}{}", report.call(), at);
-  if (report.placed()) {
-    return fmt::format("not in an MPI call{}{}", report.place().empty() ? "" : ", at " + report.place(),
-                       report.call().empty() ? "" : "; its last call was " + report.call());
-  }
+  if (report.placed()) return computing(report);
   if (report.signal() == 0) return "cannot be asked (not a program of Tern, or TERN_HANG_REPORT=0)";
   return "does not answer (it blocks signals)";
 }
@@ -74,24 +92,29 @@ std::string seconds(uint64_t least_ms, uint64_t most_ms) {
 
 void add_groups(const std::vector<RankView>& ranks, std::string& page) {
   std::map<std::string, std::vector<int>> groups;
-  std::vector<std::string> order;
+  std::vector<Doing> order;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    std::vector<int>& group = groups[doing(ranks[i])];
-    if (group.empty()) order.push_back(doing(ranks[i]));
+    Doing words = doing(ranks[i]);
+    std::vector<int>& group = groups[words.all()];
+    if (group.empty()) order.push_back(std::move(words));
     group.push_back(int(i));
   }
   Part part(page);
-  for (const std::string& what : order) {
-    const std::vector<int>& group = groups[what];
+  for (const Doing& words : order) {
+    const std::vector<int>& group = groups[words.all()];
     uint64_t least = ~uint64_t{0}, most = 0;
     for (int rank : group) {
-      const RankReport& report = ranks[size_t(rank)].report;
-      if (!report.waits()) continue;
-      least = std::min(least, report.wait().waited_ms);
-      most = std::max(most, report.wait().waited_ms);
+      const RankView& view = ranks[size_t(rank)];
+      if (!words.alone && !view.report.waits()) continue;
+      const uint64_t ms = words.alone ? view.alone_ms : view.report.wait().waited_ms;
+      least = std::min(least, ms);
+      most = std::max(most, ms);
     }
-    part.add(fmt::format("{}: {}{}", named(group), what,
-                         most == 0 ? "" : fmt::format("; nothing has come for {} s", seconds(least, most))));
+    std::string line = fmt::format("{}: {}", named(group), words.what);
+    if (words.alone && most != 0) line += fmt::format(", running for {} s", seconds(least, most));
+    line += words.more;
+    if (!words.alone && most != 0) line += fmt::format("; nothing has come for {} s", seconds(least, most));
+    part.add(line);
   }
 }
 

@@ -20,7 +20,8 @@ struct RankView {
     ended,        ///< its process has ended
   };
   Stage stage = Stage::inside;
-  bool stopped = false;  ///< its process, by a signal or a debugger
+  bool stopped = false;   ///< its process, by a signal or a debugger
+  uint64_t alone_ms = 0;  ///< it has not communicated for so long; 0: unknown
   RankReport report{};
 };
 

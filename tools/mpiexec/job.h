@@ -31,6 +31,10 @@ class Job {
     int status = 0;     ///< of waitpid, once ended
     int failure = 0;    ///< the errno with which it could not become its program
   };
+  struct RankActivity {
+    uint64_t seen = 0;      ///< a fingerprint of its counters; 0: unknown
+    uint64_t since_ms = 0;  ///< when they were first like that
+  };
   /// A job that a rank has spawned: an mpiexec of its own, which the keeper knows by the numbers behind the ranks'.
   struct SpawnedJob {
     int parent = -1;  ///< the rank that waits for an answer
@@ -84,6 +88,7 @@ class Job {
 
   // What the ranks wait for (job_hang.cc)
   void request_reports(bool then_end);
+  void look_at_activity();
   void ask_rank(int rank);
   bool has_answered(int rank);
   std::vector<RankView> rank_views();
@@ -113,6 +118,7 @@ class Job {
   std::vector<SpawnedJob> spawned_;
   std::vector<std::string> files_;  ///< resolved program of each app
   std::vector<Rank> ranks_;
+  std::vector<RankActivity> activity_;  ///< of each rank
   int live_ = 0;
   std::string job_id_, job_key_;
   int cores_ = 1;
@@ -133,8 +139,9 @@ class Job {
   bool interrupted_ = false;
   bool draining_ = false;  ///< no rank is left, but our reader has not taken all output
   bool end_after_reports_ = false, reports_extended_ = false, stall_said_ = false;
-  uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0,
-           drop_at_ms_ = 0;  ///< 0: not set
+  bool cause_said_ = false;  ///< why the job ends; the ranks are asked before they are ended
+  uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0, drop_at_ms_ = 0,
+           look_at_ms_ = 0;  ///< 0: not set
 };
 
 }  // namespace tern::mpiexec

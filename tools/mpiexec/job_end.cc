@@ -78,7 +78,7 @@ void Job::judge(int rank) {
 
 // All ranks must enter a fence; a rank that has ended never will.
 void Job::check_stuck() {
-  if (ending_) return;
+  if (ending_ || cause_said_) return;
   const int stuck = server_->stuck_rank();
   if (stuck < 0) return;
   const int gone = server_->first_ended();
@@ -95,11 +95,19 @@ void Job::check_stuck() {
 void Job::abort_asked(int rank, int code) {
   // 256 and multiples would read as success.
   const int low = code & 255;
+  const int others = live_ - ranks_[size_t(rank)].live;
+  if (server_->report(rank).differs() && others > 0 && !ending_ && !cause_said_ && parents_ < 0) {
+    exit_code_ = exit_code_.value_or(low == 0 ? 1 : low);
+    cause_said_ = true;
+    tell(fmt::format("{} aborted the job with code {}, since the ranks do not call the same collective operations",
+                     name_of(rank), code));
+    return request_reports(true);
+  }
   fail(code != 0 && low == 0 ? 1 : low, fmt::format("{} aborted the job with code {}", name_of(rank), code));
 }
 
 void Job::fail(int code, const std::string& message) {
-  if (ending_) return;
+  if (ending_ || cause_said_) return;
   if (!exit_code_) exit_code_ = code;
   if (parents_ >= 0 && !parents_answered_) {
     refuse(code, message);

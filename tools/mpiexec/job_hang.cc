@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "hang_page.h"
 #include "job.h"
@@ -21,6 +23,9 @@ constexpr uint64_t kAnswer_ms = 2000, kAnswerOfEach_ms = 100;
 constexpr uint64_t kRestOfAnswer_ms = 10'000;
 // Between the last rank's word that it waits, and the page: what the others are sent in this moment arrives meanwhile.
 constexpr uint64_t kSettle_ms = 1000;
+
+// How often the ranks' counters are read: a microsecond for each rank, and a page says how long in seconds.
+constexpr uint64_t kLook_ms = 1000;
 
 struct ProcessState {
   bool stopped = false;
@@ -37,7 +42,35 @@ ProcessState state_of(int pid) {
   return state;
 }
 
+// A fingerprint of a process's memory; 0: it cannot be read.
+uint64_t fingerprint(int pid, const Activity& activity) {
+  std::string bytes;
+  for (const MemoryRange& range : activity) {
+    const size_t before = bytes.size();
+    bytes.resize(before + range.bytes);
+    const iovec here{bytes.data() + before, range.bytes}, there{reinterpret_cast<void*>(range.at), range.bytes};
+    if (range.bytes != 0 && process_vm_readv(pid, &here, 1, &there, 1, 0) != ssize_t(range.bytes)) return 0;
+  }
+  return bytes.empty() ? 0 : std::hash<std::string_view>()(bytes) | 1;
+}
+
 }  // namespace
+
+// Since when each rank has not communicated. A rank that computes cannot be asked for that: it would have to read a
+// clock in every call.
+void Job::look_at_activity() {
+  const uint64_t now = now_ms();
+  bool some = false;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const RankReport& report = server_->report(int(i));
+    RankActivity& activity = activity_[i];
+    const bool readable = ranks_[i].live && server_->is_inside(int(i)) && report.pid() > 1;
+    const uint64_t seen = readable ? fingerprint(report.pid(), report.activity()) : 0;
+    some = some || seen != 0;
+    if (seen == 0 || seen != activity.seen) activity = {seen, now};
+  }
+  look_at_ms_ = some ? now + kLook_ms : 0;
+}
 
 // The signal would end a rank that does not handle it any more.
 void Job::ask_rank(int rank) {
@@ -68,11 +101,14 @@ bool Job::has_answered(int rank) {
 }
 
 std::vector<RankView> Job::rank_views() {
+  look_at_activity();
+  const uint64_t now = now_ms();
   std::vector<RankView> views(ranks_.size());
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const int rank = int(i);
     RankView& view = views[i];
     view.report = server_->report(rank);
+    view.alone_ms = activity_[i].seen != 0 ? now - activity_[i].since_ms : 0;
     view.stopped = view.report.pid() > 1 && state_of(view.report.pid()).stopped;
     using Stage = RankView::Stage;
     view.stage = !ranks_[i].live             ? Stage::ended

@@ -92,6 +92,7 @@ Job::Job(const Plan& plan, Keeper& keeper)
       keeper_(keeper),
       parents_(answer_descriptor()),
       ranks_(size_t(plan.ranks())),
+      activity_(size_t(plan.ranks())),
       pmi_write_watched_(ranks_.size()) {
   // Unique while we live by the process id, afterwards by the random part.
   job_id_ = fmt::format("tern-{}-{}", getpid(), random_hex(4));

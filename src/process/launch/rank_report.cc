@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -49,7 +50,26 @@ PendingMessage pending_of(std::string_view line) {
   return pending;
 }
 
+constexpr uint64_t kMaxActivityBytes = 4096;  // of a range; the counters have less
+
+Activity activity_of(const PmiLine& fields) {
+  Activity activity;
+  for (size_t i = 0; i < activity.size(); ++i) {
+    const long at = fields.number("at" + std::to_string(i), 0), bytes = fields.number("bytes" + std::to_string(i), 0);
+    if (at > 0 && bytes > 0 && uint64_t(bytes) <= kMaxActivityBytes) activity[i] = {uint64_t(at), uint64_t(bytes)};
+  }
+  return activity;
+}
+
 }  // namespace
+
+std::string hello_line(int signal, const Activity& activity) {
+  std::string line = fmt::format("cmd=tern_hello signal={} pid={} pids={}", signal, getpid(), process_numbers());
+  for (size_t i = 0; i < activity.size(); ++i) {
+    line += fmt::format(" at{}={} bytes{}={}", i, activity[i].at, i, activity[i].bytes);
+  }
+  return line + "\n";
+}
 
 std::string to_lines(const WaitReport& report) {
   std::string lines = fmt::format("cmd=tern_wait told={} certain={} ms={} call={} text={}\n", int(report.told),
@@ -79,6 +99,7 @@ bool RankReport::take(std::string_view line, uint64_t process_numbers) {
     signal_ = std::max(0, whole(fields, "signal", 0));
     pid_ = std::max(0, whole(fields, "pid", 0));
     if (uint64_t(fields.number("pids", 0)) != process_numbers) signal_ = pid_ = 0;
+    activity_ = activity_of(fields);
     told_ = false;
   } else if (command == "tern_place") {
     placed_ = true;
@@ -103,6 +124,8 @@ bool RankReport::take(std::string_view line, uint64_t process_numbers) {
     else waiting_ = true;
   } else if (command == "tern_going") {
     told_ = false;
+  } else if (command == "tern_differs") {
+    differs_ = true;
   } else {
     return false;
   }

@@ -2,17 +2,21 @@
 // for PMI-1 (pmi1.cc), which only Tern's own mpiexec understands them on:
 //
 //   cmd=tern_hello signal=61 pid=123 pids=4026531836    this rank answers that signal with tern_place; `pids` is the
-//                                            inode of /proc/self/ns/pid: the process is known by this number there
+//                                            inode of /proc/self/ns/pid: the process is known by this number there.
+//                                            Then at0=4096 bytes0=64 at1=...: memory of the rank that changes when
+//                                            the program communicates, for mpiexec to look at
 //   cmd=tern_place inside=1 call=MPI_Recv text=main (a.c:7)          from the signal handler: where it is
 //   cmd=tern_wait told=1 certain=1 ms=10000 call=MPI_Recv text=main (a.c:7)     then its parts, then the end:
 //   cmd=tern_pending kind=0 user=1 peer=1 source=1 tag=7 bytes=4 text=MPI_COMM_WORLD
 //   cmd=tern_note text=...
 //   cmd=tern_wait_end
 //   cmd=tern_going                           what was told with told=1 is over
+//   cmd=tern_differs                         the ranks call different collectives: the abort that follows needs a page
 //
 // `text` is the last field and reaches to the end of the line. Thread rule: values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,6 +37,16 @@ struct WaitReport {
   std::vector<std::string> notes;  ///< of other kinds (windows, partitioned), in words
 };
 
+/// A piece of a rank's memory, which another process reads.
+struct MemoryRange {
+  uint64_t at = 0, bytes = 0;
+};
+/// What tells that the program communicates: counters of messages, collectives, windows and files.
+inline constexpr size_t kActivityRanges = 3;
+using Activity = std::array<MemoryRange, kActivityRanges>;
+/// The line with which a rank says that it answers `signal`.
+std::string hello_line(int signal, const Activity& activity);
+
 /// The inode of /proc/self/ns/pid; 0: unknown.
 uint64_t process_numbers();
 
@@ -52,8 +66,12 @@ class RankReport {
   /// A new question: forgets the answer to the last one.
   void ask() { placed_ = waiting_ = false; }
 
+  /// The ranks do not call the same, it has said.
+  bool differs() const { return differs_; }
   int signal() const { return signal_; }  ///< 0: the rank does not answer questions
   int pid() const { return pid_; }
+  /// In the memory of `pid`; ranges of no bytes: unknown.
+  const Activity& activity() const { return activity_; }
   bool placed() const { return placed_; }  ///< the signal was answered
   bool inside() const { return inside_; }  ///< then: in an MPI call
   /// A complete WaitReport has come since the last question, or is still true.
@@ -66,7 +84,8 @@ class RankReport {
 
  private:
   int signal_ = 0, pid_ = 0;
-  bool placed_ = false, inside_ = false, waiting_ = false, told_ = false;
+  Activity activity_{};
+  bool placed_ = false, inside_ = false, waiting_ = false, told_ = false, differs_ = false;
   std::string call_, place_;
   WaitReport report_, coming_;
 };

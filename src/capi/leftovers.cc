@@ -1,0 +1,71 @@
+#include "capi/leftovers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "capi/call.h"
+#include "process/process.h"
+
+namespace tern::capi {
+namespace {
+
+constexpr const char* kWhere = " (TERN_CHECK=1 names the places)";
+
+}  // namespace
+
+void tell_of_requests(const World& world) {
+  const Log& log = world.process->log();
+  if (world.main_thread != std::this_thread::get_id())
+    log.warn("MPI_Finalize is called by another thread than MPI_Init (MPI 5.0, 11.6.2)");
+  size_t left = 0;
+  world.requests.for_each([&](const Request& request) { left += !request.persistent() || request.active(); });
+  if (left == 0) return;
+  log.warn(fmt::format("at MPI_Finalize {} not completed: MPI_Wait or MPI_Test was not called for {}{}",
+                       left == 1 ? "1 request is" : fmt::format("{} requests are", left), left == 1 ? "it" : "them",
+                       kWhere));
+}
+
+void tell_of_messages(const World& world) {
+  // The last ones may have come since this rank has seen that the others are there. (Ranks that are gone by now have
+  // said so.)
+  world.process->progress().poll_all();
+  if (world.counters->unexpected_queue == 0) return;
+  std::string first;
+  size_t messages = 0;
+  for (const PendingMessage& pending : world.process->p2p().pending_messages()) {
+    if (pending.kind != PendingMessage::Kind::message) continue;
+    const bool collective = std::string_view(pending.communicator).ends_with(" (collective)");
+    if (!pending.of_user && !collective) continue;
+    if (++messages > 1) continue;
+    first = pending.of_user
+                ? "a message was never received: " + pending.text() + kWhere
+                : fmt::format("rank {} has called a collective operation on {} that this rank has not called{}",
+                              pending.source, pending.communicator.substr(0, pending.communicator.find(" (")), kWhere);
+  }
+  if (messages == 0) return;
+  if (messages > 1) first += fmt::format(". There are {} more", messages - 1);
+  world.process->log().warn("at MPI_Finalize " + first);
+}
+
+InCollective::InCollective(World& world, const Communicator& comm) : world_(world), comm_(comm) {
+  auto& inside = world.in_collectives;
+  if (!world.told_of_collectives && std::find(inside.begin(), inside.end(), &comm) != inside.end()) {
+    world.told_of_collectives = true;
+    world.process->log().warn(
+        fmt::format("two threads are in collective operations of {} at the same time. Let one thread at a time call "
+                    "them, or give each thread a communicator of its own (MPI 5.0, 11.6.2){}",
+                    describe(comm), kWhere));
+  }
+  inside.push_back(&comm);
+}
+
+InCollective::~InCollective() {
+  auto& inside = world_.in_collectives;
+  inside.erase(std::find(inside.begin(), inside.end(), &comm_));
+}
+
+}  // namespace tern::capi
