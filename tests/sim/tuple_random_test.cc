@@ -43,7 +43,7 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   adapter.max_message_bytes = uint32_t(20'000 + rng.below(100'000));
   adapter.ordered_writes = rng.chance(1, 2);
   adapter.queue_pair_ns = rng.below(100'000);
-  options.limits.events = 20'000'000;
+  options.limits.events = 200'000'000;  // seed 1025 with faults needs 50 million
   if (!faults) return options;
   options.faults = Faults::random(rng);
   options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(50));
