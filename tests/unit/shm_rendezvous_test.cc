@@ -11,7 +11,7 @@ namespace tern::test {
 namespace {
 
 constexpr uint64_t kContext = 4;
-constexpr size_t kMedium = 40'000, kLarge = 500'000;
+constexpr size_t kSmallest = 10'000, kMedium = 40'000, kLarge = 500'000;  // beyond eager
 
 struct TwoRanks {
   RealClock clock;
@@ -93,8 +93,8 @@ TEST(ShmRendezvous, ReceiverEarly) {
   });
 }
 
-// The sender starts and computes: free at once of a medium message, and of a large one without a poll of its own as
-// soon as the receiver has taken it.
+// The sender starts and computes: free at once of a message up to a quarter of the hybrid limit, and of a longer one
+// without a poll of its own as soon as the receiver has taken it. What cannot be fetched is copied up to the limit.
 TEST(ShmRendezvous, SenderEarly) {
   for (int attach = 0; attach < 2; ++attach) {
     run_processes(2, 65536, [attach](int rank, std::unique_ptr<ShmNode> node, Common& common) {
@@ -103,13 +103,14 @@ TEST(ShmRendezvous, SenderEarly) {
       TwoRanks me(rank, std::move(node), common, tunables);
       bool can_get = me.path.can_get(me.path.lane(PeerId(1 - rank)));
       for (int i = 0; i < 6; ++i) {
-        bool medium = i % 2;
-        std::vector<std::byte> expected = message(medium ? kMedium : kLarge, uint32_t(i));
+        const size_t bytes = i % 3 == 0 ? kLarge : i % 3 == 1 ? kMedium : kSmallest;
+        const bool copied = bytes == kSmallest || (bytes == kMedium && !can_get);
+        std::vector<std::byte> expected = message(bytes, uint32_t(i));
         if (rank == 0) {
           std::vector<std::byte> data = expected;
           Request* request = me.p2p.isend(me.to_peer(data, i));
-          EXPECT_EQ(request->complete(), medium);
-          if (medium) data.assign(data.size(), std::byte{0x55});  // ours again
+          EXPECT_EQ(request->complete(), copied);
+          if (copied) data.assign(data.size(), std::byte{0x55});  // ours again
           me.say(2 * i);
           if (can_get) me.await(2 * i + 1);
           me.p2p.wait(*request);
@@ -126,11 +127,31 @@ TEST(ShmRendezvous, SenderEarly) {
         EXPECT_EQ(status.bytes, Count(expected.size()));
       }
       if (rank == 0) {
-        EXPECT_EQ(me.sent_by(Protocol::hybrid), 3u);
+        EXPECT_EQ(me.sent_by(Protocol::hybrid), can_get ? 2u : 4u);
       }
       return me.finish();
     });
   }
+}
+
+// A blocking send has nothing to compute: it copies up to the hybrid limit, and returns.
+TEST(ShmRendezvous, BlockingSenderEarly) {
+  run_processes(2, 65536, [](int rank, std::unique_ptr<ShmNode> node, Common& common) {
+    TwoRanks me(rank, std::move(node), common, Tunables());
+    std::vector<std::byte> expected = message(kMedium, 1);
+    if (rank == 0) {
+      EXPECT_FALSE(me.p2p.send(me.to_peer(expected, 1)));
+      me.say(1);
+      EXPECT_EQ(me.sent_by(Protocol::hybrid), 1u);
+      return me.finish();
+    }
+    me.await(1);
+    std::vector<std::byte> data(kMedium);
+    Status status;
+    EXPECT_FALSE(me.p2p.receive(me.from_peer(data, 1), status));
+    EXPECT_EQ(data, expected);
+    return me.finish();
+  });
 }
 
 // More medium messages than there are library buffers, unread; then read in another order.
@@ -145,7 +166,7 @@ TEST(ShmRendezvous, LibraryBuffersRunOut) {
         std::vector<std::vector<std::byte>> data;
         std::vector<Request*> requests;
         for (int i = 0; i < kMessages; ++i) {
-          data.push_back(message(kMedium, uint32_t(i)));
+          data.push_back(message(kSmallest, uint32_t(i)));
           requests.push_back(me.p2p.isend(me.to_peer(data.back(), 100 * round + i)));
         }
         me.say(round);
@@ -158,10 +179,10 @@ TEST(ShmRendezvous, LibraryBuffersRunOut) {
       } else {
         me.await(round);
         for (int i = kMessages - 1; i >= 0; --i) {
-          std::vector<std::byte> data(kMedium);
+          std::vector<std::byte> data(kSmallest);
           Status status;
           EXPECT_FALSE(me.p2p.receive(me.from_peer(data, 100 * round + i), status));
-          EXPECT_EQ(data, message(kMedium, uint32_t(i)));
+          EXPECT_EQ(data, message(kSmallest, uint32_t(i)));
         }
       }
     }
