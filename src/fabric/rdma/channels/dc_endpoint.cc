@@ -10,9 +10,8 @@
 namespace tern {
 namespace {
 
-// With 4 targets for 1,023 senders of one byte three quarters of all attempts to connect are refused, and a message
-// takes more than twice as long as with enough of them (docs/rdma.md; machines/connect-ib.toml: 16 connections a
-// target).
+// With 4 targets for 1,023 senders of one byte seven of ten attempts to connect are refused, and a message takes four
+// times as long as with enough of them (docs/rdma.md; machines/connect-ib.toml: 16 connections a target).
 constexpr uint32_t kRanksOfATarget = 16, kMostTargets = 64;
 
 bool usable(const RdmaPeer& peer) {
