@@ -17,6 +17,7 @@
 
 #include "base/rng.h"
 #include "fabric/rdma/channels/channel_policy.h"
+#include "fabric/rdma/channels/dc_endpoint.h"
 #include "fabric/rdma/channels/send_channels.h"
 #include "fabric/rdma/rdma_peer.h"
 
@@ -24,6 +25,8 @@ namespace {
 
 // Table 4 and section 4.2; its KB are 1000 bytes, as 93 GB of 2^16 queue pairs show.
 constexpr double kCommon = (296 + 512) * 1e3, kDc4 = 1340e3, kDc28 = 3464e3, kConnected = 1424e3;
+// A further queue pair that accepts connections, counted as if it could send, too.
+constexpr double kDc = (kDc28 - kDc4) / 24;
 
 size_t allocated_bytes() {
   const struct mallinfo2 now = mallinfo2();
@@ -71,7 +74,8 @@ int main() {
     point("statistics", ranks, statistics);
     point("peers", ranks, double(peers_bytes(ranks)));
     point("rings", ranks, double(std::min<int64_t>(ranks - 1, tunables.rdma_rings)));
-    point("tern", ranks, kCommon + kDc4 + pool * kConnected + statistics);
+    const double targets = double(tern::DcEndpoint::targets_of(4, ranks) - 4);
+    point("tern", ranks, kCommon + kDc4 + targets * kDc + pool * kConnected + statistics);
     point("paper", ranks, kCommon + kDc4 + pool * kConnected + rows * 8 * ranks);
     point("DC-RDMA-OD", ranks, kCommon + kDc28);
     point("RC-RDMA-OD", ranks, kCommon + kDc4 + ranks * kConnected);

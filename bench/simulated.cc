@@ -2,17 +2,19 @@
 // in virtual time:
 //
 //   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|locks|
-//             channel_costs|FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [calls=free]
-//             [channels=RANK] [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//             channel_costs|FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [xrc=0|1] [dc=0|1]
+//             [calls=free] [seed=N] [faults=N] [latency_us=N] [channels=RANK] [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // or any MPI program that is built as a shared object and named with its folder (capi/simulated/program_file.h); its
 // computation takes no virtual time.
 //
 // Prints what the program prints; with channels=RANK also a line `CHANNEL from to microseconds channel` each time that
-// another channel carries messages to or from that rank. The programs are plain MPI and the same as on real machines;
-// only their computation is told to the simulator (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine
-// has adapters, else over a network that costs what its file says of TCP, or by datagrams (path=udp). progress=event:
-// beside an event thread, on the same core unless the node has more (cores=N). Registrations of user memory are kept,
+// another channel carries messages to or from that rank. faults=N: faults of the adapters, drawn from N: datagrams
+// lost, doubled and late, receivers that seem to have no receives, writes out of order, rings that do not wake. The
+// programs are plain MPI and the same as on real machines; only their computation is told to the simulator
+// (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a network that costs what
+// its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread, on the same core unless the
+// node has more (cores=N). Registrations of user memory are kept,
 // as the library does.
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rng.h"
 #include "capi/simulated/program_file.h"
 #include "capi/simulated/run_mpi.h"
 #include "capi/world.h"
@@ -92,6 +95,19 @@ AdapterCounts count_adapters() {
   return sum;
 }
 
+void draw_faults(uint64_t seed, tern::sim::WorldOptions& options) {
+  tern::Rng rng(seed * 71);
+  tern::sim::AdapterFaults& faults = options.adapter_faults;
+  faults.datagram_loss_in_1024 = uint32_t(rng.below(2) * rng.below(100));
+  faults.datagram_double_in_1024 = uint32_t(rng.below(2) * rng.below(300));
+  faults.datagram_late_in_1024 = uint32_t(rng.below(2) * rng.below(300));
+  faults.datagram_late_ns = 20'000;
+  faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(30));
+  faults.storm_ns = 100'000;
+  options.adapter.ordered_writes = rng.chance(1, 2);
+  options.adapter.polled_wakes = rng.chance(1, 2);
+}
+
 int fail(const std::string& text) {
   std::fprintf(stderr, "simulated: %s\n", text.c_str());
   return 2;
@@ -158,6 +174,22 @@ int main(int argc, char** argv) {
     }
     if (setting.starts_with("atomic_swap=")) {
       options.adapter.atomic_swap = setting[equals + 1] != '0';
+      continue;
+    }
+    if (setting.starts_with("xrc=") || setting.starts_with("dc=")) {
+      (setting[0] == 'x' ? options.adapter.xrc : options.adapter.dc) = setting[equals + 1] != '0';
+      continue;
+    }
+    if (setting.starts_with("seed=")) {
+      options.seed = std::strtoull(setting.data() + equals + 1, nullptr, 10);
+      continue;
+    }
+    if (setting.starts_with("latency_us=")) {
+      options.network.latency_ns = 1000 * std::strtoull(setting.data() + equals + 1, nullptr, 10);
+      continue;
+    }
+    if (setting.starts_with("faults=")) {
+      draw_faults(std::strtoull(setting.data() + equals + 1, nullptr, 10), options);
       continue;
     }
     if (setting.starts_with("ranks=")) {

@@ -59,7 +59,8 @@ struct RdmaSending : SendOperation {
 };
 
 struct RdmaBench {
-  explicit RdmaBench(Machine::Rank& rank)
+  /// `hca`: another adapter than the rank's simulated one.
+  explicit RdmaBench(Machine::Rank& rank, std::unique_ptr<rdma::Hca> hca = nullptr)
       : strand(rank.strand),
         clock(rank.make_clock()),
         idle(rank.make_idle()),
@@ -75,7 +76,7 @@ struct RdmaBench {
     options.keep = rank.machine.options().keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
     Error error;
     path = RdmaPath::create(
-        options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,
+        options, rank.machine.options().tunables, hca ? std::move(hca) : rank.make_hca(), *clock, sink,
         [this](PeerId peer, std::string& card) { return launcher->get(int(peer), "rdma-card", card); }, error);
     EXPECT_FALSE(error) << error.text();
     EXPECT_FALSE(launcher->put("rdma-card", path->card()));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "fabric/rdma/channels/dc_endpoint.h"
 #include "tests/sim/rdma_bench.h"
 #include "tests/sim/seeds.h"
 
@@ -173,6 +174,33 @@ TEST(RdmaChannels, EveryPlaceOfAChangeAmongFourMessages) {
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(changed, cases / step / 2);
+}
+
+// A target of DC answers a few senders at one time and sends others away. There are enough targets for all ranks.
+TEST(RdmaChannels, ManySendersFindADcTarget) {
+  WorldOptions options;
+  options.ranks = 96;
+  options.tunables.rdma_channels = "dc";
+  options.tunables.rdma_dc_initiators = 4;
+  options.tunables.rdma_receives = 2048;
+  options.tunables.rdma_keepalive_ms = 0;
+  options.adapter.dc_responders = 16;
+  options.adapter.dc_idle_ns = 1'000'000;  // longer than all takes: nobody makes room for others
+  constexpr int kMessages = 20;
+  uint64_t refusals = 0;
+  Machine machine(options);
+  Report report = machine.run([&](Machine::Rank& rank) {
+    Bench bench(rank);
+    if (rank.index() != 0) {
+      for (int i = 0; i < kMessages; ++i) bench.send(0, std::vector<std::byte>(8));
+    } else {
+      for (PeerId peer = 1; peer < options.ranks; ++peer) bench.wait_messages(peer, kMessages);
+      refusals = machine.adapters().node(0).dc_nacks;
+    }
+    bench.finish();
+  });
+  ASSERT_TRUE(report.ok()) << report.failure;
+  EXPECT_EQ(refusals, 0u);
 }
 
 // One of up to 8 ranks dies while its streams, and everybody's, are changing: the others' messages all come, in order,
@@ -411,7 +439,7 @@ TEST(RdmaChannels, PeersThatComeAndGoDoNotGrowThePool) {
   });
   ASSERT_TRUE(report.ok()) << report.failure;
   EXPECT_EQ(most, after_ten);
-  EXPECT_EQ(most, 1 + 2 * 2 + kPool) << "greetings, DC, and the pool";
+  EXPECT_EQ(most, 1 + 2 + DcEndpoint::targets_of(2, ranks) + kPool) << "greetings, DC, and the pool";
   EXPECT_LE(most_bytes, 2u * 16 * 4096);
 }
 

@@ -28,9 +28,15 @@ class DcEndpoint {
   /// Both outlive this.
   DcEndpoint(RdmaAdapter& adapter, RdmaPeers& peers) : adapter_(adapter), peers_(peers) {}
   /// Error: the adapter has no DC, or not so many queue pairs.
-  Error start(uint32_t pairs);
+  Error start(uint32_t initiators);
+  /// So many queue pairs accept connections. A target answers a few initiators at one time and sends others away, which
+  /// then wait; so their number grows with that of the ranks, up to 64. Up to 64 ranks there are as many as initiators,
+  /// as in Takagi et al. 2015.
+  static uint32_t targets_of(uint32_t initiators, uint32_t ranks);
   /// The target that this peer sends to.
-  const rdma::QueuePairAddress& target_for(PeerId peer) const { return targets_[index(peer)]->address(); }
+  const rdma::QueuePairAddress& target_for(PeerId peer) const {
+    return targets_[(peer + adapter_.options.peers->me()) % uint32_t(targets_.size())]->address();
+  }
 
   /// The initiator with which a stream to that peer begins.
   uint32_t index(PeerId peer) const { return (peer + adapter_.options.peers->me()) % uint32_t(initiators_.size()); }
@@ -64,7 +70,7 @@ class DcEndpoint {
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
   std::vector<std::unique_ptr<rdma::QueuePair>> targets_;
-  std::vector<Initiator> initiators_;  ///< as many as targets
+  std::vector<Initiator> initiators_;
   std::unordered_map<uint32_t, uint32_t> by_number_;
 };
 
