@@ -1,5 +1,7 @@
 """The installed tree, moved after installation: plain CMake, pkg-config and autotools-like users find it unaided."""
+import glob
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -89,6 +91,16 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(self.prefix + "/lib/libmpi_abi.so.1", done.stdout)
         self.assertEqual(self.in_path("mpirun", "-n", "1", "echo", "hello").stdout, "hello\n")
+
+    def test_nothing_is_loaded_from_the_working_directory(self):
+        # An empty entry of a search path is the working directory: of strangers, perhaps, and ten failed attempts for each
+        # library when a rank starts.
+        for folder in (BUILD, self.prefix):
+            for library in glob.glob(os.path.join(folder, "**/lib*.so*"), recursive=True):
+                section = run(["readelf", "-d", library]).stdout
+                for path in re.findall(r"R(?:UN)?PATH.*\[(.*)\]", section):
+                    for place in path.split(":"):
+                        self.assertTrue(place.startswith(("/", "$ORIGIN")), f"{library}: '{path}'")
 
     def test_mpicc(self):
         for wrapper, source in (("mpicc", "user.c"), ("mpicxx", "user.cc")):
