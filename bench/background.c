@@ -10,7 +10,7 @@
  *   cpu       percent of a processor that the whole process has used during these, by the kernel's account (mean of
  *             both sides)
  *
- * --increments N: Figure 4.9 of Majumder 2004: the sender is blocking, the receiver makes N increments between MPI_Irecv
+ * --increments N: Figure 4.9 of Majumder 2004: the sender is blocking, the receiver does N increments between MPI_Irecv
  * and MPI_Wait and answers with 4 bytes.
  *   wait-time, total-receive-time  us  of the receiver
  *

@@ -74,11 +74,21 @@ def new_mark():
 
 
 def start(words, mark, **options):
-    """mpiexec in the background, in a session of its own, marked. Names in capitals are variables."""
+    """mpiexec in the background, in a session of its own, marked. Names in capitals are variables. It does not outlive
+    the tests of its file."""
     variables = {name: options.pop(name) for name in list(options) if name.isupper()}
-    return subprocess.Popen([MPIEXEC, *[str(w) for w in words]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, start_new_session=True,
-                            env=environment(LAUNCH_TEST_MARK=mark, **variables), **options)
+    child = subprocess.Popen([MPIEXEC, *[str(w) for w in words]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, start_new_session=True,
+                             env=environment(LAUNCH_TEST_MARK=mark, **variables), **options)
+    unittest.addModuleCleanup(end, child)
+    return child
+
+
+def end(child):
+    """Of start: ends what still runs."""
+    if child.poll() is None:
+        child.terminate()
+        child.communicate(timeout=60)
 
 
 def main():

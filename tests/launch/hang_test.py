@@ -76,6 +76,7 @@ class OnRequest(unittest.TestCase):
 
     def test_many_ranks_answer_soon(self):
         child = start(["-n", 64, PROGRAM, "circle"], new_mark())
+        self.addCleanup(common.end, child)
         child.stdout.readline()
         time.sleep(3 * SLOW)
         begin = time.monotonic()
@@ -117,6 +118,7 @@ class ByItself(unittest.TestCase):
     def test_a_deadlock_is_said_once_and_ends_nothing(self):
         begin = time.monotonic()
         child = start(["-n", 2, PROGRAM, "circle"], new_mark())
+        self.addCleanup(common.end, child)
         self.assertIn("all 2 ranks wait in MPI and nothing is on its way", child.stderr.readline())
         self.assertLess(time.monotonic() - begin, 13 * SLOW)
         time.sleep(2)
