@@ -46,6 +46,11 @@ Error File::set_out(const Operation& operation, Access& access, int64_t& pointer
   uint64_t position = 0, last = 0;
   bool too_far = __builtin_mul_overflow(uint64_t(etypes), uint64_t(etype_bytes), &position);
   too_far |= __builtin_add_overflow(position, access.bytes, &last);
+  if (!too_far && access.pattern().only_first() && last > access.pattern().tile_bytes()) {
+    return Error(ErrorClass::arg, "the access begins at offset " + std::to_string(etypes) +
+                                      " and ends after the first copy of the filetype, whose next copies begin before "
+                                      "its end. Give the filetype a larger extent (MPI_Type_create_resized).");
+  }
   if (too_far || !access.pattern().reaches(last))
     return Error(ErrorClass::arg, "the access begins at offset " + std::to_string(etypes) +
                                       ", and would end beyond the largest file offset");

@@ -33,7 +33,10 @@ Pattern::Pattern(int64_t displacement, Ref<Datatype> type)
   if (!layout.node) return;
   first_ = layout.offset + first_offset(*layout.node);
   contiguous_ = layout.node->kind == LayoutNode::Kind::block && type_->extent() == type_->size();
-  course_ = course_of(layout, type_->extent());
+  course_ = course_of(layout, 0);
+  const Course copies = course_of(layout, type_->extent());
+  only_first_ = copies == Course::backward && course_ != Course::backward;
+  if (!only_first_) course_ = copies;
 }
 
 int64_t Pattern::offset_of(uint64_t position) const {
@@ -47,6 +50,7 @@ int64_t Pattern::offset_of(uint64_t position) const {
 
 bool Pattern::reaches(uint64_t position) const {
   if (tile_bytes_ == 0 || position == 0) return true;
+  if (only_first_ && position > tile_bytes_) return false;
   const uint64_t tiles = (position - 1) / tile_bytes_;
   const int64_t last = type_->bounds().true_upper;
   int64_t span = 0;
@@ -59,7 +63,7 @@ uint64_t Pattern::below(int64_t offset) const {
   if (distance <= 0 || tile_bytes_ == 0) return 0;
   if (contiguous_) return uint64_t(distance);
   const int64_t extent = type_->extent();
-  const int64_t tile = extent > 0 ? (distance - 1) / extent : 0;
+  const int64_t tile = extent > 0 && !only_first_ ? (distance - 1) / extent : 0;
   const int64_t inside = offset - displacement_ - type_->layout().offset - tile * extent;
   return uint64_t(tile) * tile_bytes_ + uint64_t(bytes_below(*type_->layout().node, inside));
 }
@@ -121,8 +125,8 @@ Error View::check(const Pattern& pattern, bool writable) {
                                      ". Displacements in a filetype must not be negative.");
   if (pattern.course() == Course::backward)
     return Error(ErrorClass::io,
-                 "argument 'filetype' has displacements that decrease, or an extent with which its copies do. "
-                 "Displacements in a view must not decrease (MPI 5.0, 14.3).");
+                 "argument 'filetype' has displacements that decrease. Displacements in a view must not decrease (MPI "
+                 "5.0, 14.3).");
   if (writable && pattern.course() == Course::overlaps)
     return Error(ErrorClass::io,
                  "argument 'filetype' shows some bytes twice, which is allowed for files opened with MPI_MODE_RDONLY "

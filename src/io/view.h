@@ -35,6 +35,10 @@ class Pattern {
   bool contiguous() const { return contiguous_; }
   int64_t begin() const { return displacement_ + first_; }
   Course course() const { return course_; }
+  /// Only the first filetype runs forward, its copies begin before its end: a view of one filetype. (A structure's
+  /// bounds are those of its resized members alone, MPI 5.0, 5.1.7. HDF5 makes such filetypes and uses their first
+  /// copy.)
+  bool only_first() const { return only_first_; }
 
   /// Where byte `position` of the stream lies in the file, and where the byte before it ends. Errors are impossible:
   /// the caller has asked `reaches`.
@@ -56,7 +60,7 @@ class Pattern {
   Ref<Datatype> type_;
   uint64_t tile_bytes_;
   int64_t first_ = 0;
-  bool contiguous_ = false;
+  bool contiguous_ = false, only_first_ = false;
   Course course_ = Course::forward;
 };
 

@@ -209,6 +209,60 @@ static void test_bad_views(void) {
   FINE(MPI_File_close(&fh));
 }
 
+/* A filetype as HDF5 makes them for chunks: one member of the structure has bounds of its own, so the structure's
+ * bounds are that member's (MPI 5.0, 5.1.7), and its copies would begin before its end. The first copy is a sound
+ * view. */
+static void test_first_copy(void) {
+  static const int places[5] = {0, 1, 4, 8, 9};
+  for (int together = 0; together < 3; together++) {
+    MPI_File fh;
+    MPI_Info info;
+    MPI_Status status;
+    MPI_Datatype bounded, pieces;
+    MPI_Datatype members[3] = {MPI_INT, MPI_INT, MPI_INT};
+    const int lengths[3] = {2, 1, 2};
+    const MPI_Aint displacements[3] = {0, 16, 32};
+    MPI_Aint lower, extent;
+    MPI_Type_create_resized(MPI_INT, 0, 16, &bounded);
+    members[1] = bounded;
+    MPI_Type_create_struct(3, lengths, displacements, members, &pieces);
+    MPI_Type_commit(&pieces);
+    MPI_Type_get_extent(pieces, &lower, &extent);
+    CHECK(lower == 16 && extent == 16);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_write", together == 1 ? "enable" : "disable");
+    MPI_Info_set(info, "romio_cb_read", together == 1 ? "enable" : "disable");
+    FINE(MPI_File_open(MPI_COMM_WORLD, new_name(), MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, info,
+                       &fh));
+    FINE(MPI_File_set_view(fh, 40 * rank, MPI_INT, pieces, "native", MPI_INFO_NULL));
+    int out[5], in[5] = {0}, all[10] = {0};
+    for (int i = 0; i < 5; i++) out[i] = 100 * rank + i + 1;
+    if (together != 2) {
+      FINE(MPI_File_write_at_all(fh, 0, out, 5, MPI_INT, &status));
+      FINE(MPI_File_read_at_all(fh, 0, in, 5, MPI_INT, &status));
+    } else {
+      FINE(MPI_File_write_at(fh, 0, out, 5, MPI_INT, &status));
+      FINE(MPI_File_read_at(fh, 0, in, 5, MPI_INT, &status));
+    }
+    for (int i = 0; i < 5; i++) CHECK(in[i] == out[i]);
+    FINE(MPI_File_read_at(fh, 3, in, 2, MPI_INT, &status));
+    CHECK(in[0] == out[3] && in[1] == out[4]);
+    FAILS(MPI_File_write_at(fh, 4, out, 2, MPI_INT, &status), MPI_ERR_ARG);
+    FAILS(MPI_File_read_at(fh, 5, in, 1, MPI_INT, &status), MPI_ERR_ARG);
+    FINE(MPI_File_set_view(fh, 40 * rank, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    FINE(MPI_File_read_at(fh, 0, all, 10, MPI_INT, &status));
+    for (int i = 0, k = 0; i < 10; i++) {
+      const int seen = k < 5 && places[k] == i;
+      CHECK(all[i] == (seen ? out[k] : 0));
+      k += seen;
+    }
+    FINE(MPI_File_close(&fh));
+    MPI_Info_free(&info);
+    MPI_Type_free(&pieces);
+    MPI_Type_free(&bounded);
+  }
+}
+
 /* A rank that sees nothing, as HDF5 makes them. */
 static void test_empty_view(void) {
   MPI_File fh;
@@ -345,6 +399,7 @@ int main(int argc, char **argv) {
   test_pointers();
   test_views();
   test_bad_views();
+  test_first_copy();
   test_empty_view();
   test_handlers();
   test_large();
