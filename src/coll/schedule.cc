@@ -182,8 +182,8 @@ void Schedule::post(Request* request, uint32_t& outstanding) {
                "rank " + std::to_string(request.status.source) + " of the communicator sends more than the " +
                    std::to_string(request.status.bytes) + " bytes that are expected here: it is " +
                    kDifferentCollectives +
-                   ", or its count or datatype is "
-                   "another. All ranks of a communicator must call the same collective operations in the same order. "
+                   ", or its count or datatype is another. All ranks of a communicator must call the same collective "
+                   "operations in the same order. "
                    "TERN_CHECK=1 names both calls.");
 }
 
@@ -202,9 +202,8 @@ void Schedule::check_received() {
   if (!error) {
     error = Error(ErrorClass::other, "a rank of the communicator has sent " + std::to_string(missing_bytes_) +
                                          " bytes less than are expected here: it is " + kDifferentCollectives +
-                                         ", or its "
-                                         "count or datatype is another, or this one has failed there. TERN_CHECK=1 "
-                                         "names both calls");
+                                         ", or its count or datatype is another, or this one has "
+                                         "failed there. TERN_CHECK=1 names both calls");
   }
   missing_bytes_ = 0;
 }

@@ -63,7 +63,7 @@ void PointToPoint::Impl::begin_large(ReceiveRequest& receive) {
   const bool announced = !queued && receive.capacity() >= announce_from_bytes;
   std::optional<RendezvousReceiver::Hold> hold;
   if (!receive.stays) hold.emplace(rendezvous_receiver);
-  if (announced) poll_if_outside();
+  if (announced) poll_if_outside();  // perhaps its message is here already
   if (tuples && tuples->hold_back(receive)) return;
   if (!take_or_post(receive) || receive.wild()) return;
   if (queued) tuples->posted(receive);

@@ -338,15 +338,11 @@ Error Wireup::share_memory() {
   return launcher.fence();
 }
 
-// A path that only replaces a better one is polled so much more seldom while nothing comes over it: the better one's
-// polls may cost a system call, too, of which this one should not add more than 1 %.
-constexpr uint32_t kStandbyFactor = 8;
-
 // A poll of sockets costs a system call. So beside a path with cheaper polls they are polled seldom, and so is a path
 // that only replaces a better one if that fails.
 void Wireup::add_network_paths(bool shared_memory) {
   const auto seldom = uint32_t(process_->tunables().tcp_poll_interval);
-  bool cheaper = shared_memory, standby = false;
+  bool cheaper = shared_memory;
   for (const std::string& name : allowed_.network) {
     std::unique_ptr<Path> path;
     if (name == "rdma") path = std::move(rdma_);
@@ -357,8 +353,7 @@ void Wireup::add_network_paths(bool shared_memory) {
     cheaper = true;
     if (scheduler_) {
       scheduler_->add_path(*path);
-      process_->add_path_below(std::move(path), interval, standby ? kStandbyFactor * interval : 0);
-      standby = true;
+      process_->add_path_below(std::move(path), interval);
     } else {
       process_->add_path(std::move(path), interval);
     }

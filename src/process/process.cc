@@ -129,8 +129,8 @@ void Process::add_path(std::unique_ptr<Path> path, uint32_t poll_interval) {
   add_path_below(std::move(path), poll_interval);
 }
 
-void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval, uint32_t longest_interval) {
-  progress_.add(*path, poll_interval, longest_interval);
+void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval) {
+  progress_.add(*path, poll_interval);
   if (event_handler_) path->set_helped(true);  // a path added later, to meet another job
   paths_.push_back(std::move(path));
 }

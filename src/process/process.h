@@ -58,7 +58,7 @@ class Process {
   /// Adds a path; best first. A peer's messages take the first that reaches it.
   void add_path(std::unique_ptr<Path> path, uint32_t poll_interval = 1);
   /// Adds a path that messages take only through a path scheduler, which is added later.
-  void add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval = 1, uint32_t longest_interval = 0);
+  void add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval = 1);
   /// Binds peers to paths and makes MPI_COMM_WORLD and MPI_COMM_SELF. Error: a peer that no path reaches.
   Error start();
   /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.

@@ -6,10 +6,10 @@
 
 namespace tern {
 
-void ProgressEngine::add(Pollable& pollable, uint32_t interval, uint32_t longest) {
+void ProgressEngine::add(Pollable& pollable, uint32_t interval) {
   pollable.count_into(counters_);
   pollables_.push_back(&pollable);
-  slots_.push_back({&pollable, &pollable.hints(), interval, std::max(interval, longest), interval, interval});
+  slots_.push_back({&pollable, &pollable.hints(), interval});
 }
 
 void ProgressEngine::end_wait(uint64_t& since_ns) {
@@ -20,13 +20,13 @@ void ProgressEngine::end_wait(uint64_t& since_ns) {
 void ProgressEngine::call_handler_aside() { handler_->stand_aside(); }
 
 int ProgressEngine::poll() {
+  ++round_;
   const bool outer = polling_;
   polling_ = true;
   int done = 0;
-  for (Slot& slot : slots_) {
+  for (const Slot& slot : slots_) {
     if (slot.hints->dormant) continue;
-    if (slot.interval == 1) done += slot.pollable->poll();
-    else if (--slot.left == 0) done += poll_seldom(slot);
+    if (slot.interval == 1 || round_ % slot.interval == 0) done += slot.pollable->poll();
   }
   // An advance may end itself, or others, or begin new work: `cursor_` is moved on by deactivate.
   for (Advanceable* work = active_.front(); work; work = cursor_) {
@@ -39,13 +39,6 @@ int ProgressEngine::poll() {
     changed_ = false;
     idle_.call_ready(*this);
   }
-  return done;
-}
-
-int ProgressEngine::poll_seldom(Slot& slot) {
-  const int done = slot.pollable->poll();
-  slot.now = done != 0 ? slot.interval : std::min(2 * slot.now, slot.longest);
-  slot.left = slot.now;
   return done;
 }
 

@@ -40,9 +40,8 @@ class ProgressEngine {
         counters_(counters ? *counters : *own_counters_) {}
 
   /// Polled in the order of adding; not owned. `interval`: poll it only in every so-manieth round (for paths whose poll
-  /// costs a system call while a cheaper path is in use). `longest`: polls that find nothing double the interval up to
-  /// this, the first that finds something restores it; 0: `interval`.
-  void add(Pollable& pollable, uint32_t interval = 1, uint32_t longest = 0);
+  /// costs a system call while a cheaper path is in use).
+  void add(Pollable& pollable, uint32_t interval = 1);
   /// Not owned; null: none.
   void set_watch(WaitWatch* watch) { watch_ = watch; }
   WaitWatch* watch() { return watch_; }
@@ -153,11 +152,8 @@ class ProgressEngine {
   struct Slot {
     Pollable* pollable;
     const PollHints* hints;
-    uint32_t interval, longest;
-    uint32_t now;   ///< the interval in force
-    uint32_t left;  ///< rounds until its turn
+    uint32_t interval;
   };
-  int poll_seldom(Slot& slot);
   void end_wait(uint64_t& since_ns);
   void call_handler_aside();
 
@@ -172,7 +168,8 @@ class ProgressEngine {
   std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;
   Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it
-  uint32_t empty_looks_ = 0;       ///< in a row
+  uint32_t round_ = 0;
+  uint32_t empty_looks_ = 0;  ///< in a row
   bool polling_ = false;
   bool changed_ = false;  ///< notify was called from inside of the present poll
 };

@@ -2,7 +2,7 @@
 //
 //   the word:  readers 22 bits | owner 22 bits (rank + 1) | announced writers 20 bits
 //
-//   writer   compare_swap(0 -> owner). In vain because of readers: fetch_add(announced, 1), once; then again with what
+//   writer   compare_swap(0 -> owner). Fails because of readers: fetch_add(announced, 1), once; then again with what
 //            was found. Taking the lock takes the announcement back.
 //   reader   fetch_add(readers, 1); fails if there is an owner or an announced writer: fetch_add(readers, -1), then
 //            looks at the word after each pause, and tries again when it may succeed. Who joins (lock_mode.h) does not

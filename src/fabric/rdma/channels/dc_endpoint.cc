@@ -12,7 +12,7 @@ namespace {
 
 // With 4 targets for 1,023 senders of one byte seven of ten attempts to connect are refused, and a message takes four
 // times as long as with enough of them (docs/rdma.md; machines/connect-ib.toml: 16 connections a target).
-constexpr uint32_t kRanksOfATarget = 16, kMostTargets = 64;
+constexpr uint32_t kRanksOfATarget = 16, kMaxTargets = 64;
 
 bool usable(const RdmaPeer& peer) {
   return peer.state != RdmaPeer::State::broken && peer.state != RdmaPeer::State::lost;
@@ -21,7 +21,7 @@ bool usable(const RdmaPeer& peer) {
 }  // namespace
 
 uint32_t DcEndpoint::targets_of(uint32_t initiators, uint32_t ranks) {
-  return std::max(initiators, std::min(kMostTargets, (ranks + kRanksOfATarget - 1) / kRanksOfATarget));
+  return std::max(initiators, std::min(kMaxTargets, (ranks + kRanksOfATarget - 1) / kRanksOfATarget));
 }
 
 Error DcEndpoint::start(uint32_t initiators) {

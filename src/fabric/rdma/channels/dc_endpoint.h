@@ -29,9 +29,9 @@ class DcEndpoint {
   DcEndpoint(RdmaAdapter& adapter, RdmaPeers& peers) : adapter_(adapter), peers_(peers) {}
   /// Error: the adapter has no DC, or not so many queue pairs.
   Error start(uint32_t initiators);
-  /// So many queue pairs accept connections. A target answers a few initiators at one time and sends others away, which
-  /// then wait; so their number grows with that of the ranks, up to 64. Up to 64 ranks there are as many as initiators,
-  /// as in Takagi et al. 2015.
+  /// The number of targets, the queue pairs that accept connections. A target holds a few connections at a time and
+  /// refuses more, so the number grows with that of the ranks, up to 64. Up to 64 ranks there are as many targets as
+  /// initiators, as in Takagi et al. 2015.
   static uint32_t targets_of(uint32_t initiators, uint32_t ranks);
   /// The target that this peer sends to.
   const rdma::QueuePairAddress& target_for(PeerId peer) const {
