@@ -9,6 +9,8 @@
 
 #ifdef BENCH_SOCKETS
 #include "sockets.h"
+#elif defined(BENCH_MEMORY)
+#include "memory.h"
 #else
 #include <mpi.h>
 #endif
