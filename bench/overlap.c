@@ -13,7 +13,9 @@
  *
  * The computation is a fixed amount of work, eight times t_comm and at least 50 us, so that CPU time which the library
  * takes from it shows, and a copy that one side makes alone (some times slower than both together) can be hidden.
- * --compute N: N times t_comm. t_comm is the same pattern without the computation. */
+ * --compute N: N times t_comm. t_comm is the same pattern without the computation.
+ *
+ * bare_overlap is this program without MPI (memory.h): what the machine allows. */
 #include "bench.h"
 
 #define ROUNDS 41

@@ -24,7 +24,7 @@ class Tern(CMakePackage):
     depends_on("tomlplusplus", type="build")
     depends_on("libsodium")
     depends_on("hwloc@2:")
-    depends_on("fmt")
+    depends_on("fmt", type="build")
     depends_on("liburing")
 
     def cmake_args(self):

@@ -162,9 +162,9 @@ namespace tern {
     "how long a peer and its host may be silent before the peer is reported lost over UDP") \
   X(unexpected_credit_bytes, 1 << 20, 4096, 1 << 30, "bytes", true, \
     "unread eager data of one sender at one receiver; beyond it messages use rendezvous") \
-  X(rma_transfer_bytes, 2048, 0, 1 << 30, "bytes", false, \
-    "shortest MPI_Put and MPI_Get that cross-memory attach carries out while the target is inside MPI too; shorter " \
-    "ones are sent as messages then; if the target computes, cross-memory attach carries out all of them") \
+  X(rma_transfer_bytes, 16384, 0, 1 << 30, "bytes", false, \
+    "MPI_Put and MPI_Get of fewer bytes are sent as messages while the target is inside MPI, too; longer ones go the " \
+    "faster way, message or cross-memory attach; if the target computes, cross-memory attach carries out all of them") \
   X(io_uring, 1, 0, 1, "", false, \
     "nonblocking file accesses go through io_uring where the kernel allows it; 0: threads do them") \
   X(io_threads, 4, 1, 256, "threads", false, \

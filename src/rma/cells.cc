@@ -39,7 +39,7 @@ void Window::ask_by_cell(Target& target) {
 void Window::take_cell(int from, std::span<const std::byte> answers) {
   Target& about = target(from);
   about.in_cell = false;
-  take_answers(from, answers);
+  take_answers(about, answers);
   if (about.has_records()) pump(about, true);
 }
 

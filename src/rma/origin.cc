@@ -187,8 +187,7 @@ void Window::take_post(int from) {
 
 void Window::take_nudge() { environment_.progress().notify(); }
 
-void Window::take_answers(int from, std::span<const std::byte> records) {
-  Target& about = target(from);
+void Window::take_answers(Target& about, std::span<const std::byte> records) {
   wire::WindowReader in(records);
   wire::WindowRecord head;
   while (in.next(head)) {
@@ -210,7 +209,7 @@ void Window::take_answers(int from, std::span<const std::byte> records) {
       case wire::WindowCode::failed: {
         if (!in.text(text)) break;
         const std::string why(reinterpret_cast<const char*>(text.data()), text.size());
-        Error error(int(head.flag), describe() + ", target " + std::to_string(from) + ": " + why);
+        Error error(int(head.flag), describe() + ", target " + std::to_string(about.rank) + ": " + why);
         const bool known = head.number != 0 && head.number <= awaited_.size();
         if (!about.error) about.error = Error(int(head.flag), std::string(error.text()));
         if (known && awaited_[head.number - 1].target == &about) result_over(head.number, std::move(error));

@@ -129,6 +129,8 @@ size_t Window::serve(int from, std::span<const std::byte> records, uint32_t conf
   Source& origin = source(from);
   if (origin.waits) return 0;  // it was told to wait for the lock
   size_t answered = 0;
+  const bool plain = confirm != 0 && !room.empty() && !origin.unlocks && !origin.completes && !origin.refused;
+  if (plain && serve_short(records, confirm, room, answered)) return answered;
   end_access(origin);  // it has all results, else it would not have begun anew
   {
     Answers answers(*this, origin, room);

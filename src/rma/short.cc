@@ -1,6 +1,6 @@
 // The commonest calls in one piece: contiguous data into or out of memory that this rank reaches, sums and exchanges of
 // one integer there, accumulates by the operators' plain loops, a flush with nothing to wait for, the exclusive lock if
-// it is free; and one brief record for a rank that answers in a cell (node_cells.h). Each takes some tens of
+// it is free; and one brief record for a rank that answers in a cell (node_cells.h), at both of them. Each takes some tens of
 // nanoseconds, so it is the number of steps that counts: all that can be wrong or different is asked at once, and
 // whatever does not fit goes the long way, which finds out (operations.cc, synchronise.cc).
 #include <cstring>
@@ -18,20 +18,23 @@ bool is_integer(const Kind& kind) {
          (kind.size == 4 || kind.size == 8);
 }
 
-void copy(void* to, const void* from, size_t bytes) {
+void copy_bytes(void* to, const void* from, size_t bytes) {
   if (bytes == 8) std::memcpy(to, from, 8);  // one instruction instead of a call
   else std::memcpy(to, from, bytes);
 }
 
+/// A sum, an exchange, or nothing. `result`: null, or where the value before goes.
 template <typename Word>
-void change(std::byte* there, const Operation& o) {
+void change(std::byte* there, OpId op, const void* operand, void* result) {
   Word now, brought = 0;
   std::memcpy(&now, there, sizeof now);
-  if (o.op != OpId::no_op) std::memcpy(&brought, o.origin, sizeof brought);
-  if (o.op == OpId::sum) brought += now;
-  if (o.op != OpId::no_op) std::memcpy(there, &brought, sizeof brought);
-  if (o.action == WindowAction::get_accumulate) std::memcpy(o.result, &now, sizeof now);
+  if (op != OpId::no_op) std::memcpy(&brought, operand, sizeof brought);
+  if (op == OpId::sum) brought += now;
+  if (op != OpId::no_op) std::memcpy(there, &brought, sizeof brought);
+  if (result) std::memcpy(result, &now, sizeof now);
 }
+
+bool is_sum_or_exchange(OpId op) { return op == OpId::sum || op == OpId::replace || op == OpId::no_op; }
 
 /// A sum or an exchange of one integer, which the origin's and the result's types fit.
 bool is_of_one_integer(const Operation& o) {
@@ -39,7 +42,7 @@ bool is_of_one_integer(const Operation& o) {
   if (o.target_count != 1 || !kind || !is_integer(*kind)) return false;
   if (o.action == WindowAction::get_accumulate && (o.result_type != o.target_type || o.result_count != 1)) return false;
   if (o.op == OpId::no_op) return true;
-  return (o.op == OpId::sum || o.op == OpId::replace) && o.origin_type == o.target_type && o.origin_count == 1;
+  return is_sum_or_exchange(o.op) && o.origin_type == o.target_type && o.origin_count == 1;
 }
 
 /// An accumulate by the operator's plain loop over elements of a predefined type.
@@ -54,6 +57,18 @@ bool is_compare_of_one_integer(const Operation& o) {
   const Kind* kind = o.target_type->kind();
   return o.target_count == 1 && kind && is_integer(*kind) && o.origin_type == o.target_type &&
          o.result_type == o.target_type;
+}
+
+/// Of what comes as a brief record: believes nothing of it.
+bool is_served_short(WindowAction action, OpId op, const Kind& kind, size_t bytes) {
+  switch (action) {
+    case WindowAction::put: return op != OpId::no_op;
+    case WindowAction::get: return true;
+    case WindowAction::accumulate:
+    case WindowAction::get_accumulate: return is_integer(kind) && bytes == kind.size && is_sum_or_exchange(op);
+    case WindowAction::compare_and_swap: return is_integer(kind) && bytes == kind.size && op != OpId::no_op;
+  }
+  return false;
 }
 
 enum class Form { none, copy, integer, loop };
@@ -110,16 +125,19 @@ bool Window::perform_short(const Operation& o) {
   ++counters.rma_direct;
   if (o.action == WindowAction::put) {
     ++counters.rma_puts;
-    copy(there, o.origin, size_t(bytes));
+    copy_bytes(there, o.origin, size_t(bytes));
   } else if (o.action == WindowAction::get) {
     ++counters.rma_gets;
-    copy(o.result, there, size_t(bytes));
+    copy_bytes(o.result, there, size_t(bytes));
   } else {
     ++counters.rma_accumulates;
     const AccumulateGuard alone(part_, to->place, part_place_);
     if (form == Form::loop) environment_.op(o.op).apply_basic(o.origin, there, o.target_count, *o.target_type->kind());
-    else if (bytes == 8) change<uint64_t>(there, o);
-    else change<uint32_t>(there, o);
+    else {
+      void* result = o.action == WindowAction::get_accumulate ? o.result : nullptr;
+      if (bytes == 8) change<uint64_t>(there, o.op, o.origin, result);
+      else change<uint32_t>(there, o.op, o.origin, result);
+    }
   }
   return true;
 }
@@ -152,9 +170,63 @@ bool Window::record_short(const Operation& o) {
   const wire::WindowBriefBody body{uint8_t(o.op), uint8_t(bytes), uint64_t(start)};
   std::byte* data = wire::WindowWriter(to->open).brief(o.action, uint16_t(o.target_type->predefined_id()), token, body,
                                                        brings ? size_t(compares ? 2 * bytes : bytes) : 0);
-  if (brings) copy(data, o.origin, size_t(bytes));
-  if (compares) copy(data + bytes, o.compare, size_t(bytes));
+  if (brings) copy_bytes(data, o.origin, size_t(bytes));
+  if (compares) copy_bytes(data + bytes, o.compare, size_t(bytes));
   to->unconfirmed = true;
+  return true;
+}
+
+// The other side of record_short: one brief record that came alone in a cell. `room` is the same memory as `records`.
+bool Window::serve_short(std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room,
+                         size_t& answered) {
+  wire::WindowReader in(records);
+  wire::WindowRecord head;
+  wire::WindowBriefBody body;
+  if (flavor_ == Flavor::dynamic || !in.next(head) || head.code != wire::WindowCode::brief || !in.brief(body))
+    return false;
+  const Datatype* type = environment_.types().find(head.slot);
+  const Kind* kind = type ? type->kind() : nullptr;
+  const size_t bytes = body.bytes;
+  if (!kind || kind->size != kind->extent || bytes == 0 || bytes % kind->size != 0) return false;
+  if (int64_t(body.address + bytes) > size_) return false;
+  const auto action = WindowAction(head.flag);
+  const auto op = OpId(body.op);
+  if (!is_served_short(action, op, *kind, bytes)) return false;
+  const bool compares = action == WindowAction::compare_and_swap;
+  const bool brings = action != WindowAction::get && op != OpId::no_op;
+  std::span<const std::byte> data;
+  if (brings && !in.data(compares ? 2 * bytes : bytes, data)) return false;
+  const bool fetches = action != WindowAction::put && action != WindowAction::accumulate;
+  const size_t result_bytes = fetches ? wire::kWindowResultHead_bytes + wire::WindowWriter::padded(bytes) : 0;
+  if (!in.rest().empty() || result_bytes + sizeof head > room.size()) return false;
+
+  std::byte* there = base_ + body.address;
+  std::byte* result = room.data() + wire::kWindowResultHead_bytes;
+  if (action == WindowAction::put) {
+    copy_bytes(there, data.data(), bytes);
+  } else if (action == WindowAction::get) {
+    copy_bytes(result, there, bytes);
+  } else {
+    uint64_t brought[2] = {0, 0}, before = 0;
+    if (brings) std::memcpy(brought, data.data(), data.size());
+    {
+      const AccumulateGuard alone = alone_with(comm_->rank());
+      auto* wanted = reinterpret_cast<std::byte*>(brought) + bytes;
+      if (compares) {
+        std::memcpy(&before, there, bytes);
+        if (std::memcmp(&before, wanted, bytes) == 0) std::memcpy(there, brought, bytes);
+      } else if (bytes == 8) {
+        change<uint64_t>(there, op, brought, &before);
+      } else {
+        change<uint32_t>(there, op, brought, &before);
+      }
+    }
+    if (fetches) std::memcpy(result, &before, bytes);
+  }
+  if (fetches) wire::write_window_result_head(room.data(), head.number, bytes);
+  const wire::WindowRecord ack{wire::WindowCode::ack, 0, 0, confirm};
+  std::memcpy(room.data() + result_bytes, &ack, sizeof ack);
+  answered = result_bytes + sizeof ack;
   return true;
 }
 

@@ -43,7 +43,8 @@ void Window::find_remote(Target& target) {
 }
 
 // Without an adapter that moves bytes by itself, few of them go by message: that is quicker while the target is inside
-// MPI, and more of them leave together.
+// MPI, and more of them leave together. Of more bytes both ranks can copy a part at the same time: the path knows which
+// way was faster.
 bool Window::goes_by_memory(Target& target, const Operation& o) {
   const bool put = o.action == WindowAction::put;
   if (!put && o.action != WindowAction::get) return false;
@@ -54,8 +55,8 @@ bool Window::goes_by_memory(Target& target, const Operation& o) {
   if (bytes == 0) return false;
   // The request for the lock takes short operations along.
   if (!design_ && target.lock == LockState::wanted && bytes <= kMaxInside_bytes) return false;
-  if (target.endpoint.autonomous() || bytes >= environment_.transfer_from_bytes()) return true;
-  return !target.endpoint.peer_is_polling(true);
+  if (target.endpoint.autonomous() || !target.endpoint.peer_is_polling(true)) return true;
+  return bytes >= environment_.transfer_from_bytes() && !target.endpoint.stream_is_faster(bytes);
 }
 
 void Window::begin_transfer(const Operation& o, Target& target, WindowRequest* request) {

@@ -168,7 +168,7 @@ class Window {
   /// `confirm`: the number of the confirmation that is asked for behind the records; 0: none.
   /// `room`: where the answers go if they fit, else they go as messages. Returns how many bytes of them are there.
   size_t serve(int from, std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room = {});
-  void take_answers(int from, std::span<const std::byte> records);
+  void take_answers(int from, std::span<const std::byte> records) { take_answers(target(from), records); }
   void take_post(int from);
   /// Something that this rank waits for in shared memory may have changed.
   void take_nudge();
@@ -235,6 +235,8 @@ class Window {
   Target* reached_before(int rank) const;
   bool perform_short(const Operation& operation);
   bool record_short(const Operation& operation);
+  /// `confirm`: the number of the confirmation that belongs to the answer. False: nothing has happened.
+  bool serve_short(std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room, size_t& answered);
   bool lock_short(int type, int rank, int assertions);
   bool unlock_short(int rank);
   // direct.cc
@@ -274,6 +276,7 @@ class Window {
 
   // origin.cc
   Target& target(int rank);
+  void take_answers(Target& about, std::span<const std::byte> records);
   wire::Header header(wire::Kind kind, uint32_t token = 0) const {
     return wire::make_header(kind, comm_->rank(), id(), 0, token);
   }
@@ -344,7 +347,8 @@ class Window {
   template <typename Done>
   void wait_for_answers(Done&& done) {
     if (cells_ && cells_->asks() && environment_.progress().idle().pauses != 0) {
-      for (int i = 0; i < kCloseLooks; ++i, short_pause()) {
+      // Longer answers come as messages, before the cell is answered empty.
+      for (int i = 0; i < kCloseLooks && cells_->asks(); ++i, short_pause()) {
         cells_->poll();
         if (done()) return;
       }

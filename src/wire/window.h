@@ -85,6 +85,14 @@ struct WindowBriefBody {
   uint64_t address = 0;  ///< less than kAddressEnd
 };
 
+/// A result record up to its bytes.
+inline constexpr size_t kWindowResultHead_bytes = sizeof(WindowRecord) + sizeof(uint64_t);
+inline void write_window_result_head(std::byte* to, uint32_t token, uint64_t bytes) {
+  const WindowRecord head{WindowCode::result, 0, 0, token};
+  std::memcpy(to, &head, sizeof head);
+  std::memcpy(to + sizeof head, &bytes, sizeof bytes);
+}
+
 /// Builds records in a vector.
 class WindowWriter {
  public:
