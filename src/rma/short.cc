@@ -1,8 +1,8 @@
 // The commonest calls in one piece: contiguous data into or out of memory that this rank reaches, sums and exchanges of
 // one integer there, accumulates by the operators' plain loops, a flush with nothing to wait for, the exclusive lock if
-// it is free; and one brief record for a rank that answers in a cell (node_cells.h), at both of them. Each takes some tens of
-// nanoseconds, so it is the number of steps that counts: all that can be wrong or different is asked at once, and
-// whatever does not fit goes the long way, which finds out (operations.cc, synchronise.cc).
+// it is free; and one brief record for a rank that answers in a cell (node_cells.h), at both of them. Each takes some
+// tens of nanoseconds, so it is the number of steps that counts: all that can be wrong or different is asked at once,
+// and whatever does not fit goes the long way, which finds out (operations.cc, synchronise.cc, service.cc).
 #include <cstring>
 
 #include "rma/window.h"
