@@ -90,8 +90,18 @@ class Check(unittest.TestCase):
         self.found("threads_free_communicator", "one thread frees or changes an object while another one uses it: MPI_Recv at "
                    "receive_on_made .*, and MPI_Comm_free at free_soon")
         self.found("threads_write_buffer", "another thread changes the buffer of MPI_Send at send_written")
+        self.found("threads_probe_one_message", r"the message that MPI_Probe at .* has found was received by another thread in "
+                   r"MPI_Recv at .*: MPI_Recv at probe_one \(check_program\.c:\d+\)")
         self.found("single_with_threads", "the program has 2 threads at MPI_Finalize")
         self.found("other_thread", "MPI_Iprobe at call_mpi .* is called by another thread")
+
+    def test_a_thread_writes_once(self):
+        # On a busy machine either thread may come too late.
+        for case in ("threads_write_at_once", "threads_write_late"):
+            said = ""
+            for _ in range(4):
+                said += self.run_case(case).stderr
+            self.assertIn("another thread changes the buffer of MPI_Send at send_soon", said, case)
 
     def test_sends_that_rely_on_buffers(self):
         done = mpiexec("-timeout", 4, "-n", 2, PROGRAM, "sends_rely_on_buffers", TERN_CHECK="1")
@@ -100,7 +110,7 @@ class Check(unittest.TestCase):
 
     def test_correct_programs(self):
         for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_blocks",
-                     "right_threads"):
+                     "right_threads", "right_threads_that_probe"):
             for path in ("shm", "tcp", "udp"):
                 done = self.run_case(case, ranks=4, TERN_PATH=path)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), f"{case} over {path}")
