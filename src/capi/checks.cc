@@ -287,13 +287,15 @@ Request* Checks::isend(const SendArguments& arguments) {
 Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
   const Shared shared{arguments.context, arguments.type};
   use({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
-  probes_.receives(arguments.context, arguments.source, arguments.tag);
+  const check::Probes::Doubt doubt = probes_.receives(arguments.context, arguments.source, arguments.tag,
+                                                      arguments.count * Count(arguments.type->size()));
   const std::string where = place();
   PointToPoint& p2p = world_.process->p2p();
   Request* request = p2p.ireceive(arguments);
   p2p.wait(*request);
   messages_.received(static_cast<ReceiveRequest&>(*request), where);
   status = request->status;
+  if (!doubt.text.empty() && status.bytes != doubt.bytes) report(doubt.text);
   Error error = std::move(request->error);
   request->release();
   return error;
@@ -302,7 +304,7 @@ Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
 Request* Checks::ireceive(const ReceiveArguments& arguments) {
   const Shared shared{arguments.context, arguments.type};
   stage({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
-  probes_.receives(arguments.context, arguments.source, arguments.tag);
+  probes_.receives(arguments.context, arguments.source, arguments.tag, 0);
   Request* request = world_.process->p2p().ireceive(arguments);
   watch(*request);
   return request;
@@ -310,7 +312,7 @@ Request* Checks::ireceive(const ReceiveArguments& arguments) {
 
 void Checks::probed(const Communicator& comm, const Status* found) {
   if (!found) return probes_.found_nothing();
-  probes_.found(comm.context(), found->source, found->tag);
+  probes_.found(comm.context(), *found);
   pause();
 }
 

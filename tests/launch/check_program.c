@@ -307,12 +307,13 @@ static void threads_write_late(void) { write_after(14); }
 // Two threads find one message before one of them receives it.
 static pthread_barrier_t meeting;
 static void probe_one(int second) {
-  int got;
+  int got[2], count;
   MPI_Status status;
   MPI_Probe(0, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+  MPI_Get_count(&status, MPI_INT, &count);
   pthread_barrier_wait(&meeting);
   if (second) pthread_barrier_wait(&meeting);
-  MPI_Recv(&got, 1, MPI_INT, 0, status.MPI_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Recv(got, count, MPI_INT, 0, status.MPI_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   if (!second) pthread_barrier_wait(&meeting);
 }
 static void* probe_second(void* nothing) {
@@ -320,13 +321,13 @@ static void* probe_second(void* nothing) {
   return nothing;
 }
 static void probe_first(void) { probe_one(0); }
-static void send_two(void) {
-  int value = 1;
-  for (int i = 0; i < 2; ++i) MPI_Send(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD);
+static void send_many(int first, int messages) {
+  int values[2] = {1, 2};
+  for (int i = 0; i < messages; ++i) MPI_Send(values, i == 0 ? first : 1, MPI_INT, 1, 3, MPI_COMM_WORLD);
 }
 static void threads_probe_one_message(void) {
   pthread_barrier_init(&meeting, NULL, 2);
-  if (rank == 0) send_two();
+  if (rank == 0) send_many(2, 2);
   if (rank == 1) in_two_threads(probe_second, NULL, probe_first);
 }
 
@@ -591,10 +592,11 @@ static void* take_found(void* nothing) {
 }
 static void nobody(void) {}
 static void right_threads_that_probe(void) {
-  if (rank == 0) {
-    for (int i = 0; i < 11; ++i) send_two();
-  } else if (rank == 1) {
+  if (rank == 0) send_many(1, 24);
+  if (rank == 1) {
     in_two_threads(take_messages, NULL, take_all);
+    take_found(NULL);
+    in_two_threads(take_found, NULL, nobody);
     MPI_Probe(0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     in_two_threads(take_found, NULL, nobody);
     take_found(NULL);
