@@ -1,14 +1,10 @@
 #include "check/probes.h"
 
-#include <atomic>
+#include <unistd.h>
 
 namespace tern::check {
 
-uint64_t Probes::self() {
-  static std::atomic<uint64_t> threads{0};
-  thread_local const uint64_t number = ++threads;
-  return number;
-}
+uint64_t Probes::self() { return uint64_t(gettid()); }
 
 void Probes::found(uint64_t context, const Status& status) {
   found_.insert_or_assign(self(), Found{context, status.source, status.tag, status.bytes, findings_.place(), ""});

@@ -48,7 +48,7 @@ class Probes {
     std::string taken;  ///< where another thread has received it; empty: it is still there
     bool fits(uint64_t of, int from, int with) const { return context == of && source == from && tag == with; }
   };
-  /// The calling thread, which no later thread is: identifiers of threads are used again.
+  /// The calling thread's number in the kernel: the next thread often gets the std::thread::id of one that has ended.
   static uint64_t self();
 
   const Findings& findings_;
