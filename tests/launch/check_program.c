@@ -517,6 +517,7 @@ static void right_threads(void) {
   in_two_threads(messages_of_thread, &tag, messages_of_main);
   barrier();
 }
+
 #define CASE(name) \
   { #name, name }
 static const struct {
