@@ -27,6 +27,7 @@ Checks::Checks(World& world, bool fatal)
       collectives_(world.process->p2p(), findings_),
       buffers_(findings_, [this](int32_t handle) { return find_request(handle); }),
       declarations_(findings_),
+      probes_(findings_),
       sharing_(findings_) {
   call_sites();
   world.process->p2p().endpoints().register_kinds(wire::kFirstCheckKind, wire::kLastCheckKind, *this);
@@ -139,17 +140,21 @@ void Checks::check_thread_of_finalize() {
 }
 
 // Other threads' calls fall into the pause only if they come soon: to start or wake a thread takes up to some 100 us,
-// more on a busy machine. Each place in the program pauses a few times only, since what happens there mostly repeats.
-constexpr auto kPause = std::chrono::milliseconds(2);
-constexpr int kPausesOfPlace = 10;
+// and several ms on a busy machine. Each place in the program pauses a few times only, since what happens there mostly
+// repeats.
+constexpr int kLongPausesOfPlace = 2, kPausesOfPlace = 10;
+constexpr auto kLongPause = std::chrono::milliseconds(20), kPause = std::chrono::milliseconds(2);
 
 void Checks::pause() {
-  if (threads() == 1 || ++pauses_[place()] > kPausesOfPlace) return;
+  if (threads() == 1) return;
+  const int earlier = pauses_[place()]++;
+  if (earlier >= kPausesOfPlace) return;
+  const auto length = earlier < kLongPausesOfPlace ? kLongPause : kPause;
   // Below MPI_THREAD_MULTIPLE there may be no lock. Threads that do not call MPI touch buffers all the same.
-  if (!world_.lock) return std::this_thread::sleep_for(kPause);
+  if (!world_.lock) return std::this_thread::sleep_for(length);
   const char* const call = world_.call_name;
   const uint32_t depth = world_.lock->release_all();
-  std::this_thread::sleep_for(kPause);
+  std::this_thread::sleep_for(length);
   world_.lock->reacquire(depth);
   world_.call_name = call;
 }
@@ -180,22 +185,28 @@ void Checks::report_threads() {
 
 // --- Buffers.
 
-// First of all, since what follows takes long: whether another thread changes a buffer.
-void Checks::look_at(const std::vector<Use>& uses) {
-  if (uses.empty()) return;
+// The sums are taken first of all, since what follows takes long, and another thread may change a buffer meanwhile.
+std::vector<uint32_t> Checks::look_at(const std::vector<Use>& uses, const Shared* shared) {
   bool readable = true;
-  const std::vector<uint32_t> before = check::sums_of(uses, readable);
+  std::vector<uint32_t> sums = check::sums_of(uses, readable);
+  if (shared) share(*shared);
+  if (uses.empty()) return sums;
   if (!readable) report("the buffer of " + place() + " reaches where no memory is. Are count and datatype right?");
   for (const Use& use : uses) {
     declarations_.check(use);
     ask_instruments(use);
   }
   look_at_blocks(uses);
+  return sums;
+}
+
+void Checks::await_change(const std::vector<Use>& uses, const std::vector<uint32_t>& sums) {
+  if (uses.empty()) return;
   pause();
-  if (check::sums_of(uses, readable) != before)
-    report("another thread changes the buffer of " + place() +
-           " while the call uses it. Let the threads wait for each "
-           "other.");
+  bool readable = true;
+  if (check::sums_of(uses, readable) == sums) return;
+  report("another thread changes the buffer of " + place() +
+         " while the call uses it. Let the threads wait for each other.");
 }
 
 void Checks::ask_instruments(const Use& use) {
@@ -225,30 +236,33 @@ void Checks::look_at_blocks(const std::vector<Use>& uses) {
                            place(), fault.excess, fault.bytes));
 }
 
-void Checks::use(const std::vector<Use>& uses) {
-  look_at(uses);
+// Known to others during the pause: theirs may overlap.
+void Checks::use(const std::vector<Use>& uses, const Shared* shared) {
+  const std::vector<uint32_t> sums = look_at(uses, shared);
   buffers_.use(uses);
+  await_change(uses, sums);
 }
 
-void Checks::stage(const std::vector<Use>& uses) {
-  look_at(uses);
+// Another thread may stage during the pause.
+void Checks::stage(const std::vector<Use>& uses, const Shared* shared) {
+  await_change(uses, look_at(uses, shared));
   buffers_.stage(uses);
 }
 
 // --- Point-to-point.
 
-void Checks::share(uint64_t context, const Datatype& type) {
+void Checks::share(const Shared& shared) {
   if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
-  sharing_.begin(check::Sharing::communicator(context), false);
-  if (!type.is_predefined()) sharing_.begin(check::Sharing::object(&type), false);
+  sharing_.begin(check::Sharing::communicator(shared.context), false);
+  if (!shared.type->is_predefined()) sharing_.begin(check::Sharing::object(shared.type), false);
 }
 
 // Whether a send waits for its receive is the library's choice, and a correct program does not depend on it (MPI 5.0,
 // 3.5). Here it waits, so that the hang report shows the deadlock that another library, or a longer message, would
 // have.
 Error Checks::send(const SendArguments& arguments, Count count, const Datatype& type) {
-  share(arguments.context, type);
-  use({Use{arguments.buffer, arguments.count, arguments.type, false}});
+  const Shared shared{arguments.context, &type};
+  use({Use{arguments.buffer, arguments.count, arguments.type, false}}, &shared);
   SendArguments synchronous = arguments;
   if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
   Request* request = messages_.isend(synchronous, count, type);
@@ -265,31 +279,41 @@ Error Checks::send(const SendArguments& arguments, Count count, const Datatype& 
 }
 
 Request* Checks::isend(const SendArguments& arguments) {
-  share(arguments.context, *arguments.type);
-  stage({Use{arguments.buffer, arguments.count, arguments.type, false}});
+  const Shared shared{arguments.context, arguments.type};
+  stage({Use{arguments.buffer, arguments.count, arguments.type, false}}, &shared);
   return messages_.isend(arguments, arguments.count, *arguments.type);
 }
 
 Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
-  share(arguments.context, *arguments.type);
-  use({Use{arguments.buffer, arguments.count, arguments.type, true}});
+  const Shared shared{arguments.context, arguments.type};
+  use({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
+  const check::Probes::Doubt doubt = probes_.receives(arguments.context, arguments.source, arguments.tag,
+                                                      arguments.count * Count(arguments.type->size()));
   const std::string where = place();
   PointToPoint& p2p = world_.process->p2p();
   Request* request = p2p.ireceive(arguments);
   p2p.wait(*request);
   messages_.received(static_cast<ReceiveRequest&>(*request), where);
   status = request->status;
+  if (!doubt.text.empty() && status.bytes != doubt.bytes) report(doubt.text);
   Error error = std::move(request->error);
   request->release();
   return error;
 }
 
 Request* Checks::ireceive(const ReceiveArguments& arguments) {
-  share(arguments.context, *arguments.type);
-  stage({Use{arguments.buffer, arguments.count, arguments.type, true}});
+  const Shared shared{arguments.context, arguments.type};
+  stage({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
+  probes_.receives(arguments.context, arguments.source, arguments.tag, 0);
   Request* request = world_.process->p2p().ireceive(arguments);
   watch(*request);
   return request;
+}
+
+void Checks::probed(const Communicator& comm, const Status* found) {
+  if (!found) return probes_.found_nothing();
+  probes_.found(comm.context(), *found);
+  pause();
 }
 
 void Checks::watch(Request& receive) {

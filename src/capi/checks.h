@@ -21,6 +21,7 @@
 #include "check/declarations.h"
 #include "check/findings.h"
 #include "check/messages.h"
+#include "check/probes.h"
 #include "check/sharing.h"
 #include "coll/collectives.h"
 #include "p2p/message_handler.h"
@@ -47,6 +48,8 @@ class Checks final : public MessageHandler {
   Request* isend(const SendArguments& arguments);
   Error receive(const ReceiveArguments& arguments, Status& status);
   Request* ireceive(const ReceiveArguments& arguments);
+  /// What MPI_Probe and MPI_Iprobe have found; null: nothing.
+  void probed(const Communicator& comm, const Status* found);
   /// A receive that was begun, of a request that the program does not get; `place`: of its call.
   void watch(Request& receive);
   /// A persistent request's buffer, before the request gets its handle.
@@ -85,10 +88,20 @@ class Checks final : public MessageHandler {
   Inside* find_inside(std::thread::id thread) const;
   void check_thread_of_finalize();
   std::vector<Frame> frames() const;
+  /// What a message needs besides its buffer.
+  struct Shared {
+    uint64_t context;
+    const Datatype* type;
+  };
+  void share(const Shared& shared);
   /// What the buffers of a call are used for: those of a call that is over when it returns, or of one with a request.
-  void use(const std::vector<check::Use>& uses);
-  void stage(const std::vector<check::Use>& uses);
-  void look_at(const std::vector<check::Use>& uses);
+  /// `shared` may be null.
+  void use(const std::vector<check::Use>& uses, const Shared* shared = nullptr);
+  void stage(const std::vector<check::Use>& uses, const Shared* shared = nullptr);
+  /// Returns what check::sums_of says.
+  std::vector<uint32_t> look_at(const std::vector<check::Use>& uses, const Shared* shared);
+  /// Whether another thread changes the buffers, soon, of which these are the sums.
+  void await_change(const std::vector<check::Use>& uses, const std::vector<uint32_t>& sums);
   /// Of the program, without those of its instruments.
   static size_t threads();
   void ask_instruments(const check::Use& use);
@@ -96,7 +109,6 @@ class Checks final : public MessageHandler {
   /// Lets other threads go on for a moment.
   void pause();
   void begin_alone(check::Sharing::Object object);
-  void share(uint64_t context, const Datatype& type);
   void report_unreceived();
   void report_threads();
   template <typename Table, typename Wanted>
@@ -110,6 +122,7 @@ class Checks final : public MessageHandler {
   check::Collectives collectives_;
   check::Buffers buffers_;
   check::Declarations declarations_;
+  check::Probes probes_;
   check::Sharing sharing_;
   std::map<std::string, int> pauses_;  ///< by place
   std::set<std::string> told_;         ///< each finding once

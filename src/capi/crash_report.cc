@@ -1,6 +1,7 @@
 #include "capi/crash_report.h"
 
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,11 +62,51 @@ void write_head(int signal, const siginfo_t& info) {
   write_text(text.add("\n"), line);
 }
 
-void write_frames(const void* context) {
-  const CallStack stack = walk_stack(interrupted_address(context));
+/// Whether the stack begins at this address, and more than that is known.
+bool is_whole(const CallStack& stack, uintptr_t first) { return stack.depth > 1 && stack.frames[0] == first; }
+
+/// A call of a function at an address without code (a null pointer, mostly) is interrupted before the function has a
+/// frame. The stack as if it had returned; of depth 0: it is none. The unwinder reads the registers that the kernel has
+/// kept for the interrupted code.
+CallStack walk_from_caller([[maybe_unused]] void* context) {
+  CallStack stack;
+#if defined(__x86_64__)
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  const greg_t pc = registers[REG_RIP], sp = registers[REG_RSP];
+  greg_t caller;
+  std::memcpy(&caller, reinterpret_cast<const void*>(sp), sizeof caller);
+  registers[REG_RIP] = caller;
+  registers[REG_RSP] = sp + greg_t(sizeof caller);
+  stack = walk_stack(uintptr_t(caller));
+  registers[REG_RIP] = pc;
+  registers[REG_RSP] = sp;
+#elif defined(__aarch64__)
+  auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+  const auto pc = machine.pc, caller = machine.regs[30];
+  machine.pc = caller;
+  stack = walk_stack(caller);
+  machine.pc = pc;
+#else
+  constexpr uintptr_t caller = 0;
+#endif
+  if (!is_whole(stack, uintptr_t(caller))) stack.depth = 0;
+  return stack;
+}
+
+void write_frames(void* context) {
+  const uintptr_t interrupted = interrupted_address(context);
+  CallStack stack = walk_stack(interrupted);
+  const bool exact = is_whole(stack, interrupted);
+  if (!exact) stack = walk_from_caller(context);
   char place[300], line[400];
+  if (stack.depth == 0) {
+    call_sites().symbols().describe(interrupted, true, place, sizeof place);
+    SignalText text(line, sizeof line);
+    begin_line(text).add("  0  ").add(place).add("; the stack cannot be followed, it was overwritten perhaps\n");
+    return write_text(text, line);
+  }
   for (size_t i = 0; i < std::min(stack.depth, kFramesShown); ++i) {
-    call_sites().symbols().describe(stack.frames[i], i == 0, place, sizeof place);
+    call_sites().symbols().describe(stack.frames[i], exact && i == 0, place, sizeof place);
     SignalText text(line, sizeof line);
     begin_line(text).add("  ").add_number(i).add("  ").add(place).add("\n");
     write_text(text, line);

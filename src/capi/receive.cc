@@ -47,6 +47,8 @@ Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int sour
 Error Iprobe(Call& call, int source, int tag, Communicator& comm, bool& flag, MPI_Status* status) {
   Status found = kProcNullStatus;
   flag = source == kProcNull || comm.p2p().iprobe(source, tag, comm.context(), found);
+  if (call.checked() && source != kProcNull) [[unlikely]]
+    call.world().checks->probed(comm, flag ? &found : nullptr);
   if (flag) put_status(status, found);
   return {};
 }
@@ -55,6 +57,8 @@ Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* sta
   Status found = kProcNullStatus;
   if (source != kProcNull) {
     found = comm.p2p().probe(source, tag, comm.context());
+    if (call.checked()) [[unlikely]]
+      call.world().checks->probed(comm, &found);
   }
   put_status(status, found);
   return {};

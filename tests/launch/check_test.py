@@ -22,10 +22,13 @@ class Check(unittest.TestCase):
     def run_case(self, case, ranks=3, check="1", program=PROGRAM, **variables):
         return mpiexec("-timeout", 30, "-n", ranks, program, case, TERN_CHECK=check, **variables)
 
-    def differences(self):
+    def built(self, source):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        return build(self, "differences_program.c", folder.name, "-pthread")
+        return build(self, source, folder.name, "-pthread")
+
+    def differences(self):
+        return self.built("differences_program.c")
 
     def found(self, case, *texts, ends=False, **variables):
         """The case is found with each of the texts, over shared memory and TCP. `ends`: the job ends with an error."""
@@ -92,6 +95,23 @@ class Check(unittest.TestCase):
         self.found("threads_write_buffer", "another thread changes the buffer of MPI_Send at send_written")
         self.found("single_with_threads", "the program has 2 threads at MPI_Finalize")
         self.found("other_thread", "MPI_Iprobe at call_mpi .* is called by another thread")
+
+    def test_a_thread_writes_once(self):
+        program = self.built("threads_program.c")
+        # On a busy machine either thread may come too late.
+        for case in ("threads_write_at_once", "threads_write_late"):
+            said = ""
+            for _ in range(4):
+                said += self.run_case(case, program=program).stderr
+            self.assertIn("another thread changes the buffer of MPI_Send at send_soon", said, case)
+
+    def test_threads_that_probe(self):
+        program = self.built("threads_program.c")
+        self.found("threads_probe_one_message", r"the message that MPI_Probe at .* has found was received by another thread in "
+                   r"MPI_Recv at .*: MPI_Recv at probe_one \(threads_program\.c:\d+\)", program=program)
+        for path in ("shm", "tcp", "udp"):
+            done = self.run_case("right_threads_that_probe", program=program, TERN_PATH=path)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), path)
 
     def test_sends_that_rely_on_buffers(self):
         done = mpiexec("-timeout", 4, "-n", 2, PROGRAM, "sends_rely_on_buffers", TERN_CHECK="1")

@@ -23,6 +23,16 @@ class Crashes(unittest.TestCase):
         self.assertRegex(done.stderr, r"\[tern rank 1\]   1  crash \(hang_program.c:\d+\)")
         self.assertIn("rank 1 (" + PROGRAM + ") was killed by signal 11", done.stderr)
 
+    def test_calls_and_returns_to_nowhere(self):
+        done = self.crash("call")
+        self.assertEqual(done.returncode, 139, done.stderr)
+        self.assertRegex(done.stderr, r"\[tern rank 1\]   0  call_nothing \(hang_program.c:\d+\)")
+        self.assertRegex(done.stderr, r"\[tern rank 1\]   1  crash \(hang_program.c:\d+\)")
+        done = self.crash("return")
+        self.assertEqual(done.returncode, 139, done.stderr)
+        self.assertIn("[tern rank 1]   0  ? (at 0x0); the stack cannot be followed", done.stderr)
+        self.assertNotIn("on_crash", done.stderr)
+
     def test_abort_and_stack_overflow(self):
         done = self.crash("abort")
         self.assertEqual(done.returncode, 134, done.stderr)

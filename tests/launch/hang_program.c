@@ -74,9 +74,25 @@ static void own_way(int signal) {
   _exit(3);
 }
 
+static void (*volatile no_function)(void);
+static __attribute__((noinline)) void call_nothing(void) {
+  no_function();
+  heat = 2.0; /* no jump instead of the call */
+}
+
+/* A write behind the end of a variable, up to the place to return to. */
+static __attribute__((noinline)) void return_to_nothing(void) {
+  void *volatile *const frame = __builtin_frame_address(0);
+  frame[0] = NULL;
+  frame[1] = NULL;
+  frame[2] = NULL;
+}
+
 static void crash(const char *how) {
   if (rank == size - 1) {
     if (!strcmp(how, "null")) store(nowhere);
+    if (!strcmp(how, "call")) call_nothing();
+    if (!strcmp(how, "return")) return_to_nothing();
     if (!strcmp(how, "abort")) abort();
     if (!strcmp(how, "exit")) _exit(9);
     if (!strcmp(how, "stack")) overflow(1 << 30);
