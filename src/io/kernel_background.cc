@@ -9,8 +9,7 @@ namespace {
 
 class KernelBackground final : public Background {
  public:
-  KernelBackground(bool kernel_files, const Tunables& tunables)
-      : threads_(int(tunables.io_threads)) {
+  KernelBackground(bool kernel_files, const Tunables& tunables) : threads_(int(tunables.io_threads)) {
     if (kernel_files && tunables.io_uring != 0) uring_ = Uring::create();
     wait_fds_[0] = threads_.descriptor();
     if (uring_) wait_fds_[1] = uring_->descriptor();

@@ -122,10 +122,10 @@ struct Peer : Lane {
   TcpInbound::Shared receiving;
   /// The first is always there, until the peer has said goodbye: then there are none.
   std::unique_ptr<Stream> lanes[wire::kMaxLanes];
-  SendList stranded;                               ///< operations begun since then; they fail in the next poll
-  std::vector<TcpCandidate> candidates;            ///< best first
-  uint32_t stripes = 0;                            ///< messages sent in parts so far
-  std::string trouble;                             ///< the last attempt's, then why the peer is lost
+  SendList stranded;                     ///< operations begun since then; they fail in the next poll
+  std::vector<TcpCandidate> candidates;  ///< best first
+  uint32_t stripes = 0;                  ///< messages sent in parts so far
+  std::string trouble;                   ///< the last attempt's, then why the peer is lost
   int error_class = 0;
   Stream& first() { return *lanes[0]; }
   bool has_departed() const { return state == PeerState::departed || !lanes[0]; }
