@@ -1,14 +1,15 @@
 // Work on files that continues while the rank does something else: reads, writes, and calls that may take long (sync,
 // waiting for a lock). A Job is a Request; a Background carries jobs out and completes them from poll.
 //
-// The functions poll, wait_fd, arm and disarm are those of whatever a rank can wait for; io/environment.h ties them to
-// the progress engine. Thread rule: under the rank's lock; each implementation defines what runs on other threads.
+// io/environment.h ties poll and wait_fds to the progress engine. Thread rule: under the rank's lock; each
+// implementation defines what runs on other threads.
 #pragma once
 
 #include <sys/uio.h>
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/tunables.h"
@@ -67,10 +68,9 @@ class Background {
   virtual size_t pending() const = 0;
 
   virtual int poll() = 0;
-  virtual int wait_fd() const { return -1; }
-  /// From now on a completion makes wait_fd readable. False: there is one already.
-  virtual bool arm() { return true; }
-  virtual void disarm() {}
+  /// Readable while there are jobs that poll would complete, and not longer: a rank that sleeps on one that stays
+  /// readable does not sleep.
+  virtual std::span<const int> wait_fds() const { return {}; }
 };
 
 /// With the kernel's means: io_uring where it is allowed and `files` are the kernel's, else (and for calls) threads.

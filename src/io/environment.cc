@@ -30,7 +30,7 @@ bool is_aligned(const iovec* pieces, int count, int64_t offset) {
 class Environment::Turn final : public Advanceable {
  public:
   Turn(ProgressEngine& progress, Background& background) : progress_(progress), background_(background) {
-    if (background.wait_fd() >= 0) progress.idle().watch(background.wait_fd());
+    for (const int descriptor : background.wait_fds()) progress.idle().watch(descriptor);
   }
   ~Turn() {
     if (linked()) progress_.deactivate(*this);
@@ -39,7 +39,6 @@ class Environment::Turn final : public Advanceable {
     if (!linked()) progress_.activate(*this);
   }
   int advance() override {
-    if (!progress_.polling()) background_.arm();  // this rank is about to sleep
     const int done = background_.poll();
     if (background_.pending() == 0) progress_.deactivate(*this);
     return done;

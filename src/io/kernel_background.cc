@@ -1,8 +1,4 @@
 // Background with the kernel's means: io_uring for reads and writes, threads for the rest and where there is none.
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include "base/descriptor.h"
 #include "io/background.h"
 #include "io/threads.h"
 #include "io/uring.h"
@@ -13,9 +9,10 @@ namespace {
 
 class KernelBackground final : public Background {
  public:
-  KernelBackground(bool kernel_files, const Tunables& tunables)
-      : finished_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), threads_(int(tunables.io_threads), finished_.get()) {
-    if (kernel_files && tunables.io_uring != 0) uring_ = Uring::create(finished_.get());
+  KernelBackground(bool kernel_files, const Tunables& tunables) : threads_(int(tunables.io_threads)) {
+    if (kernel_files && tunables.io_uring != 0) uring_ = Uring::create();
+    wait_fds_[0] = threads_.descriptor();
+    if (uring_) wait_fds_[1] = uring_->descriptor();
   }
 
   void begin(Job& job) override {
@@ -39,12 +36,7 @@ class KernelBackground final : public Background {
     for (Job* job = threads_pending_ != 0 ? threads_.take() : nullptr; job;) done += complete(job, threads_pending_);
     return done;
   }
-  int wait_fd() const override { return finished_.get(); }
-  bool arm() override {
-    uint64_t count;
-    [[maybe_unused]] const ssize_t got = read(finished_.get(), &count, sizeof count);
-    return true;
-  }
+  std::span<const int> wait_fds() const override { return std::span(wait_fds_).first(uring_ ? 2 : 1); }
 
  private:
   static int complete(Job*& job, size_t& pending) {
@@ -56,9 +48,9 @@ class KernelBackground final : public Background {
     return 1;
   }
 
-  Descriptor finished_;
   Threads threads_;
   std::unique_ptr<Uring> uring_;
+  int wait_fds_[2] = {-1, -1};
   size_t uring_pending_ = 0, threads_pending_ = 0;
 };
 

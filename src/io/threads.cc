@@ -1,11 +1,14 @@
 #include "io/threads.h"
 
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <deque>
 #include <system_error>
+
+#include "base/descriptor.h"
 
 namespace tern::io {
 
@@ -16,13 +19,13 @@ struct Threads::Shared {
   Job* finished = nullptr;
   int idle = 0;
   bool stop = false;
-  int finished_fd;
-  std::vector<char> busy;  ///< by thread
+  Descriptor signal{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};  ///< not 0 while there is one finished; with the mutex
+  std::vector<char> busy;                                     ///< by thread
 };
 
-Threads::Threads(int most, int finished_fd) : shared_(std::make_shared<Shared>()), most_(most) {
-  shared_->finished_fd = finished_fd;
-}
+Threads::Threads(int most) : shared_(std::make_shared<Shared>()), most_(most) {}
+
+int Threads::descriptor() const { return shared_->signal.get(); }
 
 Threads::~Threads() {
   std::vector<char> busy;
@@ -76,14 +79,18 @@ void Threads::begin(Job& job) {
 void Threads::finish(Shared& shared, Job& job) {
   job.next = shared.finished;
   shared.finished = &job;
+  if (job.next) return;
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(shared.finished_fd, &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = write(shared.signal.get(), &one, sizeof one);
 }
 
 Job* Threads::take() {
   const std::lock_guard lock(shared_->mutex);
   Job* jobs = shared_->finished;
+  if (!jobs) return nullptr;
   shared_->finished = nullptr;
+  uint64_t one;
+  [[maybe_unused]] const ssize_t got = read(shared_->signal.get(), &one, sizeof one);
   return jobs;
 }
 

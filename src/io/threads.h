@@ -15,8 +15,7 @@ namespace tern::io {
 class Threads {
  public:
   /// `most`: threads for reads and writes. Calls may wait for long (for a lock, a pipe) and always get a thread.
-  /// `finished_fd`: an eventfd that is written when a job is done (not owned).
-  Threads(int most, int finished_fd);
+  explicit Threads(int most);
   /// Idle threads are joined. One that is still busy (its job was not waited for) ends by itself.
   ~Threads();
   Threads(const Threads&) = delete;
@@ -25,6 +24,8 @@ class Threads {
   void begin(Job& job);
   /// The jobs that are done since the last time, as a list by Job::next; null: none.
   Job* take();
+  /// Readable while `take` would return something.
+  int descriptor() const;
 
  private:
   struct Shared;

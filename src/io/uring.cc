@@ -14,13 +14,12 @@ constexpr unsigned kEntries = 128;
 constexpr size_t kWorthAWorker = 128 * 1024;
 }  // namespace
 
-std::unique_ptr<Uring> Uring::create(int finished_fd) {
+std::unique_ptr<Uring> Uring::create() {
   std::unique_ptr<Uring> uring(new Uring);
   if (io_uring_queue_init(kEntries, &uring->ring_, 0) != 0) {
     uring->ring_.ring_fd = -1;
     return nullptr;
   }
-  if (io_uring_register_eventfd(&uring->ring_, finished_fd) != 0) return nullptr;
   return uring;
 }
 

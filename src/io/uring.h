@@ -14,8 +14,8 @@ namespace tern::io {
 
 class Uring {
  public:
-  /// Null: it is not allowed here. `finished_fd`: an eventfd that becomes readable when a job is done (not owned).
-  static std::unique_ptr<Uring> create(int finished_fd);
+  /// Null: it is not allowed here.
+  static std::unique_ptr<Uring> create();
   ~Uring();
   Uring(const Uring&) = delete;
   Uring& operator=(const Uring&) = delete;
@@ -24,6 +24,8 @@ class Uring {
   void flush();
   /// The jobs that are done since the last time, as a list by Job::next; null: none.
   Job* take();
+  /// Readable while `take` would return something.
+  int descriptor() const { return ring_.ring_fd; }
 
  private:
   Uring() = default;

@@ -217,6 +217,16 @@ TEST(TcpSetup, the_orderly_end_delivers_everything) {
     world.path(1).enqueue(late.over(world.path(1)));
     ASSERT_TRUE(world.until([&] { return late.completions == 1; }));
     EXPECT_NE(late.error.find("has ended"), std::string::npos) << late.error;
+    // Nothing is kept for such a peer but who it was; what is begun later can be withdrawn, or fails.
+    wire::Header header{wire::Kind::eager};
+    EXPECT_FALSE(world.path(1).try_send(world.path(1).lane(0), header, "late", 4));
+    TestSend withdrawn(0, 5, "not any more"), later(0, 6, "later");
+    world.path(1).enqueue(withdrawn.over(world.path(1)));
+    world.path(1).enqueue(later.over(world.path(1)));
+    EXPECT_TRUE(world.path(1).withdraw(withdrawn));
+    ASSERT_TRUE(world.until([&] { return later.completions == 1; }));
+    EXPECT_EQ(withdrawn.completions, 0);
+    EXPECT_NE(later.error.find("has ended"), std::string::npos) << later.error;
   }
 }
 

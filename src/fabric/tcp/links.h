@@ -120,12 +120,16 @@ struct Peer : Lane {
   bool given_up = false;   ///< in favour of another path: an established connection does not save it
   bool looked_up = false;
   TcpInbound::Shared receiving;
-  std::unique_ptr<Stream> lanes[wire::kMaxLanes];  ///< the first is always there
-  std::vector<TcpCandidate> candidates;            ///< best first
-  uint32_t stripes = 0;                            ///< messages sent in parts so far
-  std::string trouble;                             ///< the last attempt's, then why the peer is lost
+  /// The first is always there, until the peer has said goodbye: then there are none.
+  std::unique_ptr<Stream> lanes[wire::kMaxLanes];
+  SendList stranded;                     ///< operations begun since then; they fail in the next poll
+  std::vector<TcpCandidate> candidates;  ///< best first
+  uint32_t stripes = 0;                  ///< messages sent in parts so far
+  std::string trouble;                   ///< the last attempt's, then why the peer is lost
   int error_class = 0;
   Stream& first() { return *lanes[0]; }
+  bool has_departed() const { return state == PeerState::departed || !lanes[0]; }
+  bool connected() const { return lanes[0] && lanes[0]->link; }
   Error reason() const { return Error(error_class, "rank " + std::to_string(id) + ": " + trouble); }
 };
 

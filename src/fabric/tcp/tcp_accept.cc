@@ -65,7 +65,7 @@ void TcpPath::doom_unconnected(int error) {
   for (PeerId id = 0; id < table_.size(); ++id) {
     if (!reaches(id)) continue;
     Peer& peer = peer_at(id);
-    if (peer.first().link) continue;
+    if (peer.connected()) continue;
     doom(peer, int(ErrorClass::other), "connections that come cannot be accepted: " + errno_text(error));
   }
 }
@@ -178,7 +178,7 @@ void TcpPath::conclude(Setup& setup) {
     const PeerId id = table_.find(setup.handshake.peer());
     if ((verdict == Verdict::version || verdict == Verdict::agreement) && id != kNoPeer && id != table_.me()) {
       Peer& peer = peer_at(id);
-      if (!peer.first().link) doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
+      if (!peer.connected()) doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
     }
     return drop(setup);
   }

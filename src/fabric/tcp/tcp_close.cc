@@ -40,7 +40,7 @@ int TcpPath::lose_doomed() {
     bool calling = false;
     for (auto& lane : peer->lanes) calling = calling || (lane && lane->state == StreamState::calling);
     // Meanwhile the peer may have called this rank.
-    if (peer->state == PeerState::open && peer->first().link && !calling && !peer->given_up) continue;
+    if (peer->state == PeerState::open && peer->connected() && !calling && !peer->given_up) continue;
     handled += lose(*peer);
   }
   return handled;
@@ -56,13 +56,7 @@ void TcpPath::give_up(Lane& lane) {
 bool TcpPath::reopen(Lane& lane, uint32_t) {
   auto& peer = static_cast<Peer&>(lane);
   if (peer.state != PeerState::lost || peer.doomed) return false;
-  for (auto& stream : peer.lanes) {
-    if (!stream) continue;
-    bursts_.forget(*stream);
-    if (stream->linked()) stream->unlink();
-    stream.reset();
-  }
-  peer.receiving.assembly = {};
+  drop_streams(peer);
   peer.lanes[0] = std::make_unique<Stream>(peer, 0, sending_);
   peer.state = PeerState::open;
   peer.announced = peer.given_up = false;
@@ -70,11 +64,23 @@ bool TcpPath::reopen(Lane& lane, uint32_t) {
   return true;
 }
 
+// Of a peer that is lost, or has left and been treated as lost by `lose`. Nothing refers to its streams any more.
+void TcpPath::drop_streams(Peer& peer) {
+  for (auto& stream : peer.lanes) {
+    if (!stream) continue;
+    bursts_.forget(*stream);
+    if (stream->linked()) stream->unlink();
+    stream.reset();
+  }
+  peer.receiving.assembly = {};
+}
+
 int TcpPath::fail_operations(Peer& peer) {
   SendList failed;
   for (auto& lane : peer.lanes) {
     if (lane) lane->outbound.surrender(failed);
   }
+  while (SendOperation* operation = peer.stranded.pop_front()) failed.push_back(operation);
   int handled = 0;
   while (SendOperation* operation = failed.pop_front()) {
     ++handled;
@@ -140,7 +146,13 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
     peer.error_class = int(ErrorClass::proc_aborted);
     peer.trouble = "it has ended its part of the job and receives no more";
     peer.state = PeerState::departed;
-    return lose(peer);
+    const int handled = lose(peer);
+    if (peer.state != PeerState::departed) return handled;  // lost for another path, which may have reopened it
+    // A job that spawns many others, one after the other, has many such peers.
+    drop_streams(peer);
+    peer.candidates = {};
+    peer.looked_up = false;
+    return handled;
   }
   int said = lane.inbound.error() != 0 ? lane.inbound.error() : lane.outbound.error();
   lane.closed = how == TcpInbound::State::ended || said == ECONNRESET || said == EPIPE;
@@ -261,6 +273,7 @@ TcpPath::~TcpPath() {
       if (lane->linked()) lane->unlink();
       lane->outbound.surrender(forgotten);
     }
+    while (SendOperation* operation = peer->stranded.pop_front()) forgotten.push_back(operation);
   }
   while (forgotten.pop_front()) {
   }

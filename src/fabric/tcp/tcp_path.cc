@@ -49,7 +49,10 @@ TcpPath::Stream& TcpPath::stream_at(Peer& peer, size_t index) {
 
 bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payload, size_t bytes) {
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
-  Stream& lane = static_cast<Peer&>(way).first();
+  Peer& peer = static_cast<Peer&>(way);
+  if (!peer.lanes[0]) [[unlikely]]
+    return false;
+  Stream& lane = peer.first();
   if (lane.link) {
     if (bytes >= stripe_bytes_ && may_stripe(lane.peer)) return false;  // `enqueue` stripes it
     if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, header, bytes))) return false;
@@ -87,15 +90,17 @@ void TcpPath::end_bursts() {
 
 void TcpPath::enqueue(SendOperation& operation) {
   Peer& peer = static_cast<Peer&>(*operation.lane);
+  if (peer.has_departed()) [[unlikely]] {
+    peer.stranded.push_back(&operation);
+    return doom(peer, peer.error_class, peer.trouble);
+  }
   if (peer.state == PeerState::open && operation.payload.remaining() >= stripe_bytes_ && stripe(peer, operation)) {
     return;
   }
   Stream& lane = peer.first();
   const bool nothing_before = lane.outbound.empty() || lane.outbound.held();
   lane.outbound.enqueue(operation);
-  if (peer.state == PeerState::departed) {
-    doom(peer, int(ErrorClass::proc_aborted), "it has ended its part of the job and receives no more");
-  } else if (peer.state == PeerState::lost) {
+  if (peer.state == PeerState::lost) {
     doom(peer, peer.error_class, peer.trouble);
   } else if (lane.state == StreamState::fresh) {
     contact(lane);
@@ -107,7 +112,13 @@ void TcpPath::enqueue(SendOperation& operation) {
 }
 
 bool TcpPath::withdraw(SendOperation& operation) {
-  Stream& lane = static_cast<Peer&>(*operation.lane).first();
+  Peer& peer = static_cast<Peer&>(*operation.lane);
+  if (peer.has_departed()) {
+    if (!operation.linked() || operation.header_sent) return false;
+    SendList::remove(&operation);
+    return true;
+  }
+  Stream& lane = peer.first();
   if (lane.outbound.held()) flush(lane);  // it is only held back, and its receiver may be waiting for it
   return lane.outbound.withdraw(operation);
 }
@@ -253,7 +264,7 @@ int TcpPath::receive_waiting(Peer& peer) {
   for (auto& lane : peer.lanes) {
     if (!lane || !lane->link || !lane->inbound.can_go_on()) continue;
     handled += receive(*lane->link);
-    if (lane->link) watch_link(*lane);
+    if (lane && lane->link) watch_link(*lane);
     break;  // that call has checked all of them again
   }
   return handled;

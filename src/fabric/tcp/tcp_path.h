@@ -173,6 +173,7 @@ class TcpPath final : public CountingPath {
   void check_links();
   void on_interfaces(tcp::Interfaces& watch);
   int fail_operations(Peer& peer);
+  void drop_streams(Peer& peer);
 
   // tcp_stripe.cc
   bool stripe(Peer& peer, SendOperation& operation);
