@@ -10,6 +10,8 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -25,25 +27,38 @@ pid_t number_of(std::string_view text) {
   return failure == std::errc() && end == text.data() + text.size() ? number : 0;
 }
 
-/// The parent of a process that has not ended; 0: it has. /proc/PID/stat is "PID (NAME) STATE PARENT ...".
-pid_t parent_of(const char* name) {
-  char path[64], text[512];
+/// What follows the name in /proc/PID/stat: "STATE PARENT ..."; empty: there is no such process.
+std::string_view stat_of(const char* name, std::span<char> text) {
+  char path[64];
   const size_t length = strnlen(name, 16);
   memcpy(path, "/proc/", 6);
   memcpy(path + 6, name, length);
   memcpy(path + 6 + length, "/stat", 6);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  const ssize_t n = read(file, text, sizeof text);
+  if (file < 0) return {};
+  const ssize_t n = read(file, text.data(), text.size());
   close(file);
-  if (n <= 0) return 0;
-  std::string_view rest(text, size_t(n));
+  if (n <= 0) return {};
+  std::string_view rest(text.data(), size_t(n));
   const size_t name_end = rest.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 4 > rest.size()) return 0;
-  const char state = rest[name_end + 2];
-  if (state == 'Z' || state == 'X') return 0;
-  rest.remove_prefix(name_end + 4);
-  return number_of(rest.substr(0, rest.find(' ')));
+  if (name_end == std::string_view::npos || name_end + 4 > rest.size()) return {};
+  return rest.substr(name_end + 2);
+}
+
+/// The next word.
+std::string_view word_of(std::string_view& text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(word.size() + 1, text.size()));
+  return word;
+}
+
+/// The parent of a process that has not ended; 0: it has.
+pid_t parent_of(const char* name) {
+  char text[512];
+  std::string_view rest = stat_of(name, text);
+  const std::string_view state = word_of(rest);
+  if (state == "Z" || state == "X") return 0;
+  return number_of(word_of(rest));
 }
 
 std::unordered_multimap<pid_t, pid_t> children_by_parent() {
@@ -66,6 +81,18 @@ uint64_t now_ms() {
 }
 
 }  // namespace
+
+bool is_ending(pid_t pid) {
+  constexpr int kFlags = 6;         // words before the flags: state, parent, group, session, terminal, its group
+  constexpr unsigned kExiting = 4;  // PF_EXITING of the kernel's sched.h
+  char text[512];
+  std::string_view rest = stat_of(std::to_string(pid).c_str(), text);
+  for (int i = 0; i < kFlags; ++i) word_of(rest);
+  const std::string_view word = word_of(rest);
+  unsigned flags = 0;
+  std::from_chars(word.data(), word.data() + word.size(), flags);
+  return (flags & kExiting) != 0;
+}
 
 std::vector<pid_t> descendants() {
   const auto children = children_by_parent();

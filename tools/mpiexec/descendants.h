@@ -12,6 +12,9 @@ namespace tern::mpiexec {
 /// All of them at this moment, parents before children. From /proc.
 std::vector<pid_t> descendants();
 
+/// The kernel is ending it: it has no connections left, or soon will not, and is not waited for yet.
+bool is_ending(pid_t pid);
+
 void signal_descendants(int signal);
 
 /// Kills all descendants until none is left, at most for `timeout_ms`. `on_end` is told about each child that has been

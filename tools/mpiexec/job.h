@@ -99,6 +99,7 @@ class Job {
   // End (job_end.cc)
   void reap();
   void judge(int rank);
+  void await_killed();
   void on_output_lost(const char* name, int why);
   void check_stuck();
   void abort_asked(int rank, int code);
@@ -139,7 +140,9 @@ class Job {
   bool interrupted_ = false;
   bool draining_ = false;  ///< no rank is left, but our reader has not taken all output
   bool end_after_reports_ = false, reports_extended_ = false, stall_said_ = false;
-  bool cause_said_ = false;  ///< why the job ends; the ranks are asked before they are ended
+  bool awaits_killed_ = false;        ///< in await_killed
+  std::vector<int> ended_meanwhile_;  ///< ranks that were not killed, to be judged after it
+  bool cause_said_ = false;           ///< why the job ends; the ranks are asked before they are ended
   uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0, drop_at_ms_ = 0,
            look_at_ms_ = 0;  ///< 0: not set
 };

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,6 +23,8 @@ constexpr uint64_t kTermGrace_ms = 500;
 // When a signal ends the job and all ranks are gone, our reader gets so long to take the remaining output; with the
 // above less than a second.
 constexpr uint64_t kLastOutput_ms = 200;
+// The kernel ends a process within a few milliseconds, on a busy machine within some time slices.
+constexpr int kEnding_ms = 50;
 }  // namespace
 
 // Takes the keeper's reports.
@@ -44,7 +47,12 @@ void Job::reap() {
   if (ended.empty()) return;
   // Among those that ended together, signals count first: they are causes more often than exit codes are.
   std::stable_partition(ended.begin(), ended.end(), [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
-  for (int rank : ended) judge(rank);
+  for (int rank : ended) {
+    if (awaits_killed_ && !WIFSIGNALED(ranks_[size_t(rank)].status)) ended_meanwhile_.push_back(rank);
+    else judge(rank);
+  }
+  if (awaits_killed_) return;
+  for (int rank : std::exchange(ended_meanwhile_, {})) judge(rank);
   check_stuck();
   on_reports();
 }
@@ -69,11 +77,26 @@ void Job::judge(int rank) {
   }
   const int code = WEXITSTATUS(status);
   if (inside) {
+    await_killed();
     const char* what = server_->init_failed(rank) ? ": its MPI_Init failed" : " after MPI_Init, without MPI_Finalize";
     return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {}{}{}", name_of(rank), code, what,
                                                   live_ > 0 ? "; ending the others" : ""));
   }
   if (code != 0 && !exit_code_) exit_code_ = code;
+}
+
+// The connections of a rank that is killed are closed before it counts as ended: another rank may have noticed, and
+// ended before that. The killed one is the cause.
+void Job::await_killed() {
+  awaits_killed_ = true;
+  for (int i = 0; i < kEnding_ms; ++i) {
+    const bool others = keeper_.some_end_soon();
+    keeper_.sync();
+    reap();
+    if (ending_ || cause_said_ || !others) break;
+    usleep(1000);
+  }
+  awaits_killed_ = false;
 }
 
 // All ranks must enter a fence; a rank that has ended never will.

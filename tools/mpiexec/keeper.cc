@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -70,6 +71,10 @@ void Keeper::sweep(const std::string& folder) { order({OrderKind::sweep, 0, 0, f
 void Keeper::lose() {
   close(socket_);
   socket_ = -1;
+}
+
+bool Keeper::some_end_soon() const {
+  return std::any_of(started_.begin(), started_.end(), [](const auto& one) { return is_ending(one.second); });
 }
 
 void Keeper::reap_own() {

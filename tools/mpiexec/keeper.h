@@ -45,6 +45,8 @@ class Keeper {
   void signal_all(int signal);
   /// The next report that is here, without waiting.
   bool next(Report& report);
+  /// The kernel is ending some process whose end was not reported yet.
+  bool some_end_soon() const;
   /// Waits until the ends of all processes that have ended by now are among the reports.
   void sync();
   /// Kills every process of the job. Returns those that the kernel does not end.
