@@ -93,7 +93,7 @@ class File::Reader {
   uint64_t fixed(size_t bytes) {
     uint64_t result = 0;
     const std::string_view from = block(bytes);
-    std::memcpy(&result, from.data(), std::min(from.size(), sizeof result));  // little-endian machines only
+    if (!from.empty()) std::memcpy(&result, from.data(), std::min(from.size(), sizeof result));  // little-endian only
     return result;
   }
   uint64_t unsigned_number() {
