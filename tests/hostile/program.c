@@ -21,7 +21,7 @@ static double now(void) {
 
 /* The i-th number that `from` sends to `to` in this round. */
 static unsigned number(int from, int to, int round, int i) {
-  return (unsigned)i * 2654435761u + (unsigned)(from * 7919 + to * 104729 + round * 15485863);
+  return (unsigned)i * 2654435761u + (unsigned)from * 7919 + (unsigned)to * 104729 + (unsigned)round * 15485863;
 }
 
 static void fill(unsigned* at, int n, int from, int to, int round) {
