@@ -36,7 +36,7 @@ class Probes {
     Count bytes = 0;
     std::string text;
   };
-  /// The calling thread begins to receive, up to so many bytes. Source or tag may be wildcards.
+  /// The calling thread begins to receive. `capacity`: bytes of its buffer. Source and tag may be wildcards.
   Doubt receives(uint64_t context, int source, int tag, Count capacity);
 
  private:

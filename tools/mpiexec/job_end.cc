@@ -88,6 +88,7 @@ void Job::judge(int rank) {
 // The connections of a rank that is killed are closed before it counts as ended: another rank may have noticed, and
 // ended before that. The killed one is the cause.
 void Job::await_killed() {
+  if (ending_ || cause_said_) return;
   awaits_killed_ = true;
   for (int i = 0; i < kEnding_ms; ++i) {
     const bool others = keeper_.some_end_soon();
