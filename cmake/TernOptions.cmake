@@ -5,7 +5,8 @@ set(TERN_SANITIZE "" CACHE STRING "Sanitizer: empty, address, undefined or threa
 find_program(TERN_CCACHE ccache)
 if(TERN_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${TERN_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TERN_CCACHE})
+  # What it asks for, to keep files with precompiled headers, too (its manual, "Precompiled headers").
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${TERN_CCACHE})
 endif()
 
 add_library(tern_options INTERFACE)

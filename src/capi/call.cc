@@ -321,12 +321,11 @@ bool Call::committed_types(const MPI_Datatype* types, Count n, const char* argum
   return true;
 }
 
-bool Call::op_applies(const Op& op, const Datatype& type, const char* argument) {
+bool Call::refuse_op(const Op& op, const Datatype& type, const char* argument) {
   if (op.id() == OpId::replace || op.id() == OpId::no_op) {
     return refuse(ErrorClass::op,
                   fmt::format("argument '{}' is {}, which is for one-sided accumulates only", argument, op.name()));
   }
-  if (TERN_LIKELY(op.valid_for(type))) return true;
   std::string what = type.name().empty() ? std::string("a derived datatype") : "the datatype " + type.name();
   return refuse(ErrorClass::op, fmt::format("argument '{}' is {}, which is not defined for {}. See MPI 5.0, "
                                             "6.9.2, for the datatypes "

@@ -285,7 +285,9 @@ class Call {
   bool counts(const MPI_Count* counts, Count n, const char* argument);
   bool types(const MPI_Datatype* types, Count n, const char* argument);
   bool committed_types(const MPI_Datatype* types, Count n, const char* argument);
-  bool op_applies(const Op& op, const Datatype& type, const char* argument);
+  bool op_applies(const Op& op, const Datatype& type, const char* argument) {
+    return TERN_LIKELY(op.valid_for(type)) || refuse_op(op, type, argument);
+  }
 
   /// Before a communicator is freed: sends what is in its attached buffer.
   bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm); }
@@ -327,6 +329,7 @@ class Call {
   }
   /// Keeps an error for fail().
   [[gnu::cold]] bool refuse(ErrorClass error_class, std::string text);
+  [[gnu::cold]] bool refuse_op(const Op& op, const Datatype& type, const char* argument);
   [[gnu::cold]] bool flush_and_drop(Communicator& comm);
   [[gnu::cold]] bool not_running();
   [[gnu::cold]] bool tools_not_ready();

@@ -1,6 +1,5 @@
 // From the arguments of a collective call to the operands of src/coll/, and the checks that generated code
-// cannot make:
-// buffers that are the same memory, operations that do not exist on intercommunicators or need a topology.
+// cannot make: buffers that are the same memory, operations that do not exist on intercommunicators or need a topology.
 // Source: MPI 5.0 chapter 6, sections 8.6 to 8.8. Thread rule: under the rank's lock.
 #pragma once
 
@@ -48,26 +47,32 @@ inline std::vector<const Datatype*> types_of(const TypeArray& array, int n) {
   return types;
 }
 
-/// The same address for what is read and what is written. Absolute addresses (MPI_BOTTOM) cannot be compared
-/// so.
+/// The same address for what is read and what is written. Absolute addresses (MPI_BOTTOM) cannot be compared so.
 inline bool same_memory(const void* a, const void* b) { return a == b && a != nullptr; }
-/// Whether the bytes of `a` blocks of one side and `b` of the other overlap; false also where it is not plain to see
-/// (blocks of different lengths, datatypes with holes).
-inline bool overlap(const Side& one, int a, const Side& other, int b) {
-  const auto plain = [](const Side& side) {
-    return side.shape == Side::Shape::uniform && side.type && side.type->is_contiguous() && side.buffer;
-  };
-  if (!plain(one) || !plain(other)) return false;
-  const Aint one_bytes = one.stride() * a, other_bytes = other.stride() * b;
-  if (one_bytes == 0 || other_bytes == 0) return false;
-  return one.buffer < other.buffer + other_bytes && other.buffer < one.buffer + one_bytes;
+/// Whether `a` blocks of one side and `b` of the other may overlap; false: surely not, as far as can be seen. Types are
+/// not null.
+inline bool may_overlap(const Side& one, int a, const Side& other, int b) {
+  return one.buffer == other.buffer ||
+         (one.buffer < other.buffer + other.stride() * b && other.buffer < one.buffer + one.stride() * a);
 }
+/// Whether they do; false also where it is not plain to see (blocks of different lengths, datatypes with holes).
+bool overlap(const Side& one, int a, const Side& other, int b);
 [[gnu::cold]] Error overlapping(const char* read, const char* written);
-/// What a rank sends to itself is not what it receives from itself.
-[[gnu::cold]] Error own_block_differs(size_t sent, size_t received);
 [[gnu::cold]] Error aliased(const char* read, const char* written);
 [[gnu::cold]] Error not_on_intercommunicator();
 [[gnu::cold]] Error no_topology();
+
+/// The buffers of an operation that sends `sends` blocks (1: the same block to all, or one) and receives `receives`
+/// must be apart (MPI 5.0, 6.5: use MPI_IN_PLACE), and a rank must send to itself what it receives from itself. `rank`:
+/// this one; -1: there is no such block (intercommunicators).
+Error check_buffers(const Side& send, int sends, const Side& receive, int receives, int rank);
+/// The same, with few instructions in the usual case.
+inline Error check_sides(const Side& send, int sends, const Side& receive, int receives, int rank) {
+  if (send.shape == Side::Shape::uniform && receive.shape == Side::Shape::uniform &&
+      !may_overlap(send, sends, receive, receives) && send.bytes() == receive.bytes()) [[likely]]
+    return {};
+  return check_buffers(send, sends, receive, receives, rank);
+}
 
 /// TERN_CHECK: whether the other ranks call the same.
 [[gnu::cold]] Error check_collective(Call& call, Communicator& comm, Operation operation, const Operands& operands,

@@ -6,24 +6,26 @@
 namespace tern::capi {
 namespace {
 
-// Types and operator are null at the bystanders of an intercommunicator.
-Error reduction_operands(Call& call, const void* sendbuf, const void* recvbuf, Count count, const Side& result,
-                         const Op* op, Operands& o) {
-  o.receive = result;
+// o.receive is there. Types and operator are null at the bystanders of an intercommunicator.
+Error reduction_operands(Call& call, const void* sendbuf, Count count, const Op* op, Operands& o,
+                         bool result_here = true) {
   o.op = op;
   o.in_place = in_place(sendbuf);
   if (o.in_place) return {};
-  o.send = uniform(sendbuf, count, result.type);
-  if (!call.checking() || count == 0) return {};
-  if (same_memory(sendbuf, recvbuf)) return aliased("sendbuf", "recvbuf");
+  o.send = uniform(sendbuf, count, o.receive.type);
   // Without a result here (not the root) there is no second buffer.
-  return recvbuf && overlap(o.send, 1, result, 1) ? overlapping("sendbuf", "recvbuf") : Error();
+  if (!call.checking() || count == 0 || !o.send.type || !result_here) return {};
+  if (!may_overlap(o.send, 1, o.receive, 1)) [[likely]]
+    return {};
+  if (same_memory(sendbuf, o.receive.buffer)) return aliased("sendbuf", "recvbuf");
+  return overlap(o.send, 1, o.receive, 1) ? overlapping("sendbuf", "recvbuf") : Error();
 }
 
 Error scan_operands(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op,
                     Communicator& comm, Operands& o) {
   if (comm.is_inter()) return not_on_intercommunicator();
-  return reduction_operands(call, sendbuf, recvbuf, count, uniform(recvbuf, count, &datatype), &op, o);
+  o.receive = uniform(recvbuf, count, &datatype);
+  return reduction_operands(call, sendbuf, count, &op, o);
 }
 
 }  // namespace
@@ -34,26 +36,28 @@ Error Reduce(Call& call, const void* sendbuf, void* recvbuf, Count count, Dataty
              Communicator& comm, CallOperands& o) {
   o.root = root;
   const bool result_here = !comm.is_inter() && root == comm.rank();
-  return reduction_operands(call, sendbuf, result_here ? recvbuf : nullptr, count, uniform(recvbuf, count, datatype),
-                            op, o);
+  o.receive = uniform(recvbuf, count, datatype);
+  return reduction_operands(call, sendbuf, count, op, o, result_here);
 }
 
 Error Allreduce(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op,
                 Communicator& comm, CallOperands& o) {
-  return reduction_operands(call, sendbuf, recvbuf, count, uniform(recvbuf, count, &datatype), &op, o);
+  o.receive = uniform(recvbuf, count, &datatype);
+  return reduction_operands(call, sendbuf, count, &op, o);
 }
 
 Error Reduce_scatter(Call& call, const void* sendbuf, void* recvbuf, IntArray recvcounts, Datatype& datatype, Op& op,
                      Communicator& comm, CallOperands& o) {
   Count total = 0;
   for (int i = 0; i < comm.size(); ++i) total += recvcounts[size_t(i)];
-  return reduction_operands(call, sendbuf, recvbuf, total, vector(recvbuf, recvcounts, IntArray(), &datatype), &op, o);
+  o.receive = vector(recvbuf, recvcounts, IntArray(), &datatype);
+  return reduction_operands(call, sendbuf, total, &op, o);
 }
 
 Error Reduce_scatter_block(Call& call, const void* sendbuf, void* recvbuf, Count recvcount, Datatype& datatype, Op& op,
                            Communicator& comm, CallOperands& o) {
-  return reduction_operands(call, sendbuf, recvbuf, recvcount * comm.size(), uniform(recvbuf, recvcount, &datatype),
-                            &op, o);
+  o.receive = uniform(recvbuf, recvcount, &datatype);
+  return reduction_operands(call, sendbuf, recvcount * comm.size(), &op, o);
 }
 
 Error Scan(Call& call, const void* sendbuf, void* recvbuf, Count count, Datatype& datatype, Op& op, Communicator& comm,

@@ -87,6 +87,8 @@ struct Side {
 
   /// Bytes from one block of a uniform side to the next.
   Aint stride() const { return Aint(count * type->extent()); }
+  /// Of a block of a uniform side.
+  size_t bytes() const { return size_t(count) * size_t(type->size()); }
   Block block(int i) const {
     switch (shape) {
       case Shape::uniform: return {buffer + i * stride(), count, type};

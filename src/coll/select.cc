@@ -132,6 +132,14 @@ constexpr auto kFirst = [] {
 static_assert(std::is_sorted(std::begin(kTable), std::end(kTable),
                              [](const A& a, const A& b) { return a.operation < b.operation; }));
 
+// An algorithm that uses node memory is the first of its operation, and applies to all sizes and to two ranks or more:
+// choose() looks at no other.
+static_assert(std::all_of(std::begin(kTable), std::end(kTable), [](const A& a) {
+  if (!(a.needs & A::kNodeMemory)) return true;
+  return &a == &kTable[kFirst[size_t(a.operation)]] && a.needs == A::kNodeMemory && a.from_bytes == 0 &&
+         a.to_bytes == kAny && a.from_ranks == 2 && a.to_ranks == kMax;
+}));
+
 constexpr const char* kNames[kOperations] = {"barrier",
                                              "bcast",
                                              "gather",
@@ -206,6 +214,8 @@ const Algorithm& Selection::choose(const Situation& s) const {
   if (!forced_.empty()) [[unlikely]] {
     if (const Algorithm* forced = forced_choice(s)) return *forced;
   }
+  const Algorithm& first = kTable[kFirst[size_t(s.operation)]];
+  if (s.node_memory && s.ranks > 1 && (first.needs & Algorithm::kNodeMemory)) return first;
   for (size_t i = kFirst[size_t(s.operation)]; i < kFirst[size_t(s.operation) + 1]; ++i) {
     const Algorithm& a = kTable[i];
     if (a.from_bytes <= s.bytes && (s.bytes < a.to_bytes || a.to_bytes == kAny) && a.from_ranks <= s.ranks &&

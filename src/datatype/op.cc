@@ -1,20 +1,49 @@
 #include "datatype/op.h"
 
 #include <algorithm>
+#include <array>
 
 #include "datatype/op_loops.h"
 
 namespace tern {
 namespace {
 
-// MPI_CHAR is for text, and 6.9.2 takes it out of reductions. MPICH and Open MPI compute with it as C does, and
-// programs count on that (OSU's benchmarks reduce MPI_CHAR unless told otherwise): so it is one more C integer here.
-bool is_c_integer(const Kind& kind) { return kind.type_class == TypeClass::c_integer || kind.id == type_id::kChar; }
-
-bool is_integer(const Kind& kind) {
-  TypeClass c = kind.type_class;
-  return is_c_integer(kind) || c == TypeClass::fortran_integer || c == TypeClass::multi_language;
+// Whether a predefined operator takes a class of types (6.9.2, 6.9.4).
+constexpr bool takes(OpId id, TypeClass c) {
+  const bool c_integer = c == TypeClass::c_integer;
+  const bool integer = c_integer || c == TypeClass::fortran_integer || c == TypeClass::multi_language;
+  switch (id) {
+    case OpId::max:
+    case OpId::min: return integer || c == TypeClass::floating;
+    case OpId::sum:
+    case OpId::prod: return integer || c == TypeClass::floating || c == TypeClass::complex;
+    case OpId::land:
+    case OpId::lor:
+    case OpId::lxor:
+      // The table of 6.9.2 has no multi-language types here; they are C integers all the same, and other
+      // libraries take them.
+      return c_integer || c == TypeClass::multi_language || c == TypeClass::logical;
+    case OpId::band:
+    case OpId::bor:
+    case OpId::bxor: return integer || c == TypeClass::byte;
+    case OpId::minloc:
+    case OpId::maxloc: return c == TypeClass::pair;
+    case OpId::replace:
+    case OpId::no_op:
+    case OpId::none: return true;
+  }
+  return false;
 }
+
+// The same as a bit for each class, by the operator's number.
+constexpr int kOps = PredefinedOps::kLast + 1;
+constexpr auto kClassesOf = [] {
+  std::array<uint32_t, kOps> classes{};
+  for (int id = 0; id < kOps; ++id)
+    for (uint32_t c = 0; c <= uint32_t(TypeClass::pair); ++c)
+      classes[size_t(id)] |= uint32_t{takes(OpId(id), TypeClass(c))} << c;
+  return classes;
+}();
 
 op_loops::Loop loop_for(OpId id, const Kind& kind) {
   if (!op_takes(id, kind)) return nullptr;
@@ -68,28 +97,10 @@ const char* Op::name() const {
 }
 
 bool op_takes(OpId id, const Kind& kind) {
-  TypeClass c = kind.type_class;
-  switch (id) {
-    case OpId::max:
-    case OpId::min: return is_integer(kind) || c == TypeClass::floating;
-    case OpId::sum:
-    case OpId::prod: return is_integer(kind) || c == TypeClass::floating || c == TypeClass::complex;
-    case OpId::land:
-    case OpId::lor:
-    case OpId::lxor:
-      // The table of 6.9.2 has no multi-language types here; they are C integers all the same, and other
-      // libraries take them.
-      return is_c_integer(kind) || c == TypeClass::multi_language || c == TypeClass::logical;
-    case OpId::band:
-    case OpId::bor:
-    case OpId::bxor: return is_integer(kind) || c == TypeClass::byte;
-    case OpId::minloc:
-    case OpId::maxloc: return c == TypeClass::pair;
-    case OpId::replace:
-    case OpId::no_op:
-    case OpId::none: return true;
-  }
-  return false;
+  // MPI_CHAR is for text, and 6.9.2 takes it out of reductions. MPICH and Open MPI compute with it as C does, and
+  // programs count on that (OSU's benchmarks reduce MPI_CHAR unless told otherwise): so it is one more C integer here.
+  const TypeClass c = kind.id == type_id::kChar ? TypeClass::c_integer : kind.type_class;
+  return uint32_t(id) < uint32_t(kOps) && (kClassesOf[size_t(id)] >> uint32_t(c) & 1);
 }
 
 bool Op::valid_for(const Datatype& type) const {

@@ -71,6 +71,47 @@ int main(int argc, char **argv) {
     EXPECT(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER,
            "'sendbuf' is MPI_IN_PLACE");
   }
+  {
+    /* Buffers that are the same memory or overlap, and an own block of two sizes, at every rank or in MPI_COMM_SELF. */
+    int m[64] = {0}, counts[8] = {2, 2, 2, 2, 2, 2, 2, 2}, places[8] = {0, 2, 4, 6, 8, 10, 12, 14}, bytes[8];
+    MPI_Datatype ints[8];
+    for (int i = 0; i < 8; i++) bytes[i] = 8 * i, ints[i] = MPI_INT;
+    const MPI_Comm w = MPI_COMM_WORLD, s = MPI_COMM_SELF;
+#define SAME(call) EXPECT(call, MPI_ERR_BUFFER, "'sendbuf' and 'recvbuf'", "same memory")
+#define OVERLAP(call) EXPECT(call, MPI_ERR_BUFFER, "'sendbuf' and 'recvbuf'", "overlap")
+#define UNEQUAL(call) EXPECT(call, MPI_ERR_COUNT, "sends 4 bytes to itself, but receives 8")
+    SAME(MPI_Allreduce(m, m, 2, MPI_INT, MPI_SUM, w));
+    OVERLAP(MPI_Allreduce(m, m + 1, 2, MPI_INT, MPI_SUM, w));
+    OVERLAP(MPI_Allreduce(m + 1, m, 2, MPI_INT, MPI_SUM, w));
+    FINE(MPI_Allreduce(m, m + 2, 2, MPI_INT, MPI_SUM, w));
+    FINE(MPI_Allreduce(m + 2, m, 2, MPI_INT, MPI_SUM, w));
+    FINE(MPI_Allreduce(m, m, 0, MPI_INT, MPI_SUM, w));
+    SAME(MPI_Scan(m, m, 1, MPI_INT, MPI_SUM, w));
+    OVERLAP(MPI_Exscan(m + 1, m, 2, MPI_INT, MPI_SUM, w));
+    SAME(MPI_Reduce(m, m, 1, MPI_INT, MPI_SUM, 0, s));
+    SAME(MPI_Reduce_scatter(m, m, counts, MPI_INT, MPI_SUM, w));
+    SAME(MPI_Reduce_scatter_block(m, m, 1, MPI_INT, MPI_SUM, w));
+    SAME(MPI_Allgather(m + rank, 1, MPI_INT, m, 1, MPI_INT, w));
+    OVERLAP(MPI_Allgather(m + size - 1, 2, MPI_INT, m + size, 2, MPI_INT, w));
+    UNEQUAL(MPI_Allgather(m, 1, MPI_INT, m + 8, 2, MPI_INT, w));
+    SAME(MPI_Allgatherv(m + 2 * rank, 2, MPI_INT, m, counts, places, MPI_INT, w));
+    UNEQUAL(MPI_Allgatherv(m + 32, 1, MPI_INT, m, counts, places, MPI_INT, w));
+    SAME(MPI_Alltoall(m, 1, MPI_INT, m, 1, MPI_INT, w));
+    OVERLAP(MPI_Alltoall(m, 2, MPI_INT, m + 1, 2, MPI_INT, w));
+    UNEQUAL(MPI_Alltoall(m, 1, MPI_INT, m + 32, 2, MPI_INT, w));
+    SAME(MPI_Alltoallv(m, counts, places, MPI_INT, m, counts, places, MPI_INT, w));
+    UNEQUAL(MPI_Alltoallv(m, one, places, MPI_INT, m + 32, counts, places, MPI_INT, w));
+    SAME(MPI_Alltoallw(m, counts, bytes, ints, m, counts, bytes, ints, w));
+    UNEQUAL(MPI_Alltoallw(m, one, bytes, ints, m + 32, counts, bytes, ints, w));
+    SAME(MPI_Gather(m, 1, MPI_INT, m, 1, MPI_INT, 0, s));
+    OVERLAP(MPI_Gather(m, 2, MPI_INT, m + 1, 2, MPI_INT, 0, s));
+    UNEQUAL(MPI_Gather(m, 1, MPI_INT, m + 8, 2, MPI_INT, 0, s));
+    SAME(MPI_Gatherv(m, 2, MPI_INT, m, counts, places, MPI_INT, 0, s));
+    SAME(MPI_Scatter(m, 1, MPI_INT, m, 1, MPI_INT, 0, s));
+    OVERLAP(MPI_Scatter(m + 1, 2, MPI_INT, m, 2, MPI_INT, 0, s));
+    UNEQUAL(MPI_Scatter(m, 1, MPI_INT, m + 8, 2, MPI_INT, 0, s));
+    SAME(MPI_Scatterv(m, counts, places, MPI_INT, m, 2, MPI_INT, 0, s));
+  }
   MPI_Barrier(MPI_COMM_WORLD);
 
   /* Receive arguments mean something at the root only, the send type nothing with MPI_IN_PLACE. */

@@ -25,7 +25,7 @@ void draw_base(Rng& rng, WorldOptions& options) {
   options.tunables.rdma_channels = kBases[rng.below(std::size(kBases))];
   options.tunables.rdma_statistics_ms = 50'000;
   options.adapter.dc = options.tunables.rdma_channels == "dc" || rng.chance(1, 2);
-  options.adapter_faults.datagram_loss_in_1024 %= 100;
+  options.adapter_faults.datagram_loss_in_1024 = std::min(options.adapter_faults.datagram_loss_in_1024, 100u);
 }
 
 /// Ranks send to each other at random, and each has the others' messages come by another channel now and then.
@@ -306,6 +306,8 @@ TEST(RdmaChannels, XrcTakesAQueuePairForEachNode) {
     options.ranks = 12;
     options.ranks_per_node = 4;
     options.tunables.rdma_channels = "xrc";
+    // Half of all greetings may be lost: of 66 pairs one needs more than the usual 30 s in every few hundred worlds.
+    options.tunables.rdma_connect_timeout_s = 300;
     std::vector<size_t> pairs(3);
     Report report = Machine(options).run([&](Machine::Rank& rank) {
       Bench bench(rank);

@@ -70,7 +70,7 @@ TEST(VerbsDriverChannels, TheyChangeWithoutLosingOrReorderingAMessage) {
     options.tunables.rdma_dc_initiators = int64_t(1 + rng.below(4));
     options.tunables.rdma_ring_entries = int64_t(2 + rng.below(15));
     options.tunables.rdma_window = int64_t(2 + rng.below(30));
-    options.adapter_faults.datagram_loss_in_1024 %= 100;
+    options.adapter_faults.datagram_loss_in_1024 = std::min(options.adapter_faults.datagram_loss_in_1024, 100u);
     options.adapter_faults.storm_in_1024 = uint32_t(rng.below(2) * rng.below(30));
     options.adapter_faults.storm_ns = 100'000;
     constexpr int kMessages = 40;
