@@ -11,7 +11,6 @@ namespace {
 
 // More is a mistake or an attack: no machine has as many.
 constexpr size_t kMaxHosts = 1'000'000;
-constexpr int kMaxSlots = 1'000'000;
 
 std::string variable(const char* name) {
   const char* value = getenv(name);

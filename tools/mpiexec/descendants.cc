@@ -9,11 +9,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <ctime>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+
+#include "clock.h"
 
 namespace tern::mpiexec {
 namespace {
@@ -72,12 +73,6 @@ std::unordered_multimap<pid_t, pid_t> children_by_parent() {
   }
   closedir(processes);
   return children;
-}
-
-uint64_t now_ms() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return uint64_t(now.tv_sec) * 1000 + uint64_t(now.tv_nsec) / 1'000'000;
 }
 
 }  // namespace

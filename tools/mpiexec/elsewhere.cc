@@ -15,6 +15,7 @@
 #include <ctime>
 #include <memory>
 
+#include "clock.h"
 #include "engines.h"
 #include "hosts.h"
 #include "spawn.h"
@@ -25,14 +26,7 @@ namespace {
 
 // Time for the engine to end its ranks after SIGTERM, on all hosts.
 constexpr int kEngineGrace_s = 5;
-constexpr int kTimeoutExitCode = 124;    // as timeout(1)
 constexpr size_t kMaxWaiting = 1 << 20;  // bytes that our reader has not taken, before the engine has to wait
-
-int64_t now_ms() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
-}
 
 /// One of the engine's output streams, with labels as mpiexec writes them.
 class LabelledStream {
@@ -144,14 +138,14 @@ class EngineChild {
   }
 
   int await() {
-    if (plan_.timeout_s > 0) deadline_ms_ = now_ms() + int64_t{1000} * plan_.timeout_s;
+    if (plan_.timeout_s > 0) deadline_ms_ = int64_t(now_ms()) + int64_t{1000} * plan_.timeout_s;
     // A process that the engine leaves behind may hold its output: only until the engine has ended do we wait for it.
     while (!ended_ || std::any_of(std::begin(streams_), std::end(streams_),
                                   [](auto& stream) { return stream && stream->wants_to_write(); })) {
-      if (deadline_ms_ >= 0 && now_ms() >= deadline_ms_) end_it();
+      if (deadline_ms_ >= 0 && int64_t(now_ms()) >= deadline_ms_) end_it();
       wait_once();
     }
-    if (late_) return kTimeoutExitCode;
+    if (late_) return Plan::kTimeoutExitCode;
     const int code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
     return code != 0 && streams_[1] && streams_[1]->failure() != 0 ? streams_[1]->failure() : code;
   }
@@ -160,7 +154,7 @@ class EngineChild {
     if (!late_)
       say(fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", plan_.timeout_s));
     kill(child_, late_ ? SIGKILL : SIGTERM);
-    deadline_ms_ = now_ms() + 1000 * kEngineGrace_s;
+    deadline_ms_ = int64_t(now_ms()) + 1000 * kEngineGrace_s;
     late_ = true;
   }
 
@@ -172,7 +166,7 @@ class EngineChild {
       watched[count++] = {stream->wants_to_read() ? stream->pipe() : -1, POLLIN, 0};
       watched[count++] = {stream->wants_to_write() ? stream->sink() : -1, POLLOUT, 0};
     }
-    const int64_t left_ms = deadline_ms_ < 0 ? -1 : std::max<int64_t>(0, deadline_ms_ - now_ms());
+    const int64_t left_ms = deadline_ms_ < 0 ? -1 : std::max<int64_t>(0, deadline_ms_ - int64_t(now_ms()));
     poll(watched, count, int(std::min<int64_t>(left_ms, 1'000'000)));
     size_t at = 1;
     for (auto& stream : streams_) {
@@ -193,7 +187,7 @@ class EngineChild {
         deadline_ms_ = -1;
         for (auto& stream : streams_) {
           // What it has written before.
-          for (int64_t until_ms = now_ms() + 100; stream && stream->pipe() >= 0 && now_ms() < until_ms;) {
+          for (uint64_t until_ms = now_ms() + 100; stream && stream->pipe() >= 0 && now_ms() < until_ms;) {
             pollfd more{stream->pipe(), POLLIN, 0};
             if (poll(&more, 1, 0) != 1) break;
             stream->read_some();

@@ -11,20 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <ctime>
 
 namespace tern::mpiexec {
 namespace {
-constexpr int kTimeoutExitCode = 124;  // as timeout(1)
 // Output that our own reader has not taken; with more, the ranks' pipes are no longer read.
 constexpr size_t kOutputHigh = 1 << 20;
 }  // namespace
-
-uint64_t Job::now_ms() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return uint64_t(now.tv_sec) * 1000 + uint64_t(now.tv_nsec) / 1'000'000;
-}
 
 std::string Job::name_of(int rank) const {
   return fmt::format("rank {} ({})", rank, plan_.apps[size_t(ranks_[size_t(rank)].app)].command[0]);
@@ -201,7 +193,7 @@ void Job::on_deadlines() {
     timeout_at_ms_ = 0;
     if (ending_) return;
     interrupted_ |= draining_;
-    exit_code_ = kTimeoutExitCode;  // also when some rank has failed quietly before
+    exit_code_ = Plan::kTimeoutExitCode;  // also when some rank has failed quietly before
     const std::string message =
         fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", plan_.timeout_s);
     if (draining_ || !server_->some_inside()) return end_ranks(message);

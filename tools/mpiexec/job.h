@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.h"
 #include "hang_page.h"
 #include "keeper.h"
 #include "plan.h"
@@ -110,7 +111,6 @@ class Job {
   void drain_output();
   void print_exit_codes();
   std::string name_of(int rank) const;
-  static uint64_t now_ms();
 
   const Plan& plan_;
   Keeper& keeper_;

@@ -17,7 +17,7 @@
 namespace tern::mpiexec {
 namespace {
 // The keeper answers within microseconds; a second of silence means that it was stopped (SIGSTOP).
-constexpr int kAnswer_ms = 1000;
+constexpr int kKeeperAnswer_ms = 1000;
 }  // namespace
 
 bool Keeper::start(char** argv) {
@@ -99,7 +99,7 @@ bool Keeper::receive(bool wait) {
   if (socket_ < 0) return false;
   if (wait) {
     pollfd ready{socket_, POLLIN, 0};
-    if (poll(&ready, 1, kAnswer_ms) == 0) return false;
+    if (poll(&ready, 1, kKeeperAnswer_ms) == 0) return false;
   }
   char buffer[4096];
   const ssize_t n = recv(socket_, buffer, sizeof buffer, MSG_DONTWAIT);

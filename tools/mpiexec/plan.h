@@ -44,6 +44,7 @@ struct Plan {
   OutputFiles files{};
   Placement placement{};
   int timeout_s = 0;  ///< 0: none
+  static constexpr int kTimeoutExitCode = 124;  ///< as timeout(1)
   bool verbose = false;
   bool print_exit_codes = false;
   int universe_size = 0;  ///< 0: not given; -1: without limit

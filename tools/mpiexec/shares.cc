@@ -6,9 +6,6 @@
 namespace tern::mpiexec {
 namespace {
 
-// More is a mistake: no machine has as many processors.
-constexpr int kMaxSlots = 1'000'000;
-
 // Each name once, in the order of first mention, with the slots of all mentions. 0 slots: no mention has said any.
 std::vector<Host> merged(const std::vector<Host>& hosts) {
   const bool any_says = std::any_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.slots > 0; });

@@ -8,6 +8,9 @@
 
 namespace tern::mpiexec {
 
+/// Slots of a host. More is a mistake: no machine has as many processors.
+inline constexpr int kMaxSlots = 1'000'000;
+
 /// A host and how many ranks it is meant for.
 struct Host {
   std::string name;

@@ -11,7 +11,7 @@
 namespace tern::mpiexec {
 namespace {
 
-constexpr size_t kMaxRanks = 32;      // in the table; beyond it the extremes
+constexpr size_t kMaxRows = 32;      // in the table; beyond it the extremes
 constexpr size_t kMaxFunctions = 12;  // the longest first; the rest as one line
 
 double seconds(uint64_t ns) { return double(ns) * 1e-9; }
@@ -110,7 +110,7 @@ std::string rank_line(const std::string& name, const Line& line) {
 std::string ranks_table(const std::vector<Line>& lines) {
   std::string out = fmt::format("{:>6} {:>10} {:>10} {:>5} {:>10} {:>5} {:>11} {:>11} {:>11} {:>6}\n", "rank", "time s",
                                 "in MPI s", "%", "waiting s", "%", "sent", "bytes", "received", "unex.%");
-  if (lines.size() <= kMaxRanks) {
+  if (lines.size() <= kMaxRows) {
     for (const Line& line : lines) out += rank_line(fmt::format("{}", line.record->rank()), line);
   } else {
     auto less = [](const Line& a, const Line& b) { return a.mpi_ns < b.mpi_ns; };
