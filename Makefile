@@ -32,13 +32,13 @@ test: run
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 install: build
-	@cmake --install $(BUILD) --prefix $(PREFIX)
-	@cp $(BUILD)/install_manifest.txt $(INSTALLED) && echo >>$(INSTALLED)
+	@cmake --install $(BUILD) --prefix "$(PREFIX)"
+	@cp $(BUILD)/install_manifest.txt "$(INSTALLED)" && echo >>"$(INSTALLED)"
 
 # Every file that the last `make install` to this PREFIX has installed, and folders that are empty then.
 uninstall:
-	@[ -f $(INSTALLED) ] || { echo "nothing of Tern is installed in $(DESTDIR)$(PREFIX): $(INSTALLED) is missing" >&2; exit 1; }
-	@(cat $(INSTALLED); echo $(PREFIX)/bin/mpirun; echo $(PREFIX)/share/tern/installed.txt) | while read -r file; do \
+	@[ -f "$(INSTALLED)" ] || { echo "nothing of Tern is installed in $(DESTDIR)$(PREFIX): $(INSTALLED) is missing" >&2; exit 1; }
+	@(cat "$(INSTALLED)"; echo "$(PREFIX)/bin/mpirun"; echo "$(PREFIX)/share/tern/installed.txt") | while read -r file; do \
 	  [ -z "$$file" ] && continue; rm -f -- "$(DESTDIR)$$file"; \
 	  rmdir -p --ignore-fail-on-non-empty -- "$$(dirname -- "$(DESTDIR)$$file")" 2>/dev/null || true; done
 

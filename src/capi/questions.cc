@@ -21,10 +21,25 @@ namespace {
 std::atomic<HangWatch*> watch{nullptr};
 std::atomic<int> mpiexec{-1};
 const char* const* last_call = nullptr;
+int own_rank = 0;
 
-void on_user_question(int, siginfo_t*, void*) {
+// A rank that is not in MPI says so at once: it may not come back.
+void on_user_question(int, siginfo_t*, void* context) {
   const int before = errno;
-  if (HangWatch* asked = watch.load()) asked->ask(HangWatch::To::standard_error);
+  if (HangWatch* asked = watch.load()) {
+    const CallStack stack = walk_stack(interrupted_address(context));
+    if (call_sites().first_outside(stack) != 0) {
+      asked->ask(HangWatch::To::standard_error);
+    } else {
+      char place[200], line[320];
+      call_sites().describe(stack, true, place, sizeof place);
+      SignalText text(line, sizeof line - 1);
+      text.add("[tern rank ").add_number(uint64_t(own_rank)).add("] not in an MPI call");
+      if (place[0] != '\0') text.add(", at ").add(place);
+      line[text.size()] = '\n';
+      static_cast<void>(!write(STDERR_FILENO, line, text.size() + 1));
+    }
+  }
   errno = before;
 }
 
@@ -97,7 +112,8 @@ void begin_to_answer(World& world) {
   process.let_watch_tell(place_of_caller);
   last_call = &world.call_name;
   watch.store(&process.hang_watch());
-  if (wish && *wish) handle(SIGUSR1, on_user_question);
+  own_rank = world.rank();
+  if (wish && *wish && is_default(SIGUSR1)) handle(SIGUSR1, on_user_question);
   const int to = process.launcher().report_descriptor();
   static int signal = 0;  // the same when sessions start the library anew
   if (to < 0 || (signal == 0 && (signal = choose_signal()) == 0)) return;

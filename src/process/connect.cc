@@ -179,7 +179,7 @@ Error Wireup::begin(const RankContext& context) {
   std::vector<int> local = parts.launcher->local_ranks();
   if (Error short_of = check_descriptors(parts.launcher->size(), local.size())) return short_of;
   if (Error wrong = parts.log.configure(parts.tunables.log, parts.launcher->rank())) return wrong;
-  if (local.front() == parts.launcher->rank()) {  // one rank of a node logs it for all
+  if (parts.launcher->rank() == 0) {  // one rank of the job logs it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
   }
   bool oversubscribed = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()

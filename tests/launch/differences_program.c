@@ -3,8 +3,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+
+#include "cases.h"
 
 static int rank;
 
@@ -53,21 +54,9 @@ static void threads_meet_in_barriers(void) {
 }
 
 int main(int argc, char** argv) {
-  const struct {
-    const char* name;
-    void (*run)(void);
-  } cases[] = {{"barrier_and_bcast", barrier_and_bcast},
-               {"reduce_of_one", reduce_of_one},
-               {"other_thread_finalizes", other_thread_finalizes},
-               {"threads_meet_in_barriers", threads_meet_in_barriers}};
-  int provided;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-    if (argc < 2 || strcmp(argv[1], cases[i].name) != 0) continue;
-    cases[i].run();
-    MPI_Finalize();
-    return 0;
-  }
-  return 2;
+  const struct Case cases[] = {{"barrier_and_bcast", barrier_and_bcast},
+                               {"reduce_of_one", reduce_of_one},
+                               {"other_thread_finalizes", other_thread_finalizes},
+                               {"threads_meet_in_barriers", threads_meet_in_barriers}};
+  return run_case(argc, argv, cases, sizeof cases / sizeof cases[0], MPI_THREAD_MULTIPLE, &rank);
 }

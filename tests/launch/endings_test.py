@@ -52,6 +52,17 @@ class Endings(unittest.TestCase):
         done = common.run(["mpiexec.mpich", "-n", "2", PROGRAM, "leave", "0"])
         self.assertIn("] the program ends without MPI_Finalize", done.stderr)
 
+    def test_the_cause_comes_before_a_timeout(self):
+        """The time is up while the other rank is asked, which cannot answer: the exit code is that of the cause."""
+        said = ""
+        for seconds in (2, 3, 3, 4):  # a busy machine may be later
+            done = mpiexec("-timeout", seconds, "-n", 2, PROGRAM, "differ", TERN_PATH="tcp")
+            if "do not call the same collective" in done.stderr:
+                self.assertNotIn("time is up", done.stderr)
+                self.assertNotEqual(done.returncode, 124, done.stderr)
+            said += done.stderr
+        self.assertIn("do not call the same collective", said)
+
     def test_the_cause_comes_before_its_consequences(self):
         """Over TCP the neighbours notice a death by themselves: the rank that died is named nevertheless, and first."""
         for path in ("shm", "tcp"):
@@ -69,12 +80,12 @@ class OtherLibraries(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = holder.name
 
-    def program(self, soname):
-        """A program that is linked with a library of that name, and does nothing."""
+    def program(self, soname, code=0):
+        """A program that is linked with a library of that name, and ends with that code."""
         library = os.path.join(self.folder, soname)
         for command, text in ((["-shared", "-fPIC", f"-Wl,-soname,{soname}", "-o", library], "int other_mpi(void) { return 0; }"),
                               (["-o", os.path.join(self.folder, "program"), "-Wl,--no-as-needed", library,
-                                f"-Wl,-rpath,{self.folder}"], "int main(void) { return 0; }")):
+                                f"-Wl,-rpath,{self.folder}"], f"int main(void) {{ return {code}; }}")):
             source = os.path.join(self.folder, "source.c")
             with open(source, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -86,6 +97,15 @@ class OtherLibraries(unittest.TestCase):
             done = mpiexec("-n", 2, self.program(soname))
             self.assertEqual(done.returncode, 0)
             self.assertIn(f"is linked with {soname}: {name}", done.stderr)
+
+    def test_nothing_is_said_of_programs_that_do_not_start(self):
+        done = mpiexec("-n", 2, "-outfile-pattern", "/proc/no/such", PROGRAM, "leave", 0)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("cannot be started", done.stderr)
+        self.assertNotIn("no rank has called MPI_Init", done.stderr)
+        # One that fails before MPI_Init has said why.
+        self.assertIn("no rank has called MPI_Init", mpiexec("-n", 2, self.program("libmpi_abi.so.1")).stderr)
+        self.assertNotIn("no rank has called MPI_Init", mpiexec("-n", 2, self.program("libmpi_abi.so.1", 3)).stderr)
 
     def test_programs_without_mpi_and_single_ones(self):
         self.assertEqual(mpiexec("-n", 2, "true").stderr, "")

@@ -39,6 +39,22 @@ static void pause_of(int seconds) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Two collectives; the other rank cannot be asked which one it is in. */
+static void differ(void) {
+  int value = 1, sum;
+  MPI_Request request;
+  MPI_Barrier(MPI_COMM_WORLD); /* connects them */
+  if (rank == 1) {
+    MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    for (;;) sleep(1);
+  }
+  sleep(1);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void *send_later(void *seconds) {
   int value = 1;
   sleep((unsigned)*(int *)seconds);
@@ -119,6 +135,7 @@ int main(int argc, char **argv) {
   if (!strcmp(how, "wrong_tag") || !strcmp(how, "own_signal")) wrong_tag();
   if (!strcmp(how, "circle")) circle();
   if (!strcmp(how, "missing")) missing();
+  if (!strcmp(how, "differ")) differ();
   if (!strcmp(how, "pause")) pause_of(atoi(more));
   if (!strcmp(how, "threads")) threads(atoi(more));
   if (!strcmp(how, "crash")) crash(more);

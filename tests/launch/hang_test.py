@@ -1,6 +1,7 @@
 """What mpiexec says of a job that does not go on: on request, before a timeout kills, and by itself."""
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -12,31 +13,38 @@ from common import SLOW, mpiexec, new_mark, start
 PROGRAM = os.environ["TERN_HANG_PROGRAM"]
 
 
-def asked(*words, ranks=2, after=0.7, times=1, **options):
-    """Starts the program, asks mpiexec (SIGUSR1), ends the job. What mpiexec has said."""
+def page_of(child):
+    """Asks mpiexec (SIGUSR1), and returns what it says: up to a pause of half a second after the page has begun."""
+    child.send_signal(signal.SIGUSR1)
+    said = ""
+    while select.select([child.stderr], [], [], 0.5 * SLOW if "what the ranks do" in said else 30 * SLOW)[0]:
+        piece = os.read(child.stderr.fileno(), 1 << 16).decode()
+        if not piece:
+            break
+        said += piece
+    return said
+
+
+def asked(*words, ranks=2, after=0.7, until=(), times=1, **options):
+    """Starts the program, asks mpiexec until it says all the texts of `until`, ends the job. What mpiexec has said in the
+    last `times` answers. On a loaded machine the ranks may not be where they will wait, when they are asked first."""
     child = start(["-n", ranks, PROGRAM, *words], new_mark(), **options)
     child.stdout.readline()
-    said = ""
-    time.sleep(after * SLOW)
-    for _ in range(times):
-        child.send_signal(signal.SIGUSR1)
-        page = ""
-        while "what the ranks do" not in page:
-            page = child.stderr.readline()
-            said += page
-            if not page:
-                break
-    time.sleep(1.0 * SLOW)
+    pages = []
+    for _ in range(20):
+        time.sleep(after * SLOW if not pages else 0.7)
+        pages.append(page_of(child))
+        if len(pages) >= times and all(text in pages[-times] for text in until):
+            break
     assert child.poll() is None, "a question ends nothing: " + child.communicate()[1]
     child.terminate()
-    said += child.stderr.read()  # not communicate, which leaves out what readline has buffered
     child.communicate(timeout=20)
-    return said
+    return "".join(pages[-times:])
 
 
 class OnRequest(unittest.TestCase):
     def test_a_wrong_tag(self):
-        said = asked("wrong_tag", ranks=4)
+        said = asked("wrong_tag", ranks=4, until=("ranks 1-3: waiting in MPI_Barrier", "rank 1 has sent it"))
         self.assertIn("rank 0: waiting in MPI_Recv, called at wrong_tag", said)
         self.assertIn("ranks 1-3: waiting in MPI_Barrier, called at wrong_tag", said)
         self.assertIn("ranks 1-3 are in MPI_Barrier, rank 0 is not", said)
@@ -44,23 +52,23 @@ class OnRequest(unittest.TestCase):
         self.assertIn("rank 1 has sent it: MPI_COMM_WORLD, source 1, tag 8, 4 bytes (tag 7 asked, tag 8 sent)", said)
 
     def test_a_circle(self):
-        said = asked("circle", ranks=3)
+        said = asked("circle", ranks=3, until=("they wait in a circle",))
         self.assertIn("rank 0 waits for rank 2, which waits for rank 1, which waits for rank 0: they wait in a circle", said)
 
     def test_a_rank_that_computes(self):
-        said = asked("missing", ranks=3, times=2, after=4)
+        said = asked("missing", ranks=3, times=2, after=2.5, until=("at compute_for_ever", "ranks 0-1 are in MPI_Barrier"))
         places = re.findall(r"rank 2: not in an MPI call, running for (\d+\.?\d*) s, at compute_for_ever", said)
         self.assertEqual(len(places), 2, said)
         for seconds in places:
-            self.assertTrue(2 <= float(seconds) <= 4 * SLOW + 20, said)
+            self.assertTrue(2 <= float(seconds) <= 4 * SLOW + 60, said)
         self.assertEqual(said.count("ranks 0-1 are in MPI_Barrier, rank 2 is not"), 2, said)
 
     def test_the_same_over_tcp_and_with_an_own_handler_of_sigusr1(self):
-        said = asked("own_signal", ranks=2, TERN_PATH="tcp")
+        said = asked("own_signal", ranks=2, until=("tag 8 sent",), TERN_PATH="tcp")
         self.assertIn("(tag 7 asked, tag 8 sent)", said)
 
     def test_refused(self):
-        self.assertIn("cannot be asked", asked("wrong_tag", TERN_HANG_REPORT="0"))
+        self.assertIn("cannot be asked", asked("wrong_tag", until=("cannot be asked",), TERN_HANG_REPORT="0"))
 
     def test_a_rank_itself(self):
         child = start(["-n", 1, "sh", "-c", f"echo $$; exec {PROGRAM} circle"], new_mark(), TERN_HANG_REPORT="1")
@@ -78,13 +86,16 @@ class OnRequest(unittest.TestCase):
         child = start(["-n", 64, PROGRAM, "circle"], new_mark())
         self.addCleanup(common.end, child)
         child.stdout.readline()
-        time.sleep(3 * SLOW)
-        begin = time.monotonic()
-        child.send_signal(signal.SIGUSR1)
-        line = child.stderr.readline()
-        self.assertIn("what the ranks do", line)
-        self.assertLess(time.monotonic() - begin, 12 * SLOW)
-        self.assertRegex(child.stderr.readline(), r"ranks 0-63: \w+ in MPI_Recv")
+        for _ in range(10):
+            time.sleep(2 * SLOW)
+            begin = time.monotonic()
+            page = page_of(child)
+            seconds = time.monotonic() - begin
+            if re.search(r"ranks 0-63: \w+ in MPI_Recv", page):
+                break
+        self.assertRegex(page, r"ranks 0-63: \w+ in MPI_Recv")
+        # Alone 0.8 s; the ranks are 64 of so many processes that want the cores.
+        self.assertLess(seconds, 12 * SLOW * max(1, os.getloadavg()[0] / 8))
         child.terminate()
         child.communicate(timeout=20)
 
@@ -115,22 +126,26 @@ class BeforeATimeout(unittest.TestCase):
 
 
 class ByItself(unittest.TestCase):
+    """A deadlock, and pauses that are none; at the same time, since all of them mostly sleep."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.begin = time.monotonic()
+        cls.stuck = start(["-n", 2, PROGRAM, "circle"], new_mark())
+        cls.pausing = [start(["-n", 2, PROGRAM, words, 14], new_mark()) for words in ("pause", "threads")]
+
     def test_a_deadlock_is_said_once_and_ends_nothing(self):
-        begin = time.monotonic()
-        child = start(["-n", 2, PROGRAM, "circle"], new_mark())
-        self.addCleanup(common.end, child)
-        self.assertIn("all 2 ranks wait in MPI and nothing is on its way", child.stderr.readline())
-        self.assertLess(time.monotonic() - begin, 13 * SLOW)
+        self.assertIn("all 2 ranks wait in MPI and nothing is on its way", self.stuck.stderr.readline())
+        self.assertLess(time.monotonic() - self.begin, 13 * SLOW * max(1, os.getloadavg()[0] / 8))
         time.sleep(2)
-        self.assertIsNone(child.poll())
-        child.terminate()
-        self.assertNotIn("all 2 ranks wait", child.stderr.read())
-        child.communicate(timeout=20)
+        self.assertIsNone(self.stuck.poll())
+        self.stuck.terminate()
+        self.assertNotIn("all 2 ranks wait", self.stuck.stderr.read())
+        self.stuck.communicate(timeout=20)
 
     def test_no_false_alarm(self):
-        for words, seconds in ((("pause", 14), 60), (("threads", 14), 60)):
-            done = mpiexec("-n", 2, PROGRAM, *words, timeout=seconds)
-            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+        for job in self.pausing:
+            self.assertEqual((job.communicate(timeout=60)[1], job.returncode), ("", 0), job.args)
 
 
 if __name__ == "__main__":

@@ -300,6 +300,24 @@ class Hosts(unittest.TestCase):
             self.assertEqual(done.returncode, 124, done.stderr)
             self.assertIn("time is up after 1 s", done.stderr)
 
+    def test_an_engine_is_asked_for_reports(self):
+        """SIGUSR1 and a timeout: all engines pass that signal on to the ranks, which answer it if TERN_HANG_REPORT is set."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine(folder, "mpiexec.hydra", "trap 'echo asked $TERN_HANG_REPORT' USR1; trap 'echo ended; exit 1' TERM\n"
+                        "echo ready; while :; do /bin/sleep 0.1; done")
+            words = ["-hosts", "a,b", "-timeout", 1, "-n", 4, "prog"]
+            done = mpiexec(*words, PATH=folder, HYDRA_LAUNCHER_EXEC="agent")
+            self.assertEqual((done.returncode, done.stdout), (124, "ready\nasked 1\nended\n"), done.stderr)
+            done = mpiexec(*words, PATH=folder, HYDRA_LAUNCHER_EXEC="agent", TERN_HANG_REPORT="0")
+            self.assertEqual((done.returncode, done.stdout), (124, "ready\nended\n"), done.stderr)
+            with subprocess.Popen([MPIEXEC, "-hosts", "a,b", "-timeout", "60", "-n", "4", "prog"], stdout=subprocess.PIPE, text=True,
+                                  env=environment(PATH=folder, HYDRA_LAUNCHER_EXEC="agent")) as job:
+                self.assertEqual(job.stdout.readline(), "ready\n")
+                job.send_signal(signal.SIGUSR1)
+                self.assertEqual(job.stdout.readline(), "asked 1\n")
+                job.terminate()
+                self.assertEqual(job.stdout.read(), "ended\n")
+
     def test_an_unknown_host_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             self.engine(folder, "mpiexec.hydra", "echo started")
@@ -367,6 +385,8 @@ class Allocations(unittest.TestCase):
         done = self.run_in("-n", 3, "prog", **slurm)
         self.assertEqual(done.stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 3 prog\n", done.stderr)
         self.assertIn("3 ranks on the 2 hosts of Slurm's allocation, started by srun (-here:", done.stderr)
+        done = self.run_in("prog", SLURM_JOB_ID="7", SLURM_JOB_NODELIST="far1", SLURM_NTASKS="1")
+        self.assertIn("1 rank on the 1 host of Slurm's", done.stderr)
         self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 prog\n")
         done = self.run_in("-here", "-n", 2, "/bin/echo", "near", **slurm)
         self.assertEqual((done.stdout, done.stderr), ("near\nnear\n", ""))

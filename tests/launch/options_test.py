@@ -151,6 +151,10 @@ class Binding(unittest.TestCase):
         self.assertEqual(self.drawings(20, "--map-by", "socket", "--bind-to", "socket")[18:], ["BBBB/....", "..../BBBB"])
         self.assertEqual(self.drawings(5, "--bind-to", "socket"), ["BBBB/...."] * 4 + ["..../BBBB"])
         self.assertEqual(self.report(5, "--map-by", "ppr:2:socket"), ["ranks are not bound: 5 ranks, 2 on each of 2 parts"])
+        self.assertEqual(self.drawings(2, "--map-by", "ppr:1:core"), ["B.../....", ".B../...."])
+        self.assertEqual(self.drawings(3, "--map-by", "ppr:2:core"), ["B.../....", "B.../....", ".B../...."])
+        self.assertEqual(self.report(9, "--map-by", "ppr:1:core"), ["ranks are not bound: 9 ranks, 1 on each of 8 parts"])
+        self.assertEqual(self.drawings(2, "--map-by", "ppr:1:hwthread", machine=THREADS), ["B......./........", ".B....../........"])
 
     def test_numa_and_threads(self):
         self.assertEqual(self.drawings(4, "--map-by", "numa", machine=THREADS),

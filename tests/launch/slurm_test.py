@@ -15,6 +15,7 @@ import unittest
 from common import BUILD, CLIENT, MPIEXEC, environment, main, run
 from launchers_test import fields
 
+PROGRAM = os.environ["TERN_HANG_PROGRAM"]
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sinfo", "scontrol")
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 MISSING = [name for name in NEEDED if not shutil.which(name)]
@@ -161,6 +162,14 @@ class UnderSlurm(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         self.assertIn("--mpi=pmi2", done.stderr)
 
+    def test_the_cause_gives_the_exit_code(self):
+        """The others notice the end of a rank, and are innocent. srun on its own does not end them."""
+        for kind in ("pmi2", "pmix"):
+            if kind in self.kinds:
+                # Slurm returns either the code of the rank or that of those which it has killed.
+                self.assertIn(self.srun(f"--mpi={kind}", "-n", 3, PROGRAM, "crash", "exit").returncode, (9, 137))
+                self.assertEqual(self.srun(f"--mpi={kind}", "-n", 3, PROGRAM, "crash", "null").returncode, 139)
+
     def test_our_mpiexec_in_an_allocation(self):
         done = self.srun("--mpi=none", "-n", 1, os.path.join(BUILD, "bin/mpiexec"), "-n", 3, CLIENT, "exchange")
         self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {r} of 3 exchanged" for r in range(3)], done.stderr)
@@ -217,6 +226,14 @@ class UnderSlurm(unittest.TestCase):
         self.assertEqual(done.returncode, 124, done.stderr)
         self.assertIn("time is up after 2 s", done.stderr)
         self.assertLess(time.monotonic() - begin, 30)
+
+    def test_a_timeout_asks_the_ranks(self):
+        done = self.in_allocation("-timeout", 4, PROGRAM, "missing", TERN_ODD="1")
+        self.assertEqual(done.returncode, 124, done.stderr)
+        self.assertIn("rank 0] waiting in MPI_Barrier", done.stderr)
+        self.assertIn("rank 3] not in an MPI call, at compute_for_ever", done.stderr)
+        # A warning comes once, not once for each host.
+        self.assertEqual(done.stderr.count("there is no tunable TERN_ODD"), 1, done.stderr)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
+
+#include "cases.h"
 
 static int rank;
 
@@ -103,21 +104,9 @@ static void right_threads_that_probe(void) {
 }
 
 int main(int argc, char** argv) {
-  const struct {
-    const char* name;
-    void (*run)(void);
-  } cases[] = {{"threads_write_at_once", threads_write_at_once},
-               {"threads_write_late", threads_write_late},
-               {"threads_probe_one_message", threads_probe_one_message},
-               {"right_threads_that_probe", right_threads_that_probe}};
-  int provided;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-    if (argc < 2 || strcmp(argv[1], cases[i].name) != 0) continue;
-    cases[i].run();
-    MPI_Finalize();
-    return 0;
-  }
-  return 2;
+  const struct Case cases[] = {{"threads_write_at_once", threads_write_at_once},
+                               {"threads_write_late", threads_write_late},
+                               {"threads_probe_one_message", threads_probe_one_message},
+                               {"right_threads_that_probe", right_threads_that_probe}};
+  return run_case(argc, argv, cases, sizeof cases / sizeof cases[0], MPI_THREAD_MULTIPLE, &rank);
 }

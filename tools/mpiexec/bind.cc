@@ -175,16 +175,17 @@ std::vector<int> part_of_each(const Placement& wish, int ranks, size_t parts) {
 Deal deal_out(const Machine& machine, const Placement& wish, int ranks) {
   Deal deal;
   const Part unit = wish.bind == Part::hwthread || wish.map == Part::hwthread ? Part::hwthread : Part::core;
-  const bool one_part = wish.map <= Part::core;  // filled from one end to the other
+  const bool one_part = wish.map <= Part::core && wish.per_part == 0;  // filled from one end to the other
   const std::vector<cpu_set_t> units = machine.parts(unit);
-  const std::vector<cpu_set_t> parts = machine.parts(one_part ? Part::machine : wish.map);
+  const std::vector<cpu_set_t> parts = machine.parts(one_part ? Part::machine : std::max(wish.map, unit));
   if (parts.empty()) {
     deal.lack = "this machine has no such parts";
     return deal;
   }
   const std::vector<int> part_of = part_of_each(wish, ranks, parts.size());
-  // Ranks may share a whole cache or socket; they share cores only if a wider part was asked for.
-  const bool may_share = wish.bind > Part::core && wish.cores_per_rank == 0;
+  // Ranks may share a whole cache or socket; they share cores only if a wider part, or several on a core, were asked
+  // for.
+  const bool may_share = (wish.bind > Part::core || (!one_part && wish.map <= Part::core)) && wish.cores_per_rank == 0;
   const bool even = wish.cores_per_rank == 0 && wish.bind != Part::core && wish.bind != Part::hwthread && !one_part;
   for (int rank = 0; rank < ranks; ++rank) {
     const int part = part_of[size_t(rank)];

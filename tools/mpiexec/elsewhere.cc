@@ -26,6 +26,10 @@ namespace {
 
 // Time for the engine to end its ranks after SIGTERM, on all hosts.
 constexpr int kEngineGrace_s = 5;
+// Time for the ranks to say what they wait for, and for the engine to pass it on.
+constexpr int kReportTime_s = 2;
+// Under another launcher a rank answers SIGUSR1 if this is set, and all engines pass that signal on to the ranks.
+constexpr const char kHangReport[] = "TERN_HANG_REPORT";
 constexpr size_t kMaxWaiting = 1 << 20;  // bytes that our reader has not taken, before the engine has to wait
 
 /// One of the engine's output streams, with labels as mpiexec writes them.
@@ -106,7 +110,7 @@ class EngineChild {
   int run(char* const* arguments) {
     sigset_t signals;
     sigemptyset(&signals);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&signals, signal);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     int ends[2] = {-1, -1};
@@ -150,12 +154,19 @@ class EngineChild {
     return code != 0 && streams_[1] && streams_[1]->failure() != 0 ? streams_[1]->failure() : code;
   }
 
+  /// First the ranks are asked what they do, then the engine has to end them, then it is killed.
   void end_it() {
-    if (!late_)
+    constexpr int kSteps[] = {SIGUSR1, SIGTERM, SIGKILL};
+    if (!late_) {
       say(fmt::format("time is up after {} s (MPIEXEC_TIMEOUT or -timeout); ending the job", plan_.timeout_s));
-    kill(child_, late_ ? SIGKILL : SIGTERM);
-    deadline_ms_ = int64_t(now_ms()) + 1000 * kEngineGrace_s;
-    late_ = true;
+      late_ = true;
+      const char* wish = getenv(kHangReport);
+      if (wish && std::strcmp(wish, "0") == 0) step_ = 1;
+    }
+    const int signal = kSteps[step_];
+    kill(child_, signal);
+    deadline_ms_ = int64_t(now_ms()) + 1000 * (signal == SIGUSR1 ? kReportTime_s : kEngineGrace_s);
+    step_ = std::min(step_ + 1, 2);
   }
 
   void wait_once() {
@@ -204,6 +215,7 @@ class EngineChild {
   int signals_ = -1, status_ = 0;
   pid_t child_ = -1;
   bool ended_ = false, late_ = false;
+  int step_ = 0;              ///< of end_it
   int64_t deadline_ms_ = -1;  ///< -1: none
 };
 
@@ -237,14 +249,19 @@ int resolve_paths(Plan& plan) {
 }
 
 int call(const Engine& engine, const std::string& file, const Plan& plan) {
+  setenv(kHangReport, "1", 0);
   EngineCommand command = translate(plan, engine, own_name(), own_variables(), geteuid() == 0);
   if (plan.verbose) say(fmt::format("handing over to: {}", fmt::join(command.words, " ")));
   if (!command.ignored.empty())
     say(fmt::format("{} starts the ranks, and has nothing for {}: ignored", engine.program,
                     fmt::join(command.ignored, ", ")));
   if (!plan.batch_system.empty()) {
-    say(fmt::format("{} ranks on the {} hosts of {}'s allocation, started by {} (-here: on this machine)", plan.ranks(),
-                    plan.hosts.size(), plan.batch_system, engine.program));
+    const auto many = [](size_t count, const char* what) {
+      return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+    };
+    say(fmt::format("{} on the {} of {}'s allocation, started by {} (-here: on this machine)",
+                    many(size_t(plan.ranks()), "rank"), many(plan.hosts.size(), "host"), plan.batch_system,
+                    engine.program));
   }
   for (const std::string& entry : command.environment) {
     const size_t equals = entry.find('=');

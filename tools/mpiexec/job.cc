@@ -191,7 +191,7 @@ void Job::on_deadlines() {
   if (look_at_ms_ != 0 && now >= look_at_ms_) look_at_activity();
   if (timeout_at_ms_ != 0 && now >= timeout_at_ms_) {
     timeout_at_ms_ = 0;
-    if (ending_) return;
+    if (ending_ || cause_said_) return;  // in which case the job ends after some seconds at most
     interrupted_ |= draining_;
     exit_code_ = Plan::kTimeoutExitCode;  // also when some rank has failed quietly before
     const std::string message =

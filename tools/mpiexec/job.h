@@ -138,7 +138,8 @@ class Job {
   std::optional<int> exit_code_;  ///< of the first failure
   bool ending_ = false;           ///< the ranks have been told to end
   bool interrupted_ = false;
-  bool draining_ = false;  ///< no rank is left, but our reader has not taken all output
+  bool not_started_ = false;  ///< a rank for which no process could be made
+  bool draining_ = false;     ///< no rank is left, but our reader has not taken all output
   bool end_after_reports_ = false, reports_extended_ = false, stall_said_ = false;
   bool awaits_killed_ = false;        ///< in await_killed
   std::vector<int> ended_meanwhile_;  ///< ranks that were not killed, to be judged after it

@@ -65,6 +65,7 @@ void Job::judge(int rank) {
   if (const int why = ranks_[size_t(rank)].failure) {
     // No process was made: the machine lacks some resource.
     const int code = status == 0 ? 1 : why == ENOENT ? 127 : 126;
+    not_started_ = true;
     return fail(code, fmt::format("{} cannot be started: {}", name_of(rank), strerror(why)));
   }
   if (abort_code) return abort_asked(rank, *abort_code);
@@ -160,15 +161,16 @@ void Job::on_output_lost(const char* name, int why) {
 
 // Several copies of a program that is linked with another MPI library are worlds of one each, of which nothing tells.
 void Job::warn_of_other_library() {
-  if (ranks_.size() < 2 || server_->some_called_init() || parents_ >= 0 || interrupted_) return;
+  if (ranks_.size() < 2 || server_->some_called_init() || parents_ >= 0 || interrupted_ || not_started_) return;
   for (size_t app = 0; app < files_.size(); ++app) {
     const std::string library = linked_mpi(files_[app]);
-    if (library.empty()) continue;
+    // A program that ends with an error before MPI_Init has said why.
+    const bool standard = library.starts_with("libmpi_abi");
+    if (library.empty() || (standard && exit_code_)) continue;
     return tell(fmt::format("no rank has called MPI_Init of Tern: {} is linked with {}. {}", plan_.apps[app].command[0],
                             library,
-                            library.starts_with("libmpi_abi")
-                                ? "ldd shows whose it is"
-                                : "Compile it with Tern's mpicc, or start it with the mpiexec of that library"));
+                            standard ? "ldd shows whose it is"
+                                     : "Compile it with Tern's mpicc, or start it with the mpiexec of that library"));
   }
 }
 

@@ -273,6 +273,7 @@ bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_s
     if (descriptor > 2 && descriptor != null_) close(descriptor);
   }
   if (why != 0) {
+    not_started_ = true;
     fail(1, fmt::format("rank {} ({}) cannot be started: {}", rank, app.command[0], strerror(why)));
     return false;
   }

@@ -21,6 +21,9 @@ std::unique_ptr<Launcher> make_singleton();
 /// The exit status of a process that MPI_Abort ends with `code`: the system keeps 8 bits, and 256 must not read as
 /// success.
 int exit_status(int code);
+/// Where `code` says that another rank has ended: gives the launcher (not ours) time to kill this process for that,
+/// whose exit code is of no interest. Else does nothing.
+void await_kill(int code);
 /// Before a rank ends by _exit: flushes its buffered output, unless another thread is in the middle of writing.
 void flush_standard_streams();
 /// "message\n" to stderr in one write.

@@ -441,8 +441,9 @@ void Pmi1::abort(int code, std::string_view message) {
   const bool ours = getenv("TERN_JOB_ID") != nullptr;
   if (!ours && !message.empty()) usleep(kReadingTime_us);
   // A launcher that has ended cannot be told; this process ends nevertheless.
-  if (Error error = send(fmt::format("cmd=abort exitcode={}", ours ? code : exit_status(code))))
-    _exit(exit_status(code));
+  const Error error = send(fmt::format("cmd=abort exitcode={}", ours ? code : exit_status(code)));
+  if (error || ours) _exit(exit_status(code));
+  await_kill(code);
   _exit(exit_status(code));
 }
 

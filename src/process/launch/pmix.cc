@@ -359,6 +359,8 @@ bool Pmix::barrier_is_over(Error& error) {
 void Pmix::abort(int code, std::string_view message) {
   say_last_words(message);
   flush_standard_streams();
+  // Slurm would return this code instead of that of the rank that has died, which it finds out by itself.
+  await_kill(code);
   // Known: Open MPI 4.1's mpirun may crash or hang in PMIx_server_finalize when other ranks are in a fence just now.
   library_.abort(exit_status(code), nullptr, nullptr, 0);
   _exit(exit_status(code));

@@ -145,6 +145,12 @@ std::unique_ptr<Launcher> make_singleton() { return std::make_unique<Singleton>(
 
 int exit_status(int code) { return code != 0 && (code & 0xff) == 0 ? 1 : code & 0xff; }
 
+// Slurm's srun returns the code of a rank that ends by itself rather than that of one that was killed before.
+void await_kill(int code) {
+  constexpr useconds_t kUntilKilled_us = 3'000'000;  // Slurm: within a second
+  if (code == int(ErrorClass::proc_aborted)) usleep(kUntilKilled_us);
+}
+
 void flush_standard_streams() {
   for (FILE* stream : {stdout, stderr}) {
     if (ftrylockfile(stream) == 0) {
