@@ -13,7 +13,7 @@ constexpr double kGather_bytes = 2048;
 constexpr size_t kStage_bytes = 256 * 1024;
 constexpr int kBatch = 64;  ///< pieces of a list on their way at a time
 // As kSieveSpan_bytes, for reads: of pieces of 4 KiB in 8 KiB each takes 0.7 us, a third of their part of a block
-// (bench/io).
+// (bench/io). While other ranks read, too, a call of 4 KiB takes 1.5 to 1.9 us, and kSieveSpan_bytes it is.
 constexpr int64_t kReadSieveSpan_bytes = 3072;
 
 // Pieces that are loaded into the core's cache before they are written. Shorter ones cost less than the call.
@@ -304,7 +304,8 @@ bool sieving_pays(const Access& access) {
   if (wish == Wish::enable) return true;
   const double pieces = access.pattern().pieces_in(access.bytes);
   const double span = double(access.end() - access.begin()) / pieces;
-  const int64_t local = access.write || access.crowded ? kSieveSpan_bytes : kReadSieveSpan_bytes;
+  const bool short_reads = access.crowded && !at.file.facts.in_memory;
+  const int64_t local = access.write || short_reads ? kSieveSpan_bytes : kReadSieveSpan_bytes;
   return pieces > 1 && span <= double(at.file.facts.remote ? kRemoteSieveSpan_bytes : local);
 }
 

@@ -226,8 +226,8 @@ Flow File::move_together(Access& access, int sequence, Error wrong) {
   if (together && !known) error = co_await tell_patterns(members, mine, patterns, access.blocking, sequence);
   if (!error && together) {
     ++environment_.counters().io_together;
-    const bool disjoint = patterns.disjoint || (patterns.first_disjoint && within_first(members, patterns)) ||
-                          members_disjoint(members);
+    const bool disjoint =
+        patterns.disjoint || (patterns.first_disjoint && within_first(members, patterns)) || members_disjoint(members);
     TwoPhase phases(*this, access, sequence, members, patterns, disjoint);
     if (access.write) error = co_await phases.write();
     else error = co_await phases.read();

@@ -23,7 +23,7 @@ bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& mem
   if (wish == Wish::disable || file.atomic_ || !file.file_.facts.regular) return false;
   uint64_t bytes = 0, pieces = 0;
   bool cached = !file.file_.facts.remote;
-  bool dense = true;  // nobody has large holes between its pieces
+  bool dense = !file.file_.facts.in_memory;  // nobody has large holes between its pieces
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (const Member& member : members) {
     if (member.bytes == 0 || member.form == Member::alone) continue;
