@@ -174,8 +174,8 @@ void TwoPhase::begin_write(Window& window) {
            [&](int64_t begin, int64_t end) { begin_transfer(window, true, window.low + begin, window.low + end); });
 }
 
-// A rank sends the parts of round r + 1 before it writes the window of round r: the aggregators of one host write a file
-// by turns (the system locks it), and the one that waits for nothing but data can fill its next window meanwhile.
+// A rank sends the parts of round r + 1 before it writes the window of round r. The aggregators of one host write by
+// turns, since the system locks the file; the one that does not write can fill its next window meanwhile.
 Flow TwoPhase::write() {
   co_await tell_lists();
   Window windows[2];
