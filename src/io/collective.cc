@@ -34,30 +34,9 @@ std::unique_ptr<Pattern> pattern_from(std::span<const uint64_t> words) {
   return std::make_unique<Pattern>(displacement, extent, layout);
 }
 
-/// Whether no byte of the file is in two ranks' patterns, if that is found out easily.
-bool patterns_disjoint(const KnownPatterns& patterns) {
-  std::vector<std::pair<int64_t, int64_t>> spans;
-  int64_t extent = 0;
-  for (const auto& pattern : patterns.of) {
-    if (!pattern) return false;
-    if (pattern->tile_bytes() == 0) continue;
-    const int64_t mine = pattern->type().extent();
-    if (mine <= 0 || (extent != 0 && mine != extent)) return false;
-    extent = mine;
-    if (size_t(pattern->type().segments()) > kMaxCompared - spans.size()) return false;
-    Cursor cursor = pattern->cursor(nullptr, 0, pattern->tile_bytes());
-    iovec pieces[64];
-    while (cursor.remaining() > 0) {
-      size_t length = 0;
-      const size_t n = cursor.segments(pieces, SIZE_MAX, length);
-      for (size_t i = 0; i < n; ++i) {
-        const int64_t begin = reinterpret_cast<intptr_t>(pieces[i].iov_base) % extent;
-        const int64_t end = begin + int64_t(pieces[i].iov_len);
-        spans.emplace_back(begin, std::min(end, extent));
-        if (end > extent) spans.emplace_back(0, end - extent);
-      }
-    }
-  }
+using Spans = std::vector<std::pair<int64_t, int64_t>>;
+
+bool no_overlap(Spans& spans) {
   std::sort(spans.begin(), spans.end());
   for (size_t i = 1; i < spans.size(); ++i) {
     if (spans[i].first < spans[i - 1].second) return false;
@@ -65,16 +44,58 @@ bool patterns_disjoint(const KnownPatterns& patterns) {
   return true;
 }
 
+/// Finds out whether a byte of the file is in two ranks' patterns, if that is easy.
+///
+///   filetypes     rank 0 |aa..aa|        their extents end with their data, so that the second copies overlap;
+///   of a vector   rank 1   |bb..bb|      the first ones do not
+void compare(KnownPatterns& patterns) {
+  patterns.disjoint = patterns.first_disjoint = false;
+  Spans first, repeated;  // of the first filetypes, and what is left of them modulo their extent
+  int64_t extent = 0;
+  bool repeats = true;
+  for (const auto& pattern : patterns.of) {
+    if (!pattern) return;
+    if (pattern->tile_bytes() == 0) continue;
+    const int64_t mine = pattern->type().extent();
+    repeats = repeats && mine > 0 && (extent == 0 || mine == extent);
+    extent = mine;
+    if (size_t(pattern->type().segments()) > kMaxCompared - first.size()) return;
+    Cursor cursor = pattern->cursor(nullptr, 0, pattern->tile_bytes());
+    iovec pieces[64];
+    while (cursor.remaining() > 0) {
+      size_t length = 0;
+      const size_t n = cursor.segments(pieces, SIZE_MAX, length);
+      for (size_t i = 0; i < n; ++i) {
+        const auto begin = int64_t(reinterpret_cast<intptr_t>(pieces[i].iov_base));
+        first.emplace_back(begin, begin + int64_t(pieces[i].iov_len));
+      }
+    }
+  }
+  if (repeats) repeated.reserve(first.size() + 1);
+  for (size_t i = 0; repeats && i < first.size(); ++i) {
+    const int64_t begin = first[i].first % extent, end = begin + first[i].second - first[i].first;
+    repeated.emplace_back(begin, std::min(end, extent));
+    if (end > extent) repeated.emplace_back(0, end - extent);
+  }
+  patterns.first_disjoint = no_overlap(first);
+  patterns.disjoint = repeats && patterns.first_disjoint && no_overlap(repeated);
+}
+
 bool members_disjoint(const std::vector<Member>& members) {
-  std::vector<std::pair<int64_t, int64_t>> spans;
+  Spans spans;
   for (const Member& member : members) {
     if (member.bytes == 0) continue;
     if (member.form != Member::contiguous) return false;
     spans.emplace_back(member.begin, member.end);
   }
-  std::sort(spans.begin(), spans.end());
-  for (size_t i = 1; i < spans.size(); ++i) {
-    if (spans[i].first < spans[i - 1].second) return false;
+  return no_overlap(spans);
+}
+
+/// Whether nobody reaches beyond its first filetype.
+bool within_first(const std::vector<Member>& members, const KnownPatterns& patterns) {
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    const Member& member = members[rank];
+    if (member.bytes != 0 && member.position + member.bytes > patterns.of[rank]->tile_bytes()) return false;
   }
   return true;
 }
@@ -175,7 +196,7 @@ Flow File::tell_patterns(const std::vector<Member>& members, const std::vector<u
           std::make_unique<Pattern>(member.origin, Ref<Datatype>::share(&environment_.types().get(type_id::kByte)));
     }
   }
-  patterns.disjoint = patterns_disjoint(patterns);
+  compare(patterns);
   patterns.view_number = view_number_;
   co_return Error();
 }
@@ -205,11 +226,14 @@ Flow File::move_together(Access& access, int sequence, Error wrong) {
   if (together && !known) error = co_await tell_patterns(members, mine, patterns, access.blocking, sequence);
   if (!error && together) {
     ++environment_.counters().io_together;
-    TwoPhase phases(*this, access, sequence, members, patterns, patterns.disjoint || members_disjoint(members));
+    const bool disjoint =
+        patterns.disjoint || (patterns.first_disjoint && within_first(members, patterns)) || members_disjoint(members);
+    TwoPhase phases(*this, access, sequence, members, patterns, disjoint);
     if (access.write) error = co_await phases.write();
     else error = co_await phases.read();
     if (!error && member.form == Member::alone) error = co_await move(access);
   } else if (!error) {
+    access.crowded = std::count_if(members.begin(), members.end(), [](const Member& m) { return m.bytes != 0; }) > 1;
     error = co_await move(access);
   }
   if (!wrong) wrong = std::move(error);

@@ -44,6 +44,7 @@ struct Operation {
 struct KnownPatterns {
   int view_number = -1;                      ///< of File::view_number_, when they were told
   bool disjoint = false;                     ///< no byte is in two of them; false: perhaps
+  bool first_disjoint = false;               ///< no byte is in the first filetypes of two of them; then `of` is whole
   std::vector<std::unique_ptr<Pattern>> of;  ///< by rank; null: too long
 };
 

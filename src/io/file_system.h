@@ -19,6 +19,7 @@ struct FileFacts {
   bool regular = true;      ///< has a size that can be changed
   bool remote = false;      ///< on a network file system: an operation costs a message
   bool own_cache = false;   ///< each host keeps a cache that others' writes do not reach without locks (NFS)
+  bool in_memory = false;   ///< tmpfs: small pages, a byte more to read costs as much as on its way between ranks
   int64_t block_bytes = 0;  ///< preferred size of an operation
   int64_t stripe_bytes = 0, stripes = 0;  ///< how the file lies on several servers; 0: it does not, or is not told
   uint64_t device = 0, inode = 0;

@@ -19,10 +19,11 @@ struct Hints {
   int64_t collective_buffer = 16 << 20;  ///< cb_buffer_size, of one aggregator
   int64_t block = 0;                     ///< cb_block_size; 0: the file system's stripe, or kBlock_bytes
   Wish sieve_read = Wish::automatic, sieve_write = Wish::automatic;  ///< romio_ds_*
-  int64_t read_buffer = 4 << 20, write_buffer = 512 << 10;           ///< ind_rd_buffer_size, ind_wr_buffer_size
-  bool direct_read = false, direct_write = false;                    ///< past the page cache
-  int64_t stripes = 0, stripe = 0;                                   ///< striping_factor, striping_unit; 0: not known
-  int64_t permissions = -1;                                          ///< file_perm; -1: as umask allows
+  /// ind_rd_buffer_size (0: as the file system suggests), ind_wr_buffer_size
+  int64_t read_buffer = 0, write_buffer = 512 << 10;
+  bool direct_read = false, direct_write = false;  ///< past the page cache
+  int64_t stripes = 0, stripe = 0;                 ///< striping_factor, striping_unit; 0: not known
+  int64_t permissions = -1;                        ///< file_perm; -1: as umask allows
   std::string access_style;
   std::string memory_kinds;  ///< mpi_assert_memory_alloc_kinds
 

@@ -84,6 +84,7 @@ int KernelFileSystem::inspect(int descriptor, FileFacts& facts) {
   const long magic = long(uint32_t(system.f_type));
   facts.remote = is_remote(magic);
   facts.own_cache = has_own_cache(magic);
+  facts.in_memory = magic == TMPFS_MAGIC || magic == RAMFS_MAGIC;
   if (magic == kLustre) ask_lustre(descriptor, facts);
   return 0;
 }

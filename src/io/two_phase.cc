@@ -23,12 +23,14 @@ bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& mem
   if (wish == Wish::disable || file.atomic_ || !file.file_.facts.regular) return false;
   uint64_t bytes = 0, pieces = 0;
   bool cached = !file.file_.facts.remote;
+  bool dense = !file.file_.facts.in_memory;  // nobody has large holes between its pieces
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (const Member& member : members) {
     if (member.bytes == 0 || member.form == Member::alone) continue;
     bytes += member.bytes;
     pieces += member.pieces;
     cached = cached && member.cold == 0;
+    dense = dense && uint64_t(member.end - member.begin) <= kMaxReadShare * member.bytes;
     spans.emplace_back(member.begin, member.end);
   }
   if (spans.size() == 0) return false;
@@ -44,6 +46,7 @@ bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& mem
   if (!interleaved)
     return spans.size() > 1 && file.file_.facts.remote && file.team_.nodes > 1 &&
            bytes / spans.size() < kSmallPart_bytes;
+  if (!write && cached && dense && file.hints_.sieve_read != Wish::disable) return false;
   const uint64_t large = !cached ? kLargePiece_bytes : write ? kLargeCachedWrite_bytes : kLargeCachedRead_bytes;
   return bytes / std::max<uint64_t>(pieces, 1) < large;
 }

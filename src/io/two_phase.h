@@ -11,9 +11,8 @@
 // told once after the view was set (layouts.h). Ranks whose pattern is too long to be told send the pieces of each
 // window along.
 //
-//   write   round r:  ranks send; the aggregator has posted receives for round r + 1, gathers the window of round r,
-//   and
-//                     begins to write it while the next one fills (two windows at a time)
+//   write   round r:  ranks send the parts of round r + 1; the aggregator has posted receives for them, gathers the
+//                     window of round r, and writes it while the next one fills (two windows at a time)
 //   read    round r:  the aggregator reads ahead the window of round r + 1, and sends the parts of round r
 //
 // Whatever goes wrong, every rank goes on with its messages to the end, then all learn of it.

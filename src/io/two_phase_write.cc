@@ -174,25 +174,26 @@ void TwoPhase::begin_write(Window& window) {
            [&](int64_t begin, int64_t end) { begin_transfer(window, true, window.low + begin, window.low + end); });
 }
 
+// A rank sends the parts of round r + 1 before it writes the window of round r. The aggregators of one host write by
+// turns, since the system locks the file; the one that does not write can fill its next window meanwhile.
 Flow TwoPhase::write() {
   co_await tell_lists();
   Window windows[2];
-  std::vector<Message> sent[2];
+  std::vector<Message> sent[3];
   if (open_window(0, windows[0])) post_parts(windows[0]);
+  send_own(0, sent[0]);
   for (int round = 0; round < rounds(); ++round) {
     Window &now = windows[round % 2], &next = windows[(round + 1) % 2];
-    co_await finish_sends(sent[round % 2]);
-    send_own(round, sent[round % 2]);
     co_await finish_transfers(next);
     if (open_window(round + 1, next)) post_parts(next);
+    co_await finish_sends(sent[(round + 1) % 3]);
+    if (round + 1 < rounds()) send_own(round + 1, sent[(round + 1) % 3]);
     co_await fill(now);
     begin_write(now);
     file_.environment_.flush();
   }
-  for (int i = 0; i < 2; ++i) {
-    co_await finish_transfers(windows[i]);
-    co_await finish_sends(sent[i]);
-  }
+  for (Window& window : windows) co_await finish_transfers(window);
+  for (std::vector<Message>& messages : sent) co_await finish_sends(messages);
   if (members_[size_t(rank_)].form != Member::alone && !error_) access_.moved = access_.bytes;
   co_return std::move(error_);
 }
