@@ -56,7 +56,7 @@ class OnRequest(unittest.TestCase):
         self.assertIn("rank 0 waits for rank 2, which waits for rank 1, which waits for rank 0: they wait in a circle", said)
 
     def test_a_rank_that_computes(self):
-        said = asked("missing", ranks=3, times=2, after=2.5, until=("at compute_for_ever", "ranks 0-1 are in MPI_Barrier"))
+        said = asked("missing", ranks=3, times=2, after=4, until=("at compute_for_ever", "ranks 0-1 are in MPI_Barrier"))
         places = re.findall(r"rank 2: not in an MPI call, running for (\d+\.?\d*) s, at compute_for_ever", said)
         self.assertEqual(len(places), 2, said)
         for seconds in places:
