@@ -29,7 +29,7 @@ using create::Flow;
 /// GB/s.) Remote: each call is a message to a server.
 inline constexpr int64_t kSieveSpan_bytes = 8192, kRemoteSieveSpan_bytes = 512 * 1024;
 
-/// In a collective read each rank reads its own part, holes included, if that is at most so many times its bytes.
+/// In a collective read each rank reads for itself if its part of the file is at most this many times its data.
 /// (Two ranks, pieces of 64 B to 4 KiB by turns: 1.3 to 1.8 ms for 4 MiB each, in two phases 1.8 to 2.3: bench/io.)
 inline constexpr uint64_t kMaxReadShare = 3;
 

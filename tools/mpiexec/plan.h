@@ -43,7 +43,7 @@ struct Plan {
   bool label = false;  ///< "[rank] " before each line of output
   OutputFiles files{};
   Placement placement{};
-  int timeout_s = 0;  ///< 0: none
+  int timeout_s = 0;                            ///< 0: none
   static constexpr int kTimeoutExitCode = 124;  ///< as timeout(1)
   bool verbose = false;
   bool print_exit_codes = false;

@@ -11,7 +11,7 @@
 namespace tern::mpiexec {
 namespace {
 
-constexpr size_t kMaxRows = 32;      // in the table; beyond it the extremes
+constexpr size_t kMaxRows = 32;       // in the table; beyond it the extremes
 constexpr size_t kMaxFunctions = 12;  // the longest first; the rest as one line
 
 double seconds(uint64_t ns) { return double(ns) * 1e-9; }
