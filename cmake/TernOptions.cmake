@@ -16,7 +16,8 @@ target_compile_options(tern_options INTERFACE
   # Arguments travel through small structs; joining their copies into larger moves makes loads that wait for the stores
   # before them (see src/wire/header.h). Loops are still vectorised.
   $<$<COMPILE_LANGUAGE:CXX>:-fno-tree-slp-vectorize -fno-store-merging>
-  $<$<CONFIG:Release>:-O2>)
+  # A target's property TERN_OPTIMIZE may ask for another level.
+  $<$<CONFIG:Release>:$<IF:$<BOOL:$<TARGET_PROPERTY:TERN_OPTIMIZE>>,$<TARGET_PROPERTY:TERN_OPTIMIZE>,-O2>>)
 target_include_directories(tern_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(TERN_SANITIZE)
   target_compile_options(tern_options INTERFACE -fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g)

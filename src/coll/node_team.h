@@ -64,7 +64,7 @@ class NodeTeam final : public ShmWatch {
     if (++sequence_ % kAckInterval == 0) acknowledge();
   }
   /// Place for this member's contribution of at most kBulkBytes. Null: failed, see error().
-  std::byte* place(size_t bytes) {
+  [[gnu::always_inline]] std::byte* place(size_t bytes) {
     const uint64_t depth = bytes <= kInlineBytes ? kRing : kBulkSlots;
     if (sequence_ >= depth && all_entered_ <= sequence_ - depth && !make_room(sequence_ - depth + 1)) return nullptr;
     Line& mine = line(rank_);
@@ -72,7 +72,7 @@ class NodeTeam final : public ShmWatch {
     return bytes <= kInlineBytes ? mine.data : bulk(rank_);
   }
   /// This member's contribution is complete: for all members, or for one.
-  void publish() {
+  [[gnu::always_inline]] void publish() {
     store_number();
     for (int i = 0; i < size_; ++i) {
       if (i != rank_) memory_.wake_if_asleep(slots_[size_t(i)]);
@@ -84,7 +84,7 @@ class NodeTeam final : public ShmWatch {
   }
   /// Waits for a member's contribution to this operation; at most `bytes` are expected. A null pointer: failed, see
   /// error().
-  std::span<const std::byte> await(int member, size_t bytes) {
+  [[gnu::always_inline]] std::span<const std::byte> await(int member, size_t bytes) {
     Line& theirs = line(member);
     if (theirs.number.load(std::memory_order_acquire) < sequence_) {
       if (!wait_for(theirs.number, sequence_)) return {};

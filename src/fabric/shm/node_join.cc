@@ -63,10 +63,10 @@ struct Answer {
 };
 /// `slots` = 0: no segment could be made; `failed` is the errno that says why.
 struct Welcome {
-  uint32_t slots, my_slot;
-  uint32_t failed, unused;
-  uint64_t ring_bytes;
-  uint64_t spill_cells;
+  uint32_t slots = 0, my_slot = 0;
+  uint32_t failed = 0, unused = 0;
+  uint64_t ring_bytes = 0;
+  uint64_t spill_cells = 0;
 };
 struct Descriptors {
   uint32_t first, count;
