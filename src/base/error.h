@@ -91,7 +91,7 @@ class [[nodiscard]] Error {
   std::string_view text() const { return info_ ? std::string_view(info_->text) : std::string_view(); }
   /// Puts "`what`: " before the text.
   Error&& context(std::string_view what) && {
-    if (info_) info_->text.insert(0, std::string(what) + ": ");
+    if (info_) info_->text.insert(0, ": ").insert(0, what);
     return std::move(*this);
   }
 

@@ -18,6 +18,7 @@ namespace tern {
 struct RemoteKey {
   uint64_t words[2] = {0, 0};
   bool empty() const { return (words[0] | words[1]) == 0; }
+  friend bool operator==(const RemoteKey&, const RemoteKey&) = default;
 };
 
 /// What peers may do with exposed memory.
@@ -74,6 +75,8 @@ struct RemoteMemoryProperties {
   /// of earlier gets was read: the atomic that releases a lock may be issued at once.
   bool ordered_atomics = false;
   bool atomics_with_cpu = false;  ///< the CPU's own atomic instructions on that memory exclude these
+  /// The key of memory that needs no registration, the same at both sides: a header may leave it out. Empty: none is.
+  RemoteKey usual_key;
 };
 
 class RemoteMemory {

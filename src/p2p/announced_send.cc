@@ -5,9 +5,15 @@
 namespace tern {
 
 void AnnouncedSender::on_ready(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  if (bytes != sizeof(wire::ReadyBody) || !is_customised(mode_, peer.tuples)) return;
+  if (bytes != sizeof(wire::ReadyBody) && bytes != wire::kShortReadyBytes) return;
+  if (!is_customised(mode_, peer.tuples)) return;
   Ready ready{.context = header.context, .tag = header.tag, .token = header.token};
-  std::memcpy(&ready.body, payload, sizeof ready.body);
+  std::memcpy(&ready.body, payload, bytes);
+  if (bytes == wire::kShortReadyBytes && peer.memory) {
+    const RemoteKey& key = peer.memory->remote_properties().usual_key;
+    ready.body.key[0] = key.words[0];
+    ready.body.key[1] = key.words[1];
+  }
   uint32_t token = 0;
   switch (peer.messages.offer(ready, token)) {
     case SentLog::Verdict::held: ++counters_.held; return;
@@ -16,7 +22,7 @@ void AnnouncedSender::on_ready(Endpoint& peer, const wire::Header& header, const
   }
   // It has crossed the announcement of its message, which waits for just this: the receiver's cts will come too late.
   // Not if the receiver watches its buffer: it may see that change before it has read the message's announcement.
-  if (ready.body.watched) return;
+  if (ready.body.watched()) return;
   SendRequest* send = token ? sends_.find(peer, token) : nullptr;
   if (!send || !send->rendezvous() || !(send->waits & SendRequest::kData) || send->rendezvous()->body.address != 0)
     return;
@@ -45,7 +51,7 @@ void AnnouncedSender::put(SendRequest& send, Ready ready) {
   const size_t bytes = send.data_bytes();
   const wire::ReadyBody& body = ready.body;
   const auto last = uint8_t(static_cast<const std::byte*>(a.buffer)[bytes - 1]);
-  const bool seen = body.watched && bytes == body.capacity && last != body.last_byte &&
+  const bool seen = body.watched() && bytes == body.capacity && last != body.last_byte &&
                     peer.memory->remote_properties().ordered_writes;
   if (seen) {
     peer.messages.note_put(ready);

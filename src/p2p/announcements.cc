@@ -52,7 +52,6 @@ bool Announcements::find_place(ReceiveRequest& receive, wire::ReadyBody& body, u
     if (++others > kMaxUnannounced) return false;
   }
   body.ahead = uint16_t(others);
-  body.oldest = body.serial;
   if (!last) return true;
   const uint32_t after_last = others + 1;
   place = static_cast<ReceiveRequest*>(last)->offer->place + after_last;
@@ -62,10 +61,10 @@ bool Announcements::find_place(ReceiveRequest& receive, wire::ReadyBody& body, u
     if (++others > kMaxUnannounced) return false;
   }
   const ReceiveOffer& oldest = *static_cast<ReceiveRequest*>(first)->offer;
-  const uint32_t ahead = others + (place - oldest.place);
+  const uint32_t ahead = others + (place - oldest.place), before = body.serial - oldest.serial;
   body.ahead = uint16_t(ahead);
-  body.oldest = oldest.serial;
-  return ahead == body.ahead;
+  body.oldest_before = uint16_t(before);
+  return ahead == body.ahead && before == body.oldest_before;
 }
 
 void Announcements::announce(ReceiveRequest& receive) {
@@ -89,18 +88,19 @@ void Announcements::announce(ReceiveRequest& receive) {
   body.capacity = capacity;
   body.address = receives_.expose(receive, body.key);
   body.arrived = peer.messages.arrived();
-  body.epoch = peer.messages.arrived_epoch();
-  body.stays = receive.stays;
+  body.epoch = uint16_t(peer.messages.arrived_epoch());
+  if (receive.stays) body.flags |= wire::ReadyBody::kStays;
   if (body.address != 0 && peer.memory->remote_properties().ordered_writes && watched_count_ < kMaxWatched) {
     body.last_byte = offer.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
-    body.watched = 1;
+    body.flags |= wire::ReadyBody::kWatched;
     watch(offer);
   }
   offer.announced = offer.binding = true;
   ++peer.announced.open;
   ++counters_.announced;
-  control_.post(peer, wire::make_header(wire::Kind::ready, 0, receive.context, receive.tag, offer.token), &body,
-                sizeof body);
+  const bool usual = body.address == 0 || offer.exposed.key() == peer.memory->remote_properties().usual_key;
+  const size_t bytes = usual ? wire::kShortReadyBytes : sizeof body;
+  control_.post(peer, wire::make_header(wire::Kind::ready, 0, receive.context, receive.tag, offer.token), &body, bytes);
 }
 
 // The message of an announced receive is all there without having come as one. The receive is out of matching.

@@ -46,7 +46,7 @@ class MessageCount {
   /// `token`: as SentLog::offer.
   SentLog::Verdict offer(const Ready& ready, uint32_t& token) {
     begin_log();
-    if (ready.body.epoch != epoch_sent_) return SentLog::Verdict::unknown;
+    if (ready.body.epoch != uint16_t(epoch_sent_)) return SentLog::Verdict::unknown;
     return log_->offer(ready, token);
   }
   /// A put goes out that uses this announcement and is followed by no message.

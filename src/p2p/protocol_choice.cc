@@ -8,7 +8,7 @@ namespace tern {
 namespace {
 // A message that is too long would change a byte that is watched without being what the watcher takes it for.
 bool takes_put(const wire::ReadyBody& to, size_t bytes) {
-  return to.address != 0 && !(to.watched && bytes > to.capacity);
+  return to.address != 0 && !(to.watched() && bytes > to.capacity);
 }
 
 // Where a copy costs the sender CPU time, one that may go off computing leaves it to the receiver, from a quarter of
@@ -72,7 +72,7 @@ SendSituation ProtocolChoice::situation(Endpoint& peer, const SendArguments& a, 
   // Looking takes a moment, which is saved where the answer would change nothing.
   const bool matters =
       ready && !peer.autonomous() && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
-  s.receiver_polls = matters && peer.peer_streams(bytes, ready->body.stays);
+  s.receiver_polls = matters && peer.peer_streams(bytes, ready->body.stays());
   return s;
 }
 

@@ -14,7 +14,7 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
     if (peer.arbitrates()) state.heartbeat = Heartbeat::Hold(heartbeat_);
     if (!state.exposed.empty() && is_customised(mode_, peer.tuples) && peer.copy_locks()) {
       state.copy_lock = state.exposed.add_copy_lock();
-      if (ready && !ready->body.watched) deferred_.add(send, state, ready->clear_for(bytes));
+      if (ready && !ready->body.watched()) deferred_.add(send, state, ready->clear_for(bytes));
     }
   }
   if (!state.exposed.empty()) {

@@ -66,13 +66,13 @@ bool SentLog::drop_first(Key& key) {
 
 SentLog::Verdict SentLog::offer(const Ready& ready, uint32_t& token) {
   const wire::ReadyBody& body = ready.body;
-  if (after(floor_, body.arrived) || !after(body.oldest, floor_serial_) || held() >= kHeld) return Verdict::unknown;
+  if (after(floor_, body.arrived) || !after(body.oldest(), floor_serial_) || held() >= kHeld) return Verdict::unknown;
   uint32_t ahead = body.ahead;
   for (uint32_t i = logged_ - std::min(logged_, kLogged); i != logged_; ++i) {
     const Entry& entry = entries_[i % kLogged];
     if (entry.context != ready.context || entry.tag != ready.tag) continue;
     // Whether the receiver had not seen it when it announced.
-    bool unseen = entry.serial ? !after(body.oldest, entry.serial) : after(entry.number, body.arrived);
+    bool unseen = entry.serial ? !after(body.oldest(), entry.serial) : after(entry.number, body.arrived);
     if (!unseen) continue;
     if (ahead == 0) {
       token = entry.token;

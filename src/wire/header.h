@@ -9,7 +9,7 @@
 
 namespace tern::wire {
 
-inline constexpr uint32_t kVersion = 7;
+inline constexpr uint32_t kVersion = 8;
 
 /// What a message is. Values are wire format: append only.
 enum class Kind : uint8_t {
@@ -138,20 +138,29 @@ inline constexpr size_t kShortClearBytes = 16;
 
 /// Body of a ready: where the data may be put, and which message this receive will match. Of the sender's messages with
 /// this (context, tag), skip the first `arrived` ones and `ahead` more: the next one is meant.
+/// Of memory with the path's usual key the body ends before `key`: it then fits into a cell of shared memory.
 struct ReadyBody {
   uint64_t capacity;
   uint64_t address;  ///< 0: the data cannot be put, only sent
-  uint64_t key[2];
   uint32_t arrived;
-  uint32_t epoch;   ///< of that count
   uint32_t serial;  ///< of this announcement
-  uint32_t oldest;  ///< serial of the oldest announced receive among those ahead, or of this one
+  uint16_t epoch;   ///< of `arrived`, the low bits: an old one cannot be so late that they are equal again
   uint16_t ahead;
-  uint8_t last_byte;  ///< present value of the buffer's last byte
-  uint8_t watched;    ///< 1: the receiver watches that byte; if the message changes it, no FIN is needed
-  uint32_t stays;     ///< 1: the receiving rank stays in its library until it has the message
+  uint16_t oldest_before;  ///< how much less the serial of the oldest announced receive among those ahead is; 0: none
+  uint8_t last_byte;       ///< present value of the buffer's last byte
+  uint8_t flags;
+  uint64_t key[2];  ///< RemoteKey of that memory
+
+  /// The receiver watches that byte; if the message changes it, no FIN is needed.
+  static constexpr uint8_t kWatched = 1;
+  /// The receiving rank stays in its library until it has the message.
+  static constexpr uint8_t kStays = 2;
+  bool watched() const { return (flags & kWatched) != 0; }
+  bool stays() const { return (flags & kStays) != 0; }
+  uint32_t oldest() const { return serial - oldest_before; }
 };
-static_assert(sizeof(ReadyBody) == 56);
+inline constexpr size_t kShortReadyBytes = 32;
+static_assert(sizeof(ReadyBody) == 48 && offsetof(ReadyBody, key) == kShortReadyBytes);
 
 /// Body of a filled.
 struct FilledBody {

@@ -25,7 +25,7 @@ constexpr uint64_t kContext = uint64_t{1} << 2;
 /// `body` on two ranks over TCP or the paper's UDP; gives rank 0's figure.
 double measure(bool udp, const std::function<double(Process&)>& body) {
   MachineModel machine;
-  EXPECT_FALSE(load_machine(std::string(TERN_MACHINES) + "/gigabit.toml", machine));
+  EXPECT_FALSE(load_machine(TERN_MACHINES "/gigabit.toml", machine));
   WorldOptions options;
   options.network = machine.network;
   options.udp = udp;

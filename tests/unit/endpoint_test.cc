@@ -95,8 +95,8 @@ Ready offer(const MessageCount& receiver, int tag, uint32_t ahead, uint32_t seri
   ready.tag = tag;
   ready.token = serial;
   ready.body.arrived = receiver.arrived();
-  ready.body.epoch = receiver.arrived_epoch();
-  ready.body.serial = ready.body.oldest = serial;
+  ready.body.epoch = uint16_t(receiver.arrived_epoch());
+  ready.body.serial = serial;
   ready.body.ahead = uint16_t(ahead);
   return ready;
 }

@@ -81,7 +81,7 @@ Ready ready(uint64_t context, int tag, uint32_t arrived, uint16_t ahead, uint32_
   r.body.arrived = arrived;
   r.body.ahead = ahead;
   r.body.serial = serial;
-  r.body.oldest = oldest ? oldest : serial;
+  r.body.oldest_before = uint16_t(oldest ? serial - oldest : 0);
   return r;
 }
 

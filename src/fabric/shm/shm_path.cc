@@ -53,6 +53,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
   properties_.eager_bytes = std::min<size_t>(size_t(tunables.shm_eager_bytes), ring / 4);
   properties_.peek = true;
   remote_properties_.get = remote_properties_.put = allow_attach_;
+  remote_properties_.usual_key = {{kKeyPrivate, 0}};
   arbiter_properties_.copy_locks = allow_attach_;
   arbiter_properties_.piece_bytes = kPieceBytes;
   arbiter_properties_.first_piece_bytes = kFirstPieceBytes;
@@ -199,9 +200,7 @@ int ShmPath::lose(Peer& peer) {
 
 RemoteKey ShmPath::expose(const void*, size_t, RemoteAccess) {
   // Memory needs no registration here; the kernel decides who may read it (can_get).
-  RemoteKey key;
-  if (allow_attach_) key.words[0] = kKeyPrivate;
-  return key;
+  return allow_attach_ ? remote_properties_.usual_key : RemoteKey{};
 }
 
 // A copy lock is a word of this rank's lent memory: twice its generation, plus one when it was taken. Its key names the
