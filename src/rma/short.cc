@@ -98,10 +98,10 @@ bool lie_inside(const Operation& o, const Target& to, int64_t& start, int64_t& b
 
 }  // namespace
 
-Target* Window::settled(int rank) const {
+Target* Window::held(int rank) const {
   if (size_t(unsigned(rank)) >= targets_.size()) return nullptr;
   Target* target = targets_[size_t(rank)].get();
-  return target && target->lock == LockState::held && target->is_settled() ? target : nullptr;
+  return target && target->lock == LockState::held ? target : nullptr;
 }
 
 Target* Window::reached_before(int rank) const {
@@ -166,7 +166,11 @@ bool Window::record_short(const Operation& o) {
                                      : counters.rma_accumulates);
   const bool fetches = o.action != WindowAction::put && o.action != WindowAction::accumulate;
   const bool brings = o.action != WindowAction::get && o.op != OpId::no_op;
-  const uint32_t token = fetches ? await_result(o, *to, 0, size_t(bytes), nullptr) : 0;
+  uint32_t token = 0;
+  if (fetches) {
+    token = await_result(*to, size_t(bytes), nullptr);
+    awaited_[token - 1].into = Cursor::bytes(o.result, size_t(bytes));
+  }
   const wire::WindowBriefBody body{uint8_t(o.op), uint8_t(bytes), uint64_t(start)};
   std::byte* data = wire::WindowWriter(to->open).brief(o.action, uint16_t(o.target_type->predefined_id()), token, body,
                                                        brings ? size_t(compares ? 2 * bytes : bytes) : 0);
@@ -210,7 +214,7 @@ bool Window::serve_short(std::span<const std::byte> records, uint32_t confirm, s
     uint64_t brought[2] = {0, 0}, before = 0;
     if (brings) std::memcpy(brought, data.data(), data.size());
     {
-      const AccumulateGuard alone = alone_with(comm_->rank());
+      const AccumulateGuard alone(part_, part_place_, part_place_);
       auto* wanted = reinterpret_cast<std::byte*>(brought) + bytes;
       if (compares) {
         std::memcpy(&before, there, bytes);
@@ -247,8 +251,8 @@ bool Window::lock_short(int type, int rank, int assertions) {
 }
 
 bool Window::unlock_short(int rank) {
-  Target* to = settled(rank);
-  if (!to || lock_all_ || to->unchecked || !design_) return false;
+  Target* to = held(rank);
+  if (!to || !to->is_settled() || lock_all_ || to->unchecked || !design_) return false;
   look();
   design_->release(rank);
   wake_design();
