@@ -46,7 +46,8 @@ int NodeCells::take_answers() {
     const NodeCell& cell = memory_.cell(place, me_);
     alignas(8) std::byte answers[NodeCell::kRoom_bytes];  // the next batch may leave while they are taken apart
     const size_t bytes = std::min<size_t>(cell.bytes, sizeof answers);
-    std::memcpy(answers, cell.data, bytes);
+    if (bytes <= NodeCell::kFirstLine_bytes) std::memcpy(answers, cell.data, NodeCell::kFirstLine_bytes);
+    else std::memcpy(answers, cell.data, bytes);
     answered_(memory_.ranks()[size_t(place)], {answers, bytes});
     i = 0;
   }

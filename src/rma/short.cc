@@ -23,7 +23,7 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
   else std::memcpy(to, from, bytes);
 }
 
-/// A sum, an exchange, or nothing. `result`: null, or where the value before goes.
+/// A sum, an exchange, or nothing. `result`: null, or where the value before goes, which may be where the operand is.
 template <typename Word>
 void change(std::byte* there, OpId op, const void* operand, void* result) {
   Word now, brought = 0;
@@ -32,6 +32,17 @@ void change(std::byte* there, OpId op, const void* operand, void* result) {
   if (op == OpId::sum) brought += now;
   if (op != OpId::no_op) std::memcpy(there, &brought, sizeof brought);
   if (result) std::memcpy(result, &now, sizeof now);
+}
+
+/// `operands`: the new value, and the one to compare. `result` may be where they are.
+template <typename Word>
+void compare_and_swap(std::byte* there, const std::byte* operands, void* result) {
+  Word brought, wanted, now;
+  std::memcpy(&brought, operands, sizeof brought);
+  std::memcpy(&wanted, operands + sizeof brought, sizeof wanted);
+  std::memcpy(&now, there, sizeof now);
+  if (now == wanted) std::memcpy(there, &brought, sizeof brought);
+  std::memcpy(result, &now, sizeof now);
 }
 
 bool is_sum_or_exchange(OpId op) { return op == OpId::sum || op == OpId::replace || op == OpId::no_op; }
@@ -191,7 +202,9 @@ bool Window::serve_short(std::span<const std::byte> records, uint32_t confirm, s
   const Datatype* type = environment_.types().find(head.slot);
   const Kind* kind = type ? type->kind() : nullptr;
   const size_t bytes = body.bytes;
-  if (!kind || kind->size != kind->extent || bytes == 0 || bytes % kind->size != 0) return false;
+  // Nearly always one element: no division.
+  if (!kind || kind->size != kind->extent || bytes == 0 || (bytes != kind->size && bytes % kind->size != 0))
+    return false;
   if (int64_t(body.address + bytes) > size_) return false;
   const auto action = WindowAction(head.flag);
   const auto op = OpId(body.op);
@@ -211,21 +224,15 @@ bool Window::serve_short(std::span<const std::byte> records, uint32_t confirm, s
   } else if (action == WindowAction::get) {
     copy_bytes(result, there, bytes);
   } else {
-    uint64_t brought[2] = {0, 0}, before = 0;
-    if (brings) std::memcpy(brought, data.data(), data.size());
-    {
-      const AccumulateGuard alone(part_, part_place_, part_place_);
-      auto* wanted = reinterpret_cast<std::byte*>(brought) + bytes;
-      if (compares) {
-        std::memcpy(&before, there, bytes);
-        if (std::memcmp(&before, wanted, bytes) == 0) std::memcpy(there, brought, bytes);
-      } else if (bytes == 8) {
-        change<uint64_t>(there, op, brought, &before);
-      } else {
-        change<uint32_t>(there, op, brought, &before);
-      }
+    const AccumulateGuard alone(part_, part_place_, part_place_);
+    if (compares) {
+      if (bytes == 8) compare_and_swap<uint64_t>(there, data.data(), result);
+      else compare_and_swap<uint32_t>(there, data.data(), result);
+    } else if (bytes == 8) {
+      change<uint64_t>(there, op, data.data(), fetches ? result : nullptr);
+    } else {
+      change<uint32_t>(there, op, data.data(), fetches ? result : nullptr);
     }
-    if (fetches) std::memcpy(result, &before, bytes);
   }
   if (fetches) wire::write_window_result_head(room.data(), head.number, bytes);
   const wire::WindowRecord ack{wire::WindowCode::ack, 0, 0, confirm};
