@@ -37,7 +37,7 @@ void Window::ask_by_cell(Target& target) {
 
 // What was begun meanwhile leaves now.
 void Window::take_cell(int from, std::span<const std::byte> answers) {
-  Target& about = target(from);
+  Target& about = *targets_[size_t(from)];  // it was asked
   about.in_cell = false;
   take_answers(about, answers);
   if (about.has_records()) pump(about, true);

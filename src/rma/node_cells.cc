@@ -5,6 +5,11 @@
 
 namespace tern::rma {
 
+namespace {
+// Nobody asks itself.
+bool is_asked(const NodeCell& cell) { return cell.turn.load(std::memory_order_acquire) % 2 != 0; }
+}  // namespace
+
 void NodeCells::publish(NodeCell& cell, uint32_t turn, int reader) {
   cell.turn.store(turn, std::memory_order_seq_cst);
   if (memory_.takes_sleeper(reader)) wake_(memory_.ranks()[size_t(reader)]);
@@ -14,8 +19,8 @@ bool NodeCells::is_answered(int place) const {
   return memory_.cell(place, me_).turn.load(std::memory_order_acquire) % 2 == 0;
 }
 
-bool NodeCells::asks_me(int place) const {
-  return place != me_ && memory_.cell(me_, place).turn.load(std::memory_order_acquire) % 2 != 0;
+bool NodeCells::somebody_asks() const {
+  return std::any_of(mine_.begin(), mine_.end(), [](const NodeCell& cell) { return is_asked(cell); });
 }
 
 void NodeCells::ask(int place, std::span<const std::byte> records, uint32_t confirm) {
@@ -35,12 +40,14 @@ int NodeCells::take_answers() {
       ++i;
       continue;
     }
-    asked_.erase(asked_.begin() + ptrdiff_t(i));
+    asked_[i] = asked_.back();
+    asked_.pop_back();
     ++done;
     const NodeCell& cell = memory_.cell(place, me_);
     alignas(8) std::byte answers[NodeCell::kRoom_bytes];  // the next batch may leave while they are taken apart
     const size_t bytes = std::min<size_t>(cell.bytes, sizeof answers);
-    std::memcpy(answers, cell.data, bytes);
+    if (bytes <= NodeCell::kFirstLine_bytes) std::memcpy(answers, cell.data, NodeCell::kFirstLine_bytes);
+    else std::memcpy(answers, cell.data, bytes);
     answered_(memory_.ranks()[size_t(place)], {answers, bytes});
     i = 0;
   }
@@ -49,9 +56,9 @@ int NodeCells::take_answers() {
 
 int NodeCells::serve() {
   int done = 0;
-  for (int place = 0; place < int(memory_.ranks().size()); ++place) {
-    if (!asks_me(place)) continue;
-    NodeCell& cell = memory_.cell(me_, place);
+  for (NodeCell& cell : mine_) {
+    if (!is_asked(cell)) continue;
+    const int place = int(&cell - mine_.data());
     const size_t bytes = std::min<size_t>(cell.bytes, sizeof cell.data);
     cell.bytes = uint32_t(serve_(memory_.ranks()[size_t(place)], {cell.data, bytes}, cell.confirm, cell.data));
     publish(cell, cell.turn.load(std::memory_order_relaxed) + 1, place);
@@ -72,8 +79,8 @@ int NodeCells::poll() {
 bool NodeCells::arm() {
   armed_ = true;
   memory_.control(me_).sleeps.store(1, std::memory_order_seq_cst);
-  bool waits = std::none_of(asked_.begin(), asked_.end(), [this](int place) { return is_answered(place); });
-  for (int place = 0; waits && place < int(memory_.ranks().size()); ++place) waits = !asks_me(place);
+  const bool waits =
+      !somebody_asks() && std::none_of(asked_.begin(), asked_.end(), [this](int place) { return is_answered(place); });
   if (!waits) disarm();
   return waits;
 }

@@ -35,7 +35,12 @@ class NodeCells final : public Pollable {
 
   /// `me`: this rank's place. `wake`: sends a message to a rank of the window, that it looks again.
   NodeCells(SharedPart& memory, int me, std::function<void(int rank)> wake, Serve serve, Answered answered)
-      : memory_(memory), me_(me), wake_(std::move(wake)), serve_(std::move(serve)), answered_(std::move(answered)) {}
+      : memory_(memory),
+        me_(me),
+        mine_(&memory.cell(me, 0), memory.ranks().size()),
+        wake_(std::move(wake)),
+        serve_(std::move(serve)),
+        answered_(std::move(answered)) {}
 
   /// Of at most NodeCell::kRoom_bytes, for the member at `place`, which has answered everything before.
   void ask(int place, std::span<const std::byte> records, uint32_t confirm);
@@ -52,12 +57,13 @@ class NodeCells final : public Pollable {
  private:
   void publish(NodeCell& cell, uint32_t turn, int reader);
   bool is_answered(int place) const;
-  bool asks_me(int place) const;
+  bool somebody_asks() const;
   int take_answers();
   int serve();
 
   SharedPart& memory_;
   const int me_;
+  const std::span<NodeCell> mine_;  ///< by the origin's place
   const std::function<void(int rank)> wake_;
   const Serve serve_;
   const Answered answered_;

@@ -183,8 +183,7 @@ uint16_t Window::name_type(Target& target, Datatype& type) {
   return uint16_t(wire::kTypeSlot | slot);
 }
 
-uint32_t Window::await_result(const Operation& operation, Target& target, size_t offset, size_t bytes,
-                              WindowRequest* request) {
+uint32_t Window::await_result(Target& target, size_t bytes, WindowRequest* request) {
   if (free_awaited_ == 0) {
     awaited_.emplace_back();
     free_awaited_ = uint32_t(awaited_.size());
@@ -192,15 +191,22 @@ uint32_t Window::await_result(const Operation& operation, Target& target, size_t
   const uint32_t token = free_awaited_;
   Awaited& awaited = awaited_[token - 1];
   free_awaited_ = awaited.next_free;
-  awaited.into = Cursor(operation.result, operation.result_count, *operation.result_type);
-  awaited.into.seek(offset);
-  awaited.into.truncate(bytes);
-  awaited.type = Ref<Datatype>::share(operation.result_type);
   awaited.target = &target;
   awaited.request = request;
   awaited.bytes = bytes;
   ++target.pending;
   if (request) request->begin_part();
+  return token;
+}
+
+uint32_t Window::await_result(const Operation& operation, Target& target, size_t offset, size_t bytes,
+                              WindowRequest* request) {
+  const uint32_t token = await_result(target, bytes, request);
+  Awaited& awaited = awaited_[token - 1];
+  awaited.into = Cursor(operation.result, operation.result_count, *operation.result_type);
+  awaited.into.seek(offset);
+  awaited.into.truncate(bytes);
+  awaited.type = Ref<Datatype>::share(operation.result_type);
   return token;
 }
 

@@ -173,7 +173,9 @@ void Window::ask_confirmation(Target& target) {
   target.unconfirmed = false;
   if (++target.asked == 0) ++target.asked;
   target.confirm = target.asked;
-  pump(target, true);
+  if (target.sealed.empty() && !target.pumping && !target.in_cell && may_leave(target) && goes_by_cell(target))
+    ask_by_cell(target);
+  else pump(target, true);
 }
 
 // --- What comes back.

@@ -23,7 +23,7 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
   else std::memcpy(to, from, bytes);
 }
 
-/// A sum, an exchange, or nothing. `result`: null, or where the value before goes.
+/// A sum, an exchange, or nothing. `result`: null, or where the value before goes, which may be where the operand is.
 template <typename Word>
 void change(std::byte* there, OpId op, const void* operand, void* result) {
   Word now, brought = 0;
@@ -32,6 +32,17 @@ void change(std::byte* there, OpId op, const void* operand, void* result) {
   if (op == OpId::sum) brought += now;
   if (op != OpId::no_op) std::memcpy(there, &brought, sizeof brought);
   if (result) std::memcpy(result, &now, sizeof now);
+}
+
+/// `operands`: the new value, and the one to compare. `result` may be where they are.
+template <typename Word>
+void compare_and_swap(std::byte* there, const std::byte* operands, void* result) {
+  Word brought, wanted, now;
+  std::memcpy(&brought, operands, sizeof brought);
+  std::memcpy(&wanted, operands + sizeof brought, sizeof wanted);
+  std::memcpy(&now, there, sizeof now);
+  if (now == wanted) std::memcpy(there, &brought, sizeof brought);
+  std::memcpy(result, &now, sizeof now);
 }
 
 bool is_sum_or_exchange(OpId op) { return op == OpId::sum || op == OpId::replace || op == OpId::no_op; }
@@ -98,10 +109,10 @@ bool lie_inside(const Operation& o, const Target& to, int64_t& start, int64_t& b
 
 }  // namespace
 
-Target* Window::settled(int rank) const {
+Target* Window::held(int rank) const {
   if (size_t(unsigned(rank)) >= targets_.size()) return nullptr;
   Target* target = targets_[size_t(rank)].get();
-  return target && target->lock == LockState::held && target->is_settled() ? target : nullptr;
+  return target && target->lock == LockState::held ? target : nullptr;
 }
 
 Target* Window::reached_before(int rank) const {
@@ -166,7 +177,11 @@ bool Window::record_short(const Operation& o) {
                                      : counters.rma_accumulates);
   const bool fetches = o.action != WindowAction::put && o.action != WindowAction::accumulate;
   const bool brings = o.action != WindowAction::get && o.op != OpId::no_op;
-  const uint32_t token = fetches ? await_result(o, *to, 0, size_t(bytes), nullptr) : 0;
+  uint32_t token = 0;
+  if (fetches) {
+    token = await_result(*to, size_t(bytes), nullptr);
+    awaited_[token - 1].into = Cursor::bytes(o.result, size_t(bytes));
+  }
   const wire::WindowBriefBody body{uint8_t(o.op), uint8_t(bytes), uint64_t(start)};
   std::byte* data = wire::WindowWriter(to->open).brief(o.action, uint16_t(o.target_type->predefined_id()), token, body,
                                                        brings ? size_t(compares ? 2 * bytes : bytes) : 0);
@@ -187,7 +202,9 @@ bool Window::serve_short(std::span<const std::byte> records, uint32_t confirm, s
   const Datatype* type = environment_.types().find(head.slot);
   const Kind* kind = type ? type->kind() : nullptr;
   const size_t bytes = body.bytes;
-  if (!kind || kind->size != kind->extent || bytes == 0 || bytes % kind->size != 0) return false;
+  // Nearly always one element: no division.
+  if (!kind || kind->size != kind->extent || bytes == 0 || (bytes != kind->size && bytes % kind->size != 0))
+    return false;
   if (int64_t(body.address + bytes) > size_) return false;
   const auto action = WindowAction(head.flag);
   const auto op = OpId(body.op);
@@ -207,21 +224,15 @@ bool Window::serve_short(std::span<const std::byte> records, uint32_t confirm, s
   } else if (action == WindowAction::get) {
     copy_bytes(result, there, bytes);
   } else {
-    uint64_t brought[2] = {0, 0}, before = 0;
-    if (brings) std::memcpy(brought, data.data(), data.size());
-    {
-      const AccumulateGuard alone = alone_with(comm_->rank());
-      auto* wanted = reinterpret_cast<std::byte*>(brought) + bytes;
-      if (compares) {
-        std::memcpy(&before, there, bytes);
-        if (std::memcmp(&before, wanted, bytes) == 0) std::memcpy(there, brought, bytes);
-      } else if (bytes == 8) {
-        change<uint64_t>(there, op, brought, &before);
-      } else {
-        change<uint32_t>(there, op, brought, &before);
-      }
+    const AccumulateGuard alone(part_, part_place_, part_place_);
+    if (compares) {
+      if (bytes == 8) compare_and_swap<uint64_t>(there, data.data(), result);
+      else compare_and_swap<uint32_t>(there, data.data(), result);
+    } else if (bytes == 8) {
+      change<uint64_t>(there, op, data.data(), fetches ? result : nullptr);
+    } else {
+      change<uint32_t>(there, op, data.data(), fetches ? result : nullptr);
     }
-    if (fetches) std::memcpy(result, &before, bytes);
   }
   if (fetches) wire::write_window_result_head(room.data(), head.number, bytes);
   const wire::WindowRecord ack{wire::WindowCode::ack, 0, 0, confirm};
@@ -247,8 +258,8 @@ bool Window::lock_short(int type, int rank, int assertions) {
 }
 
 bool Window::unlock_short(int rank) {
-  Target* to = settled(rank);
-  if (!to || lock_all_ || to->unchecked || !design_) return false;
+  Target* to = held(rank);
+  if (!to || !to->is_settled() || lock_all_ || to->unchecked || !design_) return false;
   look();
   design_->release(rank);
   wake_design();

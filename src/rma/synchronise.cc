@@ -448,7 +448,8 @@ Error Window::unlock_all() {
 }
 
 Error Window::flush(int rank) {
-  if (settled(rank)) {
+  if (Target* to = held(rank)) {
+    if (!to->is_settled()) return finish(*to);
     look();
     return {};
   }
@@ -463,7 +464,8 @@ Error Window::flush_all() {
 }
 
 Error Window::flush_local(int rank) {
-  if (settled(rank)) {
+  if (Target* to = held(rank)) {
+    if (!to->is_settled()) return finish_locally(*to);
     look();
     return {};
   }

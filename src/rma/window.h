@@ -228,8 +228,8 @@ class Window {
   Error allow(Target& target);
   Error not_in_epoch(int rank) const;
   // short.cc
-  /// The target where there is nothing to wait for and whose lock is held; null: find out.
-  Target* settled(int rank) const;
+  /// The target whose lock is held; null: find out.
+  Target* held(int rank) const;
   /// The target whose memory this rank reaches, and to which the present epoch allows operations, as far as can be told
   /// quickly; null: find out.
   Target* reached_before(int rank) const;
@@ -253,6 +253,8 @@ class Window {
   uint16_t name_type(Target& target, Datatype& type);
   uint32_t await_result(const Operation& operation, Target& target, size_t offset, size_t bytes,
                         WindowRequest* request);
+  /// The caller says where it goes.
+  uint32_t await_result(Target& target, size_t bytes, WindowRequest* request);
 
   // transfer.cc
   void find_remote(Target& target);
