@@ -105,13 +105,13 @@ Error File::set_view(int64_t displacement, Datatype& etype, Datatype& filetype, 
   const bool sequential = amode_ & mode::kSequential;
   if (!wrong && sequential != (displacement == kCurrentDisplacement)) {
     wrong =
-        Error(ErrorClass::disp, sequential ? "argument 'disp' must be MPI_DISPLACEMENT_CURRENT, since the file was "
-                                             "opened with MPI_MODE_SEQUENTIAL"
-                                           : "argument 'disp' is MPI_DISPLACEMENT_CURRENT, which is for files opened "
-                                             "with MPI_MODE_SEQUENTIAL");
+        Error(ErrorClass::arg, sequential ? "argument 'disp' must be MPI_DISPLACEMENT_CURRENT, since the file was "
+                                            "opened with MPI_MODE_SEQUENTIAL"
+                                          : "argument 'disp' is MPI_DISPLACEMENT_CURRENT, which is for files opened "
+                                            "with MPI_MODE_SEQUENTIAL");
   }
   if (!wrong && displacement < 0 && !sequential)
-    wrong = Error(ErrorClass::disp,
+    wrong = Error(ErrorClass::arg,
                   "argument 'disp' is " + std::to_string(displacement) + ". A displacement cannot be negative.");
   if (sequential) {
     // Where the shared pointer is now; its value is rank 0's to tell.
