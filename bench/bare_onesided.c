@@ -23,12 +23,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "delay.h"
 
-enum { kMost = 4096, kBytes = 8 };
+enum { kBytes = 8 };
 
 struct cell {
   _Alignas(64) atomic_uint turn; /* odd: the origin asks */
@@ -39,16 +38,6 @@ static void need(int holds, const char *what) {
   if (holds) return;
   perror(what);
   exit(1);
-}
-
-static double now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-static void compute_until(double end_us) {
-  while (now_us() < end_us) work(300);
 }
 
 /* The origin is process 0, the other one ends with it. */
@@ -77,7 +66,7 @@ static void answer_cell(struct cell *cell) {
   for (uint64_t word = 0;;) {
     const unsigned turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
     if (turn % 2 == 0) {
-      __builtin_ia32_pause();
+      bare_pause();
       continue;
     }
     const uint64_t before = word;
@@ -93,7 +82,7 @@ static double ask_cell(struct cell *cell, int n) {
     const unsigned turn = atomic_load_explicit(&cell->turn, memory_order_relaxed);
     cell->operand = (uint64_t)i;
     atomic_store_explicit(&cell->turn, turn + 1, memory_order_release);
-    while (atomic_load_explicit(&cell->turn, memory_order_acquire) == turn + 1) __builtin_ia32_pause();
+    while (atomic_load_explicit(&cell->turn, memory_order_acquire) == turn + 1) bare_pause();
   }
   return (now_us() - began) / n;
 }
@@ -201,18 +190,7 @@ static void measure_sockets(int datagrams, double ms, double pause_us) {
   int count[2];
   for (int computes = 0; computes < 2; computes++)
     count[computes] = rounds(datagrams, computes, ms, pause_us, times[computes]);
-  const double waiting = times[0][count[0] / 2], computing = times[1][count[1] / 2];
-  const double late = times[1][count[1] * 99 / 100];
-  const struct {
-    const char *name;
-    double value;
-  } kPoints[] = {
-      {"waiting", waiting}, {"computing", computing}, {"delay", computing - waiting}, {"delay-99", late - waiting}};
-  for (size_t i = 0; i < sizeof kPoints / sizeof *kPoints; i++) {
-    char series[32];
-    snprintf(series, sizeof series, "%s-%s", datagrams ? "udp" : "tcp", kPoints[i].name);
-    point(series, kBytes, kPoints[i].value, "us");
-  }
+  point_delays(datagrams ? "udp" : "tcp", kBytes, times, count);
 }
 
 int main(int argc, char **argv) {

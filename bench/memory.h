@@ -71,8 +71,16 @@ static inline double MPI_Wtime(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static inline void bare_pause(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
 static void bare_until_(atomic_uint* count, unsigned reached) {
-  while ((int)(atomic_load_explicit(count, memory_order_acquire) - reached) < 0) __builtin_ia32_pause();
+  while ((int)(atomic_load_explicit(count, memory_order_acquire) - reached) < 0) bare_pause();
 }
 static inline int MPI_Barrier(int comm) {
   atomic_store_explicit(&bare_.shared->came[bare_.rank], ++bare_.barriers, memory_order_release);

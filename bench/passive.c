@@ -9,26 +9,14 @@
  *
  * The names of the series begin with the operation: put, get, fetch_and_op, accumulate (lock_all, flush after each),
  * lock (MPI_Win_lock, put, MPI_Win_unlock). x: bytes. */
-#include <time.h>
-#include "bench.h"
+#include "delay.h"
 
-enum { kMost = 4096, kLarge = 65536 };
+enum { kLarge = 65536 };
 
 static MPI_Win window;
 static char *memory, *local;
 static int rank;
 static const int target = 1;
-
-/* Not MPI_Wtime: the target does not enter MPI. */
-static double now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-static void compute_until(double end_us) {
-  while (now_us() < end_us) work(300);
-}
 
 static void put(int bytes) {
   MPI_Put(local, bytes, MPI_BYTE, target, 0, bytes, MPI_BYTE, window);
@@ -80,18 +68,7 @@ static void measure(const char* name, void (*operation)(int), int bytes, int loc
     MPI_Barrier(MPI_COMM_WORLD);
   }
   if (rank != 0) return;
-  const double waiting = times[0][count[0] / 2], computing = times[1][count[1] / 2];
-  const double late = times[1][count[1] * 99 / 100];
-  const struct {
-    const char* name;
-    double value;
-  } kPoints[] = {
-      {"waiting", waiting}, {"computing", computing}, {"delay", computing - waiting}, {"delay-99", late - waiting}};
-  for (size_t i = 0; i < sizeof kPoints / sizeof *kPoints; i++) {
-    char series[64];
-    snprintf(series, sizeof series, "%s-%s", name, kPoints[i].name);
-    point(series, bytes, kPoints[i].value, "us");
-  }
+  point_delays(name, bytes, times, count);
 }
 
 int main(int argc, char** argv) {

@@ -49,8 +49,10 @@ void Window::await_post(Target& target) {
 
 void Window::pump(Target& target, bool everything) {
   if (target.pumping || target.in_cell) return;  // an answer that came while sending, of this rank itself
+  const bool at_once = everything && target.fills_parcel() && target.sealed.empty() && may_leave(target);
+  if (at_once && goes_by_cell(target)) return ask_by_cell(target);
   target.pumping = true;
-  if (everything && target.fills_parcel() && target.sealed.empty() && may_leave(target)) send_open(target);
+  if (at_once) send_open(target);
   if (everything) seal(target, nullptr);
   while (!target.sealed.empty()) {
     if (target.lost || target.lock == LockState::refused) {
@@ -90,7 +92,6 @@ bool Window::may_leave(const Target& target) const {
 
 // The commonest case, without the way through the parcels; the vector's memory is used again.
 void Window::send_open(Target& target) {
-  if (goes_by_cell(target)) return ask_by_cell(target);
   Parcel parcel;
   parcel.records.swap(target.open);
   std::swap(parcel.confirm, target.confirm);
@@ -173,9 +174,7 @@ void Window::ask_confirmation(Target& target) {
   target.unconfirmed = false;
   if (++target.asked == 0) ++target.asked;
   target.confirm = target.asked;
-  if (target.sealed.empty() && !target.pumping && !target.in_cell && may_leave(target) && goes_by_cell(target))
-    ask_by_cell(target);
-  else pump(target, true);
+  pump(target, true);
 }
 
 // --- What comes back.

@@ -312,6 +312,19 @@ TEST_F(AnnouncementsTest, AWildcardBeforeItHidesWhichMessageItWillMatch) {
   EXPECT_TRUE(path.sent.empty());
 }
 
+// A ready says in 16 bits how far back the oldest announced receive of its key is.
+TEST_F(AnnouncementsTest, ManyAnnouncementsAfterAnOpenOneHideWhichMessageTheNextOfItsKeyWillMatch) {
+  announcements.announce(post(buffers[0], 1));
+  peer().announced.next_serial += 65534;
+  announcements.announce(post(buffers[1], 1));
+  EXPECT_EQ(sent_of(wire::Kind::ready), 2u);
+  ++peer().announced.next_serial;
+  ReceiveRequest& too_late = post(buffers[2], 1);
+  announcements.announce(too_late);
+  EXPECT_EQ(too_late.offer, nullptr);
+  EXPECT_EQ(sent_of(wire::Kind::ready), 2u);
+}
+
 TEST_F(AnnouncementsTest, AChangedLastByteCompletesTheOldestOfItsKey) {
   ReceiveRequest& first = post(buffers[0], 1);
   announcements.announce(first);
