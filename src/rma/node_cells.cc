@@ -23,11 +23,10 @@ bool NodeCells::somebody_asks() const {
   return std::any_of(mine_.begin(), mine_.end(), [](const NodeCell& cell) { return is_asked(cell); });
 }
 
-void NodeCells::ask(int place, std::span<const std::byte> records, uint32_t confirm) {
+void NodeCells::ask(int place, size_t bytes, uint32_t confirm) {
   NodeCell& cell = memory_.cell(place, me_);
   cell.confirm = confirm;
-  cell.bytes = uint32_t(records.size());
-  std::memcpy(cell.data, records.data(), records.size());
+  cell.bytes = uint32_t(bytes);
   asked_.push_back(place);
   publish(cell, cell.turn.load(std::memory_order_relaxed) + 1, place);
 }

@@ -42,8 +42,11 @@ class NodeCells final : public Pollable {
         serve_(std::move(serve)),
         answered_(std::move(answered)) {}
 
-  /// Of at most NodeCell::kRoom_bytes, for the member at `place`, which has answered everything before.
-  void ask(int place, std::span<const std::byte> records, uint32_t confirm);
+  /// Where the records for the member at `place` are written, which has answered everything before:
+  /// NodeCell::kRoom_bytes.
+  std::byte* room(int place) { return memory_.cell(place, me_).data; }
+  /// The first `bytes` there are the records.
+  void ask(int place, size_t bytes, uint32_t confirm);
   /// Some member has not answered yet.
   bool asks() const { return !asked_.empty(); }
   /// No answer of the member is waited for any more.

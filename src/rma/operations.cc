@@ -237,6 +237,7 @@ void Window::put_piece(const Operation& operation, Target& target, WindowOperati
     data_room = out.room(room_bytes);
   }
   target.unconfirmed = true;
+  ++target.begun;
   if (brought == 0) return;
   Cursor from(const_cast<void*>(operation.origin), operation.origin_count, *operation.origin_type);
   from.seek(size_t(body.offset));

@@ -170,11 +170,15 @@ void Window::drop_parcels(Target& target) {
 
 // Everything that goes to the target before this is over when the answer is here.
 void Window::ask_confirmation(Target& target) {
+  target.confirm = begin_confirmation(target);
+  pump(target, true);
+}
+
+uint32_t Window::begin_confirmation(Target& target) {
   ++environment_.counters().rma_flushes;
   target.unconfirmed = false;
   if (++target.asked == 0) ++target.asked;
-  target.confirm = target.asked;
-  pump(target, true);
+  return target.asked;
 }
 
 // --- What comes back.

@@ -65,14 +65,21 @@ Error Window::take_errors() {
 
 // --- Waiting for operations.
 
+// Asks for the confirmation of what was begun, unless that is on its way.
+void Window::conclude(Target& target) {
+  target.alone = target.begun == 1;
+  target.begun = 0;
+  if (target.unconfirmed || (target.pending != 0 && target.confirmed == target.asked)) ask_confirmation(target);
+}
+
 // A confirmation stands for everything before it; results come before it. What other threads begin meanwhile is theirs.
 Error Window::finish(Target& target) {
   if (target.transfers != 0) pump(target, true);
   wait_for_transfers(target);
-  if (target.unconfirmed || target.pending != 0) ask_confirmation(target);
-  else look();
+  conclude(target);
   const uint32_t number = target.asked;
-  if (!target.has_confirmed(number)) wait_for_answers([&] { return target.has_confirmed(number); });
+  if (target.has_confirmed(number)) look();
+  else wait_for_answers([&] { return target.has_confirmed(number); });
   return take_error(target);
 }
 
@@ -91,7 +98,7 @@ Error Window::finish_all() {
   std::vector<std::pair<Target*, uint32_t>> asked;
   for (auto& target : targets_) {
     if (!target) continue;
-    if (target->unconfirmed || target->pending != 0) ask_confirmation(*target);
+    conclude(*target);
     if (!target->has_confirmed(target->asked)) asked.push_back({target.get(), target->asked});
   }
   if (asked.empty()) {
@@ -401,7 +408,8 @@ void Window::begin_unlock(Target& target) {
   wait_for_transfers(target);
   const bool by_message = !design_ && !target.unchecked;
   if (by_message) wire::WindowWriter(target.open).record({wire::WindowCode::unlock});
-  if (by_message || target.unconfirmed || target.pending != 0) ask_confirmation(target);
+  if (by_message) target.unconfirmed = true;
+  conclude(target);
 }
 
 Error Window::end_unlock(Target& target) {

@@ -85,6 +85,8 @@ struct Target {
   uint32_t asked = 0;      ///< confirmations asked for,
   uint32_t confirmed = 0;
   bool unconfirmed = false;     ///< operations were begun since the last of them
+  uint32_t begun = 0;           ///< operations since the last call that waited for their end
+  bool alone = false;           ///< only one was begun before that call: the next one leaves at once
   uint32_t posts = 0;           ///< exposure epochs that it has opened to me by message and that I have not used
   int epoch_place = -1;         ///< its place in NodeEpochs; negative: its epochs come and go by message
   bool awaited = false;         ///< a thread waits for its MPI_Win_post

@@ -291,8 +291,15 @@ class Window {
   void send_open(Target& target);
   // cells.cc
   void make_cells();
+  /// Longer batches are quicker as messages, whose lines the target fetches in advance (a put of 512 bytes: 0.72 us, in
+  /// a cell 0.80; of 64 bytes 0.54 and 0.48).
+  static constexpr size_t kMaxAsked_bytes = 320;
+  static_assert(kMaxAsked_bytes <= NodeCell::kRoom_bytes);
+  /// A batch in a cell would overtake messages that are not confirmed yet.
   bool goes_by_cell(const Target& target) const;
   void ask_by_cell(Target& target);
+  /// The records lie in the cell.
+  void ask_by_cell(Target& target, size_t bytes, uint32_t confirm);
   void take_cell(int from, std::span<const std::byte> answers);
   void forget_cell(Target& target);
   // origin.cc, continued
@@ -300,6 +307,7 @@ class Window {
   void send(Target& target, Parcel parcel);
   void send_lock(Target& target);
   void ask_confirmation(Target& target);
+  uint32_t begin_confirmation(Target& target);
   void result_over(uint32_t token, Error error);
   void drop_operations(Target& target);
   void drop_parcels(Target& target);
@@ -376,6 +384,7 @@ class Window {
   void ask_design(Target& target);
   void wake_design();
   void lock_told(int rank, Error error);
+  void conclude(Target& target);
   Error finish(Target& target);
   void finish_transfers();
   Error finish_all();

@@ -85,6 +85,17 @@ struct WindowBriefBody {
   uint64_t address = 0;  ///< less than kAddressEnd
 };
 
+/// A brief record up to its data, whose place it returns.
+inline constexpr size_t kWindowBriefHead_bytes = sizeof(WindowRecord) + sizeof(uint64_t);
+inline std::byte* write_window_brief(std::byte* to, WindowAction action, uint16_t type, uint32_t token,
+                                     const WindowBriefBody& body) {
+  const WindowRecord head{WindowCode::brief, uint8_t(action), type, token};
+  const uint64_t word = body.address | uint64_t{body.bytes} << 48 | uint64_t{body.op} << 56;
+  std::memcpy(to, &head, sizeof head);
+  std::memcpy(to + sizeof head, &word, sizeof word);
+  return to + kWindowBriefHead_bytes;
+}
+
 /// A result record up to its bytes.
 inline constexpr size_t kWindowResultHead_bytes = sizeof(WindowRecord) + sizeof(uint64_t);
 inline void write_window_result_head(std::byte* to, uint32_t token, uint64_t bytes) {
@@ -104,12 +115,7 @@ class WindowWriter {
   }
   /// Room for the data that follow, to be filled by the caller.
   std::byte* brief(WindowAction action, uint16_t type, uint32_t token, const WindowBriefBody& body, size_t data_bytes) {
-    const WindowRecord head{WindowCode::brief, uint8_t(action), type, token};
-    const uint64_t word = body.address | uint64_t{body.bytes} << 48 | uint64_t{body.op} << 56;
-    std::byte* at = room(sizeof head + sizeof word + data_bytes);
-    std::memcpy(at, &head, sizeof head);
-    std::memcpy(at + sizeof head, &word, sizeof word);
-    return at + sizeof head + sizeof word;
+    return write_window_brief(room(kWindowBriefHead_bytes + data_bytes), action, type, token, body);
   }
   /// Length and bytes.
   void text(WindowRecord head, const void* data, uint64_t bytes) {

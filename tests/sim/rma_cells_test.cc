@@ -80,10 +80,15 @@ class Member {
  private:
   bool over() const { return answered_ == rounds_ && served_ == rounds_; }
   void ask() {
-    numbers_.resize(1 + rng_.below(NodeCell::kRoom_bytes / sizeof(uint64_t)));
+    const size_t bytes = (1 + rng_.below(NodeCell::kRoom_bytes / sizeof(uint64_t))) * sizeof(uint64_t);
+    std::byte* const room = cells_.room(1 - me_);
     sum_ = 0;
-    for (uint64_t& number : numbers_) sum_ += number = rng_.next();
-    cells_.ask(1 - me_, std::as_bytes(std::span(numbers_)), uint32_t(answered_ + 1));
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+      const uint64_t number = rng_.next();
+      sum_ += number;
+      std::memcpy(room + at, &number, sizeof number);
+    }
+    cells_.ask(1 - me_, bytes, uint32_t(answered_ + 1));
   }
   size_t serve(std::span<const std::byte> records, uint32_t confirm, std::span<std::byte> room) {
     EXPECT_EQ(int(confirm), ++served_);
@@ -115,7 +120,6 @@ class Member {
   Node& node_;
   const int me_, rounds_;
   Rng rng_;
-  std::vector<uint64_t> numbers_;
   uint64_t sum_ = 0;
   int answered_ = 0, served_ = 0;
   NodeCells cells_;
@@ -135,8 +139,7 @@ TEST(RmaCells, AMemberThatIsForgottenIsNotWaitedFor) {
   int answers = 0;
   NodeCells cells(
       node.part, 0, [](int) {}, [](int, auto, uint32_t, auto) -> size_t { return 0; }, [&](int, auto) { ++answers; });
-  const std::byte record[8] = {};
-  cells.ask(1, record, 1);
+  cells.ask(1, 8, 1);
   EXPECT_TRUE(cells.asks());
   cells.forget(1);
   EXPECT_FALSE(cells.asks());
