@@ -72,7 +72,8 @@ void Process::begin_helping() {
     return p2p_.pending();
   };
   try {
-    event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_);
+    const bool lingers = !oversubscribed_;
+    event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_, lingers);
     event_handler_ = std::make_unique<EventHandler>(progress_, *lock_, *event_port_, needed,
                                                     oversubscribed_ ? EventLimits::shared_cores() : EventLimits());
     event_port_->start(*event_handler_);

@@ -170,35 +170,39 @@ void EventHandler::stop_watching_paths() {
 
 // --- The thread's side.
 
-void EventHandler::on_wake(bool tick, bool ready) {
+Woken EventHandler::on_wake(bool tick, bool ready) {
   const Watch watch = lock_.watch().load(std::memory_order_relaxed);
   const uint32_t turns = lock_.turns();
   const bool stayed_away = turns == seen_turns_.load(std::memory_order_relaxed);
   const Action action = policy_.on_wake(watch, tick, ready, stayed_away);
-  if (action.step == Step::nothing) return;
+  if (action.step == Step::nothing) return Woken::idle;
   Counters& counters = engine_.counters();
   if (watch != Watch::paths) ++counters.event_ticks;
   if (action.step == Step::set_timer) {
     seen_turns_.store(turns, std::memory_order_relaxed);
     carry_out(action);
-    return;
+    return Woken::idle;
   }
-  if (!end_watch(watch)) return;
+  if (!end_watch(watch)) return Woken::idle;
   if (watch == Watch::paths) ++counters.event_wakes;
   if (!lock_.enter_as_helper([this] { port_.barrier(); })) {
     if (watch == Watch::paths) ++counters.event_wakes_empty;
-    return;
+    return Woken::idle;
   }
+  Woken woken = Woken::idle;
   const Action inside = policy_.on_inside(watch, pending());
   if (inside.step == Step::poll) {
     Recorder* tracer = watch == Watch::paths ? engine_.tracer() : nullptr;
     const uint64_t began_ns = tracer ? Recorder::now_ns() : 0;
+    const uint64_t answers = counters.rma_answers;
     work();
+    woken = counters.rma_answers == answers ? Woken::worked : Woken::answered;
     if (tracer) tracer->add_event_thread_work(began_ns);
   } else {
     carry_out(inside);
   }
   lock_.leave_as_helper();
+  return woken;
 }
 
 // A thread of the application that sleeps has the paths armed, and was woken by what comes.

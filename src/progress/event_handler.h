@@ -34,6 +34,13 @@
 
 namespace tern {
 
+/// What the thread did when it was woken.
+enum class Woken : uint8_t {
+  idle,      ///< nothing
+  worked,    ///< polled the paths
+  answered,  ///< also sent answers to the origins of one-sided operations
+};
+
 class EventHandler {
  public:
   /// `needed`: whether anything needs polling while the application is outside. Owns nothing. The caller makes this the
@@ -67,7 +74,7 @@ class EventHandler {
   /// One turn of the thread while it polls all the time (EventPort::poll_always); whether anything was handled.
   bool on_turn();
   /// The thread's sleep is over: `tick`: the timer has ended; `ready`: a path is readable. Either may be a false alarm.
-  void on_wake(bool tick, bool ready);
+  Woken on_wake(bool tick, bool ready);
 
  private:
   using Step = EventPolicy::Step;

@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/hints.h"
 #include "base/limits.h"
+#include "progress/adaptive_linger.h"
 #include "progress/event_handler.h"
 
 namespace tern {
@@ -40,6 +41,27 @@ bool register_barrier() {
 #endif
 }
 
+/// What sched_setattr takes, in its first version; glibc has it only since 2.41.
+struct SchedulerAttributes {
+  uint32_t size, policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime, deadline, period;
+};
+
+/// The shortest time slice that Linux knows for an ordinary thread.
+constexpr uint64_t kSlice_ns = 100'000;
+
+// The calling thread's. Older kernels, and other policies than the ordinary one, know no such slices.
+void ask_for_short_slices() {
+  SchedulerAttributes attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
+  attributes.flags = 0;
+  attributes.runtime = kSlice_ns;
+  static_cast<void>(syscall(SYS_sched_setattr, 0, &attributes, 0));
+}
+
 void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
   epoll_event event{};
   event.events = events;
@@ -50,7 +72,8 @@ void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
 
 }  // namespace
 
-EventThread::EventThread(ProgressEngine& engine) : engine_(engine), has_barrier_(register_barrier()) {
+EventThread::EventThread(ProgressEngine& engine, bool lingers)
+    : engine_(engine), lingers_(lingers), has_barrier_(register_barrier()) {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   call_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -132,23 +155,45 @@ void EventThread::barrier() {
   TERN_ASSERT(result == 0);
 }
 
+int EventThread::look(epoll_event* events, int most, uint64_t until_ns) {
+  int count;
+  do {
+    count = epoll_wait(epoll_, events, most, 0);
+  } while (count == 0 && engine_.clock().now_ns() < until_ns);
+  return count;
+}
+
 void EventThread::run(EventHandler& handler) {
+  ask_for_short_slices();
+  AdaptiveLinger linger;
+  uint64_t handled_ns = 0;  // when the last message was
+  bool looks = false;
   while (!stop_) {
     if (polls_) {
       take_turns(handler);
       continue;
     }
     epoll_event events[8];
-    const int count = epoll_wait(epoll_, events, 8, -1);
+    int count = looks ? look(events, 8, handled_ns + AdaptiveLinger::kLook_ns) : 0;
+    const bool sleeps = count <= 0;
+    if (sleeps) count = epoll_wait(epoll_, events, 8, -1);
     bool tick = false, ready = false, called = false;
     for (int i = 0; i < count; ++i) {
       tick = tick || events[i].data.u32 == kTimer;
       ready = ready || events[i].data.u32 == kPath;
       called = called || events[i].data.u32 == kCall;
     }
+    if (ready && !sleeps) linger.on_found();
+    else if (looks) linger.on_none();
+    if (ready && sleeps) linger.on_woken(engine_.clock().now_ns() - handled_ns);
     uint64_t calls;
     if (called) static_cast<void>(!read(call_fd_, &calls, sizeof calls));
-    if (!stop_) handler.on_wake(tick, ready);
+    if (stop_) break;
+    const Woken woken = handler.on_wake(tick, ready);
+    looks = false;
+    if (!ready || woken == Woken::idle) continue;
+    looks = linger.looks_after(woken == Woken::answered) && lingers_;
+    handled_ns = engine_.clock().now_ns();
   }
 }
 

@@ -1,5 +1,9 @@
 // EventThread: the event handler's port on a real machine (event_port.h): a thread, asleep in epoll on a timer and the
 // paths' descriptors.
+//
+// It usually wakes up on the core on which the application computes, and should get it at once. So it asks for a short
+// time slice: Linux (6.12 and later) lets a woken thread with a shorter slice interrupt another one's; and it does not
+// go to sleep just before the next message comes (adaptive_linger.h).
 // Thread rule: as EventPort.
 #pragma once
 
@@ -10,12 +14,16 @@
 #include "progress/engine.h"
 #include "progress/event_port.h"
 
+struct epoll_event;
+
 namespace tern {
 
 class EventThread final : public EventPort {
  public:
-  /// Throws std::system_error where there is no descriptor left; so does `start` where there is no thread.
-  explicit EventThread(ProgressEngine& engine);
+  /// `lingers`: it may look on for some microseconds before it sleeps; not where ranks share cores, and those that send
+  /// may be waiting for this one. Throws std::system_error where there is no descriptor left; so does `start` where
+  /// there is no thread.
+  explicit EventThread(ProgressEngine& engine, bool lingers = true);
   /// `stop` has been called if `start` was.
   ~EventThread() override;
   EventThread(const EventThread&) = delete;
@@ -33,9 +41,11 @@ class EventThread final : public EventPort {
   void close_descriptors();
   void call();
   void run(EventHandler& handler);
+  int look(epoll_event* events, int most, uint64_t until_ns);
   void take_turns(EventHandler& handler);
 
   ProgressEngine& engine_;
+  const bool lingers_;
   int epoll_ = -1;  ///< what the thread sleeps on: timer_, call_fd_, and when watched the paths' descriptors, once
   int timer_ = -1;
   int call_fd_ = -1;  ///< stop_ or polls_ has changed

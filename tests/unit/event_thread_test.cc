@@ -2,11 +2,14 @@
 // after what is pending. One that is lost makes `until` fail.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,9 +30,12 @@ struct BellPath final : Pollable {
     ++polls;
     uint64_t count = 0;
     if (read(fd, &count, sizeof count) != sizeof count) return 0;
+    by = gettid();
+    if (answers) ++counters->rma_answers;
     events += int(count);
     return int(count);
   }
+  void count_into(Counters& table) override { counters = &table; }
   int wait_fd() const override { return fd; }
   bool arm() override {
     if (!may_sleep) return false;
@@ -50,6 +56,9 @@ struct BellPath final : Pollable {
 
   const int fd;
   std::atomic<int> events{0}, polls{0}, armed{0};
+  std::atomic<pid_t> by{0};  ///< the thread that handled the last event
+  std::atomic<bool> answers{false};
+  Counters* counters = nullptr;
   std::atomic<bool> may_sleep{true}, goes_on{false};
   std::atomic<uint64_t> deadline_ns{~uint64_t{0}};
   std::function<void()> at_armed;  ///< when the thread watches already, and the application is still inside
@@ -58,7 +67,7 @@ struct BellPath final : Pollable {
 /// One rank whose application is this test's thread. `several`: as if there were more such threads (the lock is a
 /// mutex).
 struct Helped {
-  explicit Helped(bool several, const EventLimits& limits = {}) {
+  explicit Helped(bool several, const EventLimits& limits = {}, bool lingers = true) : port(engine, lingers) {
     if (several) lock.enable();
     engine.add(path);
     thread = std::make_unique<EventHandler>(
@@ -116,7 +125,7 @@ struct Helped {
   ProgressEngine engine{clock, idle};
   BellPath path;
   std::atomic<Need> needed{Need::now};
-  EventThread port{engine};
+  EventThread port;
   std::unique_ptr<EventHandler> thread;
 };
 
@@ -391,6 +400,66 @@ TEST_P(EventThreadTest, WhatCannotBeSleptOnIsLookedAtAgain) {
   rank.path.may_sleep = true;
   EXPECT_TRUE(rank.until([&] { return rank.path.armed == 1; }));
   EXPECT_TRUE(rank.is_watched());
+}
+
+// How often a thread has gone to sleep.
+int sleeps_of(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  std::string word;
+  int count = -1;
+  while (status >> word) {
+    if (word == "voluntary_ctxt_switches:") status >> count;
+  }
+  return count;
+}
+
+// Messages in pairs, the second one some microseconds behind the first, and answered: the thread does not sleep in
+// between, once it has seen some of them; unless it must not look on.
+TEST(EventThread, WhatComesSoonAfterAMessageFindsItAwake) {
+  constexpr int kPairs = 10;
+  const auto sleeps_of_pairs = [](Helped& rank) {
+    const auto ring_and_wait = [&](uint64_t after_ns) {
+      for (const uint64_t end = rank.clock.now_ns() + after_ns; rank.clock.now_ns() < end;) cpu_pause();
+      const int before = rank.path.events;
+      rank.path.ring();
+      while (rank.path.events == before) cpu_pause();
+    };
+    const int before = sleeps_of(rank.path.by);
+    for (int i = 0; i < kPairs; ++i) {
+      ring_and_wait(300'000);
+      rank.path.answers = true;
+      ring_and_wait(5000);
+      rank.path.answers = false;
+    }
+    return sleeps_of(rank.path.by) - before;
+  };
+  for (const bool lingers : {true, false}) {
+    Helped rank(false, EventLimits(), lingers);
+    rank.hand_over();
+    ASSERT_TRUE(rank.is_watched());
+    // On a busy machine the second one may come late, or find that the thread has not slept yet: in most runs of pairs,
+    // but not in all.
+    int sleeps = 0;
+    const auto as_expected = [&] {
+      sleeps = sleeps_of_pairs(rank);
+      return lingers ? sleeps <= kPairs + 1 : sleeps >= 2 * kPairs - 1;
+    };
+    EXPECT_TRUE(rank.until(as_expected)) << sleeps << (lingers ? " sleeps, it may look on" : " sleeps, it must not");
+  }
+}
+
+// Linux 6.12 and later; older kernels report 0 for both.
+TEST(EventThread, ItHasShorterTimeSlicesThanTheApplication) {
+  Helped rank(false);
+  rank.hand_over();
+  ASSERT_TRUE(rank.is_watched());
+  const auto slice_ns = [](pid_t thread) {
+    uint64_t attributes[6] = {};  // the fourth is the slice
+    EXPECT_EQ(syscall(SYS_sched_getattr, thread, attributes, sizeof attributes, 0), 0);
+    return attributes[3];
+  };
+  if (slice_ns(0) == 0) GTEST_SKIP() << "this kernel has no slices of a thread's own";
+  EXPECT_LT(slice_ns(rank.path.by), slice_ns(0));
 }
 
 // Threads come and go at all moments, some of them wait inside; after each burst all are away and an event is handled.

@@ -73,6 +73,8 @@ class Conversation {
   uint64_t now_ns = 1'000'000;
   /// Between two polls; so long that small messages never wait for one another (coalescing.h).
   uint64_t step_ns = 25'000;
+  /// The end that goes to sleep after each poll.
+  const End* sleeper = nullptr;
 
   /// Rank 0 sends messages as a program does that waits for each.
   void send(const std::string& message, int count = 1) {
@@ -83,7 +85,7 @@ class Conversation {
     now_ns += step_ns;
     for (End* end : {&zero, &one}) {
       End& other = end == &zero ? one : zero;
-      end->channel.advance(now_ns, false);
+      end->channel.advance(now_ns, end == sleeper);
       while (SendOperation* operation = end->shared.finished.pop_front()) operation->done(*operation, {});
       for (std::string& bytes : end->port.sent) on_the_way_.push_back({now_ns + kDelay_ns, &other, std::move(bytes)});
       end->port.sent.clear();
@@ -246,6 +248,40 @@ TEST(UdpStream, small_messages_of_a_burst_share_a_datagram) {
   talk.send(std::string(1000, 'y'), 30);
   ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
   EXPECT_EQ(counters.udp_sent - before, 24u) << "1032 bytes alone; 29 times 1032 in packets of 1336";
+  talk.check();
+}
+
+// A rank that sleeps lets its acknowledgement of a short message wait for a packet of its own, for half the sender's
+// timeout; that of a longer one, of which the sender's window may be full, leaves at once.
+TEST(UdpStream, a_sleeper_acknowledges_little_late_and_much_at_once) {
+  Conversation talk;
+  talk.send("abcd");  // measures the round trip
+  ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
+  talk.sleeper = &talk.one;
+  const Counters& sleeper = talk.one.counters;
+  for (int round = 0; round < 3; ++round) {
+    uint64_t before = sleeper.udp_sent;
+    const uint64_t began_ns = talk.now_ns;
+    talk.send("abcd");
+    ASSERT_TRUE(talk.until([&] { return talk.one.sink.arrivals.size() == talk.sent.size(); }, 1'000'000));
+    talk.step();
+    EXPECT_GE(talk.one.channel.deadline_ns(), began_ns + StreamReceiver::kAsleepDelay_ns);
+    ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
+    EXPECT_GE(talk.now_ns - began_ns, StreamReceiver::kAsleepDelay_ns);
+    EXPECT_EQ(sleeper.udp_sent - before, 1u);
+    // With a packet that goes back.
+    before = sleeper.udp_sent;
+    talk.send("abcd");
+    ASSERT_TRUE(talk.until([&] { return talk.one.sink.arrivals.size() == talk.sent.size(); }, 1'000'000));
+    ASSERT_TRUE(talk.one.channel.try_send({.kind = wire::Kind::eager}, nullptr, 0, talk.now_ns));
+    ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 500'000));
+    EXPECT_EQ(sleeper.udp_sent - before, 1u);
+    const uint64_t long_ns = talk.now_ns;
+    talk.send(std::string(1200, 'x'));
+    ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
+    EXPECT_LE(talk.now_ns - long_ns, 2 * Conversation::kDelay_ns + 4 * talk.step_ns);
+  }
+  EXPECT_EQ(talk.zero.counters.udp_repeated, 0u);
   talk.check();
 }
 

@@ -100,7 +100,7 @@ class UdpChannel {
   /// Handles an authentic datagram with a new number; marks the number as received, unless there is no room for the
   /// datagram now. False: no correct peer sends this. Adds the messages delivered to `handled`.
   virtual bool on_datagram(const wire::Datagram& datagram, uint64_t now_ns, int& handled) = 0;
-  /// Sends what time and windows allow. `all`: also acknowledgements that could wait for other data (before sleeping).
+  /// Sends what time and windows allow. `all`: before sleeping; also acknowledgements that a sender may wait for.
   virtual void advance(uint64_t now_ns, bool all) = 0;
   /// When advance must be called; ~0: not yet.
   virtual uint64_t deadline_ns() const = 0;

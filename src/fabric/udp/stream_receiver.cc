@@ -9,6 +9,10 @@ namespace {
 // always has seven eighths to go on with, and 32 packets are half a batch.
 constexpr size_t kWindowParts = 8;
 constexpr uint32_t kMaxOwed = 32;
+// A rank that will sleep acknowledges so much at once: the sender's window may be full of it. Less than this fills no
+// window, so it waits for a packet to travel with even then (a put and its flush over UDP: 3 packets become 2, and the
+// target is woken once instead of twice).
+constexpr size_t kLittleBytes = 1024;
 // Pieces kept early: each takes more memory than its bytes, so their number is bounded too.
 constexpr size_t kMaxEarly = 4096;
 
@@ -32,6 +36,7 @@ bool StreamReceiver::take(const wire::Datagram& datagram, uint64_t now_ns, int& 
   owed_from_ = owed_ == 0 ? number : std::min(owed_from_, number);
   ++owed_;
   owed_bytes_ += bytes;
+  put_off_ = false;
   // The sender should hear at once of a loss, a duplicate, or a question.
   urgent_ = urgent_ || gap || !in_turn || bytes == 0 || offset + bytes <= next_;
   if (!in_turn || offset + bytes <= next_) return true;
@@ -107,7 +112,9 @@ wire::StreamHead StreamReceiver::head(uint64_t now_ns) {
 
 void StreamReceiver::acknowledge(uint64_t now_ns, bool all) {
   if (owed_ == 0) return;
-  if (!all && !urgent_ && owed_ < kMaxOwed && owed_bytes_ < window_ / kWindowParts && now_ns < deadline_ns()) return;
+  put_off_ = put_off_ || all;
+  const size_t much = all ? std::min(kLittleBytes, window_ / kWindowParts) : window_ / kWindowParts;
+  if (!urgent_ && owed_ < kMaxOwed && owed_bytes_ < much && now_ns < deadline_ns()) return;
   std::byte datagram[wire::kStreamOverhead + wire::kMaxAckRanges * sizeof(wire::AckRange)];
   const wire::StreamHead said = head(now_ns);
   std::memcpy(datagram + sizeof(wire::DatagramHead), &said, sizeof said);

@@ -12,6 +12,7 @@
 
 #include "fabric/udp/channel.h"
 #include "fabric/udp/message_reader.h"
+#include "fabric/udp/round_trip.h"
 
 namespace tern {
 
@@ -27,13 +28,16 @@ class StreamReceiver {
 
   /// Fills the head of an outgoing packet with the present acknowledgement; that counts as stated then.
   wire::StreamHead head(uint64_t now_ns);
-  /// Sends an acknowledgement alone, if one is due (`all`: or just owed).
+  /// Sends an acknowledgement alone, if one is due; `all`: or if it is of more than a little (the rank will sleep).
   void acknowledge(uint64_t now_ns, bool all);
   bool owes() const { return owed_ != 0; }
-  uint64_t deadline_ns() const { return owed_ != 0 ? owed_since_ns_ + kDelay_ns : ~uint64_t{0}; }
+  uint64_t deadline_ns() const {
+    return owed_ == 0 ? ~uint64_t{0} : owed_since_ns_ + (put_off_ ? kAsleepDelay_ns : kDelay_ns);
+  }
 
-  /// How long it waits for a packet to travel with; 1/13 of kMinTimeout_ns.
-  static constexpr uint64_t kDelay_ns = 300'000;
+  /// How long it waits for a packet to travel with: 1/13 of kMinTimeout_ns; and half of it by a rank that sleeps, whose
+  /// timer need not be set again in every exchange then.
+  static constexpr uint64_t kDelay_ns = 300'000, kAsleepDelay_ns = RoundTrip::kMinTimeout_ns / 2;
 
  private:
   bool deliver(const std::byte* data, size_t bytes, int& handled);
@@ -54,6 +58,7 @@ class StreamReceiver {
   uint64_t owed_since_ns_ = 0;
   uint64_t newest_ns_ = 0;  ///< when the largest number arrived
   bool urgent_ = false;
+  bool put_off_ = false;  ///< nothing has arrived since the rank last went to sleep
 };
 
 }  // namespace tern
