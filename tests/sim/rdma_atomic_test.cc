@@ -123,8 +123,8 @@ struct Bench {
     };
     memory->flush(operation);
   }
-  /// Rank 0 answers greetings until `others` ranks are here.
-  /// Every rank answers what is repeated until all have done: a last acknowledgement may be lost.
+  /// Every rank polls until all have done (rank 0 and `others`): greetings want an answer, and a last acknowledgement
+  /// that was lost is asked for again.
   void finish(Home& home, int others) {
     engine.wait_until([&] { return !path->has_unsent(); });
     ++home.done;
