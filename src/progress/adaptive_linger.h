@@ -25,8 +25,8 @@ class AdaptiveLinger {
   /// application that computes a wake-up takes 5 to 10 us, so a message that comes within kLook_ns has woken the thread
   /// by kSoon_ns.
   static constexpr uint64_t kLook_ns = 50'000, kSoon_ns = 60'000;
-  /// After so many looks in a row in which nothing came it sleeps at once, until a message comes soon again. A useless
-  /// look takes kLook_ns from the computing thread; a message that waits for a tick, some 2 ms from its origin.
+  /// After so many empty looks in a row it sleeps at once, until a message comes soon again. An empty look takes
+  /// kLook_ns from the computing thread. A message that waits for a tick takes some 2 ms from its origin.
   static constexpr uint32_t kTrust = 8;
 
   /// What has come is handled. `answered`: something went back to an origin. Whether to look on for kLook_ns.

@@ -73,7 +73,7 @@ TEST(AdaptiveLinger, ItSleepsOnceInAnExchange) {
   EXPECT_EQ(wakes, 102);
 }
 
-// Whatever happens: for each answered message that came soon it looks in vain kTrust times at most.
+// Whatever happens: for each answered message that came soon at most kTrust looks find nothing.
 TEST(AdaptiveLinger, VainLooksAreBounded) {
   constexpr int kSteps = 60, kPeriod = 6;
   for (int code = 0; code < 6 * 6 * 6 * 6 * 6 * 6; ++code) {
