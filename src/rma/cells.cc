@@ -5,6 +5,13 @@
 
 namespace tern::rma {
 
+namespace {
+// Longer batches are quicker as messages, whose lines the target fetches in advance (a put of 512 bytes: 0.72 us, in a
+// cell 0.80; of 64 bytes 0.54 and 0.48).
+constexpr size_t kMaxAsked_bytes = 320;
+static_assert(kMaxAsked_bytes <= NodeCell::kRoom_bytes);
+}  // namespace
+
 void Window::make_cells() {
   cells_ = std::make_unique<NodeCells>(
       part_, part_place_, nudge(),
@@ -16,9 +23,14 @@ void Window::make_cells() {
   environment_.turns().wake();
 }
 
+// A batch may be over before its cell is answered: a long result and the confirmation come as messages.
+bool Window::cell_takes(const Target& target, size_t bytes) const {
+  return cells_ && target.epoch_place >= 0 && !target.in_cell && !target.unasked && bytes <= kMaxAsked_bytes;
+}
+
+// It would overtake messages that are not confirmed yet.
 bool Window::goes_by_cell(const Target& target) const {
-  return cells_ && target.epoch_place >= 0 && target.confirm != 0 && !target.unasked &&
-         target.confirmed + 1 == target.confirm && target.open.size() <= kMaxAsked_bytes;
+  return target.confirm != 0 && target.confirmed + 1 == target.confirm && cell_takes(target, target.open.size());
 }
 
 void Window::ask_by_cell(Target& target) {

@@ -184,15 +184,14 @@ bool Window::record_short(const Operation& o) {
   }
   const size_t carried = !brings ? 0 : size_t(compares ? 2 * bytes : bytes);
   const size_t record_bytes = wire::kWindowBriefHead_bytes + wire::WindowWriter::padded(carried);
-  // A program that waits for the end of each operation does so next: the target begins meanwhile. A batch in the cell
-  // may be over before the cell is answered: a long result and the confirmation come as messages.
-  const bool at_once = to->alone && !to->in_cell && !to->unasked && record_bytes <= kMaxAsked_bytes;
+  // A program that waits for the end of each operation does so next: the target begins meanwhile.
+  const bool at_once = to->alone && cell_takes(*to, record_bytes);
   std::byte* data = wire::write_window_brief(
       at_once ? cells_->room(to->epoch_place) : wire::WindowWriter(to->open).room(record_bytes), o.action,
       uint16_t(o.target_type->predefined_id()), token, {uint8_t(o.op), uint8_t(bytes), uint64_t(start)});
   if (brings) copy_bytes(data, o.origin, size_t(bytes));
   if (compares) copy_bytes(data + bytes, o.compare, size_t(bytes));
-  to->begun = 1;
+  to->begun = 1;  // all before it is over
   to->unconfirmed = true;
   if (at_once) ask_by_cell(*to, record_bytes, begin_confirmation(*to));
   return true;

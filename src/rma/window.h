@@ -291,11 +291,8 @@ class Window {
   void send_open(Target& target);
   // cells.cc
   void make_cells();
-  /// Longer batches are quicker as messages, whose lines the target fetches in advance (a put of 512 bytes: 0.72 us, in
-  /// a cell 0.80; of 64 bytes 0.54 and 0.48).
-  static constexpr size_t kMaxAsked_bytes = 320;
-  static_assert(kMaxAsked_bytes <= NodeCell::kRoom_bytes);
-  /// A batch in a cell would overtake messages that are not confirmed yet.
+  /// Whether a batch of so many bytes may be written into the target's cell, if all messages before it are confirmed.
+  bool cell_takes(const Target& target, size_t bytes) const;
   bool goes_by_cell(const Target& target) const;
   void ask_by_cell(Target& target);
   /// The records lie in the cell.

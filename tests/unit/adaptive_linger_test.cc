@@ -31,7 +31,7 @@ TEST(AdaptiveLinger, ItSleepsAtOnceUntilAnAnsweredMessageComesSoonAfterAnother) 
   EXPECT_TRUE(after_an_exchange().looks_after(false));
 }
 
-TEST(AdaptiveLinger, AfterSoManyVainLooksItSleepsAtOnceAgain) {
+TEST(AdaptiveLinger, AfterSoManyEmptyLooksItSleepsAtOnceAgain) {
   AdaptiveLinger linger = after_an_exchange();
   for (int round = 0; round < 3; ++round) {
     for (uint32_t i = 0; i < AdaptiveLinger::kTrust; ++i) {
@@ -74,11 +74,11 @@ TEST(AdaptiveLinger, ItSleepsOnceInAnExchange) {
 }
 
 // Whatever happens: for each answered message that came soon at most kTrust looks find nothing.
-TEST(AdaptiveLinger, VainLooksAreBounded) {
+TEST(AdaptiveLinger, EmptyLooksAreBounded) {
   constexpr int kSteps = 60, kPeriod = 6;
   for (int code = 0; code < 6 * 6 * 6 * 6 * 6 * 6; ++code) {
     AdaptiveLinger linger;
-    uint32_t vain = 0, allowed = 0;
+    uint32_t empty = 0, allowed = 0;
     bool soon = false;
     for (int i = 0, left = 0; i < kSteps; ++i, left /= 6) {
       if (i % kPeriod == 0) left = code;
@@ -91,10 +91,10 @@ TEST(AdaptiveLinger, VainLooksAreBounded) {
         linger.on_found();
         continue;
       }
-      vain += looks;
+      empty += looks;
       if (looks) linger.on_none();
       linger.on_woken(soon ? kSoon_ns : kLate_ns);
-      ASSERT_LE(vain, allowed) << code;
+      ASSERT_LE(empty, allowed) << code;
     }
   }
 }
