@@ -82,8 +82,8 @@ class Recycler {
   [[gnu::cold, gnu::noinline]] T* more(Args&&... args) {
     return &items_.emplace_back(std::forward<Args>(args)...);
   }
-  std::deque<T> items_;
   T* free_ = nullptr;
+  std::deque<T> items_;
 };
 
 }  // namespace tern

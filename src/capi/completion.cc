@@ -209,7 +209,7 @@ namespace body {
 
 /// Where threads share the rank, another one may complete the request while this one waits, which MPI forbids (5.0,
 /// 11.6.2): the request is gone then, and is not touched.
-static Error wait_among_threads(Call& call, const Request& request) {
+[[gnu::noinline]] static Error wait_among_threads(Call& call, const Request& request) {
   const auto handle = uintptr_t(request.handle);
   bool there = true;
   call.process().progress().wait_until([&] {
@@ -231,7 +231,7 @@ Error Wait(Call& call, Request*& request, MPI_Status* status) {
     call.world().checks->completing(*request);
   if (request->complete()) {
     call.process().progress().release_held();
-  } else if (!call.world().lock->enabled()) {
+  } else if (!call.world().threads) {
     call.process().p2p().wait(*request);
   } else if (Error error = wait_among_threads(call, *request)) {
     return error;

@@ -16,7 +16,7 @@ namespace tern::capi {
 /// A handle holds one reference to its object; the same object given out twice has one handle that must be
 /// retired twice.
 template <typename T, uintptr_t kBase, size_t kReserved>
-class HandleTable {
+class alignas(64) HandleTable {
  public:
   static constexpr uintptr_t kFirstPredefined = kBase;
   static constexpr uintptr_t kLastPredefined = kBase + kReserved - 1;
@@ -76,9 +76,9 @@ class HandleTable {
 
  private:
   static constexpr uintptr_t kIndexMask = 0xffffff;
-  struct Slot {
+  struct alignas(32) Slot {  // not across cache lines
     T* object = nullptr;
-    uintptr_t handle = 0;     ///< 0: free
+    uint32_t handle = 0;      ///< 0: free
     uint32_t references = 0;  ///< how often the handle was given
     uint32_t next_free = 0;   ///< of a free slot; 0 ends the list
     uint8_t generation = 0;   ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
@@ -97,7 +97,7 @@ class HandleTable {
     uintptr_t index = free_;
     free_ = slot.next_free;
     slot.generation = slot.generation == 127 ? 1 : uint8_t(slot.generation + 1);
-    slot.handle = uintptr_t{slot.generation} << 24 | index;
+    slot.handle = uint32_t{slot.generation} << 24 | uint32_t(index);
     slot.object = object;
     slot.references = 1;
     object->handle = static_cast<int32_t>(slot.handle);
@@ -130,11 +130,11 @@ class HandleTable {
     }
     return true;
   }
-  T* predefined_[kReserved] = {};
   std::vector<Slot> slots_;  ///< a power of two of them
   size_t mask_ = 0;          ///< of an index in slots_
   uint32_t free_ = 0;        ///< slot 0 is never given out, so 0 means none
   size_t live_ = 0;
+  T* predefined_[kReserved] = {};
 };
 
 }  // namespace tern::capi

@@ -146,7 +146,8 @@ Error World::start(int required_level) {
   }
   process->begin_helping();
   // Written once: other threads read it without the lock.
-  if (!locking && (lock->enabled() || process->is_helped())) locking = true;
+  if (!threads && lock->enabled()) threads = true;
+  if (!locking && (threads || process->is_helped())) locking = true;
   running.fetch_add(1, std::memory_order_relaxed);
   return {};
 }

@@ -53,18 +53,21 @@ struct World {
   // --- Running.
   enum class Stage { before, initialised, finalized };
   Stage stage = Stage::before;  ///< of the World Model
-  std::atomic<int> running{0};  ///< World Model (1) plus sessions; MPI works while > 0
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
-  int process_id = 0;                               ///< whose `process` is; a forked child has another
-  std::shared_ptr<RankLock> lock;                   ///< also the Process's
-  bool locking = false;                             ///< lock->enabled(), cached
-  std::unique_ptr<Process> process;                 ///< null before initialisation and after finalisation
-  bool checking = true;                             ///< TERN_CHECK_ARGUMENTS
-  const char* call_name = nullptr;                  ///< the function called last, for the hang report
-  std::unique_ptr<Recorder> recorder;               ///< null unless mpiexec wants to know
-  std::unique_ptr<Checks> checks;                   ///< null unless TERN_CHECK wants them; the process refers to it
-  bool observed = false;                            ///< one of the two is there
+  int process_id = 0;  ///< whose `process` is; a forked child has another
+  // What nearly every call reads: one cache line.
+  alignas(64) std::atomic<int> running{0};  ///< World Model (1) plus sessions; MPI works while > 0
+  bool threads = false;                     ///< lock->enabled(), cached
+  bool locking = false;                     ///< the same, or an event thread helps
+  bool checking = true;                     ///< TERN_CHECK_ARGUMENTS
+  bool observed = false;                    ///< `recorder` or `checks` is there
+  const char* call_name = nullptr;          ///< the function called last, for the hang report
+  std::shared_ptr<RankLock> lock;           ///< also the Process's
+  std::unique_ptr<Process> process;         ///< null before initialisation and after finalisation
+  std::unique_ptr<Recorder> recorder;       ///< null unless mpiexec wants to know
+  std::unique_ptr<Checks> checks;           ///< null unless TERN_CHECK wants them; the process refers to it
+
   std::vector<const Communicator*> in_collectives;  ///< with MPI_THREAD_MULTIPLE: where threads are (leftovers.h)
   bool told_of_collectives = false;
   /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts

@@ -19,7 +19,16 @@ namespace tern {
 
 class ErrorHandler;  // capi/
 
-class Communicator : public Object {
+class alignas(64) Communicator : public Object {
+  // What every message uses: one cache line.
+  RankEnvironment& environment_;
+  PointToPoint& p2p_;  ///< of the environment: every message goes through it
+  uint64_t context_;
+  Ref<Group> local_, remote_;
+  MessageHints message_hints_;
+  int rank_;
+  uint32_t collective_sequence_ = 0;
+
  public:
   /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say
   /// what kind of traffic: point-to-point, collective, internal (creation of communicators by all members,
@@ -89,15 +98,6 @@ class Communicator : public Object {
     virtual ~CollectiveState() = default;
   };
   std::unique_ptr<CollectiveState> collective_state;
-
- private:
-  RankEnvironment& environment_;
-  PointToPoint& p2p_;  ///< of the environment: every message goes through it
-  uint64_t context_;
-  Ref<Group> local_, remote_;
-  MessageHints message_hints_;
-  int rank_;
-  uint32_t collective_sequence_ = 0;
 };
 
 }  // namespace tern

@@ -3,12 +3,12 @@
 namespace tern {
 
 Datatype::Datatype(Parts parts)
-    : bounds_(parts.bounds),
-      size_(parts.layout.size()),
-      layout_(std::move(parts.layout)),
+    : size_(parts.layout.size()),
       committed_(parts.committed),
       predefined_(parts.predefined),
       has_kind_(parts.kind != nullptr),
+      bounds_(parts.bounds),
+      layout_(std::move(parts.layout)),
       signature_(std::move(parts.signature)),
       envelope_(std::move(parts.envelope)),
       name_(std::move(parts.name)) {

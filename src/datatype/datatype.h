@@ -115,10 +115,10 @@ class Datatype final : public Object {
   std::unique_ptr<void, void (*)(void*)> attributes{nullptr, nullptr};
 
  private:
-  Bounds bounds_;
   Count size_;
-  Layout layout_;
   bool contiguous_, committed_, predefined_, has_kind_;
+  Bounds bounds_;
+  Layout layout_;
   Kind kind_;
   Signature signature_;
   Envelope envelope_;

@@ -33,7 +33,7 @@ namespace tern {
 struct PathProperties {
   const char* name = "";
   size_t eager_bytes = 0;          ///< largest message worth sending without asking; also the limit of try_send
-  bool peek = false;               ///< `peek` works
+  bool peek = false;               ///< `peek` and `poll_lane` work
   bool needs_cpu = true;           ///< messages arrive only while this rank (or its event thread) polls
   size_t announce_from_bytes = 0;  ///< shortest receive worth announcing to its sender; 0: none
   size_t hybrid_bytes = 0;         ///< longest message that the library copies so that the sender is free; 0: none
@@ -118,6 +118,8 @@ class Path : public Pollable {
   virtual bool peek(Lane& lane, PeekedMessage& message) { return false; }
   /// Takes the message that peek has just shown.
   virtual void take(Lane& lane) {}
+  /// The part of poll that concerns what has come from one peer; as poll.
+  virtual int poll_lane(Lane& lane) { return poll(); }
 
   // --- Several paths to one peer (fabric/scheduler/path_scheduler.h).
 

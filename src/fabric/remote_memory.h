@@ -75,8 +75,8 @@ struct RemoteMemoryProperties {
   /// of earlier gets was read: the atomic that releases a lock may be issued at once.
   bool ordered_atomics = false;
   bool atomics_with_cpu = false;  ///< the CPU's own atomic instructions on that memory exclude these
-  /// The key of memory that needs no registration, the same at both sides: a header may leave it out. Empty: there is
-  /// none.
+  /// The key of memory that needs no registration, the same at both sides: a header may leave it out, and it need not
+  /// be concealed. Empty: there is none.
   RemoteKey usual_key;
 };
 

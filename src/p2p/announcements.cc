@@ -14,7 +14,7 @@ constexpr uint32_t kMaxUnannounced = 64;
 constexpr uint32_t kMaxWatched = 64;
 
 bool last_byte_changed(const ReceiveRequest& receive) {
-  const auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity() - 1;
+  const auto* last = static_cast<const volatile uint8_t*>(receive.buffer) + receive.capacity - 1;
   if (*last == receive.offer->last_byte) return false;
   std::atomic_thread_fence(std::memory_order_acquire);
   return true;
@@ -70,7 +70,7 @@ bool Announcements::find_place(ReceiveRequest& receive, wire::ReadyBody& body, u
 void Announcements::announce(ReceiveRequest& receive) {
   Endpoint& peer = *receive.from;
   const size_t announce_from_bytes = peer.properties().announce_from_bytes;
-  const size_t capacity = receive.capacity();
+  const size_t capacity = receive.capacity;
   if (announce_from_bytes == 0 || capacity < announce_from_bytes) return;
   if (receive.attended && peer.copy_locks()) return;  // its sender does not look for it
   peer.messages.begin_log();                          // the peer is likely to announce receives, too
@@ -79,14 +79,14 @@ void Announcements::announce(ReceiveRequest& receive) {
   wire::ReadyBody body{};
   body.serial = peer.announced.next_serial;
   uint32_t place = 0;
-  if (!find_place(receive, body, place)) return;
+  if (receives_.matching.posted_count() != 1 && !find_place(receive, body, place)) return;
   ++peer.announced.next_serial;
   receive.sender = nullptr;  // recycled requests remember the last one
   ReceiveOffer& offer = receives_.offer(receive);
   offer.serial = body.serial;
   offer.place = place;
   body.capacity = capacity;
-  body.address = receives_.expose(receive, body.key);
+  body.address = receives_.expose(offer, body.key);
   body.arrived = peer.messages.arrived();
   body.epoch = uint16_t(peer.messages.arrived_epoch());
   if (receive.stays) body.flags |= wire::ReadyBody::kStays;
@@ -119,7 +119,7 @@ int Announcements::check_watched() {
       continue;
     }
     receives_.unpost(receive);
-    fill(receive, receive.capacity());
+    fill(receive, receive.capacity);
     receives_.complete(receive);
     ++done;
     offer = watched_.front();  // the list has changed, and another may have become the oldest of its key
@@ -130,7 +130,7 @@ int Announcements::check_watched() {
 // An arriving message has met a watched receive: if that is filled already, the message belongs to the next one.
 ReceiveRequest* Announcements::unless_filled(ReceiveRequest& receive, const wire::Header& header) {
   if (!last_byte_changed(receive)) return &receive;
-  fill(receive, receive.capacity());
+  fill(receive, receive.capacity);
   receives_.complete(receive);
   return receive_for(header);
 }
@@ -142,7 +142,8 @@ void Announcements::on_filled(Endpoint& peer, const wire::Header& header, const 
   std::memcpy(&body, payload, sizeof body);
   if (header.flags & wire::kTaken) {
     if (!receive->posted() || receive->from != &peer) return;
-    check_watched();  // those before it
+    if (watched_count_ != 0) [[unlikely]]
+      check_watched();  // those before it
     // Anything else would mean that the two sides count differently, and that the data is in the wrong buffer.
     TERN_ASSERT(receives_.matching.first_of_key(*receive) == receive);
     receives_.unpost(*receive);

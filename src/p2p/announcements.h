@@ -44,7 +44,7 @@
 
 namespace tern {
 
-class Announcements final : Chore {
+class alignas(64) Announcements final : Chore {
  public:
   Announcements(ProgressEngine& progress, Receives& receives, ControlMessages& control, ProtocolCounters& counters)
       : Chore(progress), receives_(receives), control_(control), counters_(counters) {}
@@ -75,13 +75,13 @@ class Announcements final : Chore {
   void unwatch(ReceiveOffer& offer);
   ReceiveRequest* unless_filled(ReceiveRequest& receive, const wire::Header& header);
   void fill(ReceiveRequest& receive, size_t bytes);
-  bool find_place(ReceiveRequest& receive, wire::ReadyBody& body, uint32_t& place);
+  [[gnu::noinline]] bool find_place(ReceiveRequest& receive, wire::ReadyBody& body, uint32_t& place);
 
   Receives& receives_;
   ControlMessages& control_;
   ProtocolCounters& counters_;
-  IntrusiveList<ReceiveOffer> watched_;  ///< their last byte tells that they are filled; in the order of posting
   uint32_t watched_count_ = 0;
+  IntrusiveList<ReceiveOffer> watched_;  ///< their last byte tells that they are filled; in the order of posting
 };
 
 }  // namespace tern

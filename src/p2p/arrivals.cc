@@ -16,28 +16,38 @@ void PointToPoint::Impl::on_message(Lane& lane, const wire::Header& header, cons
 void PointToPoint::Impl::on_other(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
   if (tracer) [[unlikely]]
     tracer->add(record::EventKind::control, Recorder::now_ns(), 0, uint16_t(header.kind), from.peer);
-  if (MessageHandler* handler = endpoints.handler_of(header.kind)) {
+  MessageHandler* handler = header.kind < wire::kFirstWindowKind ? nullptr : endpoints.handler_of(header.kind);
+  if (handler) {
     handler->on_message(from, header, payload, bytes);
   } else if (header.kind == wire::Kind::data || header.kind == wire::Kind::direct) {
-    // As if it came in pieces.
-    Landing landing = eager_receiver.landing_of(from, header, bytes);
-    landing.target.unpack(payload, bytes);
-    eager_receiver.landed(from, header, landing, bytes, {});
+    on_data(from, header, payload, bytes);
   } else {
     on_control(from, header, payload, bytes);
   }
 }
 
+// As if it came in pieces.
+void PointToPoint::Impl::on_data(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Landing landing = eager_receiver.landing_of(from, header, bytes);
+  landing.target.unpack(payload, bytes);
+  eager_receiver.landed(from, header, landing, bytes, {});
+}
+
 void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, const std::byte* payload,
                                     size_t bytes) {
   from.arrived(header);
-  hybrid.released(from, header.carried);
+  if (header.carried != 0) [[unlikely]]
+    hybrid.released(from, header.carried);
+  // The end of most large messages: not by the table of jumps.
+  if (header.kind == wire::Kind::filled) {
+    announcements.on_filled(from, header, payload, bytes);
+    return;
+  }
   switch (header.kind) {
     case wire::Kind::rts: rendezvous_receiver.on_rts(from, header, payload, bytes); return;
     case wire::Kind::cts: rendezvous_sender.on_cts(from, header, payload, bytes); return;
     case wire::Kind::fin: rendezvous_sender.on_fin(from, header); return;
     case wire::Kind::ready: announced_sender.on_ready(from, header, payload, bytes); return;
-    case wire::Kind::filled: announcements.on_filled(from, header, payload, bytes); return;
     case wire::Kind::withdraw: announced_sender.on_withdraw(from, header); return;
     case wire::Kind::withdrawn: announcements.on_withdrawn(from, header); return;
     case wire::Kind::recount: from.messages.restart_arrived(header.token); return;

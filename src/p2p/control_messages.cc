@@ -36,7 +36,7 @@ void ControlMessages::owe_release(Endpoint& to, uint16_t name) {
 }
 
 uint16_t ControlMessages::carry_release(Endpoint& to) {
-  if (to.owed_releases.empty()) return 0;
+  if (owing_.empty() || to.owed_releases.empty()) return 0;
   const uint16_t name = to.owed_releases.back();
   to.owed_releases.pop_back();
   if (to.owed_releases.empty()) forget(to);

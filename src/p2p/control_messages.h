@@ -12,7 +12,7 @@
 
 namespace tern {
 
-class ControlMessages final : Chore {
+class alignas(64) ControlMessages final : Chore {
  public:
   ControlMessages(ProgressEngine& progress, Endpoints& endpoints) : Chore(progress), endpoints_(endpoints) {}
 

@@ -84,12 +84,11 @@ struct Endpoints::Post final : SendOperation {
   std::unique_ptr<std::byte[]> payload_copy;
 };
 
-void Endpoints::post(Endpoint& to, const wire::Header& header, const void* payload, size_t bytes) {
+// A long message, or one for which there was no room.
+void Endpoints::post_slowly(Endpoint& to, const wire::Header& header, const void* payload, size_t bytes) {
   if (to.lost()) return;
   const bool counted = is_message(header);
-  if (bytes <= kAlwaysWholeBytes) {
-    if (to.try_post(header, payload, bytes)) return;
-  } else if (bytes <= to.properties().eager_bytes) {
+  if (bytes > kAlwaysWholeBytes && bytes <= to.properties().eager_bytes) {
     if (counted ? to.try_send_message(header, payload, bytes) : to.try_send(header, payload, bytes)) return;
   }
   auto* message = new Post;

@@ -34,7 +34,7 @@ struct AnnouncedCount {
   uint32_t next_serial = 1;
 };
 
-class Endpoint {
+class alignas(64) Endpoint {
  public:
   Endpoint(PeerId peer, Path& way, int64_t credit_bytes);
   Endpoint(const Endpoint&) = delete;
@@ -72,9 +72,10 @@ class Endpoint {
   }
   /// As Path::withdraw. A message stays counted: both sides must begin anew (MessageCount::restart_sent).
   bool withdraw(SendOperation& operation) { return path_->withdraw(operation); }
-  /// As Path::peek and take. Only where `peeks` says so.
+  /// As Path::peek, take and poll_lane. Only where `peeks` says so.
   bool peek(PeekedMessage& arrival) { return path_->peek(*lane_, arrival); }
   void take() { path_->take(*lane_); }
+  int poll_lane() { return path_->poll_lane(*lane_); }
 
   // --- What comes from the peer. Every eager message, however it is received, is counted, and brings credit back.
   void eager_arrived(const wire::Header& header) {
@@ -192,7 +193,10 @@ class Endpoints {
 
   /// Sends a message that no request waits for: at once, or when there is room, from a copy of the payload. To a lost
   /// peer: nothing (its handlers have been told).
-  void post(Endpoint& to, const wire::Header& header, const void* payload = nullptr, size_t bytes = 0);
+  void post(Endpoint& to, const wire::Header& header, const void* payload = nullptr, size_t bytes = 0) {
+    if (bytes > kAlwaysWholeBytes || to.lost() || !to.try_post(header, payload, bytes)) [[unlikely]]
+      post_slowly(to, header, payload, bytes);
+  }
   /// Messages that wait for room.
   uint32_t posts_queued() const { return posts_queued_; }
 
@@ -204,6 +208,7 @@ class Endpoints {
 
  private:
   struct Post;
+  void post_slowly(Endpoint& to, const wire::Header& header, const void* payload, size_t bytes);
   Endpoint& make(PeerId peer);
 
   const int64_t credit_bytes_;  ///< eager data that a peer lets wait unread

@@ -12,9 +12,9 @@ namespace tern {
 class ExposedMemory {
  public:
   ExposedMemory() = default;
-  /// Empty when the path refuses. The endpoint's path has RemoteMemory.
-  ExposedMemory(Endpoint& to, const void* memory, size_t bytes, RemoteAccess access)
-      : to_(&to), key_(to.memory->expose(memory, bytes, access)) {}
+  ExposedMemory(Endpoint& to, const void* memory, size_t bytes, RemoteAccess access) {
+    expose(to, memory, bytes, access);
+  }
   ExposedMemory(ExposedMemory&& other) noexcept
       : to_(std::exchange(other.to_, nullptr)), key_(std::exchange(other.key_, {})) {}
   ExposedMemory& operator=(ExposedMemory&& other) noexcept {
@@ -22,19 +22,28 @@ class ExposedMemory {
     std::swap(key_, other.key_);
     return *this;
   }
-  ~ExposedMemory() {
-    if (!key_.empty() && !to_->lost()) to_->memory->conceal(key_);
+  [[gnu::always_inline]] ~ExposedMemory() {
+    if (to_ && !key_.empty() && !to_->lost()) to_->memory->conceal(key_);
   }
 
+  /// Empty as yet; still so when the path refuses. The endpoint's path has RemoteMemory.
+  void expose(Endpoint& to, const void* memory, size_t bytes, RemoteAccess access) {
+    key_ = to.memory->expose(memory, bytes, access);
+    if (key_ != to.memory->remote_properties().usual_key) to_ = &to;
+  }
   bool empty() const { return key_.empty(); }
   const RemoteKey& key() const { return key_; }
   /// The same memory, whose key says from now on that copies need the lock. As CopyArbiter::add_copy_lock.
-  bool add_copy_lock() { return to_->arbiter->add_copy_lock(key_); }
+  bool add_copy_lock(Endpoint& to) {
+    if (!to.arbiter->add_copy_lock(key_)) return false;
+    to_ = &to;
+    return true;
+  }
   /// The path is gone, and what was exposed with it.
   void forget() { key_ = {}; }
 
  private:
-  Endpoint* to_ = nullptr;
+  Endpoint* to_ = nullptr;  ///< null: there is nothing to conceal
   RemoteKey key_;
 };
 

@@ -21,14 +21,19 @@ class Heartbeat final : Chore {
   class Hold {
    public:
     Hold() = default;
-    explicit Hold(Heartbeat& of) : of_(&of) { of.want(++of.open_ != 0); }
+    explicit Hold(Heartbeat& of) { begin(of); }
     Hold(Hold&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
     Hold& operator=(Hold&& other) noexcept {
       std::swap(of_, other.of_);
       return *this;
     }
+    /// Not begun as yet.
+    void begin(Heartbeat& of) {
+      of_ = &of;
+      if (++of.open_ == 1) of.want(true);
+    }
     ~Hold() {
-      if (of_) of_->want(--of_->open_ != 0);
+      if (of_ && --of_->open_ == 0) of_->want(false);
     }
 
    private:

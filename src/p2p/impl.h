@@ -62,6 +62,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   }
   bool take_or_post(ReceiveRequest& receive);
   void begin_large(ReceiveRequest& receive);
+  [[gnu::noinline]] void begin_with_queues(ReceiveRequest& receive);
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
   void use_tuple_queues();
   UnexpectedMessage* find_visible(int source, int tag, uint64_t context);
@@ -82,17 +83,21 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   void on_landed(Lane& lane, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
   void on_peer_lost(Lane& lane, Error error) override;
   [[gnu::noinline]] void on_other(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
+  [[gnu::noinline]] void on_data(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_control(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
 
-  /// Arrivals may already be here that change what a call does (Small and Yuan 2009, Figure 6: "check outstanding
-  /// remote messages"). From inside of a poll that is what is going on anyway.
-  void poll_if_outside() {
-    if (!progress.polling()) progress.poll();
+  /// Handles what has come from a peer (null: from any), and perhaps more, since it may change what a call does (Small
+  /// and Yuan 2009, Figure 6: "check outstanding remote messages"). Returns as a poll. From inside of a poll that is
+  /// what is going on anyway.
+  int look_at(Endpoint* peer) {
+    if (progress.polling()) return 0;
+    if (!peer || !peer->peeks()) [[unlikely]]
+      return progress.poll();
+    return progress.poll_part([&] { return peer->poll_lane(); });
   }
 
   ProgressEngine& progress;
   Recorder* const tracer;  ///< null: no events are recorded
-  const Tunables tunables;
   const RendezvousPolicy policy;
   size_t announce_from_bytes = SIZE_MAX;  ///< shortest receive that is announced, over all paths
   size_t look_from_bytes = SIZE_MAX;      ///< shortest that needs a look: the same; 0 with tuple queues
@@ -117,6 +122,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   HybridSender hybrid;
   SendCancels cancels;
   std::unique_ptr<Tuples> tuples;  ///< null: no mode or communicator wants them
+  const Tunables tunables;
 };
 
 }  // namespace tern

@@ -24,8 +24,7 @@ PostedReceive* Matching::older_wild(PostedReceive* exact, uint64_t context, int 
   return candidate;
 }
 
-bool Matching::wild_fits(uint64_t context, int source, int tag) {
-  if (wild_count_ == 0) return false;
+bool Matching::wild_fits_slow(uint64_t context, int source, int tag) {
   PostedList& wild = wild_[context_bucket(context)];
   for (PostedReceive* w = wild.front(); w; w = wild.next(w)) {
     if (w->fits(context, source, tag)) return true;

@@ -72,6 +72,7 @@ class Matching {
   // and posted.
   /// The one that was posted before it; null: it is the oldest.
   PostedReceive* previous_of(PostedReceive& receive) {
+    if (posted_count_ == 1) return nullptr;
     PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
     PostedReceive* r = list.previous(&receive);
     while (r && !r->fits(receive.context, receive.source, receive.tag)) r = list.previous(r);
@@ -86,7 +87,8 @@ class Matching {
     }
   }
   /// The oldest.
-  PostedReceive* first_of_key(const PostedReceive& receive) {
+  PostedReceive* first_of_key(PostedReceive& receive) {
+    if (posted_count_ == 1) return &receive;
     PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
     PostedReceive* r = list.front();
     while (!r->fits(receive.context, receive.source, receive.tag)) r = list.next(r);
@@ -103,7 +105,9 @@ class Matching {
     return of_key(list.next(&receive), receive.context, receive.source, receive.tag);
   }
   /// Whether a posted wildcard would take such a message.
-  bool wild_fits(uint64_t context, int source, int tag);
+  bool wild_fits(uint64_t context, int source, int tag) {
+    return wild_count_ != 0 && wild_fits_slow(context, source, tag);
+  }
   // --- For tuple queues.
   /// As add_waiting, but for receives with wildcards it comes before the first that `later` says is later.
   template <typename Later>
@@ -165,6 +169,7 @@ class Matching {
   }
   [[gnu::noinline]] PostedReceive* older_wild(PostedReceive* exact, uint64_t context, int source, int tag);
   WaitingMessage* find_waiting_slow(uint64_t context, int source, int tag);
+  bool wild_fits_slow(uint64_t context, int source, int tag);
   void grow();
 
   uint32_t mask_;  ///< buckets - 1, for all four tables

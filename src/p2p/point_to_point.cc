@@ -31,7 +31,6 @@ RendezvousPolicy policy_of(const Tunables& tunables) {
 PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
     : progress(p),
       tracer(p.tracer()),
-      tunables(t),
       policy(policy_of(t)),
       endpoints(t.unexpected_credit_bytes),
       control(p, endpoints),
@@ -50,7 +49,8 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
       choice(policy, buffers, counters),
       hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters, policy),
-      cancels(sends, announced_sender, eager_receiver, unexpected, control) {}
+      cancels(sends, announced_sender, eager_receiver, unexpected, control),
+      tunables(t) {}
 
 // From now on every message is looked at. Without a path that has queues there is nothing to look for.
 void PointToPoint::Impl::use_tuple_queues() {

@@ -96,9 +96,7 @@ class PointToPoint {
   Error mreceive(MatchedMessage* message, void* buffer, Count count, const Datatype& type, Status& status);
 
   /// Waits (driving progress) until the request is complete. Does not release it.
-  void wait(Request& request) {
-    progress_.wait_until([&] { return request.complete(); });
-  }
+  void wait(Request& request);
   /// A request that is complete from the start (MPI_PROC_NULL, empty collectives).
   Request* completed(const Status& status = kEmptyStatus);
 

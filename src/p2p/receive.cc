@@ -21,6 +21,16 @@ Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
   return error;
 }
 
+// What a program that has computed meanwhile waits for is often there.
+void PointToPoint::wait(Request& request) {
+  if (request.kind() == Request::Kind::receive) {
+    Endpoint* from = static_cast<ReceiveRequest&>(request).from;
+    if (from && from->peeks()) impl_->look_at(from);
+  }
+  if (request.complete()) return;
+  progress_.wait_until([&] { return request.complete(); });
+}
+
 Request* PointToPoint::ireceive(const ReceiveArguments& a) {
   ReceiveRequest& request = impl_->make_receive(a);
   impl_->begin(request);
@@ -50,22 +60,33 @@ inline bool PointToPoint::Impl::take_or_post(ReceiveRequest& receive) {
 
 void PointToPoint::Impl::begin(ReceiveRequest& receive) {
   receives.open(receive);
-  if (receive.capacity() >= look_from_bytes) [[unlikely]] {
+  if (receive.capacity >= look_from_bytes) [[unlikely]] {
     begin_large(receive);
   } else {
     take_or_post(receive);
   }
 }
 
-// One whose sender should know of it, or whose message may have come meanwhile.
+// One whose sender should know of it, and whose message may be here already.
 void PointToPoint::Impl::begin_large(ReceiveRequest& receive) {
-  const bool queued = tuples && tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
-  const bool announced = !queued && receive.capacity() >= announce_from_bytes;
+  if (tuples) [[unlikely]] {
+    begin_with_queues(receive);
+    return;
+  }
   std::optional<RendezvousReceiver::Hold> hold;
   if (!receive.stays) hold.emplace(rendezvous_receiver);
-  if (announced) poll_if_outside();  // perhaps its message is here already
-  if (tuples && tuples->hold_back(receive)) return;
-  if (!take_or_post(receive) || receive.wild()) return;
+  look_at(receive.from);
+  if (take_or_post(receive) && !receive.wild()) announcements.announce(receive);
+}
+
+// The same, and any receive, where there are tuple queues.
+void PointToPoint::Impl::begin_with_queues(ReceiveRequest& receive) {
+  const bool queued = tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
+  const bool announced = !queued && receive.capacity >= announce_from_bytes;
+  std::optional<RendezvousReceiver::Hold> hold;
+  if (!receive.stays) hold.emplace(rendezvous_receiver);
+  if (announced) look_at(receive.from);
+  if (tuples->hold_back(receive) || !take_or_post(receive) || receive.wild()) return;
   if (queued) tuples->posted(receive);
   if (announced) announcements.announce(receive);
 }

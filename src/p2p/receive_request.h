@@ -28,7 +28,7 @@ struct ReceivedRts {
 /// The answer to the announcement of a matched receive's message, while it waits for its turn (RendezvousReceiver).
 /// Gone when the receive ends in another way, since its sender had time first, say.
 struct PendingAnswer final : ListHook<PendingAnswer> {
-  PendingAnswer() = default;
+  PendingAnswer() {}  // leaves the announcement alone, which most receives do not have
   PendingAnswer(const PendingAnswer&) = delete;
   PendingAnswer& operator=(const PendingAnswer&) = delete;
   ~PendingAnswer() {
@@ -36,13 +36,14 @@ struct PendingAnswer final : ListHook<PendingAnswer> {
   }
 
   ReceiveRequest* receive = nullptr;
-  ReceivedRts rts{};
-  Arrival arrival{};
+  Arrival arrival;  ///< linked: valid, as `rts`
+  ReceivedRts rts;
 };
 
 /// What the sender knows of a receive, because it was announced or cleared. What it holds of others goes back when it
 /// ends.
-struct ReceiveOffer final : ListHook<ReceiveOffer> {
+/// Two cache lines that most offers use; the rest of the answer is behind them.
+struct alignas(64) ReceiveOffer final : ListHook<ReceiveOffer> {
   ReceiveOffer(ReceiveRequest& of, Endpoint& to) : receive(of), peer(to) {}
   ReceiveOffer(const ReceiveOffer&) = delete;
   ReceiveOffer& operator=(const ReceiveOffer&) = delete;
@@ -50,42 +51,39 @@ struct ReceiveOffer final : ListHook<ReceiveOffer> {
 
   ReceiveRequest& receive;
   Endpoint& peer;
-  uint32_t token = 0;         ///< our name for it
-  ExposedMemory exposed;      ///< its buffer, for the sender to put to
-  Heartbeat::Hold heartbeat;  ///< the sender may ask whether this rank is there
-  bool announced = false;     ///< and still posted, or served by it: counted in Endpoint::announced
-  bool binding = false;       ///< and not withdrawn: the sender may use it without asking
-  bool withdrawing = false;   ///< its withdrawal is not answered yet: counted in Endpoint::announced
-  uint8_t last_byte = 0;      ///< watched: what it was
-  uint32_t serial = 0;        ///< of the announcement
+  uint32_t token = 0;   ///< our name for it
+  uint32_t serial = 0;  ///< of the announcement
   /// Announced: place among the posted receives of its key. Two of these differ by the receives from one to the other.
   uint32_t place = 0;
-  PendingAnswer answer;
+  bool announced = false;            ///< and still posted, or served by it: counted in Endpoint::announced
+  bool binding = false;              ///< and not withdrawn: the sender may use it without asking
+  bool withdrawing = false;          ///< its withdrawal is not answered yet: counted in Endpoint::announced
+  uint8_t last_byte = 0;             ///< watched: what it was
   Announcements* watcher = nullptr;  ///< its last byte tells that it is filled, this part looks; null: it does not
+  Heartbeat::Hold heartbeat;         ///< the sender may ask whether this rank is there
+  ExposedMemory exposed;             ///< its buffer, for the sender to put to
+  PendingAnswer answer;
 };
 
 /// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what
 /// Receives::make and a match set.
-class ReceiveRequest final : public Request, public PostedReceive {
+class alignas(64) ReceiveRequest final : public Request, public PostedReceive {
  public:
   explicit ReceiveRequest(Receives& owner) : Request(Kind::receive), receives(owner) {}
   Error start() override;
   void cancel() override;
-  size_t capacity() const { return size_t(count) * type->size(); }
   Cursor target() const { return Cursor(buffer, count, *type); }
 
   Receives& receives;
-  ReceiveRequest* next_free = nullptr;
-  void* buffer = nullptr;
-  Count count = 0;
-  const Datatype* type = nullptr;
+  // What every receive uses at its end.
   Endpoint* from = nullptr;       ///< the only one it takes a message of; null: any
-  Ref<Datatype> held_type;        ///< keeps a user's datatype alive; null for predefined ones
   Endpoint* sender = nullptr;     ///< set when matched
-  uint32_t number = 0;            ///< of its message among its sender's (MessageCount); set when matched
   ReceiveOffer* offer = nullptr;  ///< null: its sender knows nothing of it
-  uint64_t matched_ns = 0;        ///< only when events are recorded
-  bool unexpected = false;        ///< the same
+  Ref<Datatype> held_type;        ///< keeps a user's datatype alive; null for predefined ones
+  ReceiveRequest* next_free = nullptr;
+  size_t capacity = 0;      ///< bytes that the buffer holds
+  uint64_t matched_ns = 0;  ///< only when events are recorded
+  uint32_t number = 0;      ///< of its message among its sender's (MessageCount); set when matched
   /// Whether it is in Matching. One value, so that a receive that meets its message is no longer being cancelled.
   enum class Place : uint8_t {
     outside,     ///< not yet posted, or matched
@@ -95,6 +93,11 @@ class ReceiveRequest final : public Request, public PostedReceive {
   Place place = Place::outside;
   bool attended = false;
   bool stays = false;
+  bool unexpected = false;  ///< only when events are recorded
+  // For the data.
+  void* buffer = nullptr;
+  Count count = 0;
+  const Datatype* type = nullptr;
 
   bool posted() const { return place != Place::outside; }
   bool cancelling() const { return place == Place::cancelling; }

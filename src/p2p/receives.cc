@@ -69,17 +69,17 @@ ReceiveOffer& Receives::offer(ReceiveRequest& receive) {
   return *receive.offer;
 }
 
-uint64_t Receives::expose(ReceiveRequest& receive, uint64_t (&key)[2]) {
-  ReceiveOffer& known = offer(receive);
-  Endpoint& peer = known.peer;
-  if (peer.lost() || !peer.can_put() || !receive.type->is_contiguous() || receive.capacity() == 0) return 0;
-  if (known.exposed.empty()) {
-    known.exposed = ExposedMemory(peer, receive.buffer, receive.capacity(), {.write = true});
-    if (known.exposed.empty()) return 0;
-    if (peer.arbitrates()) known.heartbeat = Heartbeat::Hold(heartbeat_);
+uint64_t Receives::expose(ReceiveOffer& offer, uint64_t (&key)[2]) {
+  const ReceiveRequest& receive = offer.receive;
+  Endpoint& peer = offer.peer;
+  if (peer.lost() || !peer.can_put() || !receive.type->is_contiguous() || receive.capacity == 0) return 0;
+  if (offer.exposed.empty()) {
+    offer.exposed.expose(peer, receive.buffer, receive.capacity, {.write = true});
+    if (offer.exposed.empty()) return 0;
+    if (peer.arbitrates()) offer.heartbeat.begin(heartbeat_);
   }
-  key[0] = known.exposed.key().words[0];
-  key[1] = known.exposed.key().words[1];
+  key[0] = offer.exposed.key().words[0];
+  key[1] = offer.exposed.key().words[1];
   return reinterpret_cast<uint64_t>(receive.buffer);
 }
 

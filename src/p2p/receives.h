@@ -16,14 +16,14 @@
 
 namespace tern {
 
-class Receives {
+class alignas(64) Receives {
  public:
   Receives(ProgressEngine& progress, RequestActions& actions, Heartbeat& heartbeat)
-      : actions_(actions),
-        progress_(progress),
+      : progress_(progress),
         counts_(progress.counters()),
         tracer_(progress.tracer()),
-        heartbeat_(heartbeat) {}
+        heartbeat_(heartbeat),
+        actions_(actions) {}
 
   // --- Requests.
   /// `from`: of a.peer; null: any. Owned by the caller, until it is released. Not begun.
@@ -72,8 +72,8 @@ class Receives {
   // --- What a sender knows of a receive.
   /// Makes it, with a name, if there is none.
   ReceiveOffer& offer(ReceiveRequest& receive);
-  /// Makes the receive's buffer puttable, if the path can; its address, or 0.
-  uint64_t expose(ReceiveRequest& receive, uint64_t (&key)[2]);
+  /// Makes its receive's buffer puttable, if the path can; its address, or 0.
+  uint64_t expose(ReceiveOffer& offer, uint64_t (&key)[2]);
   /// By the name that a sender knows; null: none.
   ReceiveRequest* find(uint32_t token) const {
     ReceiveOffer* offer = tokens_.find(token);
@@ -92,15 +92,15 @@ class Receives {
   [[gnu::cold, gnu::noinline]] void trace(ReceiveRequest& receive);
   [[gnu::noinline]] void end_offer(ReceiveRequest& receive);
 
-  RequestActions& actions_;
   ProgressEngine& progress_;
   Counters& counts_;        ///< the rank's
   Recorder* const tracer_;  ///< null: no events are recorded
   Heartbeat& heartbeat_;
-  Recycler<ReceiveRequest> requests_;
-  uint32_t open_ = 0;
-  Pool<ReceiveOffer, 16> offers_;
   Tokens<ReceiveOffer> tokens_;
+  uint32_t open_ = 0;
+  Recycler<ReceiveRequest> requests_;
+  Pool<ReceiveOffer, 16> offers_;
+  RequestActions& actions_;
 };
 
 // --- What every receive goes through, inlined where it is used.
@@ -110,6 +110,7 @@ inline ReceiveRequest& Receives::make(const ReceiveArguments& a, Endpoint* from)
   receive->buffer = a.buffer;
   receive->count = a.count;
   receive->type = a.type;
+  receive->capacity = size_t(a.count) * a.type->size();
   receive->from = from;
   receive->context = a.context;
   receive->source = a.source;
@@ -132,10 +133,9 @@ inline void Receives::match(ReceiveRequest& receive, Endpoint& peer, const wire:
   receive.number = peer.messages.arrived();
   receive.status.source = header.source;
   receive.status.tag = header.tag;
-  const size_t capacity = receive.capacity();
-  receive.status.bytes = Count(std::min(bytes, capacity));
-  if (bytes > capacity) [[unlikely]]
-    receive.error = truncation(header, bytes, capacity);
+  receive.status.bytes = Count(std::min(bytes, receive.capacity));
+  if (bytes > receive.capacity) [[unlikely]]
+    receive.error = truncation(header, bytes, receive.capacity);
 }
 
 inline void Receives::complete(ReceiveRequest& receive) {

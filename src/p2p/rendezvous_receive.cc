@@ -49,7 +49,7 @@ bool RendezvousReceiver::may_wait(ReceiveRequest& receive, const ReceivedRts& rt
   // A buffer that is watched must not change before its sender has been told so.
   if (peer.lost() || !peer.copy_locks() || (receive.offer && receive.offer->watcher)) return false;
   wire::ClearBody body{};
-  body.address = receives_.expose(receive, body.key);
+  body.address = receives_.expose(receives_.offer(receive), body.key);
   if (body.address == 0) return false;
   body.receiver_token = receives_.offer(receive).token;
   body.bytes = uint64_t(receive.status.bytes);
@@ -124,7 +124,7 @@ bool RendezvousReceiver::clear_to_send(ReceiveRequest& receive, const ReceivedRt
   wire::ClearBody body{};
   body.receiver_token = receives_.offer(receive).token;
   body.bytes = uint64_t(receive.status.bytes);
-  if (policy_.by_write) body.address = receives_.expose(receive, body.key);
+  if (policy_.by_write) body.address = receives_.expose(receives_.offer(receive), body.key);
   control_.post(*receive.sender, wire::make_header(wire::Kind::cts, 0, offset, 0, rts.token), &body,
                 body.address != 0 ? sizeof body : wire::kShortClearBytes);
   return body.address != 0;

@@ -13,7 +13,7 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
     state.exposed = ExposedMemory(peer, send.arguments.buffer, bytes, {.read = true});
     if (peer.arbitrates()) state.heartbeat = Heartbeat::Hold(heartbeat_);
     if (!state.exposed.empty() && is_customised(mode_, peer.tuples) && peer.copy_locks()) {
-      state.copy_lock = state.exposed.add_copy_lock();
+      state.copy_lock = state.exposed.add_copy_lock(peer);
       if (ready && !ready->body.watched()) deferred_.add(send, state, ready->clear_for(bytes));
     }
   }

@@ -73,7 +73,7 @@ std::vector<PendingMessage> PointToPoint::pending_messages() const {
     auto& receive = static_cast<ReceiveRequest&>(posted);
     all.push_back({PendingMessage::Kind::receive, communicator(receive.context), of_user(receive.context),
                    receive.from ? int(receive.from->peer) : PendingMessage::kAnyPeer, receive.source,
-                   receive.tag == kAnyTag ? PendingMessage::kAnyTagAtAll : receive.tag, receive.capacity()});
+                   receive.tag == kAnyTag ? PendingMessage::kAnyTagAtAll : receive.tag, receive.capacity});
   });
   impl.receives.matching.for_each_waiting([&](WaitingMessage& waiting) {
     auto& message = static_cast<UnexpectedMessage&>(waiting);

@@ -37,10 +37,8 @@ Request* PointToPoint::send_init(const SendArguments& a) {
 // some messages, and the receive may be the last of a thousand.)
 void PointToPoint::Impl::look_for_receive(Endpoint& peer, const SendArguments& a) {
   constexpr int kMaxPolls = 64;  // of others' messages there may be more and more
-  if (progress.polling()) return;
   for (int polls = 0; polls < kMaxPolls; ++polls) {
-    if (progress.poll() == 0 || !is_customised(policy.mode, peer.tuples) || peer.messages.find(a.context, a.tag))
-      return;
+    if (look_at(&peer) == 0 || !is_customised(policy.mode, peer.tuples) || peer.messages.find(a.context, a.tag)) return;
   }
 }
 

@@ -160,7 +160,7 @@ bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
   } else if (!receive) {
     taken = queue.path->post(*queue.queue, posting);  // into nothing
   } else {
-    posting.capacity = receive->capacity();
+    posting.capacity = receive->capacity;
     if (owed) posting.capacity = std::min(posting.capacity, size_t(owed->body.bytes));
     if (receive->type->is_contiguous()) {
       posting.buffer = static_cast<std::byte*>(receive->buffer);

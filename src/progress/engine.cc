@@ -35,10 +35,7 @@ int ProgressEngine::poll() {
   }
   cursor_ = nullptr;
   polling_ = outer;
-  if (idle_.sleepers != 0 && !outer && (done != 0 || changed_)) {
-    changed_ = false;
-    idle_.call_ready(*this);
-  }
+  call_others(outer, done);
   return done;
 }
 

@@ -29,14 +29,14 @@ class Advanceable : public ListHook<Advanceable> {
 
 class EventHandler;
 
-class ProgressEngine {
+class alignas(64) ProgressEngine {
  public:
   /// Owns nothing. `counters`: where the rank counts; null: here. `tracer`: where events are recorded; null: nowhere.
   ProgressEngine(Clock& clock, Idle& idle, Counters* counters = nullptr, Recorder* tracer = nullptr)
-      : clock_(clock),
+      : own_counters_(counters ? nullptr : std::make_unique<Counters>()),
+        clock_(clock),
         idle_(idle),
         tracer_(tracer),
-        own_counters_(counters ? nullptr : std::make_unique<Counters>()),
         counters_(counters ? *counters : *own_counters_) {}
 
   /// Polled in the order of adding; not owned. `interval`: poll it only in every so-manieth round (for paths whose poll
@@ -55,6 +55,19 @@ class ProgressEngine {
 
   /// One round; returns how much was done.
   int poll();
+  /// Less than a round: `part` alone, a look at what is likely to be there. Every so-manieth is a whole round, so that
+  /// a program that always finds what it looks for keeps the others served.
+  template <typename Part>
+  int poll_part(Part&& part) {
+    if (++parts_ % kPartsInARow == 0) [[unlikely]]
+      return poll();
+    const bool outer = polling_;
+    polling_ = true;
+    const int done = part();
+    polling_ = outer;
+    call_others(outer, done);
+    return done;
+  }
   /// One round for a call that does not wait, and may be one of many in a loop (MPI_Test).
   void look() {
     if (poll() != 0) {
@@ -154,24 +167,35 @@ class ProgressEngine {
     const PollHints* hints;
     uint32_t interval;
   };
+  /// As many as look at what is there before the first system call of a round that has some.
+  static constexpr uint32_t kPartsInARow = 32;
+
   void end_wait(uint64_t& since_ns);
   void call_handler_aside();
+  /// At the end of a poll: other threads of this rank that wait for what it has done.
+  void call_others(bool outer, int done) {
+    if (idle_.sleepers == 0 || outer || (done == 0 && !changed_)) [[likely]]
+      return;
+    changed_ = false;
+    idle_.call_ready(*this);
+  }
 
+  std::unique_ptr<Counters> own_counters_;
+  std::vector<Pollable*> pollables_;
   Clock& clock_;
   Idle& idle_;
   Recorder* tracer_;
-  std::unique_ptr<Counters> own_counters_;
   Counters& counters_;
-  WaitWatch* watch_ = nullptr;
-  EventHandler* handler_ = nullptr;
-  std::vector<Pollable*> pollables_;
-  std::vector<Slot> slots_;
+  // What every wait uses: one cache line.
+  alignas(64) std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;
   Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it
-  uint32_t round_ = 0;
+  uint32_t round_ = 0, parts_ = 0;
   uint32_t empty_looks_ = 0;  ///< in a row
   bool polling_ = false;
   bool changed_ = false;  ///< notify was called from inside of the present poll
+  WaitWatch* watch_ = nullptr;
+  EventHandler* handler_ = nullptr;
 };
 
 }  // namespace tern

@@ -37,7 +37,7 @@
 
 namespace tern {
 
-class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbiter {
+class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, public CopyArbiter {
  public:
   /// `node` has joined. Deliveries go to `sink` from poll.
   ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tunables);
@@ -52,6 +52,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
 
   bool peek(Lane& lane, PeekedMessage& message) override;
   void take(Lane& lane) override;
+  int poll_lane(Lane& lane) override;
 
   RemoteMemory* remote_memory() override { return this; }
   CopyArbiter* copy_arbiter() override { return this; }
@@ -117,6 +118,8 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     bool landing_open = false;
     bool polled = false;    ///< in active_
     bool diverted = false;  ///< the next message is in the spill cells
+    int8_t attach = -1;     ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
+    bool attach_writes = false;
     size_t landing_left = 0, landing_total = 0;
     wire::Header landing_header{};
     Landing landing;
@@ -126,9 +129,7 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
     shm::CopyRates rates;
     uint32_t beat_seen = 0;  ///< heartbeat of the peer when the last copy by cross-memory attach began
 
-    int8_t attach = -1;  ///< cross-memory attach: 1 works, 0 not, -1 not tried yet
-    bool attach_writes = false;
-    pid_t pid = 0;
+    pid_t pid = 0;  ///< of the peer, for cross-memory attach
   };
 
   // --- shm_send.cc
@@ -174,8 +175,17 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   int lose(Peer& peer);
   void make_copy_locks();
 
+  /// A quarter of the ring's cells, and of its bytes (publish_bytes_): the sender never runs dry, and reads the
+  /// progress line at most once in so many messages.
+  static constexpr uint32_t kCellQuantum = shm::kCells / 4;
+
   std::unique_ptr<ShmNode> node_;
   Sink& sink_;
+  bool polling_ = false, check_lives_ = false, asleep_ = false;
+  bool allow_attach_ = true;
+  /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: another thread that
+  /// polls may go to sleep too, and then no thread would tell the sender.
+  uint32_t cell_quantum_ = kCellQuantum, quantum_ = 0;
   std::vector<Peer*> by_rank_;                ///< null: not on this node
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by slot; null for mine and absent ones
   std::vector<Peer*> active_;                 ///< peers that have ever sent; the first kHot are polled every time
@@ -184,16 +194,8 @@ class ShmPath final : public CountingPath, public RemoteMemory, public CopyArbit
   std::vector<Peer*> busy_;                ///< with queued operations
   IntrusiveList<SendOperation> finished_;  ///< left completely, `done` is due
   size_t finished_count_ = 0;
-  /// A quarter of the ring's cells, and of its bytes (publish_bytes_): the sender never runs dry, and reads the
-  /// progress line at most once in so many messages.
-  static constexpr uint32_t kCellQuantum = shm::kCells / 4;
-  /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: another thread that
-  /// polls may go to sleep too, and then no thread would tell the sender.
-  uint32_t cell_quantum_ = kCellQuantum, quantum_ = 0;
   uint32_t largest_chunk_ = 0;
   uint32_t empty_polls_ = 0;
-  bool polling_ = false, check_lives_ = false, asleep_ = false;
-  bool allow_attach_ = true;
   size_t attach_from_bytes_ = 0;      ///< tunable shm_get_bytes
   size_t lent_ = 0;                   ///< bytes of this rank's lent memory that are in use; never returned
   uint32_t lock_generation_ = 0;      ///< of the last copy lock made

@@ -98,6 +98,14 @@ void ShmPath::take(Lane& lane) {
   give_back(peer);
 }
 
+int ShmPath::poll_lane(Lane& lane) {
+  if (polling_) return 0;
+  polling_ = true;
+  const int done = drain(static_cast<Peer&>(lane));
+  polling_ = false;
+  return done;
+}
+
 bool ShmPath::next_is_here(const Peer& peer) const {
   const std::atomic<uint64_t>& word = peer.diverted ? peer.in_spill[peer.expected % node_->spill_cells()].word
                                                     : peer.in_cells[peer.expected % shm::kCells].word;
