@@ -23,10 +23,7 @@ uintptr_t stack_end() {
   return end_of_this_stack;
 }
 
-size_t bytes_behind_stack(const void* buffer, size_t bytes) {
-  const auto begin = reinterpret_cast<uintptr_t>(buffer);
-  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  if (begin < here) return 0;
+size_t bytes_behind_stack_above(uintptr_t begin, size_t bytes) {
   const uintptr_t end = stack_end();
   return begin < end && bytes > end - begin ? bytes - (end - begin) : 0;
 }

@@ -9,8 +9,13 @@ namespace tern {
 /// The first address behind the calling thread's stack; 0: unknown. The first question of a thread costs some 50 us.
 uintptr_t stack_end();
 
+size_t bytes_behind_stack_above(uintptr_t begin, size_t bytes);
 /// How many of `bytes` at `buffer` lie behind the end of the calling thread's stack, in which they begin; 0: they begin
 /// elsewhere, or all is well.
-size_t bytes_behind_stack(const void* buffer, size_t bytes);
+inline size_t bytes_behind_stack(const void* buffer, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(buffer);
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  return begin < here ? 0 : bytes_behind_stack_above(begin, bytes);
+}
 
 }  // namespace tern

@@ -237,10 +237,10 @@ void Schedule::reduce(const Step& step) {
 }
 
 void Schedule::copy(const Step& step) {
-  Block from{static_cast<std::byte*>(const_cast<void*>(step.from)), step.from_count, step.from_type};
-  Block to{static_cast<std::byte*>(step.to), step.to_count, step.to_type};
-  p2p_.progress().clock().charge_copy(size_t(from.bytes()));
-  Error wrong = copy_block(from, to);
+  Block source{static_cast<std::byte*>(const_cast<void*>(step.from)), step.from_count, step.from_type};
+  Block target{static_cast<std::byte*>(step.to), step.to_count, step.to_type};
+  p2p_.progress().clock().charge_copy(size_t(source.bytes()));
+  Error wrong = copy_block(source, target);
   if (wrong && !error) error = std::move(wrong);
 }
 

@@ -103,14 +103,14 @@ class Cursor {
   size_t position_ = 0;
   size_t end_ = 0;
   bool contiguous_;
-  int depth_ = 0;  ///< frames in use
+  int depth_ = 0;                  ///< frames in use
+  std::unique_ptr<Frame[]> deep_;  ///< instead of inline_ when the nest is deeper
   // Below: only when not contiguous; otherwise never touched.
   union {
     LayoutNode top_;  ///< `count` elements of the datatype; children may point to element_
   };
-  const LayoutNode* element_;      ///< one element, owned by the datatype
-  std::unique_ptr<Frame[]> deep_;  ///< instead of inline_ when the nest is deeper
-  Frame inline_[kInlineDepth];     // left uninitialised: the first depth_ are valid
+  const LayoutNode* element_;   ///< one element, owned by the datatype
+  Frame inline_[kInlineDepth];  // left uninitialised: the first depth_ are valid
 };
 
 }  // namespace tern

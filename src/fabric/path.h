@@ -47,11 +47,11 @@ struct PathProperties {
 struct SendOperation : ListHook<SendOperation> {
   Lane* lane = nullptr;
   wire::Header header{};
-  Cursor payload;            ///< advances as bytes leave
-  size_t total_bytes = 0;    ///< of payload, set by the path at enqueue
-  bool header_sent = false;  ///< the path's own state
   /// Called once, from poll: the memory may be reused (no error) or the lane is lost (error).
   void (*done)(SendOperation&, Error) = nullptr;
+  size_t total_bytes = 0;    ///< of payload, set by the path at enqueue
+  bool header_sent = false;  ///< the path's own state
+  Cursor payload;            ///< advances as bytes leave
 };
 
 /// Where the payload of an arriving message goes.

@@ -2,9 +2,7 @@
 
 namespace tern {
 
-DeferredCopy::~DeferredCopy() {
-  if (owner) owner->remove(*this);
-}
+void DeferredCopy::leave() { owner->remove(*this); }
 
 void DeferredCopies::add(SendRequest& send, RendezvousSend& state, const wire::ClearBody& to) {
   // Without a lock both might copy.

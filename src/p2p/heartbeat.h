@@ -30,10 +30,10 @@ class Heartbeat final : Chore {
     /// Not begun as yet.
     void begin(Heartbeat& of) {
       of_ = &of;
-      if (++of.open_ == 1) of.want(true);
+      if (++of.open_ == 1) of.progress_.activate(of);
     }
     ~Hold() {
-      if (of_ && --of_->open_ == 0) of_->want(false);
+      if (of_ && --of_->open_ == 0) of_->progress_.deactivate(*of_);
     }
 
    private:

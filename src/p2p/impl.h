@@ -89,7 +89,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   /// Handles what has come from a peer (null: from any), and perhaps more, since it may change what a call does (Small
   /// and Yuan 2009, Figure 6: "check outstanding remote messages"). Returns as a poll. From inside of a poll that is
   /// what is going on anyway.
-  int look_at(Endpoint* peer) {
+  [[gnu::always_inline]] int look_at(Endpoint* peer) {
     if (progress.polling()) return 0;
     if (!peer || !peer->peeks()) [[unlikely]]
       return progress.poll();

@@ -33,8 +33,9 @@ class LibraryBuffers {
       std::swap(buffer_, other.buffer_);
       return *this;
     }
-    ~Loan() {
-      if (buffer_) of_->free_.push_back(buffer_);
+    [[gnu::always_inline]] ~Loan() {
+      if (buffer_) [[unlikely]]
+        of_->free_.push_back(buffer_);
     }
     explicit operator bool() const { return buffer_ != nullptr; }
     /// Of the path's hybrid_bytes.

@@ -20,6 +20,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 #include "base/tunables.h"
@@ -60,14 +61,14 @@ struct SendSituation {
   size_t eager_limit;  ///< of the path to the peer
   /// Of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid.
   size_t hybrid_limit;
-  bool credit;     ///< the receiver still has room for that much unread data from us
-  bool ready;      ///< the receive is posted, and has been announced
-  bool can_put;    ///< the path puts from this memory into that receive's
-  bool can_get;    ///< the path gets from this memory: contiguous, and the peer may read it
+  bool credit;          ///< the receiver still has room for that much unread data from us
+  bool ready;           ///< the receive is posted, and has been announced
+  bool can_put;         ///< the path puts from this memory into that receive's
+  bool can_get;         ///< the path gets from this memory: contiguous, and the peer may read it
   bool receiver_polls;  ///< a copy would cost CPU time, and the receiver is in its library and takes its part
-  bool returns;    ///< nonblocking: the sender may go off computing
-  bool can_defer;  ///< a copy would cost CPU time, and whose can be decided later
-  bool by_write;   ///< sender first: put rather than get
+  bool returns;         ///< nonblocking: the sender may go off computing
+  bool can_defer;       ///< a copy would cost CPU time, and whose can be decided later
+  bool by_write;        ///< sender first: put rather than get
 };
 
 struct ProtocolRecord {
@@ -100,10 +101,13 @@ inline constexpr ProtocolRecord kProtocols[] = {
 static_assert(sizeof kProtocols / sizeof kProtocols[0] == kProtocolCount);
 
 constexpr Protocol choose_protocol(const SendSituation& situation) {
-  for (const ProtocolRecord& record : kProtocols) {
-    if (record.applies(situation)) return record.protocol;
+  Protocol chosen = Protocol::sender_data;
+  // Unrolled, so that the table costs no calls.
+  [&]<size_t... kRow>(std::index_sequence<kRow...>) {
+    static_cast<void>(((kProtocols[kRow].applies(situation) && (chosen = kProtocols[kRow].protocol, true)) || ...));
   }
-  return Protocol::sender_data;
+  (std::make_index_sequence<kProtocolCount>());
+  return chosen;
 }
 
 /// Who was there first, as the receiver sees it (Small and Yuan 2009, Figure 3).

@@ -57,7 +57,8 @@ SendSituation ProtocolChoice::situation(Endpoint& peer, const SendArguments& a, 
   const bool attended = customised && a.attended && peer.copy_locks();
   if (!attended || !peer.stream_is_faster(bytes)) {
     s.ready = ready != nullptr;
-    s.can_put = contiguous && peer.can_put() && (!ready || takes_put(ready->body, bytes));
+    const bool may_put = ready ? takes_put(ready->body, bytes) : policy_.by_write;
+    s.can_put = contiguous && may_put && peer.can_put();
     s.can_get = contiguous && peer.can_get() && !policy_.by_write;
   }
   if (!customised) return s;

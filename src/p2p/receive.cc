@@ -23,11 +23,11 @@ Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
 
 // What a program that has computed meanwhile waits for is often there.
 void PointToPoint::wait(Request& request) {
-  if (request.kind() == Request::Kind::receive) {
-    Endpoint* from = static_cast<ReceiveRequest&>(request).from;
-    if (from && from->peeks()) impl_->look_at(from);
-  }
   if (request.complete()) return;
+  if (request.from && request.from->peeks()) {
+    impl_->look_at(request.from);
+    if (request.complete()) return;
+  }
   progress_.wait_until([&] { return request.complete(); });
 }
 

@@ -76,7 +76,6 @@ class alignas(64) ReceiveRequest final : public Request, public PostedReceive {
 
   Receives& receives;
   // What every receive uses at its end.
-  Endpoint* from = nullptr;       ///< the only one it takes a message of; null: any
   Endpoint* sender = nullptr;     ///< set when matched
   ReceiveOffer* offer = nullptr;  ///< null: its sender knows nothing of it
   Ref<Datatype> held_type;        ///< keeps a user's datatype alive; null for predefined ones

@@ -10,8 +10,8 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
   const size_t bytes = send.data_bytes();
   RendezvousSend& state = sends_.begin_rendezvous(send, *this);
   if (protocol == Protocol::sender_get) {
-    state.exposed = ExposedMemory(peer, send.arguments.buffer, bytes, {.read = true});
-    if (peer.arbitrates()) state.heartbeat = Heartbeat::Hold(heartbeat_);
+    state.exposed.expose(peer, send.arguments.buffer, bytes, {.read = true});
+    if (peer.arbitrates()) state.heartbeat.begin(heartbeat_);
     if (!state.exposed.empty() && is_customised(mode_, peer.tuples) && peer.copy_locks()) {
       state.copy_lock = state.exposed.add_copy_lock(peer);
       if (ready && !ready->body.watched()) deferred_.add(send, state, ready->clear_for(bytes));

@@ -23,6 +23,8 @@ inline constexpr Status kEmptyStatus{};
 /// What a receive from MPI_PROC_NULL gives (MPI 5.0, 3.10).
 inline constexpr Status kProcNullStatus{.source = kProcNull, .tag = kAnyTag, .bytes = 0, .cancelled = false};
 
+class Endpoint;
+
 class Request : public Object {
  public:
   enum class Kind : uint8_t { send, receive, collective, done, generalized, file, window, partitioned };
@@ -64,6 +66,8 @@ class Request : public Object {
 
   Status status;
   Error error;  ///< no error: success
+  /// The peer whose messages complete it; null: several may, or none.
+  Endpoint* from = nullptr;
   /// Watcher of an internal owner (a schedule); called from set_complete under the rank's lock.
   void (*on_complete)(Request&) = nullptr;
   void* watcher = nullptr;

@@ -22,42 +22,48 @@ struct TupleMessage;
 
 /// A copy that either side may make (deferred_copies.h). Ends by leaving the list.
 struct DeferredCopy : ListHook<DeferredCopy> {
-  DeferredCopy() = default;
+  DeferredCopy() {}  // leaves `to` alone, which most sends do not have
   DeferredCopy(const DeferredCopy&) = delete;
   DeferredCopy& operator=(const DeferredCopy&) = delete;
-  ~DeferredCopy();
+  ~DeferredCopy() {
+    if (owner) [[unlikely]]
+      leave();
+  }
+  void leave();
 
   DeferredCopies* owner = nullptr;
   SendRequest* send = nullptr;
-  wire::ClearBody to{};     ///< where this rank may put the data
   uint32_t idle_polls = 0;  ///< so many polls have passed since it was looked at
+  wire::ClearBody to;       ///< where this rank may put the data
 };
 
 /// State of a send by sender-initiated rendezvous or hybrid (rendezvous_send.h). What it holds of others goes back when
 /// it ends.
-struct RendezvousSend {
+struct alignas(64) RendezvousSend {
   explicit RendezvousSend(RendezvousSender& by) : sender(by) {}
   RendezvousSender& sender;
   wire::RendezvousBody body{};  ///< of the rts
   ExposedMemory exposed;        ///< the program's memory, for the receiver to fetch from
-  bool copy_lock = false;       ///< `exposed` has one: either side may copy
   Heartbeat::Hold heartbeat;    ///< the receiver may ask whether this rank is there
   LibraryBuffers::Loan buffer;  ///< hybrid: the data lies there, this request is the library's own
+  bool copy_lock = false;       ///< `exposed` has one: either side may copy
   bool clear_pending = false;   ///< a cts came while the path still held the rts
-  wire::ClearBody clear{};
-  uint64_t clear_offset_bytes = 0;  ///< so much of it is with the receiver already
   DeferredCopy deferred;
+  wire::ClearBody clear;            ///< of that cts
+  uint64_t clear_offset_bytes = 0;  ///< so much of it is with the receiver already
 };
 
 /// A send in progress. Completes when nothing in `waits` is left.
-class SendRequest final : public Request, public SendOperation {
+class alignas(64) SendRequest final : public Request, public SendOperation {
  public:
   SendRequest(Sends& owner, Endpoint& to, const SendArguments& a)
       : Request(Kind::send),
         sends(owner),
         endpoint(to),
         // Member by member, as wire::make_header explains: a copy in larger pieces would wait for the caller's stores.
-        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended, a.requested} {}
+        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended, a.requested} {
+    from = &to;
+  }
   Error start() override;
   void cancel() override;
 

@@ -32,10 +32,10 @@ inline constexpr SentCounters kSentCounters[kProtocolCount] = {
     {&Counters::sent_sender_data, &Counters::sent_sender_data_bytes},
 };
 
-class Sends {
+class alignas(64) Sends {
  public:
   Sends(ProgressEngine& progress, RequestActions& actions)
-      : actions_(actions), progress_(progress), counts_(progress.counters()), tracer_(progress.tracer()) {}
+      : progress_(progress), counts_(progress.counters()), tracer_(progress.tracer()), actions_(actions) {}
 
   // --- Requests.
   /// Owned by the caller, until it is released. Not begun.
@@ -143,16 +143,16 @@ class Sends {
   void complete(SendRequest& send);
   [[gnu::cold]] void trace(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns);
 
-  RequestActions& actions_;
   ProgressEngine& progress_;
   Counters& counts_;        ///< the rank's
   Recorder* const tracer_;  ///< null: no events are recorded
-  Recycler<SentRequest> sent_;
+  Tokens<SendRequest> tokens_;
   uint32_t sequence_ = 0;
   uint32_t open_ = 0;
   Pool<SendRequest> requests_;
   Pool<RendezvousSend, 16> rendezvous_;
-  Tokens<SendRequest> tokens_;
+  Recycler<SentRequest> sent_;
+  RequestActions& actions_;
 };
 
 }  // namespace tern
