@@ -167,7 +167,7 @@ class alignas(64) ProgressEngine {
     const PollHints* hints;
     uint32_t interval;
   };
-  /// As many as look at what is there before the first system call of a round that has some.
+  /// A round may ask the kernel, which takes as long as so many looks.
   static constexpr uint32_t kPartsInARow = 32;
 
   void end_wait(uint64_t& since_ns);
