@@ -167,7 +167,7 @@ class alignas(64) ProgressEngine {
     const PollHints* hints;
     uint32_t interval;
   };
-  /// A round may ask the kernel, which takes as long as so many looks.
+  /// Looks from one whole round to the next. A round may ask the kernel, which takes as long as 32 looks.
   static constexpr uint32_t kPartsInARow = 32;
 
   void end_wait(uint64_t& since_ns);
