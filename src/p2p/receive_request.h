@@ -67,7 +67,7 @@ struct alignas(64) ReceiveOffer final : ListHook<ReceiveOffer> {
 
 /// A receive: posted, or being filled. Recycled: between two uses it is as after construction, but for what
 /// Receives::make and a match set.
-class alignas(64) ReceiveRequest final : public Request, public PostedReceive {
+class ReceiveRequest final : public Request, public PostedReceive {
  public:
   explicit ReceiveRequest(Receives& owner) : Request(Kind::receive), receives(owner) {}
   Error start() override;
