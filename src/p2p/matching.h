@@ -72,7 +72,6 @@ class Matching {
   // and posted.
   /// The one that was posted before it; null: it is the oldest.
   PostedReceive* previous_of(PostedReceive& receive) {
-    if (posted_count_ == 1) return nullptr;
     PostedList& list = exact_[key_bucket(receive.context, receive.source, receive.tag)];
     PostedReceive* r = list.previous(&receive);
     while (r && !r->fits(receive.context, receive.source, receive.tag)) r = list.previous(r);

@@ -25,7 +25,7 @@ class AdaptiveLinger {
   /// application that computes a wake-up takes 5 to 10 us, so a message that comes within kLook_ns has woken the thread
   /// by kSoon_ns.
   static constexpr uint64_t kLook_ns = 50'000, kSoon_ns = 60'000;
-  /// So many empty looks in a row end the looking, until an answered message has come soon again. An empty look takes
+  /// The looking ends after so many empty looks in a row, until an answered message comes soon again. A look takes
   /// kLook_ns from the computing thread. A message that waits for a tick takes some 2 ms from its origin.
   static constexpr uint32_t kTrust = 8;
 

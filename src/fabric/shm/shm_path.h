@@ -175,8 +175,8 @@ class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, publ
   int lose(Peer& peer);
   void make_copy_locks();
 
-  /// A quarter of the ring's cells, and of its bytes (publish_bytes_): the sender never runs dry, and reads the
-  /// progress line at most once in so many messages.
+  /// A quarter of the ring's cells; of its bytes see quantum_awake. The sender never runs dry. It reads the progress
+  /// line at most once in this many messages.
   static constexpr uint32_t kCellQuantum = shm::kCells / 4;
 
   std::unique_ptr<ShmNode> node_;
