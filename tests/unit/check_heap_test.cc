@@ -14,7 +14,7 @@
 namespace tern::check {
 namespace {
 
-HeapFault fault_of(const void* at, size_t bytes) {
+HeapFault fault_of(void* at, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(at);
   Bytes piece;
   piece.ranges.push_back({begin, begin + bytes});
