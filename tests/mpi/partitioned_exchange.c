@@ -152,7 +152,7 @@ static void *watcher(void *argument) {
   return NULL;
 }
 static void threads(void) {
-  int *out = malloc(sizeof(int) * kParts * kEach), *in = malloc(sizeof(int) * kParts * kEach);
+  int *out = calloc(kParts * kEach, sizeof *out), *in = calloc(kParts * kEach, sizeof *in);
   struct share shares[2 * kThreads];
   pthread_t ids[2 * kThreads];
   MPI_Request send, receive;
