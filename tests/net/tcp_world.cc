@@ -5,9 +5,10 @@
 //   tcp_world RANK SIZE DIRECTORY traffic [rounds]   ring, then random messages among all; checked; "ok" from rank 0
 //   tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
 //   tcp_world RANK SIZE DIRECTORY stream             rank 0 to rank 1: bandwidth by size
-//   tcp_world RANK SIZE DIRECTORY faults SECONDS     random messages both ways between two ranks for so long, checked,
-//                                                    whatever happens to the network; "ok" from rank 0, and the
-//                                                    longest time in which nothing arrived
+//   tcp_world RANK SIZE DIRECTORY faults SECONDS [BYTES]
+//                                                    random messages both ways between two ranks for so long, checked,
+//                                                    the longest of so many bytes, whatever happens to the network;
+//                                                    "ok" from rank 0, and the longest time in which no message arrived
 //   tcp_world RANK SIZE DIRECTORY rate SECONDS       rank 0 to rank 1: megabits per second of long messages
 //   tcp_world RANK SIZE DIRECTORY pingpong SECONDS   messages of 256 KiB to and fro: how many percent of rank
 //                                                    0's have gone over several networks
@@ -217,7 +218,7 @@ int traffic(World& world, int rounds) {
 }
 
 // Both ways until the time is over, then the last message, which says that it is.
-int faults(World& world, double seconds) {
+int faults(World& world, double seconds, uint64_t longest) {
   world.sink.checking = true;
   const PeerId peer = 1 - world.rank;
   Rng rng(world.rank + 1);
@@ -231,7 +232,7 @@ int faults(World& world, double seconds) {
   for (uint64_t now = begin; !done(); now = world.clock.now_ns()) {
     if (now < end && world.queued.size() < 6) {
       size_t size =
-          rng.below(10) == 0 ? size_t(rng.below(2'000'000)) : size_t(rng.below(rng.chance(1, 4) ? 40'000 : 2000));
+          rng.below(10) == 0 ? size_t(rng.below(longest)) : size_t(rng.below(rng.chance(1, 4) ? 40'000 : 2000));
       bytes += size;
       world.send(peer, size);
     } else if (now >= end && !last_sent) {
@@ -404,7 +405,7 @@ int main(int argc, char** argv) {
   std::string what = argv[4];
   const double seconds = argc > 5 ? std::atof(argv[5]) : 2;
   int result = what == "latency"    ? latency(world)
-               : what == "faults"   ? faults(world, seconds)
+               : what == "faults"   ? faults(world, seconds, argc > 6 ? std::strtoull(argv[6], nullptr, 10) : 2'000'000)
                : what == "rate"     ? rate(world, seconds)
                : what == "pingpong" ? pingpong(world, seconds)
                : what == "stream"   ? stream(world)
