@@ -30,7 +30,10 @@ static pid_t begin_child(int round, int* done) {
   while (read(both[0], &end, 1) < 0) continue; /* the parent's side is closed */
   switch (round % 4) {
     case 0: _exit(0);
-    case 1: exit(0);
+    case 1:
+#ifndef __SANITIZE_ADDRESS__ /* its search for leaks waits for a lock that the parent's event thread may have held */
+      exit(0);
+#endif
     case 2: execlp("true", "true", (char*)0); _exit(1);
     default:
       signal(SIGSEGV, SIG_DFL);
