@@ -111,7 +111,8 @@ def trial(scarce, path, amount, mark):
     if child.returncode == 0:
         return ("exact" if said.count("exact") == RANKS else "wrong, with exit code 0"), said
     if killed:
-        return "killed by the kernel", said
+        explained = child.returncode == -9 or "memory ran out" in said  # mpiexec itself, or one of its ranks
+        return ("killed by the kernel" if explained else "killed without its reason"), said
     return ("named error" if scarce.named.search(said) else f"error without its reason ({child.returncode})"), said
 
 

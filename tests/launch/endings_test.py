@@ -2,12 +2,16 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 import common
 from common import SLOW, mpiexec
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../hostile"))
+import memory_group  # noqa: E402
 
 PROGRAM = os.environ["TERN_HANG_PROGRAM"]
 
@@ -43,6 +47,24 @@ class Endings(unittest.TestCase):
             self.assertEqual(done.returncode, 7, done.stderr)
             self.assertIn("aborted the job with code 7", done.stderr)
             self.assertNotIn("MPI_Finalize", done.stderr)
+
+    def test_a_rank_without_memory_is_called_that(self):
+        if not memory_group.possible():
+            self.skipTest("no memory control group can be made")
+        group = memory_group.make("tern-endings", 32 << 20)
+        self.addCleanup(memory_group.remove, "tern-endings")
+        takes_memory = ["sh", "-c", f"{memory_group.join(group)}; exec {sys.executable} -c 'b\"x\" * (1 << 30)'"]
+        done = mpiexec("-n", 1, *takes_memory, ":", "-n", 1, "sleep", 10)
+        self.assertEqual(done.returncode, 137, done.stderr)
+        self.assertRegex(done.stderr, r"mpiexec: rank 0 .* was killed by signal 9 .* memory ran out: the kernel has killed "
+                         r"\d+ process(es)? for that")
+        # A kill by somebody else is not called that, unless the kernel kills another job's process meanwhile.
+        for _ in range(3):
+            done = mpiexec("-n", 1, "sh", "-c", "kill -9 $$")
+            self.assertEqual(done.returncode, 137, done.stderr)
+            if "memory" not in done.stderr:
+                break
+        self.assertNotIn("memory", done.stderr)
 
     def test_other_launchers_do_not_hide_a_missing_finalize(self):
         done = common.run([PROGRAM, "leave", "0"])

@@ -2,6 +2,7 @@
 // all. One thread, one event loop (epoll over the keeper's and the ranks' sockets, a signalfd, the output pipes).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -100,6 +101,7 @@ class Job {
   // End (job_end.cc)
   void reap();
   void judge(int rank);
+  std::string lack_of_memory() const;
   void await_killed();
   void on_output_lost(const char* name, int why);
   void check_stuck();
@@ -116,6 +118,7 @@ class Job {
   Keeper& keeper_;
   const int parents_;  ///< where we answer, as a spawned job (process/launch/spawn_command.h); -1: we are none
   bool parents_answered_ = false;
+  const uint64_t killed_before_;  ///< out_of_memory.h, when the job began
   std::vector<SpawnedJob> spawned_;
   std::vector<std::string> files_;  ///< resolved program of each app
   std::vector<Rank> ranks_;

@@ -13,6 +13,7 @@
 
 #include "job.h"
 #include "linked_mpi.h"
+#include "out_of_memory.h"
 #include "process/launch/spawn_command.h"
 #include "ranges.h"
 
@@ -71,10 +72,11 @@ void Job::judge(int rank) {
   if (abort_code) return abort_asked(rank, *abort_code);
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    return fail(128 + signal, fmt::format("{} was killed by signal {} (SIG{}, {}){}", name_of(rank), signal,
-                                          sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
-                                          sigdescr_np(signal) ? sigdescr_np(signal) : "unknown",
-                                          live_ > 0 ? "; ending the others" : ""));
+    return fail(128 + signal,
+                fmt::format("{} was killed by signal {} (SIG{}, {}){}{}", name_of(rank), signal,
+                            sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
+                            sigdescr_np(signal) ? sigdescr_np(signal) : "unknown",
+                            signal == SIGKILL ? lack_of_memory() : "", live_ > 0 ? "; ending the others" : ""));
   }
   const int code = WEXITSTATUS(status);
   if (inside) {
@@ -84,6 +86,17 @@ void Job::judge(int rank) {
                                                   live_ > 0 ? "; ending the others" : ""));
   }
   if (code != 0 && !exit_code_) exit_code_ = code;
+}
+
+// What the kernel says of SIGKILL: it counts the processes that it kills for lack of memory, but does not name them.
+std::string Job::lack_of_memory() const {
+  const uint64_t now = killed_for_memory();
+  if (now <= killed_before_) return "";
+  const uint64_t killed = now - killed_before_;
+  return fmt::format(
+      ", probably because memory ran out: the kernel has killed {} process{} for that since the job began (oom_kill in "
+      "/proc/vmstat). Start fewer ranks on this host, or ask for more memory",
+      killed, killed == 1 ? "" : "es");
 }
 
 // The connections of a rank that is killed are closed before it counts as ended: another rank may have noticed, and

@@ -15,6 +15,7 @@
 
 #include "bind.h"
 #include "job.h"
+#include "out_of_memory.h"
 #include "output_files.h"
 #include "process/launch/cores.h"
 #include "process/launch/spawn_command.h"
@@ -91,6 +92,7 @@ Job::Job(const Plan& plan, Keeper& keeper)
     : plan_(plan),
       keeper_(keeper),
       parents_(answer_descriptor()),
+      killed_before_(killed_for_memory()),
       ranks_(size_t(plan.ranks())),
       activity_(size_t(plan.ranks())),
       pmi_write_watched_(ranks_.size()) {
