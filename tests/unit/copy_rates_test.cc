@@ -1,4 +1,6 @@
 // CopyRates: the faster way is taken, the other one is measured again now and then, one that never works is left.
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "fabric/shm/copy_rates.h"
@@ -25,14 +27,14 @@ int streams(CopyRates& rates, int messages, uint64_t stream_ns, uint64_t attach_
 
 TEST(CopyRates, EachWayIsTriedThenTheFasterOneTaken) {
   CopyRates rates;
-  EXPECT_EQ(streams(rates, 100, 1000, 5000), 97);
+  EXPECT_EQ(streams(rates, 50, 1000, 5000), 42);
   CopyRates other;
-  EXPECT_EQ(streams(other, 100, 5000, 1000), 3);
+  EXPECT_EQ(streams(other, 50, 5000, 1000), 8);
 }
 
 TEST(CopyRates, OneSlowMessageChangesNothing) {
   CopyRates rates;
-  streams(rates, 10, 1000, 1200);
+  streams(rates, 20, 1000, 1200);
   rates.took(Way::stream, kBytes, kBytes, 50'000'000);
   EXPECT_TRUE(rates.prefers_stream(kBytes));
 }
@@ -53,7 +55,7 @@ TEST(CopyRates, AWayThatNeverWorksIsLeft) {
     wanted += !rates.prefers_stream(kBytes);
     rates.took(Way::stream, kBytes, kBytes, 1000);
   }
-  EXPECT_LE(wanted, 60);
+  EXPECT_LE(wanted, 120);  // 16 at first, and after 64, 128, ... 4,096 messages
 }
 
 // The other way's first messages find the caches as the way in use has left them.
@@ -67,7 +69,40 @@ TEST(CopyRates, AWayIsMeasuredForSeveralMessagesInARow) {
     longest = std::max(longest, in_a_row);
     rates.took(streamed ? Way::stream : Way::attach, kBytes, kBytes, streamed ? 1000 : 1500);
   }
-  EXPECT_EQ(longest, 3);
+  EXPECT_EQ(longest, 8);
+}
+
+/// Microseconds of a copy whose first messages after another way find other data in the caches.
+uint64_t warming_us(int earlier, std::vector<uint64_t> first, uint64_t later) {
+  return size_t(earlier) < first.size() ? first[size_t(earlier)] : later;
+}
+
+/// Messages of which each way warms its caches, 1 MiB on a machine with 2 MiB for each core; how many were streamed.
+int streams_of_warming(CopyRates& rates, int messages, uint64_t disturbance_us = 0) {
+  int streamed = 0, in_a_row = 0;
+  bool before = false;
+  for (int i = 0; i < messages; ++i) {
+    const bool streams = rates.prefers_stream(kBytes);
+    in_a_row = streams == before ? in_a_row + 1 : 0;
+    before = streams;
+    streamed += streams;
+    const uint64_t us =
+        streams ? warming_us(in_a_row, {110, 90, 85}, 78) : warming_us(in_a_row, {150, 140, 100, 90, 70}, 58);
+    rates.took(streams ? Way::stream : Way::attach, kBytes, kBytes, 1000 * (us + disturbance_us));
+  }
+  return streamed;
+}
+
+TEST(CopyRates, AWayThatNeedsWarmCachesIsFoundToBeFaster) {
+  CopyRates rates;
+  EXPECT_LT(streams_of_warming(rates, 1000), 60);
+}
+
+TEST(CopyRates, ABadMomentIsSoonForgotten) {
+  CopyRates rates;
+  streams_of_warming(rates, 3000);
+  streams_of_warming(rates, 20, 80);  // only the way in use was seen to be slow
+  EXPECT_LT(streams_of_warming(rates, 1000), 150);
 }
 
 TEST(CopyRates, LengthsAreJudgedApart) {
