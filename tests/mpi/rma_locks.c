@@ -108,7 +108,8 @@ static void disjoint(int created, const char *design) {
 }
 
 /* The target computes until everybody has added to its memory, without calls of MPI. Where nothing serves it meanwhile
- * (TERN_PROGRESS=polling) it does so only for a moment. (It looks at memory while others write it: no ThreadSanitizer.) */
+ * (TERN_PROGRESS=polling) it does so only for a moment. (It looks at memory while others write it: no
+ * ThreadSanitizer.) */
 __attribute__((no_sanitize("thread"))) static void passive(int created, const char *design) {
   long *memory, one = 1;
   const long all = 5 * (ranks - 1);
