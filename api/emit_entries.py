@@ -245,12 +245,17 @@ def emit_entry(function, large, numbers):
     if function.stem in COLLECTIVE_WITHOUT_DATA:
         out.append(f"  if (call.checked()) [[unlikely]] {{\n    if (Error error = call.check_collective(*{comm}_)) "
                    "return call.fail(std::move(error));\n  }")
+    # An object that was not made has a null handle.
+    null_handles = "".join(kind_of(p).failed.replace("$", p.name) + " " for p in function.parameters if kind_of(p).failed)
+    failed = f"return {fail}(std::move(error));"
+    if null_handles:
+        failed = f"{{ {null_handles}{failed} }}"
     if function.form:
         # What a form has beyond the blocking one (info, request) is no operand.
         operands = arguments[:len(arguments) - {"run": 0, "begin": 1, "prepare": 2}[function.form]]
         out.append("  CallOperands o;")
         making = f"operands::{function.operation}({', '.join(['call'] + operands + ['o'])})"
-        out.append(f"  if (Error error = {making}; __builtin_expect(bool(error), 0)) return call.fail(std::move(error));")
+        out.append(f"  if (Error error = {making}; __builtin_expect(bool(error), 0)) {failed}")
         arguments = ["call", f"*{comm}_", f"Operation::{function.operation.lower()}", "o"]
         arguments += [] if function.form == "run" else ["request_"]
         call = f"{function.form}({', '.join(arguments)})"
@@ -259,9 +264,9 @@ def emit_entry(function, large, numbers):
     always_after = ["  " + kind_of(p).always.replace("$", p.name) for p in function.parameters if kind_of(p).always]
     if always_after:
         out += [f"  Error error = {call};"] + always_after
-        out.append(f"  if (__builtin_expect(bool(error), 0)) return {fail}(std::move(error));")
+        out.append(f"  if (__builtin_expect(bool(error), 0)) {failed}")
     else:
-        out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) return {fail}(std::move(error));")
+        out.append(f"  if (Error error = {call}; __builtin_expect(bool(error), 0)) {failed}")
     out += after
     out.append(f"  return MPI_SUCCESS;\n  }} catch (...) {{\n    return {fail}_caught();\n  }}\n}}\n{alias}\n")
     return "\n".join(out)

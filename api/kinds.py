@@ -3,7 +3,7 @@
 A kind is a record: `c` the C declaration ("$" stands for the name), `large` that of the _c variant (if different),
 `body` the declaration in the body, `arg` what the entry point passes, `local` a declaration before the checks,
 `resolve` the checks that always run (they make objects of handles), `check` those of TERN_CHECK_ARGUMENTS,
-`after` a statement run when the body succeeded, `always` one run
+`after` a statement run when the body succeeded, `failed` one when it did not, `always` one run
 in any case. In all of them "$" is the parameter's name.
 """
 
@@ -21,6 +21,7 @@ class Kind:
     check: str = ""
     after: str = ""
     always: str = ""
+    failed: str = ""
     in_loop: bool = False
 
 
@@ -145,7 +146,8 @@ for _name, (_ctype, _class) in HANDLES.items():
     KINDS[_name] = Kind(f"{_ctype} $", f"{_class}& $", arg="*$_", local=f"{_class}* $_ = nullptr;",
                         resolve='call.get($, $_, "$")')
     KINDS["out_" + _name] = Kind(f"{_ctype} *$", f"{_class}*& $", arg="$_", local=f"{_class}* $_ = nullptr;",
-                                 resolve='call.not_null($, "$")', after="call.give($, $_);")
+                                 resolve='call.not_null($, "$")', after="call.give($, $_);",
+                                 failed=f"*$ = {_ctype.upper()}_NULL;")
     _drop = " && call.drop_buffer(*$_)" if _name == "comm" else ""
     KINDS["free_" + _name] = Kind(f"{_ctype} *$", f"{_class}*& $", arg="$_", local=f"{_class}* $_ = nullptr;",
                                   resolve='call.not_null($, "$") && call.get(*$, $_, "$")' + _drop,

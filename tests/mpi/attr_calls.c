@@ -111,8 +111,12 @@ static void test_failing_callbacks(void) {
   if (rank == 0) MPI_Comm_set_attr(comm, copies, &values[0]);
   int code = MPI_Comm_dup(comm, &dup);
   CHECK(code == (rank == 0 ? MPI_ERR_OTHER : MPI_SUCCESS));
+  if (rank == 0) CHECK(dup == MPI_COMM_NULL);
   if (rank != 0) MPI_Comm_free(&dup);
   if (rank == 0) MPI_Comm_delete_attr(comm, copies);
+  const int too_many = 1 << 30, periodic = 0;
+  MPI_Comm grid = comm;
+  CHECK(MPI_Cart_create(comm, 1, &too_many, &periodic, 0, &grid) != MPI_SUCCESS && grid == MPI_COMM_NULL);
   MPI_Comm_set_attr(comm, deletes, &values[3]);
   CHECK(MPI_Comm_delete_attr(comm, deletes) == MPI_ERR_INTERN);
   CHECK(MPI_Comm_set_attr(comm, deletes, &values[4]) == MPI_ERR_INTERN);
