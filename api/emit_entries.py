@@ -245,7 +245,7 @@ def emit_entry(function, large, numbers):
     if function.stem in COLLECTIVE_WITHOUT_DATA:
         out.append(f"  if (call.checked()) [[unlikely]] {{\n    if (Error error = call.check_collective(*{comm}_)) "
                    "return call.fail(std::move(error));\n  }")
-    # An object that was not made has a null handle.
+    # A communicator or datatype that was not made has the null handle, as with MPICH and Open MPI.
     null_handles = "".join(kind_of(p).failed.replace("$", p.name) + " " for p in function.parameters if kind_of(p).failed)
     failed = f"return {fail}(std::move(error));"
     if null_handles:

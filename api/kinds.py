@@ -147,7 +147,7 @@ for _name, (_ctype, _class) in HANDLES.items():
                         resolve='call.get($, $_, "$")')
     KINDS["out_" + _name] = Kind(f"{_ctype} *$", f"{_class}*& $", arg="$_", local=f"{_class}* $_ = nullptr;",
                                  resolve='call.not_null($, "$")', after="call.give($, $_);",
-                                 failed=f"*$ = {_ctype.upper()}_NULL;")
+                                 failed=f"*$ = {_ctype.upper()}_NULL;" if _name in ("comm", "type") else "")
     _drop = " && call.drop_buffer(*$_)" if _name == "comm" else ""
     KINDS["free_" + _name] = Kind(f"{_ctype} *$", f"{_class}*& $", arg="$_", local=f"{_class}* $_ = nullptr;",
                                   resolve='call.not_null($, "$") && call.get(*$, $_, "$")' + _drop,
