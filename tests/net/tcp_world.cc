@@ -6,9 +6,9 @@
 //   tcp_world RANK SIZE DIRECTORY latency            ranks 0 and 1 polling: one way times by size
 //   tcp_world RANK SIZE DIRECTORY stream             rank 0 to rank 1: bandwidth by size
 //   tcp_world RANK SIZE DIRECTORY faults SECONDS [BYTES]
-//                                                    random messages both ways between two ranks for so long, checked,
-//                                                    the longest of so many bytes, whatever happens to the network;
-//                                                    "ok" from rank 0, and the longest time in which no message arrived
+//                                                    random messages of up to BYTES, both ways between two ranks,
+//                                                    checked, whatever happens to the network; "ok" from rank 0, and
+//                                                    the longest time in which no message arrived
 //   tcp_world RANK SIZE DIRECTORY rate SECONDS       rank 0 to rank 1: megabits per second of long messages
 //   tcp_world RANK SIZE DIRECTORY pingpong SECONDS   messages of 256 KiB to and fro: how many percent of rank
 //                                                    0's have gone over several networks
