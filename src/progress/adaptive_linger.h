@@ -25,8 +25,8 @@ class AdaptiveLinger {
   /// application that computes a wake-up takes 5 to 10 us, so a message that comes within kLook_ns has woken the thread
   /// by kSoon_ns.
   static constexpr uint64_t kLook_ns = 50'000, kSoon_ns = 60'000;
-  /// The looking ends after so many empty looks in a row, until an answered message comes soon again. A look takes
-  /// kLook_ns from the computing thread. A message that waits for a tick takes some 2 ms from its origin.
+  /// Empty looks in a row after which the thread looks no more, until an answered message comes soon again. A look
+  /// takes kLook_ns from the computing thread. A message that waits for a tick takes some 2 ms from its origin.
   static constexpr uint32_t kTrust = 8;
 
   /// What has come is handled. `answered`: something went back to an origin. Whether to look on for kLook_ns.

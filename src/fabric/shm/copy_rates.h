@@ -34,19 +34,17 @@ class CopyRates {
     Record &mine = c[size_t(way)], &other = c[size_t(way) ^ 1];
     const float sample = float(ns) * 1024 / float(bytes);
     const float share = float(bytes) / float(of_bytes);
+    const bool was_faster = mine.ns_per_kib < other.ns_per_kib;
     mine.in_a_row += share;
     other.in_a_row = 0;
     // The shortest times count: longer ones contain waiting for a processor, and the first ones in a row find the
-    // caches as the other way has left them. A way that has become slower is noticed after some messages.
+    // caches as the other way has left them. A way that has become slower is noticed after some tens of messages.
     if (!mine.measured || sample < mine.ns_per_kib) mine.ns_per_kib = sample;
     else if (mine.in_a_row > kWarm) mine.ns_per_kib += (std::min(sample, 2 * mine.ns_per_kib) - mine.ns_per_kib) / 64;
     mine.measured = true;
-    if (other.measured && (mine.ns_per_kib < other.ns_per_kib) != mine.faster) {
-      mine.faster = !mine.faster;
-      other.faster = !mine.faster;
-      // The one that was faster until now has perhaps had a bad moment.
-      if (mine.known && other.known) (mine.faster ? other : mine).interval = kAgain;
-    }
+    // The one that was faster until now has perhaps had a bad moment.
+    if (mine.known && other.known && (mine.ns_per_kib < other.ns_per_kib) != was_faster)
+      (was_faster ? mine : other).interval = kAgain;
     if (!due(mine)) {
       mine.skipped = kTries;
     } else if ((mine.tried += share) >= kBurst) {
@@ -77,7 +75,6 @@ class CopyRates {
   struct Record {
     float ns_per_kib = 0;
     bool measured = false, known = false;  ///< at all; often enough to begin with
-    bool faster = false;                   ///< than the other one, as far as is known
     float in_a_row = 0;                    ///< messages since the other way was last used
     float tried = 0;                       ///< messages of the present burst
     float skipped = 0;                     ///< messages sent the other way since this one was last measured or offered
