@@ -96,9 +96,10 @@ std::unique_ptr<PortLink> await_caller(Call& call, uint64_t port, uint64_t deadl
   Process& process = call.process();
   Ports& ports = process.ports();
   Clock& clock = process.clock();
-  ports.wake_at(deadline_ns);
-  process.progress().wait_until([&] { return ports.has_caller(port) || clock.now_ns() >= deadline_ns; });
-  ports.wake_at(~uint64_t{0});
+  {
+    const Ports::Waiting waiting(ports, nullptr, deadline_ns);
+    process.progress().wait_until([&] { return ports.has_caller(port) || clock.now_ns() >= deadline_ns; });
+  }
   std::unique_ptr<PortLink> link = ports.next_caller(port);
   if (!link) trouble = Error(ErrorClass::port, "nobody has connected in time (the info key timeout)");
   return link;

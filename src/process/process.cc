@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/assert.h"
 #include "base/limits.h"
 #include "comm/context.h"
 #include "p2p/endpoint.h"
@@ -91,6 +92,7 @@ void Process::begin_helping() {
 
 void Process::end_helping() {
   if (!event_handler_) return;
+  TERN_ASSERT(!progress_.polling());
   lock_->set_handler(nullptr);
   progress_.set_handler(nullptr);
   const uint32_t depth = lock_->release_all();  // the thread may be waiting for the mutex
@@ -204,11 +206,16 @@ Ports& Process::ports() {
 }
 
 Error Process::spawn(const SpawnRequest& request) {
+  // One at a time; other threads' requests wait.
+  progress_.wait_until([&] { return !spawning_; }, EndedBy::launcher);
   if (Error error = launcher_->begin_spawn(request)) return error;
+  spawning_ = true;
   if (launcher_->spawn_descriptor() >= 0) idle_->watch(launcher_->spawn_descriptor());
   Error error;
   bool over = false;  // once true it is not asked again
   progress_.wait_until([&] { return over = over || launcher_->spawn_is_over(error); }, EndedBy::launcher);
+  spawning_ = false;
+  progress_.notify();
   return error;
 }
 

@@ -148,6 +148,7 @@ class Process {
   std::unique_ptr<Ports> ports_;
   std::unique_ptr<io::Environment> files_;
   std::unique_ptr<rma::Environment> windows_;
+  bool spawning_ = false;       ///< the launcher has a request of this rank
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/assert.h"
 #include "base/limits.h"
 
 namespace tern {
@@ -158,7 +159,8 @@ void EventHandler::disarm() {
   if (!armed_) return;
   stop_watching_paths();
   port_.watch_paths(false);
-  if (engine_.idle().sleepers == 0) engine_.disarm_all();  // else another thread sleeps on them
+  TERN_ASSERT(engine_.idle().sleepers == 0);
+  engine_.disarm_all();
   policy_.on_return(policy_.left_armed_ns() != 0 ? engine_.clock().now_ns() : 0);
 }
 

@@ -142,12 +142,13 @@ void EventThread::set_timer(uint64_t after_ns) {
 }
 
 void EventThread::watch_paths(bool on) {
-  if (!on && !watching_paths_) return;
-  const int operation = !on ? EPOLL_CTL_DEL : watching_paths_ ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-  for (Pollable* path : engine_.pollables()) {
-    if (path->wait_fd() >= 0) watch(epoll_, operation, path->wait_fd(), EPOLLIN | EPOLLONESHOT, kPath);
+  const auto& paths = engine_.pollables();
+  const size_t count = on ? paths.size() : watched_;  // one may have been added meanwhile
+  for (size_t i = 0; i < count; ++i) {
+    const int operation = !on ? EPOLL_CTL_DEL : i < watched_ ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (paths[i]->wait_fd() >= 0) watch(epoll_, operation, paths[i]->wait_fd(), EPOLLIN | EPOLLONESHOT, kPath);
   }
-  watching_paths_ = on;
+  watched_ = on ? count : 0;
 }
 
 void EventThread::barrier() {

@@ -1,10 +1,12 @@
 // Jobs that meet: the text of ports, what the roots say, the folder of secrets and names, and the conversation itself.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -206,6 +208,46 @@ TEST(Ports, a_closed_port_is_an_error_at_once) {
   std::unique_ptr<PortLink> caller;
   ASSERT_FALSE(ports.connect(name, caller));
   EXPECT_TRUE(drive(ports, *caller, [&] { return caller->ended(); }));
+}
+
+// Threads of one process connect and accept at the same time. One of them sleeps on the descriptors of all, also of
+// what the others begin meanwhile.
+TEST(Ports, several_threads_wait) {
+  Folder folder;
+  RealClock clock;
+  Ports ports(folder.tunables, clock);
+  std::string name;
+  uint64_t port = 0;
+  ASSERT_FALSE(ports.open(true, name));
+  ASSERT_FALSE(ports.find(name, port));
+  EXPECT_EQ(ports.next_deadline_ns(), ~uint64_t{0});
+  ASSERT_TRUE(ports.arm());
+  std::unique_ptr<PortLink> first, second;
+  ASSERT_FALSE(ports.connect(name, first));
+  ASSERT_FALSE(ports.connect(name, second));
+  const Ports::Waiting accepts(ports, nullptr, 3000);
+  std::optional<Ports::Waiting> one(std::in_place, ports, first.get(), 2000),
+      other(std::in_place, ports, second.get(), 1000);
+  EXPECT_EQ(ports.next_deadline_ns(), 1000u);
+  // Asleep, except where the descriptor says that something has come. The first poll begins both calls.
+  ports.poll();
+  const uint64_t end = clock.now_ns() + 20'000'000'000;
+  while (!(first->proven() && second->proven()) && clock.now_ns() < end) {
+    pollfd sleep{ports.wait_fd(), POLLIN, 0};
+    ASSERT_EQ(::poll(&sleep, 1, 10'000), 1);
+    ports.poll();
+  }
+  EXPECT_TRUE(first->proven() && second->proven());
+  other.reset();
+  EXPECT_GT(ports.next_deadline_ns(), 1000u);
+  std::unique_ptr<PortLink> called[2];
+  for (auto& link : called) {
+    ASSERT_TRUE(drive(ports, *first, [&] { return ports.has_caller(port); }));
+    link = ports.next_caller(port);
+    link->send("hello");
+  }
+  EXPECT_TRUE(drive(ports, *first, [&] { return called[0]->advance(), called[1]->advance(), first->has_message(); }));
+  ports.disarm();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "coll/create/inter.h"
 
@@ -50,8 +51,9 @@ class Assembly {
 class Side : Assembly {
  public:
   Side(const Meeting& meeting, std::unique_ptr<PortLink> link)
-      : Assembly(meeting.maker, meeting.jobs, meeting.comm, meeting.root), meeting_(meeting), link_(std::move(link)) {}
-  ~Side() { meeting_.ports.drive(nullptr, 0); }
+      : Assembly(meeting.maker, meeting.jobs, meeting.comm, meeting.root), meeting_(meeting), link_(std::move(link)) {
+    if (link_) waiting_.emplace(meeting.ports, link_.get(), meeting.deadline_ns);
+  }
 
   Error run(Error trouble, Ref<Communicator>& result);
 
@@ -60,7 +62,8 @@ class Side : Assembly {
   Error await_message(std::string& text);
 
   const Meeting& meeting_;
-  std::unique_ptr<PortLink> link_;  ///< the root's
+  std::unique_ptr<PortLink> link_;         ///< the root's
+  std::optional<Ports::Waiting> waiting_;  ///< for it
 };
 
 /// One side of an introduction. Roots are the leaders.
@@ -101,7 +104,6 @@ Error Assembly::gather(std::vector<wire::Member>& members, Error trouble) {
 Error Side::await_message(std::string& text) {
   PortLink& link = *link_;
   const uint64_t deadline = meeting_.deadline_ns;
-  meeting_.ports.drive(&link, deadline);
   ProgressEngine& progress = meeting_.maker.environment.p2p.progress();
   progress.wait_until([&] { return link.has_message() || link.ended() || meeting_.clock.now_ns() >= deadline; });
   if (link.has_message()) {
@@ -121,7 +123,6 @@ Error Side::exchange(std::vector<wire::Member>& mine, wire::MeetingSide& theirs)
   std::string text;
   std::vector<PeerId> ids;
   if (!meeting_.accepts) {
-    meeting_.ports.drive(&link, meeting_.deadline_ns);
     meeting_.maker.environment.p2p.progress().wait_until(
         [&] { return link.proven() || link.ended() || meeting_.clock.now_ns() >= meeting_.deadline_ns; });
     if (link.proven()) link.send(wire::build_meeting({0, mine}));

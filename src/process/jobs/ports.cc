@@ -41,7 +41,7 @@ void Ports::watch(int descriptor, bool writing) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
 }
 
-void Ports::update_hints() { hints_.dormant = ports_.empty() && !driven_; }
+void Ports::update_hints() { hints_.dormant = ports_.empty() && waiting_.empty(); }
 
 Error Ports::open(bool private_name, std::string& name) {
   if (!epoll_) return Error(ErrorClass::port, "no descriptor was left for ports");
@@ -131,10 +131,16 @@ std::unique_ptr<PortLink> Ports::next_caller(uint64_t number) {
   return link;
 }
 
-void Ports::drive(PortLink* link, uint64_t deadline_ns) {
-  driven_ = link;
-  driven_until_ns_ = deadline_ns;
-  update_hints();
+Ports::Waiting::Waiting(Ports& ports, PortLink* link, uint64_t deadline_ns)
+    : ports_(ports), link_(link), deadline_ns_(deadline_ns) {
+  ports.waiting_.push_back(this);
+  ports.update_hints();
+  if (ports.armed_) ports.watch_links();
+}
+
+Ports::Waiting::~Waiting() {
+  std::erase(ports_.waiting_, this);
+  ports_.update_hints();
 }
 
 Error Ports::publish(std::string_view service, std::string_view port_name) {
@@ -174,20 +180,32 @@ int Ports::poll() {
       return caller.link->ended() || (!caller.link->proven() && now >= caller.deadline_ns);
     });
   }
-  if (driven_) done += driven_->advance();
+  for (const Waiting* waits : waiting_) {
+    if (waits->link_) done += waits->link_->advance();
+  }
+  if (armed_) watch_links();
   return done;
 }
 
 bool Ports::arm() {
-  for (const Port& port : ports_) {
-    for (const Caller& caller : port.callers) watch(caller.link->descriptor(), caller.link->wants_to_write());
-  }
-  if (driven_ && driven_->descriptor() >= 0) watch(driven_->descriptor(), driven_->wants_to_write());
+  armed_ = true;
+  watch_links();
   return true;
 }
 
+void Ports::watch_links() {
+  for (const Port& port : ports_) {
+    for (const Caller& caller : port.callers) watch(caller.link->descriptor(), caller.link->wants_to_write());
+  }
+  for (const Waiting* waits : waiting_) {
+    const PortLink* link = waits->link_;
+    if (link && link->descriptor() >= 0) watch(link->descriptor(), link->wants_to_write());
+  }
+}
+
 uint64_t Ports::next_deadline_ns() const {
-  uint64_t next = driven_ ? std::min(driven_until_ns_, wake_ns_) : wake_ns_;
+  uint64_t next = ~uint64_t{0};
+  for (const Waiting* waits : waiting_) next = std::min(next, waits->deadline_ns_);
   for (const Port& port : ports_) {
     for (const Caller& caller : port.callers) {
       if (!caller.link->proven()) next = std::min(next, caller.deadline_ns);

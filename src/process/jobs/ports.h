@@ -40,10 +40,21 @@ class Ports final : public Pollable {
   std::unique_ptr<PortLink> next_caller(uint64_t port);
   bool has_caller(uint64_t port) const;
 
-  /// A rank that waits for callers wakes at that time; ~0: no limit.
-  void wake_at(uint64_t deadline_ns) { wake_ns_ = deadline_ns; }
-  /// The link of an MPI_Comm_accept or MPI_Comm_connect is polled while it is here. One at a time. Null: none.
-  void drive(PortLink* link, uint64_t deadline_ns);
+  /// A thread in MPI_Comm_accept, MPI_Comm_connect or MPI_Comm_spawn waits. Meanwhile its link (not owned; null: it has
+  /// none yet) is polled, and who sleeps wakes at its deadline (~0: none). Of several threads each has one.
+  class Waiting {
+   public:
+    Waiting(Ports& ports, PortLink* link, uint64_t deadline_ns);
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    friend class Ports;
+    Ports& ports_;
+    PortLink* const link_;
+    const uint64_t deadline_ns_;
+  };
 
   Error publish(std::string_view service, std::string_view port_name);
   Error unpublish(std::string_view service);
@@ -53,6 +64,7 @@ class Ports final : public Pollable {
   const PollHints& hints() const override { return hints_; }
   int wait_fd() const override { return epoll_.get(); }
   bool arm() override;
+  void disarm() override { armed_ = false; }
   uint64_t next_deadline_ns() const override;
 
  private:
@@ -70,6 +82,7 @@ class Ports final : public Pollable {
   };
   void accept(Port& port, uint64_t now_ns);
   void watch(int descriptor, bool writing);
+  void watch_links();
   void update_hints();
 
   const Tunables& tunables_;
@@ -78,9 +91,8 @@ class Ports final : public Pollable {
   PollHints hints_{.dormant = true};
   Descriptor epoll_;
   std::vector<Port> ports_;
-  PortLink* driven_ = nullptr;
-  uint64_t driven_until_ns_ = ~uint64_t{0};
-  uint64_t wake_ns_ = ~uint64_t{0};
+  std::vector<const Waiting*> waiting_;
+  bool armed_ = false;  ///< a thread sleeps on epoll_: what comes and goes meanwhile is watched at once
   std::vector<std::string> published_;
 };
 
