@@ -146,7 +146,7 @@ constexpr int kLongPausesOfPlace = 2, kPausesOfPlace = 10;
 constexpr auto kLongPause = std::chrono::milliseconds(20), kPause = std::chrono::milliseconds(2);
 
 void Checks::pause() {
-  if (threads() == 1) return;
+  if (threads() == 1 || (world_.process && world_.process->progress().polling())) return;
   const int earlier = pauses_[place()]++;
   if (earlier >= kPausesOfPlace) return;
   const auto length = earlier < kLongPausesOfPlace ? kLongPause : kPause;

@@ -79,14 +79,16 @@ void Environment::flush() {
   if (background_) background_->flush();
 }
 
-// Other threads of this rank go on meanwhile, and messages between the pieces.
-void Environment::carry_out(Job& job) {
+// During a blocking transfer the other threads of this rank go on, and messages between the pieces. One that does not
+// block may be a step of a request that a poll advances, and no other thread may find it half done.
+void Environment::carry_out(Job& job, bool blocking) {
+  const bool others_go_on = blocking && !progress().polling();
   for (;;) {
-    const uint32_t depth = lock_.release_all();
+    const uint32_t depth = others_go_on ? lock_.release_all() : 0;
     const bool over = job.carry_out(kPiece_bytes);
     lock_.reacquire(depth);
     if (over) break;
-    if (!progress().polling()) progress().poll();
+    if (others_go_on) progress().poll();
   }
   job.settle();
   job.set_complete();
@@ -105,12 +107,12 @@ Request* Environment::transfer(OpenFile& file, bool write, iovec* pieces, int co
   (write ? counted.io_written_bytes : counted.io_read_bytes)[size_class(bytes)] += bytes;
   const bool quick = file.facts.regular && !file.facts.remote;
   if (blocking && offset != FileSystem::kStream) {
-    carry_out(*job);
+    carry_out(*job, true);
     return job;
   }
   if (quick && bytes <= kAtOnce_bytes) {
     if (write) {
-      carry_out(*job);
+      carry_out(*job, false);
       return job;
     }
     if (job->note(files_->read_cached(job->file, job->pieces, job->count, job->offset))) {

@@ -69,7 +69,7 @@ class Environment {
  private:
   class Turn;
   void begin(Job& job);
-  void carry_out(Job& job);
+  void carry_out(Job& job, bool blocking);
   void wait(Request& request) { p2p_.wait(request); }
 
   PointToPoint& p2p_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "progress/event_handler.h"
 
 namespace tern {
@@ -10,6 +11,8 @@ void ProgressEngine::add(Pollable& pollable, uint32_t interval) {
   pollable.count_into(counters_);
   pollables_.push_back(&pollable);
   slots_.push_back({&pollable, &pollable.hints(), interval});
+  if (handler_) handler_->stand_aside();
+  if (armed_ != 0) idle_.wake(*this);
 }
 
 void ProgressEngine::end_wait(uint64_t& since_ns) {
@@ -22,25 +25,53 @@ void ProgressEngine::call_handler_aside() { handler_->stand_aside(); }
 int ProgressEngine::poll() {
   ++round_;
   const bool outer = polling_;
-  polling_ = true;
   int done = 0;
-  for (const Slot& slot : slots_) {
-    if (slot.hints->dormant) continue;
-    if (slot.interval == 1 || round_ % slot.interval == 0) done += slot.pollable->poll();
+  {
+    const Polling polling(*this);
+    for (const Slot& slot : slots_) {
+      if (slot.hints->dormant) continue;
+      if (slot.interval == 1 || round_ % slot.interval == 0) done += slot.pollable->poll();
+    }
+    if (!active_.empty()) [[unlikely]]
+      done += advance_all();
   }
-  // An advance may end itself, or others, or begin new work: `cursor_` is moved on by deactivate.
-  for (Advanceable* work = active_.front(); work; work = cursor_) {
-    cursor_ = active_.next(work);
-    done += work->advance();
-  }
-  cursor_ = nullptr;
-  polling_ = outer;
   call_others(outer, done);
   return done;
 }
 
+// A turn may end itself, or others, or begin new work: `deactivate` corrects the rounds. It may also poll (an operator
+// or a callback of the user's does): who has a turn already gets no second one inside of it.
+int ProgressEngine::advance_all() {
+  struct Guard {
+    explicit Guard(Round*& rounds) : innermost(rounds), round{.outer = rounds} { innermost = &round; }
+    ~Guard() { innermost = round.outer; }
+    Round*& innermost;
+    Round round;
+  } guard(turns_);
+  Round& round = guard.round;
+  int done = 0;
+  for (Advanceable* work = active_.front(); work; work = round.next) {
+    round.next = active_.next(work);
+    if (has_turn(*work)) continue;
+    round.now = work;
+    done += work->advance();
+    round.now = nullptr;
+  }
+  return done;
+}
+
+bool ProgressEngine::has_turn(const Advanceable& work) const {
+  for (const Round* round = turns_; round; round = round->outer) {
+    if (round->now == &work) return true;
+  }
+  return false;
+}
+
 void ProgressEngine::deactivate(Advanceable& work) {
-  if (cursor_ == &work) cursor_ = active_.next(&work);
+  for (Round* round = turns_; round; round = round->outer) {
+    if (round->next == &work) round->next = active_.next(&work);
+    if (round->now == &work) round->now = nullptr;
+  }
   IntrusiveList<Advanceable>::remove(&work);
 }
 
@@ -54,23 +85,22 @@ int ProgressEngine::poll_all() {
 
 // A last turn for work that was put off: a call from outside of poll (see `polling`) means that this rank will sleep.
 bool ProgressEngine::arm_all() {
-  int done = 0;
-  for (Advanceable* work = active_.front(); work; work = cursor_) {
-    cursor_ = active_.next(work);
-    done += work->advance();
-  }
-  cursor_ = nullptr;
-  if (done != 0) return false;
-  for (size_t i = 0; i < pollables_.size(); ++i) {
-    if (pollables_[i]->arm()) continue;
-    for (size_t j = 0; j < i; ++j) pollables_[j]->disarm();
-    return false;
+  TERN_ASSERT(armed_ == 0);
+  if (advance_all() != 0) return false;
+  for (Pollable* pollable : pollables_) {
+    if (pollable->arm()) {
+      ++armed_;
+    } else {
+      disarm_all();
+      return false;
+    }
   }
   return true;
 }
 
 void ProgressEngine::disarm_all() {
-  for (Pollable* pollable : pollables_) pollable->disarm();
+  for (size_t i = 0; i < armed_; ++i) pollables_[i]->disarm();
+  armed_ = 0;
 }
 
 bool ProgressEngine::arriving() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -20,7 +21,8 @@ namespace tern {
 /// Work that wants a turn in every poll while it is active (a collective schedule, a generalized poll).
 class Advanceable : public ListHook<Advanceable> {
  public:
-  /// Does what can be done without waiting; returns how much was done. May remove itself from the engine.
+  /// Does what can be done without waiting; returns how much was done. May remove itself from the engine. Not called
+  /// again before it has returned, also where it polls.
   virtual int advance() = 0;
 
  protected:
@@ -39,8 +41,8 @@ class alignas(64) ProgressEngine {
         tracer_(tracer),
         counters_(counters ? *counters : *own_counters_) {}
 
-  /// Polled in the order of adding; not owned. `interval`: poll it only in every so-manieth round (for paths whose poll
-  /// costs a system call while a cheaper path is in use).
+  /// Polled in the order of adding; not owned. Who sleeps on the others looks again, and arms it, too. `interval`: poll
+  /// it only in every so-manieth round (for paths whose poll costs a system call while a cheaper path is in use).
   void add(Pollable& pollable, uint32_t interval = 1);
   /// Not owned; null: none.
   void set_watch(WaitWatch* watch) { watch_ = watch; }
@@ -62,9 +64,11 @@ class alignas(64) ProgressEngine {
     if (++parts_ % kPartsInARow == 0) [[unlikely]]
       return poll();
     const bool outer = polling_;
-    polling_ = true;
-    const int done = part();
-    polling_ = outer;
+    int done;
+    {
+      const Polling polling(*this);
+      done = part();
+    }
     call_others(outer, done);
     return done;
   }
@@ -85,7 +89,8 @@ class alignas(64) ProgressEngine {
       return;
     }
   }
-  /// Whether this is called from inside of poll (by a path's sink, by an Advanceable).
+  /// Whether this is called from inside of poll (by a path's sink, by an Advanceable). The rank's lock stays held
+  /// there: another thread would find a round half done.
   bool polling() const { return polling_; }
   /// A round that polls every path, whatever its interval (before sleeping, at the end).
   int poll_all();
@@ -150,7 +155,9 @@ class alignas(64) ProgressEngine {
   }
 
   // For Idle: everything it needs to sleep safely.
+  /// Not while they are armed. False: somebody has something to do, and nothing is armed.
   bool arm_all();
+  /// Those that arm_all has armed: not what was added since.
   void disarm_all();
   uint64_t next_deadline_ns() const;
   bool arriving() const;                  ///< a message is arriving on some path
@@ -170,6 +177,22 @@ class alignas(64) ProgressEngine {
   /// Looks from one whole round to the next. A round may ask the kernel, which takes as long as 32 looks.
   static constexpr uint32_t kPartsInARow = 32;
 
+  /// Inside of poll, also when it ends by an exception.
+  class Polling {
+   public:
+    explicit Polling(ProgressEngine& engine) : engine_(engine), outer_(std::exchange(engine.polling_, true)) {}
+    ~Polling() { engine_.polling_ = outer_; }
+    Polling(const Polling&) = delete;
+    Polling& operator=(const Polling&) = delete;
+    bool outer() const { return outer_; }
+
+   private:
+    ProgressEngine& engine_;
+    const bool outer_;
+  };
+
+  int advance_all();
+  bool has_turn(const Advanceable& work) const;
   void end_wait(uint64_t& since_ns);
   void call_handler_aside();
   /// At the end of a poll: other threads of this rank that wait for what it has done.
@@ -182,6 +205,7 @@ class alignas(64) ProgressEngine {
 
   std::unique_ptr<Counters> own_counters_;
   std::vector<Pollable*> pollables_;
+  size_t armed_ = 0;  ///< so many of them, the first: somebody sleeps on them, or will
   Clock& clock_;
   Idle& idle_;
   Recorder* tracer_;
@@ -189,7 +213,13 @@ class alignas(64) ProgressEngine {
   // What every wait uses: one cache line.
   alignas(64) std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;
-  Advanceable* cursor_ = nullptr;  ///< what poll will advance next; null outside of it
+  /// The rounds of turns that are under way: one, or more where a turn polls.
+  struct Round {
+    Advanceable* now = nullptr;   ///< whose turn it is; null: it is active no more
+    Advanceable* next = nullptr;  ///< who follows
+    Round* outer = nullptr;
+  };
+  Round* turns_ = nullptr;
   uint32_t round_ = 0, parts_ = 0;
   uint32_t empty_looks_ = 0;  ///< in a row
   bool polling_ = false;

@@ -64,6 +64,11 @@ RealIdle::~RealIdle() {
 }
 
 void RealIdle::relax(ProgressEngine& engine, Wait& wait, const Condition& done) {
+  if (engine.polling()) [[unlikely]] {  // a callback of the user's waits inside of a poll
+    if (oversubscribed_) sched_yield();
+    else cpu_pause();
+    return;
+  }
   if (sleepers != 0) call_ready(engine);  // their conditions may depend on changes that no poll reports
   const bool threads = lock_ && lock_->enabled();
   Step step = policy_.on_empty(wait, threads);
@@ -89,6 +94,7 @@ RealIdle::Step RealIdle::look(ProgressEngine& engine, Wait& wait, bool threads) 
 void RealIdle::found(ProgressEngine& engine, Wait& wait) { look(engine, wait, lock_ && lock_->enabled()); }
 
 void RealIdle::on_empty_looks(ProgressEngine& engine) {
+  if (engine.polling()) return;
   const Step step = policy_.on_empty_look(lock_ && lock_->enabled());
   if (step != Step::pause) yield(engine, step);
 }
