@@ -221,6 +221,8 @@ def emit_entry(function, large, numbers):
                 when = significance(p, function)
                 test = f'call.op_applies(*{p.name}_, *{types[0]}_, "{p.name}")'
                 optional.append((False, f"(!{when} || {test})" if when else test))
+            if function.chapter == 12:
+                optional.append((False, f'call.op_accumulates(*{p.name}_, "{p.name}")'))
         if kind.after:
             after.append("  " + kind.after.replace("$", p.name))
     for p in function.parameters:

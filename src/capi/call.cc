@@ -334,6 +334,12 @@ bool Call::refuse_op(const Op& op, const Datatype& type, const char* argument) {
                                             argument, op.name(), what));
 }
 
+bool Call::refuse_user_op(const char* argument) {
+  return refuse(ErrorClass::op, fmt::format("argument '{}' is an operator of MPI_Op_create. One-sided accumulates take "
+                                            "predefined operators only (MPI 5.0, 12.3.4)",
+                                            argument));
+}
+
 int Call::fail() {
   TERN_ASSERT(trouble().error);
   return fail(std::move(trouble().error));

@@ -288,6 +288,10 @@ class Call {
   bool op_applies(const Op& op, const Datatype& type, const char* argument) {
     return TERN_LIKELY(op.valid_for(type)) || refuse_op(op, type, argument);
   }
+  /// Accumulates take predefined operators only (12.3.4).
+  bool op_accumulates(const Op& op, const char* argument) {
+    return TERN_LIKELY(op.is_predefined()) || refuse_user_op(argument);
+  }
 
   /// Before a communicator is freed: sends what is in its attached buffer.
   bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm); }
@@ -330,6 +334,7 @@ class Call {
   /// Keeps an error for fail().
   [[gnu::cold]] bool refuse(ErrorClass error_class, std::string text);
   [[gnu::cold]] bool refuse_op(const Op& op, const Datatype& type, const char* argument);
+  [[gnu::cold]] bool refuse_user_op(const char* argument);
   [[gnu::cold]] bool flush_and_drop(Communicator& comm);
   [[gnu::cold]] bool not_running();
   [[gnu::cold]] bool tools_not_ready();

@@ -4,6 +4,7 @@
 
 #include "capi/checks.h"
 #include "capi/comm_common.h"
+#include "capi/memory_kinds.h"
 #include "impl.gen.h"
 #include "p2p/endpoint.h"
 
@@ -72,6 +73,7 @@ void take_hints(Communicator& comm, const Info* info) {
     if (!value) continue;
     bool fits = !hint.otherwise || *value == "true" || *value == "false";
     if (std::strcmp(hint.key, "tern_rendezvous") == 0) fits = *value == "tupleq";
+    if (std::strcmp(hint.key, "mpi_assert_memory_alloc_kinds") == 0) fits = supports_memory_kinds(*value);
     if (fits) comm.info.set(hint.key, *value);
   }
   MessageHints hints;
@@ -161,6 +163,7 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
   for (const Hint& hint : kHints)
     if (hint.otherwise && !info->find(hint.key)) info->set(hint.key, hint.otherwise);
   info->set("tern_rendezvous", rendezvous_in_use(comm));
+  info->set("mpi_memory_alloc_kinds", memory_kinds_of(call.world(), comm.from_session));
   info_used = info.release();
   return {};
 }

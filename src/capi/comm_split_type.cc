@@ -1,6 +1,5 @@
 // MPI_Comm_split_type (MPI 5.0, 7.4.2): every kind is a split whose colour says where a process is.
-// A place is (node, level of the hardware, instance), mixed into one colour; nodes are named by the lowest rank that
-// shares memory there.
+// A place is (node, level of the hardware, instance), mixed into one colour; nodes are named by their lowest rank.
 #include <strings.h>
 
 #include <algorithm>
@@ -22,7 +21,8 @@ int64_t place(Call& call, size_t level, int64_t instance) {
   return int64_t(hash_of(call.process().node_name(), uint64_t{level} << 32 | uint64_t(instance)) >> 1);
 }
 
-int64_t shared_color(Call& call) { return place(call, 0, 0); }
+/// Those that can share memory, whatever way messages take. Where none can, each rank is alone.
+int64_t shared_color(Call& call) { return int64_t(hash_of(call.process().memory_name(), 0) >> 1); }
 
 /// The colour for the hardware type `name`; kNoColor: unknown here, or not bound to one instance.
 int64_t guided_color(Call& call, const std::string& name) {

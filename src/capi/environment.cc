@@ -70,18 +70,7 @@ Error Get_hw_resource_info(Call& call, Info*& hw_info) {
 
 Error Alloc_mem(Call& call, Aint size, Info* info, void* baseptr) {
   if (size < 0) return Error(ErrorClass::arg, fmt::format("argument 'size' is {}", size));
-  size_t alignment = kAlignment;
-  if (const std::string* wanted = info ? info->find("mpi_minimum_memory_alignment") : nullptr) {
-    char* end = nullptr;
-    unsigned long long value = std::strtoull(wanted->c_str(), &end, 10);
-    bool power_of_two = value != 0 && (value & (value - 1)) == 0;
-    if (!power_of_two || *end != '\0') {
-      return Error(ErrorClass::info_value, fmt::format("the info key 'mpi_minimum_memory_alignment' has the "
-                                                       "value '{}', which is no power of two",
-                                                       *wanted));
-    }
-    alignment = std::max<size_t>(alignment, value);
-  }
+  const size_t alignment = std::max(kAlignment, info ? info->minimum_alignment() : 0);
   void* memory = nullptr;
   if (posix_memalign(&memory, alignment, size == 0 ? 1 : static_cast<size_t>(size)) != 0) {
     return Error(ErrorClass::no_mem, fmt::format("{} bytes cannot be had", size));

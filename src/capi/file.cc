@@ -4,6 +4,7 @@
 
 #include "capi/comm_common.h"
 #include "capi/file_common.h"
+#include "capi/memory_kinds.h"
 #include "datatype/construct.h"
 #include "impl.gen.h"
 
@@ -38,6 +39,7 @@ Error File_open(Call& call, Communicator& comm, const char* filename, int amode,
   std::unique_ptr<io::File> opened;
   if (Error error = io::File::open(call.process().files(), comm, filename, amode, info, opened)) return error;
   fh = new File(std::move(opened), call.world().file_handler);
+  fh->memory_kinds = memory_kinds_of(call.world(), comm.from_session);
   return {};
 }
 
@@ -73,6 +75,7 @@ Error File_set_info(Call& call, File& fh, Info& info) { return file_of(fh).set_h
 Error File_get_info(Call& call, File& fh, Info*& info_used) {
   info_used = new Info;
   file_of(fh).tell_hints(*info_used);
+  info_used->set("mpi_memory_alloc_kinds", fh.memory_kinds);
   return {};
 }
 

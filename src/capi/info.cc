@@ -8,6 +8,7 @@
 
 #include "capi/checks.h"
 #include "capi/environment.h"
+#include "capi/memory_kinds.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
 #include "process/launcher.h"
@@ -46,7 +47,7 @@ void fill_environment(Info& info, int argc, char** argv, const Process* process)
   // The same before, while and after MPI runs (10: calls with the same arguments give consistent objects).
   const int ranks = process ? process->world_size() : announced_size();
   if (ranks > 0) info.set("maxprocs", std::to_string(ranks));
-  info.set("mpi_memory_alloc_kinds", "mpi,system");
+  info.set("mpi_memory_alloc_kinds", supported_memory_kinds(nullptr));
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) == 0 && host[0]) info.set("host", host);
   utsname system{};

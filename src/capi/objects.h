@@ -48,6 +48,7 @@ class File final : public Object {
 
   std::unique_ptr<io::File> file;
   Ref<ErrorHandler> error_handler;
+  std::string memory_kinds;  ///< mpi_memory_alloc_kinds
 };
 
 /// MPI_Win.
@@ -62,6 +63,14 @@ class Window final : public Object {
   /// What the predefined attributes point to.
   MPI_Aint size = 0;
   int disp_unit = 1, flavor = 0, model = MPI_WIN_UNIFIED;
+  std::string memory_kinds;  ///< mpi_memory_alloc_kinds
+  /// TERN_CHECK: one begun since the last synchronisation (promises.h). Bytes of the target; `op` -1: compare-and-swap.
+  struct Accumulate {
+    int target;
+    int64_t low, high;
+    int op;
+  };
+  std::vector<Accumulate> accumulates;
 };
 
 }  // namespace tern::capi

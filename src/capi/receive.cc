@@ -1,5 +1,6 @@
 // Receives, probes and matched probes. Source: MPI 5.0 sections 3.2.4, 3.7.2, 3.8, 3.9.
 #include "capi/checks.h"
+#include "capi/promises.h"
 #include "capi/requests.h"
 #include "impl.gen.h"
 
@@ -12,9 +13,11 @@ Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, i
   Status result = kProcNullStatus;
   Error error;
   if (source != kProcNull) {
-    if (call.checked()) [[unlikely]]
+    if (call.checked()) [[unlikely]] {
+      check_receive_promises(call, comm, source, tag);
       error = call.world().checks->receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
-    else error = comm.p2p().receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+      if (!error) check_length_promise(call, comm, count * datatype.size(), result);
+    } else error = comm.p2p().receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   }
   put_status(status, result);
   return error;
@@ -27,9 +30,10 @@ Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, 
     return {};
   }
   // Not one object for both: whose address is given away must be in memory.
-  if (call.checked()) [[unlikely]]
+  if (call.checked()) [[unlikely]] {
+    check_receive_promises(call, comm, source, tag);
     request = call.world().checks->ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
-  else request = comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  } else request = comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
   return {};
 }
 
@@ -38,6 +42,7 @@ Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int sour
   request = source == kProcNull ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
                                 : comm.p2p().receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
   if (call.checked() && source != kProcNull) {
+    check_receive_promises(call, comm, source, tag);
     call.world().checks->prepare(buf, count, datatype, true);
     call.world().checks->watch(*request);
   }

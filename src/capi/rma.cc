@@ -1,4 +1,5 @@
 // One-sided operations (MPI 5.0, 12.3): each is one rma::Operation, begun on its window.
+#include "capi/promises.h"
 #include "impl.gen.h"
 #include "rma/window.h"
 
@@ -43,8 +44,14 @@ Operation get_accumulate(const void* origin, Count count, Datatype* type, void* 
   return o;
 }
 
-Error run(Window& win, const Operation& operation) { return win.window->begin(operation, nullptr); }
-Error begin(Window& win, const Operation& operation, Request*& request) {
+Error run(Call& call, Window& win, const Operation& operation) {
+  if (call.checked()) [[unlikely]]
+    check_accumulate_promise(call, win, operation);
+  return win.window->begin(operation, nullptr);
+}
+Error begin(Call& call, Window& win, const Operation& operation, Request*& request) {
+  if (call.checked()) [[unlikely]]
+    check_accumulate_promise(call, win, operation);
   return win.window->begin(operation, &request);
 }
 
@@ -62,37 +69,38 @@ namespace body {
 
 Error Put(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
           Aint target_disp, Count target_count, Datatype& target_datatype, Window& win) {
-  return run(win,
+  return run(call, win,
              put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype));
 }
 Error Rput(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
            Aint target_disp, Count target_count, Datatype& target_datatype, Window& win, Request*& request) {
-  return begin(win,
+  return begin(call, win,
                put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype),
                request);
 }
 
 Error Get(Call& call, void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
           Aint target_disp, Count target_count, Datatype& target_datatype, Window& win) {
-  return run(win,
+  return run(call, win,
              get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype));
 }
 Error Rget(Call& call, void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
            Aint target_disp, Count target_count, Datatype& target_datatype, Window& win, Request*& request) {
-  return begin(win,
+  return begin(call, win,
                get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype),
                request);
 }
 
 Error Accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
                  Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win) {
-  return run(win, accumulate(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                             target_datatype, op));
+  return run(call, win,
+             accumulate(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                        target_datatype, op));
 }
 Error Raccumulate(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
                   Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win,
                   Request*& request) {
-  return begin(win,
+  return begin(call, win,
                accumulate(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
                           target_datatype, op),
                request);
@@ -101,14 +109,15 @@ Error Raccumulate(Call& call, const void* origin_addr, Count origin_count, Datat
 Error Get_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype* origin_datatype,
                      void* result_addr, Count result_count, Datatype& result_datatype, int target_rank,
                      Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win) {
-  return run(win, get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype,
-                                 target_rank, target_disp, target_count, target_datatype, op));
+  return run(call, win,
+             get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype,
+                            target_rank, target_disp, target_count, target_datatype, op));
 }
 Error Rget_accumulate(Call& call, const void* origin_addr, Count origin_count, Datatype* origin_datatype,
                       void* result_addr, Count result_count, Datatype& result_datatype, int target_rank,
                       Aint target_disp, Count target_count, Datatype& target_datatype, Op& op, Window& win,
                       Request*& request) {
-  return begin(win,
+  return begin(call, win,
                get_accumulate(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype,
                               target_rank, target_disp, target_count, target_datatype, op),
                request);
@@ -117,8 +126,9 @@ Error Rget_accumulate(Call& call, const void* origin_addr, Count origin_count, D
 Error Fetch_and_op(Call& call, const void* origin_addr, void* result_addr, Datatype& datatype, int target_rank,
                    Aint target_disp, Op& op, Window& win) {
   if (Error error = one_element(datatype)) return error;
-  return run(win, get_accumulate(origin_addr, 1, &datatype, result_addr, 1, datatype, target_rank, target_disp, 1,
-                                 datatype, op));
+  return run(
+      call, win,
+      get_accumulate(origin_addr, 1, &datatype, result_addr, 1, datatype, target_rank, target_disp, 1, datatype, op));
 }
 
 Error Compare_and_swap(Call& call, const void* origin_addr, const void* compare_addr, void* result_addr,
@@ -128,7 +138,7 @@ Error Compare_and_swap(Call& call, const void* origin_addr, const void* compare_
   o.action = Action::compare_and_swap;
   o.compare = compare_addr;
   o.result = result_addr, o.result_count = 1, o.result_type = &datatype;
-  return run(win, o);
+  return run(call, win, o);
 }
 
 }  // namespace body

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "capi/environment.h"
+#include "capi/memory_kinds.h"
 #include "capi/requests.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
@@ -82,7 +83,8 @@ Error Session_init(Call& call, Info* info, ErrorHandler& errhandler, Session*& s
     return error;
   }
   fresh->info.set("thread_level", thread_level_name(std::max(level, world.thread_level)));
-  fresh->info.set("mpi_memory_alloc_kinds", "mpi,system");
+  fresh->info.set("mpi_memory_alloc_kinds",
+                  supported_memory_kinds(info ? info->find("mpi_memory_alloc_kinds") : nullptr));
   session = fresh.release();
   return {};
 }

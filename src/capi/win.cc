@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "capi/comm_common.h"
+#include "capi/memory_kinds.h"
+#include "capi/promises.h"
 #include "impl.gen.h"
 #include "rma/window.h"
 
@@ -32,6 +34,8 @@ Error make(Call& call, Communicator& comm, const rma::Window::Plan& plan, void* 
   win->size = plan.size;
   win->disp_unit = int(plan.disp_unit);
   win->flavor = int(plan.flavor);
+  win->memory_kinds = memory_kinds_of(world, comm.from_session);
+  if (call.checked()) check_window_promises(call, *win);
   return {};
 }
 
@@ -93,6 +97,7 @@ Error Win_set_info(Call& call, Window& win, Info& info) {
 Error Win_get_info(Call& call, Window& win, Info*& info_used) {
   info_used = new Info;
   of(win).tell_info(*info_used);
+  info_used->set("mpi_memory_alloc_kinds", win.memory_kinds);
   return {};
 }
 
@@ -110,20 +115,36 @@ Error Win_get_name(Call& call, Window* win, char* win_name, int& resultlen) {
 
 // --- Synchronisation.
 
-Error Win_fence(Call& call, int assertions, Window& win) { return of(win).fence(assertions); }
+namespace {
+
+/// After one that ends what was begun.
+Error ended(Call& call, Window& win, Error error) {
+  synchronised(call, win);
+  return error;
+}
+
+}  // namespace
+
+Error Win_fence(Call& call, int assertions, Window& win) { return ended(call, win, of(win).fence(assertions)); }
 Error Win_post(Call& call, Group& group, int assertions, Window& win) { return of(win).post(group, assertions); }
 Error Win_start(Call& call, Group& group, int assertions, Window& win) { return of(win).start(group, assertions); }
-Error Win_complete(Call& call, Window& win) { return of(win).complete(); }
+Error Win_complete(Call& call, Window& win) { return ended(call, win, of(win).complete()); }
 Error Win_wait(Call& call, Window& win) { return of(win).wait(); }
 Error Win_test(Call& call, Window& win, bool& flag) { return of(win).test(flag); }
 Error Win_lock(Call& call, int lock_type, int rank, int assertions, Window& win) {
+  if (call.checked()) [[unlikely]]
+    check_lock_promise(call, win);
   return of(win).lock(lock_type, rank, assertions);
 }
-Error Win_unlock(Call& call, int rank, Window& win) { return of(win).unlock(rank); }
-Error Win_lock_all(Call& call, int assertions, Window& win) { return of(win).lock_all(assertions); }
-Error Win_unlock_all(Call& call, Window& win) { return of(win).unlock_all(); }
-Error Win_flush(Call& call, int rank, Window& win) { return of(win).flush(rank); }
-Error Win_flush_all(Call& call, Window& win) { return of(win).flush_all(); }
+Error Win_unlock(Call& call, int rank, Window& win) { return ended(call, win, of(win).unlock(rank)); }
+Error Win_lock_all(Call& call, int assertions, Window& win) {
+  if (call.checked()) [[unlikely]]
+    check_lock_promise(call, win);
+  return of(win).lock_all(assertions);
+}
+Error Win_unlock_all(Call& call, Window& win) { return ended(call, win, of(win).unlock_all()); }
+Error Win_flush(Call& call, int rank, Window& win) { return ended(call, win, of(win).flush(rank)); }
+Error Win_flush_all(Call& call, Window& win) { return ended(call, win, of(win).flush_all()); }
 Error Win_flush_local(Call& call, int rank, Window& win) { return of(win).flush_local(rank); }
 Error Win_flush_local_all(Call& call, Window& win) { return of(win).flush_local_all(); }
 Error Win_sync(Call& call, Window& win) { return of(win).sync(); }

@@ -1,6 +1,8 @@
 #include "comm/info.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 
 namespace tern {
 
@@ -42,6 +44,15 @@ void Info::assign_hints(const Info& other, std::initializer_list<std::string_vie
 bool Info::flag(std::string_view key, bool otherwise) const {
   const std::string* value = find(key);
   return value ? *value == "true" : otherwise;
+}
+
+size_t Info::minimum_alignment() const {
+  const std::string* text = find("mpi_minimum_memory_alignment");
+  if (!text) return 0;
+  size_t value = 0;
+  const auto [end, wrong] = std::from_chars(text->data(), text->data() + text->size(), value);
+  const bool whole = wrong == std::errc() && end == text->data() + text->size();
+  return whole && std::has_single_bit(value) ? value : 0;
 }
 
 }  // namespace tern

@@ -39,6 +39,9 @@ class Info : public Object {
   void assign_hints(const Info& other, std::initializer_list<std::string_view> known);
   /// Whether `key` is set to "true" (or, with no such key, `otherwise`).
   bool flag(std::string_view key, bool otherwise = false) const;
+  /// mpi_minimum_memory_alignment (9.2): bytes, a power of two. 0: it is not there, or is no power of two, and so says
+  /// nothing.
+  size_t minimum_alignment() const;
 
  private:
   std::vector<Entry> entries_;

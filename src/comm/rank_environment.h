@@ -19,6 +19,9 @@ struct RankEnvironment {
   NodeMemory* node_memory = nullptr;
   /// The same for the memory of windows.
   NodeSegments* node_segments = nullptr;
+  /// They are for every window. False: only for those whose memory must be shared (MPI_Win_allocate_shared), since
+  /// TERN_PATH leaves shared memory out.
+  bool segments_for_all = true;
   /// For intermediate results.
   Scratch scratch;
 };

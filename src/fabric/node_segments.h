@@ -26,7 +26,7 @@ struct SegmentKey {
 
 /// A segment as one rank sees it. The rank that has allocated or attached it owns it until release.
 struct NodeSegment {
-  std::byte* data = nullptr;  ///< aligned to a page
+  std::byte* data = nullptr;  ///< aligned as asked for
   size_t bytes = 0;
   SegmentKey key;
   bool empty() const { return data == nullptr; }
@@ -34,18 +34,20 @@ struct NodeSegment {
 
 class NodeSegments {
  public:
+  static constexpr size_t kPage_bytes = 4096;  ///< the smallest page of the processors that this library knows
   virtual ~NodeSegments() = default;
 
   /// Whether `peer` can attach what this rank allocates, and the other way. Constant. True of this rank itself.
   virtual bool shares(PeerId peer) const = 0;
   /// Whether the process of a peer on this node has ended. Asks the system.
   virtual bool has_ended(PeerId peer) const = 0;
-  /// A new segment, all zero. Its memory is reserved, so using it never raises a signal. Error: not enough memory, or a
-  /// limit of the process, with the remedy.
-  virtual Error allocate(size_t bytes, NodeSegment& made) = 0;
-  /// Maps a segment that this or another rank of the node has allocated. Error: there is no such segment (any more), or
-  /// it cannot be mapped.
-  virtual Error attach(const SegmentKey& key, NodeSegment& attached) = 0;
+  /// A new segment, all zero. Its memory is reserved, so using it never raises a signal. `alignment_bytes` of its
+  /// address here: a power of two, at least a page. Error: not enough memory, or a limit of the process, with the
+  /// remedy.
+  virtual Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPage_bytes) = 0;
+  /// Maps a segment that this or another rank of the node has allocated, with an alignment of its own. Error: there is
+  /// no such segment (any more), or it cannot be mapped.
+  virtual Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPage_bytes) = 0;
   /// Unmaps it; once for each allocate and attach. `segment` is empty afterwards. The last release frees the memory.
   /// What a rank has not released when it ends or dies is freed when the last rank of the node ends.
   virtual void release(NodeSegment& segment) = 0;

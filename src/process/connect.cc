@@ -293,7 +293,8 @@ Error Wireup::put_cards() {
   return launcher.put(kCardKey, tcp_->card());
 }
 
-// Joins the ranks of this node, and opens sockets if that does not reach all ranks.
+// Joins the ranks of this node, also where TERN_PATH leaves the shared-memory path out, and opens sockets if that path
+// does not reach all ranks.
 Error Wireup::share_memory() {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
@@ -303,13 +304,14 @@ Error Wireup::share_memory() {
     if (Error error = put_cards()) return error;
   }
   Error no_memory;
-  if (allowed_.shm && local.size() > 1) {
+  if (local.size() > 1 && (allowed_.shm || network)) {
     ShmSetup setup;
     setup.rank = process_->world_rank();
     setup.candidates = local;
     setup.job_key = key_;
-    setup.ring_bytes = size_t(process_->tunables().shm_ring_bytes);
-    setup.allow_attach = process_->tunables().shm_cma != 0;
+    // Without the path there are segments only: windows may have to share memory.
+    setup.ring_bytes = allowed_.shm ? size_t(process_->tunables().shm_ring_bytes) : 1;
+    setup.allow_attach = allowed_.shm && process_->tunables().shm_cma != 0;
     Error fence_error;
     node_ = ShmNode::create(
         setup, [&] { return launcher.fence(); }, no_memory);
@@ -320,6 +322,7 @@ Error Wireup::share_memory() {
   } else if (Error error = launcher.fence()) {
     return error;
   }
+  if (!allowed_.shm && network) return {};
   bool everybody = node_ && int(node_->members().size()) == launcher.size();
   if (everybody || (network_now && !one_node_)) return {};
   // Other ranks of this node may have tried to share memory first; their addresses are there after their second fence.
@@ -369,9 +372,11 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
   know_other_jobs();
   process_->add_path(std::make_unique<SelfPath>(process_->peers().me(), process_->sink()));
   const Tunables& tunables = process_->tunables();
-  if (node_) {
+  if (node_ && !allowed_.shm) {
+    process_->share_segments(std::make_unique<ShmSegments>(std::move(node_)), false);
+  } else if (node_) {
     process_->share_node_memory(*node_);
-    process_->share_segments(std::make_unique<ShmSegments>(*node_));
+    process_->share_segments(std::make_unique<ShmSegments>(*node_), true);
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
   add_network_paths(process_->environment().node_memory != nullptr);

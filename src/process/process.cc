@@ -144,9 +144,16 @@ void Process::share_node_memory(ShmNode& node) {
   environment_.node_memory = node_memory_.get();
 }
 
-void Process::share_segments(std::unique_ptr<NodeSegments> segments) {
+void Process::share_segments(std::unique_ptr<NodeSegments> segments, bool for_all) {
   node_segments_ = std::move(segments);
   environment_.node_segments = node_segments_.get();
+  environment_.segments_for_all = for_all;
+}
+
+RankName Process::memory_name() const {
+  const auto shared = [this](PeerId peer) { return node_segments_->shares(peer); };
+  const auto first = node_segments_ ? std::find_if(node_peers_.begin(), node_peers_.end(), shared) : node_peers_.end();
+  return peers_.name(first == node_peers_.end() ? PeerId(world_rank()) : *first);
 }
 
 Error Process::start() {

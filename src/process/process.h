@@ -63,8 +63,8 @@ class Process {
   Error start();
   /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
   void share_node_memory(ShmNode& node);
-  /// Windows' memory that ranks of a node share; before `start`.
-  void share_segments(std::unique_ptr<NodeSegments> segments);
+  /// Windows' memory that ranks of a node share; before `start`. `for_all`: RankEnvironment::segments_for_all.
+  void share_segments(std::unique_ptr<NodeSegments> segments, bool for_all = true);
   /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. After `start`; again
   /// after end_helping only.
   void begin_helping();
@@ -101,6 +101,8 @@ class Process {
   const std::vector<PeerId>& node_peers() const { return node_peers_; }
   /// A number on which all of them agree, and which no rank of another node has.
   RankName node_name() const { return peers_.name(node_peers_.front()); }
+  /// The first rank that can share memory with this one; all of those give the same. This rank itself if none can.
+  RankName memory_name() const;
   /// How this rank meets other jobs; before `start`. Without it, it meets none.
   void know_other_jobs(std::unique_ptr<OtherJobs> jobs) { other_jobs_ = std::move(jobs); }
   /// Null: none can be met.

@@ -20,7 +20,7 @@ size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * uni
 }  // namespace
 
 void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const std::vector<int64_t>& sizes, bool apart,
-                      size_t lock_words, bool cells) {
+                      size_t alignment_bytes, size_t lock_words, bool cells) {
   ranks_ = std::move(ranks);
   peers_ = std::move(peers);
   counts_start_ = ranks_.size() * sizeof(Control);
@@ -33,24 +33,25 @@ void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const s
   cells_start_ = words_start_ + ranks_.size() * words_each_ * sizeof(uint64_t);
   has_cells_ = cells;
   const size_t cells_bytes = cells ? ranks_.size() * ranks_.size() * sizeof(NodeCell) : 0;
-  size_t at = up_to(cells_start_ + cells_bytes, kPage_bytes);
+  alignment_bytes_ = std::max(alignment_bytes, kPage_bytes);
+  size_t at = up_to(cells_start_ + cells_bytes, alignment_bytes_);
   starts_.clear();
   for (int64_t size : sizes) {
     starts_.push_back(at);
-    at += apart ? up_to(size_t(size), kLine_bytes) : size_t(size);
+    at += apart ? up_to(size_t(size), std::max(alignment_bytes, kLine_bytes)) : size_t(size);
   }
   bytes_ = at;
 }
 
 Error SharedPart::allocate(NodeSegments& segments) {
-  if (Error error = segments.allocate(bytes_, segment_)) return error;
+  if (Error error = segments.allocate(bytes_, segment_, alignment_bytes_)) return error;
   segments_ = &segments;
   for (size_t i = 0; i < ranks_.size(); ++i) new (segment_.data + i * sizeof(Control)) Control;
   return {};
 }
 
 Error SharedPart::attach(NodeSegments& segments, const SegmentKey& key) {
-  if (Error error = segments.attach(key, segment_)) return error;
+  if (Error error = segments.attach(key, segment_, alignment_bytes_)) return error;
   segments_ = &segments;
   return {};
 }

@@ -55,10 +55,11 @@ class SharedPart {
   SharedPart& operator=(const SharedPart&) = delete;
   ~SharedPart() { release(); }
 
-  /// The window's ranks on this node, ascending, and the sizes of their memory. `apart`: each begins on a cache line.
-  /// `lock_words`: of each member. `cells`: there are some.
+  /// The window's ranks on this node, ascending, and the sizes of their memory. `apart`: each begins at a multiple of
+  /// `alignment_bytes` (a power of two, at least a cache line); else the first does. `lock_words`: of each member.
+  /// `cells`: there are some.
   void plan(std::vector<int> ranks, std::vector<PeerId> peers, const std::vector<int64_t>& sizes, bool apart,
-            size_t lock_words, bool cells);
+            size_t alignment_bytes, size_t lock_words, bool cells);
   /// By the first member; the others attach what it has allocated.
   Error allocate(NodeSegments& segments);
   Error attach(NodeSegments& segments, const SegmentKey& key);
@@ -102,7 +103,7 @@ class SharedPart {
   size_t words_start_ = 0, words_each_ = 0;
   size_t cells_start_ = 0;
   bool has_cells_ = false;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, alignment_bytes_ = 0;
   NodeSegments* segments_ = nullptr;
   NodeSegment segment_;
 };

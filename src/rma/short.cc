@@ -252,7 +252,7 @@ bool Window::lock_short(int type, int rank, int assertions) {
   if (type != kLockExclusive || assertions != 0 || !design_ || size_t(unsigned(rank)) >= targets_.size()) return false;
   Target* to = targets_[size_t(rank)].get();
   if (!to || !to->memory || to->lock != LockState::none || !to->is_settled()) return false;
-  if (no_locks_ || lock_all_ || started_ || fence_ == Fence::used || !design_->take_free(rank)) return false;
+  if (lock_all_ || started_ || fence_ == Fence::used || !design_->take_free(rank)) return false;
   ++environment_.counters().rma_locks;
   environment_.add_lock();
   fence_ = Fence::none;

@@ -277,7 +277,6 @@ Error Window::test(bool& flag) {
 // --- Locks.
 
 Error Window::may_lock() const {
-  if (no_locks_) return sync_error("the info key no_locks says that it is never locked");
   if (lock_all_) return sync_error("MPI_Win_lock_all was called before; call MPI_Win_unlock_all first");
   if (started_) return sync_error("call MPI_Win_complete before locking targets");
   if (fence_ == Fence::used) return sync_error("call MPI_Win_fence first, since operations were begun after the last");

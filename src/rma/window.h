@@ -36,6 +36,7 @@
 
 #include "base/hints.h"
 #include "rma/environment.h"
+#include "rma/hints.h"
 #include "rma/lock_design.h"
 #include "rma/lock_queue.h"
 #include "rma/node_cells.h"
@@ -91,6 +92,7 @@ class PerRank {
  public:
   void set(std::vector<int64_t> values);
   int64_t of(int rank) const { return values_.empty() ? common_ : values_[size_t(rank)]; }
+  bool same() const { return values_.empty(); }
 
  private:
   int64_t common_ = 0;
@@ -128,12 +130,17 @@ class Window {
   std::byte* base() const { return base_; }
   Aint size() const { return size_; }
   Aint disp_unit() const { return disp_unit_; }
+  Aint disp_unit_of(int rank) const { return disp_units_.of(rank); }
   Error attach(void* base, Aint size);
   Error detach(const void* base);
-  void set_info(const Info& info);
+  void set_info(const Info& info) { hints_.take(info, false); }
   void tell_info(Info& info) const;
   /// MPI_Win_shared_query; `rank` may be kProcNull.
   Error shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) const;
+  const Hints& hints() const { return hints_; }
+  /// Whether all ranks gave the same size, displacement unit.
+  bool same_size() const { return sizes_.same(); }
+  bool same_disp_unit() const { return disp_units_.same(); }
   /// What this rank waits for in this window; lines.
   std::string report() const;
   /// Operations of others need this rank's processor.
@@ -412,11 +419,7 @@ class Window {
   std::unique_ptr<NodeEpochs> epochs_;    ///< null: no memory is shared
   std::unique_ptr<NodeCells> cells_;      ///< null: there are none
   std::map<uintptr_t, size_t> attached_;  ///< dynamic windows: address, size
-  // Info.
-  bool no_locks_ = false;
-  bool same_size_ = false, same_disp_unit_ = false, noncontiguous_ = false;
-  std::string lock_name_;  ///< as asked for: info key, or tunable
-  std::string ordering_ = "rar,raw,war,waw", ops_ = "same_op_no_op", kinds_;
+  Hints hints_;
 
   // --- Origin.
   std::vector<std::unique_ptr<Target>> targets_;  ///< by rank; empty before the first use

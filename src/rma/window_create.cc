@@ -18,13 +18,12 @@ namespace tern::rma {
 
 namespace {
 
-constexpr size_t kAlignment_bytes = 64;
-
 /// What a rank says when a window is made.
 struct Statement {
   int64_t size = 0, disp_unit = 0;
-  uint64_t context = 0;  ///< rank 0's
-  SegmentKey key;        ///< of shared memory, by who has made it
+  uint64_t context = 0;    ///< rank 0's
+  SegmentKey key;          ///< of shared memory, by who has made it
+  uint64_t alignment = 0;  ///< in bytes
   int32_t noncontiguous = 0;
   // Rank 0's count.
   LockChoice lock = LockChoice::automatic;
@@ -93,8 +92,8 @@ Window::Window(Environment& environment, const Plan& plan)
       size_(plan.size),
       disp_unit_(plan.disp_unit),
       owned_(nullptr, [](std::byte* memory) { std::free(memory); }) {
-  lock_name_ = environment.p2p().tunables().rma_lock;
-  if (plan.info) set_info(*plan.info);
+  hints_.lock = environment.p2p().tunables().rma_lock;
+  if (plan.info) hints_.take(*plan.info, true);
 }
 
 Window::~Window() {
@@ -119,16 +118,17 @@ Error Window::check_plan() {
     return Error(ErrorClass::buffer, "argument 'base' is a null pointer, but the size is " + std::to_string(size_) +
                                          ". Pass the address of the window's memory.");
   }
-  if (!parse_lock_choice(lock_name_, lock_choice_)) {
-    return Error(ErrorClass::arg, "TERN_RMA_LOCK (or the info key tern_rma_lock) is '" + lock_name_ + "', but takes " +
+  if (!parse_lock_choice(hints_.lock, lock_choice_)) {
+    return Error(ErrorClass::arg, "TERN_RMA_LOCK (or the info key tern_rma_lock) is '" + hints_.lock + "', but takes " +
                                       lock_choice_names());
   }
   return {};
 }
 
 Error Window::allocate_memory() {
-  const size_t bytes = (size_t(size_) + kAlignment_bytes - 1) / kAlignment_bytes * kAlignment_bytes;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment_bytes, std::max(bytes, kAlignment_bytes)));
+  const size_t unit = hints_.alignment_bytes;
+  const size_t bytes = (size_t(size_) + unit - 1) / unit * unit;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(unit, std::max(bytes, unit)));
   if (!memory) {
     return Error(ErrorClass::no_mem, "there is no memory for a window of " + std::to_string(size_) + " bytes");
   }
@@ -142,10 +142,13 @@ bool Window::locks_by_words() const {
   return lock_choice_ != LockChoice::polling_thread && lock_choice_ != LockChoice::event_thread;
 }
 
-// Memory can be shared with the rank.
+// Memory can be shared with the rank. Where TERN_PATH leaves the shared-memory path out, only windows that must share
+// their memory do.
 bool Window::shares_node_with(int rank) const {
-  const NodeSegments* segments = comm_->environment().node_segments;
-  return own(rank) || (segments && segments->shares(comm_->peer(rank)));
+  const RankEnvironment& environment = comm_->environment();
+  const NodeSegments* segments = environment.node_segments;
+  if (own(rank)) return true;
+  return segments && (environment.segments_for_all || flavor_ == Flavor::shared) && segments->shares(comm_->peer(rank));
 }
 
 // The ranks of each node that share memory have theirs in one segment, which the first of them makes. Where that is not
@@ -168,7 +171,7 @@ Error Window::share_memory(bool locks) {
     } else if (flavor_ == Flavor::shared && mine.error_class == 0) {
       mine.set(Error(ErrorClass::rma_shared, "this rank shares no memory with rank " + std::to_string(rank) +
                                                  ". Use a communicator of MPI_Comm_split_type with "
-                                                 "MPI_COMM_TYPE_SHARED, and the shared-memory path."));
+                                                 "MPI_COMM_TYPE_SHARED."));
     }
   }
   const bool whole = int(ranks.size()) == comm.size();
@@ -177,7 +180,7 @@ Error Window::share_memory(bool locks) {
   const int maker = ranks[0];
   const bool machines = whole && locks_by_words();
   if (together) {
-    part_.plan(ranks, peers, sizes, flavor_ == Flavor::allocate || noncontiguous_,
+    part_.plan(ranks, peers, sizes, flavor_ == Flavor::allocate || hints_.noncontiguous, hints_.alignment_bytes,
                machines ? LockWord::count(uint32_t(ranks.size())) : 0,
                !allocates && ranks.size() <= NodeCells::kMaxMembers);
   }
@@ -270,14 +273,15 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   Statement mine;
   mine.size = plan.size;
   mine.disp_unit = plan.disp_unit;
-  mine.noncontiguous = window->noncontiguous_;
+  mine.noncontiguous = window->hints_.noncontiguous;
+  mine.alignment = window->hints_.alignment_bytes;
   mine.set(window->check_plan());
   if (plan.flavor == Flavor::create && mine.error_class == 0) {
     window->remote_.expose(comm, window->base_, size_t(plan.size));
     mine.memory = window->remote_.mine();
   }
   mine.lock = window->lock_choice_;
-  mine.no_locks = window->no_locks_;
+  mine.no_locks = window->hints_.no_locks;
   if (comm.rank() == 0) mine.context = environment.new_context();
   std::vector<Statement> all;
   if (Error error = allgather(environment.byte(), comm, mine, all)) return error;
@@ -286,7 +290,9 @@ Error Window::create(Environment& environment, Communicator& comm, const Plan& p
   for (const Statement& one : all) sizes.push_back(one.size), units.push_back(one.disp_unit);
   window->sizes_.set(std::move(sizes));
   window->disp_units_.set(std::move(units));
-  window->noncontiguous_ = all[0].noncontiguous != 0;
+  window->hints_.noncontiguous = all[0].noncontiguous != 0;
+  for (const Statement& one : all)
+    window->hints_.alignment_bytes = std::max(window->hints_.alignment_bytes, size_t(one.alignment));
   window->lock_choice_ = all[0].lock;
   // What is never locked needs no thread that polls for locks.
   if (all[0].no_locks != 0 && all[0].lock == LockChoice::polling_thread)
@@ -402,7 +408,7 @@ Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) c
     return error;
   }
   disp_unit = disp_units_.of(rank);
-  if (!reachable(rank) || sizes_.of(rank) == 0) return {};
+  if (!reachable(rank)) return {};
   base = reachable(rank);
   size = sizes_.of(rank);
   return {};
@@ -410,30 +416,10 @@ Error Window::shared_query(int rank, Aint& size, Aint& disp_unit, void*& base) c
 
 // --- Info (MPI 5.0, 12.2.1 and 12.2.7).
 
-void Window::set_info(const Info& info) {
-  no_locks_ = info.flag("no_locks", no_locks_);
-  same_size_ = info.flag("same_size", same_size_);
-  same_disp_unit_ = info.flag("same_disp_unit", same_disp_unit_);
-  if (!comm_) noncontiguous_ = info.flag("alloc_shared_noncontig", noncontiguous_);
-  if (const std::string* value = info.find("tern_rma_lock"); value && !comm_) lock_name_ = *value;
-  if (const std::string* value = info.find("accumulate_ordering")) ordering_ = *value;
-  if (const std::string* value = info.find("accumulate_ops")) {
-    if (*value == "same_op" || *value == "same_op_no_op") ops_ = *value;
-  }
-  if (const std::string* value = info.find("mpi_assert_memory_alloc_kinds")) kinds_ = *value;
-}
-
 void Window::tell_info(Info& info) const {
-  const auto flag = [&](const char* key, bool value) { info.set(key, value ? "true" : "false"); };
-  flag("no_locks", no_locks_);
-  info.set("accumulate_ordering", ordering_);
-  info.set("accumulate_ops", ops_);
-  flag("same_size", same_size_);
-  flag("same_disp_unit", same_disp_unit_);
-  if (flavor_ == Flavor::shared) flag("alloc_shared_noncontig", noncontiguous_);
+  hints_.tell(info, flavor_ == Flavor::shared, flavor_ == Flavor::shared || flavor_ == Flavor::allocate);
   const LockChoice used = design_ || wants_polls() ? lock_choice_ : LockChoice::event_thread;
   info.set("tern_rma_lock", used == LockChoice::automatic ? "tickets" : name_of(used));
-  if (!kinds_.empty()) info.set("mpi_assert_memory_alloc_kinds", kinds_);
 }
 
 }  // namespace tern::rma

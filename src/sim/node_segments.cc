@@ -1,30 +1,27 @@
 #include "sim/node_segments.h"
 
+#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "base/assert.h"
 
 namespace tern::sim {
-namespace {
 
-constexpr std::align_val_t kPage{4096};
-
-}  // namespace
-
-Error SimSegments::allocate(size_t bytes, NodeSegment& made) {
+Error SimSegments::allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes) {
   const size_t size = bytes ? bytes : 1;
-  auto* data = static_cast<std::byte*>(operator new(size, kPage, std::nothrow));
-  if (!data) return Error(ErrorClass::no_mem, "no memory for a segment of a simulated node");
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment_bytes, size) != 0)
+    return Error(ErrorClass::no_mem, "no memory for a segment of a simulated node");
+  auto* data = static_cast<std::byte*>(memory);
   std::memset(data, 0, size);
   const uint64_t id = table_.next_id++;
-  table_.segments.emplace(
-      id, SegmentTable::Segment{{data, [](std::byte* memory) { operator delete(memory, kPage); }}, bytes, node_, 1});
+  table_.segments.emplace(id,
+                          SegmentTable::Segment{{data, [](std::byte* memory) { std::free(memory); }}, bytes, node_, 1});
   made = {data, bytes, {{id, bytes + 1}}};
   return {};
 }
 
-Error SimSegments::attach(const SegmentKey& key, NodeSegment& attached) {
+Error SimSegments::attach(const SegmentKey& key, NodeSegment& attached, size_t) {
   auto found = table_.segments.find(key.words[0]);
   if (found == table_.segments.end() || found->second.node != node_ || found->second.bytes + 1 != key.words[1])
     return Error(ErrorClass::other, "there is no such segment on this node");

@@ -118,6 +118,24 @@ class Check(unittest.TestCase):
         self.assertEqual(done.returncode, 124)
         self.assertRegex(done.stderr, "they wait in a circle")
 
+    def test_promises_of_info_keys(self):
+        program = self.built("promises_program.c")
+        for case, text in (
+                ("no_locks", "no_locks was set, but the window is locked"),
+                ("same_size", "same_size was set, but the ranks' sizes differ"),
+                ("same_disp_unit", "same_disp_unit was set, but the ranks' displacement units differ"),
+                ("same_op", "accumulate_ops=same_op was set, but .* meet at rank 0 of the window, bytes 0 to 8"),
+                ("same_op_no_op", "accumulate_ops=same_op_no_op was set, but .* bytes 0 to 8"),
+                ("memory_kinds", "mpi_assert_memory_alloc_kinds=mpi:alloc_mem was set, but the window's memory"),
+                ("mpi_assert_no_any_source", "mpi_assert_no_any_source was set, but the call names MPI_ANY_SOURCE"),
+                ("mpi_assert_no_any_tag", "mpi_assert_no_any_tag was set, but the call names MPI_ANY_TAG"),
+                ("mpi_assert_exact_length", "mpi_assert_exact_length was set, but a message of 4 bytes")):
+            self.found(case, r"TERN_CHECK: MPI_\w+ at \w+ \(promises_program\.c:\d+\): the info key .*" + text, program=program)
+            plain = self.run_case(case, check="0", program=program)
+            self.assertEqual((plain.returncode, plain.stderr), (0, ""), case)
+        right = self.run_case("right_promises", program=program)
+        self.assertEqual((right.returncode, right.stderr), (0, ""))
+
     def test_correct_programs(self):
         for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_blocks",
                      "right_threads"):

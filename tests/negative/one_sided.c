@@ -2,7 +2,11 @@
  * displacement and the size. */
 #include "expect.h"
 
-int main(int argc, char** argv) {
+static void add_nothing(void *in, void *inout, int *n, MPI_Datatype *type) {
+  (void)in, (void)inout, (void)n, (void)type;
+}
+
+int main(int argc, char **argv) {
   int rank, size;
   begin(&argc, &argv, &rank, &size);
   int memory[8] = {0}, value = 1, got[8];
@@ -54,6 +58,11 @@ int main(int argc, char** argv) {
   FINE(MPI_Put(NULL, 0, MPI_INT, 0, 0, 0, MPI_INT, win));
   EXPECT(MPI_Accumulate(got, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, MPI_BAND, win), MPI_ERR_OP, "MPI_BAND", "MPI_DOUBLE");
   EXPECT(MPI_Accumulate(got, 2, MPI_FLOAT, 0, 0, 2, MPI_INT, MPI_SUM, win), MPI_ERR_TYPE, "MPI_FLOAT", "MPI_INT");
+  MPI_Op mine;
+  FINE(MPI_Op_create(add_nothing, 1, &mine));
+  EXPECT(MPI_Fetch_and_op(got, got + 1, MPI_INT, 0, 0, mine, win), MPI_ERR_OP, "MPI_Fetch_and_op", "'op'",
+         "predefined");
+  FINE(MPI_Op_free(&mine));
   EXPECT(MPI_Compare_and_swap(got, got, got, MPI_DOUBLE, 0, 0, win), MPI_ERR_TYPE, "MPI_DOUBLE");
   /* To nobody. */
   FINE(MPI_Put(&value, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win));
@@ -72,7 +81,7 @@ int main(int argc, char** argv) {
   EXPECT(MPI_Win_detach(dynamic, memory + 1), MPI_ERR_RMA_ATTACH, "MPI_");
   MPI_Aint unit;
   int disp_unit;
-  void* base;
+  void *base;
   EXPECT(MPI_Win_shared_query(dynamic, 0, &unit, &disp_unit, &base), MPI_ERR_RMA_FLAVOR, "MPI_");
   /* Only the target knows what is attached: the error comes with the synchronisation. */
   MPI_Aint there;

@@ -13,7 +13,7 @@ class PlainSegments final : public NodeSegments {
  public:
   bool shares(PeerId) const override { return true; }
   bool has_ended(PeerId peer) const override { return ended.contains(peer); }
-  Error allocate(size_t bytes, NodeSegment& made) override {
+  Error allocate(size_t bytes, NodeSegment& made, size_t) override {
     bytes = (bytes + 4095) / 4096 * 4096;
     made.data = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
     std::memset(made.data, 0, bytes);
@@ -21,7 +21,7 @@ class PlainSegments final : public NodeSegments {
     made.key.words[1] = 1;
     return {};
   }
-  Error attach(const SegmentKey&, NodeSegment&) override { return Error(ErrorClass::other, "not here"); }
+  Error attach(const SegmentKey&, NodeSegment&, size_t) override { return Error(ErrorClass::other, "not here"); }
   void release(NodeSegment& segment) override {
     std::free(segment.data);
     segment = NodeSegment();

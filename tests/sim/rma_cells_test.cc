@@ -46,7 +46,7 @@ class Bell {
 /// The memory, and what wakes each member.
 struct Node {
   Node() {
-    part.plan({0, 1}, {10, 11}, {0, 0}, false, 0, true);
+    part.plan({0, 1}, {10, 11}, {0, 0}, false, 64, 0, true);
     EXPECT_FALSE(part.allocate(segments));
   }
   PlainSegments segments;

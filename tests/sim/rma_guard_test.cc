@@ -11,7 +11,7 @@ namespace {
 
 struct Guarded {
   Guarded() {
-    part.plan({0, 1, 2}, {10, 11, 12}, {8, 8, 8}, false, 0, false);
+    part.plan({0, 1, 2}, {10, 11, 12}, {8, 8, 8}, false, 64, 0, false);
     EXPECT_FALSE(part.allocate(segments));
   }
   PlainSegments segments;

@@ -80,12 +80,29 @@ void ShmSegments::give_back(uint64_t offset, uint64_t bytes) const {
   (void)fallocate(node_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(offset), off_t(bytes));
 }
 
-std::byte* ShmSegments::map(uint64_t offset, uint64_t bytes) const {
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, node_.memfd(), off_t(offset));
+// Beyond a page the kernel promises no alignment: address space for the worst case is taken, and what is not needed of
+// it given back.
+std::byte* ShmSegments::map(uint64_t offset, uint64_t bytes, size_t alignment_bytes) const {
+  std::byte* wanted = nullptr;
+  int fixed = 0;
+  if (alignment_bytes > kPage_bytes) {
+    bytes = shm::Layout::up(bytes);
+    const size_t taken = bytes + alignment_bytes;
+    void* space = mmap(nullptr, taken, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED) return nullptr;
+    auto* first = static_cast<std::byte*>(space);
+    const size_t before = (alignment_bytes - reinterpret_cast<uintptr_t>(first) % alignment_bytes) % alignment_bytes;
+    wanted = first + before;
+    fixed = MAP_FIXED;
+    if (before != 0) munmap(first, before);
+    munmap(wanted + bytes, taken - before - bytes);
+  }
+  void* at = mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, node_.memfd(), off_t(offset));
+  if (at == MAP_FAILED && wanted) munmap(wanted, bytes);
   return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
-Error ShmSegments::allocate(size_t bytes, NodeSegment& made) {
+Error ShmSegments::allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes) {
   if (bytes > kSpaceBytes - 2 * kHugeBytes) return no_memory("reserved", bytes, "a rank can have 1 TiB at most");
   collect();
   const uint64_t data = shm::Layout::up(bytes ? bytes : 1), whole = data + shm::kPage;
@@ -93,7 +110,7 @@ Error ShmSegments::allocate(size_t bytes, NodeSegment& made) {
   if (begin == ~uint64_t{0}) return no_memory("reserved", bytes, "a rank can have 1 TiB at most");
   const uint64_t offset = space(node_.my_slot()) + begin;
   if (Error error = reserve(offset, whole)) return error;
-  std::byte* at = map(offset, data);
+  std::byte* at = map(offset, data, alignment_bytes);
   std::byte* last = at ? map(offset + data, shm::kPage) : nullptr;
   if (!last) {
     Error error = no_memory("mapped", bytes, strerror(errno));
@@ -109,7 +126,7 @@ Error ShmSegments::allocate(size_t bytes, NodeSegment& made) {
   return {};
 }
 
-Error ShmSegments::attach(const SegmentKey& key, NodeSegment& attached) {
+Error ShmSegments::attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes) {
   const uint64_t offset = key.words[0], bytes = key.words[1] - 1;
   const uint64_t first = space(0), end = space(node_.slots());
   auto nothing = [] { return Error(ErrorClass::other, "there is no such segment on this node"); };
@@ -121,7 +138,7 @@ Error ShmSegments::attach(const SegmentKey& key, NodeSegment& attached) {
       offset + data + shm::kPage > uint64_t(file.st_size)) {
     return nothing();
   }
-  std::byte* at = map(offset, data + shm::kPage);
+  std::byte* at = map(offset, data + shm::kPage, alignment_bytes);
   if (!at) return no_memory("mapped", bytes, strerror(errno));
   auto* control = reinterpret_cast<Control*>(at + data);
   uint32_t users = control->users.load(std::memory_order_acquire);

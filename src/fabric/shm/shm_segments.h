@@ -15,6 +15,8 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "base/descriptor.h"
 #include "fabric/node_segments.h"
@@ -28,14 +30,16 @@ class ShmSegments final : public NodeSegments {
 
   /// `node` has joined and outlives this.
   explicit ShmSegments(ShmNode& node) : node_(node) {}
+  /// Where no path uses the node.
+  explicit ShmSegments(std::unique_ptr<ShmNode> node) : owned_(std::move(node)), node_(*owned_) {}
   ~ShmSegments() override;
   ShmSegments(const ShmSegments&) = delete;
   ShmSegments& operator=(const ShmSegments&) = delete;
 
   bool shares(PeerId peer) const override { return node_.slot_of(peer) != node_.slots(); }
   bool has_ended(PeerId peer) const override;
-  Error allocate(size_t bytes, NodeSegment& made) override;
-  Error attach(const SegmentKey& key, NodeSegment& attached) override;
+  Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPage_bytes) override;
+  Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPage_bytes) override;
   void release(NodeSegment& segment) override;
 
   /// Segments made by this rank whose memory is not freed. For tests.
@@ -57,9 +61,10 @@ class ShmSegments final : public NodeSegments {
   uint64_t find_space(uint64_t bytes) const;
   Error reserve(uint64_t offset, uint64_t bytes) const;
   void give_back(uint64_t offset, uint64_t bytes) const;
-  std::byte* map(uint64_t offset, uint64_t bytes) const;
+  std::byte* map(uint64_t offset, uint64_t bytes, size_t alignment_bytes = kPage_bytes) const;
   void collect();
 
+  const std::unique_ptr<ShmNode> owned_;  ///< null: another one's
   ShmNode& node_;
   std::map<uint64_t, Made> made_;  ///< by beginning, in this rank's space
 };
