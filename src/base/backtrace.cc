@@ -11,6 +11,10 @@
 #ifdef TERN_HAVE_BACKTRACE
 #include <backtrace.h>
 #endif
+#ifdef TERN_HAVE_DEMANGLER
+#define HAVE_DECL_BASENAME 1  // its header declares it differently from the C library
+#include <libiberty/demangle.h>
+#endif
 
 namespace tern {
 namespace {
@@ -54,14 +58,24 @@ const char* file_name(const char* path) {
 
 /// What the debug information says of one address. Inlined functions are reported first: the innermost is the place.
 struct Place {
-  char function[128] = "";
+  char function[1024] = "";  ///< as the linker knows it: names of templates are long, and mean nothing when cut
   char file[128] = "";
   int line = 0;
 };
 
-void keep(char (&to)[128], const char* from) {
+template <size_t kRoom>
+void keep(char (&to)[kRoom], const char* from) {
   if (!from || to[0] != '\0') return;
-  std::strncpy(to, from, sizeof to - 1);
+  std::strncpy(to, from, kRoom - 1);
+}
+
+// The name as the source has it, without parameters. This demangler allocates nothing, unlike the C++ library's own.
+void add_name(SignalText& text, const char* name) {
+#ifdef TERN_HAVE_DEMANGLER
+  const auto add = [](const char* piece, size_t, void* to) { static_cast<SignalText*>(to)->add(piece); };
+  if (name[0] == '_' && name[1] == 'Z' && cplus_demangle_v3_callback(name, DMGL_NO_OPTS, add, &text) != 0) return;
+#endif
+  text.add(name);
 }
 
 #ifdef TERN_HAVE_BACKTRACE
@@ -122,7 +136,7 @@ bool SymbolTable::describe(uintptr_t address, bool exact, char* out, size_t room
   Dl_info info{};
   const bool known = dladdr(reinterpret_cast<void*>(address), &info) != 0 && info.dli_fname;
   if (place.function[0] == '\0' && known) keep(place.function, info.dli_sname);
-  text.add(place.function[0] != '\0' ? place.function : "?");
+  add_name(text, place.function[0] != '\0' ? place.function : "?");
   if (place.file[0] != '\0') {
     text.add(" (").add(place.file).add(":").add_number(uint64_t(place.line)).add(")");
   } else if (known) {

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/fatal.h"
+
 namespace tern {
 namespace {
 
@@ -98,6 +100,7 @@ bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error
 void end_without_memory(const char* what) {
   char line[200];
   const int bytes = std::snprintf(line, sizeof line, "[tern] %s: memory has run out. The job ends.\n", what);
+  tern_fatal_error(line);
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, std::min(size_t(bytes), sizeof line - 1));
   _exit(int(ErrorClass::no_mem));
 }

@@ -39,9 +39,9 @@ constexpr TunableRow kTunables[] = {
 // Variables of Tern that are not tunables: mpiexec's messages to its ranks, variables of the compiler wrappers, and
 // variables that are read before there is a rank.
 constexpr std::string_view kNotTunables[] = {
-    "JOB_KEY",     "JOB_ID",       "LOCAL_SIZE", "LOCAL_RANK", "CORES",    "CONFIG", "HANG_REPORT",
-    "CC",          "CXX",          "FC",         "PREFIX",     "LAUNCHER", "RECORD", "RECORD_EVENTS",
-    "PARENT_PORT", "SPAWN_ANSWER", "BACKTRACE",  "CHECK"};
+    "JOB_KEY",       "JOB_ID",      "LOCAL_SIZE",   "LOCAL_RANK", "STDERR", "CORES",    "CONFIG",
+    "HANG_REPORT",   "CC",          "CXX",          "FC",         "PREFIX", "LAUNCHER", "RECORD",
+    "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER", "BACKTRACE",  "CHECK"};
 // Of these, the ones that users may set.
 constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "BACKTRACE", "CHECK", "LAUNCHER", "CC", "CXX", "FC"};
 

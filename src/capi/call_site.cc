@@ -44,6 +44,16 @@ uintptr_t interrupted_address(const void* context) {
 #endif
 }
 
+uintptr_t interrupted_stack(const void* context) {
+#if defined(__x86_64__)
+  return uintptr_t(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  return uintptr_t(static_cast<const ucontext_t*>(context)->uc_mcontext.sp);
+#else
+  return 0;
+#endif
+}
+
 bool is_default(int signal) {
   struct sigaction now;
   return sigaction(signal, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;

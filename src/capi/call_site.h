@@ -33,6 +33,8 @@ CallSites& call_sites();
 
 /// The instruction at which a signal came: `context` is the third argument of its handler. 0: unknown on this machine.
 uintptr_t interrupted_address(const void* context);
+/// Its stack pointer then; 0: unknown.
+uintptr_t interrupted_stack(const void* context);
 /// Whether neither the program nor a library handles or ignores the signal.
 bool is_default(int signal);
 

@@ -123,10 +123,14 @@ void begin_to_answer(World& world) {
   static_cast<void>(!send(to, hello.data(), hello.size(), MSG_NOSIGNAL));
 }
 
-void tell_of_difference() {
-  constexpr std::string_view kLine = "cmd=tern_differs\n";
-  if (const int to = mpiexec.load(); to >= 0) static_cast<void>(!send(to, kLine.data(), kLine.size(), MSG_NOSIGNAL));
+namespace {
+void tell(std::string_view line) {
+  if (const int to = mpiexec.load(); to >= 0) static_cast<void>(!send(to, line.data(), line.size(), MSG_NOSIGNAL));
 }
+}  // namespace
+
+void tell_of_difference() { tell("cmd=tern_differs\n"); }
+void tell_of_failure() { tell("cmd=tern_failing\n"); }
 
 void end_answers() {
   watch.store(nullptr);

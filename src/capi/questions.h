@@ -11,6 +11,8 @@ namespace tern::capi {
 void begin_to_answer(World& world);
 /// Before this rank aborts the job because the ranks call different collectives: mpiexec then asks the others.
 void tell_of_difference();
+/// Before this rank looks for the place of an error that ends it: mpiexec awaits the text.
+void tell_of_failure();
 /// Before the Process ends: its launcher's connection is closed.
 void end_answers();
 

@@ -7,13 +7,16 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/fatal.h"
 #include "base/limits.h"
 #include "capi/call.h"
+#include "capi/call_site.h"
 #include "capi/checks.h"
 #include "capi/crash_report.h"
 #include "capi/leftovers.h"
 #include "capi/questions.h"
 #include "coll/difference.h"
+#include "fmt/format.h"
 #include "names.gen.h"
 #include "process/compare_clocks.h"
 
@@ -130,7 +133,7 @@ Error World::start(int required_level) {
     process->hang_watch().set_call(&call_name);
     if (this == &process_world()) {
       begin_to_answer(*this);
-      begin_to_report_crashes(process->world_rank());
+      begin_to_report_crashes(process->world_rank(), process->launcher().report_descriptor());
     }
     empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
     groups.set_predefined(value_of(MPI_GROUP_EMPTY), empty_group.get());
@@ -168,7 +171,10 @@ Error World::leave() {
   if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
   if (!error && !checks) tell_of_messages(*this);
-  if (this == &process_world()) end_answers();
+  if (this == &process_world()) {
+    end_answers();
+    end_of_mpiexec();
+  }
   observed = recorder != nullptr;
   process.reset();
   checks.reset();  // the process refers to it until its end
@@ -232,10 +238,23 @@ int World::raise(int error_class, const std::string& text, Window& window) {
   return error_class;
 }
 
+// Where the program called MPI: "\nCalled at main (a.c:7)."; nothing if `text` says it already.
+std::string place_of_fault(std::string_view text) {
+  char place[200];
+  if (!call_sites().describe(walk_stack(), false, place, sizeof place) || place[0] == '\0') return {};
+  return text.find(place) != std::string_view::npos ? std::string() : fmt::format("\nCalled at {}.", place);
+}
+
 void World::abort_job(int code, std::string_view text, const char* why) {
   try {
     std::string message = rank() >= 0 ? "[tern rank " + std::to_string(rank()) + "] " : "[tern] ";
-    message.append(text).append(why);
+    message.append(text);
+    if (this == &process_world()) {
+      tell_of_failure();
+      message.append(place_of_fault(text));
+    }
+    message.append(why);
+    tern_fatal_error(message.c_str());
     if (process) process->launcher().abort(code, message);
     std::fprintf(stderr, "%s\n", message.c_str());
   } catch (const std::bad_alloc&) {

@@ -4,11 +4,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <deque>
 #include <system_error>
 
 #include "base/descriptor.h"
+#include "base/helper_signals.h"
 
 namespace tern::io {
 
@@ -42,11 +42,9 @@ Threads::~Threads() {
   }
 }
 
-// Signals are left to the application's threads. False: the system gives no more threads.
+// False: the system gives no more threads.
 bool Threads::start_one() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const HelperSignals signals;
   shared_->busy.push_back(0);
   try {
     threads_.emplace_back(run, shared_, shared_->busy.size() - 1);
@@ -54,7 +52,6 @@ bool Threads::start_one() {
   } catch (const std::system_error&) {
     shared_->busy.pop_back();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return !threads_.empty();
 }
 

@@ -3,7 +3,6 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 #include <system_error>
 
 #include "base/assert.h"
+#include "base/helper_signals.h"
 #include "base/hints.h"
 #include "base/limits.h"
 #include "progress/adaptive_linger.h"
@@ -98,25 +98,16 @@ void EventThread::close_descriptors() {
   }
 }
 
-// Signals are left to the application's threads.
 void EventThread::start(EventHandler& handler) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this, &handler] {
-      try {
-        run(handler);
-      } catch (const std::bad_alloc&) {
-        end_without_memory(kInTheBackground);
-      }
-    });
-  } catch (const std::system_error&) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
+  const HelperSignals signals;
+  thread_ = std::thread([this, &handler] {
+    try {
+      run(handler);
+    } catch (const std::bad_alloc&) {
+      end_without_memory(kInTheBackground);
+    }
+  });
   pthread_setname_np(thread_.native_handle(), "tern-events");
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void EventThread::call() {

@@ -1,6 +1,7 @@
 // Fuzz target: what ranks tell mpiexec about what they wait for, and the page that mpiexec makes of it.
 #include "fuzz.h"
 #include "mpiexec/hang_page.h"
+#include "mpiexec/rank_errors.h"
 #include "process/launch/pmi_text.h"
 
 using namespace tern;
@@ -20,8 +21,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     TERN_FUZZ_CHECK(view.report.wait().notes.size() <= kMaxReported);
     TERN_FUZZ_CHECK(view.report.pid() >= 0 && view.report.signal() >= 0);
   }
-  const std::string page = hang_page(views);
-  TERN_FUZZ_CHECK(!page.empty() && page.size() < 100'000);
+  std::vector<RankError> errors;
+  for (size_t i = 0; i < kRanks; ++i) {
+    errors.push_back({int(i), views[i].report.take_error()});
+    TERN_FUZZ_CHECK(errors[i].lines.size() <= kMaxErrorLines && !views[i].report.has_error());
+  }
+  const std::string page = hang_page(views) + folded(errors);
+  TERN_FUZZ_CHECK(!page.empty() && page.size() < 1'000'000);
   for (char c : page) TERN_FUZZ_CHECK(c == '\n' || static_cast<unsigned char>(c) >= ' ');
   return 0;
 }
@@ -39,5 +45,7 @@ std::vector<std::string> fuzz_corpus() {
     report.notes.push_back("window 3: the lock of rank 1 has been asked for");
     corpus.push_back(to_lines(report) + to_lines(report) + to_lines(report));
   }
+  corpus.push_back("cmd=tern_failing\n" +
+                   error_lines("[tern rank 1] MPI_Send: (rank 1 in MPI_COMM_WORLD)\nmore", "[tern rank 1] "));
   return corpus;
 }

@@ -41,9 +41,29 @@ class Crashes(unittest.TestCase):
         done = self.crash("stack")
         self.assertEqual(done.returncode, 139, done.stderr)
         self.assertIn("overflow (hang_program.c", done.stderr)
+        self.assertIn("more like this", done.stderr)
+        self.assertLess(len(done.stderr.splitlines()), 8, done.stderr)
+
+    def test_a_stack_overflow_is_named(self):
+        for how, where in (("stack", "overflow"), ("array", "large_array"), ("own_before_stack", "overflow")):
+            done = self.crash(how)
+            self.assertEqual(done.returncode, 139, done.stderr)
+            self.assertRegex(done.stderr, r"\[tern rank 1\] signal 11 .*: stack overflow. The stack may have \d+ KiB \(ulimit -s\)")
+            self.assertRegex(done.stderr, rf"\[tern rank 1\]   0  {where} \(hang_program.c:\d+\)")
+
+    def test_a_thread_of_the_library(self):
+        done = mpiexec("-n", 2, PROGRAM, "crash_in_helper", TERN_PATH="tcp", TERN_PROGRESS="event")
+        self.assertEqual(done.returncode, 139, done.stderr)
+        self.assertRegex(done.stderr, r"\[tern rank 1\] signal 11 .*, in the library's own thread tern-events")
+        self.assertIn("tern::EventThread::run", done.stderr)
+        self.assertNotIn("_ZN", done.stderr)
 
     def test_the_programs_own_handler_and_opting_out(self):
         done = self.crash("own")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("my own handler\n", done.stderr)
+        self.assertNotIn("[tern rank", done.stderr)
+        done = self.crash("own_before")
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("my own handler\n", done.stderr)
         self.assertNotIn("[tern rank", done.stderr)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int rank, size;
@@ -83,6 +84,44 @@ static __attribute__((noinline)) int overflow(int depth) {
   return depth == 0 ? 0 : overflow(depth - 1) + room[0];
 }
 
+/* The receive buffer is gone when the library's own thread fills it. */
+static void crash_in_helper(void) {
+  const size_t bytes = 8 << 20;
+  MPI_Request request;
+  char *buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(buffer, 1, bytes);
+  if (rank == 0) {
+    MPI_Isend(buffer, (int)bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
+  } else {
+    MPI_Irecv(buffer, (int)bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
+    munmap(buffer, bytes);
+    compute_for_ever();
+  }
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* All ranks make the same mistake; the first argument says which. */
+static void all_alike(const char *how) {
+  int value = 0;
+  if (!strcmp(how, "argument")) MPI_Bcast(&value, -3, MPI_INT, 0, MPI_COMM_WORLD);
+  if (!strcmp(how, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
+  if (!strcmp(how, "crash")) store(nowhere);
+  if (!strcmp(how, "two_kinds")) MPI_Bcast(&value, rank % 2 ? -3 : -4, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
+static void truncated(void) {
+  int values[100] = {0};
+  if (rank == 0) MPI_Send(values, 100, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(values, 10, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static __attribute__((noinline)) void large_array(void) {
+  volatile double array[3000000]; /* 24 MB */
+  memset((void *)array, 1, sizeof array);
+  heat += array[77];
+}
+
 static void own_way(int signal) {
   (void)signal;
   static const char text[] = "my own handler\n";
@@ -112,6 +151,9 @@ static void crash(const char *how) {
     if (!strcmp(how, "abort")) abort();
     if (!strcmp(how, "exit")) _exit(9);
     if (!strcmp(how, "stack")) overflow(1 << 30);
+    if (!strcmp(how, "array")) large_array();
+    if (!strcmp(how, "own_before")) store(nowhere);
+    if (!strcmp(how, "own_before_stack")) overflow(1 << 30);
     if (!strcmp(how, "own")) {
       signal(SIGSEGV, own_way);
       store(nowhere);
@@ -125,6 +167,8 @@ int main(int argc, char **argv) {
   const char *more = argc > 2 ? argv[2] : "";
   int level = !strcmp(how, "threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
   if (!strcmp(how, "own_signal")) signal(SIGUSR1, own_handler);
+  if (!strcmp(how, "crash") && !strncmp(more, "own_before", 10)) signal(SIGSEGV, own_way);
+  if (!strcmp(how, "crash_in_helper")) level = MPI_THREAD_MULTIPLE;
   MPI_Init_thread(&argc, &argv, level, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -139,6 +183,9 @@ int main(int argc, char **argv) {
   if (!strcmp(how, "pause")) pause_of(atoi(more));
   if (!strcmp(how, "threads")) threads(atoi(more));
   if (!strcmp(how, "crash")) crash(more);
+  if (!strcmp(how, "crash_in_helper")) crash_in_helper();
+  if (!strcmp(how, "all_alike")) all_alike(more);
+  if (!strcmp(how, "truncated")) truncated();
   if (!strcmp(how, "leave")) exit(atoi(more)); /* without MPI_Finalize */
   if (!strcmp(how, "give_up") && rank == size - 1) MPI_Abort(MPI_COMM_WORLD, atoi(more));
   if (!strcmp(how, "give_up")) MPI_Barrier(MPI_COMM_WORLD);

@@ -72,7 +72,8 @@ void Job::dispatch(Source source, int index, uint32_t events) {
 
 int Job::next_timeout_ms() const {
   uint64_t next = 0;
-  for (uint64_t deadline : {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_, look_at_ms_}) {
+  for (uint64_t deadline :
+       {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_, look_at_ms_, errors_at_ms_}) {
     if (deadline != 0 && (next == 0 || deadline < next)) next = deadline;
   }
   if (next == 0) return -1;
@@ -189,6 +190,7 @@ void Job::on_deadlines() {
   if (reports_until_ms_ != 0 && now >= reports_until_ms_) on_reports();
   if (stalled_at_ms_ != 0 && now >= stalled_at_ms_) on_stall();
   if (look_at_ms_ != 0 && now >= look_at_ms_) look_at_activity();
+  if (errors_at_ms_ != 0 && now >= errors_at_ms_) on_errors();
   if (timeout_at_ms_ != 0 && now >= timeout_at_ms_) {
     timeout_at_ms_ = 0;
     if (ending_ || cause_said_) return;  // in which case the job ends after some seconds at most

@@ -98,6 +98,11 @@ class Job {
   void watch_stall();
   void on_stall();
 
+  // What ranks say as they end (job_errors.cc)
+  bool some_error();
+  void print_errors();
+  void on_errors();
+
   // End (job_end.cc)
   void reap();
   void judge(int rank);
@@ -144,9 +149,13 @@ class Job {
   bool not_started_ = false;  ///< a rank for which no process could be made
   bool draining_ = false;     ///< no rank is left, but our reader has not taken all output
   bool end_after_reports_ = false, reports_extended_ = false, stall_said_ = false;
-  bool awaits_killed_ = false;        ///< in await_killed
-  std::vector<int> ended_meanwhile_;  ///< ranks that were not killed, to be judged after it
-  bool cause_said_ = false;           ///< why the job ends; the ranks are asked before they are ended
+  bool awaits_killed_ = false;          ///< in await_killed
+  std::vector<int> ended_meanwhile_;    ///< ranks that were not killed, to be judged after it
+  std::optional<std::string> failing_;  ///< what ends the job is known, and said after the ranks' errors
+  uint64_t errors_until_ms_ = 0,
+           errors_at_ms_ = 0;  ///< how long ranks that say the same are awaited; next look; 0: not
+  size_t errors_said_ = 0;     ///< so many ranks had said something at the last look
+  bool cause_said_ = false;    ///< why the job ends; the ranks are asked before they are ended
   uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0, drop_at_ms_ = 0,
            look_at_ms_ = 0;  ///< 0: not set
 };

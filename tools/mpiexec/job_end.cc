@@ -137,6 +137,7 @@ void Job::abort_asked(int rank, int code) {
   if (server_->report(rank).differs() && others > 0 && !ending_ && !cause_said_ && parents_ < 0) {
     exit_code_ = exit_code_.value_or(low == 0 ? 1 : low);
     cause_said_ = true;
+    print_errors();
     tell(fmt::format("{} aborted the job with code {}, since the ranks do not call the same collective operations",
                      name_of(rank), code));
     return request_reports(true);
@@ -145,14 +146,16 @@ void Job::abort_asked(int rank, int code) {
 }
 
 void Job::fail(int code, const std::string& message) {
-  if (ending_ || cause_said_) return;
+  if (ending_ || cause_said_ || failing_) return;
   if (!exit_code_) exit_code_ = code;
   if (parents_ >= 0 && !parents_answered_) {
     refuse(code, message);
     return end_ranks("");
   }
   tell_parents(kSpawnBroken);
-  end_ranks(message);
+  if (!some_error()) return end_ranks(message);
+  failing_ = message;
+  on_errors();
 }
 
 void Job::end_ranks(const std::string& message) {
@@ -189,6 +192,8 @@ void Job::warn_of_other_library() {
 
 // No rank is left. Ends processes that they have left behind, and passes their last output on.
 void Job::finish() {
+  on_errors();
+  print_errors();
   const std::vector<pid_t> left = keeper_.end_all();
   if (!left.empty()) {
     tell(

@@ -28,12 +28,28 @@ namespace tern::mpiexec {
 namespace {
 
 // Variables that a launcher around us set for us are not for our ranks; what the ranks need is set anew.
-constexpr std::string_view kNotPassedOn[] = {
-    "PMI_FD",           "PMI_RANK",        "PMI_SIZE",    "PMI_PORT",           "PMI_ID",
-    "PMI_JOBID",        "PMI_SPAWNED",     "PMI_KVS",     "PMI_APPNUM",         "PMI_UNIVERSE_SIZE",
-    "MPI_LOCALRANKID",  "MPI_LOCALNRANKS", "TERN_JOB_ID", "TERN_JOB_KEY",       "TERN_CORES",
-    "TERN_LOCAL_SIZE",  "TERN_LOCAL_RANK", "TERN_RECORD", "TERN_RECORD_EVENTS", kSpawnAnswerVariable,
-    kParentPortVariable};
+constexpr std::string_view kNotPassedOn[] = {"PMI_FD",
+                                             "PMI_RANK",
+                                             "PMI_SIZE",
+                                             "PMI_PORT",
+                                             "PMI_ID",
+                                             "PMI_JOBID",
+                                             "PMI_SPAWNED",
+                                             "PMI_KVS",
+                                             "PMI_APPNUM",
+                                             "PMI_UNIVERSE_SIZE",
+                                             "MPI_LOCALRANKID",
+                                             "MPI_LOCALNRANKS",
+                                             "TERN_JOB_ID",
+                                             "TERN_JOB_KEY",
+                                             "TERN_CORES",
+                                             kStandardErrorVariable,
+                                             "TERN_LOCAL_SIZE",
+                                             "TERN_LOCAL_RANK",
+                                             "TERN_RECORD",
+                                             "TERN_RECORD_EVENTS",
+                                             kSpawnAnswerVariable,
+                                             kParentPortVariable};
 constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_", "PMIX_VERSION",
                                                      "OMPI_COMM_WORLD_"};
 
@@ -269,6 +285,10 @@ bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_s
   }
   if (why == 0) {
     spec.environment = rank_environment(rank, base);
+    // What the rank would write there as it ends, we may write for all ranks that say the same.
+    if (!has_output_file(plan_.files, STDERR_FILENO)) {
+      spec.environment.push_back(fmt::format("{}={}", kStandardErrorVariable, file_name_of(spec.standard[2])));
+    }
     if (!keeper_.start_child(rank, spec)) why = errno;
   }
   for (int descriptor : {spec.keep, spec.standard[0], spec.standard[1], spec.standard[2]}) {

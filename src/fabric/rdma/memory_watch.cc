@@ -4,12 +4,13 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/helper_signals.h"
 
 namespace tern::rdma {
 namespace {
@@ -37,14 +38,10 @@ std::byte* map_pages(size_t count) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
-/// Signals are left to the application's threads.
 bool start_quietly(pthread_t& thread, void* (*function)(void*), void* argument) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const HelperSignals signals;
   bool started = pthread_create(&thread, nullptr, function, argument) == 0;
   if (started) pthread_setname_np(thread, "tern-memory");  // base/program_threads.h
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
 }
 

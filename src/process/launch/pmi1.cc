@@ -35,6 +35,7 @@
 #include "base/assert.h"
 #include "process/launch/clients.h"
 #include "process/launch/pmi_text.h"
+#include "process/launch/rank_report.h"
 #include "process/launch/spawn_command.h"
 
 namespace tern {
@@ -123,6 +124,7 @@ class Pmi1 final : public Launcher {
   Error learn_identity_by_port();
   Error learn_rest(const PmiLine& opening);
   Error learn_neighbours(std::string_view mapping);
+  bool pass_on(std::string_view message);
   Error learn_parent();
   bool is_ours() const {
     const char* id = getenv("TERN_JOB_ID");
@@ -432,8 +434,16 @@ Error Pmi1::get(int rank, std::string_view key, std::string& value) {
   return {};
 }
 
+// Our mpiexec writes the message, in place of all ranks that say the same.
+bool Pmi1::pass_on(std::string_view message) {
+  if (message.empty() || !is_ours() || !mpiexec_writes_errors()) return false;
+  std::string lines = error_lines(message, rank_prefix(rank_));
+  lines.pop_back();  // send adds the last newline
+  return !send(std::move(lines));
+}
+
 void Pmi1::abort(int code, std::string_view message) {
-  say_last_words(message);
+  if (!pass_on(message)) say_last_words(message);
   flush_standard_streams();
   // Other launchers (Hydra) kill at once and drop what is in the pipe of this process's stderr; ours reads it first.
   // Time for the launcher to read the message: a busy one is scheduled within some time slices.

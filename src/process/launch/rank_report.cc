@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "process/launch/pmi_text.h"
 
@@ -14,17 +16,17 @@ namespace {
 constexpr size_t kMaxText = 300;  // characters of a name, a place, a note: a line on a terminal or three
 
 // Newlines would end the line, other control characters disturb the terminal that shows the page.
-std::string one_line(std::string_view text) {
-  std::string clean(text.substr(0, kMaxText));
+std::string one_line(std::string_view text, size_t most = kMaxText) {
+  std::string clean(text.substr(0, most));
   std::replace_if(
       clean.begin(), clean.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, ' ');
   return clean;
 }
 
-std::string text_of(std::string_view line) {
+std::string text_of(std::string_view line, size_t most = kMaxText) {
   constexpr std::string_view kField = " text=";
   const size_t at = line.find(kField);
-  return at == std::string_view::npos ? std::string() : one_line(line.substr(at + kField.size()));
+  return at == std::string_view::npos ? std::string() : one_line(line.substr(at + kField.size()), most);
 }
 
 // The fields before the text, so that the text cannot bring fields of its own.
@@ -86,6 +88,39 @@ std::string to_lines(const WaitReport& report) {
   return lines + "cmd=tern_wait_end\n";
 }
 
+std::string rank_prefix(int rank) { return rank < 0 ? "[tern] " : fmt::format("[tern rank {}] ", rank); }
+
+std::string error_lines(std::string_view text, std::string_view prefix) {
+  std::string lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const bool head = line.starts_with(prefix);
+    if (head) line.remove_prefix(prefix.size());
+    lines += fmt::format("cmd=tern_error head={} text={}\n", int(head), one_line(line, kMaxErrorText));
+  }
+  return lines;
+}
+
+std::string file_name_of(int descriptor) {
+  struct stat file;
+  return fstat(descriptor, &file) == 0 ? fmt::format("{}:{}", file.st_dev, file.st_ino) : std::string();
+}
+
+bool mpiexec_writes_errors() {
+  struct Name {
+    unsigned long device = 0, inode = 0;
+    Name() {
+      const char* text = getenv(kStandardErrorVariable);
+      if (!text || std::sscanf(text, "%lu:%lu", &device, &inode) != 2) device = inode = 0;
+    }
+  };
+  static const Name given;
+  struct stat now;
+  return given.inode != 0 && fstat(STDERR_FILENO, &now) == 0 && now.st_dev == given.device && now.st_ino == given.inode;
+}
+
 // Whose process numbers getpid gives: in a container of its own, mpiexec knows a process by another number.
 uint64_t process_numbers() {
   struct stat space;
@@ -126,6 +161,11 @@ bool RankReport::take(std::string_view line, uint64_t process_numbers) {
     told_ = false;
   } else if (command == "tern_differs") {
     differs_ = true;
+  } else if (command == "tern_failing") {
+    failing_ = true;
+  } else if (command == "tern_error") {
+    failing_ = true;
+    if (error_.size() < kMaxErrorLines) error_.push_back({whole(fields, "head", 1) != 0, text_of(line, kMaxErrorText)});
   } else {
     return false;
   }

@@ -12,6 +12,10 @@
 //   cmd=tern_wait_end
 //   cmd=tern_going                           what was told with told=1 is over
 //   cmd=tern_differs                         the ranks call different collectives: the abort that follows needs a page
+//   cmd=tern_failing                         an error will follow
+//   cmd=tern_error head=1 text=...           a line of the error with which the rank ends; head: one that its name
+//                                            belongs before. mpiexec prints the errors of ranks that say the same as
+//                                            one
 //
 // `text` is the last field and reaches to the end of the line. Thread rule: values.
 #pragma once
@@ -20,6 +24,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "p2p/pending.h"
@@ -56,6 +61,26 @@ inline constexpr size_t kMaxReported = 10;
 /// The report in lines, each with its newline.
 std::string to_lines(const WaitReport& report);
 
+/// A line of the error with which a rank ends, without the rank's name.
+struct ErrorLine {
+  bool head = true;  ///< the rank's name belongs before it
+  std::string text;
+  bool operator==(const ErrorLine&) const = default;
+};
+/// Lines and characters of one rank's error that are passed on: a backtrace, names of templates.
+inline constexpr size_t kMaxErrorLines = 64, kMaxErrorText = 2000;
+/// A rank's name, as its errors begin.
+std::string rank_prefix(int rank);
+/// The text of an error in lines for mpiexec, each with its newline; `prefix` is left out.
+std::string error_lines(std::string_view text, std::string_view prefix);
+/// "12:345", device and inode of an open file; empty: it is none. As a variable of this name mpiexec tells a rank what
+/// its standard error is.
+std::string file_name_of(int descriptor);
+inline constexpr const char* kStandardErrorVariable = "TERN_STDERR";
+/// Whether this process's standard error is still what mpiexec has given it, so that mpiexec may write errors there in
+/// its place. Async-signal-safe but for the first question.
+bool mpiexec_writes_errors();
+
 /// What mpiexec knows of a rank from its lines. Trusts nothing: what is not understood is left out, and it keeps a
 /// bounded number of short texts.
 class RankReport {
@@ -66,6 +91,10 @@ class RankReport {
   /// A new question: forgets the answer to the last one.
   void ask() { placed_ = waiting_ = false; }
 
+  /// Its error so far, and forgets it: the error is printed once.
+  std::vector<ErrorLine> take_error() { return std::exchange(error_, {}); }
+  bool has_error() const { return !error_.empty(); }
+  bool is_failing() const { return failing_; }  ///< it has begun to tell an error
   /// The ranks do not call the same, it has said.
   bool differs() const { return differs_; }
   int signal() const { return signal_; }  ///< 0: the rank does not answer questions
@@ -85,9 +114,10 @@ class RankReport {
  private:
   int signal_ = 0, pid_ = 0;
   Activity activity_{};
-  bool placed_ = false, inside_ = false, waiting_ = false, told_ = false, differs_ = false;
+  bool placed_ = false, inside_ = false, waiting_ = false, told_ = false, differs_ = false, failing_ = false;
   std::string call_, place_;
   WaitReport report_, coming_;
+  std::vector<ErrorLine> error_;
 };
 
 }  // namespace tern
