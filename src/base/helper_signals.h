@@ -6,8 +6,8 @@
 
 namespace tern {
 
-/// While it lives, threads that the caller starts inherit a mask that leaves open only what a fault raises in the thread
-/// that makes it. With those blocked, the kernel would kill the process without a word (capi/crash_report.h).
+/// While it lives, threads that the caller starts inherit a mask that leaves open only what a fault raises in the
+/// thread that makes it. With those blocked, the kernel would kill the process without a word (capi/crash_report.h).
 class HelperSignals {
  public:
   HelperSignals() {

@@ -263,7 +263,6 @@ void give_signal_stack() {
 void begin_to_report_crashes(int rank, int mpiexec_descriptor) {
   mpiexec.store(mpiexec_descriptor);
   own_process = getpid();
-  static_cast<void>(mpiexec_writes_errors());  // its first question is not for handlers
   static bool begun = false;
   const char* wish = std::getenv("TERN_BACKTRACE");
   if (begun || (wish && std::strcmp(wish, "0") == 0)) return;

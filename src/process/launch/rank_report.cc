@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <cstdlib>
 
 #include "process/launch/pmi_text.h"
@@ -109,16 +109,17 @@ std::string file_name_of(int descriptor) {
 }
 
 bool mpiexec_writes_errors() {
-  struct Name {
-    unsigned long device = 0, inode = 0;
-    Name() {
-      const char* text = getenv(kStandardErrorVariable);
-      if (!text || std::sscanf(text, "%lu:%lu", &device, &inode) != 2) device = inode = 0;
-    }
-  };
-  static const Name given;
+  const char* text = getenv(kStandardErrorVariable);
   struct stat now;
-  return given.inode != 0 && fstat(STDERR_FILENO, &now) == 0 && now.st_dev == given.device && now.st_ino == given.inode;
+  if (!text || fstat(STDERR_FILENO, &now) != 0) return false;
+  const std::string_view given(text);
+  const size_t colon = std::min(given.find(':'), given.size());
+  const auto is = [](std::string_view digits, uint64_t number) {
+    uint64_t read = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), read);
+    return failure == std::errc() && end == digits.data() + digits.size() && read == number;
+  };
+  return colon < given.size() && is(given.substr(0, colon), now.st_dev) && is(given.substr(colon + 1), now.st_ino);
 }
 
 // Whose process numbers getpid gives: in a container of its own, mpiexec knows a process by another number.

@@ -78,7 +78,7 @@ std::string error_lines(std::string_view text, std::string_view prefix);
 std::string file_name_of(int descriptor);
 inline constexpr const char* kStandardErrorVariable = "TERN_STDERR";
 /// Whether this process's standard error is still what mpiexec has given it, so that mpiexec may write errors there in
-/// its place. Async-signal-safe but for the first question.
+/// its place. For signal handlers, too.
 bool mpiexec_writes_errors();
 
 /// What mpiexec knows of a rank from its lines. Trusts nothing: what is not understood is left out, and it keeps a
