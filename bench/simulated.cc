@@ -5,7 +5,7 @@
 //             channel_costs|FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [xrc=0|1] [dc=0|1]
 //             [calls=free] [seed=N] [faults=N] [latency_us=N] [channels=RANK] [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
-// or any MPI program that is built as a shared object and named with its folder (capi/simulated/program_file.h); its
+// or any MPI program, named with its folder, as mpiexec --simulate runs them (capi/simulated/simulated_job.h); its
 // computation takes no virtual time.
 //
 // Prints what the program prints; with channels=RANK also a line `CHANNEL from to microseconds channel` each time that
@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "capi/simulated/program_file.h"
 #include "capi/simulated/run_mpi.h"
+#include "capi/simulated/simulated_job.h"
 #include "capi/world.h"
 #include "sim/adapter.h"
 #include "sim/machine_file.h"
@@ -71,7 +71,6 @@ constexpr Program kPrograms[] = {{"latency", bench_latency},
 // What follows `--`, for the program; one simulation runs at a time.
 std::vector<char*> arguments;
 int (*program_main)(int, char**);
-tern::sim::ProgramFile program_file;
 tern::sim::Machine* machine_of_run;  // set while ranks run
 
 // What all adapters have done, and the one of rank 0.
@@ -113,6 +112,17 @@ int fail(const std::string& text) {
   return 2;
 }
 
+int run_file(tern::sim::WorldOptions options) {
+  tern::sim::SimulatedJobOptions job_options;
+  job_options.programs.push_back({arguments[0], {arguments.begin(), arguments.end()}, options.ranks});
+  job_options.world = std::move(options);
+  job_options.compute.kind = tern::sim::ComputeKind::none;
+  tern::sim::SimulatedJob job(std::move(job_options));
+  if (tern::Error error = job.load()) return fail(std::string(error.text()));
+  const tern::sim::SimulatedJobReport report = job.run();
+  return report.failure.empty() ? report.exit_code : fail(report.failure);
+}
+
 }  // namespace
 
 void simulated_work(long loops) {
@@ -139,17 +149,14 @@ int main(int argc, char** argv) {
   for (const Program& program : kPrograms) {
     if (program.name == argv[2]) program_main = program.main;
   }
-  if (std::strchr(argv[2], '/')) {
-    if (tern::Error error = program_file.read(argv[2])) return fail(std::string(error.text()));
-    program_main = [](int count, char** strings) { return program_file.run(count, strings); };
-  }
-  if (!program_main) return fail(std::string("there is no program ") + argv[2]);
+  const bool from_file = std::strchr(argv[2], '/') != nullptr;
+  if (!program_main && !from_file) return fail(std::string("there is no program ") + argv[2]);
   tern::sim::WorldOptions options;
   options.network = machine.network;
   options.adapter = machine.adapter;
   options.rdma = machine.has_adapter;
   options.keep_registrations = true;
-  if (std::strchr(argv[2], '/')) options.stack_bytes = size_t{1} << 20;  // it knows nothing of simulations
+  if (from_file) options.stack_bytes = size_t{1} << 20;  // it knows nothing of simulations
   options.tunables.rdma_keepalive_ms = 0;
   arguments.push_back(argv[2]);
   int i = 3;
@@ -215,6 +222,7 @@ int main(int argc, char** argv) {
   if (options.tunables.progress == "auto") options.tunables.progress = "polling";
   if (options.cores_per_node == 0) options.cores_per_node = options.ranks_per_node;
   for (++i; i < argc; ++i) arguments.push_back(argv[i]);
+  if (from_file) return run_file(std::move(options));
   arguments.push_back(nullptr);
   tern::sim::Report report = tern::sim::run_mpi(
       options, [](int, char**) { return program_main(int(arguments.size()) - 1, arguments.data()); },

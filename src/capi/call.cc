@@ -55,6 +55,10 @@ std::string handle_text(const Table& table, Handle handle, Handle null, const ch
 }  // namespace
 
 void Call::begin_observed() {
+  if (world_.observer) {
+    world_.observer->call_begins(function_);
+    state_ |= kTold;
+  }
   if (!world_.recorder) return;
   began_ns_ = Recorder::now_ns();
   state_ |= kTimed;
@@ -103,6 +107,7 @@ void Call::leave() {
   if ((state_ & kChecked) && world_.checks) world_.checks->leave();
   if (state_ & kEntered) world_.lock->leave();
   if (state_ & kLocked) world_.lock->release();
+  if (state_ & kTold) world_.observer->call_ends(function_);
 }
 
 Call::Trouble& Call::trouble() {

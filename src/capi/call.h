@@ -380,7 +380,7 @@ class Call {
   };
   [[gnu::cold]] Trouble& trouble();
 
-  enum State : uint8_t {
+  enum State : uint16_t {
     kEntered = 1,       ///< through the rank's lock
     kLocked = 2,        ///< the rank's lock, which this call holds
     kTimed = 4,         ///< began_ns_ is set
@@ -389,12 +389,13 @@ class Call {
     kAboutFiles = 32,   ///< file_ is set
     kAboutWindow = 64,  ///< window_ is set
     kChecked = 128,     ///< World::checks knows that it has got in
+    kTold = 256,        ///< World::observer knows that it has begun
   };
 
   World& world_;
   const char* name_;
   uint16_t function_;
-  uint8_t state_ = 0;             ///< of State
+  uint16_t state_ = 0;            ///< of State
   Communicator* comm_ = nullptr;  ///< the object whose error handler is called
   Session* session_ = nullptr;
   File* file_;      ///< whose error handler is called; null: the default one of files

@@ -57,6 +57,10 @@ Error Get_library_version(Call& call, char* version, int& resultlen) {
 
 Error Get_processor_name(Call& call, char* name, int& resultlen) {
   char host[MPI_MAX_PROCESSOR_NAME] = "";
+  if (const std::string& simulated = call.world().node_name; !simulated.empty()) {
+    copy_text(simulated, MPI_MAX_PROCESSOR_NAME, name, resultlen);
+    return {};
+  }
   if (gethostname(host, sizeof host - 1) != 0) return Error(ErrorClass::other, "the host name cannot be had");
   copy_text(host, MPI_MAX_PROCESSOR_NAME, name, resultlen);
   return {};

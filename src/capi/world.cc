@@ -175,7 +175,7 @@ Error World::leave() {
     end_answers();
     end_of_mpiexec();
   }
-  observed = recorder != nullptr;
+  observed = recorder || observer;
   process.reset();
   checks.reset();  // the process refers to it until its end
   if (recorder && !error) recorder->header().finished = 1;

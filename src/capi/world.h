@@ -28,6 +28,17 @@ namespace tern::capi {
 
 class Checks;  // capi/checks.h
 
+/// Is told of all calls that the program makes, also of those inside of its callbacks (the simulator: what passes
+/// between calls is computation). `function`: the name's number among function_names().
+class CallObserver {
+ public:
+  virtual void call_begins(uint16_t function) = 0;
+  virtual void call_ends(uint16_t function) = 0;
+
+ protected:
+  ~CallObserver() = default;
+};
+
 struct World {
   World();
   ~World();
@@ -61,12 +72,14 @@ struct World {
   bool threads = false;                     ///< lock->enabled(), cached
   bool locking = false;                     ///< the same, or an event thread helps
   bool checking = true;                     ///< TERN_CHECK_ARGUMENTS
-  bool observed = false;                    ///< `recorder` or `checks` is there
+  bool observed = false;                    ///< `recorder`, `checks` or `observer` is there
   const char* call_name = nullptr;          ///< the function called last, for the hang report
   std::shared_ptr<RankLock> lock;           ///< also the Process's
   std::unique_ptr<Process> process;         ///< null before initialisation and after finalisation
   std::unique_ptr<Recorder> recorder;       ///< null unless mpiexec wants to know
   std::unique_ptr<Checks> checks;           ///< null unless TERN_CHECK wants them; the process refers to it
+  std::string node_name;                    ///< of a simulated node; empty: the host's
+  CallObserver* observer = nullptr;         ///< not ours; null unless a simulated job sets it, with `observed`
 
   std::vector<const Communicator*> in_collectives;  ///< with MPI_THREAD_MULTIPLE: where threads are (leftovers.h)
   bool told_of_collectives = false;

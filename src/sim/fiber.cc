@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 
 #include "base/assert.h"
 
@@ -26,11 +28,25 @@ constexpr size_t kLowWaterBytes = 4096;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+size_t mapping_limit() {
+  size_t limit = 65530;  // Linux's default
+  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  return limit;
+}
+
+bool guarded(size_t stacks) { return 2 * stacks <= mapping_limit() / 2; }
+
 }  // namespace
+
+size_t StackArena::mappings_left(size_t stacks) {
+  constexpr size_t kOrdinary = 2000;  // of libraries and large allocations
+  const size_t taken = (guarded(stacks) ? 2 * stacks : 1) + kOrdinary, limit = mapping_limit();
+  return limit - std::min(limit / 2, taken);
+}
 
 StackArena::StackArena(size_t count, size_t stack_bytes) : count_(count) {
   size_t page = size_t(sysconf(_SC_PAGESIZE));
-  guard_bytes_ = count <= kGuardedStacks ? page : 0;
+  guard_bytes_ = guarded(count) ? page : 0;
   stack_bytes_ = round_up(stack_bytes, page) + guard_bytes_;
   void* memory = mmap(nullptr, count_ * stack_bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);

@@ -1,5 +1,5 @@
 // Fibers: the stacks on which simulated ranks run, switched explicitly, all on one thread of the operating system.
-// Stacks are part of one mapping whose pages are allocated when touched, so 65536 of them cost what their ranks use.
+// Stacks are part of one range of addresses whose pages are allocated when touched: they cost what their ranks use.
 // The address and thread sanitizers are told of every switch; exception state is kept per fiber. Thread rule: a fiber
 // is resumed only by the thread that made it.
 #pragma once
@@ -13,8 +13,9 @@ namespace tern::sim {
 /// One mapping that holds the stacks of all fibers of a run.
 class StackArena {
  public:
-  /// Room for `count` stacks of `stack_bytes` each (rounded up to pages). Up to kGuardedStacks there is a guard page
-  /// below each; beyond that the kernel's limit on mappings forbids it and only the check at each suspend remains.
+  /// Room for `count` stacks of `stack_bytes` each (rounded up to pages). There is a guard page below each as long as
+  /// that takes at most half of the mappings that the kernel allows a process (vm.max_map_count); beyond that only the
+  /// check at each suspend remains.
   StackArena(size_t count, size_t stack_bytes);
   ~StackArena();
   StackArena(const StackArena&) = delete;
@@ -26,7 +27,8 @@ class StackArena {
   /// and what they own counts as reachable for the leak checker.
   void abandon();
 
-  static constexpr size_t kGuardedStacks = 16384;  // two mappings each; vm.max_map_count is 65530
+  /// How many mappings the kernel allows besides those of so many stacks and of an ordinary process.
+  static size_t mappings_left(size_t stacks);
 
  private:
   std::byte* base_ = nullptr;

@@ -71,6 +71,11 @@ Error SimLauncher::get(int rank, std::string_view key, std::string& value) {
 }
 
 void SimLauncher::abort(int code, std::string_view message) {
+  if (board_.aborted_by_ < 0) {
+    board_.aborted_by_ = rank();
+    board_.abort_code_ = code;
+    board_.abort_message_ = message;
+  }
   strand_.scheduler().fail("rank " + std::to_string(rank()) + " aborted with code " + std::to_string(code) + ": " +
                            std::string(message));
   strand_.stop();

@@ -23,6 +23,10 @@ class NoticeBoard {
         strands_(size_t(ranks)),
         inside_(size_t(ranks)) {}
   void attach(Strand& strand) { strands_[strand.rank()] = &strand; }
+  /// The first rank that called for the end of all; -1: none has.
+  int aborted_by() const { return aborted_by_; }
+  int abort_code() const { return abort_code_; }
+  const std::string& abort_message() const { return abort_message_; }
   /// That rank will not come to the fence any more.
   void lose(Strand& strand, uint64_t now_ns);
 
@@ -41,6 +45,8 @@ class NoticeBoard {
   std::vector<bool> inside_;  ///< in the fence now, by rank
   uint64_t fences_ = 0;
   uint64_t released_at_ns_ = 0;  ///< from the last one
+  int aborted_by_ = -1, abort_code_ = 0;
+  std::string abort_message_;
 };
 
 class SimLauncher final : public Launcher {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "base/assert.h"
 #include "sim/adapter.h"
@@ -91,9 +92,10 @@ Report Machine::run(const Body& body) {
   TERN_ASSERT(strands_.empty());
   report_.seed = options_.seed;
   report_.ranks.resize(options_.ranks);
-  CrashNote note(scheduler_, options_.seed);
+  std::optional<CrashNote> note;
+  if (options_.crash_notes) note.emplace(scheduler_, options_.seed);
   Strand::OnSwitch on_switch = [&](int rank) {
-    note.set_rank(rank);
+    if (note) note->set_rank(rank);
     if (options_.on_switch) options_.on_switch(rank);
   };
   cores_.assign((options_.ranks + options_.ranks_per_node - 1) / options_.ranks_per_node,

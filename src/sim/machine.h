@@ -60,6 +60,7 @@ struct WorldOptions {
   /// Virtual time and events; a longer run has failed (a livelock). The longest test needs a tenth of that.
   Scheduler::Limits limits{60'000'000'000, 200'000'000};
   bool keep_trace = false;  ///< every event, not only the hash
+  bool crash_notes = true;  ///< a crash is reported as one of the simulator (crash_note.h)
   /// See RdmaOptions::channel_changed; the first rank is the one that is told. Null: nobody asks.
   std::function<void(PeerId rank, PeerId peer, const char* channel, uint64_t now_ns)> channel_changed;
   /// See Strand::OnSwitch.
@@ -134,6 +135,7 @@ class Machine {
   SimAdapters& adapters() { return *adapters_; }
   StreamHosts& streams() { return *streams_; }
   SegmentTable& segments() { return segments_; }
+  const NoticeBoard& board() const { return board_; }
 
  private:
   void rank_main(Rank& rank, const Body& body);

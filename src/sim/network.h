@@ -172,16 +172,26 @@ class Network final : public EventTarget {
   bool is_lost(PeerId rank) const { return lost_[rank]; }
 
   uint64_t packets() const { return packets_; }
+  /// What a node's links have done: its adapter out, the switch's port to it, its adapter in.
+  struct LinkUse {
+    uint64_t out_ns, out_packets, port_ns, in_ns, in_packets;
+  };
+  LinkUse use_of(uint32_t node) const {
+    const Node& n = nodes_[node];
+    return {n.out.busy_ns, n.out.packets, n.port.busy_ns, n.in.busy_ns, n.in.packets};
+  }
   void on_event(EventKind kind, uint64_t datum) override;
 
  private:
   /// A server of one packet at a time.
   struct Link {
-    uint64_t free_ns = 0;
+    uint64_t free_ns = 0, busy_ns = 0, packets = 0;
     /// When the packet's first byte gets in.
     uint64_t reserve(uint64_t now_ns, uint64_t duration_ns) {
       uint64_t begin = now_ns > free_ns ? now_ns : free_ns;
       free_ns = begin + duration_ns;
+      busy_ns += duration_ns;
+      ++packets;
       return begin;
     }
   };

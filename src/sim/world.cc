@@ -103,9 +103,12 @@ void add_network_paths(Process& process, Machine::Rank& rank) {
 
 }  // namespace
 
-std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock, Counters* counters) {
+std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock, Counters* counters,
+                                             Recorder* tracer, const std::map<std::string, std::string>& settings) {
   ProcessParts parts;
   parts.tunables = rank.machine.options().tunables;
+  for (const auto& [name, value] : settings) throw_if(parts.tunables.set(name, value), "tunables");
+  parts.tracer = tracer;
   parts.clock = rank.make_clock();
   parts.idle = rank.make_idle();
   parts.launcher = rank.make_launcher();

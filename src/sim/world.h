@@ -8,7 +8,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "process/process.h"
 #include "sim/machine.h"
@@ -23,10 +25,11 @@ class World {
   Report run(const std::function<void(Process&)>& body);
   /// Hands out the parts from which each rank makes its Process itself (the C API's MPI_Init does).
   Report run_unstarted(const Machine::Body& body) { return machine_.run(body); }
-  /// A Process of that rank: paths added and all ranks wired up, not yet started. Collective. `counters`: see
-  /// ProcessParts.
+  /// A Process of that rank: paths added and all ranks wired up, not yet started. Collective. `counters`, `tracer`:
+  /// see ProcessParts. `settings`: tunables of this rank alone, by name; one that is wrong throws.
   static std::unique_ptr<Process> make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock,
-                                               Counters* counters = nullptr);
+                                               Counters* counters = nullptr, Recorder* tracer = nullptr,
+                                               const std::map<std::string, std::string>& settings = {});
 
   Machine& machine() { return machine_; }
 

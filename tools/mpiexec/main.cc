@@ -15,6 +15,7 @@
 #include "keeper.h"
 #include "plan.h"
 #include "recording.h"
+#include "simulated.h"
 #include "streams.h"
 
 namespace {
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;
+  if (plan.is_simulated()) return run_simulated(plan, argv);
   take_allocation(plan);
   for (App& app : plan.apps) app.ranks = std::max(app.ranks, 1);
   const bool elsewhere = needs_other_hosts(plan, exit_code);

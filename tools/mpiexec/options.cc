@@ -47,6 +47,10 @@ void inherit_only(Inheritance& inheritance, const std::string& names) {
   add_list(inheritance.names, names);
 }
 
+void simulate_option(Plan& plan, const char* name, const std::string& value) {
+  plan.simulate_options.insert(plan.simulate_options.end(), {name, value});
+}
+
 using Text = const std::string&;
 #define TERN_OPTION(...) [](Plan & plan, App & app, Text name, Text value) -> std::string __VA_ARGS__
 
@@ -191,6 +195,56 @@ constexpr Option kOptions[] = {
      })},
     {"trace-size", "MIB", "MiB that each rank's part of the trace may take (default 256)",
      TERN_OPTION({ return number(name, value, 3, kMaxRanks, plan.trace_mib); })},
+    {"simulate", "MACHINE", "run on a simulated machine: one of the shipped files, or a path (docs/simulate.md)",
+     TERN_OPTION({
+       plan.simulated_machine = value;
+       return {};
+     })},
+    {"compute", "KIND",
+     "simulated: how long the program computes: measured (default), measured:FILE (and recorded), recorded:FILE, "
+     "constant:TIME, none",
+     TERN_OPTION({
+       simulate_option(plan, "--compute", value);
+       return {};
+     })},
+    {"compute-factor", "F", "simulated: time that computing takes there / time here", TERN_OPTION({
+       simulate_option(plan, "--compute-factor", value);
+       return {};
+     })},
+    {"set", "NAME=VALUE,...", "simulated: a tunable; with several values a table of what each would bring",
+     TERN_OPTION({
+       simulate_option(plan, "--set", value);
+       return {};
+     })},
+    {"seed", "N", "simulated: what is drawn is drawn from it (default 1)", TERN_OPTION({
+       simulate_option(plan, "--seed", value);
+       return {};
+     })},
+    {"cores", "N", "simulated: cores of a node (default: the machine's)", TERN_OPTION({
+       simulate_option(plan, "--cores", value);
+       return {};
+     })},
+    {"stack", "KIB", "simulated: stack of a rank (default: ulimit -s)", TERN_OPTION({
+       simulate_option(plan, "--stack", value);
+       return {};
+     })},
+    {"max-time", "S", "simulated: seconds of virtual time after which the simulation ends (default: none)",
+     TERN_OPTION({
+       simulate_option(plan, "--max-time", value);
+       return {};
+     })},
+    {"max-events", "N", "simulated: events after which it ends (default: none)", TERN_OPTION({
+       simulate_option(plan, "--max-events", value);
+       return {};
+     })},
+    {"no-report", "", "simulated: only the program's output", TERN_OPTION({
+       plan.simulate_options.push_back("--quiet");
+       return {};
+     })},
+    {"print-hash", "", "simulated: print a number that is the same exactly when all events were", TERN_OPTION({
+       plan.simulate_options.push_back("--print-hash");
+       return {};
+     })},
     {"v,verbose", "", "say what is started where", TERN_OPTION({
        plan.verbose = true;
        return {};

@@ -127,6 +127,9 @@ bool parse_command_line(const std::vector<std::string>& given, Plan& plan, int& 
     exit_code = print(question == find_option("help") ? help_text() : "mpiexec (Tern) " TERN_VERSION "\n") ? 0 : 1;
     return false;
   }
+  if (!plan.is_simulated() && !plan.simulate_options.empty() &&
+      complain(fmt::format("option '{}' is for simulations: add --simulate MACHINE", plan.simulate_options[0])))
+    return false;
   return !complain(read_timeout(plan));
 }
 

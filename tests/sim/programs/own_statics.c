@@ -1,4 +1,4 @@
-/* In the simulated world, loaded as a shared object (capi/simulated/program_file.h): statics are each rank's own. */
+/* In the simulated world, loaded as a shared object (capi/simulated/program_copies.h): statics are each rank's own. */
 #include <mpi.h>
 #include <stdio.h>
 

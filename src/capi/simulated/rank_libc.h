@@ -1,0 +1,18 @@
+// Functions that simulated programs and their libraries get instead of those of the C library (and MPI_Wtime), because
+// the C library's concern the whole process, or real time:
+//   - the end: exit, atexit, abort and what belongs to them end the rank;
+//   - output to descriptors 1 and 2 goes through the rank's streams;
+//   - time is virtual; to sleep is to let it pass;
+//   - state that the C library has once: random numbers, strtok, getopt;
+//   - what cannot be simulated says so: threads, fork, exec, timers.
+// Thread rule: on the fiber of the current RankProcess.
+#pragma once
+
+#include <string_view>
+
+namespace tern::sim {
+
+/// The function that takes the place of that one; null: the C library's own is used.
+const void* find_replaced(std::string_view name);
+
+}  // namespace tern::sim

@@ -1,0 +1,271 @@
+#include "capi/simulated/simulated_job.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+
+#include "base/assert.h"
+#include "capi/simulated/crash_signals.h"
+#include "capi/simulated/rank_process.h"
+#include "capi/simulated/unwind.h"
+#include "capi/simulated/virtual_clock.h"
+#include "capi/world.h"
+#include "names.gen.h"
+#include "sim/adapter.h"
+#include "sim/world.h"
+
+namespace tern::sim {
+
+/// One rank: its process, its C API, its bursts of computation.
+class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
+ public:
+  RankRun(SimulatedJob& job, const SimulatedProgram& program, ProgramCopies& copies, uint32_t place,
+          Machine::Rank& rank)
+      : job_(job),
+        rank_(rank),
+        program_(program),
+        compute_(job.options_.compute, rank.index()),
+        process_(copies, place, rank.index(), *this) {}
+
+  Error run(RankProcess::Exit& exit) {
+    make_world();
+    switch_in();
+    compute_.begin();
+    Error error = process_.run(program_.command, exit);
+    if (!in_call_) end_burst(BurstRecord::kClock);
+    return error;
+  }
+  void switch_in() {
+    capi::exchange_current(world_.get());
+    set_virtual_clock(&rank_.strand.scheduler(), &rank_.strand);
+    process_.switch_in();
+  }
+  void switch_out() {
+    process_.switch_out();
+    set_virtual_clock(&rank_.strand.scheduler(), nullptr);
+  }
+
+  capi::World* world() { return world_.get(); }
+  Machine::Rank& machine_rank() { return rank_; }
+  /// What the rank owns stays in place: others may refer to it.
+  void abandon() { static_cast<void>(world_.release()); }
+
+  // --- RankHost
+  void write(int stream, std::string_view text) override {
+    if (job_.options_.output) return job_.options_.output(rank_.index(), stream, text);
+    while (!text.empty()) {
+      const ssize_t n = ::write(stream, text.data(), text.size());
+      if (n < 0 && errno != EINTR) return;
+      text.remove_prefix(size_t(std::max<ssize_t>(n, 0)));
+    }
+  }
+  uint64_t now_ns() override {
+    if (in_call_ == 0) {
+      end_burst(BurstRecord::kClock);
+      compute_.begin();
+    }
+    if (capi::World& world = *world_; world.process) return world.process->clock().now_ns();
+    return rank_.strand.now_ns();
+  }
+  void sleep_ns(uint64_t ns) override {
+    if (in_call_ == 0) end_burst(BurstRecord::kClock);
+    rank_.station.compute(ns);
+    if (in_call_ == 0) compute_.begin();
+  }
+  std::string node_name() const override {
+    return "node" + std::to_string(rank_.index() / job_.options_.world.ranks_per_node);
+  }
+  void cannot(const char* what) override {
+    auto& known = job_.report_.cannot;
+    if (std::find(known.begin(), known.end(), what) != known.end()) return;
+    known.emplace_back(what);
+    write(2, "[tern rank " + std::to_string(rank_.index()) + "] the program " + what + "\n");
+  }
+
+  // --- CallObserver
+  void call_begins(uint16_t function) override {
+    if (in_call_++ != 0) return;
+    end_burst(function);
+    call_began_ns_ = rank_.strand.now_ns();
+  }
+  void call_ends(uint16_t function) override {
+    if (--in_call_ != 0) return;
+    CallTotals& totals = job_.report_.calls[function];
+    const uint64_t took = rank_.strand.now_ns() - call_began_ns_;
+    ++totals.calls;
+    totals.time_ns += took;
+    totals.longest_ns = std::max(totals.longest_ns, took);
+    job_.report_.mpi_ns += took;
+    compute_.begin();
+  }
+
+ private:
+  void make_world() {
+    world_ = std::make_unique<capi::World>();
+    world_->connect = [this](const RankContext& context, Error& error) {
+      std::unique_ptr<Process> process =
+          World::make_process(rank_, context.lock, context.counters, context.tracer, context.settings);
+      if (job_.options_.prepare) job_.options_.prepare(rank_, *process);
+      error = process->start();
+      return process;
+    };
+    if (job_.options_.record) world_->record_if_asked();
+    world_->node_name = node_name();
+    world_->observer = this;
+    world_->observed = true;
+  }
+  void end_burst(uint16_t function) {
+    const uint64_t ns = compute_.end(function);
+    if (ns == 0) return;
+    job_.report_.compute_ns += ns;
+    rank_.station.compute(ns);
+  }
+
+  SimulatedJob& job_;
+  Machine::Rank& rank_;
+  const SimulatedProgram& program_;
+  ComputeTime compute_;
+  std::unique_ptr<capi::World> world_;
+  RankProcess process_;
+  uint32_t in_call_ = 0;
+  uint64_t call_began_ns_ = 0;
+};
+
+SimulatedJob::SimulatedJob(SimulatedJobOptions options) : options_(std::move(options)) {
+  options_.world.ranks = 0;
+  for (const SimulatedProgram& program : options_.programs) options_.world.ranks += program.ranks;
+  ranks_.resize(options_.world.ranks);
+  report_.calls.resize(capi::function_names().size());
+  if (options_.compute.record && options_.compute.kind == ComputeKind::measured) {
+    options_.compute.record->resize(options_.world.ranks);
+  }
+}
+
+// The last first: the C library keeps streams in a list, and looks for each from its newest on.
+SimulatedJob::~SimulatedJob() {
+  while (!ranks_.empty()) ranks_.pop_back();
+  unwind_through(nullptr);
+}
+
+Error SimulatedJob::load() {
+  templates_.resize(options_.programs.size());
+  for (size_t i = 0; i < options_.programs.size(); ++i) {
+    if (Error error = templates_[i].load(options_.programs[i].path)) return error;
+    copies_.push_back(std::make_unique<ProgramCopies>());
+    if (Error error = copies_[i]->reserve(templates_[i], options_.programs[i].ranks)) return error;
+  }
+  const ComputeOptions& compute = options_.compute;
+  if (compute.kind == ComputeKind::recorded && compute.record->ranks() != options_.world.ranks) {
+    return Error(ErrorClass::arg, "the computation was recorded with " + std::to_string(compute.record->ranks()) +
+                                      " ranks, and this job has " + std::to_string(options_.world.ranks));
+  }
+  unwind_through(&copies_);
+  return {};
+}
+
+SimulatedJobReport SimulatedJob::run() {
+  capi::World* const outside = capi::exchange_current(nullptr);
+  capi::exchange_current(outside);
+  int running = -1;
+  WorldOptions world_options = options_.world;
+  world_options.crash_notes = false;
+  world_options.on_switch = [&](int rank) {
+    if (running >= 0 && ranks_[size_t(running)]) ranks_[size_t(running)]->switch_out();
+    running = rank;
+    if (rank >= 0 && ranks_[size_t(rank)]) ranks_[size_t(rank)]->switch_in();
+    else capi::exchange_current(outside);
+  };
+  World world(std::move(world_options));
+  machine_ = &world.machine();
+  CrashSignals signals(copies_);
+  report_.run = world.run_unstarted([this](Machine::Rank& rank) { rank_main(rank); });
+  const NoticeBoard& board = machine_->board();
+  if (board.aborted_by() >= 0 && report_.failure.empty()) {
+    const int low = board.abort_code() & 255;
+    report_.exit_code = low != 0 ? low : 1;  // 256 and multiples would read as success
+    report_.failure = board.abort_message();
+  } else if (report_.run.deadlock && report_.failure.empty()) {
+    explain_deadlock();
+  } else if (!report_.run.ok() && report_.failure.empty()) {
+    report_.exit_code = 1;
+    report_.failure = report_.run.failure;
+  }
+  for (auto& rank : ranks_) {
+    if (!rank || !rank->world()) continue;
+    add_counters(*rank->world()->counters);
+    rank->abandon();
+  }
+  describe_links(*machine_);
+  set_virtual_clock(nullptr, nullptr);
+  machine_ = nullptr;
+  return std::move(report_);
+}
+
+void SimulatedJob::rank_main(Machine::Rank& rank) {
+  uint32_t place = rank.index();
+  size_t program = 0;
+  while (place >= options_.programs[program].ranks) place -= options_.programs[program++].ranks;
+  const uint32_t index = rank.index();
+  ranks_[index] = std::make_unique<RankRun>(*this, options_.programs[program], *copies_[program], place, rank);
+  RankRun& mine = *ranks_[index];
+  RankProcess::Exit exit;
+  if (Error error = mine.run(exit)) return fail(index, 126, std::string(error.text()));
+  if (rank.strand.now_ns() >= report_.time_ns) {
+    report_.time_ns = rank.strand.now_ns();
+    report_.last_rank = index;
+  }
+  const bool inside = mine.world()->stage == capi::World::Stage::initialised;
+  if (exit.signal != 0) {
+    const char* name = sigabbrev_np(exit.signal);
+    fail(index, 128 + exit.signal,
+         "rank " + std::to_string(index) + " was killed by signal " + std::to_string(exit.signal) + " (SIG" +
+             (name ? name : "?") + ", " + strsignal(exit.signal) + ")");
+  } else if (inside) {
+    fail(index, exit.code != 0 ? exit.code : 1,
+         "rank " + std::to_string(index) + " ended with exit code " + std::to_string(exit.code) +
+             " after MPI_Init, without MPI_Finalize");
+  } else if (exit.code != 0 && report_.exit_code == 0) {
+    report_.exit_code = exit.code;  // the others go on, as processes do
+  }
+}
+
+void SimulatedJob::fail(uint32_t rank, int code, const std::string& what) {
+  if (report_.failure.empty()) {
+    report_.exit_code = code;
+    report_.failure = what;
+  }
+  machine_->scheduler().fail(what);
+  ranks_[rank]->machine_rank().strand.stop();
+}
+
+void SimulatedJob::explain_deadlock() {
+  constexpr uint32_t kShown = 32;  // a screenful
+  uint32_t waiting = 0;
+  report_.exit_code = 1;
+  report_.failure = "deadlock: every rank that has not ended waits, and nothing is on its way";
+  for (auto& rank : ranks_) {
+    if (!rank) continue;
+    Machine::Rank& where = rank->machine_rank();
+    if (where.strand.finished() || ++waiting > kShown) continue;
+    const char* const call = rank->world() ? rank->world()->call_name : nullptr;
+    report_.failure += "\n  rank " + std::to_string(where.index()) + " in " + (call ? call : "its program") +
+                       " since " + std::to_string(double(where.strand.blocked_since_ns()) * 1e-9) + " s";
+  }
+  if (waiting > kShown) report_.failure += "\n  and " + std::to_string(waiting - kShown) + " more";
+}
+
+void SimulatedJob::add_counters(const Counters& counters) {
+  for (const CounterRow& row : counter_rows()) {
+    const uint64_t* from = row.in(counters);
+    auto* to = const_cast<uint64_t*>(row.in(report_.counters));
+    for (uint32_t i = 0; i < row.elements; ++i) {
+      to[i] = row.counter_class == CounterClass::peak ? std::max(to[i], from[i]) : to[i] + from[i];
+    }
+  }
+}
+
+}  // namespace tern::sim
