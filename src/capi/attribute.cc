@@ -228,7 +228,7 @@ Error Win_set_attr(Call& call, Window& win, int win_keyval, void* attribute_val)
 Error Win_get_attr(Call& call, Window& win, int win_keyval, void* attribute_val, bool& flag) {
   flag = true;
   switch (win_keyval) {
-    case MPI_WIN_BASE: put_pointer(attribute_val, win.window->base()); return {};
+    case MPI_WIN_BASE: put_pointer(attribute_val, win.window->memory().told_base()); return {};
     case MPI_WIN_SIZE: put_pointer(attribute_val, &win.size); return {};
     case MPI_WIN_DISP_UNIT: put_pointer(attribute_val, &win.disp_unit); return {};
     case MPI_WIN_CREATE_FLAVOR: put_pointer(attribute_val, &win.flavor); return {};

@@ -16,7 +16,7 @@ void tell(Call& call, const std::string& promise, const std::string& but) {
 }
 
 std::string name_of(const Window& win) {
-  return win.window->name.empty() ? std::string("the window") : "the window '" + win.window->name + "'";
+  return win.window->name().empty() ? std::string("the window") : "the window '" + win.window->name() + "'";
 }
 
 }  // namespace
@@ -36,13 +36,13 @@ void check_length_promise(Call& call, const Communicator& comm, Count room_bytes
 
 void check_window_promises(Call& call, Window& win) {
   const rma::Window& window = *win.window;
-  if (window.hints().same_size && !window.same_size()) tell(call, "same_size", "the ranks' sizes differ");
-  if (window.hints().same_disp_unit && !window.same_disp_unit())
+  if (window.hints().same_size && !window.memory().same_size()) tell(call, "same_size", "the ranks' sizes differ");
+  if (window.hints().same_disp_unit && !window.memory().same_disp_unit())
     tell(call, "same_disp_unit", "the ranks' displacement units differ");
   const std::string& kinds = window.hints().memory_kinds;
-  const bool own = window.flavor() == rma::Flavor::create && window.base();
+  const bool own = window.flavor() == rma::Flavor::create && window.memory().base();
   if (own && kinds.find("system") == std::string::npos && !kinds.empty() &&
-      !call.world().allocations.contains(window.base()))
+      !call.world().allocations.contains(window.memory().base()))
     tell(call, "mpi_assert_memory_alloc_kinds=" + kinds,
          "the window's memory does not begin in memory of MPI_Alloc_mem");
 }
@@ -60,7 +60,7 @@ void check_accumulate_promise(Call& call, Window& win, const rma::Operation& ope
     return;
   if (operation.op == OpId::no_op && hints.ops == "same_op_no_op") return;
   const bool swaps = operation.action == wire::WindowAction::compare_and_swap;
-  const Aint start = operation.displacement * win.window->disp_unit_of(operation.target);
+  const Aint start = operation.displacement * win.window->memory().disp_unit_of(operation.target);
   const Window::Accumulate now{operation.target, start + low, start + high, swaps ? -1 : int(operation.op)};
   for (const Window::Accumulate& one : win.accumulates) {
     if (one.target != now.target || one.high <= now.low || now.high <= one.low || one.op == now.op) continue;

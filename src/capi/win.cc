@@ -25,7 +25,7 @@ Error make(Call& call, Communicator& comm, const rma::Window::Plan& plan, void* 
   // The operations of other ranks may need this rank while it computes.
   if (comm.size() > 1 && made->serves()) call.help();
   if (baseptr) {
-    void* base = made->base();
+    void* base = made->memory().told_base();
     std::memcpy(baseptr, &base, sizeof base);
   }
   // Windows start with MPI_ERRORS_ARE_FATAL (12.6.1).
@@ -72,13 +72,13 @@ Error Win_free(Call& call, Window*& win) {
   return error;
 }
 
-Error Win_attach(Call& call, Window& win, void* base, Aint size) { return of(win).attach(base, size); }
-Error Win_detach(Call& call, Window& win, const void* base) { return of(win).detach(base); }
+Error Win_attach(Call& call, Window& win, void* base, Aint size) { return of(win).memory().attach(base, size); }
+Error Win_detach(Call& call, Window& win, const void* base) { return of(win).memory().detach(base); }
 
 Error Win_shared_query(Call& call, Window& win, int rank, Aint& size, Count& disp_unit, void* baseptr) {
   void* base = nullptr;
   Aint unit = 0;
-  if (Error error = of(win).shared_query(rank, size, unit, base)) return error;
+  if (Error error = of(win).memory().shared_query(rank, size, unit, base)) return error;
   disp_unit = unit;
   std::memcpy(baseptr, &base, sizeof base);
   return {};
@@ -102,12 +102,12 @@ Error Win_get_info(Call& call, Window& win, Info*& info_used) {
 }
 
 Error Win_set_name(Call& call, Window& win, const char* win_name) {
-  of(win).name.assign(win_name, strnlen(win_name, MPI_MAX_OBJECT_NAME - 1));
+  of(win).name().assign(win_name, strnlen(win_name, MPI_MAX_OBJECT_NAME - 1));
   return {};
 }
 
 Error Win_get_name(Call& call, Window* win, char* win_name, int& resultlen) {
-  const std::string name = win ? of(*win).name : "MPI_WIN_NULL";
+  const std::string name = win ? of(*win).name() : "MPI_WIN_NULL";
   std::memcpy(win_name, name.c_str(), name.size() + 1);
   resultlen = int(name.size());
   return {};
@@ -125,29 +125,35 @@ Error ended(Call& call, Window& win, Error error) {
 
 }  // namespace
 
-Error Win_fence(Call& call, int assertions, Window& win) { return ended(call, win, of(win).fence(assertions)); }
-Error Win_post(Call& call, Group& group, int assertions, Window& win) { return of(win).post(group, assertions); }
-Error Win_start(Call& call, Group& group, int assertions, Window& win) { return of(win).start(group, assertions); }
-Error Win_complete(Call& call, Window& win) { return ended(call, win, of(win).complete()); }
-Error Win_wait(Call& call, Window& win) { return of(win).wait(); }
-Error Win_test(Call& call, Window& win, bool& flag) { return of(win).test(flag); }
+Error Win_fence(Call& call, int assertions, Window& win) {
+  return ended(call, win, of(win).access().fence(assertions));
+}
+Error Win_post(Call& call, Group& group, int assertions, Window& win) {
+  return of(win).access().post(group, assertions);
+}
+Error Win_start(Call& call, Group& group, int assertions, Window& win) {
+  return of(win).access().start(group, assertions);
+}
+Error Win_complete(Call& call, Window& win) { return ended(call, win, of(win).access().complete()); }
+Error Win_wait(Call& call, Window& win) { return of(win).access().wait(); }
+Error Win_test(Call& call, Window& win, bool& flag) { return of(win).access().test(flag); }
 Error Win_lock(Call& call, int lock_type, int rank, int assertions, Window& win) {
   if (call.checked()) [[unlikely]]
     check_lock_promise(call, win);
-  return of(win).lock(lock_type, rank, assertions);
+  return of(win).access().lock(lock_type, rank, assertions);
 }
-Error Win_unlock(Call& call, int rank, Window& win) { return ended(call, win, of(win).unlock(rank)); }
+Error Win_unlock(Call& call, int rank, Window& win) { return ended(call, win, of(win).access().unlock(rank)); }
 Error Win_lock_all(Call& call, int assertions, Window& win) {
   if (call.checked()) [[unlikely]]
     check_lock_promise(call, win);
-  return of(win).lock_all(assertions);
+  return of(win).access().lock_all(assertions);
 }
-Error Win_unlock_all(Call& call, Window& win) { return ended(call, win, of(win).unlock_all()); }
-Error Win_flush(Call& call, int rank, Window& win) { return ended(call, win, of(win).flush(rank)); }
-Error Win_flush_all(Call& call, Window& win) { return ended(call, win, of(win).flush_all()); }
-Error Win_flush_local(Call& call, int rank, Window& win) { return of(win).flush_local(rank); }
-Error Win_flush_local_all(Call& call, Window& win) { return of(win).flush_local_all(); }
-Error Win_sync(Call& call, Window& win) { return of(win).sync(); }
+Error Win_unlock_all(Call& call, Window& win) { return ended(call, win, of(win).access().unlock_all()); }
+Error Win_flush(Call& call, int rank, Window& win) { return ended(call, win, of(win).access().flush(rank)); }
+Error Win_flush_all(Call& call, Window& win) { return ended(call, win, of(win).access().flush_all()); }
+Error Win_flush_local(Call& call, int rank, Window& win) { return of(win).access().flush_local(rank); }
+Error Win_flush_local_all(Call& call, Window& win) { return of(win).access().flush_local_all(); }
+Error Win_sync(Call& call, Window& win) { return of(win).access().sync(); }
 
 }  // namespace body
 }  // namespace tern::capi

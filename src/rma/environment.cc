@@ -84,16 +84,16 @@ void Environment::on_message(Endpoint& from, const wire::Header& header, const s
   if (!window) return;
   const std::span<const std::byte> all(payload, bytes);
   if (header.kind == wire::kWindowBatch) {
-    window->serve(header.source, all, header.token);
+    window->exposure().serve(header.source, all, header.token);
     return;
   }
   if (header.kind == wire::kWindowAnswers) return window->take_answers(header.source, all);
-  if (header.kind == wire::kWindowPost) return window->take_post(header.source);
+  if (header.kind == wire::kWindowPost) return window->access().take_post(header.source);
   if (header.kind == wire::kWindowNudge) return window->take_nudge();
   Landing landing;
   if (!window->land(header, bytes, landing)) return;
   landing.target.unpack(payload, bytes);
-  window->landed(header, landing, bytes, Error());
+  window->landed(header, Error());
 }
 
 Landing Environment::on_header(Endpoint& from, const wire::Header& header, size_t bytes) {
@@ -118,7 +118,7 @@ void Environment::on_landed(Endpoint& from, const wire::Header& header, Landing&
     if (!error) on_message(from, header, gathered->bytes.data(), bytes);
     return;
   }
-  if (Window* window = window_of(from, header)) window->landed(header, landing, bytes, std::move(error));
+  if (Window* window = window_of(from, header)) window->landed(header, std::move(error));
 }
 
 void Environment::on_peer_lost(Endpoint& peer, const Error& error) {

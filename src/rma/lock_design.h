@@ -1,7 +1,7 @@
 // LockDesign: how an origin gets the lock of a target without the target's doing: by words that the origins themselves
 // change (Jiang et al. 2004, section 5). A window without one sends messages: the target keeps the queue
-// (lock_queue.h), and the request for the lock travels with the operations (origin.cc); that is what a polling or an
-// event-driven thread of the target serves (section 4; progress/event_handler.h).
+// (lock_queue.h), and the request for the lock travels with the operations (routes/record.h); that is what a polling or
+// an event-driven thread of the target serves (section 4; progress/event_handler.h).
 //
 //   NodeLocks       tickets in memory that the node shares (node_locks.h)
 //   NodeWordLocks   test-and-set, MCS queue in such memory (node_word_locks.h, locks/)

@@ -48,7 +48,7 @@ static void alignment(size_t wanted) {
   MPI_Aint mine = rank == 0 && size > 1 ? 0 : 100;
   MPI_Win_allocate_shared(mine, 1, info, node, &memory, &win);
   if (rank == (size > 1)) CHECK((uintptr_t)memory % wanted == 0);
-  memset(memory, me, (size_t)mine);
+  if (mine != 0) memset(memory, me, (size_t)mine);
   MPI_Win_free(&win);
   MPI_Info_set(info, "alloc_shared_noncontig", "true");
   MPI_Win_allocate_shared(100, 1, info, node, &memory, &win);

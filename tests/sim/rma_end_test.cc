@@ -38,10 +38,10 @@ struct Rank {
     }
   }
   void visit(int target, int type) {
-    EXPECT_FALSE(window->lock(type, target, 0));
+    EXPECT_FALSE(window->access().lock(type, target, 0));
     put.target = target;
     EXPECT_FALSE(window->begin(put, nullptr));
-    EXPECT_FALSE(window->unlock(target));
+    EXPECT_FALSE(window->access().unlock(target));
   }
 
   Process& process;
@@ -57,15 +57,15 @@ struct Rank {
 void free_beside_a_question(Process& process, uint64_t hold_ns) {
   Rank rank(process);
   if (rank.me == 1) {
-    EXPECT_FALSE(rank.window->lock(rma::kLockExclusive, 0, 0));
+    EXPECT_FALSE(rank.window->access().lock(rma::kLockExclusive, 0, 0));
     rank.put.target = 0;
     EXPECT_FALSE(rank.window->begin(rank.put, nullptr));
-    EXPECT_FALSE(rank.window->flush(0));
+    EXPECT_FALSE(rank.window->access().flush(0));
   }
   rank.barrier();
   if (rank.me == 1) {
     rank.poll_for(hold_ns);
-    EXPECT_FALSE(rank.window->unlock(0));
+    EXPECT_FALSE(rank.window->access().unlock(0));
   } else if (rank.me != 0) {
     rank.visit(0, rank.me % 2 == 0 ? rma::kLockExclusive : rma::kLockShared);
   }
@@ -88,7 +88,7 @@ void drop_in_the_middle(Process& process, uint64_t seed, bool mcs) {
   rank.barrier();
   const bool is_origin = rank.me == 1 || (rank.me != 0 && !mcs);
   if (is_origin && seed % 3 != 0) {  // nobody waits for a lock that is never given back
-    EXPECT_FALSE(rank.window->lock(rng.chance(1, 2) ? rma::kLockExclusive : rma::kLockShared, 0, 0));
+    EXPECT_FALSE(rank.window->access().lock(rng.chance(1, 2) ? rma::kLockExclusive : rma::kLockShared, 0, 0));
     rank.put.target = 0;
     EXPECT_FALSE(rank.window->begin(rank.put, nullptr));  // asks for the lock
     for (uint64_t polls = rng.below(20); polls != 0; --polls) process.progress().poll();

@@ -33,13 +33,13 @@ void live_on(Process& process, rma::Flavor flavor) {
   put.origin_count = put.target_count = 1;
   put.origin_type = put.target_type = &types.get(type_id::kInt64);
   const auto access = [&]() -> Error {
-    if (Error error = window->lock(rma::kLockExclusive, 0, 0)) return error;
+    if (Error error = window->access().lock(rma::kLockExclusive, 0, 0)) return error;
     if (Error error = window->begin(put, nullptr)) return error;
     if (process.world_rank() == 1) {
-      EXPECT_FALSE(window->flush(0));
+      EXPECT_FALSE(window->access().flush(0));
       process.progress().wait_until([] { return false; });
     }
-    return window->unlock(0);
+    return window->access().unlock(0);
   };
   Error error;
   while (!error && process.clock().now_ns() < 1'000'000'000) {
@@ -66,8 +66,8 @@ void wait_for_epochs(Process& process, rma::Flavor flavor) {
   Ref<Group> group;
   EXPECT_FALSE(process.world().group().include({&one, 1}, group));
   if (process.world_rank() == 2) {
-    EXPECT_FALSE(window->post(*group, 0));
-    EXPECT_EQ(window->wait().error_class(), int(ErrorClass::proc_aborted));
+    EXPECT_FALSE(window->access().post(*group, 0));
+    EXPECT_EQ(window->access().wait().error_class(), int(ErrorClass::proc_aborted));
     return;
   }
   Operation put{wire::WindowAction::put};
@@ -75,9 +75,9 @@ void wait_for_epochs(Process& process, rma::Flavor flavor) {
   put.origin_count = put.target_count = 1;
   put.origin_type = put.target_type = &types.get(type_id::kInt64);
   put.target = 1;
-  EXPECT_FALSE(window->start(*group, 0));
+  EXPECT_FALSE(window->access().start(*group, 0));
   Error error = window->begin(put, nullptr);
-  if (Error late = window->complete(); !error) error = std::move(late);
+  if (Error late = window->access().complete(); !error) error = std::move(late);
   EXPECT_EQ(error.error_class(), int(ErrorClass::proc_aborted)) << error.text();
 }
 

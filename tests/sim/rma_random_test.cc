@@ -190,9 +190,9 @@ void Player::make_window() {
   if (program_.allocate) plan.flavor = rma::Flavor::allocate, plan.base = nullptr;
   if (program_.dynamic) plan = {rma::Flavor::dynamic, nullptr, 0, 1, nullptr};
   right(Window::create(process_.windows(), process_.world(), plan, window_), "create");
-  if (program_.dynamic) right(window_->attach(memory_.data(), Aint(memory_.size() * 8)), "attach");
+  if (program_.dynamic) right(window_->memory().attach(memory_.data(), Aint(memory_.size() * 8)), "attach");
   if (!program_.dynamic && program_.allocate)
-    std::fill_n(reinterpret_cast<int64_t*>(window_->base()), memory_.size(), 0);
+    std::fill_n(reinterpret_cast<int64_t*>(window_->memory().base()), memory_.size(), 0);
   addresses_.resize(size_t(program_.ranks));
   const auto mine = reinterpret_cast<uint64_t>(memory_.data());
   Operands operands;
@@ -207,24 +207,24 @@ void Player::make_window() {
 void Player::open(const Round& round) {
   Group& all = process_.world().group();
   const int assertions = round.unchecked && !round.exclusive ? rma::assertion::kNoCheck : 0;
-  if (round.style == Style::fence) right(window_->fence(0), "fence");
+  if (round.style == Style::fence) right(window_->access().fence(0), "fence");
   if (round.style == Style::post_start) {
-    right(window_->post(all, round.unchecked ? rma::assertion::kNoCheck : 0), "post");
+    right(window_->access().post(all, round.unchecked ? rma::assertion::kNoCheck : 0), "post");
     if (round.unchecked) barrier();
-    right(window_->start(all, round.unchecked ? rma::assertion::kNoCheck : 0), "start");
+    right(window_->access().start(all, round.unchecked ? rma::assertion::kNoCheck : 0), "start");
   }
-  if (round.style == Style::lock_all) right(window_->lock_all(assertions), "lock_all");
+  if (round.style == Style::lock_all) right(window_->access().lock_all(assertions), "lock_all");
 }
 
 void Player::close(const Round& round) {
-  if (round.style == Style::fence) right(window_->fence(rma::assertion::kNoSucceed), "fence");
+  if (round.style == Style::fence) right(window_->access().fence(rma::assertion::kNoSucceed), "fence");
   if (round.style == Style::post_start) {
-    right(window_->complete(), "complete");
+    right(window_->access().complete(), "complete");
     bool over = false;
-    for (int tests = round.exclusive ? 20 : 0; tests > 0 && !over; --tests) right(window_->test(over), "test");
-    if (!over) right(window_->wait(), "wait");
+    for (int tests = round.exclusive ? 20 : 0; tests > 0 && !over; --tests) right(window_->access().test(over), "test");
+    if (!over) right(window_->access().wait(), "wait");
   }
-  if (round.style == Style::lock_all) right(window_->unlock_all(), "unlock_all");
+  if (round.style == Style::lock_all) right(window_->access().unlock_all(), "unlock_all");
 }
 
 // What the step does to the model; `mine`: this rank's own step, whose result is noted.
@@ -308,15 +308,16 @@ void Player::carry_out(const Round& round) {
       continue;
     }
     if (round.style == Style::lock && locked != step.target) {
-      if (locked >= 0) right(window_->unlock(locked), "unlock");
+      if (locked >= 0) right(window_->access().unlock(locked), "unlock");
       locked = step.target;
-      right(window_->lock(round.exclusive ? rma::kLockExclusive : rma::kLockShared, locked, 0), "lock");
+      right(window_->access().lock(round.exclusive ? rma::kLockExclusive : rma::kLockShared, locked, 0), "lock");
     }
     begin(step, round, step.use == Use::added);
     // Puts and gets of one origin are not ordered among its other operations.
-    if (passive) right(step.seed % 3 == 0 ? window_->flush_all() : window_->flush(step.target), "flush");
+    if (passive)
+      right(step.seed % 3 == 0 ? window_->access().flush_all() : window_->access().flush(step.target), "flush");
   }
-  if (locked >= 0) right(window_->unlock(locked), "unlock");
+  if (locked >= 0) right(window_->access().unlock(locked), "unlock");
 }
 
 void Player::play() {
@@ -329,15 +330,15 @@ void Player::play() {
     for (auto& pending : pending_) check(*pending);
     pending_.clear();
     barrier();
-    right(window_->lock(rma::kLockShared, me_, 0), "own lock");
+    right(window_->access().lock(rma::kLockShared, me_, 0), "own lock");
     const auto* now =
-        program_.allocate && !program_.dynamic ? reinterpret_cast<int64_t*>(window_->base()) : memory_.data();
+        program_.allocate && !program_.dynamic ? reinterpret_cast<int64_t*>(window_->memory().base()) : memory_.data();
     for (size_t i = 0; i < memory_.size(); ++i) {
       if (now[i] == model_[size_t(me_)][i]) continue;
       wrong("rank " + std::to_string(me_) + ": word " + std::to_string(i) + " of its memory, style " +
             std::to_string(int(round.style)));
     }
-    right(window_->unlock(me_), "own unlock");
+    right(window_->access().unlock(me_), "own unlock");
     barrier();
   }
   right(window_->free(), "free");

@@ -1,22 +1,9 @@
-// Accumulates of 8-byte integers (MPI_Fetch_and_op, MPI_Compare_and_swap and the others) by the atomics of the path's
-// RemoteMemory, without the target's processor, in windows whose members all reach each other by one path that has them
-// (RemotePart::atomics).
-//
-// All of them go this way, also those of a rank on its own memory and on memory that it shares with the target: an
-// adapter's atomics exclude each other, but seldom the CPU's. Where they do (`atomics_with_cpu`) words that this rank
-// maps are changed by the CPU's atomics instead. Both are atomic element by element, as MPI asks (MPI 5.0, 12.7.1).
-//
-//   sum, no_op            fetch_add             replace   swap, where the path has it
-//   compare-and-swap      compare_swap          others    reads the word, then compare_swap until nobody came between
-//
-// Ordered at the target's words as the program has begun them: the path keeps atomics of one lane in order, and what
-// takes several of them lets nothing pass.
-// Source: Jiang et al. 2004, section 2 (atomics of the adapter). Thread rule: under the rank's lock.
+#include "rma/routes/words.h"
+
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
-#include "rma/window.h"
+#include "base/assert.h"
 
 namespace tern::rma {
 
@@ -51,18 +38,19 @@ struct WordElement final : AtomicOperation {
 };
 
 /// One call, from its beginning until it is over.
-struct WordAccumulate {
-  WordAccumulate(Window& its_window, Target& its_target, const Operation& what, bool swaps);
+struct WordAccumulate final : HeldOperation {
+  WordAccumulate(WordRoute& of, Target& to, const Operation& what, bool swaps);
   WordAccumulate(const WordAccumulate&) = delete;
   WordAccumulate& operator=(const WordAccumulate&) = delete;
+  void leave() override { route.leave(*this); }
+  void drop(Error why) override { route.over(*this, std::move(why)); }
 
   bool is_over() const { return begun && left == 0 && outstanding == 0; }
-  bool brings() const { return operation.op != OpId::no_op; }
   /// Each element is one atomic operation.
   bool at_once() const { return kind != AtomicOperation::Kind::compare_swap || compares(); }
   bool compares() const { return operation.action == WindowAction::compare_and_swap; }
 
-  Window& window;
+  WordRoute& route;
   Target& target;
   WindowRequest* request = nullptr;
   Operation operation;
@@ -77,8 +65,8 @@ struct WordAccumulate {
   Error error;
 };
 
-WordAccumulate::WordAccumulate(Window& its_window, Target& its_target, const Operation& what, bool swaps)
-    : window(its_window), target(its_target), operation(what) {
+WordAccumulate::WordAccumulate(WordRoute& of, Target& to, const Operation& what, bool swaps)
+    : route(of), target(to), operation(what) {
   origin_type = Ref<Datatype>::share(what.origin_type);
   result_type = Ref<Datatype>::share(what.result_type);
   target_type = Ref<Datatype>::share(what.target_type);
@@ -86,25 +74,27 @@ WordAccumulate::WordAccumulate(Window& its_window, Target& its_target, const Ope
          : what.op == OpId::replace && swaps            ? AtomicOperation::Kind::swap
                                                         : AtomicOperation::Kind::compare_swap;
   if (compares()) kind = AtomicOperation::Kind::compare_swap;
-  if (brings()) from = part_of(what.origin, what.origin_count, what.origin_type);
-  left = (brings() ? from.remaining() : bytes_of(what.target_count, what.target_type)) / kWord_bytes;
+  if (what.brings()) from = part_of(what.origin, what.origin_count, what.origin_type);
+  left = (what.brings() ? from.remaining() : bytes_of(what.target_count, what.target_type)) / kWord_bytes;
   elements = std::vector<WordElement>(std::min(left, kMaxElements));
   for (WordElement& element : elements) element.owner = this;
 }
 
 void WordElement::on_done(AtomicOperation& operation, Error error) {
   auto& self = static_cast<WordElement&>(operation);
-  self.owner->window.word_done(self, std::move(error));
+  self.owner->route.element_over(self, std::move(error));
 }
 
-// Every word of the target's elements is aligned for the adapter's atomics.
-bool Window::goes_by_words(const Operation& o) const {
-  if (!remote_.atomics() || o.action == WindowAction::put || o.action == WindowAction::get) return false;
+Cursor WordRoute::elements_of(const Operation& o) const {
+  auto* start = reinterpret_cast<std::byte*>(memory_.remote().address_of(o.target));
+  start += o.displacement * memory_.disp_unit_of(o.target);
+  return Cursor(start, o.target_count, *o.target_type);
+}
+
+bool WordRoute::all_words(const Operation& o) const {
   const Kind* kind = o.target_type->basic_kind();
   if (!kind || !is_word(*kind)) return false;
-  auto* start = reinterpret_cast<std::byte*>(remote_.address_of(o.target));
-  start += o.displacement * disp_units_.of(o.target);
-  Cursor there(start, o.target_count, *o.target_type);
+  Cursor there = elements_of(o);
   iovec pieces[16];
   size_t filled_bytes = 0;
   while (size_t filled = there.segments(pieces, there.remaining(), filled_bytes)) {
@@ -115,56 +105,55 @@ bool Window::goes_by_words(const Operation& o) const {
   return true;
 }
 
-void Window::begin_words(const Operation& o, Target& target, WindowRequest* request) {
-  auto* made = new WordAccumulate(*this, target, o, remote_.atomics()->remote_properties().atomic_swap);
-  auto* start = reinterpret_cast<std::byte*>(remote_.address_of(target.rank));
-  start += o.displacement * disp_units_.of(target.rank);
-  made->there = Cursor(start, o.target_count, *o.target_type);
+void WordRoute::begin(const Operation& o, Target& target, WindowRequest* request) {
+  const bool swaps = memory_.remote().atomics()->remote_properties().atomic_swap;
+  auto* made = new WordAccumulate(*this, target, o, swaps);
+  made->there = elements_of(o);
   made->request = request;
-  ++target.transfers;
+  ++target.flight.transfers;
   if (request) request->begin_part();
-  if (gate_open(target)) return issue(*made);
-  seal(target, nullptr);
-  target.sealed.push_back({{}, 0, nullptr, nullptr, made});
-  pump(target, false);
+  if (!records_.hold(target, *made)) leave(*made);
 }
 
-void Window::issue(WordAccumulate& accumulate) {
-  accumulate.target.words.push_back(&accumulate);
-  advance_words(accumulate.target);
+void WordRoute::leave(WordAccumulate& call) {
+  call.target.words.calls.push_back(&call);
+  advance(call.target);
 }
 
 // What was begun first goes first. The next call begins when all of this one's words are on their way, if the path
 // keeps their order and both take one atomic operation for each word; else when this one is over.
-void Window::advance_words(Target& target) {
-  if (target.advancing) {
-    target.advance_again = true;  // an atomic operation that was over at once
+void WordRoute::advance(Target& target) {
+  WordQueue& words = target.words;
+  if (words.advancing) {
+    words.again = true;  // an atomic operation that was over at once
     return;
   }
-  target.advancing = true;
-  const bool ordered = remote_.atomics()->remote_properties().ordered_atomics;
+  words.advancing = true;
+  const bool ordered = memory_.remote().atomics()->remote_properties().ordered_atomics;
   do {
-    target.advance_again = false;
+    words.again = false;
     bool alone = false;
-    for (WordAccumulate* one : target.words) {
-      if (alone || (one != target.words.front() && !one->at_once())) break;
+    for (WordAccumulate* one : words.calls) {
+      if (alone || (one != words.calls.front() && !one->at_once())) break;
       begin_elements(*one);
       alone = one->left != 0 || !ordered || !one->at_once();
     }
-    while (!target.words.empty() && target.words.front()->is_over()) {
-      WordAccumulate* over = target.words.front();
-      target.words.pop_front();
-      words_over(*over, std::move(over->error));
-      target.advance_again = true;
+    while (!words.calls.empty() && words.calls.front()->is_over()) {
+      WordAccumulate* over_now = words.calls.front();
+      words.calls.pop_front();
+      over(*over_now, std::move(over_now->error));
+      words.again = true;
     }
-  } while (target.advance_again);
-  target.advancing = false;
+  } while (words.again);
+  words.advancing = false;
 }
 
-void Window::begin_elements(WordAccumulate& one) {
+void WordRoute::begin_elements(WordAccumulate& one) {
+  const RemotePart& remote = memory_.remote();
+  const int rank = one.target.rank;
   one.begun = true;
   if (one.left != 0 && one.target.endpoint.lost()) {
-    one.error = environment_.endpoints().loss_of(one.target.endpoint.peer);
+    one.error = context_.environment.endpoints().loss_of(one.target.endpoint.peer);
     one.left = 0;
   }
   for (WordElement& element : one.elements) {
@@ -174,12 +163,12 @@ void Window::begin_elements(WordAccumulate& one) {
     size_t bytes = 0;
     one.there.segments({&word, 1}, kWord_bytes, bytes);
     element.brought = 0;
-    if (one.brings()) one.from.pack(reinterpret_cast<std::byte*>(&element.brought), kWord_bytes);
+    if (one.operation.brings()) one.from.pack(reinterpret_cast<std::byte*>(&element.brought), kWord_bytes);
     element.over = false;
     element.offset = one.next_offset;
-    element.lane = &remote_.atomics_lane(comm_->peer(one.target.rank), own(one.target.rank));
+    element.lane = &remote.atomics_lane(context_.comm->peer(rank), context_.own(rank));
     element.remote_address = reinterpret_cast<uintptr_t>(word.iov_base);
-    element.key = remote_.atomics_key(one.target.rank);
+    element.key = remote.atomics_key(rank);
     element.kind = one.at_once() ? one.kind : AtomicOperation::Kind::fetch_add;  // else it is read first
     element.operand = one.at_once() ? element.brought : 0;
     if (one.compares()) std::memcpy(&element.compare, one.operation.compare, sizeof element.compare);
@@ -191,35 +180,28 @@ void Window::begin_elements(WordAccumulate& one) {
   }
 }
 
-void Window::begin_atomic(WordElement& element) {
+void WordRoute::begin_atomic(WordElement& element) {
   const Target& target = element.owner->target;
-  if (!target.memory || !remote_.atomics_with_cpu()) {
-    ++environment_.counters().rma_atomics;
-    return remote_.atomics()->atomic(element);
+  const RemotePart& remote = memory_.remote();
+  if (!target.memory.start || !remote.atomics_with_cpu()) {
+    ++context_.counters().rma_atomics;
+    return remote.atomics()->atomic(element);
   }
-  ++environment_.counters().rma_direct;
-  std::byte* mapped = target.memory + (element.remote_address - remote_.address_of(target.rank));
-  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(mapped));
-  switch (element.kind) {
-    case AtomicOperation::Kind::fetch_add: element.result = word.fetch_add(element.operand); break;
-    case AtomicOperation::Kind::swap: element.result = word.exchange(element.operand); break;
-    case AtomicOperation::Kind::compare_swap:
-      element.result = element.compare;
-      word.compare_exchange_strong(element.result, element.operand);
-      break;
-  }
-  word_done(element, Error());
+  ++context_.counters().rma_direct;
+  std::byte* mapped = target.memory.start + (element.remote_address - remote.address_of(target.rank));
+  element.result = Apply::word(mapped, element.kind, element.operand, element.compare);
+  element_over(element, Error());
 }
 
 // True: another atomic operation is needed, since the word has changed since it was read.
-bool Window::tries_again(WordElement& element) {
+bool WordRoute::tries_again(WordElement& element) {
   const WordAccumulate& one = *element.owner;
   const bool stored = element.kind == AtomicOperation::Kind::compare_swap && element.result == element.compare;
   if (one.at_once() || stored) return false;
   uint64_t wanted = element.brought;
   if (one.operation.op != OpId::replace) {
     wanted = element.result;
-    environment_.op(one.operation.op).apply_basic(&element.brought, &wanted, 1, *one.target_type->basic_kind());
+    context_.environment.op(one.operation.op).apply_basic(&element.brought, &wanted, 1, *one.target_type->basic_kind());
   }
   if (wanted == element.result) return false;
   element.kind = AtomicOperation::Kind::compare_swap;
@@ -228,7 +210,7 @@ bool Window::tries_again(WordElement& element) {
   return true;
 }
 
-void Window::word_done(WordElement& element, Error error) {
+void WordRoute::element_over(WordElement& element, Error error) {
   WordAccumulate& one = *element.owner;
   if (!error && tries_again(element)) return begin_atomic(element);
   if (error) {
@@ -239,22 +221,23 @@ void Window::word_done(WordElement& element, Error error) {
     into.seek(element.offset);
     into.unpack(reinterpret_cast<const std::byte*>(&element.result), kWord_bytes);
   }
+  TERN_ASSERT(!element.over && one.outstanding != 0);
   element.over = true;
   --one.outstanding;
-  advance_words(one.target);
+  advance(one.target);
 }
 
 // Whether a word that an error is about was changed is not known, so nothing is tried again.
-void Window::words_over(WordAccumulate& accumulate, Error error) {
-  std::unique_ptr<WordAccumulate> own(&accumulate);
-  Target& target = accumulate.target;
-  --target.transfers;
+void WordRoute::over(WordAccumulate& call, Error error) {
+  std::unique_ptr<WordAccumulate> own(&call);
+  Target& target = call.target;
+  target.flight.end_transfer();
   if (error) {
-    if (!target.error) target.error = Error(error.error_class(), std::string(error.text()));
-    if (accumulate.request && !accumulate.request->error) accumulate.request->error = std::move(error);
+    target.fail(error);
+    if (call.request) call.request->fail(std::move(error));
   }
-  if (accumulate.request) accumulate.request->end_part();
-  environment_.progress().notify();
+  if (call.request) call.request->end_part();
+  context_.progress().notify();
 }
 
 }  // namespace tern::rma
