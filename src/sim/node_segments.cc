@@ -16,7 +16,7 @@ Error SimSegments::allocate(size_t bytes, NodeSegment& made, size_t alignment_by
   std::memset(data, 0, size);
   const uint64_t id = table_.next_id++;
   table_.segments.emplace(id,
-                          SegmentTable::Segment{{data, [](std::byte* memory) { std::free(memory); }}, bytes, node_, 1});
+                          SegmentTable::Segment{{data, [](std::byte* owned) { std::free(owned); }}, bytes, node_, 1});
   made = {data, bytes, {{id, bytes + 1}}};
   return {};
 }

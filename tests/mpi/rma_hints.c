@@ -124,6 +124,16 @@ static void operators(int flavor) {
   MPI_Info_free(&info);
 }
 
+/* All ranks of the test are on one host: they share memory, whatever path messages take. */
+static void one_node(void) {
+  MPI_Comm node;
+  int size;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &size);
+  if (getenv("TERN_PATH")) CHECK(size == ranks);
+  MPI_Comm_free(&node);
+}
+
 /* A rank without memory: MPI_Win_shared_query says what MPI_Win_allocate_shared said. */
 static void queries(int longs) {
   MPI_Comm node;
@@ -154,6 +164,7 @@ int main(int argc, char **argv) {
   }
   sizes(kCreate);
   sizes(kAllocate);
+  one_node();
   queries(0);
   queries(1);
   done();

@@ -118,6 +118,44 @@ void run(uint64_t seed, bool with_cpu) {
   }
 }
 
+/// MPI_COMM_TYPE_SHARED gives ranks that can share memory: two of a node, or each alone where the node has none.
+int expected_to_share;
+int shared_program(int, char**) {
+  MPI_Init(nullptr, nullptr);
+  MPI_Comm node;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  int size, rank;
+  MPI_Comm_size(node, &size);
+  MPI_Comm_rank(node, &rank);
+  long *mine, *last;
+  MPI_Aint bytes;
+  int unit;
+  MPI_Win win;
+  const int made = MPI_Win_allocate_shared(sizeof(long), sizeof(long), MPI_INFO_NULL, node, &mine, &win);
+  bool right = made == MPI_SUCCESS && size == expected_to_share;
+  *mine = rank + 1;
+  MPI_Win_fence(0, win);
+  MPI_Win_shared_query(win, size - 1, &bytes, &unit, &last);
+  right = right && *last == size;
+  MPI_Win_fence(0, win);
+  MPI_Win_free(&win);
+  MPI_Comm_free(&node);
+  MPI_Finalize();
+  return right ? 0 : 1;
+}
+
+TEST(SimRmaNodes, SharedWindowsNeedTheMemoryOfTheNode) {
+  for (const bool segments : {true, false}) {
+    WorldOptions options;
+    options.ranks = 4;
+    options.ranks_per_node = 2;
+    options.segments = segments;
+    expected_to_share = segments ? 2 : 1;
+    const Report report = run_mpi(options, shared_program);
+    EXPECT_TRUE(report.ok()) << report.failure;
+  }
+}
+
 TEST(SimRmaNodes, AdaptersThatDoNotExcludeTheCpu) {
   for_seeds(30, [](uint64_t seed) { run(seed, false); });
 }

@@ -3,6 +3,7 @@
 
 layers    a folder of src/ includes only folders below it (layers.txt has the order)
 sizes     no source file of more than 600 lines; no line of more than 120 columns (Python: 145)
+classes   no class of more than 40 functions or 25 fields
 words     no left-over notes, no machine-specific paths, headers without heavy includes, with a head comment
 tunables  every row of the table says what it is for; every TERN_* variable that sources mention exists
 numbers   a named number has a comment on it, or on its group: its source, or what follows from it
@@ -223,6 +224,45 @@ def check_globals(root, build):
                 continue
             if name.split("::")[-1] not in GLOBALS:
                 yield f"{path.name}: writable global {name} ({section}, {size} bytes)"
+
+
+# Classes that are still larger than the limits; a name leaves the list when its class has been cut. Call is the seam of all
+# entry points: one short function for each kind of argument.
+LARGE_CLASSES = set("""AdapterNode Call ChannelSwitches Checks FaultPath File PathScheduler PointToPoint Process RdmaPath
+    RdmaTuples ShmNode ShmPath SimPath SimStreams StreamEnd TcpOutbound TcpPath Tuples World""".split())
+MOST_FUNCTIONS, MOST_FIELDS = 40, 25
+
+
+def members_of(body):
+    """(functions, fields) that the body of a class declares itself."""
+    flat, depth = "", 0
+    for c in body:
+        depth -= c == "}"
+        if depth == 0:
+            flat += "};" if c == "}" else " {" if c == "{" else c
+        depth += c == "{"
+    members = [re.sub(r"^(public|private|protected):\s*", "", one.strip()) for one in flat.split(";")]
+    members = [one for one in members if one and not re.match(r"(friend|using|static_assert|template)\b|}$", one)]
+    functions = [one for one in members if "(" in one and not one.startswith(("std::function<", "const std::function<"))]
+    fields = [one for one in members if one not in functions and
+              not re.match(r"(enum|struct|class|union|static constexpr|public|private|protected)\b", one)]
+    return len(functions), len(fields)
+
+
+def check_classes(root, build):
+    head = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?(?:\s*:[^{;()]*)?\s*\{")
+    for path in files(root, ("src",), (".h",)):
+        text = re.sub(r"//[^\n]*", "", text_of(path))
+        for match in head.finditer(text):
+            at, depth = match.end(), 1
+            while depth and at < len(text):
+                depth += (text[at] == "{") - (text[at] == "}")
+                at += 1
+            functions, fields = members_of(text[match.end():at - 1])
+            # What has hardly a function is a table of values.
+            too_large = functions > MOST_FUNCTIONS or (fields > MOST_FIELDS and functions > 5)
+            if too_large and match.group(1) not in LARGE_CLASSES:
+                yield f"{path}: {match.group(1)} has {functions} functions and {fields} fields: it is several classes"
 
 
 def main():
