@@ -41,9 +41,11 @@ constexpr TunableRow kTunables[] = {
 constexpr std::string_view kNotTunables[] = {
     "JOB_KEY",       "JOB_ID",      "LOCAL_SIZE",   "LOCAL_RANK", "STDERR", "CORES",    "CONFIG",
     "HANG_REPORT",   "CC",          "CXX",          "FC",         "PREFIX", "LAUNCHER", "RECORD",
-    "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER", "BACKTRACE",  "CHECK"};
+    "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER", "BACKTRACE",  "CHECK",  "AGENT",    "AGENT_MPIEXEC",
+    "AGENT_WIDTH"};
 // Of these, the ones that users may set.
-constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "BACKTRACE", "CHECK", "LAUNCHER", "CC", "CXX", "FC"};
+constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "BACKTRACE", "CHECK",         "LAUNCHER",   "CC",
+                                         "CXX",    "FC",          "AGENT",     "AGENT_MPIEXEC", "AGENT_WIDTH"};
 
 // Former names of tunables and their present names, so that settings in use still work.
 constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {{"tcp_encrypt", "encrypt"}};

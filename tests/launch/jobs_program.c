@@ -94,6 +94,30 @@ static void spawn_often(char *program, int times) {
   if (descriptors() > before + 2) fail("descriptors are left");
 }
 
+/* Three children on the hosts of an info key (empty: without it), which say where they are. */
+static void spawn_on(char *program, char *hosts) {
+  MPI_Info info;
+  MPI_Comm children;
+  char *words[] = {"child-of-hosts", NULL};
+  MPI_Info_create(&info);
+  if (hosts[0]) MPI_Info_set(info, "host", hosts);
+  MPI_Comm_spawn(program, words, 3, info, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+  MPI_Info_free(&info);
+  talk(children);
+  MPI_Comm_disconnect(&children);
+}
+
+static void child_of_hosts(MPI_Comm parents) {
+  int rank, length;
+  char host[MPI_MAX_PROCESSOR_NAME];
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Get_processor_name(host, &length);
+  printf("child %d on %s\n", rank, host);
+  fflush(stdout);
+  talk(parents);
+  MPI_Comm_disconnect(&parents);
+}
+
 int main(int argc, char **argv) {
   int rank;
   MPI_Comm parent, children;
@@ -103,6 +127,11 @@ int main(int argc, char **argv) {
   const char *part = argc > 1 ? argv[1] : "";
   if (parent != MPI_COMM_NULL) {
     if (strcmp(part, "crash") == 0) raise(SIGSEGV);
+    if (strcmp(part, "child-of-hosts") == 0) {
+      child_of_hosts(parent);
+      MPI_Finalize();
+      return 0;
+    }
     int word;
     MPI_Recv(&word, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE);
     ++word;
@@ -113,6 +142,11 @@ int main(int argc, char **argv) {
   }
   if (strcmp(part, "server") == 0) serve(argv[2]);
   if (strcmp(part, "client") == 0) visit(argv[2]);
+  if (strcmp(part, "spawn-on") == 0) {
+    spawn_on(argv[0], argv[2]);
+    MPI_Finalize();
+    return 0;
+  }
   if (strcmp(part, "spawner") == 0) spawn_often(argv[0], atoi(argv[2]));
   if (strcmp(part, "parent-of-a-failure") == 0) {
     char *words[] = {"crash", NULL};

@@ -130,9 +130,9 @@ TEST(Engines, FailuresToldBySlurm) {
 }
 
 TEST(Engines, WordsOfAShell) {
-  EXPECT_EQ(quoted("plain-1.2/x=y"), "plain-1.2/x=y");
-  EXPECT_EQ(quoted(""), "''");
-  EXPECT_EQ(quoted("it's $HOME"), "'it'\\''s $HOME'");
+  EXPECT_EQ(shell_word("plain-1.2/x=y"), "plain-1.2/x=y");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("it's $HOME"), "'it'\\''s $HOME'");
 }
 
 }  // namespace

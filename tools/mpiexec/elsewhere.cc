@@ -279,22 +279,60 @@ int call(const Engine& engine, const std::string& file, const Plan& plan) {
   return 126;
 }
 
+constexpr std::string_view kOwnWay = "ssh";
+
+std::string_view launcher_wish() {
+  const char* wish = getenv(kLauncherVariable);
+  return wish && names_launcher(wish) ? wish : "";
+}
+
+// Those to look for in PATH; only the named one, if one is named.
+std::vector<Engine> wanted_engines() {
+  const std::string_view wish = launcher_wish();
+  std::vector<Engine> list = engines();
+  if (wish == "srun") list = {{"srun", Dialect::slurm}};
+  else if (!wish.empty()) std::erase_if(list, [wish](const Engine& engine) { return wish != engine.program; });
+  return list;
+}
+
+void unsetenv_if_ours() {
+  if (!launcher_wish().empty()) unsetenv(kLauncherVariable);
+}
+
 }  // namespace
+
+bool names_launcher(std::string_view value) {
+  for (std::string_view one :
+       {kOwnWay, std::string_view("srun"), std::string_view("prterun"), std::string_view("mpirun.openmpi"),
+        std::string_view("mpiexec.hydra"), std::string_view("mpiexec.mpich")}) {
+    if (value == one) return true;
+  }
+  return false;
+}
+
+bool engine_is_there() {
+  const std::string_view wish = launcher_wish();
+  if (!wish.empty()) return wish != kOwnWay;
+  if (getenv("TERN_AGENT")) return false;
+  std::string file;
+  const std::vector<Engine> list = engines();
+  return std::any_of(list.begin(), list.end(),
+                     [&file](const Engine& engine) { return find_program(engine.program, "", "", file) == 0; });
+}
 
 int run_elsewhere(const Plan& given) {
   Plan plan = given;
-  for (const Engine& engine : engines()) {
+  for (const Engine& engine : wanted_engines()) {
     std::string file;
     if (find_program(engine.program, "", "", file) != 0) continue;
+    // For programs the variable has other values.
+    unsetenv_if_ours();
     if (!hosts_are_known(plan, engine.dialect)) return 2;
     if (const int code = resolve_paths(plan)) return code;
     return call(engine, file, plan);
   }
-  say("other hosts than this one are named, and Tern's mpiexec starts ranks on this machine "
-      "only. It hands\n"
-      "over to srun (inside an allocation), prterun, mpirun.openmpi or mpiexec.hydra, none of which "
-      "is in PATH.\n"
-      "Install one of them (Debian: openmpi-bin or mpich); Tern's programs run under each.");
+  say(fmt::format("{}={} names a launcher that is not in PATH; {}=ssh needs none", kLauncherVariable,
+                  getenv(kLauncherVariable), kLauncherVariable));
   return 1;
 }
 

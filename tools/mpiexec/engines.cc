@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "placing.h"
+
 namespace tern::mpiexec {
 namespace {
 
@@ -23,22 +25,6 @@ std::string with_counts(const Shares& shares) {
   Words parts;
   for (const Host& host : shares) parts.push_back(fmt::format("{}:{}", host.name, host.slots));
   return fmt::format("{}", fmt::join(parts, ","));
-}
-
-// The hosts of each program.
-std::vector<Shares> distribute(const Plan& plan, const std::string& own_name) {
-  int common_ranks = 0;
-  for (const App& app : plan.apps) {
-    if (app.hosts.empty()) common_ranks += app.ranks;
-  }
-  Shares common = share_ranks(plan.hosts, common_ranks, plan.ranks_per_host);
-  if (common.empty() && common_ranks > 0) common = {{own_name, common_ranks}};
-  std::vector<Shares> all;
-  for (const App& app : plan.apps) {
-    all.push_back(app.hosts.empty() ? take_front(common, app.ranks)
-                                    : share_ranks(app.hosts, app.ranks, plan.ranks_per_host));
-  }
-  return all;
 }
 
 bool inherits_all(const Plan& plan, const App& app) { return plan.inheritance_of(app).all; }
@@ -126,10 +112,10 @@ std::string slurm_choice(const Plan& plan, const Words& inherited) {
     end += app.ranks;
     Words words;
     for (const std::string& word : with_environment(plan, app, inherited, plan.environment))
-      words.push_back(quoted(word));
+      words.push_back(shell_word(word));
     if (&app == &plan.apps.back()) script += "else ";
     else script += fmt::format("{} [ \"$SLURM_PROCID\" -lt {} ]; then ", script.empty() ? "if" : "elif", end);
-    if (!app.directory.empty()) script += fmt::format("cd {} && ", quoted(app.directory));
+    if (!app.directory.empty()) script += fmt::format("cd {} && ", shell_word(app.directory));
     script += fmt::format("exec {}; ", fmt::join(words, " "));
   }
   return script + "fi";
@@ -304,7 +290,7 @@ int failure_told_by_slurm(std::string_view line) {
   return 0;
 }
 
-std::string quoted(std::string_view word) {
+std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
   std::string text = "'";

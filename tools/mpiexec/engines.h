@@ -41,6 +41,6 @@ std::string with_our_label(Dialect dialect, std::string_view line);
 int failure_told_by_slurm(std::string_view line);
 
 /// One word of a shell's command line.
-std::string quoted(std::string_view word);
+std::string shell_word(std::string_view word);
 
 }  // namespace tern::mpiexec

@@ -44,6 +44,28 @@ bool is_own_address(const std::string& host) {
   return own;
 }
 
+// Variables by which other MPIs are told their hosts. The MPI Operator of Kubernetes says them in no other way.
+constexpr const char* kHostFileVariables[] = {"HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE",
+                                              "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"};
+
+// The file that such a variable names, its hosts, and their slots as the number of ranks that was not given.
+void take_named_host_file(Plan& plan) {
+  for (const char* variable : kHostFileVariables) {
+    const char* path = getenv(variable);
+    if (!path || !*path) continue;
+    plan.host_file = path;
+    std::ifstream file(plan.host_file);
+    int slots = 0;
+    for (const Host& host : read_hosts(file)) slots += std::max(1, host.slots);
+    if (plan.apps.size() != 1 || plan.apps[0].ranks != 0 || slots == 0) return;
+    plan.apps[0].ranks = slots;
+    say(fmt::format("{} rank{}, as {}={} says", slots, slots == 1 ? "" : "s", variable, path));
+    return;
+  }
+}
+
+}  // namespace
+
 bool is_this_machine(const std::string& host) {
   if (host == "localhost" || is_own_address(host)) return true;
   const char* slurms_name = getenv("SLURMD_NODENAME");
@@ -53,6 +75,8 @@ bool is_this_machine(const std::string& host) {
   std::string own(name);
   return host == own || host == own.substr(0, own.find('.')) || own == host.substr(0, host.find('.'));
 }
+
+namespace {
 
 // All that the plan names, each once.
 std::vector<std::string> host_names(const Plan& plan) {
@@ -112,7 +136,7 @@ void take_allocation(Plan& plan) {
   if (plan.here || !plan.host_file.empty() || getenv(kSpawnAnswerVariable)) return;
   if (std::any_of(plan.apps.begin(), plan.apps.end(), [](const App& app) { return !app.hosts.empty(); })) return;
   const std::optional<Allocation> allocation = read_allocation();
-  if (!allocation) return;
+  if (!allocation) return take_named_host_file(plan);
   const bool counted = plan.apps.size() == 1 && plan.apps[0].ranks == 0;
   if (counted) plan.apps[0].ranks = allocation->ranks;
   const bool elsewhere = std::any_of(allocation->hosts.begin(), allocation->hosts.end(),

@@ -19,7 +19,9 @@ constexpr size_t kOutputHigh = 1 << 20;
 }  // namespace
 
 std::string Job::name_of(int rank) const {
-  return fmt::format("rank {} ({})", rank, plan_.apps[size_t(ranks_[size_t(rank)].app)].command[0]);
+  const std::string& program = plan_.apps[size_t(ranks_[size_t(rank)].app)].command[0];
+  return is_remote(rank) ? fmt::format("rank {} ({} on {})", rank, program, host_name(rank))
+                         : fmt::format("rank {} ({})", rank, program);
 }
 
 void Job::watch(int descriptor, Source source, int index, uint32_t events) {
@@ -34,7 +36,7 @@ void Job::watch(int descriptor, Source source, int index, uint32_t events) {
 void Job::unwatch(int descriptor) { epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr); }
 
 void Job::loop() {
-  while (live_ > 0) {
+  while (live_ > 0 || !aborts_.empty()) {
     update_watches();
     turn();
   }
@@ -67,13 +69,14 @@ void Job::dispatch(Source source, int index, uint32_t events) {
     case Source::terminal: return input_.read_terminal();
     case Source::rank_input: return input_.flush();
     case Source::spawned: return on_spawned(index);
+    case Source::hosts: return on_hosts();
   }
 }
 
 int Job::next_timeout_ms() const {
   uint64_t next = 0;
-  for (uint64_t deadline :
-       {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_, look_at_ms_, errors_at_ms_}) {
+  for (uint64_t deadline : {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_, look_at_ms_,
+                            errors_at_ms_, sync_until_ms_, hosts_ ? hosts_->next_ms() : 0}) {
     if (deadline != 0 && (next == 0 || deadline < next)) next = deadline;
   }
   if (next == 0) return -1;
@@ -111,6 +114,7 @@ void Job::update_watches() {
     }
     pipes_paused_ = paused;
   }
+  if (hosts_) hosts_->update(!paused);
   if (bool wanted = input_.wants_input(); wanted != input_watched_) {
     wanted ? watch(STDIN_FILENO, Source::terminal, 0, EPOLLIN) : unwatch(STDIN_FILENO);
     input_watched_ = wanted;
@@ -136,8 +140,9 @@ void Job::on_pmi(int rank, uint32_t events) {
   if (auto code = server_->serve(rank)) {
     keeper_.sync();  // a rank that died earlier is the reason, not this one
     reap();
-    abort_asked(rank, *code);
+    abort_later(rank, *code);
   }
+  release_remote();
   while (const auto request = server_->take_spawn(rank)) start_spawned(rank, *request);
   answer_parents();
   if (look_at_ms_ == 0 && server_->is_inside(rank)) look_at_ms_ = now_ms();
@@ -175,22 +180,27 @@ void Job::on_signals() {
 }
 
 void Job::on_terminal_stop() {
-  keeper_.signal_all(SIGTSTP);
+  signal_all(SIGTSTP);
+  if (hosts_) hosts_->update(true);
   raise(SIGSTOP);
 }
 
-void Job::on_terminal_continue() { keeper_.signal_all(SIGCONT); }
+void Job::on_terminal_continue() { signal_all(SIGCONT); }
 
 void Job::on_deadlines() {
   const uint64_t now = now_ms();
   if (kill_at_ms_ != 0 && now >= kill_at_ms_) {
-    keeper_.signal_all(SIGKILL);
+    signal_all(SIGKILL);
     kill_at_ms_ = 0;
   }
   if (reports_until_ms_ != 0 && now >= reports_until_ms_) on_reports();
   if (stalled_at_ms_ != 0 && now >= stalled_at_ms_) on_stall();
   if (look_at_ms_ != 0 && now >= look_at_ms_) look_at_activity();
   if (errors_at_ms_ != 0 && now >= errors_at_ms_) on_errors();
+  if (hosts_) {
+    if (hosts_->next_ms() != 0 && now >= hosts_->next_ms()) hosts_->on_time();
+    on_hosts();
+  }
   if (timeout_at_ms_ != 0 && now >= timeout_at_ms_) {
     timeout_at_ms_ = 0;
     if (ending_ || cause_said_) return;  // in which case the job ends after some seconds at most

@@ -3,23 +3,27 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "clock.h"
 #include "hang_page.h"
+#include "job_hosts.h"
 #include "keeper.h"
+#include "placing.h"
 #include "plan.h"
 #include "pmi_server.h"
+#include "rank_watch.h"
 #include "streams.h"
 
 namespace tern::mpiexec {
 
 class Job {
  public:
-  /// The keeper has been started; it and the plan outlive the job.
-  Job(const Plan& plan, Keeper& keeper);
+  /// The keeper has been started; it and the plan outlive the job. `argv` of main.
+  Job(const Plan& plan, Keeper& keeper, char** argv);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -29,13 +33,10 @@ class Job {
  private:
   struct Rank {
     int app = 0;
-    bool live = false;  ///< ordered from the keeper, and not ended
-    int status = 0;     ///< of waitpid, once ended
-    int failure = 0;    ///< the errno with which it could not become its program
-  };
-  struct RankActivity {
-    uint64_t seen = 0;      ///< a fingerprint of its counters; 0: unknown
-    uint64_t since_ms = 0;  ///< when they were first like that
+    bool live = false;         ///< ordered from the keeper, and not ended
+    int status = 0;            ///< of waitpid, once ended
+    int failure = 0;           ///< the errno with which it could not become its program
+    uint64_t lack_memory = 0;  ///< on another host: processes killed there for lack of memory
   };
   /// A job that a rank has spawned: an mpiexec of its own, which the keeper knows by the numbers behind the ranks'.
   struct SpawnedJob {
@@ -45,7 +46,7 @@ class Job {
     bool refused = false;  ///< the answer was that nothing runs
     std::string said{};    ///< what it has said, up to the last newline seen
   };
-  enum class Source : uint32_t { signals, keeper, pmi, pipe, sink, terminal, rank_input, spawned };
+  enum class Source : uint32_t { signals, keeper, pmi, pipe, sink, terminal, rank_input, spawned, hosts };
 
   // Beginning (job_start.cc)
   int find_programs();
@@ -56,7 +57,7 @@ class Job {
   bool passes_through() const { return plan_.label || (!plan_.files.folder.empty() && plan_.files.copy); }
   int threads_per_rank() const;
   void report_bindings(const Binding& binding);
-  int kept_descriptor() const;
+  bool is_in_file_alone(int stream) const;
   std::vector<std::string> base_environment(const App& app) const;
   std::vector<std::string> rank_environment(int rank, const std::vector<std::string>& base) const;
   int standard_input(int rank);
@@ -79,9 +80,31 @@ class Job {
   void tell(const std::string& message);
   void on_started(int rank, pid_t pid);
 
+  // Ranks on other hosts (job_remote.cc)
+  bool is_remote(int rank) const { return places_.of_rank[size_t(rank)] != 0; }
+  bool runs_here(size_t app) const;
+  std::string host_name(int rank) const { return places_.names[places_.of_rank[size_t(rank)]]; }
+  bool start_hosts();
+  void start_remote_ranks(int universe);
+  JobText text_for_agents() const;
+  OutputPipe remote_stream(int rank, int stream);
+  void on_hosts();
+  void on_frame(const Frame& frame, std::vector<int>& ended);
+  void on_remote_end(const Frame& frame, std::vector<int>& ended);
+  void lose_host(const Frame& frame);
+  void release_remote();
+  void answer_spawn(int rank, std::string_view failure);
+  void ask_agents(FrameKind kind);
+  void signal_all(int signal);
+  std::string host_list() const;
+  void abort_later(int rank, int code);
+  bool has_aborted(int rank) const;
+  void settle_aborts();
+  void end_hosts();
+
   // Spawned jobs, as parent and as child (spawned.cc)
   void start_spawned(int parent, const SpawnRequest& request);
-  int start_child_job(int number, const SpawnRequest& request, int& answer);
+  int start_child_job(int number, SpawnRequest request, int& answer);
   void on_spawned(int number);
   void on_spawned_ended(int number, int status);
   void answer_parents();
@@ -106,7 +129,8 @@ class Job {
   // End (job_end.cc)
   void reap();
   void judge(int rank);
-  std::string lack_of_memory() const;
+  std::string lack_of_memory(int rank) const;
+  void judge_all(std::vector<int> ended);
   void await_killed();
   void on_output_lost(const char* name, int why);
   void check_stuck();
@@ -143,9 +167,15 @@ class Job {
   bool sink_watched_[2] = {false, false};
   std::vector<bool> pmi_write_watched_;
   int epoll_ = -1, signals_ = -1, null_ = -1;
-  std::optional<int> exit_code_;  ///< of the first failure
-  bool ending_ = false;           ///< the ranks have been told to end
+  char** argv_;
+  RankHosts places_;
+  std::unique_ptr<JobHosts> hosts_;            ///< null: all ranks are on this machine
+  std::vector<Look> remote_looks_;             ///< of each rank on another host
+  std::vector<std::pair<int, int>> aborts_{};  ///< ranks and codes, until all hosts have said what was before
+  std::optional<int> exit_code_;               ///< of the first failure
+  bool ending_ = false;                        ///< the ranks have been told to end
   bool interrupted_ = false;
+  bool hosts_ready_ = false;  ///< all other hosts could start their ranks
   bool not_started_ = false;  ///< a rank for which no process could be made
   bool draining_ = false;     ///< no rank is left, but our reader has not taken all output
   bool end_after_reports_ = false, reports_extended_ = false, stall_said_ = false;
@@ -157,7 +187,7 @@ class Job {
   size_t errors_said_ = 0;     ///< so many ranks had said something at the last look
   bool cause_said_ = false;    ///< why the job ends; the ranks are asked before they are ended
   uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0, drop_at_ms_ = 0,
-           look_at_ms_ = 0;  ///< 0: not set
+           look_at_ms_ = 0, sync_until_ms_ = 0;  ///< 0: not set
 };
 
 }  // namespace tern::mpiexec

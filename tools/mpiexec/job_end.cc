@@ -45,7 +45,13 @@ void Job::reap() {
     --live_;
     ended.push_back(report.id);
   }
+  judge_all(std::move(ended));
+}
+
+void Job::judge_all(std::vector<int> ended) {
   if (ended.empty()) return;
+  // One that has asked for the end of the job is judged when it is known what was before (abort_later).
+  std::erase_if(ended, [this](int rank) { return has_aborted(rank); });
   // Among those that ended together, signals count first: they are causes more often than exit codes are.
   std::stable_partition(ended.begin(), ended.end(), [&](int rank) { return WIFSIGNALED(ranks_[size_t(rank)].status); });
   for (int rank : ended) {
@@ -76,11 +82,11 @@ void Job::judge(int rank) {
                 fmt::format("{} was killed by signal {} (SIG{}, {}){}{}", name_of(rank), signal,
                             sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
                             sigdescr_np(signal) ? sigdescr_np(signal) : "unknown",
-                            signal == SIGKILL ? lack_of_memory() : "", live_ > 0 ? "; ending the others" : ""));
+                            signal == SIGKILL ? lack_of_memory(rank) : "", live_ > 0 ? "; ending the others" : ""));
   }
   const int code = WEXITSTATUS(status);
   if (inside) {
-    await_killed();
+    if (!is_remote(rank)) await_killed();
     const char* what = server_->init_failed(rank) ? ": its MPI_Init failed" : " after MPI_Init, without MPI_Finalize";
     return fail(code != 0 ? code : 1, fmt::format("{} ended with exit code {}{}{}", name_of(rank), code, what,
                                                   live_ > 0 ? "; ending the others" : ""));
@@ -89,10 +95,10 @@ void Job::judge(int rank) {
 }
 
 // What the kernel says of SIGKILL: it counts the processes that it kills for lack of memory, but does not name them.
-std::string Job::lack_of_memory() const {
+std::string Job::lack_of_memory(int rank) const {
   const uint64_t now = killed_for_memory();
-  if (now <= killed_before_) return "";
-  const uint64_t killed = now - killed_before_;
+  const uint64_t killed = is_remote(rank) ? ranks_[size_t(rank)].lack_memory : now - std::min(now, killed_before_);
+  if (killed == 0) return "";
   return fmt::format(
       ", probably because memory ran out: the kernel has killed {} process{} for that since the job began (oom_kill in "
       "/proc/vmstat). Start fewer ranks on this host, or ask for more memory",
@@ -162,8 +168,8 @@ void Job::end_ranks(const std::string& message) {
   if (ending_) return;
   ending_ = true;
   if (!message.empty()) tell(message);
-  keeper_.signal_all(SIGTERM);
-  keeper_.signal_all(SIGCONT);  // a stopped rank would not handle the signal
+  signal_all(SIGTERM);
+  signal_all(SIGCONT);  // a stopped rank would not handle the signal
   kill_at_ms_ = now_ms() + kTermGrace_ms;
 }
 
@@ -194,7 +200,12 @@ void Job::warn_of_other_library() {
 void Job::finish() {
   on_errors();
   print_errors();
-  const std::vector<pid_t> left = keeper_.end_all();
+  std::vector<std::string> left;
+  for (pid_t process : keeper_.end_all()) left.push_back(std::to_string(process));
+  if (hosts_) {
+    end_hosts();
+    left.insert(left.end(), hosts_->left().begin(), hosts_->left().end());
+  }
   if (!left.empty()) {
     tell(
         fmt::format("these processes of the job do not end although they were killed, as in a system call that waits "

@@ -1,14 +1,9 @@
 // What a job's ranks wait for: asked of them on request and before a timeout kills, and said by mpiexec itself when all
 // of them have waited for long. The rank's side: process/hang_watch.h, capi/questions.cc.
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
-#include <string_view>
 
 #include "hang_page.h"
 #include "job.h"
@@ -27,33 +22,6 @@ constexpr uint64_t kSettle_ms = 1000;
 // How often the ranks' counters are read: a microsecond for each rank, and a page says how long in seconds.
 constexpr uint64_t kLook_ms = 1000;
 
-struct ProcessState {
-  bool stopped = false;
-  uint64_t handled = 0;  ///< a bit for each signal that it handles
-};
-
-ProcessState state_of(int pid) {
-  ProcessState state;
-  std::ifstream file(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("State:")) state.stopped = line.find_first_of("Tt", 6) == line.find_first_not_of(" \t", 6);
-    if (line.starts_with("SigCgt:")) state.handled = std::strtoull(line.c_str() + 7, nullptr, 16);
-  }
-  return state;
-}
-
-// A fingerprint of a process's memory; 0: it cannot be read.
-uint64_t fingerprint(int pid, const Activity& activity) {
-  std::string bytes;
-  for (const MemoryRange& range : activity) {
-    const size_t before = bytes.size();
-    bytes.resize(before + range.bytes);
-    const iovec here{bytes.data() + before, range.bytes}, there{reinterpret_cast<void*>(range.at), range.bytes};
-    if (range.bytes != 0 && process_vm_readv(pid, &here, 1, &there, 1, 0) != ssize_t(range.bytes)) return 0;
-  }
-  return bytes.empty() ? 0 : std::hash<std::string_view>()(bytes) | 1;
-}
-
 }  // namespace
 
 // Since when each rank has not communicated. A rank that computes cannot be asked for that: it would have to read a
@@ -62,24 +30,17 @@ void Job::look_at_activity() {
   const uint64_t now = now_ms();
   bool some = false;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    const RankReport& report = server_->report(int(i));
-    RankActivity& activity = activity_[i];
-    const bool readable = ranks_[i].live && server_->is_inside(int(i)) && report.pid() > 1;
-    const uint64_t seen = readable ? fingerprint(report.pid(), report.activity()) : 0;
-    some = some || seen != 0;
-    if (seen == 0 || seen != activity.seen) activity = {seen, now};
+    if (is_remote(int(i))) continue;  // its agent looks
+    const bool readable = ranks_[i].live && server_->is_inside(int(i));
+    activity_[i].look(readable ? &server_->report(int(i)) : nullptr, now);
+    some = some || activity_[i].known();
   }
   look_at_ms_ = some ? now + kLook_ms : 0;
 }
 
-// The signal would end a rank that does not handle it any more.
 void Job::ask_rank(int rank) {
-  RankReport& report = server_->report(rank);
-  report.ask();
-  if (!ranks_[size_t(rank)].live || !server_->is_inside(rank) || report.signal() == 0) return;
-  if (report.pid() <= 1 || report.signal() > SIGRTMAX) return;
-  const ProcessState state = state_of(report.pid());
-  if (!state.stopped && (state.handled >> (report.signal() - 1) & 1) != 0) kill(report.pid(), report.signal());
+  server_->report(rank).ask();
+  if (!is_remote(rank) && ranks_[size_t(rank)].live && server_->is_inside(rank)) ask_process(server_->report(rank));
 }
 
 // Asks every rank that is inside MPI; on_reports() prints the page.
@@ -87,6 +48,7 @@ void Job::request_reports(bool then_end) {
   end_after_reports_ |= then_end;
   if (reports_until_ms_ != 0) return;  // asked already
   for (size_t rank = 0; rank < ranks_.size(); ++rank) ask_rank(int(rank));
+  ask_agents(FrameKind::ask);
   reports_extended_ = false;
   reports_until_ms_ = now_ms() + kAnswer_ms + kAnswerOfEach_ms * ranks_.size();
   on_reports();
@@ -108,8 +70,8 @@ std::vector<RankView> Job::rank_views() {
     const int rank = int(i);
     RankView& view = views[i];
     view.report = server_->report(rank);
-    view.alone_ms = activity_[i].seen != 0 ? now - activity_[i].since_ms : 0;
-    view.stopped = view.report.pid() > 1 && state_of(view.report.pid()).stopped;
+    view.alone_ms = is_remote(rank) ? remote_looks_[i].alone_ms : activity_[i].alone_ms(now);
+    view.stopped = is_remote(rank) ? remote_looks_[i].stopped : is_stopped(view.report);
     using Stage = RankView::Stage;
     view.stage = !ranks_[i].live             ? Stage::ended
                  : server_->is_meeting(rank) ? Stage::meeting
@@ -151,6 +113,7 @@ void Job::watch_stall() {
     stall_said_ = false;
   } else if (stalled_at_ms_ == 0 && !stall_said_) {
     stalled_at_ms_ = now_ms() + kSettle_ms;
+    ask_agents(FrameKind::look);
   }
 }
 

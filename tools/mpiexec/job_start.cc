@@ -14,11 +14,14 @@
 #include <ctime>
 
 #include "bind.h"
+#include "elsewhere.h"
+#include "hosts.h"
 #include "job.h"
 #include "out_of_memory.h"
 #include "output_files.h"
 #include "process/launch/cores.h"
 #include "process/launch/spawn_command.h"
+#include "rank_setup.h"
 #include "spawn.h"
 #include "streams.h"
 
@@ -26,55 +29,6 @@ extern char** environ;
 
 namespace tern::mpiexec {
 namespace {
-
-// Variables that a launcher around us set for us are not for our ranks; what the ranks need is set anew.
-constexpr std::string_view kNotPassedOn[] = {"PMI_FD",
-                                             "PMI_RANK",
-                                             "PMI_SIZE",
-                                             "PMI_PORT",
-                                             "PMI_ID",
-                                             "PMI_JOBID",
-                                             "PMI_SPAWNED",
-                                             "PMI_KVS",
-                                             "PMI_APPNUM",
-                                             "PMI_UNIVERSE_SIZE",
-                                             "MPI_LOCALRANKID",
-                                             "MPI_LOCALNRANKS",
-                                             "TERN_JOB_ID",
-                                             "TERN_JOB_KEY",
-                                             "TERN_CORES",
-                                             kStandardErrorVariable,
-                                             "TERN_LOCAL_SIZE",
-                                             "TERN_LOCAL_RANK",
-                                             "TERN_RECORD",
-                                             "TERN_RECORD_EVENTS",
-                                             kSpawnAnswerVariable,
-                                             kParentPortVariable};
-constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_", "PMIX_VERSION",
-                                                     "OMPI_COMM_WORLD_"};
-
-std::string_view name_of_variable(std::string_view entry) { return entry.substr(0, entry.find('=')); }
-
-bool passed_on(std::string_view name) {
-  for (auto& other : kNotPassedOn) {
-    if (name == other) return false;
-  }
-  for (auto& prefix : kNotPassedOnPrefixes) {
-    if (name.starts_with(prefix)) return false;
-  }
-  return true;
-}
-
-void set(std::vector<std::string>& environment, std::string entry) {
-  std::string_view name = name_of_variable(entry);
-  for (auto& old : environment) {
-    if (name_of_variable(old) == name) {
-      old = std::move(entry);
-      return;
-    }
-  }
-  environment.push_back(std::move(entry));
-}
 
 std::string random_hex(size_t bytes) {
   std::vector<unsigned char> random(bytes);
@@ -86,14 +40,6 @@ std::string random_hex(size_t bytes) {
   return fmt::format("{:02x}", fmt::join(random, ""));
 }
 
-std::string core_list(const cpu_set_t& set) {
-  std::string list;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) list += fmt::format("{}{}", list.empty() ? "" : ",", cpu);
-  }
-  return list;
-}
-
 // As a spawned job: the descriptor on which the parent job gets its answer. Not for the ranks.
 int answer_descriptor() {
   const char* number = getenv(kSpawnAnswerVariable);
@@ -102,16 +48,24 @@ int answer_descriptor() {
   return -1;
 }
 
+// TERN_LAUNCHER names a launcher for mpiexec (elsewhere.h), or for programs: those know other values.
+bool is_for_mpiexec(std::string_view entry) {
+  return name_of_variable(entry) == kLauncherVariable && names_launcher(entry.substr(entry.find('=') + 1));
+}
+
 }  // namespace
 
-Job::Job(const Plan& plan, Keeper& keeper)
+Job::Job(const Plan& plan, Keeper& keeper, char** argv)
     : plan_(plan),
       keeper_(keeper),
       parents_(answer_descriptor()),
       killed_before_(killed_for_memory()),
       ranks_(size_t(plan.ranks())),
       activity_(size_t(plan.ranks())),
-      pmi_write_watched_(ranks_.size()) {
+      pmi_write_watched_(ranks_.size()),
+      argv_(argv),
+      places_(place_ranks(plan, is_this_machine)),
+      remote_looks_(ranks_.size()) {
   // Unique while we live by the process id, afterwards by the random part.
   job_id_ = fmt::format("tern-{}-{}", getpid(), random_hex(4));
   job_key_ = random_hex(32);
@@ -128,8 +82,13 @@ Job::~Job() {
 }
 
 int Job::find_programs() {
-  for (auto& app : plan_.apps) {
+  for (size_t number = 0; number < plan_.apps.size(); ++number) {
+    const App& app = plan_.apps[number];
     std::string file;
+    if (!runs_here(number)) {  // agents look for it on their hosts
+      files_.emplace_back();
+      continue;
+    }
     if (!app.directory.empty() && access(app.directory.c_str(), X_OK) != 0) {
       return refuse(1, fmt::format("working directory '{}': {}", app.directory, strerror(errno)));
     }
@@ -179,47 +138,37 @@ std::vector<std::string> Job::base_environment(const App& app) const {
     std::string_view name = name_of_variable(*entry);
     const bool listed = inheritance.all ||
                         std::find(inheritance.names.begin(), inheritance.names.end(), name) != inheritance.names.end();
-    if (listed && passed_on(name)) base.emplace_back(*entry);
+    if (listed && is_passed_on(name) && !is_for_mpiexec(*entry)) base.emplace_back(*entry);
   }
   // A rank that is killed because another failed cannot write what it has buffered. Under launchers that collect the
   // output gfortran does not buffer, since standard output is a pipe; our ranks inherit ours, which may be a
   // file.
   if (!getenv(kUnbuffered)) base.push_back(fmt::format("{}=y", kUnbuffered));
-  for (auto& entry : plan_.environment) set(base, entry);
-  for (auto& entry : app.environment) set(base, entry);
+  for (auto& entry : plan_.environment) set_variable(base, entry);
+  for (auto& entry : app.environment) set_variable(base, entry);
   return base;
 }
 
 std::vector<std::string> Job::rank_environment(int rank, const std::vector<std::string>& base) const {
   std::vector<std::string> environment = base;
-  const size_t size = ranks_.size();
-  environment.push_back(fmt::format("PMI_FD={}", kept_descriptor()));
-  environment.push_back(fmt::format("PMI_RANK={}", rank));
-  environment.push_back(fmt::format("PMI_SIZE={}", size));
-  // Variables of other launchers with which scripts distribute devices and files among the ranks of a node.
-  environment.push_back(fmt::format("MPI_LOCALRANKID={}", rank));
-  environment.push_back(fmt::format("MPI_LOCALNRANKS={}", size));
-  environment.push_back("TERN_JOB_ID=" + job_id_);
-  environment.push_back("TERN_JOB_KEY=" + job_key_);
-  environment.push_back(fmt::format("TERN_LOCAL_RANK={}", rank));
-  environment.push_back(fmt::format("TERN_LOCAL_SIZE={}", size));
-  environment.push_back(fmt::format("TERN_CORES={}", cores_));
+  const auto here = int(std::count(places_.of_rank.begin(), places_.of_rank.begin() + rank, 0U));
+  add_identity(environment, {rank, int(ranks_.size()), here, places_.ranks_on(0), cores_,
+                             kept_descriptor(descriptor_limit_), job_id_, job_key_});
   if (const char* port = parents_ >= 0 ? getenv(kParentPortVariable) : nullptr)
     environment.push_back(fmt::format("{}={}", kParentPortVariable, port));
   return environment;
 }
 
-// Rank 0 gets our own input; a terminal's passes through us, since the ranks are not in its foreground
+// One rank gets our own input; a terminal's passes through us, since the ranks are not in its foreground
 // process group.
 int Job::standard_input(int rank) {
-  if (rank != 0) return null_;
+  if (rank != plan_.input_rank) return null_;
   return isatty(STDIN_FILENO) ? input_.open() : STDIN_FILENO;
 }
 
-// The number of the ranks' PMI socket: one that neither scripts (exec 3>file) nor shells (10 and up) use for their own.
-int Job::kept_descriptor() const {
-  constexpr rlim_t kWanted = 100;  // see above
-  return int(std::max<rlim_t>(3, std::min(kWanted, descriptor_limit_.rlim_cur - 1)));
+bool Job::is_in_file_alone(int stream) const {
+  if (!has_output_file(plan_.files, stream)) return false;
+  return !(stream == 1 ? plan_.files.out_pattern : plan_.files.err_pattern).empty() || !plan_.files.copy;
 }
 
 // The descriptor that becomes the rank's `stream`. -1: errno says why.
@@ -227,18 +176,17 @@ int Job::standard_output(int rank, int stream) {
   int file = -1;
   if (has_output_file(plan_.files, stream)) {
     std::string path;
-    file = open_output_file(plan_.files, rank, int(ranks_.size()), stream, path);
+    file = open_output_file(plan_.files, rank, int(ranks_.size()), stream, host_name(rank), path);
     if (file < 0) {
       const int why = errno;
       tell(fmt::format("output file '{}': {}", path, strerror(why)));
       errno = why;
       return -1;
     }
-    const std::string& pattern = stream == 1 ? plan_.files.out_pattern : plan_.files.err_pattern;
-    if (!pattern.empty() || !plan_.files.copy) return file;
+    if (is_in_file_alone(stream)) return file;
   }
   if (!passes_through()) return stream;
-  pipes_.emplace_back(plan_.label ? fmt::format("[{}] ", rank) : "", stream == 1 ? out_ : err_, file);
+  pipes_.emplace_back(plan_.label ? fmt::format("[{}] ", rank) : "", stream == 1 ? &out_ : &err_, file);
   return pipes_.back().open();
 }
 
@@ -255,9 +203,11 @@ int Job::threads_per_rank() const {
 }
 
 void Job::report_bindings(const Binding& binding) {
+  if (places_.ranks_on(0) == 0) return;
   if (binding.masks.empty()) return tell(fmt::format("ranks are {}", binding.reason));
-  for (size_t rank = 0; rank < binding.places.size(); ++rank) {
-    tell(fmt::format("rank {} bound to {}", rank, binding.places[rank]));
+  size_t here = 0;
+  for (size_t rank = 0; rank < ranks_.size() && here < binding.places.size(); ++rank) {
+    if (!is_remote(int(rank))) tell(fmt::format("rank {} bound to {}", rank, binding.places[here++]));
   }
 }
 
@@ -270,7 +220,7 @@ bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_s
   spec.arguments = app.command;
   spec.directory = app.directory;
   spec.descriptors = descriptor_limit_;
-  spec.keep_as = kept_descriptor();
+  spec.keep_as = kept_descriptor(descriptor_limit_);
   if (cores) spec.cores = *cores;
   // The first error is the reason; later ones are consequences.
   int why = 0;
@@ -315,22 +265,24 @@ void Job::on_started(int rank, pid_t pid) {
 }
 
 void Job::start_ranks() {
-  const Binding binding = choose_binding(plan_.placement, int(ranks_.size()), threads_per_rank());
+  const int here = places_.ranks_on(0);
+  const Binding binding = here == 0 ? Binding() : choose_binding(plan_.placement, here, threads_per_rank());
   const std::vector<cpu_set_t>& masks = binding.masks;
-  cores_ = usable_cores();
   if (plan_.verbose) tell(fmt::format("job {}, {} ranks, {}", job_id_, ranks_.size(), binding.reason));
   if (plan_.placement.report) report_bindings(binding);
-  std::vector<int> app_of;
-  for (auto& rank : ranks_) app_of.push_back(rank.app);
-  const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores_, int(ranks_.size()));
-  server_.emplace(job_id_, std::move(app_of), universe);
+  const int cores = cores_ + (hosts_ ? hosts_->cores() : 0);
+  const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores, int(ranks_.size()));
+  server_->set_universe_size(universe);
+  if (hosts_) start_remote_ranks(universe);
   if (passes_through()) pipes_.reserve(2 * ranks_.size());
   if (plan_.verbose) described_.resize(ranks_.size());
   std::vector<std::vector<std::string>> base;
   for (auto& app : plan_.apps) base.push_back(base_environment(app));
+  size_t started = 0;
   for (int rank = 0; rank < int(ranks_.size()); ++rank) {
-    if (!start_rank(rank, base[size_t(ranks_[size_t(rank)].app)], masks.empty() ? nullptr : &masks[size_t(rank)]))
-      break;
+    if (is_remote(rank)) continue;
+    const cpu_set_t* cores_of_rank = masks.empty() ? nullptr : &masks[started++];
+    if (!start_rank(rank, base[size_t(ranks_[size_t(rank)].app)], cores_of_rank)) break;
   }
   for (size_t i = 0; i < pipes_.size(); ++i) {
     if (pipes_[i].descriptor() >= 0) watch(pipes_[i].descriptor(), Source::pipe, int(i), EPOLLIN);
@@ -344,7 +296,11 @@ int Job::run() {
     return 1;
   }
   if (plan_.timeout_s > 0 && parents_ < 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
-  start_ranks();
+  cores_ = usable_cores();
+  std::vector<int> app_of;
+  for (auto& rank : ranks_) app_of.push_back(rank.app);
+  server_.emplace(job_id_, std::move(app_of), cores_, process_mapping(places_.of_rank));
+  if (places_.names.size() == 1 || start_hosts()) start_ranks();
   loop();
   if (parents_ >= 0 && !parents_answered_) refuse(0, "the programs have ended without calling MPI_Init");
   finish();

@@ -1,5 +1,5 @@
-// mpiexec (also installed as mpirun): starts MPI programs on this machine, or calls an engine that
-// reaches others.
+// mpiexec (also installed as mpirun): starts MPI programs on this machine, and on others by an engine that is there or
+// by agents.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string>
 
+#include "agent.h"
+#include "agent_command.h"
 #include "elsewhere.h"
 #include "hosts.h"
 #include "job.h"
@@ -36,13 +38,14 @@ int main(int argc, char** argv) {
   fill_standard_descriptors();
   signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of write()
   signal(SIGXFSZ, SIG_IGN);  // and so is a file that may not grow
+  if (argc == 2 && std::strcmp(argv[1], kAgentOption) == 0) return run_agent(argv);
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;
   if (plan.is_simulated()) return run_simulated(plan, argv);
   take_allocation(plan);
   for (App& app : plan.apps) app.ranks = std::max(app.ranks, 1);
-  const bool elsewhere = needs_other_hosts(plan, exit_code);
+  const bool elsewhere = needs_other_hosts(plan, exit_code) && engine_is_there();
   if (exit_code != 0) return exit_code;
   if (elsewhere && !plan.records()) return run_elsewhere(plan);
   Keeper keeper;
@@ -52,6 +55,6 @@ int main(int argc, char** argv) {
   }
   Recording recording;
   if (!recording.begin(plan, elsewhere, keeper)) return 1;
-  const int code = elsewhere ? run_elsewhere(plan) : Job(plan, keeper).run();
+  const int code = elsewhere ? run_elsewhere(plan) : Job(plan, keeper, argv).run();
   return recording.end(plan) || code != 0 ? code : 1;
 }

@@ -158,13 +158,21 @@ constexpr Option kOptions[] = {
        }
        return number(name, value, 1, kMaxRanks, plan.universe_size);
      })},
+    {"stdin", "RANK", "which rank gets the standard input (default 0); also none", TERN_OPTION({
+       if (value == "none") {
+         plan.input_rank = -1;
+         return {};
+       }
+       return number(name, value, 0, kMaxRanks - 1, plan.input_rank);
+     })},
     {"timeout", "S", "seconds after which the job is killed (also: MPIEXEC_TIMEOUT)",
      TERN_OPTION({ return number(name, value, 1, kMaxSeconds, plan.timeout_s); })},
     {"print-all-exitcodes", "", "print the exit codes of all ranks at the end", TERN_OPTION({
        plan.print_exit_codes = true;
        return {};
      })},
-    {"host,hosts,H", "HOST,...", "where to run; hosts other than this one are left to Slurm, PRRTE, Open MPI or Hydra",
+    {"host,hosts,H", "HOST,...",
+     "where to run: HOST, HOST:RANKS; other hosts than this one are reached by ssh, or by the launcher that is there",
      TERN_OPTION({
        std::vector<std::string> names;
        add_list(names, value);
@@ -278,7 +286,7 @@ constexpr Foreign kForeign[] = {
      "belongs to Hydra; which engine reaches other hosts is said in launchers.md, networks are chosen with "
      "TERN_TCP_INTERFACES"},
     {"prefix", "is not needed: programs find their library by themselves"},
-    {"stdin,s", "is not there: standard input goes to rank 0"},
+    {"s", "is -stdin RANK here"},
     {"merge-stderr-to-stdout", "is 2>&1 here"},
     {"timestamp-output,xml,prepend-pattern", "is not there; -l labels lines with their rank"},
     {"nolocal,nooversubscribe,use-hwthread-cpus,membind,order-nodes,skip-launch-node,gpus-per-proc",
@@ -388,7 +396,7 @@ std::string help_text() {
   std::string text =
       "usage: " + usage_line() +
       "\n\n"
-      "Starts the ranks of an MPI program on this machine, or hands over to the engine that reaches others.\n"
+      "Starts the ranks of an MPI program on this machine, and on others.\n"
       "Options may be written with one dash or two. -n, -env, -envall, -envnone, -envlist, -wdir, -path and "
       "-host hold\n"
       "for one program, the others for the whole job. The exit code is that of the first rank that fails "

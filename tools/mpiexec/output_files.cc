@@ -15,7 +15,7 @@ const std::string& pattern_of(const OutputFiles& files, int stream) {
   return stream == 1 ? files.out_pattern : files.err_pattern;
 }
 
-std::string expanded(const std::string& pattern, int rank) {
+std::string expanded(const std::string& pattern, int rank, const std::string& on_host) {
   std::string name;
   for (size_t i = 0; i < pattern.size(); ++i) {
     switch (pattern[i] == '%' && i + 1 < pattern.size() ? pattern[++i] : 0) {
@@ -23,8 +23,8 @@ std::string expanded(const std::string& pattern, int rank) {
       case '%': name += '%'; break;
       case 'h': {
         char host[256] = "";
-        gethostname(host, sizeof host - 1);
-        name += host;
+        if (on_host.empty()) gethostname(host, sizeof host - 1);
+        name += on_host.empty() ? host : on_host.c_str();
         break;
       }
       case 0: name += pattern[i]; break;
@@ -54,9 +54,10 @@ bool has_output_file(const OutputFiles& files, int stream) {
   return !pattern_of(files, stream).empty() || !files.folder.empty();
 }
 
-int open_output_file(const OutputFiles& files, int rank, int ranks, int stream, std::string& path) {
+int open_output_file(const OutputFiles& files, int rank, int ranks, int stream, const std::string& host,
+                     std::string& path) {
   const std::string& pattern = pattern_of(files, stream);
-  path = pattern.empty() ? in_folder(files.folder, rank, ranks, stream) : expanded(pattern, rank);
+  path = pattern.empty() ? in_folder(files.folder, rank, ranks, stream) : expanded(pattern, rank, host);
   if (!make_folders(path)) return -1;
   // The first to open it empties it; the others share it.
   static std::set<std::string> opened;

@@ -47,6 +47,7 @@ struct Plan {
   static constexpr int kTimeoutExitCode = 124;  ///< as timeout(1)
   bool verbose = false;
   bool print_exit_codes = false;
+  int input_rank = 0;     ///< gets the standard input; -1: none
   int universe_size = 0;  ///< 0: not given; -1: without limit
   std::string host_file{};
   std::vector<Host> hosts{};   ///< of the programs that name none: from the host file, or an allocation

@@ -17,11 +17,11 @@ constexpr int kValueMax = 1024;
 constexpr size_t kLineMax = 1 << 16;
 }  // namespace
 
-PmiServer::PmiServer(std::string job_id, std::vector<int> app_of, int universe_size)
+PmiServer::PmiServer(std::string job_id, std::vector<int> app_of, int universe_size, std::string mapping)
     : job_id_(std::move(job_id)),
       app_of_(std::move(app_of)),
       universe_size_(universe_size),
-      mapping_(fmt::format("(vector,(0,1,{}))", app_of_.size())),
+      mapping_(std::move(mapping)),
       peers_(app_of_.size()),
       process_numbers_(process_numbers()) {
   values_["PMI_process_mapping"] = mapping_;
@@ -110,15 +110,56 @@ int PmiServer::stuck_rank() const {
 void PmiServer::enter_barrier(int rank) {
   if (!peers_[size_t(rank)].in_barrier) ++in_barrier_;
   peers_[size_t(rank)].in_barrier = true;
-  if (size_t(in_barrier_) < peers_.size()) return;
+  if (upstream_ || size_t(in_barrier_) < peers_.size()) return;
+  if (some_remote_) release_ = std::exchange(fresh_, {});
+  release();
+}
+
+void PmiServer::release() {
   in_barrier_ = 0;
-  for (size_t other = 0; other < peers_.size(); ++other) {
-    peers_[other].in_barrier = false;
-    answer(peers_[other], "cmd=barrier_out");
-    // The caller's own answers leave when its batch is complete.
-    if (int(other) != rank) flush(int(other));
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (std::exchange(peer.in_barrier, false)) answer(peer, "cmd=barrier_out");
+    flush(int(rank));
   }
 }
+
+void PmiServer::set_remote(int rank) {
+  peers_[size_t(rank)].remote = true;
+  some_remote_ = true;
+}
+
+std::optional<int> PmiServer::take(int rank, std::string_view line) {
+  const std::optional<int> code = handle(rank, line);
+  if (code) peers_[size_t(rank)].abort_code = code;
+  return code;
+}
+
+void PmiServer::store(std::string_view entry) {
+  const size_t blank = entry.find(' ');
+  if (blank == std::string_view::npos) return;
+  values_.insert_or_assign(std::string(entry.substr(0, blank)), std::string(entry.substr(blank + 1)));
+}
+
+void PmiServer::pass_on(int rank, std::string_view line) {
+  Peer& peer = peers_[size_t(rank)];
+  if (peer.descriptor < 0) return;
+  answer(peer, line);
+  flush(rank);
+}
+
+// The others are answered here.
+void PmiServer::pass_up(int rank, std::string_view text, std::string_view command) {
+  if (!upstream_) return;
+  const Peer& peer = peers_[size_t(rank)];
+  constexpr std::string_view kOfAll[] = {"put", "barrier_in", "init", "tern_init_failed", "finalize", "abort"};
+  bool of_all = peer.program || text == "mcmd=spawn" || command.starts_with("tern_");
+  for (std::string_view one : kOfAll) of_all = of_all || command == one;
+  // A rank that nobody can ask here is nobody that could be asked.
+  if (command == "tern_hello" && peer.report.signal() == 0) return;
+  if (of_all) upstream_(rank, text);
+}
+
 // More than PMI-1 asks for: our client finds the answers to its opening questions here, others ignore these
 // fields.
 std::string PmiServer::opening_answer(int rank, const PmiLine& line) const {
@@ -137,6 +178,7 @@ std::string PmiServer::stored(const PmiLine& line) {
     return "cmd=put_result rc=-1 msg=key_or_value_too_long";
   }
   values_.insert_or_assign(std::string(key), std::string(value));
+  if (some_remote_) fresh_.push_back(fmt::format("{} {}", key, value));
   return "cmd=put_result rc=0 msg=success";
 }
 
@@ -191,34 +233,32 @@ void PmiServer::collect(Peer& peer, std::string_view text) {
   }
 }
 
-void PmiServer::answer_spawn(int rank, std::string_view failure) {
-  Peer& peer = peers_[size_t(rank)];
-  if (peer.descriptor < 0) return;
-  answer(peer, failure.empty() ? "cmd=spawn_result rc=0"
-                               : fmt::format("cmd=spawn_result rc=-1 reason={}", url_safe_base64(failure)));
-  flush(rank);
+std::string PmiServer::spawn_answer(std::string_view failure) {
+  return failure.empty() ? "cmd=spawn_result rc=0"
+                         : fmt::format("cmd=spawn_result rc=-1 reason={}", url_safe_base64(failure));
 }
+
+void PmiServer::answer_spawn(int rank, std::string_view failure) { pass_on(rank, spawn_answer(failure)); }
 
 std::optional<int> PmiServer::handle(int rank, std::string_view text) {
   Peer& peer = peers_[size_t(rank)];
-  if (peer.program) {
-    collect(peer, text);
-    return std::nullopt;
-  }
-  if (text == "mcmd=spawn") {
-    peer.program.emplace();
-    return std::nullopt;
-  }
   PmiLine line(text);
   std::string_view command = line.command();
-  if (command == "get") {
+  // Where a remote rank's process can be asked, its agent knows.
+  const bool report = !peer.program && command.starts_with("tern_") &&
+                      peer.report.take(text, peer.remote ? uint64_t(line.number("pids", 0)) : process_numbers_);
+  pass_up(rank, text, command);
+  if (report) return std::nullopt;
+  if (peer.program) {
+    collect(peer, text);
+  } else if (text == "mcmd=spawn") {
+    peer.program.emplace();
+  } else if (command == "get") {
     answer(peer, found(line));
   } else if (command == "put") {
     answer(peer, stored(line));
   } else if (command == "barrier_in") {
     enter_barrier(rank);
-  } else if (peer.report.take(text, process_numbers_)) {
-    return std::nullopt;
   } else if (command == "init") {
     peer.initialised = true;
     peer.finalised = peer.init_failed = false;  // a script may run one MPI program after another

@@ -14,11 +14,16 @@
 
 #include "job.h"
 #include "process/launch/spawn_command.h"
+#include "rank_setup.h"
 
 namespace tern::mpiexec {
 
 // The socket of the new mpiexec is in `answer`; 0, or the errno.
-int Job::start_child_job(int number, const SpawnRequest& request, int& answer) {
+int Job::start_child_job(int number, SpawnRequest request, int& answer) {
+  // Programs that name no host run on those of this job.
+  for (SpawnProgram& program : request.programs) {
+    if (hosts_ && program.host.empty()) program.host = host_list();
+  }
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
   char self[4096];
@@ -30,7 +35,7 @@ int Job::start_child_job(int number, const SpawnRequest& request, int& answer) {
   if (plan_.label) spec.arguments.insert(spec.arguments.begin() + 1, "-l");
   spec.environment = base_environment(plan_.apps.front());
   spec.keep = ends[1];
-  spec.keep_as = kept_descriptor();
+  spec.keep_as = kept_descriptor(descriptor_limit_);
   spec.environment.push_back(fmt::format("{}={}", kSpawnAnswerVariable, spec.keep_as));
   spec.environment.push_back(fmt::format("{}={}", kParentPortVariable, request.parent_port));
   spec.descriptors = descriptor_limit_;
@@ -39,7 +44,7 @@ int Job::start_child_job(int number, const SpawnRequest& request, int& answer) {
   for (int stream = 1; stream <= 2 && why == 0; ++stream) {
     spec.standard[stream] = stream;
     if (!passes_through()) continue;
-    pipes_.emplace_back(plan_.label ? fmt::format("[job {}] ", number + 1) : "", stream == 1 ? out_ : err_, -1);
+    pipes_.emplace_back(plan_.label ? fmt::format("[job {}] ", number + 1) : "", stream == 1 ? &out_ : &err_, -1);
     spec.standard[stream] = pipes_.back().open();
     if (spec.standard[stream] < 0) why = errno;
     else watch(pipes_.back().descriptor(), Source::pipe, int(pipes_.size()) - 1, EPOLLIN);
@@ -57,8 +62,7 @@ void Job::start_spawned(int parent, const SpawnRequest& request) {
   const int number = int(spawned_.size());
   SpawnedJob job{.parent = parent};
   const int why = ending_ ? ECANCELED : start_child_job(number, request, job.answer);
-  if (why != 0)
-    return server_->answer_spawn(parent, fmt::format("mpiexec cannot start another job: {}", strerror(why)));
+  if (why != 0) return answer_spawn(parent, fmt::format("mpiexec cannot start another job: {}", strerror(why)));
   spawned_.push_back(std::move(job));
   ++live_;
   watch(spawned_.back().answer, Source::spawned, number, EPOLLIN);
@@ -83,7 +87,7 @@ void Job::on_spawned(int number) {
       fail(1, "a job that was spawned has failed; ending the others");
     } else if (!std::exchange(job.answered, true)) {
       job.refused = line.starts_with(kSpawnFailed);
-      server_->answer_spawn(job.parent, job.refused ? line.substr(kSpawnFailed.size()) : "");
+      answer_spawn(job.parent, job.refused ? line.substr(kSpawnFailed.size()) : "");
     }
   }
 }
@@ -96,7 +100,7 @@ void Job::on_spawned_ended(int number, int status) {
     on_spawned(number);
   }
   --live_;
-  if (!std::exchange(job.answered, true)) server_->answer_spawn(job.parent, "mpiexec of the new job has ended");
+  if (!std::exchange(job.answered, true)) answer_spawn(job.parent, "mpiexec of the new job has ended");
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   // Who asked for it knows already that nothing was started.
   if (code != 0 && !job.refused && !exit_code_) exit_code_ = code;

@@ -134,21 +134,26 @@ int OutputPipe::pump() {
   char buffer[16384];
   const ssize_t n = read(descriptor_, buffer, sizeof buffer);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-  if (n <= 0) {
-    if (!line_.empty()) sink_->add(label_ + line_ + "\n");
-    line_.clear();
-    close(descriptor_);
-    descriptor_ = -1;
-    return 0;
-  }
-  const std::string_view text(buffer, size_t(n));
-  if (label_.empty()) {
+  if (n > 0) return take({buffer, size_t(n)});
+  end();
+  close(descriptor_);
+  descriptor_ = -1;
+  return 0;
+}
+
+int OutputPipe::take(std::string_view text) {
+  if (sink_ && label_.empty()) {
     sink_->add(text);
-  } else {
+  } else if (sink_) {
     line_ += text;
     add_lines();
   }
   return store(text);
+}
+
+void OutputPipe::end() {
+  if (!line_.empty()) sink_->add(label_ + line_ + "\n");
+  line_.clear();
 }
 
 TerminalInput::~TerminalInput() { close_pipe(); }

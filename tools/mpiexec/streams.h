@@ -46,11 +46,13 @@ bool print(std::string_view text);
 /// Writes `text` to standard error. False: it cannot be.
 bool print_error(std::string_view text);
 
-/// The output pipe of one rank: handed on as it comes, or in whole lines with a label before each.
+/// The output pipe of one rank: handed on as it comes, or in whole lines with a label before each. For a rank on
+/// another host there is no pipe: what comes from there is given to take().
 class OutputPipe {
  public:
-  /// `file`: gets everything, too, without labels; -1: there is none. Ours from now on.
-  OutputPipe(std::string label, Sink& sink, int file) : label_(std::move(label)), sink_(&sink), file_(file) {}
+  /// `sink`: null, for the file alone. `file`: gets everything, too, without labels; -1: there is none. Ours from now
+  /// on.
+  OutputPipe(std::string label, Sink* sink, int file) : label_(std::move(label)), sink_(sink), file_(file) {}
   ~OutputPipe();
   OutputPipe(OutputPipe&& other) noexcept;
   OutputPipe& operator=(OutputPipe&&) = delete;
@@ -60,6 +62,10 @@ class OutputPipe {
   /// Reads what is there; closes the descriptor at the end of the stream. Not 0: the errno with which the file has lost
   /// some, once.
   int pump();
+  /// Output of the rank; returns as pump().
+  int take(std::string_view text);
+  /// There will be no more.
+  void end();
 
  private:
   void add_lines();
