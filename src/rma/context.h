@@ -11,7 +11,8 @@
 namespace tern::rma {
 
 struct WindowContext {
-  WindowContext(Environment& its_environment, Flavor its_flavor) : environment(its_environment), flavor(its_flavor) {}
+  WindowContext(Environment& its_environment, Flavor its_flavor)
+      : environment(its_environment), flavor(its_flavor), counters_(its_environment.counters()) {}
   WindowContext(const WindowContext&) = delete;
   WindowContext& operator=(const WindowContext&) = delete;
 
@@ -25,7 +26,7 @@ struct WindowContext {
   uint64_t id() const { return comm->context(); }
   int me() const { return comm->rank(); }
   bool own(int rank) const { return rank == comm->rank(); }
-  Counters& counters() const { return environment.counters(); }
+  Counters& counters() const { return counters_; }
   ProgressEngine& progress() const { return environment.progress(); }
   wire::Header header(wire::Kind kind, uint32_t token = 0) const {
     return wire::make_header(kind, comm->rank(), id(), 0, token);
@@ -37,6 +38,9 @@ struct WindowContext {
   Error check_rank(int rank) const;
   /// Sends a rank that may sleep a message, so that it looks at the memory that both share.
   void nudge(int rank) const;
+
+ private:
+  Counters& counters_;  ///< the rank's: every operation counts
 };
 
 }  // namespace tern::rma

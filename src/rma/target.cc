@@ -1,7 +1,5 @@
 #include "rma/target.h"
 
-#include "progress/engine.h"
-
 namespace tern::rma {
 
 void DataSend::over(Error error) {

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "p2p/endpoint.h"
 #include "p2p/request.h"
+#include "progress/engine.h"
 #include "rma/routes/route.h"
 #include "wire/window.h"
 
