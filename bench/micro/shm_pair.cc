@@ -17,7 +17,7 @@
 
 #include "fabric/shm/shm_path.h"
 #include "progress/engine.h"
-#include "progress/real_idle.h"
+#include "progress/kernel_wait.h"
 
 using namespace tern;
 
@@ -59,7 +59,8 @@ struct Rank {
   RealClock clock;
   CountingSink sink;
   std::unique_ptr<ShmPath> path;
-  std::unique_ptr<RealIdle> idle;
+  Driving driving;
+  KernelWait port;
   std::unique_ptr<ProgressEngine> engine;
   int rank;
 
@@ -80,8 +81,7 @@ struct Rank {
       exit(1);
     }
     path = std::make_unique<ShmPath>(std::move(node), sink, tunables);
-    idle = std::make_unique<RealIdle>(tunables, oversubscribed, nullptr);
-    engine = std::make_unique<ProgressEngine>(clock, *idle);
+    engine = std::make_unique<ProgressEngine>(clock, driving, port, WaitPolicy::Setup::of(tunables, oversubscribed));
     engine->add(*path);
   }
   void send(PeerId to, const void* data, size_t bytes) {

@@ -146,16 +146,16 @@ constexpr int kLongPausesOfPlace = 2, kPausesOfPlace = 10;
 constexpr auto kLongPause = std::chrono::milliseconds(20), kPause = std::chrono::milliseconds(2);
 
 void Checks::pause() {
-  if (threads() == 1 || (world_.process && world_.process->progress().polling())) return;
+  if (threads() == 1 || world_.lock->in_round()) return;
   const int earlier = pauses_[place()]++;
   if (earlier >= kPausesOfPlace) return;
   const auto length = earlier < kLongPausesOfPlace ? kLongPause : kPause;
   // Below MPI_THREAD_MULTIPLE there may be no lock. Threads that do not call MPI touch buffers all the same.
   if (!world_.lock) return std::this_thread::sleep_for(length);
   const char* const call = world_.call_name;
-  const uint32_t depth = world_.lock->release_all();
+  const uint32_t depth = world_.lock->give_way();
   std::this_thread::sleep_for(length);
-  world_.lock->reacquire(depth);
+  world_.lock->come_back(depth);
   world_.call_name = call;
 }
 

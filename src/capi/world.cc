@@ -69,7 +69,7 @@ void leave_at_exit() {
 
 World* current_world = &process_world();
 
-World::World() : lock(std::make_shared<RankLock>()), connect(connect_process) {
+World::World() : lock(std::make_shared<Driving>()), connect(connect_process) {
   error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
   error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
   error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &errors_return);

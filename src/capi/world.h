@@ -74,7 +74,7 @@ struct World {
   bool checking = true;                     ///< TERN_CHECK_ARGUMENTS
   bool observed = false;                    ///< `recorder`, `checks` or `observer` is there
   const char* call_name = nullptr;          ///< the function called last, for the hang report
-  std::shared_ptr<RankLock> lock;           ///< also the Process's
+  std::shared_ptr<Driving> lock;            ///< also the Process's
   std::unique_ptr<Process> process;         ///< null before initialisation and after finalisation
   std::unique_ptr<Recorder> recorder;       ///< null unless mpiexec wants to know
   std::unique_ptr<Checks> checks;           ///< null unless TERN_CHECK wants them; the process refers to it

@@ -1,14 +1,10 @@
 #include "coll/node_team.h"
 
-#include "base/hints.h"
+#include "base/looks.h"
 
 namespace tern {
 
-namespace {
-// Looks at a line in a row, without polling anything else, before waiting through the engine: the other side's answer
-// takes some 0.1 us (a line there and back), and a poll between two looks would delay its discovery.
-constexpr int kEagerLooks = 128;
-}  // namespace
+namespace {}  // namespace
 
 bool NodeTeam::possible(const Communicator& communicator) {
   NodeMemory* memory = communicator.environment().node_memory;
@@ -65,12 +61,7 @@ bool NodeTeam::make_room(uint64_t needed) {
 bool NodeTeam::wait_for(const std::atomic<uint64_t>& number, uint64_t value) {
   auto there = [&] { return number.load(std::memory_order_acquire) >= value; };
   ProgressEngine& progress = p2p_.progress();
-  if (progress.idle().pauses != 0) {
-    for (int i = 0; i < kEagerLooks; ++i) {
-      if (there()) return true;
-      short_pause();
-    }
-  }
+  if (progress.look_closely<Look::team>(there)) return true;
   awaited_ = &number;
   awaited_value_ = value;
   progress.wait_until([&] { return there() || somebody_lost(); });

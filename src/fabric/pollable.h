@@ -28,8 +28,8 @@ class Pollable {
     return kNone;
   }
 
-  // --- Sleeping (progress/idle.h). A rank that has polled empty arms everything, looks once more, then sleeps on the
-  // descriptors.
+  // --- Sleeping (progress/waiting.cc). A rank that has polled empty arms everything, looks once more, then sleeps on
+  // the descriptors.
 
   /// A descriptor that becomes readable when poll would find something after `arm`; -1: there is nothing to wait for.
   /// Constant after start.

@@ -30,7 +30,7 @@ bool is_aligned(const iovec* pieces, int count, int64_t offset) {
 class Environment::Turn final : public Advanceable {
  public:
   Turn(ProgressEngine& progress, Background& background) : progress_(progress), background_(background) {
-    for (const int descriptor : background.wait_fds()) progress.idle().watch(descriptor);
+    for (const int descriptor : background.wait_fds()) progress.watch(descriptor);
   }
   ~Turn() {
     if (linked()) progress_.deactivate(*this);
@@ -49,11 +49,10 @@ class Environment::Turn final : public Advanceable {
   Background& background_;
 };
 
-Environment::Environment(PointToPoint& p2p, const Tunables& tunables, RankLock& lock, const PeerTable& peers,
-                         const RankName& node, std::function<uint64_t()> new_context)
+Environment::Environment(PointToPoint& p2p, const Tunables& tunables, const PeerTable& peers, const RankName& node,
+                         std::function<uint64_t()> new_context)
     : p2p_(p2p),
       tunables_(tunables),
-      lock_(lock),
       new_context_(std::move(new_context)),
       peers_(peers),
       node_(hash_of(node)),
@@ -82,13 +81,13 @@ void Environment::flush() {
 // During a blocking transfer the other threads of this rank go on, and messages between the pieces. One that does not
 // block may be a step of a request that a poll advances, and no other thread may find it half done.
 void Environment::carry_out(Job& job, bool blocking) {
-  const bool others_go_on = blocking && !progress().polling();
+  Driving& driving = progress().driving();
   for (;;) {
-    const uint32_t depth = others_go_on ? lock_.release_all() : 0;
+    const uint32_t depth = blocking ? driving.give_way() : 0;
     const bool over = job.carry_out(kPiece_bytes);
-    lock_.reacquire(depth);
+    driving.come_back(depth);
     if (over) break;
-    if (others_go_on) progress().poll();
+    if (!driving.in_round()) progress().poll();
   }
   job.settle();
   job.set_complete();

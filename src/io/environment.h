@@ -15,7 +15,6 @@
 #include "io/buffers.h"
 #include "io/representation.h"
 #include "progress/engine.h"
-#include "progress/rank_lock.h"
 
 namespace tern::io {
 
@@ -32,7 +31,7 @@ class Environment {
  public:
   /// Nothing is owned. `node`: the same at all ranks of this node, and nowhere else. `new_context` as in
   /// coll/create/channel.h.
-  Environment(PointToPoint& p2p, const Tunables& tunables, RankLock& lock, const PeerTable& peers, const RankName& node,
+  Environment(PointToPoint& p2p, const Tunables& tunables, const PeerTable& peers, const RankName& node,
               std::function<uint64_t()> new_context);
   ~Environment();
   Environment(const Environment&) = delete;
@@ -74,7 +73,6 @@ class Environment {
 
   PointToPoint& p2p_;
   const Tunables& tunables_;
-  RankLock& lock_;
   std::function<uint64_t()> new_context_;
   const PeerTable& peers_;
   const uint64_t node_;

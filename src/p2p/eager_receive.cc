@@ -1,15 +1,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/hints.h"
+#include "base/looks.h"
 #include "p2p/eager.h"
 
 namespace tern {
-
-namespace {
-/// How often receive_at_once looks for its message: about 2.5 us, the round trip of 2 KiB.
-constexpr uint32_t kDirectLooks = 128;
-}  // namespace
 
 // Where nothing else is posted or waiting, the next message of its sender, if it fits, is its message: it needs no
 // request and no matching. Looks for a short while.
@@ -17,24 +12,21 @@ bool EagerReceiver::receive_at_once(Endpoint& from, const ReceiveArguments& a, S
   if (!from.peeks() || !a.type->is_contiguous() || progress_.has_work()) return false;
   const size_t capacity = size_t(a.count) * a.type->size();
   if (capacity > from.eager_limit()) return false;
-  const uint32_t looks = progress_.idle().pauses == 0 ? 0 : kDirectLooks;  // other threads or ranks may need the core
   PeekedMessage arrival;
-  for (uint32_t i = 0; i < looks; ++i, short_pause()) {
-    if (!from.peek(arrival)) continue;
-    const wire::Header& header = *arrival.header;
-    if (header.kind != wire::Kind::eager || header.context != a.context || header.source != a.source ||
-        (header.tag != a.tag && a.tag != kAnyTag) || arrival.bytes > capacity) {
-      return false;
-    }
-    from.eager_arrived(header);
-    status = Status{.source = header.source, .tag = header.tag, .bytes = Count(arrival.bytes)};
-    copy_small(a.buffer, arrival.payload, arrival.bytes);
-    from.take();
-    receives_.count_direct(a.peer, status.tag, a.context, arrival.bytes);
-    consumed(from, arrival.bytes);
-    return true;
+  if (!progress_.polls_closely()) return false;  // other threads or ranks may need the core
+  if (!from.peek(arrival) && !look_at<Look::message>([&] { return from.peek(arrival); })) return false;
+  const wire::Header& header = *arrival.header;
+  if (header.kind != wire::Kind::eager || header.context != a.context || header.source != a.source ||
+      (header.tag != a.tag && a.tag != kAnyTag) || arrival.bytes > capacity) {
+    return false;
   }
-  return false;
+  from.eager_arrived(header);
+  status = Status{.source = header.source, .tag = header.tag, .bytes = Count(arrival.bytes)};
+  copy_small(a.buffer, arrival.payload, arrival.bytes);
+  from.take();
+  receives_.count_direct(a.peer, status.tag, a.context, arrival.bytes);
+  consumed(from, arrival.bytes);
+  return true;
 }
 
 void EagerReceiver::keep(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {

@@ -27,7 +27,7 @@
 #include "fabric/udp/kernel_port.h"
 #include "fabric/udp/udp_path.h"
 #include "process/launch/clients.h"
-#include "progress/real_idle.h"
+#include "progress/kernel_wait.h"
 
 namespace tern {
 namespace {
@@ -186,7 +186,8 @@ Error Wireup::begin(const RankContext& context) {
                                                             : parts.tunables.oversubscribed == 1;
   parts.oversubscribed = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
-  parts.idle = std::make_unique<RealIdle>(parts.tunables, oversubscribed, context.lock.get(), int(local.size()));
+  parts.wait_port = std::make_unique<KernelWait>();
+  parts.waiting = WaitPolicy::Setup::of(parts.tunables, oversubscribed, int(local.size()));
   parts.lock = context.lock;
   parts.counters = context.counters;
   parts.tracer = context.tracer;

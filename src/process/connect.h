@@ -1,5 +1,5 @@
 // Wire-up of a real rank: from the environment of this operating-system process to a started Process. The only place
-// that knows the concrete clock, idle, launcher and paths together (the simulator's is sim/world.h).
+// that knows the concrete clock, wait port, launcher and paths together (the simulator's is sim/world.h).
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace tern {
 
 /// Parts of a rank that exist before and after its Process. Not owned; they outlive the Process.
 struct RankContext {
-  std::shared_ptr<RankLock> lock;
+  std::shared_ptr<Driving> lock;
   Counters* counters = nullptr;  ///< null: the Process counts for itself
   Recorder* tracer = nullptr;    ///< null: no events are recorded
   /// Tunables set by the program (MPI_T control variables), by name; they override the environment.

@@ -36,7 +36,8 @@ class HangWatch final : public WaitWatch {
     std::function<bool()> certain;
   };
   void set_surroundings(Surroundings surroundings);
-  /// Readable after `ask`, for Idle::watch: a rank that sleeps wakes for it. -1 before set_surroundings. Owned here.
+  /// Readable after `ask`, for ProgressEngine::watch: a rank that sleeps wakes for it. -1 before set_surroundings.
+  /// Owned here.
   int wake_descriptor() const { return wake_.get(); }
 
   enum class To : int { nobody = 0, standard_error = 1, mpiexec = 2 };

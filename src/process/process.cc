@@ -23,13 +23,13 @@ Process::Process(ProcessParts parts)
     : tunables_(std::move(parts.tunables)),
       log_(std::move(parts.log)),
       clock_(std::move(parts.clock)),
-      idle_(std::move(parts.idle)),
+      wait_port_(std::move(parts.wait_port)),
       launcher_(std::move(parts.launcher)),
       lock_(std::move(parts.lock)),
       oversubscribed_(parts.oversubscribed),
       peers_({parts.job, uint32_t(launcher_->rank())}, uint32_t(launcher_->size())),
       rng_(parts.seed),
-      progress_(*clock_, *idle_, parts.counters, parts.tracer),
+      progress_(*clock_, *lock_, *wait_port_, parts.waiting, parts.counters, parts.tracer),
       p2p_(progress_, tunables_),
       environment_(p2p_),
       partitioned_(p2p_),
@@ -75,7 +75,7 @@ void Process::begin_helping() {
   try {
     const bool lingers = !oversubscribed_;
     event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_, lingers);
-    event_handler_ = std::make_unique<EventHandler>(progress_, *lock_, *event_port_, needed,
+    event_handler_ = std::make_unique<EventHandler>(progress_, *event_port_, needed,
                                                     oversubscribed_ ? EventLimits::shared_cores() : EventLimits());
     event_port_->start(*event_handler_);
   } catch (const std::system_error& error) {
@@ -85,19 +85,17 @@ void Process::begin_helping() {
               ". Messages move only while this rank is inside MPI calls (as with TERN_PROGRESS=polling)");
     return;
   }
-  lock_->set_handler(event_handler_.get());
-  progress_.set_handler(event_handler_.get());
+  lock_->set_successor(event_handler_.get());
   for (auto& path : paths_) path->set_helped(true);
 }
 
 void Process::end_helping() {
   if (!event_handler_) return;
-  TERN_ASSERT(!progress_.polling());
-  lock_->set_handler(nullptr);
-  progress_.set_handler(nullptr);
-  const uint32_t depth = lock_->release_all();  // the thread may be waiting for the mutex
+  TERN_ASSERT(!lock_->in_round());
+  lock_->set_successor(nullptr);
+  const uint32_t depth = lock_->give_way();  // the thread may be waiting for the mutex
   event_port_->stop();
-  lock_->reacquire(depth);
+  lock_->come_back(depth);
   event_handler_.reset();
   event_port_.reset();
   for (auto& path : paths_) path->set_helped(false);
@@ -180,7 +178,7 @@ Error Process::start() {
 // polls: it sends again what gets lost, acknowledges, and serves freed receives. Afterwards no rank needs it.
 Error Process::finish() {
   progress_.wait_until([&] { return p2p_.sends_complete(); });
-  if (launcher_->descriptor() >= 0) idle_->watch(launcher_->descriptor());
+  if (launcher_->descriptor() >= 0) progress_.watch(launcher_->descriptor());
   Error error = launcher_->enter_barrier();
   bool over = bool(error);  // after an error it is not asked again
   progress_.wait_until([&] { return over = over || launcher_->barrier_is_over(error); }, EndedBy::launcher);
@@ -195,7 +193,7 @@ Error Process::finish() {
 void Process::let_watch_tell(std::function<std::string()> place) {
   hang_watch_.set_surroundings(
       {launcher_->report_descriptor(), std::move(place), [this] { return only_messages_end_waits(); }});
-  idle_->watch(hang_watch_.wake_descriptor());
+  progress_.watch(hang_watch_.wake_descriptor());
 }
 
 // Other threads may complete what this one waits for, other jobs may connect, files may be read in the background.
@@ -217,7 +215,7 @@ Error Process::spawn(const SpawnRequest& request) {
   progress_.wait_until([&] { return !spawning_; }, EndedBy::launcher);
   if (Error error = launcher_->begin_spawn(request)) return error;
   spawning_ = true;
-  if (launcher_->spawn_descriptor() >= 0) idle_->watch(launcher_->spawn_descriptor());
+  if (launcher_->spawn_descriptor() >= 0) progress_.watch(launcher_->spawn_descriptor());
   Error error;
   bool over = false;  // once true it is not asked again
   progress_.wait_until([&] { return over = over || launcher_->spawn_is_over(error); }, EndedBy::launcher);
@@ -228,8 +226,7 @@ Error Process::spawn(const SpawnRequest& request) {
 
 io::Environment& Process::files() {
   if (!files_) {
-    files_ = std::make_unique<io::Environment>(p2p_, tunables_, *lock_, peers_, node_name(),
-                                               [this] { return new_context(); });
+    files_ = std::make_unique<io::Environment>(p2p_, tunables_, peers_, node_name(), [this] { return new_context(); });
   }
   return *files_;
 }

@@ -25,9 +25,9 @@
 #include "process/jobs/other_jobs.h"
 #include "process/jobs/ports.h"
 #include "process/launcher.h"
+#include "progress/driving.h"
 #include "progress/engine.h"
 #include "progress/event_handler.h"
-#include "progress/rank_lock.h"
 #include "rma/environment.h"
 
 namespace tern {
@@ -38,9 +38,10 @@ struct ProcessParts {
   Tunables tunables;
   Log log;
   std::unique_ptr<Clock> clock;
-  std::unique_ptr<Idle> idle;
+  std::unique_ptr<WaitPort> wait_port;
+  WaitPolicy::Setup waiting;
   std::unique_ptr<Launcher> launcher;
-  std::shared_ptr<RankLock> lock;
+  std::shared_ptr<Driving> lock;
   uint64_t seed = 1;
   uint64_t job = 0;              ///< different for every job: RankName::job
   bool oversubscribed = false;   ///< more ranks than cores on this node
@@ -86,7 +87,7 @@ class Process {
   const Tunables& tunables() const { return tunables_; }
   const Log& log() const { return log_; }
   Rng& rng() { return rng_; }
-  RankLock& lock() { return *lock_; }
+  Driving& lock() { return *lock_; }
   HangWatch& hang_watch() { return hang_watch_; }
   /// Lets the watch tell mpiexec of long waits, and wake this rank when it is asked. `place`: as in
   /// HangWatch::Surroundings.
@@ -127,9 +128,9 @@ class Process {
   Tunables tunables_;
   Log log_;
   std::unique_ptr<Clock> clock_;
-  std::unique_ptr<Idle> idle_;
+  std::unique_ptr<WaitPort> wait_port_;
   std::unique_ptr<Launcher> launcher_;
-  std::shared_ptr<RankLock> lock_;
+  std::shared_ptr<Driving> lock_;
   const bool oversubscribed_;
   PeerTable peers_;
   Rng rng_;

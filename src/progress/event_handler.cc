@@ -8,16 +8,21 @@
 
 namespace tern {
 
-EventHandler::EventHandler(ProgressEngine& engine, RankLock& lock, EventPort& port, std::function<Need()> needed,
+EventHandler::EventHandler(ProgressEngine& engine, EventPort& port, std::function<Need()> needed,
                            const EventLimits& limits)
-    : engine_(engine), lock_(lock), port_(port), needed_(std::move(needed)), limits_(limits), policy_(limits) {
-  if (!port_.has_barrier()) lock_.enable();
+    : engine_(engine),
+      driving_(engine.driving()),
+      port_(port),
+      needed_(std::move(needed)),
+      limits_(limits),
+      policy_(limits) {
+  if (!port_.has_barrier()) driving_.enable();
 }
 
 EventHandler::~EventHandler() {
   disarm();
-  lock_.expect_helper(false);
-  lock_.watch().store(Watch::nobody, std::memory_order_relaxed);
+  driving_.expect_helper(false);
+  driving_.watch().store(Watch::nobody, std::memory_order_relaxed);
 }
 
 void EventHandler::carry_out(const Action& action) {
@@ -37,45 +42,45 @@ void EventHandler::carry_out(const Action& action) {
 
 // The timer ends if the application neither enters nor leaves the library meanwhile. Called inside the library.
 void EventHandler::watch_timer(uint64_t grace_ns) {
-  seen_turns_.store(lock_.turns_outside(), std::memory_order_relaxed);
-  lock_.watch().store(Watch::timer, std::memory_order_relaxed);
+  driving_.helping.seen_turns.store(driving_.turns_outside(), std::memory_order_relaxed);
+  driving_.watch().store(Watch::timer, std::memory_order_relaxed);
   set_timer(grace_ns);
 }
 
 // The paths are not watched; one look is taken after `within_ns`. The timer is not set again each time this begins.
 void EventHandler::watch_later(uint64_t within_ns) {
-  if (lock_.watch().load(std::memory_order_relaxed) == Watch::later) return;
-  lock_.watch().store(Watch::later, std::memory_order_relaxed);
+  if (driving_.watch().load(std::memory_order_relaxed) == Watch::later) return;
+  driving_.watch().store(Watch::later, std::memory_order_relaxed);
   let_timer_end_by(engine_.clock().now_ns() + within_ns);
 }
 
 // The thread may go inside without a barrier, since it is expected from now on.
 void EventHandler::begin_turns() {
-  lock_.expect_helper(true);
-  lock_.watch().store(Watch::always, std::memory_order_relaxed);
+  driving_.expect_helper(true);
+  driving_.watch().store(Watch::always, std::memory_order_relaxed);
   port_.poll_always(true);
 }
 
 void EventHandler::end_turns() {
   port_.poll_always(false);
-  lock_.expect_helper(false);
+  driving_.expect_helper(false);
   end_watch(Watch::always);
 }
 
 // False: the other side has changed it meanwhile, and is responsible for the new state.
 bool EventHandler::end_watch(Watch which) {
-  return lock_.watch().compare_exchange_strong(which, Watch::nobody, std::memory_order_relaxed);
+  return driving_.watch().compare_exchange_strong(which, Watch::nobody, std::memory_order_relaxed);
 }
 
 void EventHandler::set_timer(uint64_t after_ns) {
-  timer_ends_ns_.store(engine_.clock().now_ns() + after_ns, std::memory_order_relaxed);
+  driving_.helping.timer_ends_ns.store(engine_.clock().now_ns() + after_ns, std::memory_order_relaxed);
   port_.set_timer(after_ns);
 }
 
 // An earlier end is good enough: the thread then finds what to do next. Called after the watch has changed, so that a
 // timer that ends after this finds the new watch.
 void EventHandler::let_timer_end_by(uint64_t latest_ns) {
-  const uint64_t now = engine_.clock().now_ns(), ends = timer_ends_ns_.load(std::memory_order_relaxed);
+  const uint64_t now = engine_.clock().now_ns(), ends = driving_.helping.timer_ends_ns.load(std::memory_order_relaxed);
   if (ends > now + limits_.timer_ending_ns && ends <= latest_ns) return;
   set_timer(latest_ns > now ? latest_ns - now : 1);
 }
@@ -86,7 +91,7 @@ Need EventHandler::need() {
   const Need needed = pending();
   if (needed == Need::nothing && policy_.on_idle_leave()) [[unlikely]] {
     const Action action = policy_.on_idle_leaves(engine_.clock().now_ns());
-    if (lock_.watch().load(std::memory_order_relaxed) == Watch::nobody) carry_out(action);
+    if (driving_.watch().load(std::memory_order_relaxed) == Watch::nobody) carry_out(action);
   }
   return needed;
 }
@@ -116,7 +121,7 @@ Need EventHandler::take_over(bool again) try {
 // just then.
 bool EventHandler::arm() {
   for (uint64_t empty = 0; empty != limits_.empty_polls && pending() == Need::now;) {
-    const bool armed = engine_.arm_all();
+    const bool armed = engine_.arm_all(Armed::helper);
     if (engine_.poll_all() != 0) {
       empty = 0;
     } else if (armed && pending() == Need::now) {
@@ -131,11 +136,11 @@ bool EventHandler::arm() {
 }
 
 void EventHandler::sleep_on_paths() {
-  armed_ = true;
-  lock_.expect_helper(true);
-  lock_.watch().store(Watch::paths, std::memory_order_relaxed);
+  TERN_ASSERT(driving_.armed_for == Armed::helper);
+  driving_.expect_helper(true);
+  driving_.watch().store(Watch::paths, std::memory_order_relaxed);
   port_.watch_paths(true);
-  deadline_ns_ = ~uint64_t{0};
+  driving_.helping.deadline_ns = ~uint64_t{0};
   follow_deadline();
 }
 
@@ -148,46 +153,44 @@ void EventHandler::note_leave() {
 
 void EventHandler::follow_deadline() {
   const uint64_t deadline = engine_.pollable_deadline_ns();
-  if (deadline >= deadline_ns_) return;
-  deadline_ns_ = deadline;
+  if (deadline >= driving_.helping.deadline_ns) return;
+  driving_.helping.deadline_ns = deadline;
   let_timer_end_by(deadline);
 }
 
 // The application is back. The paths are not watched while it is inside: the kernel would wake the thread for every
 // message (TCP, 8 B: 0.3 us).
 void EventHandler::disarm() {
-  if (!armed_) return;
+  if (driving_.armed_for != Armed::helper) return;
   stop_watching_paths();
   port_.watch_paths(false);
-  TERN_ASSERT(engine_.idle().sleepers == 0);
   engine_.disarm_all();
   policy_.on_return(policy_.left_armed_ns() != 0 ? engine_.clock().now_ns() : 0);
 }
 
 void EventHandler::stop_watching_paths() {
-  armed_ = false;
-  lock_.expect_helper(false);
+  driving_.expect_helper(false);
   end_watch(Watch::paths);
 }
 
 // --- The thread's side.
 
 Woken EventHandler::on_wake(bool tick, bool ready) {
-  const Watch watch = lock_.watch().load(std::memory_order_relaxed);
-  const uint32_t turns = lock_.turns();
-  const bool stayed_away = turns == seen_turns_.load(std::memory_order_relaxed);
+  const Watch watch = driving_.watch().load(std::memory_order_relaxed);
+  const uint32_t turns = driving_.turns();
+  const bool stayed_away = turns == driving_.helping.seen_turns.load(std::memory_order_relaxed);
   const Action action = policy_.on_wake(watch, tick, ready, stayed_away);
   if (action.step == Step::nothing) return Woken::idle;
   Counters& counters = engine_.counters();
   if (watch != Watch::paths) ++counters.event_ticks;
   if (action.step == Step::set_timer) {
-    seen_turns_.store(turns, std::memory_order_relaxed);
+    driving_.helping.seen_turns.store(turns, std::memory_order_relaxed);
     carry_out(action);
     return Woken::idle;
   }
   if (!end_watch(watch)) return Woken::idle;
   if (watch == Watch::paths) ++counters.event_wakes;
-  if (!lock_.enter_as_helper([this] { port_.barrier(); })) {
+  if (!driving_.enter_as_helper([this] { port_.barrier(); })) {
     if (watch == Watch::paths) ++counters.event_wakes_empty;
     return Woken::idle;
   }
@@ -203,28 +206,28 @@ Woken EventHandler::on_wake(bool tick, bool ready) {
   } else {
     carry_out(inside);
   }
-  lock_.leave_as_helper();
+  driving_.leave_as_helper();
   return woken;
 }
 
 // A thread of the application that sleeps has the paths armed, and was woken by what comes.
 bool EventHandler::on_turn() {
-  if (!lock_.try_enter_as_helper()) return false;
+  if (!driving_.try_enter_as_helper()) return false;
   int handled = 0;
-  if (engine_.idle().sleepers == 0) handled = engine_.poll();
+  if (driving_.sleep.sleepers == 0) handled = engine_.poll();
   engine_.counters().event_handled += uint64_t(handled);
   if (policy_.on_turn(needed_()).step == Step::poll) {
     end_turns();
     work();
   }
-  lock_.leave_as_helper();
+  driving_.leave_as_helper();
   return handled != 0;
 }
 
 // Polls until nothing more arrives, then arms again. Arming also tells senders how much has arrived.
 void EventHandler::work() {
-  if (engine_.idle().sleepers != 0) return;  // a thread of the application was woken by the same event
-  if (armed_) {
+  if (driving_.sleep.sleepers != 0) return;  // a thread of the application was woken by the same event
+  if (driving_.armed_for == Armed::helper) {
     engine_.disarm_all();
     stop_watching_paths();
   }
@@ -232,12 +235,12 @@ void EventHandler::work() {
   Action action;
   do {
     const bool handled = poll_round();
-    action = policy_.on_round(handled, lock_.application_waits());
+    action = policy_.on_round(handled, driving_.application_waits());
     if (action.step != Step::arm) {
       carry_out(action);
       return;
     }
-  } while (!engine_.arm_all());
+  } while (!engine_.arm_all(Armed::helper));
   action = policy_.on_settled(pending());
   if (action.step != Step::watch_paths) {
     engine_.disarm_all();
@@ -252,7 +255,7 @@ bool EventHandler::poll_round() {
   int handled = 0;
   do {
     handled += engine_.poll_all();
-  } while (!lock_.application_waits() && !lock_.enabled() && engine_.arriving());
+  } while (!driving_.application_waits() && !driving_.enabled() && engine_.arriving());
   engine_.counters().event_handled += uint64_t(handled);
   return handled != 0;
 }

@@ -17,18 +17,14 @@
 #include "base/helper_signals.h"
 #include "base/hints.h"
 #include "base/limits.h"
+#include "base/looks.h"
 #include "progress/adaptive_linger.h"
-#include "progress/event_handler.h"
 
 namespace tern {
 namespace {
 
 /// What an event of epoll belongs to.
 constexpr uint32_t kPath = 0, kTimer = 1, kCall = 2;
-
-/// Turns of a thread that polls all the time in which nothing comes, before it yields after each: as long as a wake-up,
-/// some 40 us.
-constexpr int kEmptyTurns = 500;
 
 int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
 
@@ -98,11 +94,11 @@ void EventThread::close_descriptors() {
   }
 }
 
-void EventThread::start(EventHandler& handler) {
+void EventThread::start(EventTurns& turns) {
   const HelperSignals signals;
-  thread_ = std::thread([this, &handler] {
+  thread_ = std::thread([this, &turns] {
     try {
-      run(handler);
+      run(turns);
     } catch (const std::bad_alloc&) {
       end_without_memory(kInTheBackground);
     }
@@ -155,14 +151,14 @@ int EventThread::look(epoll_event* events, int most, uint64_t until_ns) {
   return count;
 }
 
-void EventThread::run(EventHandler& handler) {
+void EventThread::run(EventTurns& turns) {
   ask_for_short_slices();
   AdaptiveLinger linger;
   uint64_t handled_ns = 0;  // when the last message was
   bool looks = false;
   while (!stop_) {
     if (polls_) {
-      take_turns(handler);
+      take_turns(turns);
       continue;
     }
     epoll_event events[8];
@@ -181,7 +177,7 @@ void EventThread::run(EventHandler& handler) {
     uint64_t calls;
     if (called) static_cast<void>(!read(call_fd_, &calls, sizeof calls));
     if (stop_) break;
-    const Woken woken = handler.on_wake(tick, ready);
+    const Woken woken = turns.on_wake(tick, ready);
     looks = false;
     if (!ready || woken == Woken::idle) continue;
     looks = linger.looks_after(woken == Woken::answered) && lingers_;
@@ -190,10 +186,10 @@ void EventThread::run(EventHandler& handler) {
 }
 
 // It never sleeps, but lets those run that want its core.
-void EventThread::take_turns(EventHandler& handler) {
-  for (int empty = 0; polls_ && !stop_;) {
-    if (handler.on_turn()) empty = 0;
-    else if (++empty < kEmptyTurns) cpu_pause();
+void EventThread::take_turns(EventTurns& turns) {
+  for (uint32_t empty = 0; polls_ && !stop_;) {
+    if (turns.on_turn()) empty = 0;
+    else if (++empty < limits_of(Look::turn).looks) cpu_pause();
     else sched_yield();
   }
 }

@@ -29,7 +29,7 @@ class EventThread final : public EventPort {
   EventThread(const EventThread&) = delete;
   EventThread& operator=(const EventThread&) = delete;
 
-  void start(EventHandler& handler) override;
+  void start(EventTurns& turns) override;
   void stop() override;
   void set_timer(uint64_t after_ns) override;
   void watch_paths(bool on) override;
@@ -40,9 +40,9 @@ class EventThread final : public EventPort {
  private:
   void close_descriptors();
   void call();
-  void run(EventHandler& handler);
+  void run(EventTurns& turns);
   int look(epoll_event* events, int most, uint64_t until_ns);
-  void take_turns(EventHandler& handler);
+  void take_turns(EventTurns& turns);
 
   ProgressEngine& engine_;
   const bool lingers_;

@@ -1,4 +1,5 @@
-// The lock of one rank: which thread may be inside the library. Three situations:
+// The lock of one engine: which thread may be inside the library. Who takes over when it leaves: driving.h. Three
+// situations:
 //
 //   alone    one application thread: its entry points take nothing
 //   helped   one application thread and the event thread (event_handler.h): the application says "inside" and
@@ -23,13 +24,10 @@
 #include <mutex>
 #include <thread>
 
-#include "base/hints.h"
-#include "progress/event_policy.h"
+#include "base/assert.h"
+#include "base/looks.h"
 
 namespace tern {
-
-class EventHandler;
-class Idle;
 
 class RankLock {
  public:
@@ -47,25 +45,12 @@ class RankLock {
     }
   }
   bool enabled() const { return shared_; }
-  /// The handler that takes over what is pending when the application leaves. Null: none. Not owned. Called inside, or
-  /// while the mutex is held and the application is not inside.
-  void set_handler(EventHandler* handler) { handler_ = handler; }
-  /// What wakes the event thread. A single word, so there is always one answer (event_handler.h says who changes it).
-  std::atomic<Watch>& watch() { return watch_; }
-
   // --- The application's ordinary entry points, unless alone. Recursive.
   void enter() {
     if (shared_) {
       acquire();
     } else if (inside_depth_++ == 0) {
       go_inside();
-    }
-  }
-  void leave() {
-    if (shared_) [[unlikely]] {
-      release();
-    } else if (--inside_depth_ == 0) {
-      go_outside();
     }
   }
 
@@ -79,25 +64,6 @@ class RankLock {
     if (shared_) count_turn();
     depth_ = 1;
   }
-  void release();
-  /// Gives the mutex up completely, however deeply held, so that other threads of the rank can enter; returns the depth
-  /// for `reacquire`. 0: this thread does not hold it.
-  uint32_t release_all() {
-    if (!shared_ || owner_.load(std::memory_order_relaxed) != std::this_thread::get_id()) return 0;
-    uint32_t depth = depth_;
-    count_turn();
-    unlock();
-    return depth;
-  }
-  void reacquire(uint32_t depth) {
-    if (depth == 0) return;
-    lock_mutex();
-    count_turn();
-    depth_ = depth;
-  }
-  /// A thread is asleep on the paths there: it must hear of new deadlines when another thread leaves. Null: none is.
-  /// Not owned. Called by the holder of the mutex.
-  void set_sleeper(Idle* sleeper) { sleeper_ = sleeper; }
 
   // --- The event thread. `pay`: makes every running thread of the process pass a full memory barrier.
   /// False: the application is inside and will hand over again when it leaves.
@@ -106,6 +72,7 @@ class RankLock {
     if (shared_) {
       lock_mutex();
       depth_ = 1;
+      helper_.fetch_or(kInside, std::memory_order_relaxed);  // for helper_inside alone
       return true;
     }
     const bool expected = helper_.fetch_or(kInside, std::memory_order_acq_rel) & kExpected;
@@ -122,6 +89,7 @@ class RankLock {
       if (waiting_.load(std::memory_order_relaxed) != 0 || !mutex_.try_lock()) return false;
       owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
       depth_ = 1;
+      helper_.fetch_or(kInside, std::memory_order_relaxed);
       return true;
     }
     if (turns_.load(std::memory_order_relaxed) % 2 != 0) return false;
@@ -133,6 +101,7 @@ class RankLock {
   void leave_as_helper() {
     if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
       --depth_;
+      helper_.fetch_and(~kInside, std::memory_order_relaxed);
       unlock();
       return;
     }
@@ -144,12 +113,54 @@ class RankLock {
     if (expected) helper_.fetch_or(kExpected, std::memory_order_acq_rel);
     else helper_.fetch_and(~kExpected, std::memory_order_acq_rel);
   }
-  /// The application waits for the event thread to leave (helped).
+  /// The event thread is inside, or about to enter.
+  bool helper_inside() const { return helper_.load(std::memory_order_relaxed) & kInside; }
+  /// Seen by the event thread inside: the application waits for it to leave (helped).
   bool application_waits() const { return turns_.load(std::memory_order_relaxed) % 2 != 0; }
   /// How often the application has entered and left: odd while it is inside.
   uint32_t turns() const { return turns_.load(std::memory_order_relaxed); }
   /// `turns` now if the application is outside; else what it will be after the application has left.
   uint32_t turns_outside() const { return turns() + turns() % 2; }
+
+ protected:
+  /// Leaves, unless others of its entries are still to end: true when it did, and nobody has taken over yet (helped).
+  bool leaves() { return --inside_depth_ == 0; }
+  /// The same, of the mutex. False: it is held more deeply.
+  bool releases() {
+    TERN_DEBUG_ASSERT(depth_ != 0);
+    if (depth_ == 1) return true;
+    --depth_;
+    return false;
+  }
+  void release_mutex() {
+    if (shared_) count_turn();
+    unlock();
+  }
+  /// Gives the mutex up completely, however deeply held; returns the depth for `reacquire`. 0: this thread does not
+  /// hold it.
+  uint32_t release_all() {
+    if (!shared_ || owner_.load(std::memory_order_relaxed) != std::this_thread::get_id()) return 0;
+    const uint32_t depth = depth_;
+    count_turn();
+    unlock();
+    return depth;
+  }
+  void reacquire(uint32_t depth) {
+    if (depth == 0) return;
+    lock_mutex();
+    count_turn();
+    depth_ = depth;
+  }
+  void go_inside() {
+    count_turn();
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs with the event thread's membarrier
+    if (helper_.load(std::memory_order_acquire) != 0) [[unlikely]]
+      await_helper();
+  }
+  void say_outside() {
+    count_turn();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
 
  private:
   void lock_mutex() {
@@ -165,46 +176,16 @@ class RankLock {
     owner_.store(std::thread::id(), std::memory_order_relaxed);
     mutex_.unlock();
   }
-  void go_inside() {
-    count_turn();
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs with the event thread's membarrier
-    if (helper_.load(std::memory_order_acquire) != 0) [[unlikely]]
-      await_helper();
-  }
   // The event thread leaves after the message it is handling. To be woken costs ten times what that usually takes, so
   // spin first.
   [[gnu::noinline]] void await_helper() {
-    constexpr int kSpins = 500;                                        // some 10 to 20 us; a wake-up takes 34 to 40
     uint32_t helper = helper_.fetch_or(0, std::memory_order_acq_rel);  // it may be expected
-    for (int i = 0; (helper & kInside) && i < kSpins; ++i) {
-      cpu_pause();
-      helper = helper_.load(std::memory_order_acquire);
-    }
+    if (!(helper & kInside)) return;
+    look_at<Look::helper>([&] { return !((helper = helper_.load(std::memory_order_acquire)) & kInside); });
     for (; helper & kInside; helper = helper_.load(std::memory_order_acquire)) helper_.wait(helper);
-  }
-  bool has_timer() const { return watch_.load(std::memory_order_relaxed) == Watch::timer; }
-  // Between calls that follow one another closely the timer runs: one word is read, on entry and on leaving.
-  void go_outside() {
-    if (!handler_ || has_timer()) [[likely]] {
-      say_outside();
-      if (!handler_ || has_timer()) [[likely]]
-        return;
-      go_inside();
-    }
-    go_outside_slow();
-  }
-  Need needs_handler();
-  bool covered(Need needed) const { return covers(watch_.load(std::memory_order_relaxed), needed); }
-  void go_outside_slow();
-  void say_outside() {
-    count_turn();
-    std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 
   bool shared_ = false;
-  std::atomic<Watch> watch_{Watch::nobody};
-  EventHandler* handler_ = nullptr;
-  Idle* sleeper_ = nullptr;  ///< shared
   std::mutex mutex_;
   std::atomic<uint32_t> waiting_{0};  ///< threads that wait for the mutex
   std::atomic<std::thread::id> owner_{};

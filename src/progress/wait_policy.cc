@@ -4,27 +4,30 @@
 
 namespace tern {
 
+WaitPolicy::Setup WaitPolicy::Setup::of(const Tunables& tunables, bool oversubscribed, int ranks) {
+  Setup setup;
+  setup.oversubscribed = oversubscribed;
+  setup.ranks = ranks;
+  setup.spin_ns = uint64_t(tunables.spin_us) * 1000;
+  setup.yields = uint64_t(tunables.yield_rounds);
+  return setup;
+}
+
 WaitPolicy::WaitPolicy(const Setup& setup)
-    : limits_(setup.limits),
-      oversubscribed_(setup.oversubscribed),
-      ranks_(setup.ranks),
-      spin_ns_(setup.spin_ns),
-      yields_(setup.yields),
-      spin_(yields_, limits_),
-      last_sleeps_(limits_.first_sleeps / 2) {}
+    : setup_(setup), spin_(setup_.yields, limits_), last_sleeps_(limits_.first_sleeps / 2) {}
 
 WaitPolicy::Step WaitPolicy::on_empty(Wait& wait, bool threads) {
   if (wait.ended_by == EndedBy::launcher) return Step::sleep;
-  if (!oversubscribed_) {
+  if (!setup_.oversubscribed) {
     // Between two looks the engine pauses by itself, unless it gives the lock to other threads.
-    const bool looks = !threads || spin_ns_ == 0 || wait.empty % limits_.polls_per_look == 0;
+    const bool looks = !threads || setup_.spin_ns == 0 || wait.empty % limits_.polls_per_look == 0;
     return looks ? Step::read_clock : Step::pause;
   }
   if (const uint64_t polls = spin_.polls(); polls != 0) {
     if (wait.empty <= polls) return Step::pause;
     if (wait.empty == polls + 1) spin_.was_empty();
   }
-  if (wait.empty > yields_) return Step::sleep;
+  if (wait.empty > setup_.yields) return Step::sleep;
   if (sleeps_left_ == 0) return yield();
   --sleeps_left_;
   return Step::sleep;
@@ -52,7 +55,7 @@ WaitPolicy::Step WaitPolicy::on_preemptions(Wait& wait, int64_t count, bool thre
 
 WaitPolicy::Step WaitPolicy::poll_or_sleep(const Wait& wait, uint64_t now_ns, bool threads) const {
   const bool wanted = threads || now_ns < wanted_until_ns_;
-  const uint64_t limit_ns = wanted ? std::min(spin_ns_, limits_.wake_ns) : spin_ns_;
+  const uint64_t limit_ns = wanted ? std::min(setup_.spin_ns, limits_.wake_ns) : setup_.spin_ns;
   return now_ns - wait.since_ns >= limit_ns ? Step::sleep : Step::pause;
 }
 
@@ -66,7 +69,7 @@ WaitPolicy::Step WaitPolicy::yield() {
 // Ranks that yield are always runnable, so more runnable tasks on the machine than ranks of the job mean other
 // programs. When threads yield, every other rank is assumed to have as many of them as this rank.
 void WaitPolicy::on_tasks(int runnable, int turning) {
-  if (runnable <= ranks_ * (1 + turning)) {
+  if (runnable <= setup_.ranks * (1 + turning)) {
     sightings_ = 0;
     return;
   }
@@ -78,11 +81,11 @@ void WaitPolicy::on_tasks(int runnable, int turning) {
 }
 
 void WaitPolicy::on_wait_over() {
-  if (oversubscribed_) spin_.wait_ended();
+  if (setup_.oversubscribed) spin_.wait_ended();
 }
 
 WaitPolicy::Step WaitPolicy::on_empty_look(bool threads) {
-  if (!oversubscribed_ && !threads) return Step::pause;
+  if (!setup_.oversubscribed && !threads) return Step::pause;
   if (sleeps_left_ == 0) return yield();
   --sleeps_left_;
   return Step::pause;

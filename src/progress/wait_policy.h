@@ -1,5 +1,5 @@
-// What a thread that waits inside the library does after an empty poll: a pure table, carried out by RealIdle
-// (progress/real_idle.h) and the simulator (sim/rank_time.h). It has no clock: each event says what happened and, if it
+// What a thread that waits inside the library does after an empty poll: a pure table, carried out by the
+// engine (waiting.cc). It has no clock: each event says what happened and, if it
 // matters, when; the answer says what to do next, or what to find out.
 //
 //   the core    event                                              step
@@ -39,6 +39,7 @@
 
 #include <cstdint>
 
+#include "base/tunables.h"
 #include "progress/adaptive_spin.h"
 #include "progress/waiting_limits.h"
 
@@ -74,14 +75,19 @@ class WaitPolicy {
     uint64_t spin_ns = 0;         ///< tunable spin_us
     uint64_t yields = 0;          ///< tunable yield_rounds
     WaitingLimits limits;
+
+    static Setup of(const Tunables& tunables, bool oversubscribed, int ranks = 1);
   };
 
   explicit WaitPolicy(const Setup& setup);
   WaitPolicy(const WaitPolicy&) = delete;
   WaitPolicy& operator=(const WaitPolicy&) = delete;
 
+  bool oversubscribed() const { return setup_.oversubscribed; }
   /// For so many empty polls after a step the next step is a pause, so the policy need not be asked.
-  uint32_t pauses() const { return oversubscribed_ || spin_ns_ == 0 ? 0 : uint32_t(limits_.polls_per_look) - 1; }
+  uint32_t pauses() const {
+    return setup_.oversubscribed || setup_.spin_ns == 0 ? 0 : uint32_t(limits_.polls_per_look) - 1;
+  }
 
   /// A poll of this wait was empty (counted in `wait.empty`). `threads`: several threads of this rank may be inside.
   Step on_empty(Wait& wait, bool threads);
@@ -102,10 +108,8 @@ class WaitPolicy {
   Step yield();
   Step poll_or_sleep(const Wait& wait, uint64_t now_ns, bool threads) const;
 
-  const WaitingLimits limits_;
-  const bool oversubscribed_;
-  const int ranks_;
-  const uint64_t spin_ns_, yields_;
+  const Setup setup_;
+  const WaitingLimits& limits_ = setup_.limits;
   // With a core of its own:
   uint64_t wanted_until_ns_ = 0;  ///< until then another task is thought to want the core
   uint64_t wanted_for_ns_ = 0;    ///< how long it was thought to be wanted the last time; 0: never

@@ -56,16 +56,14 @@ uint64_t WordTurns::next_deadline_ns() const {
 void Environment::add(Window& window) {
   windows_[window.id()] = &window;
   if (window.serves()) ++serving_;
-  if (!window.wants_polls()) return;
-  ++progress().idle().kept_awake;
-  progress().idle().wake(progress());
+  if (window.wants_polls()) progress().keep_awake(true);
 }
 
 void Environment::remove(Window& window) {
   if (last_ == &window) last_ = nullptr;
   if (windows_.erase(window.id()) == 0) return;
   if (window.serves()) --serving_;
-  if (window.wants_polls()) --progress().idle().kept_awake;
+  if (window.wants_polls()) progress().keep_awake(false);
 }
 
 Window* Environment::window_of(const Endpoint& from, const wire::Header& header) {

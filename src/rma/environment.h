@@ -76,7 +76,7 @@ class Environment final : public MessageHandler {
   /// A thread of this rank may poll all the time: where ranks share cores it would only keep others from running.
   bool may_poll() const { return !shares_cores_; }
   /// Some window's locks are kept by a thread of this rank that polls all the time.
-  bool wants_polls() const { return progress().idle().kept_awake != 0; }
+  bool wants_polls() const { return progress().kept_awake(); }
   /// What windows wait for, in words; lines.
   std::string report() const;
 

@@ -191,7 +191,7 @@ Error Making::share_memory(bool locks) {
   if (together && allocates) memory_.lies_in_part(whole);
   if (allocates && !memory_.shares_all() && attached.error_class == 0) memory_.expose();
   attached.memory = memory_.remote().mine();
-  attached.shares_cores = environment_.progress().idle().pauses == 0;
+  attached.shares_cores = !environment_.progress().polls_closely();
   if (Error error = gather(attached, all)) return error;
   if (Error error = error_of(all, comm.rank())) return without(std::move(error));
   if (allocates) learn_memory(all);

@@ -5,16 +5,12 @@
 #include <algorithm>
 #include <new>
 
-#include "base/hints.h"
+#include "base/looks.h"
 
 namespace tern::rma {
 
 namespace {
 constexpr size_t kPage_bytes = 4096, kLine_bytes = 64;
-// The longest accumulate of one piece takes some 50 us; a rank that waits longer shares its core with the other.
-constexpr int kSpins = 2000;
-// Then it looks now and then whether the other one still lives (a system call).
-constexpr int kLooks = 1000;
 
 size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 }  // namespace
@@ -67,13 +63,14 @@ int SharedPart::place_of(int rank) const {
 
 void AccumulateGuard::wait(const SharedPart& part, uint32_t mine) {
   std::atomic<uint32_t>& word = control_->accumulating;
-  for (int spins = 0;; ++spins) {
+  const auto take = [&](bool asks) {
     uint32_t owner = word.load(std::memory_order_relaxed);
-    const bool gone = owner != 0 && spins > kSpins && spins % kLooks == 0 && part.has_ended(int(owner) - 1);
-    if ((owner == 0 || gone) && word.compare_exchange_strong(owner, mine, std::memory_order_acquire)) return;
-    if (spins < kSpins) cpu_pause();
-    else sched_yield();
-  }
+    const bool gone = owner != 0 && asks && part.has_ended(int(owner) - 1);
+    return (owner == 0 || gone) && word.compare_exchange_strong(owner, mine, std::memory_order_acquire);
+  };
+  if (look_at<Look::accumulate>([&] { return take(false); })) return;
+  // Now and then: whether the other one still lives.
+  for (uint32_t yields = 1; !take(yields % limits_of(Look::owner).looks == 0); ++yields) sched_yield();
 }
 
 }  // namespace tern::rma

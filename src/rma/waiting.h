@@ -2,7 +2,7 @@
 // Thread rule: under the rank's lock, which waiting gives up.
 #pragma once
 
-#include "base/hints.h"
+#include "base/looks.h"
 #include "rma/context.h"
 #include "rma/node_cells.h"
 #include "rma/node_epochs.h"
@@ -24,37 +24,28 @@ class Waiting {
   /// looks would delay its discovery. `closely`: nothing else is likely to be waited for.
   template <typename Done>
   void until_counted(Done&& done, bool closely) {
-    if (closely && context_.progress().idle().pauses != 0) {
-      for (int i = 0; i < kCloseLooks; ++i, short_pause()) {
-        if (done()) return;
-      }
-    }
+    if (closely && context_.progress().look_closely<Look::window_count>(done)) return;
     const NodeEpochs::Wait waiting(*counts_);
     until(done);
   }
   /// For answers of targets. Those in cells take some 0.2 us, if they come at once; meanwhile others may ask this rank.
   template <typename Done>
   void until_answered(Done&& done) {
-    if (cells_ && cells_->asks() && context_.progress().idle().pauses != 0) {
-      // Longer answers come as messages, before the cell is answered empty.
-      for (int i = 0; i < kCloseLooks && cells_->asks(); ++i, short_pause()) {
+    // Longer answers come as messages, before the cell is answered empty.
+    if (cells_ && cells_->asks()) {
+      context_.progress().look_closely<Look::window_answer>([&] {
         cells_->poll();
-        if (done()) return;
-      }
+        return done() || !cells_->asks();
+      });
     }
     until(done);
   }
   /// A call that has nothing to wait for looks after everything else now and then: it may be one of many in a loop.
   void look() {
-    if (++looks_ % kLooks == 0) context_.progress().look();
+    if (++looks_ % limits_of(Look::window_call).looks == 0) context_.progress().look();
   }
 
  private:
-  /// A look costs about as much as a put into shared memory, so that of many puts it takes a few per cent; so many
-  /// calls take about a microsecond.
-  static constexpr uint32_t kLooks = 32;
-  static constexpr int kCloseLooks = 128;  ///< some microseconds
-
   WindowContext& context_;
   NodeEpochs* counts_ = nullptr;
   NodeCells* cells_ = nullptr;

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "progress/event_handler.h"
-
 namespace tern::sim {
 
-void EventStation::attach(EventHandler* handler, RankLock* lock) {
+void EventStation::attach(EventTurns* handler, Driving* lock) {
   handler_ = handler;
   lock_ = lock;
   polled_ = nullptr;
@@ -57,7 +55,7 @@ bool EventStation::take_turn(uint64_t& left_ns) {
 // Computes for a while, at most until the thread gets its core; returns how much is left.
 uint64_t EventStation::compute_slice(uint64_t left_ns) {
   const bool has_free = cores_.has_free(), turns_end_slices = polled_ && !has_free;
-  if (polled_ && has_free && !polled_->arm_all()) {
+  if (polled_ && has_free && !polled_->arm_all(Driving::Armed::helper)) {
     strand_.charge_ns(kTurn_ns);
     return left_ns - std::min(left_ns, kTurn_ns);
   }

@@ -17,9 +17,9 @@
 
 #include <cstdint>
 
+#include "progress/driving.h"
 #include "progress/engine.h"
 #include "progress/event_port.h"
-#include "progress/rank_lock.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
@@ -49,7 +49,7 @@ class EventStation final : public EventTarget {
 
   // --- The port's.
   /// `lock`: the rank's. Null handler: the thread has ended.
-  void attach(EventHandler* handler, RankLock* lock);
+  void attach(EventTurns* handler, Driving* lock);
   void set_timer(uint64_t after_ns);
   void watch_paths(bool on) { watching_ = on; }
   /// Null: it ends. The engine: whose paths tell the model when something comes.
@@ -66,8 +66,8 @@ class EventStation final : public EventTarget {
   Strand& strand_;
   NodeCores& cores_;
   const uint64_t wake_ns_;
-  EventHandler* handler_ = nullptr;
-  RankLock* lock_ = nullptr;
+  EventTurns* handler_ = nullptr;
+  Driving* lock_ = nullptr;
   ProgressEngine* polled_ = nullptr;  ///< not null: the thread polls it all the time
   uint64_t timer_ = 0;                ///< events of an earlier setting are stale
   bool tick_ = false;                 ///< the timer has ended, and the thread has not run since
@@ -77,10 +77,10 @@ class EventStation final : public EventTarget {
 
 class SimEventThread final : public EventPort {
  public:
-  SimEventThread(EventStation& station, RankLock& lock, ProgressEngine& engine)
+  SimEventThread(EventStation& station, Driving& lock, ProgressEngine& engine)
       : station_(station), lock_(lock), engine_(engine) {}
   ~SimEventThread() override { station_.attach(nullptr, nullptr); }
-  void start(EventHandler& handler) override { station_.attach(&handler, &lock_); }
+  void start(EventTurns& handler) override { station_.attach(&handler, &lock_); }
   void stop() override { station_.attach(nullptr, nullptr); }
   void set_timer(uint64_t after_ns) override { station_.set_timer(after_ns); }
   void watch_paths(bool on) override { station_.watch_paths(on); }
@@ -90,7 +90,7 @@ class SimEventThread final : public EventPort {
 
  private:
   EventStation& station_;
-  RankLock& lock_;
+  Driving& lock_;
   ProgressEngine& engine_;
 };
 

@@ -103,10 +103,10 @@ class Machine {
     std::unique_ptr<Clock> make_clock() {
       return std::make_unique<SimClock>(strand, station, machine.options().network);
     }
-    std::unique_ptr<EventPort> make_event_port(RankLock& lock, ProgressEngine& engine) {
+    std::unique_ptr<EventPort> make_event_port(Driving& lock, ProgressEngine& engine) {
       return std::make_unique<SimEventThread>(station, lock, engine);
     }
-    std::unique_ptr<Idle> make_idle();
+    std::unique_ptr<WaitPort> make_wait_port();
     std::unique_ptr<Launcher> make_launcher();
     /// The rank's path with its faults around it.
     std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, SimPath::Reach reach = SimPath::Reach::all);

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "progress/idle.h"
+#include "progress/wait_port.h"
 #include "sim/event_thread.h"
 #include "sim/network.h"
 #include "sim/scheduler.h"
@@ -35,10 +35,12 @@ class SimClock final : public Clock {
 
 /// Runs the next event. With probability `early_in_8`/8 wakes up without a reason after a short while: every wait must
 /// tolerate that.
-class SimIdle final : public Idle {
+class SimWait final : public WaitPort {
  public:
-  SimIdle(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}
-  void relax(ProgressEngine& engine, Wait& wait, const Condition& done) override;
+  SimWait(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}
+  bool virtual_time() const override { return true; }
+  void on_empty_poll() override { strand_.catch_up(); }
+  void sleep(uint64_t deadline_ns, uint64_t now_ns) override;
 
  private:
   Strand& strand_;

@@ -103,14 +103,14 @@ void add_network_paths(Process& process, Machine::Rank& rank) {
 
 }  // namespace
 
-std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock, Counters* counters,
+std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_ptr<Driving> lock, Counters* counters,
                                              Recorder* tracer, const std::map<std::string, std::string>& settings) {
   ProcessParts parts;
   parts.tunables = rank.machine.options().tunables;
   for (const auto& [name, value] : settings) throw_if(parts.tunables.set(name, value), "tunables");
   parts.tracer = tracer;
   parts.clock = rank.make_clock();
-  parts.idle = rank.make_idle();
+  parts.wait_port = rank.make_wait_port();
   parts.launcher = rank.make_launcher();
   parts.make_event_port = [&rank, lock](ProgressEngine& engine) { return rank.make_event_port(*lock, engine); };
   parts.oversubscribed = rank.station.oversubscribed();
@@ -132,7 +132,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
 
 Report World::run(const std::function<void(Process&)>& body) {
   return machine_.run([&](Machine::Rank& rank) {
-    std::unique_ptr<Process> process = make_process(rank, std::make_shared<RankLock>());
+    std::unique_ptr<Process> process = make_process(rank, std::make_shared<Driving>());
     try {
       throw_if(process->start(), "start");
       body(*process);

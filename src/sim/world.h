@@ -27,7 +27,7 @@ class World {
   Report run_unstarted(const Machine::Body& body) { return machine_.run(body); }
   /// A Process of that rank: paths added and all ranks wired up, not yet started. Collective. `counters`, `tracer`:
   /// see ProcessParts. `settings`: tunables of this rank alone, by name; one that is wrong throws.
-  static std::unique_ptr<Process> make_process(Machine::Rank& rank, std::shared_ptr<RankLock> lock,
+  static std::unique_ptr<Process> make_process(Machine::Rank& rank, std::shared_ptr<Driving> lock,
                                                Counters* counters = nullptr, Recorder* tracer = nullptr,
                                                const std::map<std::string, std::string>& settings = {});
 

@@ -338,6 +338,8 @@ void note_change() {
 
 // --- For the run-time.
 
+size_t running_thread() { return current ? current->running() : kNobody; }
+
 bool is_explored(const volatile void* address) { return is_running() && current->shares(address); }
 
 uint64_t on_load(uintptr_t place, const volatile void* address, unsigned bytes, Order order) {

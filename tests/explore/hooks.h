@@ -2,6 +2,7 @@
 // it, atomic operations are the processor's own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tests/explore/memory.h"
@@ -21,6 +22,8 @@ uint64_t on_compare_exchange(uintptr_t place, const volatile void* address, unsi
                              uint64_t desired, Order order);
 void on_fence(uintptr_t place, Order order);
 void on_plain(const volatile void* address, uint64_t bytes, bool write);
+/// The number of the thread of the execution that runs; SIZE_MAX: none.
+size_t running_thread();
 /// Of every thread of the execution. False: none runs.
 bool on_barrier_everywhere();
 /// Linux's futex: until the word is no longer `value`. False: no thread of an execution runs.

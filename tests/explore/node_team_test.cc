@@ -15,16 +15,21 @@
 namespace tern::explore {
 namespace {
 
-/// As RealIdle, but asleep in the explorer.
-struct ExploredIdle final : Idle {
-  explicit ExploredIdle(std::unique_ptr<ShmPath>& its_path) : path(its_path) {}
-  void relax(ProgressEngine& engine, Wait&, const Condition& done) override {
-    if (!engine.arm_all()) return;
-    if (engine.poll_all() == 0 && !done()) wait_for([&] { return is_readable(path->node().doorbell()); });
-    engine.disarm_all();
+/// Asleep in the explorer.
+struct ExploredWait final : WaitPort {
+  explicit ExploredWait(std::unique_ptr<ShmPath>& its_path) : path(its_path) {}
+  void sleep(uint64_t, uint64_t) override {
+    wait_for([&] { return is_readable(path->node().doorbell()); });
   }
   std::unique_ptr<ShmPath>& path;
 };
+
+/// Who has polled empty sleeps at once.
+WaitPolicy::Setup sleeps_at_once() {
+  WaitPolicy::Setup setup;
+  setup.oversubscribed = true;
+  return setup;
+}
 
 /// A member of a team, with what it stands on.
 struct Member {
@@ -37,9 +42,10 @@ struct Member {
         Ref<Communicator>::adopt(new Communicator(environment, 4, Group::strided(PeerId(rank), 0, 1, ranks), {}));
   }
   std::unique_ptr<ShmPath> path;
-  ExploredIdle idle{path};
+  ExploredWait port{path};
   RealClock clock;
-  ProgressEngine engine{clock, idle};
+  Driving driving;
+  ProgressEngine engine{clock, driving, port, sleeps_at_once()};
   PointToPoint p2p{engine, Tunables()};
   RankEnvironment environment{p2p};
   NodeMemory memory;

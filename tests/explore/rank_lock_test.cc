@@ -1,6 +1,6 @@
-// The lock between one application thread and the event thread (progress/rank_lock.h, helped), and the event thread's
+// The lock between one application thread and the event thread (progress/rank_lock.h), and the event thread's
 // hand-overs (progress/event_handler.h): never both inside, and nothing that is pending is left to nobody.
-#include "progress/rank_lock.h"
+#include "progress/driving.h"
 
 #include <gtest/gtest.h>
 #include <linux/membarrier.h>
@@ -23,7 +23,7 @@ void barrier() { syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0,
 Program come_and_go(int visits, bool expected) {
   return [=](Execution& execution) {
     struct State {
-      RankLock lock;
+      Driving lock;
       uint64_t inside = 0;
     };
     auto state = std::make_shared<State>();
@@ -64,7 +64,7 @@ TEST(RankLock, NeverBothInsideWhereTheThreadIsExpected) {
 Program comes_all_the_time(bool expected) {
   return [=](Execution& execution) {
     struct State {
-      RankLock lock;
+      Driving lock;
       uint64_t inside = 0;
     };
     auto state = std::make_shared<State>();
@@ -103,10 +103,6 @@ struct StillClock final : tern::Clock {
   uint64_t now = 1'000'000'000;
 };
 
-struct NoIdle final : Idle {
-  void relax(ProgressEngine&, Wait&, const Condition&) override {}
-};
-
 /// What passes through the kernel is in order, by its locks: who gives it something, and then who is given that.
 struct Kernel {
   void pass() {
@@ -126,7 +122,7 @@ struct Line final : Pollable {
 /// The thread's sleep: it ends when the timer may have ended, at any time after it was set, or the line has something.
 struct Port final : EventPort {
   explicit Port(Kernel& test_kernel) : kernel(test_kernel) {}
-  void start(EventHandler&) override {}
+  void start(EventTurns&) override {}
   void stop() override {}
   void set_timer(uint64_t) override {
     kernel.pass();
@@ -147,10 +143,9 @@ struct Port final : EventPort {
 struct Helped {
   Helped() {
     engine.add(line);
-    lock.set_handler(&handler);
-    engine.set_handler(&handler);
+    lock.set_successor(&handler);
   }
-  ~Helped() { lock.set_handler(nullptr); }
+  ~Helped() { lock.set_successor(nullptr); }
   void thread() {
     while (true) {
       bool tick = false, ready = false;
@@ -174,18 +169,18 @@ struct Helped {
 
   struct Shared {
     Kernel kernel;
-    RankLock lock;
+    Driving lock;
     Need needed = Need::nothing;
   } shared;
   StillClock clock;
-  NoIdle idle;
-  ProgressEngine engine{clock, idle};
+  NoWaiting nobody_waits;
+  ProgressEngine engine{clock, shared.lock, nobody_waits};
   Line line;
   Port port{shared.kernel};
   bool over = false;
-  RankLock& lock = shared.lock;
+  Driving& lock = shared.lock;
   Need& needed = shared.needed;
-  EventHandler handler{engine, lock, port, [this] { return needed; }, {}};
+  EventHandler handler{engine, port, [this] { return needed; }, {}};
 };
 
 /// The application calls, then stays away until its message has been taken, which only the thread can do;
@@ -233,6 +228,72 @@ TEST(EventHandler, NeedsItsBarrier) {
   Bounds bounds{.preemptions = 3, .old_values = 2};
   bounds.no_barrier = true;
   EXPECT_NE(explore(bounds, stays_away(2, false, false)).failure, "");
+}
+
+/// Two threads of the program poll by turns. A piece of work that has its turn asks for the lock to be given up, as a
+/// transfer to a file does; `held`: as it must be, in the middle of a round.
+Program gives_way(bool held) {
+  return [=](Execution& execution) {
+    struct Rank {
+      struct Path final : Pollable {
+        explicit Path(Rank& its_rank) : rank(its_rank) {}
+        int poll() override {
+          require(!rank.shared.half_done, "another thread is in the middle of a round");
+          return 0;
+        }
+        Rank& rank;
+      };
+      struct Work final : Advanceable {
+        explicit Work(Rank& its_rank) : rank(its_rank) {}
+        int advance() override {
+          Driving& driving = rank.shared.driving;
+          require(!std::exchange(rank.shared.half_done, true), "no second turn inside of one");
+          if (!rank.held) driving.polling = driving.advancing = false;
+          driving.come_back(driving.give_way());
+          if (!rank.held) driving.polling = driving.advancing = true;
+          rank.shared.half_done = false;
+          if (++rank.shared.turns == 2) rank.engine.deactivate(*this);
+          return 1;
+        }
+        Rank& rank;
+      };
+      explicit Rank(bool holds) : held(holds) {
+        shared.driving.enable();
+        engine.add(path);
+        engine.activate(work);
+      }
+      const bool held;
+      struct Shared {
+        Driving driving;
+        int turns = 0;
+        bool half_done = false;
+      } shared;
+      StillClock clock;
+      NoWaiting nobody_waits;
+      ProgressEngine engine{clock, shared.driving, nobody_waits};
+      Path path{*this};
+      Work work{*this};
+    };
+    auto rank = std::make_shared<Rank>(held);
+    execution.share(&rank->shared, sizeof rank->shared);
+    execution.share(&rank->engine, sizeof rank->engine);
+    for (int i = 0; i < 2; ++i) {
+      execution.thread([=] {
+        for (int k = 0; k < 2; ++k) {
+          rank->shared.driving.enter();
+          rank->engine.poll();
+          rank->shared.driving.leave();
+        }
+      });
+    }
+    execution.finally([=] { require(rank->shared.turns == 2, "two turns"); });
+  };
+}
+
+TEST(Driving, KeepsTheLockInTheMiddleOfARound) {
+  const Bounds bounds{.preemptions = 3, .old_values = 2};
+  must_hold("Driving, several threads", bounds, gives_way(true));
+  EXPECT_NE(explore(bounds, gives_way(false)).failure, "") << "with the lock given up";
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // The run-time of code that is compiled with -fsanitize=thread, in place of ThreadSanitizer's: every access to memory
 // that an execution shares goes to the explorer. And what stands between that code and the kernel: membarrier, futexes,
-// and the doorbells' writes (linked with --wrap).
+// mutexes, and the doorbells' writes (linked with --wrap).
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -130,6 +132,31 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
       explore::on_wait_while(reinterpret_cast<void*>(a), uint32_t(c)))
     return 0;
   return __real_syscall(number, a, b, c, d, e, f);
+}
+
+// Mutexes are words, and each fiber is a thread of its own.
+int __real_pthread_mutex_trylock(pthread_mutex_t* mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t* mutex) {
+  if (!explore::is_explored(mutex)) return __real_pthread_mutex_trylock(mutex);
+  return explore::on_compare_exchange(PLACE, mutex, sizeof(int), 0, 1, Order::acquire) == 0 ? 0 : EBUSY;
+}
+int __real_pthread_mutex_lock(pthread_mutex_t* mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
+  if (!explore::is_explored(mutex)) return __real_pthread_mutex_lock(mutex);
+  const uintptr_t place = PLACE;
+  explore::wait_for([=] { return explore::on_compare_exchange(place, mutex, sizeof(int), 0, 1, Order::acquire) == 0; });
+  return 0;
+}
+int __real_pthread_mutex_unlock(pthread_mutex_t* mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
+  if (!explore::is_explored(mutex)) return __real_pthread_mutex_unlock(mutex);
+  explore::on_store(PLACE, mutex, sizeof(int), 0, Order::release);
+  return 0;
+}
+pthread_t __real_pthread_self();
+pthread_t __wrap_pthread_self() {
+  const size_t thread = explore::running_thread();
+  return thread == SIZE_MAX ? __real_pthread_self() : pthread_t(1 + thread);
 }
 
 // A failed assertion of the library is a failed execution.

@@ -66,7 +66,7 @@ struct Rank {
     path.enqueue(operation);
     wait_until([&] { return operation.lane == nullptr; });
   }
-  /// As RealIdle: polls, arms, looks once more, sleeps.
+  /// As an engine: polls, arms, looks once more, sleeps.
   template <typename Condition>
   void wait_until(Condition&& done) {
     while (!done()) {

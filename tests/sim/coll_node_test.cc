@@ -17,8 +17,7 @@ struct NodeRank {
       : rank(rank_),
         ranks(ranks_),
         tunables(values),
-        idle(tunables, true, nullptr),
-        engine(clock, idle),
+        engine(clock, driving, port, WaitPolicy::Setup::of(tunables, true)),
         p2p(engine, tunables),
         path(std::move(node), p2p.sink(), tunables),
         memory(path.node()) {
@@ -34,7 +33,8 @@ struct NodeRank {
   int rank, ranks;
   Tunables tunables;
   RealClock clock;
-  RealIdle idle;
+  Driving driving;
+  KernelWait port;
   ProgressEngine engine;
   PointToPoint p2p;
   RankEnvironment environment{p2p};

@@ -47,10 +47,10 @@ class LockRank {
   LockRank(Machine::Rank& rank, LockBoard& all, rma::WordDesign design)
       : strand(rank.strand),
         clock(rank.make_clock()),
-        idle(rank.make_idle()),
+        port(rank.make_wait_port()),
         launcher(rank.make_launcher()),
         peers({0, rank.index()}, uint32_t(launcher->size())),
-        engine(*clock, *idle),
+        engine(*clock, driving, *port),
         board(all),
         me(rank.index()) {
     RdmaOptions options;
@@ -130,7 +130,8 @@ class LockRank {
   Strand& strand;
   LockSink sink;
   std::unique_ptr<Clock> clock;
-  std::unique_ptr<Idle> idle;
+  Driving driving;
+  std::unique_ptr<WaitPort> port;
   std::unique_ptr<Launcher> launcher;
   PeerTable peers;
   ProgressEngine engine;

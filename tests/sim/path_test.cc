@@ -73,13 +73,17 @@ class CheckingSink final : public test::PeerSink {
 /// What one rank needs to drive a path without a Process.
 struct Bench {
   explicit Bench(Machine::Rank& rank)
-      : clock(rank.make_clock()), idle(rank.make_idle()), engine(*clock, *idle), path(rank.make_path(sink, *clock)) {
+      : clock(rank.make_clock()),
+        port(rank.make_wait_port()),
+        engine(*clock, driving, *port),
+        path(rank.make_path(sink, *clock)) {
     engine.add(*path);
   }
   RemoteMemory& memory() { return *path->remote_memory(); }
   CheckingSink sink;
   std::unique_ptr<Clock> clock;
-  std::unique_ptr<Idle> idle;
+  Driving driving;
+  std::unique_ptr<WaitPort> port;
   ProgressEngine engine;
   std::unique_ptr<Path> path;
 };

@@ -60,10 +60,10 @@ struct Bench {
   explicit Bench(Machine::Rank& rank)
       : strand(rank.strand),
         clock(rank.make_clock()),
-        idle(rank.make_idle()),
+        port(rank.make_wait_port()),
         launcher(rank.make_launcher()),
         peers({0, rank.index()}, uint32_t(launcher->size())),
-        engine(*clock, *idle) {
+        engine(*clock, driving, *port) {
     RdmaOptions options;
     options.peers = &peers;
     options.keep = rdma::Keep::trusted;
@@ -139,7 +139,8 @@ struct Bench {
   Strand& strand;
   LossSink sink;
   std::unique_ptr<Clock> clock;
-  std::unique_ptr<Idle> idle;
+  Driving driving;
+  std::unique_ptr<WaitPort> port;
   std::unique_ptr<Launcher> launcher;
   PeerTable peers;
   ProgressEngine engine;

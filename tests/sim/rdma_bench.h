@@ -63,10 +63,10 @@ struct RdmaBench {
   explicit RdmaBench(Machine::Rank& rank, std::unique_ptr<rdma::Hca> hca = nullptr)
       : strand(rank.strand),
         clock(rank.make_clock()),
-        idle(rank.make_idle()),
+        port(rank.make_wait_port()),
         launcher(rank.make_launcher()),
         peers({0, rank.index()}, uint32_t(launcher->size())),
-        engine(*clock, *idle) {
+        engine(*clock, driving, *port) {
     RdmaOptions options;
     options.peers = &peers;
     const NetworkModel& network = rank.machine.options().network;
@@ -127,7 +127,8 @@ struct RdmaBench {
   Strand& strand;
   RdmaMailbox sink;
   std::unique_ptr<Clock> clock;
-  std::unique_ptr<Idle> idle;
+  Driving driving;
+  std::unique_ptr<WaitPort> port;
   std::unique_ptr<Launcher> launcher;
   PeerTable peers;
   ProgressEngine engine;

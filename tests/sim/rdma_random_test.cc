@@ -182,7 +182,7 @@ TEST(RdmaPath, ABrokenConnectionIsAnErrorNotAHang) {
     int failures = 0;
     // Not through World: the closing meeting cannot be held over a broken connection.
     Report report = World(options).run_unstarted([&](Machine::Rank& rank) {
-      auto process = World::make_process(rank, std::make_shared<RankLock>());
+      auto process = World::make_process(rank, std::make_shared<Driving>());
       EXPECT_FALSE(process->start());
       PredefinedTypes types;
       const Datatype& byte = types.get(type_id::kByte);

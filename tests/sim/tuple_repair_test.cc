@@ -123,7 +123,7 @@ TEST(TupleRepair, AConnectionThatNeverWorksIsGivenUp) {
   int failures = 0;
   // Not through World: the closing meeting cannot be held over a broken connection.
   Report report = World(options).run_unstarted([&](Machine::Rank& rank) {
-    auto process = World::make_process(rank, std::make_shared<RankLock>());
+    auto process = World::make_process(rank, std::make_shared<Driving>());
     EXPECT_FALSE(process->start());
     Side side(*process);
     std::vector<uint8_t> data(5000, 1);
@@ -194,7 +194,7 @@ TEST(TupleRepair, ARepairThatFailsLosesThePeerAndNothingElse) {
     options.tunables.rdma_timeout_ms = 1;
     // Not through World: the closing meeting cannot be held over a broken connection.
     Report report = World(options).run_unstarted([&](Machine::Rank& rank) {
-      auto process = World::make_process(rank, std::make_shared<RankLock>());
+      auto process = World::make_process(rank, std::make_shared<Driving>());
       EXPECT_FALSE(process->start());
       const bool good = bursts_until_lost(*process, seed, received);
       lost += !good;

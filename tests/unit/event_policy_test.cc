@@ -134,10 +134,6 @@ struct HandClock final : Clock {
   uint64_t now = 1'000'000'000;
 };
 
-struct NoIdle final : Idle {
-  void relax(ProgressEngine&, Wait&, const Condition&) override {}
-};
-
 /// A path to which messages come; it can be slept on unless something is here that polls do not move.
 struct ModelPath final : Pollable {
   int poll() override { return std::exchange(waiting, 0); }
@@ -156,7 +152,7 @@ struct ModelPath final : Pollable {
 /// What the kernel does, on the test's clock.
 struct ModelPort final : EventPort {
   explicit ModelPort(HandClock& test_clock) : clock(test_clock) {}
-  void start(EventHandler&) override {}
+  void start(EventTurns&) override {}
   void stop() override {}
   void set_timer(uint64_t after_ns) override { ends_ns = clock.now + after_ns; }
   void watch_paths(bool on) override { watching = on; }
@@ -188,12 +184,11 @@ constexpr const char* kNames[] = {"call",        "call_waits", "needs_now", "nee
 struct Rank {
   explicit Rank(const EventLimits& limits)
       : handler(
-            engine, lock, port, [this] { return needed; }, limits) {
+            engine, port, [this] { return needed; }, limits) {
     engine.add(path);
-    lock.set_handler(&handler);
-    engine.set_handler(&handler);
+    lock.set_successor(&handler);
   }
-  ~Rank() { lock.set_handler(nullptr); }
+  ~Rank() { lock.set_successor(nullptr); }
 
   void call(bool waits) {
     lock.enter();
@@ -270,9 +265,9 @@ struct Rank {
   }
 
   HandClock clock;
-  RankLock lock;
-  NoIdle idle;
-  ProgressEngine engine{clock, idle};
+  Driving lock;
+  NoWaiting nobody_waits;
+  ProgressEngine engine{clock, lock, nobody_waits};
   ModelPath path;
   ModelPort port{clock};
   Need needed = Need::nothing;

@@ -17,7 +17,7 @@
 #include "base/tunables.h"
 #include "progress/event_handler.h"
 #include "progress/event_thread.h"
-#include "progress/real_idle.h"
+#include "progress/kernel_wait.h"
 
 namespace tern::test {
 namespace {
@@ -71,17 +71,15 @@ struct Helped {
     if (several) lock.enable();
     engine.add(path);
     thread = std::make_unique<EventHandler>(
-        engine, lock, port, [this] { return needed.load(); }, limits);
+        engine, port, [this] { return needed.load(); }, limits);
     port.start(*thread);
-    lock.set_handler(thread.get());
-    engine.set_handler(thread.get());
+    lock.set_successor(thread.get());
   }
   ~Helped() { end(); }
   /// The thread ends; what it has counted can be read.
   void end() {
     if (!thread) return;
-    lock.set_handler(nullptr);
-    engine.set_handler(nullptr);
+    lock.set_successor(nullptr);
     port.stop();
     thread.reset();
   }
@@ -120,9 +118,9 @@ struct Helped {
   }
 
   RealClock clock;
-  RankLock lock;
-  RealIdle idle{Tunables(), false, &lock};
-  ProgressEngine engine{clock, idle};
+  Driving lock;
+  KernelWait wait_port;
+  ProgressEngine engine{clock, lock, wait_port, WaitPolicy::Setup::of(Tunables(), false)};
   BellPath path;
   std::atomic<Need> needed{Need::now};
   EventThread port;

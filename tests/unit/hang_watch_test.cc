@@ -16,10 +16,6 @@ struct HandClock final : Clock {
   uint64_t now = 1'000'000'000;
 };
 
-struct NoIdle final : Idle {
-  void relax(ProgressEngine&, Wait&, const Condition&) override {}
-};
-
 class HangWatchTest : public ::testing::Test {
  protected:
   HangWatchTest() {
@@ -39,8 +35,9 @@ class HangWatchTest : public ::testing::Test {
 
   int ends_[2] = {-1, -1};
   HandClock clock_;
-  NoIdle idle_;
-  ProgressEngine engine_{clock_, idle_};
+  Driving driving_;
+  NoWaiting port_;
+  ProgressEngine engine_{clock_, driving_, port_};
   Tunables tunables_;
   PointToPoint p2p_{engine_, tunables_};
   HangWatch watch_{0, clock_, p2p_, 0};

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "progress/rank_lock.h"
+#include "progress/driving.h"
 #include "tests/unit/shm_helpers.h"
 
 namespace tern::test {
@@ -53,7 +53,8 @@ TEST(Idle, RingSleepsAtOnce) { ring_of(4, 4000, 0, true); }
 // Whether a rank sleeps here depends on the others: on a busy machine each yield may let them go on.
 TEST(Idle, RingSleepsAfterFewYields) { ring_of(8, 1500, 5, false); }
 TEST(Idle, SixteenRanks) { ring_of(16, 500, 20, false); }
-TEST(Idle, PairSpinsThenSleeps) { ring_of(2, 4000, 50, false); }
+// A rest of up to 150 us is longer than its partner spins.
+TEST(Idle, PairSpinsThenSleeps) { ring_of(2, 4000, 50, true); }
 
 /// Has nothing, and says what it was asked.
 struct QuietPath : Pollable {
@@ -75,14 +76,24 @@ struct SteppingClock final : Clock {
   uint64_t step_ns, now = 0;
 };
 
+/// The kernel, except for what it says of this machine.
+struct ModelledKernel final : KernelWait {
+  explicit ModelledKernel(int (*tasks)(), int64_t (*preempted)() = nullptr) : runnable(tasks), preempts(preempted) {}
+  int runnable_tasks() override { return runnable(); }
+  int64_t preemptions() override { return preempts ? preempts() : 0; }
+  int (*runnable)();
+  int64_t (*preempts)();
+};
+
 /// Sleeps among the first 3000 fruitless rounds of a rank that yields, one of four on a machine with so many runnable
 /// tasks.
 uint64_t sleeps_among_yields(uint64_t step_ns, int (*runnable)()) {
   Tunables tunables;
   tunables.yield_rounds = 1'000'000;
   SteppingClock clock(step_ns);
-  RealIdle idle(RealIdle::setup(tunables, true, 4), nullptr, {runnable});
-  ProgressEngine engine(clock, idle);
+  Driving driving;
+  ModelledKernel port(runnable);
+  ProgressEngine engine(clock, driving, port, WaitPolicy::Setup::of(tunables, true, 4));
   QuietPath path;
   path.deadline = 0;  // no sleep lasts
   engine.add(path);
@@ -103,12 +114,12 @@ struct BusyPath final : QuietPath {
 TEST(Idle, WhoCannotSleepGivesTheLockUp) {
   Tunables tunables;
   tunables.yield_rounds = 0;
-  RankLock lock;
+  Driving lock;
   lock.enable();
   lock.acquire();
   RealClock clock;
-  RealIdle idle(tunables, true, &lock);
-  ProgressEngine engine(clock, idle);
+  KernelWait port;
+  ProgressEngine engine(clock, lock, port, WaitPolicy::Setup::of(tunables, true));
   BusyPath path;
   engine.add(path);
   bool ready = false;
@@ -157,9 +168,7 @@ TEST(Idle, RunnableTasksAreCounted) {
 
 /// A rank with a core of its own, on a clock that a test moves: each look at it takes `step_ns`.
 struct OwnCore {
-  explicit OwnCore(uint64_t step_ns)
-      : clock(step_ns),
-        idle(RealIdle::setup(Tunables(), false, 2), nullptr, {ranks_alone, [] { return preemptions; }}) {
+  explicit OwnCore(uint64_t step_ns) : clock(step_ns), port(ranks_alone, [] { return preemptions; }) {
     preemptions = 0;
     path.deadline = 0;  // no sleep lasts
     engine.add(path);
@@ -172,8 +181,9 @@ struct OwnCore {
   }
   static inline int64_t preemptions = 0;
   SteppingClock clock;
-  RealIdle idle;
-  ProgressEngine engine{clock, idle};
+  Driving driving;
+  ModelledKernel port;
+  ProgressEngine engine{clock, driving, port, WaitPolicy::Setup::of(Tunables(), false, 2)};
   QuietPath path;
 };
 
@@ -213,8 +223,9 @@ TEST(Idle, DeadlineEndsSleep) {
   Tunables tunables;
   tunables.spin_us = 1;
   RealClock clock;
-  RealIdle idle(tunables, false, nullptr);
-  ProgressEngine engine(clock, idle);
+  Driving driving;
+  KernelWait port;
+  ProgressEngine engine(clock, driving, port, WaitPolicy::Setup::of(tunables, false));
   QuietPath path;
   engine.add(path);
   const uint64_t start = clock.now_ns();
@@ -238,8 +249,9 @@ TEST(Idle, WhatIsWaitedForIsAskedAgainBeforeSleep) {
   Tunables tunables;
   tunables.spin_us = 1;
   RealClock clock;
-  RealIdle idle(tunables, false, nullptr);
-  ProgressEngine engine(clock, idle);
+  Driving driving;
+  KernelWait port;
+  ProgressEngine engine(clock, driving, port, WaitPolicy::Setup::of(tunables, false));
   LearningPath path;
   path.deadline = clock.now_ns() + 5'000'000'000;  // who sleeps through it
   engine.add(path);
@@ -250,7 +262,7 @@ TEST(Idle, WhatIsWaitedForIsAskedAgainBeforeSleep) {
 
 /// A rank of several threads to which nothing ever comes.
 struct SharedRank {
-  explicit SharedRank(int spins) : tunables(spinning(spins)), idle(tunables, false, &lock), engine(clock, idle) {
+  explicit SharedRank(int spins) : engine(clock, lock, port, WaitPolicy::Setup::of(spinning(spins), false)) {
     lock.enable();
     engine.add(path);
   }
@@ -259,18 +271,17 @@ struct SharedRank {
     tunables.spin_us = tunables.yield_rounds = spins;
     return tunables;
   }
-  Tunables tunables;
   RealClock clock;
-  RankLock lock;
-  RealIdle idle;
+  Driving lock;
+  KernelWait port;
   ProgressEngine engine;
   QuietPath path;
 };
 
 struct Inside {
-  explicit Inside(RankLock& rank_lock) : lock(rank_lock) { lock.enter(); }
+  explicit Inside(Driving& rank_lock) : lock(rank_lock) { lock.enter(); }
   ~Inside() { lock.leave(); }
-  RankLock& lock;
+  Driving& lock;
 };
 
 TEST(Idle, ThreadsWakeEachOther) {
@@ -278,8 +289,7 @@ TEST(Idle, ThreadsWakeEachOther) {
   // notify().
   constexpr int kThreads = 4, kRounds = 2000;
   SharedRank rank(2);
-  RankLock& lock = rank.lock;
-  RealIdle& idle = rank.idle;
+  Driving& lock = rank.lock;
   ProgressEngine& engine = rank.engine;
   int turns[kThreads] = {};
   std::vector<std::thread> threads;
@@ -295,15 +305,14 @@ TEST(Idle, ThreadsWakeEachOther) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(idle.sleepers, 0);
+  EXPECT_EQ(lock.sleep.sleepers, 0);
   for (int turn : turns) EXPECT_EQ(turn, kRounds);
 }
 
 // The same for a thread that would only follow the one that drives.
 TEST(Idle, AFollowerAsksAgainBeforeSleep) {
   SharedRank rank(0);
-  RankLock& lock = rank.lock;
-  RealIdle& idle = rank.idle;
+  Driving& lock = rank.lock;
   ProgressEngine& engine = rank.engine;
   bool over = false;
   std::thread driver([&] {
@@ -312,7 +321,7 @@ TEST(Idle, AFollowerAsksAgainBeforeSleep) {
   });
   while (true) {
     Inside inside(lock);
-    if (idle.sleepers == 1) break;
+    if (lock.sleep.sleepers == 1) break;
   }
   std::thread rescuer([&] {
     for (int i = 0; i < 500; ++i) {
@@ -359,7 +368,7 @@ TEST(Idle, OnlyWhoIsMeantIsCalled) {
   }
   auto asleep = [&] {
     Inside inside(rank.lock);
-    return rank.idle.sleepers == kThreads;
+    return rank.lock.sleep.sleepers == kThreads;
   };
   while (!asleep()) usleep(1000);
   for (int event = 0; event < kEvents; ++event) {
@@ -377,7 +386,7 @@ TEST(Idle, OnlyWhoIsMeantIsCalled) {
     rank.engine.poll();
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(rank.idle.sleepers, 0);
+  EXPECT_EQ(rank.lock.sleep.sleepers, 0);
   // Each once, and once more who is called to drive.
   EXPECT_LE(rank.engine.counters().sleeps, 2u * kThreads);
   EXPECT_LE(rank.engine.counters().wakes, 3u * kThreads);
@@ -394,7 +403,7 @@ TEST(Idle, ASleeperHearsOfDeadlines) {
   });
   for (bool asleep = false; !asleep; usleep(1000)) {
     Inside inside(rank.lock);
-    asleep = rank.idle.sleepers == 1;
+    asleep = rank.lock.sleep.sleepers == 1;
   }
   uint64_t deadline;
   {
@@ -419,8 +428,9 @@ TEST(Idle, ASleeperHearsOfDeadlines) {
 /// `polls_a_wait`-th poll.
 uint64_t yields_of(uint32_t waits, uint32_t polls_a_wait) {
   RealClock clock;
-  RealIdle idle(RealIdle::setup(Tunables(), true, 4), nullptr, {ranks_alone});
-  ProgressEngine engine(clock, idle);
+  Driving driving;
+  ModelledKernel port(ranks_alone);
+  ProgressEngine engine(clock, driving, port, WaitPolicy::Setup::of(Tunables(), true, 4));
   for (uint32_t i = 0; i < waits; ++i) {
     uint32_t asked = 0;
     engine.wait_until([&] { return asked++ == polls_a_wait; });
@@ -447,12 +457,12 @@ TEST(Idle, WhoLooksInVainGivesItsTurn) {
   RealClock clock;
   for (const bool oversubscribed : {false, true}) {
     for (const bool several_threads : {false, true}) {
-      RankLock lock;
+      Driving lock;
       if (several_threads) lock.enable();
-      RealIdle idle(RealIdle::setup(Tunables(), oversubscribed, 4), &lock, {ranks_alone});
-      ProgressEngine engine(clock, idle);
+      ModelledKernel port(ranks_alone);
+      ProgressEngine engine(clock, lock, port, WaitPolicy::Setup::of(Tunables(), oversubscribed, 4));
       lock.enter();
-      for (uint32_t i = 0; i < 10 * Idle::kLooks; ++i) engine.look();
+      for (uint32_t i = 0; i < 10 * limits_of(Look::test).looks; ++i) engine.look();
       lock.leave();
       EXPECT_EQ(engine.counters().yields, oversubscribed || several_threads ? 10u : 0u);
     }

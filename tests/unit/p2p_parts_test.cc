@@ -26,8 +26,9 @@ constexpr uint64_t kContext = 64;
 struct StillClock final : Clock {
   uint64_t now_ns() override { return 0; }
 };
-struct NoIdle final : Idle {
-  void relax(ProgressEngine&, Wait&, const Condition&) override { FAIL() << "nobody waits here"; }
+struct NobodyWaits final : WaitPort {
+  bool virtual_time() const override { return true; }
+  void sleep(uint64_t, uint64_t) override { FAIL() << "nobody waits here"; }
 };
 
 struct PartsTest : testing::Test {
@@ -38,8 +39,9 @@ struct PartsTest : testing::Test {
   }
 
   StillClock clock;
-  NoIdle idle;
-  ProgressEngine progress{clock, idle};
+  Driving driving;
+  NobodyWaits port;
+  ProgressEngine progress{clock, driving, port};
   NarrowPath path;
   Endpoints endpoints{kWindow_bytes};
   ControlMessages control{progress, endpoints};
@@ -130,9 +132,9 @@ TEST_F(PartsTest, AReleaseDoesNotWaitForeverForAMessage) {
 
 TEST_F(PartsTest, ARankThatIsAboutToSleepTellsOfReleases) {
   control.owe_release(peer(), 7);
-  EXPECT_FALSE(progress.arm_all());  // there was something to do
+  EXPECT_FALSE(progress.arm_all(Driving::Armed::sleeper));  // there was something to do
   EXPECT_EQ(sent_of(wire::Kind::release), 1u);
-  EXPECT_TRUE(progress.arm_all());
+  EXPECT_TRUE(progress.arm_all(Driving::Armed::sleeper));
   progress.disarm_all();
 }
 

@@ -20,18 +20,22 @@ struct CountingPath final : Pollable {
   }
 };
 
-struct CountingIdle final : Idle {
-  int calls = 0;
-  void relax(ProgressEngine&, Wait&, const Condition&) override {}
-  void call_ready(ProgressEngine&) override { ++calls; }
-  void wake(ProgressEngine&) override { ++wakes; }
+struct CountingPort final : WaitPort {
+  void sleep(uint64_t, uint64_t) override {}
+  void wake() override { ++wakes; }
   int wakes = 0;
 };
 
-TEST(ProgressEngine, OneWhoAlwaysFindsKeepsTheOthersServed) {
+struct Rank {
   RealClock clock;
-  CountingIdle idle;
-  ProgressEngine engine(clock, idle);
+  Driving driving;
+  CountingPort port;
+  ProgressEngine engine{clock, driving, port};
+};
+
+TEST(ProgressEngine, OneWhoAlwaysFindsKeepsTheOthersServed) {
+  Rank rank;
+  ProgressEngine& engine = rank.engine;
   CountingPath other;
   engine.add(other);
   int looks = 0;
@@ -43,26 +47,30 @@ TEST(ProgressEngine, OneWhoAlwaysFindsKeepsTheOthersServed) {
     EXPECT_FALSE(engine.polling());
   }
   EXPECT_EQ(looks + other.polls, 1000);
-  EXPECT_EQ(other.polls, 1000 / 32);
+  EXPECT_EQ(other.polls, 1000 / int(limits_of(Look::part).looks));
 }
 
-TEST(ProgressEngine, APartOfARoundWakesThoseWhoWaitForWhatItDid) {
-  RealClock clock;
-  CountingIdle idle;
-  ProgressEngine engine(clock, idle);
-  idle.sleepers = 1;
+TEST(ProgressEngine, APartOfARoundCallsThoseWhoWaitForWhatItDid) {
+  Rank rank;
+  ProgressEngine& engine = rank.engine;
+  int asked = 0;
+  auto ask = [&] { return ++asked < 0; };
+  const Condition condition(ask);
+  Driving::Follower follower(condition);
+  rank.driving.sleep.followers.push_back(&follower);
+  rank.driving.sleep.sleepers = 1;
   engine.poll_part([] { return 0; });
-  EXPECT_EQ(idle.calls, 0);
+  EXPECT_EQ(asked, 0);
   engine.poll_part([] { return 1; });
-  EXPECT_EQ(idle.calls, 1);
+  EXPECT_EQ(asked, 1);
   engine.poll_part([&] {
     engine.notify();
     return 0;
   });
-  EXPECT_EQ(idle.calls, 2);
+  EXPECT_EQ(asked, 2);
   // From inside of another round that one does it.
   engine.poll_part([&] { return engine.poll_part([] { return 1; }); });
-  EXPECT_EQ(idle.calls, 3);
+  EXPECT_EQ(asked, 3);
 }
 
 /// Work that does `then` at each of its turns.
@@ -78,9 +86,8 @@ struct Work final : Advanceable {
 
 // A callback of the user's may wait in the middle of a turn: others go on, but nobody has two turns at a time.
 TEST(ProgressEngine, WhoPollsInsideOfItsTurnGetsNoSecondOne) {
-  RealClock clock;
-  CountingIdle idle;
-  ProgressEngine engine(clock, idle);
+  Rank rank;
+  ProgressEngine& engine = rank.engine;
   Work other([] { return 1; });
   int inside = 0;
   Work nested([&] {
@@ -101,9 +108,8 @@ TEST(ProgressEngine, WhoPollsInsideOfItsTurnGetsNoSecondOne) {
 
 // Inside of another's turn, too, work may end and be gone.
 TEST(ProgressEngine, TurnsEndAnotherWork) {
-  RealClock clock;
-  CountingIdle idle;
-  ProgressEngine engine(clock, idle);
+  Rank rank;
+  ProgressEngine& engine = rank.engine;
   auto last = std::make_unique<Work>([] { return 1; });
   Work killer([&] {
     if (!last) return 0;
@@ -128,9 +134,8 @@ TEST(ProgressEngine, TurnsEndAnotherWork) {
 }
 
 TEST(ProgressEngine, AnExceptionEndsThePoll) {
-  RealClock clock;
-  CountingIdle idle;
-  ProgressEngine engine(clock, idle);
+  Rank rank;
+  ProgressEngine& engine = rank.engine;
   Work failing([]() -> int { throw std::bad_alloc(); });
   engine.activate(failing);
   EXPECT_THROW(engine.poll(), std::bad_alloc);
@@ -152,22 +157,62 @@ struct ArmedPath final : Pollable {
 
 // Another thread opens a port, or a path to another job, while one sleeps: that one wakes, and disarms what it armed.
 TEST(ProgressEngine, APathIsAddedWhileTheOthersAreArmed) {
-  RealClock clock;
-  CountingIdle idle;
-  ProgressEngine engine(clock, idle);
+  Rank rank;
   ArmedPath first, second;
-  engine.add(first);
-  EXPECT_TRUE(engine.arm_all());
-  EXPECT_EQ(idle.wakes, 0);
-  engine.add(second);
-  EXPECT_EQ(idle.wakes, 1);
-  EXPECT_EQ(second.armed, 0);
-  engine.disarm_all();
-  EXPECT_EQ(first.armed, 0);
-  EXPECT_TRUE(engine.arm_all());
-  EXPECT_EQ(second.armed, 1);
-  engine.disarm_all();
-  EXPECT_EQ(second.armed, 0);
+  struct Adding final : WaitPort {
+    void sleep(uint64_t, uint64_t) override {
+      EXPECT_EQ(driving->driver(), Driver::sleeper);
+      EXPECT_EQ(driving->armed_for, Driving::Armed::sleeper);
+      EXPECT_EQ(first->armed, 1);
+      EXPECT_EQ(second->armed, naps);
+      if (naps++ == 0) added->add(*second);
+    }
+    void wake() override { ++wakes; }
+    void forget_wake() override { ++forgotten; }
+    ArmedPath *first, *second;
+    ProgressEngine* added;
+    Driving* driving;
+    int naps = 0, wakes = 0, forgotten = 0;
+  } port;
+  WaitPolicy::Setup at_once;
+  at_once.oversubscribed = true;
+  ProgressEngine sleeps(rank.clock, rank.driving, port, at_once);
+  port.first = &first, port.second = &second, port.added = &sleeps, port.driving = &rank.driving;
+  sleeps.add(first);
+  sleeps.wait_until([&] { return port.naps == 2; });
+  EXPECT_EQ(port.wakes, 1);
+  EXPECT_EQ(port.forgotten, 1);
+  EXPECT_EQ(first.armed + second.armed, 0);
+  EXPECT_EQ(rank.driving.armed_for, Driving::Armed::nobody);
+}
+
+// The states of docs/architecture.md.
+TEST(Driving, SaysWhoDrives) {
+  Driving driving;
+  EXPECT_EQ(driving.driver(), Driver::nobody);
+  driving.enter();
+  EXPECT_EQ(driving.driver(), Driver::application);
+  driving.enter();
+  driving.leave();
+  EXPECT_EQ(driving.driver(), Driver::application);
+  EXPECT_FALSE(driving.enter_as_helper([] {})) << "the application is inside";
+  driving.leave();
+  EXPECT_EQ(driving.driver(), Driver::nobody);
+  ASSERT_TRUE(driving.enter_as_helper([] {}));
+  EXPECT_EQ(driving.driver(), Driver::helper);
+  driving.leave_as_helper();
+  EXPECT_EQ(driving.driver(), Driver::nobody);
+  driving.enable();
+  driving.enter();
+  EXPECT_EQ(driving.driver(), Driver::application);
+  const uint32_t depth = driving.give_way();
+  EXPECT_EQ(driving.driver(), Driver::nobody);
+  driving.come_back(depth);
+  driving.polling = true;
+  EXPECT_EQ(driving.give_way(), 0u) << "in the middle of a round";
+  EXPECT_EQ(driving.driver(), Driver::application);
+  driving.polling = false;
+  driving.leave();
 }
 
 }  // namespace

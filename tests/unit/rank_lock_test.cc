@@ -1,6 +1,6 @@
 // The lock between one application thread and the event thread (progress/rank_lock.h): never both inside, and the
 // thread pays for a barrier on all cores only when it must.
-#include "progress/rank_lock.h"
+#include "progress/driving.h"
 
 #include <gtest/gtest.h>
 #include <linux/membarrier.h>
@@ -21,7 +21,7 @@ struct Payments {
 };
 
 TEST(RankLock, WhoIsExpectedPaysNothing) {
-  RankLock lock;
+  Driving lock;
   Payments payments;
   auto comes = [&] {
     if (!lock.enter_as_helper(payments)) return false;
@@ -46,7 +46,7 @@ TEST(RankLock, WhoIsExpectedPaysNothing) {
 
 // A window's creation makes the event thread in the middle of a call; without membarrier that needs the mutex.
 TEST(RankLock, EnabledInsideItIsHeldUntilTheCallLeaves) {
-  RankLock lock;
+  Driving lock;
   lock.enter();
   lock.enter();
   lock.enable();
@@ -74,7 +74,7 @@ TEST(RankLock, NeverBothInside) {
     GTEST_SKIP() << "the kernel has no membarrier";
   constexpr size_t kFarBytes = 64 << 20, kStride = 4096 + 64;
   const std::unique_ptr<char[]> far(new char[kFarBytes]());
-  RankLock lock;
+  Driving lock;
   std::atomic<bool> thread_inside{false}, stop{false};
   int helped = 0;
   std::thread thread([&] {

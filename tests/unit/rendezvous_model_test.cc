@@ -25,14 +25,16 @@ constexpr uint64_t kContext = 4;
 struct StillClock final : Clock {
   uint64_t now_ns() override { return 0; }
 };
-struct NoIdle final : Idle {
-  void relax(ProgressEngine&, Wait&, const Condition&) override { FAIL() << "nobody waits here"; }
+struct NobodyWaits final : WaitPort {
+  bool virtual_time() const override { return true; }
+  void sleep(uint64_t, uint64_t) override { FAIL() << "nobody waits here"; }
 };
 
 struct Rank {
   StillClock clock;
-  NoIdle idle;
-  ProgressEngine progress{clock, idle};
+  Driving driving;
+  NobodyWaits port;
+  ProgressEngine progress{clock, driving, port};
   PointToPoint p2p;
   ModelPath path;
   Rank(Model& model, PeerId me, const Tunables& tunables) : p2p(progress, tunables), path(model, me, p2p.sink()) {

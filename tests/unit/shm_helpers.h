@@ -20,7 +20,7 @@
 #include "datatype/predefined.h"
 #include "fabric/shm/shm_path.h"
 #include "progress/engine.h"
-#include "progress/real_idle.h"
+#include "progress/kernel_wait.h"
 #include "tests/peer_sink.h"
 
 namespace tern::test {
@@ -137,13 +137,14 @@ inline void CheckingSink::on_landed(PeerId peer, const wire::Header& header, Lan
   check(peer, header, packed.data(), n);
 }
 
-/// One rank: path, idle, engine.
+/// One rank: path, engine.
 struct TestRank {
   Tunables tunables;
   RealClock clock;
   CheckingSink sink;
   std::unique_ptr<ShmPath> path;
-  std::unique_ptr<RealIdle> idle;
+  Driving driving;
+  KernelWait port;
   std::unique_ptr<ProgressEngine> engine;
   uint32_t rank;
   std::vector<uint32_t> sent;
@@ -151,8 +152,7 @@ struct TestRank {
   TestRank(uint32_t r, size_t ranks, std::unique_ptr<ShmNode> node, bool oversubscribed, const Tunables& values = {})
       : tunables(values), sink(ranks), rank(r), sent(ranks) {
     path = std::make_unique<ShmPath>(std::move(node), sink, tunables);
-    idle = std::make_unique<RealIdle>(tunables, oversubscribed, nullptr);
-    engine = std::make_unique<ProgressEngine>(clock, *idle);
+    engine = std::make_unique<ProgressEngine>(clock, driving, port, WaitPolicy::Setup::of(tunables, oversubscribed));
     engine->add(*path);
   }
 };

@@ -15,7 +15,8 @@ constexpr size_t kSmallest = 10'000, kMedium = 40'000, kLarge = 500'000;  // bey
 
 struct TwoRanks {
   RealClock clock;
-  RealIdle idle;
+  Driving driving;
+  KernelWait port;
   ProgressEngine progress;
   PointToPoint p2p;
   ShmPath path;
@@ -24,8 +25,7 @@ struct TwoRanks {
   Common& common;
 
   TwoRanks(int me, std::unique_ptr<ShmNode> node, Common& c, const Tunables& tunables)
-      : idle(tunables, false, nullptr),
-        progress(clock, idle),
+      : progress(clock, driving, port, WaitPolicy::Setup::of(tunables, false)),
         p2p(progress, tunables),
         path(std::move(node), p2p.sink(), tunables),
         rank(me),

@@ -8,7 +8,7 @@
 #include "datatype/construct.h"
 #include "datatype/predefined.h"
 #include "progress/engine.h"
-#include "progress/real_idle.h"
+#include "progress/kernel_wait.h"
 #include "tcp_fixture.h"
 
 namespace tern {
@@ -239,8 +239,9 @@ TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
   ASSERT_TRUE(world.until(unacknowledged));
   Tunables tunables;
   tunables.spin_us = 0;
-  RealIdle idle(tunables, false, nullptr);
-  ProgressEngine engine(world.clock, idle);
+  Driving driving;
+  KernelWait port;
+  ProgressEngine engine(world.clock, driving, port, WaitPolicy::Setup::of(tunables, false));
   engine.add(world.path(0));
   int asked = 0;
   engine.wait_until([&] {

@@ -36,8 +36,9 @@ constexpr size_t kBytes = 4;
 struct StillClock final : Clock {
   uint64_t now_ns() override { return 0; }
 };
-struct NoIdle final : Idle {
-  void relax(ProgressEngine&, Wait&, const Condition&) override { FAIL() << "nobody waits here"; }
+struct NobodyWaits final : WaitPort {
+  bool virtual_time() const override { return true; }
+  void sleep(uint64_t, uint64_t) override { FAIL() << "nobody waits here"; }
 };
 
 struct Program {
@@ -90,8 +91,9 @@ Memory memory;
 
 struct Rank {
   StillClock clock;
-  NoIdle idle;
-  ProgressEngine progress{clock, idle};
+  Driving driving;
+  NobodyWaits port;
+  ProgressEngine progress{clock, driving, port};
   PointToPoint p2p;
   HandoverPath path;
   Rank(HandoverModel& model, PeerId me, const Tunables& tunables)

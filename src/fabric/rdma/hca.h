@@ -214,7 +214,7 @@ class EventChannel {
  public:
   virtual ~EventChannel() = default;
   /// Readable while an armed queue of this channel has fired and `drain` was not called, and while asynchronous events
-  /// of the adapter wait. -1 for a simulated adapter, which wakes the rank's Idle itself. Constant.
+  /// of the adapter wait. -1 for a simulated adapter, which wakes the rank itself. Constant.
   virtual int descriptor() const = 0;
   /// Takes all fired events. Queues that fired are not armed any more.
   virtual void drain() = 0;

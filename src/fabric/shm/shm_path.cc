@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/hints.h"
+#include "base/looks.h"
 #include "base/recorder.h"
 #include "fabric/shm/cross_memory.h"
 
@@ -16,9 +17,6 @@ namespace tern {
 namespace {
 
 constexpr uint32_t kDoorbellTag = ~uint32_t{0};  // of the doorbell in epoll; others are slots
-/// Empty polls between two looks at the life lines (a system call, 0.15 us): a lost peer is noticed
-/// within about 0.1 ms of spinning, at less than 1 % of its cost.
-constexpr uint32_t kLifeInterval = 8192;
 /// Part of a data ring that is used at first, so that small messages stay in the second-level cache. It grows to the
 /// whole ring when it was full.
 constexpr uint32_t kFirstCapacity = 32768;
@@ -31,9 +29,6 @@ constexpr uint64_t kKeyPrivate = 1, kKeyLent = 2;
 constexpr size_t kPieceBytes = 256 * 1024;
 constexpr size_t kFirstPieceBytes = 8 * 1024;  ///< 1.3 us
 constexpr uint32_t kIdlePolls = 64;            ///< some 2 us, about two calls of cross-memory attach
-/// Looks at a peer's heartbeat, some 40 ns apart; a peer that polls changes it every 20 to 100 ns, and with every chunk
-/// of a stream.
-constexpr int kAttentionLooks = 8;
 
 Error lost_error(PeerId peer) {
   return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer) + " on this node has ended");
@@ -109,7 +104,7 @@ int ShmPath::poll() {
     if (peer.queued) ++i;  // otherwise it has left busy_, and another one is in its place
   }
   if (finished_count_ != 0) done += complete_finished();
-  if (done == 0 && (++empty_polls_ % kLifeInterval == 0 || check_lives_)) done = check_lives();
+  if (done == 0 && (++empty_polls_ % limits_of(Look::life_line).looks == 0 || check_lives_)) done = check_lives();
   polling_ = false;
   return done;
 }
@@ -272,15 +267,14 @@ bool ShmPath::peer_is_polling(Lane& lane, bool stays) {
   if (stays || block.copying.load(std::memory_order_relaxed) != 0) return true;
   const uint32_t beat = block.beat.load(std::memory_order_relaxed);
   const uint32_t cells = peer.out_progress->cells.load(std::memory_order_relaxed);
-  for (int look = 0; look < kAttentionLooks; ++look) {
+  return look_at<Look::heartbeat>([&] {
     publish_heartbeat();  // the peer may be asking the same of this rank
     cpu_pause();
     if (block.beat.load(std::memory_order_relaxed) != beat) return true;
     if (block.copying.load(std::memory_order_relaxed) != 0) return true;  // it has just begun to copy
     // For example in the middle of this rank's own data.
-    if (peer.out_progress->cells.load(std::memory_order_relaxed) != cells) return true;
-  }
-  return false;
+    return peer.out_progress->cells.load(std::memory_order_relaxed) != cells;
+  });
 }
 
 // Only copies between memory that lies in one piece: others take longer for reasons that the next message does not

@@ -1,0 +1,101 @@
+#include "progress/rounds.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace tern {
+
+void Rounds::append(Pollable& pollable, uint32_t interval) {
+  pollable.count_into(counters_);
+  pollables_.push_back(&pollable);
+  slots_.push_back({&pollable, &pollable.hints(), interval});
+}
+
+int Rounds::poll_seldom() {
+  const Polling polling(driving_);
+  int done = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.interval != 1) done += slot.pollable->poll();
+  }
+  return done;
+}
+
+// A turn may end itself, or others, or begin new work: `deactivate` corrects the turns. It may also poll (an operator
+// or a callback of the user's does): who has a turn already gets no second one inside of it.
+int Rounds::advance_all() {
+  struct Guard {
+    Guard(Turns*& all, bool& flag) : innermost(all), advancing(flag), turns{.outer = all} {
+      innermost = &turns;
+      advancing = true;
+    }
+    ~Guard() {
+      innermost = turns.outer;
+      advancing = innermost != nullptr;
+    }
+    Turns*& innermost;
+    bool& advancing;
+    Turns turns;
+  } guard(turns_, driving_.advancing);
+  Turns& turns = guard.turns;
+  int done = 0;
+  for (Advanceable* work = active_.front(); work; work = turns.next) {
+    turns.next = active_.next(work);
+    if (has_turn(*work)) continue;
+    turns.now = work;
+    done += work->advance();
+    turns.now = nullptr;
+  }
+  return done;
+}
+
+bool Rounds::has_turn(const Advanceable& work) const {
+  for (const Turns* turns = turns_; turns; turns = turns->outer) {
+    if (turns->now == &work) return true;
+  }
+  return false;
+}
+
+void Rounds::deactivate(Advanceable& work) {
+  TERN_ASSERT(work.linked());
+  for (Turns* turns = turns_; turns; turns = turns->outer) {
+    if (turns->next == &work) turns->next = active_.next(&work);
+    if (turns->now == &work) turns->now = nullptr;
+  }
+  IntrusiveList<Advanceable>::remove(&work);
+}
+
+// A last turn for work that was put off: a call from outside of poll (see `polling`) means that this rank will sleep.
+bool Rounds::arm_all(Driving::Armed whom) {
+  TERN_ASSERT(driving_.armed_for == Driving::Armed::nobody && armed_ == 0);
+  if (advance_all() != 0) return false;
+  for (Pollable* pollable : pollables_) {
+    if (pollable->arm()) {
+      ++armed_;
+    } else {
+      disarm_all();
+      return false;
+    }
+  }
+  driving_.armed_for = whom;
+  return true;
+}
+
+void Rounds::disarm_all() {
+  for (size_t i = 0; i < armed_; ++i) pollables_[i]->disarm();
+  armed_ = 0;
+  driving_.armed_for = Driving::Armed::nobody;
+}
+
+bool Rounds::arriving() const {
+  return std::any_of(pollables_.begin(), pollables_.end(),
+                     [](const Pollable* pollable) { return pollable->arriving(); });
+}
+
+uint64_t Rounds::pollable_deadline_ns() const {
+  uint64_t earliest = ~uint64_t{0};
+  for (const Pollable* pollable : pollables_) earliest = std::min(earliest, pollable->next_deadline_ns());
+  return earliest;
+}
+
+}  // namespace tern
