@@ -65,6 +65,14 @@ void blame_object(Call& call, Request& request) {
   }
 }
 
+/// Whose requests MPI_Cancel does not take (3.8.4, 4.2.1, 6.12, 6.13, 12.3.5); null: it does.
+const char* never_cancelled(const Request& request) {
+  if (is_collective(request)) return "a collective operation";
+  if (request.kind() == Request::Kind::partitioned) return "a partitioned operation";
+  if (request.kind() == Request::Kind::window) return "a one-sided operation";
+  return nullptr;
+}
+
 }  // namespace
 
 namespace body {
@@ -88,8 +96,9 @@ Error Startall(Call& call, Count count, MPI_Request* array_of_requests) {
 
 Error Cancel(Call& call, Request*& request) {
   blame_object(call, *request);
-  if (is_collective(*request)) {
-    return Error(ErrorClass::request, "the request belongs to a collective operation, which cannot be cancelled");
+  if (const char* whose = never_cancelled(*request)) {
+    return Error(ErrorClass::request,
+                 fmt::format("the request belongs to {}, which cannot be cancelled. Complete it", whose));
   }
   if (!is_active(request)) {
     return Error(ErrorClass::request, "the request is inactive: there is nothing to cancel");
@@ -104,13 +113,17 @@ Error Cancel(Call& call, Request*& request) {
 }
 
 Error Request_free(Call& call, Request*& request) {
-  // 6.12 calls freeing these erroneous, 3.7.6 has "test, wait or free" follow a status that says complete;
-  // then nothing can go wrong.
-  if (is_collective(*request) && !request->persistent() && !request->complete()) {
+  // 3.7.3, 4.2.1, 6.12 and 6.13 call freeing these erroneous, 3.7.6 has "test, wait or free" follow a status that says
+  // complete; then nothing can go wrong.
+  const bool partitioned = request->kind() == Request::Kind::partitioned;
+  if ((is_collective(*request) || partitioned) && !request->complete()) {
     blame_object(call, *request);
     return Error(ErrorClass::request,
-                 "the request belongs to a nonblocking collective operation, which must be completed. Use "
-                 "MPI_Wait or MPI_Test.");
+                 fmt::format("the request belongs to a {} operation that is active, which must be completed before "
+                             "it is freed. Use MPI_Wait or MPI_Test",
+                             partitioned             ? "partitioned"
+                             : request->persistent() ? "persistent collective"
+                                                     : "nonblocking collective"));
   }
   call.process().progress().release_held();
   if (call.checked()) [[unlikely]]

@@ -38,8 +38,14 @@ void Environment::on_offer(Endpoint& from, const wire::Header& header, uint64_t 
   const Key key{from.peer, header.context, header.tag};
   const Offer offer{header.token, bytes};
   PartitionedReceive* receive = nullptr;
-  if (take_oldest(key, &Unmatched::receives, receive)) match(*receive, offer);
-  else unmatched_[key].offers.push_back(offer);
+  if (!take_oldest(key, &Unmatched::receives, receive)) {
+    unmatched_[key].offers.push_back(offer);
+  } else if (receive) {
+    match(*receive, offer);
+  } else {
+    const wire::PartitionedAnswerBody freed{};
+    endpoints().post(from, wire::make_control_header(wire::kPartitionedAnswer, offer.token), &freed, sizeof freed);
+  }
 }
 
 void Environment::match(PartitionedReceive& receive, const Offer& offer) {
@@ -54,8 +60,8 @@ void Environment::forget(PartitionedReceive& receive, uint32_t token) {
   const Arguments& a = receive.arguments();
   const auto found = unmatched_.find(Key{a.peer, a.context, a.tag});
   if (found == unmatched_.end()) return;
-  std::erase(found->second.receives, &receive);
-  if (found->second.receives.empty() && found->second.offers.empty()) unmatched_.erase(found);
+  std::replace(found->second.receives.begin(), found->second.receives.end(), &receive,
+               static_cast<PartitionedReceive*>(nullptr));
 }
 
 PartitionedSend* Environment::send_of(const Endpoint& from, uint32_t token) {
@@ -84,11 +90,20 @@ void Environment::on_message(Endpoint& from, const wire::Header& header, const s
     if (wire::parse_body(payload, bytes, body)) on_offer(from, header, body.bytes);
   } else if (header.kind == wire::kPartitionedAnswer) {
     wire::PartitionedAnswerBody body;
-    PartitionedSend* send = send_of(from, header.token);
-    if (send && wire::parse_body(payload, bytes, body)) send->matched(body);
+    if (!wire::parse_body(payload, bytes, body)) return;
+    if (PartitionedSend* send = send_of(from, header.token)) send->matched(body);
+    else tell_gone(from, body.token);
   } else if (header.kind == wire::kPartitionedOpen) {
     if (PartitionedSend* send = send_of(from, header.token)) send->opened();
+    else tell_gone(from, uint32_t(header.context));
+  } else if (header.kind == wire::kPartitionedGone) {
+    PartitionedReceive* receive = receives_.find(header.token);
+    if (receive && receive->is_from(from)) receive->sender_gone();
   }
+}
+
+void Environment::tell_gone(Endpoint& to, uint32_t receiver) {
+  if (receiver != 0) endpoints().post(to, wire::make_control_header(wire::kPartitionedGone, receiver));
 }
 
 Landing Environment::on_header(Endpoint& from, const wire::Header& header, size_t bytes) {
@@ -115,12 +130,14 @@ void Environment::on_peer_lost(Endpoint& peer, const Error& error) {
   receives_.for_each([&](PartitionedReceive& receive) {
     if (receive.is_from(peer)) receive.fail(endpoints().loss_of(peer.peer));
   });
-  // Outside of the map: a receive that the program has freed already leaves it when it completes.
+  // Outside of the map: a receive that completes may be freed by who waits for it.
   std::vector<PartitionedReceive*> waiting;
   for (const auto& [key, unmatched] : unmatched_) {
     if (key.peer == peer.peer) waiting.insert(waiting.end(), unmatched.receives.begin(), unmatched.receives.end());
   }
-  for (PartitionedReceive* receive : waiting) receive->fail(endpoints().loss_of(peer.peer));
+  for (PartitionedReceive* receive : waiting) {
+    if (receive) receive->fail(endpoints().loss_of(peer.peer));
+  }
 }
 
 std::string Environment::report() const {
@@ -128,7 +145,9 @@ std::string Environment::report() const {
   sends_.for_each([&](const PartitionedSend& send) { lines += send.report(); });
   receives_.for_each([&](const PartitionedReceive& receive) { lines += receive.report(); });
   for (const auto& [key, unmatched] : unmatched_) {
-    for (const PartitionedReceive* receive : unmatched.receives) lines += receive->report();
+    for (const PartitionedReceive* receive : unmatched.receives) {
+      if (receive) lines += receive->report();
+    }
   }
   return lines;
 }

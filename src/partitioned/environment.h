@@ -9,6 +9,9 @@
 //     <-------------------------- open   data may come, once for each start
 //     Pready, Pready ...: data ------>   into the user's buffer; Parrived
 //
+// A request that is freed before the other side has made its own keeps its place in that order (4.2.1): an offer stays,
+// and of a receive an empty place stays, which the next offer takes.
+//
 // Data leaves in groups of whole partitions, when all partitions of a group are ready: small partitions are aggregated
 // to about what an eager message carries. A group goes as a message, or is put into the receiver's buffer where the
 // path can and the receiver's processor is not needed for it.
@@ -87,7 +90,7 @@ class Environment final : public MessageHandler {
     uint32_t token = 0;
     uint64_t bytes = 0;
   };
-  /// Of one key, in the order in which they were made; at most one of the two has any.
+  /// Of one key, in the order in which they were made; at most one of the two has any. A null receive was freed.
   struct Unmatched {
     std::deque<Offer> offers;
     std::deque<PartitionedReceive*> receives;
@@ -98,6 +101,8 @@ class Environment final : public MessageHandler {
   bool take_oldest(const Key& key, std::deque<Waiting> Unmatched::*which, Waiting& oldest);
   void on_offer(Endpoint& from, const wire::Header& header, uint64_t bytes);
   void match(PartitionedReceive& receive, const Offer& offer);
+  /// Answers a receive (its token, 0: none) whose send is asked for in vain.
+  void tell_gone(Endpoint& to, uint32_t receiver);
   /// The receive of data that may come now; null: none.
   PartitionedReceive* receive_of(const Endpoint& from, const wire::Header& header, size_t bytes);
   PartitionedSend* send_of(const Endpoint& from, uint32_t token);

@@ -67,8 +67,20 @@ void PartitionedReceive::open() {
                                          ". Both sides must describe the same amount of data."));
     return;
   }
-  environment_.endpoints().post(*endpoint_, wire::make_control_header(wire::kPartitionedOpen, sender_token_));
+  if (sender_gone_) {
+    fail(Error(
+        ErrorClass::request,
+        "the partitioned send that this receive is matched with was freed before it sent: requests are matched in "
+        "the order of MPI_Psend_init and MPI_Precv_init. Start or free both sides of a pair."));
+    return;
+  }
+  environment_.endpoints().post(*endpoint_, wire::make_header(wire::kPartitionedOpen, 0, token_, 0, sender_token_));
   if (total_bytes_ == 0) landed(0, 0);
+}
+
+void PartitionedReceive::sender_gone() {
+  sender_gone_ = true;
+  if (!complete()) open();
 }
 
 bool PartitionedReceive::expects(uint64_t offset, size_t bytes) const {

@@ -28,6 +28,8 @@ class PartitionedReceive final : public Request {
   bool expects(uint64_t offset, size_t bytes) const;
   Cursor target(uint64_t offset, size_t bytes);
   void landed(uint64_t offset, size_t bytes);
+  /// The program has freed the send that this is matched with: what is started now, or later, fails.
+  void sender_gone();
   /// Completes with an error, if it is started.
   void fail(Error error);
   std::string report() const;
@@ -45,6 +47,7 @@ class PartitionedReceive final : public Request {
   ExposedMemory exposed_;
   uint32_t token_ = 0, sender_token_ = 0;  ///< 0: not matched yet
   uint64_t sender_bytes_ = 0;
+  bool sender_gone_ = false;
 
   // One start.
   std::vector<size_t> left_;  ///< bytes to come, by partition

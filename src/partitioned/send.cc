@@ -92,14 +92,24 @@ Error PartitionedSend::start() {
   if (may_send_) --opens_;
   environment_.began();
   if (endpoint_ && endpoint_->lost()) error = environment_.endpoints().loss_of(endpoint_->peer);
-  else if (receiver_.token != 0) matched(receiver_);
+  else if (answered_) matched(receiver_);
   finish_if_done();
   return {};
 }
 
 void PartitionedSend::matched(const wire::PartitionedAnswerBody& answer) {
   receiver_ = answer;
-  if (complete() || answer.bytes == total_bytes_) return;
+  answered_ = true;
+  if (complete()) return;
+  if (receiver_freed()) {
+    error =
+        Error(ErrorClass::request,
+              "the partitioned receive that this send is matched with was freed without a start: requests are matched "
+              "in the order of MPI_Psend_init and MPI_Precv_init. Start or free both sides of a pair.");
+    finish_if_done();
+    return;
+  }
+  if (answer.bytes == total_bytes_) return;
   error = Error(ErrorClass::truncate, "the partitioned send has " + std::to_string(total_bytes_) +
                                           " bytes, but the receive that it matches " + std::to_string(answer.bytes) +
                                           ". Both sides must describe the same amount of data.");

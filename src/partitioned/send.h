@@ -23,6 +23,7 @@ class PartitionedSend final : public Request {
   const Arguments& arguments() const { return arguments_; }
   bool is_from(const Endpoint& peer) const { return endpoint_ == &peer; }
   void matched(const wire::PartitionedAnswerBody& answer);
+  bool receiver_freed() const { return answered_ && receiver_.token == 0; }
   /// The receiver has started.
   void opened();
   void lost();
@@ -52,7 +53,8 @@ class PartitionedSend final : public Request {
   uint32_t token_ = 0;
   size_t partition_bytes_, total_bytes_;
   int group_partitions_ = 1;
-  wire::PartitionedAnswerBody receiver_{};  ///< token 0: not matched yet
+  bool answered_ = false;
+  wire::PartitionedAnswerBody receiver_{};  ///< token 0: not matched yet or, once answered, freed before it was
 
   // One start.
   std::vector<bool> marked_;        ///< by partition
