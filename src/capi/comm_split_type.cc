@@ -41,10 +41,11 @@ int64_t set_color(Call& call, const Communicator& comm, const std::string& name)
   return create::kNoColor;
 }
 
-/// The largest level whose instance holds me and some of the communicator, but not all: everybody tells where
-/// it is, and each chooses for itself; who shares an instance chooses alike. `name` of the level, for the
-/// info.
-Error unguided_color(Call& call, Communicator& comm, int64_t& color, const char*& name) {
+int local_size(const Communicator& comm) { return comm.is_inter() ? comm.local_intra->size() : comm.size(); }
+
+/// The largest level whose instance holds me and some of the communicator, but fewer than `whole`: everybody tells
+/// where it is, and each chooses for itself; who shares an instance chooses alike. `name` of the level, for the info.
+Error unguided_color(Call& call, Communicator& comm, int whole, int64_t& color, const char*& name) {
   std::vector<HardwareLevel> levels = hardware_levels();
   create::Words mine, all;
   for (size_t i = 0; i < levels.size(); ++i) {
@@ -58,12 +59,23 @@ Error unguided_color(Call& call, Communicator& comm, int64_t& color, const char*
     if (levels[i].instance < 0) continue;
     int here = 0;
     for (size_t at = i; at < all.size(); at += levels.size()) here += all[at] == mine[i];
-    if (here == intra.size()) continue;
+    if (here == whole) continue;
     color = int64_t(mine[i]);
     name = levels[i].name;
     return {};
   }
   return {};
+}
+
+/// Ranks that pass MPI_UNDEFINED do not know what the others pass, so the first step is theirs, too: a split into those
+/// who take part and those who do not. The rest is among the former.
+Error split_unguided(Call& call, Communicator& comm, int key, Ref<Communicator>& fresh, const char*& chosen) {
+  Ref<Communicator> taking_part;
+  if (Error error = create::split(maker_of(call), comm, 0, key, taking_part)) return error;
+  if (!taking_part) return {};  // of an inter-communicator: nobody in the other group takes part
+  int64_t color = create::kNoColor;
+  if (Error error = unguided_color(call, *taking_part, local_size(comm), color, chosen)) return error;
+  return create::split(maker_of(call), *taking_part, color, key, fresh);
 }
 
 }  // namespace
@@ -72,7 +84,6 @@ Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, I
   const std::string* type = info ? info->find(kTypeKey) : nullptr;
   const std::string* set = info ? info->find(kSetKey) : nullptr;
   int64_t color = create::kNoColor;
-  const char* chosen = nullptr;
   switch (split_type) {
     case MPI_UNDEFINED: break;
     case MPI_COMM_TYPE_SHARED: color = shared_color(call); break;
@@ -85,16 +96,17 @@ Error Comm_split_type(Call& call, Communicator& comm, int split_type, int key, I
       if (type) color = guided_color(call, *type);
       if (set) color = set_color(call, comm, *set);
       break;
-    case MPI_COMM_TYPE_HW_UNGUIDED:
-      if (Error error = unguided_color(call, comm, color, chosen)) return error;
-      break;
+    case MPI_COMM_TYPE_HW_UNGUIDED: break;
     default:
       return Error(ErrorClass::arg, "argument 'split_type' is " + std::to_string(split_type) +
                                         ". Pass one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, "
                                         "_RESOURCE_GUIDED, or MPI_UNDEFINED.");
   }
   Ref<Communicator> fresh;
-  if (Error error = create::split(maker_of(call), comm, color, key, fresh)) return error;
+  const char* chosen = nullptr;
+  if (Error error = split_type == MPI_COMM_TYPE_HW_UNGUIDED ? split_unguided(call, comm, key, fresh, chosen)
+                                                            : create::split(maker_of(call), comm, color, key, fresh))
+    return error;
   newcomm = hand_out(comm, fresh);
   if (newcomm && chosen && info) info->set(kTypeKey, chosen);
   return {};

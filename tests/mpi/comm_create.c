@@ -179,6 +179,52 @@ static void test_split_type(void) {
   MPI_Info_free(&info);
 }
 
+/* Of all kinds of MPI_Comm_split_type, ranks may give MPI_UNDEFINED while the others do not. */
+static void test_split_type_undefined(void) {
+  static const int kinds[] = {MPI_COMM_TYPE_SHARED, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
+                              MPI_COMM_TYPE_RESOURCE_GUIDED};
+  MPI_Info info;
+  MPI_Info_create(&info);
+  for (int kind = 0; kind < 4; kind++) {
+    for (int out = 0; out<1 << size; out += size> 4 ? 37 : 1) {
+      const int undefined = out >> rank & 1;
+      int taking_part = 0, members = 0;
+      MPI_Comm part;
+      MPI_Info_set(info, "mpi_hw_resource_type", "mpi_shared_memory");
+      for (int r = 0; r < size; r++) taking_part += !(out >> r & 1);
+      MPI_Comm_split_type(MPI_COMM_WORLD, undefined ? MPI_UNDEFINED : kinds[kind], -rank, info, &part);
+      if (undefined) {
+        CHECK(part == MPI_COMM_NULL);
+      } else if (part != MPI_COMM_NULL) {
+        MPI_Comm_size(part, &members);
+        CHECK(members <= taking_part);
+        if (kinds[kind] == MPI_COMM_TYPE_HW_UNGUIDED) CHECK(members < size); /* a strict part */
+        ring(part);
+        MPI_Comm_free(&part);
+      }
+      /* All are on one node. */
+      if (!undefined && kinds[kind] != MPI_COMM_TYPE_HW_UNGUIDED) CHECK(members == taking_part);
+    }
+  }
+  MPI_Info_free(&info);
+}
+
+static void test_split_type_undefined_inter(void) {
+  MPI_Comm half, inter, part;
+  if (size < 2) return;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank % 2 ? 0 : 1, 5, &inter);
+  for (int out = 0; out < 3; out++) { /* who gives MPI_UNDEFINED: nobody, the first half, all but the first two */
+    const int undefined = out == 1 ? rank % 2 : out == 2 ? rank > 1 : 0;
+    MPI_Comm_split_type(inter, undefined ? MPI_UNDEFINED : MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_NULL, &part);
+    CHECK(!undefined || part == MPI_COMM_NULL);
+    CHECK(out != 1 || part == MPI_COMM_NULL);
+    if (part != MPI_COMM_NULL) MPI_Comm_free(&part);
+  }
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
 static void test_create(void) {
   MPI_Group world, group;
   MPI_Comm comm;
@@ -296,6 +342,8 @@ int main(int argc, char **argv) {
   test_idup();
   test_split();
   test_split_type();
+  test_split_type_undefined();
+  test_split_type_undefined_inter();
   test_create();
   test_free_while_busy();
   test_handlers_are_inherited();
