@@ -421,7 +421,17 @@ std::string operation_name(const char* function) {
 
 }  // namespace
 
+void Checks::reduction(const Op& op, const Datatype& type) {
+  if (!type.kind() || !op_goes_beyond(op.id(), *type.kind())) return;
+  report(fmt::format("{} of {} in {} is beyond the standard (MPI 5.0, 6.9.2), and other MPI libraries may refuse it{}",
+                     op.name(), type.name(), place(),
+                     type.kind()->type_class == TypeClass::character ? ". For numbers pass MPI_SIGNED_CHAR or "
+                                                                       "MPI_UNSIGNED_CHAR."
+                                                                     : "."));
+}
+
 Error Checks::collective(Communicator& comm, Operation operation, const Operands& o, Mode mode) {
+  if (o.op && o.receive.type) reduction(*o.op, *o.receive.type);
   wire::CheckedCollective call;
   call.function = operation_name(world_.call_name);
   call.blocking = mode == Mode::blocking;
@@ -472,7 +482,15 @@ void Checks::completing(const Request& request) {
 }
 
 void Checks::freeing(const Request& request) {
-  if (request.kind() != Request::Kind::receive || request.complete() || request.persistent()) return;
+  if (request.complete()) return;
+  const bool one_sided = request.kind() == Request::Kind::window;
+  if (one_sided || request.kind() == Request::Kind::file) {
+    report(
+        fmt::format("an active request of {} operation is freed in {}, which MPI 5.0, {}, does not allow. Complete it "
+                    "with MPI_Wait.",
+                    one_sided ? "a one-sided" : "a file", place(), one_sided ? "12.3.5" : "3.7.3"));
+  }
+  if (request.kind() != Request::Kind::receive || request.persistent()) return;
   report(
       fmt::format("an active receive is freed in {}: nothing tells when its message is there. Complete it with "
                   "MPI_Wait, or cancel it (MPI 5.0, 3.7.3).",
@@ -531,8 +549,12 @@ Error Checks::finalize() {
   report_left(world_.messages, "matched message is", "matched messages are", "not received", all);
   report_left(world_.windows, "window is", "windows are", "not freed", all);
   report_left(world_.files, "file is", "files are", "not closed", all);
-  report_left(world_.comms, "communicator is", "communicators are", "not freed", all);
-  report_left(world_.types, "datatype is", "datatypes are", "not freed", all);
+  // What the library made without being asked is not the program's to free: the parents' communicator, and datatypes
+  // that are predefined though they have no name (19.1.9, 6.9.4).
+  report_left(world_.comms, "communicator is", "communicators are", "not freed",
+              [this](const Communicator& comm) { return &comm != world_.parent; });
+  report_left(world_.types, "datatype is", "datatypes are", "not freed",
+              [](const Datatype& type) { return !type.is_predefined(); });
   report_left(world_.groups, "group is", "groups are", "not freed", all);
   report_left(world_.ops, "operator is", "operators are", "not freed", all);
   report_left(world_.infos, "info object is", "info objects are", "not freed", all);

@@ -58,6 +58,8 @@ class Checks final : public MessageHandler {
 
   // --- Collectives, before they begin. Error: the ranks' calls do not match.
   Error collective(Communicator& comm, Operation operation, const Operands& operands, Mode mode);
+  /// A reduction of elements of that type is about to be computed.
+  void reduction(const Op& op, const Datatype& type);
   /// One that moves no data of the program's.
   Error collective(Communicator& comm);
 

@@ -103,6 +103,13 @@ bool op_takes(OpId id, const Kind& kind) {
   return uint32_t(id) < uint32_t(kOps) && (kClassesOf[size_t(id)] >> uint32_t(c) & 1);
 }
 
+bool op_goes_beyond(OpId id, const Kind& kind) {
+  const bool logical = id == OpId::land || id == OpId::lor || id == OpId::lxor;
+  const bool reduces = id != OpId::replace && id != OpId::no_op;
+  return op_takes(id, kind) && ((reduces && kind.id == type_id::kChar) ||
+                                (logical && kind.type_class == TypeClass::multi_language));
+}
+
 bool Op::valid_for(const Datatype& type) const {
   if (id_ == OpId::none) return true;
   if (id_ == OpId::replace || id_ == OpId::no_op) return false;

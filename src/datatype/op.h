@@ -75,6 +75,8 @@ class Op final : public Object {
 
 /// True if the predefined operator takes the basic type.
 bool op_takes(OpId id, const Kind& kind);
+/// True if it does, though the table of the standard (6.9.2) has no such pair.
+bool op_goes_beyond(OpId id, const Kind& kind);
 
 /// The predefined operators of one rank; made on first use. Thread rule: under the rank's lock.
 class PredefinedOps {

@@ -70,7 +70,7 @@ static void message_type(void) {
 }
 static void message_type_large(void) {
   const int n = 300000;
-  float* data = calloc((size_t)n, sizeof *data);
+  float *data = calloc((size_t)n, sizeof *data);
   MPI_Request request;
   if (rank == 0) MPI_Isend(data, n, MPI_FLOAT, 1, 5, MPI_COMM_WORLD, &request);
   if (rank == 1) MPI_Irecv(data, n, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &request);
@@ -141,6 +141,38 @@ static void leaks(void) {
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &request);
 }
+/* Objects that the program has not made, or cannot free: predefined datatypes without a name, predefined handles. */
+static void right_handles(void) {
+  MPI_Datatype type, same, parts[1];
+  MPI_Group group;
+  MPI_Errhandler handler;
+  MPI_Comm parent;
+  int numbers[2];
+  for (int i = 0; i < 2; ++i) MPI_Type_create_f90_real(15, MPI_UNDEFINED, &type);
+  MPI_Type_get_contents(type, 2, 0, 0, numbers, NULL, NULL);
+  MPI_Type_create_f90_complex(6, 30, &type);
+  MPI_Type_create_f90_integer(9, &type);
+  MPI_Type_get_value_index(MPI_DOUBLE, MPI_UINT64_T, &type);
+  MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &same);
+  MPI_Type_contiguous(2, type, &same);
+  MPI_Type_get_contents(same, 1, 0, 1, numbers, NULL, parts); /* predefined: not a copy */
+  MPI_Type_free(&same);
+  MPI_Comm_get_parent(&parent);
+  MPI_Group_union(MPI_GROUP_EMPTY, MPI_GROUP_EMPTY, &group);
+  if (group != MPI_GROUP_EMPTY) MPI_Group_free(&group);
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler); /* predefined */
+  MPI_Op op = MPI_SUM;
+  int in = 1, out = 2;
+  MPI_Reduce_local(&in, &out, 1, MPI_INT, op);
+}
+
+static void reductions_of_text(void) {
+  char in = 1, out = 0;
+  MPI_Aint some = 1, all = 0;
+  MPI_Allreduce(&in, &out, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(&some, &all, 1, MPI_AINT, MPI_LAND, MPI_COMM_WORLD);
+}
+
 static void unreceived(void) {
   int value = 1;
   if (rank == 1) MPI_Send(&value, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
@@ -172,12 +204,12 @@ static void variable_of_other_type(void) {
 }
 static unsigned int global_values[4];
 static void global_of_other_type(void) { MPI_Bcast(global_values, 4, MPI_INT, 0, MPI_COMM_WORLD); }
-static void send_long(long* numbers) {
+static void send_long(long *numbers) {
   if (rank == 0) MPI_Send(numbers, 2, MPI_DOUBLE, 1, 5, MPI_COMM_WORLD);
   if (rank == 1) MPI_Recv(numbers, 2, MPI_DOUBLE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 static void pointer_to_other_type(void) {
-  long* numbers = calloc(2, sizeof *numbers);
+  long *numbers = calloc(2, sizeof *numbers);
   send_long(numbers);
   free(numbers);
 }
@@ -187,7 +219,7 @@ struct record {
   double value;
 };
 static void structure_of_other_layout(void) {
-  struct record* one = calloc(1, sizeof *one);
+  struct record *one = calloc(1, sizeof *one);
   const int lengths[3] = {1, 1, 1};
   const MPI_Aint displacements[3] = {0, 4, 5};  // the value is at 8
   const MPI_Datatype types[3] = {MPI_INT, MPI_CHAR, MPI_DOUBLE};
@@ -199,7 +231,7 @@ static void structure_of_other_layout(void) {
   free(one);
 }
 static void block_too_short(void) {
-  int* values = calloc(4, sizeof *values);
+  int *values = calloc(4, sizeof *values);
   // malloc gives 24 bytes, or 40 where a freed block had them.
   const int too_many = (int)(malloc_usable_size(values) / sizeof *values) + 4;
   if (rank == 0) MPI_Send(values, 4, MPI_INT, 1, 5, MPI_COMM_WORLD);
@@ -232,7 +264,7 @@ static void rest(int milliseconds) {
   struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
   nanosleep(&pause, NULL);
 }
-static void in_two_threads(void* (*other)(void*), void* argument, void (*mine)(void)) {
+static void in_two_threads(void *(*other)(void *), void *argument, void (*mine)(void)) {
   pthread_t thread;
   pthread_create(&thread, NULL, other, argument);
   mine();
@@ -240,12 +272,12 @@ static void in_two_threads(void* (*other)(void*), void* argument, void (*mine)(v
 }
 static MPI_Comm made;
 static void barrier(void) { MPI_Barrier(MPI_COMM_WORLD); }
-static void* barrier_of_thread(void* nothing) {
+static void *barrier_of_thread(void *nothing) {
   barrier();
   return nothing;
 }
 static void threads_in_barriers(void) { in_two_threads(barrier_of_thread, NULL, barrier); }
-static void* receive_on_made(void* nothing) {
+static void *receive_on_made(void *nothing) {
   int value;
   MPI_Recv(&value, 1, MPI_INT, 0, 1, made, MPI_STATUS_IGNORE);
   return nothing;
@@ -267,7 +299,7 @@ static void threads_free_communicator(void) {
 }
 static volatile int stop, writing;
 static volatile int written[1024];
-static void* write_always(void* nothing) {
+static void *write_always(void *nothing) {
   while (!stop) {
     for (int i = 0; i < 1024; ++i) ++written[i];
     writing = 1;
@@ -277,7 +309,7 @@ static void* write_always(void* nothing) {
 static void send_written(void) {
   while (rank == 0 && !writing) rest(1);
   /* Several times: on a busy machine the other thread may not run while one of them pauses. */
-  for (int i = 0; i < 10 && rank == 0; i++) MPI_Send((const void*)written, 1024, MPI_INT, 1, 1, MPI_COMM_WORLD);
+  for (int i = 0; i < 10 && rank == 0; i++) MPI_Send((const void *)written, 1024, MPI_INT, 1, 1, MPI_COMM_WORLD);
   stop = 1;
 }
 static void threads_write_buffer(void) {
@@ -285,7 +317,7 @@ static void threads_write_buffer(void) {
   if (rank == 0) in_two_threads(write_always, NULL, send_written);
   for (int i = 0; i < 10 && rank == 1; i++) MPI_Recv(got, 1024, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
-static void* sleep_on(void* nothing) {
+static void *sleep_on(void *nothing) {
   rest(60000);
   return nothing;
 }
@@ -296,11 +328,11 @@ static void single_with_threads(void) {
 }
 
 static MPI_Request shared;
-static void* wait_for_shared(void* nothing) {
+static void *wait_for_shared(void *nothing) {
   MPI_Wait(&shared, MPI_STATUS_IGNORE);
   return nothing;
 }
-static void* call_mpi(void* nothing) {
+static void *call_mpi(void *nothing) {
   int flag;
   MPI_Iprobe(0, 1, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
   return nothing;
@@ -453,12 +485,12 @@ union anything {
 struct nested {
   struct record records[3];
   union anything any;
-  const unsigned long long* pointer;
+  const unsigned long long *pointer;
 };
 static void right_blocks(void) {
   const int lengths[] = {1, 20, 300, 4000, 50000, 600000};
   for (int i = 0; i < 6; ++i) {
-    double* values = calloc((size_t)lengths[i], sizeof *values);
+    double *values = calloc((size_t)lengths[i], sizeof *values);
     MPI_Bcast(values, lengths[i], MPI_DOUBLE, 0, MPI_COMM_WORLD);
     values = realloc(values, 2 * (size_t)lengths[i] * sizeof *values);
     MPI_Bcast(values + lengths[i], lengths[i], MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -473,7 +505,7 @@ static void right_declarations(void) {
   long offsets[2] = {0};
   enum { red, green } color = green;
   _Bool truth = 1;
-  void* anything = calloc(8, 8);
+  void *anything = calloc(8, 8);
   int n = 6, variable[n];
   const int lengths[3] = {1, 1, 1};
   const MPI_Aint displacements[3] = {0, 4, 8};
@@ -502,8 +534,8 @@ static void right_declarations(void) {
   MPI_Type_free(&type);
   MPI_Type_free(&resized);
 }
-static void* messages_of_thread(void* at) {
-  const int tag = *(const int*)at;
+static void *messages_of_thread(void *at) {
+  const int tag = *(const int *)at;
   for (int i = 0; i < 20; ++i) {
     int sent = i, got = 0;
     MPI_Sendrecv(&sent, 1, MPI_INT, (rank + 1) % size, tag, &got, 1, MPI_INT, (rank + size - 1) % size, tag,
@@ -524,7 +556,7 @@ static void right_threads(void) {
 #define CASE(name) \
   { #name, name }
 static const struct {
-  const char* name;
+  const char *name;
   void (*run)(void);
 } cases[] = {CASE(different_collectives),
              CASE(different_roots),
@@ -558,6 +590,8 @@ static const struct {
              CASE(right_blocks),
              CASE(right_threads),
              CASE(leaks),
+             CASE(right_handles),
+             CASE(reductions_of_text),
              CASE(unreceived),
              CASE(unreceived_isend),
              CASE(sends_rely_on_buffers),
@@ -567,9 +601,9 @@ static const struct {
              CASE(right_halo),
              CASE(right_collectives)};
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   int provided;
-  const char* wanted = argc > 1 ? argv[1] : "";
+  const char *wanted = argc > 1 ? argv[1] : "";
   const int level = strncmp(wanted, "single_", 7) == 0  ? MPI_THREAD_SINGLE
                     : strstr(wanted, "threads") != NULL ? MPI_THREAD_MULTIPLE
                                                         : MPI_THREAD_FUNNELED;

@@ -138,10 +138,19 @@ class Check(unittest.TestCase):
 
     def test_correct_programs(self):
         for case in ("right_messages", "right_halo", "right_collectives", "right_declarations", "right_blocks",
-                     "right_threads"):
+                     "right_threads", "right_handles"):
             for path in ("shm", "tcp", "udp"):
-                done = self.run_case(case, ranks=4, TERN_PATH=path)
+                done = self.run_case(case, ranks=4, check="2", TERN_PATH=path)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), f"{case} over {path}")
+
+    def test_spawned_programs(self):
+        # The parents' communicator is not the program's to free.
+        done = mpiexec("-timeout", 30, "-n", 1, os.environ["TERN_START_PROGRAM"], "parent", TERN_CHECK="2")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "0 child\n", ""))
+
+    def test_reductions_beyond_the_standard(self):
+        self.found("reductions_of_text", r"MPI_SUM of MPI_CHAR in MPI_Allreduce at reductions_of_text .* is beyond the standard",
+                   r"MPI_LAND of MPI_AINT in MPI_Allreduce at")
 
     def test_a_finding_may_end_the_job(self):
         done = self.run_case("message_type", check="2")

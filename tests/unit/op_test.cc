@@ -72,6 +72,12 @@ TEST(Op, TakesWhatTheStandardsTableSays) {
       Datatype& type = types.get(kind_at(i).id);
       const Op& op = ops.get(id);
       EXPECT_EQ(op.valid_for(type), standard_allows(id, type.predefined_id())) << op.name() << " " << type.name();
+      // What is taken beyond the table is known as such (TERN_CHECK names it).
+      const bool logical = id == OpId::land || id == OpId::lor || id == OpId::lxor;
+      EXPECT_EQ(op_goes_beyond(id, *type.kind()),
+                op.valid_for(type) &&
+                    (type.predefined_id() == kChar || (logical && kMultiLanguage.count(type.predefined_id()))))
+          << op.name() << " " << type.name();
       valid += op.valid_for(type);
       if (!op.valid_for(type)) continue;
       // Every valid combination has a loop (apply asserts otherwise).
