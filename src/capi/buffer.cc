@@ -38,7 +38,7 @@ Error attach(AttachedBuffer& to, void* memory, Count bytes) {
   return {};
 }
 
-Error none() { return Error(ErrorClass::buffer, "no buffer is attached here"); }
+Error none() { return Error(ErrorClass::buffer, "no buffer is attached here. Attach one first, and detach it once"); }
 
 Error detach(Call& call, AttachedBuffer& from, void* buffer_addr, Count& size) {
   if (!from.attached()) return none();
@@ -78,14 +78,8 @@ Error Session_attach_buffer(Call& call, Session& session, void* buffer, Count si
   return attach(session.buffer, buffer, size);
 }
 
-// Without a buffer "MPI behaves as if a zero-sized [one] is (implicitly) attached" (3.6): so it is what comes back.
-// To detach twice is erroneous all the same, but programs do it to be sure, and other MPIs let them.
 Error Buffer_detach(Call& call, void* buffer_addr, Count& size) {
-  AttachedBuffer& own = call.world().buffer;
-  if (own.attached()) return detach(call, own, buffer_addr, size);
-  *static_cast<void**>(buffer_addr) = nullptr;
-  size = 0;
-  return {};
+  return detach(call, call.world().buffer, buffer_addr, size);
 }
 Error Comm_detach_buffer(Call& call, Communicator& comm, void* buffer_addr, Count& size) {
   Error error = detach(call, own_buffer(call, comm), buffer_addr, size);

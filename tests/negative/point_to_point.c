@@ -167,6 +167,7 @@ int main(int argc, char **argv) {
     int bytes = 0;
     EXPECT(MPI_Bsend(&x, 1, MPI_INT, 0, 6, MPI_COMM_SELF), MPI_ERR_BUFFER, "no buffer is attached",
            "MPI_Buffer_attach");
+    EXPECT(MPI_Buffer_detach(&back, &bytes), MPI_ERR_BUFFER, "no buffer is attached");
     EXPECT(MPI_Comm_detach_buffer(MPI_COMM_WORLD, &back, &bytes), MPI_ERR_BUFFER, "no buffer is attached");
     EXPECT(MPI_Buffer_flush(), MPI_ERR_BUFFER, "no buffer is attached");
     EXPECT(MPI_Buffer_attach(memory, -1), MPI_ERR_COUNT, "argument 'size' is -1");
@@ -175,6 +176,7 @@ int main(int argc, char **argv) {
     EXPECT(MPI_Bsend(memory, 1001, MPI_CHAR, 0, 6, MPI_COMM_SELF), MPI_ERR_BUFFER, "no room", "1001", "1000");
     FINE(MPI_Buffer_detach(&back, &bytes));
     TRUE_OR_FAIL(back == memory && bytes == (int)sizeof memory);
+    EXPECT(MPI_Buffer_detach(&back, &bytes), MPI_ERR_BUFFER, "no buffer is attached"); /* twice */
   }
   return end();
 }
