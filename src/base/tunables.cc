@@ -42,7 +42,7 @@ constexpr std::string_view kNotTunables[] = {
     "JOB_KEY",       "JOB_ID",      "LOCAL_SIZE",   "LOCAL_RANK", "STDERR", "CORES",    "CONFIG",
     "HANG_REPORT",   "CC",          "CXX",          "FC",         "PREFIX", "LAUNCHER", "RECORD",
     "RECORD_EVENTS", "PARENT_PORT", "SPAWN_ANSWER", "BACKTRACE",  "CHECK",  "AGENT",    "AGENT_MPIEXEC",
-    "AGENT_WIDTH"};
+    "AGENT_WIDTH",   "START_INFO"};
 // Of these, the ones that users may set.
 constexpr std::string_view kOfUsers[] = {"CONFIG", "HANG_REPORT", "BACKTRACE", "CHECK",         "LAUNCHER",   "CC",
                                          "CXX",    "FC",          "AGENT",     "AGENT_MPIEXEC", "AGENT_WIDTH"};

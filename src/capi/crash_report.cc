@@ -264,7 +264,7 @@ void begin_to_report_crashes(int rank, int mpiexec_descriptor) {
   mpiexec.store(mpiexec_descriptor);
   own_process = getpid();
   static bool begun = false;
-  const char* wish = std::getenv("TERN_BACKTRACE");
+  const char* wish = secure_getenv("TERN_BACKTRACE");
   if (begun || (wish && std::strcmp(wish, "0") == 0)) return;
   begun = true;
   own_rank = rank;

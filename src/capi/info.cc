@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "capi/checks.h"
 #include "capi/environment.h"
 #include "capi/memory_kinds.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
+#include "process/launch/start_info.h"
 #include "process/launcher.h"
 
 namespace tern::capi {
@@ -33,21 +37,30 @@ Error check_writable(Call& call, const Info& info) {
   return Error(ErrorClass::info, "MPI_INFO_ENV cannot be changed. Change a duplicate of it (MPI_Info_dup).");
 }
 
+/// The words of this process's command line, for programs that do not pass them to MPI_Init.
+std::vector<std::string> own_command_line() {
+  std::vector<std::string> words;
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(std::move(word));
+  return words;
+}
+
 }  // namespace
 
 void fill_environment(Info& info, int argc, char** argv, const Process* process) {
-  if (argc > 0 && argv && argv[0]) {
-    info.set("command", argv[0]);
-    std::string rest;
-    for (int i = 1; i < argc && argv[i]; ++i) rest += (rest.empty() ? "" : " ") + std::string(argv[i]);
-    if (!rest.empty()) info.set("argv", rest.substr(0, kMaxValue - 1));
-  } else {
-    info.set("command", program_invocation_name);
-  }
+  std::vector<std::string> words;
+  for (int i = 0; argv && i < argc && argv[i]; ++i) words.emplace_back(argv[i]);
+  if (words.empty()) words = own_command_line();
+  info.set("command", words.empty() ? program_invocation_name : words[0]);
+  std::string rest;
+  for (size_t i = 1; i < words.size(); ++i) rest += (i == 1 ? "" : " ") + words[i];
+  if (!rest.empty()) info.set("argv", rest.substr(0, kMaxValue - 1));
   // The same before, while and after MPI runs (10: calls with the same arguments give consistent objects).
   const int ranks = process ? process->world_size() : announced_size();
   if (ranks > 0) info.set("maxprocs", std::to_string(ranks));
   info.set("mpi_memory_alloc_kinds", supported_memory_kinds(nullptr));
+  // What was asked for (11.5); what is supported of it stands in the info of objects (memory_kinds.h).
+  for (const auto& [key, value] : start_info()) info.set(key, value.substr(0, kMaxValue - 1));
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) == 0 && host[0]) info.set("host", host);
   utsname system{};

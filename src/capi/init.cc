@@ -1,4 +1,5 @@
 // The World Model: MPI_Init to MPI_Finalize, threads, MPI_Abort. Source: MPI 5.0 sections 11.2, 11.4, 11.6.
+#include <cstdio>
 #include <new>
 #include <thread>
 
@@ -64,6 +65,16 @@ Error Finalized(Call& call, bool& flag) {
 
 Error Finalize(Call& call) {
   World& world = call.world();
+  if (world.forked && world.stage == World::Stage::initialised) {
+    world.stage = World::Stage::finalized;
+    world.running = 0;
+    std::fprintf(
+        stderr,
+        "[tern rank %d] warning: MPI_Finalize is called by a process that the rank has forked, which is no rank: "
+        "it does nothing there\n",
+        world.rank());
+    return {};
+  }
   if (world.stage != World::Stage::initialised) {
     return Error(ErrorClass::other, world.stage == World::Stage::before ? "called without MPI_Init. Sessions "
                                                                           "end with MPI_Session_finalize."

@@ -53,7 +53,7 @@ std::string memory_kinds_of(World& world, int32_t session) {
   const Session* from = session != 0 ? world.sessions.find(uintptr_t(session)) : nullptr;
   const Info& info = from ? from->info : world.environment;
   const std::string* kinds = info.find(kKey);
-  return kinds ? *kinds : supported_memory_kinds(nullptr);
+  return supported_memory_kinds(kinds);
 }
 
 }  // namespace tern::capi

@@ -105,7 +105,7 @@ std::string place_of_caller() {
 }  // namespace
 
 void begin_to_answer(World& world) {
-  const char* wish = std::getenv("TERN_HANG_REPORT");
+  const char* wish = secure_getenv("TERN_HANG_REPORT");
   if (wish && std::strcmp(wish, "0") == 0) return;
   call_sites();  // made here, since a handler must not
   Process& process = *world.process;

@@ -7,6 +7,7 @@
 #include "capi/requests.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
+#include "process/launch/start_info.h"
 
 namespace tern::capi {
 
@@ -83,8 +84,11 @@ Error Session_init(Call& call, Info* info, ErrorHandler& errhandler, Session*& s
     return error;
   }
   fresh->info.set("thread_level", thread_level_name(std::max(level, world.thread_level)));
-  fresh->info.set("mpi_memory_alloc_kinds",
-                  supported_memory_kinds(info ? info->find("mpi_memory_alloc_kinds") : nullptr));
+  // "Takes precedence over a value supplied as an argument to an MPI startup mechanism" (11.4.3).
+  const StartInfo start = start_info();
+  const std::string* kinds = info ? info->find("mpi_memory_alloc_kinds") : nullptr;
+  if (!kinds) kinds = find_key(start, "mpi_memory_alloc_kinds");
+  fresh->info.set("mpi_memory_alloc_kinds", supported_memory_kinds(kinds));
   session = fresh.release();
   return {};
 }

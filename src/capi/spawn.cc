@@ -5,19 +5,50 @@
 
 #include <algorithm>
 #include <climits>
+#include <numeric>
 
 #include "capi/comm_common.h"
 #include "capi/jobs.h"
 #include "impl.gen.h"
 #include "process/jobs/ports.h"
 #include "process/launch/spawn_command.h"
+#include "process/launch/start_info.h"
 
 namespace tern::capi {
 
 namespace {
 
+/// What MPI_INFO_ENV of the new processes says, and how many there will be.
+Error take_start_info(const Info* info, SpawnProgram& program) {
+  StartInfo start{{"maxprocs", std::to_string(program.ranks)}};
+  auto take = [&](const char* key, auto&& check) -> Error {
+    const std::string* value = info ? info->find(key) : nullptr;
+    if (!value) return {};
+    if (const std::string wrong = check(*value); !wrong.empty())
+      return Error(ErrorClass::info_value, fmt::format("the value of the info key {} {}", key, wrong));
+    start.emplace_back(key, *value);
+    return {};
+  };
+  auto check_soft = [](const std::string& text) -> std::string {
+    if (soft_number(text, kMaxJobRanks)) return {};
+    return fmt::format("is a list of numbers and triplets first:last[:step], not '{}'", text);
+  };
+  if (Error error = take("soft", check_soft)) return error;
+  if (Error error = take("mpi_initial_errhandler", check_initial_errhandler)) return error;
+  if (Error error = take("mpi_memory_alloc_kinds", check_memory_kinds)) return error;
+  if (const std::string* soft = find_key(start, "soft")) {
+    const int most = program.ranks;
+    program.ranks = *soft_number(*soft, most);
+    if (most > 0 && program.ranks == 0)
+      return Error(ErrorClass::spawn,
+                   fmt::format("the info key soft ({}) allows no number of processes from 1 to {}", *soft, most));
+  }
+  program.environment.push_back(fmt::format("{}={}", kStartInfoVariable, text_of(start)));
+  return {};
+}
+
 /// The reserved info keys of 11.8.4 that mean something here, and `env`: "NAME=VALUE", one a line.
-void take_info(const Info* info, SpawnProgram& program) {
+Error take_info(const Info* info, SpawnProgram& program) {
   auto text = [info](const char* key) {
     const std::string* value = info ? info->find(key) : nullptr;
     return value ? *value : std::string();
@@ -35,6 +66,7 @@ void take_info(const Info* info, SpawnProgram& program) {
     if (end > at) program.environment.push_back(environment.substr(at, end - at));
     at = end + 1;
   }
+  return take_start_info(info, program);
 }
 
 Error check(const SpawnProgram& program, const char* argument) {
@@ -43,22 +75,18 @@ Error check(const SpawnProgram& program, const char* argument) {
                  fmt::format("argument '{}' is {} for '{}'. Pass 1 or more", argument, program.ranks, program.command));
   }
   if (program.command.empty()) return Error(ErrorClass::spawn, "a command is empty");
-  auto lines = [](const std::string& text) { return text.find('\n') != std::string::npos; };
-  if (lines(program.command) || std::any_of(program.arguments.begin(), program.arguments.end(), lines))
-    return Error(ErrorClass::spawn,
-                 fmt::format("'{}', or an argument of it, has a line break, which no launcher passes "
-                             "on",
-                             program.command));
   return {};
 }
 
-SpawnProgram program_of(const char* command, char** arguments, int ranks, const Info* info) {
-  SpawnProgram program;
+/// `argument`: of the function, the number of processes.
+Error add_program(const char* command, char** arguments, int ranks, const Info* info, const char* argument,
+                  std::vector<SpawnProgram>& programs) {
+  SpawnProgram& program = programs.emplace_back();
   program.command = command ? command : "";
   for (; arguments && *arguments; ++arguments) program.arguments.emplace_back(*arguments);
   program.ranks = ranks;
-  take_info(info, program);
-  return program;
+  if (Error error = check(program, argument)) return error;
+  return take_info(info, program);
 }
 
 Error check_number(const SpawnRequest& request) {
@@ -90,9 +118,33 @@ std::unique_ptr<PortLink> start(Call& call, SpawnRequest& request, uint64_t dead
   return link;
 }
 
-/// `wrong` and `request` are looked at at the root.
-Error spawn(Call& call, SpawnRequest& request, Error wrong, const Info* info, int root, Communicator& comm,
-            Communicator*& intercomm, int* codes) {
+/// How many processes of each program the root was asked for, and how many it has started: at every rank, since all
+/// have an array of error codes. One round more if the info key `soft` made them differ.
+Error share_numbers(Call& call, Communicator& comm, int root, create::Words requested, const SpawnRequest& request,
+                    create::Words& numbers) {
+  const bool is_root = comm.rank() == root;
+  bool differ = false;
+  for (size_t i = 0; is_root && i < requested.size(); ++i)
+    differ |= requested[i] != uint64_t(request.programs[i].ranks);
+  create::Words all;
+  if (Error error = create::allgather(maker_of(call), comm, create::Words{differ ? requested.size() : 0}, all))
+    return error;
+  const size_t programs = all[size_t(root)];
+  if (programs == 0) return {};
+  create::Words mine(2 * programs);
+  for (size_t i = 0; is_root && i < programs; ++i) {
+    mine[2 * i] = requested[i];
+    mine[2 * i + 1] = uint64_t(request.programs[i].ranks);
+  }
+  if (Error error = create::allgather(maker_of(call), comm, mine, all)) return error;
+  const auto roots = all.begin() + ptrdiff_t(2 * programs * size_t(root));
+  numbers.assign(roots, roots + ptrdiff_t(2 * programs));
+  return {};
+}
+
+/// `wrong`, `request` and `requested` (processes of each program) are looked at at the root.
+Error spawn(Call& call, SpawnRequest& request, create::Words requested, Error wrong, const Info* info, int root,
+            Communicator& comm, Communicator*& intercomm, int* codes) {
   if (Error error = intra_only(comm)) return error;
   if (Error error = can_meet_jobs(call)) return error;
   const uint64_t deadline = port_deadline_ns(call, info);
@@ -103,12 +155,18 @@ Error spawn(Call& call, SpawnRequest& request, Error wrong, const Info* info, in
   Ref<Communicator> fresh;
   Error error =
       meet_job(call, {comm, root, true, port_deadline_ns(call, info)}, std::move(link), std::move(trouble), fresh);
-  int started = error ? 0 : fresh->remote_size();
-  if (comm.rank() == root && error) {
-    for (const SpawnProgram& program : request.programs) started += program.ranks;
+  if (error) {
+    if (comm.rank() == root && codes)
+      std::fill_n(codes, std::accumulate(requested.begin(), requested.end(), uint64_t{0}), MPI_ERR_SPAWN);
+    return error;
   }
-  if (codes) std::fill_n(codes, started, error ? MPI_ERR_SPAWN : MPI_SUCCESS);
-  if (error) return error;
+  create::Words numbers;
+  if (Error lost = share_numbers(call, comm, root, std::move(requested), request, numbers)) return lost;
+  if (codes && numbers.empty()) std::fill_n(codes, fresh->remote_size(), MPI_SUCCESS);
+  for (size_t i = 0; codes && i < numbers.size(); i += 2) {
+    codes = std::fill_n(codes, numbers[i + 1], MPI_SUCCESS);
+    codes = std::fill_n(codes, numbers[i] - numbers[i + 1], MPI_ERR_SPAWN);
+  }
   intercomm = hand_out(comm, fresh);
   return {};
 }
@@ -137,18 +195,20 @@ namespace body {
 Error Comm_spawn(Call& call, const char* command, char* argv[], int maxprocs, Info* info, int root, Communicator& comm,
                  Communicator*& intercomm, int* array_of_errcodes) {
   SpawnRequest request;
+  create::Words requested;
   Error wrong;
   if (comm.rank() == root) {
-    request.programs.push_back(program_of(command, argv, maxprocs, info));
-    wrong = check(request.programs[0], "maxprocs");
+    wrong = add_program(command, argv, maxprocs, info, "maxprocs", request.programs);
+    requested = {uint64_t(std::max(maxprocs, 0))};
   }
-  return spawn(call, request, std::move(wrong), info, root, comm, intercomm, array_of_errcodes);
+  return spawn(call, request, std::move(requested), std::move(wrong), info, root, comm, intercomm, array_of_errcodes);
 }
 
 Error Comm_spawn_multiple(Call& call, int count, char* array_of_commands[], char** array_of_argv[],
                           const int* array_of_maxprocs, const MPI_Info* array_of_info, int root, Communicator& comm,
                           Communicator*& intercomm, int* array_of_errcodes) {
   SpawnRequest request;
+  create::Words requested;
   Error wrong;
   const Info* first = nullptr;
   if (comm.rank() == root) {
@@ -157,12 +217,12 @@ Error Comm_spawn_multiple(Call& call, int count, char* array_of_commands[], char
     for (int i = 0; i < count && !wrong; ++i) {
       const Info* info = call.world().infos.find(value_of(array_of_info[i]));
       if (i == 0) first = info;
-      request.programs.push_back(
-          program_of(array_of_commands[i], array_of_argv ? array_of_argv[i] : nullptr, array_of_maxprocs[i], info));
-      wrong = check(request.programs.back(), "array_of_maxprocs");
+      requested.push_back(uint64_t(std::max(array_of_maxprocs[i], 0)));
+      wrong = add_program(array_of_commands[i], array_of_argv ? array_of_argv[i] : nullptr, array_of_maxprocs[i], info,
+                          "array_of_maxprocs", request.programs);
     }
   }
-  return spawn(call, request, std::move(wrong), first, root, comm, intercomm, array_of_errcodes);
+  return spawn(call, request, std::move(requested), std::move(wrong), first, root, comm, intercomm, array_of_errcodes);
 }
 
 Error Comm_get_parent(Call& call, Communicator*& parent) {

@@ -1,6 +1,8 @@
 // How a rank's C API starts, ends, and gives up. Source: MPI 5.0 chapters 9.3, 11.2-11.4.
 #include "capi/world.h"
 
+#include <pthread.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,6 +21,7 @@
 #include "fmt/format.h"
 #include "names.gen.h"
 #include "process/compare_clocks.h"
+#include "process/launch/start_info.h"
 
 namespace tern::capi {
 
@@ -38,6 +41,7 @@ World& process_world() {
   static World* world = [] {
     require_memory_for_errors();
     auto* made = new World;
+    made->set_initial_handler();
     made->record_if_asked();
     return made;
   }();
@@ -53,6 +57,14 @@ void leave_at_exit() {
   Error error = world.leave();
   world.lock->leave();
   if (error) std::fprintf(stderr, "[tern] at exit: %s\n", std::string(error.text()).c_str());
+}
+
+/// In a child that a rank has forked: it has one thread, so no lock is needed, and one that another thread held stays
+/// locked. Questions that need no other rank are still answered.
+void become_forked_child() {
+  World& world = process_world();
+  world.forked = true;
+  world.locking = world.threads = world.observed = false;
 }
 
 /// After the exit handlers of the program, one of which may call MPI_Finalize. Our mpiexec says so itself, with the
@@ -78,12 +90,20 @@ World::World() : lock(std::make_shared<Driving>()), connect(connect_process) {
 
 World::~World() = default;
 
+void World::set_initial_handler() {
+  const StartInfo info = start_info();
+  const std::string* name = find_key(info, "mpi_initial_errhandler");
+  if (!name) return;
+  if (strcasecmp(name->c_str(), "mpi_errors_return") == 0) initial_handler = &errors_return;
+  if (strcasecmp(name->c_str(), "mpi_errors_abort") == 0) initial_handler = &abort;
+}
+
 // A variable of mpiexec's own: the folder for records, and how many bytes of events each rank may write (0: totals
 // only).
 void World::record_if_asked() {
-  const char* folder = std::getenv("TERN_RECORD");
+  const char* folder = secure_getenv("TERN_RECORD");
   if (!folder || !*folder) return;
-  const char* room = std::getenv("TERN_RECORD_EVENTS");
+  const char* room = secure_getenv("TERN_RECORD_EVENTS");
   Error error;
   recorder = Recorder::create(folder, room ? std::strtoull(room, nullptr, 10) : 0, function_names(), error);
   if (recorder) {
@@ -96,7 +116,7 @@ void World::record_if_asked() {
 
 // TERN_CHECK: 1 or 2, see Checks.
 void World::check_if_asked() {
-  const char* wish = std::getenv("TERN_CHECK");
+  const char* wish = secure_getenv("TERN_CHECK");
   if (!wish || *wish == '\0' || std::string_view(wish) == "0") return;
   checks = std::make_unique<Checks>(*this, std::string_view(wish) == "2");
   observed = true;
@@ -134,6 +154,8 @@ Error World::start(int required_level) {
     if (this == &process_world()) {
       begin_to_answer(*this);
       begin_to_report_crashes(process->world_rank(), process->launcher().report_descriptor());
+      static const int registered = pthread_atfork(nullptr, nullptr, become_forked_child);
+      (void)registered;
     }
     empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
     groups.set_predefined(value_of(MPI_GROUP_EMPTY), empty_group.get());

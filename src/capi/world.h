@@ -73,6 +73,7 @@ struct World {
   bool locking = false;                     ///< the same, or an event thread helps
   bool checking = true;                     ///< TERN_CHECK_ARGUMENTS
   bool observed = false;                    ///< `recorder`, `checks` or `observer` is there
+  bool forked = false;                      ///< this process is a child that the rank has forked: no rank
   const char* call_name = nullptr;          ///< the function called last, for the hang report
   std::shared_ptr<Driving> lock;            ///< also the Process's
   std::unique_ptr<Process> process;         ///< null before initialisation and after finalisation
@@ -131,6 +132,9 @@ struct World {
   Error stop();
   /// Ends the Process (also at exit, for sessions).
   Error leave();
+  /// The error handler that mpiexec or MPI_Comm_spawn were asked for (mpi_initial_errhandler). Before anything is
+  /// called.
+  void set_initial_handler();
   /// Records as mpiexec says in the environment (--summary, --trace). Before anything is called.
   void record_if_asked();
   /// Makes `checks` as TERN_CHECK says. After `process`.

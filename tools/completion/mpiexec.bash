@@ -6,6 +6,9 @@ _tern_mpiexec() {
   case $before in
     -bind-to | --bind-to) COMPREPLY=($(compgen -W 'none hwthread core l3cache numa socket' -- "$word")); return ;;
     -map-by | --map-by) COMPREPLY=($(compgen -W 'slot core l3cache numa socket node ppr:' -- "$word")); return ;;
+    -initial-errhandler | --initial-errhandler)
+      COMPREPLY=($(compgen -W 'mpi_errors_are_fatal mpi_errors_abort mpi_errors_return' -- "$word")); return ;;
+    -memory-alloc-kinds | --memory-alloc-kinds) COMPREPLY=($(compgen -W 'system mpi system,mpi' -- "$word")); return ;;
     -wdir | -wd | -output-filename) COMPREPLY=($(compgen -d -- "$word")); return ;;
   esac
   if [[ $word == -* ]]; then

@@ -14,11 +14,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "allocation.h"
 #include "input_files.h"
 #include "process/launch/spawn_command.h"
 #include "streams.h"
+#include "users_file.h"
 
 namespace tern::mpiexec {
 namespace {
@@ -151,12 +153,13 @@ void take_allocation(Plan& plan) {
 
 bool needs_other_hosts(Plan& plan, int& exit_code) {
   if (!plan.host_file.empty()) {
-    std::ifstream file(plan.host_file);
-    if (!file) {
-      say(fmt::format("host file '{}': {}", plan.host_file, strerror(errno)));
+    std::string text, why;
+    if (!read_users_file(plan.host_file, text, why)) {
+      say(fmt::format("host file '{}': {}", plan.host_file, why));
       exit_code = 2;
       return true;
     }
+    std::istringstream file(text);
     plan.hosts = read_hosts(file);
   }
   const std::vector<std::string> names = host_names(plan);

@@ -175,12 +175,11 @@ bool Job::is_in_file_alone(int stream) const {
 int Job::standard_output(int rank, int stream) {
   int file = -1;
   if (has_output_file(plan_.files, stream)) {
-    std::string path;
-    file = open_output_file(plan_.files, rank, int(ranks_.size()), stream, host_name(rank), path);
+    std::string path, why;
+    file = open_output_file(plan_.files, rank, int(ranks_.size()), stream, host_name(rank), path, why);
     if (file < 0) {
-      const int why = errno;
-      tell(fmt::format("output file '{}': {}", path, strerror(why)));
-      errno = why;
+      tell(fmt::format("output file '{}': {}", path, why));
+      errno = EACCES;
       return -1;
     }
     if (is_in_file_alone(stream)) return file;

@@ -44,7 +44,10 @@ int main(int argc, char** argv) {
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;
   if (plan.is_simulated()) return run_simulated(plan, argv);
   take_allocation(plan);
-  for (App& app : plan.apps) app.ranks = std::max(app.ranks, 1);
+  if (const std::string mistake = settle_ranks(plan); !mistake.empty()) {
+    say(mistake);
+    return kMistakeExitCode;
+  }
   const bool elsewhere = needs_other_hosts(plan, exit_code) && engine_is_there();
   if (exit_code != 0) return exit_code;
   if (elsewhere && !plan.records()) return run_elsewhere(plan);

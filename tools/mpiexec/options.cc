@@ -84,6 +84,26 @@ constexpr Option kOptions[] = {
        app.search_path = value;
        return {};
      })},
+    {"soft", "NUMBERS", "numbers of ranks that will do, as 1,2,4 or 2:10:2; the largest up to -n is started",
+     TERN_OPTION({
+       app.soft = value;
+       return soft_number(value, kMaxRanks)
+                  ? ""
+                  : fmt::format("option {} takes numbers and triplets FIRST:LAST[:STEP], not '{}'", name, value);
+     })},
+    {"initial-errhandler", "HANDLER",
+     "error handler before and in MPI_Init, and of MPI_COMM_WORLD: mpi_errors_are_fatal (default), mpi_errors_abort, "
+     "mpi_errors_return",
+     TERN_OPTION({
+       app.start_info.emplace_back("mpi_initial_errhandler", value);
+       const std::string wrong = check_initial_errhandler(value);
+       return wrong.empty() ? "" : fmt::format("the value of option {} {}", name, wrong);
+     })},
+    {"memory-alloc-kinds", "KINDS", "kinds of memory that the program asks for, as system,mpi:alloc_mem", TERN_OPTION({
+       app.start_info.emplace_back("mpi_memory_alloc_kinds", value);
+       const std::string wrong = check_memory_kinds(value);
+       return wrong.empty() ? "" : fmt::format("the value of option {} {}", name, wrong);
+     })},
     {"genv", "NAME VALUE", "set in the environment of all ranks; also NAME=VALUE", TERN_OPTION({
        plan.environment.push_back(value);
        return {};
@@ -397,9 +417,9 @@ std::string help_text() {
       "usage: " + usage_line() +
       "\n\n"
       "Starts the ranks of an MPI program on this machine, and on others.\n"
-      "Options may be written with one dash or two. -n, -env, -envall, -envnone, -envlist, -wdir, -path and "
-      "-host hold\n"
-      "for one program, the others for the whole job. The exit code is that of the first rank that fails "
+      "Options may be written with one dash or two. -n, -env, -envall, -envnone, -envlist, -wdir, -path, -host,\n"
+      "-soft, -initial-errhandler and -memory-alloc-kinds hold for one program, the others for the whole job. The exit "
+      "code is that of the first rank that fails "
       "(128 + n for\n"
       "signal n), 127 when the program is not found, 124 after a timeout.\n\n"
       "Options:\n";

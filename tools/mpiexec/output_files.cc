@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <set>
 #include <string>
+
+#include "base/owned_file.h"
 
 namespace tern::mpiexec {
 namespace {
@@ -43,7 +46,7 @@ std::string in_folder(const std::string& folder, int rank, int ranks, int stream
 
 bool make_folders(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
-    if (mkdir(path.substr(0, slash).c_str(), 0777) != 0 && errno != EEXIST) return false;
+    if (mkdir(path.substr(0, slash).c_str(), 0700) != 0 && errno != EEXIST) return false;
   }
   return true;
 }
@@ -55,14 +58,17 @@ bool has_output_file(const OutputFiles& files, int stream) {
 }
 
 int open_output_file(const OutputFiles& files, int rank, int ranks, int stream, const std::string& host,
-                     std::string& path) {
+                     std::string& path, std::string& why) {
   const std::string& pattern = pattern_of(files, stream);
   path = pattern.empty() ? in_folder(files.folder, rank, ranks, stream) : expanded(pattern, rank, host);
-  if (!make_folders(path)) return -1;
+  if (!make_folders(path)) {
+    why = strerror(errno);
+    return -1;
+  }
   // The first to open it empties it; the others share it.
   static std::set<std::string> opened;
   const int fresh = opened.insert(path).second ? O_TRUNC : 0;
-  return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | fresh, 0666);
+  return open_own_file(path, O_APPEND | fresh, why).release();
 }
 
 }  // namespace tern::mpiexec

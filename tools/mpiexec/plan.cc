@@ -3,14 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
 #include "input_files.h"
 #include "options.h"
 #include "streams.h"
+#include "users_file.h"
 
 namespace tern::mpiexec {
 namespace {
@@ -20,8 +22,6 @@ namespace {
 #endif
 
 using Words = std::vector<std::string>;
-
-constexpr int kMistakeExitCode = 2;  // for wrong arguments, as of shells and GNU tools
 
 std::string bare(const std::string& word) { return word.substr(word.starts_with("--") ? 2 : 1); }
 
@@ -98,14 +98,38 @@ std::string read_timeout(Plan& plan) {
 
 // Adds the words of the file; else what is wrong with it.
 std::string read_config_file(const std::string& path, Words& words) {
-  std::ifstream file(path);
-  if (!file) return fmt::format("configuration file '{}': {}", path, strerror(errno));
+  std::string text, why;
+  if (!read_users_file(path, text, why)) return fmt::format("configuration file '{}': {}", path, why);
+  std::istringstream file(text);
   if (const int line = read_command_words(file, words); line != 0)
     return fmt::format("configuration file '{}', line {}: a quote is open", path, line);
   return {};
 }
 
 }  // namespace
+
+std::string settle_ranks(Plan& plan) {
+  for (App& app : plan.apps) {
+    const int wanted = std::max(app.ranks, 1);
+    app.ranks = wanted;
+    if (!app.soft.empty()) {
+      app.ranks = *soft_number(app.soft, wanted);
+      if (app.ranks == 0)
+        return fmt::format("-soft {} allows no number of ranks from 1 to {} (-n) for '{}'", app.soft, wanted,
+                           app.command[0]);
+      app.start_info.emplace_back("soft", app.soft);
+    }
+    // MPI_INFO_ENV has what this program was asked for, not the whole job (10.2).
+    if (!app.soft.empty() || plan.apps.size() > 1) app.start_info.emplace_back("maxprocs", std::to_string(wanted));
+    // Of a spawned program the spawning one has said it all.
+    const bool said = std::any_of(app.environment.begin(), app.environment.end(), [](const std::string& entry) {
+      return entry.starts_with(std::string(kStartInfoVariable) + "=");
+    });
+    if (!said && !app.start_info.empty())
+      app.environment.push_back(fmt::format("{}={}", kStartInfoVariable, text_of(app.start_info)));
+  }
+  return {};
+}
 
 bool parse_command_line(const std::vector<std::string>& given, Plan& plan, int& exit_code) {
   auto complain = [&exit_code](const std::string& mistake) {

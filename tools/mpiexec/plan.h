@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "bind.h"
+#include "process/launch/start_info.h"
 #include "shares.h"
 
 namespace tern::mpiexec {
+
+inline constexpr int kMistakeExitCode = 2;  ///< for wrong arguments, as of shells and GNU tools
 
 /// Which of mpiexec's own variables are passed on.
 struct Inheritance {
@@ -27,6 +30,8 @@ struct App {
   std::string directory{};    ///< working directory; empty: mpiexec's own
   std::string search_path{};  ///< where to look for the program instead of PATH
   std::vector<Host> hosts{};  ///< those that the user has named for this program
+  std::string soft{};         ///< the numbers of ranks that will do (11.8.4); empty: `ranks` only
+  StartInfo start_info{};     ///< for the ranks
 };
 
 /// Files for the ranks' output, besides or instead of mpiexec's own. In patterns %r is the rank, %h the host, %% a %.
@@ -77,5 +82,9 @@ struct Plan {
 /// Reads the command line. True: run `plan`. False: everything is printed already (help, version, or a mistake
 /// on stderr), and mpiexec ends with `exit_code`.
 bool parse_command_line(const std::vector<std::string>& words, Plan& plan, int& exit_code);
+
+/// When it is known how many ranks each program is to have: how many it gets, where `soft` says what will do, and what
+/// the ranks are told of their start. Returns what is wrong.
+std::string settle_ranks(Plan& plan);
 
 }  // namespace tern::mpiexec

@@ -206,8 +206,12 @@ bool PmiServer::some_called_init() const {
 void PmiServer::collect(Peer& peer, std::string_view text) {
   SpawnProgram& program = *peer.program;
   const size_t equals = text.find('=');
-  const std::string_view name = text.substr(0, equals);
-  const std::string value(equals == std::string_view::npos ? "" : text.substr(equals + 1));
+  std::string_view name = text.substr(0, equals);
+  std::string value(equals == std::string_view::npos ? "" : text.substr(equals + 1));
+  if (name.starts_with(kEscapedField)) {
+    name.remove_prefix(kEscapedField.size());
+    value = unescape_line_breaks(value);
+  }
   if (name == "nprocs") {
     program.ranks = std::max(1, atoi(value.c_str()));
   } else if (name == "execname") {

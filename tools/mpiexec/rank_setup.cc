@@ -6,6 +6,7 @@
 
 #include "process/launch/rank_report.h"
 #include "process/launch/spawn_command.h"
+#include "process/launch/start_info.h"
 
 namespace tern::mpiexec {
 namespace {
@@ -32,7 +33,8 @@ constexpr std::string_view kNotPassedOn[] = {"PMI_FD",
                                              "TERN_RECORD_EVENTS",
                                              kSpawnAnswerVariable,
                                              kStandardErrorVariable,
-                                             kParentPortVariable};
+                                             kParentPortVariable,
+                                             kStartInfoVariable};
 constexpr std::string_view kNotPassedOnPrefixes[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_", "PMIX_VERSION",
                                                      "OMPI_COMM_WORLD_"};
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/owned_file.h"
 #include "base/recorder.h"
 #include "streams.h"
 #include "summary.h"
@@ -22,18 +23,6 @@ std::string absolute(const std::string& path) {
   const std::string whole = std::string(here ? here : "") + "/" + path;
   free(here);
   return whole;
-}
-
-/// Without making it: a job that is killed should leave no empty trace.
-bool can_be_written(const std::string& path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) errno = EISDIR;
-    return !S_ISDIR(status.st_mode) && access(path.c_str(), W_OK) == 0;
-  }
-  if (errno != ENOENT) return false;
-  const std::string whole = absolute(path);
-  return access(whole.substr(0, whole.rfind('/') + 1).c_str(), W_OK | X_OK) == 0;
 }
 
 /// Next to the trace, where there is room for it; totals alone are small.
@@ -53,9 +42,10 @@ std::string folder_prefix(const Plan& plan, bool elsewhere) {
 bool Recording::begin(Plan& plan, bool elsewhere, Keeper& keeper) {
   if (!plan.records()) return true;
   if (!plan.trace_file.empty()) {
-    // Checks now, not after hours, whether the file can be made.
-    if (!can_be_written(plan.trace_file)) {
-      say(fmt::format("trace '{}': {}", plan.trace_file, strerror(errno)));
+    // Checks now, not after hours, whether the file can be made; without making it, since a job that is killed should
+    // leave no empty trace.
+    if (std::string why; !could_be_own_file(plan.trace_file, why)) {
+      say(fmt::format("trace '{}': {}", plan.trace_file, why));
       return false;
     }
   }

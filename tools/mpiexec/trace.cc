@@ -1,5 +1,7 @@
 #include "trace.h"
 
+#include <fcntl.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/owned_file.h"
 #include "base/recorder.h"
 #include "base/types.h"
 #include "p2p/protocol.h"
@@ -234,8 +237,11 @@ uint64_t add_flows(Writer& out, const Records& records) {
 
 TraceResult write_trace(const Records& records, const std::string& path, uint64_t ended_ns) {
   TraceResult result;
-  std::FILE* file = std::fopen(path.c_str(), "w");
+  std::string why;  // said before the job, unless the file has changed since (could_be_own_file)
+  Descriptor own = open_own_file(path, O_TRUNC, why);
+  std::FILE* file = own ? fdopen(own.get(), "w") : nullptr;
   if (!file) return result;
+  static_cast<void>(own.release());  // fclose closes it
   uint64_t begin = ~uint64_t{0};
   for (auto& record : records) begin = std::min(begin, record->aligned(record->header().first_ns));
   for (auto& record : records) {

@@ -245,10 +245,17 @@ Error Pmi1::expect(std::string_view answer, std::string_view expected) const {
 
 bool Pmi1::barrier_is_over(Error& error) { return await_notice(barrier_pending_, error); }
 
-// A field for each line, since arguments may have blanks. No value may have a newline.
+// A field for each line, since arguments may have blanks. Our mpiexec takes those with line breaks, too; the protocol
+// has no way for them.
 Error Pmi1::begin_spawn(const SpawnRequest& request) {
   std::string text;
-  auto field = [&text](std::string_view name, std::string_view value) { text += fmt::format("{}={}\n", name, value); };
+  bool broken_line = false;
+  auto field = [&](std::string_view name, std::string_view value) {
+    const bool breaks = value.find('\n') != std::string_view::npos;
+    broken_line |= breaks;
+    text += breaks ? fmt::format("{}{}={}\n", kEscapedField, name, escape_line_breaks(value))
+                   : fmt::format("{}={}\n", name, value);
+  };
   for (size_t i = 0; i < request.programs.size(); ++i) {
     const SpawnProgram& program = request.programs[i];
     text += "mcmd=spawn\n";
@@ -273,6 +280,11 @@ Error Pmi1::begin_spawn(const SpawnRequest& request) {
     }
     text += i + 1 < request.programs.size() ? "endcmd\n" : "endcmd";
   }
+  if (broken_line && !is_ours())
+    return Error(ErrorClass::spawn,
+                 fmt::format("'{}', or an argument of it, has a line break, which this launcher ({}) does not pass on. "
+                             "Start the program with Tern's mpiexec",
+                             request.programs[0].command, origin_));
   spawn_failure_ = {};
   spawn_pending_ = true;
   return send(std::move(text));

@@ -124,6 +124,25 @@ std::vector<int> parse_rank_list(std::string_view text, int rank, int size) {
   return ranks;
 }
 
+std::string escape_line_breaks(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') line += "\\n";
+    else if (c == '\\') line += "\\\\";
+    else line += c;
+  }
+  return line;
+}
+
+std::string unescape_line_breaks(std::string_view line) {
+  std::string text;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\\' || i + 1 == line.size()) text += line[i];
+    else text += line[++i] == 'n' ? '\n' : line[i];
+  }
+  return text;
+}
+
 std::string url_safe_base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   std::string text;

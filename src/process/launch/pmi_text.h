@@ -39,6 +39,12 @@ class PmiLines {
   size_t start_ = 0;
 };
 
+/// Before the name of a field whose value has line breaks; between our mpiexec and its ranks.
+inline constexpr std::string_view kEscapedField = "escaped_";
+/// A line break is "\n" there, a backslash "\\".
+std::string escape_line_breaks(std::string_view text);
+std::string unescape_line_breaks(std::string_view line);
+
 /// Any bytes as letters, digits, '-' and '_' (RFC 4648, section 5, without padding).
 std::string url_safe_base64(std::string_view bytes);
 
