@@ -1,11 +1,11 @@
 #include "base/config_file.h"
 
-#include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+
+#include "base/owned_file.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -36,21 +36,6 @@ bool text_of(const toml::node& value, std::string& text) {
   return true;
 }
 
-// False: there is no such file (errno says why).
-bool read_whole(const std::string& path, std::string& text) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  char piece[4096];
-  ssize_t n;
-  while ((n = read(fd, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR)) {
-    if (n > 0) text.append(piece, size_t(n));
-  }
-  int failure = errno;
-  close(fd);
-  errno = failure;
-  return n == 0;
-}
-
 bool is_tunable(std::string_view name) {
   for (const TunableRow& row : tunable_rows()) {
     if (row.name == name) return true;
@@ -60,11 +45,13 @@ bool is_tunable(std::string_view name) {
 
 }  // namespace
 
-Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found) {
-  std::string text;
-  if (!read_whole(path, text)) {
-    if (!required) return {};
-    return Error(ErrorClass::arg, "the configuration file " + path + " cannot be read: " + std::strerror(errno));
+Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found, uid_t also) {
+  std::string text, why;
+  if (!read_trusted_file(path, also, text, why)) {
+    const bool missing = errno != EPERM;
+    if (required) return Error(ErrorClass::arg, "the configuration file " + path + " cannot be read: " + why);
+    if (!missing) found.warnings.push_back("the configuration file " + path + " is not read: " + why);
+    return {};
   }
   found.files.push_back(path);
   toml::parse_result parsed = toml::parse(text, path);
@@ -95,14 +82,23 @@ Error read_config_file(const std::string& path, bool required, Tunables& tunable
 Error read_tunables(const char* const* environment, const std::string& prefix, Tunables& tunables,
                     Configuration& found) {
   Error first;
-  auto read = [&](const std::string& path, bool required) {
-    Error error = read_config_file(path, required, tunables, found);
+  auto read = [&](const std::string& path, bool required, uid_t also = 0) {
+    Error error = read_config_file(path, required, tunables, found, also);
     if (error && !first) first = std::move(error);
   };
+  // A program that has more rights than its user (set-user-ID, file capabilities) does not do what its user's variables
+  // and files say.
+  static const char* const kNothing[] = {nullptr};
+  if (getauxval(AT_SECURE) != 0) environment = kNothing;
   if (const char* named = variable(environment, "TERN_CONFIG")) {
     if (*named) read(named, true);
   } else {
-    if (!prefix.empty()) read((prefix == "/usr" ? "" : prefix) + "/etc/tern.toml", false);
+    if (!prefix.empty()) {
+      // Who has installed the library that runs here may configure it, too.
+      struct stat folder {};
+      const uid_t installer = stat(prefix.c_str(), &folder) == 0 ? folder.st_uid : 0;
+      read((prefix == "/usr" ? "" : prefix) + "/etc/tern.toml", false, installer);
+    }
     const char* folder = variable(environment, "XDG_CONFIG_HOME");
     const char* home = variable(environment, "HOME");
     if (folder && *folder == '/') {

@@ -8,6 +8,8 @@
 // Thread rule: called once, before threads.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +24,11 @@ struct Configuration {
   std::vector<std::string> warnings;  ///< unknown names; those from files with file and line
 };
 
-/// Reads one file. A missing file is an error only if `required`. Error, with file and line: not TOML, or a value that
-/// its tunable does not take.
-Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found);
+/// Reads one file. A missing file, and one that another user could change (owned_file.h; `also`: one more who may), is an
+/// error only if `required`; the latter is warned of. Error, with file and line: not TOML, or a value that its tunable
+/// does not take.
+Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found,
+                       uid_t also = 0);
 
 /// Reads files, then the environment. `prefix`: where Tern is installed; empty: not known. The environment is read even
 /// when a file is wrong. Returns the first mistake.

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+
+#include "base/owned_file.h"
 
 namespace tern {
 namespace {
@@ -50,12 +51,11 @@ Error Log::configure(std::string_view wish, int rank) {
     }
     ++i;
   }
-  int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    return Error(ErrorClass::arg, fmt::format("TERN_LOG: {} cannot be written: {}", path, std::strerror(errno)));
-  }
+  std::string why;
+  Descriptor opened = open_own_file(path, O_APPEND, why);
+  if (!opened) return Error(ErrorClass::arg, fmt::format("TERN_LOG: {} cannot be written: {}", path, why));
   if (owned_) close(descriptor_);
-  descriptor_ = fd;
+  descriptor_ = opened.release();
   owned_ = true;
   return {};
 }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sodium.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -51,6 +52,15 @@ Error mute_launcher() {
   return {};
 }
 
+// libpmix loads plugins from wherever the environment says.
+std::unique_ptr<Launcher> connect_by_pmix(Error& error) {
+  if (getauxval(AT_SECURE) == 0) return connect_pmix(error);
+  error = Error(ErrorClass::other,
+                "a program with more rights than its user (set-user-ID, set-group-ID, file capabilities) cannot use a "
+                "launcher with PMIx. Start it with Tern's mpiexec, or take those rights away");
+  return nullptr;
+}
+
 }  // namespace
 
 std::string own_prefix() {
@@ -73,14 +83,14 @@ std::unique_ptr<Launcher> connect_launcher(Error& error) {
   std::string_view wish = environment("TERN_LAUNCHER");
   if (wish == "none") return make_singleton();
   if (wish == "pmi1") return connect_pmi1(error);
-  if (wish == "pmix") return connect_pmix(error);
+  if (wish == "pmix") return connect_by_pmix(error);
   if (!wish.empty()) {
     error = Error(ErrorClass::arg, fmt::format("TERN_LAUNCHER is '{}', but takes pmi1, pmix or none", wish));
     return nullptr;
   }
   // A live descriptor was passed to this program; mere variables may come from a launcher around it.
   if (is_socket(int(environment_number("PMI_FD", -1)))) return connect_pmi1(error);
-  if (getenv("PMIX_NAMESPACE")) return connect_pmix(error);
+  if (getenv("PMIX_NAMESPACE")) return connect_by_pmix(error);
   if (getenv("PMI_FD") || getenv("PMI_PORT")) return connect_pmi1(error);
   error = mute_launcher();
   if (error) return nullptr;

@@ -22,7 +22,7 @@ int open_doorbell() { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 int open_life_line() {
 #ifdef SYS_pidfd_open
   // Valgrind 3.19 does not know this system call, and prints a warning to users.
-  const char* preloaded = getenv("LD_PRELOAD");
+  const char* preloaded = secure_getenv("LD_PRELOAD");
   if (preloaded && strstr(preloaded, "/vgpreload_")) return -1;
   return int(syscall(SYS_pidfd_open, getpid(), 0));
 #else

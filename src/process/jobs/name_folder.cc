@@ -67,7 +67,7 @@ bool lives(const std::string& record) {
 
 NameFolder::NameFolder(const Tunables& tunables) : folder_(tunables.names_dir) {
   if (!folder_.empty()) return;
-  const char* home = getenv("HOME");
+  const char* home = secure_getenv("HOME");
   folder_ = home && *home ? std::string(home) + "/.tern" : fmt::format("/tmp/tern-{}", getuid());
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -97,6 +98,10 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 Error Singleton::begin_spawn(const SpawnRequest& request) {
+  if (getauxval(AT_SECURE) != 0)
+    return Error(ErrorClass::spawn,
+                 "a program with more rights than its user (set-user-ID, set-group-ID, file capabilities) cannot spawn "
+                 "others, which would have these rights, too");
   const std::string mpiexec = own_prefix() + "/bin/mpiexec";
   if (access(mpiexec.c_str(), X_OK) != 0)
     return Error(ErrorClass::spawn, fmt::format("a program that was started alone spawns others by '{}', which is not "
