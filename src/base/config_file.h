@@ -24,9 +24,9 @@ struct Configuration {
   std::vector<std::string> warnings;  ///< unknown names; those from files with file and line
 };
 
-/// Reads one file. A missing file, and one that another user could change (owned_file.h; `also`: one more who may), is an
-/// error only if `required`; the latter is warned of. Error, with file and line: not TOML, or a value that its tunable
-/// does not take.
+/// Reads one file. A missing file, and one that another user could change (owned_file.h; `also`: one more who may), is
+/// an error only if `required`; the latter is warned of. Error, with file and line: not TOML, or a value that its
+/// tunable does not take.
 Error read_config_file(const std::string& path, bool required, Tunables& tunables, Configuration& found,
                        uid_t also = 0);
 

@@ -1,7 +1,7 @@
-// Files on machines that others use, too. What is written is for this user alone: made with mode 0600, and never through
-// a symbolic link, into another user's file, or into one that has a second name. What is read must be this user's, the
-// administrator's, or of an owner that is named; nobody else may be able to change it.
-// Source: CERT FIO01-C, FIO22-C; protected_symlinks in Linux's admin-guide/sysctl/fs. Thread rule: pure functions.
+// Files on machines that others use, too. What is written is for this user alone: made with mode 0600, and never
+// through a symbolic link, into another user's file, or into one that has a second name. What is read must be this
+// user's, the administrator's, or of an owner that is named; nobody else may be able to change it. Source: CERT
+// FIO01-C, FIO22-C; protected_symlinks in Linux's admin-guide/sysctl/fs. Thread rule: pure functions.
 #pragma once
 
 #include <sys/types.h>

@@ -10,7 +10,8 @@
 static int rank;
 
 static void print_info(MPI_Info info) {
-  static const char* const keys[] = {"command", "argv", "maxprocs", "soft", "mpi_initial_errhandler", "mpi_memory_alloc_kinds"};
+  static const char *const keys[] = {
+      "command", "argv", "maxprocs", "soft", "mpi_initial_errhandler", "mpi_memory_alloc_kinds"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i) {
     char value[MPI_MAX_INFO_VAL];
     int length = sizeof value, found;
@@ -19,7 +20,7 @@ static void print_info(MPI_Info info) {
   }
 }
 
-static const char* handler_name(MPI_Errhandler handler) {
+static const char *handler_name(MPI_Errhandler handler) {
   return handler == MPI_ERRORS_RETURN      ? "return"
          : handler == MPI_ERRORS_ABORT     ? "abort"
          : handler == MPI_ERRORS_ARE_FATAL ? "fatal"
@@ -57,7 +58,7 @@ static void print_handlers(void) {
 }
 
 /* The parent spawns this program: `maxprocs` of it, soft, with arguments that have blanks, line breaks, backslashes. */
-static void spawn(char* self) {
+static void spawn(char *self) {
   char *arguments[] = {"child", "two words", "line\nbreak \\n and \\ at the end\n", "", NULL};
   int codes[5] = {-1, -1, -1, -1, -1}, size;
   MPI_Comm children;
@@ -73,9 +74,9 @@ static void spawn(char* self) {
   MPI_Barrier(children);
   MPI_Comm_disconnect(&children);
   /* Two programs, one of them soft; an impossible wish. */
-  char* commands[] = {self, self};
-  char* child[] = {"child", NULL};
-  char** all[] = {child, child};
+  char *commands[] = {self, self};
+  char *child[] = {"child", NULL};
+  char **all[] = {child, child};
   int counts[] = {2, 3};
   MPI_Info infos[] = {info, MPI_INFO_NULL};
   MPI_Info_set(info, "soft", "0:1");
@@ -94,8 +95,8 @@ static void spawn(char* self) {
 }
 
 /* The child leaves its communicator with the parents to MPI_Finalize. */
-static void keep_parent(char* self) {
-  char* arguments[] = {"kept", NULL};
+static void keep_parent(char *self) {
+  char *arguments[] = {"kept", NULL};
   MPI_Comm children;
   MPI_Comm_spawn(self, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
   MPI_Comm_free(&children);
@@ -118,8 +119,8 @@ static void finalize_in_child(void) {
   printf("%d child: %d, all: %d\n", rank, status, all);
 }
 
-int main(int argc, char** argv) {
-  const char* what = argc > 1 ? argv[1] : "";
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "";
   MPI_Comm parent;
   int provided;
   if (strcmp(what, "before") == 0) {

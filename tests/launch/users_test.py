@@ -5,7 +5,6 @@ import pathlib
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -57,7 +56,8 @@ class Users(unittest.TestCase):
         """Each is laid out by OTHER where USER is going to write; with what is said of it."""
         victim = self.file_of(USER, self.home / "precious", "precious\n")
         target = self.shared / name
-        for lay, said in ((lambda: target.symlink_to(victim), "symbolic link"), (lambda: target.symlink_to(self.shared / "new"), "symbolic link"),
+        for lay, said in ((lambda: target.symlink_to(victim), "symbolic link"),
+                          (lambda: target.symlink_to(self.shared / "new"), "symbolic link"),
                           (lambda: self.file_of(OTHER, target, mode=0o666), f"belongs to user {OTHER}"),
                           (lambda: os.link(victim, target), "hard link"), (lambda: os.mkfifo(target, 0o666), "")):
             lay()
@@ -83,8 +83,8 @@ class Users(unittest.TestCase):
         self.assert_private(self.shared / "log.0")
         # Its own file, once more, and the devices that the shell passes on.
         self.assertEqual(self.job(TERN_LOG=f"debug:{self.shared}/log.%r").returncode, 0)
-        for device in ("/dev/null", "/dev/stderr"):
-            self.assertEqual(self.job(TERN_LOG=f"info:{device}").returncode, 0)
+        self.assertEqual(self.job(TERN_LOG="info:/dev/null").returncode, 0)
+        self.assertIn("info", self.job(user=0, TERN_LOG="info:/dev/stderr").stderr)  # the pipe belongs to who runs the tests
 
     def test_output_of_ranks(self):
         for target, said in self.traps("out.0"):
@@ -110,13 +110,14 @@ class Users(unittest.TestCase):
         self.assertEqual(seen.stdout, "700\n")
 
     def test_configuration_files(self):
-        text = "log = \"debug\"\n"
+        text = "log = \"info\"\n"
         mine, theirs = self.file_of(USER, self.home / "mine.toml", text), self.file_of(OTHER, self.other / "tern.toml", text)
-        self.assertIn(" debug: ", self.job(TERN_CONFIG=str(mine)).stderr)
-        self.assertIn(" debug: ", self.job(TERN_CONFIG=str(self.file_of(0, self.home / "root.toml", text))).stderr)
+        self.assertIn(" info: ", self.job(TERN_CONFIG=str(mine)).stderr)
+        self.assertIn(" info: ", self.job(TERN_CONFIG=str(self.file_of(0, self.home / "root.toml", text))).stderr)
         pipe = self.home / "pipe"
         os.mkfifo(pipe)
-        for path, said in ((theirs, f"belongs to user {OTHER}"), (self.file_of(USER, self.home / "open.toml", text, 0o666), "everybody may change it"),
+        changeable = self.file_of(USER, self.home / "open.toml", text, 0o666)
+        for path, said in ((theirs, f"belongs to user {OTHER}"), (changeable, "everybody may change it"),
                            (pipe, "no ordinary file"), ("/dev/zero", "no ordinary file"), (self.home, "no ordinary file"),
                            (self.home / "none", "No such file")):
             done = self.job(TERN_CONFIG=str(path))
@@ -129,7 +130,7 @@ class Users(unittest.TestCase):
         self.file_of(OTHER, self.other / ".config" / "tern" / "tern.toml", text)
         done = as_user(USER, MPIEXEC, "-n", 1, PROGRAM, HOME=str(self.other))
         self.assertEqual(done.returncode, 0)
-        self.assertNotIn(" debug: ", done.stderr)
+        self.assertNotIn(" info: ", done.stderr)
         self.assertIn(f"is not read: it belongs to user {OTHER}", done.stderr)
 
     def test_files_for_mpiexec(self):
@@ -146,9 +147,6 @@ class Users(unittest.TestCase):
         trap = self.shared / "names"
         trap.mkdir(mode=0o777)
         os.chown(trap, OTHER, OTHER)
-        code = "import sys; sys.exit(0)"
-        seen = as_user(USER, sys.executable, "-c", code)
-        self.assertEqual(seen.returncode, 0)
         # The library refuses a folder that is another's; its own is closed.
         program = self.shared / "port"
         source = self.shared / "port.c"

@@ -1,7 +1,7 @@
 // What a user has asked of the start of a program besides its ranks (MPI 5.0, 10.2, 11.5, 11.8.4): mpiexec leaves it to
-// the ranks in a variable, from which come MPI_INFO_ENV, the initial error handler and the kinds of memory. The keys are
-// those of the standard: maxprocs, soft, mpi_initial_errhandler, mpi_memory_alloc_kinds.
-// Thread rule: pure functions, but for start_info(), which reads the environment.
+// the ranks in a variable, from which come MPI_INFO_ENV, the initial error handler and the kinds of memory. The keys
+// are those of the standard: maxprocs, soft, mpi_initial_errhandler, mpi_memory_alloc_kinds. Thread rule: pure
+// functions, but for start_info(), which reads the environment.
 #pragma once
 
 #include <optional>
