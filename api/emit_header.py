@@ -11,6 +11,17 @@ HEAD = """\
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of the constants below: C++ programs may be compiled with warnings for casts of C. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define TERN_MPI_POINTER(type, value) (reinterpret_cast<type>(value))
+#define TERN_MPI_NULL(type) (static_cast<type>(nullptr))
+#define TERN_MPI_INTEGER(type, value) (static_cast<type>(value))
+#else
+#define TERN_MPI_NULL(type) ((type)0)
+#define TERN_MPI_POINTER(type, value) ((type)value)
+#define TERN_MPI_INTEGER(type, value) ((type)value)
+#endif
+
 #if defined(__cplusplus)
 extern "C" {
 #endif
@@ -163,8 +174,8 @@ static __inline__ int MPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Sta
 /* Where Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE are; null in a program without Fortran's library. */
 extern MPI_Status mpi_fort_status_ignore_ __attribute__((weak)), mpi_fort_statuses_ignore_ __attribute__((weak));
 extern MPI_Status mpi_fort_f08_status_ignore_ __attribute__((weak)), mpi_fort_f08_statuses_ignore_ __attribute__((weak));
-#define MPI_F_STATUS_IGNORE ((MPI_Fint *)&mpi_fort_status_ignore_)
-#define MPI_F_STATUSES_IGNORE ((MPI_Fint *)&mpi_fort_statuses_ignore_)
+#define MPI_F_STATUS_IGNORE TERN_MPI_POINTER(MPI_Fint *, &mpi_fort_status_ignore_)
+#define MPI_F_STATUSES_IGNORE TERN_MPI_POINTER(MPI_Fint *, &mpi_fort_statuses_ignore_)
 #define MPI_F08_STATUS_IGNORE (&mpi_fort_f08_status_ignore_)
 #define MPI_F08_STATUSES_IGNORE (&mpi_fort_f08_statuses_ignore_)
 #endif
@@ -200,12 +211,14 @@ def _constant(constant):
         return f"#define {constant.name} {constant.alias}"
     if constant.ctype == "int":
         text = str(constant.value) if constant.value >= 0 else f"({constant.value})"
+    elif constant.value == 0 and constant.ctype != "MPI_Offset":
+        text = f"TERN_MPI_NULL({constant.ctype.replace('_function*', '_function *')})"
     elif "_function" in constant.ctype or constant.ctype.endswith("*"):
-        text = f"(({constant.ctype.replace('_function*', '_function *')}){constant.value})"
+        text = f"TERN_MPI_POINTER({constant.ctype.replace('_function*', '_function *')}, {constant.value})"
     elif constant.ctype in ("MPI_Offset",):
-        text = f"(({constant.ctype}){constant.value})"
+        text = f"TERN_MPI_INTEGER({constant.ctype}, {constant.value})"
     else:
-        text = f"(({constant.ctype})0x{constant.value:x})"
+        text = f"TERN_MPI_POINTER({constant.ctype}, 0x{constant.value:x})"
     return f"#define {constant.name} {text}"
 
 

@@ -1,6 +1,7 @@
 """The installed tree, moved after installation: plain CMake, pkg-config and autotools-like users find it unaided."""
 import glob
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -139,9 +140,15 @@ class Installed(unittest.TestCase):
 
     def test_meson_and_others_ask_for_other_names(self):
         variables = {"PKG_CONFIG_PATH": os.path.join(self.prefix, "lib/pkgconfig")}
-        for name in ("ompi-c", "ompi-cxx", "mpi", "mpi-c", "mpi-cxx"):
+        for name in ("ompi", "ompi-c", "ompi-cxx", "mpich", "mpi", "mpi-c", "mpi-cxx"):
             flags = self.in_path("pkg-config", "--cflags", "--libs", name, **variables)
             self.assertIn(f"{self.prefix}/lib", os.path.realpath(flags.stdout.split("-L")[1].split()[0]) + "/")
+            self.assertIn("-lmpi_abi", flags.stdout)
+        # Whatever Open MPI's and MPICH's packages install is answered here: none of their other files is reached.
+        elsewhere = [os.path.basename(file)[:-3] for folder in ("/usr/lib/*/pkgconfig", "/usr/share/pkgconfig")
+                     for pattern in ("ompi*.pc", "mpi*.pc") for file in glob.glob(f"{folder}/{pattern}")]
+        for name in set(elsewhere) - {"ompi-fort", "ompi-f77", "ompi-f90", "mpi-fort"}:
+            self.assertTrue(os.path.exists(os.path.join(self.prefix, "lib/pkgconfig", name + ".pc")), name)
         if not shutil.which("meson"):
             self.skipTest("meson is not installed; what it asks for was answered")
         work = os.path.join(self.work, "meson")
@@ -154,6 +161,37 @@ class Installed(unittest.TestCase):
         done = self.in_path("meson", "compile", "-C", "meson/build", **variables)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.runs("meson/build/user")
+
+    @unittest.skipIf(SANITIZED_FLAGS, "a sanitizer's library is shared")
+    def test_pkg_config_static(self):
+        variables = {"PKG_CONFIG_PATH": os.path.join(self.prefix, "lib/pkgconfig")}
+        words = self.in_path("pkg-config", "--static", "--libs", "tern", **variables).stdout.split()
+        for library in ("-lmpi_abi", "-lsodium", "-luring", "-lstdc++", "-lm", "-lpthread", "-ldl"):
+            self.assertIn(library, words)
+        # With the archive in place of the reference to it, all that it needs is there.
+        linked = [word if word != "-lmpi_abi" else os.path.join(self.prefix, "lib/libmpi_abi.a") for word in words]
+        done = self.in_path("cc", "user.c", "-fno-lto", f"-I{self.prefix}/include", "-o", "static-by-pkg-config", *linked)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.runs("./static-by-pkg-config")
+
+    def test_packages_that_insist_on_lmpi(self):
+        """The recipe of start.md, as Rmpi's configure uses it: a folder with include/mpi.h and lib/libmpi.so."""
+        tree = os.path.join(self.work, "as-mpi")
+        os.makedirs(tree + "/lib")
+        os.symlink(self.in_path("mpicc", "-showme:incdirs").stdout.strip(), tree + "/include")
+        os.symlink(self.in_path("mpicc", "-showme:libdirs").stdout.strip() + "/libmpi_abi.so", tree + "/lib/libmpi.so")
+        rpath = f"-Wl,-rpath,{self.prefix}/lib"
+        done = self.in_path("cc", "user.c", f"-I{tree}/include", "-o", "by-lmpi", f"-L{tree}/lib", rpath, "-lmpi", *SANITIZED_FLAGS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.runs("./by-lmpi")
+
+    def test_sources_are_named_without_their_machine(self):
+        """What ships does not tell where it was built. (Builds without optimisation at link time are for development.)"""
+        if b"-ffile-prefix-map" not in open(os.path.join(BUILD, "build.ninja"), "rb").read():
+            self.skipTest("a build for development")
+        root = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+        for file in ("lib/libmpi_abi.so.1", "bin/mpiexec", "bin/tern-info"):
+            self.assertNotIn(root.encode() + b"/", pathlib.Path(self.prefix, file).read_bytes(), file)
 
     def test_find_package(self):
         flags = [f"-DCMAKE_{language}_FLAGS={flag}" for flag in SANITIZED_FLAGS for language in ("C", "CXX")]

@@ -76,6 +76,7 @@ class Wrappers(unittest.TestCase):
                                      ("--showme:link", link)):
                 self.assertEqual(self.ask(wrapper, question).stdout, answer + "\n", (wrapper, question))
             self.assertIn("Tern", self.ask(wrapper, "-showme:version").stdout)
+            self.assertIn("incdirs", self.ask(wrapper, "-showme:help").stdout)
             self.assertEqual(self.ask(wrapper, "-show", "-c", "x.c").stdout, f"{compiler} -c x.c -I{include}\n")
             self.assertEqual(self.ask(wrapper, "-showme:nonsense").returncode, 1)
 
