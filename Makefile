@@ -23,7 +23,7 @@ build: configured
 # What the example needs: the library, the tools, the example.
 run: configured
 	@cmake --build $(BUILD) -j $(JOBS) --target example
-	@$(BUILD)/bin/mpiexec -n 4 $(BUILD)/bin/heat --picture $(BUILD)/heat.pgm
+	@$(BUILD)/bin/mpiexec -n 4 $(BUILD)/bin/heat --picture $(BUILD)/heat.png
 
 test: run
 	@scripts/install-packages test

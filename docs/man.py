@@ -64,6 +64,11 @@ def page(title, body, version):
         if not described:
             described = True
             yield ".SH DESCRIPTION"
+        if lines[0].startswith("### "):
+            yield f".SH {escape(lines[0][4:].upper())}"
+            if not lines[1:]:
+                continue
+            lines = lines[1:]
         if lines[0].startswith("|"):
             yield ".SH OPTIONS"
             yield from table(lines)

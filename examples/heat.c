@@ -1,17 +1,19 @@
 /* Heat in a plate: the 2-D heat equation by Jacobi iteration, on any number of ranks.
  *
- *   mpicc heat.c -o heat -lm && mpiexec -n 4 ./heat [--size N] [--steps N] [--picture FILE.pgm]
+ *   mpicc heat.c -o heat -lm && mpiexec -n 4 ./heat [--size N] [--steps N] [--picture FILE.png]
  *
  * The plate (N x N points) is cut into blocks, one per rank of a Cartesian grid. In every step each rank sends the
  * edges of its block to its four neighbours and receives theirs (the halo) while it computes the inside; rows are
  * contiguous, columns are a strided datatype. The top edge is held at 100 degrees, the others at 0. At the end rank 0
- * gathers the blocks and writes a grey-scale picture.
+ * gathers the blocks and writes a picture (picture.h), in colours, with a line at every ten degrees.
  */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "picture.h"
 
 typedef struct {
   int rows, columns; /* of this rank's block, without halo */
@@ -39,20 +41,8 @@ static double step(const Block *b, int row_from, int row_to, int column_from, in
   return change;
 }
 
-static void write_picture(const char *file, const double *plate, int n) {
-  FILE *out = fopen(file, "wb");
-  if (!out) {
-    fprintf(stderr, "heat: cannot write %s\n", file);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  fprintf(out, "P5\n%d %d\n255\n", n, n);
-  for (size_t i = 0; i < (size_t)n * n; i++) fputc((int)(2.55 * plate[i]), out);
-  fclose(out);
-  printf("picture: %s\n", file);
-}
-
 int main(int argc, char **argv) {
-  int n = 512, steps = 1000;
+  int n = 128, steps = 10000; /* so many that the warmth has spread: about n * n of them */
   const char *picture = NULL;
   MPI_Init(&argc, &argv);
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -148,7 +138,11 @@ int main(int argc, char **argv) {
       fprintf(stderr, "heat: the gathered plate does not add up: %.9g, not %.9g\n", check, total);
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    if (picture) write_picture(picture, plate, n);
+    if (picture && write_picture(picture, plate, n, 100) != 0) {
+      fprintf(stderr, "heat: cannot write %s\n", picture);
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (picture) printf("picture: %s\n", picture);
     free(plate);
   }
   MPI_Wait(&sent, MPI_STATUS_IGNORE);

@@ -3,10 +3,12 @@ import importlib.util
 import os
 import pathlib
 import re
+import struct
 import shutil
 import sys
 import tempfile
 import unittest
+import zlib
 
 from common import BUILD, SANITIZED, SANITIZED_FLAGS, main, run
 
@@ -47,6 +49,27 @@ class Examples(unittest.TestCase):
 
         self.check("heat.c", expected, "--size", "40", "--steps", "200")
         self.assertEqual(len(means), 1, means)
+
+    def test_picture(self):
+        """As `make run` makes it: a PNG that others can read, of which no tenth of the colours' range is missing."""
+        picture = os.path.join(self.folder, "heat.png")
+        self.check("heat.c", lambda ranks: self.printed, "--size", "64", "--steps", "4000", "--picture", picture)
+        data = pathlib.Path(picture).read_bytes()
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        chunks, at = {}, 8
+        while at < len(data):
+            length, = struct.unpack(">I", data[at:at + 4])
+            content = data[at + 4:at + 8 + length]
+            self.assertEqual(struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0], zlib.crc32(content))
+            chunks[content[:4]] = content[4:]
+            at += 12 + length
+        self.assertEqual(struct.unpack(">IIBBBBB", chunks[b"IHDR"]), (512, 512, 8, 3, 0, 0, 0))
+        pixels = zlib.decompress(chunks[b"IDAT"])
+        self.assertEqual(len(pixels), 512 * 513)
+        values = [pixel for y in range(512) for pixel in pixels[y * 513 + 1:(y + 1) * 513] if pixel != 0]
+        for tenth in range(10):
+            part = sum(tenth * 25.5 <= value < (tenth + 1) * 25.5 for value in values) / len(values)
+            self.assertTrue(0.005 < part < 0.7, (tenth, part))
 
     def test_halo(self):
         self.check("halo.c", lambda ranks: "heat after 50 steps: 10000.000 of 10000.000\n", "100", "50")
