@@ -72,7 +72,7 @@ void become_forked_child() {
 [[gnu::destructor]] void tell_of_missing_finalize() {
   const World& world = process_world();
   if (world.stage != World::Stage::initialised || !world.process || getpid() != world.process_id) return;
-  const char* const job = std::getenv("TERN_JOB_ID");
+  const char* const job = secure_getenv("TERN_JOB_ID");
   if (job && job == world.process->launcher().job_id()) return;
   std::fprintf(stderr, "[tern rank %d] the program ends without MPI_Finalize\n", world.rank());
 }

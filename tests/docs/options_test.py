@@ -54,6 +54,13 @@ class Options(unittest.TestCase):
             if line.startswith("| `"):
                 self.assertEqual(len(re.findall(r"(?<!\\)\|", line)), 6, line)
 
+    def test_security_page_has_every_variable(self):
+        page = (ROOT / "docs" / "security.md").read_text()
+        listed = re.search(r"kNotTunables\[\] = \{(.*?)\};", (ROOT / "src/base/tunables.cc").read_text(), re.S)[1]
+        wrappers = {"CC", "CXX", "FC", "PREFIX"}  # read by shell scripts of the user's own
+        for name in set(re.findall(r'"(\w+)"', listed)) - wrappers:
+            self.assertIn(f"`TERN_{name}`", page)
+
     def test_man_pages(self):
         for name in ("mpiexec", "mpirun", "mpicc", "mpicxx", "mpifort", "tern-info"):
             text = (MAN / f"{name}.1").read_text()

@@ -5,7 +5,7 @@ layers    a folder of src/ includes only folders below it (layers.txt has the or
 sizes     no source file of more than 600 lines; no line of more than 120 columns (Python: 145)
 classes   no class of more than 40 functions or 25 fields
 words     no left-over notes, no machine-specific paths, headers without heavy includes, with a head comment
-tunables  every row of the table says what it is for; every TERN_* variable that sources mention exists
+tunables  every row of the table says what it is for; every TERN_* variable that sources mention exists; how variables are read
 numbers   a named number has a comment on it, or on its group: its source, or what follows from it
 sources   every source file of src/ is compiled, and every folder of tests is built
 headers   every header of src/ compiles alone (results are kept in the build tree and reused while nothing changed)
@@ -126,6 +126,11 @@ def check_tunables(root, build):
             name = name[0] or name[1]
             if name not in known:
                 yield f"{path}: reads or sets TERN_{name}, which is no tunable and not in kNotTunables"
+    # docs/security.md: programs with more rights than their user believe the launcher's variables only.
+    for path in files(root, ("src",), {".h", ".cc"}):
+        name = str(path.relative_to(root))
+        if re.search(r"(?<!secure_)\bgetenv\(", text_of(path)) and not name.startswith("src/process/launch"):
+            yield f"{path}: reads a variable by getenv; secure_getenv is for all but what launchers set"
 
 
 # Sizes of wire fields follow from their drawings, and are asserted. The other two are still to be done.
