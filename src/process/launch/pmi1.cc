@@ -37,6 +37,7 @@
 #include "process/launch/pmi_text.h"
 #include "process/launch/rank_report.h"
 #include "process/launch/spawn_command.h"
+#include "process/launch/start_info.h"
 
 namespace tern {
 namespace {
@@ -272,7 +273,10 @@ Error Pmi1::begin_spawn(const SpawnRequest& request) {
     if (!program.directory.empty()) infos.emplace_back("wdir", program.directory);
     if (!program.search_path.empty()) infos.emplace_back("path", program.search_path);
     if (!program.host.empty()) infos.emplace_back("host", program.host);
-    for (const std::string& entry : program.environment) infos.emplace_back("env", entry);
+    for (const std::string& entry : program.environment) {
+      // Others' launchers have no use for what our mpiexec tells its ranks.
+      if (is_ours() || !entry.starts_with(kStartInfoVariable)) infos.emplace_back("env", entry);
+    }
     field("info_num", std::to_string(infos.size()));
     for (size_t k = 0; k < infos.size(); ++k) {
       field(fmt::format("info_key_{}", k), infos[k].first);
