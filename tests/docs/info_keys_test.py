@@ -29,7 +29,7 @@ class InfoKeys(unittest.TestCase):
         self.assertEqual({word for _, word in self.rows()}, {"honoured", "kept", "told", "ignored"})
 
     def test_every_key_is_in_a_test_program(self):
-        programs = "".join(path.read_text() for path in sorted((ROOT / "tests/mpi").glob("*.c")))
+        programs = "".join(path.read_text() for path in sorted([*(ROOT / "tests/mpi").glob("*.c"), *(ROOT / "tests/launch").glob("*.c")]))
         self.assertEqual([key for key, _ in self.rows() if f'"{key}"' not in programs], [])
 
 
