@@ -126,11 +126,11 @@ bool Job::start_hosts() {
 OutputPipe Job::remote_stream(int rank, int stream) {
   int file = -1;
   if (has_output_file(plan_.files, stream)) {
-    std::string path;
-    file = open_output_file(plan_.files, rank, int(ranks_.size()), stream, host_name(rank), path);
+    std::string path, why;
+    file = open_output_file(plan_.files, rank, int(ranks_.size()), stream, host_name(rank), path, why);
     if (file < 0) {
       not_started_ = true;
-      fail(1, fmt::format("rank {} cannot be started: output file '{}': {}", rank, path, strerror(errno)));
+      fail(1, fmt::format("rank {} cannot be started: output file '{}': {}", rank, path, why));
     }
   }
   Sink* sink = stream == 1 ? &out_ : &err_;
