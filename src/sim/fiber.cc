@@ -77,6 +77,77 @@ void StackArena::abandon() {
 #endif
 }
 
+#ifdef TERN_OWN_SWITCH
+// As swapcontext, without its two system calls for the signal mask, which all fibers share: they would be a third of a
+// simulation's time. What a called function must keep (System V ABI for x86-64, 3.2.1), the modes of floating-point
+// arithmetic included, is pushed on the one stack and popped from the other.
+extern "C" void tern_switch_stack(void** from, void* to);
+asm(R"(
+.pushsection .text
+.globl tern_switch_stack
+.hidden tern_switch_stack
+.type tern_switch_stack, @function
+tern_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  subq $8, %rsp
+  stmxcsr (%rsp)
+  fnstcw 4(%rsp)
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  ldmxcsr (%rsp)
+  fldcw 4(%rsp)
+  addq $8, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size tern_switch_stack, . - tern_switch_stack
+# Where a new fiber begins: r12 and r13 as its first frame has them. No return address: a backtrace ends here.
+.globl tern_begin_fiber
+.hidden tern_begin_fiber
+.type tern_begin_fiber, @function
+tern_begin_fiber:
+  .cfi_startproc
+  .cfi_undefined rip
+  movq %r12, %rdi
+  callq *%r13
+  ud2
+  .cfi_endproc
+.size tern_begin_fiber, . - tern_begin_fiber
+.popsection
+)");
+extern "C" void tern_begin_fiber();
+
+Fiber::Fiber(std::byte* stack, size_t bytes, Entry entry, void* argument)
+    : stack_(stack), bytes_(bytes), entry_(entry), argument_(argument) {
+  struct Frame {
+    uint32_t mxcsr, control;
+    uint64_t r15, r14;
+    void (*r13)(Fiber*);
+    Fiber* r12;
+    uint64_t rbx, rbp;
+    void (*begin)();
+  };
+  // The stack pointer is a multiple of 16 where tern_begin_fiber begins.
+  auto* frame = reinterpret_cast<Frame*>(stack + bytes - 16 - sizeof(Frame));
+  uint32_t mxcsr = 0;
+  uint16_t control = 0;
+  asm("stmxcsr %0" : "=m"(mxcsr));
+  asm("fnstcw %0" : "=m"(control));
+  *frame = {mxcsr, control, 0, 0, &Fiber::start, this, 0, 0, &tern_begin_fiber};
+  self_ = frame;
+}
+
+void Fiber::start(Fiber* fiber) { fiber->run(); }
+#else
 Fiber::Fiber(std::byte* stack, size_t bytes, Entry entry, void* argument)
     : stack_(stack), bytes_(bytes), entry_(entry), argument_(argument) {
   TERN_ASSERT(getcontext(&self_) == 0);
@@ -90,16 +161,17 @@ Fiber::Fiber(std::byte* stack, size_t bytes, Entry entry, void* argument)
 #endif
 }
 
-Fiber::~Fiber() {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_destroy_fiber(tsan_fiber_);
-#endif
-}
-
 // makecontext passes ints only: the pointer comes in two halves.
 void Fiber::start(unsigned high, unsigned low) {
   auto* fiber = reinterpret_cast<Fiber*>((uintptr_t(high) << 32) | low);
   fiber->run();
+}
+#endif
+
+Fiber::~Fiber() {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(tsan_fiber_);
+#endif
 }
 
 void Fiber::run() {
@@ -114,7 +186,12 @@ void Fiber::run() {
 #if defined(__SANITIZE_THREAD__)
   __tsan_switch_to_fiber(tsan_caller_, 0);
 #endif
+#ifdef TERN_OWN_SWITCH
+  tern_switch_stack(&self_, caller_);
+#else
   setcontext(&caller_);
+#endif
+  __builtin_unreachable();
 }
 
 void Fiber::exchange_exception_state() {
@@ -135,7 +212,11 @@ void Fiber::resume() {
   tsan_caller_ = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(tsan_fiber_, 0);
 #endif
+#ifdef TERN_OWN_SWITCH
+  tern_switch_stack(&caller_, self_);
+#else
   TERN_ASSERT(swapcontext(&caller_, &self_) == 0);
+#endif
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(caller_fake_stack_, nullptr, nullptr);
 #endif
@@ -151,7 +232,11 @@ void Fiber::suspend() {
 #if defined(__SANITIZE_THREAD__)
   __tsan_switch_to_fiber(tsan_caller_, 0);
 #endif
+#ifdef TERN_OWN_SWITCH
+  tern_switch_stack(&self_, caller_);
+#else
   TERN_ASSERT(swapcontext(&self_, &caller_) == 0);
+#endif
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(fake_stack_, &caller_stack_, &caller_stack_bytes_);
 #endif

@@ -4,9 +4,14 @@
 // is resumed only by the thread that made it.
 #pragma once
 
-#include <ucontext.h>
-
 #include <cstddef>
+
+// Sanitizers replace the functions of ucontext.h, and other processors have no switch of ours.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TERN_OWN_SWITCH 1
+#else
+#include <ucontext.h>
+#endif
 
 namespace tern::sim {
 
@@ -57,8 +62,12 @@ class Fiber {
     void* caught;
     unsigned uncaught;
   };
+#ifdef TERN_OWN_SWITCH
+  static void start(Fiber* fiber);
+#else
   static void start(unsigned high, unsigned low);
-  void run();
+#endif
+  [[noreturn]] void run();
   void exchange_exception_state();
 
   std::byte* stack_;
@@ -67,7 +76,11 @@ class Fiber {
   void* argument_;
   bool finished_ = false;
   ExceptionState exceptions_{};
+#ifdef TERN_OWN_SWITCH
+  void *self_ = nullptr, *caller_ = nullptr;  ///< stack pointers; what else is kept lies on the stacks
+#else
   ucontext_t self_{}, caller_{};
+#endif
   // For the sanitizers only.
   void* fake_stack_ = nullptr;
   void* caller_fake_stack_ = nullptr;

@@ -15,11 +15,15 @@ Network::Network(Scheduler& scheduler, const NetworkModel& model, uint32_t ranks
       lost_(ranks),
       attached_(ranks) {}
 
-Network::~Network() = default;
+Network::~Network() {
+  while (flying_) land(flying_);
+}
 
 void Network::send(uint64_t time_ns, std::unique_ptr<Packet> packet) {
-  Packet* flying = packet.get();
-  flying_.emplace(flying, std::move(packet));
+  Packet* flying = packet.release();
+  flying->next_flying = flying_;
+  if (flying_) flying_->previous_flying = flying;
+  flying_ = flying;
   ++packets_;
   forward(time_ns, EventKind::enter, flying);
 }
@@ -131,22 +135,29 @@ void Network::arrive(Packet* packet, uint64_t time_ns) {
   forward(pair.last_arrival_ns, EventKind::deliver, packet);
 }
 
+std::unique_ptr<Packet> Network::land(Packet* packet) {
+  (packet->previous_flying ? packet->previous_flying->next_flying : flying_) = packet->next_flying;
+  if (packet->next_flying) packet->next_flying->previous_flying = packet->previous_flying;
+  packet->previous_flying = packet->next_flying = nullptr;
+  return std::unique_ptr<Packet>(packet);
+}
+
 void Network::deliver(Packet* packet) {
-  auto node = flying_.extract(packet);
+  std::unique_ptr<Packet> landed = land(packet);
   if (packet->kind == Packet::Kind::rdma) {
     if (lost_[packet->from] || lost_[packet->to]) {
-      nodes_[node_of(packet->from)].adapter->on_dropped(std::move(node.mapped()));
+      nodes_[node_of(packet->from)].adapter->on_dropped(std::move(landed));
     } else {
-      nodes_[node_of(packet->to)].adapter->on_packet(std::move(node.mapped()));
+      nodes_[node_of(packet->to)].adapter->on_packet(std::move(landed));
     }
     return;
   }
-  if (packet->kind == Packet::Kind::stream) return streams_->on_packet(std::move(node.mapped()));
+  if (packet->kind == Packet::Kind::stream) return streams_->on_packet(std::move(landed));
   if (packet->kind == Packet::Kind::datagram && !ports_[packet->to]) return;
   if (!attached_[packet->to])
     scheduler_.fail("a packet for rank " + std::to_string(packet->to) + ", which is not wired up yet");
   if (lost_[packet->from] || lost_[packet->to] || !ports_[packet->to]) return;
-  ports_[packet->to]->on_packet(std::move(node.mapped()));
+  ports_[packet->to]->on_packet(std::move(landed));
 }
 
 }  // namespace tern::sim

@@ -94,6 +94,8 @@ struct Packet {
   uint64_t flow =
       0;  ///< rdma, stream: packets of one flow arrive in order; datagrams in any; else those of a pair of ranks do
   std::vector<std::byte> payload;
+  /// Packets on their way are a list of the network's.
+  Packet *previous_flying = nullptr, *next_flying = nullptr;
 };
 
 /// One rank's end of the network. Called outside all fibers, at the time of the event.
@@ -212,6 +214,7 @@ class Network final : public EventTarget {
   void enter(Packet* packet);
   void arrive(Packet* packet, uint64_t time_ns);
   void deliver(Packet* packet);
+  std::unique_ptr<Packet> land(Packet* packet);
   void forward(uint64_t time_ns, EventKind kind, Packet* packet) {
     scheduler_.at(time_ns, *this, kind, packet->to, reinterpret_cast<uintptr_t>(packet));
   }
@@ -226,7 +229,7 @@ class Network final : public EventTarget {
   std::unordered_map<uint64_t, uint64_t> flow_arrival_ns_;  ///< the last, by flow; with weather only
   std::unique_ptr<NetworkWeather> weather_;
   NetworkAdapter* streams_ = nullptr;
-  std::unordered_map<Packet*, std::unique_ptr<Packet>> flying_;
+  Packet* flying_ = nullptr;  ///< the first of those on their way, which are ours
   std::vector<GiveBack> give_backs_;  ///< slots; the event's datum is an index
   std::vector<uint32_t> free_give_backs_;
   uint64_t packets_ = 0;

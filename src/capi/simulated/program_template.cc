@@ -129,6 +129,10 @@ Error ProgramTemplate::check_mpi() const {
 }
 
 void ProgramTemplate::lay_out() {
+  if (has_entry()) {
+    const ElfThreadData& data = parts_[0].image->thread_data();
+    exchanged_bytes_ = round_up(data.bytes, data.align);
+  }
   uint64_t at = 0;
   for (Part& part : parts_) {
     part.at = at;
@@ -154,11 +158,6 @@ void ProgramTemplate::lay_out() {
     at += bytes;
   }
   block_bytes_ = round_up(at, kPage);
-}
-
-uint64_t ProgramTemplate::exchanged_bytes() const {
-  const ElfThreadData& data = parts_[0].image->thread_data();
-  return has_entry() ? round_up(data.bytes, data.align) : 0;
 }
 
 Error ProgramTemplate::relocate(size_t part) {

@@ -52,7 +52,7 @@ class ProgramTemplate {
   /// Where that variable is in the block: eight bytes each.
   uint64_t host_variable_at(HostVariable variable) const { return host_variables_at_[variable]; }
   /// Bytes of thread data that are exchanged below the thread pointer; 0: the program has none.
-  uint64_t exchanged_bytes() const;
+  uint64_t exchanged_bytes() const { return exchanged_bytes_; }
   uint64_t exchanged_at() const { return parts_.front().thread_data_at; }
   /// Where main is in the block, when the program has no entry of its own (a shared object).
   uint64_t main_at() const { return main_at_; }
@@ -89,7 +89,7 @@ class ProgramTemplate {
   uint64_t thread_base(size_t part, bool& fixed) const;
 
   std::vector<Part> parts_;
-  uint64_t block_bytes_ = 0, main_at_ = 0;
+  uint64_t block_bytes_ = 0, main_at_ = 0, exchanged_bytes_ = 0;
   uint64_t host_variables_at_[kHostVariables] = {};
   bool uses_openmp_ = false;
   std::vector<std::byte> content_;
