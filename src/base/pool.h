@@ -1,7 +1,8 @@
 // A free list of objects of one type: constant-time get and put without the allocator once warm. Storage grows by
-// chunks and is returned only with the pool. Thread rule: the owner's lock.
+// chunks, of a few objects at first, and is returned only with the pool. Thread rule: the owner's lock.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -42,8 +43,9 @@ class Pool {
     alignas(T) std::byte storage[sizeof(T)];
   };
   void grow() {
-    chunks_.push_back(std::make_unique<Slot[]>(kChunk));
-    for (size_t i = kChunk; i-- > 0;) {
+    const size_t count = std::min(kChunk, std::max<size_t>(live_, 2));
+    chunks_.push_back(std::make_unique<Slot[]>(count));
+    for (size_t i = count; i-- > 0;) {
       chunks_.back()[i].next = free_;
       free_ = &chunks_.back()[i];
     }

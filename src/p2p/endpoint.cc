@@ -52,14 +52,16 @@ Path* Endpoints::path_to(PeerId peer) const {
 }
 
 [[gnu::cold, gnu::noinline]] Endpoint& Endpoints::make(PeerId peer) {
+  const bool far = peer >= kFirstFar;
+  if (auto found = far ? far_.find(peer) : far_.end(); found != far_.end()) return *found->second;
+  if (!far && peer < table_.size() && table_[peer]) return *table_[peer];
+  Path* path = path_to(peer);
+  TERN_ASSERT(path);  // Process::start has asked
+  auto made = std::make_unique<Endpoint>(peer, *path, credit_bytes_);
+  if (tuple_queues_) made->use_tuple_queues();
+  if (far) return *far_.emplace(peer, std::move(made)).first->second;
   if (table_.size() <= peer) table_.resize(size_t(peer) + 1);
-  if (!table_[peer]) {
-    Path* path = path_to(peer);
-    TERN_ASSERT(path);  // Process::start has asked
-    table_[peer] = new Endpoint(peer, *path, credit_bytes_);
-    if (tuple_queues_) table_[peer]->use_tuple_queues();
-  }
-  return *table_[peer];
+  return *(table_[peer] = made.release());
 }
 
 void Endpoints::want_tuple_queues() {

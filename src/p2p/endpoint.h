@@ -183,6 +183,7 @@ class Endpoints {
     for (Endpoint* endpoint : table_) {
       if (endpoint) visit(*endpoint);
     }
+    for (const auto& [peer, endpoint] : far_) visit(*endpoint);
   }
 
   /// Kinds first..last go to `handler` from now on. Not owned.
@@ -214,7 +215,10 @@ class Endpoints {
   const int64_t credit_bytes_;  ///< eager data that a peer lets wait unread
   bool tuple_queues_ = false;
   std::vector<Path*> paths_;
-  std::vector<Endpoint*> table_;  ///< by PeerId; owned; null: never used
+  /// Peers from here on are looked up in a map: in a world of 65,536 ranks a table would take half a megabyte in each.
+  static constexpr PeerId kFirstFar = 4096;
+  std::vector<Endpoint*> table_;  ///< by PeerId, before kFirstFar; owned; null: never used
+  std::map<PeerId, std::unique_ptr<Endpoint>> far_;
   std::array<MessageHandler*, 256> handlers_{};
   std::vector<MessageHandler*> all_handlers_;
   uint32_t posts_queued_ = 0;
