@@ -229,7 +229,7 @@ class Network final : public EventTarget {
   std::unordered_map<uint64_t, uint64_t> flow_arrival_ns_;  ///< the last, by flow; with weather only
   std::unique_ptr<NetworkWeather> weather_;
   NetworkAdapter* streams_ = nullptr;
-  Packet* flying_ = nullptr;  ///< the first of those on their way, which are ours
+  Packet* flying_ = nullptr;          ///< the first of those on their way, which are ours
   std::vector<GiveBack> give_backs_;  ///< slots; the event's datum is an index
   std::vector<uint32_t> free_give_backs_;
   uint64_t packets_ = 0;

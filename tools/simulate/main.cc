@@ -3,7 +3,9 @@
 // the programs.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,6 +143,7 @@ Result simulate_apart(const Run& run, sim::BurstRecord* record, const std::strin
   if (pipe(pipe_ends) != 0) return {};
   const pid_t child = fork();
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a timeout ends both
     close(pipe_ends[0]);
     const Result result = simulate(run, record);
     if (!record_to.empty() && result.exit_code == 0) {
@@ -194,7 +197,8 @@ int simulate_what_if(Run run) {
   }
   std::vector<WhatIf> rows;
   sim::BurstRecord record;
-  const std::string kept = options.record.empty() ? fmt::format("/tmp/tern-bursts-{}", getpid()) : options.record;
+  const std::string kept =
+      options.record.empty() ? fmt::format("/proc/self/fd/{}", memfd_create("bursts", MFD_CLOEXEC)) : options.record;
   int exit_code = 0;
   for (size_t i = 0; i < count; ++i) {
     WhatIf row;
@@ -226,7 +230,6 @@ int simulate_what_if(Run run) {
     run.tables = false;
     run.silent = true;
   }
-  if (options.record.empty()) unlink(kept.c_str());
   std::fputs(what_if_table(names, rows).c_str(), stderr);
   return exit_code;
 }

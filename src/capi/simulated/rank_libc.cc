@@ -107,7 +107,12 @@ int set_timer(int, const itimerval*, itimerval* before) {
   return int(alarm_here(0));
 }
 
-// --- Output.
+// --- Input and output.
+
+// As under mpiexec: standard input goes to rank 0, the others find an empty file.
+ssize_t read_here(int descriptor, void* data, size_t bytes) {
+  return descriptor == 0 && here().rank() != 0 ? 0 : ::read(descriptor, data, bytes);
+}
 
 ssize_t write_here(int descriptor, const void* data, size_t bytes) {
   if (descriptor != 1 && descriptor != 2) return ::write(descriptor, data, bytes);
@@ -327,7 +332,8 @@ void add_time(Table& table) {
 }
 
 void add_state(Table& table) {
-  table.insert({{"write", address(write_here)},
+  table.insert({{"read", address(read_here)},
+                {"write", address(write_here)},
                 {"writev", address(write_pieces)},
                 {"dprintf", address(print_to)},
                 {"fileno", address(file_number)},

@@ -86,7 +86,7 @@ void RankProcess::open_streams() {
   host_variable<FILE*>(kStdin) = rank_ == 0 ? own_streams.in : empty_input();
 }
 
-Error RankProcess::run(const std::vector<std::string>& command, Exit& exit) {
+Error RankProcess::prepare(const std::vector<std::string>& command) {
   if (Error error = copies_.make(place_, block_)) return error;
   arguments_ = command;
   start_.push_back(nullptr);
@@ -96,9 +96,12 @@ Error RankProcess::run(const std::vector<std::string>& command, Exit& exit) {
   start_.insert(start_.end(), {nullptr, nullptr, nullptr});  // the end of the environment, an empty auxiliary vector
   open_streams();
   switch_in();
-  if (_setjmp(end_) == 0) enter();
-  exit = exit_;
   return {};
+}
+
+RankProcess::Exit RankProcess::run() {
+  if (_setjmp(end_) == 0) enter();
+  return exit_;
 }
 
 void RankProcess::enter() {

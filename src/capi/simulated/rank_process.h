@@ -55,8 +55,10 @@ class RankProcess {
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
-  /// Runs the program to its end. An error: it could not be started.
-  Error run(const std::vector<std::string>& command, Exit& exit);
+  /// Makes its copy of the program, and its streams. An error: no memory.
+  Error prepare(const std::vector<std::string>& command);
+  /// Runs the program to its end. After `prepare`.
+  Exit run();
 
   /// As exit(3): calls what was registered, writes what waits, and returns from `run`.
   [[noreturn]] void exit(int code);

@@ -34,10 +34,11 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
   Error run(RankProcess::Exit& exit) {
     make_world();
     switch_in();
+    if (Error error = process_.prepare(program_.command)) return error;
     compute_.begin();
-    Error error = process_.run(program_.command, exit);
-    if (!in_call_) end_burst(BurstRecord::kClock);
-    return error;
+    exit = process_.run();
+    if (in_call_ == 0) end_burst(BurstRecord::kClock);
+    return {};
   }
   void switch_in() {
     capi::exchange_current(world_.get());
