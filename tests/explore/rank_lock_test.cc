@@ -296,5 +296,63 @@ TEST(Driving, KeepsTheLockInTheMiddleOfARound) {
   EXPECT_NE(explore(bounds, gives_way(false)).failure, "") << "with the lock given up";
 }
 
+/// Two threads of the program wait for each other by turns: one sleeps on the paths, the other until it is called.
+/// `notifies`: as it must, who changes what another waits for.
+Program take_turns(int rounds, bool notifies) {
+  return [=](Execution& execution) {
+    struct Rank {
+      /// Its sleep ends when it is woken.
+      struct Bell final : WaitPort {
+        void sleep(uint64_t, uint64_t) override {
+          wait_for([&] { return rung; });
+        }
+        void wake() override {
+          rung = true;
+          note_change();
+        }
+        void forget_wake() override { rung = false; }
+        bool rung = false;
+      };
+      static WaitPolicy::Setup sleeps_at_once() {
+        WaitPolicy::Setup setup;
+        setup.oversubscribed = true;
+        return setup;
+      }
+      Rank() { shared.driving.enable(); }
+      struct Shared {
+        Driving driving;
+        int turn = 0;
+      } shared;
+      StillClock clock;
+      Bell bell;
+      ProgressEngine engine{clock, shared.driving, bell, sleeps_at_once()};
+    };
+    auto rank = std::make_shared<Rank>();
+    execution.share(&rank->shared, sizeof rank->shared);
+    execution.share(&rank->engine, sizeof rank->engine);
+    for (int me = 0; me < 2; ++me) {
+      execution.thread([=] {
+        for (int i = 0; i < rounds; ++i) {
+          rank->shared.driving.enter();
+          rank->engine.wait_until([&] { return rank->shared.turn == me; });
+          rank->shared.turn = 1 - me;
+          if (notifies) rank->engine.notify();
+          rank->shared.driving.leave();
+        }
+      });
+    }
+    execution.finally([=] {
+      require(rank->shared.driving.sleep.sleepers == 0, "nobody sleeps");
+      require(rank->shared.driving.driver() == Driver::nobody, "nobody is inside");
+    });
+  };
+}
+
+TEST(Driving, NoWakeUpIsLost) {
+  const Bounds bounds{.preemptions = 2, .old_values = 1};
+  must_hold("Driving, threads that wait", bounds, take_turns(2, true));
+  EXPECT_NE(explore(bounds, take_turns(2, false)).failure, "") << "without notify";
+}
+
 }  // namespace
 }  // namespace tern::explore
