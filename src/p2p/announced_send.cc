@@ -21,12 +21,27 @@ void AnnouncedSender::on_ready(Endpoint& peer, const wire::Header& header, const
     case SentLog::Verdict::useless: ++counters_.useless; break;
   }
   // It has crossed the announcement of its message, which waits for just this: the receiver's cts will come too late.
-  // Not if the receiver watches its buffer: it may see that change before it has read the message's announcement.
-  if (ready.body.watched()) return;
   SendRequest* send = token ? sends_.find(peer, token) : nullptr;
   if (!send || !send->rendezvous() || !(send->waits & SendRequest::kData) || send->rendezvous()->body.address != 0)
     return;
-  rendezvous_.clear(*send, ready.clear_for(send->data_bytes()), 0);
+  // A message that is too long would change the byte that the receiver watches: it must have read the rts before.
+  if (ready.body.watched() && send->data_bytes() > ready.body.capacity) return;
+  const bool seen = sees_by_itself(*send, ready.body);
+  if (seen) {
+    peer.messages.note_crossed(ready, token);
+    ++counters_.fins_saved;
+  }
+  ++counters_.crossed;
+  rendezvous_.clear(*send, ready.clear_for(send->data_bytes()), 0, seen);
+}
+
+// Whether the receiver sees by its buffer's last byte that the message is put there: no FIN is needed.
+bool AnnouncedSender::sees_by_itself(const SendRequest& send, const wire::ReadyBody& body) {
+  const size_t bytes = send.data_bytes();
+  if (!body.watched() || body.address == 0 || bytes != body.capacity) return false;
+  if (!send.arguments.type->is_contiguous() || !send.endpoint.can_put()) return false;
+  const auto last = uint8_t(static_cast<const std::byte*>(send.arguments.buffer)[bytes - 1]);
+  return last != body.last_byte && send.endpoint.memory->remote_properties().ordered_writes;
 }
 
 void AnnouncedSender::on_withdraw(Endpoint& peer, const wire::Header& header) {
@@ -49,10 +64,7 @@ void AnnouncedSender::put(SendRequest& send, Ready ready) {
   const SendArguments& a = send.arguments;
   Endpoint& peer = send.endpoint;
   const size_t bytes = send.data_bytes();
-  const wire::ReadyBody& body = ready.body;
-  const auto last = uint8_t(static_cast<const std::byte*>(a.buffer)[bytes - 1]);
-  const bool seen = body.watched() && bytes == body.capacity && last != body.last_byte &&
-                    peer.memory->remote_properties().ordered_writes;
+  const bool seen = sees_by_itself(send, ready.body);
   if (seen) {
     peer.messages.note_put(ready);
     ++counters_.fins_saved;

@@ -35,6 +35,7 @@ class AnnouncedSender {
   void recount(Endpoint& peer);
 
  private:
+  static bool sees_by_itself(const SendRequest& send, const wire::ReadyBody& body);
   Sends& sends_;
   Puts& puts_;
   RendezvousSender& rendezvous_;

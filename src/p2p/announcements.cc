@@ -1,5 +1,6 @@
 #include "p2p/announcements.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -10,7 +11,8 @@ namespace {
 constexpr uint32_t kMaxAnnounced = uint32_t(SentLog::kHeld);
 /// Receives of the same key beside announced ones that are not announced themselves; finding them is linear.
 constexpr uint32_t kMaxUnannounced = 64;
-/// Receives whose last byte every poll reads, some 10 ns each. The senders of others tell.
+/// Receives whose last byte every poll reads, some 10 ns each, and those that were filled and are remembered. The
+/// senders of others tell.
 constexpr uint32_t kMaxWatched = 64;
 
 bool last_byte_changed(const ReceiveRequest& receive) {
@@ -90,7 +92,8 @@ void Announcements::announce(ReceiveRequest& receive) {
   body.arrived = peer.messages.arrived();
   body.epoch = uint16_t(peer.messages.arrived_epoch());
   if (receive.stays) body.flags |= wire::ReadyBody::kStays;
-  if (body.address != 0 && peer.memory->remote_properties().ordered_writes && watched_count_ < kMaxWatched) {
+  if (body.address != 0 && peer.memory->remote_properties().ordered_writes &&
+      watched_count_ + filled_.size() < kMaxWatched) {
     body.last_byte = offer.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
     body.flags |= wire::ReadyBody::kWatched;
     watch(offer);
@@ -110,17 +113,65 @@ void Announcements::fill(ReceiveRequest& receive, size_t bytes) {
   counters_.count_received(Protocol::receiver_put, Arrival::receiver);
 }
 
+// A watched receive was filled before any message of its own was read.
+void Announcements::complete_seen(ReceiveRequest& receive) {
+  if (by_write_) filled_.push_back({receive.from, receive.context, receive.tag, receive.offer->serial});
+  fill(receive, receive.capacity);
+  receives_.complete(receive);
+}
+
+void Announcements::forget_filled(const Endpoint& peer, uint32_t newest) {
+  std::erase_if(filled_, [&](const Filled& filled) { return filled.peer == &peer && !after(filled.serial, newest); });
+}
+
+// True: it belongs to a receive that was filled already. `newest`: which announcement its sender had read.
+bool Announcements::serve(Endpoint& peer, const wire::Header& header, uint32_t newest) {
+  if (filled_.empty()) return false;
+  forget_filled(peer, newest);
+  const auto own = std::find_if(filled_.begin(), filled_.end(), [&](const Filled& filled) {
+    return filled.peer == &peer && filled.context == header.context && filled.tag == header.tag;
+  });
+  if (own == filled_.end()) return false;
+  filled_.erase(own);
+  --counters_.received[size_t(Protocol::receiver_put)][size_t(Arrival::receiver)];  // now it is known to have crossed
+  counters_.count_received(Protocol::receiver_put, Arrival::both);
+  return true;
+}
+
+ReceiveRequest* Announcements::receive_for_put(Endpoint& peer, const wire::Header& header,
+                                               const wire::RendezvousBody& body, bool& served) {
+  const auto newest = uint32_t(body.key[0]);
+  served = serve(peer, header, newest);
+  if (served) return nullptr;
+  for (;;) {
+    auto* receive =
+        static_cast<ReceiveRequest*>(receives_.matching.match_arrival(header.context, header.source, header.tag));
+    if (!receive || !receive->watched()) return receive;
+    ReceiveOffer& offer = *receive->offer;
+    if (after(offer.serial, newest)) {  // it is this message's whether it is filled or not
+      offer.crossed = body.bytes == receive->capacity;
+      return receive;
+    }
+    if (!last_byte_changed(*receive)) return receive;
+    complete_seen(*receive);  // put by a sender that knew of it: the message belongs to the next one
+  }
+}
+
 int Announcements::check_watched() {
   int done = 0;
   for (ReceiveOffer* offer = watched_.front(); offer;) {
     ReceiveRequest& receive = offer->receive;
-    if (!receive.posted() || !last_byte_changed(receive) || receives_.matching.first_of_key(receive) != &receive) {
+    const bool oldest = receive.posted() ? receives_.matching.first_of_key(receive) == &receive : offer->crossed;
+    if (!oldest || !last_byte_changed(receive)) {
       offer = watched_.next(offer);
       continue;
     }
-    receives_.unpost(receive);
-    fill(receive, receive.capacity);
-    receives_.complete(receive);
+    if (receive.posted()) {
+      receives_.unpost(receive);
+      complete_seen(receive);
+    } else {
+      receives_.complete(receive);
+    }
     ++done;
     offer = watched_.front();  // the list has changed, and another may have become the oldest of its key
   }
@@ -130,8 +181,7 @@ int Announcements::check_watched() {
 // An arriving message has met a watched receive: if that is filled already, the message belongs to the next one.
 ReceiveRequest* Announcements::unless_filled(ReceiveRequest& receive, const wire::Header& header) {
   if (!last_byte_changed(receive)) return &receive;
-  fill(receive, receive.capacity);
-  receives_.complete(receive);
+  complete_seen(receive);
   return receive_for(header);
 }
 
@@ -141,6 +191,8 @@ void Announcements::on_filled(Endpoint& peer, const wire::Header& header, const 
   wire::FilledBody body;
   std::memcpy(&body, payload, sizeof body);
   if (header.flags & wire::kTaken) {
+    if (!filled_.empty()) [[unlikely]]
+      forget_filled(peer, uint32_t(header.source));
     if (!receive->posted() || receive->from != &peer) return;
     if (watched_count_ != 0) [[unlikely]]
       check_watched();  // those before it

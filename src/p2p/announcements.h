@@ -23,6 +23,22 @@
 // of a key, and before it matches any other message with it. A rank that sleeps sees no byte change: such a put wakes
 // its receiver (TransferOperation::wakes), which costs it no message.
 //
+// Where message and announcement cross, the sender of a put uses the announcement (AnnouncedSender::on_ready), and
+// the receiver, which has read the rts, goes on watching. It may also see the data before it reads the rts, which must
+// then find no other receive. An rts says which announcement its sender had read last, so the receiver knows:
+//
+//   receiver                 sender              The rts has not seen the announcement (serial 7) of a receive of its
+//     ready(serial 7) --.  .-- rts(newest: 6)    key that was filled: it is that receive's own. For if it were another
+//                        \/                      message's, that one would come before the one that was put, and an
+//                        /\                      earlier receive would still be waiting for it.
+//     <-----------------'  '->
+//     <======================= put
+//     sees the last byte; complete
+//     reads the rts: it has been served
+//
+// What was filled is remembered until the sender says that it has read that announcement (kMaxWatched at most, then no
+// receive is watched): by an rts, or by the FIN of an announced receive that was not watched.
+//
 // Withdrawal. A receive is cancelled that was announced, or before others that were: which message those will match
 // would change. So the announcements are withdrawn first, and the receive stays posted meanwhile; what arrives for it
 // completes it, as MPI allows.
@@ -36,6 +52,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "p2p/chore.h"
 #include "p2p/control_messages.h"
@@ -46,8 +63,10 @@ namespace tern {
 
 class alignas(64) Announcements final : Chore {
  public:
-  Announcements(ProgressEngine& progress, Receives& receives, ControlMessages& control, ProtocolCounters& counters)
-      : Chore(progress), receives_(receives), control_(control), counters_(counters) {}
+  /// `by_write`: senders that come first put, so that a put may be seen before its rts.
+  Announcements(ProgressEngine& progress, Receives& receives, ControlMessages& control, ProtocolCounters& counters,
+                bool by_write)
+      : Chore(progress), receives_(receives), control_(control), counters_(counters), by_write_(by_write) {}
 
   /// An exact receive has been posted: its sender is told, where that is worth it.
   void announce(ReceiveRequest& receive);
@@ -58,6 +77,18 @@ class alignas(64) Announcements final : Chore {
     if (receive && receive->watched()) [[unlikely]]
       return unless_filled(*receive, header);
     return receive;
+  }
+  /// The same for an rts that offers no memory. `served`: the data of its message has come before it, nothing is left
+  /// to do; null is returned.
+  ReceiveRequest* receive_for_put(Endpoint& peer, const wire::Header& header, const wire::RendezvousBody& body,
+                                  bool& served);
+  /// The data comes by messages after all: it must not be looked at until all of it is there.
+  void expect_messages(ReceiveRequest& receive) {
+    if (receive.watched()) [[unlikely]]
+      unwatch(*receive.offer);
+  }
+  void on_peer_lost(Endpoint& peer) {
+    std::erase_if(filled_, [&](const Filled& filled) { return filled.peer == &peer; });
   }
   void on_filled(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   /// Completes the watched receives that are filled; how many.
@@ -75,11 +106,24 @@ class alignas(64) Announcements final : Chore {
   void unwatch(ReceiveOffer& offer);
   ReceiveRequest* unless_filled(ReceiveRequest& receive, const wire::Header& header);
   void fill(ReceiveRequest& receive, size_t bytes);
+  void complete_seen(ReceiveRequest& receive);
+  bool serve(Endpoint& peer, const wire::Header& header, uint32_t newest);
+  void forget_filled(const Endpoint& peer, uint32_t newest);
   [[gnu::noinline]] bool find_place(ReceiveRequest& receive, wire::ReadyBody& body, uint32_t& place);
 
   Receives& receives_;
   ControlMessages& control_;
   ProtocolCounters& counters_;
+  /// A receive that was filled by a put, whose message may have been announced and not been read yet.
+  struct Filled {
+    const Endpoint* peer;
+    uint64_t context;
+    int tag;
+    uint32_t serial;  ///< of its announcement
+  };
+
+  const bool by_write_;
+  std::vector<Filled> filled_;  ///< in the order of completion; at most kMaxWatched
   uint32_t watched_count_ = 0;
   IntrusiveList<ReceiveOffer> watched_;  ///< their last byte tells that they are filled; in the order of posting
 };

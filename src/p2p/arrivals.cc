@@ -45,6 +45,7 @@ void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, 
   }
   switch (header.kind) {
     case wire::Kind::rts: rendezvous_receiver.on_rts(from, header, payload, bytes); return;
+    case wire::Kind::moved: rendezvous_receiver.on_moved(from, header, payload, bytes); return;
     case wire::Kind::cts: rendezvous_sender.on_cts(from, header, payload, bytes); return;
     case wire::Kind::fin: rendezvous_sender.on_fin(from, header); return;
     case wire::Kind::ready: announced_sender.on_ready(from, header, payload, bytes); return;
@@ -56,7 +57,9 @@ void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, 
     case wire::Kind::sync_ack:
       if (SendRequest* send = sends.find(from, header.token)) sends.settle(*send, SendRequest::kMatch);
       return;
-    case wire::Kind::cancel: cancels.on_cancel(from, header, tuples.get()); return;
+    case wire::Kind::cancel:
+      if (cancels.on_cancel(from, header, tuples.get())) rendezvous_receiver.forget_moved(from, header.token);
+      return;
     case wire::Kind::cancel_answer: cancels.on_answer(from, header); return;
     default:
       if (tuples) tuples->on_message(from, header, payload, bytes);
@@ -87,6 +90,8 @@ void PointToPoint::Impl::on_peer_lost(Lane& lane, Error error) {
   if (!endpoints.lose(peer, error)) return;
   const auto reason = [&] { return Error(error.error_class(), std::string(error.text())); };
   announcements.check_watched();  // what had landed counts
+  announcements.on_peer_lost(peer);
+  rendezvous_receiver.on_peer_lost(peer);
   if (tuples) tuples->on_peer_lost(peer);
   control.forget(peer);
   receives.matching.for_each_posted([&](PostedReceive& posted) {

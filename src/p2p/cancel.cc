@@ -58,7 +58,7 @@ void SendCancels::cancel(SentRequest& sent) {
   asking.release();
 }
 
-void SendCancels::on_cancel(Endpoint& peer, const wire::Header& header, Tuples* tuples) {
+bool SendCancels::on_cancel(Endpoint& peer, const wire::Header& header, Tuples* tuples) {
   const auto sequence = uint32_t(header.tag);
   UnexpectedMessage* found = unexpected_.find_last([&](const UnexpectedMessage& message) {
     if (message.from != &peer || message.arriving || message.context != header.context) return false;
@@ -72,6 +72,7 @@ void SendCancels::on_cancel(Endpoint& peer, const wire::Header& header, Tuples* 
     unexpected_.destroy(*found);
   }
   control_.post(peer, wire::make_control_header(wire::Kind::cancel_answer, header.token, found ? 1 : 0));
+  return found != nullptr;
 }
 
 void SendCancels::on_answer(Endpoint& peer, const wire::Header& header) {

@@ -33,7 +33,8 @@ class SendCancels {
   void cancel(SendRequest& send);
   void cancel(SentRequest& sent);
   /// `tuples`: null: there are none.
-  void on_cancel(Endpoint& peer, const wire::Header& header, Tuples* tuples);
+  /// True: it was still waiting for its receive, and is no more.
+  bool on_cancel(Endpoint& peer, const wire::Header& header, Tuples* tuples);
   void on_answer(Endpoint& peer, const wire::Header& header);
 
  private:

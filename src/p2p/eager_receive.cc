@@ -39,6 +39,7 @@ Landing EagerReceiver::landing_of(Endpoint& from, const wire::Header& header, si
     case wire::Kind::data: {
       ReceiveRequest* receive = receives_.find(header.token);
       if (!receive || receive->sender != &from) break;
+      announcements_.expect_messages(*receive);
       Cursor target = receive->target();
       target.truncate(size_t(receive->status.bytes));
       target.skip(size_t(header.context));
@@ -100,6 +101,7 @@ void EagerReceiver::take(ReceiveRequest& receive, UnexpectedMessage& message) {
     return;
   }
   Receives::unpack(receive, message.data(), size_t(receive.status.bytes));
+  progress_.clock().charge_copy(size_t(receive.status.bytes));
   control_.acknowledge(*message.from, message.header);
   if (message.charged()) consumed(*message.from, message.bytes);  // room at the receiver is free again
   unexpected_.destroy(message);

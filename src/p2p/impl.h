@@ -10,6 +10,7 @@
 //   transfers.h           puts and gets
 //   announcements.h       the receiver first: its receives are announced
 //   eager.h               small messages
+//   copy_out.h            copying to a library buffer after all
 //   deferred_copies.h     copies that either side may make
 //   rendezvous_send.h, rendezvous_receive.h   the sender first: rts, cts, data, fin
 //   announced_send.h      what the sender does with announced receives
@@ -27,6 +28,7 @@
 #include "p2p/announcements.h"
 #include "p2p/cancel.h"
 #include "p2p/control_messages.h"
+#include "p2p/copy_out.h"
 #include "p2p/deferred_copies.h"
 #include "p2p/eager.h"
 #include "p2p/endpoint.h"
@@ -114,6 +116,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   Announcements announcements;
   EagerSender eager_sender;
   EagerReceiver eager_receiver;
+  CopyOut copy_out;
   DeferredCopies deferred;
   RendezvousSender rendezvous_sender;
   RendezvousReceiver rendezvous_receiver;

@@ -46,11 +46,16 @@ class MessageCount {
   /// `token`: as SentLog::offer.
   SentLog::Verdict offer(const Ready& ready, uint32_t& token) {
     begin_log();
+    newest_offer_ = ready.body.serial;
     if (ready.body.epoch != uint16_t(epoch_sent_)) return SentLog::Verdict::unknown;
     return log_->offer(ready, token);
   }
   /// A put goes out that uses this announcement and is followed by no message.
   void note_put(const Ready& ready) { log_->note_put(ready); }
+  /// As SentLog::note_crossed.
+  void note_crossed(const Ready& ready, uint32_t token) { log_->note_crossed(ready, token); }
+  /// Serial of the newest announcement of the peer's that was read; 0: none was.
+  uint32_t newest_offer() const { return newest_offer_; }
   /// Forgets the offers of a key.
   void withdraw(uint64_t context, int tag) {
     if (log_) log_->withdraw(context, tag);
@@ -86,6 +91,7 @@ class MessageCount {
   uint32_t sent_ = 0;
   uint32_t arrived_ = 0;
   std::unique_ptr<SentLog> log_;  ///< null: no receive was announced yet, either way
+  uint32_t newest_offer_ = 0;
   uint32_t epoch_sent_ = 0;
   uint32_t epoch_arrived_ = 0;
 };

@@ -1,6 +1,8 @@
 #include "p2p/point_to_point.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "p2p/impl.h"
 #include "p2p/tuples.h"
@@ -40,10 +42,11 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       unexpected(p, receives.matching),
       buffers(size_t(t.hybrid_buffers)),
       puts(sends, endpoints, control, is_customised(policy.mode, false)),
-      announcements(p, receives, control, counters),
+      announcements(p, receives, control, counters, policy.by_write),
       eager_sender(sends),
       eager_receiver(p, receives, announcements, unexpected, control, counters),
-      deferred(p, sends, puts),
+      copy_out(sends, buffers, control, p.clock(), counters),
+      deferred(p, sends, puts, copy_out),
       rendezvous_sender(sends, puts, deferred, control, heartbeat, policy.mode),
       rendezvous_receiver(p, receives, announcements, unexpected, endpoints, control, counters, policy),
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
@@ -83,6 +86,16 @@ void PointToPoint::add_path(Path& path) {
   const RemoteMemory* memory = path.remote_memory();
   if (path.copy_arbiter() && memory && !memory->remote_properties().autonomous)
     impl_->heartbeat.set_arbiter(*path.copy_arbiter());
+}
+
+std::string PointToPoint::without_tuple_queues() const {
+  std::string names;
+  for (Path* path : impl_->endpoints.paths()) {
+    const std::string_view name = path->properties().name;
+    if (name == "self" || path->tuple_queues()) continue;
+    names += (names.empty() ? "" : ", ") + std::string(name.empty() ? "of several lanes" : name);
+  }
+  return names;
 }
 
 void PointToPoint::set_hints(uint64_t context, const MessageHints& hints) {

@@ -69,6 +69,9 @@ class PointToPoint {
   /// The peers of this rank; other floors send and receive messages of their own through them.
   Endpoints& endpoints();
 
+  /// Names of the paths to other ranks that have no tuple queues, separated by commas.
+  std::string without_tuple_queues() const;
+
   /// What is known of a context's messages from now on (tuple queues use it). The peers' need not be the same.
   void set_hints(uint64_t context, const MessageHints& hints);
   /// Its communicator is freed.

@@ -129,8 +129,10 @@ struct ProtocolCounters {
   // Announcements sent, and as their senders judged them (SentLog::Verdict).
   uint64_t announced = 0, held = 0, useless = 0, unknown = 0;
   uint64_t withdrawn = 0;   ///< by cancelling
-  uint64_t no_buffer = 0;   ///< hybrid refused: all library buffers in use
+  uint64_t no_buffer = 0;   ///< hybrid or copying out refused: all library buffers in use
+  uint64_t copied_out = 0;  ///< messages whose receive was late, copied by their waiting sender (copy_out.h)
   uint64_t fins_saved = 0;  ///< puts that needed no FIN
+  uint64_t crossed = 0;     ///< announcements that served messages which they had crossed, instead of a cts
 
   void count_received(Protocol protocol, Arrival arrival) { ++received[size_t(protocol)][size_t(arrival)]; }
   uint64_t arrivals(Arrival arrival) const {

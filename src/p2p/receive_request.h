@@ -57,6 +57,7 @@ struct alignas(64) ReceiveOffer final : ListHook<ReceiveOffer> {
   uint32_t place = 0;
   bool announced = false;            ///< and still posted, or served by it: counted in Endpoint::announced
   bool binding = false;              ///< and not withdrawn: the sender may use it without asking
+  bool crossed = false;              ///< and its message has crossed the announcement; watched: it comes by a put
   bool withdrawing = false;          ///< its withdrawal is not answered yet: counted in Endpoint::announced
   uint8_t last_byte = 0;             ///< watched: what it was
   Announcements* watcher = nullptr;  ///< its last byte tells that it is filled, this part looks; null: it does not

@@ -1,9 +1,11 @@
 #include "p2p/rendezvous_receive.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/looks.h"
 #include "p2p/sends.h"
+#include "wire/body.h"
 
 namespace tern {
 
@@ -13,7 +15,10 @@ void RendezvousReceiver::on_rts(Endpoint& peer, const wire::Header& header, cons
   std::memcpy(&rts.body, payload, sizeof rts.body);
   if (peer.credit.half_due()) peer.settle_credit();  // a sender that announces may be out of credit
   if (header.flags & wire::kWantsReleases) control_.flush_releases(peer);
-  ReceiveRequest* receive = announcements_.receive_for(header);
+  bool served = false;
+  ReceiveRequest* receive = rts.body.address == 0 ? announcements_.receive_for_put(peer, header, rts.body, served)
+                                                  : announcements_.receive_for(header);
+  if (served) return;
   if (!receive) {
     unexpected_.keep(peer, header, rts.body.bytes).body = rts.body;
     return;
@@ -34,6 +39,44 @@ void RendezvousReceiver::answer_in_turn(ReceiveRequest& receive, const ReceivedR
   later.arrival = arrival;
   pending_.push_back(&later);
   want(true);
+}
+
+// The sender has the copy lock. The receive ends by its `filled`, or goes on when it says where the data lies.
+void RendezvousReceiver::await_sender(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival) {
+  PendingAnswer& later = receives_.offer(receive).answer;
+  TERN_ASSERT(!later.linked());
+  later.receive = &receive;
+  later.rts = rts;
+  later.arrival = arrival;
+  with_sender_.push_back(&later);
+  counters_.count_received(Protocol::sender_put, arrival);
+}
+
+// True: the message's data was moved, and `rts` says where to.
+bool RendezvousReceiver::take_moved(const Endpoint& peer, ReceivedRts& rts) {
+  const auto found = std::find_if(moved_.begin(), moved_.end(),
+                                  [&](const Moved& moved) { return moved.peer == &peer && moved.token == rts.token; });
+  if (found == moved_.end()) return false;
+  rts.body = found->body;
+  rts.flags = wire::kHybrid;
+  moved_.erase(found);
+  return true;
+}
+
+void RendezvousReceiver::on_moved(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  Moved moved{.peer = &peer, .token = header.token, .body = {}};
+  if (!wire::parse_body(payload, bytes, moved.body)) return;
+  for (PendingAnswer* waiting = with_sender_.front(); waiting; waiting = with_sender_.next(waiting)) {
+    ReceiveRequest& receive = *waiting->receive;
+    if (receive.sender != &peer || waiting->rts.token != header.token) continue;
+    const Arrival arrival = waiting->arrival;
+    const ReceivedRts rts = {.token = header.token, .flags = wire::kHybrid, .body = moved.body};
+    with_sender_.remove(waiting);
+    --counters_.received[size_t(Protocol::sender_put)][size_t(arrival)];
+    answer_in_turn(receive, rts, arrival);
+    return;
+  }
+  moved_.push_back(moved);
 }
 
 // It may be long until this rank has time. The sender is free already if the data is in a library buffer; otherwise it
@@ -61,8 +104,11 @@ int RendezvousReceiver::advance() {
   return 1;
 }
 
-void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival) {
+void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& announced, Arrival arrival) {
   Endpoint& peer = *receive.sender;
+  ReceivedRts rts = announced;
+  if (!moved_.empty()) [[unlikely]]
+    take_moved(peer, rts);
   if (peer.lost()) {
     receives_.fail(receive, endpoints_.loss_of(peer.peer));
     return;
@@ -75,11 +121,10 @@ void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& rts,
     fetched(receive, rts);
     return;
   }
-  // Its sender has had time first, and puts it.
+  // Its sender has had time first.
   if (!hybrid && body.address != 0 && peer.arbiter &&
       !peer.arbiter->try_lock_copy(&peer.lane(), RemoteKey{{body.key[0], body.key[1]}})) {
-    TERN_ASSERT(receive.offer);
-    counters_.count_received(Protocol::sender_put, arrival);
+    await_sender(receive, rts, arrival);
     return;
   }
   if (body.address != 0 && worth_getting(receive, rts)) {

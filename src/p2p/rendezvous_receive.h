@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "p2p/announcements.h"
 #include "p2p/chore.h"
@@ -36,6 +37,16 @@ class RendezvousReceiver final : Chore, Gets::Client {
   /// The same, but a copy that costs CPU time waits for its turn.
   void answer_in_turn(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival);
 
+  /// The data of an announced message lies somewhere else now (copy_out.h).
+  void on_moved(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  /// The message of that name was taken back.
+  void forget_moved(const Endpoint& peer, uint32_t token) {
+    std::erase_if(moved_, [&](const Moved& moved) { return moved.peer == &peer && moved.token == token; });
+  }
+  void on_peer_lost(const Endpoint& peer) {
+    std::erase_if(moved_, [&](const Moved& moved) { return moved.peer == &peer; });
+  }
+
   /// While one exists, this rank makes no copies: for calls that only begin a message. Copies of those that have come
   /// would keep this one, and those that the program begins next, from peers that wait for them (64 messages of 64 KiB
   /// in both directions: one rank copied, the other one waited). Their senders may put the data, if they have time
@@ -62,6 +73,17 @@ class RendezvousReceiver final : Chore, Gets::Client {
     clear_to_send(receive, rts, offset);
   }
 
+  bool take_moved(const Endpoint& peer, ReceivedRts& rts);
+  void await_sender(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival);
+
+  /// A message without a receive yet, whose sender has moved its data. At most as many as its sender has library
+  /// buffers.
+  struct Moved {
+    const Endpoint* peer;
+    uint32_t token;
+    wire::RendezvousBody body;
+  };
+
   Receives& receives_;
   Announcements& announcements_;
   Unexpected& unexpected_;
@@ -72,6 +94,9 @@ class RendezvousReceiver final : Chore, Gets::Client {
   Gets gets_;
   /// Answers that cost a copy: one for each poll, so that a rank that copies goes on polling.
   IntrusiveList<PendingAnswer> pending_;
+  /// Receives whose senders have taken the copy lock: they put the data, or say where they have moved it.
+  IntrusiveList<PendingAnswer> with_sender_;
+  std::vector<Moved> moved_;
   uint32_t holds_ = 0;
 };
 

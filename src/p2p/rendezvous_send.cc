@@ -14,7 +14,8 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
     if (peer.arbitrates()) state.heartbeat.begin(heartbeat_);
     if (!state.exposed.empty() && is_customised(mode_, peer.tuples) && peer.copy_locks()) {
       state.copy_lock = state.exposed.add_copy_lock(peer);
-      if (ready && !ready->body.watched()) deferred_.add(send, state, ready->clear_for(bytes));
+      if (!ready) deferred_.add_unmatched(send, state);
+      else if (!ready->body.watched()) deferred_.add(send, state, ready->clear_for(bytes));
     }
   }
   if (!state.exposed.empty()) {
@@ -37,6 +38,7 @@ void RendezvousSender::begin(SendRequest& send, LibraryBuffers::Loan buffer) {
 void RendezvousSender::announce(SendRequest& send, RendezvousSend& state, uint8_t flags) {
   const SendArguments& a = send.arguments;
   state.body.bytes = send.data_bytes();
+  if (state.body.address == 0) state.body.key[0] = send.endpoint.messages.newest_offer();
   send.waits |= SendRequest::kData;
   wire::Header header = wire::make_header(wire::Kind::rts, a.source, a.context, a.tag, sends_.name(send), flags);
   header.carried = control_.carry_release(send.endpoint);
@@ -69,11 +71,12 @@ void RendezvousSender::on_cts(Endpoint& peer, const wire::Header& header, const 
   clear(*send, body, header.context);
 }
 
-void RendezvousSender::clear(SendRequest& send, const wire::ClearBody& clear, uint64_t offset_bytes) {
+void RendezvousSender::clear(SendRequest& send, const wire::ClearBody& clear, uint64_t offset_bytes, bool seen) {
   RendezvousSend& state = *send.rendezvous();
   if (state.deferred.owner) deferred_.remove(state.deferred);
   state.clear = clear;
   state.clear_offset_bytes = offset_bytes;
+  state.seen = seen;
   if (send.waits & SendRequest::kPath) {
     state.clear_pending = true;  // the path still holds the rts: rts_left goes on
   } else {
@@ -90,7 +93,7 @@ void RendezvousSender::send_data(SendRequest& send) {
   const auto bytes = size_t(std::min<uint64_t>(to.bytes, state.body.bytes));
   if (to.address != 0 && bytes != 0 && send.arguments.type->is_contiguous() && peer.can_put() &&
       (peer.autonomous() || mode_ == RendezvousMode::rput || !peer.peer_streams(bytes))) {
-    if (puts_.begin(send, to, wire::kLanded, offset)) return;
+    if (puts_.begin(send, to, state.seen ? 0 : wire::kLanded, offset)) return;
   }
   sends_.stream(send, to.receiver_token, bytes, offset);
 }

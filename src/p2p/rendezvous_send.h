@@ -11,8 +11,8 @@
 //
 // Both at about the same time: the rts crosses the receiver's announcement. With an address in it the receiver fetches,
 // the announcement is dropped; without, the announcement serves as the cts at once (AnnouncedSender::on_ready), and the
-// cts that the receiver sends for the rts finds the send cleared.
-// Thread rule: under the rank's lock.
+// cts that the receiver sends for the rts finds the send cleared. If the receiver watches its buffer the put has no
+// FIN, and may be seen before the rts is read (Announcements::receive_for_put). Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ class RendezvousSender {
   void on_cts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_fin(Endpoint& peer, const wire::Header& header);
   /// The send's receive has room, as `clear` says: its data goes, from `offset` on, as soon as its rts has left.
-  void clear(SendRequest& send, const wire::ClearBody& clear, uint64_t offset_bytes);
+  /// `seen`: the receiver sees a put by itself.
+  void clear(SendRequest& send, const wire::ClearBody& clear, uint64_t offset_bytes, bool seen = false);
 
  private:
   void announce(SendRequest& send, RendezvousSend& state, uint8_t flags);

@@ -56,7 +56,9 @@ std::string PointToPoint::statistics() const {
     if (!orders.empty())
       out += (out.empty() ? "" : ", ") + ("received by " + std::string(record.name)) + " (" + orders + ")";
   }
+  add("crossed", c.crossed);
   add("FINs saved", c.fins_saved);
+  add("copied out", c.copied_out);
   add("no library buffer", c.no_buffer);
   add("announced", c.announced);
   add("announcements held", c.held);

@@ -20,7 +20,7 @@ class SendRequest;
 class Sends;
 struct TupleMessage;
 
-/// A copy that either side may make (deferred_copies.h). Ends by leaving the list.
+/// A copy that either side may make (deferred_copies.h, copy_out.h). Ends by leaving the list.
 struct DeferredCopy : ListHook<DeferredCopy> {
   DeferredCopy() {}  // leaves `to` alone, which most sends do not have
   DeferredCopy(const DeferredCopy&) = delete;
@@ -34,7 +34,8 @@ struct DeferredCopy : ListHook<DeferredCopy> {
   DeferredCopies* owner = nullptr;
   SendRequest* send = nullptr;
   uint32_t idle_polls = 0;  ///< so many polls have passed since it was looked at
-  wire::ClearBody to;       ///< where this rank may put the data
+  uint32_t looks = 0;       ///< so often the peer was in its library, and did not copy
+  wire::ClearBody to;       ///< where this rank may put the data; address 0: its receive is not known yet
 };
 
 /// State of a send by sender-initiated rendezvous or hybrid (rendezvous_send.h). What it holds of others goes back when
@@ -47,7 +48,8 @@ struct alignas(64) RendezvousSend {
   Heartbeat::Hold heartbeat;    ///< the receiver may ask whether this rank is there
   LibraryBuffers::Loan buffer;  ///< hybrid: the data lies there, this request is the library's own
   bool copy_lock = false;       ///< `exposed` has one: either side may copy
-  bool clear_pending = false;   ///< a cts came while the path still held the rts
+  bool clear_pending = false;   ///< it was cleared while the path still held the rts
+  bool seen = false;            ///< cleared by an announcement whose receiver sees the data by itself: no FIN
   DeferredCopy deferred;
   wire::ClearBody clear;            ///< of that cts
   uint64_t clear_offset_bytes = 0;  ///< so much of it is with the receiver already

@@ -62,10 +62,7 @@ void Sends::complete(SendRequest& send) {
     tokens_.remove(send.token);
     send.token = 0;
   }
-  if (RendezvousSend* rendezvous = send.rendezvous()) {
-    send.state = {};
-    rendezvous_.destroy(rendezvous);
-  }
+  if (send.rendezvous()) end_rendezvous(send);
   --open_;
   send.set_complete();
   progress_.notify();

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
+#include "base/assert.h"
 #include "base/counters.h"
 #include "base/pool.h"
 #include "base/recorder.h"
@@ -72,6 +74,12 @@ class alignas(64) Sends {
     send.state = state;
     return *state;
   }
+  /// Gives back what it holds of others.
+  void end_rendezvous(SendRequest& send) {
+    RendezvousSend* state = send.rendezvous();
+    send.state = {};
+    rendezvous_.destroy(state);
+  }
   /// One of the things this send waited for has happened; the last completes it.
   void settle(SendRequest& send, uint8_t waited) {
     send.waits &= uint8_t(~waited);
@@ -103,6 +111,12 @@ class alignas(64) Sends {
   uint32_t name(SendRequest& send) {
     if (send.token == 0) send.token = tokens_.add(send);
     return send.token;
+  }
+  /// Peers that know `from` by its name now mean `to`, which has none yet.
+  void rename(SendRequest& from, SendRequest& to) {
+    TERN_ASSERT(from.token != 0 && to.token == 0);
+    to.token = std::exchange(from.token, 0);
+    tokens_.rename(to.token, to);
   }
   /// What a peer calls by a token; null: nothing of that peer's.
   SendRequest* find(const Endpoint& peer, uint32_t token) const {

@@ -2,19 +2,28 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace tern {
 
 void SentLog::log(const Entry& entry) {
   Entry& place = entries_[logged_ % kLogged];
   if (logged_ >= kLogged) {
-    if (place.serial == 0) {
-      floor_ = place.number;
-    } else if (after(place.serial, floor_serial_)) {
-      floor_serial_ = place.serial;
-    }
+    if (place.number != 0) floor_ = place.number;
+    if (place.serial != 0 && after(place.serial, floor_serial_)) floor_serial_ = place.serial;
   }
   place = entry;
   ++logged_;
+}
+
+void SentLog::note_crossed(const Ready& ready, uint32_t token) {
+  for (uint32_t i = logged_ - std::min(logged_, kLogged); i != logged_; ++i) {
+    Entry& entry = entries_[i % kLogged];
+    if (entry.token == token && entry.context == ready.context && entry.tag == ready.tag) {
+      TERN_ASSERT(entry.serial == 0);
+      entry.serial = ready.body.serial;
+    }
+  }
 }
 
 // A message of this key has gone: the first offer is used up, the others have come one nearer.

@@ -17,7 +17,8 @@
 // time whether there is one or a thousand.
 //
 // Puts that no message follows (FIN elimination) are not counted, since their receiver does not see them in order with
-// the messages; they are known by the serial of the announcement they used.
+// the messages; they are known by the serial of the announcement they used. So is a put whose message has crossed that
+// announcement: its receiver may see the data before the message.
 //
 // Thread rule: under the rank's lock.
 #pragma once
@@ -75,6 +76,9 @@ class SentLog {
     log(Entry{.context = context, .tag = tag, .number = 0, .token = 0, .serial = ready.body.serial});
     pass(context, tag);  // ends `ready`, if it is the one that is kept
   }
+  /// The message of a send that waits for its answer, `token`, has crossed this announcement, and its data is put there
+  /// without another word: from now on it is known by the announcement's serial.
+  void note_crossed(const Ready& ready, uint32_t token);
 
   /// The announced receive that the next message of this key will match; null: none is known. Valid until the next
   /// call.
@@ -97,9 +101,9 @@ class SentLog {
   struct Entry {
     uint64_t context;
     int tag;
-    uint32_t number;  ///< counts from 1; when serial is 0
+    uint32_t number;  ///< counts from 1; 0: a put without a message
     uint32_t token;
-    uint32_t serial;  ///< not 0: a put without a message
+    uint32_t serial;  ///< not 0: a put that its receiver sees by itself, after a message or without one
   };
   struct Offer : ListHook<Offer> {
     Ready ready;

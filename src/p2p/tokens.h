@@ -44,6 +44,12 @@ class Tokens {
     free_ = token & kIndexMask;
     --live_;
   }
+  /// The token names another item from now on.
+  void rename(uint32_t token, T& item) {
+    Slot& slot = slots_[token & kIndexMask];
+    TERN_ASSERT(slot.item && slot.item != &item && slot.generation == token >> kIndexBits);
+    slot.item = &item;
+  }
   uint32_t live() const { return live_; }
   template <typename Visitor>
   void for_each(Visitor&& visit) const {

@@ -143,9 +143,11 @@ void Puts::tell(Put& put, uint8_t flags) {
   wire::FilledBody body{put.total};
   // The part that takes the receive is counted as the message, by its context and tag.
   const SendArguments& a = put.send->arguments;
-  control_.post(put.send->endpoint,
-                wire::make_header(wire::Kind::filled, 0, a.context, a.tag, put.to.receiver_token, flags), &body,
-                sizeof body);
+  Endpoint& peer = put.send->endpoint;
+  control_.post(peer,
+                wire::make_header(wire::Kind::filled, int32_t(peer.messages.newest_offer()), a.context, a.tag,
+                                  put.to.receiver_token, flags),
+                &body, sizeof body);
 }
 
 void Puts::end(Put& put) {

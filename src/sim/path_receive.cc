@@ -264,6 +264,7 @@ const char* kind_name(wire::Kind kind) {
     case wire::Kind::tuple_stopped: return "tuple_stopped";
     case wire::Kind::tuple_repair: return "tuple_repair";
     case wire::Kind::tuple_resume: return "tuple_resume";
+    case wire::Kind::moved: return "moved";
   }
   return "unknown";
 }

@@ -30,7 +30,7 @@ enum class Kind : uint8_t {
   direct = 12,    ///< the whole message, of any size, because its receive was announced; flags kWantsAck: token wants a
                   ///< sync_ack
   filled = 13,    ///< FIN of a put: `token` is the receiver's; payload is FilledBody; flags kTaken, kLanded; context
-                  ///< and tag as the message's
+                  ///< and tag as the message's; source: serial of the newest announcement that its sender has read
   withdraw = 14,  ///< announcements for (context, tag) are void; `token` (receiver's) comes back with withdrawn
   withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
   recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch
@@ -45,6 +45,8 @@ enum class Kind : uint8_t {
   tuple_stopped = 23,  ///< `token` is the receiver's; payload is TupleStoppedBody
   tuple_repair = 24,   ///< `token` is the receiver's: the queue's connection has failed; payload is TupleRepairBody
   tuple_resume = 25,   ///< `token` is the sender's: its answer; payload is TupleResumeBody
+
+  moved = 26,  ///< the data of the rts `token` lies in a library buffer now; payload is RendezvousBody (copy_out.h)
 
   // 32 to 223: kinds of the layers above point-to-point, which register them (p2p/endpoint.h).
   // 224 and more: the path scheduler's kinds (wire/lanes.h).
@@ -120,7 +122,8 @@ inline void copy_header(Header& to, const Header& from) {
 struct RendezvousBody {
   uint64_t bytes;
   uint64_t address;  ///< of contiguous data in the sender; 0: not gettable
-  uint64_t key[2];   ///< RemoteKey of that memory
+  uint64_t key[2];   ///< RemoteKey of that memory; without an address, the first one: serial of the newest announcement
+                     ///< of the receiver's that the sender had read
 };
 static_assert(sizeof(RendezvousBody) == 32);
 

@@ -422,6 +422,7 @@ void expect_every_protocol(const ProtocolCounters& counters) {
   for (size_t i = 0; i < kArrivalCount; ++i) EXPECT_GT(counters.arrivals(Arrival(i)), 10u) << kArrivalNames[i];
   EXPECT_GT(counters.withdrawn, 10u);
   EXPECT_GT(counters.fins_saved, 10u);
+  EXPECT_GT(counters.crossed, 10u);
   EXPECT_GT(counters.no_buffer, 10u);
 }
 

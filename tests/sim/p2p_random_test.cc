@@ -76,6 +76,7 @@ TEST(PointToPoint, RandomProgramsWithFaults) {
 TEST(PointToPoint, RandomProgramsUseEveryProtocol) {
   if (!all_seeds()) GTEST_SKIP() << "not all seeds were run";
   expect_every_protocol(total_counters);
+  EXPECT_GT(total_counters.copied_out, 10u);
 }
 
 TEST(PointToPoint, TheSameSeedGivesTheSameRun) {

@@ -283,7 +283,7 @@ struct AnnouncementsTest : PartsTest {
   ProtocolCounters counters;
   Heartbeat heartbeat{progress};
   Receives receives{progress, actions, heartbeat};
-  Announcements announcements{progress, receives, control, counters};
+  Announcements announcements{progress, receives, control, counters, true};
   std::vector<std::byte> buffers[3] = {std::vector<std::byte>(64), std::vector<std::byte>(64),
                                        std::vector<std::byte>(64)};
 };

@@ -93,6 +93,44 @@ TEST(ShmRendezvous, ReceiverEarly) {
   });
 }
 
+// The sender waits and the receiver is late: the sender copies and is free. The receiver finds the copy, however the
+// announcement of the message has reached it.
+TEST(ShmRendezvous, SenderWaitsForALateReceiver) {
+  run_processes(2, 65536, [](int rank, std::unique_ptr<ShmNode> node, Common& common) {
+    TwoRanks me(rank, std::move(node), common, Tunables{});
+    const bool can_get = me.path.can_get(me.path.lane(PeerId(1 - rank)));
+    constexpr int kMessages = 20;  // more than library buffers: they come back
+    for (int i = 0; i < kMessages; ++i) {
+      std::vector<std::byte> expected = message(kMedium, uint32_t(i));
+      if (rank == 0) {
+        std::vector<std::byte> data = expected;
+        Request* request = me.p2p.isend(me.to_peer(data, i));
+        EXPECT_EQ(request->complete(), !can_get);
+        me.p2p.wait(*request);
+        EXPECT_FALSE(request->error);
+        request->release();
+        data.assign(data.size(), std::byte{0x55});  // ours again
+        me.say(2 * i);
+        me.await(2 * i + 1);
+        continue;
+      }
+      std::vector<std::byte> data(expected.size());
+      me.await(2 * i);
+      if (i % 2 == 1) me.progress.poll();  // has seen the message before it posts the receive
+      Request* request = me.p2p.ireceive(me.from_peer(data, i));
+      me.p2p.wait(*request);
+      EXPECT_FALSE(request->error);
+      EXPECT_EQ(data, expected);
+      request->release();
+      me.say(2 * i + 1);
+    }
+    if (rank == 0 && can_get) {
+      EXPECT_EQ(me.p2p.counters().copied_out, uint64_t(kMessages));
+    }
+    return me.finish();
+  });
+}
+
 // The sender starts and computes: free at once of a message up to a quarter of the hybrid limit, and of a longer one
 // without a poll of its own as soon as the receiver has taken it. What cannot be fetched is copied up to the limit.
 TEST(ShmRendezvous, SenderEarly) {

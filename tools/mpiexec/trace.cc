@@ -68,6 +68,7 @@ const char* control_name(uint16_t what) {
     case wire::Kind::tuple_stopped: return "tuple-stopped";
     case wire::Kind::tuple_repair: return "tuple-repair";
     case wire::Kind::tuple_resume: return "tuple-resume";
+    case wire::Kind::moved: return "moved";
     default: break;
   }
   const auto between = [what](wire::Kind first, wire::Kind last) { return what >= int(first) && what <= int(last); };
