@@ -76,6 +76,10 @@ namespace tern {
     "largest message sent eagerly over RDMA; also the payload of one frame of longer ones") \
   X(rdma_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
     "longest message over RDMA that is copied to a library buffer when its receive is not posted yet") \
+  X(rdma_ordered_writes, 0, 0, 1, "", false, \
+    "1: the bytes of one RDMA write become visible in address order on every node of the job, where the adapter can " \
+    "(no relaxed ordering over PCI Express): a receive then sees by its last byte that a large message is there, and " \
+    "a ring's frame is one write. If that is wrong, receives complete before their data (docs/rdma.md)") \
   X(rdma_receives, 512, 16, 1 << 16, "frames", false, \
     "receive buffers that all peers of a rank share over RDMA (each of rdma_eager_bytes)") \
   X(rdma_sends, 256, 8, 1 << 16, "frames", false, \

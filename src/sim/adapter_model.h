@@ -64,6 +64,9 @@ struct AdapterModel {
 
 /// Faults of adapters. Parts of 1024 per message.
 struct AdapterFaults {
+  /// The adapter claims ordered_writes, but what is behind it does not keep the order (PCI Express with relaxed
+  /// ordering): as without that property.
+  bool reorders_writes = false;
   uint32_t storm_in_1024 = 0;  ///< messages that begin a period in which the receiver seems to have no receives
   uint64_t storm_ns = 0;
   uint32_t error_in_1024 = 0;        ///< messages that end with retry_exceeded, though they may have arrived

@@ -44,7 +44,8 @@ void AdapterNode::on_packet(std::unique_ptr<Packet> arrived) {
   };
   bool write_ends =
       packet->op == Op::data && !is_send(packet->verb) && packet->last && packet->payload.size() > kWholeWordBytes;
-  if (!model().ordered_writes && write_ends && rng_.chance(1, 2)) {
+  const bool ordered = model().ordered_writes && !adapters.faults.reorders_writes;
+  if (!ordered && write_ends && rng_.chance(1, 2)) {
     auto tail = std::make_unique<AdapterPacket>();
     tail->op = Op::early_tail;
     tail->from = packet->from;

@@ -60,8 +60,10 @@ struct Capabilities {
   bool atomics = false;           ///< compare_swap and fetch_add
   bool atomic_swap = false;       ///< swap (makes the message count of the MCS lock constant: Jiang et al. 2004, 5.2)
   bool atomics_with_cpu = false;  ///< a CPU's own atomic instructions on that memory exclude the adapter's
-  bool ordered_writes = false;    ///< of one RDMA write, bytes become visible in address order (FIN elimination)
-  bool autonomous = false;        ///< data moves without a CPU; false for software adapters (Soft-RoCE)
+  /// Of one RDMA write, bytes become visible in address order, as far as the adapter is concerned. What PCI Express
+  /// makes of it nobody can ask: it is used only if the user says so (tunable rdma_ordered_writes).
+  bool ordered_writes = false;
+  bool autonomous = false;  ///< data moves without a CPU; false for software adapters (Soft-RoCE)
   bool roce = false;
   bool polled_wakes = false;  ///< a write into polled memory ends its owner's sleep (simulated ranks poll in reality)
   uint32_t mtu_bytes = 0;     ///< also the largest UD message

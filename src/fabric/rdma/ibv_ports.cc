@@ -59,7 +59,8 @@ Capabilities describe(const IbvPort& port, const ibv_device_attr& device, const 
   can.shared_receive = device.max_srq > 0;
   can.atomics = device.atomic_cap != IBV_ATOMIC_NONE;
   can.atomics_with_cpu = device.atomic_cap == IBV_ATOMIC_GLOB;
-  // No standard guarantees it; these adapters write a message's packets in order, and PCI Express keeps their order.
+  // No standard guarantees it; these adapters write a message's packets in order. PCI Express keeps their order unless
+  // relaxed ordering is on, which a BIOS, a hypervisor or a driver may decide.
   can.ordered_writes = !port.software && device.vendor_id == kMellanox;
   can.autonomous = !port.software;
   can.roce = !port.infiniband;

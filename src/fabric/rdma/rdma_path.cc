@@ -55,7 +55,7 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   remote_properties_.ordered_atomics = able.atomics;
   // A queue pair delivers in the order of posting, and no message is posted before an earlier put.
   remote_properties_.puts_before_messages = true;
-  remote_properties_.ordered_writes = able.ordered_writes;
+  remote_properties_.ordered_writes = able.ordered_writes && tunables.rdma_ordered_writes != 0;
 }
 
 Error RdmaPath::start(const Tunables& tunables) {

@@ -31,6 +31,7 @@ ChannelSwitches::ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaCon
       streams_(streams),
       ring_entries_(uint32_t(tunables.rdma_ring_entries)),
       entry_bytes_(std::min(kRingEntryBytes, adapter.slot_bytes)),
+      ordered_writes_(adapter.hca->capabilities().ordered_writes && tunables.rdma_ordered_writes != 0),
       max_pairs_(uint32_t(tunables.rdma_rc_pool)),
       max_active_pairs_(tunables.rdma_channels.starts_with("auto") ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {
 }
@@ -187,8 +188,8 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
     return false;
   }
   const RingChannel::Remote ring{offer.address, offer.key, offer.entries, offer.entry_bytes};
-  its.out_next_channel = std::make_unique<RingChannel>(
-      its.out_next, *way, std::move(own_way), ring, adapter_.slot_bytes, adapter_.hca->capabilities().ordered_writes);
+  its.out_next_channel =
+      std::make_unique<RingChannel>(its.out_next, *way, std::move(own_way), ring, adapter_.slot_bytes, ordered_writes_);
   return true;
 }
 

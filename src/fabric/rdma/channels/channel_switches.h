@@ -155,6 +155,7 @@ class ChannelSwitches {
   const uint32_t ring_entries_;
   const size_t entry_bytes_;
   // Beside a base that needs none: connected queue pairs, and how many of them are used at one time.
+  const bool ordered_writes_;
   const uint32_t max_pairs_, max_active_pairs_;
   std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair; the last to take theirs are last
   ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
