@@ -13,9 +13,9 @@
 // lost, doubled and late, receivers that seem to have no receives, writes out of order, rings that do not wake. The
 // programs are plain MPI and the same as on real machines; only their computation is told to the simulator
 // (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a network that costs what
-// its file says of TCP, or by datagrams (path=udp). progress=event: beside an event thread, on the same core unless the
-// node has more (cores=N). Registrations of user memory are kept,
-// as the library does.
+// its file says of TCP (a model of the whole path), by Tern's own TCP path over simulated sockets (path=tcp), or by
+// datagrams (path=udp). socket_bytes=N: their buffers. progress=event: beside an event thread, on the same core unless
+// the node has more (cores=N). Registrations of user memory are kept, as the library does.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,6 +45,7 @@ int bench_world(int argc, char** argv);
 int bench_locks(int argc, char** argv);
 int bench_channel_costs(int argc, char** argv);
 void simulated_work(long loops);
+double simulated_cpu_us(void);
 void simulated_begin_counting(void);
 void simulated_print_counts(int x);
 }
@@ -130,6 +131,11 @@ void simulated_work(long loops) {
   static_cast<tern::sim::SimClock&>(process.clock()).compute_ns(uint64_t(loops));
 }
 
+double simulated_cpu_us(void) {
+  tern::Process& process = *tern::capi::current().process;
+  return double(static_cast<tern::sim::SimClock&>(process.clock()).busy_ns()) / 1000;
+}
+
 void simulated_begin_counting(void) { counted_before = count_adapters(); }
 
 void simulated_print_counts(int x) {
@@ -199,6 +205,11 @@ int main(int argc, char** argv) {
       draw_faults(std::strtoull(setting.data() + equals + 1, nullptr, 10), options);
       continue;
     }
+    if (setting.starts_with("socket_bytes=")) {
+      options.streams.send_bytes = options.streams.receive_bytes = options.datagrams.buffer_bytes =
+          std::strtoull(setting.data() + equals + 1, nullptr, 10);
+      continue;
+    }
     if (setting.starts_with("ranks=")) {
       options.ranks = uint32_t(std::strtoul(setting.data() + equals + 1, nullptr, 10));
       if (options.ranks == 0) return fail(std::string("not a number of ranks: ") + argv[i]);
@@ -217,6 +228,10 @@ int main(int argc, char** argv) {
     }
   }
   options.udp = options.tunables.path == "udp";
+  options.tcp = options.tunables.path == "tcp";
+  options.streams.call_ns = options.network.call_ns;
+  // Kernels ask silent connections whether they live; closing ones may take minutes. That costs few events.
+  if (options.tcp) options.limits.virtual_ns = 3'600'000'000'000;
   options.datagrams.call_ns = 0;  // the machine's poll_ns has it
   // The papers' experiments are without a thread unless they ask for one, and it has the rank's own core.
   if (options.tunables.progress == "auto") options.tunables.progress = "polling";

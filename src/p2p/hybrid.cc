@@ -6,12 +6,6 @@
 
 namespace tern {
 
-namespace {
-/// What the copy costs a simulated rank. It stays in the cache, so it is faster than the machine's rate for data from
-/// memory (Clock::charge_copy). An estimate, with which the model meets Small and Yuan 2009, Figure 7 (sim.testbed).
-constexpr uint64_t kCachedCopy_bytes_per_ns = 12;
-}  // namespace
-
 void HybridSender::begin(SendRequest& send, bool blocking) {
   const SendArguments a = send.arguments;
   Endpoint& peer = send.endpoint;
@@ -24,7 +18,7 @@ void HybridSender::begin(SendRequest& send, bool blocking) {
     return;
   }
   send.data().pack(buffer.memory(), bytes);
-  progress_.clock().charge_ns(bytes / kCachedCopy_bytes_per_ns);
+  progress_.clock().charge_copy(bytes);
   // Its announcement may have come meanwhile. But a tuple queue must not begin between the decision that this message
   // does not take it and the message's own announcement.
   if (!progress_.polling() && !peer.tuples) progress_.poll();

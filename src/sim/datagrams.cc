@@ -78,6 +78,7 @@ void SimDatagramPort::launch(PeerId to, const std::byte* data, size_t bytes, uin
 
 void SimDatagramPort::on_packet(std::unique_ptr<Packet> packet) {
   TERN_ASSERT(packet->kind == Packet::Kind::datagram);
+  strand_.interrupt(network_.model().interrupt_ns);
   Bytes whole = std::move(packet->payload);
   if (whole.size() != packet->message_bytes) {
     const uint64_t name = uint64_t(packet->from) << 40 | packet->flow;

@@ -59,7 +59,7 @@ uint64_t EventStation::compute_slice(uint64_t left_ns) {
     strand_.charge_ns(kTurn_ns);
     return left_ns - std::min(left_ns, kTurn_ns);
   }
-  const uint64_t began = strand_.now_ns();
+  const uint64_t began = strand_.now_ns(), interrupted = strand_.interrupted_ns();
   const uint64_t part = cores_.oversubscribed() || turns_end_slices ? std::min(left_ns, kSlice_ns) : left_ns;
   const uint64_t lasts = cores_.stretched(part);
   computing_ = true;
@@ -68,8 +68,10 @@ uint64_t EventStation::compute_slice(uint64_t left_ns) {
   } while (turns_end_slices && !tick_ && strand_.now_ns() < began + lasts);
   computing_ = false;
   if (polled_ && has_free) polled_->disarm_all();
-  const uint64_t passed = strand_.now_ns() - began;
-  left_ns -= passed >= lasts ? part : passed * part / lasts;
+  const uint64_t passed = strand_.now_ns() - began - (strand_.interrupted_ns() - interrupted);
+  const uint64_t done = passed >= lasts ? part : passed * part / lasts;
+  left_ns -= done;
+  computed_ns_ += done;
   if (passed < lasts && watching_ && !tick_) run_thread(true, left_ns);
   return left_ns;
 }

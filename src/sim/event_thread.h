@@ -46,6 +46,8 @@ class EventStation final : public EventTarget {
   void compute(uint64_t ns);
   void on_event(EventKind kind, uint64_t generation) override;
   bool oversubscribed() const { return cores_.oversubscribed(); }
+  /// Time of a core that went into compute, beside what the strand was charged.
+  uint64_t computed_ns() const { return computed_ns_; }
 
   // --- The port's.
   /// `lock`: the rank's. Null handler: the thread has ended.
@@ -73,6 +75,7 @@ class EventStation final : public EventTarget {
   bool tick_ = false;                 ///< the timer has ended, and the thread has not run since
   bool watching_ = false;             ///< the next arrival wakes the thread
   bool computing_ = false;
+  uint64_t computed_ns_ = 0;
 };
 
 class SimEventThread final : public EventPort {

@@ -13,36 +13,40 @@ namespace tern::sim {
 namespace {
 
 // The parameters by their members' names; a file can set these and nothing else.
-#define TERN_NETWORK_PARAMETERS(X)                                                                                    \
-  X(latency_ns)                                                                                                       \
-  X(adapter_bytes_per_us)                                                                                             \
-  X(port_bytes_per_us)                                                                                                \
-  X(packet_ns)                                                                                                        \
-  X(frame_bytes)                                                                                                      \
-  X(local_latency_ns)                                                                                                 \
-  X(local_bytes_per_us)                                                                                               \
-  X(copy_bytes_per_us)                                                                                                \
-  X(reduce_bytes_per_us)                                                                                              \
-  X(socket_bytes_per_us)                                                                                              \
-  X(message_ns) X(send_ns) X(receive_ns) X(datagram_send_ns) X(datagram_receive_ns) X(poll_ns) X(fence_ns) X(wake_ns) \
-      X(eager_bytes) X(packet_bytes) X(window_bytes)
-#define TERN_ADAPTER_PARAMETERS(X)                                                                                   \
-  X(xrc)                                                                                                             \
-  X(dc)                                                                                                              \
-  X(atomics)                                                                                                         \
-  X(atomic_swap)                                                                                                     \
-  X(atomics_with_cpu)                                                                                                \
-  X(ordered_writes)                                                                                                  \
-  X(mtu_bytes)                                                                                                       \
-  X(max_message_bytes)                                                                                               \
-  X(max_inline_bytes)                                                                                                \
-  X(max_queue_depth)                                                                                                 \
-  X(max_reads)                                                                                                       \
-  X(max_queue_pairs) X(post_ns) X(doorbell_ns) X(poll_ns) X(completion_ns) X(register_ns) X(register_page_ns)        \
-      X(deregister_ns) X(queue_pair_ns) X(connect_ns) X(page_bytes) X(send_latency_ns) X(inline_latency_ns)          \
-          X(receive_latency_ns) X(read_latency_ns) X(atomic_ns) X(message_ns) X(receive_message_ns) X(segment_bytes) \
-              X(queue_pair_cache) X(cache_miss_ns) X(relaxed_ns) X(dc_latency_ns) X(dc_responders) X(dc_connect_ns)  \
-                  X(dc_idle_ns) X(dc_nack_wait_ns)
+#define TERN_NETWORK_PARAMETERS(X)                                                                             \
+  X(latency_ns)                                                                                                \
+  X(adapter_bytes_per_us)                                                                                      \
+  X(port_bytes_per_us)                                                                                         \
+  X(packet_ns)                                                                                                 \
+  X(frame_bytes)                                                                                               \
+  X(local_latency_ns)                                                                                          \
+  X(local_bytes_per_us)                                                                                        \
+  X(copy_bytes_per_us)                                                                                         \
+  X(l1_bytes)                                                                                                  \
+  X(copy_l1_bytes_per_us)                                                                                      \
+  X(l2_bytes)                                                                                                  \
+  X(copy_l2_bytes_per_us) X(reduce_bytes_per_us) X(socket_bytes_per_us) X(message_ns) X(send_ns) X(receive_ns) \
+      X(datagram_send_ns) X(datagram_receive_ns) X(interrupt_ns) X(poll_ns) X(call_ns) X(fence_ns) X(wake_ns)  \
+          X(eager_bytes) X(packet_bytes) X(window_bytes)
+#define TERN_ADAPTER_PARAMETERS(X)                                                                                \
+  X(xrc)                                                                                                          \
+  X(dc)                                                                                                           \
+  X(atomics)                                                                                                      \
+  X(atomic_swap)                                                                                                  \
+  X(atomics_with_cpu)                                                                                             \
+  X(ordered_writes)                                                                                               \
+  X(mtu_bytes)                                                                                                    \
+  X(max_message_bytes)                                                                                            \
+  X(max_inline_bytes)                                                                                             \
+  X(max_queue_depth)                                                                                              \
+  X(max_reads)                                                                                                    \
+  X(max_queue_pairs)                                                                                              \
+  X(post_ns)                                                                                                      \
+  X(doorbell_ns)                                                                                                  \
+  X(poll_ns) X(completion_ns) X(register_ns) X(register_page_ns) X(deregister_ns) X(queue_pair_ns) X(connect_ns)  \
+      X(page_bytes) X(send_latency_ns) X(inline_latency_ns) X(receive_latency_ns) X(read_latency_ns) X(atomic_ns) \
+          X(message_ns) X(receive_message_ns) X(segment_bytes) X(queue_pair_cache) X(cache_miss_ns) X(relaxed_ns) \
+              X(dc_latency_ns) X(dc_responders) X(dc_connect_ns) X(dc_idle_ns) X(dc_nack_wait_ns)
 
 class Reader {
  public:
@@ -100,7 +104,11 @@ class Reader {
     auto source = table ? (*table)["source"].value_exact<std::string>() : std::nullopt;
     if (!source || source->empty()) return wrong(full, "has no source; write { value = ..., source = \"...\" }");
     machine_.sources[full] = *source;
-    if (table->size() != 2) return wrong(full, "has more than a value and a source");
+    if (const toml::node* fitted = table->get("fitted")) {
+      if (Error error = text(full + ".fitted", *fitted, machine_.fitted[full])) return error;
+    }
+    if (table->size() != 2 + machine_.fitted.count(full))
+      return wrong(full, "has more than a value, a source, and the figure that it was fitted to");
     if constexpr (std::is_same_v<T, bool>) {
       auto value = (*table)["value"].value_exact<bool>();
       if (!value) return wrong(full, "is neither true nor false");

@@ -20,6 +20,7 @@ struct MachineModel {
   AdapterModel adapter;
   std::map<std::string, uint64_t> claims;      ///< published figures, by name
   std::map<std::string, std::string> sources;  ///< of every parameter, "network.latency_ns" and so on
+  std::map<std::string, std::string> fitted;   ///< parameters that were fitted: to which figure
 };
 
 Error load_machine(const std::string& path, MachineModel& machine);

@@ -35,7 +35,11 @@ struct NetworkModel {
   uint64_t local_latency_ns = 140;
   uint64_t local_bytes_per_us = 17000;
 
-  uint64_t copy_bytes_per_us = 17000;   ///< a rank's CPU, packing and unpacking
+  /// A rank's CPU, packing and unpacking: of data in memory. With l1_bytes and l2_bytes (the cache that a core has to
+  /// itself, or its share) copies whose source and target fit there together have the rates beside them; 0: none.
+  uint64_t copy_bytes_per_us = 17000;
+  uint64_t l1_bytes = 0, copy_l1_bytes_per_us = 0;
+  uint64_t l2_bytes = 0, copy_l2_bytes_per_us = 0;
   uint64_t reduce_bytes_per_us = 5000;  ///< a rank's CPU, combining two operands of a reduction (estimate)
   /// A copy into a socket or out of it, if that has another rate: the kernel copies data that is in no cache, and
   /// handles each frame; 0: copy_bytes_per_us.
@@ -45,7 +49,11 @@ struct NetworkModel {
   uint64_t receive_ns = 60;       ///< CPU time for taking one
   uint64_t datagram_send_ns = 0;  ///< the same for a datagram, if it differs; 0: send_ns
   uint64_t datagram_receive_ns = 0;
-  uint64_t poll_ns = 20;  ///< CPU time of a poll
+  /// CPU time of the receiving node for a frame from the network, which an interrupt takes from the rank: the adapter's
+  /// driver and the protocols of the kernel. Only of byte streams and datagrams; 0: it is in the times above.
+  uint64_t interrupt_ns = 0;
+  uint64_t poll_ns = 20;   ///< CPU time of a poll
+  uint64_t call_ns = 125;  ///< CPU time of a system call without data (byte streams)
   uint64_t fence_ns = 20'000;
   uint64_t wake_ns = 1500;  ///< CPU time of waking the event thread on the core of a rank that computes
 
@@ -70,6 +78,13 @@ struct NetworkModel {
   uint32_t gathered_in_256 = 0;
   /// Arrivals handled by one poll; 0: all that are there.
   uint32_t arrivals_per_poll = 16;
+
+  /// CPU time of a copy within the rank's memory.
+  uint64_t copy_ns(size_t bytes) const {
+    const uint64_t both = 2 * uint64_t(bytes);
+    const uint64_t rate = both <= l1_bytes ? copy_l1_bytes_per_us : both <= l2_bytes ? copy_l2_bytes_per_us : 0;
+    return bytes * 1000 / (rate != 0 ? rate : copy_bytes_per_us);
+  }
 
   static constexpr size_t kHeaderBytes = 64;  ///< of a packet: InfiniBand's or Ethernet's and ours, about
 

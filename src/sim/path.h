@@ -120,7 +120,7 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   void take_part(Peer& peer, const Packet& packet);
   void deliver_whole(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes);
   void lose(PeerId id);
-  void charge_copy(size_t bytes) { strand_.charge_ns(bytes * 1000 / model_.copy_bytes_per_us); }
+  void charge_copy(size_t bytes) { strand_.charge_ns(model_.copy_ns(bytes)); }
   static size_t cost(size_t payload) { return payload + NetworkModel::kHeaderBytes; }
 
   Network& network_;

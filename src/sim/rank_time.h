@@ -21,10 +21,13 @@ class SimClock final : public Clock {
     return strand_.now_ns();
   }
   void charge_ns(uint64_t ns) override { strand_.charge_ns(ns); }
-  void charge_copy(size_t bytes) override { strand_.charge_ns(bytes * 1000 / costs_.copy_bytes_per_us); }
+  void charge_copy(size_t bytes) override { strand_.charge_ns(costs_.copy_ns(bytes)); }
   void charge_reduction(size_t bytes) override { strand_.charge_ns(bytes * 1000 / costs_.reduce_bytes_per_us); }
   /// Work outside the library; beside the event thread, and on cores that other ranks may share.
   void compute_ns(uint64_t ns) { station_.compute(ns); }
+  /// Time of a core that this rank has used, its event thread included. A rank that waits uses none: it counts as
+  /// asleep.
+  uint64_t busy_ns() const { return strand_.busy_ns() + station_.computed_ns(); }
 
  private:
   static constexpr uint64_t kRead_ns = 28;  // clock_gettime on the reference machine (a KVM guest), measured

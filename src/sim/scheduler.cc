@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -81,7 +82,8 @@ void Strand::on_event(EventKind, uint64_t turn) {
   ++turn_;
   resume_at_ns_ = kNever_ns;
   blocked_in_ = nullptr;
-  now_ns_ = std::max(now_ns_, scheduler_.now_ns());
+  now_ns_ = std::max(now_ns_, scheduler_.now_ns()) + owed_ns_;
+  interrupted_ns_ += std::exchange(owed_ns_, 0);
   if (on_switch_) on_switch_(int(rank_));
   fiber_.resume();
   if (on_switch_) on_switch_(-1);

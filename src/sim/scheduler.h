@@ -136,7 +136,14 @@ class Strand final : public EventTarget {
   // --- From inside the strand.
   uint64_t now_ns() const { return now_ns_; }
   /// The rank has worked for so long. A slow rank (see set_slowness) works longer.
-  void charge_ns(uint64_t ns) { now_ns_ += ns * slowness_; }
+  void charge_ns(uint64_t ns) {
+    now_ns_ += ns * slowness_;
+    busy_ns_ += ns * slowness_;
+  }
+  /// Time of a core that the rank has used: all that was charged, and interrupts.
+  uint64_t busy_ns() const { return busy_ns_ + interrupted_ns_; }
+  /// The part of it that interrupts have taken.
+  uint64_t interrupted_ns() const { return interrupted_ns_; }
   /// Runs everything that is due before this strand's own time.
   void catch_up();
   /// Sleeps until `wake` or until `deadline_ns`. `why` (static) is for the report of a deadlock. May return early.
@@ -153,6 +160,8 @@ class Strand final : public EventTarget {
     wake(0);
   }
   void drain() { notified_ = false; }
+  /// An interrupt takes the rank's core for so long, just now: it goes on later.
+  void interrupt(uint64_t ns) { owed_ns_ += ns * slowness_; }
   /// The rank dies: it never runs again.
   void kill() { stopped_ = true; }
   void set_slowness(uint64_t factor) { slowness_ = factor; }
@@ -172,6 +181,8 @@ class Strand final : public EventTarget {
   Body body_;
   const OnSwitch& on_switch_;
   uint64_t now_ns_ = 0;
+  uint64_t busy_ns_ = 0;
+  uint64_t owed_ns_ = 0, interrupted_ns_ = 0;  ///< time of interrupts: not passed yet, and passed
   uint64_t slowness_ = 1;
   uint64_t turn_ = 0;                  ///< a resume event of an earlier turn is stale
   uint64_t resume_at_ns_ = kNever_ns;  ///< of this turn's earliest resume event

@@ -29,6 +29,8 @@ class StreamEnd;
 class StreamOwner {
  public:
   virtual void on_change(StreamEnd& end) = 0;
+  /// A segment has come: the kernel handles it, on the owner's core.
+  virtual void on_interrupt() {}
 
  protected:
   ~StreamOwner() = default;

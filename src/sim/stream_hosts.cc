@@ -168,7 +168,10 @@ void StreamHosts::on_packet(std::unique_ptr<Packet> packet) {
     ++totals_.dropped;
     return;
   }
-  if (StreamEnd* end = find({segment.target, segment.source})) return end->on_segment(now, segment);
+  if (StreamEnd* end = find({segment.target, segment.source})) {
+    if (end->owner && segment.target.network != 0) end->owner->on_interrupt();
+    return end->on_segment(now, segment);
+  }
   if (segment.reset) return;
   const auto listener = listeners_.find(segment.target);
   if (segment.syn && !segment.ack && listener != listeners_.end()) {

@@ -68,6 +68,7 @@ class SimStreams final : public StreamPort, private StreamProcess {
     size_t wake_bytes = 1;
   };
   void on_change(StreamEnd& end) override;
+  void on_interrupt() override { strand_.interrupt(hosts_.network().model().interrupt_ns); }
   void on_interface_down(uint32_t network) override;
   void on_caller(StreamListener& listener) override;
   void on_death(uint64_t now_ns) override;

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 
-#include "tests/peer_sink.h"
 #include "tests/sim/adapter_bench.h"
 
 namespace tern::sim {
@@ -93,43 +92,6 @@ uint64_t compare_swap_ns(const MachineModel& machine) {
   });
 }
 
-/// Answers, or counts answers.
-class EchoSink final : public test::PeerSink {
- public:
-  void on_message(PeerId, const wire::Header&, const std::byte*, size_t) override { ++arrived; }
-  Landing on_header(PeerId, const wire::Header&, size_t) override { return {}; }
-  void on_landed(PeerId, const wire::Header&, Landing&, size_t, Error) override {}
-  void on_peer_lost(PeerId, Error) override {}
-  int arrived = 0;
-};
-
-uint64_t message_ns(const MachineModel& machine) {
-  WorldOptions options;
-  options.network = machine.network;
-  uint64_t result = 0;
-  Report report = Machine(options).run([&](Machine::Rank& rank) {
-    EchoSink sink;
-    auto launcher = rank.make_launcher();
-    auto clock = rank.make_clock();
-    auto path = rank.make_path(sink, *clock, SimPath::Reach::others);
-    EXPECT_FALSE(launcher->fence());
-    uint64_t begin = rank.strand.now_ns();
-    for (int i = 0; i < 2 * kRounds; ++i) {
-      if (uint32_t(i % 2) == rank.index()) {
-        EXPECT_TRUE(path->try_send(path->lane(1 - rank.index()), {wire::Kind::eager}, &i, 4));
-        continue;
-      }
-      for (int before = sink.arrived; sink.arrived == before;) {
-        if (path->poll() == 0 && path->arm()) rank.strand.block(kNever_ns, "waiting for the echo");
-      }
-    }
-    if (rank.index() == 0) result = (rank.strand.now_ns() - begin) / (2 * kRounds);
-    EXPECT_FALSE(launcher->fence());
-  });
-  EXPECT_TRUE(report.ok()) << report.failure;
-  return result;
-}
-
 TEST(MachineFile, EveryShippedMachineKeepsItsClaims) {
   std::vector<std::string> files = machine_files();
   EXPECT_GE(files.size(), 6u);
@@ -140,7 +102,7 @@ TEST(MachineFile, EveryShippedMachineKeepsItsClaims) {
     ASSERT_FALSE(error) << error.text();
     EXPECT_EQ(machine.name, std::filesystem::path(file).stem());
     EXPECT_FALSE(machine.about.empty());
-    EXPECT_FALSE(machine.claims.empty());
+    EXPECT_TRUE(!machine.claims.empty() || !machine.has_adapter);
     for (const auto& [claim, value] : machine.claims) {
       uint64_t measured = 0;
       if (claim == "small_send_ns") measured = ping_pong_ns(machine, 8);
@@ -148,7 +110,6 @@ TEST(MachineFile, EveryShippedMachineKeepsItsClaims) {
       if (claim == "write_400KB_ns") measured = ping_pong_ns(machine, 400 * 1024);
       if (claim == "bandwidth_bytes_per_us") measured = bandwidth(machine);
       if (claim == "compare_swap_ns") measured = compare_swap_ns(machine);
-      if (claim == "small_message_ns") measured = message_ns(machine);
       EXPECT_NEAR(double(measured), double(value), 0.1 * double(value)) << claim;
     }
   }
@@ -177,6 +138,12 @@ TEST(MachineFile, WrongFilesAreRefusedByName) {
   refused(good + "[network]\nlatency_ns = { value = 5 }\n", "source");
   refused(good + "[network]\nlatency_ns = { value = 5, source = \"\" }\n", "source");
   refused(good + "[network]\nlatency_ns = { value = 5, source = \"s\", unit = \"us\" }\n", "more than");
+  refused(good + "[network]\nlatency_ns = { value = 5, source = \"s\", fitted = 7 }\n",
+          "network.latency_ns.fitted is no text");
+  MachineModel fitted;
+  EXPECT_FALSE(parse_machine(good + "[network]\nlatency_ns = { value = 5, source = \"s\", fitted = \"Figure 7\" }\n",
+                             "", fitted));
+  EXPECT_EQ(fitted.fitted.at("network.latency_ns"), "Figure 7");
   refused(good + "[network]\nlatency = { value = 5, source = \"s\" }\n", "network.latency is not known");
   refused(good + "[network]\nlatency_ns = { value = -5, source = \"s\" }\n", "no number");
   refused(good + "[network]\nlatency_ns = { value = 1.5, source = \"s\" }\n", "no number");
