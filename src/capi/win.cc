@@ -1,6 +1,7 @@
 // Windows: making, info, names (MPI 5.0, 12.2), and synchronisation (12.5). Operations are in rma.cc, attributes in
 // attribute.cc, error handlers in errors.cc.
 #include <cstring>
+#include <string>
 
 #include "capi/comm_common.h"
 #include "capi/memory_kinds.h"
@@ -18,10 +19,21 @@ namespace {
 
 using rma::Flavor;
 
+// One warning a job: by the first rank of a window, and that rank's first. (MPI_Win_get_info says it of each window.)
+void warn_of_substitute(Call& call, const rma::Window& made) {
+  const char* used = made.lock_substitute();
+  if (!used || made.comm().rank() != 0 || !call.process().windows().may_warn()) return;
+  call.process().log().warn(
+      "TERN_RMA_LOCK (or the info key tern_rma_lock): this design needs all ranks of a window on one node, or one RDMA "
+      "path with atomic operations between them; used instead: " +
+      std::string(used));
+}
+
 Error make(Call& call, Communicator& comm, const rma::Window::Plan& plan, void* baseptr, Window*& win) {
   if (Error error = intra_only(comm)) return error;
   std::unique_ptr<rma::Window> made;
   if (Error error = rma::Window::create(call.process().windows(), comm, plan, made)) return error;
+  warn_of_substitute(call, *made);
   // The operations of other ranks may need this rank while it computes.
   if (comm.size() > 1 && made->serves()) call.help();
   if (baseptr) {

@@ -130,6 +130,7 @@ class Wireup {
   /// The sink of the network paths.
   Sink& network_sink() { return scheduler_ ? scheduler_->sink_below() : process_->sink(); }
   void add_network_paths(bool shared_memory);
+  void warn_of_unused();
 
   std::unique_ptr<ShmNode> node_;
   std::unique_ptr<PathScheduler> scheduler_;  ///< null: there is at most one network path
@@ -365,6 +366,18 @@ void Wireup::add_network_paths(bool shared_memory) {
   if (scheduler_) process_->add_path(std::move(scheduler_));
 }
 
+// What was asked for and cannot be had: one warning a job.
+void Wireup::warn_of_unused() {
+  if (process_->world_rank() != 0 || process_->world_size() == 1) return;
+  const std::string without = process_->p2p().without_tuple_queues();
+  if (process_->tunables().rendezvous == "tupleq" && !without.empty()) {
+    process_->log().warn(
+        "TERN_RENDEZVOUS=tupleq: the path " + without +
+        " has no tuple queues (rdma has them, on an adapter with XRC); messages over it are sent as with "
+        "TERN_RENDEZVOUS=customised");
+  }
+}
+
 Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) {
   if (Error error = begin(context)) return error;
   if (process_->world_size() > 1) {
@@ -381,6 +394,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
   add_network_paths(process_->environment().node_memory != nullptr);
+  warn_of_unused();
   if (Error error = process_->start()) return error;
   result = std::move(process_);
   return {};

@@ -11,7 +11,9 @@ Error Access::may_lock() const {
 }
 
 // A lock may protect loads and stores after the call (MPI 5.0, 12.5.3): then it does not return before it is held.
-bool Access::must_hold(const Target& target) const { return target.memory.start || context_.own(target.rank); }
+bool Access::must_hold(const Target& target) const {
+  return context_.lock_at_once || target.memory.start || context_.own(target.rank);
+}
 
 // What was begun before the lock was there leaves now, or never.
 void Access::lock_told(int rank, Error error) {

@@ -22,6 +22,9 @@ struct WindowContext {
   std::string name;        ///< for errors and reports; empty: none was set
   /// Operations of others need this rank's processor. Constant once the window is made.
   bool serves = true;
+  /// Info key tern_rma_lock_at_once: MPI_Win_lock returns with the lock held, also where the first operation would ask
+  /// for it.
+  bool lock_at_once = false;
 
   uint64_t id() const { return comm->context(); }
   int me() const { return comm->rank(); }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -66,6 +67,8 @@ class Environment final : public MessageHandler {
   /// Counts the locks that this rank holds or has asked for, of all windows. True: there is another one.
   bool add_lock() { return locks_++ != 0; }
   void remove_lock() { --locks_; }
+  /// True once: a warning about designs of locks has not been given yet.
+  bool may_warn() { return std::exchange(may_warn_, false); }
   /// Shortest put or get that this rank's CPU carries out, if it can, while the target is inside MPI.
   size_t transfer_from_bytes() const { return transfer_from_bytes_; }
 
@@ -101,6 +104,7 @@ class Environment final : public MessageHandler {
   WordTurns turns_;
   size_t serving_ = 0;
   size_t locks_ = 0;
+  bool may_warn_ = true;
 };
 
 }  // namespace tern::rma

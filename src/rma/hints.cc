@@ -12,6 +12,7 @@ bool is_number(const std::string& text) {
 
 void Hints::take(const Info& info, bool making) {
   no_locks = info.flag("no_locks", no_locks);
+  lock_at_once = info.flag("tern_rma_lock_at_once", lock_at_once);
   same_size = info.flag("same_size", same_size);
   same_disp_unit = info.flag("same_disp_unit", same_disp_unit);
   if (const std::string* value = info.find("accumulate_ordering")) ordering = *value;
@@ -30,6 +31,7 @@ void Hints::take(const Info& info, bool making) {
 void Hints::tell(Info& info, bool shared, bool allocated) const {
   const auto flag = [&](const char* key, bool value) { info.set(key, value ? "true" : "false"); };
   flag("no_locks", no_locks);
+  flag("tern_rma_lock_at_once", lock_at_once);
   info.set("accumulate_ordering", ordering);
   info.set("accumulate_ops", ops);
   info.set("mpi_accumulate_granularity", granularity);

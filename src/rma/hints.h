@@ -19,6 +19,7 @@ struct Hints {
   bool same_size = false, same_disp_unit = false;
   bool noncontiguous = false;  ///< alloc_shared_noncontig
   std::string lock;            ///< tern_rma_lock, or the tunable
+  bool lock_at_once = false;   ///< tern_rma_lock_at_once: MPI_Win_lock returns with the lock held
   std::string ordering = "rar,raw,war,waw", ops = "same_op_no_op";
   bool ops_promised = false;  ///< accumulate_ops was given
   std::string granularity = "0";

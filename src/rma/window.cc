@@ -15,6 +15,7 @@ Window::Window(Environment& environment, const Plan& plan)
       access_(context_, memory_, locks_, waiting_, operations_, exposure_) {
   hints_.lock = environment.p2p().tunables().rma_lock;
   if (plan.info) hints_.take(*plan.info, true);
+  context_.lock_at_once = hints_.lock_at_once;
 }
 
 Window::~Window() {
@@ -74,6 +75,12 @@ void Window::tell_info(Info& info) const {
   hints_.tell(info, flavor == Flavor::shared, flavor == Flavor::shared || flavor == Flavor::allocate);
   const LockChoice used = locks_.by_words() || wants_polls() ? lock_choice_ : LockChoice::event_thread;
   info.set("tern_rma_lock", used == LockChoice::automatic ? "tickets" : name_of(used));
+}
+
+const char* Window::lock_substitute() const {
+  const bool wanted = lock_choice_ == LockChoice::test_and_set || lock_choice_ == LockChoice::mcs;
+  const bool missing = wanted && !locks_.by_words() && !hints_.no_locks && context_.comm->size() > 1;
+  return missing ? name_of(LockChoice::event_thread) : nullptr;
 }
 
 bool Window::wants_polls() const {

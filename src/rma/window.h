@@ -46,7 +46,10 @@ class Window {
   MemoryMap& memory() { return memory_; }
   const MemoryMap& memory() const { return memory_; }
   const Hints& hints() const { return hints_; }
-  void set_info(const Info& info) { hints_.take(info, false); }
+  void set_info(const Info& info) {
+    hints_.take(info, false);
+    context_.lock_at_once = hints_.lock_at_once;
+  }
   void tell_info(Info& info) const;
   /// What this rank waits for in this window; lines.
   std::string report() const;
@@ -54,6 +57,9 @@ class Window {
   bool serves() const { return context_.serves; }
   /// A thread of each rank polls all the time, so that locks are served at once (Jiang et al. 2004, section 4.1).
   bool wants_polls() const;
+  /// The design of its locks that was asked for (TERN_RMA_LOCK) needs words that not all of its ranks can reach: what
+  /// is used instead. Null: it is as asked.
+  const char* lock_substitute() const;
 
   /// `request`: null, or where the request of a request form goes.
   Error begin(const Operation& operation, Request** request) { return operations_.begin(operation, request); }

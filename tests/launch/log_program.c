@@ -1,5 +1,5 @@
 /* What the tests of the log and of the configuration file run: everybody meets and ends; `send BYTES`: before that rank
- * 0 sends rank 1 a message of so many bytes. */
+ * 0 sends rank 1 a message of so many bytes; `windows`: two windows are made and freed. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,12 @@ int main(int argc, char **argv) {
     if (rank == 0) MPI_Send(data, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
     if (rank == 1) MPI_Recv(data, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     free(data);
+  }
+  for (int i = 0; argc > 1 && strcmp(argv[1], "windows") == 0 && i < 2; i++) {
+    MPI_Win window;
+    void *memory;
+    MPI_Win_allocate(8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    MPI_Win_free(&window);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   return MPI_Finalize();

@@ -37,6 +37,21 @@ class Log(unittest.TestCase):
             self.assertEqual(len(re.findall(rf"debug: tcp: connected with rank {1 - rank} at \S+, (was )?called", text)), 1, text)
         self.assertEqual("".join(texts).count("was called"), 1)
 
+    def test_what_cannot_be_had_is_said_once(self):
+        queues = job(3, TERN_CONFIG="", TERN_PATH="tcp", TERN_RENDEZVOUS="tupleq")
+        self.assertEqual(queues.returncode, 0, queues.stderr)
+        self.assertEqual(len(queues.stderr.splitlines()), 1, queues.stderr)
+        self.assertIn("[tern rank 0] warning: TERN_RENDEZVOUS=tupleq: the path tcp has no tuple queues", queues.stderr)
+        self.assertIn("as with TERN_RENDEZVOUS=customised", queues.stderr)
+        locks = job(3, "windows", TERN_CONFIG="", TERN_PATH="tcp", TERN_RMA_LOCK="mcs")
+        self.assertEqual(locks.returncode, 0, locks.stderr)
+        self.assertEqual(len(locks.stderr.splitlines()), 1, locks.stderr)
+        self.assertIn("[tern rank 0] warning: TERN_RMA_LOCK", locks.stderr)
+        self.assertIn("used instead: event-thread", locks.stderr)
+        for words, variables in (("windows", {"TERN_RMA_LOCK": "mcs", "TERN_PATH": "shm"}), ("meet", {"TERN_RENDEZVOUS": "tupleq"})):
+            alone = job(1, words, TERN_CONFIG="", **variables)
+            self.assertEqual((alone.returncode, alone.stderr), (0, ""))
+
     def test_a_wrong_level(self):
         done = job(1, TERN_CONFIG="", TERN_LOG="loud")
         self.assertNotEqual(done.returncode, 0)
