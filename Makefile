@@ -6,7 +6,7 @@ INSTALLED = $(DESTDIR)$(PREFIX)/share/tern/installed.txt
 JOBS ?= $(shell nproc)
 CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
-.PHONY: all packages configured build run test install uninstall deb bench sanitize clean
+.PHONY: all packages configured build run test install uninstall deb bench papers sanitize clean
 
 all: build
 
@@ -49,6 +49,11 @@ deb: build
 bench: build
 	@scripts/install-packages bench
 	@bench/run --build $(BUILD)
+
+# The experiments of the five papers on one page, papers.html, from recordings; `make papers FULL=--full` measures anew.
+papers: configured
+	@[ -z "$(FULL)" ] || cmake --build $(BUILD) -j $(JOBS) --target simulated bare_availability channels_memory
+	@bench/papers --build $(BUILD) $(FULL)
 
 # Every test under each sanitizer; the later ones also where an earlier one has found something.
 sanitize: packages

@@ -1,12 +1,14 @@
 /* What a lock of a window costs (Jiang et al. 2004, section 6). Origins lock their target, put 8 bytes, flush, hold the
- * lock for --hold us and unlock, --rounds times. Rank 0 is the target of all others; with --pairs 1 the lower half of
- * the ranks are targets, of one origin each. --own 1: each origin has a window of its own. --compute US: targets
- * compute for so long meanwhile, instead of waiting inside MPI. --alternate 1, two origins: each asks for the lock
- * while the other one holds it, so that every release hands the lock over. TERN_RMA_LOCK names the design.
+ * lock for --hold us and unlock, --rounds times. --alone 1: lock and unlock alone, without a put, as in the paper: the
+ * lock is taken by MPI_Win_lock itself (of Tern by the info key tern_rma_lock_at_once). Rank 0 is the target of all
+ * others; with --pairs 1 the lower half of the ranks are targets, of one origin each. --own 1: each origin has a window
+ * of its own. --compute US: targets compute for so long meanwhile, instead of waiting inside MPI. --alternate 1, two
+ * origins: each asks for the lock while the other one holds it, so that every release hands the lock over.
+ * TERN_RMA_LOCK names the design.
  *
- * Means, x: origins. lock (until the put is at the target, less what a put takes), unlock, round (all of it, less the
- * hold; of contenders the time from one's release to the next one's put), messages (of a round and origin, of Tern:
- * operations on lock words, messages to targets and back; the put's are counted, too). */
+ * Means, x: origins. lock (until the put is at the target, less what a put takes; --alone: MPI_Win_lock), unlock, round
+ * (all of it, less the hold; of contenders the time from one's release to the next one's put), messages (of a round and
+ * origin, of Tern: operations on lock words, messages to targets and back; the put's are counted, too). */
 #include "bench.h"
 
 #define MOST 16
@@ -72,7 +74,8 @@ struct times {
 };
 
 /* `other`: the origin to alternate with, which is told of each turn; MPI_PROC_NULL: none. */
-static struct times take_turns(int target, MPI_Win window, int rounds, double hold_us, int other, int first) {
+static struct times take_turns(int target, MPI_Win window, int rounds, double hold_us, int other, int first,
+                               int alone) {
   struct times sum = {0, 0, 0};
   long value = 1;
   const double began = MPI_Wtime();
@@ -80,7 +83,7 @@ static struct times take_turns(int target, MPI_Win window, int rounds, double ho
     if (i > 0 || !first) MPI_Recv(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const double start = MPI_Wtime();
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window);
-    put(&value, target, window);
+    if (!alone) put(&value, target, window);
     MPI_Send(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD);
     const double held = MPI_Wtime();
     if (hold_us > 0) work((long)(hold_us * 1000));
@@ -100,7 +103,7 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const int rounds = (int)argument(argc, argv, "--rounds", 200), pairs = (int)argument(argc, argv, "--pairs", 0);
-  const int own = (int)argument(argc, argv, "--own", 0);
+  const int own = (int)argument(argc, argv, "--own", 0), alone = (int)argument(argc, argv, "--alone", 0);
   const double hold_us = (double)argument(argc, argv, "--hold", 0),
                compute_us = (double)argument(argc, argv, "--compute", 0);
   const int origins = pairs ? ranks / 2 : ranks - 1;
@@ -110,22 +113,26 @@ int main(int argc, char **argv) {
   const int other = alternate ? 3 - rank : MPI_PROC_NULL, first = !alternate || rank == 1;
   long *memory;
   MPI_Win window[MOST];
+  MPI_Info info;
+  MPI_Info_create(&info);
+  if (alone) MPI_Info_set(info, "tern_rma_lock_at_once", "true");
   for (int i = 0; i < windows; i++)
-    MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window[i]);
+    MPI_Win_allocate(sizeof(long), sizeof(long), info, MPI_COMM_WORLD, &memory, &window[i]);
+  MPI_Info_free(&info);
   const int origin = pairs ? rank >= ranks / 2 : rank != 0;
   MPI_Win mine = window[own && origin ? rank - 1 : 0];
   double put_alone = 0;
   struct times times = {0, 0, 0};
   if (origin) {
-    put_alone = put_us(target, mine, 20);
-    times = take_turns(target, mine, 3, 0, other, first);
+    if (!alone) put_alone = put_us(target, mine, 20);
+    times = take_turns(target, mine, 3, 0, other, first, alone);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   struct counters its = open_counters();
   MPI_Barrier(MPI_COMM_WORLD);
   const double before = messages(&its);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (origin) times = take_turns(target, mine, rounds, hold_us, other, first);
+  if (origin) times = take_turns(target, mine, rounds, hold_us, other, first, alone);
   else if (compute_us > 0) work((long)(compute_us * 1000));
   const double sent = messages(&its) - before;
   close_counters(&its);

@@ -24,14 +24,21 @@ def _size(x):
 
 
 def curves(path, title, rows, by_time=False):
+    """Writes curves_text to the path, if there is anything to draw."""
+    text = curves_text(title, rows, by_time)
+    if text:
+        path.write_text(text)
+
+
+def curves_text(title, rows, by_time=False):
     """One SVG: x logarithmic (bytes or ranks) or linear (time), y logarithmic, a line per MPI with its quartiles as a band."""
     x_scale, x_label = (float, str) if by_time else (math.log2, _size)
     rows = sorted((r for r in rows if r["x"] > 0), key=lambda r: r["x"])
     if len(rows) < 2:
-        return
+        return ""
     values = [s[k] for r in rows for s in r["mpis"].values() for k in ("low", "high") if s[k] > 0]
     if not values:
-        return
+        return ""
     ticks = _ticks(min(values), max(values))
     low, high = math.log10(ticks[0]), math.log10(ticks[-1])
     left, right = x_scale(rows[0]["x"]), x_scale(rows[-1]["x"])
@@ -63,9 +70,9 @@ def curves(path, title, rows, by_time=False):
         dots = "".join(f'<circle cx="{px(r["x"]):.1f}" cy="{py(r["mpis"][name]["median"]):.1f}" r="3" fill="{colours[name]}"/>' for r in have)
         out.append(dots + f'<polygon points="{band}" fill="{colours[name]}" opacity="0.15"/>'
                    f'<polyline points="{line}" fill="none" stroke="{colours[name]}" stroke-width="2"/>'
-                   f'<text x="{LEFT + 10}" y="{TOP + 14 + 16 * index}" fill="{colours[name]}">{name}</text>')
+                   f'<text x="{LEFT + 10}" y="{TOP + 14 + 16 * index}" fill="{colours[name]}">{escape(name)}</text>')
     out.append("</svg>")
-    path.write_text("\n".join(out) + "\n")
+    return "\n".join(out) + "\n"
 
 
 def time_line(path, title, spans, colours, marks=()):
@@ -102,3 +109,21 @@ def time_line(path, title, spans, colours, marks=()):
                    f'<text x="{px(at) + 2:.1f}" y="{height - BOTTOM + 32 + 12 * (index % 2)}" font-size="10">{escape(text)}</text>')
     out.append("</svg>")
     path.write_text("\n".join(out) + "\n")
+
+
+def bars_text(title, unit, curves):
+    """One SVG: a bar for each curve at each x, for figures with a single x."""
+    bars = [(name, x, y) for name, curve in curves.items() for x, y in sorted(curve.items())]
+    most = max((abs(y) for *_, y in bars), default=0) or 1
+    height = TOP + 24 * len(bars) + 10
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+           f'<text x="{WIDTH / 2}" y="22" text-anchor="middle" font-size="15">{escape(title)} ({escape(unit)})</text>']
+    for index, (name, x, y) in enumerate(bars):
+        top = TOP + 24 * index
+        colour = "#111111" if name.startswith("paper") else "#0b6e4f"
+        out.append(f'<text x="190" y="{top + 13}" text-anchor="end">{escape(name)}, {_size(x)}</text>'
+                   f'<rect x="196" y="{top}" width="{max(1, abs(y) / most * (WIDTH - 300)):.1f}" height="18" fill="{colour}"/>'
+                   f'<text x="{200 + max(1, abs(y) / most * (WIDTH - 300)):.1f}" y="{top + 13}">{y:.4g}</text>')
+    out.append("</svg>")
+    return "\n".join(out) + "\n"

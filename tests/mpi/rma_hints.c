@@ -73,6 +73,39 @@ static void locks(int flavor, const char *design) {
   MPI_Info_free(&info);
 }
 
+/* Locks that are taken at once exclude each other though their epochs have no operations: who holds one of rank 0 is
+ * alone with what only messages pass on. */
+static void at_once(const char *design) {
+  MPI_Info info, told;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "tern_rma_lock_at_once", "true");
+  MPI_Info_set(info, "tern_rma_lock", design);
+  long *memory;
+  MPI_Win win;
+  make(kAllocate, info, MPI_COMM_WORLD, 1, &memory, &win);
+  char value[8];
+  int flag;
+  MPI_Win_get_info(win, &told);
+  MPI_Info_get(told, "tern_rma_lock_at_once", 7, value, &flag);
+  CHECK(flag && strcmp(value, "true") == 0);
+  MPI_Info_free(&told);
+  if (ranks > 1 && me == 1) {
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    for (int i = 0; i < 50; i++) MPI_Iprobe(0, 2, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    CHECK(!flag); /* rank 0 waits for the lock */
+    MPI_Win_unlock(0, win);
+    MPI_Recv(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  } else if (ranks > 1 && me == 0) {
+    MPI_Recv(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    MPI_Send(NULL, 0, MPI_INT, 1, 2, MPI_COMM_WORLD);
+    MPI_Win_unlock(0, win);
+  }
+  end(kAllocate, memory, &win);
+  MPI_Info_free(&info);
+}
+
 /* Sizes and units that differ, though they were promised to be the same. */
 static void sizes(int flavor) {
   MPI_Info info;
@@ -162,6 +195,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 5; i++) locks(flavor, designs[i]);
     if (flavor != kShared) operators(flavor);
   }
+  for (int i = 1; i < 5; i++) at_once(designs[i]);
   sizes(kCreate);
   sizes(kAllocate);
   one_node();
