@@ -281,7 +281,14 @@ class Hosts(unittest.TestCase):
     def test_other_hosts_without_an_engine(self):
         done = mpiexec("-host", "other-host", "-n", 2, "true", PATH="/nonexistent")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("srun", done.stderr)
+        self.assertIn("host 'other-host': ssh cannot be started", done.stderr)
+
+    def test_a_launcher_that_is_named(self):
+        done = mpiexec("-host", "other-host", "-n", 2, "true", PATH="/nonexistent", TERN_LAUNCHER="prterun")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("TERN_LAUNCHER=prterun names a launcher that is not in PATH; TERN_LAUNCHER=ssh needs none", done.stderr)
+        done = mpiexec("-n", 1, "sh", "-c", "echo ${TERN_LAUNCHER-unset}", TERN_LAUNCHER="ssh")
+        self.assertEqual((done.stdout, done.returncode), ("unset\n", 0))
 
     def test_other_hosts_with_an_engine(self):
         with tempfile.TemporaryDirectory() as folder:

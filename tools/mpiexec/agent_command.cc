@@ -112,14 +112,15 @@ AgentCommand agent_command(const Variables& variable, const std::string& own, st
     // Open MPI's names several, of which the first that exists is taken: "ssh : rsh".
     const bool open_mpi = strstr(name, "_MCA_") != nullptr;
     command.words = split(open_mpi ? text.substr(0, text.find(" :")) : text);
-    const char* more = strcmp(name, "OMPI_MCA_plm_rsh_agent") == 0 ? variable("OMPI_MCA_plm_rsh_args") : nullptr;
-    if (more)
-      for (std::string& word : split(more)) command.words.push_back(std::move(word));
     // Programs that enter a container take words; what stands for ssh hands a line to a shell.
     const std::string program = command.words.empty() ? "" : base_name(command.words[0]);
     command.by_shell = program != "kubectl" && program != "docker" && program != "podman" && program != "nsenter";
-  } else if (const char* options = variable("OMPI_MCA_plm_rsh_args")) {
-    for (std::string& word : split(options)) command.words.push_back(std::move(word));
+  }
+  const bool own_choice = name && strcmp(name, kOwnVariable) == 0;
+  for (const char* options :
+       {"OMPI_MCA_plm_rsh_args", "HYDRA_LAUNCH_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}) {
+    const char* more = own_choice ? nullptr : variable(options);
+    for (std::string& word : split(more ? more : "")) command.words.push_back(std::move(word));
   }
   if (command.words.empty()) mistake = fmt::format("{} names no program", name);
   else if (base_name(command.words[0]) == "ssh")
@@ -132,6 +133,16 @@ AgentCommand agent_command(const Variables& variable, const std::string& own, st
       mistake = fmt::format("{} is '{}', but takes a number of hosts from 1 on", kWidthVariable, text);
   }
   return command;
+}
+
+int connection_attempts(const AgentCommand& command) {
+  constexpr std::string_view kOption = "ConnectionAttempts=";
+  constexpr int kMost = 100;  // with a second between them longer than anybody waits
+  for (const std::string& word : command.words) {
+    const size_t at = word.find(kOption);
+    if (at != std::string::npos) return std::clamp(atoi(word.c_str() + at + kOption.size()), 1, kMost);
+  }
+  return 1;
 }
 
 std::vector<std::string> command_for(const AgentCommand& command, const std::string& host) {

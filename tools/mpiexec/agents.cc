@@ -209,12 +209,18 @@ void Agents::forgive_silence() {
   progress_ms_ = now_ms();
 }
 
+// Between its attempts ssh waits for a second.
+uint64_t Agents::greetings_until_ms() const {
+  return progress_ms_ + kGreeting_ms + 1000 * uint64_t(connection_attempts(command_) - 1);
+}
+
 uint64_t Agents::next_ms() const {
   if (!come_.empty()) return 1;  // there is something to do already
   uint64_t next = 0;
   for (auto& child : children_) {
     if (child->lost) continue;
-    const uint64_t at = child->closed_ms != 0 ? child->closed_ms + kLastWords_ms : ping_ms_ + kPing_ms;
+    uint64_t at = child->closed_ms != 0 ? child->closed_ms + kLastWords_ms : ping_ms_ + kPing_ms;
+    if (!child->greeted && child->closed_ms == 0) at = std::min(at, greetings_until_ms());
     if (next == 0 || at < next) next = at;
   }
   return next;
@@ -234,7 +240,7 @@ void Agents::on_time() {
       continue;
     }
     const auto is_late = [&] {
-      return child.greeted ? now >= child.channel->heard_ms() + kSilence_ms : now >= progress_ms_ + kGreeting_ms;
+      return child.greeted ? now >= child.channel->heard_ms() + kSilence_ms : now >= greetings_until_ms();
     };
     // What has come while this process did something else is no silence.
     if (is_late()) on_channel(i);

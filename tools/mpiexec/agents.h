@@ -76,6 +76,7 @@ class Agents {
   void close_channel(Child& child);
   void lose(Child& child);
   Child* child_of(uint32_t host);
+  uint64_t greetings_until_ms() const;
 
   Keeper keeper_;
   AgentCommand command_;
