@@ -30,8 +30,10 @@ namespace {
 #endif
 
 // mpiexec pings every two seconds (agents.cc). One that was stopped by a debugger does not; one that is stopped by
-// Ctrl-Z says so before. Longer: its host, or the network to it, is down.
+// Ctrl-Z says so before. Longer: its host, or the network to it, is down. Nobody sleeps two seconds longer than it
+// asked for, unless it was stopped.
 constexpr uint64_t kParentSilence_ms = 60'000;
+constexpr uint64_t kWasStopped_ms = 2000;
 // Frames that the way up does not take: with more, nothing is read that would make more.
 constexpr size_t kMaxUnsent = 4 << 20;
 constexpr size_t kRecordPiece = 1 << 18;
@@ -156,7 +158,12 @@ int Agent::timeout_ms() const {
 
 void Agent::on_time() {
   const uint64_t now = now_ms();
-  if (!paused_ && now >= up_.heard_ms() + kParentSilence_ms) parent_gone_ = true;
+  const uint64_t silent_at_ms = up_.heard_ms() + kParentSilence_ms;
+  if (!paused_ && now >= silent_at_ms) {
+    // Much later than poll() was to end: this process was stopped itself, or its machine was.
+    if (now >= silent_at_ms + kWasStopped_ms) up_.forgive_silence();
+    else parent_gone_ = true;
+  }
   if (ranks_ && ranks_->next_ms() != 0 && now >= ranks_->next_ms()) ranks_->on_time(now);
   if (below_.next_ms() != 0 && now >= below_.next_ms()) below_.on_time();
   below_.flush();

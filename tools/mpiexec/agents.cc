@@ -37,7 +37,7 @@ constexpr size_t kMaxSaid = 1 << 14;
 
 bool Agents::start(const std::vector<HostName>& hosts, const AgentCommand& command, char** argv) {
   command_ = command;
-  progress_ms_ = ping_ms_ = now_ms();
+  progress_ms_ = ping_ms_ = looked_ms_ = now_ms();
   if (hosts.empty()) return true;
   if (!keeper_.start(argv)) return false;
   // Even parts; the first of each is started here, and starts the rest of its part.
@@ -228,6 +228,9 @@ uint64_t Agents::next_ms() const {
 
 void Agents::on_time() {
   const uint64_t now = now_ms();
+  // This process was stopped itself, or its machine was: the silence of others is no sign.
+  if (now >= looked_ms_ + 2 * kPing_ms) forgive_silence();
+  looked_ms_ = now;
   const bool ping = now >= ping_ms_ + kPing_ms;
   if (ping) ping_ms_ = now;
   for (size_t i = 0; i < children_.size(); ++i) {

@@ -54,8 +54,6 @@ class Agents {
   bool all_greeted() const;
   /// No child is left: the frames of all have come.
   bool all_ended() const;
-  /// This process was stopped, or stops now: the silence of others is no sign.
-  void forgive_silence();
 
  private:
   struct Child {
@@ -77,12 +75,13 @@ class Agents {
   void lose(Child& child);
   Child* child_of(uint32_t host);
   uint64_t greetings_until_ms() const;
+  void forgive_silence();
 
   Keeper keeper_;
   AgentCommand command_;
   std::vector<std::unique_ptr<Child>> children_;
   std::deque<Frame> come_;
-  uint64_t progress_ms_ = 0, ping_ms_ = 0;
+  uint64_t progress_ms_ = 0, ping_ms_ = 0, looked_ms_ = 0;
 };
 
 }  // namespace tern::mpiexec

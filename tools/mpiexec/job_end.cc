@@ -201,11 +201,11 @@ void Job::finish() {
   on_errors();
   print_errors();
   std::vector<std::string> left;
-  for (pid_t process : keeper_.end_all()) left.push_back(std::to_string(process));
-  if (hosts_) {
+  if (hosts_) {  // first: without a keeper all our descendants are killed, those that lead to the hosts, too
     end_hosts();
-    left.insert(left.end(), hosts_->left().begin(), hosts_->left().end());
+    left = hosts_->left();
   }
+  for (pid_t process : keeper_.end_all()) left.push_back(std::to_string(process));
   if (!left.empty()) {
     tell(
         fmt::format("these processes of the job do not end although they were killed, as in a system call that waits "

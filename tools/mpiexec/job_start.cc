@@ -85,8 +85,9 @@ int Job::find_programs() {
   for (size_t number = 0; number < plan_.apps.size(); ++number) {
     const App& app = plan_.apps[number];
     std::string file;
-    if (!runs_here(number)) {  // agents look for it on their hosts
-      files_.emplace_back();
+    if (!runs_here(number)) {  // agents look for it on their hosts; here it may tell which library it has
+      if (find_program(app.command[0], app.directory, app.search_path, file) != 0) file.clear();
+      files_.push_back(std::move(file));
       continue;
     }
     if (!app.directory.empty() && access(app.directory.c_str(), X_OK) != 0) {
