@@ -125,6 +125,27 @@ static void one_side_only(void) {
   }
 }
 
+/* Without data a send is complete at once: its side may be over and gone before the other one starts. */
+static void no_data(void) {
+  for (int round = 0; round < 3; round++) {
+    MPI_Request send, receive;
+    MPI_Psend_init(NULL, 1, 0, MPI_INT, to, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &send);
+    MPI_Start(&send);
+    MPI_Pready(0, send);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    if (round > 0) MPI_Request_free(&send);
+    if (round == 1) settle();
+    MPI_Precv_init(NULL, 1, 0, MPI_INT, from, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &receive);
+    for (int again = 0; again < 2; again++) {
+      settle();
+      MPI_Start(&receive);
+      CHECK(MPI_Wait(&receive, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    }
+    MPI_Request_free(&receive);
+    if (round == 0) MPI_Request_free(&send);
+  }
+}
+
 static void active_ones(void) {
   int out[kAll] = {0}, in[kAll];
   MPI_Request requests[2] = {make_send(out), make_receive(in)};
@@ -185,6 +206,7 @@ int main(int argc, char **argv) {
   }
   mixed();
   one_side_only();
+  no_data();
   active_ones();
   collectives();
   done();
