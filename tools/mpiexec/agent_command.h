@@ -25,7 +25,7 @@ AgentCommand agent_command(const Variables& variable, const std::string& own, st
 /// The variable that names a program in the place of ssh; null: none does.
 const char* agent_variable(const Variables& variable);
 
-/// How often ssh is told to try (ConnectionAttempts=N, as the MPI Operator says it), at most 100; 1: it is told nothing.
+/// How often ssh is told to try (ConnectionAttempts=N, as by the MPI Operator), at most 100; 1: it is told nothing.
 int connection_attempts(const AgentCommand& command);
 
 /// The words with which the agent on `host` is started.
