@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "datatype/cursor.h"
-#include "datatype/op_loops.h"
+#include "datatype/real_types.h"
 
 namespace tern::external32 {
 namespace {

@@ -50,7 +50,7 @@ constexpr Kind kLongRow =
     row(kLong, "MPI_LONG", C::c_integer, Rep::i64, 8, 8, 4);  // 4 in external32: the table says so
 constexpr Kind kFloatRow = row(kFloat, "MPI_FLOAT", C::floating, Rep::f32, 4, 4, 4);
 constexpr Kind kDoubleRow = row(kDouble, "MPI_DOUBLE", C::floating, Rep::f64, 8, 8, 8);
-constexpr Kind kLongDoubleRow = row(kLongDouble, "MPI_LONG_DOUBLE", C::floating, Rep::f80, 16, 16, 16);
+constexpr Kind kLongDoubleRow = row(kLongDouble, "MPI_LONG_DOUBLE", C::floating, kLongDoubleRep, 16, 16, 16);
 constexpr Kind kIntegerRow = row(kInteger, "MPI_INTEGER", C::fortran_integer, Rep::i32, 4, 4, 4);
 constexpr Kind kRealRow = row(kReal, "MPI_REAL", C::floating, Rep::f32, 4, 4, 4);
 constexpr Kind kDoublePrecisionRow = row(kDoublePrecision, "MPI_DOUBLE_PRECISION", C::floating, Rep::f64, 8, 8, 8);
@@ -82,8 +82,8 @@ constexpr Kind kRows[] = {
     row(kDoubleComplex, "MPI_DOUBLE_COMPLEX", C::complex, Rep::f64, 16, 8, 16),
     row(kCharacter, "MPI_CHARACTER", C::character, Rep::none, 1, 1, 1),
     kLongDoubleRow,
-    row(kCLongDoubleComplex, "MPI_C_LONG_DOUBLE_COMPLEX", C::complex, Rep::f80, 32, 16, 32),
-    row(kCxxLongDoubleComplex, "MPI_CXX_LONG_DOUBLE_COMPLEX", C::complex, Rep::f80, 32, 16, 32),
+    row(kCLongDoubleComplex, "MPI_C_LONG_DOUBLE_COMPLEX", C::complex, kLongDoubleRep, 32, 16, 32),
+    row(kCxxLongDoubleComplex, "MPI_CXX_LONG_DOUBLE_COMPLEX", C::complex, kLongDoubleRep, 32, 16, 32),
     pair_row(kFloatInt, "MPI_FLOAT_INT", kFloatRow, kIntRow),
     pair_row(kDoubleInt, "MPI_DOUBLE_INT", kDoubleRow, kIntRow),
     pair_row(kLongInt, "MPI_LONG_INT", kLongRow, kIntRow),

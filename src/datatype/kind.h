@@ -13,6 +13,8 @@ namespace tern {
 /// How the bits of one number are to be read.
 enum class Rep : uint8_t { none, i8, i16, i32, i64, i128, u8, u16, u32, u64, f16, f32, f64, f80, f128 };
 inline constexpr int kRepCount = 15;  ///< of Rep
+/// Of C's long double: the 80-bit format of x86, binary128 on AArch64 and RISC-V.
+inline constexpr Rep kLongDoubleRep = __LDBL_MANT_DIG__ == 64 ? Rep::f80 : Rep::f128;
 
 /// The groups of MPI 5.0, 6.9.2, from which follows what operators apply.
 enum class TypeClass : uint8_t {

@@ -4,16 +4,14 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "datatype/op.h"
+#include "datatype/real_types.h"
 
 namespace tern::op_loops {
 
 __extension__ typedef __int128 Int128;
 __extension__ typedef unsigned __int128 Uint128;
-__extension__ typedef __float128 Float128;
-__extension__ typedef _Float16 Float16;
 
 using Loop = void (*)(const void* in, void* inout, Count n);
 
@@ -22,10 +20,6 @@ Loop number_loop(OpId id, Rep rep);             ///< sum, prod, min, max
 Loop complex_loop(OpId id, Rep rep);            ///< sum, prod
 Loop integer_loop(OpId id, Rep rep);            ///< bitwise and logical
 Loop pair_loop(OpId id, Rep value, Rep index);  ///< minloc, maxloc
-
-template <typename T>
-inline constexpr bool is_floating =
-    std::is_floating_point_v<T> || std::is_same_v<T, Float128> || std::is_same_v<T, Float16>;
 
 /// Calls fn.template operator()<T>() with the type behind an integer Rep; a default-made result when it is
 /// none.

@@ -10,6 +10,7 @@
 #include "datatype/construct.h"
 #include "datatype/op.h"
 #include "datatype/predefined.h"
+#include "datatype/real_types.h"
 
 namespace tern {
 namespace {
@@ -180,7 +181,7 @@ TEST(Op, FloatingPoint) {
   check_floats<long double>(kLongDouble);
   PredefinedTypes types;
   PredefinedOps ops;
-  __extension__ typedef __float128 Quad;
+  using Quad = op_loops::Float128;
   Quad in = Quad(1) / 3, inout = 2;
   ops.get(OpId::sum).apply(&in, &inout, 1, types.get(kReal16));
   EXPECT_TRUE(inout == Quad(1) / 3 + 2);
