@@ -3,7 +3,8 @@
 //
 //   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|locks|
 //             channel_costs|FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [xrc=0|1] [dc=0|1]
-//             [calls=free] [seed=N] [faults=N] [latency_us=N] [channels=RANK] [TUNABLE=VALUE]... [-- ARGUMENTS...]
+//             [node_path=0|1] [calls=free] [seed=N] [faults=N] [latency_us=N] [channels=RANK] [TUNABLE=VALUE]... [--
+//             ARGUMENTS...]
 //
 // or any MPI program, named with its folder, as mpiexec --simulate runs them (capi/simulated/simulated_job.h); its
 // computation takes no virtual time.
@@ -15,7 +16,9 @@
 // (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a network that costs what
 // its file says of TCP (a model of the whole path), by Tern's own TCP path over simulated sockets (path=tcp), or by
 // datagrams (path=udp). socket_bytes=N: their buffers. progress=event: beside an event thread, on the same core unless
-// the node has more (cores=N). Registrations of user memory are kept, as the library does.
+// the node has more (cores=N). Registrations of user memory are kept, as the library does. node_path=1: ranks
+// of a node reach each other through its memory (copies by the processor, cross-memory attach), as real ones do; 0:
+// through their adapter, as the papers' machines with a rank on each node.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -195,6 +198,13 @@ int main(int argc, char** argv) {
     }
     if (setting.starts_with("seed=")) {
       options.seed = std::strtoull(setting.data() + equals + 1, nullptr, 10);
+      continue;
+    }
+    if (setting.starts_with("node_path=")) {
+      if (setting.substr(equals + 1) == "1") {
+        options.node_path = options.network.put = true;
+        options.network.get = tern::sim::NetworkModel::Get::cpu;
+      }
       continue;
     }
     if (setting.starts_with("latency_us=")) {

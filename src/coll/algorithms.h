@@ -14,6 +14,8 @@ inline int absolute_rank(const Builder& b, int root, int relative) { return (rel
 // barrier.cc
 void barrier_dissemination(Builder& b, const Operands& o);
 void barrier_tree(Builder& b, const Operands& o);
+void barrier_up(Builder& b);    ///< half of barrier_tree: at rank 0 all have come
+void barrier_down(Builder& b);  ///< the other half: rank 0 lets all go
 
 // bcast.cc: the buffer is o.receive
 void bcast_binomial(Builder& b, const Operands& o);
@@ -58,6 +60,21 @@ void scan_recursive_doubling(Builder& b, const Operands& o);
 void scan_tree(Builder& b, const Operands& o);
 void exscan_recursive_doubling(Builder& b, const Operands& o);
 void exscan_tree(Builder& b, const Operands& o);
+
+// lanes_data.cc, lanes_reduce.cc, bcast.cc: over several nodes (lanes.h)
+void barrier_leaders(Builder& b, const Operands& o);
+void bcast_leaders(Builder& b, const Operands& o);
+void bcast_lanes(Builder& b, const Operands& o);
+void gather_leaders(Builder& b, const Operands& o);
+void scatter_leaders(Builder& b, const Operands& o);
+void allgather_leaders(Builder& b, const Operands& o);  ///< also allgatherv
+void allgather_lanes(Builder& b, const Operands& o);    ///< also allgatherv
+void alltoall_lanes(Builder& b, const Operands& o);
+void reduce_leaders(Builder& b, const Operands& o);
+void reduce_lanes(Builder& b, const Operands& o);
+void allreduce_leaders(Builder& b, const Operands& o);
+void allreduce_lanes(Builder& b, const Operands& o);
+void reduce_scatter_lanes(Builder& b, const Operands& o);  ///< also reduce_scatter_block
 
 // node.cc: through the shared memory of a NodeTeam, complete on return. Each returns its error.
 Error barrier_node(NodeTeam& team, const Operands& o);

@@ -26,20 +26,34 @@ void barrier_dissemination(Builder& b, const Operands&) {
 //          2->0  (6->4)                   0->2  4->6
 //          4->0                           0->1  2->3  4->5
 void barrier_tree(Builder& b, const Operands&) {
-  int rank = b.rank(), size = b.size();
+  barrier_up(b);
+  barrier_down(b);
+}
+
+namespace {
+/// The lowest bit of the rank: how far away its parent is; at rank 0 the smallest power of two that is no rank.
+int distance_to_parent(const Builder& b) {
   int mask = 1;
-  while (mask < size && !(rank & mask)) {
-    if ((rank | mask) < size) b.await(rank | mask);
-    mask *= 2;
+  while (mask < b.size() && !(b.rank() & mask)) mask *= 2;
+  return mask;
+}
+}  // namespace
+
+void barrier_up(Builder& b) {
+  const int parent = distance_to_parent(b);
+  for (int mask = 1; mask < parent; mask *= 2) {
+    if ((b.rank() | mask) < b.size()) b.await(b.rank() | mask);
   }
   b.fence_receives();
-  if (rank != 0) {
-    b.signal(rank - mask);
-    b.await(rank - mask);
-    b.fence_receives();
-  }
-  for (mask /= 2; mask > 0; mask /= 2) {
-    if ((rank | mask) < size) b.signal(rank | mask);
+  if (b.rank() != 0) b.signal(b.rank() - parent);
+}
+
+void barrier_down(Builder& b) {
+  const int parent = distance_to_parent(b);
+  if (b.rank() != 0) b.await(b.rank() - parent);
+  b.fence_receives();
+  for (int mask = parent / 2; mask > 0; mask /= 2) {
+    if ((b.rank() | mask) < b.size()) b.signal(b.rank() | mask);
   }
 }
 

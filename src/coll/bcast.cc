@@ -2,7 +2,7 @@
 // packed stream is cut into parts, never the elements.
 #include <algorithm>
 
-#include "coll/algorithms.h"
+#include "coll/lanes.h"
 
 namespace tern {
 
@@ -98,6 +98,46 @@ void bcast_chain(Builder& b, const Operands& o) {
     b.fence_receives();
     receive(at + part);
     if (rel + 1 != size) b.send_bytes(stream.data + at, std::min(part, stream.bytes - at), right);
+  }
+  stream.deliver(b, o);
+}
+
+// Over nodes (lanes.h): the root scatters the parts inside its node, each lane broadcasts its part to the nodes, and
+// inside each node every member gets every part from its lane.
+void bcast_lanes(Builder& b, const Operands& o) {
+  Stream stream(b, o);
+  Lanes lanes(b, lanes_for(b, stream.bytes));
+  if (!lanes) return;
+  Builder inside = lanes.inside;
+  const int root_index = lanes.levels.index_of(o.root), root_node = lanes.levels.node_of(o.root);
+  const bool root = b.rank() == o.root, with_root = lanes.node == root_node;
+  auto begin = [&](int lane) { return size_t(part_begin(Count(stream.bytes), lane, lanes.count)); };
+  auto length = [&](int lane) { return begin(lane + 1) - begin(lane); };
+  if (root) {
+    for (int lane = 0; lane < lanes.count; ++lane) {
+      if (lane != root_index) inside.send_bytes(stream.data + begin(lane), length(lane), lane);
+    }
+  } else if (with_root && lanes.works()) {
+    inside.receive_bytes(stream.data + begin(lanes.number()), length(lanes.number()), root_index);
+    b.fence_receives();
+  }
+  if (lanes.works()) {
+    Operands part;
+    part.receive.buffer = stream.data + begin(lanes.number());
+    part.receive.count = Count(length(lanes.number()));
+    part.receive.type = &b.byte();
+    part.root = root_node;
+    build_flat(lanes.across, Operation::bcast, part);
+    b.fence_receives();
+  }
+  for (int s = 1; s < lanes.members && !root; ++s) {
+    const int from = (lanes.index - s + lanes.members) % lanes.members;
+    if (from < lanes.count) inside.receive_bytes(stream.data + begin(from), length(from), from);
+  }
+  for (int s = 1; s < lanes.members && lanes.works(); ++s) {
+    const int to = (lanes.index + s) % lanes.members;
+    if (!with_root || to != root_index)
+      inside.send_bytes(stream.data + begin(lanes.number()), length(lanes.number()), to);
   }
   stream.deliver(b, o);
 }

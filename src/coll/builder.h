@@ -19,10 +19,18 @@ class Builder {
     group_ = team == Team::remote ? &communicator_.remote_group() : &communicator_.group();
     context_ = team == Team::local ? communicator_.context() | kLocalPlane
                                    : communicator_.context(Communicator::Plane::collective);
-    rank_ = communicator_.rank();
+    self_ = rank_ = communicator_.rank();
     size_ = group_->size();
   }
   Builder team(Team team) const { return Builder(schedule_, environment_, team); }
+  /// From now on only the members `ranks` of the group, in that order; this process is `index`-th of them. The array
+  /// stays valid while the schedule is built (Builder::temporary).
+  void narrow(const int* ranks, int size, int index) {
+    TERN_ASSERT(!ranks_ && index >= 0 && index < size && ranks[index] == self_);
+    ranks_ = ranks;
+    rank_ = index;
+    size_ = size;
+  }
 
   /// This rank (in the local group), and how many processes the team has.
   int rank() const { return rank_; }
@@ -46,8 +54,8 @@ class Builder {
   void signal(const void* buffer, Count count, const Datatype& type, int to) {
     Step step;
     step.kind = Step::Kind::send;
-    step.source = rank_;
-    step.peer = group_->peer(to);
+    step.source = self_;
+    step.peer = group_->peer(number(to));
     step.context = context_;
     step.from = buffer;
     step.from_count = count;
@@ -57,8 +65,8 @@ class Builder {
   void await(void* buffer, Count count, const Datatype& type, int from) {
     Step step;
     step.kind = Step::Kind::receive;
-    step.source = from;
-    step.peer = group_->peer(from);
+    step.source = number(from);
+    step.peer = group_->peer(number(from));
     step.context = context_;
     step.to = buffer;
     step.to_count = count;
@@ -124,8 +132,12 @@ class Builder {
   Schedule& schedule_;
   CollectiveEnvironment& environment_;
   Communicator& communicator_;
+  int number(int rank) const { return ranks_ ? ranks_[rank] : rank; }
+
   Group* group_;
   uint64_t context_;
+  int self_;                    ///< my rank in the communicator: the source that my messages carry
+  const int* ranks_ = nullptr;  ///< of the team's members in the group; null: all
   int rank_, size_;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/pool.h"
+#include "coll/levels.h"
 #include "coll/node_team.h"
 #include "coll/schedule.h"
 #include "coll/select.h"
@@ -32,7 +33,18 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   uint32_t wishes = 0;
   bool no_team = false;
   static constexpr uint32_t kBeforeTeam = 4;  ///< making a team costs an allgather; a few uses should repay it
-  Error selection_error;                      ///< of the tunable `coll`: every collective returns it
+  /// Which members share a node; null: all do, none do, or it is not known yet. Asked for at the kBeforeTeam-th
+  /// blocking operation.
+  std::unique_ptr<Levels> levels;
+  /// With levels: the shared memory of the members on this node.
+  std::unique_ptr<NodeTeam> inside_team;
+  uint32_t blocking_calls = 0;
+  bool levels_asked = false;
+  /// Both are collective over the members: they agree on the memory of node_team; they gather the names of their nodes,
+  /// and those of each node agree on the memory of inside_team.
+  void learn_team(Communicator& communicator);
+  void learn_levels(Communicator& communicator);
+  Error selection_error;  ///< of the tunable `coll`: every collective returns it
 
  private:
   static CollectiveEnvironment& make(Communicator& communicator);

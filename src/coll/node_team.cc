@@ -1,31 +1,30 @@
 #include "coll/node_team.h"
 
+#include <algorithm>
+
 #include "base/looks.h"
 
 namespace tern {
 
-namespace {}  // namespace
-
-bool NodeTeam::possible(const Communicator& communicator) {
+bool NodeTeam::possible(const Communicator& communicator, std::span<const int> ranks) {
   NodeMemory* memory = communicator.environment().node_memory;
-  if (!memory || communicator.is_inter() || communicator.size() < 2 || communicator.size() > kMaxMembers) return false;
-  for (int i = 0; i < communicator.size(); ++i) {
-    if (!memory->shares(communicator.peer(i))) return false;
-  }
-  return true;
+  if (!memory || ranks.size() < 2 || ranks.size() > size_t{kMaxMembers}) return false;
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return memory->shares(communicator.peer(rank)); });
 }
 
-NodeTeam::NodeTeam(Communicator& communicator, uint64_t offset)
+NodeTeam::NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t offset)
     : memory_(*communicator.environment().node_memory),
       p2p_(communicator.p2p()),
       communicator_(communicator),
-      rank_(communicator.rank()),
-      size_(communicator.size()),
+      ranks_(std::move(ranks)),
+      rank_(int(std::find(ranks_.begin(), ranks_.end(), communicator.rank()) - ranks_.begin())),
+      size_(int(ranks_.size())),
       offset_(offset),
       left_(reinterpret_cast<std::atomic<uint32_t>*>(memory_.at(offset))),
       lines_(reinterpret_cast<Line*>(memory_.at(offset) + kLinesAt)),
       bulk_(memory_.at(offset) + bulk_at(size_)) {
-  for (int i = 0; i < size_; ++i) slots_.push_back(memory_.slot(communicator.peer(i)));
+  TERN_ASSERT(rank_ < size_);
+  for (const int rank : ranks_) slots_.push_back(memory_.slot(communicator.peer(rank)));
   memory_.add_watch(*this);
 }
 
@@ -73,7 +72,7 @@ bool NodeTeam::somebody_lost() {
   if (p2p_.losses() != losses_seen_) {
     losses_seen_ = p2p_.losses();
     for (int i = 0; i < size_; ++i) {
-      if (p2p_.lost(communicator_.peer(i))) lost_ = i;
+      if (p2p_.lost(communicator_.peer(ranks_[size_t(i)]))) lost_ = i;
     }
   }
   return lost_ >= 0;
@@ -83,20 +82,21 @@ void NodeTeam::disagree(int member, uint64_t what, size_t expected) {
   const uint64_t sent = what & ((uint64_t{1} << kOperationShift) - 1);
   if (what - sent != operation_) {
     const auto name = [](uint64_t operation) { return function_of(Operation((operation >> kOperationShift) - 1)); };
-    error_ = Error(ErrorClass::other, "rank " + std::to_string(member) + " is in " + name(what - sent) +
+    error_ = Error(ErrorClass::other, "rank " + std::to_string(ranks_[size_t(member)]) + " is in " + name(what - sent) +
                                           ", this rank in " + name(operation_) +
                                           ". All ranks of a communicator must call the same collective operations in "
                                           "the same order.");
     return;
   }
-  error_ = Error(ErrorClass::truncate, "rank " + std::to_string(member) + " has contributed " + std::to_string(sent) +
-                                           " bytes, but " + std::to_string(expected) +
+  error_ = Error(ErrorClass::truncate, "rank " + std::to_string(ranks_[size_t(member)]) + " has contributed " +
+                                           std::to_string(sent) + " bytes, but " + std::to_string(expected) +
                                            " are expected here. Counts and datatypes must agree on all processes.");
 }
 
 Error NodeTeam::error() {
   if (error_) return std::move(error_);
-  return Error(ErrorClass::proc_aborted, "rank " + std::to_string(lost_) + " of the communicator has ended");
+  return Error(ErrorClass::proc_aborted,
+               "rank " + std::to_string(ranks_[size_t(lost_)]) + " of the communicator has ended");
 }
 
 }  // namespace tern

@@ -44,14 +44,15 @@ class NodeTeam final : public ShmWatch {
   /// With more members reading every line costs more than a tree of messages.
   static constexpr int kMaxMembers = 32;
 
-  /// Whether the members' memory is shared; equal at all of them.
-  static bool possible(const Communicator& communicator);
+  /// Whether the memory of these ranks of the communicator is shared; equal at all of them.
+  static bool possible(const Communicator& communicator, std::span<const int> ranks);
   /// Memory of a team, and how much of its beginning must be zero.
   static size_t bytes_for(int members) { return bulk_at(members) + size_t(members) * kBulkSlots * kBulkStride; }
   static size_t zeroed_bytes_for(int members) { return bulk_at(members); }
 
-  /// `offset` of the memory that the member 0 has allocated.
-  NodeTeam(Communicator& communicator, uint64_t offset);
+  /// Members are these ranks of the communicator, in that order; this process is one. `offset` of the memory that the
+  /// member 0 has allocated.
+  NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t offset);
   ~NodeTeam();
 
   int rank() const { return rank_; }
@@ -148,7 +149,8 @@ class NodeTeam final : public ShmWatch {
   NodeMemory& memory_;
   PointToPoint& p2p_;
   Communicator& communicator_;
-  int rank_, size_;
+  const std::vector<int> ranks_;  ///< of the members in the communicator
+  int rank_, size_;               ///< of this member, and how many there are
   uint64_t offset_;
   std::atomic<uint32_t>* left_;  ///< members that have left the team
   Line* lines_;

@@ -74,6 +74,8 @@ class Schedule final : public Request, public Advanceable {
     failed_ = true;
   }
   bool failed() const { return failed_; }
+  /// Whether each step is carried out as it is written.
+  bool immediate() const { return mode_ == Mode::blocking; }
 
   // --- Running.
   /// Nonblocking: the list is complete, begin.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "coll/algorithms.h"
+#include "coll/node_team.h"
 
 namespace tern {
 
@@ -19,17 +20,24 @@ constexpr size_t k1K = 1024;
 
 // Within an operation the first record that applies and whose window contains the call is the default. The last record
 // of each operation has no window and no requirements, so there is always one. Windows without a figure follow from the
-// counts of rounds and bytes in the drawings of the algorithms. "node" applies if its data fit (NodeTeam::kBulkBytes):
+// counts of rounds and bytes in the drawings of the algorithms. "leaders" and "lanes" (lanes.h) over nodes: bench/levels
+// on the machine `ndr`, 4 nodes x 24 ranks, beside the same written by hand with MPI calls. "node" applies if its data fit (NodeTeam::kBulkBytes):
 // 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of messages; 4 and 8 ranks on 2 cores 0.1 to 0.6.
 // clang-format off
 constexpr Algorithm kTable[] = {
   {O::barrier, "node", barrier_node, 0, kAny, 2, kMax,
    "flags and data in shared cache lines, one hand-over"},
+  {O::barrier, "leaders", barrier_leaders, A::kLevels, 0, kAny, 3, kMax,
+   "one message each way for a node"},
   {O::barrier, "dissemination", barrier_dissemination, A::kNothing, 0, kAny, 1, 4,
    "fewest rounds; with more ranks the tree's fewer messages weigh more where ranks share cores"},
   {O::barrier, "tree", barrier_tree, A::kNothing, 0, kAny, 1, kMax, "2 (p - 1) messages"},
 
   {O::bcast, "node", bcast_node, 0, kAny, 2, kMax, "one hand-over for all"},
+  {O::bcast, "lanes", bcast_lanes, A::kLevels, 16 * k1K, kAny, 3, kMax,
+   "each byte enters a node once, all members share the work"},
+  {O::bcast, "leaders", bcast_leaders, A::kLevels, 0, kAny, 3, kMax,
+   "each byte enters a node once"},
   {O::bcast, "scatter_allgather", bcast_scatter_allgather, A::kNothing, 64 * k1K, 512 * k1K, 8, kMax,
    "twice the bytes per rank instead of log2 p times"},
   {O::bcast, "chain", bcast_chain, A::kNothing, 512 * k1K, kAny, 3, kMax,
@@ -37,18 +45,26 @@ constexpr Algorithm kTable[] = {
   {O::bcast, "binomial", bcast_binomial, A::kNothing, 0, kAny, 1, kMax, "log2 p rounds"},
 
   {O::gather, "node", gather_node, 0, kAny, 2, kMax, "no request, no tree"},
+  {O::gather, "leaders", gather_leaders, A::kLevels, 0, 64 * k1K, 3, kMax,
+   "one message for a node"},
   {O::gather, "binomial", gather_binomial, A::kNothing, 0, 2 * k1K, 4, kMax,
    "log2 p messages at the root; blocks are small enough to be copied on the way"},
   {O::gather, "linear", gather_linear, A::kNothing, 0, kAny, 1, kMax, "each block copied once"},
   {O::gatherv, "linear", gather_linear, A::kNothing, 0, kAny, 1, kMax,
    "only the root knows the counts"},
   {O::scatter, "node", scatter_node, 0, kAny, 2, kMax, "as gather"},
+  {O::scatter, "leaders", scatter_leaders, A::kLevels, 0, 64 * k1K, 3, kMax,
+   "one message for a node"},
   {O::scatter, "binomial", scatter_binomial, A::kNothing, 0, 2 * k1K, 4, kMax, "as gather"},
   {O::scatter, "linear", scatter_linear, A::kNothing, 0, kAny, 1, kMax, "each block copied once"},
   {O::scatterv, "linear", scatter_linear, A::kNothing, 0, kAny, 1, kMax,
    "only the root knows the counts"},
 
   {O::allgather, "node", allgather_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::allgather, "leaders", allgather_leaders, A::kLevels, 0, 512, 3, kMax,
+   "one message each way for a node"},
+  {O::allgather, "lanes", allgather_lanes, A::kLevels, 512, kAny, 3, kMax,
+   "each block enters a node once, all members share the work"},
   {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo, 0, 8 * k1K, 1,
    kMax, "log2 p rounds without copies"},
   {O::allgather, "bruck", allgather_bruck, A::kNothing, 0, 1 * k1K, 4, kMax,
@@ -56,11 +72,17 @@ constexpr Algorithm kTable[] = {
   {O::allgather, "spread", allgather_spread, A::kNothing, 0, kAny, 1, 4, "one round"},
   {O::allgather, "ring", allgather_ring, A::kNothing, 0, kAny, 1, kMax, "neighbours only"},
   {O::allgatherv, "node", allgather_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::allgatherv, "leaders", allgather_leaders, A::kLevels, 0, 512, 3, kMax,
+   "as allgather"},
+  {O::allgatherv, "lanes", allgather_lanes, A::kLevels, 512, kAny, 3, kMax,
+   "as allgather"},
   {O::allgatherv, "bruck", allgather_bruck, A::kNothing, 0, 1 * k1K, 4, kMax, "as allgather"},
   {O::allgatherv, "spread", allgather_spread, A::kNothing, 0, kAny, 1, 4, "one round"},
   {O::allgatherv, "ring", allgather_ring, A::kNothing, 0, kAny, 1, kMax, "neighbours only"},
 
   {O::alltoall, "node", alltoall_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::alltoall, "lanes", alltoall_lanes, A::kLevels, 0, 16 * k1K, 3, kMax,
+   "a process speaks to one of each other node: few messages, few connections"},
   {O::alltoall, "bruck", alltoall_bruck, A::kNothing, 0, 256, 8, kMax,
    "log2 p messages instead of p - 1"},
   {O::alltoall, "spread", alltoall_spread, A::kNothing, 0, 512 * k1K, 1, 16,
@@ -74,6 +96,10 @@ constexpr Algorithm kTable[] = {
   {O::alltoallw, "pairwise", alltoall_pairwise, A::kNothing, 0, kAny, 1, kMax, "as alltoall"},
 
   {O::reduce, "node", reduce_node, 0, kAny, 2, kMax, "one hand-over for all"},
+  {O::reduce, "lanes", reduce_lanes, A::kCommutative | A::kLevels, 8 * k1K, kAny, 3, kMax,
+   "each part leaves a node once, all members share the work"},
+  {O::reduce, "leaders", reduce_leaders, A::kCommutative | A::kLevels, 0, kAny, 3, kMax,
+   "one message for a node"},
   {O::reduce, "rabenseifner", reduce_rabenseifner, A::kCommutative, 16 * k1K, 1024 * k1K, 4, kMax,
    "the work is shared, bytes per rank do not grow with log2 p"},
   {O::reduce, "chain", reduce_chain, A::kCommutative, 1024 * k1K, kAny, 3, kMax,
@@ -82,6 +108,10 @@ constexpr Algorithm kTable[] = {
 
   {O::allreduce, "node", allreduce_node, 0, kAny, 2, kMax,
    "flags and data in shared cache lines, one hand-over"},
+  {O::allreduce, "lanes", allreduce_lanes, A::kCommutative | A::kLevels, 8 * k1K, kAny, 3, kMax,
+   "each part leaves a node once, all members share the work"},
+  {O::allreduce, "leaders", allreduce_leaders, A::kCommutative | A::kLevels, 0, kAny, 3, kMax,
+   "one message for a node"},
   {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, 8 * k1K, 1, kMax,
    "log2 p rounds"},
   {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative, 8 * k1K, 512 * k1K, 1, kMax,
@@ -94,6 +124,8 @@ constexpr Algorithm kTable[] = {
    "two ranks: one exchange"},
 
   {O::reduce_scatter, "node", reduce_scatter_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::reduce_scatter, "lanes", reduce_scatter_lanes, A::kCommutative | A::kLevels, 0, kAny, 3, kMax,
+   "each block leaves a node once, all members share the work"},
   {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 4, kMax,
    "log2 p rounds"},
   {O::reduce_scatter, "by_root", reduce_scatter_by_root, A::kNothing, 0, 32 * k1K, 4, kMax,
@@ -101,6 +133,8 @@ constexpr Algorithm kTable[] = {
   {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kNothing, 0, kAny, 1, kMax,
    "each block moves once; any operator"},
   {O::reduce_scatter_block, "node", reduce_scatter_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::reduce_scatter_block, "lanes", reduce_scatter_lanes, A::kCommutative | A::kLevels, 0, kAny, 3, kMax,
+   "as reduce_scatter"},
   {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 4, kMax,
    "log2 p rounds"},
   {O::reduce_scatter_block, "by_root", reduce_scatter_by_root, A::kNothing, 0, 32 * k1K, 4, kMax,
@@ -203,10 +237,72 @@ std::string function_of(Operation operation) {
 
 std::span<const Algorithm> algorithms() { return kTable; }
 
+Situation situation_of(Operation operation, const Operands& o, int ranks) {
+  Situation s;
+  s.operation = operation;
+  s.ranks = ranks;
+  s.commutative = !o.op || o.op->commutative();
+  auto bytes = [](const Side& side) { return size_t(side.count) * size_t(side.type->size()); };
+  switch (operation) {
+    case Operation::bcast:
+    case Operation::reduce:
+    case Operation::allreduce:
+    case Operation::scan:
+    case Operation::exscan:
+    case Operation::allgather:
+    case Operation::alltoall: s.bytes = bytes(o.receive); break;
+    case Operation::gather:  // not in place, or not the root: both sides would be the same
+      s.bytes = o.receive.type ? bytes(o.receive) : bytes(o.send);
+      break;
+    case Operation::scatter: s.bytes = o.send.type ? bytes(o.send) : bytes(o.receive); break;
+    case Operation::allgatherv: {
+      size_t total = 0;
+      for (int i = 0; i < ranks; ++i) total += o.receive.block(i).bytes();
+      s.bytes = total / size_t(ranks);
+      break;
+    }
+    case Operation::reduce_scatter_block: s.bytes = bytes(o.receive) * size_t(ranks); break;
+    case Operation::reduce_scatter: {
+      Count total = 0;
+      for (int i = 0; i < ranks; ++i) total += o.receive.counts[i];
+      s.bytes = size_t(total * o.receive.type->size());
+      break;
+    }
+    default: break;
+  }
+  return s;
+}
+
+bool suits_node(const Situation& s, const Operands& o) {
+  size_t bytes = s.bytes;  // of the longest contribution
+  switch (s.operation) {
+    case Operation::barrier: return true;
+    case Operation::bcast:
+    case Operation::gather:
+    case Operation::allgather: break;
+    case Operation::scatter:
+    case Operation::alltoall: bytes *= size_t(s.ranks - 1); break;
+    case Operation::allgatherv:
+      for (int i = 0; i < s.ranks; ++i) bytes = std::max(bytes, o.receive.block(i).bytes());
+      break;
+    case Operation::reduce:
+    case Operation::allreduce:
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_block:
+    case Operation::scan:
+    case Operation::exscan:
+      if (!o.receive.type->is_contiguous()) return false;
+      break;
+    default: return false;
+  }
+  return bytes != 0 && s.bytes <= NodeTeam::kBulkBytes && bytes <= NodeTeam::kBulkBytes;
+}
+
 bool applies(const Algorithm& algorithm, const Situation& s) {
   if (algorithm.operation != s.operation) return false;
   if ((algorithm.needs & Algorithm::kCommutative) && !s.commutative) return false;
   if ((algorithm.needs & Algorithm::kNodeMemory) && !s.node_memory) return false;
+  if ((algorithm.needs & Algorithm::kLevels) && s.nodes < 2) return false;
   return !(algorithm.needs & Algorithm::kPowerOfTwo) || (s.ranks & (s.ranks - 1)) == 0;
 }
 

@@ -25,6 +25,7 @@ struct Algorithm {
     kCommutative = 1,
     kPowerOfTwo = 2,  ///< the number of ranks is
     kNodeMemory = 4,  ///< a NodeTeam, a blocking call, data that it takes
+    kLevels = 8,      ///< several nodes, one of them with several members (levels.h)
   };
   /// Writes the steps of a schedule; or does it all at once, through a team's memory.
   using Build = void (*)(Builder&, const Operands&);
@@ -71,7 +72,13 @@ struct Situation {
   int ranks = 1;
   bool commutative = true;
   bool node_memory = false;
+  int nodes = 1;  ///< of more than one: the communicator knows its levels
 };
+
+/// Without what the communicator knows of its nodes.
+Situation situation_of(Operation operation, const Operands& operands, int ranks);
+/// Whether this call can use node memory, which takes contributions of a bounded size; equal at all processes.
+bool suits_node(const Situation& situation, const Operands& operands);
 
 std::span<const Algorithm> algorithms();
 /// Whether the algorithm gives the correct result there.

@@ -2,6 +2,8 @@
 // share. Thread rule: under the rank's lock.
 #pragma once
 
+#include <span>
+
 #include "base/scratch.h"
 #include "p2p/point_to_point.h"
 
@@ -22,6 +24,10 @@ struct RankEnvironment {
   /// They are for every window. False: only for those whose memory must be shared (MPI_Win_allocate_shared), since
   /// TERN_PATH leaves shared memory out.
   bool segments_for_all = true;
+  /// The peers on this rank's node, ascending, itself included, and a number on which they agree and which no other
+  /// node has.
+  std::span<const PeerId> node_peers;
+  uint64_t node_name = 0;
   /// For intermediate results.
   Scratch scratch;
 };

@@ -61,7 +61,9 @@ struct Team {
     for (int i = 0; i < ranks; ++i) members.push_back(std::make_unique<Member>(i, ranks, std::move(nodes[size_t(i)])));
     uint64_t offset = 0;
     EXPECT_TRUE(members[0]->memory.allocate(NodeTeam::bytes_for(ranks), offset, NodeTeam::zeroed_bytes_for(ranks)));
-    for (auto& member : members) member->team = std::make_unique<NodeTeam>(*member->communicator, offset);
+    std::vector<int> all;
+    for (int i = 0; i < ranks; ++i) all.push_back(i);
+    for (auto& member : members) member->team = std::make_unique<NodeTeam>(*member->communicator, all, offset);
   }
   NodeTeam& operator[](size_t i) { return *members[i]->team; }
   void share_with(Execution& execution) {

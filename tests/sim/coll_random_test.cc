@@ -50,11 +50,34 @@ void expect_no_error(const Error& error, const std::string& what) {
   if (error) throw std::runtime_error(what + ": " + std::string(error.text()));
 }
 
+/// Any placement, whatever the ranks' real nodes are: results do not depend on it. Of the seed; in blocks, round robin,
+/// or without order; even and uneven nodes; several of them.
+std::unique_ptr<Levels> draw_levels(uint64_t seed, int ranks) {
+  Rng rng(seed * 31 + 7);
+  const uint64_t nodes = 2 + rng.below(uint64_t(std::max(1, ranks - 1))), kind = rng.below(4);
+  std::vector<uint64_t> names;
+  uint64_t node = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (kind == 0) node = uint64_t(rank) * nodes / uint64_t(ranks);
+    else if (kind == 1) node = uint64_t(rank) % nodes;
+    else if (kind == 2) node = rng.below(nodes);
+    else if (rank != 0 && rng.chance(1, 3)) ++node;
+    names.push_back(node);
+  }
+  auto levels = std::make_unique<Levels>(names);
+  return levels->nodes() > 1 ? std::move(levels) : nullptr;
+}
+
 /// Runs a list of plans on one communicator in the three modes.
 void run_plans(Process& process, const std::vector<Plan>& plans, int left, const Algorithm* forced) {
   ModelTypes types;
   TestCommunicator comm(process, left);
   Communicator& communicator = *comm.communicator;
+  if (left == 0 && (!forced || forced->needs & Algorithm::kLevels)) {
+    CollectiveEnvironment& environment = CollectiveEnvironment::of(communicator);
+    environment.levels = draw_levels(plans[0].seed, process.world_size());
+    environment.levels_asked = true;
+  }
   if (forced) CollectiveEnvironment::of(communicator).selection.force(*forced);
   int me = process.world_rank();
   std::vector<std::unique_ptr<Participant>> parts;

@@ -1,0 +1,86 @@
+#include "coll/environment.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "coll/algorithms.h"
+#include "datatype/predefined.h"
+
+namespace tern {
+
+namespace {
+// The memory of a team is allocated by its first member; the others learn where. All members of the communicator call
+// this at the same call of theirs, each for the team that it is in. Null: the team has no memory.
+std::unique_ptr<NodeTeam> join_team(CollectiveEnvironment& environment, Communicator& communicator,
+                                    std::vector<int> ranks) {
+  const int tag = communicator.next_collective_tag();
+  if (!NodeTeam::possible(communicator, ranks)) return nullptr;
+  constexpr uint64_t kNoRoom = ~uint64_t{0};  // instead of an offset
+  uint64_t offset = kNoRoom;
+  const int members = int(ranks.size());
+  NodeMemory& memory = *communicator.environment().node_memory;
+  if (communicator.rank() == ranks[0] &&
+      !memory.allocate(NodeTeam::bytes_for(members), offset, NodeTeam::zeroed_bytes_for(members)))
+    offset = kNoRoom;
+  Operands o;
+  o.receive.buffer = reinterpret_cast<std::byte*>(&offset);
+  o.receive.count = sizeof offset;
+  o.receive.type = environment.byte.get();
+  Schedule* schedule = environment.schedules.create(environment, communicator, Mode::blocking, tag);
+  Builder builder(*schedule, environment);
+  const auto me = std::find(ranks.begin(), ranks.end(), communicator.rank());
+  builder.narrow(ranks.data(), members, int(me - ranks.begin()));
+  bcast_binomial(builder, o);
+  if (schedule->finish_immediate() || offset == kNoRoom) return nullptr;
+  return std::make_unique<NodeTeam>(communicator, std::move(ranks), offset);
+}
+}  // namespace
+
+CollectiveEnvironment::CollectiveEnvironment(Communicator& communicator) {
+  PredefinedTypes types;
+  byte = Ref<Datatype>::share(&types.get(type_id::kByte));
+  selection_error = selection.parse(communicator.p2p().tunables().coll);
+}
+
+CollectiveEnvironment& CollectiveEnvironment::make(Communicator& communicator) {
+  communicator.collective_state = std::make_unique<CollectiveEnvironment>(communicator);
+  return static_cast<CollectiveEnvironment&>(*communicator.collective_state);
+}
+
+// All members make the same calls, so they ask at the same call, and get the same answer.
+void CollectiveEnvironment::learn_team(Communicator& communicator) {
+  no_team = true;
+  if (communicator.is_inter() || communicator.size() > NodeTeam::kMaxMembers) return;
+  std::vector<int> all(size_t(communicator.size()));
+  std::iota(all.begin(), all.end(), 0);
+  node_team = join_team(*this, communicator, std::move(all));
+}
+
+void CollectiveEnvironment::learn_levels(Communicator& communicator) {
+  levels_asked = true;
+  const std::span<const PeerId> here = communicator.environment().node_peers;
+  bool one_node = communicator.size() <= int(here.size());
+  for (int i = 0; one_node && i < communicator.size(); ++i)
+    one_node = std::binary_search(here.begin(), here.end(), communicator.peer(i));
+  if (one_node || communicator.size() < 3) return;
+  std::vector<uint64_t> names(size_t(communicator.size()));
+  names[size_t(communicator.rank())] = communicator.environment().node_name;
+  Operands o;
+  o.in_place = true;
+  o.receive.buffer = reinterpret_cast<std::byte*>(names.data());
+  o.receive.count = sizeof names[0];
+  o.receive.type = byte.get();
+  Schedule* schedule = schedules.create(*this, communicator, Mode::blocking, communicator.next_collective_tag());
+  Builder builder(*schedule, *this);
+  allgather_bruck(builder, o);
+  if (schedule->finish_immediate()) return;
+  auto found = std::make_unique<Levels>(names);
+  if (found->nodes() == 1 || found->most() == 1) return;
+  levels = std::move(found);
+  const int node = levels->node_of(communicator.rank());
+  std::vector<int> members;
+  for (int i = 0; i < levels->members(node); ++i) members.push_back(levels->rank(node, i));
+  inside_team = join_team(*this, communicator, std::move(members));
+}
+
+}  // namespace tern
