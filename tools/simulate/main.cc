@@ -72,11 +72,9 @@ Error world_options(const Options& options, const sim::MachineModel& machine, si
   world.ranks -= sim::WorldOptions().ranks;
   world.network = machine.network;
   world.adapter = machine.adapter;
-  world.rdma = machine.has_adapter;
   world.cores_per_node = options.cores_per_node ? options.cores_per_node : machine.cores_per_node;
   world.ranks_per_node =
       options.ranks_per_node ? options.ranks_per_node : std::max(1u, std::min(world.cores_per_node, world.ranks));
-  world.node_path = world.rdma && world.ranks_per_node > 1;
   world.keep_registrations = true;
   world.seed = options.seed;
   world.stack_bytes = stack_bytes(options);
@@ -86,8 +84,17 @@ Error world_options(const Options& options, const sim::MachineModel& machine, si
   std::vector<std::string> warnings;
   if (Error error = world.tunables.read_environment(environ, &warnings)) return error;
   for (const std::string& warning : warnings) say(warning);
-  world.udp = world.tunables.path == "udp";
   return {};
+}
+
+// By the adapters, where there are some; `path` as on real machines. Without both by a model of the whole of TCP, whose
+// costs the machine's file has.
+void choose_paths(sim::WorldOptions& world, bool has_adapter) {
+  world.tcp = world.tunables.path == "tcp";
+  world.udp = world.tunables.path == "udp";
+  world.rdma = has_adapter && !world.tcp && !world.udp;
+  world.node_path = (world.rdma || world.tcp || world.udp) && world.ranks_per_node > 1;
+  world.streams.call_ns = world.network.call_ns;
 }
 
 /// What a simulation of many says to the first.
@@ -106,6 +113,7 @@ struct Run {
 
 Result simulate(Run run, sim::BurstRecord* record) {
   const Options& options = run.options;
+  choose_paths(run.world, run.machine.has_adapter);
   Output output(options.files, options.label, run.world.ranks);
   sim::SimulatedJobOptions job_options;
   job_options.world = run.world;
