@@ -1,7 +1,7 @@
 /* Collectives over several nodes, as the library does them and with two levels written by hand with MPI calls: inside
- * the node, between the first processes of the nodes, inside the node. By size; the slowest rank's mean over --rounds calls
- * (3), after 5 others. --only NAME chooses an operation, --way library|hand one of the two. Bytes are those of one
- * process's block. Placement in blocks, as many ranks on each node. */
+ * the node, between the first processes of the nodes, inside the node. By size; the slowest rank's mean over --rounds
+ * calls (3), after 5 others. --only NAME chooses an operation, --way library|hand one of the two. Bytes are those of
+ * one process's block. Placement in blocks, as many ranks on each node. */
 #include "bench.h"
 
 static MPI_Comm node, leaders;

@@ -22,8 +22,8 @@ constexpr size_t k1K = 1024;
 // of each operation has no window and no requirements, so there is always one. Windows without a figure follow from the
 // counts of rounds and bytes in the drawings of the algorithms. "leaders" and "lanes" (lanes.h) over nodes:
 // bench/levels.c on the machine `ndr`, 4 nodes of 24 ranks, beside the same written by hand with MPI calls. "node"
-// applies if its data fit (NodeTeam::kBulkBytes): 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of messages;
-// 4 and 8 ranks on 2 cores 0.1 to 0.6.
+// applies if its data fit (NodeTeam::kBulkBytes): 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of
+// messages; 4 and 8 ranks on 2 cores 0.1 to 0.6.
 // clang-format off
 constexpr Algorithm kTable[] = {
   {O::barrier, "node", barrier_node, 0, kAny, 2, kMax,
