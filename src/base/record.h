@@ -90,6 +90,7 @@ struct Header {
   uint64_t first_ns, last_ns;  ///< begin of the first call, end of the last one
   uint64_t current_since_ns;
   uint64_t events, events_lost;
+  uint64_t lost_because;  ///< the errno with which no more room could be had; 0: --trace-size was reached, or none lost
   ClockSample samples[2];  ///< at the start and at the end; at_ns 0: not made
   Counters counters;
   char algorithms[kMaxAlgorithms][32];  ///< of collectives; an empty one ends the list

@@ -85,7 +85,9 @@ void Recorder::unmap_window() {
 record::Event* Recorder::slot_slow() {
   unmap_window();
   const off_t at = off_t(record::kEventsAt + window_end_);
-  if (window_end_ < most_event_bytes_ && reserve_file(file_, uint64_t(at), kWindowBytes) == 0) {
+  const int full = window_end_ < most_event_bytes_ ? reserve_file(file_, uint64_t(at), kWindowBytes) : 0;
+  if (full != 0) header_->lost_because = uint64_t(full);
+  if (window_end_ < most_event_bytes_ && full == 0) {
     void* mapped = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_, at);
     if (mapped != MAP_FAILED) {
       window_ = mapped;

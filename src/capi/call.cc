@@ -2,6 +2,7 @@
 // Source: MPI 5.0 section 9.3 (which error handler), 20.5 (handles). Thread rule: under the rank's lock.
 #include "capi/call.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -9,6 +10,7 @@
 #include <system_error>
 
 #include "base/limits.h"
+#include "capi/call_site.h"
 #include "capi/checks.h"
 #include "fmt/format.h"
 #include "names.gen.h"
@@ -16,6 +18,29 @@
 namespace tern::capi {
 
 namespace {
+
+// "main (a.c:9)"; empty: unknown.
+std::string place_of(uintptr_t address) {
+  char place[200] = "";
+  if (address != 0) call_sites().symbols().describe(address, false, place, sizeof place);
+  return place;
+}
+
+// "0-3,8"; of any order.
+std::string rank_ranges(std::vector<int> ranks) {
+  constexpr size_t kMost = 8;  // pieces; further ones say little
+  std::sort(ranks.begin(), ranks.end());
+  std::string text;
+  size_t pieces = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const size_t first = i;
+    while (i + 1 < ranks.size() && ranks[i + 1] == ranks[i] + 1) ++i;
+    if (++pieces > kMost) return text + ",...";
+    text += (text.empty() ? "" : ",") + std::to_string(ranks[first]);
+    if (i > first) text += "-" + std::to_string(ranks[i]);
+  }
+  return text;
+}
 
 /// Short enough for a string that allocates nothing.
 constexpr const char* kNoMemory = "out of memory";
@@ -99,6 +124,10 @@ void Call::record_arguments(CallArguments arguments, const Communicator* comm, c
 
 void Call::record_request(MPI_Request request) {
   if (request != MPI_REQUEST_NULL) world_.recorder->describe_request(uint32_t(value_of(request)));
+}
+
+void Call::check_session(const Group& group) {
+  if (group.size() != 0) world_.checks->use_session(comm_ ? &comm_->from_session : nullptr, group.session);
 }
 
 void Call::leave() {
@@ -446,7 +475,29 @@ int outgoing(const Communicator& comm) {
 std::string describe(const Communicator& comm) {
   if (!comm.name.empty()) return "'" + comm.name + "'";
   if (const char* name = handle_name(static_cast<uintptr_t>(comm.handle))) return fmt::format("'{}'", name);
-  return fmt::format("{:#x}", comm.handle);
+  const std::string place = comm.made_by ? place_of(comm.made_at) : "";
+  if (!place.empty()) return fmt::format("'{} at {}'", comm.made_by, place);
+  return fmt::format("'{}'", comm.made_by ? comm.made_by : "unnamed");
+}
+
+std::string report_name(const Communicator& comm) {
+  const char* predefined = handle_name(static_cast<uintptr_t>(comm.handle));
+  if (predefined && (comm.name.empty() || comm.name == predefined)) return predefined;
+  std::vector<int> members;
+  for (int rank = 0; rank < comm.size(); ++rank) members.push_back(int(comm.group().peer(rank)));
+  const std::string ranks = fmt::format("rank{} {}", members.size() == 1 ? "" : "s", rank_ranges(members));
+  if (!comm.name.empty()) return fmt::format("'{}' ({})", comm.name, ranks);
+  const std::string place = place_of(comm.made_at);
+  return fmt::format("the communicator of {}{}{}{}{}", ranks, comm.made_by ? " that " : "",
+                     comm.made_by ? fmt::format("{} made", comm.made_by) : "", place.empty() ? "" : " at ", place);
+}
+
+void note_origin(Communicator& comm, const char* function) {
+  comm.made_by = function;
+  if (current().simulated()) return;  // the program's code is a copy there, and a fiber's stack has no end to walk to
+  const CallStack stack = walk_stack();
+  const size_t site = call_sites().first_outside(stack);
+  if (site != 0 && site < stack.depth) comm.made_at = stack.frames[site];
 }
 
 }  // namespace tern::capi

@@ -24,6 +24,12 @@ struct Role {
   bool inter = false;
 };
 
+/// As reports name it, the same at all its members: "MPI_COMM_WORLD", "'solver' (ranks 0-3)", "the communicator of
+/// ranks 0-3 that MPI_Comm_split made at main (a.c:9)"; the ranks are those in MPI_COMM_WORLD.
+std::string report_name(const Communicator& comm);
+/// Keeps which function made it, and where it was called.
+[[gnu::cold]] void note_origin(Communicator& comm, const char* function);
+
 class Call {
  public:
   /// `function`: the name's number among the generated function_names().
@@ -108,6 +114,8 @@ class Call {
   [[gnu::cold]] void record_request(MPI_Request request);
   /// TERN_CHECK: World::checks are there, and this call has told them that it has begun.
   bool checked() const { return (state_ & kChecked) != 0; }
+  /// Objects of two sessions must not meet in one call (MPI 5.0, 11.3).
+  [[gnu::cold]] void check_session(const Group& group);
   /// The communicator's ranks call the same collective; null: no communicator, no question.
   [[gnu::cold]] Error check_collective(Communicator& comm);
 
@@ -145,6 +153,8 @@ class Call {
     // "A group contains a reference to the session from which it was derived, and procedures on groups invoke the error
     // handler from that session" (9.3).
     if (!session_ && object && object->session != 0) session_ = world_.sessions.find(uintptr_t(object->session));
+    if (object && checked()) [[unlikely]]
+      check_session(*object);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Info handle, Info*& object, const char* argument) {
@@ -197,7 +207,10 @@ class Call {
   Keyval* find_keyval(int keyval) { return world_.keyvals.find(static_cast<unsigned>(keyval)); }
 
   // --- Objects to handles. `give` takes over one reference; null gives the null handle.
-  void give(MPI_Comm* handle, Communicator* object) { *handle = given(world_.comms, object, MPI_COMM_NULL); }
+  void give(MPI_Comm* handle, Communicator* object) {
+    if (object && !object->made_by) note_origin(*object, name_);
+    *handle = given(world_.comms, object, MPI_COMM_NULL);
+  }
   void give(MPI_Group* handle, Group* object) { *handle = given(world_.groups, object, MPI_GROUP_NULL); }
   void give(MPI_Datatype* handle, Datatype* object) { *handle = given(world_.types, object, MPI_DATATYPE_NULL); }
   void give(MPI_Op* handle, Op* object) { *handle = given(world_.ops, object, MPI_OP_NULL); }

@@ -114,6 +114,7 @@ void Checks::leave() {
     if (!mine || --mine->depth != 0) return;
     inside_.erase(inside_.begin() + (mine - inside_.data()));
   }
+  session_.reset();
   buffers_.leave();
   sharing_.end();
   std::erase_if(completing_, [&](const auto& entry) { return entry.second == self; });
@@ -453,14 +454,14 @@ Error Checks::collective(Communicator& comm, Operation operation, const Operands
     }
   }
   begin_alone(check::Sharing::collectives_of(comm.context()));
-  return collectives_.begin(comm, std::move(call));
+  return begin(comm, std::move(call));
 }
 
 Error Checks::collective(Communicator& comm) {
   wire::CheckedCollective call;
   call.function = operation_name(world_.call_name);
   begin_alone(check::Sharing::collectives_of(comm.context()));
-  return collectives_.begin(comm, std::move(call));
+  return begin(comm, std::move(call));
 }
 
 // --- Handles.

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -41,6 +42,9 @@ class Checks final : public MessageHandler {
   /// `any_time`: a function that may be called at any time from any thread.
   void enter(const char* call, bool any_time);
   void leave();
+  /// A group argument of the current call: the session that it comes from (0: none, of the World Model), and that of
+  /// the communicator argument; null: there is none.
+  void use_session(const int32_t* of_communicator, int32_t session);
 
   // --- Point-to-point: instead of the functions of the same names of PointToPoint. `count`, `type`: what the program
   // sends, if the arguments say a packed copy.
@@ -86,6 +90,7 @@ class Checks final : public MessageHandler {
   void on_peer_lost(Endpoint& peer, const Error& error) override { collectives_.on_peer_lost(); }
 
  private:
+  Error begin(Communicator& comm, wire::CheckedCollective call);
   struct Inside;
   Inside* find_inside(std::thread::id thread) const;
   void check_thread_of_finalize();
@@ -144,6 +149,7 @@ class Checks final : public MessageHandler {
   mutable std::vector<Inside> inside_;               ///< guarded by inside_mutex_
   mutable std::map<uintptr_t, std::string> places_;  ///< names of addresses; the same
   bool told_of_thread_ = false;
+  std::optional<int32_t> session_;  ///< of the first group argument of the current call
   std::map<const Request*, std::thread::id> completing_;  ///< who waits for which
 };
 

@@ -8,12 +8,21 @@
 #include <thread>
 
 #include "capi/call.h"
+#include "capi/call_site.h"
 #include "process/process.h"
 
 namespace tern::capi {
 namespace {
 
 constexpr const char* kWhere = " (TERN_CHECK=1 names the places)";
+
+// Another library may have called it for the program.
+std::string place_of_finalize(const World& world) {
+  char place[200];
+  if (world.simulated() || !call_sites().describe(walk_stack(), false, place, sizeof place) || place[0] == '\0')
+    return {};
+  return fmt::format(". MPI_Finalize was called at {}", place);
+}
 
 }  // namespace
 
@@ -48,7 +57,7 @@ void tell_of_messages(const World& world) {
   }
   if (messages == 0) return;
   if (messages > 1) first += fmt::format(". There are {} more", messages - 1);
-  world.process->log().warn("at MPI_Finalize " + first);
+  world.process->log().warn("at MPI_Finalize " + first + place_of_finalize(world));
 }
 
 InCollective::InCollective(World& world, const Communicator& comm) : world_(world), comm_(comm) {

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/signal_text.h"
+#include "capi/call.h"
 #include "capi/call_site.h"
 #include "process/launch/rank_report.h"
 
@@ -102,6 +103,15 @@ std::string place_of_caller() {
   return place;
 }
 
+// "MPI_COMM_WORLD, root 0".
+std::string collective_of(Process& process) {
+  const RankEnvironment& environment = process.world().environment();
+  if (!environment.inside) return {};
+  std::string words = report_name(*environment.inside);
+  if (environment.inside_root >= 0) words += ", root " + std::to_string(environment.inside_root);
+  return words;
+}
+
 }  // namespace
 
 void begin_to_answer(World& world) {
@@ -109,7 +119,7 @@ void begin_to_answer(World& world) {
   if (wish && std::strcmp(wish, "0") == 0) return;
   call_sites();  // made here, since a handler must not
   Process& process = *world.process;
-  process.let_watch_tell(place_of_caller);
+  process.let_watch_tell(place_of_caller, [&world] { return collective_of(*world.process); });
   last_call = &world.call_name;
   watch.store(&process.hang_watch());
   own_rank = world.rank();

@@ -81,6 +81,8 @@ void become_forked_child() {
 
 World* current_world = &process_world();
 
+bool World::simulated() const { return this != &process_world(); }
+
 World::World() : lock(std::make_shared<Driving>()), connect(connect_process) {
   error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
   error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
@@ -151,6 +153,13 @@ Error World::start(int required_level) {
     checking = process->tunables().check_arguments != 0;
     check_if_asked();
     process->hang_watch().set_call(&call_name);
+    process->p2p().name_contexts([this](uint64_t context) {
+      std::string name;
+      comms.for_each([&](const Communicator& comm) {
+        if (comm.context() >> 2 == context >> 2) name = report_name(comm);
+      });
+      return name;
+    });
     if (this == &process_world()) {
       begin_to_answer(*this);
       begin_to_report_crashes(process->world_rank(), process->launcher().report_descriptor());

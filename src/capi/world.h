@@ -125,6 +125,8 @@ struct World {
     unsigned char yes[16] = {}, no[16] = {};
   } booleans;
 
+  /// A rank of the simulated world, not this operating-system process.
+  bool simulated() const;
   bool is_running() const { return running.load(std::memory_order_relaxed) > 0; }
   /// Builds the Process if there is none and ties the predefined handles to its objects.
   Error start(int required_level);

@@ -1,6 +1,7 @@
 #include "coll/collectives.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/recorder.h"
 #include "coll/algorithms.h"
@@ -36,12 +37,41 @@ void hold_operands(Schedule& schedule, const Operands& o, Operation operation, C
 
 Error check_collective_tunable(std::string_view text) { return Selection().parse(text); }
 
+// While it lives, the hang report knows where this rank is.
+class Inside {
+ public:
+  Inside(Communicator& comm, Operation operation, const Operands& operands) : environment_(comm.environment()) {
+    environment_.inside = &comm;
+    environment_.inside_root = has_root(operation) && !comm.is_inter() ? operands.root : -1;
+  }
+  ~Inside() { environment_.inside = nullptr; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  static bool has_root(Operation operation) {
+    switch (operation) {
+      case Operation::bcast:
+      case Operation::gather:
+      case Operation::gatherv:
+      case Operation::scatter:
+      case Operation::scatterv:
+      case Operation::reduce: return true;
+      default: return false;
+    }
+  }
+
+  RankEnvironment& environment_;
+};
+
 Error collective(Communicator& communicator, Operation operation, const Operands& operands, Mode mode,
                  Request*& request) {
   CollectiveEnvironment& environment = CollectiveEnvironment::of(communicator);
   if (environment.selection_error) [[unlikely]] {
     return Error(environment.selection_error.error_class(), std::string(environment.selection_error.text()));
   }
+  std::optional<Inside> inside;
+  if (mode == Mode::blocking) inside.emplace(communicator, operation, operands);
   const bool whole = !communicator.is_inter() && !is_neighbor(operation);
   const Algorithm* algorithm = nullptr;
   if (whole) {

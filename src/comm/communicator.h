@@ -76,6 +76,8 @@ class alignas(64) Communicator : public Object {
   int next_collective_tag() { return int(collective_sequence_++ & 0x3fffffff); }
 
   std::string name;
+  const char* made_by = nullptr;  ///< the function that has given it to the program; null: it is predefined
+  uintptr_t made_at = 0;          ///< and where it was called, an address of code; 0: unknown
   AttributeCache attributes;
   Info info;  ///< hints in force
   std::unique_ptr<Topology> topology;

@@ -9,6 +9,7 @@
 
 namespace tern {
 
+class Communicator;
 class NodeMemory;    // fabric/shm/node_memory.h
 class NodeSegments;  // fabric/node_segments.h
 
@@ -28,6 +29,9 @@ struct RankEnvironment {
   /// node has.
   std::span<const PeerId> node_peers;
   uint64_t node_name = 0;
+  /// The blocking collective that this rank is in, for the hang report; null: none.
+  const Communicator* inside = nullptr;
+  int inside_root = -1;  ///< -1: it has none
   /// For intermediate results.
   Scratch scratch;
 };

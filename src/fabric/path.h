@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/error.h"
 #include "base/intrusive_list.h"
@@ -28,6 +29,16 @@
 #include "wire/header.h"
 
 namespace tern {
+
+/// What is on its way to or from a peer by one path, for the hang report.
+struct OnTheWay {
+  static constexpr uint64_t kUnknown = ~uint64_t{0};  ///< no count or time is so large
+  PeerId peer = kNoPeer;
+  const char* path = "";
+  uint64_t bytes = 0;             ///< from here, not known to have arrived; kUnknown: some
+  bool arriving = false;          ///< a message from there has begun to arrive
+  uint64_t silent_ms = kUnknown;  ///< since the peer's host was last heard
+};
 
 /// What a path is. Constant after the path is started.
 struct PathProperties {
@@ -142,8 +153,10 @@ class Path : public Pollable {
   /// True while this rank may still have to do something for bytes handed over: they have not left, or may have to be
   /// sent again. A rank that leaves the library for a long time waits until this is false.
   virtual bool has_unsent() const = 0;
-  /// The same without asking the kernel; called each time the application leaves the library. `now`: only polls can
-  /// finish what may be left. `later`: polls are needed only if a connection breaks (`arm` checks more closely).
+  /// What has left and is not known to have arrived, or has arrived in part; asks the kernel. Added to `all`.
+  virtual void tell_on_the_way(std::vector<OnTheWay>& all) {}
+  /// As has_unsent without asking the kernel; called each time the application leaves the library. `now`: only polls
+  /// can finish what may be left. `later`: polls are needed only if a connection breaks (`arm` checks more closely).
   virtual Need unsent_hint() const { return has_unsent() ? Need::now : Need::nothing; }
 
  protected:

@@ -1,6 +1,7 @@
 // What is pending in point-to-point, as data: for the hang report. Thread rule: values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,7 +12,9 @@ struct PendingMessage {
     receive,  ///< no message has matched it
     message,  ///< has arrived, no receive has asked for it
     send,     ///< its receiver has not taken it
+    moving,   ///< a send of which something is on its way: the network has to act, or the receiver has answered
   };
+  static constexpr size_t kKinds = 4;
   Kind kind = Kind::receive;
   std::string communicator;  ///< in words
   bool of_user = true;       ///< of the program's own point-to-point; false: the inside of another operation
@@ -24,7 +27,8 @@ struct PendingMessage {
   /// "MPI_COMM_WORLD, source 1, tag 5, up to 4 bytes".
   std::string text() const {
     std::string words = communicator;
-    if (kind == Kind::send) words += ", to rank " + std::to_string(source) + " of MPI_COMM_WORLD";
+    const bool leaves = kind == Kind::send || kind == Kind::moving;
+    if (leaves) words += ", to rank " + std::to_string(source) + " of MPI_COMM_WORLD";
     else words += ", source " + (peer == kAnyPeer ? "any" : std::to_string(source));
     words += ", tag " + (tag == kAnyTagAtAll ? "any" : std::to_string(tag));
     return words + (kind == Kind::receive ? ", up to " : ", ") + std::to_string(bytes) + " bytes";

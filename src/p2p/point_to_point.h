@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -112,6 +113,9 @@ class PointToPoint {
   std::string report() const;
   /// The same as data.
   std::vector<PendingMessage> pending_messages() const;
+  /// How reports call the communicator of a context id; the predefined ones have their names without that.
+  /// Empty: it knows none.
+  void name_contexts(std::function<std::string(uint64_t context)> name) { name_of_context_ = std::move(name); }
   /// How many peers have been lost so far, and whether this one has: for those that wait for a peer by other means
   /// than messages.
   uint32_t losses() const;
@@ -136,6 +140,7 @@ class PointToPoint {
  private:
   ProgressEngine& progress_;
   std::unique_ptr<Impl> impl_;
+  std::function<std::string(uint64_t)> name_of_context_;
 };
 
 }  // namespace tern

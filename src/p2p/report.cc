@@ -11,15 +11,14 @@ namespace {
 
 constexpr size_t kMaxOfAKind = 10;  // a page, not a flood
 
-// The predefined communicators by name, the others by their context id.
-std::string communicator(uint64_t context) {
-  uint64_t id = context >> 2;
-  const char* plane = (context & 3) == 0 ? "" : (context & 3) == 1 ? " (collective)" : " (being created)";
-  std::string name = id == 1 ? "MPI_COMM_WORLD" : id == 2 ? "MPI_COMM_SELF" : "context " + std::to_string(id);
-  return name + plane;
-}
-
 bool of_user(uint64_t context) { return (context & 3) == 0; }
+
+// What is left of it is not the receiver's to ask for: the path has not sent it yet, or the receiver has answered.
+bool is_moving(const SendRequest& send) {
+  constexpr int kMoves = SendRequest::kPath | SendRequest::kPut;
+  constexpr int kAsks = SendRequest::kData | SendRequest::kMatch | SendRequest::kAnswer;
+  return (send.waits & kMoves) != 0 || (send.waits & kAsks) == 0;
+}
 
 }  // namespace
 
@@ -71,6 +70,13 @@ std::string PointToPoint::statistics() const {
 std::vector<PendingMessage> PointToPoint::pending_messages() const {
   Impl& impl = *impl_;
   std::vector<PendingMessage> all;
+  const auto communicator = [&](uint64_t context) {
+    const char* plane = of_user(context) ? "" : (context & 3) == 1 ? " (collective)" : " (being created)";
+    const uint64_t id = context >> 2;
+    std::string name = id == 1 ? "MPI_COMM_WORLD" : id == 2 ? "MPI_COMM_SELF" : "";
+    if (name.empty() && name_of_context_) name = name_of_context_(context);
+    return (name.empty() ? "a communicator that this rank has freed, or not made yet" : name) + plane;
+  };
   impl.receives.matching.for_each_posted([&](PostedReceive& posted) {
     auto& receive = static_cast<ReceiveRequest&>(posted);
     all.push_back({PendingMessage::Kind::receive, communicator(receive.context), of_user(receive.context),
@@ -85,8 +91,9 @@ std::vector<PendingMessage> PointToPoint::pending_messages() const {
   });
   impl.sends.for_each_named([&](SendRequest& send) {
     const SendArguments& a = send.arguments;
-    all.push_back({PendingMessage::Kind::send, communicator(a.context), of_user(a.context), int(a.peer), int(a.peer),
-                   a.tag, a.type ? uint64_t(a.count) * a.type->size() : 0});
+    all.push_back({is_moving(send) ? PendingMessage::Kind::moving : PendingMessage::Kind::send, communicator(a.context),
+                   of_user(a.context), int(a.peer), int(a.peer), a.tag,
+                   a.type ? uint64_t(a.count) * a.type->size() : 0});
   });
   return all;
 }
@@ -106,6 +113,7 @@ std::string PointToPoint::report() const {
   add(PendingMessage::Kind::receive, "receives that no message has matched");
   add(PendingMessage::Kind::message, "messages here that no receive has asked for");
   add(PendingMessage::Kind::send, "sends that their receivers have not taken");
+  add(PendingMessage::Kind::moving, "sends whose data is on its way");
   const uint32_t named = impl_->sends.named();
   const uint32_t queued = impl_->sends.open() - std::min(impl_->sends.open(), named);
   if (queued != 0) out += "  small sends that wait for room on the way: " + std::to_string(queued) + "\n";

@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "base/config_file.h"
+#include "base/kernel_calls.h"
 #include "base/limits.h"
 #include "coll/collectives.h"
 #include "fabric/ip/kernel_streams.h"
@@ -412,6 +413,8 @@ Error read_tunables(const RankContext& context, Tunables& tunables, Configuratio
 
 std::unique_ptr<Process> connect_process(const RankContext& context, Error& error) {
   std::unique_ptr<Process> process;
+  error = require_kernel_calls();
+  if (error) return nullptr;
   Wireup wireup;
   error = wireup.run(context, process);
   if (error) report_failed_init();  // while the launcher's connection is open

@@ -95,12 +95,19 @@ std::string HangWatch::more() const {
   return lines;
 }
 
+std::string HangWatch::ways() const {
+  std::string lines;
+  if (!surroundings_.on_the_way) return lines;
+  for (const std::string& line : surroundings_.on_the_way()) lines += "  " + line + "\n";
+  return lines;
+}
+
 void HangWatch::print(uint64_t now) {
   const char* name = call_ ? *call_ : nullptr;
   char head[160];
   std::snprintf(head, sizeof head, "[tern rank %d] waiting in %s for %.1f s\n", rank_, name ? name : "MPI",
                 double(now - since_ns_) * 1e-9);
-  const std::string page = head + p2p_.report() + more();
+  const std::string page = head + p2p_.report() + ways() + more();
   // One write, so that the pages of several ranks do not mix.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, page.data(), page.size());
 }
@@ -112,7 +119,10 @@ void HangWatch::tell(uint64_t now, bool by_itself) {
   report.waited_ms = (now - since_ns_) / 1'000'000;
   if (call_ && *call_) report.call = *call_;
   if (surroundings_.place) report.place = surroundings_.place();
+  if (surroundings_.collective) report.collective = surroundings_.collective();
   report.pending = p2p_.pending_messages();
+  if (surroundings_.on_the_way) report.notes = surroundings_.on_the_way();
+  report.moving = !report.notes.empty();
   const std::string lines = more();
   for (size_t at = 0; at < lines.size();) {
     const size_t end = std::min(lines.find('\n', at), lines.size());

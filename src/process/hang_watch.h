@@ -32,6 +32,10 @@ class HangWatch final : public WaitWatch {
     int mpiexec = -1;
     /// Where the program called MPI, for the thread that asks; may be empty. Outlives this.
     std::function<std::string()> place;
+    /// The blocking collective that the rank is in, in words; empty: none. May be empty. Outlives this.
+    std::function<std::string()> collective;
+    /// What is on its way by the paths, a line for each; may be empty. Outlives this.
+    std::function<std::vector<std::string>()> on_the_way;
     /// Only messages of this job's ranks can end a wait: no other thread, job or device.
     std::function<bool()> certain;
   };
@@ -64,6 +68,7 @@ class HangWatch final : public WaitWatch {
   void send(const std::string& lines);
   bool tells() const { return surroundings_.mpiexec >= 0; }
   std::string more() const;
+  std::string ways() const;
 
   int rank_;
   Clock& clock_;

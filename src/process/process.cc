@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <system_error>
 
 #include "base/assert.h"
@@ -192,10 +193,32 @@ Error Process::finish() {
   return launcher_->finalize();
 }
 
-void Process::let_watch_tell(std::function<std::string()> place) {
-  hang_watch_.set_surroundings(
-      {launcher_->report_descriptor(), std::move(place), [this] { return only_messages_end_waits(); }});
+void Process::let_watch_tell(std::function<std::string()> place, std::function<std::string()> collective) {
+  hang_watch_.set_surroundings({launcher_->report_descriptor(), std::move(place), std::move(collective),
+                                [this] { return on_the_way(); }, [this] { return only_messages_end_waits(); }});
   progress_.watch(hang_watch_.wake_descriptor());
+}
+
+// "tcp to rank 1: 4096 bytes have not arrived; nothing was heard from its host for 14.0 s".
+std::vector<std::string> Process::on_the_way() const {
+  std::vector<OnTheWay> all;
+  for (auto& path : paths_) path->tell_on_the_way(all);
+  std::vector<std::string> lines;
+  for (const OnTheWay& way : all) {
+    const bool ours = way.peer < PeerId(world_size());
+    std::string line = std::string(way.path) + " to " +
+                       (ours ? "rank " + std::to_string(way.peer) : std::string("a process of another job")) + ": ";
+    if (way.bytes == OnTheWay::kUnknown) line += "something has not arrived";
+    else if (way.bytes != 0) line += std::to_string(way.bytes) + " bytes have not arrived";
+    if (way.arriving) line += std::string(way.bytes != 0 ? ", and " : "") + "a message from there has come in part";
+    if (way.silent_ms != OnTheWay::kUnknown) {
+      char time[64];
+      std::snprintf(time, sizeof time, "; nothing was heard from its host for %.1f s", double(way.silent_ms) * 1e-3);
+      line += time;
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 // Other threads may complete what this one waits for, other jobs may connect, files may be read in the background.

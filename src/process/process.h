@@ -91,7 +91,7 @@ class Process {
   HangWatch& hang_watch() { return hang_watch_; }
   /// Lets the watch tell mpiexec of long waits, and wake this rank when it is asked. `place`: as in
   /// HangWatch::Surroundings.
-  void let_watch_tell(std::function<std::string()> place);
+  void let_watch_tell(std::function<std::string()> place, std::function<std::string()> collective);
   Counters& counters() { return progress_.counters(); }
   Sink& sink() { return p2p_.sink(); }
 
@@ -123,6 +123,7 @@ class Process {
  private:
   void log_paths() const;
   bool only_messages_end_waits() const;
+  std::vector<std::string> on_the_way() const;
   bool some_peer_needs_helper() const;
 
   Tunables tunables_;

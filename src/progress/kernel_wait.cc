@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <system_error>
 
 #include "base/assert.h"
 
@@ -19,7 +20,7 @@ namespace tern {
 KernelWait::KernelWait() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  TERN_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
+  if (epoll_ < 0 || wake_fd_ < 0) throw std::system_error(errno, std::generic_category());
   KernelWait::watch(wake_fd_);
 }
 

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     RankView& view = views[count * 2654435761u / 7 % kRanks];
     if (!view.report.take(line, 7)) view.stage = RankView::Stage(line.size() % 5);
     if (line.size() % 11 == 0) view.report.ask();
-    TERN_FUZZ_CHECK(view.report.wait().pending.size() <= 3 * kMaxReported);
+    TERN_FUZZ_CHECK(view.report.wait().pending.size() <= PendingMessage::kKinds * kMaxReported);
     TERN_FUZZ_CHECK(view.report.wait().notes.size() <= kMaxReported);
     TERN_FUZZ_CHECK(view.report.pid() >= 0 && view.report.signal() >= 0);
   }
@@ -38,10 +38,12 @@ std::vector<std::string> fuzz_corpus() {
   report.waited_ms = 10000;
   report.call = "MPI_Recv";
   report.place = "main (a.c:7)";
+  report.collective = "MPI_COMM_WORLD, root 0";
+  report.moving = true;
   std::vector<std::string> corpus = {"", "cmd=tern_hello signal=61 pid=123 pids=7\ncmd=tern_going\n",
                                      "cmd=tern_place inside=1 call=MPI_Bcast text=main (a.c:7)\n"};
   for (int peer = 0; peer < 4; ++peer) {
-    report.pending.push_back({PendingMessage::Kind(peer % 3), "MPI_COMM_WORLD", true, peer, peer, 7 + peer, 4});
+    report.pending.push_back({PendingMessage::Kind(peer), "MPI_COMM_WORLD", true, peer, peer, 7 + peer, 4});
     report.notes.push_back("window 3: the lock of rank 1 has been asked for");
     corpus.push_back(to_lines(report) + to_lines(report) + to_lines(report));
   }

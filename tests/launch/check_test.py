@@ -61,6 +61,10 @@ class Check(unittest.TestCase):
         self.found("message_type_large", "sends 300000 x MPI_FLOAT with tag 5 in MPI_Isend .*receives 300000 x MPI_INT in MPI_Irecv")
         self.found("message_type_struct", "sends 2 elements of several datatypes")
 
+    def test_sessions(self):
+        said = self.run_case("two_sessions", ranks=1, program=os.environ["TERN_HANG_PROGRAM"]).stderr
+        self.assertRegex(said, r"MPI_Group_union at two_sessions \(hang_program\.c:\d+\) is given objects of two sessions")
+
     def test_buffers(self):
         self.found("overlapping_receives", "buffer of MPI_Irecv at .* overlaps that of MPI_Irecv at")
         self.found("send_buffer_changed", "has changed the buffer of MPI_Isend at send_buffer_changed")

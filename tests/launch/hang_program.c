@@ -18,6 +18,56 @@ static void wrong_tag(void) {
   if (rank != 0) MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Rank 0 reduces on a copy of MPI_COMM_WORLD, the others on MPI_COMM_WORLD. */
+static void other_communicator(void) {
+  int value = 1, sum;
+  MPI_Comm copy;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &copy);
+  MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, rank == 0 ? copy : MPI_COMM_WORLD);
+}
+
+static void other_root(void) {
+  static int values[100000];
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Reduce(rank == 0 ? values : values + 1, values + 50000, 40000, MPI_INT, MPI_SUM, rank, MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void long_message(void) {
+  const int bytes = 60000000;
+  char *data = calloc(1, (size_t)bytes);
+  if (rank == 0) MPI_Send(data, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(data, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  free(data);
+}
+
+/* The parent and its child wait for ever. */
+static void spawned(char **argv) {
+  MPI_Comm parent, children;
+  int value;
+  char *arguments[] = {"spawned", NULL};
+  MPI_Comm_get_parent(&parent);
+  if (parent == MPI_COMM_NULL)
+    MPI_Comm_spawn(argv[0], arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
+  MPI_Recv(&value, 1, MPI_INT, 0, parent == MPI_COMM_NULL ? 5 : 6, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
+/* For TERN_CHECK: a group of one session and a group of another one. */
+static void two_sessions(void) {
+  MPI_Session sessions[2];
+  MPI_Group groups[2], both;
+  for (int i = 0; i < 2; ++i) {
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &sessions[i]);
+    MPI_Group_from_session_pset(sessions[i], "mpi://WORLD", &groups[i]);
+  }
+  MPI_Group_union(groups[0], groups[1], &both);
+  MPI_Group_free(&both);
+  for (int i = 0; i < 2; ++i) {
+    MPI_Group_free(&groups[i]);
+    MPI_Session_finalize(&sessions[i]);
+  }
+}
+
 /* Everybody receives from the left before anybody sends. */
 static void circle(void) {
   int value = 0;
@@ -86,15 +136,18 @@ static __attribute__((noinline)) int overflow(int depth) {
 
 /* The receive buffer is gone when the library's own thread fills it. */
 static void crash_in_helper(void) {
+  int go = 0;
   const size_t bytes = 8 << 20;
   MPI_Request request;
   char *buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   memset(buffer, 1, bytes);
   if (rank == 0) {
+    MPI_Recv(&go, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Isend(buffer, (int)bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
   } else {
     MPI_Irecv(buffer, (int)bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
-    munmap(buffer, bytes);
+    mprotect(buffer, bytes, PROT_NONE); /* nobody can get these addresses again, as after munmap */
+    MPI_Send(&go, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
     compute_for_ever();
   }
   MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -179,6 +232,11 @@ int main(int argc, char **argv) {
   if (!strcmp(how, "wrong_tag") || !strcmp(how, "own_signal")) wrong_tag();
   if (!strcmp(how, "circle")) circle();
   if (!strcmp(how, "missing")) missing();
+  if (!strcmp(how, "other_communicator")) other_communicator();
+  if (!strcmp(how, "other_root")) other_root();
+  if (!strcmp(how, "long_message")) long_message();
+  if (!strcmp(how, "spawned")) spawned(argv);
+  if (!strcmp(how, "two_sessions")) two_sessions();
   if (!strcmp(how, "differ")) differ();
   if (!strcmp(how, "pause")) pause_of(atoi(more));
   if (!strcmp(how, "threads")) threads(atoi(more));

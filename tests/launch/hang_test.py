@@ -8,7 +8,7 @@ import time
 import unittest
 
 import common
-from common import SLOW, mpiexec, new_mark, start
+from common import MPIEXEC, SLOW, mpiexec, new_mark, run, start
 
 PROGRAM = os.environ["TERN_HANG_PROGRAM"]
 
@@ -44,9 +44,9 @@ def asked(*words, ranks=2, after=0.7, until=(), times=1, **options):
 
 class OnRequest(unittest.TestCase):
     def test_a_wrong_tag(self):
-        said = asked("wrong_tag", ranks=4, until=("ranks 1-3: waiting in MPI_Barrier", "rank 1 has sent it"))
+        said = asked("wrong_tag", ranks=4, until=("ranks 1-3: waiting in MPI_Barrier on MPI_COMM_WORLD", "rank 1 has sent it"))
         self.assertIn("rank 0: waiting in MPI_Recv, called at wrong_tag", said)
-        self.assertIn("ranks 1-3: waiting in MPI_Barrier, called at wrong_tag", said)
+        self.assertIn("ranks 1-3: waiting in MPI_Barrier on MPI_COMM_WORLD, called at wrong_tag", said)
         self.assertIn("ranks 1-3 are in MPI_Barrier, rank 0 is not", said)
         self.assertIn("rank 0 asks for a message: MPI_COMM_WORLD, source 1, tag 7, up to 4 bytes", said)
         self.assertIn("rank 1 has sent it: MPI_COMM_WORLD, source 1, tag 8, 4 bytes (tag 7 asked, tag 8 sent)", said)
@@ -54,6 +54,22 @@ class OnRequest(unittest.TestCase):
     def test_a_circle(self):
         said = asked("circle", ranks=3, until=("they wait in a circle",))
         self.assertIn("rank 0 waits for rank 2, which waits for rank 1, which waits for rank 0: they wait in a circle", said)
+
+    def test_collectives_that_do_not_match(self):
+        said = asked("other_communicator", ranks=3, until=("TERN_CHECK=1", "on MPI_COMM_WORLD, called"))
+        self.assertRegex(said, r"rank 0: waiting in MPI_Allreduce on the communicator of ranks 0-2 that MPI_Comm_split made at "
+                               r"other_communicator \(hang_program.c:\d+\), called at")
+        self.assertIn("ranks 1-2: waiting in MPI_Allreduce on MPI_COMM_WORLD, called at", said)
+        self.assertNotIn("circle", said)
+        self.assertNotIn("context", said)
+        said = asked("other_root", ranks=2, until=("TERN_CHECK=1",), TERN_PATH="tcp")
+        for rank in range(2):
+            self.assertIn(f"rank {rank} is in MPI_Reduce on MPI_COMM_WORLD, root {rank}", said)
+
+    def test_spawned_processes(self):
+        said = asked("spawned", ranks=1, until=("a spawned job", "tag 5", "tag 6"))
+        self.assertIn("what the ranks of a spawned job do", said)
+        self.assertIn("what the ranks do", said)
 
     def test_a_rank_that_computes(self):
         said = asked("missing", ranks=3, times=2, after=4, until=("at compute_for_ever", "ranks 0-1 are in MPI_Barrier"))
@@ -98,6 +114,32 @@ class OnRequest(unittest.TestCase):
         self.assertLess(seconds, 12 * SLOW * max(1, os.getloadavg()[0] / 8))
         child.terminate()
         child.communicate(timeout=20)
+
+
+NETWORK = """ip link set lo up
+tc qdisc add dev lo root tbf rate 20mbit burst 256kb latency 200ms
+"$@" & mpiexec=$!
+sleep 3
+tc qdisc replace dev lo root tbf rate 8bit burst 1kb latency 1ms
+sleep 3
+kill -USR1 $mpiexec
+sleep 2
+tc qdisc replace dev lo root tbf rate 4gbit burst 4mb latency 100ms
+wait $mpiexec
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/usr/sbin/tc") or os.path.exists("/sbin/tc"), "needs tc, as root")
+class SilentNetwork(unittest.TestCase):
+    def test_it_is_named(self):
+        for path in "tcp", "udp":
+            done = run(["unshare", "-n", "sh", "-c", NETWORK, "sh", MPIEXEC, "-timeout", "60", "-n", "2", PROGRAM, "long_message"],
+                       TERN_PATH="self," + path, timeout=100)
+            self.assertNotIn("circle", done.stderr)
+            self.assertNotIn("is not received", done.stderr)
+            self.assertIn("a message of rank 0 is on its way: MPI_COMM_WORLD, to rank 1", done.stderr)
+            self.assertRegex(done.stderr, rf"rank 0: {path} to rank 1: .* not arrived")
+            self.assertRegex(done.stderr, rf"rank [01]: {path} to rank [01]: .*; nothing was heard from its host for \d")
 
 
 class BeforeATimeout(unittest.TestCase):

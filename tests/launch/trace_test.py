@@ -11,7 +11,7 @@ import time
 import unittest
 from pathlib import Path
 
-from common import BUILD, SANITIZED, SLOW, main, mpiexec, new_mark, start, wait_until_gone
+from common import BUILD, MPIEXEC, SANITIZED, SLOW, main, mpiexec, new_mark, run, start, wait_until_gone
 
 PROGRAM = os.path.abspath(os.environ.get("TERN_TRACE_PROGRAM", os.path.join(BUILD, "tests/launch/trace_program")))
 ROUNDING = 0.0015  # us: times are written in whole nanoseconds
@@ -34,6 +34,30 @@ class Trace:
         for event in self.calls:
             lines[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"], event["name"]))
         return lines
+
+
+@unittest.skipUnless(os.geteuid() == 0, "mounts a small file system")
+class FullDisk(unittest.TestCase):
+    SCRIPT = "mount -t tmpfs -o size={size} none {folder} && cd {folder} && exec env TMPDIR={folder} {command}"
+
+    def run_on(self, size, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            command = " ".join([MPIEXEC, *words])
+            return run(["unshare", "-m", "sh", "-c", self.SCRIPT.format(size=size, folder=folder, command=command)])
+
+    def test_a_trace(self):
+        # Room for the ranks' totals, none for events.
+        done = self.run_on("1m", "--trace", "t.json", "-n", "1", PROGRAM)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertNotIn("--trace-size", done.stderr)
+
+    def test_a_summary(self):
+        done = self.run_on("8k", "--summary", "-n", "1", PROGRAM)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("the ranks could leave no records", done.stderr)
+        self.assertIn("TMPDIR", done.stderr)
+        self.assertNotIn("no rank has called MPI_Init", done.stderr)
 
 
 class Recording(unittest.TestCase):

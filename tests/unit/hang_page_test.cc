@@ -14,11 +14,13 @@ using Kind = PendingMessage::Kind;
 using Stage = RankView::Stage;
 
 /// The view of a rank that waits, after its report has gone over the wire.
-RankView waiting(const std::string& call, std::vector<PendingMessage> pending, uint64_t ms = 3000) {
+RankView waiting(const std::string& call, std::vector<PendingMessage> pending, uint64_t ms = 3000,
+                 const std::string& collective = "") {
   WaitReport report;
   report.call = call;
   report.place = "main (a.c:7)";
   report.waited_ms = ms;
+  report.collective = collective;
   report.pending = std::move(pending);
   RankView view;
   const std::string text = to_lines(report);
@@ -61,6 +63,26 @@ TEST(HangPage, CirclesNeedOneRankEach) {
   const std::string page =
       hang_page({waiting("MPI_Waitany", {pending(Kind::receive, 1, 7), pending(Kind::receive, 2, 7)}),
                  waiting("MPI_Recv", {pending(Kind::receive, 0, 7)}), RankView()});
+  EXPECT_EQ(page.find("circle"), std::string::npos) << page;
+}
+
+TEST(HangPage, NoCircleOverAMessageThatIsOnItsWay) {
+  const std::string page = hang_page(
+      {waiting("MPI_Send", {pending(Kind::moving, 1, 7)}), waiting("MPI_Recv", {pending(Kind::receive, 0, 7)})});
+  EXPECT_EQ(page.find("circle"), std::string::npos) << page;
+  EXPECT_NE(page.find("a message of rank 0 is on its way: MPI_COMM_WORLD, to rank 1"), std::string::npos) << page;
+}
+
+TEST(HangPage, CollectivesThatDoNotMatchAreNoCircle) {
+  const auto inside = [](const char* collective, int other) {
+    PendingMessage inner = pending(Kind::receive, other, 0, "x (collective)");
+    inner.of_user = false;
+    return waiting("MPI_Bcast", {inner}, 3000, collective);
+  };
+  const std::string page = hang_page({inside("MPI_COMM_WORLD, root 0", 1), inside("MPI_COMM_WORLD, root 1", 0)});
+  EXPECT_NE(page.find("rank 0: waiting in MPI_Bcast on MPI_COMM_WORLD, root 0, called at"), std::string::npos) << page;
+  EXPECT_NE(page.find("rank 1 is in MPI_Bcast on MPI_COMM_WORLD, root 1"), std::string::npos) << page;
+  EXPECT_NE(page.find("TERN_CHECK=1"), std::string::npos) << page;
   EXPECT_EQ(page.find("circle"), std::string::npos) << page;
 }
 

@@ -64,7 +64,11 @@ Doing doing(const RankView& rank) {
   if (rank.stopped) return "stopped (by a signal or a debugger)";
   if (rank.stage == RankView::Stage::not_started) return "has not called MPI_Init";
   if (rank.stage == RankView::Stage::finalized) return "has called MPI_Finalize";
-  if (report.waits()) return fmt::format("waiting in {}{}", report.call().empty() ? "MPI" : report.call(), at);
+  if (report.waits()) {
+    const std::string& collective = report.wait().collective;
+    return fmt::format("waiting in {}{}{}{}", report.call().empty() ? "MPI" : report.call(),
+                       collective.empty() ? "" : " on ", collective, at);
+  }
   if (rank.stage == RankView::Stage::meeting) return "waiting in MPI_Init or MPI_Finalize for the other ranks";
   if (report.placed() && report.inside()) return fmt::format("working in {}{}", report.call(), at);
   if (report.placed()) return computing(report);
@@ -116,6 +120,50 @@ void add_groups(const std::vector<RankView>& ranks, std::string& page) {
     if (!words.alone && most != 0) line += fmt::format("; nothing has come for {} s", seconds(least, most));
     part.add(line);
   }
+}
+
+std::string collective_of(const RankView& rank) {
+  const RankReport& report = rank.report;
+  return report.waits() && !report.wait().collective.empty() ? report.call() + " on " + report.wait().collective : "";
+}
+
+/// Ranks that are in blocking collectives of which one waits for a rank that is in another. No circle, then: the calls
+/// do not match.
+bool add_mismatch(const std::vector<RankView>& ranks, std::string& page) {
+  std::map<std::string, std::vector<int>> where;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (std::string words = collective_of(ranks[i]); !words.empty()) where[words].push_back(int(i));
+  }
+  const auto awaits = [&](int rank, int other) {
+    const auto& pending = ranks[size_t(rank)].report.wait().pending;
+    return std::any_of(pending.begin(), pending.end(), [&](const PendingMessage& message) {
+      return message.kind == Kind::receive && !message.of_user && message.peer == other;
+    });
+  };
+  bool some = false;
+  for (const auto& [words, group] : where) {
+    for (const auto& [other_words, others] : where) {
+      if (words == other_words) continue;
+      for (int rank : group)
+        some = some || std::any_of(others.begin(), others.end(), [&](int other) { return awaits(rank, other); });
+    }
+  }
+  // Where nothing is sent, as between the ranks of a node, one communicator in different calls tells, or that of all.
+  std::map<std::string, int> communicators;
+  for (const auto& entry : where) {
+    const std::string& words = entry.first;
+    const size_t begin = words.find(" on ") + 4;
+    ++communicators[words.substr(begin, words.rfind(", root ") - begin)];
+  }
+  for (const auto& [name, times] : communicators) some = some || times > 1 || name == "MPI_COMM_WORLD";
+  if (!some || where.size() < 2) return false;
+  Part part(page);
+  for (const auto& [words, group] : where)
+    part.add(fmt::format("{} {} in {}", named(group), group.size() > 1 ? "are" : "is", words));
+  part.add(
+      "all members of a communicator must call the same operations on it, in the same order and with the same root; "
+      "TERN_CHECK=1 compares the calls");
+  return true;
 }
 
 // Ranks that are in no call of that name, while several others are.
@@ -181,6 +229,8 @@ void add_messages(const std::vector<RankView>& ranks, std::string& page) {
         const bool known = size_t(pending.peer) < ranks.size();
         if (known && asks_for(ranks[size_t(pending.peer)], int(i))) continue;  // said there
         part.add(fmt::format("rank {} has sent a message that is not received: {}", i, pending.text()));
+      } else if (pending.kind == Kind::moving) {
+        part.add(fmt::format("a message of rank {} is on its way: {}", i, pending.text()));
       }
     }
     for (const std::string& note : wait.notes) part.add(fmt::format("rank {}: {}", i, note));
@@ -189,10 +239,11 @@ void add_messages(const std::vector<RankView>& ranks, std::string& page) {
 
 // The only rank whose message this one waits for, or which must receive its message; -1: none, or several.
 int awaited(const RankView& rank) {
-  if (!rank.report.waits()) return -1;
+  if (!rank.report.waits() || rank.report.wait().moving) return -1;
   int only = -1;
   for (const PendingMessage& pending : rank.report.wait().pending) {
     if (pending.kind == Kind::message) continue;
+    if (pending.kind == Kind::moving) return -1;  // it waits for the network
     if (pending.peer < 0 || (only >= 0 && only != pending.peer)) return -1;
     only = pending.peer;
   }
@@ -224,7 +275,7 @@ std::string hang_page(const std::vector<RankView>& ranks) {
   add_groups(ranks, page);
   add_missing(ranks, page);
   add_messages(ranks, page);
-  add_circle(ranks, page);
+  if (!add_mismatch(ranks, page)) add_circle(ranks, page);
   if (!page.empty() && page.back() == '\n') page.pop_back();
   return page;
 }

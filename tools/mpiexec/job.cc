@@ -76,7 +76,8 @@ void Job::dispatch(Source source, int index, uint32_t events) {
 int Job::next_timeout_ms() const {
   uint64_t next = 0;
   for (uint64_t deadline : {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_, look_at_ms_,
-                            errors_at_ms_, sync_until_ms_, hosts_ ? hosts_->next_ms() : 0}) {
+                            errors_at_ms_, sync_until_ms_, hosts_ ? hosts_->next_ms() : 0,
+                            reports_until_ms_ != 0 ? pages_until_ms_ : 0}) {
     if (deadline != 0 && (next == 0 || deadline < next)) next = deadline;
   }
   if (next == 0) return -1;
@@ -192,6 +193,10 @@ void Job::on_deadlines() {
   if (kill_at_ms_ != 0 && now >= kill_at_ms_) {
     signal_all(SIGKILL);
     kill_at_ms_ = 0;
+  }
+  if (reports_until_ms_ != 0 && pages_until_ms_ != 0 && now >= pages_until_ms_) {
+    pages_until_ms_ = 0;
+    on_reports();
   }
   if (reports_until_ms_ != 0 && now >= reports_until_ms_) on_reports();
   if (stalled_at_ms_ != 0 && now >= stalled_at_ms_) on_stall();

@@ -184,6 +184,7 @@ class Job {
   std::optional<std::string> failing_;  ///< what ends the job is known, and said after the ranks' errors
   uint64_t errors_until_ms_ = 0,
            errors_at_ms_ = 0;  ///< how long ranks that say the same are awaited; next look; 0: not
+  uint64_t pages_until_ms_ = 0;  ///< spawned jobs print their pages so long; 0: there are none
   size_t errors_said_ = 0;     ///< so many ranks had said something at the last look
   bool cause_said_ = false;    ///< why the job ends; the ranks are asked before they are ended
   uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0, drop_at_ms_ = 0,

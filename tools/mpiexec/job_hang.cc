@@ -1,6 +1,7 @@
 // What a job's ranks wait for: asked of them on request and before a timeout kills, and said by mpiexec itself when all
 // of them have waited for long. The rank's side: process/hang_watch.h, capi/questions.cc.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <string>
@@ -16,6 +17,8 @@ namespace {
 constexpr uint64_t kAnswer_ms = 2000, kAnswerOfEach_ms = 100;
 // A rank that has begun to answer will say the rest, later where others need the cores.
 constexpr uint64_t kRestOfAnswer_ms = 10'000;
+// Jobs that were spawned print pages of their own, before this one.
+constexpr uint64_t kPageOfSpawned_ms = 1000;
 // Between the last rank's word that it waits, and the page: what the others are sent in this moment arrives meanwhile.
 constexpr uint64_t kSettle_ms = 1000;
 
@@ -49,6 +52,8 @@ void Job::request_reports(bool then_end) {
   if (reports_until_ms_ != 0) return;  // asked already
   for (size_t rank = 0; rank < ranks_.size(); ++rank) ask_rank(int(rank));
   ask_agents(FrameKind::ask);
+  for (size_t job = 0; job < spawned_.size(); ++job) keeper_.signal_one(int(ranks_.size() + job), SIGUSR1);
+  pages_until_ms_ = spawned_.empty() ? 0 : now_ms() + kPageOfSpawned_ms;
   reports_extended_ = false;
   reports_until_ms_ = now_ms() + kAnswer_ms + kAnswerOfEach_ms * ranks_.size();
   on_reports();
@@ -91,6 +96,7 @@ void Job::on_reports() {
     const RankReport& report = server_->report(int(rank));
     begun = begun || (report.placed() && report.place().empty());  // its signal handler looks for the place
   }
+  all = all && now_ms() >= pages_until_ms_;
   if (!all && now_ms() < reports_until_ms_) return;
   if (!all && begun && !reports_extended_) {
     reports_extended_ = true;
@@ -98,7 +104,7 @@ void Job::on_reports() {
     return;
   }
   reports_until_ms_ = 0;
-  tell(fmt::format("what the ranks do:\n{}", hang_page(rank_views())));
+  tell(fmt::format("what the ranks{} do:\n{}", parents_ >= 0 ? " of a spawned job" : "", hang_page(rank_views())));
   if (end_after_reports_) end_ranks("");
 }
 
@@ -124,10 +130,14 @@ void Job::on_stall() {
   if (std::any_of(views.begin(), views.end(), [](const RankView& view) { return view.stopped; })) return;
   stall_said_ = true;
   const size_t count = views.size();
-  tell(fmt::format(
-      "{} in MPI and nothing is on its way: without help from outside, the job will not go on. It is "
-      "not ended (Ctrl-C, or -timeout, does that).\n{}",
-      count == 1 ? std::string("the rank waits") : fmt::format("all {} ranks wait", count), hang_page(views)));
+  const std::string all = count == 1 ? std::string("the rank waits") : fmt::format("all {} ranks wait", count);
+  const bool moving = std::any_of(views.begin(), views.end(), [](const RankView& v) { return v.report.wait().moving; });
+  tell(moving ? fmt::format("{} in MPI, and what is on its way does not arrive: the network is silent, or a host. The "
+                            "job goes on when it is back.\n{}",
+                            all, hang_page(views))
+              : fmt::format("{} in MPI and nothing is on its way: without help from outside, the job will not go on. "
+                            "It is not ended (Ctrl-C, or -timeout, does that).\n{}",
+                            all, hang_page(views)));
 }
 
 }  // namespace tern::mpiexec

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 
 #include "bind.h"
 #include "elsewhere.h"
@@ -36,6 +37,14 @@ std::string random_hex(size_t bytes) {
   while (got < bytes) {
     ssize_t n = getrandom(random.data() + got, bytes - got, 0);
     if (n > 0) got += size_t(n);
+    if (n < 0 && errno != EINTR) break;
+  }
+  if (got < bytes) {  // the call is forbidden here
+    std::ifstream file("/dev/urandom", std::ios::binary);
+    if (!file.read(reinterpret_cast<char*>(random.data()), std::streamsize(bytes))) {
+      say(fmt::format("no random numbers can be had: getrandom: {}, and /dev/urandom cannot be read", strerror(errno)));
+      exit(1);
+    }
   }
   return fmt::format("{:02x}", fmt::join(random, ""));
 }
@@ -125,6 +134,9 @@ bool Job::open_descriptors() {
   signals_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (null_ < 0 || signals_ < 0 || epoll_ < 0) return false;
+  epoll_event nothing{};  // forbidden, mpiexec would hear of nothing
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, signals_, &nothing) != 0) return false;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, signals_, nullptr);
   watch(signals_, Source::signals, 0, EPOLLIN);
   watch(keeper_.descriptor(), Source::keeper, 0, EPOLLIN);
   return true;

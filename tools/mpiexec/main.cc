@@ -11,6 +11,7 @@
 
 #include "agent.h"
 #include "agent_command.h"
+#include "base/kernel_calls.h"
 #include "elsewhere.h"
 #include "hosts.h"
 #include "job.h"
@@ -39,6 +40,10 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of write()
   signal(SIGXFSZ, SIG_IGN);  // and so is a file that may not grow
   if (argc == 2 && std::strcmp(argv[1], kAgentOption) == 0) return run_agent(argv);
+  if (const tern::Error error = tern::require_kernel_calls()) {
+    say(error.text());
+    return 1;
+  }
   Plan plan;
   int exit_code = 0;
   if (!parse_command_line({argv + 1, argv + argc}, plan, exit_code)) return exit_code;

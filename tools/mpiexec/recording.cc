@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +38,12 @@ std::string folder_prefix(const Plan& plan, bool elsewhere) {
                    : std::string(temporary && *temporary ? temporary : "/tmp") + "/tern-summary-";
 }
 
+/// Whether it has no room for one rank's record.
+bool is_full(const std::string& folder) {
+  struct statvfs room;
+  return statvfs(folder.c_str(), &room) == 0 && uint64_t(room.f_bavail) * room.f_frsize < record::kEventsAt;
+}
+
 }  // namespace
 
 bool Recording::begin(Plan& plan, bool elsewhere, Keeper& keeper) {
@@ -64,6 +71,11 @@ bool Recording::end(const Plan& plan) {
   if (!plan.records()) return true;
   const uint64_t ended_ns = Recorder::now_ns();
   const Records records = read_records(folder_.path());
+  if (records.empty() && is_full(folder_.path())) {
+    say(fmt::format("the ranks could leave no records in '{}': {}. {}", folder_.path(), strerror(ENOSPC),
+                    plan.trace_file.empty() ? "TMPDIR names another place" : "Write the trace elsewhere"));
+    return false;
+  }
   const bool told = !plan.summary || print_error(summary_of(records, plan.ranks(), ended_ns));
   if (plan.trace_file.empty()) return told;
   if (records.empty()) {
@@ -73,6 +85,13 @@ bool Recording::end(const Plan& plan) {
   const TraceResult result = write_trace(records, plan.trace_file, ended_ns);
   if (!result.written) {
     say(fmt::format("trace '{}': {}", plan.trace_file, strerror(errno)));
+    return false;
+  }
+  if (result.lost != 0 && result.lost_because != 0) {
+    say(fmt::format(
+        "trace '{}': the ends of time lines are missing, {} events: {}, in the trace's folder, where the ranks "
+        "leave their records until they end",
+        plan.trace_file, result.lost, strerror(result.lost_because)));
     return false;
   }
   if (result.lost != 0) {

@@ -258,6 +258,10 @@ TraceResult write_trace(const Records& records, const std::string& path, uint64_
     for (size_t i = 0; i < record->event_count(); ++i) add_event(out, *record, record->events()[i], receives);
     add_unfinished(out, *record, ended_ns);
     result.lost += record->header().events_lost;
+    // Of the kernel's; a rank with a wild pointer may have written another number.
+    constexpr uint64_t kLastErrno = 4095;
+    if (const uint64_t why = record->header().lost_because; why != 0 && why <= kLastErrno)
+      result.lost_because = int(why);
   }
   result.flows = add_flows(out, records);
   result.events = out.events();

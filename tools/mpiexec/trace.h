@@ -20,6 +20,7 @@ namespace tern::mpiexec {
 struct TraceResult {
   bool written = false;  ///< else errno says why not
   uint64_t events = 0, flows = 0, lost = 0;
+  int lost_because = 0;  ///< the errno with which a rank's record got no more room; 0: only --trace-size was reached
 };
 
 /// Writes the file. `ended_ns`: as in summary.h.

@@ -87,6 +87,9 @@ class TcpInbound {
   bool settled() const { return received_ != began_; }
   int error() const { return error_; }
 
+  /// The payload of a message has arrived in part.
+  bool incomplete() const { return landing_now_; }
+
  private:
   State deliver_buffered(int& handled);
   State read_landing(int stream, int& handled);

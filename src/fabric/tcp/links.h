@@ -101,6 +101,7 @@ struct Stream : ListHook<Stream> {  // hook: in the path's blocked streams
   bool refused = false;       ///< in this round one has
   bool unanswered = false;    ///< in this round one has not answered: its queue of calls may be full
   bool closed = false;        ///< the peer's host has closed the earlier connection (it did not just fall silent)
+  std::vector<std::string> tried;  ///< in this round: addresses that have not led to the peer, and why
   uint64_t give_up_ns = 0;
   uint64_t retry_ns = ~uint64_t{0};
   std::string loss;   ///< how the last connection was lost; empty: there was none

@@ -328,4 +328,23 @@ bool TcpPath::has_unsent() const {
   return unsent;
 }
 
+void TcpPath::tell_on_the_way(std::vector<OnTheWay>& all) {
+  for (size_t id = 0; id < peers_.size(); ++id) {
+    const auto& peer = peers_[id];
+    if (!peer) continue;
+    OnTheWay about{PeerId(id), "tcp"};
+    for (const auto& lane : peer->lanes) {
+      if (!lane) continue;
+      const uint64_t bytes = lane->outbound.backlog();
+      const bool arriving = lane->inbound.incomplete();
+      StreamPort::Silence silence;
+      if ((bytes != 0 || arriving) && lane->link && port_->silence(lane->link->stream.get(), silence))
+        about.silent_ms = std::min<uint64_t>(about.silent_ms, silence.silent_ms);
+      about.bytes += bytes;
+      about.arriving |= arriving;
+    }
+    if (about.bytes != 0 || about.arriving) all.push_back(about);
+  }
+}
+
 }  // namespace tern

@@ -99,6 +99,7 @@ class TcpPath final : public CountingPath {
   uint64_t next_deadline_ns() const override;
   bool arriving() const override;
   bool has_unsent() const override;
+  void tell_on_the_way(std::vector<OnTheWay>& all) override;
   Need unsent_hint() const override {
     if (more_ || !bursts_.empty() || !calls_.empty() || !blocked_.empty() || !sending_.finished.empty() ||
         !doomed_.empty())
@@ -147,6 +148,7 @@ class TcpPath final : public CountingPath {
   void end_round(Stream& lane);
   bool host_answers(Stream& lane);
   void attempt_failed(Setup& setup, const std::string& trouble);
+  void note_failure(Stream& lane, std::string trouble);
   void on_call_due(Stream& lane);
   void accept_some(tcp::Listener& listener);
   bool make_room();

@@ -14,6 +14,9 @@ using tcp::StreamState;
 
 namespace {
 
+constexpr const char* kRemedies =
+    ". Is a firewall between the hosts, or does none of these networks lead there? TERN_TCP_INTERFACES chooses the "
+    "networks, TERN_TCP_PORT_FIRST the ports to be opened (docs/administrators.md)";
 // If there are other addresses to try, one that does not answer gets this long: a thousand round trips of a network,
 // and two repetitions of the call (after 1 s each).
 constexpr uint64_t kAttempt_ns = 2 * kSecond_ns;
@@ -132,6 +135,7 @@ void TcpPath::contact(Stream& lane) {
 }
 
 void TcpPath::next_attempt(Stream& lane) {
+  if (lane.next_candidate == 0) lane.tried.clear();
   while (lane.next_candidate < lane.candidates.size()) {
     const TcpCandidate& candidate = lane.candidates[lane.next_candidate++];
     if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants its own network
@@ -140,10 +144,11 @@ void TcpPath::next_attempt(Stream& lane) {
     auto setup =
         std::make_unique<Setup>(identity_, table_.name(lane.peer.id), lane.index, lane.proposed, lane.generation);
     const int stream = port_->connect(address, host_.congestion());
-    setup->where = address.text();
+    const std::string interface = host_.interface_of(candidate.network);
+    setup->where = address.text() + (interface.empty() ? "" : " over " + interface);
     if (stream < 0) {
       (stream == -ECONNREFUSED ? lane.refused : lane.only_refusals) = stream == -ECONNREFUSED;
-      lane.peer.trouble = setup->where + ": " + errno_text(-stream);
+      note_failure(lane, setup->where + ": " + errno_text(-stream));
       continue;
     }
     setup->stream = StreamHandle(*port_, stream);
@@ -189,6 +194,7 @@ void TcpPath::end_round(Stream& lane) {
   }
   if (nobody_there || now >= lane.give_up_ns + (lane.host.asked() ? kHostAnswer_ns : 0)) {
     std::string trouble = "it cannot be reached: " + lane.peer.trouble;
+    if (lane.generation == 0) trouble += kRemedies;
     if (!lane.loss.empty()) trouble = lane.loss + "; called again, " + trouble;
     return doom(lane.peer, int(ErrorClass::proc_aborted), std::move(trouble));
   }
@@ -208,10 +214,17 @@ bool TcpPath::host_answers(Stream& lane) {
   return false;
 }
 
+// The peer's trouble is that of all addresses of this round.
+void TcpPath::note_failure(Stream& lane, std::string trouble) {
+  lane.tried.push_back(std::move(trouble));
+  lane.peer.trouble.clear();
+  for (const std::string& one : lane.tried) lane.peer.trouble += (lane.peer.trouble.empty() ? "" : "; ") + one;
+}
+
 // An outgoing attempt has ended without a connection.
 void TcpPath::attempt_failed(Setup& setup, const std::string& trouble) {
   Stream& lane = *setup.lane;
-  lane.peer.trouble = setup.where + ": " + trouble;
+  note_failure(lane, setup.where + ": " + trouble);
   if (setup.connected) {
     // The peer was alive, perhaps for a long time before it answered: the time limit starts again.
     lane.only_refusals = false;

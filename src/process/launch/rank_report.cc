@@ -43,6 +43,7 @@ PendingMessage pending_of(std::string_view line) {
   const int kind = whole(fields, "kind", 0);
   if (kind == 1) pending.kind = PendingMessage::Kind::message;
   if (kind == 2) pending.kind = PendingMessage::Kind::send;
+  if (kind == 3) pending.kind = PendingMessage::Kind::moving;
   pending.of_user = whole(fields, "user", 0) != 0;
   pending.peer = std::max(whole(fields, "peer", PendingMessage::kAnyPeer), PendingMessage::kAnyPeer);
   pending.source = whole(fields, "source", 0);
@@ -76,7 +77,9 @@ std::string hello_line(int signal, const Activity& activity) {
 std::string to_lines(const WaitReport& report) {
   std::string lines = fmt::format("cmd=tern_wait told={} certain={} ms={} call={} text={}\n", int(report.told),
                                   int(report.certain), report.waited_ms, report.call, one_line(report.place));
-  size_t of_kind[3] = {0, 0, 0};
+  if (!report.collective.empty()) lines += fmt::format("cmd=tern_collective text={}\n", one_line(report.collective));
+  if (report.moving) lines += "cmd=tern_moving\n";
+  size_t of_kind[PendingMessage::kKinds] = {};
   for (const PendingMessage& p : report.pending) {
     if (++of_kind[int(p.kind)] > kMaxReported) continue;
     lines += fmt::format("cmd=tern_pending kind={} user={} peer={} source={} tag={} bytes={} text={}\n", int(p.kind),
@@ -150,7 +153,11 @@ bool RankReport::take(std::string_view line, uint64_t process_numbers) {
     coming_.call = one_line(fields["call"]);
     coming_.place = text_of(line);
   } else if (command == "tern_pending") {
-    if (coming_.pending.size() < 3 * kMaxReported) coming_.pending.push_back(pending_of(line));
+    if (coming_.pending.size() < PendingMessage::kKinds * kMaxReported) coming_.pending.push_back(pending_of(line));
+  } else if (command == "tern_collective") {
+    coming_.collective = text_of(line);
+  } else if (command == "tern_moving") {
+    coming_.moving = true;
   } else if (command == "tern_note") {
     if (coming_.notes.size() < kMaxReported) coming_.notes.push_back(text_of(line));
   } else if (command == "tern_wait_end") {

@@ -8,6 +8,8 @@
 //   cmd=tern_place inside=1 call=MPI_Recv text=main (a.c:7)          from the signal handler: where it is
 //   cmd=tern_wait told=1 certain=1 ms=10000 call=MPI_Recv text=main (a.c:7)     then its parts, then the end:
 //   cmd=tern_pending kind=0 user=1 peer=1 source=1 tag=7 bytes=4 text=MPI_COMM_WORLD
+//   cmd=tern_collective text=MPI_COMM_WORLD, root 0       the blocking collective that it waits in
+//   cmd=tern_moving                          something is on its way; the notes say what
 //   cmd=tern_note text=...
 //   cmd=tern_wait_end
 //   cmd=tern_going                           what was told with told=1 is over
@@ -38,6 +40,8 @@ struct WaitReport {
   uint64_t waited_ms = 0;
   std::string call;   ///< "MPI_Recv"; empty: unknown
   std::string place;  ///< where the program called it; empty: unknown
+  std::string collective;  ///< in a blocking collective: its communicator and root, in words; empty: in none
+  bool moving = false;     ///< something is on its way to or from this rank
   std::vector<PendingMessage> pending;
   std::vector<std::string> notes;  ///< of other kinds (windows, partitioned), in words
 };
