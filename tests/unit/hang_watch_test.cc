@@ -20,7 +20,8 @@ class HangWatchTest : public ::testing::Test {
  protected:
   HangWatchTest() {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_), 0);
-    watch_.set_surroundings({ends_[0], [] { return std::string("main (a.c:7)"); }, [] { return true; }});
+    watch_.set_surroundings(
+        {ends_[0], [] { return std::string("main (a.c:7)"); }, nullptr, nullptr, [] { return true; }});
   }
   ~HangWatchTest() override {
     close(ends_[0]);
