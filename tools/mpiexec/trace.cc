@@ -260,8 +260,8 @@ TraceResult write_trace(const Records& records, const std::string& path, uint64_
     result.lost += record->header().events_lost;
     // Of the kernel's; a rank with a wild pointer may have written another number.
     constexpr uint64_t kLastErrno = 4095;
-    if (const uint64_t why = record->header().lost_because; why != 0 && why <= kLastErrno)
-      result.lost_because = int(why);
+    if (const uint64_t number = record->header().lost_because; number != 0 && number <= kLastErrno)
+      result.lost_because = int(number);
   }
   result.flows = add_flows(out, records);
   result.events = out.events();

@@ -36,8 +36,8 @@ int Output::file(uint32_t rank, int stream) {
   if (!mpiexec::has_output_file(files_, stream)) return -1;
   auto [found, fresh] = open_.emplace(key(rank, stream), -1);
   if (fresh) {
-    std::string path;
-    found->second = mpiexec::open_output_file(files_, int(rank), int(ranks_), stream, path);
+    std::string path, why;
+    found->second = mpiexec::open_output_file(files_, int(rank), int(ranks_), stream, "", path, why);
     if (found->second < 0 && lost_ == 0) lost_ = errno;
   }
   return found->second;
