@@ -55,11 +55,15 @@ TEST(Levels, EveryRankIsWhereItSays) {
         EXPECT_EQ(levels.node_of(rank), node);
         EXPECT_EQ(levels.index_of(rank), i);
         EXPECT_EQ(names[size_t(rank)], names[size_t(levels.rank(node, 0))]);
-        if (i != 0) EXPECT_GT(rank, levels.rank(node, i - 1));
+        if (i != 0) {
+          EXPECT_GT(rank, levels.rank(node, i - 1));
+        }
       }
     }
     EXPECT_EQ(members, int(names.size()));
-    if (seed % 2 == 0) EXPECT_TRUE(levels.in_blocks());
+    if (seed % 2 == 0) {
+      EXPECT_TRUE(levels.in_blocks());
+    }
   }
 }
 
