@@ -75,8 +75,11 @@ void PartitionedReceive::open() {
         "the order of MPI_Psend_init and MPI_Precv_init. Start or free both sides of a pair."));
     return;
   }
-  environment_.endpoints().post(*endpoint_, wire::make_header(wire::kPartitionedOpen, 0, token_, 0, sender_token_));
-  if (total_bytes_ == 0) landed(0, 0);
+  if (!sender_gone_) {
+    environment_.endpoints().post(*endpoint_, wire::make_header(wire::kPartitionedOpen, 0, token_, 0, sender_token_));
+  }
+  // This rank itself may have answered meanwhile that the send is gone.
+  if (total_bytes_ == 0 && !complete()) landed(0, 0);
 }
 
 void PartitionedReceive::sender_gone() {

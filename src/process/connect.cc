@@ -312,7 +312,11 @@ Error Wireup::share_memory() {
     setup.rank = process_->world_rank();
     setup.candidates = local;
     setup.job_key = key_;
-    // Without the path there are segments only: windows may have to share memory.
+    // Without the path there are segments only: windows may have to share memory. Such ranks join each other alone: to
+    // one that has the path, a member of its node is a peer that it reaches by the path.
+    if (!allowed_.shm) {
+      for (uint8_t& byte : setup.job_key) byte = uint8_t(~byte);
+    }
     setup.ring_bytes = allowed_.shm ? size_t(process_->tunables().shm_ring_bytes) : 1;
     setup.allow_attach = allowed_.shm && process_->tunables().shm_cma != 0;
     Error fence_error;
@@ -325,7 +329,6 @@ Error Wireup::share_memory() {
   } else if (Error error = launcher.fence()) {
     return error;
   }
-  if (!allowed_.shm && network) return {};
   bool everybody = node_ && int(node_->members().size()) == launcher.size();
   if (everybody || (network_now && !one_node_)) return {};
   // Other ranks of this node may have tried to share memory first; their addresses are there after their second fence.
