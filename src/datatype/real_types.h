@@ -25,10 +25,9 @@ class Half {
   operator float() const { return widen(bits_); }
 
  private:
-  static constexpr uint32_t kSign = 0x8000, kInfinity = 0x7c00;
-  static constexpr int kDropped = 23 - 10;  ///< bits of float's fraction that binary16 lacks
-  static constexpr uint32_t kBias = (127 - 15)
-                                    << 23;  ///< difference of the exponents' biases, in float's exponent field
+  static constexpr uint32_t kSign = 0x8000, kInfinity = 0x7c00;  ///< IEEE 754, 3.4: the bits of binary16
+  static constexpr int kDropped = 23 - 10;                       ///< bits of float's fraction that binary16 lacks
+  static constexpr uint32_t kBias = 112u << 23;  ///< 127 - 15, the exponents' biases, in float's exponent field
 
   static uint16_t round(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & kSign, size = bits & 0x7fffffff;

@@ -21,9 +21,11 @@ TEST(CollSelectTest, EverySituationHasAnAlgorithmThatApplies) {
       for (size_t bytes : {size_t{0}, size_t{1}, size_t{2048}, size_t{100'000}, size_t{1} << 24, SIZE_MAX}) {
         for (bool commutative : {true, false}) {
           for (bool node : {true, false}) {
-            Situation s{Operation(operation), bytes, ranks, commutative, node};
-            EXPECT_TRUE(applies(selection.choose(s), s))
-                << name_of(Operation(operation)) << " " << ranks << " " << bytes;
+            for (int nodes : {1, 2}) {
+              Situation s{Operation(operation), bytes, ranks, commutative, node, nodes};
+              EXPECT_TRUE(applies(selection.choose(s), s))
+                  << name_of(Operation(operation)) << " " << ranks << " " << bytes;
+            }
           }
         }
       }
@@ -67,7 +69,7 @@ TEST(CollSelectTest, MistakesAreAnsweredWithTheList) {
     Error error = Selection().parse(text);
     ASSERT_TRUE(bool(error)) << text;
     EXPECT_NE(error.text().find(std::string("'") + text + "'"), std::string_view::npos) << error.text();
-    EXPECT_NE(error.text().find("allreduce=node|recursive_doubling|rabenseifner|ring|reduce_bcast,"),
+    EXPECT_NE(error.text().find("allreduce=node|lanes|leaders|recursive_doubling|rabenseifner|ring|reduce_bcast,"),
               std::string_view::npos)
         << error.text();
   }
