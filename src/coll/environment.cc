@@ -58,11 +58,8 @@ void CollectiveEnvironment::learn_team(Communicator& communicator) {
 
 void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   levels_asked = true;
-  const std::span<const PeerId> here = communicator.environment().node_peers;
-  bool one_node = communicator.size() <= int(here.size());
-  for (int i = 0; one_node && i < communicator.size(); ++i)
-    one_node = std::binary_search(here.begin(), here.end(), communicator.peer(i));
-  if (one_node || communicator.size() < 3) return;
+  if (communicator.size() < 3 || node_team)
+    return;  // the same at all members, as what one knows of its node may not be
   std::vector<uint64_t> names(size_t(communicator.size()));
   names[size_t(communicator.rank())] = communicator.environment().node_name;
   Operands o;

@@ -2,7 +2,7 @@
 // share. Thread rule: under the rank's lock.
 #pragma once
 
-#include <span>
+#include <cstdint>
 
 #include "base/scratch.h"
 #include "p2p/point_to_point.h"
@@ -25,9 +25,7 @@ struct RankEnvironment {
   /// They are for every window. False: only for those whose memory must be shared (MPI_Win_allocate_shared), since
   /// TERN_PATH leaves shared memory out.
   bool segments_for_all = true;
-  /// The peers on this rank's node, ascending, itself included, and a number on which they agree and which no other
-  /// node has.
-  std::span<const PeerId> node_peers;
+  /// A number on which the ranks of this node agree, and which no other node has.
   uint64_t node_name = 0;
   /// The blocking collective that this rank is in, for the hang report; null: none.
   const Communicator* inside = nullptr;

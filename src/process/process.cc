@@ -167,7 +167,6 @@ Error Process::start() {
     }
   }
   if (log_.wants(LogLevel::info)) log_paths();
-  environment_.node_peers = node_peers_;
   environment_.node_name = hash_of(node_name());
   world_ =
       std::make_unique<Communicator>(environment_, kWorldContext, Group::strided(me, 0, 1, world_size()), Ref<Group>());
