@@ -94,7 +94,7 @@ Error read_tunables(const char* const* environment, const std::string& prefix, T
     if (*named) read(named, true);
   } else {
     if (!prefix.empty()) {
-      // Who has installed the library that runs here may configure it, too.
+      // The installer of the library that runs here may configure it, too.
       struct stat folder {};
       const uid_t installer = stat(prefix.c_str(), &folder) == 0 ? folder.st_uid : 0;
       read((prefix == "/usr" ? "" : prefix) + "/etc/tern.toml", false, installer);

@@ -101,7 +101,7 @@ class Environment final : public MessageHandler {
   bool take_oldest(const Key& key, std::deque<Waiting> Unmatched::*which, Waiting& oldest);
   void on_offer(Endpoint& from, const wire::Header& header, uint64_t bytes);
   void match(PartitionedReceive& receive, const Offer& offer);
-  /// Answers a receive (its token, 0: none) whose send is asked for in vain.
+  /// Answers a receive (its token, 0: none) whose send is gone.
   void tell_gone(Endpoint& to, uint32_t receiver);
   /// The receive of data that may come now; null: none.
   PartitionedReceive* receive_of(const Endpoint& from, const wire::Header& header, size_t bytes);

@@ -50,7 +50,7 @@ class EventThread final : public EventPort {
   int timer_ = -1;
   int call_fd_ = -1;  ///< stop_ or polls_ has changed
   bool has_barrier_ = false;
-  size_t watched_ = 0;  ///< so many paths, the first, have their descriptor in epoll_; under the rank's lock
+  size_t watched_ = 0;  ///< number of paths, from the first on, that epoll_ watches; under the rank's lock
   std::atomic<bool> stop_{false}, polls_{false};
   std::thread thread_;
 };

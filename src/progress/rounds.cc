@@ -22,7 +22,7 @@ int Rounds::poll_seldom() {
 }
 
 // A turn may end itself, or others, or begin new work: `deactivate` corrects the turns. It may also poll (an operator
-// or a callback of the user's does): who has a turn already gets no second one inside of it.
+// or a callback of the user's does): work that has a turn already gets no second one inside of it.
 int Rounds::advance_all() {
   struct Guard {
     Guard(Turns*& all, bool& flag) : innermost(all), advancing(flag), turns{.outer = all} {

@@ -112,7 +112,7 @@ class Rounds {
 
   std::unique_ptr<Counters> own_counters_;
   std::vector<Pollable*> pollables_;
-  size_t armed_ = 0;  ///< so many of them, the first
+  size_t armed_ = 0;  ///< the number of paths, from the first on, that are armed
 
  protected:
   // What every wait uses: one cache line.

@@ -19,7 +19,7 @@ namespace {
 struct Statement {
   int64_t size = 0, disp_unit = 0;
   uint64_t context = 0;    ///< rank 0's
-  SegmentKey key;          ///< of shared memory, by who has made it
+  SegmentKey key;          ///< of shared memory, by its maker
   uint64_t alignment = 0;  ///< in bytes
   int32_t noncontiguous = 0;
   // Rank 0's count.

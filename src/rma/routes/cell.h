@@ -28,7 +28,7 @@ class CellRoute {
   void end();
   NodeCells* cells() const { return cells_.get(); }
 
-  /// Whether a batch of so many bytes may be written into the target's cell, if all messages before it are confirmed.
+  /// Whether a batch of that many bytes may be written into the target's cell, if all messages before it are confirmed.
   bool takes(const Target& target, size_t bytes) const {
     return cells_ && target.routes.has(Route::cell) && !target.flight.in_cell && !target.flight.unasked &&
            bytes <= kMaxAsked_bytes;
