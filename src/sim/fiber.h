@@ -32,7 +32,7 @@ class StackArena {
   /// and what they own counts as reachable for the leak checker.
   void abandon();
 
-  /// How many mappings the kernel allows besides those of so many stacks and of an ordinary process.
+  /// How many mappings the kernel allows besides those of that many stacks and of an ordinary process.
   static size_t mappings_left(size_t stacks);
 
  private:

@@ -23,8 +23,8 @@ namespace {
 #error "TERN_VERSION comes from the build"
 #endif
 
-// Whoever greets shows that the others, which share its processor and its network, may still come: the limit counts
-// from the last one on. With ssh's own limit for the connection (agent_command.cc) less than ten seconds in all.
+// A greeting shows that the other agents, which share its processor and its network, may still come: the limit counts
+// from the last greeting on. With ssh's own limit for the connection (agent_command.cc) less than ten seconds in all.
 constexpr uint64_t kGreeting_ms = 9000;
 constexpr uint64_t kPing_ms = 2000;
 // An agent sleeps until something comes, and answers within milliseconds.
@@ -160,8 +160,8 @@ void Agents::on_keeper() {
     Child& child = *children_[size_t(report.id)];
     child.status = report.kind == ReportKind::ended ? report.status : W_EXITCODE(1, 0);
     child.error = report.error;
-    // What it has written is still in the socket: on_channel closes it. Whoever holds the other end open was left
-    // behind by ssh, and is nobody's agent.
+    // What it has written is still in the socket: on_channel closes it. A process that holds the other end open
+    // was left behind by ssh, and is no agent.
     if (child.closed_ms == 0) on_channel(size_t(report.id));
     close_channel(child);
   }

@@ -40,7 +40,7 @@ class CellRoute {
   }
   /// Where records for the target are written, before `begin`.
   std::byte* room(const Target& target) { return cells_->room(target.epoch.place); }
-  /// So many bytes of records lie in the room.
+  /// Bytes of records in the room.
   void begin(Target& target, size_t bytes, uint32_t confirm);
   void ask_open(Target& target);
   /// No answer is waited for any more.

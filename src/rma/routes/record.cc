@@ -13,12 +13,12 @@ using wire::WindowWriter;
 
 namespace {
 
-// Operations that the target works on as a whole (it copies what they bring) come in pieces of so many bytes: a few
-// times what fits the second-level cache serves nothing, and the target's memory stays bounded.
+// Length of the pieces of operations that the target works on as a whole (it copies what they bring): longer ones than
+// the second-level cache holds gain nothing, and the target's memory stays bounded.
 constexpr size_t kPiece_bytes = 256 * 1024;
 // A parcel of records leaves when it is this long, or when the path takes no more at once.
 constexpr size_t kParcel_bytes = 8192;
-// So many posted messages wait for room on their way: the caller helps them along before it adds more.
+// With this many posted messages that wait for room on their way, the caller helps them along before it adds more.
 constexpr uint32_t kManyQueued = 64;
 
 // It fits a brief record (wire/window.h).
