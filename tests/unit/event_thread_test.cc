@@ -364,15 +364,20 @@ TEST_P(EventThreadTest, ADeadlineThatComesUpLaterIsKept) {
 // The application leaves just when the thread, whose timer has ended, stands before the lock: both look for who watches
 // next. The paths' deadline, a minute away, must not take the place of a timer that is still counted on.
 TEST(EventThread, TheTimerOfAnotherIsNotForgotten) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0, tries = 0; round < 20; ++tries) {
+    ASSERT_LT(tries, 1000) << "the thread is always there first";
     Helped rank(true);
     rank.path.deadline_ns = rank.clock.now_ns() + 60 * kSecond_ns;
     rank.lock.enter();
     rank.lock.leave();
     rank.lock.enter();
-    const bool before_the_lock = rank.until([&] { return !rank.watches(); });
+    // On a busy machine this thread may be away here for so long that the other one has come in, and sleeps on the
+    // paths: another try.
+    const bool decided = rank.until([&] { return !rank.watches() || rank.sleeps_on_paths(); });
+    const bool before_the_lock = !rank.watches();
     rank.lock.leave();
-    ASSERT_TRUE(before_the_lock);
+    ASSERT_TRUE(decided);
+    if (before_the_lock) ++round;
     ASSERT_TRUE(rank.until([&] { return rank.path.armed == 1; }));
     rank.come_and_go();
     ASSERT_TRUE(rank.is_watched()) << round;
