@@ -74,13 +74,34 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
   return {};
 }
 
+std::string joined(const std::vector<std::string>& paths) {
+  std::string list;
+  for (const std::string& path : paths) list += (list.empty() ? "" : ",") + path;
+  return list;
+}
+
+// What is published of a path: the paths of a network that this rank uses, in their order, and the card. Both sides must
+// take the same ones in the same order: the scheduler of one sends what only a scheduler understands.
+std::string published(const std::vector<std::string>& network, std::string_view card) {
+  return joined(network) + '/' + std::string(card);
+}
+
 // Finds the address by which a path reaches a rank of this job.
-std::function<Error(PeerId, std::string&)> card_finder(Launcher& launcher, std::string_view key, const char* path) {
-  return [&launcher, key, path](PeerId peer, std::string& card) {
-    Error error = launcher.get(int(peer), key, card);
-    if (!error) return error;
-    return Error(error.error_class(),
-                 std::string(error.text()) + " (does TERN_PATH name " + path + " at that rank, too?)");
+std::function<Error(PeerId, std::string&)> card_finder(Launcher& launcher, std::string_view key, const char* path,
+                                                       const std::vector<std::string>& network) {
+  return [&launcher, key, path, own = joined(network)](PeerId peer, std::string& card) {
+    std::string value;
+    if (Error error = launcher.get(int(peer), key, value)) {
+      return Error(error.error_class(),
+                   std::string(error.text()) + " (does TERN_PATH name " + path + " at that rank, too?)");
+    }
+    const size_t end = value.find('/');
+    if (end == std::string::npos) return Error(ErrorClass::intern, std::string("its ") + path + " card is cut short");
+    const std::string its = value.substr(0, end);
+    card = value.substr(end + 1);
+    if (its == own) return Error();
+    return Error(ErrorClass::arg, "TERN_PATH names the network's paths '" + its + "' there and '" + own +
+                                      "' here. Give all ranks the same ones in the same order");
   };
 }
 
@@ -88,6 +109,7 @@ std::function<Error(PeerId, std::string&)> card_finder(Launcher& launcher, std::
 struct TcpOpener {
   Process* process;
   JobKey key;
+  std::vector<std::string> network;  ///< the paths that TERN_PATH names
   bool allowed;
 
   Error make(Sink& sink, std::unique_ptr<TcpPath>& path) const {
@@ -100,7 +122,7 @@ struct TcpOpener {
     if (error) return error;
     path = TcpPath::create(
         options, process->tunables(), std::move(port), process->clock(), sink,
-        [process = process, find = card_finder(process->launcher(), kCardKey, "tcp")](PeerId peer, std::string& card) {
+        [process = process, find = card_finder(process->launcher(), kCardKey, "tcp", network)](PeerId peer, std::string& card) {
           return process->peers().in_my_job(peer) ? find(peer, card) : process->other_jobs()->card_of(peer, card);
         },
         error);
@@ -123,7 +145,7 @@ class Wireup {
   Error open_adapter();
   Error put_cards();
   void know_other_jobs();
-  TcpOpener opener() { return {process_.get(), key_, allowed_.tcp}; }
+  TcpOpener opener() { return {process_.get(), key_, allowed_.network, allowed_.tcp}; }
 
   std::unique_ptr<Process> process_;
   JobKey key_{};
@@ -248,7 +270,7 @@ Error Wireup::open_datagrams() {
   options.key = key_;
   options.log = &process_->log();
   udp_ = UdpPath::create(options, tunables, std::move(port), process_->clock(), network_sink(),
-                         card_finder(process_->launcher(), kUdpCardKey, "udp"), error);
+                         card_finder(process_->launcher(), kUdpCardKey, "udp", allowed_.network), error);
   return error;
 }
 
@@ -272,7 +294,7 @@ Error Wireup::open_adapter() {
   }
   Error error;
   rdma_ = RdmaPath::create(options, process_->tunables(), std::move(hca), process_->clock(), network_sink(),
-                           card_finder(process_->launcher(), kRdmaCardKey, "rdma"), error);
+                           card_finder(process_->launcher(), kRdmaCardKey, "rdma", allowed_.network), error);
   return error;
 }
 
@@ -285,15 +307,15 @@ Error Wireup::put_cards() {
   }
   if (allowed_.rdma) {
     if (Error error = open_adapter()) return error;
-    if (Error error = launcher.put(kRdmaCardKey, rdma_->card())) return error;
+    if (Error error = launcher.put(kRdmaCardKey, published(allowed_.network, rdma_->card()))) return error;
   }
   if (allowed_.udp) {
     if (Error error = open_datagrams()) return error;
-    if (Error error = launcher.put(kUdpCardKey, udp_->card())) return error;
+    if (Error error = launcher.put(kUdpCardKey, published(allowed_.network, udp_->card()))) return error;
   }
   if (!allowed_.tcp) return {};
   if (Error error = listen()) return error;
-  return launcher.put(kCardKey, tcp_->card());
+  return launcher.put(kCardKey, published(allowed_.network, tcp_->card()));
 }
 
 // Joins the ranks of this node, also where TERN_PATH leaves the shared-memory path out, and opens sockets if that path

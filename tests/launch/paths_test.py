@@ -31,6 +31,17 @@ class Paths(unittest.TestCase):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("TERN_PATH", done.stderr)
 
+    def test_the_network_in_another_order(self):
+        """A scheduler stands before several paths; who has none, or another order, does not understand it."""
+        for own, other in (("tcp,udp", "udp,tcp"), ("tcp", "tcp,udp"), ("udp,tcp", "udp")):
+            with self.subTest(paths=(own, other)):
+                done = self.job("self," + own, "self," + other)
+                self.assertNotEqual(done.returncode, 0)
+                if "has no key" in done.stderr: continue  # the path itself is missing there
+                self.assertRegex(done.stderr, "(?s)TERN_PATH names the network's paths.*Give all ranks the same ones in the "
+                                              "same order")
+                for path in (own, other): self.assertIn(f"'{path}'", done.stderr)
+
 
 if __name__ == "__main__":
     main()
