@@ -80,8 +80,8 @@ std::string joined(const std::vector<std::string>& paths) {
   return list;
 }
 
-// What is published of a path: the paths of a network that this rank uses, in their order, and the card. Both sides must
-// take the same ones in the same order: the scheduler of one sends what only a scheduler understands.
+// What is published of a path: the paths of a network that this rank uses, in their order, and the card. Both sides
+// must take the same ones in the same order: the scheduler of one sends what only a scheduler understands.
 std::string published(const std::vector<std::string>& network, std::string_view card) {
   return joined(network) + '/' + std::string(card);
 }
@@ -122,7 +122,8 @@ struct TcpOpener {
     if (error) return error;
     path = TcpPath::create(
         options, process->tunables(), std::move(port), process->clock(), sink,
-        [process = process, find = card_finder(process->launcher(), kCardKey, "tcp", network)](PeerId peer, std::string& card) {
+        [process = process, find = card_finder(process->launcher(), kCardKey, "tcp", network)](PeerId peer,
+                                                                                               std::string& card) {
           return process->peers().in_my_job(peer) ? find(peer, card) : process->other_jobs()->card_of(peer, card);
         },
         error);

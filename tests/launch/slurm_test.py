@@ -221,6 +221,7 @@ class UnderSlurm(unittest.TestCase):
         self.assertEqual(self.in_allocation("sh", "-c", '[ "$PMI_RANK" != 2 ] || exit 7').returncode, 7)
         self.assertEqual(self.in_allocation("sh", "-c", '[ "$PMI_RANK" = 2 ] && exit 7; sleep 30').returncode, 7)
         self.assertEqual(self.in_allocation(CLIENT, "die", 1, 9).returncode, 137)
+        self.assertEqual(self.in_allocation("no-such-program").returncode, 127)
         begin = time.monotonic()
         done = self.in_allocation("-timeout", 2, "sleep", 60)
         self.assertEqual(done.returncode, 124, done.stderr)

@@ -31,14 +31,16 @@ TEST(Engines, HostsOfAFile) {
   plan.host_file = "hosts";
   plan.hosts = {{"a", 2}, {"b", 2}};
   plan.label = true;
-  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
-  EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe --tag-output -x HOME -x SECRET -n 5 --host a:3,b:2 prog x");
-  EXPECT_EQ(to_slurm(plan),
-            "srun --mpi=pmi2 --kill-on-bad-exit=1 --label -n 5 --distribution=arbitrary -w a,a,a,b,b prog x");
+  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 /usr/bin/env prog x");
+  EXPECT_EQ(to_open_mpi(plan),
+            "mpirun --oversubscribe --tag-output -x HOME -x SECRET -n 5 --host a:3,b:2 /usr/bin/env prog x");
+  EXPECT_EQ(
+      to_slurm(plan),
+      "srun --mpi=pmi2 --kill-on-bad-exit=1 --label -n 5 --distribution=arbitrary -w a,a,a,b,b /usr/bin/env prog x");
   plan.ranks_per_host = 1;
-  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 prog x");
+  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 /usr/bin/env prog x");
   plan.apps[0].ranks = 2;
-  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:1,b:1 -n 2 prog x");
+  EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:1,b:1 -n 2 /usr/bin/env prog x");
 }
 
 TEST(Engines, SlurmDistributesItsOwnAllocation) {
@@ -46,9 +48,9 @@ TEST(Engines, SlurmDistributesItsOwnAllocation) {
   plan.apps = {app(4, {"prog"})};
   plan.hosts = {{"a", 2}, {"b", 2}};
   plan.batch_system = "Slurm";
-  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 prog");
+  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 /usr/bin/env prog");
   plan.ranks_per_host = 2;
-  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --ntasks-per-node 2 prog");
+  EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --ntasks-per-node 2 /usr/bin/env prog");
 }
 
 TEST(Engines, SeveralProgramsShareTheHosts) {
@@ -58,20 +60,21 @@ TEST(Engines, SeveralProgramsShareTheHosts) {
   plan.apps[1].environment = {"N=1 2"};
   plan.hosts = {{"h1", 2}, {"h2", 2}};
   plan.host_file = "hosts";
-  EXPECT_EQ(to_hydra(plan), "hydra -hosts h1:2,h2:2 -n 1 -wdir /tmp ./a : -n 3 /usr/bin/env N=1 2 ./b two words");
+  EXPECT_EQ(to_hydra(plan),
+            "hydra -hosts h1:2,h2:2 -n 1 -wdir /tmp /usr/bin/env ./a : -n 3 /usr/bin/env N=1 2 ./b two words");
   EXPECT_EQ(to_open_mpi(plan),
-            "mpirun --oversubscribe -x HOME -x SECRET -n 1 --host h1:1 -wdir /tmp ./a : "
+            "mpirun --oversubscribe -x HOME -x SECRET -n 1 --host h1:1 -wdir /tmp /usr/bin/env ./a : "
             "-n 3 --host h1:1,h2:2 /usr/bin/env N=1 2 ./b two words");
   EXPECT_EQ(to_slurm(plan),
             "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --distribution=arbitrary -w h1,h1,h2,h2 /bin/sh -c "
-            "if [ \"$SLURM_PROCID\" -lt 1 ]; then cd /tmp && exec ./a; "
+            "if [ \"$SLURM_PROCID\" -lt 1 ]; then cd /tmp && exec /usr/bin/env ./a; "
             "else exec /usr/bin/env 'N=1 2' ./b 'two words'; fi");
 }
 
 TEST(Engines, ProgramsWithHostsOfTheirOwn) {
   Plan plan;
   plan.apps = {app(1, {"./a"}), app(2, {"./b"}, {{"far", 0}})};
-  EXPECT_EQ(to_hydra(plan), "hydra -hosts here:1,far:2 -n 1 ./a : -n 2 ./b");
+  EXPECT_EQ(to_hydra(plan), "hydra -hosts here:1,far:2 -n 1 /usr/bin/env ./a : -n 2 /usr/bin/env ./b");
 }
 
 TEST(Engines, EnvironmentIsPassedOnOrNot) {
@@ -85,6 +88,13 @@ TEST(Engines, EnvironmentIsPassedOnOrNot) {
             "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 1 --distribution=arbitrary -w far /usr/bin/env -u SECRET prog");
   EXPECT_EQ(translate(plan, {"srun", Dialect::slurm}, "here", {}, false).environment,
             std::vector<std::string>({"A=x"}));
+}
+
+// env(1) takes the first word without '=' for the program.
+TEST(Engines, AProgramWithAnEqualSign) {
+  Plan plan;
+  plan.apps = {app(1, {"a=b"}, {{"far", 0}})};
+  EXPECT_EQ(to_hydra(plan), "hydra -hosts far:1 -n 1 a=b");
 }
 
 TEST(Engines, WhatAnEngineDoesNotOfferIsNamed) {

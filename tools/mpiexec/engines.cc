@@ -29,7 +29,8 @@ std::string with_counts(const Shares& shares) {
 
 bool inherits_all(const Plan& plan, const App& app) { return plan.inheritance_of(app).all; }
 
-// The program behind env(1), which leaves out what is not inherited and sets what is for this program only.
+// The program behind env(1), which leaves out what is not inherited and sets what is for this program only. Without
+// changes, too: a program that is missing there then has exit code 127 in each launcher, and 126 if it cannot be run.
 Words with_environment(const Plan& plan, const App& app, const Words& inherited, const Words& set_before) {
   Words changes;
   const Inheritance& inheritance = plan.inheritance_of(app);
@@ -42,7 +43,7 @@ Words with_environment(const Plan& plan, const App& app, const Words& inherited,
   }
   changes.insert(changes.end(), app.environment.begin(), app.environment.end());
   Words words = app.command;
-  if (changes.empty()) return words;
+  if (changes.empty() && words[0].find('=') != std::string::npos) return words;  // env would take it for a variable
   words.insert(words.begin(), changes.begin(), changes.end());
   words.insert(words.begin(), "/usr/bin/env");
   return words;
