@@ -6,7 +6,7 @@ INSTALLED = $(DESTDIR)$(PREFIX)/share/tern/installed.txt
 JOBS ?= $(shell nproc)
 CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
-.PHONY: all packages configured build run test install uninstall deb bench papers sanitize clean
+.PHONY: all packages configured build run test install uninstall deb bench papers sanitize coverage clean
 
 all: build
 
@@ -29,7 +29,8 @@ test: run
 	@scripts/install-packages test
 	@$(CONFIGURE) -DTERN_TESTS=ON
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --output-junit tests.xml --test-output-size-passed 65536; \
+	result=$$?; scripts/skipped $(BUILD)/tests.xml; exit $$result
 
 install: build
 	@cmake --install $(BUILD) --prefix "$(PREFIX)"
@@ -62,6 +63,14 @@ sanitize: packages
 	  cmake --preset $$preset >/dev/null && cmake --build build/$$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || failed="$$failed $$preset"; done; \
 	[ -z "$$failed" ] || { echo "failed under:$$failed"; exit 1; }
+
+# Which lines and branches the tests reach: build/coverage/report/index.html, and a line for each folder of src/.
+coverage: packages
+	@scripts/install-packages test coverage
+	@cmake --preset coverage >/dev/null && cmake --build build/coverage -j $(JOBS)
+	@find build/coverage -name '*.gcda' -delete
+	@ctest --preset coverage -j $(JOBS) || echo "coverage: some tests have failed; what they reached counts" >&2
+	@scripts/coverage build/coverage
 
 clean:
 	@rm -rf build

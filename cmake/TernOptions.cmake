@@ -1,6 +1,7 @@
 # Compiler options that every target of the project shares, and the sanitizer switch of the presets.
 option(TERN_TESTS "Build the tests" ON)
 set(TERN_SANITIZE "" CACHE STRING "Sanitizer: empty, address, undefined or thread")
+option(TERN_COVERAGE "Count which lines run (make coverage)" OFF)
 
 find_program(TERN_CCACHE ccache)
 if(TERN_CCACHE)
@@ -26,4 +27,10 @@ if(TERN_SANITIZE)
     target_compile_options(tern_options INTERFACE -fno-sanitize-recover=undefined)
   endif()
   set(TERN_SANITIZED ON)
+endif()
+if(TERN_COVERAGE)
+  # Ranks have threads, and a node's ranks are processes that write to the same files: gcov merges those itself.
+  target_compile_options(tern_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:--coverage$<SEMICOLON>-fprofile-update=atomic>)
+  target_link_options(tern_options INTERFACE --coverage)
+  set(TERN_SANITIZED ON)  # as slow
 endif()
