@@ -1,7 +1,7 @@
 /* Messages between drawn pairs, by all kinds of sends, receives and completions. */
 #include "soak.h"
 
-enum { kMost = 24 };
+enum { kMost = 24, kOrderedTags = 30000 /* above those of messages, which may still be awaited */ };
 
 typedef struct {
   int source, target, bytes, send, receive;
@@ -72,7 +72,7 @@ void messages(Place *at) {
   const int count = 1 + draw(at, kMost), seed = draw(at, 1 << 20), receives_first = draw(at, 2);
   const int first = at->tags;
   int pending = 0;
-  at->tags = (first + kMost) % 30000;
+  at->tags = (first + kMost) % kOrderedTags;
   for (int i = 0; i < count; i++) {
     list[i] =
         (Message){draw(at, at->size), draw(at, at->size), draw_bytes(at), draw(at, kSends), draw(at, kReceives), NULL,
@@ -127,7 +127,7 @@ void ordered_messages(Place *at) {
     const int bytes = draw_bytes(at);
     sent[i] = malloc((size_t)bytes + 1);
     fill(sent[i], seed + at->rank * 100 + i, bytes);
-    FINE(MPI_Isend(sent[i], bytes, MPI_BYTE, target, i, at->comm, &requests[i]));
+    FINE(MPI_Isend(sent[i], bytes, MPI_BYTE, target, kOrderedTags + i, at->comm, &requests[i]));
   }
   come_late(at);
   for (int i = 0; i < count; i++) {
@@ -135,7 +135,7 @@ void ordered_messages(Place *at) {
     MPI_Status status;
     unsigned char *data = calloc(1, (size_t)bytes + 1);
     FINE(MPI_Recv(data, bytes, MPI_BYTE, i % 2 ? MPI_ANY_SOURCE : source, MPI_ANY_TAG, at->comm, &status));
-    CHECK(status.MPI_SOURCE == source && status.MPI_TAG == i);
+    CHECK(status.MPI_SOURCE == source && status.MPI_TAG == kOrderedTags + i);
     CHECK(holds(data, seed + source * 100 + i, bytes));
     free(data);
   }
