@@ -24,20 +24,18 @@ int Rounds::poll_seldom() {
 // A turn may end itself, or others, or begin new work: `deactivate` corrects the turns. It may also poll (an operator
 // or a callback of the user's does): work that has a turn already gets no second one inside of it.
 int Rounds::advance_all() {
-  struct Guard {
-    Guard(Turns*& all, bool& flag) : innermost(all), advancing(flag), turns{.outer = all} {
-      innermost = &turns;
-      advancing = true;
-    }
+  Turns turns{.outer = turns_};
+  struct Guard {  // apart from `turns`, whose address others see
     ~Guard() {
-      innermost = turns.outer;
-      advancing = innermost != nullptr;
+      innermost = outer;
+      advancing = outer != nullptr;
     }
     Turns*& innermost;
     bool& advancing;
-    Turns turns;
-  } guard(turns_, driving_.advancing);
-  Turns& turns = guard.turns;
+    Turns* const outer;
+  } const guard{turns_, driving_.advancing, turns_};
+  turns_ = &turns;
+  driving_.advancing = true;
   int done = 0;
   for (Advanceable* work = active_.front(); work; work = turns.next) {
     turns.next = active_.next(work);
