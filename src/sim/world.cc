@@ -25,7 +25,7 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   options.send_ns = world.network.send_ns;
   options.receive_ns = world.network.receive_ns;
   options.ring_poll_ns = world.adapter.poll_ns;
-  options.keep = world.keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
+  options.keep = world.keep_registrations ? Keep::trusted : Keep::nothing;
   if (world.channel_changed) {
     options.channel_changed = [&tell = world.channel_changed, me = rank.index(), &clock = process.clock()](
                                   PeerId peer, const char* channel) { tell(me, peer, channel, clock.now_ns()); };

@@ -1,6 +1,6 @@
 // Registrations of user memory: found again, joined, bounded, and never found for memory that was given back, in all
 // the ways in which a program (or its allocator) gives memory back.
-#include "fabric/rdma/registration_cache.h"
+#include "fabric/registration/registration_cache.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -12,42 +12,32 @@
 #include <set>
 #include <thread>
 
-namespace tern::rdma {
+namespace tern {
 namespace {
 
 constexpr size_t kPage = 4096;
 // Of a receive that peers may also read, and of a send.
-constexpr Access kWritable{.local_write = true, .remote_read = true, .remote_write = true},
+constexpr MemoryRights kWritable{.local_write = true, .remote_read = true, .remote_write = true},
     kReadable{.local_write = false, .remote_read = true}, kLocal{.local_write = true};
 
-/// An adapter that only registers, and counts.
-class CountingHca final : public Hca {
+/// An adapter that counts.
+class CountingAdapter final : public MemoryRegistrar {
  public:
-  struct Region final : MemoryRegion {
-    Region(CountingHca& its_owner, uint64_t b, uint64_t e, const Access& a)
-        : owner(its_owner), begin(b), end(e), access(a) {
+  struct Region final : RegisteredMemory {
+    Region(CountingAdapter& its_owner, uint64_t b, uint64_t e, const MemoryRights& r)
+        : owner(its_owner), begin(b), end(e), rights(r) {
       owner.regions.insert(this);
     }
     ~Region() override { owner.regions.erase(this); }
-    CountingHca& owner;
+    CountingAdapter& owner;
     uint64_t begin, end;
-    Access access;
+    MemoryRights rights;
   };
-  Error make_channel(std::unique_ptr<EventChannel>&) override { return no(); }
-  Error make_completion_queue(const CompletionQueueOptions&, std::unique_ptr<CompletionQueue>&) override {
-    return no();
-  }
-  Error make_srq(const SharedReceiveQueueOptions&, std::unique_ptr<SharedReceiveQueue>&) override { return no(); }
-  Error make_queue_pair(const QueuePairOptions&, std::unique_ptr<QueuePair>&) override { return no(); }
-  Error make_route(const PortAddress&, std::unique_ptr<Route>&) override { return no(); }
-  Error register_memory(void* address, size_t bytes, const Access& access,
-                        std::unique_ptr<MemoryRegion>& result) override {
-    if (pinned() + bytes > limit) return no();
+  std::unique_ptr<RegisteredMemory> register_memory(void* address, size_t bytes, const MemoryRights& rights) override {
+    if (pinned() + bytes > limit) return nullptr;
     uint64_t begin = reinterpret_cast<uintptr_t>(address);
-    result = std::make_unique<Region>(*this, begin, begin + bytes, access);
-    return {};
+    return std::make_unique<Region>(*this, begin, begin + bytes, rights);
   }
-  bool take_event(AsyncEvent&) override { return false; }
   uint64_t pinned() const {
     uint64_t bytes = 0;
     for (const Region* region : regions) bytes += region->end - region->begin;
@@ -55,9 +45,6 @@ class CountingHca final : public Hca {
   }
   std::set<Region*> regions;
   uint64_t limit = ~uint64_t{0};
-
- private:
-  static Error no() { return Error(ErrorClass::no_mem, "no"); }
 };
 
 std::byte* map(size_t bytes, void* where = nullptr) {
@@ -73,16 +60,16 @@ class RegistrationCacheTest : public testing::Test {
     if (!watch) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
   }
   /// Whether an acquire is answered from the table.
-  bool is_kept(const void* address, size_t bytes, const Access& access = kWritable) {
+  bool is_kept(const void* address, size_t bytes, const MemoryRights& rights = kWritable) {
     uint64_t before = cache.hits();
-    Registration* registration = cache.acquire(address, bytes, access);
+    Registration* registration = cache.acquire(address, bytes, rights);
     EXPECT_NE(registration, nullptr);
     cache.release(*registration);
     return cache.hits() > before;
   }
-  CountingHca hca;
+  CountingAdapter adapter;
   std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
-  RegistrationCache cache{hca, watch ? Keep::watched : Keep::nothing, watch.get(), 1 << 24};
+  RegistrationCache cache{adapter, watch ? Keep::watched : Keep::nothing, watch.get(), 1 << 24};
 };
 
 TEST_F(RegistrationCacheTest, WhatIsKeptIsFoundAgainAlsoInPart) {
@@ -92,7 +79,7 @@ TEST_F(RegistrationCacheTest, WhatIsKeptIsFoundAgainAlsoInPart) {
   EXPECT_TRUE(is_kept(memory + 5000, 30));
   EXPECT_FALSE(is_kept(memory + 8 * kPage, 10 * kPage)) << "only its beginning is";
   EXPECT_TRUE(is_kept(memory + 100, 18 * kPage - 100)) << "the two have become one";
-  EXPECT_EQ(hca.regions.size(), 1u);
+  EXPECT_EQ(adapter.regions.size(), 1u);
   EXPECT_FALSE(is_kept(memory, 8)) << "peers get no more than was asked for";
   EXPECT_FALSE(is_kept(memory + 20 * kPage + 100, 8, kLocal));
   EXPECT_TRUE(is_kept(memory + 20 * kPage, 8, kLocal)) << "for this rank alone whole pages are registered";
@@ -112,17 +99,17 @@ TEST_F(RegistrationCacheTest, ReadOnlyRegistrationsDoNotServeWriters) {
 // A peer that may read what is sent may not write it, also after the same memory was received into.
 TEST_F(RegistrationCacheTest, PeersGetJustTheRightsThatAnOperationNeeds) {
   std::byte* memory = map(kPage);
-  for (const Access& access : {kWritable, kReadable, kLocal, Access{.local_write = false}}) {
-    Registration* registration = cache.acquire(memory + 8, 100, access);
-    const Access given = static_cast<CountingHca::Region&>(*registration->region).access;
-    if (access.remote_read || access.remote_write) {
-      EXPECT_EQ(given.remote_read, access.remote_read);
-      EXPECT_EQ(given.remote_write, access.remote_write);
-      EXPECT_EQ(given.remote_atomic, access.remote_atomic);
+  for (const MemoryRights& rights : {kWritable, kReadable, kLocal, MemoryRights{.local_write = false}}) {
+    Registration* registration = cache.acquire(memory + 8, 100, rights);
+    const MemoryRights given = static_cast<CountingAdapter::Region&>(*registration->memory).rights;
+    if (rights.remote_read || rights.remote_write) {
+      EXPECT_EQ(given.remote_read, rights.remote_read);
+      EXPECT_EQ(given.remote_write, rights.remote_write);
+      EXPECT_EQ(given.remote_atomic, rights.remote_atomic);
       EXPECT_EQ(registration->begin, reinterpret_cast<uintptr_t>(memory) + 8);
       EXPECT_EQ(registration->end, registration->begin + 100);
     }
-    EXPECT_TRUE(given.local_write || !access.local_write);
+    EXPECT_TRUE(given.local_write || !rights.local_write);
     cache.release(*registration);
   }
   munmap(memory, kPage);
@@ -169,7 +156,7 @@ TEST_F(RegistrationCacheTest, SharedMemoryIsNotKept) {
   memset(shared, 1, 16 * kPage);
   EXPECT_FALSE(is_kept(shared, 16 * kPage));
   EXPECT_FALSE(is_kept(shared, 16 * kPage));
-  EXPECT_TRUE(hca.regions.empty());
+  EXPECT_TRUE(adapter.regions.empty());
   munmap(shared, 16 * kPage);
   close(fd);
 }
@@ -193,7 +180,7 @@ TEST_F(RegistrationCacheTest, WhileAChangeIsOnItsWayNothingKeptIsUsed) {
   other.join();
   is_kept(memory, 16 * kPage);  // more changes than can be listed have perhaps dropped it
   EXPECT_TRUE(is_kept(memory, 16 * kPage));
-  EXPECT_EQ(hca.regions.size(), 1u) << "what was made in passing is gone";
+  EXPECT_EQ(adapter.regions.size(), 1u) << "what was made in passing is gone";
   munmap(memory, 16 * kPage);
 }
 
@@ -208,7 +195,7 @@ TEST_F(RegistrationCacheTest, FreedAllocationsAreDropped) {
     malloc_trim(0);
   }
   cache.release(*cache.acquire(&cache, 8, kWritable));  // drops what changed
-  EXPECT_LE(hca.pinned(), uint64_t{1} << 21);
+  EXPECT_LE(adapter.pinned(), uint64_t{1} << 21);
 }
 
 TEST_F(RegistrationCacheTest, MemoryInUseOutlivesItsUnmapping) {
@@ -218,9 +205,9 @@ TEST_F(RegistrationCacheTest, MemoryInUseOutlivesItsUnmapping) {
   map(4 * kPage, memory);
   Registration* fresh = cache.acquire(memory, 4 * kPage, kWritable);
   EXPECT_NE(fresh, used);
-  EXPECT_EQ(hca.regions.size(), 2u);
+  EXPECT_EQ(adapter.regions.size(), 2u);
   cache.release(*used);
-  EXPECT_EQ(hca.regions.size(), 1u);
+  EXPECT_EQ(adapter.regions.size(), 1u);
   cache.release(*fresh);
   EXPECT_TRUE(is_kept(memory, kPage));
   munmap(memory, 4 * kPage);
@@ -238,11 +225,11 @@ TEST_F(RegistrationCacheTest, MoreChangesThanCanBeListedDropEverything) {
 }
 
 TEST_F(RegistrationCacheTest, KeepsNoMoreThanItMayAndMakesRoomWhenPinningFails) {
-  RegistrationCache small(hca, Keep::watched, watch.get(), 8 * kPage);
+  RegistrationCache small(adapter, Keep::watched, watch.get(), 8 * kPage);
   std::byte* memory = map(64 * kPage);
   for (int i = 0; i < 8; ++i) small.release(*small.acquire(memory + i * 8 * kPage, 4 * kPage, kWritable));
-  EXPECT_EQ(hca.pinned(), 8 * kPage);
-  hca.limit = 8 * kPage;
+  EXPECT_EQ(adapter.pinned(), 8 * kPage);
+  adapter.limit = 8 * kPage;
   Registration* large = small.acquire(memory, 6 * kPage, kWritable);
   ASSERT_NE(large, nullptr);
   EXPECT_EQ(small.acquire(memory + 32 * kPage, 6 * kPage, kWritable), nullptr) << "the limit is the adapter's";
@@ -251,30 +238,30 @@ TEST_F(RegistrationCacheTest, KeepsNoMoreThanItMayAndMakesRoomWhenPinningFails) 
 }
 
 TEST(RegistrationCache, WhatIsInUseGoesWithTheCache) {
-  CountingHca hca;
+  CountingAdapter adapter;
   std::byte* memory = map(8 * kPage);
   for (Keep keep : {Keep::nothing, Keep::trusted}) {
-    RegistrationCache cache(hca, keep, nullptr, 1 << 24);
+    RegistrationCache cache(adapter, keep, nullptr, 1 << 24);
     ASSERT_NE(cache.acquire(memory, 100, kWritable), nullptr);
     ASSERT_NE(cache.acquire(memory, 2 * kPage, kWritable), nullptr);  // takes the place of the first in the table
-    EXPECT_EQ(hca.regions.size(), 2u);
+    EXPECT_EQ(adapter.regions.size(), 2u);
   }
-  EXPECT_TRUE(hca.regions.empty());
+  EXPECT_TRUE(adapter.regions.empty());
   munmap(memory, 8 * kPage);
 }
 
 TEST(RegistrationCache, WithoutAWatchNothingIsKept) {
-  CountingHca hca;
-  RegistrationCache cache(hca, Keep::nothing, nullptr, 1 << 24);
+  CountingAdapter adapter;
+  RegistrationCache cache(adapter, Keep::nothing, nullptr, 1 << 24);
   char memory[100];
   Registration* first = cache.acquire(memory, sizeof memory, kWritable);
   Registration* second = cache.acquire(memory, sizeof memory, kWritable);
   EXPECT_NE(first, second);
   cache.release(*first);
   cache.release(*second);
-  EXPECT_TRUE(hca.regions.empty());
+  EXPECT_TRUE(adapter.regions.empty());
   EXPECT_EQ(cache.hits(), 0u);
 }
 
 }  // namespace
-}  // namespace tern::rdma
+}  // namespace tern

@@ -16,32 +16,20 @@
 #include <thread>
 #include <vector>
 
-#include "fabric/rdma/registration_cache.h"
+#include "fabric/registration/registration_cache.h"
 
-namespace tern::rdma {
+namespace tern {
 namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kSizes[] = {64 << 10, 100'000, 1 << 20, 16 << 20};
 
 /// An adapter that only registers.
-class PlainHca final : public Hca {
+class PlainAdapter final : public MemoryRegistrar {
  public:
-  Error make_channel(std::unique_ptr<EventChannel>&) override { return no(); }
-  Error make_completion_queue(const CompletionQueueOptions&, std::unique_ptr<CompletionQueue>&) override {
-    return no();
+  std::unique_ptr<RegisteredMemory> register_memory(void*, size_t, const MemoryRights&) override {
+    return std::make_unique<RegisteredMemory>();
   }
-  Error make_srq(const SharedReceiveQueueOptions&, std::unique_ptr<SharedReceiveQueue>&) override { return no(); }
-  Error make_queue_pair(const QueuePairOptions&, std::unique_ptr<QueuePair>&) override { return no(); }
-  Error make_route(const PortAddress&, std::unique_ptr<Route>&) override { return no(); }
-  Error register_memory(void*, size_t, const Access&, std::unique_ptr<MemoryRegion>& result) override {
-    result = std::make_unique<MemoryRegion>();
-    return {};
-  }
-  bool take_event(AsyncEvent&) override { return false; }
-
- private:
-  static Error no() { return Error(ErrorClass::no_mem, "no"); }
 };
 
 constexpr int kAccess = PROT_READ | PROT_WRITE;
@@ -178,9 +166,9 @@ class RegistrationRaceTest : public testing::Test {
 
   int rounds = 60, rounds_on_one_core = 10;  // there each round is some changes of threads
   cpu_set_t cores;
-  PlainHca hca;
+  PlainAdapter adapter;
   std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
-  RegistrationCache cache{hca, watch ? Keep::watched : Keep::nothing, watch.get(), 1 << 26};
+  RegistrationCache cache{adapter, watch ? Keep::watched : Keep::nothing, watch.get(), 1 << 26};
 };
 
 TEST_F(RegistrationRaceTest, Unmapped) { run_all_sizes(kUnmap); }
@@ -268,4 +256,4 @@ TEST_F(RegistrationRaceTest, AForkedChildChangesNothing) {
 }
 
 }  // namespace
-}  // namespace tern::rdma
+}  // namespace tern

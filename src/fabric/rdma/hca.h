@@ -33,6 +33,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "fabric/registration/registered_memory.h"
 
 // A namespace of its own: these names (Completion, Status, Access) are verbs', and too general for `tern`.
 namespace tern::rdma {
@@ -109,9 +110,8 @@ struct Access {
 };
 
 /// Registered (pinned) memory; unregistered by its destruction.
-class MemoryRegion {
+class MemoryRegion : public RegisteredMemory {
  public:
-  virtual ~MemoryRegion() = default;
   uint32_t local_key() const { return local_key_; }
   uint32_t remote_key() const { return remote_key_; }  ///< peers name the memory by its own virtual addresses
 

@@ -18,7 +18,7 @@
 #include "base/types.h"
 #include "fabric/rdma/hca.h"
 #include "fabric/rdma/rdma_slots.h"
-#include "fabric/rdma/registration_cache.h"
+#include "fabric/registration/registration_cache.h"
 
 namespace tern {
 
@@ -30,7 +30,7 @@ struct RdmaOptions {
   // Simulated ranks: what the CPU's work costs in virtual time (copies: Clock::charge_copy).
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
   uint64_t ring_poll_ns = 0;             ///< an empty poll of a ring
-  rdma::Keep keep = rdma::Keep::watched;
+  Keep keep = Keep::watched;
   /// Told which channel a peer's messages come by from now on (a name of channel.h); may be empty.
   std::function<void(PeerId peer, const char* channel)> channel_changed;
 };

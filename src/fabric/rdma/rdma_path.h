@@ -78,7 +78,7 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
 
   /// Connections that are up. For tests.
   size_t connections() const { return connections_.count(); }
-  const rdma::RegistrationCache& registrations() const { return transfers_.registrations(); }
+  const RegistrationCache& registrations() const { return transfers_.registrations(); }
   const ChannelSwitches& switches() const { return switches_; }
   /// Null: no messages go by datagrams.
   const UdEndpoint* datagrams() const { return ud_.get(); }

@@ -16,30 +16,27 @@ RdmaPeer& peer_of(const TransferOperation& operation) { return static_cast<RdmaP
 }  // namespace
 
 RdmaTransfers::RdmaTransfers(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables)
-    : adapter_(adapter), peers_(peers) {
-  rdma::Keep keep = adapter.options.keep;
-  if (tunables.rdma_registration_bytes == 0) keep = rdma::Keep::nothing;
-  if (keep == rdma::Keep::watched && !(watch_ = rdma::MemoryWatch::create())) keep = rdma::Keep::nothing;
-  registrations_ = std::make_unique<rdma::RegistrationCache>(*adapter.hca, keep, watch_.get(),
-                                                             uint64_t(tunables.rdma_registration_bytes));
+    : adapter_(adapter), peers_(peers), registrar_(*adapter.hca) {
+  registrations_ =
+      RegistrationCache::create(registrar_, adapter.options.keep, uint64_t(tunables.rdma_registration_bytes));
 }
 
 bool RdmaTransfers::is_exposed(const RemoteKey& key) { return key.words[0] & kExposed; }
 
 RemoteKey RdmaTransfers::expose(const void* address, size_t bytes, RemoteAccess access) {
   if (bytes == 0) return {};
-  rdma::Access wanted;
+  MemoryRights wanted;
   wanted.local_write = access.write || access.atomic;  // verbs require that in addition to the peers' right
   wanted.remote_read = access.read;
   wanted.remote_write = access.write;
   wanted.remote_atomic = access.atomic;
-  rdma::Registration* registration = registrations_->acquire(address, bytes, wanted);
+  Registration* registration = registrations_->acquire(address, bytes, wanted);
   if (!registration) return {};
-  return {{registration->region->remote_key() | kExposed, reinterpret_cast<uintptr_t>(registration)}};
+  return {{rdma::region_of(*registration).remote_key() | kExposed, reinterpret_cast<uintptr_t>(registration)}};
 }
 
 void RdmaTransfers::conceal(const RemoteKey& key) {
-  if (is_exposed(key)) registrations_->release(*reinterpret_cast<rdma::Registration*>(key.words[1]));
+  if (is_exposed(key)) registrations_->release(*reinterpret_cast<Registration*>(key.words[1]));
 }
 
 bool RdmaTransfers::waiting(const RdmaPeer& peer) const { return !peer.transfers.waiting.empty(); }
@@ -101,7 +98,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer, Channel& chann
     work.id = RdmaAdapter::id_of(RdmaTag::transfer, &transfer);
     if (left != 0) {
       piece = {reinterpret_cast<uint64_t>(operation.local.contiguous_data()) + transfer.posted, uint32_t(part),
-               transfer.registration->region->local_key()};
+               rdma::region_of(*transfer.registration).local_key()};
     }
   }
   work.verb = transfer.is_put ? rdma::Verb::write : rdma::Verb::read;

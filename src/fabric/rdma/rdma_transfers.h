@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "base/pool.h"
-#include "fabric/rdma/memory_watch.h"
+#include "fabric/rdma/hca_registrar.h"
 #include "fabric/rdma/rdma_adapter.h"
-#include "fabric/rdma/registration_cache.h"
 #include "fabric/remote_memory.h"
 
 namespace tern {
@@ -29,7 +28,7 @@ class RdmaTransfers {
     TransferOperation* operation = nullptr;  ///< one of these three is set
     AtomicOperation* atomic = nullptr;
     FlushOperation* flush = nullptr;
-    rdma::Registration* registration = nullptr;  ///< of the local memory; null: through slots
+    Registration* registration = nullptr;  ///< of the local memory; null: through slots
     size_t posted = 0;
     uint32_t outstanding = 0;
     uint32_t answer = 0;  ///< of a posted atomic: the word for its answer
@@ -59,8 +58,8 @@ class RdmaTransfers {
   /// The peer is lost: what is left of its transfers ends with an error.
   void fail_all(RdmaPeer& peer);
 
-  rdma::RegistrationCache& registration_cache() { return *registrations_; }
-  const rdma::RegistrationCache& registrations() const { return *registrations_; }
+  RegistrationCache& registration_cache() { return *registrations_; }
+  const RegistrationCache& registrations() const { return *registrations_; }
 
  private:
   static bool is_exposed(const RemoteKey& key);
@@ -79,8 +78,8 @@ class RdmaTransfers {
 
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
-  std::unique_ptr<rdma::MemoryWatch> watch_;
-  std::unique_ptr<rdma::RegistrationCache> registrations_;
+  rdma::HcaRegistrar registrar_;
+  std::unique_ptr<RegistrationCache> registrations_;
   Pool<Transfer> pool_;
   std::unique_ptr<uint64_t[]> answers_;  ///< of atomics; null before the first
   std::unique_ptr<rdma::MemoryRegion> answer_region_;

@@ -170,7 +170,7 @@ bool RdmaTuples::send(TupleSend& message) {
   sending->message = &message;
   bool ready = true;
   if (message.bytes > adapter_.inline_bytes && !is_lent(message.data)) {
-    sending->registration = registrations_.acquire(message.data, message.bytes, Access{.local_write = false});
+    sending->registration = registrations_.acquire(message.data, message.bytes, MemoryRights{.local_write = false});
     ready = sending->registration != nullptr;
   }
   if (!ready || !hand_over(queue, *sending)) {
@@ -189,7 +189,7 @@ bool RdmaTuples::hand_over(SendQueue& queue, Sending& sending) {
   TERN_ASSERT(queue.state == SendQueue::State::sound);
   const TupleSend& message = *sending.message;
   Piece piece{reinterpret_cast<uint64_t>(message.data), uint32_t(message.bytes), 0};
-  if (sending.registration) piece.local_key = sending.registration->region->local_key();
+  if (sending.registration) piece.local_key = region_of(*sending.registration).local_key();
   else if (is_lent(message.data)) piece.local_key = copies_region_->local_key();
   WorkRequest work;
   work.id = reinterpret_cast<uint64_t>(&sending) | kSendBit;
@@ -267,7 +267,7 @@ bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
   posting->spare = !receive.exact && receive.capacity < tuple_properties_.longest_bytes;
   bool ready = true;
   if (receive.capacity != 0) {
-    posting->registration = registrations_.acquire(receive.buffer, receive.capacity, Access{});
+    posting->registration = registrations_.acquire(receive.buffer, receive.capacity, MemoryRights{});
     ready = posting->registration != nullptr;
   }
   if (!ready || !hand_over(queue, *posting)) {
@@ -289,7 +289,7 @@ bool RdmaTuples::hand_over(ReceiveQueue& queue, Posting& posting) {
     // A queue takes no message that is longer than longest_bytes: the adapter need not see more of the buffer.
     const size_t bytes = std::min(receive.capacity, tuple_properties_.longest_bytes);
     pieces[count++] = {reinterpret_cast<uint64_t>(receive.buffer), uint32_t(bytes),
-                       posting.registration->region->local_key()};
+                       region_of(*posting.registration).local_key()};
   }
   for (uint32_t i = 0; posting.spare && i < scratch_pieces_; ++i) {
     pieces[count++] = {reinterpret_cast<uint64_t>(scratch_.get()), uint32_t(scratch_bytes_),

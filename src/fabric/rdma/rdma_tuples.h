@@ -33,9 +33,8 @@
 #include "base/intrusive_list.h"
 #include "base/pool.h"
 #include "base/tunables.h"
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/hca_registrar.h"
 #include "fabric/rdma/rdma_adapter.h"
-#include "fabric/rdma/registration_cache.h"
 #include "fabric/tuple_queues.h"
 
 namespace tern::rdma {

@@ -1,21 +1,25 @@
-#include "fabric/rdma/registration_cache.h"
-
-#include <unistd.h>
+#include "fabric/registration/registration_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 
-namespace tern::rdma {
-namespace {
+namespace tern {
 
-uint64_t page_bytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
-
-}  // namespace
-
-RegistrationCache::RegistrationCache(Hca& hca, Keep keep, MemoryWatch* watch, uint64_t kept_bytes)
-    : hca_(hca), keep_(keep), watch_(watch), kept_limit_(keep == Keep::nothing ? 0 : kept_bytes) {
+RegistrationCache::RegistrationCache(MemoryRegistrar& adapter, Keep keep, MemoryWatch* watch, uint64_t kept_bytes)
+    : adapter_(adapter), keep_(keep), watch_(watch), kept_limit_(keep == Keep::nothing ? 0 : kept_bytes) {
   TERN_ASSERT((keep == Keep::watched) == (watch != nullptr));
+}
+
+std::unique_ptr<RegistrationCache> RegistrationCache::create(MemoryRegistrar& adapter, Keep wanted,
+                                                             uint64_t kept_bytes) {
+  if (kept_bytes == 0) wanted = Keep::nothing;
+  std::unique_ptr<MemoryWatch> watch;
+  if (wanted == Keep::watched && !(watch = MemoryWatch::create())) wanted = Keep::nothing;
+  auto cache = std::make_unique<RegistrationCache>(adapter, wanted, watch.get(), kept_bytes);
+  cache->own_watch_ = std::move(watch);
+  return cache;
 }
 
 RegistrationCache::~RegistrationCache() {
@@ -23,9 +27,9 @@ RegistrationCache::~RegistrationCache() {
   while (Registration* used = used_.pop_front()) destroy(*used);
 }
 
-RegistrationCache::Table& RegistrationCache::table(const Access& access) {
-  return tables_[size_t(access.local_write) | size_t(access.remote_read) << 1 | size_t(access.remote_write) << 2 |
-                 size_t(access.remote_atomic) << 3];
+RegistrationCache::Table& RegistrationCache::table(const MemoryRights& rights) {
+  return tables_[size_t(rights.local_write) | size_t(rights.remote_read) << 1 | size_t(rights.remote_write) << 2 |
+                 size_t(rights.remote_atomic) << 3];
 }
 
 Registration* RegistrationCache::find(Table& table, uint64_t begin, uint64_t end) {
@@ -35,24 +39,24 @@ Registration* RegistrationCache::find(Table& table, uint64_t begin, uint64_t end
   return found->end >= end ? found : nullptr;
 }
 
-Registration* RegistrationCache::find(uint64_t begin, uint64_t end, const Access& access) {
-  if (access.remote_read || access.remote_write || access.remote_atomic) return find(table(access), begin, end);
-  for (size_t rights = access.local_write ? 1 : 0; rights < tables_.size(); rights += access.local_write ? 2 : 1) {
-    if (Registration* found = find(tables_[rights], begin, end)) return found;
+Registration* RegistrationCache::find(uint64_t begin, uint64_t end, const MemoryRights& rights) {
+  if (rights.remote()) return find(table(rights), begin, end);
+  for (size_t bits = rights.local_write ? 1 : 0; bits < tables_.size(); bits += rights.local_write ? 2 : 1) {
+    if (Registration* found = find(tables_[bits], begin, end)) return found;
   }
   return nullptr;
 }
 
-Registration* RegistrationCache::acquire(const void* address, size_t bytes, const Access& access) {
+Registration* RegistrationCache::acquire(const void* address, size_t bytes, const MemoryRights& rights) {
   drop_changed();
   const uint64_t first = reinterpret_cast<uintptr_t>(address), last = first + bytes;
   uint64_t begin = first, end = last;
-  Registration* found = kept_limit_ ? find(begin, end, access) : nullptr;
+  Registration* found = kept_limit_ ? find(begin, end, rights) : nullptr;
   bool settled = true;
   if (found && watch_) {
     settled = watch_->settled();
     drop_changed();
-    found = settled ? find(begin, end, access) : nullptr;
+    found = settled ? find(begin, end, rights) : nullptr;
   }
   if (found) {
     ++hits_;
@@ -68,15 +72,15 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, cons
   if (kept_limit_ && settled) {  // not settled: neighbours may be invalid; this one is for the operation only
     // Whole pages are pinned in any case, but peers get access to no more than they need. Overlapping ones are joined,
     // so that the table has no overlaps.
-    const bool remote = access.remote_read || access.remote_write || access.remote_atomic;
-    const uint64_t page = keep_ == Keep::trusted ? 1 : page_bytes();  // where memory lies is no part of a simulated run
+    const uint64_t page =
+        keep_ == Keep::trusted ? 1 : MemoryWatch::page_bytes();  // where memory lies is no part of a simulated run
     const auto down = [page](uint64_t at) { return at / page * page; };
     const auto up = [page](uint64_t at) { return (at + page - 1) / page * page; };
-    if (!remote) {
+    if (!rights.remote()) {
       begin = down(begin);
       end = up(end);
     }
-    Table& its = table(access);
+    Table& its = table(rights);
     auto next = its.upper_bound(begin);
     if (next != its.begin() && std::prev(next)->second->end > begin) --next;
     for (; next != its.end() && next->second->begin < end; ++next) {
@@ -92,19 +96,19 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, cons
   }
   made->begin = begin;
   made->end = end;
-  made->access = access;
+  made->rights = rights;
   made->users = 1;
-  Error error = hca_.register_memory(reinterpret_cast<void*>(begin), end - begin, access, made->region);
-  if (error && idle_bytes_ != 0) {
+  made->memory = adapter_.register_memory(reinterpret_cast<void*>(begin), end - begin, rights);
+  if (!made->memory && idle_bytes_ != 0) {
     shrink(0);  // perhaps the limit of pinned memory
-    error = hca_.register_memory(reinterpret_cast<void*>(begin), end - begin, access, made->region);
+    made->memory = adapter_.register_memory(reinterpret_cast<void*>(begin), end - begin, rights);
   }
-  if (error) return nullptr;
+  if (!made->memory) return nullptr;
   ++live_;
   if (made->kept && watch_) made->kept = watch_->is_private(first, last);
   if (made->kept) {
-    drop_overlapping(table(access), begin, end);
-    table(access)[begin] = made.get();
+    drop_overlapping(table(rights), begin, end);
+    table(rights)[begin] = made.get();
   }
   used_.push_back(made.get());
   return made.release();
@@ -147,7 +151,7 @@ void RegistrationCache::drop_overlapping(Table& its, uint64_t begin, uint64_t en
 
 // Removes it from the table; destroyed when it is not in use.
 void RegistrationCache::unkeep(Registration& registration) {
-  table(registration.access).erase(registration.begin);
+  table(registration.rights).erase(registration.begin);
   registration.kept = false;
   if (registration.users != 0) return;
   idle_.remove(&registration);
@@ -164,4 +168,4 @@ void RegistrationCache::destroy(Registration& registration) {
   delete &registration;
 }
 
-}  // namespace tern::rdma
+}  // namespace tern

@@ -1,4 +1,4 @@
-#include "fabric/rdma/memory_watch.h"
+#include "fabric/registration/memory_watch.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -12,7 +12,7 @@
 
 #include "base/helper_signals.h"
 
-namespace tern::rdma {
+namespace tern {
 namespace {
 
 // Older headers lack it (Linux 5.11).
@@ -31,7 +31,7 @@ int open_fault_fd() {
   return -1;
 }
 
-uint64_t page_bytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
+uint64_t page_bytes() { return MemoryWatch::page_bytes(); }
 
 std::byte* map_pages(size_t count) {
   void* memory = mmap(nullptr, count * page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -51,6 +51,8 @@ void* unmap_page(void* page) {
 }
 
 }  // namespace
+
+uint64_t MemoryWatch::page_bytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
 
 std::unique_ptr<MemoryWatch> MemoryWatch::create() {
   std::unique_ptr<MemoryWatch> watch(new MemoryWatch);
@@ -195,4 +197,4 @@ void MemoryWatch::read_events() {
   pthread_mutex_unlock(&mutex_);
 }
 
-}  // namespace tern::rdma
+}  // namespace tern

@@ -30,7 +30,7 @@
 #include <memory>
 #include <vector>
 
-namespace tern::rdma {
+namespace tern {
 
 class MemoryWatch {
  public:
@@ -44,6 +44,8 @@ class MemoryWatch {
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
+  /// Of a page: what is watched, and what adapters pin.
+  static uint64_t page_bytes();
   /// From now on changes of these whole pages are reported, until they are given back. False: this memory cannot be
   /// watched (a file's, a device's, not mapped throughout).
   bool watch(uint64_t begin, uint64_t end);
@@ -79,4 +81,4 @@ class MemoryWatch {
   bool overflow_ = false;
 };
 
-}  // namespace tern::rdma
+}  // namespace tern

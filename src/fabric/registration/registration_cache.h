@@ -21,18 +21,18 @@
 #include <vector>
 
 #include "base/intrusive_list.h"
-#include "fabric/rdma/hca.h"
-#include "fabric/rdma/memory_watch.h"
+#include "fabric/registration/memory_watch.h"
+#include "fabric/registration/registered_memory.h"
 
-namespace tern::rdma {
+namespace tern {
 
 /// A stretch of registered memory. Owned by the cache; valid between acquire and release.
 struct Registration : ListHook<Registration> {  // hook: in use, or idle
   uint64_t begin = 0, end = 0;
-  Access access;
+  MemoryRights rights;
   bool kept = false;  ///< in its table: found by later acquires
   int users = 0;
-  std::unique_ptr<MemoryRegion> region;
+  std::unique_ptr<RegisteredMemory> memory;
 };
 
 /// Which registrations are kept between operations.
@@ -44,16 +44,18 @@ enum class Keep : uint8_t {
 
 class RegistrationCache {
  public:
-  /// Keeps at most `kept_bytes` of unused registrations. `watch`: for Keep::watched. `hca` and `watch` outlive the
-  /// cache.
-  RegistrationCache(Hca& hca, Keep keep, MemoryWatch* watch, uint64_t kept_bytes);
+  /// Keeps at most `kept_bytes` of unused registrations. `watch`: for Keep::watched. `adapter` and `watch` outlive
+  /// the cache.
+  RegistrationCache(MemoryRegistrar& adapter, Keep keep, MemoryWatch* watch, uint64_t kept_bytes);
+  /// With a watch of its own where `wanted` needs one, else (or with no bytes to keep) without kept registrations.
+  static std::unique_ptr<RegistrationCache> create(MemoryRegistrar& adapter, Keep wanted, uint64_t kept_bytes);
   /// Destroys also what is still in use (the library's own buffers are, to the end).
   ~RegistrationCache();
 
-  /// A registration that covers the memory. Peers may do there exactly what `access` says, and only on bytes that some
+  /// A registration that covers the memory. Peers may do there exactly what `rights` says, and only on bytes that some
   /// operation has asked for; this rank's own accesses may use any registration that allows them. Null: the adapter
   /// rejects it (no memory to pin, a limit, pages that may not be written).
-  Registration* acquire(const void* address, size_t bytes, const Access& access);
+  Registration* acquire(const void* address, size_t bytes, const MemoryRights& rights);
   void release(Registration& registration);
 
   // For tests and the summary of a run.
@@ -63,9 +65,9 @@ class RegistrationCache {
 
  private:
   using Table = std::map<uint64_t, Registration*>;  ///< by begin; they do not overlap
-  Table& table(const Access& access);
+  Table& table(const MemoryRights& rights);
   static Registration* find(Table& table, uint64_t begin, uint64_t end);
-  Registration* find(uint64_t begin, uint64_t end, const Access& access);
+  Registration* find(uint64_t begin, uint64_t end, const MemoryRights& rights);
   void drop_overlapping(Table& table, uint64_t begin, uint64_t end);
   void drop_changed();
   void drop_overlapping(uint64_t begin, uint64_t end);
@@ -73,16 +75,24 @@ class RegistrationCache {
   void shrink(uint64_t limit);
   void destroy(Registration& registration);
 
-  Hca& hca_;
+  std::unique_ptr<MemoryWatch> own_watch_;  ///< of `create`
+  MemoryRegistrar& adapter_;
   const Keep keep_;
   MemoryWatch* const watch_;
   const uint64_t kept_limit_;
   uint64_t idle_bytes_ = 0;
-  std::array<Table, 16> tables_;             ///< by access
+  std::array<Table, 16> tables_;             ///< by rights
   IntrusiveList<Registration> used_, idle_;  ///< idle: the longest idle first
   std::vector<MemoryWatch::Range> changes_;
   uint64_t hits_ = 0, misses_ = 0;
   size_t live_ = 0;
 };
 
-}  // namespace tern::rdma
+/// A registration that is released when its holder is destroyed.
+struct RegistrationRelease {
+  RegistrationCache* cache = nullptr;
+  void operator()(Registration* registration) const { cache->release(*registration); }
+};
+using HeldRegistration = std::unique_ptr<Registration, RegistrationRelease>;
+
+}  // namespace tern
